@@ -1,0 +1,209 @@
+"""Diagnostics are data: a code, a message, spans and a fix. The library raises them; only the command line prints them.
+
+`codes.toml`, beside this file, holds for every code its slug, its severity and its explanation.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
+from typing import Any
+
+TAB = 4
+SHOWN_WIDTH = 160  # a longer source line is cut around the span
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The text of one file and the path it is shown under."""
+
+    path: str
+    text: str = field(repr=False)
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column of a character offset, both counted from 1."""
+        starts = _line_starts(self.text)
+        line = bisect.bisect_right(starts, offset)
+        return line, offset - starts[line - 1] + 1
+
+    def line(self, number: int) -> str:
+        """The text of line `number` (from 1), without its end."""
+        starts = _line_starts(self.text)
+        end = starts[number] if number < len(starts) else len(self.text)
+        return self.text[starts[number - 1] : end].rstrip("\r\n")
+
+
+@functools.lru_cache(maxsize=64)
+def _line_starts(text: str) -> tuple[int, ...]:
+    return (0, *(i + 1 for i, c in enumerate(text) if c == "\n"))
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Characters `start` to `end` (half-open) of a source."""
+
+    source: Source = field(repr=False)
+    start: int
+    end: int
+
+    @property
+    def text(self) -> str:
+        """The source text that the span covers."""
+        return self.source.text[self.start : self.end]
+
+    def to(self, other: Span) -> Span:
+        """The span from the start of this one to the end of `other`."""
+        return Span(self.source, self.start, other.end)
+
+    def __str__(self) -> str:
+        line, column = self.source.position(self.start)
+        return f"{self.source.path}:{line}:{column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """Replace the text of `span` by `text`; applied, it mends the fault."""
+
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One fault or warning.
+
+    `label` stands under the underlined `span`; `related` are further places with a label each (the earlier
+    declaration, say); `help` says how to mend it; `fix` is the edit that does, where one edit surely does.
+    """
+
+    code: str
+    message: str
+    span: Span | None = None
+    label: str = ""
+    related: tuple[tuple[Span, str], ...] = ()
+    help: str = ""
+    fix: Fix | None = None
+
+    @property
+    def slug(self) -> str:
+        """The readable name of the code, such as `unknown-name`."""
+        return codes()[self.code]["slug"]
+
+    @property
+    def severity(self) -> str:
+        """`error` or `warning`."""
+        return "warning" if self.code.startswith("W") else "error"
+
+    def render(self) -> str:
+        """The message as the command line shows it: heading, place, source line with the span underlined, help."""
+        lines = [f"{self.severity}[{self.code} {self.slug}]: {self.message}"]
+        places = [(self.span, self.label)] if self.span else []
+        places += list(self.related)
+        gutter = max((len(str(s.source.position(s.start)[0])) for s, _ in places), default=0)
+        for k, (span, label) in enumerate(places):
+            lines += _excerpt(span, label, gutter, arrow="-->" if k == 0 else ":::")
+        if self.help:
+            lines.append(f"help: {self.help}")
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The diagnostic as plain data, for editors and `--json`."""
+
+        def place(span: Span) -> dict[str, Any]:
+            line, column = span.source.position(span.start)
+            end_line, end_column = span.source.position(span.end)
+            return {"file": span.source.path, "line": line, "column": column, "end_line": end_line, "end_column": end_column}
+
+        return {
+            "code": self.code,
+            "slug": self.slug,
+            "severity": self.severity,
+            "message": self.message,
+            "place": place(self.span) if self.span else None,
+            "label": self.label,
+            "related": [{"place": place(s), "label": label} for s, label in self.related],
+            "help": self.help,
+            "fix": {"place": place(self.fix.span), "text": self.fix.text} if self.fix else None,
+        }
+
+
+def _excerpt(span: Span, label: str, gutter: int, arrow: str) -> list[str]:
+    line, column = span.source.position(span.start)
+    text = span.source.line(line)
+    width = max(1, min(span.end - span.start, len(text) - column + 1))
+    first = 0 if column + width <= SHOWN_WIDTH else max(0, column - SHOWN_WIDTH // 2)
+    shown = text[first : first + SHOWN_WIDTH]
+    before = shown[: column - 1 - first].replace("\t", " " * TAB)
+    under = text[column - 1 : column - 1 + width].replace("\t", " " * TAB)
+    marks = " " * len(before) + "^" * max(1, min(len(under), SHOWN_WIDTH))
+    pad = " " * gutter
+    return [
+        f"{pad}{arrow} {span}",
+        f"{pad} |",
+        f"{line:>{gutter}} | {shown.replace(chr(9), ' ' * TAB)}".rstrip(),
+        f"{pad} | {marks} {label}".rstrip(),
+    ]
+
+
+class GmlmError(Exception):
+    """A fault of a program, of its inputs or of data, with every diagnostic that was found.
+
+    Args:
+        diagnostics: all faults, in the order of the text.
+
+    `str(error)` shows them as the command line does; `error.diagnostics` holds them as data.
+    """
+
+    def __init__(self, diagnostics: Diagnostic | Iterable[Diagnostic]):
+        given = (diagnostics,) if isinstance(diagnostics, Diagnostic) else tuple(diagnostics)
+        self.diagnostics: tuple[Diagnostic, ...] = given
+        super().__init__("\n\n".join(d.render() for d in given))
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The code of each diagnostic."""
+        return tuple(d.code for d in self.diagnostics)
+
+
+def fail(code: str, message: str, span: Span | None = None, label: str = "", help: str = "") -> GmlmError:
+    """A `GmlmError` with one diagnostic, ready to raise."""
+    return GmlmError(Diagnostic(code, message, span, label, help=help))
+
+
+def in_text_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Sorted by file and place, equal ones once."""
+
+    def place(d: Diagnostic) -> tuple[str, int, int]:
+        return (d.span.source.path, d.span.start, d.span.end) if d.span else ("", -1, -1)
+
+    return tuple(sorted(dict.fromkeys(diagnostics), key=place))
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is nearest to `name`, or None where none is near."""
+    import difflib
+
+    near = difflib.get_close_matches(name, sorted(set(known)), n=1, cutoff=0.6)
+    return near[0] if near else None
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Names in backticks, with commas: "`a`, `b`"; "none" where there are none."""
+    shown = ", ".join(f"`{n}`" for n in names[:most])
+    return (shown + (f" and {len(names) - most} more" if len(names) > most else "")) or "none"
+
+
+@functools.cache
+def codes() -> dict[str, dict[str, str]]:
+    """The table of codes: code -> {slug, title, explanation, wrong, right}."""
+    import tomllib
+
+    return tomllib.loads(files("gmlmdsl").joinpath("codes.toml").read_text(encoding="utf-8"))
+
+
+def with_span(diagnostic: Diagnostic, span: Span) -> Diagnostic:
+    """The same diagnostic at another place."""
+    return replace(diagnostic, span=span)

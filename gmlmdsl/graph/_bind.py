@@ -1,0 +1,266 @@
+"""Binds inputs: numbers from Python become arrays, index sets get their members, graphs their edges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .._diagnostics import Diagnostic, GmlmError, did_you_mean, fail, listed
+from ..program import Program, ir
+from ._constants import constant
+from ._graphs import GraphArrays, build_graph
+
+Array = np.ndarray
+MOST_MEMBERS = 1 << 27
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A program with its numbers: `inputs` (int64 or float64 arrays; codes for letters and labels), graphs, coordinates."""
+
+    program: Program
+    inputs: dict[str, Array]
+    lengths: dict[str, int]
+    graphs: dict[str, GraphArrays] = field(default_factory=dict)
+    coords: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+
+    def integer(self, e: ir.Expression) -> int:
+        """The value of a constant integer expression."""
+        return int(constant(e, self.inputs, self.lengths))
+
+    def number(self, e: ir.Expression) -> float:
+        """The value of a constant expression."""
+        return float(constant(e, self.inputs, self.lengths))
+
+    def set_size(self, s: ir.SetOf) -> int:
+        """The number of members."""
+        if s.kind == "graph":
+            return len(self.graphs[s.graph].part(s.part))
+        if s.domain is not None:
+            return self.domain_size(s.domain)
+        assert s.size is not None
+        size = self.integer(s.size)
+        if not 1 <= size <= MOST_MEMBERS:
+            limit = "at least 1" if size < 1 else f"at most {MOST_MEMBERS}"
+            raise fail("E406", f"index set `{s.name}` has {size} members: {limit} is needed", s.span, f"size {size}")
+        return size
+
+    def members(self, s: ir.SetOf) -> list[Array]:
+        """One array per index name: the values it takes, member by member (codes for a domain, row numbers for rows)."""
+        if s.kind == "graph" and s.part in ("edges", "arcs"):
+            pairs = self.graphs[s.graph].part(s.part)
+            return [pairs[:, 0], pairs[:, 1]]
+        return [np.arange(self.set_size(s))]
+
+    def domain_size(self, d: ir.Domain) -> int:
+        """The number of values of a cell."""
+        if d.kind in ("spin", "bit"):
+            return 2
+        if d.labels:
+            return len(d.labels)
+        if d.of is not None:
+            return self.set_size(d.of)
+        assert d.size is not None
+        size = self.integer(d.size)
+        if not 1 <= size <= 1 << 20:
+            raise fail("E406", f"a domain of {size} values: between 1 and {1 << 20} is needed", d.span, f"size {size}")
+        return size
+
+    def labels(self, s: ir.SetOf) -> tuple[Any, ...]:
+        """The coordinates of a set's members, for tables and ArviZ."""
+        if s.name in self.coords:
+            return self.coords[s.name]
+        if s.domain is not None:
+            return self.domain_labels(s.domain)
+        if s.kind == "graph":
+            names = self.node_labels(s.graph)
+            if s.part == "nodes":
+                return names
+            if s.part in ("edges", "arcs"):
+                return tuple(f"{names[i]}-{names[j]}" for i, j in self.graphs[s.graph].part(s.part))
+        return tuple(range(self.set_size(s)))
+
+    def node_labels(self, graph: str) -> tuple[Any, ...]:
+        """The coordinates of a graph's nodes: those of the index set it was built over, if any."""
+        arguments = self.program.graphs[graph].arguments
+        over = arguments.get("nodes") or arguments.get("n")
+        if isinstance(over, ir.SetOf) and self.program.graphs[graph].form.name != "grid":
+            return self.labels(over)
+        return tuple(range(self.graphs[graph].n))
+
+    def domain_labels(self, d: ir.Domain) -> tuple[Any, ...]:
+        """The values of a cell as users write them."""
+        if d.kind == "spin":
+            return (-1, 1)
+        return d.labels or (self.labels(d.of) if d.of is not None else tuple(range(self.domain_size(d))))
+
+
+def bind(program: Program, inputs: Mapping[str, Any], coords: Mapping[str, Sequence[Any]] | None = None) -> Bound:
+    """Give a program its inputs.
+
+    Args:
+        program: a checked program.
+        inputs: by name: numbers, arrays, or label texts for inputs over a domain.
+        coords: by index set: one label per member.
+
+    Returns:
+        The bound program; arrays are int64 or float64.
+
+    Raises:
+        GmlmError: for every missing and unknown input, and for shapes, types and graphs that do not fit.
+    """
+    _verify_names(program, inputs)
+    values: dict[str, Array] = {}
+    lengths: dict[str, int] = {}
+    partial = Bound(program, values, lengths, {}, {})
+    for declared in program.inputs.values():
+        _build_ready_graphs(partial)
+        values[declared.name] = _input(declared, inputs, partial)
+    _build_ready_graphs(partial, all_ready=True)
+    return Bound(program, values, lengths, partial.graphs, _coords(partial, coords or {}))
+
+
+def _verify_names(program: Program, inputs: Mapping[str, Any]) -> None:
+    faults = []
+    for d in program.inputs.values():
+        if d.name not in inputs and d.default is None:
+            faults.append(Diagnostic("E401", f"input `{d.name}` is not given", d.span, "needs a value", help=f"pass `{d.name}=..`"))
+    for name in inputs:
+        if name not in program.inputs:
+            near = did_you_mean(name, program.inputs)
+            help = f"did you mean `{near}`?" if near else f"the inputs are {listed(sorted(program.inputs))}"
+            faults.append(Diagnostic("E402", f"the program has no input `{name}`", help=help))
+    if faults:
+        raise GmlmError(faults)
+
+
+def _input(d: ir.Input, given: Mapping[str, Any], bound: Bound) -> Array:
+    value = given[d.name] if d.name in given else bound.number(d.default) if d.default is not None else None
+    array = _as_array(d, value, bound)
+    if d.axes and d.name not in given:
+        array = np.broadcast_to(array, _shape(d, bound))
+    if array.ndim != len(d.axes):
+        raise fail("E403", f"input `{d.name}` has {len(d.axes)} axes, got an array of shape {array.shape}", d.span, f"{len(d.axes)} axes")
+    for k, axis in enumerate(d.axes):
+        if axis.name:
+            bound.lengths[axis.name] = array.shape[k]
+        else:
+            _verify_length(d, k, axis, array, bound)
+    _verify_values(d, array, bound)
+    return array
+
+
+def _shape(d: ir.Input, bound: Bound) -> tuple[int, ...]:
+    named = next((a for a in d.axes if a.name), None)
+    if named is not None:
+        raise fail("E401", f"input `{d.name}` is not given, and its length `{named.name}` is not known", d.span, "needs a value")
+    return tuple(bound.set_size(a.over) if a.over is not None else bound.integer(a.size) for a in d.axes if a.over or a.size)
+
+
+def _verify_length(d: ir.Input, k: int, axis: ir.InputAxis, array: Array, bound: Bound) -> None:
+    assert axis.over is not None or axis.size is not None
+    wanted = bound.set_size(axis.over) if axis.over is not None else bound.integer(axis.size)  # type: ignore[arg-type]
+    if array.shape[k] != wanted:
+        message = f"axis {k} of input `{d.name}` has length {wanted}, got an array of shape {array.shape}"
+        raise fail("E403", message, axis.span, f"length {wanted}")
+
+
+def _as_array(d: ir.Input, value: Any, bound: Bound) -> Array:
+    wanted = {"int": "integers", "domain": "values of its domain"}.get(d.type.kind, "real numbers")
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise fail("E403", f"input `{d.name}` must be a regular array", d.span, "rows differ in length") from None
+    if d.type.domain is not None and array.dtype.kind in "US":
+        return _codes_of(d, array, bound)
+    if array.dtype.kind not in "iuf" or (array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max):
+        raise fail("E404", f"input `{d.name}` must be {wanted}, got {array.dtype}", d.span, wanted)
+    if d.type.kind in ("int", "domain"):
+        if array.dtype.kind == "f" and not (np.isfinite(array).all() and (array == np.floor(array)).all()):
+            raise fail("E404", f"input `{d.name}` must be {wanted}, got a number with a fraction", d.span, wanted)
+        return array.astype(np.int64)
+    return array.astype(np.float64)
+
+
+def _codes_of(d: ir.Input, array: Array, bound: Bound) -> Array:
+    assert d.type.domain is not None
+    labels = [str(v) for v in bound.domain_labels(d.type.domain)]
+    place = {v: k for k, v in enumerate(labels)}
+    unknown = next((str(v) for v in array.ravel() if str(v) not in place), None)
+    if unknown is not None:
+        raise fail("E408", f'input `{d.name}`: "{unknown}" is not in its domain', d.span, f"values are {listed(labels)}")
+    return np.vectorize(place.__getitem__, otypes=[np.int64])(array)
+
+
+def _verify_values(d: ir.Input, array: Array, bound: Bound) -> None:
+    def refuse(what: str) -> GmlmError:
+        return fail("E404", f"input `{d.name}` {what}", d.span, d.type.kind)
+
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise refuse("has a NaN")
+    match d.type.kind:
+        case "positive" if array.size and not (array > 0).all():
+            raise refuse(f"must be above 0, got {array.min():g}")
+        case "simplex" if array.size and ((array < 0).any() or np.abs(array.sum(-1) - 1).max() > 1e-6):
+            raise refuse("must be non-negative with sum 1 over its last axis")
+        case "bounded":
+            low = -np.inf if d.type.lower is None else bound.number(d.type.lower)
+            high = np.inf if d.type.upper is None else bound.number(d.type.upper)
+            if array.size and (array.min() < low or array.max() > high):
+                raise refuse(f"must lie between {low:g} and {high:g}")
+        case "domain":
+            assert d.type.domain is not None
+            allowed = bound.domain_labels(d.type.domain) if d.type.domain.ordered else range(bound.domain_size(d.type.domain))
+            if array.size and not np.isin(array, list(allowed)).all():
+                raise refuse("has a value outside its domain")
+
+
+def _build_ready_graphs(bound: Bound, all_ready: bool = False) -> None:
+    """Graphs in order, as soon as the inputs they need are bound; sizes of later inputs may need them."""
+    for name, call in bound.program.graphs.items():
+        if name in bound.graphs:
+            continue
+        if all_ready or all(n in bound.inputs or n in bound.lengths for n in _names_in(call, bound)):
+            bound.graphs[name] = build_graph(call, bound)
+        else:
+            return
+
+
+def _names_in(call: ir.FormCall, bound: Bound) -> set[str]:
+    out: set[str] = set()
+    for value in call.arguments.values():
+        if isinstance(value, str):
+            out.add(value)
+        elif isinstance(value, ir.SetOf):
+            if value.kind == "graph" and value.graph not in bound.graphs:
+                out.add(value.graph)
+            out |= _inputs_of(value.size) | (_inputs_of(value.domain.size) if value.domain is not None else set())
+        elif not isinstance(value, bool) and value is not None:
+            out |= _inputs_of(value)  # type: ignore[arg-type]
+    return out
+
+
+def _inputs_of(e: ir.Expression | None) -> set[str]:
+    return set() if e is None else {p.name for p in ir.walk(e) if isinstance(p, ir.InputValue)}
+
+
+def _coords(bound: Bound, coords: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Any, ...]]:
+    out = {}
+    for name, labels in coords.items():
+        over = bound.program.index_sets.get(name)
+        if over is None:
+            near = did_you_mean(name, bound.program.index_sets)
+            help = f"did you mean `{near}`?" if near else f"the index sets are {listed(sorted(bound.program.index_sets))}"
+            raise fail("E402", f"coords: the program has no index set `{name}`", help=help)
+        size, labels = bound.set_size(over), tuple(labels)
+        if len(labels) != size:
+            raise fail("E403", f"coords: index set `{name}` has {size} members, got {len(labels)} labels", over.span)
+        if len(set(labels)) != size:
+            raise fail("E403", f"coords: the labels of index set `{name}` are not distinct", over.span)
+        out[name] = labels
+    return out
+
+

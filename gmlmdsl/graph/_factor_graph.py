@@ -1,0 +1,184 @@
+"""The factor graph: arrays of cells and parameters, and groups of like factors with integer index arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .._diagnostics import Span
+from ._nodes import Gather, Node, nodes_in
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class VariableArray:
+    """One variable: cells `offset` to `offset + size`, row-major over `shape`.
+
+    `labels` are the values as users write them, in the order of their codes; `dims` and `coords` name the axes.
+    """
+
+    name: str
+    role: str
+    offset: int
+    shape: tuple[int, ...]
+    kind: str
+    labels: tuple[Any, ...]
+    dims: tuple[str, ...]
+    coords: tuple[tuple[Any, ...], ...]
+
+    @property
+    def size(self) -> int:
+        """The number of cells."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def positions(self) -> Array:
+        """The global positions of its cells, in `shape`."""
+        return self.offset + np.arange(self.size).reshape(self.shape)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether its values are numbers."""
+        return self.kind in ("spin", "bit", "range")
+
+
+@dataclass(frozen=True)
+class Prior:
+    """A distribution's name and its arguments, each broadcasting against the parameter."""
+
+    name: str
+    arguments: dict[str, Array]
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class ParameterArray:
+    """One parameter array. `kind` is real, positive, simplex or bounded; `gauge` lists the axes whose sums `zero_sum` fixes at 0."""
+
+    name: str
+    shape: tuple[int, ...]
+    kind: str
+    lower: float
+    upper: float
+    prior: Prior | None
+    gauge: tuple[int, ...]
+    dims: tuple[str, ...]
+    coords: tuple[tuple[Any, ...], ...]
+    span: Span = field(compare=False, repr=False)
+
+    @property
+    def size(self) -> int:
+        """The number of entries."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class FactorGroup:
+    """Like terms: one tree, evaluated for each of `n` instances.
+
+    Attributes:
+        root: what one instance computes.
+        n: the number of instances.
+        cells: integers of shape (n, slots): the position of the cell in each slot; `n_cells` of the graph where a slot is unused.
+        columns: numbers that vary over instances, of shape (n or 1, *sums).
+        tables: flat inputs that are indexed by cells.
+        kind: factor, categorical, require or weight.
+    """
+
+    root: Node
+    n: int
+    cells: Array
+    columns: tuple[Array, ...]
+    tables: tuple[Array, ...]
+    kind: str
+    span: Span = field(compare=False, repr=False)
+
+    def incidence(self, n_cells: int) -> tuple[Array, Array]:
+        """For each cell the instances that mention it: (starts of shape (n_cells + 1,), instances), each once, ascending."""
+        n, slots = self.cells.shape
+        if slots == 0 or n == 0:
+            return np.zeros(n_cells + 1, np.int64), np.zeros(0, np.int32)
+        cell, instance = self.cells.ravel(), np.repeat(np.arange(n, dtype=np.int64), slots)
+        keys = np.unique(cell.astype(np.int64) * n + instance) if slots > 1 else np.sort(cell.astype(np.int64) * n + instance)
+        keys = keys[keys < n_cells * n]
+        starts = np.searchsorted(keys, np.arange(n_cells + 1, dtype=np.int64) * n)
+        return starts, (keys % n).astype(np.int32)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The parameters it mentions."""
+        return tuple(dict.fromkeys(n.name for n in nodes_in(self.root) if isinstance(n, Gather) and n.name))
+
+
+@dataclass(frozen=True)
+class FactorGraph:
+    """A lowered model.
+
+    Attributes:
+        variables: in declaration order; `var` and `latent` cells are numbered through.
+        parameters: in declaration order.
+        factors: groups whose values add to log p.
+        requires: groups whose condition must hold.
+    """
+
+    variables: tuple[VariableArray, ...]
+    parameters: tuple[ParameterArray, ...]
+    factors: tuple[FactorGroup, ...]
+    requires: tuple[FactorGroup, ...]
+
+    @property
+    def n_cells(self) -> int:
+        """The number of cells."""
+        return sum(v.size for v in self.variables)
+
+    @cached_property
+    def sizes(self) -> Array:
+        """The number of values of each cell, shape (n_cells,)."""
+        return np.concatenate([np.full(v.size, len(v.labels), np.int32) for v in self.variables]) if self.variables else np.zeros(0, np.int32)
+
+    @property
+    def groups(self) -> tuple[FactorGroup, ...]:
+        """Factors, then requirements."""
+        return self.factors + self.requires
+
+    @cached_property
+    def incidences(self) -> tuple[tuple[Array, Array], ...]:
+        """For each group: the instances that touch each cell."""
+        return tuple(g.incidence(self.n_cells) for g in self.groups)
+
+    @cached_property
+    def neighbours(self) -> tuple[Array, Array]:
+        """Cells that share a factor: (starts, cells), each neighbour once, ascending, a cell not its own."""
+        return _neighbours(self.groups, self.n_cells)
+
+    def variable(self, name: str) -> VariableArray:
+        """The variable of that name."""
+        return next(v for v in self.variables if v.name == name)
+
+    def cell_name(self, position: int) -> str:
+        """How a user writes a cell: `x[3]`, with the labels of its index sets."""
+        for v in self.variables:
+            if v.offset <= position < v.offset + v.size:
+                place = np.unravel_index(position - v.offset, v.shape) if v.shape else ()
+                inside = ", ".join(str(c[i]) for c, i in zip(v.coords, place, strict=True))
+                return f"{v.name}[{inside}]" if inside else v.name
+        return f"cell {position}"
+
+
+def _neighbours(groups: tuple[FactorGroup, ...], n: int) -> tuple[Array, Array]:
+    keys = [np.zeros(0, np.int64)]
+    for g in groups:
+        slots = g.cells.shape[1]
+        for a in range(slots):
+            for b in range(slots):
+                if a != b:
+                    i, j = g.cells[:, a].astype(np.int64), g.cells[:, b].astype(np.int64)
+                    good = (i != j) & (i < n) & (j < n)
+                    keys.append(np.unique(i[good] * n + j[good]))
+    found = np.unique(np.concatenate(keys))
+    starts = np.searchsorted(found, np.arange(n + 1, dtype=np.int64) * n)
+    return starts, found % max(n, 1)

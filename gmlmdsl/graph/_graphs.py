@@ -1,0 +1,152 @@
+"""Builds the arrays of a graph: edges, arcs, rows and columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._diagnostics import fail
+from ..program import ir
+
+if TYPE_CHECKING:
+    from ._bind import Bound
+
+Array = np.ndarray
+MOST_EDGES = 50_000_000
+
+
+@dataclass(frozen=True)
+class GraphArrays:
+    """A bound graph.
+
+    Attributes:
+        n: number of nodes (of the left side, for a bipartite graph).
+        edges: integers of shape (edges, 2), i < j and sorted; for a bipartite graph (i in a, j in b).
+        rows: node numbers of shape (rows, nodes per row), or None.
+        columns: likewise.
+        bipartite: whether the two ends are numbered apart.
+    """
+
+    n: int
+    edges: Array
+    rows: Array | None = None
+    columns: Array | None = None
+    bipartite: bool = False
+    n_right: int = 0
+
+    def part(self, name: str) -> Array:
+        """The members of `.nodes`, `.edges`, `.arcs`, `.rows` or `.columns`."""
+        match name:
+            case "nodes":
+                return np.arange(self.n)
+            case "edges":
+                return self.edges
+            case "arcs":
+                both = np.concatenate([self.edges, self.edges[:, ::-1]])
+                return both[np.lexsort((both[:, 1], both[:, 0]))]
+            case "rows":
+                assert self.rows is not None
+                return self.rows
+            case _:
+                assert self.columns is not None
+                return self.columns
+
+    def edge_index(self, i: Array, j: Array, ordered: bool = False) -> Array:
+        """The number of each edge (of each arc if `ordered`), -1 where there is none."""
+        table = self.part("arcs") if ordered else self.edges
+        width = max(self.n, self.n_right)
+        low, high = (i, j) if ordered or self.bipartite else (np.minimum(i, j), np.maximum(i, j))
+        keys, wanted = table[:, 0] * width + table[:, 1], low * width + high
+        if len(keys) == 0:
+            return np.full(np.shape(wanted), -1)
+        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        return np.where(keys[at] == wanted, at, -1)
+
+
+def build_graph(call: ir.FormCall, bound: Bound) -> GraphArrays:
+    """The arrays of a graph form."""
+    arguments = call.arguments
+    wrap = bool(arguments.get("wrap", False))
+    match call.form.name:
+        case "grid":
+            return _grid(_size(arguments["n"], bound), _size(arguments["m"], bound), wrap, call)
+        case "chain":
+            n = _size(arguments["n"], bound)
+            _verify_wrap(n, wrap, call)
+            return GraphArrays(n, _sorted_edges(_line(np.arange(n)[None, :], wrap)))
+        case "complete":
+            n = _size(arguments["nodes"], bound)
+            _verify_count(n * (n - 1) // 2, call)
+            return GraphArrays(n, np.stack(np.triu_indices(n, 1), axis=1))
+        case "bipartite":
+            a, b = _size(arguments["a"], bound), _size(arguments["b"], bound)
+            _verify_count(a * b, call)
+            return GraphArrays(a, np.stack(np.divmod(np.arange(a * b), b), axis=1), bipartite=True, n_right=b)
+        case _:
+            return _from_input(call, bound)
+
+
+def _size(value: object, bound: Bound) -> int:
+    if isinstance(value, ir.SetOf):
+        return bound.set_size(value)
+    size = bound.integer(value)  # type: ignore[arg-type]
+    if size < 1:
+        raise fail("E406", f"a graph of {size} nodes along an axis: at least 1 is needed", value.span, f"size {size}")  # type: ignore[attr-defined]
+    return size
+
+
+def _verify_count(edges: int, call: ir.FormCall) -> None:
+    if edges > MOST_EDGES:
+        raise fail("E412", f"the graph has {edges:,} edges, more than {MOST_EDGES:,}", call.span, "too large")
+
+
+def _line(nodes: Array, wrap: bool) -> Array:
+    """Pairs of neighbours along the last axis of `nodes`."""
+    pairs = [np.stack([nodes[..., :-1], nodes[..., 1:]], axis=-1).reshape(-1, 2)]
+    if wrap:
+        pairs.append(np.stack([nodes[..., -1], nodes[..., 0]], axis=-1).reshape(-1, 2))
+    return np.concatenate(pairs)
+
+
+def _sorted_edges(pairs: Array) -> Array:
+    """Each unordered pair once, i < j, sorted: a wrapped axis of length two gives one edge."""
+    return np.unique(np.sort(pairs, axis=1), axis=0).reshape(-1, 2)
+
+
+def _verify_wrap(n: int, wrap: bool, call: ir.FormCall) -> None:
+    if wrap and n == 1:
+        raise fail("E405", "an axis of length 1 wraps each node onto itself", call.span, "a self-loop", help="leave `wrap` out, or use a longer axis")
+
+
+def _grid(n: int, m: int, wrap: bool, call: ir.FormCall) -> GraphArrays:
+    _verify_count(2 * n * m, call)
+    _verify_wrap(min(n, m), wrap, call)
+    nodes = np.arange(n * m).reshape(n, m)
+    edges = np.concatenate([_line(nodes, wrap), _line(nodes.T, wrap)])
+    return GraphArrays(n * m, _sorted_edges(edges), rows=nodes, columns=np.ascontiguousarray(nodes.T))
+
+
+def _from_input(call: ir.FormCall, bound: Bound) -> GraphArrays:
+    name = call.arguments["pairs"]
+    assert isinstance(name, str)
+    pairs, n = bound.inputs[name], _size(call.arguments["nodes"], bound)
+    where = call.span
+    if pairs.shape[1] != 2:
+        raise fail("E405", f"`{name}` must have shape (edges, 2), got {pairs.shape}", where)
+    if pairs.size and (pairs.min() < 0 or pairs.max() >= n):
+        row = int(np.argmax(((pairs < 0) | (pairs >= n)).any(axis=1)))
+        message = f"row {row} of `{name}` is ({pairs[row, 0]}, {pairs[row, 1]}): the nodes are 0..{n - 1}"
+        raise fail("E405", message, where, "a node that is not there")
+    loops = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
+    if len(loops):
+        message = f"row {loops[0]} of `{name}` joins node {pairs[loops[0], 0]} to itself"
+        raise fail("E405", message, where, "a self-loop", help="a field on one cell is a factor of its own")
+    ends = np.sort(pairs, axis=1)
+    edges, counts = np.unique(ends, axis=0, return_counts=True)
+    if (counts > 1).any():
+        i, j = edges[np.argmax(counts > 1)]
+        message = f"`{name}` holds the pair ({i}, {j}) more than once"
+        raise fail("E405", message, where, "a repeated pair", help="list each unordered pair once")
+    return GraphArrays(n, edges.reshape(-1, 2))

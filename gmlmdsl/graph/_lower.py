@@ -1,0 +1,388 @@
+"""Lowers expressions: `for` loops become index arrays, an expression becomes one tree for all their turns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._diagnostics import Span, fail
+from ..program import ir
+from ._bind import Bound
+from ._constants import constant, in_range
+from ._factor_graph import FactorGroup, ParameterArray, VariableArray
+from ._index_check import verify_index
+from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, Pick
+
+Array = np.ndarray
+MOST_ENTRIES = 1 << 27  # of one index array: 1 GiB at 8 bytes
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a model's names stand for: its lowered variables and parameters, its lets."""
+
+    variables: dict[str, VariableArray]
+    parameters: dict[str, ParameterArray]
+    model: ir.Model
+    n_cells: int
+
+
+@dataclass(frozen=True)
+class Turns:
+    """The turns of a statement's loops, or of these and the sums around an expression.
+
+    `names` are the index names' values, of shape (n, *sums) up to broadcasting; `taken` says where the expression counts;
+    `guards` are the conditions on cells under
+    which it does, each with the depth it was lowered at.
+    """
+
+    names: dict[str, Array]
+    n: int
+    depth: int
+    taken: Array
+    guards: tuple[tuple[Node, int], ...] = ()
+
+
+def unroll(clauses: ir.Clauses, bound: Bound) -> Turns:
+    """Every turn of `for .. if ..`, as one array per index name.
+
+    Raises:
+        GmlmError: if there are too many turns, with the number.
+    """
+    count = 1
+    for loop in clauses.loops:
+        count *= len(bound.members(loop.over)[0])
+    if count > MOST_ENTRIES:
+        raise fail("E412", f"this statement has {count:,} turns, more than {MOST_ENTRIES:,}", clauses.span, "too many")
+    grids = _product([bound.members(loop.over) for loop in clauses.loops])
+    flat = dict(zip((n for loop in clauses.loops for n in loop.names), grids, strict=True))
+    if clauses.condition is not None:
+        keep = np.broadcast_to(constant(clauses.condition, bound.inputs, bound.lengths, flat), (count,)).astype(bool)
+        flat = {k: v[keep] for k, v in flat.items()}
+        count = int(keep.sum())
+    return Turns(flat, count, 0, np.ones(1, bool))
+
+
+def _product(members: Sequence[list[Array]]) -> list[Array]:
+    """The product of loops, the first slowest: one flat array per index name."""
+    lengths = [len(m[0]) for m in members]
+    out = []
+    for k, arrays in enumerate(members):
+        before, after = int(np.prod(lengths[:k], dtype=np.int64)), int(np.prod(lengths[k + 1 :], dtype=np.int64))
+        out += [np.tile(np.repeat(a, after), before) for a in arrays]
+    return out
+
+
+class Lowering:
+    """Lowers the expressions of one statement into one group."""
+
+    def __init__(self, bound: Bound, names: Names):
+        self.bound, self.names = bound, names
+        self.columns: list[Array] = []
+        self.tables: list[Array] = []
+        self.slots: list[Array] = []  # each of shape (n,)
+        self.slot_sizes: list[int] = []
+        self._seen: dict[tuple[str, bytes], CellValue] = {}
+        self._tables: dict[str, int] = {}
+        self._static: dict[int, bool] = {}
+
+    def group(self, root: Node, turns: Turns, kind: str, span: Span) -> FactorGroup:
+        """The finished group."""
+        cells = np.stack(self.slots, axis=1).astype(np.int32) if self.slots else np.zeros((turns.n, 0), np.int32)
+        return FactorGroup(root, turns.n, cells, tuple(self.columns), tuple(self.tables), kind, span)
+
+    # Fixed parts
+
+    def is_fixed(self, e: ir.Expression) -> bool:
+        """Whether `e` mentions neither cells nor parameters."""
+        known = self._static.get(id(e))
+        if known is None:
+            moving = ir.VariableValue | ir.ParameterValue | ir.LetValue | ir.Sum
+            known = self._static[id(e)] = not any(isinstance(p, moving) for p in ir.walk(e))
+        return known
+
+    def value(self, e: ir.Expression, turns: Turns) -> Array:
+        """The numbers of a fixed expression, of shape (n or 1, *sums)."""
+        value = constant(e, self.bound.inputs, self.bound.lengths, turns.names, turns.taken)
+        return value.reshape((1,) * (turns.depth + 1)) if value.ndim == 0 else value
+
+    def column(self, value: Array) -> Node:
+        """A leaf for fixed numbers; a constant where they are all one."""
+        value = np.asarray(value)
+        if value.size == 1:
+            return Constant(value.reshape(()).item())
+        self.columns.append(value)
+        return Column(len(self.columns) - 1)
+
+    # Expressions
+
+    def lower(self, e: ir.Expression, turns: Turns) -> Node:
+        """The tree of an expression."""
+        if self.is_fixed(e):
+            return self.column(self.value(e, turns))
+        match e:
+            case ir.VariableValue():
+                return self.cell(e, turns)
+            case ir.ParameterValue():
+                return self.parameter(e, turns)
+            case ir.InputValue():
+                return self.input(e, turns)
+            case ir.LetValue():
+                return self.let(e, turns)
+            case ir.Operation():
+                return Apply(e.operator, tuple(self.lower(o, turns) for o in e.operands))
+            case ir.Choice():
+                return self.choice(e, turns)
+            case ir.Sum():
+                return self.sum(e, turns)
+        raise AssertionError(f"cannot lower {type(e).__name__}")
+
+    def choice(self, e: ir.Choice, turns: Turns) -> Node:
+        """`if`: a branch that is never taken is not lowered, so its indices are never checked."""
+        if self.is_fixed(e.test):
+            test = self.value(e.test, turns).astype(bool)
+            if np.all(test | ~turns.taken):
+                return self.lower(e.yes, turns)
+            if not np.any(test & turns.taken):
+                return self.lower(e.no, turns)
+            yes = self.lower(e.yes, _with(turns, taken=turns.taken & test))
+            no = self.lower(e.no, _with(turns, taken=turns.taken & ~test))
+            return If(self.column(test), yes, no)
+        test_node = self.lower(e.test, turns)
+        yes = self.lower(e.yes, _with(turns, guards=(*turns.guards, (test_node, turns.depth))))
+        no = self.lower(e.no, _with(turns, guards=(*turns.guards, (Apply("not", (test_node,)), turns.depth))))
+        return If(test_node, yes, no)
+
+    def sum(self, e: ir.Sum, turns: Turns) -> Node:
+        """`sum(..)`: one more leading axis, along which its loops turn."""
+        members = [self.bound.members(loop.over) for loop in e.clauses.loops]
+        count = int(np.prod([len(m[0]) for m in members], dtype=np.int64))
+        if count * max(turns.n, 1) > MOST_ENTRIES:
+            raise fail("E412", f"this sum has {count:,} terms for each of {turns.n:,} turns: too many", e.span, "too large")
+        names = [n for loop in e.clauses.loops for n in loop.names]
+        inner = _deeper(turns, dict(zip(names, _product(members), strict=True)))
+        if e.clauses.condition is not None:
+            keep = self.value(e.clauses.condition, inner).astype(bool)
+            inner = _with(inner, taken=inner.taken & keep)
+            used = np.broadcast_to(inner.taken, (*inner.taken.shape[:-1], count)).reshape(-1, count).any(axis=0)
+            inner = _keep(inner, names, used)
+            count = int(used.sum())
+        mask = np.broadcast_to(inner.taken, (*inner.taken.shape[:-1], count)).astype(np.int8)
+        self.columns.append(mask)
+        return Add(self.lower(e.body, inner), turns.depth, Column(len(self.columns) - 1))
+
+    def let(self, e: ir.LetValue, turns: Turns) -> Node:
+        """A `let`: its expression, with its index names standing for the indices of the use."""
+        let = self.names.model.lets[e.name]
+        names, moving = self.indices(e, [a.over for a in let.axes], turns)
+        flat = [n for a in let.axes for n in a.names]
+        at = {n: v for n, v in zip(flat, names, strict=True) if v is not None}
+        if not moving:
+            return self.lower(let.value, _with(turns, names=at))
+        if any(a.over.arity == 2 for a in let.axes):
+            raise fail("E414", "the ends of an edge must be fixed here, not computed from cells", e.span, "moves with a cell")
+        sizes = [self.bound.set_size(let.axes[k].over) for k, _ in moving]
+        grids = _product([[np.arange(s)] for s in sizes])
+        inner = _deeper(_with(turns, names=at), {flat[k]: g for (k, _), g in zip(moving, grids, strict=True)})
+        index = _flat_index([node for _, node in moving], sizes)
+        return Pick(index, self.lower(let.value, inner), turns.depth)
+
+    # Entries of arrays
+
+    def indices(self, e: ir.LetValue | ir.VariableValue, axes: list[ir.SetOf], turns: Turns) -> tuple[list[Array | None], list[tuple[int, Node]]]:
+        """The fixed indices (None where one moves with a cell) and the moving ones as (place, tree), all checked."""
+        fixed: list[Array | None] = []
+        moving: list[tuple[int, Node]] = []
+        for k, (i, over) in enumerate(zip(e.indices, [a for a in axes for _ in range(a.arity)], strict=True)):
+            length = self.ends(over) if over.arity == 2 else self.bound.set_size(over)
+            if self.is_fixed(i):
+                fixed.append(in_range(self.value(i, turns), length, turns.taken, i, e.name))
+            else:
+                moving.append((k, self.moving(i, length, e.name, turns)))
+                fixed.append(None)
+        return fixed, moving
+
+    def ends(self, over: ir.SetOf) -> int:
+        """How many nodes the ends of an edge may name."""
+        graph = self.bound.graphs[over.graph]
+        return max(graph.n, graph.n_right)
+
+    def moving(self, e: ir.Expression, length: int, name: str, turns: Turns) -> Node:
+        """The tree of an index that moves with cells, checked over all their values."""
+        node = self.lower(e, turns)
+        if isinstance(e, ir.VariableValue) and isinstance(node, CellValue) and not node.spin and self.slot_sizes[node.start] <= length:
+            return node
+        verify_index(node, turns.guards, turns.taken, length, self.columns, self.tables, self.slot_sizes, e, name)
+        return node
+
+    def cell(self, e: ir.VariableValue, turns: Turns) -> Node:
+        """The value of a cell, or of the one among several that other cells choose."""
+        v = self.names.variables[e.name]
+        axes = [a.over for a in self.names.model.variables[e.name].axes]
+        fixed, moving = self.indices(e, axes, turns)
+        if not moving:
+            return self.slot(v, self.positions(v, axes, fixed, e, turns), turns)
+        if any(a.arity == 2 for a in axes):
+            raise fail("E414", "the ends of an edge must be fixed here, not computed from cells", e.span, "moves with a cell")
+        sizes = [v.shape[k] for k, _ in moving]
+        inner = _deeper(turns, {})
+        lifted: list[Array | None] = [None if f is None else f[..., None] for f in fixed]
+        for (k, _), grid in zip(moving, _product([[np.arange(s)] for s in sizes]), strict=True):
+            lifted[k] = grid.reshape((1,) * inner.depth + (-1,))
+        body = self.slot(v, self.positions(v, axes, lifted, e, inner), inner)
+        return Pick(_flat_index([node for _, node in moving], sizes), body, turns.depth)
+
+    def positions(self, v: VariableArray, axes: list[ir.SetOf], indices: Sequence[Array | None], e: ir.VariableValue, turns: Turns) -> Array:
+        """Global positions from fixed indices."""
+        at, k, position = 0, 0, np.full((1,) * (turns.depth + 1), v.offset, np.int64)
+        for over, length in zip(axes, v.shape, strict=True):
+            stride = int(np.prod(v.shape[at + 1 :], dtype=np.int64))
+            if over.arity == 2:
+                i, j = indices[k], indices[k + 1]
+                assert i is not None and j is not None
+                place = self.edge(over, i, j, turns, e)
+            else:
+                place = indices[k]
+            assert place is not None and length > 0
+            position = position + stride * place
+            at, k = at + 1, k + over.arity
+        return position
+
+    def slot(self, v: VariableArray, positions: Array, turns: Turns) -> CellValue:
+        """The leaf for cells at given positions; the same cells are one leaf. Where nothing is taken the slot is unused."""
+        positions = np.where(turns.taken, positions, self.names.n_cells).astype(np.int32)
+        shape = positions.shape[1:]
+        key = (v.name, repr(positions.shape).encode() + positions.tobytes())
+        if key not in self._seen:
+            if turns.n * positions[0].size > MOST_ENTRIES:
+                raise fail("E412", f"{turns.n:,} factors of {positions[0].size:,} cells: too many to list", None)
+            columns = np.broadcast_to(positions, (turns.n, *shape)).reshape(turns.n, -1)
+            self._seen[key] = CellValue(len(self.slots), shape, v.kind == "spin")
+            self.slots += list(columns.T)
+            self.slot_sizes += [len(v.labels)] * columns.shape[1]
+        return self._seen[key]
+
+    def parameter(self, e: ir.ParameterValue, turns: Turns, last: ir.Expression | Node | None = None) -> Node:
+        """An entry of a parameter; `last` indexes an axis left open."""
+        p = self.names.parameters[e.name]
+        axes = [a.over for a in self.names.model.parameters[e.name].axes]
+        return self.entry(e, p.name, -1, p.shape, axes, turns, last)
+
+    def input(self, e: ir.InputValue, turns: Turns, last: ir.Expression | Node | None = None) -> Node:
+        """An entry of an input at an index that moves with cells."""
+        array = self.bound.inputs[e.name]
+        if e.name not in self._tables:
+            self._tables[e.name] = len(self.tables)
+            self.tables.append(array.ravel())
+        declared = self.bound.program.inputs[e.name]
+        axes = [a.over or ir.SetOf(a.span, "range", a.name, a.size) for a in declared.axes]
+        return self.entry(e, "", self._tables[e.name], array.shape, axes, turns, last)
+
+    def entry(
+        self,
+        e: ir.ParameterValue | ir.InputValue,
+        name: str,
+        table: int,
+        shape: tuple[int, ...],
+        axes: list[ir.SetOf],
+        turns: Turns,
+        last: ir.Expression | Node | None,
+    ) -> Node:
+        """A gather: fixed indices become one base, moving ones terms with strides."""
+        given: list[ir.Expression | Node] = [*e.indices] if last is None else [*e.indices, last]
+        strides: list[Array | int] = [int(np.prod(shape[k + 1 :], dtype=np.int64)) for k in range(len(shape))]
+        base: Array = np.zeros((1,) * (turns.depth + 1), np.int64)
+        terms: list[tuple[Node, Node]] = []
+        at = 0
+        for k, over in enumerate(axes):
+            if over.arity == 2:
+                place, turned = self.edge_index(over, given[at], given[at + 1], turns, e)
+                if isinstance(place, np.ndarray):
+                    base = base + place * strides[k]
+                    if over.part == "edges" and _swaps(axes[k + 1 :]) and turned.any():
+                        one, two = strides[k + 1], strides[k + 2]
+                        strides[k + 1], strides[k + 2] = np.where(turned, two, one), np.where(turned, one, two)
+                elif over.part == "edges" and _swaps(axes[k + 1 :]):
+                    raise fail("E414", "the ends of an edge must be fixed here, not computed from cells", e.span, "moves with a cell")
+                else:
+                    terms.append((place, self.column(np.asarray(strides[k]))))
+            else:
+                index = given[at]
+                if not isinstance(index, Node) and self.is_fixed(index):
+                    base = base + in_range(self.value(index, turns), shape[k], turns.taken, index, e.name) * strides[k]
+                else:
+                    node = index if isinstance(index, Node) else self.moving(index, shape[k], e.name, turns)
+                    terms.append((node, self.column(np.asarray(strides[k]))))
+            at += over.arity
+        return Gather(name, table, int(np.prod(shape, dtype=np.int64)), self.column(base), tuple(terms))
+
+    def edge_index(
+        self, over: ir.SetOf, i: ir.Expression | Node, j: ir.Expression | Node, turns: Turns, e: ir.ParameterValue | ir.InputValue
+    ) -> tuple[Array | Node, Array]:
+        """The number of an edge, and whether its ends stand in descending order."""
+        assert not isinstance(i, Node) and not isinstance(j, Node)
+        length = self.ends(over)
+        if self.is_fixed(i) and self.is_fixed(j):
+            a = in_range(self.value(i, turns), length, turns.taken, i, e.name)
+            b = in_range(self.value(j, turns), length, turns.taken, j, e.name)
+            return self.edge(over, a, b, turns, e), a > b
+        graph = self.bound.graphs[over.graph]
+        if length**2 > 1 << 24:
+            raise fail("E412", f"edges chosen by cells need a table of {length**2:,} entries", e.span, "too large")
+        a, b = np.divmod(np.arange(length**2), length)
+        self.tables.append(graph.edge_index(a, b, over.part == "arcs"))
+        ends = [(self.lower(x, turns), Constant(stride)) for x, stride in ((i, length), (j, 1))]
+        place = Gather("", len(self.tables) - 1, length**2, Constant(0), tuple(ends))
+        verify_index(place, turns.guards, turns.taken, len(graph.part(over.part)), self.columns, self.tables, self.slot_sizes, i, over.name)
+        return place, np.zeros(1, bool)
+
+    def edge(self, over: ir.SetOf, i: Array, j: Array, turns: Turns, e: ir.Expression) -> Array:
+        """The numbers of edges with fixed ends; a pair that is no edge is an error."""
+        place = self.bound.graphs[over.graph].edge_index(i, j, over.part == "arcs")
+        bad = (place < 0) & turns.taken
+        if bad.any():
+            a, b = (np.broadcast_to(v, bad.shape)[bad][0] for v in (i, j))
+            raise fail("E414", f"({a}, {b}) is no edge of `{over.graph}`", e.span, "not an edge")
+        return np.maximum(place, 0)
+
+
+def _swaps(axes: list[ir.SetOf]) -> bool:
+    """Whether turning an edge round swaps the two axes that follow it: exactly two, over one set."""
+    if len(axes) != 2 or any(a.arity == 2 for a in axes):
+        return False
+    a, b = axes
+    if a.domain is not None and b.domain is not None:
+        return (a.domain.kind, a.domain.labels, a.domain.name) == (b.domain.kind, b.domain.labels, b.domain.name)
+    return a.domain is None and b.domain is None and a.name == b.name
+
+
+def _flat_index(nodes: list[Node], sizes: list[int]) -> Node:
+    out = nodes[0]
+    for node, size in zip(nodes[1:], sizes[1:], strict=True):
+        out = Apply("+", (Apply("*", (out, Constant(size))), node))
+    return out
+
+
+def _with(turns: Turns, names: dict[str, Array] | None = None, taken: Array | None = None, guards: tuple[tuple[Node, int], ...] | None = None) -> Turns:
+    return Turns(
+        turns.names if names is None else names,
+        turns.n,
+        turns.depth,
+        turns.taken if taken is None else taken,
+        turns.guards if guards is None else guards,
+    )
+
+
+def _deeper(turns: Turns, names: dict[str, Array]) -> Turns:
+    """One more axis behind, along which `names` run."""
+    lifted = {k: v[..., None] for k, v in turns.names.items()}
+    shape = (1,) * (turns.depth + 1)
+    return Turns({**lifted, **{k: v.reshape((*shape, -1)) for k, v in names.items()}}, turns.n, turns.depth + 1, turns.taken[..., None], turns.guards)
+
+
+def _keep(turns: Turns, names: list[str], used: Array) -> Turns:
+    kept = {k: v[..., used] if k in names else v for k, v in turns.names.items()}
+    taken = turns.taken[..., used] if turns.taken.shape[-1] == len(used) else turns.taken
+    return Turns(kept, turns.n, turns.depth, taken, turns.guards)

@@ -1,0 +1,193 @@
+"""Lowers a model: its arrays, and a group of like factors for each statement."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._diagnostics import fail
+from ..program import ir
+from ._bind import Bound
+from ._constants import constant
+from ._factor_graph import FactorGraph, FactorGroup, ParameterArray, Prior, VariableArray
+from ._lower import Lowering, Names, unroll
+from ._nodes import Apply, Constant
+
+Array = np.ndarray
+MOST_CELLS = 1 << 26
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A model and its factor graph, with what later stages need to lower masks and observables."""
+
+    graph: FactorGraph
+    names: Names
+    bound: Bound
+
+
+def lower_model(bound: Bound, name: str) -> Lowered:
+    """The factor graph of a bound program's model.
+
+    Raises:
+        GmlmError: for what only the inputs show: an index out of range, a pair that is no edge, a cell with two laws, a program too large.
+    """
+    model = bound.program.models[name]
+    latents = [v for v in model.variables.values() if v.role != "var"]
+    if latents:
+        word = "`latent` variables" if latents[0].role == "latent" else "`given` variables"
+        raise fail("E330", f"model `{name}` has {word}, which this version checks but does not compile", latents[0].span, "not compiled yet")
+    if model.conditional is not None:
+        message = f"model `{name}` is a network conditional, which this version checks but does not compile"
+        raise fail("E330", message, model.conditional.span, "not compiled yet")
+    variables = _variables(model, bound)
+    parameters = tuple(_parameter(p, model, bound) for p in model.parameters.values())
+    n_cells = sum(v.size for v in variables)
+    names = Names({v.name: v for v in variables}, {p.name: p for p in parameters}, model, n_cells)
+    factors = [_group(f.value, f.clauses, "factor", bound, names) for f in model.factors]
+    factors += _categorical(model, bound, names)
+    requires = [_group(r.condition, r.clauses, "require", bound, names) for r in model.requires]
+    graph = FactorGraph(variables, parameters, tuple(g for g in factors if g.n), tuple(g for g in requires if g.n))
+    return Lowered(graph, names, bound)
+
+
+def _variables(model: ir.Model, bound: Bound) -> tuple[VariableArray, ...]:
+    out: list[VariableArray] = []
+    offset = 0
+    for v in model.variables.values():
+        shape = tuple(bound.set_size(a.over) for a in v.axes)
+        labels = bound.domain_labels(v.domain)
+        dims, coords = _dims(v.axes), tuple(bound.labels(a.over) for a in v.axes)
+        array = VariableArray(v.name, v.role, offset, shape, v.domain.kind, labels, dims, coords)
+        offset += math.prod(shape)
+        if offset > MOST_CELLS:
+            raise fail("E412", f"the model has more than {MOST_CELLS:,} cells", v.span, "too large")
+        if math.prod(shape) == 0:
+            raise fail("E406", f"variable `{v.name}` has no cells: an index set is empty", v.span, "empty")
+        out.append(array)
+    return tuple(out)
+
+
+def _dims(axes: tuple[ir.Loop, ...]) -> tuple[str, ...]:
+    """Names of axes for tables and ArviZ: the index set's name; a second axis over the same set is numbered."""
+    names = [a.over.name for a in axes]
+    return tuple(n if names.index(n) == k else f"{n}_{names[: k + 1].count(n)}" for k, n in enumerate(names))
+
+
+def _parameter(p: ir.Parameter, model: ir.Model, bound: Bound) -> ParameterArray:
+    shape = tuple(bound.set_size(a.over) for a in p.axes)
+    if math.prod(shape) > MOST_CELLS:
+        raise fail("E412", f"parameter `{p.name}` has {math.prod(shape):,} entries, more than {MOST_CELLS:,}", p.span, "too large")
+    lower, upper = -math.inf, math.inf
+    if p.type.kind == "positive":
+        lower = 0.0
+    if p.type.kind == "bounded":
+        lower = -math.inf if p.type.lower is None else bound.number(p.type.lower)
+        upper = math.inf if p.type.upper is None else bound.number(p.type.upper)
+        if lower >= upper:
+            raise fail("E404", f"parameter `{p.name}` lies between {lower:g} and {upper:g}: nothing is left", p.type.span, "empty")
+    gauge = tuple(k for k, a in enumerate(p.axes) if a.over.kind == "domain") if p.name in [g for g, _ in model.gauges] else ()
+    coords = tuple(bound.labels(a.over) for a in p.axes)
+    return ParameterArray(p.name, shape, p.type.kind, lower, upper, _prior(p, shape, bound), gauge, _dims(p.axes), coords, p.span)
+
+
+def _prior(p: ir.Parameter, shape: tuple[int, ...], bound: Bound) -> Prior | None:
+    if p.prior is None:
+        return None
+    names: dict[str, Array] = {}
+    for k, axis in enumerate(p.axes):
+        for name, values in zip(axis.names, bound.members(axis.over), strict=True):
+            names[name] = np.asarray(values).reshape((-1,) + (1,) * (len(shape) - k - 1))
+    arguments: dict[str, Array] = {}
+    for option in p.prior.form.options:
+        e = p.prior.arguments[option.name]
+        value = np.asarray(constant(e, bound.inputs, bound.lengths, names), np.float64)  # type: ignore[arg-type]
+        above = option.doc.endswith("above 0")
+        if not np.isfinite(value).all() or (above and (value <= 0).any()):
+            found = f"{value.min():g}" if np.isfinite(value).all() else "a number that is not finite"
+            message = f"`{option.name}` of `{p.prior.form.name}` is {'above 0' if above else 'finite'}, found {found}"
+            raise fail("E404", message, p.prior.span, "out of bounds")
+        arguments[option.name] = value
+    return Prior(p.prior.form.name, arguments, p.prior.span)
+
+
+def _group(e: ir.Expression, clauses: ir.Clauses, kind: str, bound: Bound, names: Names) -> FactorGroup:
+    turns = unroll(clauses, bound)
+    lowering = Lowering(bound, names)
+    root = lowering.lower(e, turns) if turns.n else Constant(0)
+    return lowering.group(root, turns, kind, e.span)
+
+
+def _categorical(model: ir.Model, bound: Bound, names: Names) -> list[FactorGroup]:
+    """`z ~ categorical(p)` as the factor log p[.., z]; no cell has two laws, and the laws form no loop."""
+    groups = []
+    seen: list[Array] = []
+    for d in model.distributed:
+        turns = unroll(d.clauses, bound)
+        if not turns.n:
+            continue
+        lowering = Lowering(bound, names)
+        target = lowering.cell(d.target, turns)
+        cells = np.broadcast_to(lowering.slots[0], (turns.n,)) if lowering.slots else np.zeros(0, int)
+        seen.append(cells)
+        _verify_once(np.concatenate(seen), d)
+        _verify_length(d, bound, names)
+        code = Apply("bit", (target,)) if names.variables[d.target.name].kind == "spin" else target
+        entry = lowering.parameter if isinstance(d.probabilities, ir.ParameterValue) else lowering.input
+        root = Apply("log", (entry(d.probabilities, turns, code),))  # type: ignore[arg-type]
+        groups.append(lowering.group(root, turns, "categorical", d.span))
+    _verify_acyclic(groups, model, names)
+    return groups
+
+
+def _verify_once(cells: Array, d: ir.Distributed) -> None:
+    if len(np.unique(cells)) < len(cells):
+        raise fail("E413", f"a cell of `{d.target.name}` has two laws", d.target.span, "given a law twice", help="one `~` per cell: limit the loops with `if`")
+
+
+def _verify_length(d: ir.Distributed, bound: Bound, names: Names) -> None:
+    p, values = d.probabilities, len(names.variables[d.target.name].labels)
+    shape = names.parameters[p.name].shape if isinstance(p, ir.ParameterValue) else bound.inputs[p.name].shape
+    if shape[-1] != values:
+        message = f"`{d.target.name}` has {values} values, the last axis of `{p.name}` has {shape[-1]}"
+        raise fail("E403", message, p.span, f"length {shape[-1]}")
+    if isinstance(p, ir.InputValue):
+        array = bound.inputs[p.name]
+        if (array < 0).any() or np.abs(array.sum(-1) - 1).max() > 1e-6:
+            raise fail("E415", f"the rows of input `{p.name}` must be non-negative with sum 1", p.span, "not normalised")
+
+
+def _verify_acyclic(groups: list[FactorGroup], model: ir.Model, names: Names) -> None:
+    """Kahn's algorithm on arrays: remove cells without parents until none is left."""
+    heads = [np.repeat(g.cells[:, :1], g.cells.shape[1] - 1, axis=1).ravel() for g in groups]
+    tails = [g.cells[:, 1:].ravel() for g in groups]
+    if not groups:
+        return
+    head, tail = np.concatenate(heads), np.concatenate(tails)
+    keep = tail < names.n_cells
+    head, tail = head[keep], tail[keep]
+    waiting = np.bincount(head, minlength=names.n_cells)
+    free = np.flatnonzero(waiting == 0)
+    order = np.argsort(tail, kind="stable")
+    head, starts = head[order], np.searchsorted(tail[order], np.arange(names.n_cells + 1))
+    done = 0
+    while len(free):
+        done += len(free)
+        children = np.concatenate([head[starts[c] : starts[c + 1]] for c in free]) if len(free) else free
+        before = waiting > 0
+        np.subtract.at(waiting, children, 1)
+        free = np.flatnonzero(before & (waiting == 0))
+    if done < names.n_cells:
+        raise fail("E413", "the laws of some cells depend on one another in a loop", model.distributed[0].span, "a loop", help="a cell's parents come before it")
+
+
+def lower_let(lowered: Lowered, name: str) -> tuple[FactorGroup, tuple[int, ...]]:
+    """A `let` as a group with one instance per entry, and the shape of its axes."""
+    let = lowered.names.model.lets[name]
+    clauses = ir.Clauses(let.span, let.axes)
+    group = _group(let.value, clauses, "let", lowered.bound, lowered.names)
+    return group, tuple(lowered.bound.set_size(a.over) for a in let.axes)
+
+

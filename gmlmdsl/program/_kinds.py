@@ -1,0 +1,52 @@
+"""What an expression is: a number, a condition, a value of a label domain, or unknown after a fault."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ._program import Domain
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """`tag` is number, condition, label (of `domain`), open (a row of probabilities) or error.
+
+    `integer`: a whole number. `spin`: -1 or +1, which is no index. `plain`: the value of one cell, of `domain`.
+    """
+
+    tag: str
+    domain: Domain | None = None
+    integer: bool = False
+    spin: bool = False
+    plain: bool = False
+
+    @property
+    def numeric(self) -> bool:
+        """Whether arithmetic takes it (conditions count as 1 and 0; unknown passes)."""
+        return self.tag in ("number", "condition", "error")
+
+    @property
+    def words(self) -> str:
+        """What a message calls it."""
+        if self.tag == "label" and self.domain is not None:
+            return f"a value of `{self.domain.name}`" if self.domain.name else f"one of {self.domain.kind}(..)"
+        return {"number": "a number", "condition": "a condition", "open": "an array", "label": "a label"}.get(self.tag, "unknown")
+
+
+NUMBER = Kind("number")
+INTEGER = Kind("number", integer=True)
+CONDITION = Kind("condition", integer=True)
+OPEN = Kind("open")
+ERROR = Kind("error", integer=True)
+
+
+def kind_of(domain: Domain) -> Kind:
+    """The kind of a cell's value."""
+    if domain.ordered:
+        return Kind("number", domain, integer=True, spin=domain.kind == "spin", plain=True)
+    return Kind("label", domain, plain=True)
+
+
+def same_domain(a: Domain | None, b: Domain | None) -> bool:
+    """Whether two label domains have the same values in the same order."""
+    return a is not None and b is not None and (a.kind, a.labels) == (b.kind, b.labels)

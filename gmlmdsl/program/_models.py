@@ -1,0 +1,259 @@
+"""Checks the body of a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .._diagnostics import Span
+from ..syntax import tree
+from . import _forms as forms
+from ._arguments import check_arguments, find_form
+from ._expressions import MODEL, STATE, check_condition, check_expression, check_number
+from ._kinds import kind_of, same_domain
+from ._program import (
+    Distributed,
+    Factor,
+    FormCall,
+    Input,
+    InputValue,
+    Let,
+    Literal,
+    Model,
+    NetworkConditional,
+    Parameter,
+    ParameterValue,
+    Require,
+    SetOf,
+    ValueType,
+    Variable,
+    VariableValue,
+)
+from ._scope import Scope
+from ._sets import check_clauses, check_domain, check_loops, check_type
+
+
+@dataclass(slots=True)
+class _Body:
+    """What has been read of a model so far."""
+
+    variables: dict[str, Variable] = field(default_factory=dict)
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+    lets: dict[str, Let] = field(default_factory=dict)
+    factors: list[Factor] = field(default_factory=list)
+    requires: list[Require] = field(default_factory=list)
+    distributed: list[Distributed] = field(default_factory=list)
+    gauges: list[tuple[str, Span]] = field(default_factory=list)
+    conditional: NetworkConditional | None = None
+
+
+def check_model(model: tree.Model, scope: Scope) -> Model:
+    """The checked model; its names stay in the scope's `model` until the caller takes them away."""
+    body = _Body()
+    for statement in model.body:
+        with scope.nested():
+            _statement(statement, body, scope)
+    if not body.variables and not model.body:
+        scope.report("E320", f"model `{model.name.name}` declares no variable", model.name.span, "empty", help="declare one: `var x[i in site] : spin`")
+    if body.conditional is not None and (body.factors or body.requires or body.distributed):
+        other = (body.factors or body.requires or body.distributed)[0]
+        place = ((body.conditional.span, "the conditional"),)
+        scope.report("E314", "a model with a `conditional` declares no joint: it takes no factor", other.span, "not here", related=place)
+    return Model(
+        model.span,
+        model.name.name,
+        body.variables,
+        body.parameters,
+        body.lets,
+        tuple(body.factors),
+        tuple(body.requires),
+        tuple(body.distributed),
+        tuple(body.gauges),
+        body.conditional,
+    )
+
+
+def _statement(s: tree.ModelStatement, body: _Body, scope: Scope) -> None:
+    match s:
+        case tree.Variable():
+            _variable(s, body, scope)
+        case tree.Parameter():
+            _parameter(s, body, scope)
+        case tree.Let():
+            _let(s, body, scope)
+        case tree.Gauge():
+            _gauge(s, body, scope)
+        case tree.Factor():
+            clauses = check_clauses(s.clauses, s.span, scope)
+            body.factors.append(Factor(s.span, check_number(s.value, scope, MODEL), clauses))
+        case tree.Require():
+            clauses = check_clauses(s.clauses, s.span, scope)
+            body.requires.append(Require(s.span, check_condition(s.condition, scope, STATE), clauses))
+        case tree.Distributed():
+            _distributed(s, body, scope)
+        case tree.NetworkConditional():
+            _network_conditional(s, body, scope)
+
+
+def _declare(kind: str, name: tree.Name, value: object, scope: Scope, type: object = None) -> bool:
+    """Declare outside the statement's own index names, which end with it."""
+    inner, scope.binders = scope.binders, {}
+    before = len(scope.diagnostics)
+    scope.declare(kind, name, value, type)
+    scope.binders = inner
+    return len(scope.diagnostics) == before
+
+
+def _variable(s: tree.Variable, body: _Body, scope: Scope) -> None:
+    axes = check_loops(s.axes, scope)
+    domain = check_domain(s.type, scope)
+    value = None if axes is None or domain is None else Variable(s.span, s.kind, s.name.name, axes, domain)
+    if _declare(s.kind, s.name, value, scope) and value is not None:
+        body.variables[s.name.name] = value
+
+
+def _parameter(s: tree.Parameter, body: _Body, scope: Scope) -> None:
+    axes = check_loops(s.axes, scope)
+    type_ = check_type(s.type, scope, s.span, inputs=False)
+    prior = _prior(s.prior, type_, scope) if s.prior is not None else None
+    if type_ is not None and type_.kind == "simplex" and not s.axes:
+        scope.report("E310", "a simplex needs an axis: its last one sums to 1", s.name.span, "no axis", help=f"`param {s.name.name}[a in range(3)] : simplex`")
+        type_ = None
+    value = None if axes is None or type_ is None else Parameter(s.span, s.name.name, axes, type_, prior)
+    if _declare("param", s.name, value, scope) and value is not None:
+        body.parameters[s.name.name] = value
+
+
+_SUPPORTS = {
+    "real": ("real", "positive", "bounded"),
+    "positive": ("positive", "bounded"),
+    "unit": ("bounded",),
+    "simplex": ("simplex",),
+}
+_CURES = {"positive": ": positive", "unit": ": real(lower = 0, upper = 1)", "simplex": ": simplex", "real": ""}
+
+
+def _prior(call: tree.Call, type_: ValueType | None, scope: Scope) -> FormCall | None:
+    form = find_form(call, "distribution", scope)
+    if form is None:
+        return None
+    if form.support == "cell":
+        scope.report("E311", "`categorical` is a distribution of variables, not of parameters", call.function.span, "not a prior", help="did you mean `dirichlet`?")
+        return None
+    arguments = check_arguments(call, form, scope, axes=True)
+    if arguments is None:
+        return None
+    if type_ is not None and type_.kind not in _SUPPORTS[form.support]:
+        message = f"`{form.name}` is a prior of {form.support} parameters, this one is {type_.kind}"
+        help = f"declare the parameter with `{_CURES[form.support]}`" if _CURES[form.support] else "a simplex takes `dirichlet(..)`"
+        scope.report("E311", message, call.span, "support does not fit", help=help)
+        return None
+    _check_positive(form, arguments, call, scope)
+    return FormCall(call.span, form, arguments)
+
+
+def _check_positive(form: forms.Form, arguments: dict[str, object], call: tree.Call, scope: Scope) -> None:
+    for option in form.options:
+        value = arguments.get(option.name)
+        if option.doc.endswith("above 0") and isinstance(value, Literal) and value.value <= 0:
+            scope.report("E319", f"`{option.name}` of `{form.name}` is above 0, found {value.value}", value.span, "not above 0")
+        shape = option.name in ("shape", "a", "b", "concentration") and form.support in ("positive", "unit", "simplex")
+        if shape and isinstance(value, Literal) and 0 < value.value < 1:
+            message = f"the density of `{call.span.text}` is unbounded: a fit has no optimum"
+            scope.report("W802", message, value.span, "below 1", help="`fit` refuses it; use a value of at least 1")
+
+
+def _let(s: tree.Let, body: _Body, scope: Scope) -> None:
+    axes = check_loops(s.axes, scope)
+    value, kind = check_expression(s.value, scope, MODEL)
+    if kind.tag == "open":
+        scope.report("E210", "a `let` is a single value, this array has an open axis", s.value.span, "give every index")
+    let = None if axes is None else Let(s.span, s.name.name, axes, value)
+    if _declare("let", s.name, let, scope, kind) and let is not None:
+        body.lets[s.name.name] = let
+
+
+def _gauge(s: tree.Gauge, body: _Body, scope: Scope) -> None:
+    form = find_form(s.form, "gauge", scope)
+    if form is None:
+        return
+    names = [a.value for a in s.form.arguments if a.keyword is None and a.clauses is None]
+    if len(names) != 1 or len(s.form.arguments) != 1 or not isinstance(names[0], tree.Name):
+        scope.report("E312", "`zero_sum` takes the name of one parameter", s.form.span, "`zero_sum(J)`")
+        return
+    symbol = scope.use(names[0], "param")
+    if symbol is None or not isinstance(symbol.value, Parameter):
+        return
+    declared = symbol.value
+    place = ((symbol.span, "declared here"),)
+    if declared.type.kind != "real":
+        scope.report("E312", f"a gauge needs a real parameter, `{symbol.name}` is {declared.type.kind}", names[0].span, "not real", related=place)
+    elif not any(a.over.kind == "domain" for a in declared.axes):
+        help = "an axis over a declared domain: `a in aa`"
+        scope.report("E312", f"no axis of `{symbol.name}` runs over a domain", names[0].span, "nothing to fix", related=place, help=help)
+    elif symbol.name in [g for g, _ in body.gauges]:
+        scope.report("E312", f"the gauge of `{symbol.name}` is stated twice", s.span, "again here")
+    else:
+        body.gauges.append((symbol.name, s.span))
+
+
+def _distributed(s: tree.Distributed, body: _Body, scope: Scope) -> None:
+    clauses = check_clauses(s.clauses, s.span, scope)
+    base = s.target if isinstance(s.target, tree.Name) else s.target.base
+    symbol = scope.use(base, "var", "latent")
+    if symbol is None:
+        return
+    target, _ = check_expression(s.target, scope, STATE)
+    form = find_form(s.distribution, "distribution", scope)
+    if form is None:
+        return
+    if form.support != "cell":
+        scope.report("E311", f"`{form.name}` is a prior of parameters; a variable takes `categorical`", s.distribution.function.span, "not for a variable")
+        return
+    arguments = s.distribution.arguments
+    if len(arguments) != 1 or arguments[0].keyword is not None or arguments[0].clauses is not None:
+        scope.report("E302", "`categorical` takes one array of probabilities", s.distribution.span, f"`{form.signature}`")
+        return
+    probabilities, kind = check_expression(arguments[0].value, scope, MODEL)
+    if kind.tag == "error" or not isinstance(target, VariableValue):
+        return
+    if kind.tag != "open" or not isinstance(probabilities, ParameterValue | InputValue):
+        help = "a `simplex` parameter or a normalised input, its last axis left open: `categorical(move[z[t - 1]])`"
+        scope.report("E310", "`categorical` needs an array of probabilities", arguments[0].span, "not an open array", help=help)
+        return
+    _check_probabilities(target, probabilities, arguments[0].span, scope)
+    body.distributed.append(Distributed(s.span, target, probabilities, clauses))
+
+
+def _check_probabilities(target: VariableValue, p: ParameterValue | InputValue, span: Span, scope: Scope) -> None:
+    cell = scope.model[target.name].value
+    symbol = scope.find(p.name)
+    declared = symbol.value if symbol is not None else None
+    if not isinstance(cell, Variable) or not isinstance(declared, Parameter | Input):
+        return
+    if isinstance(declared, Parameter) and declared.type.kind != "simplex":
+        help = f"declare it as `param {p.name}[..] : simplex`"
+        scope.report("E310", f"`{p.name}` is not a simplex", span, "rows need not sum to 1", help=help)
+        return
+    last = declared.axes[-1].over
+    axis = last.domain if isinstance(last, SetOf) and last.kind == "domain" else None
+    labelled = not kind_of(cell.domain).numeric
+    if labelled != (axis is not None and not axis.ordered) or (labelled and not same_domain(axis, cell.domain)):
+        message = f"the last axis of `{p.name}` does not run over the values of `{target.name}`"
+        scope.report("E212", message, span, "two domains", related=((cell.span, "declared here"),))
+
+
+def _network_conditional(s: tree.NetworkConditional, body: _Body, scope: Scope) -> None:
+    scope.use(s.target, "var")
+    scope.use(s.network.function, "network")
+    given = []
+    for a in s.network.arguments:
+        if not isinstance(a.value, tree.Name) or a.keyword is not None:
+            scope.report("E303", "a network takes the names of `given` variables", a.span, "not a name")
+        elif scope.use(a.value, "given") is not None:
+            given.append(a.value.name)
+    if body.conditional is not None:
+        scope.report("E314", "a model has one `conditional`", s.span, "a second one", related=((body.conditional.span, "the first"),))
+        return
+    body.conditional = NetworkConditional(s.span, s.target.name, s.network.function.name, tuple(given))
+
+

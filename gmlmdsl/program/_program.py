@@ -1,0 +1,452 @@
+"""The checked program: immutable, every name resolved, every label replaced by its code.
+
+Expressions keep the span they were written at, so that errors found later (a bound input, an index out of
+range) still point into the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from .._diagnostics import Diagnostic, Source, Span
+from ._forms import Form
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Anything with a place in the text."""
+
+    span: Span = field(compare=False, repr=False)
+
+
+# Expressions
+
+
+@dataclass(frozen=True, slots=True)
+class Literal(Checked):
+    """A number, or a condition that is always true or false."""
+
+    value: int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class LabelCode(Checked):
+    """A letter or label, as its 0-based place in its domain."""
+
+    code: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class IndexValue(Checked):
+    """The present value of a `for` or axis name; of a name that runs over a domain, the code."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class InputValue(Checked):
+    """An entry of an input, or a length that an input's axis named; fewer indices than axes leave the last axis open."""
+
+    name: str
+    indices: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterValue(Checked):
+    """An entry of a parameter; fewer indices than axes leave the last axis open."""
+
+    name: str
+    indices: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VariableValue(Checked):
+    """The value of a cell: a number for spin, bit and range, the code for letters and labels."""
+
+    name: str
+    indices: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LetValue(Checked):
+    """A `let` at given indices."""
+
+    name: str
+    indices: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Checked):
+    """`operator` is `+ - * / // % ^ == != < <= > >= and or not`, `neg`, or a function's name; conditions count as 1 and 0."""
+
+    operator: str
+    operands: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Checked):
+    """`if test then yes else no`."""
+
+    test: Expression
+    yes: Expression
+    no: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Sum(Checked):
+    """`sum(body for .. if ..)`."""
+
+    body: Expression
+    clauses: Clauses
+
+
+Expression = Literal | LabelCode | IndexValue | InputValue | ParameterValue | VariableValue | LetValue | Operation | Choice | Sum
+
+
+def children(e: Expression) -> tuple[Expression, ...]:
+    """The expressions directly inside `e` (of a `Sum`, the body and the condition)."""
+    match e:
+        case InputValue() | ParameterValue() | VariableValue() | LetValue():
+            return e.indices
+        case Operation():
+            return e.operands
+        case Choice():
+            return (e.test, e.yes, e.no)
+        case Sum():
+            condition = e.clauses.condition
+            return (e.body,) if condition is None else (e.body, condition)
+        case _:
+            return ()
+
+
+def walk(e: Expression) -> Iterator[Expression]:
+    """`e` and every expression inside it; a `let` is not entered."""
+    todo = [e]
+    while todo:
+        here = todo.pop()
+        yield here
+        todo.extend(reversed(children(here)))
+
+
+# Sets, domains and loops
+
+
+@dataclass(frozen=True, slots=True)
+class SetOf(Checked):
+    """A set that an index runs over.
+
+    `kind` is `range` (size `size`), `domain` (the domain `domain`), or `graph` (`part` of the graph `graph`: nodes, edges,
+    arcs, rows, columns). `name` is the name it was declared under (`site`, `aa`), else how it is written (`G.edges`).
+    """
+
+    kind: str
+    name: str
+    size: Expression | None = None
+    domain: Domain | None = None
+    graph: str = ""
+    part: str = ""
+
+    @property
+    def arity(self) -> int:
+        """How many index names one member takes: 2 for edges and arcs."""
+        return 2 if self.part in ("edges", "arcs") else 1
+
+    @property
+    def lists_cells(self) -> bool:
+        """Whether a member is itself a set of nodes (rows, columns)."""
+        return self.part in ("rows", "columns")
+
+
+@dataclass(frozen=True, slots=True)
+class Domain(Checked):
+    """The values of a cell: `kind` spin, bit, range (`size`), letters or labels (`labels`); `name` where it was declared under one."""
+
+    kind: str
+    name: str = ""
+    labels: tuple[str, ...] = ()
+    size: Expression | None = None
+    of: SetOf | None = None  # an index set used as a type
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the values are numbers."""
+        return self.kind in ("spin", "bit", "range")
+
+
+@dataclass(frozen=True, slots=True)
+class Loop(Checked):
+    """`i in site`, `(i, j) in G.edges`."""
+
+    names: tuple[str, ...]
+    over: SetOf
+
+
+@dataclass(frozen=True, slots=True)
+class Clauses(Checked):
+    """`for .. for .. if condition`, unrolled when the program is bound."""
+
+    loops: tuple[Loop, ...]
+    condition: Expression | None = None
+
+
+# Declarations
+
+
+@dataclass(frozen=True, slots=True)
+class InputAxis(Checked):
+    """An axis of an input: `size` where it is an integer, `over` where it is a set, else `name` is a new length."""
+
+    size: Expression | None = None
+    over: SetOf | None = None
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Input(Checked):
+    """`kind` is int, real, positive, simplex, bounded or domain."""
+
+    name: str
+    axes: tuple[InputAxis, ...]
+    type: ValueType
+    default: Expression | None
+
+
+@dataclass(frozen=True, slots=True)
+class ValueType(Checked):
+    """Of an input or parameter: `kind` int, real, positive, simplex, bounded (`lower`, `upper`) or domain."""
+
+    kind: str
+    lower: Expression | None = None
+    upper: Expression | None = None
+    domain: Domain | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FormCall(Checked):
+    """A form with its checked arguments by option name; options left out are absent."""
+
+    form: Form
+    arguments: dict[str, object] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Variable(Checked):
+    """`role` is var, latent or given."""
+
+    role: str
+    name: str
+    axes: tuple[Loop, ...]
+    domain: Domain
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter(Checked):
+    """An array of parameters, one axis per loop."""
+
+    name: str
+    axes: tuple[Loop, ...]
+    type: ValueType
+    prior: FormCall | None
+
+
+@dataclass(frozen=True, slots=True)
+class Let(Checked):
+    """A named expression; uses are replaced by it."""
+
+    name: str
+    axes: tuple[Loop, ...]
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Factor(Checked):
+    """A term of log p, once per turn of its clauses."""
+
+    value: Expression
+    clauses: Clauses
+
+
+@dataclass(frozen=True, slots=True)
+class Require(Checked):
+    """Configurations where the condition fails have probability zero."""
+
+    condition: Expression
+    clauses: Clauses
+
+
+@dataclass(frozen=True, slots=True)
+class Distributed(Checked):
+    """`target ~ categorical(probabilities)`; the open last axis of `probabilities` runs over the target's domain."""
+
+    target: VariableValue
+    probabilities: ParameterValue | InputValue
+    clauses: Clauses
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkConditional(Checked):
+    """`conditional target ~ network(given..)`."""
+
+    target: str
+    network: str
+    given: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Model(Checked):
+    """A model; the tuples keep the order of the text."""
+
+    name: str
+    variables: dict[str, Variable] = field(hash=False)
+    parameters: dict[str, Parameter] = field(hash=False)
+    lets: dict[str, Let] = field(hash=False)
+    factors: tuple[Factor, ...]
+    requires: tuple[Require, ...]
+    distributed: tuple[Distributed, ...]
+    gauges: tuple[tuple[str, Span], ...]
+    conditional: NetworkConditional | None
+
+
+# Masks
+
+
+@dataclass(frozen=True, slots=True)
+class Cells(Checked):
+    """Cells of one variable: all (`indices` None), one, or a row of them where an index runs over rows or columns."""
+
+    variable: str
+    indices: tuple[Expression, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTerm(Checked):
+    """One block per turn of the clauses."""
+
+    cells: tuple[Cells, ...]
+    clauses: Clauses
+
+
+@dataclass(frozen=True, slots=True)
+class Listed(Checked):
+    """Blocks with weights: `blocks(..)` (`uniform`, each distinct block once) or `choose .. weight ..`."""
+
+    terms: tuple[tuple[BlockTerm, Expression | None], ...]
+    uniform: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Independent(Checked):
+    """`each CELL for .. rate r`: every cell on its own."""
+
+    terms: tuple[tuple[BlockTerm, Expression], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FormMask(Checked):
+    """`subsets`, `everything`, `bernoulli` or `least_confident` over `variables`."""
+
+    call: FormCall
+    variables: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MaskMixture(Checked):
+    """p(K | x) = sum of v p_m(K | x), the v normalised."""
+
+    rows: tuple[tuple[Expression, MaskBody], ...]
+
+
+MaskBody = Listed | Independent | FormMask | MaskMixture
+
+
+@dataclass(frozen=True, slots=True)
+class Mask(Checked):
+    """`given` names the variables that weights and rates may mention: with one, the mask is adaptive."""
+
+    name: str
+    model: str
+    given: tuple[str, ...]
+    body: MaskBody
+    adaptive: bool
+    mentions_parameter: bool
+
+
+# Samplers
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep(Checked):
+    """`update BLOCK for ..`: every block once, those that share no factor in parallel."""
+
+    blocks: BlockTerm
+    independently: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RandomUpdate(Checked):
+    """`update x[K] where K ~ mask`; `within` is x, or empty for `update K`."""
+
+    mask: Mask
+    within: str
+    independently: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle(Checked):
+    """Kernels in order."""
+
+    body: tuple[Kernel, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat(Checked):
+    """The body `count` times."""
+
+    count: Expression
+    body: tuple[Kernel, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelMixture(Checked):
+    """One row, picked with its weight."""
+
+    rows: tuple[tuple[Expression, Kernel], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Temper(Checked):
+    """The body on replicas at each beta, with exchanges."""
+
+    betas: tuple[Expression, ...]
+    body: tuple[Kernel, ...]
+
+
+Kernel = Sweep | RandomUpdate | Cycle | Repeat | KernelMixture | Temper
+
+
+@dataclass(frozen=True, slots=True)
+class Sampler(Checked):
+    """Statements, or a built-in algorithm."""
+
+    name: str
+    model: str
+    body: tuple[Kernel, ...] | FormCall
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What `check` returns: declarations by name, in the order of the text, and the warnings."""
+
+    sources: tuple[Source, ...]
+    inputs: dict[str, Input] = field(hash=False)
+    lengths: dict[str, tuple[str, int]] = field(hash=False)  # a length's name -> the input and axis that give it
+    domains: dict[str, Domain] = field(hash=False)
+    index_sets: dict[str, SetOf] = field(hash=False)
+    graphs: dict[str, FormCall] = field(hash=False)
+    networks: dict[str, FormCall] = field(hash=False)
+    models: dict[str, Model] = field(hash=False)
+    masks: dict[str, Mask] = field(hash=False)
+    samplers: dict[str, Sampler] = field(hash=False)
+    warnings: tuple[Diagnostic, ...] = ()

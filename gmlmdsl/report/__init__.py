@@ -1,0 +1,10 @@
+"""In: results as names, numbers and matplotlib figures. Out: one self-contained HTML file. Never: JAX, the network, JavaScript."""
+
+from gmlmdsl.report._diagnostic_pictures import plot_categories as plot_categories
+from gmlmdsl.report._diagnostic_pictures import plot_ess_r_hat as plot_ess_r_hat
+from gmlmdsl.report._diagnostic_pictures import plot_loss as plot_loss
+from gmlmdsl.report._diagnostic_pictures import plot_traces as plot_traces
+from gmlmdsl.report._document import Report as Report
+from gmlmdsl.report._pictures import plot_couplings as plot_couplings
+from gmlmdsl.report._pictures import plot_forest as plot_forest
+from gmlmdsl.report._pictures import plot_images as plot_images

@@ -1,0 +1,143 @@
+"""Pictures that say whether a fit or a chain can be trusted. Each returns a matplotlib figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gmlmdsl.report._palette import LIGHT, SERIES, house_style, new_figure, plain
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_BUCKETS = 300  # of a long trace, each drawn as its smallest and largest value
+MAX_R_HAT = 1.01
+MIN_ESS_PER_CHAIN = 100
+
+
+def plot_traces(traces: Mapping[str, np.ndarray]) -> Figure:
+    """Traces of chains, one row of axes per quantity and one line per chain.
+
+    Pale: the draws, a long trace by the smallest and largest value of short stretches, so that no spike is lost. Bold: the
+    running mean over a twentieth of the draws, which shows chains that disagree where the draws cover each other.
+
+    Args:
+        traces: by name, (chain, draw).
+    """
+    with house_style():
+        figure = new_figure(0.45 + 1.15 * len(traces))
+        grid = figure.subplots(len(traces), 1, squeeze=False, sharex=True)[:, 0]
+        for axes, (name, values) in zip(grid, traces.items(), strict=True):
+            chains = np.atleast_2d(np.asarray(values, dtype=float))
+            for c, chain in enumerate(chains):
+                axes.plot(*_thinned(chain), color=SERIES[c % len(SERIES)], linewidth=0.5, alpha=0.3)
+            for c, chain in enumerate(chains):
+                axes.plot(*_smoothed(chain), color=SERIES[c % len(SERIES)], linewidth=1.6)
+            axes.set_title(plain(name))
+            axes.locator_params(axis="y", nbins=4)
+            axes.margins(x=0.01)
+        grid[-1].set_xlabel("draw; one colour per chain, bold: running mean")
+    return figure
+
+
+def plot_loss(trace: np.ndarray, *, label: str = "objective") -> Figure:
+    """The objective of a fit by iteration: as it is, and its distance to the smallest value on a log scale.
+
+    Args:
+        trace: (iteration,).
+        label: of the objective.
+    """
+    loss = np.asarray(trace, dtype=float)
+    steps = np.arange(len(loss))
+    above = loss - np.nanmin(loss) if np.isfinite(loss).any() else loss
+    with house_style():
+        figure = new_figure(2.1)
+        left, right = figure.subplots(1, 2)
+        left.plot(steps, loss, color=SERIES[0], marker="o" if len(loss) <= 30 else None, markersize=2.5)
+        left.set_title(plain(label))
+        right.plot(steps[above > 0], above[above > 0], color=SERIES[0], marker="o" if len(loss) <= 30 else None, markersize=2.5)
+        right.set_yscale("log")
+        right.set_title("distance to the smallest")
+        for axes in (left, right):
+            axes.set_xlabel("iteration")
+            axes.locator_params(axis="x", nbins=5, integer=True)
+    return figure
+
+
+def plot_ess_r_hat(ess: np.ndarray, r_hat: np.ndarray, *, chains: int) -> Figure:
+    """Every cell by its worst category: ESS to the right, R-hat upwards, with the limits below or above which to worry.
+
+    Args:
+        ess: (cell,) smallest ESS over the categories.
+        r_hat: (cell,) largest R-hat over the categories; cells where either is not finite are only counted.
+        chains: number of chains; the limit of ESS is 100 per chain.
+    """
+    size, ratio = np.asarray(ess, dtype=float), np.asarray(r_hat, dtype=float)
+    shown = np.isfinite(size) & np.isfinite(ratio)
+    fine = shown & (size >= MIN_ESS_PER_CHAIN * chains) & (ratio <= MAX_R_HAT)
+    with house_style():
+        figure = new_figure(2.7)
+        axes = figure.subplots()
+        axes.axvline(MIN_ESS_PER_CHAIN * chains, color=LIGHT["muted"], linewidth=0.9, linestyle="--")
+        axes.axhline(MAX_R_HAT, color=LIGHT["muted"], linewidth=0.9, linestyle="--")
+        axes.scatter(size[fine], ratio[fine], s=18, color=SERIES[0], linewidths=0, alpha=0.75, label=f"fine ({int(fine.sum())})")
+        bad = shown & ~fine
+        if bad.any():
+            axes.scatter(
+                size[bad], ratio[bad], s=24, color=SERIES[1], marker="x", linewidths=1.3, label=f"beyond a limit ({int(bad.sum())})"
+            )
+        left_out = int((~shown).sum())
+        note = f" ({left_out} cells, stuck or clamped, not shown)" if left_out else ""
+        axes.set_xlabel("effective sample size of the worst category" + note)
+        axes.set_ylabel("R-hat")
+        axes.set_xlim(left=0)
+        figure.legend(loc="outside upper left", ncols=2)
+    return figure
+
+
+def plot_categories(
+    names: Sequence[str], frequencies: np.ndarray, *, standard_errors: np.ndarray | None = None, exact: np.ndarray | None = None
+) -> Figure:
+    """Frequencies of categories as bars, with Monte Carlo errors and the exact probabilities where they are known.
+
+    Args:
+        names: of the categories.
+        frequencies: (category,) shares of the draws.
+        standard_errors: (category,) Monte Carlo standard errors; bars of two of them are drawn.
+        exact: (category,) exact probabilities, drawn as ticks across the bars.
+    """
+    y = np.arange(len(names))
+    with house_style():
+        figure = new_figure(0.8 + 0.26 * len(names))
+        axes = figure.subplots()
+        axes.barh(y, frequencies, height=0.62, color=SERIES[0], alpha=0.55, label="draws")
+        if standard_errors is not None:
+            axes.errorbar(frequencies, y, xerr=2 * np.asarray(standard_errors), fmt="none", color=LIGHT["ink"], elinewidth=1.1, capsize=2)
+        if exact is not None:
+            axes.vlines(exact, y - 0.42, y + 0.42, color=SERIES[1], linewidth=2.2, label="exact")
+            figure.legend(loc="outside upper left", ncols=2)
+        axes.set_yticks(y, [plain(n) for n in names])
+        axes.set_ylim(len(names) - 0.4, -0.6)
+        axes.grid(visible=False, axis="y")
+        axes.set_xlim(left=0)
+        axes.set_xlabel("probability" + (" (bars: two standard errors)" if standard_errors is not None else ""))
+    return figure
+
+
+def _thinned(chain: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Draws to plot, and their values: all of a short chain, two per stretch of a long one."""
+    if len(chain) <= 2 * _BUCKETS:
+        return np.arange(len(chain)), chain
+    stretches = np.array_split(np.arange(len(chain)), _BUCKETS)
+    kept = np.array([sorted((s[np.argmin(chain[s])], s[np.argmax(chain[s])])) for s in stretches]).ravel()
+    return kept, chain[kept]
+
+
+def _smoothed(chain: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Middle draw and mean of every window of a twentieth of the draws, at most `_BUCKETS` of them."""
+    window = max(1, len(chain) // 20)
+    sums = np.cumsum(np.concatenate([[0.0], chain]))
+    starts = np.unique(np.linspace(0, len(chain) - window, min(_BUCKETS, len(chain) - window + 1)).astype(int))
+    return starts + (window - 1) / 2, (sums[starts + window] - sums[starts]) / window

@@ -1,0 +1,145 @@
+"""The colours of reports, each with a light and a dark form, and how a figure comes to follow the reader's choice.
+
+Pictures are drawn in the light colours. In the SVG each of these becomes a CSS variable, so one picture serves both.
+Series: Okabe and Ito's hues, darkened or lightened to a contrast of 4.5 with the page. Diverging: blue to orange, which
+all common kinds of colour blindness tell apart, and strongest at both ends in light and in dark.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLOURS: dict[str, tuple[str, str]] = {
+    "paper": ("#ffffff", "#15181c"),
+    "panel": ("#f3f5f7", "#1f242a"),
+    "ink": ("#1b1f23", "#e8eaed"),
+    "muted": ("#57606a", "#a9b1ba"),
+    "grid": ("#d8dde2", "#3b424a"),
+    "tile": ("#edeff2", "#272d34"),
+    "link": ("#0b5cad", "#7dbcff"),
+    "warn": ("#9a4a00", "#ffb869"),
+    "warn-panel": ("#fff5e8", "#2e2417"),
+    "c1": ("#0072b2", "#58b5ec"),
+    "c2": ("#c24a00", "#f59b5d"),
+    "c3": ("#007a5a", "#3fcfa4"),
+    "c4": ("#a5428a", "#e89bcb"),
+    "c5": ("#776100", "#dfc54b"),
+    "c6": ("#4a4ea1", "#a9adf5"),
+    "d0": ("#08519c", "#86caff"),
+    "d1": ("#2f7fc2", "#559fde"),
+    "d2": ("#66a9d4", "#3f78ad"),
+    "d3": ("#a3c9e2", "#375877"),
+    "d4": ("#c8ccd0", "#4a5158"),
+    "d5": ("#f0c4a0", "#795437"),
+    "d6": ("#e79658", "#b06a33"),
+    "d7": ("#cb641b", "#e38b44"),
+    "d8": ("#8f3b00", "#ffb877"),
+}
+LIGHT = {name: light for name, (light, _) in COLOURS.items()}
+SERIES = tuple(LIGHT[f"c{k}"] for k in range(1, 7))
+DIVERGING = tuple(LIGHT[f"d{k}"] for k in range(9))
+MARKERS = ("o", "s", "D", "^", "v", "P")
+INK_IMAGE = "ink"  # start of the id of a raster whose dark pixels are ink
+WIDTH = 5.2  # inches; at the width of a phone the text of a figure keeps its size
+CSS_PIXELS_PER_INCH = 108
+MAX_SVG = 3_000_000
+
+_BY_HEX = {light: name for name, (light, _) in COLOURS.items()} | {"#000000": "ink"}
+_STYLE: dict[str, Any] = {
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "axes.labelsize": 9.5,
+    "xtick.labelsize": 9.5,
+    "ytick.labelsize": 9.5,
+    "legend.fontsize": 9.5,
+    "axes.titlecolor": LIGHT["ink"],
+    "axes.labelcolor": LIGHT["muted"],
+    "axes.edgecolor": LIGHT["muted"],
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.facecolor": "none",
+    "axes.formatter.useoffset": False,
+    "figure.facecolor": "none",
+    "figure.constrained_layout.use": True,
+    "grid.color": LIGHT["grid"],
+    "grid.linewidth": 0.6,
+    "text.color": LIGHT["ink"],
+    "xtick.color": LIGHT["muted"],
+    "ytick.color": LIGHT["muted"],
+    "legend.frameon": False,
+    "lines.linewidth": 1.1,
+}
+
+
+def css_variables() -> str:
+    """The colours as CSS custom properties: light, and dark where the reader's screen asks for it."""
+    light, dark = (";".join(f"--{name}:{pair[k]}" for name, pair in COLOURS.items()) for k in (0, 1))
+    return f":root{{color-scheme:light dark;{light}}}\n@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
+
+
+@contextlib.contextmanager
+def house_style() -> Iterator[None]:
+    """Matplotlib settings of reports; the user's own are untouched outside."""
+    import matplotlib
+
+    with matplotlib.rc_context(_STYLE):
+        yield
+
+
+def new_figure(height: float, width: float = WIDTH) -> Figure:
+    """An empty figure in inches, without pyplot and so without a window or a global list of figures."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height))
+
+
+def plain(text: str) -> str:
+    """Text that matplotlib does not take for mathematics."""
+    return str(text).replace("$", r"\$")
+
+
+def svg(figure: Figure, description: str, prefix: str) -> str | None:
+    """A figure as inline SVG whose colours follow the page, or None where it would be too large.
+
+    Args:
+        figure: from matplotlib.
+        description: what is read out in place of the picture; HTML-safe.
+        prefix: start of every id, so that two figures of one page do not share any.
+    """
+    import matplotlib
+
+    buffer = io.StringIO()
+    settings = {"svg.fonttype": "none", "svg.hashsalt": "gmlmdsl", "savefig.transparent": True}
+    with matplotlib.rc_context(settings):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    if len(text) > MAX_SVG:
+        return None
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text, flags=re.DOTALL)
+    root, rest = text.split(">", 1)
+    text = re.sub(r'\s(?:xmlns(?::\w+)?|version|width|height)="[^"]*"', "", root) + ">" + rest
+    text = re.sub(r'\b(id|clip-path|xlink:href)="(url\(#|#|)(?!data:)', rf'\1="\2{prefix}', text)
+    text = re.sub(r"#[0-9a-f]{6}\b", lambda m: f"var(--{_BY_HEX[m[0]]})" if m[0] in _BY_HEX else m[0], text)
+    width = figure.get_size_inches()[0] * CSS_PIXELS_PER_INCH
+    return text.replace("<svg", f'<svg role="img" aria-label="{description}" style="max-width:{width:.0f}px"', 1)
+
+
+def png(figure: Figure) -> bytes:
+    """A figure as PNG on white, for what is too large as SVG."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=160, facecolor="white")
+    return buffer.getvalue()

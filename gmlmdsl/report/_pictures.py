@@ -1,0 +1,211 @@
+"""Pictures of data, samples and parameters. Each returns a matplotlib figure, which can be used without a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gmlmdsl.report._palette import DIVERGING, INK_IMAGE, LIGHT, MARKERS, SERIES, WIDTH, house_style, new_figure, plain
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_GAP = 1  # pixels between two images of a grid
+
+
+def plot_images(
+    data: np.ndarray, samples: np.ndarray, *, titles: tuple[str, str] = ("data", "samples"), columns: int = 5, rows: int = 6
+) -> Figure:
+    """Two grids of small images side by side: data, and samples of the model.
+
+    Args:
+        data: (image, height, width) numbers; the smallest of both arrays is white, the largest black. NaN: no pixel there.
+        samples: (image, height, width).
+        titles: of the two grids.
+        columns: of each grid.
+        rows: of each grid; images beyond `columns * rows` are left out.
+
+    Raises:
+        ValueError: an array does not have three axes, or has no image.
+    """
+    pair = [np.asarray(images, dtype=float) for images in (data, samples)]
+    if any(images.ndim != 3 or not len(images) for images in pair):
+        raise ValueError(f"images must have shape (image, height, width), got {pair[0].shape} and {pair[1].shape}")
+    known = np.concatenate([images[np.isfinite(images)] for images in pair])
+    low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)
+    used = min(rows, max(-(-len(images) // columns) for images in pair))
+    height, width = pair[0].shape[1:]
+    ratio = (used * (height + _GAP)) / (columns * (width + _GAP))
+    with house_style():
+        figure = new_figure(0.4 + ratio * (WIDTH - 0.9) / 2)
+        for k, axes in enumerate(figure.subplots(1, 2, gridspec_kw={"wspace": 0.2})):
+            shade = (pair[k] - low) / (high - low if high > low else 1.0)
+            pixels = _mosaic(np.where(np.isfinite(shade), 0.07 + 0.93 * shade, 0.0), columns, used)
+            axes.imshow(_ink(pixels), interpolation="none").set_gid(f"{INK_IMAGE}{k}")
+            axes.set_title(plain(titles[k]))
+            axes.set_axis_off()
+    return figure
+
+
+def plot_couplings(
+    edges_xy: np.ndarray,
+    values: np.ndarray,
+    *,
+    marked: np.ndarray | None = None,
+    mark_label: str = "separated: no finite estimate",
+    nodes_xy: np.ndarray | None = None,
+    label: str = "coupling",
+) -> Figure:
+    """Couplings as a map: one line per edge, its colour and width by value, blue below zero and orange above.
+
+    The colours cover the central 98 % of the unmarked values; what lies outside has the colour of the end.
+
+    Args:
+        edges_xy: (edge, 2, 2) the two ends of each edge as x and y; y runs downwards, as rows of an image do.
+        values: (edge,) the couplings; what is not finite counts as marked.
+        marked: (edge,) edges without a trustworthy value, drawn as dashes in the colour of text.
+        mark_label: what the marks mean.
+        nodes_xy: (node, 2); the ends of the edges by default.
+        label: of the colour scale.
+
+    Raises:
+        ValueError: the shapes do not fit each other.
+    """
+    edges, numbers = np.asarray(edges_xy, dtype=float), np.asarray(values, dtype=float)
+    if edges.shape != (len(numbers), 2, 2):
+        raise ValueError(f"`edges_xy` must have shape ({len(numbers)}, 2, 2), got {edges.shape}")
+    hidden = ~np.isfinite(numbers) | (np.zeros(len(numbers), dtype=bool) if marked is None else np.asarray(marked, dtype=bool))
+    points = np.unique(edges.reshape(-1, 2), axis=0) if nodes_xy is None else np.asarray(nodes_xy, dtype=float)
+    limit = float(np.quantile(np.abs(numbers[~hidden]), 0.98)) if (~hidden).any() else 1.0
+    limit = limit or 1.0
+    span = np.ptp(points, axis=0) + 1 if len(points) else np.ones(2)
+    with house_style():
+        figure = new_figure(min(7.0, 0.85 + (WIDTH - 0.2) * span[1] / span[0]))
+        axes = figure.subplots()
+        _draw_edges(axes, edges[~hidden], numbers[~hidden], limit)
+        if hidden.any():
+            _draw_marked(axes, edges[hidden], f"{plain(mark_label)} ({int(hidden.sum())} of {len(numbers)})")
+        axes.scatter(*points.T, s=16, color=LIGHT["paper"], edgecolors=LIGHT["muted"], linewidths=0.9, zorder=4)
+        axes.set_aspect("equal")
+        axes.invert_yaxis()
+        axes.set_axis_off()
+        _colour_scale(axes, limit, label)
+    return figure
+
+
+def plot_forest(
+    names: Sequence[str],
+    estimates: ArrayLike | Mapping[str, ArrayLike],
+    standard_errors: ArrayLike | Mapping[str, ArrayLike],
+    *,
+    level: float = 0.94,
+    label: str = "estimate",
+) -> Figure:
+    """Estimates with their intervals, one row per parameter: estimate +- z standard error.
+
+    A parameter without a finite standard error has an open mark and no bar. Where both arguments are mappings, such as from
+    mask to array, the series lie above each other in each row.
+
+    Args:
+        names: of the parameters.
+        estimates: (parameter,), or by series.
+        standard_errors: (parameter,), or by series.
+        level: of the intervals.
+        label: of the axis.
+    """
+    from statistics import NormalDist
+
+    series = dict(estimates) if isinstance(estimates, Mapping) else {"": estimates}
+    errors = dict(standard_errors) if isinstance(standard_errors, Mapping) else {"": standard_errors}
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    with house_style():
+        figure = new_figure(0.75 + len(names) * (0.17 + 0.11 * len(series)))
+        axes = figure.subplots()
+        axes.axvline(0, color=LIGHT["muted"], linewidth=0.8)
+        for k, (name, values) in enumerate(series.items()):
+            y = np.arange(len(names)) + (k - (len(series) - 1) / 2) * 0.3
+            _draw_intervals(axes, np.asarray(values, dtype=float), z * np.asarray(errors[name], dtype=float), y, k, name)
+        axes.set_yticks(np.arange(len(names)), [plain(n) for n in names])
+        axes.set_ylim(len(names) - 0.4, -0.6)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(visible=False, axis="y")
+        axes.set_xlabel(f"{plain(label)}, {100 * level:g} % interval")
+        if len(series) > 1:
+            figure.legend(loc="outside upper left", ncols=3)
+    return figure
+
+
+def _mosaic(images: np.ndarray, columns: int, rows: int) -> np.ndarray:
+    height, width = images.shape[1] + _GAP, images.shape[2] + _GAP
+    canvas = np.zeros((rows * height - _GAP, columns * width - _GAP))
+    for k, image in enumerate(images[: columns * rows]):
+        top, left = (k // columns) * height, (k % columns) * width
+        canvas[top : top + height - _GAP, left : left + width - _GAP] = image
+    return canvas
+
+
+def _ink(alpha: np.ndarray) -> np.ndarray:
+    """(row, column, 4) a dark grey as dense as `alpha`: it reads on white, and inverted on black."""
+    density = np.round(255 * alpha).astype(np.uint8)
+    return np.dstack([np.full_like(density, 28)] * 3 + [density])
+
+
+def _draw_edges(axes: Axes, edges: np.ndarray, values: np.ndarray, limit: float) -> None:
+    from matplotlib.collections import LineCollection
+
+    strength = np.clip(values / limit, -1, 1)
+    order = np.argsort(np.abs(strength), kind="stable")  # strong ones on top
+    middle = len(DIVERGING) // 2
+    level = np.clip(np.round(strength * len(DIVERGING) / 2), -middle, middle).astype(int) + middle
+    lines = LineCollection(
+        list(edges[order]),
+        colors=[DIVERGING[k] for k in level[order]],
+        linewidths=list(1.0 + 4.0 * np.abs(strength[order])),
+        capstyle="round",
+        zorder=2,
+    )
+    axes.add_collection(lines)
+    axes.margins(0.03)
+    axes.autoscale_view()
+
+
+def _draw_marked(axes: Axes, edges: np.ndarray, label: str) -> None:
+    for k, edge in enumerate(edges):
+        axes.plot(*edge.T, color=LIGHT["ink"], linewidth=1.4, linestyle=(0, (2, 1.6)), zorder=3, label=label if k == 0 else None)
+    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), handlelength=2.6, borderaxespad=0.2)
+
+
+def _colour_scale(axes: Axes, limit: float, label: str) -> None:
+    """A row of boxes under the map, one per colour."""
+    scale = axes.inset_axes((0.15, -0.06, 0.7, 0.03))
+    edges = np.linspace(-limit, limit, len(DIVERGING) + 1)
+    for k, colour in enumerate(DIVERGING):
+        scale.axvspan(edges[k], edges[k + 1], color=colour, linewidth=0)
+    scale.set_xlim(-limit, limit)
+    scale.set_yticks([])
+    scale.grid(visible=False)
+    scale.spines[:].set_visible(False)
+    scale.locator_params(axis="x", nbins=5)
+    scale.tick_params(axis="x", length=2)
+    scale.set_xlabel(plain(label))
+
+
+def _draw_intervals(axes: Axes, values: np.ndarray, widths: np.ndarray, y: np.ndarray, k: int, name: str) -> None:
+    colour, marker = SERIES[k % len(SERIES)], MARKERS[k % len(MARKERS)]
+    sure = np.isfinite(widths) & np.isfinite(values)
+    axes.errorbar(
+        values[sure],
+        y[sure],
+        xerr=widths[sure],
+        fmt=marker,
+        color=colour,
+        markersize=4,
+        linewidth=0,
+        elinewidth=1.3,
+        label=plain(name) or None,
+    )
+    axes.plot(values[~sure], y[~sure], marker, color=colour, markerfacecolor="none", markersize=4.5)

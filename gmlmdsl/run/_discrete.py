@@ -1,0 +1,354 @@
+"""Convergence diagnostics for discrete draws: stuck chains, unvisited categories, ESS and R-hat of every category.
+
+R-hat and ESS of integer codes depend on how nominal categories happen to be numbered, and a constant chain looks perfect
+to them. Here both are computed on the 0/1 indicator of each category, and a constant chain is reported as stuck.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gmlmdsl._diagnostics import listed
+from gmlmdsl.run._indicators import chain_by_category_test, effective_sample_size, split_r_hat, variance_inflation
+
+MAX_R_HAT = 1.01
+MIN_ESS_PER_CHAIN = 100
+MIN_DRAWS = 100
+MIN_CHAINS = 4
+MIN_FLIP_RATE = 1e-3
+MIN_EXPECTED_VISITS = 10  # exp(-10) = 5e-5: so rarely does a chain miss a category that it should visit ten times
+FALSE_ALARM = 0.001  # of the chi-square test, over all cells together (Bonferroni)
+SHOWN = 5
+_CHUNK = 1 << 22  # draws of indicators held at once
+
+_DETAILS = "See https://arxiv.org/abs/1903.08008 for details."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Diagnosis:
+    """What the draws of a discrete chain say about its convergence.
+
+    Axes: `cell` in the order given, `category` padded with NaN (or False) to the largest domain. Clamped cells are NaN
+    throughout and are never reported.
+
+    Attributes:
+        cells: name of each cell.
+        categories: names of the categories of each cell.
+        clamped: (cell,) held at a value by the user.
+        frequency: (cell, category) share of all draws.
+        ess: (cell, category) bulk effective sample size of the indicator; NaN where it is constant.
+        r_hat: (cell, category) split R-hat of the indicator; NaN where it is constant, infinite where every chain is
+            constant but they differ, NaN for one chain.
+        worst_category: (cell,) category of the largest R-hat, or of the smallest ESS for one chain; -1 where none has one.
+        stuck: (chain, cell) every draw of the chain has the same value and the cell is not clamped.
+        visited: (chain, cell, category).
+        flip_rate: (cell,) share of successive draws that differ.
+        chi_square: (cell,) corrected statistic of `chain_by_category_test`, with its `degrees` and `p_value`.
+        block_flip_rate: flip rate by block, as the sampler counted it.
+        worst_cells: indices of the cells, worst first: stuck, then by R-hat, then by ESS; clamped ones left out.
+        warnings: what a user should know, each with a remedy; empty where nothing was found.
+    """
+
+    cells: tuple[str, ...]
+    categories: tuple[tuple[str, ...], ...]
+    clamped: np.ndarray
+    frequency: np.ndarray
+    ess: np.ndarray
+    r_hat: np.ndarray
+    worst_category: np.ndarray
+    stuck: np.ndarray
+    visited: np.ndarray
+    flip_rate: np.ndarray
+    chi_square: np.ndarray
+    degrees: np.ndarray
+    p_value: np.ndarray
+    block_flip_rate: Mapping[str, float]
+    n_draws: int
+    worst_cells: tuple[int, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def n_chains(self) -> int:
+        """Number of chains."""
+        return self.stuck.shape[0]
+
+    @property
+    def min_ess(self) -> np.ndarray:
+        """(cell,) smallest ESS over the categories of each cell."""
+        return _over_categories(np.fmin, self.ess)
+
+    @property
+    def max_r_hat(self) -> np.ndarray:
+        """(cell,) largest R-hat over the categories of each cell."""
+        return _over_categories(np.fmax, self.r_hat)
+
+    def table(self, most: int = 10) -> tuple[list[str], list[list[object]]]:
+        """Headers and rows of the `most` worst cells, for a terminal or a report."""
+        headers = ["cell", "worst category", "frequency", "ess", "r_hat", "flip rate", "stuck chains"]
+        ess, r_hat = self.min_ess, self.max_r_hat
+        rows: list[list[object]] = []
+        for i in self.worst_cells[:most]:
+            k = int(self.worst_category[i])
+            name, share = (self.categories[i][k], float(self.frequency[i, k])) if k >= 0 else ("none", math.nan)
+            stuck = ", ".join(map(str, np.flatnonzero(self.stuck[:, i]))) or "none"
+            rows.append([self.cells[i], name, share, float(ess[i]), float(r_hat[i]), float(self.flip_rate[i]), stuck])
+        return headers, rows
+
+    def __str__(self) -> str:
+        headers, rows = self.table()
+        cells = [headers, *([f"{v:.4g}" if isinstance(v, float) else str(v) for v in row] for row in rows)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = ["  ".join(v.rjust(w) if j else v.ljust(w) for j, (v, w) in enumerate(zip(row, widths, strict=True))) for row in cells]
+        head = f"{self.n_chains} chains of {self.n_draws} draws; the worst {len(rows)} of {len(self.worst_cells)} cells:"
+        return "\n".join([head, *lines, *(f"warning: {w}" for w in self.warnings)])
+
+
+def diagnose(
+    codes: np.ndarray,
+    cells: Sequence[str],
+    categories: Sequence[Sequence[str]],
+    *,
+    clamped: np.ndarray | None = None,
+    flip_rates: Mapping[str, float | np.ndarray] | None = None,
+) -> Diagnosis:
+    """Check discrete draws for everything that can be seen in them.
+
+    Args:
+        codes: (chain, draw, cell) category of each cell, counted from 0.
+        cells: name of each cell.
+        categories: names of the categories of each cell; their number is the size of its domain.
+        clamped: (cell,) cells that the user holds at a value; none by default.
+        flip_rates: by block, the share of its updates that changed a cell (a number, or an array that is averaged).
+
+    Returns:
+        A `Diagnosis`.
+
+    Raises:
+        ValueError: `codes` does not have the shape that the names say, or holds a code outside a domain.
+
+    Reference:
+        Vehtari, Gelman, Simpson, Carpenter and Buerkner, "Rank-normalization, folding, and localization" (2021);
+        Deonovic and Smith, "Convergence diagnostics for MCMC draws of a categorical variable" (2017).
+    """
+    codes = np.asarray(codes)
+    sizes = np.array([len(c) for c in categories], dtype=int)
+    _verify(codes, cells, sizes)
+    n_chains, n_draws, n_cells = codes.shape
+    free = ~np.asarray(clamped, dtype=bool) if clamped is not None else np.ones(n_cells, dtype=bool)
+    counts = _counts(codes, sizes)
+    ess, r_hat = _indicator_diagnostics(codes, sizes, free & (counts.max(axis=(0, 2), initial=0) > 0))
+    same = (codes[:, 1:] == codes[:, :-1]).mean(axis=1) if n_draws > 1 else np.full((n_chains, n_cells), np.nan)
+    inflation = variance_inflation(counts, same)
+    chi_square, degrees, p_value = chain_by_category_test(counts, inflation)
+    stuck = (counts == n_draws).any(axis=2) & free
+    all_stuck = stuck.all(axis=0)
+    ess[all_stuck] = np.nan
+    for values in (chi_square, p_value):
+        values[~free | all_stuck] = np.nan
+    frequency = np.where(_inside(sizes), counts.sum(axis=0) / max(n_chains * n_draws, 1), np.nan)
+    blocks = {name: float(np.mean(rate)) for name, rate in (flip_rates or {}).items()}
+    draft = Diagnosis(
+        cells=tuple(cells),
+        categories=tuple(tuple(c) for c in categories),
+        clamped=~free,
+        frequency=frequency,
+        ess=ess,
+        r_hat=r_hat,
+        worst_category=_worst_category(ess, r_hat),
+        stuck=stuck,
+        visited=counts > 0,
+        flip_rate=np.where(free, 1 - same.mean(axis=0), np.nan),
+        chi_square=chi_square,
+        degrees=degrees,
+        p_value=p_value,
+        block_flip_rate=blocks,
+        n_draws=n_draws,
+        worst_cells=_worst_cells(ess, r_hat, stuck, free),
+        warnings=(),
+    )
+    return replace(draft, warnings=_warnings(draft, inflation))
+
+
+def _verify(codes: np.ndarray, cells: Sequence[str], sizes: np.ndarray) -> None:
+    if codes.ndim != 3 or codes.shape[2] != len(cells) or len(cells) != len(sizes):
+        raise ValueError(f"`codes` must have shape (chain, draw, {len(cells)}), got {codes.shape}, with categories of {len(sizes)} cells")
+    if codes.size and (codes.min() < 0 or (codes.max(axis=(0, 1)) >= sizes).any()):
+        raise ValueError("`codes` must be 0-based and smaller than the number of categories of the cell")
+
+
+def _inside(sizes: np.ndarray) -> np.ndarray:
+    return np.arange(sizes.max(initial=0)) < sizes[:, None]
+
+
+def _counts(codes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """(chain, cell, category) number of draws."""
+    width = sizes.max(initial=0)
+    offsets = np.arange(len(sizes)) * width
+    flat = [np.bincount((chain + offsets).ravel(), minlength=len(sizes) * width) for chain in codes.astype(np.int64)]
+    return np.array(flat, dtype=np.int64).reshape(codes.shape[0], len(sizes), width)
+
+
+def _indicator_diagnostics(codes: np.ndarray, sizes: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    ess = np.full(_inside(sizes).shape, np.nan)
+    r_hat = ess.copy()
+    # the indicators of a two-valued cell are each other's complement: one is enough
+    cell, category = np.nonzero((np.arange(ess.shape[1]) < np.where(sizes == 2, 1, sizes)[:, None]) & wanted[:, None])
+    step = max(1, _CHUNK // max(1, codes.shape[0] * codes.shape[1]))
+    for start in range(0, len(cell), step):
+        i, k = cell[start : start + step], category[start : start + step]
+        indicators = codes[:, :, i] == k
+        ess[i, k] = effective_sample_size(indicators)
+        r_hat[i, k] = split_r_hat(indicators)
+    for values in (ess, r_hat):
+        if values.shape[1] > 1:
+            values[sizes == 2, 1] = values[sizes == 2, 0]
+    return ess, r_hat
+
+
+def _over_categories(pick: Callable[..., np.ndarray], values: np.ndarray) -> np.ndarray:
+    """(cell,) smallest or largest value over the categories, NaN only where all are."""
+    best = np.full(values.shape[0], np.nan)
+    for column in values.T:
+        best = pick(best, column)
+    return best
+
+
+def _worst_category(ess: np.ndarray, r_hat: np.ndarray) -> np.ndarray:
+    badness = np.where(np.isnan(r_hat), -np.inf, r_hat)
+    only_ess = np.isnan(r_hat).all(axis=1)
+    badness[only_ess] = np.where(np.isnan(ess[only_ess]), -np.inf, -ess[only_ess])
+    none = (badness == -np.inf).all(axis=1)
+    return np.where(none, -1, badness.argmax(axis=1)) if badness.shape[1] else np.full(len(badness), -1)
+
+
+def _worst_cells(ess: np.ndarray, r_hat: np.ndarray, stuck: np.ndarray, free: np.ndarray) -> tuple[int, ...]:
+    largest = np.nan_to_num(_over_categories(np.fmax, r_hat), nan=0, posinf=np.inf)
+    smallest = np.nan_to_num(_over_categories(np.fmin, ess), nan=np.inf, posinf=np.inf)
+    order = np.lexsort((smallest, -largest, -stuck.sum(axis=0)))
+    return tuple(int(i) for i in order if free[i])
+
+
+def _warnings(found: Diagnosis, inflation: np.ndarray) -> tuple[str, ...]:
+    moving = np.where(np.isfinite(inflation), inflation, np.inf)[:, None]
+    said = [
+        _too_few(found),
+        _large_r_hat(found),
+        _small_ess(found),
+        _stuck_chains(found),
+        _never_visited(found),
+        _visited_by_some(found, np.nan_to_num(found.frequency) * found.n_draws / moving),
+        _unequal_chains(found),
+        _still_blocks(found),
+    ]
+    return tuple(w for w in said if w)
+
+
+def _worst_named(found: Diagnosis, which: np.ndarray, values: np.ndarray) -> str:
+    order = [i for i in found.worst_cells if which[i]]
+    shown = ", ".join(f"`{found.cells[i]}` ({values[i]:.3g})" for i in order[:SHOWN])
+    return shown + (f" and {len(order) - SHOWN} more" if len(order) > SHOWN else "")
+
+
+def _too_few(found: Diagnosis) -> str | None:
+    if found.n_draws < MIN_DRAWS:
+        return "The number of samples is too small to check convergence reliably. Run at least 100 draws per chain."
+    if found.n_chains == 1:
+        return "Only one chain was sampled, this makes it impossible to run some convergence checks. Run 4 chains."
+    if found.n_chains < MIN_CHAINS:
+        return "We recommend running at least 4 chains for robust computation of convergence diagnostics."
+    return None
+
+
+def _large_r_hat(found: Diagnosis) -> str | None:
+    values = found.max_r_hat
+    large = values > MAX_R_HAT
+    if found.n_draws < MIN_DRAWS or not large.any():
+        return None
+    return (
+        "The rhat statistic is larger than 1.01 for some cells. This indicates problems during sampling. "
+        f"{_DETAILS} Largest: {_worst_named(found, large, values)}. Run more warmup and draws, or larger blocks."
+    )
+
+
+def _small_ess(found: Diagnosis) -> str | None:
+    values = found.min_ess / found.n_chains
+    small = values < MIN_ESS_PER_CHAIN
+    if found.n_draws < MIN_DRAWS or not small.any():
+        return None
+    return (
+        "The effective sample size per chain is smaller than 100 for some cells. A higher number is needed for reliable rhat "
+        f"and ess computation. {_DETAILS} Smallest: {_worst_named(found, small, values)}. "
+        "Run more draws, a larger `thin`, or larger blocks."
+    )
+
+
+def _stuck_chains(found: Diagnosis) -> str | None:
+    cells = np.flatnonzero(found.stuck.any(axis=0))
+    if not len(cells) or found.n_draws < 2:
+        return None
+    apart = [i for i in cells if found.stuck[:, i].all() and found.visited[:, i].any(axis=0).sum() > 1]
+    note = f" Chains are stuck at different values at {listed([found.cells[i] for i in apart], SHOWN)}." if apart else ""
+    named = ", ".join(f"`{found.cells[i]}` ({_chains(np.flatnonzero(found.stuck[:, i]))})" for i in cells[:SHOWN])
+    more = f" and {len(cells) - SHOWN} more cells" if len(cells) > SHOWN else ""
+    return (
+        f"Some chains are stuck: every draw has the same value at {named}{more}.{note} Their estimates and errors mean nothing. "
+        "Use larger blocks or another sampler; clamp a cell whose value is certain."
+    )
+
+
+def _chains(numbers: np.ndarray) -> str:
+    return f"chain{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+
+
+def _category_names(found: Diagnosis, which: np.ndarray) -> str:
+    return listed([f"{found.cells[i]} = {found.categories[i][k]}" for i, k in zip(*np.nonzero(which), strict=True)], SHOWN)
+
+
+def _watched(found: Diagnosis) -> np.ndarray:
+    """(cell, category) that should be visited; cells with a stuck chain already have their own warning."""
+    sizes = np.array([len(c) for c in found.categories], dtype=int)
+    return _inside(sizes) & ~(found.clamped | found.stuck.any(axis=0))[:, None]
+
+
+def _never_visited(found: Diagnosis) -> str | None:
+    missed = _watched(found) & ~found.visited.any(axis=0)
+    if not missed.any():
+        return None
+    return (
+        f"Some categories were never visited in any chain: {_category_names(found, missed)}. Where the model does not forbid them, "
+        "run more draws, or larger blocks."
+    )
+
+
+def _visited_by_some(found: Diagnosis, expected: np.ndarray) -> str | None:
+    missed = _watched(found) & found.visited.any(axis=0) & ~found.visited.all(axis=0) & (expected > MIN_EXPECTED_VISITS)
+    if not missed.any():
+        return None
+    return (
+        f"Some categories were visited in some chains only: {_category_names(found, missed)}. The chains explore different parts; "
+        "run more warmup, larger blocks or another sampler."
+    )
+
+
+def _unequal_chains(found: Diagnosis) -> str | None:
+    unequal = found.p_value < FALSE_ALARM / max(1, len(found.worst_cells))
+    if found.n_draws < MIN_DRAWS or not unequal.any():
+        return None
+    return (
+        "The chains visit the categories of some cells unequally often (chi-square test corrected for autocorrelation). "
+        f"P-values: {_worst_named(found, unequal, found.p_value)}. Run more warmup and draws, or larger blocks."
+    )
+
+
+def _still_blocks(found: Diagnosis) -> str | None:
+    slow = [f"{name} ({rate:.2g})" for name, rate in found.block_flip_rate.items() if rate < MIN_FLIP_RATE]
+    if not slow:
+        return None
+    return (
+        f"The flip rate is smaller than 0.001 for some blocks: {listed(slow, SHOWN)}. Their cells hardly ever change. "
+        "Use larger blocks, or a sampler that moves strongly coupled cells together."
+    )

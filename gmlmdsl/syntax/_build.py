@@ -1,0 +1,141 @@
+"""What each rule of the grammar builds: the name of a form -> a function of its span and its parts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from .._diagnostics import Span
+from . import _tree as tree
+from ._lex import ESCAPES, MAX_INTEGER, Token
+
+Builder = Callable[[Span, list[Any]], Any]
+
+
+def _number(span: Span, parts: list[Token]) -> tree.Number:
+    text = parts[0].text
+    if not text.isdigit():
+        return tree.Number(span, float(text))
+    # Longer than a large integer: the lexer has reported it, and thousands of digits are not to be converted.
+    return tree.Number(span, int(text) if len(text.lstrip("0")) <= 10 else MAX_INTEGER)
+
+
+def _string(span: Span, parts: list[Token]) -> tree.String:
+    inside = parts[0].text[1:-1]
+    value = re.sub(r"\\(.)", lambda m: ESCAPES.get(m[1], m[1]), inside) if "\\" in inside else inside
+    return tree.String(span, value)
+
+
+def _name(span: Span, parts: list[Token]) -> tree.Name:
+    return tree.Name(span, parts[0].text)
+
+
+def _row_index(span: Span, parts: list[Any]) -> tree.Index:
+    word, indices = parts
+    return tree.Index(span, tree.Name(Span(span.source, word.start, word.end), word.text), indices)
+
+
+def _temper_form(span: Span, parts: list[Any]) -> tree.Call:
+    word = Span(span.source, span.start, span.start + len("temper"))
+    return tree.Call(span, tree.Name(word, "temper"), parts[0] or ())
+
+
+def _update(span: Span, parts: list[Any]) -> tree.Update:
+    target, independently, clauses = parts
+    return tree.Update(span, target, independently is not None, clauses, None)
+
+
+def _update_where(span: Span, parts: list[Any]) -> tree.Update:
+    target, independently, where = parts
+    return tree.Update(span, target, independently is not None, None, where)
+
+
+def _tuple(span: Span, parts: list[Any]) -> tuple[Any, ...]:
+    return tuple(p for p in parts if p is not None)
+
+
+def _first(span: Span, parts: list[Any]) -> Any:
+    return parts[0]
+
+
+def _whole(node: type[tree.Node]) -> Builder:
+    """The node's fields are the parts, one each."""
+    return lambda span, parts: node(span, *parts)
+
+
+def _listing(node: type[tree.Node]) -> Builder:
+    """The node's one field is the tuple of the parts."""
+    return lambda span, parts: node(span, tuple(p for p in parts if p is not None))
+
+
+BUILDERS: dict[str, Builder] = {
+    # a file
+    "program": _tuple,
+    "import": _whole(tree.Import),
+    "domain": _whole(tree.Domain),
+    "input": lambda span, p: tree.Input(span, p[0], p[1] or (), p[2], p[3]),
+    "index_set": _whole(tree.IndexSet),
+    "graph": _whole(tree.Graph),
+    "network": _whole(tree.Network),
+    # models
+    "model": lambda span, p: tree.Model(span, p[0], tuple(p[1:])),
+    "variable": lambda span, p: tree.Variable(span, p[0].text, p[1], p[2] or (), p[3]),
+    "kind": _first,
+    "parameter": lambda span, p: tree.Parameter(span, p[0], p[1] or (), p[2], p[3]),
+    "let": lambda span, p: tree.Let(span, p[0], p[1] or (), p[2]),
+    "gauge": _whole(tree.Gauge),
+    "factor": _whole(tree.Factor),
+    "require": _whole(tree.Require),
+    "distributed": _whole(tree.Distributed),
+    "network_conditional": _whole(tree.NetworkConditional),
+    # masks
+    "mask": lambda span, p: tree.Mask(span, p[0], p[1], p[2] or (), p[3]),
+    "mask_mixture": _listing(tree.MaskMixture),
+    "mask_row": _whole(tree.MaskRow),
+    "mask_list": _listing(tree.MaskList),
+    "choose": _whole(tree.Choose),
+    "each": _whole(tree.Each),
+    # samplers
+    "sampler": _whole(tree.Sampler),
+    "sampler_body": _tuple,
+    "update": _update,
+    "update_where": _update_where,
+    "independently": _first,
+    "where": _whole(tree.Where),
+    "cycle": _whole(tree.Cycle),
+    "repeat": _whole(tree.Repeat),
+    "temper": _whole(tree.Temper),
+    "temper_form": _temper_form,
+    "kernel_mixture": _listing(tree.KernelMixture),
+    "kernel_row": _whole(tree.KernelRow),
+    "row_index": _row_index,
+    # loops
+    "clauses": lambda span, p: tree.Clauses(span, tuple(p[:-1]), p[-1]),
+    "axes": _tuple,
+    "loop": lambda span, p: tree.Loop(span, tuple(p[:-1]), p[-1]),
+    # expressions
+    "conditional": _whole(tree.Conditional),
+    "binary": lambda span, p: tree.Binary(span, p[1].text, p[0], p[2]),
+    "unary": lambda span, p: tree.Unary(span, p[0].text, p[1]),
+    "attribute": _whole(tree.Attribute),
+    "index": _whole(tree.Index),
+    "call": lambda span, p: tree.Call(span, p[0], p[1] or ()),
+    "expressions": _tuple,
+    "arguments": _tuple,
+    "argument": lambda span, p: tree.Argument(span, None, *p),
+    "named_argument": _whole(tree.Argument),
+    "block": _listing(tree.Block),
+    "options": _listing(tree.Options),
+    "option": lambda span, p: (p[0], p[1]),
+    "list": _listing(tree.List),
+    # words
+    "names": _tuple,
+    "name": _name,
+    "number": _number,
+    "string": _string,
+    "boolean": lambda span, p: tree.Boolean(span, p[0].text == "true"),
+}
+
+# Nodes that only hold what they are about: they do not count as a level of nesting.
+FLAT = frozenset({"argument", "named_argument", "option", "program", "arguments", "expressions", "axes", "names", "sampler_body"})

@@ -1,0 +1,232 @@
+"""Text -> tokens. A token lists the terminals it may be; the parser takes the first that its state accepts.
+
+That is the contextual lexer of the grammar, with words read whole: `factor` is the keyword where a statement may open and
+a name where a name may stand. Faults of single tokens (a string without end, a number too large) are found here.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from .._diagnostics import Diagnostic, GmlmError, Source, Span
+from ._tables import END, Tables
+from ._tree import Comment
+
+MAX_DEPTH = 200
+MAX_STRING = 64 * 1024
+MAX_INTEGER = 2**31
+ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "t": "\t"}
+OPENING = {"(": ")", "[": "]", "{": "}"}
+CLOSING = {close: open_ for open_, close in OPENING.items()}
+
+
+class Token(NamedTuple):
+    """A piece of the text; `terminals` is empty where it is none of the language, `opens_line` says whether it is first on its line."""
+
+    terminals: tuple[str, ...]
+    text: str
+    start: int
+    end: int
+    opens_line: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The tokens of a source, the last one its end; comments; faults by the start of the token that has one."""
+
+    source: Source
+    tokens: list[Token]
+    comments: tuple[Comment, ...] = ()
+    faults: dict[int, Diagnostic] = field(default_factory=dict)
+
+    def span(self, token: Token) -> Span:
+        """Where a token stands."""
+        return Span(self.source, token.start, token.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Lexer:
+    """What the tables say about tokens, ready to run."""
+
+    master: re.Pattern[str]
+    literals: dict[str, str]
+    name: re.Pattern[str]
+    row_name: re.Pattern[str]
+
+    def word(self, text: str) -> tuple[str, ...]:
+        """The terminals that a word may be: its keyword, a name, or both."""
+        keyword = (self.literals[text],) if text in self.literals else ()
+        return keyword + (("NAME",) if self.name.fullmatch(text) else ())
+
+
+@functools.cache
+def make_lexer(tables: Tables) -> Lexer:
+    """The lexer of the tables' terminals."""
+    patterns = tables.patterns
+    operators = sorted((t for t in tables.literals if not t[0].isalpha()), key=len, reverse=True)
+    groups = {
+        "space": patterns["SPACE"],
+        "word": "[A-Za-z_][A-Za-z0-9_]*",
+        "operator": "|".join(map(re.escape, operators)),
+        "number": patterns["NUMBER"],
+        "string": patterns["STRING"],
+        "comment": patterns["COMMENT"],
+    }
+    master = re.compile("|".join(f"(?P<{name}>{_without_groups(pattern)})" for name, pattern in groups.items()))
+    return Lexer(master, tables.literals, re.compile(patterns["NAME"]), re.compile(patterns["ROW_NAME"]))
+
+
+def _without_groups(pattern: str) -> str:
+    return re.sub(r"(?<!\\)\((?!\?)", "(?:", pattern)
+
+
+def tokenize(source: Source, tables: Tables) -> Tokens:
+    """Split a text into tokens.
+
+    Args:
+        source: the text.
+        tables: the terminals of the language.
+
+    Returns:
+        The tokens, with an end token that is empty, the comments, and the faults of single tokens.
+
+    Raises:
+        GmlmError: where brackets are nested deeper than 200.
+    """
+    lexer, text = make_lexer(tables), source.text
+    tokens: list[Token] = []
+    comments: list[Comment] = []
+    faults: dict[int, Diagnostic] = {}
+    known: dict[str, tuple[str, ...]] = {}
+    fresh, depth = True, 0
+    for kind, start, end in _pieces(lexer.master, text):
+        piece = text[start:end]
+        if kind == "space":
+            fresh = fresh or "\n" in piece
+            continue
+        if kind == "comment":
+            comments.append(Comment(Span(source, start, start + len(piece.rstrip())), piece.rstrip(), fresh))
+            continue
+        if kind == "word":
+            terminals = known.get(piece) or known.setdefault(piece, lexer.word(piece))
+            if lexer.row_name.match(text, start):
+                terminals = ("ROW_NAME", *terminals)
+        elif kind == "operator":
+            terminals = (lexer.literals[piece],)
+            depth += (piece in OPENING) - (piece in CLOSING)
+            if depth > MAX_DEPTH:
+                raise GmlmError(_too_deep(Span(source, start, end)))
+        else:
+            terminals, fault = _literal(kind, Span(source, start, end))
+            if fault:
+                faults[start] = fault
+        tokens.append(Token(terminals, piece, start, end, fresh))
+        fresh = False
+    tokens.append(Token((END,), "", len(text), len(text), True))
+    return Tokens(source, tokens, tuple(comments), faults)
+
+
+def _pieces(master: re.Pattern[str], text: str) -> Iterator[tuple[str, int, int]]:
+    at = 1 if text.startswith("\ufeff") else 0
+    while at < len(text):
+        found = master.match(text, at)
+        kind, end = (found.lastgroup or "", found.end()) if found else _unknown(text, at)
+        yield kind, at, end
+        at = end
+
+
+def _unknown(text: str, at: int) -> tuple[str, int]:
+    """Kind and end of a piece that is nothing of the language: a string without end, a misspelt number, a character."""
+    line_end = text.find("\n", at)
+    line_end = len(text) if line_end < 0 else line_end
+    if text[at] == '"':
+        return "unclosed", line_end
+    if text[at] == "'":
+        close = text.find("'", at + 1, line_end)
+        return "quoted", close + 1 if close > 0 else at + 1
+    number = re.compile(r"\.?[0-9](?:[eE][+-]|[A-Za-z0-9_.])*").match(text, at)
+    if number:
+        return "misspelt", number.end()
+    double = text[at : at + 2]
+    return "character", at + (2 if double in ("&&", "||") else 1)
+
+
+def _literal(kind: str, span: Span) -> tuple[tuple[str, ...], Diagnostic | None]:
+    if kind == "number":
+        return ("NUMBER",), _check_number(span)
+    if kind == "string":
+        return ("STRING",), _check_string(span)
+    return (), _FAULTS[kind](span)
+
+
+def _check_number(span: Span) -> Diagnostic | None:
+    digits = span.text
+    if digits.isdigit():
+        small = digits.lstrip("0")
+        if len(small) > 10 or int(small or "0") > MAX_INTEGER:
+            return Diagnostic("E115", "an integer larger than 2^31", span, "too large", help="write a smaller integer, or a real number: `1e10`")
+    elif float(digits) == float("inf"):
+        return Diagnostic("E115", f"`{_short(digits)}` is larger than any floating-point number", span, "too large")
+    return None
+
+
+def _check_string(span: Span) -> Diagnostic | None:
+    if span.end - span.start - 2 > MAX_STRING:
+        return Diagnostic("E116", f"a string longer than {MAX_STRING // 1024} KiB", Span(span.source, span.start, span.start + 1), "opened here")
+    for found in re.finditer(r"\\(.)", span.text):
+        if found[1] not in ESCAPES:
+            place = Span(span.source, span.start + found.start(), span.start + found.end())
+            known = r"the escapes are `\"`, `\\`, `\n` and `\t`; a backslash itself is `\\`"
+            return Diagnostic("E113", f"`{found[0]}` is not an escape", place, "unknown escape", help=known)
+    return None
+
+
+def _unclosed(span: Span) -> Diagnostic:
+    place = Span(span.source, span.start, span.start + 1)
+    return Diagnostic("E112", "a string without end", place, "opened here", help='close the string with `"` on the same line')
+
+
+def _quoted(span: Span) -> Diagnostic:
+    message = "a string stands in double quotes"
+    return Diagnostic("E107", message, span, "single quotes", help=f'write `"{_short(span.text[1:-1])}"`')
+
+
+def _misspelt(span: Span) -> Diagnostic:
+    text, help_ = span.text, "a number is written `12`, `0.5` or `1e-3`"
+    if text.startswith("."):
+        help_ = f"write `0{_short(text)}`" if re.fullmatch(r"\.[0-9]+", text) else help_
+    elif re.fullmatch(r"[0-9]+\.", text):
+        help_ = f"write `{_short(text)}0`, or `{_short(text[:-1])}` for an integer"
+    elif re.fullmatch(r"[0-9]+[A-Za-z_]\w*", text):
+        help_ = "a name opens with a letter; between a number and a name stands an operator, such as `*`"
+    return Diagnostic("E114", f"`{_short(text)}` is not a number", span, "not a number", help=help_)
+
+
+def _character(span: Span) -> Diagnostic:
+    text = span.text
+    shown = f"`{text}`" if text.isprintable() and not text.isspace() else f"character U+{ord(text[0]):04X}"
+    help_ = "names are made of the letters a-z and A-Z, digits and `_`" if text.isalpha() else ""
+    if text.isspace():
+        help_ = "use plain spaces"
+    return Diagnostic("E111", f"{shown} is not part of the language", span, "unknown character", help=help_)
+
+
+_FAULTS = {"unclosed": _unclosed, "quoted": _quoted, "misspelt": _misspelt, "character": _character}
+
+
+def _too_deep(span: Span) -> Diagnostic:
+    return Diagnostic(
+        "E117",
+        f"brackets are nested deeper than {MAX_DEPTH}",
+        span,
+        f"level {MAX_DEPTH + 1} opens here",
+        help="name parts of the expression with `let`, or use `sum(.. for ..)`",
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 30 else text[:27] + "..."

@@ -1,0 +1,107 @@
+"""Text -> tree: the entry of the room. Limits are checked before anything is built."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from .._diagnostics import Diagnostic, GmlmError, Source, Span, in_text_order
+from ._lex import Tokens, tokenize
+from ._machine import Stack, run
+from ._tables import load_tables
+from ._tree import SyntaxTree
+
+MAX_BYTES = 1024 * 1024
+
+
+def parse(text: str, path: str = "<text>") -> SyntaxTree:
+    """Read a program.
+
+    Args:
+        text: the program.
+        path: the name it is shown under in messages.
+
+    Returns:
+        Its syntax tree; names and types are not looked at.
+
+    Raises:
+        GmlmError: with every syntax error of the text.
+    """
+    tree, errors, _ = parse_with_errors(text, path)
+    if errors:
+        raise GmlmError(errors)
+    return tree
+
+
+def parse_with_errors(text: str, path: str = "<text>") -> tuple[SyntaxTree, tuple[Diagnostic, ...], frozenset[str]]:
+    """Read what can be read of a program.
+
+    Args:
+        text: the program.
+        path: the name it is shown under in messages.
+
+    Returns:
+        The tree of the statements that could be read; the syntax errors, in the order of the text; and the names that
+        occur in text that was skipped, any of which may be declared there.
+    """
+    source = Source(path, text)
+    nothing = SyntaxTree(Span(source, 0, len(text)), ())
+    if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+        return nothing, (_too_large(path),), frozenset()
+    tables = load_tables()
+    try:
+        tokens = tokenize(source, tables)
+    except GmlmError as error:
+        return nothing, error.diagnostics, frozenset(re.findall(r"[A-Za-z_]\w*", text))
+    stack = Stack()
+    stop = run(tables, source, tokens.tokens, stack)
+    if stop is None:
+        errors: tuple[Diagnostic, ...] = tuple(tokens.faults.values())
+        skipped: frozenset[str] = frozenset()
+    else:
+        from ._recover import recover  # a program without faults never needs it
+
+        stack, errors, skipped = recover(tables, tokens, stack, stop)
+    return _tree(tokens, stack), in_text_order(errors), skipped
+
+
+def _tree(tokens: Tokens, stack: Stack) -> SyntaxTree:
+    return SyntaxTree(Span(tokens.source, 0, len(tokens.source.text)), stack.parts[-1][0], tokens.comments)
+
+
+def read_source(path: str | Path) -> Source:
+    """Read the text of a file.
+
+    Args:
+        path: a file of UTF-8 text, at most 1 MiB; a byte order mark is dropped.
+
+    Returns:
+        The text with the path it is shown under.
+
+    Raises:
+        GmlmError: where the file is missing, a directory, unreadable, too large or not text.
+    """
+    shown = str(path)
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_BYTES + 4)  # one more than allowed, and room for a byte order mark
+    except FileNotFoundError:
+        raise GmlmError(Diagnostic("E120", f"`{shown}` does not exist")) from None
+    except IsADirectoryError:
+        raise GmlmError(Diagnostic("E120", f"`{shown}` is a directory", help="name a file in it")) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise GmlmError(Diagnostic("E120", f"`{shown!r}` cannot be read: {reason.lower()}")) from None
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    if len(data) > MAX_BYTES:
+        raise GmlmError(_too_large(shown))
+    try:
+        return Source(shown, data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        place = data.count(b"\n", 0, error.start) + 1
+        message = f"`{shown}` is not UTF-8 text: byte 0x{data[error.start]:02x} on line {place}"
+        raise GmlmError(Diagnostic("E119", message, help="save the file as UTF-8")) from None
+
+
+def _too_large(path: str) -> Diagnostic:
+    return Diagnostic("E118", f"`{path}` is larger than 1 MiB", help="data belong to the Python call, not to the program")
