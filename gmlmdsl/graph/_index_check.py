@@ -42,7 +42,7 @@ def verify_index(
     n = max((c.shape[0] for c in columns), default=1)
     for start in range(0, n, max(1, CHUNK // max(count, 1))):
         rows = slice(start, min(n, start + max(1, CHUNK // max(count, 1))))
-        leaves = _leaves(columns, tables, codes, rows)
+        leaves = numpy_leaves(columns, tables, codes, rows)
         depth = taken.ndim - 1
         value = np.asarray(evaluate(node, leaves, depth))
         good = _lead(taken, rows)
@@ -66,7 +66,7 @@ def _lead(a: Array, rows: slice) -> Array:
     return np.moveaxis(part, 0, -1)[..., None]
 
 
-def _leaves(columns: Sequence[Array], tables: Sequence[Array], codes: dict[int, Array], rows: slice) -> Leaves:
+def numpy_leaves(columns: Sequence[Array], tables: Sequence[Array], codes: dict[int, Array], rows: slice) -> Leaves:
     def cells(start: int, shape: tuple[int, ...]) -> Array:
         size = int(np.prod(shape, dtype=np.int64))
         return np.stack([codes[s] for s in range(start, start + size)]).reshape((*shape, 1, -1))

@@ -9,9 +9,9 @@ from ..syntax import tree
 from . import _forms as forms
 from ._expressions import CONSTANT, INDEXED, check_expression, check_number
 from ._forms import Form, Option
-from ._program import Expression, Input, Literal
 from ._scope import Scope
 from ._sets import check_set, check_size_or_set
+from .ir import Expression, Input, Literal
 
 Raw = dict[str, list[tree.Argument]]
 

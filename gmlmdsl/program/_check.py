@@ -12,10 +12,10 @@ from ._expressions import CONSTANT, check_number
 from ._lints import lint
 from ._masks import check_mask
 from ._models import check_model
-from ._program import FormCall, Input, InputAxis, Literal, Mask, Model, Program, Sampler, SetOf
 from ._samplers import check_sampler
 from ._scope import Scope, Symbol
 from ._sets import check_domain, check_set, check_size, check_type
+from .ir import FormCall, Input, InputAxis, Literal, Mask, Model, Program, Sampler, SetOf
 
 MOST_FILES = 64
 

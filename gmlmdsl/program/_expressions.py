@@ -9,7 +9,8 @@ from .._diagnostics import Fix, Span, did_you_mean, listed
 from ..syntax import tree
 from . import _forms as forms
 from ._kinds import CONDITION, ERROR, INTEGER, NUMBER, OPEN, Kind, kind_of, same_domain
-from ._program import (
+from ._scope import CELLS, WORDS, Scope, Symbol
+from .ir import (
     Choice,
     Domain,
     Expression,
@@ -29,7 +30,6 @@ from ._program import (
     VariableValue,
     walk,
 )
-from ._scope import CELLS, WORDS, Scope, Symbol
 
 Checked = tuple[Expression, Kind]
 

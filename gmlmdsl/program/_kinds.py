@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ._program import Domain
+from .ir import Domain
 
 
 @dataclass(frozen=True, slots=True)

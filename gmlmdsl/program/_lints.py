@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .._diagnostics import Diagnostic
-from ._program import Distributed, Expression, Factor, Let, LetValue, Model, ParameterValue, Program, Require, walk
+from .ir import Distributed, Expression, Factor, Let, LetValue, Model, ParameterValue, Program, Require, walk
 
 
 def lint(program: Program) -> Iterator[Diagnostic]:

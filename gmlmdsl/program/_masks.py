@@ -7,7 +7,9 @@ from ..syntax import tree
 from . import _forms as forms
 from ._arguments import check_arguments, find_form, match_arguments
 from ._expressions import CONSTANT, INDEXED, Where, check_index, check_number
-from ._program import (
+from ._scope import CELLS, Scope
+from ._sets import check_clauses, check_set
+from .ir import (
     BlockTerm,
     Cells,
     Clauses,
@@ -31,8 +33,6 @@ from ._program import (
     VariableValue,
     walk,
 )
-from ._scope import CELLS, Scope
-from ._sets import check_clauses, check_set
 
 WEIGHT = Where("", "input", "length", "binder", *CELLS, "let", "param")
 

@@ -10,7 +10,9 @@ from . import _forms as forms
 from ._arguments import check_arguments, find_form
 from ._expressions import MODEL, STATE, check_condition, check_expression, check_number
 from ._kinds import kind_of, same_domain
-from ._program import (
+from ._scope import Scope
+from ._sets import check_clauses, check_domain, check_loops, check_type
+from .ir import (
     Distributed,
     Factor,
     FormCall,
@@ -28,8 +30,6 @@ from ._program import (
     Variable,
     VariableValue,
 )
-from ._scope import Scope
-from ._sets import check_clauses, check_domain, check_loops, check_type
 
 
 @dataclass(slots=True)

@@ -6,7 +6,9 @@ from ..syntax import tree
 from ._arguments import check_arguments, find_form
 from ._expressions import CONSTANT, check_number
 from ._masks import as_mask, check_cells, check_mask_body, variables_of
-from ._program import (
+from ._scope import Scope
+from ._sets import check_clauses
+from .ir import (
     BlockTerm,
     Cycle,
     FormCall,
@@ -24,8 +26,6 @@ from ._program import (
     Sweep,
     Temper,
 )
-from ._scope import Scope
-from ._sets import check_clauses
 
 
 def check_sampler(sampler: tree.Sampler, model: Model, scope: Scope) -> Sampler | None:

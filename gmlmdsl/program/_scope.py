@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -29,6 +29,7 @@ WORDS = {
     "block": "a block",
 }
 CELLS = ("var", "latent", "given")
+LOCAL = ("binder", "block")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,22 @@ class Symbol:
     value: object = None
     type: object = None
 
+    @property
+    def faulty(self) -> bool:
+        """Whether the declaration was reported: nothing is said about its uses."""
+        return self.value is None and self.kind not in ("length", "block")
+
 
 @dataclass(slots=True)
 class Scope:
-    """The names visible at one point of the text. `skipped` are identifiers in text that could not be parsed."""
+    """The names visible at one point of the text.
+
+    `skipped` are identifiers in text that could not be parsed: they may be declared there. `incomplete` says that an import
+    failed: any name may be declared in it.
+    """
 
     skipped: frozenset[str] = frozenset()
+    incomplete: bool = False
     later: dict[str, Span] = field(default_factory=dict)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     program: dict[str, Symbol] = field(default_factory=dict)
@@ -73,24 +84,29 @@ class Scope:
         return self.binders.get(name) or self.model.get(name) or self.program.get(name)
 
     def declare(self, kind: str, name: tree.Name, value: object = None, type: object = None) -> None:
-        """Make a name visible; a name that is visible already is a fault, and its first meaning stays."""
+        """Make a name visible; one that is visible already is a fault, and nothing is said about its uses."""
         earlier = self.find(name.name)
         if earlier is not None:
             self._report_twice(kind, name, earlier)
+            symbol = Symbol("binder", name.name, name.span) if kind in LOCAL else Symbol(earlier.kind, name.name, earlier.span)
+            self.place(symbol if kind in LOCAL or earlier.kind != "binder" else Symbol(kind, name.name, name.span))
             return
-        symbol = Symbol(kind, name.name, name.span, value, type)
-        if kind in (*CELLS, "param", "let"):
-            self.model[name.name] = symbol
-        elif kind in ("binder", "block"):
-            self.binders[name.name] = symbol
+        self.place(Symbol(kind, name.name, name.span, value, type))
+
+    def place(self, symbol: Symbol) -> None:
+        """Put a symbol among the names of its kind."""
+        if symbol.kind in (*CELLS, "param", "let"):
+            self.model[symbol.name] = symbol
+        elif symbol.kind in LOCAL:
+            self.binders[symbol.name] = symbol
         else:
-            self.program[name.name] = symbol
+            self.program[symbol.name] = symbol
 
     def _report_twice(self, kind: str, name: tree.Name, earlier: Symbol) -> None:
         place = ((earlier.span, f"first declared here, as {WORDS[earlier.kind]}"),)
-        if kind == "binder":
-            message = f"index name `{name.name}` hides {WORDS[earlier.kind]} of that name"
-            self.report("E202", message, name.span, "choose another name", related=place, help="nothing may hide a visible name")
+        if kind in LOCAL:
+            message = f"{WORDS[kind].split(' ', 1)[1]} `{name.name}` hides {WORDS[earlier.kind]} of that name"
+            self.report("E202", message, name.span, "hides a visible name", related=place, help="choose another name")
         else:
             message = f"`{name.name}` is declared twice"
             self.report("E201", message, name.span, "declared again here", related=place, help="rename one of the two")
@@ -117,31 +133,43 @@ class Scope:
         """The symbol a use refers to, if it has one of `kinds`; otherwise the fault is reported, an unknown name once."""
         symbol = self.find(name.name)
         if symbol is None:
-            self._report_unknown(name, kinds)
+            self._report_unknown(name, kinds, wanted)
+            return None
+        if symbol.faulty:
             return None
         if kinds and symbol.kind not in kinds:
             wanted = wanted or " or ".join(WORDS[k] for k in kinds)
             message = f"`{name.name}` is {WORDS[symbol.kind]}, not {wanted}"
-            self.report("E205", message, name.span, f"expected {wanted}", related=((symbol.span, "declared here"),))
+            help, fix = suggestion(name, self._visible(kinds), "")
+            self.report("E205", message, name.span, f"expected {wanted}", related=((symbol.span, "declared here"),), help=help, fix=fix)
             return None
         return symbol
 
-    def _report_unknown(self, name: tree.Name, kinds: tuple[str, ...]) -> None:
-        if name.name in self.skipped or name.name in self._reported:
+    def _visible(self, kinds: tuple[str, ...]) -> list[str]:
+        return [s.name for s in (*self.binders.values(), *self.model.values(), *self.program.values()) if not kinds or s.kind in kinds]
+
+    def _report_unknown(self, name: tree.Name, kinds: tuple[str, ...], wanted: str) -> None:
+        if self.incomplete or name.name in self.skipped or name.name in self._reported:
             return
         self._reported.add(name.name)
         if name.name in self.later:
-            place = ((self.later[name.name], "declared here"),)
-            self.report(
-                "E204", f"`{name.name}` is used before it is declared", name.span, "used here", related=place, help="move the declaration up"
-            )
+            message, place = f"`{name.name}` is used before it is declared", ((self.later[name.name], "declared here"),)
+            self.report("E204", message, name.span, "used here", related=place, help="move the declaration up")
             return
-        visible = [s.name for s in (*self.binders.values(), *self.model.values(), *self.program.values()) if not kinds or s.kind in kinds]
-        near = did_you_mean(name.name, visible)
-        fix = Fix(name.span, near) if near else None
-        help = f"did you mean `{near}`?" if near else f"declared here are {listed(sorted(visible))}" if visible else "nothing is declared yet"
+        visible = self._visible(kinds)
+        words = wanted or (WORDS[kinds[0]] if kinds else "")
+        what = words.split(" ", 1)[-1]
+        known = f"declared {'names' if not what else plural(what)} are {listed(visible)}"
+        help, fix = suggestion(name, visible, known if visible else f"no {what or 'name'} is declared before this")
         self.report("E203", f"`{name.name}` is not declared", name.span, "not declared", help=help, fix=fix)
 
-    def poison(self, name: str) -> None:
-        """Report no fault about `name` any more: its declaration was faulty."""
-        self._reported.add(name)
+
+def plural(words: str) -> str:
+    """`variable` -> `variables`, `index set` -> `index sets`, `mask` -> `masks`."""
+    return words if words.endswith("`let`") else f"{words}s"
+
+
+def suggestion(name: tree.Name, known: Iterable[str], otherwise: str) -> tuple[str, Fix | None]:
+    """The help for a misspelt name and, where a near name is known, the edit that mends it."""
+    near = did_you_mean(name.name, known)
+    return (f"did you mean `{near}`?", Fix(name.span, near)) if near else (otherwise, None)

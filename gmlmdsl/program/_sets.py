@@ -6,8 +6,8 @@ from .._diagnostics import Fix, Span, did_you_mean, listed
 from ..syntax import tree
 from . import _forms as forms
 from ._expressions import CONSTANT, INDEXED, check_condition, check_number
-from ._program import Clauses, Domain, Expression, FormCall, InputValue, Literal, Loop, SetOf, ValueType
 from ._scope import Scope
+from .ir import Clauses, Domain, Expression, FormCall, InputValue, Literal, Loop, SetOf, ValueType
 
 PARTS = ("nodes", "edges", "arcs", "rows", "columns")
 VALUE_TYPES = ("real", "positive", "simplex", "int")

@@ -52,7 +52,7 @@ CSS_PIXELS_PER_INCH = 108
 MAX_SVG = 3_000_000
 
 _BY_HEX = {light: name for name, (light, _) in COLOURS.items()} | {"#000000": "ink"}
-_STYLE: dict[str, Any] = {
+_STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.size": 10,
     "axes.titlesize": 10,
@@ -122,7 +122,7 @@ def svg(figure: Figure, description: str, prefix: str) -> str | None:
     import matplotlib
 
     buffer = io.StringIO()
-    settings = {"svg.fonttype": "none", "svg.hashsalt": "gmlmdsl", "savefig.transparent": True}
+    settings: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "gmlmdsl", "savefig.transparent": True}
     with matplotlib.rc_context(settings):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()

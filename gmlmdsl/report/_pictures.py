@@ -7,12 +7,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gmlmdsl.report._palette import DIVERGING, INK_IMAGE, LIGHT, MARKERS, SERIES, WIDTH, house_style, new_figure, plain
+from gmlmdsl.report._palette import (
+    DIVERGING,
+    INK_IMAGE,
+    LIGHT,
+    MARKERS,
+    SERIES,
+    WIDTH,
+    house_style,
+    new_figure,
+    plain,
+)
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import ArrayLike
 
 _GAP = 1  # pixels between two images of a grid
 

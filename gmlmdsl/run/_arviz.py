@@ -224,9 +224,9 @@ def _plain(value: Any) -> Any:
     return json.dumps(value, default=str, sort_keys=True)
 
 
-def _flat(idata: Any) -> dict[str, np.ndarray]:
+def _flat(idata: Any) -> dict[str, Any]:
     """Every array under `group/name`, and the metadata as JSON text; no pickled objects."""
-    arrays: dict[str, np.ndarray] = {}
+    arrays: dict[str, Any] = {}
     metadata: dict[str, Any] = {"attrs": dict(idata.attrs), "groups": {}}
     for name, group in groups_of(idata).items():
         metadata["groups"][name] = {"attrs": dict(group.attrs), "dims": {k: list(v.dims) for k, v in group.data_vars.items()}}

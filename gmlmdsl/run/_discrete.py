@@ -193,7 +193,7 @@ def _counts(codes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 def _indicator_diagnostics(codes: np.ndarray, sizes: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    ess = np.full(_inside(sizes).shape, np.nan)
+    ess = np.full((len(sizes), int(sizes.max(initial=0))), np.nan)
     r_hat = ess.copy()
     # the indicators of a two-valued cell are each other's complement: one is enough
     cell, category = np.nonzero((np.arange(ess.shape[1]) < np.where(sizes == 2, 1, sizes)[:, None]) & wanted[:, None])

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from gmlmdsl.program import ir
@@ -118,13 +119,13 @@ class Bound:
         owner, axis = self.program.lengths[name]
         return self.inputs[owner].shape[axis]
 
-    def size(self, what: object, names: Mapping[str, object] | None = None) -> int:
+    def size(self, what: Any, names: Mapping[str, object] | None = None) -> int:
         """The number that an integer expression means, or the number of members of a set."""
         if isinstance(what, ir.SetOf):
             return len(self.members(what, names))
         return what if isinstance(what, int) else int(integer(evaluate(what, Scope(self, names=names or {}))))
 
-    def flag(self, what: object) -> bool:
+    def flag(self, what: Any) -> bool:
         """A boolean option."""
         return what if isinstance(what, bool) else bool(evaluate(what, Scope(self)))
 
@@ -186,7 +187,7 @@ class Bound:
         return self._graphs[name]
 
     def _build(self, call: ir.FormCall) -> Graph:
-        given = call.arguments
+        given: dict[str, Any] = call.arguments
         wrap = self.flag(given.get("wrap", False))
         match call.form.name:
             case "chain":
@@ -205,9 +206,7 @@ class Bound:
                 a, b = self.size(given["a"]), self.size(given["b"])
                 return Graph(a + b, tuple(itertools.product(range(a), range(b))), two_sided=True)
             case "edges":
-                pairs = given["pairs"]
-                array = self.inputs[pairs if isinstance(pairs, str) else pairs.name]  # type: ignore[union-attr]
-                listed = [(int(i), int(j)) for i, j in array.reshape(-1, 2)]
+                listed = [(int(i), int(j)) for i, j in self.inputs[given["pairs"]].reshape(-1, 2)]
                 n = self.size(given["nodes"])
                 if len(set(unordered(listed))) != len(listed) or any(not 0 <= k < n for pair in listed for k in pair):
                     raise ValueError("a repeated pair, or a node out of range")

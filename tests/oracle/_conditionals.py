@@ -41,30 +41,26 @@ def surprise(weight: np.ndarray, row: np.ndarray, k: Block) -> float:
     return np.inf if seen == -np.inf else log_sum(agreeing(weight, row, k)).item() - seen
 
 
-def agreement(states: np.ndarray, k: Block) -> np.ndarray:
-    """Whether two configurations agree outside K."""
-    rest = [c for c in range(states.shape[1]) if c not in k]
-    same = np.ones((len(states), len(states)), bool)
-    for c in rest:
-        same &= states[:, c][:, None] == states[:, c][None, :]
-    return same
+def redraw(before: np.ndarray, weight: np.ndarray, k: Block) -> np.ndarray:
+    """The matrix `before`, then x_K drawn from the weights given the rest; where the rest is impossible x stays.
 
-
-def redraw(weight: np.ndarray, states: np.ndarray, k: Block) -> np.ndarray:
-    """P[x, y] of drawing x_K from the weights, given the rest; where the rest is impossible x stays."""
-    total = log_sum(weight, tuple(sorted(k)))
-    possible = np.broadcast_to(total > -np.inf, weight.shape).ravel()
+    after[x, y] = (sum of before[x, z] over the z that agree with y outside K) * p(y_K | y_rest)
+    """
+    total = log_sum(weight, tuple(k))
     with np.errstate(invalid="ignore"):
-        drawn = np.exp(weight - total).ravel()
-    return np.where(possible[:, None], np.where(agreement(states, k), drawn[None, :], 0.0), np.eye(len(states)))
+        drawn = np.exp(weight - total)
+    table = before.reshape(-1, *weight.shape)
+    gathered = table.sum(axis=tuple(cell + 1 for cell in k), keepdims=True)
+    return np.where(total > -np.inf, gathered * drawn, table).reshape(before.shape)
 
 
-def redraw_independently(weight: np.ndarray, states: np.ndarray, k: Block) -> np.ndarray:
-    """P[x, y] of drawing every x_i, i in K, from p(x_i | x_-i) at the old x (Definition 11)."""
-    out = agreement(states, k).astype(float)
-    for i in sorted(k):
-        alone = redraw(weight, states, frozenset({i}))
-        values = states[:, i]
-        law = np.stack([alone[:, values == v].sum(axis=1) for v in range(weight.shape[i])], axis=1)  # p(x_i = v | x_-i)
-        out = out * law[:, values]
-    return out
+def redraw_independently(before: np.ndarray, weight: np.ndarray, k: Block) -> np.ndarray:
+    """The matrix `before`, then every x_i, i in K, drawn from p(x_i | x_-i) at the old x (Definition 11)."""
+    n, shape = len(before), (len(before), *weight.shape)
+    agree = np.eye(n).reshape(shape).sum(axis=tuple(cell + 1 for cell in k), keepdims=True)
+    step = np.broadcast_to(agree, shape)
+    for i in k:
+        alone = redraw(np.eye(n), weight, frozenset({i})).reshape(shape)
+        others = tuple(cell + 1 for cell in range(weight.ndim) if cell != i)
+        step = step * alone.sum(axis=others, keepdims=True)  # p(x_i = y_i | x_-i)
+    return before @ step.reshape(n, n)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,52 +15,54 @@ if TYPE_CHECKING:
     from ._oracle import Oracle, Params
 
 
-def kernel_matrix(oracle: Oracle, params: Params, kernel: ir.Kernel, by_colours: bool) -> np.ndarray:
-    """P[x, y] of one run of the kernel."""
-
-    def body(kernels: Sequence[ir.Kernel]) -> np.ndarray:
-        return in_order([kernel_matrix(oracle, params, k, by_colours) for k in kernels], len(oracle.states))
-
+def run(oracle: Oracle, params: Params, kernel: ir.Kernel, before: np.ndarray, by_colours: bool) -> np.ndarray:
+    """The matrix `before`, then one run of the kernel."""
     match kernel:
         case ir.Sweep():
-            return _sweep(oracle, params, kernel, by_colours)
+            return _sweep(oracle, params, kernel, before, by_colours)
         case ir.RandomUpdate():
-            return _random_update(oracle, params, kernel)
+            return _random_update(oracle, params, kernel, before)
         case ir.Cycle():
-            return body(kernel.body)
+            return run_all(oracle, params, kernel.body, before, by_colours)
         case ir.Repeat():
-            return np.linalg.matrix_power(body(kernel.body), oracle.bound.size(kernel.count))
+            once = run_all(oracle, params, kernel.body, np.eye(len(before)), by_colours)
+            return before @ np.linalg.matrix_power(once, oracle.bound.size(kernel.count))
         case ir.KernelMixture():
             weights = [float(evaluate(w, Scope(oracle.bound))) for w, _ in kernel.rows]
-            return sum((w / sum(weights) * body([k]) for w, (_, k) in zip(weights, kernel.rows, strict=True)), np.zeros(()))
+            after = [run(oracle, params, k, before, by_colours) for _, k in kernel.rows]
+            return sum((w / sum(weights) * m for w, m in zip(weights, after, strict=True)), np.zeros(()))
     raise NotImplementedError(type(kernel).__name__)
 
 
-def in_order(matrices: Sequence[np.ndarray], n: int) -> np.ndarray:
-    """The first kernel, then the second, and so on, on n configurations."""
-    return reduce(np.matmul, matrices, np.eye(n))
+def run_all(oracle: Oracle, params: Params, kernels: Sequence[ir.Kernel], before: np.ndarray, by_colours: bool) -> np.ndarray:
+    """The matrix `before`, then the kernels in order."""
+    for k in kernels:
+        before = run(oracle, params, k, before, by_colours)
+    return before
 
 
-def _random_update(oracle: Oracle, params: Params, kernel: ir.RandomUpdate) -> np.ndarray:
+def _random_update(oracle: Oracle, params: Params, kernel: ir.RandomUpdate, before: np.ndarray) -> np.ndarray:
     """The sum over K of p(K | x) times the redraw of x_K, which is conditional on K as well (Definition 8)."""
     log_p = oracle.log_table(params)
     step = redraw_independently if kernel.independently else redraw
-    out = np.zeros((len(oracle.states), len(oracle.states)))
+    after = np.zeros(before.shape)
     for k, p in oracle.mask_table(params, kernel.mask).items():
         with np.errstate(divide="ignore"):
             weight = log_p + np.log(p).reshape(log_p.shape)
-        out += p[:, None] * step(weight, oracle.states, k)
-    return out
+        after += step(before * p, weight, k)
+    return after
 
 
-def _sweep(oracle: Oracle, params: Params, kernel: ir.Sweep, by_colours: bool) -> np.ndarray:
+def _sweep(oracle: Oracle, params: Params, kernel: ir.Sweep, before: np.ndarray, by_colours: bool) -> np.ndarray:
     """Every block once, one after the other: those of a colour commute, so that at once or in turn is the same."""
     step = redraw_independently if kernel.independently else redraw
     log_p = oracle.log_table(params)
     blocks = sweep_blocks(oracle, kernel.blocks)
     if by_colours:
         blocks = [k for colour in colours(blocks, oracle.touched(params)) for k in colour]
-    return in_order([step(log_p, oracle.states, k) for k in blocks], len(oracle.states))
+    for k in blocks:
+        before = step(before, log_p, k)
+    return before
 
 
 def sweep_blocks(oracle: Oracle, term: ir.BlockTerm) -> list[Block]:

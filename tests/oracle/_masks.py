@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from gmlmdsl.program import ir
@@ -88,7 +89,8 @@ def _form(body: ir.FormMask, scope: Scope) -> Table:
     variables = scope.bound.variables
     named = body.variables or tuple(name for name, v in variables.items() if v.role == "var")
     cells = [variables[name].start + k for name in named for k in range(int(np.prod(variables[name].shape)))]
-    given, one = body.call.arguments, _ones(scope)
+    given: dict[str, Any] = body.call.arguments
+    one = _ones(scope)
     match body.call.form.name:
         case "everything":
             return {frozenset(cells): one}

@@ -12,7 +12,7 @@ from gmlmdsl.program import ir
 from ._bind import Bound, Graph
 from ._conditionals import MISSING, Block, agreeing, log_conditional, log_sum, surprise
 from ._expressions import Scope, evaluate, turns
-from ._kernels import in_order, kernel_matrix
+from ._kernels import run_all
 from ._masks import Table, mask_table
 from ._priors import log_prior
 
@@ -71,6 +71,25 @@ class Oracle:
     def parameter_shape(self, name: str) -> tuple[int, ...]:
         """The shape of a parameter: edges and arcs are one axis."""
         return tuple(len(a.members) for a in self.bound.parameters[name])
+
+    def random_params(self, seed: int) -> dict[str, np.ndarray]:
+        """Parameters of every type, away from zero and from symmetry, drawn from a seed."""
+        rng = np.random.default_rng(seed)
+        out = {}
+        for name, p in self.model.parameters.items():
+            shape = self.parameter_shape(name)
+            if p.type.kind == "simplex":
+                out[name] = rng.dirichlet(np.ones(shape[-1]), size=shape[:-1])
+            elif p.type.kind == "bounded":
+                low, high = (None if e is None else float(evaluate(e, Scope(self.bound))) for e in (p.type.lower, p.type.upper))
+                middle = rng.uniform(0.2, 0.8, shape)
+                if low is not None and high is not None:
+                    out[name] = low + (high - low) * middle
+                else:
+                    out[name] = low + middle if low is not None else (high or 0.0) - middle
+            else:
+                out[name] = rng.gamma(2.0, 0.5, shape) if p.type.kind == "positive" else rng.normal(0, 0.7, shape)
+        return out
 
     def encode(self, x: Mapping[str, object]) -> np.ndarray:
         """Rows of codes from values (labels or codes for letters and labels); variables left out are missing."""
@@ -232,7 +251,7 @@ class Oracle:
         body = found.body if isinstance(found, ir.Sampler) else (found,)
         if not isinstance(body, tuple):
             raise NotImplementedError(f"{body.form.name} is no chain on the configurations")
-        return in_order([kernel_matrix(self, params, k, by_colours) for k in body], len(self.states))
+        return run_all(self, params, body, np.eye(len(self.states)), by_colours)
 
 
 def numerical_gradient(f: Callable[[dict[str, np.ndarray]], float], params: Params, step: float = 1e-5) -> dict[str, np.ndarray]:

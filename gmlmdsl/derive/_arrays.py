@@ -1,0 +1,183 @@
+"""A factor graph as JAX arrays, and blocks of its cells: what every derived function takes.
+
+Axes, in this order: blocks, instances (the factors that touch a block), values (joint values of a block's cells),
+rows (data rows, chains, or configurations). A state is `codes` of shape (cells, rows). The row axis of an index
+array has length 1 where all rows share the blocks, else one block (or more) per row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int
+
+from ..graph import FactorGraph, FactorGroup
+from ..graph.nodes import Node
+
+
+class Group(eqx.Module):
+    """A `FactorGroup` on the device, with the instances that touch each cell: `touching[starts[i] : starts[i + 1]]`."""
+
+    root: Node = eqx.field(static=True)
+    kind: str = eqx.field(static=True)
+    n: int = eqx.field(static=True)
+    most: int = eqx.field(static=True)  # the most instances that touch one cell
+    cells: Int[Array, "n slots"]
+    columns: tuple[Array, ...]
+    tables: tuple[Array, ...]
+    starts: Int[Array, " cells_and_end"]
+    touching: Int[Array, " pairs"]
+
+
+class Graph(eqx.Module):
+    """A `FactorGraph` on the device; `sizes` has a 1 behind, for padding."""
+
+    n_cells: int = eqx.field(static=True)
+    groups: tuple[Group, ...]
+    sizes: Int[Array, " cells_and_padding"]
+
+
+class Blocks(eqx.Module):
+    """Blocks of cells, each with its joint values listed by mixed radix, the last cell fastest.
+
+    Attributes:
+        n_values: the most joint values of a block.
+        cells: positions ascending, padded with the number of cells, shape (blocks, members, rows or 1).
+        radix: the number of values of each member, 1 for padding.
+        strides: the place value of each member.
+        touch: for each group the instances that touch a block, -1 for padding, shape (blocks, width, rows or 1).
+    """
+
+    n_values: int = eqx.field(static=True)
+    cells: Int[Array, "blocks members rows"]
+    radix: Int[Array, "blocks members rows"]
+    strides: Int[Array, "blocks members rows"]
+    touch: tuple[Int[Array, "blocks width rows"], ...]
+
+    @property
+    def codes(self) -> Int[Array, "blocks values members rows"]:
+        """The code of every member under every joint value."""
+        values = jnp.arange(self.n_values, dtype=self.radix.dtype)[None, :, None, None]
+        return (values // self.strides[:, None]) % self.radix[:, None]
+
+    @property
+    def valid(self) -> Bool[Array, "blocks values rows"]:
+        """Which joint values exist: a block may have fewer than `n_values`."""
+        count = jnp.prod(self.radix, axis=1)
+        return jnp.arange(self.n_values, dtype=count.dtype)[None, :, None] < count[:, None]
+
+
+def group_arrays(group: FactorGroup, n_cells: int, incidence: tuple[np.ndarray, np.ndarray] | None = None) -> Group:
+    """The device form of a group."""
+    starts, touching = group.incidence(n_cells) if incidence is None else incidence
+    most = int(np.diff(starts).max(initial=0))
+    # Tables of integers (edge numbers) stay integers; numbers take the working float type.
+    columns = tuple(_number_array(c) for c in group.columns)
+    tables = tuple(_number_array(t) for t in group.tables)
+    return Group(group.root, group.kind, group.n, most, _ints(group.cells), columns, tables, _ints(starts), _ints(touching))
+
+
+def graph_arrays(graph: FactorGraph) -> Graph:
+    """The device form of a factor graph."""
+    groups = tuple(group_arrays(g, graph.n_cells, i) for g, i in zip(graph.groups, graph.incidences, strict=True))
+    return Graph(graph.n_cells, groups, _ints(np.append(graph.sizes, 1)))
+
+
+def _ints(a: np.ndarray) -> Array:
+    return jnp.asarray(np.asarray(a, np.int32))
+
+
+def _number_array(a: np.ndarray) -> Array:
+    if a.dtype == bool:
+        return jnp.asarray(a)
+    if a.dtype.kind in "iu":
+        return _ints(a)
+    return jnp.asarray(a, dtype=float_type())
+
+
+def float_type() -> np.dtype:
+    """The working float type: float64 under `jax_enable_x64`, else float32."""
+    return jnp.zeros(()).dtype
+
+
+def block_values(sizes: np.ndarray, blocks: np.ndarray) -> np.ndarray:
+    """The number of joint values of each block, as floats; `sizes` has a 1 behind."""
+    return np.prod(sizes[blocks].astype(float), axis=1)
+
+
+def fixed_blocks(graph: FactorGraph, blocks: np.ndarray, extra: Sequence[FactorGroup] = ()) -> Blocks:
+    """Blocks that all rows share.
+
+    Args:
+        graph: the factor graph.
+        blocks: positions of shape (blocks, members), ascending, padded with the number of cells.
+        extra: further groups (a mask's weights), whose touching instances follow those of the graph.
+    """
+    sizes = np.append(graph.sizes, 1)
+    radix = sizes[blocks].astype(np.int64)
+    after = np.concatenate([radix[:, 1:], np.ones((len(blocks), 1), np.int64)], axis=1)
+    strides = np.cumprod(after[:, ::-1], axis=1)[:, ::-1]
+    incidences = [*graph.incidences, *(g.incidence(graph.n_cells) for g in extra)]
+    touch = tuple(_ints(_touching(starts, found, blocks, graph.n_cells))[..., None] for starts, found in incidences)
+    n_values = int(np.prod(radix, axis=1).max())
+    return Blocks(n_values, _ints(blocks)[..., None], _ints(radix)[..., None], _ints(strides)[..., None], touch)
+
+
+def _touching(starts: np.ndarray, found: np.ndarray, blocks: np.ndarray, n_cells: int) -> np.ndarray:
+    """For each block the instances that touch it, each once, padded with -1: shape (blocks, most)."""
+    starts = np.append(starts, starts[-1])  # the padding cell touches nothing
+    lengths = (starts[1:] - starts[:-1])[blocks]
+    row = np.repeat(np.arange(len(blocks)), lengths.sum(axis=1))
+    first = np.repeat(starts[blocks].ravel(), lengths.ravel())
+    ends = np.cumsum(lengths.ravel())
+    within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths.ravel(), lengths.ravel())
+    instance = found[first + within] if len(found) else np.zeros(0, np.int64)
+    span = int(found.max(initial=0)) + 1
+    keys = np.unique(row * span + instance)
+    row, instance = keys // span, keys % span
+    counts = np.bincount(row, minlength=len(blocks))
+    out = np.full((len(blocks), int(counts.max(initial=0))), -1, np.int64)
+    out[row, np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)] = instance
+    return out
+
+
+def drawn_blocks(graph: Graph, cells: Int[Array, "blocks members rows"], n_values: int, extra: Sequence[Group] = ()) -> Blocks:
+    """Blocks that differ from row to row, as a random mask draws them; local work only.
+
+    Args:
+        graph: the factor graph.
+        cells: positions ascending, padded with the number of cells.
+        n_values: the most joint values that a block can have.
+        extra: further groups, as in `fixed_blocks`.
+    """
+    radix = graph.sizes[cells]
+    after = jnp.concatenate([radix[:, 1:], jnp.ones_like(radix[:, :1])], axis=1)
+    strides = jnp.flip(jnp.cumprod(jnp.flip(after, 1), axis=1), 1)
+    touch = tuple(_drawn_touch(g, cells, graph.n_cells) for g in (*graph.groups, *extra))
+    return Blocks(n_values, cells, radix, strides, touch)
+
+
+def _drawn_touch(group: Group, cells: Int[Array, "blocks members rows"], n_cells: int) -> Int[Array, "blocks width rows"]:
+    """The instances that touch each member; one that an earlier member touches too is left out, so each counts once."""
+    blocks, members, rows = cells.shape
+    if group.most == 0:
+        return jnp.full((blocks, 0, rows), -1, jnp.int32)
+    safe = jnp.minimum(cells, n_cells - 1)
+    first, end = group.starts[safe], group.starts[safe + 1]
+    at = first[:, :, None] + jnp.arange(group.most, dtype=jnp.int32)[None, None, :, None]
+    here = (at < end[:, :, None]) & (cells < n_cells)[:, :, None]
+    instance = group.touching[jnp.minimum(at, group.touching.shape[0] - 1)]  # blocks, members, most, rows
+    scope = group.cells[instance]  # ..., slots
+    for earlier in range(members - 1):
+        known = (scope == cells[:, earlier, None, None, :, None]).any(axis=-1)
+        here &= ~known | (jnp.arange(members)[None, :, None, None] <= earlier)
+    return jnp.where(here, instance, -1).reshape(blocks, members * group.most, rows)
+
+
+def log2_values(values: float) -> int:
+    """Which bucket of size a block falls into: its number of values, as a power of four."""
+    return 0 if values <= 1 else math.ceil(math.log(values, 4) - 1e-9)

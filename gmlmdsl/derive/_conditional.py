@@ -1,0 +1,76 @@
+"""Conditionals of blocks given the rest: tables of log p(x_K | x_rest), and draws from them."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from ._arrays import Blocks, Graph
+from ._energy import Codes, Params, local_scores
+
+
+def observed_value(blocks: Blocks, codes: Codes, n_cells: int) -> Int[Array, "blocks rows"]:
+    """Which joint value of each block the configuration holds."""
+    here = _block_codes(blocks, codes)
+    inside = blocks.cells < n_cells
+    return jnp.where(inside, here * blocks.strides, 0).sum(axis=1)
+
+
+def _block_codes(blocks: Blocks, codes: Codes) -> Int[Array, "blocks members rows"]:
+    cells = blocks.cells
+    return codes[cells[..., 0]] if cells.shape[-1] == 1 else codes[cells, jnp.arange(codes.shape[1])]
+
+
+def normalise(scores: Float[Array, "blocks values rows"]) -> Float[Array, "blocks values rows"]:
+    """Log probabilities over the values; nan where all are -inf: the rest itself is impossible."""
+    return scores - logsumexp(scores)[:, None]
+
+
+def logsumexp(scores: Float[Array, "blocks values rows"]) -> Float[Array, "blocks rows"]:
+    """log of the sum of exponentials over the values, -inf where all are; its gradient is finite wherever one is not."""
+    top = jax.lax.stop_gradient(scores.max(axis=1, keepdims=True))
+    safe = jnp.where(jnp.isfinite(top), top, 0.0)
+    total = jnp.exp(scores - safe).sum(axis=1)
+    positive = total > 0
+    return jnp.where(positive, jnp.log(jnp.where(positive, total, 1.0)) + safe[:, 0], -jnp.inf)
+
+
+def log_conditional(
+    graph: Graph, params: Params, codes: Codes, blocks: Blocks, correction: Float[Array, "blocks values rows"] | None = None
+) -> Float[Array, "blocks values rows"]:
+    """The table log p(x_K | x_rest) of each block; with `correction` = log p(K | x') it is log p(x_K | x_rest, K).
+
+    Reference: Li et al. 2024, Definitions 2 and 7.
+    """
+    scores = local_scores(graph, params, codes, blocks)
+    return normalise(scores if correction is None else scores + correction)
+
+
+def pick_value(scores: Float[Array, "blocks values rows"], uniform: Float[Array, "blocks rows"]) -> tuple[Int[Array, "blocks rows"], Array]:
+    """One draw per block by inverting the distribution function, with one uniform number each; and whether any value is possible."""
+    top = scores.max(axis=1, keepdims=True)
+    possible = jnp.isfinite(top)
+    weights = jnp.where(possible, jnp.exp(scores - jnp.where(possible, top, 0.0)), 0.0)
+    below = jnp.cumsum(weights, axis=1)
+    total = below[:, -1]
+    # Strictly below the total, so that rounding never reaches a value of weight 0 at the end.
+    threshold = jnp.minimum(uniform * total, jnp.nextafter(total, jnp.zeros_like(total)))
+    return (below <= threshold[:, None]).sum(axis=1, dtype=jnp.int32), possible[:, 0]
+
+
+def put_value(blocks: Blocks, codes: Codes, value: Int[Array, "blocks rows"], keep: Array) -> Codes:
+    """The configurations with each block set to a joint value; where `keep` is true the block stays as it is."""
+    new = (value[:, None] // blocks.strides) % blocks.radix
+    new = jnp.where(keep[:, None], _block_codes(blocks, codes), new).astype(codes.dtype)
+    cells = blocks.cells
+    if cells.shape[-1] == 1:
+        return codes.at[cells[..., 0]].set(new, mode="drop")
+    return codes.at[cells, jnp.arange(codes.shape[1])].set(new, mode="drop")
+
+
+def clamp_scores(blocks: Blocks, codes: Codes, clamped: Array, n_cells: int, scores: Float[Array, "blocks values rows"]) -> Float[Array, "blocks values rows"]:
+    """Scores with every value forbidden that would move a clamped cell (`clamped`: booleans over cells, and padding)."""
+    fixed = clamped[blocks.cells] & (blocks.cells < n_cells)
+    moved = blocks.codes != _block_codes(blocks, codes)[:, None]
+    return jnp.where((moved & fixed[:, None]).any(axis=2), -jnp.inf, scores)

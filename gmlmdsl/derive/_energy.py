@@ -1,0 +1,166 @@
+"""Values of factors: of a whole configuration, and of the factors that touch a block under all its joint values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from ..graph.nodes import Leaves, evaluate
+from ._arrays import Blocks, Graph, Group, float_type
+
+Params = Mapping[str, Array]
+Codes = Int[Array, "cells rows"]
+
+
+def log_potential(graph: Graph, params: Params, codes: Codes) -> Float[Array, " rows"]:
+    """The unnormalised log p of whole configurations: the sum of all factors, -inf where a requirement fails."""
+    total = jnp.zeros(codes.shape[1], float_type())
+    for group in graph.groups:
+        values = all_values(group, params, codes)
+        total = total + (jnp.where(values.all(axis=0), 0.0, -jnp.inf) if group.kind == "require" else values.sum(axis=0))
+    return total
+
+
+def all_values(group: Group, params: Params, codes: Codes) -> Array:
+    """The value of every instance, shape (instances, rows); conditions as booleans."""
+    scope = jnp.moveaxis(group.cells, 1, 0)  # slots, instances
+    slots = codes[scope][:, None, :, None, :]  # slots, 1 block, instances, 1 value, rows
+    instances = jnp.arange(group.n, dtype=jnp.int32)[None, :, None]
+    values = _evaluate(group, params, instances, slots)
+    return jnp.broadcast_to(values, (1, group.n, 1, codes.shape[1]))[0, :, 0, :]
+
+
+def local_scores(graph: Graph, params: Params, codes: Codes, blocks: Blocks) -> Float[Array, "blocks values rows"]:
+    """The sum of the factors that touch each block, under every joint value of its cells, the rest as in `codes`.
+
+    Values that a block does not have, and those that a requirement forbids, are -inf.
+    """
+    scores = jnp.where(blocks.valid, 0.0, -jnp.inf).astype(float_type())
+    for k, group in enumerate(graph.groups):
+        if blocks.touch[k].shape[1]:
+            values = local_values(group, params, codes, blocks, blocks.touch[k])
+            here = (blocks.touch[k] >= 0)[:, :, None, :]
+            if group.kind == "require":
+                scores = scores + jnp.where((values | ~here).all(axis=1), 0.0, -jnp.inf)
+            else:
+                scores = scores + jnp.where(here, values, 0.0).sum(axis=1)
+    return jnp.broadcast_to(scores, (*scores.shape[:2], codes.shape[1]))
+
+
+def local_values(
+    group: Group, params: Params, codes: Codes, blocks: Blocks, touch: Int[Array, "blocks width rows"]
+) -> Float[Array, "blocks width values rows"]:
+    """The value of each touching instance under every joint value of the block, up to broadcasting."""
+    instances = jnp.maximum(touch, 0)
+    scope = jnp.moveaxis(group.cells[instances], -1, 0)  # slots, blocks, width, rows or 1
+    rest = codes[scope[..., 0]] if scope.shape[-1] == 1 else codes[scope, jnp.arange(codes.shape[1])]
+    slots = rest[:, :, :, None, :]
+    given = blocks.codes  # blocks, values, members, rows or 1
+    for m in range(blocks.cells.shape[1]):
+        inside = scope == blocks.cells[None, :, None, m, :]
+        slots = jnp.where(inside[:, :, :, None, :], given[None, :, None, :, m, :], slots)
+    return _evaluate(group, params, instances, slots)
+
+
+def _evaluate(group: Group, params: Params, instances: Int[Array, "blocks width rows"], slots: Int[Array, "slots blocks width values rows"]) -> Array:
+    """The root of a group's tree; conditions of requirements as booleans, the rest as floats."""
+
+    def column(k: int, depth: int) -> Array:
+        values = group.columns[k]
+        if values.shape[0] == 1:
+            return values[0].reshape((*values.shape[1:], 1, 1, 1, 1))
+        return jnp.moveaxis(values, 0, -1)[..., instances][..., None, :]
+
+    def cells(start: int, shape: tuple[int, ...]) -> Array:
+        size = 1
+        for s in shape:
+            size *= s
+        return slots[start : start + size].reshape((*shape, *slots.shape[1:]))
+
+    def gather(name: str, table: int, index: Array) -> Array:
+        return (jnp.ravel(params[name]) if name else group.tables[table])[index]
+
+    leaves = Leaves(column, cells, gather, number, integer, OPERATORS, jnp)
+    value = evaluate(group.root, leaves)
+    if group.kind == "require":
+        return jnp.broadcast_to(jnp.asarray(value, bool), jnp.broadcast_shapes(jnp.shape(value), (1, 1, 1, 1)))
+    value = number(value)
+    return jnp.broadcast_to(value, jnp.broadcast_shapes(value.shape, (1, instances.shape[1], 1, 1)))
+
+
+def number(a: Any) -> Array:
+    """As floats of the working type; conditions count 1 and 0."""
+    return jnp.asarray(a, dtype=float_type()) if not isinstance(a, jax.Array) or not jnp.issubdtype(a.dtype, jnp.floating) else a
+
+
+def integer(a: Any) -> Array:
+    """As 32-bit integers."""
+    a = jnp.asarray(a)
+    return (jnp.rint(a) if jnp.issubdtype(a.dtype, jnp.floating) else a).astype(jnp.int32)
+
+
+def _whole(a: Any) -> bool:
+    return isinstance(a, bool | int) or (isinstance(a, jax.Array) and not jnp.issubdtype(a.dtype, jnp.floating))
+
+
+def _alike(f: Callable[[Any, Any], Array]) -> Callable[[Any, Any], Array]:
+    """Whole numbers stay whole; otherwise both sides become floats."""
+
+    def operator(a: Any, b: Any) -> Array:
+        convert = integer if _whole(a) and _whole(b) else number
+        return f(convert(a), convert(b))
+
+    return operator
+
+
+def _real(f: Callable[[Array], Array]) -> Callable[[Any], Array]:
+    return lambda a: f(number(a))
+
+
+def _unary(f: Callable[[Array], Array]) -> Callable[[Any], Array]:
+    return lambda a: f((integer if _whole(a) else number)(a))
+
+
+def _power(a: Any, b: Any) -> Array:
+    if isinstance(b, int) and not isinstance(b, bool):
+        return jax.lax.integer_pow(number(a), b)
+    return number(a) ** (integer(b) if _whole(b) else number(b))
+
+
+def _condition(a: Any) -> Bool[Array, "..."]:
+    return jnp.asarray(a, bool)
+
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "+": _alike(lambda a, b: a + b),
+    "-": _alike(lambda a, b: a - b),
+    "*": _alike(lambda a, b: a * b),
+    "/": lambda a, b: number(a) / number(b),
+    "//": _alike(jnp.floor_divide),
+    "%": _alike(jnp.remainder),
+    "^": _power,
+    "neg": _unary(lambda a: -a),
+    "==": _alike(lambda a, b: a == b),
+    "!=": _alike(lambda a, b: a != b),
+    "<": _alike(lambda a, b: a < b),
+    "<=": _alike(lambda a, b: a <= b),
+    ">": _alike(lambda a, b: a > b),
+    ">=": _alike(lambda a, b: a >= b),
+    "and": lambda a, b: _condition(a) & _condition(b),
+    "or": lambda a, b: _condition(a) | _condition(b),
+    "not": lambda a: ~_condition(a),
+    "exp": _real(jnp.exp),
+    "log": _real(jnp.log),
+    "sqrt": _real(jnp.sqrt),
+    "abs": _unary(jnp.abs),
+    "sigmoid": _real(jax.nn.sigmoid),
+    "tanh": _real(jnp.tanh),
+    "min": _alike(jnp.minimum),
+    "max": _alike(jnp.maximum),
+    "spin": lambda a: 2 * integer(a) - 1,
+    "bit": lambda a: (integer(a) + 1) // 2,
+}

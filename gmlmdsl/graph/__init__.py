@@ -1,0 +1,11 @@
+"""In: `Program` and inputs. Out: `FactorGraph`, blocks, colours. Never: JAX."""
+
+from ._bind import Bound as Bound
+from ._bind import bind as bind
+from ._factor_graph import FactorGraph as FactorGraph
+from ._factor_graph import FactorGroup as FactorGroup
+from ._factor_graph import ParameterArray as ParameterArray
+from ._factor_graph import VariableArray as VariableArray
+from ._model import Lowered as Lowered
+from ._model import lower_let as lower_let
+from ._model import lower_model as lower_model

@@ -1,0 +1,385 @@
+"""Lowers masks: blocks of cells as padded integer arrays, with probabilities or with weight groups."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .._diagnostics import Span, fail
+from ..program import ir
+from ._constants import constant, in_range
+from ._factor_graph import FactorGroup
+from ._lower import Lowering, Turns, unroll
+from ._model import Lowered
+from ._nodes import Constant
+from ._weights import verify_weights
+
+Array = np.ndarray
+MOST_BLOCK_ENTRIES = 1 << 27
+
+
+@dataclass(frozen=True)
+class ListedMask:
+    """Blocks with weights.
+
+    Attributes:
+        blocks: integers of shape (blocks, cells): positions ascending, padded with the number of cells; distinct rows.
+        probabilities: of each block, shape (blocks,); None where weights mention cells or parameters.
+        weights: groups of weight expressions, one instance per listed block, and which block each belongs to.
+    """
+
+    blocks: Array
+    probabilities: Array | None
+    weights: tuple[FactorGroup, ...]
+    block_of: tuple[Array, ...]
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class SubsetMask:
+    """Uniform over the subsets of `size` of `cells`."""
+
+    cells: Array
+    size: int
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class BernoulliMask:
+    """Every cell on its own: with its rate in `rates` of shape (cells,), or all with one rate drawn from `uniform`."""
+
+    cells: Array
+    rates: Array | None
+    uniform: tuple[float, float] | None
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class IndependentMask:
+    """Every cell on its own with a rate that mentions cells or parameters: groups with one instance per cell, and which cell."""
+
+    cells: Array
+    rates: tuple[FactorGroup, ...]
+    cell_of: tuple[Array, ...]
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class MixtureMask:
+    """p(K | x) = sum over parts of weight times the part's."""
+
+    weights: Array
+    parts: tuple[LoweredMask, ...]
+    span: Span = field(compare=False, repr=False)
+
+
+LoweredMask = ListedMask | SubsetMask | BernoulliMask | IndependentMask | MixtureMask
+
+
+def lower_mask(lowered: Lowered, mask: ir.Mask) -> LoweredMask:
+    """The arrays of a mask.
+
+    Raises:
+        GmlmError: for a block with a cell twice, weights that are not finite and >= 0, a mask that never hides anything.
+    """
+    return _lower(lowered, mask.body)
+
+
+def _lower(lowered: Lowered, body: ir.MaskBody) -> LoweredMask:
+    match body:
+        case ir.FormMask():
+            return _form(lowered, body)
+        case ir.Listed():
+            return _listed(lowered, body)
+        case ir.Independent():
+            return _independent(lowered, body)
+        case ir.MaskMixture():
+            weights = np.array([lowered.bound.number(w) for w, _ in body.rows])
+            return MixtureMask(normalised(weights, body.span), tuple(_lower(lowered, part) for _, part in body.rows), body.span)
+
+
+def normalised(weights: Array, span: Span) -> Array:
+    """Weights of a mixture, which must be finite, not negative and not all zero, divided by their sum."""
+    if not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() <= 0:
+        raise fail("E409", "the weights of a mixture must be finite, not negative and not all zero", span, f"weights {[float(w) for w in weights]}")
+    return weights / weights.sum()
+
+
+def _cells_of(lowered: Lowered, variables: tuple[str, ...]) -> Array:
+    parts = [lowered.graph.variable(v).positions.ravel() for v in variables]
+    return np.sort(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
+
+
+def _form(lowered: Lowered, body: ir.FormMask) -> LoweredMask:
+    cells, arguments, bound = _cells_of(lowered, body.variables), body.call.arguments, lowered.bound
+    match body.call.form.name:
+        case "subsets":
+            size = bound.integer(arguments["size"])  # type: ignore[arg-type]
+            if not 1 <= size <= len(cells):
+                raise fail("E410", f"there is no subset of {size} among {len(cells)} cells", body.span, "an empty support")
+            return SubsetMask(cells, size, body.span)
+        case "everything":
+            return ListedMask(cells[None, :].astype(np.int32), np.ones(1), (), (), body.span)
+        case "bernoulli":
+            return _bernoulli(lowered, cells, arguments["rate"], body.span)
+        case other:
+            raise fail("E330", f"`{other}` belongs to networks, which this version checks but does not compile", body.span, "not compiled yet")
+
+
+def _bernoulli(lowered: Lowered, cells: Array, rate: object, span: Span) -> BernoulliMask:
+    ends = tuple(lowered.bound.number(r) for r in (rate if isinstance(rate, tuple) else (rate,)))
+    if any(not 0 <= r <= 1 for r in ends) or ends[0] > ends[-1]:
+        raise fail("E409", f"a rate lies between 0 and 1, found {', '.join(f'{r:g}' for r in ends)}", span, "not a probability")
+    if ends[-1] == 0:
+        raise fail("E410", "a mask of rate 0 never hides a cell", span, "an empty support")
+    if len(ends) == 2 and ends[0] < ends[1]:
+        return BernoulliMask(cells, None, (ends[0], ends[1]), span)
+    return BernoulliMask(cells, np.full(len(cells), ends[0]), None, span)
+
+
+def term_blocks(lowered: Lowered, term: ir.BlockTerm) -> tuple[Array, Turns]:
+    """The blocks of one term, one row per turn, positions ascending and padded; and the turns.
+
+    Raises:
+        GmlmError: if a block holds a cell twice, or an index leaves its range.
+    """
+    turns = unroll(term.clauses, lowered.bound)
+    rows = {n: loop.over for loop in term.clauses.loops for n in loop.names if loop.over.lists_cells}
+    parts = [_term_cells(lowered, c, turns, rows) for c in term.cells]
+    if turns.n * sum(p.shape[1] for p in parts) > MOST_BLOCK_ENTRIES:
+        raise fail("E412", f"{turns.n:,} blocks are too many to list", term.span, "too large")
+    blocks = np.sort(np.concatenate([np.broadcast_to(p, (turns.n, p.shape[1])) for p in parts], axis=1), axis=1)
+    twice = (blocks[:, 1:] == blocks[:, :-1]).any(axis=1) if blocks.shape[1] > 1 else np.zeros(len(blocks), bool)
+    if twice.any():
+        row = blocks[np.argmax(twice)]
+        name = lowered.graph.cell_name(int(row[1:][row[1:] == row[:-1]][0]))
+        raise fail("E411", f"a block holds the cell `{name}` twice", term.span, "a cell twice")
+    return blocks.astype(np.int32), turns
+
+
+def _term_cells(lowered: Lowered, cells: ir.Cells, turns: Turns, rows: dict[str, ir.SetOf]) -> Array:
+    v = lowered.names.variables[cells.variable]
+    if cells.indices is None:
+        return v.positions.reshape(1, -1)
+    bound, at, position = lowered.bound, 0, np.full((1, 1), v.offset, np.int64)
+    axes = [a.over for a in lowered.names.model.variables[cells.variable].axes]
+    for k, over in enumerate(axes):
+        length = max(bound.graphs[over.graph].n, bound.graphs[over.graph].n_right) if over.arity == 2 else v.shape[k]
+        indices = []
+        for e in cells.indices[at : at + over.arity]:
+            if isinstance(e, ir.IndexValue) and e.name in rows:
+                value = bound.graphs[rows[e.name].graph].part(rows[e.name].part)[turns.names[e.name]]
+            else:
+                value = constant(e, bound.inputs, bound.lengths, turns.names).reshape(-1, 1)
+            indices.append(in_range(value, length, True, e, v.name))
+        place = Lowering(bound, lowered.names).edge(over, indices[0], indices[1], turns, ir.Literal(cells.span, 0)) if over.arity == 2 else indices[0]
+        position = _outer(position, place * int(np.prod(v.shape[k + 1 :], dtype=np.int64)))
+        at += over.arity
+    return position
+
+
+def _outer(a: Array, b: Array) -> Array:
+    """Sums of two families of rows: every member of one with every member of the other."""
+    return (a[:, :, None] + b[:, None, :]).reshape(max(len(a), len(b)), -1)
+
+
+def _padded(parts: list[Array], n_cells: int) -> Array:
+    width = max((p.shape[1] for p in parts), default=1)
+    return np.concatenate([np.pad(p, ((0, 0), (0, width - p.shape[1])), constant_values=n_cells) for p in parts])
+
+
+def _listed(lowered: Lowered, body: ir.Listed) -> ListedMask:
+    found = [(*term_blocks(lowered, term), weight) for term, weight in body.terms]
+    kept = [(b, t, w) for b, t, w in found if t.n]
+    if not kept:
+        raise fail("E410", "this mask has no block", body.span, "an empty support", help="check the conditions of its loops")
+    blocks, inverse = np.unique(_padded([b for b, _, _ in kept], lowered.graph.n_cells), axis=0, return_inverse=True)
+    inverse = inverse.reshape(-1)
+    if body.uniform:
+        return ListedMask(blocks, np.full(len(blocks), 1 / len(blocks)), (), (), body.span)
+    groups = [_weight_group(lowered, w, t, "weight") for _, t, w in kept if w is not None]
+    ends = np.cumsum([t.n for _, t, _ in kept])
+    block_of = tuple(inverse[e - t.n : e] for e, (_, t, _) in zip(ends, kept, strict=True))
+    if all(_is_fixed(g) for g in groups):
+        weights = np.zeros(len(blocks))
+        for g, b in zip(groups, block_of, strict=True):
+            np.add.at(weights, b, fixed_values(g))
+        if weights.sum() <= 0:
+            raise fail("E410", "all weights of this mask are 0", body.span, "an empty support")
+        kept_blocks = weights > 0
+        return ListedMask(blocks[kept_blocks], weights[kept_blocks] / weights.sum(), (), (), body.span)
+    return ListedMask(blocks, None, tuple(groups), block_of, body.span)
+
+
+def _weight_group(lowered: Lowered, weight: ir.Expression, turns: Turns, kind: str) -> FactorGroup:
+    lowering = Lowering(lowered.bound, lowered.names)
+    group = lowering.group(lowering.lower(weight, turns), turns, kind, weight.span)
+    verify_weights(group, lowering.slot_sizes, at_most=1.0 if kind == "rate" else math.inf)
+    return group
+
+
+def _is_fixed(group: FactorGroup) -> bool:
+    return group.cells.shape[1] == 0 and not group.parameters
+
+
+def fixed_values(group: FactorGroup) -> Array:
+    """The numbers of a group that mentions neither cells nor parameters, shape (n,)."""
+    from ._nodes import Column
+
+    value = group.columns[group.root.k] if isinstance(group.root, Column) else np.asarray(group.root.value if isinstance(group.root, Constant) else np.nan)
+    return np.broadcast_to(value.astype(float), (group.n,))
+
+
+def _independent(lowered: Lowered, body: ir.Independent) -> BernoulliMask | IndependentMask:
+    found = [(*term_blocks(lowered, term), rate) for term, rate in body.terms]
+    kept = []
+    for blocks, turns, rate in found:
+        if turns.n:
+            width = blocks.shape[1]
+            spread = Turns({k: np.repeat(v, width) for k, v in turns.names.items()}, turns.n * width, 0, turns.taken)
+            kept.append((blocks.ravel(), _weight_group(lowered, rate, spread, "rate")))
+    cells, counts = np.unique(np.concatenate([c for c, _ in kept]) if kept else np.zeros(0, np.int32), return_counts=True)
+    if not len(cells):
+        raise fail("E410", "this mask names no cell", body.span, "an empty support", help="check the conditions of its loops")
+    if (counts > 1).any():
+        name = lowered.graph.cell_name(int(cells[np.argmax(counts > 1)]))
+        raise fail("E411", f"`{name}` is drawn twice: a cell has one rate", body.span, "a cell twice")
+    places = tuple(np.searchsorted(cells, c) for c, _ in kept)
+    if all(_is_fixed(g) for _, g in kept):
+        rates = np.zeros(len(cells))
+        for place, (_, g) in zip(places, kept, strict=True):
+            rates[place] = fixed_values(g)
+        if not rates.any():
+            raise fail("E410", "all rates of this mask are 0", body.span, "an empty support")
+        return BernoulliMask(cells, rates, None, body.span)
+    return IndependentMask(cells, tuple(g for _, g in kept), places, body.span)
+
+
+def is_adaptive(mask: LoweredMask) -> bool:
+    """Whether p(K | x) varies with x."""
+    match mask:
+        case ListedMask():
+            return any(g.cells.shape[1] for g in mask.weights)
+        case IndependentMask():
+            return any(g.cells.shape[1] for g in mask.rates)
+        case MixtureMask():
+            return any(is_adaptive(p) for p in mask.parts)
+    return False
+
+
+def mentions_parameter(mask: LoweredMask) -> bool:
+    """Whether p(K | x) depends on a parameter."""
+    match mask:
+        case ListedMask():
+            return any(g.parameters for g in mask.weights)
+        case IndependentMask():
+            return any(g.parameters for g in mask.rates)
+        case MixtureMask():
+            return any(mentions_parameter(p) for p in mask.parts)
+    return False
+
+
+def support_size(mask: LoweredMask) -> float:
+    """The number of distinct blocks, the empty one included where it can be drawn (of a mixture, at most)."""
+    match mask:
+        case ListedMask():
+            return float(len(mask.blocks))
+        case SubsetMask():
+            return float(math.comb(len(mask.cells), mask.size)) if len(mask.cells) < 4000 else math.inf
+        case BernoulliMask():
+            free = len(mask.cells) if mask.rates is None else int(((mask.rates > 0) & (mask.rates < 1)).sum())
+            return 2.0**free if free < 1000 else math.inf
+        case IndependentMask():
+            return 2.0 ** len(mask.cells) if len(mask.cells) < 1000 else math.inf
+        case MixtureMask():
+            return sum(support_size(p) for p in mask.parts)
+
+
+def largest_block(mask: LoweredMask) -> Array:
+    """The cells of the block with the most cells that can be drawn: of subsets, as many as its size, the first by position."""
+    match mask:
+        case ListedMask():
+            return mask.blocks[0]
+        case SubsetMask():
+            return mask.cells[: mask.size]
+        case BernoulliMask():
+            return mask.cells if mask.rates is None else mask.cells[mask.rates > 0]
+        case IndependentMask():
+            return mask.cells
+        case MixtureMask():
+            return max((largest_block(p) for p in mask.parts), key=len)
+
+
+def reach(mask: LoweredMask, n_cells: int) -> Array:
+    """The cells that some block holds, ascending."""
+    match mask:
+        case ListedMask():
+            cells = np.unique(mask.blocks)
+            return cells[cells < n_cells]
+        case SubsetMask() | IndependentMask():
+            return mask.cells
+        case BernoulliMask():
+            return mask.cells if mask.rates is None else mask.cells[mask.rates > 0]
+        case MixtureMask():
+            parts = [reach(p, n_cells) for p, w in zip(mask.parts, mask.weights, strict=True) if w > 0]
+            return np.unique(np.concatenate(parts))
+
+
+def blocks_of(mask: LoweredMask, n_cells: int) -> tuple[Array, Array | None]:
+    """Every distinct block, padded, and its probability (None for a mask that depends on cells or parameters).
+
+    The caller has judged `support_size` first. The empty block is a row of padding.
+    """
+    match mask:
+        case ListedMask():
+            return mask.blocks, mask.probabilities
+        case SubsetMask():
+            blocks = np.array(list(itertools.combinations(mask.cells, mask.size)), np.int32).reshape(-1, mask.size)
+            return blocks, np.full(len(blocks), 1 / len(blocks))
+        case BernoulliMask():
+            return _bernoulli_blocks(mask, n_cells)
+        case IndependentMask():
+            blocks, _ = _all_subsets(mask.cells, np.zeros(0, np.int64), n_cells)
+            return blocks, None
+        case MixtureMask():
+            return _mixture_blocks(mask, n_cells)
+
+
+def _all_subsets(free: Array, always: Array, n_cells: int) -> tuple[Array, Array]:
+    chosen = (np.arange(2 ** len(free))[:, None] >> np.arange(len(free))[::-1]) & 1
+    padded = np.where(chosen == 1, free, n_cells)
+    blocks = np.sort(np.concatenate([padded, np.broadcast_to(always, (len(padded), len(always)))], axis=1), axis=1)
+    return blocks.astype(np.int32), chosen
+
+
+def _bernoulli_blocks(mask: BernoulliMask, n_cells: int) -> tuple[Array, Array]:
+    if mask.rates is None:
+        blocks, chosen = _all_subsets(mask.cells, np.zeros(0, np.int64), n_cells)
+        return blocks, size_probabilities(mask)[chosen.sum(axis=1)]
+    free = (mask.rates > 0) & (mask.rates < 1)
+    blocks, chosen = _all_subsets(mask.cells[free], mask.cells[mask.rates == 1], n_cells)
+    r = mask.rates[free]
+    return blocks, np.prod(np.where(chosen == 1, r, 1 - r), axis=1)
+
+
+def size_probabilities(mask: BernoulliMask) -> Array:
+    """Of one given block of each size 0..n, under a rate drawn from uniform(a, b): the mean of r^k (1 - r)^(n - k)."""
+    from scipy.special import betainc, betaln
+
+    assert mask.uniform is not None
+    (a, b), n = mask.uniform, len(mask.cells)
+    k = np.arange(n + 1)
+    return np.exp(betaln(k + 1, n - k + 1)) * (betainc(k + 1, n - k + 1, b) - betainc(k + 1, n - k + 1, a)) / (b - a)
+
+
+def _mixture_blocks(mask: MixtureMask, n_cells: int) -> tuple[Array, Array | None]:
+    found = [blocks_of(p, n_cells) for p in mask.parts]
+    blocks, inverse = np.unique(_padded([b for b, _ in found], n_cells), axis=0, return_inverse=True)
+    if any(p is None for _, p in found):
+        return blocks, None
+    weights = np.concatenate([w * p for w, (_, p) in zip(mask.weights, found, strict=True) if p is not None])
+    probabilities = np.bincount(inverse.reshape(-1), weights, len(blocks))
+    return blocks[probabilities > 0], probabilities[probabilities > 0]

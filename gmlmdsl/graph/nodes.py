@@ -1,0 +1,14 @@
+"""The lowered trees of factors: shared by the binder, which checks them, and the compiler, which evaluates them."""
+
+from ._nodes import Add as Add
+from ._nodes import Apply as Apply
+from ._nodes import CellValue as CellValue
+from ._nodes import Column as Column
+from ._nodes import Constant as Constant
+from ._nodes import Gather as Gather
+from ._nodes import If as If
+from ._nodes import Leaves as Leaves
+from ._nodes import Node as Node
+from ._nodes import Pick as Pick
+from ._nodes import evaluate as evaluate
+from ._nodes import nodes_in as nodes_in

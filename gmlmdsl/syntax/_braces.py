@@ -1,0 +1,101 @@
+"""Braces that do not pair: find the one edit after which the rest can be read, and report that edit alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from .._diagnostics import Diagnostic, Fix, Span
+from ._fault import STATEMENT_WORDS, Edit, Fault
+from ._lex import Token
+from ._machine import Stack, run
+
+MOST_TOKENS = 20_000  # every candidate is a parse of the whole text
+FAR = 4
+
+
+def excess(tokens: list[Token]) -> int:
+    """How many more braces open than close."""
+    return sum((t.text == "{") - (t.text == "}") for t in tokens)
+
+
+def mend_braces(fault: Fault) -> Edit | None:
+    """The edit of one brace that lets the reading go furthest, or None where none helps."""
+    if len(fault.tokens) > MOST_TOKENS:
+        return None
+    best, far = None, float(fault.at + FAR)
+    for edit in _candidates(fault):
+        tokens = edit.applied(fault.tokens)
+        if excess(tokens):
+            continue
+        stop = run(fault.tables, fault.source, tokens, Stack())
+        reached = math.inf if stop is None else stop.at
+        if reached > far:
+            best, far = edit, reached
+    return best
+
+
+def _candidates(fault: Fault) -> Iterator[Edit]:
+    at, tokens = fault.at, fault.tokens
+    if excess(tokens) > 0:
+        yield _insert(fault, at, "}")
+        for k in (at, at - 1):
+            if 0 <= k < len(tokens) - 1 and tokens[k].text == "{":
+                yield _remove(fault, k)
+        for k in (at, at - 1):
+            if 0 <= k < len(tokens) - 1:
+                yield _replace(fault, k, "}")
+    else:
+        yield _insert(fault, at, "{")
+        for k in (at, at - 1):
+            if 0 <= k < len(tokens) - 1 and tokens[k].text != "}":
+                yield _replace(fault, k, "{")
+        closers = [k for k in range(min(at, len(tokens) - 1), -1, -1) if tokens[k].text == "}"]
+        for k in closers[:8]:
+            yield _remove(fault, k)
+
+
+def _insert(fault: Fault, at: int, brace: str) -> Edit:
+    token = fault.tokens[at]
+    before = fault.tokens[at - 1] if at else token
+    mark = Token(fault.make(brace, token).terminals, brace, before.end, before.end)
+    if brace == "{":
+        message = f"expected `{{` after `{before.text}`"
+        diagnostic = Diagnostic("E109", message, fault.span(before), "`{` belongs after this")
+        return Edit(at, at, (mark,), diagnostic)
+    span = fault.span(before)
+    place = Span(fault.source, before.end, before.end)
+    return Edit(at, at, (mark,), unclosed_brace(fault, span, Fix(place, "\n}")))
+
+
+def unclosed_brace(fault: Fault, span: Span, fix: Fix | None = None) -> Diagnostic:
+    """The error for a missing `}`, with the place of the brace that it would close."""
+    opened = [k for k in fault.open_brackets() if fault.tokens[k].text == "{"]
+    if not opened:
+        return Diagnostic("E102", "expected `}`", span, "`}` belongs after this")
+    what = _opened_by(fault.tokens, opened[-1])
+    related = ((fault.span(fault.tokens[opened[-1]]), "opened here"),)
+    return Diagnostic("E102", f"expected `}}` to close the {what} opened here", span, "`}` belongs after this", related, fix=fix)
+
+
+def _opened_by(tokens: list[Token], brace: int) -> str:
+    """What a brace belongs to, in words: the nearest keyword before it that opens a body."""
+    for k in range(brace - 1, max(-1, brace - 12), -1):
+        if tokens[k].text in ("model", "mask", "sampler", "mixture", "cycle", "repeat", "temper"):
+            return f"{tokens[k].text} `{tokens[k + 1].text}`" if tokens[k].text in ("model", "mask", "sampler") else f"`{tokens[k].text}`"
+        if tokens[k].text in STATEMENT_WORDS or tokens[k].text in ("{", "}"):
+            break
+    return "block"
+
+
+def _remove(fault: Fault, at: int) -> Edit:
+    token = fault.tokens[at]
+    message = "`}` closes nothing" if token.text == "}" else "`{` opens nothing here"
+    # Removed from the text, the brace may leave a line without anything; nothing else changes.
+    return Edit(at, at + 1, (), Diagnostic("E103", message, fault.span(token), "one too many", help=f"remove the `{token.text}`"))
+
+
+def _replace(fault: Fault, at: int, brace: str) -> Edit:
+    token = fault.tokens[at]
+    message = f"expected `{brace}`, found `{token.text}`"
+    return Edit(at, at + 1, (fault.make(brace, token),), Diagnostic("E101", message, fault.span(token), f"`{brace}` belongs here"))

@@ -1,0 +1,220 @@
+"""Where a program stopped being readable: the statement, the body it stands in, and what could have come next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from .._diagnostics import Diagnostic, Source, Span
+from ._lex import CLOSING, OPENING, Token
+from ._machine import Stack, Stop, action_of, can_follow, reduce, run, viable
+from ._tables import END, Tables
+
+FILE_WORDS = ("import", "domain", "input", "index", "graph", "network", "model", "mask", "sampler")
+MODEL_WORDS = ("var", "latent", "given", "param", "let", "gauge", "factor", "require", "conditional")
+MASK_WORDS = ("choose", "each")
+SAMPLER_WORDS = ("update", "cycle", "repeat", "mixture", "temper")
+STATEMENT_WORDS = frozenset(FILE_WORDS + MODEL_WORDS + MASK_WORDS + SAMPLER_WORDS)
+NAMES = STATEMENT_WORDS | {"where", "independently", "weight", "rate"}  # the keywords that are names where a name may stand
+
+# The rule whose state may open a statement -> the words that open one there, and what the place is called.
+LEVELS: dict[str, tuple[tuple[str, ...], str]] = {
+    "statement": (FILE_WORDS, "at the top level of a file"),
+    "model_statement": (MODEL_WORDS, "in a model"),
+    "mask_statement": (MASK_WORDS, "in a mask"),
+    "mask_row": ((), "in a mixture"),
+    "kernel_row": ((), "in a mixture"),
+    "sampler_statement": (SAMPLER_WORDS, "in a sampler"),
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Token `at` does not fit after what `stack` holds.
+
+    The first `body` parts of the stack are what stands around the broken statement, which opens at token `start`.
+    """
+
+    tables: Tables
+    source: Source
+    tokens: list[Token]
+    stack: Stack
+    at: int
+    body: int
+    start: int
+    level: str
+    too_deep: bool = False
+
+    @property
+    def token(self) -> Token:
+        """The token that does not fit."""
+        return self.tokens[self.at]
+
+    @property
+    def previous(self) -> Token | None:
+        """The token before it."""
+        return self.tokens[self.at - 1] if self.at else None
+
+    @cached_property
+    def expected(self) -> frozenset[str]:
+        """The texts of words and operators, and the names of other terminals, that could have come.
+
+        Where a name may stand every keyword may; then only the reserved words say something of their own.
+        """
+        texts = {terminal: text for text, terminal in self.tables.literals.items()}
+        found = frozenset(texts.get(t, t) for t in viable(self.tables, self.stack.states))
+        return found - NAMES if "NAME" in found else found
+
+    def span(self, token: Token) -> Span:
+        """Where a token stands."""
+        return Span(self.source, token.start, token.end)
+
+    def make(self, text: str, like: Token) -> Token:
+        """A token of our own in the place of another."""
+        return like._replace(terminals=(self.tables.literals[text],), text=text)
+
+    def open_brackets(self) -> list[int]:
+        """The numbers of the tokens that opened brackets and are not closed yet, outermost first."""
+        return [first for value, first, _, _ in self.stack.parts if isinstance(value, Token) and value.text in OPENING]
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Tokens `start` to `end` (half-open) replaced by others, and the error that says so.
+
+    An edit is believed when `far` tokens after it can be read; one that must be `whole`, when the rest of the statement can.
+    """
+
+    start: int
+    end: int
+    tokens: tuple[Token, ...]
+    diagnostic: Diagnostic
+    whole: bool = False
+    far: int = 3
+
+    def applied(self, tokens: list[Token]) -> list[Token]:
+        """The tokens with the edit made."""
+        return [*tokens[: self.start], *self.tokens, *tokens[self.end :]]
+
+
+def locate(tables: Tables, source: Source, tokens: list[Token], stack: Stack, stop: Stop) -> Fault:
+    """Find the broken statement.
+
+    A keyword that opens a line and was read as a name (after `a *`, say) is where the reading went wrong: the fault is there.
+    A statement that was complete before the fault is kept.
+    """
+    at = stop.at
+    body = _body(tables, stack)
+    start = stack.parts[body][1] if len(stack.parts) > body else at
+    for index in range(start + 1, at + 1 if not stop.too_deep else 0):
+        if opens_statement(tokens, index):
+            again = stack.kept(body)
+            blank = [*tokens[:index], tokens[index]._replace(terminals=())]
+            if run(tables, source, blank, again, start) == Stop(index):
+                stack, at = again, index
+            break
+    if not stop.too_deep and (tokens[at].opens_line or tokens[at].text == ";"):
+        stack = _completed(tables, source, tokens, stack)
+        body = _body(tables, stack)
+        start = stack.parts[body][1] if len(stack.parts) > body else at
+    if at == start + 1 and opens_statement(tokens, start) and not _opens_here(tables, stack, body, tokens[start]):
+        stack, at = stack.kept(body), start
+    level = next(name for name in LEVELS if name in tables.gotos[stack.states[body]])
+    return Fault(tables, source, tokens, stack, at, body, start, level, stop.too_deep)
+
+
+def _opens_here(tables: Tables, stack: Stack, body: int, token: Token) -> bool:
+    """Whether a keyword opens a statement at this level (every keyword may open one as a name, before a `~`)."""
+    gotos = tables.gotos[stack.states[body]]
+    return any(token.text in words for name, (words, _) in LEVELS.items() if name in gotos)
+
+
+def _body(tables: Tables, stack: Stack) -> int:
+    return next(k for k in reversed(range(len(stack.states))) if _is_body(tables, stack.states[k]))
+
+
+def _is_body(tables: Tables, state: int) -> bool:
+    """Whether any number of statements may follow (after the colon of a row stands exactly one)."""
+    gotos = tables.gotos[state]
+    if "sampler_statement" in gotos:
+        return tables.literals["}"] in tables.actions[state]
+    return any(name in gotos for name in LEVELS)
+
+
+def reads_whole(fault: Fault, tokens: list[Token], end: int) -> bool:
+    """Whether the tokens from the start of the broken statement to `end` (without it) are one statement."""
+    stack = fault.stack.kept(fault.body)
+    stop = run(fault.tables, fault.source, [*tokens[:end], Token((), "", 0, 0)], stack, fault.start)
+    if stop != Stop(end):
+        return False
+    done = _completed(fault.tables, fault.source, tokens, stack)
+    return _is_body(fault.tables, done.states[-1]) and len(done.parts) <= fault.body + 1
+
+
+def _completed(tables: Tables, source: Source, tokens: list[Token], stack: Stack) -> Stack:
+    """The stack after the statement on it, where that is complete; else the stack as it is."""
+    for terminal in (END, tables.literals["}"]):
+        trial = stack.kept(len(stack.parts))
+        mark = Token((terminal,), "", 0, 0)
+        while can_follow(tables, trial.states, terminal):
+            action = action_of(tables.actions[trial.states[-1]], mark)
+            if action is None or action >= 0 or not reduce(tables, source, tokens, tables.rules[~action], trial):
+                break
+            if _is_body(tables, trial.states[-1]):
+                return trial
+    return stack
+
+
+def opens_statement(tokens: list[Token], index: int) -> bool:
+    """Whether a statement seems to open here: its keyword, first on a line, and what may follow a keyword."""
+    token = tokens[index]
+    if token.text not in STATEMENT_WORDS or not (token.opens_line or tokens[index - 1].text == ";"):
+        return False
+    after = tokens[index + 1] if index + 1 < len(tokens) else token
+    return after.text in ("{", "(", "-") or "NAME" in after.terminals or after.terminals in ((), ("NUMBER",), ("STRING",), ("NOT",), ("IF",))
+
+
+def resumption(fault: Fault) -> int:
+    """The number of the token at which reading goes on once the broken statement is left out."""
+    depth = _depth(fault.tokens[fault.start : fault.at])
+    index = min(fault.at + (fault.at == fault.start), len(fault.tokens) - 1)
+    if fault.at == fault.start:
+        depth += _depth([fault.token])
+    while index < len(fault.tokens) - 1:
+        token = fault.tokens[index]
+        if depth <= 0 and (token.text == "}" and fault.level != "statement" or _opens_next(fault, index)):
+            return index
+        depth = max(0, depth + _depth([token]))
+        index += 1
+    return index
+
+
+def _depth(tokens: list[Token]) -> int:
+    return sum((t.text == "{") - (t.text == "}") for t in tokens)
+
+
+def _opens_next(fault: Fault, index: int) -> bool:
+    tokens, token = fault.tokens, fault.tokens[index]
+    if opens_statement(tokens, index):
+        return True
+    if not token.opens_line or index + 1 >= len(tokens):
+        return False
+    if fault.level == "model_statement" and "NAME" in token.terminals:
+        return tokens[index + 1].text == "~" or _before_tilde(tokens, index + 1)
+    return fault.level.endswith("row") and (token.terminals == ("NUMBER",) or "ROW_NAME" in token.terminals)
+
+
+def _before_tilde(tokens: list[Token], index: int) -> bool:
+    if tokens[index].text != "[":
+        return False
+    depth = 0
+    for k in range(index, min(index + 40, len(tokens) - 1)):
+        depth += (tokens[k].text in OPENING) - (tokens[k].text in CLOSING)
+        if depth == 0:
+            return tokens[k + 1].text == "~"
+    return False
+
+
+def names_in(tokens: list[Token]) -> set[str]:
+    """The names that occur among the tokens."""
+    return {t.text for t in tokens if "NAME" in t.terminals}

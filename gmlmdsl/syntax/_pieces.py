@@ -1,0 +1,181 @@
+"""Tree -> pieces of text: what a statement is written with, in order, with the spaces and the places where a line may break.
+
+Iterative, as everything in this room: a tree is up to 200 levels deep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from . import _tree as tree
+
+# How tight an operator binds; a part that binds less than its place asks for stands in parentheses.
+LOOSEST, OR, AND, NOT, COMPARISON, SUM, PRODUCT, SIGN, POWER, ATOM = range(10)
+BINDING = {
+    "or": OR,
+    "and": AND,
+    **dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), COMPARISON),
+    **dict.fromkeys("+-", SUM),
+    **dict.fromkeys(("*", "/", "//", "%"), PRODUCT),
+    "^": POWER,
+}
+# What the operands of an operator must bind at least.
+OPERANDS = {OR: (OR, AND), AND: (AND, NOT), COMPARISON: (SUM, SUM), SUM: (SUM, PRODUCT), PRODUCT: (PRODUCT, SIGN), POWER: (ATOM, SIGN)}
+
+NO_BREAK = 99
+CLAUSE = 0  # the loosest place for a line to break: before `for`, `weight`, ..; then after commas, then before operators
+COMMA = 1
+
+
+class Piece(NamedTuple):
+    """A token as it is written: spaces before it, and how loose the place before it is (bracket depth, then kind)."""
+
+    text: str
+    space: int = 1
+    looseness: int = NO_BREAK
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A part still to be written, in a place where it must bind at least so tight."""
+
+    node: tree.Node
+    binding: int = LOOSEST
+
+
+Item = Piece | Expected
+
+
+def word(text: str, looseness: int = NO_BREAK) -> Piece:
+    """A piece after a space."""
+    return Piece(text, 1, looseness)
+
+
+def tight(text: str) -> Piece:
+    """A piece without a space before it."""
+    return Piece(text, 0)
+
+
+def flatten(items: Sequence[Item]) -> list[Piece]:
+    """Write out every part; spaces after an opening bracket go, bracket depths are counted."""
+    todo = list(reversed(items))
+    done: list[Piece] = []
+    depth, glued = 0, True
+    while todo:
+        item = todo.pop()
+        if isinstance(item, Expected):
+            todo += reversed(_spell(item))
+            continue
+        depth -= item.text in (")", "]") or (item.text == "}" and item.space == 0)
+        done.append(item._replace(space=0 if glued else item.space, depth=depth))
+        opens = item.text in ("(", "[") or (item.text == "{" and item.looseness == NO_BREAK)
+        depth += opens
+        glued = opens or item is MINUS or item is CARET
+    return done
+
+
+MINUS = Piece("-", 1)  # the sign, which stands close to its operand
+CARET = Piece("^", 0)
+
+
+def _spell(item: Expected) -> list[Item]:
+    node = item.node
+    if isinstance(node, tree.Binary):
+        return _parenthesised(_binary(node), BINDING[node.operator], item.binding)
+    if isinstance(node, tree.Unary):
+        own = NOT if node.operator == "not" else SIGN
+        sign = word("not") if node.operator == "not" else MINUS
+        return _parenthesised([sign, Expected(node.operand, own)], own, item.binding)
+    if isinstance(node, tree.Conditional):
+        parts = [word("if"), Expected(node.test), word("then", 2), Expected(node.yes), word("else", 2), Expected(node.no)]
+        return _parenthesised(parts, LOOSEST, item.binding)
+    return _atom(node)
+
+
+def _parenthesised(items: list[Item], own: int, wanted: int) -> list[Item]:
+    return [word("("), *items, tight(")")] if own < wanted else items
+
+
+def _binary(node: tree.Binary) -> list[Item]:
+    binding = BINDING[node.operator]
+    left, right = OPERANDS[binding]
+    operator = CARET if node.operator == "^" else word(node.operator, 2 + binding)
+    return [Expected(node.left, left), operator, Expected(node.right, right)]
+
+
+def _atom(node: tree.Node) -> list[Item]:
+    if isinstance(node, tree.Number | tree.String):
+        return [word(node.span.text)]  # numbers keep their spelling
+    if isinstance(node, tree.Boolean):
+        return [word("true" if node.value else "false")]
+    if isinstance(node, tree.Name):
+        return [word(node.name)]
+    if isinstance(node, tree.Attribute):
+        return [Expected(node.base), tight("."), tight(node.attribute.name)]
+    if isinstance(node, tree.Index):
+        return [Expected(node.base), *bracketed("[", node.indices)]
+    if isinstance(node, tree.Call):
+        return [Expected(node.function), *bracketed("(", node.arguments)]
+    return _compound(node)
+
+
+def _compound(node: tree.Node) -> list[Item]:
+    if isinstance(node, tree.Argument):
+        if node.keyword:
+            return [Expected(node.keyword), word("="), Expected(node.value)]
+        return [Expected(node.value), *clauses(node.clauses)]
+    if isinstance(node, tree.Loop):
+        return [*_loop_names(node.names), word("in"), Expected(node.over)]
+    if isinstance(node, tree.Block):
+        return _spaced(bracketed("{", node.cells))
+    if isinstance(node, tree.List):
+        return _spaced(bracketed("[", node.items))
+    assert isinstance(node, tree.Options)
+    items: list[Item] = [word("{")]
+    for k, (name, value) in enumerate(node.items):
+        items += [tight(","), word(name.name, COMMA)] if k else [word(name.name)]
+        items += [tight(":"), Expected(value)]
+    return [*items, tight("}")]
+
+
+def _spaced(items: list[Item]) -> list[Item]:
+    first = items[0]
+    assert isinstance(first, Piece)
+    return [first._replace(space=1), *items[1:]]
+
+
+CLOSERS = {"(": ")", "[": "]", "{": "}"}
+
+
+def bracketed(opening: str, nodes: Sequence[tree.Node]) -> list[Item]:
+    """Nodes between brackets, with commas; a line may break after a comma."""
+    items: list[Item] = [tight(opening)]
+    for k, node in enumerate(nodes):
+        if k:
+            items.append(tight(","))
+            inner = flatten([Expected(node)])
+            items += [inner[0]._replace(space=1, looseness=COMMA), *inner[1:]] if False else [Expected(node)]
+        else:
+            items.append(Expected(node))
+    return [*items, tight(CLOSERS[opening])]
+
+
+def _loop_names(names: Sequence[tree.Name]) -> list[Item]:
+    if len(names) == 1:
+        return [Expected(names[0])]
+    return [word("("), *bracketed("(", names)[1:]]
+
+
+def clauses(node: tree.Clauses | None) -> list[Item]:
+    """`for .. if ..`, or nothing."""
+    if node is None:
+        return []
+    items: list[Item] = []
+    for loop in node.loops:
+        items += [word("for", CLAUSE), Expected(loop)]
+    if node.condition is not None:
+        items += [word("if", CLAUSE), Expected(node.condition)]
+    return items

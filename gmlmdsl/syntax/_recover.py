@@ -1,0 +1,117 @@
+"""After a syntax error: report it once, mend it where one edit surely does, else leave the statement out, and read on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from .._diagnostics import Diagnostic
+from ._braces import excess, mend_braces
+from ._explain import explain
+from ._fault import Edit, Fault, locate, names_in, opens_statement, reads_whole, resumption
+from ._lex import Tokens
+from ._machine import Stack, Stop, run
+from ._repair import repairs
+from ._tables import Tables
+
+MAX_ERRORS = 50
+
+
+def recover(tables: Tables, tokens: Tokens, stack: Stack, stop: Stop) -> tuple[Stack, tuple[Diagnostic, ...], frozenset[str]]:
+    """Read on after an error, to the end.
+
+    Args:
+        tables: the grammar.
+        tokens: the tokens of the text.
+        stack: what was read before the error.
+        stop: the error.
+
+    Returns:
+        What could be read, the errors, and the names in the text that was left out.
+    """
+    recovery = _Recovery(tables, tokens)
+    end: Stop | None = stop
+    while end is not None:
+        stack, at = recovery.step(stack, end)
+        end = run(tables, tokens.source, recovery.tokens, stack, at)
+    # Faults of tokens that were read all the same: a number too large, an unknown escape.
+    whole = {t.start for t in tokens.tokens if t.terminals}
+    errors = (*recovery.errors, *(d for start, d in tokens.faults.items() if start in whole))
+    return stack, errors, frozenset(recovery.skipped)
+
+
+class _Recovery:
+    def __init__(self, tables: Tables, tokens: Tokens):
+        self.tables, self.source, self.faults = tables, tokens.source, tokens.faults
+        self.tokens = tokens.tokens
+        self.errors: list[Diagnostic] = []
+        self.skipped: set[str] = set()
+        self.braces_seen = False
+        self.resumed = -1  # where reading went on, when not at the start of a line: what follows there may be debris
+        self.mended = -1  # the place of the statement that was mended last
+
+    def step(self, stack: Stack, stop: Stop) -> tuple[Stack, int]:
+        """Deal with one error; the stack and the token to read on from."""
+        fault = locate(self.tables, self.source, self.tokens, stack, stop)
+        if len(self.errors) >= MAX_ERRORS:
+            return self._leave_out(fault, len(self.tokens) - 1)
+        if not self.braces_seen and excess(self.tokens) and not fault.too_deep:
+            self.braces_seen = True
+            mended = mend_braces(fault)
+            if mended:
+                self.errors.append(mended.diagnostic)
+                self.tokens = mended.applied(self.tokens)
+                return Stack(), 0
+            return self._give_up_braces(fault)
+        return self._step_in_statement(fault)
+
+    def _step_in_statement(self, fault: Fault) -> tuple[Stack, int]:
+        debris = self._is_debris(fault)
+        next_statement = resumption(fault)
+        if not debris and not fault.too_deep:
+            for edit in repairs(fault, self.faults):
+                if self._mends(fault, edit, next_statement):
+                    self.errors.append(edit.diagnostic)
+                    self.tokens = edit.applied(self.tokens)
+                    self.mended = fault.tokens[fault.start].start
+                    return fault.stack.kept(fault.body), fault.start
+        if not debris and fault.tokens[fault.start].start != self.mended:
+            self.errors.append(explain(fault, self.faults))
+        return self._leave_out(fault, next_statement)
+
+    def _is_debris(self, fault: Fault) -> bool:
+        if self.resumed < 0:
+            return False
+        return not any(t.opens_line for t in self.tokens[self.resumed : fault.at + 1])
+
+    def _mends(self, fault: Fault, edit: Edit, next_statement: int) -> bool:
+        tokens = edit.applied(self.tokens)
+        shift = len(edit.tokens) - (edit.end - edit.start)
+        if edit.whole:
+            return reads_whole(fault, tokens, next_statement + shift)
+        stop = run(self.tables, self.source, tokens, fault.stack.kept(fault.body), fault.start)
+        reached = math.inf if stop is None else stop.at
+        return reached >= min(edit.end + shift + edit.far, next_statement + shift + 1)
+
+    def _leave_out(self, fault: Fault, to: int) -> tuple[Stack, int]:
+        """Skip from the start of the statement; from the start of the statement of the file where nothing follows."""
+        start, stack = fault.start, fault.stack.kept(fault.body)
+        if to == len(self.tokens) - 1:
+            states = fault.stack.states
+            outside = 1 if len(states) > 1 and "statement" in self.tables.gotos[states[1]] else 0
+            stack = fault.stack.kept(outside)
+            start = fault.stack.parts[outside][1] if len(fault.stack.parts) > outside else start
+        self.skipped |= names_in(self.tokens[start:to])
+        self.resumed = -1 if opens_statement(self.tokens, to) else to
+        return stack, to
+
+    def _give_up_braces(self, fault: Fault) -> tuple[Stack, int]:
+        """Braces do not pair and no one edit mends it: one error, and on as far as is safe."""
+        self.errors.append(explain(fault, self.faults))
+        without = Edit(fault.at, fault.at + 1, (), self.errors[-1]).applied(self.tokens)
+        if fault.token.text in ("{", "}") and excess(without) == 0:
+            # Without this one brace those of the text around pair: only the statement is lost.
+            self.tokens = without
+            fault = replace(fault, tokens=without, start=min(fault.start, fault.at))
+            return self._leave_out(fault, resumption(fault))
+        return self._leave_out(fault, len(self.tokens) - 1)

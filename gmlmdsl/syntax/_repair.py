@@ -1,0 +1,247 @@
+"""Edits that surely mend a broken statement, each with the error that proposes it; the first that works is reported."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from importlib.resources import files
+
+from .._diagnostics import Diagnostic, Fix, Span, did_you_mean
+from ._fault import LEVELS, Edit, Fault
+from ._lex import CLOSING, OPENING, Token
+
+COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
+# Words and operators that say nothing of their own: where one of them is the only thing missing, it can be put in.
+MISSING = ("then", "else", "in", "weight", "rate", "where", "=", "~", ":")
+PUNCTUATION = frozenset({"=", "~", ":", "==", ",", ".", ";"})
+
+Faults = dict[int, Diagnostic]
+
+
+def repairs(fault: Fault, faults: Faults) -> Iterator[Edit]:
+    """The edits to try, the most telling first.
+
+    Args:
+        fault: the broken statement.
+        faults: what the lexer says about single tokens, by where they start.
+    """
+    for rule in RULES:
+        edit = rule(fault, faults)
+        if edit:
+            yield edit
+    yield from _missing_words(fault)
+
+
+def _slip(fault: Fault, faults: Faults) -> Edit | None:
+    """`&&`, `**`, `elif`, ..: one token, or two that touch."""
+    at, tokens, slips = fault.at, fault.tokens, _slips()
+    for start, end in ((at, at + 1), (at - 1, at + 1), (at, at + 2)):
+        if start < 0 or end >= len(tokens):
+            continue
+        span = fault.span(tokens[start]).to(fault.span(tokens[end - 1]))
+        slip = slips.get(span.text)
+        if slip:
+            meant = tuple(fault.make(word, tokens[start]) for word in slip["meant"].split())
+            help_ = f"write `{slip['meant']}`"
+            return Edit(start, end, meant, _foreign(slip["message"], span, help_, _fix(fault, span, slip["meant"])), far=1)
+    return None
+
+
+def _foreign(message: str, span: Span, help_: str, fix: Fix | None = None) -> Diagnostic:
+    return Diagnostic("E107", message, span, "", help=help_, fix=fix)
+
+
+@functools.cache
+def _slips() -> dict[str, dict[str, str]]:
+    import tomllib
+
+    table = tomllib.loads(files("gmlmdsl").joinpath("syntax/hints.toml").read_text(encoding="utf-8"))
+    return {slip["text"]: slip for slip in table["slip"]}
+
+
+def _fix(fault: Fault, span: Span, text: str) -> Fix:
+    """The edit, with spaces where words would run together."""
+    before, after = fault.source.text[: span.start][-1:], fault.source.text[span.end :][:1]
+    left = " " if text[0].isalpha() and (before.isalnum() or before == "_") else ""
+    right = " " if text[-1].isalpha() and (after.isalnum() or after == "_") else ""
+    return Fix(span, left + text + right)
+
+
+def _bad_token(fault: Fault, faults: Faults) -> Edit | None:
+    """A token that is none of the language, where it is clear what it is meant for."""
+    token, told = fault.token, faults.get(fault.token.start)
+    after = fault.tokens[fault.at + 1] if token.text else token
+    if token.text == "." and after.start == token.end and after.terminals == ("NUMBER",):
+        span, text = fault.span(token).to(fault.span(after)), f"0.{after.text}"
+        told = Diagnostic("E114", f"`{_short(span.text)}` is not a number", span, "", help=f"write `{_short(text)}`", fix=Fix(span, text))
+        return Edit(fault.at, fault.at + 2, (after._replace(text=text),), told, far=1)
+    if token.terminals or told is None:
+        return None
+    if token.text.startswith("'") and len(token.text) > 1:
+        return Edit(fault.at, fault.at + 1, (token._replace(terminals=("STRING",), text=f'"{token.text[1:-1]}"'),), _quoted(fault, told), far=1)
+    if told.code == "E114":
+        return Edit(fault.at, fault.at + 1, (token._replace(terminals=("NUMBER",), text="0"),), told, far=1)
+    if told.code == "E111":
+        return Edit(fault.at, fault.at + 1, (), told)
+    return None
+
+
+def _quoted(fault: Fault, told: Diagnostic) -> Diagnostic:
+    inside = fault.token.text[1:-1]
+    fix = Fix(fault.span(fault.token), f'"{inside}"') if '"' not in inside and "\\" not in inside else None
+    return Diagnostic(told.code, told.message, told.span, told.label, help=told.help, fix=fix)
+
+
+def _single_equals(fault: Fault, faults: Faults) -> Edit | None:
+    """`=` where a comparison or a `~` stands."""
+    token, at = fault.token, fault.at
+    if token.text != "=":
+        return None
+    meant = "~" if "~" in fault.expected else "==" if "==" in fault.expected else ""
+    if not meant:
+        return None
+    message = "`=` does not compare" if meant == "==" else "`=` does not say how something is distributed"
+    help_ = f"write `{meant}`"
+    diagnostic = Diagnostic("E108", message, fault.span(token), "", help=help_, fix=Fix(fault.span(token), meant))
+    return Edit(at, at + 1, (fault.make(meant, token),), diagnostic)
+
+
+def _comment(fault: Fault, faults: Faults) -> Edit | None:
+    """`// text` and `/* text */`."""
+    tokens, at = fault.tokens, fault.at
+    for k in range(at, max(-1, at - 12), -1):
+        if tokens[k].text == "//" or (tokens[k].text == "/" and tokens[k + 1].text == "*"):
+            end = _comment_end(tokens, k)
+            if end <= at and k != at:
+                return None
+            mark = Span(fault.source, tokens[k].start, tokens[k].start + 2)
+            diagnostic = _foreign(f"`{mark.text}` does not open a comment", mark, "a comment opens with `#`")
+            return Edit(k, end, (), diagnostic)
+        if tokens[k].opens_line:
+            break
+    return None
+
+
+def _comment_end(tokens: list[Token], start: int) -> int:
+    """Just after a comment's last token: at the `*/`, else at the end of the line."""
+    block = tokens[start].text == "/"
+    for k in range(start + 1, len(tokens) - 1):
+        if block and tokens[k].text == "*" and tokens[k + 1].text == "/" and k > start + 1:
+            return k + 2
+        if not block and tokens[k].opens_line:
+            return k
+    return len(tokens) - 1
+
+
+def _misspelt_opening(fault: Fault, faults: Faults) -> Edit | None:
+    """`modle ising {`: the first word of the statement."""
+    words = LEVELS[fault.level][0]
+    first = fault.tokens[fault.start]
+    if fault.at > fault.start + 1 or "NAME" not in first.terminals or first.text in words:
+        return None
+    return _misspelt(fault, fault.start, words)
+
+
+def _misspelt_inside(fault: Fault, faults: Faults) -> Edit | None:
+    """`where`, `weight`, `then`: a word of the statement."""
+    if "NAME" not in fault.token.terminals:
+        return None
+    return _misspelt(fault, fault.at, tuple(t for t in fault.expected if t.isalpha() and t.islower()))
+
+
+def _misspelt(fault: Fault, at: int, words: tuple[str, ...]) -> Edit | None:
+    token = fault.tokens[at]
+    near = did_you_mean(token.text.lower(), words)
+    if near is None or near == token.text:
+        return None
+    span = fault.span(token)
+    diagnostic = Diagnostic(
+        "E104", f"`{token.text}` is not a keyword here", span, "", help=f"did you mean `{near}`?", fix=Fix(span, near)
+    )
+    return Edit(at, at + 1, (fault.make(near, token),), diagnostic)
+
+
+def _separator(fault: Fault, faults: Faults) -> Edit | None:
+    """A comma before a closing bracket; a `;` or a `,` where none may stand."""
+    at = fault.at
+    if fault.token.text in CLOSING and fault.previous and fault.previous.text == ",":
+        at -= 1
+        message = f"`,` stands between two things, not before `{fault.token.text}`"
+    elif fault.token.text == ";":
+        message = "`;` stands only at the end of a statement"
+    elif fault.token.text == "," and fault.previous and fault.previous.text in (",", *OPENING):
+        message = f"`,` stands between two things, not after `{fault.previous.text}`"
+    else:
+        return None
+    span = fault.span(fault.tokens[at])
+    return Edit(at, at + 1, (), Diagnostic("E122", message, span, "", help=f"remove the `{span.text}`", fix=Fix(span, "")))
+
+
+def _round_brackets(fault: Fault, faults: Faults) -> Edit | None:
+    """`x(i)` for `x[i]`."""
+    at, tokens = fault.at, fault.tokens
+    if fault.token.text != "(" or "[" not in fault.expected or at == 0:
+        return None
+    close = _closing(tokens, at)
+    if close is None:
+        return None
+    name = tokens[at - 1].text
+    inside = tuple(tokens[at + 1 : close])
+    span = fault.span(tokens[at]).to(fault.span(tokens[close]))
+    fix = Fix(span, f"[{span.text[1:-1]}]")
+    diagnostic = Diagnostic("E121", f"`{name}` is indexed with square brackets", span, "", help=f"write `{name}{_short(fix.text)}`", fix=fix)
+    return Edit(at, close + 1, (fault.make("[", tokens[at]), *inside, fault.make("]", tokens[close])), diagnostic)
+
+
+def _closing(tokens: list[Token], at: int) -> int | None:
+    depth = 0
+    for k in range(at, len(tokens)):
+        depth += (tokens[k].text in OPENING) - (tokens[k].text in CLOSING)
+        if depth == 0:
+            return k
+    return None
+
+
+def _punctuation(fault: Fault, faults: Faults) -> Edit | None:
+    """`mask m ~ subsets(x)`: one sign for another, where only one may stand."""
+    possible = [t for t in MISSING if t in fault.expected and not t.isalpha()]
+    if fault.token.text not in PUNCTUATION or len(possible) != 1:
+        return None
+    span = fault.span(fault.token)
+    message = f"expected `{possible[0]}`, found `{fault.token.text}`"
+    diagnostic = Diagnostic("E101", message, span, "", help=f"write `{possible[0]}`", fix=Fix(span, possible[0]))
+    return Edit(fault.at, fault.at + 1, (fault.make(possible[0], fault.token),), diagnostic, whole=True)
+
+
+def _missing_words(fault: Fault) -> Iterator[Edit]:
+    """A word or a sign left out: `choose {a} 0.4`."""
+    before, token = fault.previous, fault.token
+    if before is None or fault.at <= fault.start:
+        return
+    for text in MISSING:
+        if text in fault.expected:
+            place = Span(fault.source, before.end, before.end)
+            mark = Token(fault.make(text, token).terminals, text, before.end, before.end)
+            fix = Fix(place, f" {text}" + ("" if fault.source.text[before.end : before.end + 1].isspace() else " "))
+            at_end = token.opens_line or not token.text
+            span, label = (fault.span(before), "after this") if at_end else (fault.span(token), "before this")
+            message = f"expected `{text}` after `{_short(before.text)}`"
+            diagnostic = Diagnostic("E109", message, span, f"`{text}` belongs {label}", fix=fix)
+            yield Edit(fault.at, fault.at, (mark,), diagnostic, whole=True)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 30 else text[:27] + "..."
+
+
+RULES: tuple[Callable[[Fault, Faults], Edit | None], ...] = (
+    _comment,
+    _slip,
+    _bad_token,
+    _single_equals,
+    _misspelt_opening,
+    _misspelt_inside,
+    _separator,
+    _round_brackets,
+    _punctuation,
+)
