@@ -1,35 +1,20 @@
-"""Checks expressions: resolves names, types every part, replaces labels by codes.
+"""Checks expressions: the entry, literals, operators, comparisons and `if`; types every part, replaces labels by codes.
 
-Where a part is faulty its kind is `ERROR`, which every rule accepts: one mistake gives one message.
+Where a part is faulty its kind is `ERROR` and its value `FAULTY`, which every rule accepts: one mistake gives one message.
+Names are checked in `_references.py`, functions in `_calls.py`; both register their rules here.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from .._diagnostics import Fix, Span, did_you_mean, listed
 from ..syntax import tree
-from . import _forms as forms
-from ._kinds import CONDITION, ERROR, INTEGER, NUMBER, OPEN, Kind, kind_of, same_domain
-from ._scope import CELLS, WORDS, Scope, Symbol
-from .ir import (
-    Choice,
-    Domain,
-    Expression,
-    IndexValue,
-    Input,
-    InputValue,
-    LabelCode,
-    Let,
-    LetValue,
-    Literal,
-    Operation,
-    Parameter,
-    ParameterValue,
-    SetOf,
-    Sum,
-    Variable,
-    VariableValue,
-    walk,
-)
+from ._kinds import CONDITION, ERROR, INTEGER, NUMBER, Kind, same_domain
+from ._scope import CELLS, Scope
+from .ir import Choice, Domain, Expression, LabelCode, Let, LetValue, Literal, Operation, ParameterValue, VariableValue, walk
 
 Checked = tuple[Expression, Kind]
 
@@ -46,211 +31,121 @@ INDEXED = Where("uses index names and inputs only", "input", "length", "binder")
 STATE = Where("mentions no parameter", "input", "length", "binder", *CELLS, "let", parameters_of_lets=False)
 MODEL = Where("", "input", "length", "binder", *CELLS, "let", "param")
 
+Rule = Callable[[Any, Scope, Where], Checked]
+RULES: dict[type, Rule] = {}  # one per class of tree node that can be an expression
+
+
+def rule(*nodes: type) -> Callable[[Rule], Rule]:
+    """Registers the check of some classes of node."""
+
+    def register(check: Rule) -> Rule:
+        RULES.update(dict.fromkeys(nodes, check))
+        return check
+
+    return register
+
+
+def faulty(span: Span) -> Checked:
+    """What stands for an expression that was reported."""
+    return Literal(span, math.nan), ERROR
+
+
+def known_number(e: object) -> int | float | None:
+    """The value of a literal number; None of anything else, faulty ones included."""
+    return e.value if isinstance(e, Literal) and not math.isnan(e.value) else None
+
 
 def check_expression(e: tree.Expression, scope: Scope, where: Where) -> Checked:
     """The checked expression and its kind; faults go to the scope."""
-    match e:
-        case tree.Number():
-            return Literal(e.span, e.value), INTEGER if isinstance(e.value, int) else NUMBER
-        case tree.Boolean():
-            return Literal(e.span, e.value), CONDITION
-        case tree.Name():
-            return _reference(e, (), e.span, scope, where)
-        case tree.Index():
-            return _reference(e.base, e.indices, e.span, scope, where)
-        case tree.Unary():
-            return _unary(e, scope, where)
-        case tree.Binary():
-            return _binary(e, scope, where)
-        case tree.Conditional():
-            return _conditional(e, scope, where)
-        case tree.Call():
-            return _call(e, scope, where)
-        case tree.String():
-            scope.report("E216", "a text stands where a number or condition is expected", e.span, "compare it with a variable of its domain")
-        case tree.Attribute():
-            scope.report("E205", f"`{e.span.text}` is a set, not a number", e.span, "a set", help="an index runs over it: `for i in ..`")
-        case _:
-            scope.report("E216", "a number or condition is expected here", e.span, "not an expression")
-    return Literal(e.span, 0), ERROR
+    check = RULES.get(type(e))
+    if check is None:
+        scope.report("E216", "a number or condition is expected here", e.span, "not an expression")
+        return faulty(e.span)
+    return check(e, scope, where)
 
 
 def check_number(e: tree.Expression, scope: Scope, where: Where, integer: bool = False) -> Expression:
     """A checked expression that is a number (conditions count)."""
     checked, kind = check_expression(e, scope, where)
     if not kind.numeric:
-        scope.report("E214", f"expected a number, found {kind.words}", e.span, kind.words, help="letters and labels only compare and index")
+        scope.report("E214", f"expected a number, found {kind.words}", e.span, kind.words, help=kind.cure)
     elif integer and not kind.integer:
         scope.report("E211", "expected an integer", e.span, "not an integer", help="use `//` for whole division")
-    return checked
+    else:
+        return checked
+    return faulty(e.span)[0]
 
 
 def check_condition(e: tree.Expression, scope: Scope, where: Where) -> Expression:
     """A checked expression that is a condition."""
     checked, kind = check_expression(e, scope, where)
-    if kind.tag not in ("condition", "error"):
-        fix = help = None
-        if kind.plain and kind.domain is not None and kind.domain.kind == "bit":
-            fix, help = Fix(e.span, f"{e.span.text} == 1"), f"a bit is no condition: write `{e.span.text} == 1`"
-        scope.report("E213", f"expected a condition, found {kind.words}", e.span, "not a condition", help=help or "compare it", fix=fix)
-    return checked
-
-
-def _reference(name: tree.Name, indices: tuple[tree.Expression, ...], span: Span, scope: Scope, where: Where) -> Checked:
-    symbol = scope.use(name)
-    if symbol is None:
-        for i in indices:
-            check_expression(i, scope, where)
-        return Literal(span, 0), ERROR
-    if symbol.kind not in where.kinds:
-        return _misplaced(symbol, name, span, scope, where)
-    if symbol.value is None:
-        return Literal(span, 0), ERROR
-    match symbol.value:
-        case Input():
-            return _input(symbol.value, indices, span, scope, where)
-        case Variable():
-            return _variable(symbol.value, indices, span, scope, where)
-        case Parameter():
-            axes = tuple(a.over for a in symbol.value.axes)
-            checked, is_open = check_indices(name, indices, axes, scope, where, open_last=symbol.value.type.kind == "simplex")
-            return ParameterValue(span, name.name, checked), OPEN if is_open else NUMBER
-        case Let():
-            return _let(symbol.value, name, indices, span, scope, where)
-        case SetOf():
-            return _binder(symbol.value, name, indices, span, scope)
-    if symbol.kind == "length":
-        check_indices(name, indices, (), scope, where)
-        return InputValue(span, name.name), INTEGER
-    return _misplaced(symbol, name, span, scope, where)
-
-
-def _misplaced(symbol: Symbol, name: tree.Name, span: Span, scope: Scope, where: Where) -> Checked:
-    if symbol.kind not in MODEL.kinds or not where.words:
-        message, label = f"`{name.name}` is {WORDS[symbol.kind]}, not a number", WORDS[symbol.kind]
-        scope.report("E205", message, name.span, label, related=((symbol.span, "declared here"),))
-    else:
-        message = f"`{name.name}` is {WORDS[symbol.kind]}: this expression {where.words}"
-        scope.report("E218", message, name.span, WORDS[symbol.kind], related=((symbol.span, "declared here"),))
-    return Literal(span, 0), ERROR
-
-
-def _input(declared: Input, indices: tuple[tree.Expression, ...], span: Span, scope: Scope, where: Where) -> Checked:
-    axes = tuple(a.over or SetOf(a.span, "range", a.name or "its length", a.size) for a in declared.axes)
-    name = tree.Name(span, declared.name)
-    checked, is_open = check_indices(name, indices, axes, scope, where, open_last=declared.type.kind in ("simplex", "real", "positive"))
-    value = InputValue(span, declared.name, checked)
-    if is_open:
-        return value, OPEN
-    if declared.type.domain is not None:
-        return value, kind_of(declared.type.domain)
-    return value, INTEGER if declared.type.kind == "int" else NUMBER
-
-
-def _variable(declared: Variable, indices: tuple[tree.Expression, ...], span: Span, scope: Scope, where: Where) -> Checked:
-    name = tree.Name(span, declared.name)
-    checked, _ = check_indices(name, indices, tuple(a.over for a in declared.axes), scope, where)
-    return VariableValue(span, declared.name, checked), kind_of(declared.domain)
-
-
-def _let(declared: Let, name: tree.Name, indices: tuple[tree.Expression, ...], span: Span, scope: Scope, where: Where) -> Checked:
-    checked, _ = check_indices(name, indices, tuple(a.over for a in declared.axes), scope, where)
-    if not where.parameters_of_lets and mentions_parameter(declared.value, scope):
-        message = f"`{name.name}` mentions a parameter: this expression {where.words}"
-        scope.report("E218", message, span, "mentions a parameter")
-    return LetValue(span, name.name, checked), _let_kind(declared, scope)
-
-
-def _let_kind(declared: Let, scope: Scope) -> Kind:
-    symbol = scope.model.get(declared.name)
-    return symbol.type if symbol is not None and isinstance(symbol.type, Kind) else ERROR
-
-
-def _binder(over: SetOf, name: tree.Name, indices: tuple[tree.Expression, ...], span: Span, scope: Scope) -> Checked:
-    if indices:
-        scope.report("E210", f"`{name.name}` is an index name and takes no index", span, "a single value")
-        return Literal(span, 0), ERROR
-    if over.lists_cells:
-        scope.report("E205", f"`{name.name}` stands for a set of nodes, not for a number", span, "a set of nodes", help="it may only index a block's variable")
-        return Literal(span, 0), ERROR
-    value = IndexValue(span, name.name)
-    if over.kind != "domain" or over.domain is None:
-        return value, INTEGER
-    if over.domain.kind == "spin":
-        return Operation(span, "spin", (value,)), kind_of(over.domain)
-    return value, kind_of(over.domain)
-
-
-def check_indices(
-    name: tree.Name,
-    given: tuple[tree.Expression, ...],
-    axes: tuple[SetOf, ...],
-    scope: Scope,
-    where: Where,
-    open_last: bool = False,
-) -> tuple[tuple[Expression, ...], bool]:
-    """The checked indices of an array, and whether its last axis was left open."""
-    slots = [axis for axis in axes for _ in range(axis.arity)]
-    is_open = open_last and bool(axes) and len(given) == len(slots) - axes[-1].arity
-    if len(given) != len(slots) and not is_open:
-        takes = "no index" if not slots else f"{len(slots)} {'index' if len(slots) == 1 else 'indices'}"
-        help = f"write `{name.name}[{', '.join('..' for _ in slots)}]`" if slots else f"write `{name.name}`"
-        scope.report("E210", f"`{name.name}` takes {takes}, found {len(given)}", name.span, f"takes {takes}", help=help)
-        for g in given:
-            check_expression(g, scope, where)
-        return tuple(Literal(g.span, 0) for g in slots), False
-    return tuple(check_index(g, s, scope, where) for g, s in zip(given, slots, strict=False)), is_open
-
-
-def check_index(e: tree.Expression, over: SetOf, scope: Scope, where: Where) -> Expression:
-    """One index into an axis that runs over `over`."""
-    domain = over.domain if over.kind == "domain" else None
-    if domain is not None and not domain.ordered and isinstance(e, tree.String):
-        return _label(e, domain, scope)
-    checked, kind = check_expression(e, scope, where)
-    if kind.tag == "error":
+    if kind.tag in ("condition", "error"):
         return checked
-    if domain is not None and domain.kind == "spin" and kind.spin:
-        return Operation(e.span, "bit", (checked,))
-    if domain is not None and not domain.ordered:
-        if kind.tag != "label" or not same_domain(kind.domain, domain):
-            message = f"this axis runs over `{over.name}`, the index is {kind.words}"
-            scope.report("E212", message, e.span, kind.words, related=((domain.span, "the axis's domain"),))
-    elif kind.tag == "label":
-        scope.report("E212", f"this axis runs over `{over.name}`, the index is {kind.words}", e.span, kind.words, help="index an axis declared over its domain")
-    elif not kind.integer or kind.tag == "open":
-        scope.report("E211", "an index must be an integer", e.span, "not an integer", help="use `//` for whole division")
-    elif kind.spin:
-        text = e.span.text
-        scope.report("E211", "a spin is -1 or +1, which is no index", e.span, "a spin", help=f"write `bit({text})`", fix=Fix(e.span, f"bit({text})"))
-    return checked
+    fix, help = None, "compare it with a value, for example with `==`"
+    if kind.plain and kind.domain is not None and kind.domain.kind == "bit":
+        text = f"{e.span.text} == 1"
+        fix, help = Fix(e.span, text), f"a bit is no condition: write `{text}`"
+    scope.report("E213", f"expected a condition, found {kind.words}", e.span, "not a condition", help=help, fix=fix)
+    return faulty(e.span)[0]
 
 
-def _label(e: tree.String, domain: Domain, scope: Scope) -> Expression:
+def require_number(kind: Kind, e: tree.Expression, scope: Scope) -> bool:
+    """Report an operand that is no number."""
+    if not kind.numeric:
+        scope.report("E214", f"arithmetic needs numbers, found {kind.words}", e.span, kind.words, help=kind.cure)
+    return kind.numeric
+
+
+def check_label(e: tree.String, domain: Domain, scope: Scope) -> Expression:
+    """The code of a letter or label of `domain`."""
     if e.value in domain.labels:
         return LabelCode(e.span, domain.labels.index(e.value), e.value)
     near = did_you_mean(e.value, domain.labels)
     help = f'did you mean "{near}"?' if near else f"its values are {listed(domain.labels)}"
     fix = Fix(e.span, f'"{near}"') if near else None
-    scope.report("E215", f'"{e.value}" is not a value of {domain.name or "this domain"}', e.span, "unknown label", help=help, fix=fix)
-    return LabelCode(e.span, 0, e.value)
+    of = f"`{domain.name}`" if domain.name else f"`{domain.span.text}`"
+    scope.report("E215", f'"{e.value}" is not a value of {of}', e.span, "unknown value", help=help, fix=fix)
+    return faulty(e.span)[0]
 
 
+@rule(tree.Number)
+def _number(e: tree.Number, scope: Scope, where: Where) -> Checked:
+    return Literal(e.span, e.value), INTEGER if isinstance(e.value, int) else NUMBER
+
+
+@rule(tree.Boolean)
+def _boolean(e: tree.Boolean, scope: Scope, where: Where) -> Checked:
+    return Literal(e.span, e.value), CONDITION
+
+
+@rule(tree.String)
+def _string(e: tree.String, scope: Scope, where: Where) -> Checked:
+    help = "a text compares with a variable of its domain or indexes an axis over it"
+    scope.report("E216", "a text stands where a number or condition is expected", e.span, "a text", help=help)
+    return faulty(e.span)
+
+
+@rule(tree.Attribute)
+def _attribute(e: tree.Attribute, scope: Scope, where: Where) -> Checked:
+    if scope.use(e.base, "graph") is not None:
+        help = f"an index runs over it: `for i in {e.span.text}`"
+        scope.report("E205", f"`{e.span.text}` is a set, not a number", e.span, "a set", help=help)
+    return faulty(e.span)
+
+
+@rule(tree.Unary)
 def _unary(e: tree.Unary, scope: Scope, where: Where) -> Checked:
     if e.operator == "not":
         return Operation(e.span, "not", (check_condition(e.operand, scope, where),)), CONDITION
     operand, kind = check_expression(e.operand, scope, where)
     if isinstance(operand, Literal) and not isinstance(operand.value, bool):
         return Literal(e.span, -operand.value), kind
-    _require_number(kind, e.operand, scope)
+    if not require_number(kind, e.operand, scope) or kind.tag == "error":
+        return faulty(e.span)
     return Operation(e.span, "neg", (operand,)), Kind("number", integer=kind.integer, spin=kind.spin)
 
 
-def _require_number(kind: Kind, e: tree.Expression, scope: Scope) -> None:
-    if not kind.numeric:
-        scope.report("E214", f"arithmetic needs numbers, found {kind.words}", e.span, kind.words, help="letters and labels only compare and index")
-
-
+@rule(tree.Binary)
 def _binary(e: tree.Binary, scope: Scope, where: Where) -> Checked:
     if e.operator in ("and", "or"):
         return Operation(e.span, e.operator, (check_condition(e.left, scope, where), check_condition(e.right, scope, where))), CONDITION
@@ -258,121 +153,100 @@ def _binary(e: tree.Binary, scope: Scope, where: Where) -> Checked:
         return _comparison(e, scope, where), CONDITION
     left, lk = check_expression(e.left, scope, where)
     right, rk = check_expression(e.right, scope, where)
-    _require_number(lk, e.left, scope)
-    _require_number(rk, e.right, scope)
+    good = [require_number(lk, e.left, scope), require_number(rk, e.right, scope)]
+    if not all(good) or "error" in (lk.tag, rk.tag):
+        return faulty(e.span)
     integer = lk.integer and rk.integer and e.operator != "/"
     return Operation(e.span, e.operator, (left, right)), Kind("number", integer=integer, spin=lk.spin or rk.spin)
 
 
 def _comparison(e: tree.Binary, scope: Scope, where: Where) -> Expression:
     sides = (e.left, e.right)
-    checked: list[Checked | None] = [None if isinstance(s, tree.String) else check_expression(s, scope, where) for s in sides]
+    checked = [None if isinstance(s, tree.String) else check_expression(s, scope, where) for s in sides]
     kinds = [c[1] if c else None for c in checked]
     out: list[Expression] = []
     for side, mine, other in zip(sides, checked, reversed(kinds), strict=True):
         if mine is not None:
             out.append(mine[0])
         elif isinstance(side, tree.String) and other is not None and other.tag == "label" and other.domain is not None:
-            out.append(_label(side, other.domain, scope))
+            out.append(check_label(side, other.domain, scope))
         else:
-            if other is None or other.tag != "error":
-                scope.report("E212", "a text compares only with a variable of its domain", side.span, "a text")
-            out.append(Literal(side.span, 0))
-    if kinds[0] is not None and kinds[1] is not None:
-        _comparable(e, kinds[0], kinds[1], scope)
-    label = next((k for k in kinds if k is not None and k.tag == "label"), None)
-    if label is not None and e.operator not in ("==", "!="):
-        scope.report("E214", f"{label.words} is unordered: it compares with `==` and `!=` only", e.span, "no order")
+            out.append(faulty(side.span)[0])
+    _comparable(e, kinds[0], kinds[1], scope)
     return Operation(e.span, e.operator, tuple(out))
 
 
-def _comparable(e: tree.Binary, left: Kind, right: Kind, scope: Scope) -> None:
-    if "error" in (left.tag, right.tag):
+def _comparable(e: tree.Binary, left: Kind | None, right: Kind | None, scope: Scope) -> None:
+    """Report two sides that do not compare; `None` is the kind of a text."""
+    kinds = [k for k in (left, right) if k is not None]
+    if any(k.tag == "error" for k in kinds):
         return
-    if "open" in (left.tag, right.tag):
+    if any(k.tag == "open" for k in kinds):
         scope.report("E210", "an array with an open axis is not a number", e.span, "give every index")
-    elif (left.tag == "label") != (right.tag == "label") or (left.tag == "label" and not same_domain(left.domain, right.domain)):
-        scope.report("E212", f"cannot compare {left.words} with {right.words}", e.span, "two domains")
-    elif left.plain and right.plain and left.spin != right.spin:
-        spin, other = (e.left, e.right) if left.spin else (e.right, e.left)
-        text = other.span.text
-        scope.report("E212", f"`{spin.span.text}` is -1 or +1, `{text}` is not", e.span, "two domains", help=f"write `spin({text})`", fix=Fix(other.span, f"spin({text})"))
+    elif len(kinds) < 2 and not any(k.tag == "label" for k in kinds):
+        text = e.right if right is None else e.left
+        words = kinds[0].words if kinds else "a text"
+        help = "a text compares only with a variable of its domain"
+        scope.report("E212", f"cannot compare {words} with a text", text.span, "a text", help=help)
+    elif len(kinds) == 2 and (left.tag == "label" or right.tag == "label") and not _same_labels(left, right):  # type: ignore[union-attr]
+        scope.report("E212", f"cannot compare {kinds[0].words} with {kinds[1].words}", e.span, "two domains")
+    elif any(k.tag == "label" for k in kinds):
+        if e.operator not in ("==", "!="):
+            label = next(k for k in kinds if k.tag == "label")
+            scope.report("E214", f"{label.words} is unordered: it compares with `==` and `!=` only", e.span, "no order")
+    elif len(kinds) == 2 and kinds[0].plain and kinds[1].plain and kinds[0].spin != kinds[1].spin:
+        _report_spin(e, kinds[0].spin, scope)
 
 
+def _same_labels(left: Kind, right: Kind) -> bool:
+    return left.tag == right.tag and same_domain(left.domain, right.domain)
+
+
+def _report_spin(e: tree.Binary, left_is_spin: bool, scope: Scope) -> None:
+    spin, other = (e.left, e.right) if left_is_spin else (e.right, e.left)
+    text = spin.span.text
+    message, help = f"`{text}` is -1 or +1, `{other.span.text}` is not", f"write `bit({text})`"
+    scope.report("E212", message, e.span, "two domains", help=help, fix=Fix(spin.span, f"bit({text})"))
+
+
+@rule(tree.Conditional)
 def _conditional(e: tree.Conditional, scope: Scope, where: Where) -> Checked:
     test = check_condition(e.test, scope, where)
     yes, yk = check_expression(e.yes, scope, where)
     no, nk = check_expression(e.no, scope, where)
     if "error" in (yk.tag, nk.tag):
-        kind = ERROR
-    elif yk.tag == "label" and nk.tag == "label" and same_domain(yk.domain, nk.domain):
+        return faulty(e.span)
+    if _same_labels(yk, nk) and yk.tag == "label":
         kind = Kind("label", yk.domain)
     else:
-        _require_number(yk, e.yes, scope)
-        _require_number(nk, e.no, scope)
+        good = [require_number(yk, e.yes, scope), require_number(nk, e.no, scope)]
+        if not all(good):
+            return faulty(e.span)
         both = yk.tag == nk.tag == "condition"
         kind = CONDITION if both else Kind("number", integer=yk.integer and nk.integer, spin=yk.spin or nk.spin)
     return Choice(e.span, test, yes, no), kind
 
 
-def _call(e: tree.Call, scope: Scope, where: Where) -> Checked:
-    name = e.function.name
-    function = forms.form("function", name)
-    if function is None:
-        _report_unknown_function(e, scope)
-        return Literal(e.span, 0), ERROR
-    if name == "sum":
-        return _sum(e, scope, where)
-    bad = next((a for a in e.arguments if a.keyword is not None or a.clauses is not None), None)
-    if bad is not None or len(e.arguments) != len(function.options):
-        message = f"`{name}` takes {len(function.options)} argument{'s' * (len(function.options) > 1)}, found {len(e.arguments)}"
-        if bad is not None:
-            message = f"`{name}` takes plain arguments, without a name or `for`"
-        scope.report("E302", message, (bad or e).span, f"`{function.signature}`")
-        return Literal(e.span, 0), ERROR
-    checked = [check_expression(a.value, scope, where) for a in e.arguments]
-    for (_, kind), a in zip(checked, e.arguments, strict=True):
-        _require_number(kind, a.value, scope)
-    operation = Operation(e.span, name, tuple(c for c, _ in checked))
-    if name == "spin":
-        return operation, Kind("number", integer=True, spin=True)
-    integer = name == "bit" or (name in ("abs", "min", "max") and all(k.integer for _, k in checked))
-    spin = name in ("min", "max") and any(k.spin for _, k in checked)
-    return operation, Kind("number", integer=integer, spin=spin)
+def mentions(e: Expression, lets: Mapping[str, Let]) -> list[VariableValue | ParameterValue]:
+    """Every variable and parameter in `e`, those of the `let`s it uses included."""
+    found: list[VariableValue | ParameterValue] = []
+    entered: set[str] = set()
+    todo = [e]
+    while todo:
+        for part in walk(todo.pop()):
+            if isinstance(part, VariableValue | ParameterValue):
+                found.append(part)
+            elif isinstance(part, LetValue) and part.name not in entered and part.name in lets:
+                entered.add(part.name)
+                todo.append(lets[part.name].value)
+    return found
 
 
-def _report_unknown_function(e: tree.Call, scope: Scope) -> None:
-    name = e.function
-    known = scope.find(name.name)
-    if known is not None and known.kind in (*CELLS, "param", "let", "input"):
-        text = e.span.text.replace("(", "[", 1)[:-1] + "]"
-        scope.report("E206", f"`{name.name}` is {WORDS[known.kind]}, not a function", name.span, "indexed with brackets", help=f"write `{text}`", fix=Fix(e.span, text))
-        return
-    near = did_you_mean(name.name, forms.names("function"))
-    help = f"did you mean `{near}`?" if near else f"the functions are {listed(forms.names('function'), 20)}"
-    scope.report("E206", f"there is no function `{name.name}`", name.span, "unknown function", help=help, fix=Fix(name.span, near) if near else None)
-
-
-def _sum(e: tree.Call, scope: Scope, where: Where) -> Checked:
-    from ._sets import check_clauses
-
-    if len(e.arguments) != 1 or e.arguments[0].clauses is None or e.arguments[0].keyword is not None:
-        scope.report("E302", "`sum` takes one expression followed by `for`", e.span, "`sum(e for i in s)`")
-        return Literal(e.span, 0), ERROR
-    with scope.nested():
-        clauses = check_clauses(e.arguments[0].clauses, e.span, scope)
-        body, kind = check_expression(e.arguments[0].value, scope, where)
-    _require_number(kind, e.arguments[0].value, scope)
-    return Sum(e.span, body, clauses), Kind("number", integer=kind.integer, spin=kind.spin)
+def lets_of(scope: Scope) -> dict[str, Let]:
+    """The `let`s of the model whose names are visible."""
+    return {name: s.value for name, s in scope.model.items() if isinstance(s.value, Let)}
 
 
 def mentions_parameter(e: Expression, scope: Scope) -> bool:
     """Whether a parameter stands in `e`, lets included."""
-    for part in walk(e):
-        if isinstance(part, ParameterValue):
-            return True
-        if isinstance(part, LetValue):
-            symbol = scope.model.get(part.name)
-            if symbol is not None and isinstance(symbol.value, Let) and mentions_parameter(symbol.value.value, scope):
-                return True
-    return False
+    return any(isinstance(part, ParameterValue) for part in mentions(e, lets_of(scope)))

@@ -32,6 +32,13 @@ class Kind:
             return f"a value of `{self.domain.name}`" if self.domain.name else f"one of {self.domain.kind}(..)"
         return {"number": "a number", "condition": "a condition", "open": "an array", "label": "a label"}.get(self.tag, "unknown")
 
+    @property
+    def cure(self) -> str:
+        """What helps where a number is wanted."""
+        if self.tag == "open":
+            return "give an index for every axis"
+        return "compare it, as in `x == \"A\"`, or index an array over its domain" if self.tag == "label" else ""
+
 
 NUMBER = Kind("number")
 INTEGER = Kind("number", integer=True)

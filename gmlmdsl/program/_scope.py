@@ -88,8 +88,7 @@ class Scope:
         earlier = self.find(name.name)
         if earlier is not None:
             self._report_twice(kind, name, earlier)
-            symbol = Symbol("binder", name.name, name.span) if kind in LOCAL else Symbol(earlier.kind, name.name, earlier.span)
-            self.place(symbol if kind in LOCAL or earlier.kind != "binder" else Symbol(kind, name.name, name.span))
+            self.place(Symbol(kind, name.name, name.span) if kind in LOCAL else Symbol(earlier.kind, name.name, earlier.span))
             return
         self.place(Symbol(kind, name.name, name.span, value, type))
 
@@ -133,7 +132,7 @@ class Scope:
         """The symbol a use refers to, if it has one of `kinds`; otherwise the fault is reported, an unknown name once."""
         symbol = self.find(name.name)
         if symbol is None:
-            self._report_unknown(name, kinds, wanted)
+            self.report_unknown(name, *kinds, wanted=wanted)
             return None
         if symbol.faulty:
             return None
@@ -148,7 +147,8 @@ class Scope:
     def _visible(self, kinds: tuple[str, ...]) -> list[str]:
         return [s.name for s in (*self.binders.values(), *self.model.values(), *self.program.values()) if not kinds or s.kind in kinds]
 
-    def _report_unknown(self, name: tree.Name, kinds: tuple[str, ...], wanted: str) -> None:
+    def report_unknown(self, name: tree.Name, *kinds: str, wanted: str = "") -> None:
+        """Report a name that is not declared, once; `kinds` are those of the names that could stand there."""
         if self.incomplete or name.name in self.skipped or name.name in self._reported:
             return
         self._reported.add(name.name)
@@ -157,16 +157,11 @@ class Scope:
             self.report("E204", message, name.span, "used here", related=place, help="move the declaration up")
             return
         visible = self._visible(kinds)
-        words = wanted or (WORDS[kinds[0]] if kinds else "")
+        words = wanted or (WORDS[kinds[0]] if len(kinds) == 1 else "a name")
         what = words.split(" ", 1)[-1]
-        known = f"declared {'names' if not what else plural(what)} are {listed(visible)}"
-        help, fix = suggestion(name, visible, known if visible else f"no {what or 'name'} is declared before this")
+        known = f"declared here are {listed(sorted(visible))}" if visible else f"no {what} is declared before this"
+        help, fix = suggestion(name, visible, known)
         self.report("E203", f"`{name.name}` is not declared", name.span, "not declared", help=help, fix=fix)
-
-
-def plural(words: str) -> str:
-    """`variable` -> `variables`, `index set` -> `index sets`, `mask` -> `masks`."""
-    return words if words.endswith("`let`") else f"{words}s"
 
 
 def suggestion(name: tree.Name, known: Iterable[str], otherwise: str) -> tuple[str, Fix | None]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from . import _tree as tree
+from ._lex import CLOSING, OPENING
 
 # How tight an operator binds; a part that binds less than its place asks for stands in parentheses.
 LOOSEST, OR, AND, NOT, COMPARISON, SUM, PRODUCT, SIGN, POWER, ATOM = range(10)
@@ -60,7 +61,7 @@ def tight(text: str) -> Piece:
 
 
 def flatten(items: Sequence[Item]) -> list[Piece]:
-    """Write out every part; spaces after an opening bracket go, bracket depths are counted."""
+    """Write out every part: no space after an opening bracket, bracket depths counted, a break allowed after a comma."""
     todo = list(reversed(items))
     done: list[Piece] = []
     depth, glued = 0, True
@@ -69,11 +70,11 @@ def flatten(items: Sequence[Item]) -> list[Piece]:
         if isinstance(item, Expected):
             todo += reversed(_spell(item))
             continue
-        depth -= item.text in (")", "]") or (item.text == "}" and item.space == 0)
-        done.append(item._replace(space=0 if glued else item.space, depth=depth))
-        opens = item.text in ("(", "[") or (item.text == "{" and item.looseness == NO_BREAK)
-        depth += opens
-        glued = opens or item is MINUS or item is CARET
+        depth -= item.text in CLOSING
+        looseness = COMMA if done and done[-1].text == "," else item.looseness
+        done.append(Piece(item.text, 0 if glued else item.space, looseness, depth))
+        depth += item.text in OPENING
+        glued = item.text in OPENING or item is MINUS or item is CARET
     return done
 
 
@@ -116,9 +117,9 @@ def _atom(node: tree.Node) -> list[Item]:
     if isinstance(node, tree.Attribute):
         return [Expected(node.base), tight("."), tight(node.attribute.name)]
     if isinstance(node, tree.Index):
-        return [Expected(node.base), *bracketed("[", node.indices)]
+        return [Expected(node.base), *bracketed(tight("["), node.indices)]
     if isinstance(node, tree.Call):
-        return [Expected(node.function), *bracketed("(", node.arguments)]
+        return [Expected(node.function), *bracketed(tight("("), node.arguments)]
     return _compound(node)
 
 
@@ -130,43 +131,27 @@ def _compound(node: tree.Node) -> list[Item]:
     if isinstance(node, tree.Loop):
         return [*_loop_names(node.names), word("in"), Expected(node.over)]
     if isinstance(node, tree.Block):
-        return _spaced(bracketed("{", node.cells))
+        return bracketed(word("{"), node.cells)
     if isinstance(node, tree.List):
-        return _spaced(bracketed("[", node.items))
+        return bracketed(word("["), node.items)
     assert isinstance(node, tree.Options)
     items: list[Item] = [word("{")]
     for k, (name, value) in enumerate(node.items):
-        items += [tight(","), word(name.name, COMMA)] if k else [word(name.name)]
+        items += [tight(","), Expected(name)] if k else [Expected(name)]
         items += [tight(":"), Expected(value)]
     return [*items, tight("}")]
 
 
-def _spaced(items: list[Item]) -> list[Item]:
-    first = items[0]
-    assert isinstance(first, Piece)
-    return [first._replace(space=1), *items[1:]]
-
-
-CLOSERS = {"(": ")", "[": "]", "{": "}"}
-
-
-def bracketed(opening: str, nodes: Sequence[tree.Node]) -> list[Item]:
-    """Nodes between brackets, with commas; a line may break after a comma."""
-    items: list[Item] = [tight(opening)]
+def bracketed(opening: Piece, nodes: Sequence[tree.Node]) -> list[Item]:
+    """Nodes between brackets, with commas."""
+    items: list[Item] = [opening]
     for k, node in enumerate(nodes):
-        if k:
-            items.append(tight(","))
-            inner = flatten([Expected(node)])
-            items += [inner[0]._replace(space=1, looseness=COMMA), *inner[1:]] if False else [Expected(node)]
-        else:
-            items.append(Expected(node))
-    return [*items, tight(CLOSERS[opening])]
+        items += [tight(","), Expected(node)] if k else [Expected(node)]
+    return [*items, tight(OPENING[opening.text])]
 
 
 def _loop_names(names: Sequence[tree.Name]) -> list[Item]:
-    if len(names) == 1:
-        return [Expected(names[0])]
-    return [word("("), *bracketed("(", names)[1:]]
+    return [Expected(names[0])] if len(names) == 1 else bracketed(word("("), names)
 
 
 def clauses(node: tree.Clauses | None) -> list[Item]:

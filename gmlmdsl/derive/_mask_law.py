@@ -1,0 +1,298 @@
+"""The law p(K | x) of a mask: drawing K, and its log probability under every joint value of a block.
+
+The second is what turns p(x_K | x_rest) into p(x_K | x_rest, K) for masks that look at x. Work is local where it
+can be: of a sum of weights only those that touch the block are evaluated for each of its values.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterator
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from ..graph import FactorGroup
+from ..graph.masks import BernoulliMask, IndependentMask, ListedMask, LoweredMask, MixtureMask, SubsetMask, size_probabilities
+from ._arrays import Blocks, Group, group_arrays
+from ._energy import Codes, Params, all_values, local_values
+
+Cells = Int[Array, "members rows"]
+Touch = Iterator[Int[Array, "blocks width rows"]]
+
+
+class AbstractMaskLaw(eqx.Module):
+    """The law of a mask."""
+
+    @abc.abstractmethod
+    def groups(self) -> tuple[Group, ...]:
+        """Its weight groups, in the order in which `log_probability` takes their touching instances."""
+
+    @abc.abstractmethod
+    def draw(self, params: Params, codes: Codes, keys: PRNGKeyArray) -> Cells:
+        """One block per row: positions ascending, padded with the number of cells; `keys` has one key per row."""
+
+    @abc.abstractmethod
+    def log_probability(self, params: Params, codes: Codes, blocks: Blocks, touch: Touch) -> Float[Array, "blocks values rows"]:
+        """log p(K | x') of each block K under every joint value of its own cells, the rest as in `codes`, up to broadcasting.
+
+        `touch` gives, group by group, the instances of the law's weights that touch each block.
+        """
+
+
+def _uniform(keys: PRNGKeyArray, n: int) -> Float[Array, "n rows"]:
+    return jax.vmap(lambda k: jax.random.uniform(k, (n,)))(keys).T
+
+
+def _invert(weights: Float[Array, "choices rows"], uniform: Float[Array, " rows"]) -> tuple[Int[Array, " rows"], Float[Array, " rows"]]:
+    below = jnp.cumsum(weights, axis=0)
+    total = below[-1]
+    threshold = jnp.minimum(uniform * total, jnp.nextafter(total, jnp.zeros_like(total)))
+    return (below <= threshold).sum(axis=0, dtype=jnp.int32), total
+
+
+def _touches(group: Group, blocks: Blocks, n_cells: int) -> Bool[Array, "blocks n rows"]:
+    """Whether each instance of a weight group mentions a cell of each block."""
+    scope = group.cells[None, :, :, None, None]  # blocks, n, slots, members, rows
+    members = jnp.where(blocks.cells < n_cells, blocks.cells, -1)[:, None, None]
+    return (scope == members).any(axis=(2, 3))
+
+
+def _same_block(listed: Int[Array, "listed members"], blocks: Blocks, n_cells: int) -> Bool[Array, "blocks listed rows"]:
+    """Which listed block, if any, each block is."""
+    width = max(listed.shape[1], blocks.cells.shape[1])
+    mine = jnp.pad(listed, ((0, 0), (0, width - listed.shape[1])), constant_values=n_cells)
+    theirs = jnp.pad(blocks.cells, ((0, 0), (0, width - blocks.cells.shape[1]), (0, 0)), constant_values=n_cells)
+    return (mine[None, :, :, None] == theirs[:, None]).all(axis=2)
+
+
+class FixedListLaw(AbstractMaskLaw):
+    """Listed blocks with fixed probabilities."""
+
+    n_cells: int = eqx.field(static=True)
+    blocks: Int[Array, "listed members"]
+    probabilities: Float[Array, " listed"]
+
+    def groups(self) -> tuple[Group, ...]:
+        return ()
+
+    def draw(self, params: Params, codes: Codes, keys: PRNGKeyArray) -> Cells:
+        choice, _ = _invert(self.probabilities[:, None], _uniform(keys, 1)[0])
+        return self.blocks[choice].T
+
+    def log_probability(self, params: Params, codes: Codes, blocks: Blocks, touch: Touch) -> Float[Array, "blocks values rows"]:
+        mine = _same_block(self.blocks, blocks, self.n_cells)
+        return jnp.log((mine * self.probabilities[None, :, None]).sum(axis=1))[:, None]
+
+
+class WeightedListLaw(AbstractMaskLaw):
+    """Listed blocks with weights that mention cells or parameters: p(K | x) = w_K(x) / sum of all weights.
+
+    Where every weight is 0, K is empty.
+    """
+
+    n_cells: int = eqx.field(static=True)
+    blocks: Int[Array, "listed members"]
+    weights: tuple[Group, ...]
+    block_of: tuple[Int[Array, " n"], ...]
+
+    def groups(self) -> tuple[Group, ...]:
+        return self.weights
+
+    def block_weights(self, params: Params, codes: Codes) -> Float[Array, "listed rows"]:
+        """The weight of every listed block."""
+        total = jnp.zeros((self.blocks.shape[0], codes.shape[1]))
+        for group, of in zip(self.weights, self.block_of, strict=True):
+            total = total.at[of].add(all_values(group, params, codes))
+        return total
+
+    def draw(self, params: Params, codes: Codes, keys: PRNGKeyArray) -> Cells:
+        choice, total = _invert(self.block_weights(params, codes), _uniform(keys, 1)[0])
+        found = self.blocks[jnp.minimum(choice, self.blocks.shape[0] - 1)].T
+        return jnp.where(total > 0, found, self.n_cells)
+
+    def log_probability(self, params: Params, codes: Codes, blocks: Blocks, touch: Touch) -> Float[Array, "blocks values rows"]:
+        mine = _same_block(self.blocks, blocks, self.n_cells)
+        own = total = jnp.zeros((1, 1, 1))
+        for group, of in zip(self.weights, self.block_of, strict=True):
+            here = next(touch)
+            moving = _touches(group, blocks, self.n_cells)  # blocks, n, rows or 1
+            belongs = mine[:, of]
+            still = jnp.where(moving, 0.0, all_values(group, params, codes)[None])
+            own = own + jnp.where(belongs, still, 0.0).sum(axis=1)[:, None]
+            total = total + still.sum(axis=1)[:, None]
+            if here.shape[1]:
+                values = jnp.where((here >= 0)[:, :, None], local_values(group, params, codes, blocks, here), 0.0)
+                belongs_here = jnp.take_along_axis(belongs, jnp.maximum(here, 0), axis=1)[:, :, None]
+                own = own + jnp.where(belongs_here, values, 0.0).sum(axis=1)
+                total = total + values.sum(axis=1)
+        return jnp.where(own > 0, jnp.log(jnp.where(own > 0, own, 1.0)) - jnp.log(jnp.where(total > 0, total, 1.0)), -jnp.inf)
+
+
+class SubsetLaw(AbstractMaskLaw):
+    """Uniform over the subsets of `size` of `cells`."""
+
+    n_cells: int = eqx.field(static=True)
+    size: int = eqx.field(static=True)
+    cells: Int[Array, " pool"]
+    log_count: Float[Array, ""]
+
+    def groups(self) -> tuple[Group, ...]:
+        return ()
+
+    def draw(self, params: Params, codes: Codes, keys: PRNGKeyArray) -> Cells:
+        n = self.cells.shape[0]
+        uniform = _uniform(keys, self.size)
+        chosen = jnp.full((self.size, codes.shape[1]), n, jnp.int32)  # ascending, padded with n
+        for k in range(self.size):
+            # The place-th cell among those not chosen yet; step over the chosen ones in ascending order.
+            place = jnp.minimum((uniform[k] * (n - k)).astype(jnp.int32), n - k - 1)
+            for j in range(k):
+                place = place + (chosen[j] <= place)
+            chosen = jnp.sort(chosen.at[k].set(place), axis=0)
+        return self.cells[chosen]
+
+    def log_probability(self, params: Params, codes: Codes, blocks: Blocks, touch: Touch) -> Float[Array, "blocks values rows"]:
+        pool = jnp.zeros(self.n_cells + 1, bool).at[self.cells].set(True)
+        members = blocks.cells < self.n_cells
+        inside = (pool[blocks.cells] | ~members).all(axis=1) & (members.sum(axis=1) == self.size)
+        return jnp.where(inside, -self.log_count, -jnp.inf)[:, None]
+
+
+class BernoulliLaw(AbstractMaskLaw):
+    """Every cell on its own with a fixed rate, or all with one rate drawn once per mask."""
+
+    n_cells: int = eqx.field(static=True)
+    cells: Int[Array, " pool"]
+    rates: Float[Array, " pool"]  # unused under `ends`
+    ends: tuple[float, float] | None = eqx.field(static=True)
+    by_size: Float[Array, " sizes"]
+
+    def groups(self) -> tuple[Group, ...]:
+        return ()
+
+    def draw(self, params: Params, codes: Codes, keys: PRNGKeyArray) -> Cells:
+        uniform = _uniform(keys, self.cells.shape[0] + 1)
+        rate = self.rates[:, None]
+        if self.ends is not None:
+            rate = self.ends[0] + (self.ends[1] - self.ends[0]) * uniform[-1]
+        return jnp.sort(jnp.where(uniform[:-1] < rate, self.cells[:, None], self.n_cells), axis=0)
+
+    def log_probability(self, params: Params, codes: Codes, blocks: Blocks, touch: Touch) -> Float[Array, "blocks values rows"]:
+        pool = jnp.zeros(self.n_cells + 1, bool).at[self.cells].set(True)
+        members = blocks.cells < self.n_cells
+        inside = (pool[blocks.cells] | ~members).all(axis=1)
+        if self.ends is not None:
+            probability = self.by_size[jnp.minimum(members.sum(axis=1), self.by_size.shape[0] - 1)]
+        else:
+            drawn = (blocks.cells[:, None] == self.cells[None, :, None, None]).any(axis=2)
+            probability = jnp.where(drawn, self.rates[None, :, None], 1 - self.rates[None, :, None]).prod(axis=1)
+        return jnp.where(inside, jnp.log(probability), -jnp.inf)[:, None]
+
+
+class IndependentLaw(AbstractMaskLaw):
+    """Every cell on its own with a rate that mentions cells or parameters."""
+
+    n_cells: int = eqx.field(static=True)
+    cells: Int[Array, " pool"]
+    rates: tuple[Group, ...]
+    cell_of: tuple[Int[Array, " n"], ...]
+
+    def groups(self) -> tuple[Group, ...]:
+        return self.rates
+
+    def draw(self, params: Params, codes: Codes, keys: PRNGKeyArray) -> Cells:
+        rates = jnp.zeros((self.cells.shape[0], codes.shape[1]))
+        for group, of in zip(self.rates, self.cell_of, strict=True):
+            rates = rates.at[of].set(all_values(group, params, codes))
+        uniform = _uniform(keys, self.cells.shape[0])
+        return jnp.sort(jnp.where(uniform < rates, self.cells[:, None], self.n_cells), axis=0)
+
+    def log_probability(self, params: Params, codes: Codes, blocks: Blocks, touch: Touch) -> Float[Array, "blocks values rows"]:
+        pool = jnp.zeros(self.n_cells + 1, bool).at[self.cells].set(True)
+        inside = (pool[blocks.cells] | (blocks.cells >= self.n_cells)).all(axis=1)
+        total = jnp.where(inside, 0.0, -jnp.inf)[:, None]
+        for group, of in zip(self.rates, self.cell_of, strict=True):
+            here = next(touch)
+            own = self.cells[of]
+            drawn = (blocks.cells[:, None] == own[None, :, None, None]).any(axis=2)  # blocks, n, rows or 1
+            moving = _touches(group, blocks, self.n_cells)
+            still = _log_rate(all_values(group, params, codes)[None], drawn)
+            total = total + jnp.where(moving, 0.0, still).sum(axis=1)[:, None]
+            if here.shape[1]:
+                drawn_here = jnp.take_along_axis(drawn, jnp.maximum(here, 0), axis=1)[:, :, None]
+                values = _log_rate(local_values(group, params, codes, blocks, here), drawn_here)
+                total = total + jnp.where((here >= 0)[:, :, None], values, 0.0).sum(axis=1)
+        return total
+
+
+def _log_rate(rate: Array, drawn: Bool[Array, "..."]) -> Array:
+    return jnp.log(jnp.where(drawn, rate, 1 - rate))
+
+
+class MixtureLaw(AbstractMaskLaw):
+    """p(K | x) = sum over parts of weight times the part's."""
+
+    n_cells: int = eqx.field(static=True)
+    weights: Float[Array, " parts"]
+    parts: tuple[AbstractMaskLaw, ...]
+
+    def groups(self) -> tuple[Group, ...]:
+        return tuple(g for p in self.parts for g in p.groups())
+
+    def draw(self, params: Params, codes: Codes, keys: PRNGKeyArray) -> Cells:
+        choice, _ = _invert(self.weights[:, None], _uniform(keys, 1)[0])
+        inner = jax.vmap(lambda k: jax.random.fold_in(k, 1))(keys)
+        found = [p.draw(params, codes, inner) for p in self.parts]
+        width = max(f.shape[0] for f in found)
+        padded = [jnp.pad(f, ((0, width - f.shape[0]), (0, 0)), constant_values=self.n_cells) for f in found]
+        return jnp.stack(padded)[choice, :, jnp.arange(codes.shape[1])].T
+
+    def log_probability(self, params: Params, codes: Codes, blocks: Blocks, touch: Touch) -> Float[Array, "blocks values rows"]:
+        terms = [jnp.log(w) + p.log_probability(params, codes, blocks, touch) for w, p in zip(self.weights, self.parts, strict=True)]
+        shape = jnp.broadcast_shapes(*(t.shape for t in terms))
+        return jax.nn.logsumexp(jnp.stack([jnp.broadcast_to(t, shape) for t in terms]), axis=0)
+
+
+def mask_law(mask: LoweredMask, n_cells: int) -> AbstractMaskLaw:
+    """The law of a lowered mask."""
+    match mask:
+        case ListedMask() if mask.probabilities is not None:
+            return FixedListLaw(n_cells, _ints(mask.blocks), jnp.asarray(mask.probabilities))
+        case ListedMask():
+            return WeightedListLaw(n_cells, _ints(mask.blocks), _device(mask.weights, n_cells), tuple(_ints(b) for b in mask.block_of))
+        case SubsetMask():
+            k = np.arange(1, mask.size + 1)
+            log_count = np.log((len(mask.cells) - mask.size + k) / k).sum()
+            return SubsetLaw(n_cells, mask.size, _ints(mask.cells), jnp.asarray(log_count))
+        case BernoulliMask():
+            rates = np.zeros(len(mask.cells)) if mask.rates is None else mask.rates
+            by_size = np.zeros(1) if mask.rates is not None else size_probabilities(mask)
+            return BernoulliLaw(n_cells, _ints(mask.cells), jnp.asarray(rates), mask.uniform if mask.rates is None else None, jnp.asarray(by_size))
+        case IndependentMask():
+            return IndependentLaw(n_cells, _ints(mask.cells), _device(mask.rates, n_cells), tuple(_ints(c) for c in mask.cell_of))
+        case MixtureMask():
+            return MixtureLaw(n_cells, jnp.asarray(mask.weights), tuple(mask_law(p, n_cells) for p in mask.parts))
+
+
+def weight_groups(mask: LoweredMask) -> tuple[FactorGroup, ...]:
+    """A mask's weight groups, in the order of its law's `groups`."""
+    match mask:
+        case ListedMask():
+            return mask.weights if mask.probabilities is None else ()
+        case IndependentMask():
+            return mask.rates
+        case MixtureMask():
+            return tuple(g for p in mask.parts for g in weight_groups(p))
+    return ()
+
+
+def _device(groups: tuple[FactorGroup, ...], n_cells: int) -> tuple[Group, ...]:
+    return tuple(group_arrays(g, n_cells) for g in groups)
+
+
+def _ints(a: np.ndarray) -> Array:
+    return jnp.asarray(np.asarray(a, np.int32))

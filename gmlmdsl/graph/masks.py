@@ -1,0 +1,18 @@
+"""Lowered masks."""
+
+from ._masks import BernoulliMask as BernoulliMask
+from ._masks import IndependentMask as IndependentMask
+from ._masks import ListedMask as ListedMask
+from ._masks import LoweredMask as LoweredMask
+from ._masks import MixtureMask as MixtureMask
+from ._masks import SubsetMask as SubsetMask
+from ._masks import blocks_of as blocks_of
+from ._masks import is_adaptive as is_adaptive
+from ._masks import largest_block as largest_block
+from ._masks import lower_mask as lower_mask
+from ._masks import mentions_parameter as mentions_parameter
+from ._masks import normalised as normalised
+from ._masks import reach as reach
+from ._masks import size_probabilities as size_probabilities
+from ._masks import support_size as support_size
+from ._masks import term_blocks as term_blocks

@@ -1,0 +1,10 @@
+"""In: `FactorGraph`. Out: how to sum and draw, and at what cost. Never: JAX."""
+
+from ._elimination import Elimination as Elimination
+from ._elimination import plan_elimination as plan_elimination
+from ._plan import BUDGET as BUDGET
+from ._plan import BlockPlan as BlockPlan
+from ._plan import Budget as Budget
+from ._plan import plan_block as plan_block
+from ._plan import touching_factors as touching_factors
+from ._plan import verify_affordable as verify_affordable

@@ -1,0 +1,168 @@
+"""Checks names in expressions, and the indices behind them."""
+
+from __future__ import annotations
+
+from .._diagnostics import Fix, Span
+from ..syntax import tree
+from ._expressions import MODEL, Checked, Where, check_expression, check_label, faulty, mentions_parameter, rule
+from ._kinds import ERROR, INTEGER, NUMBER, OPEN, Kind, kind_of, same_domain
+from ._scope import WORDS, Scope, Symbol
+from .ir import Domain, Expression, IndexValue, Input, InputValue, Let, LetValue, Operation, Parameter, ParameterValue, SetOf, Variable, VariableValue
+
+Indices = tuple[tree.Expression, ...]
+
+
+@rule(tree.Name)
+def _name(e: tree.Name, scope: Scope, where: Where) -> Checked:
+    return _reference(e, (), e.span, scope, where)
+
+
+@rule(tree.Index)
+def _index(e: tree.Index, scope: Scope, where: Where) -> Checked:
+    return _reference(e.base, e.indices, e.span, scope, where)
+
+
+def _reference(name: tree.Name, indices: Indices, span: Span, scope: Scope, where: Where) -> Checked:
+    symbol = scope.find(name.name)
+    if symbol is None:
+        scope.report_unknown(name, *sorted(where.kinds))
+    elif symbol.kind not in where.kinds and not symbol.faulty:
+        _report_misplaced(symbol, name, scope, where)
+    if symbol is None or symbol.faulty or symbol.kind not in where.kinds:
+        for i in indices:
+            if not isinstance(i, tree.String):
+                check_expression(i, scope, where)
+        return faulty(span)
+    match symbol.value:
+        case Input():
+            return _input(symbol.value, name, indices, span, scope, where)
+        case Variable():
+            checked, _ = check_indices(name, indices, tuple(a.over for a in symbol.value.axes), scope, where)
+            return VariableValue(span, name.name, checked), kind_of(symbol.value.domain)
+        case Parameter():
+            axes = tuple(a.over for a in symbol.value.axes)
+            checked, is_open = check_indices(name, indices, axes, scope, where, open_last=symbol.value.type.kind == "simplex")
+            return ParameterValue(span, name.name, checked), OPEN if is_open else NUMBER
+        case Let():
+            return _let(symbol, symbol.value, name, indices, span, scope, where)
+        case SetOf():
+            return _binder(symbol.value, name, indices, span, scope)
+    check_indices(name, indices, (), scope, where)  # what is left is a length
+    return InputValue(span, name.name), INTEGER
+
+
+def _report_misplaced(symbol: Symbol, name: tree.Name, scope: Scope, where: Where) -> None:
+    place = ((symbol.span, "declared here"),)
+    if symbol.kind not in MODEL.kinds or not where.words:
+        scope.report("E205", f"`{name.name}` is {WORDS[symbol.kind]}, not a number", name.span, WORDS[symbol.kind], related=place)
+    else:
+        message = f"`{name.name}` is {WORDS[symbol.kind]}: this expression {where.words}"
+        scope.report("E218", message, name.span, WORDS[symbol.kind], related=place)
+
+
+def _input(declared: Input, name: tree.Name, indices: Indices, span: Span, scope: Scope, where: Where) -> Checked:
+    axes = tuple(a.over or SetOf(a.span, "range", a.name or "its length", a.size) for a in declared.axes)
+    checked, is_open = check_indices(name, indices, axes, scope, where, open_last=declared.type.kind in ("simplex", "real", "positive"))
+    value = InputValue(span, declared.name, checked)
+    if is_open:
+        return value, OPEN
+    if declared.type.domain is not None:
+        return value, kind_of(declared.type.domain)
+    return value, INTEGER if declared.type.kind == "int" else NUMBER
+
+
+def _let(symbol: Symbol, declared: Let, name: tree.Name, indices: Indices, span: Span, scope: Scope, where: Where) -> Checked:
+    checked, _ = check_indices(name, indices, tuple(a.over for a in declared.axes), scope, where)
+    if not where.parameters_of_lets and mentions_parameter(declared.value, scope):
+        message = f"`{name.name}` mentions a parameter: this expression {where.words}"
+        scope.report("E218", message, span, "mentions a parameter", related=((symbol.span, "declared here"),))
+    return LetValue(span, name.name, checked), symbol.type if isinstance(symbol.type, Kind) else ERROR
+
+
+def _binder(over: SetOf, name: tree.Name, indices: Indices, span: Span, scope: Scope) -> Checked:
+    if indices:
+        scope.report("E210", f"`{name.name}` is an index name and takes no index", span, "a single value")
+        return faulty(span)
+    if over.lists_cells:
+        help = "it may only index a variable in a block"
+        scope.report("E205", f"`{name.name}` stands for a set of nodes, not for a number", span, "a set of nodes", help=help)
+        return faulty(span)
+    value = IndexValue(span, name.name)
+    if over.kind != "domain" or over.domain is None:
+        return value, INTEGER
+    if over.domain.kind == "spin":
+        return Operation(span, "spin", (value,)), kind_of(over.domain)
+    return value, kind_of(over.domain)
+
+
+def slots_of(axes: tuple[SetOf, ...]) -> list[SetOf]:
+    """The set behind each index: an axis over edges or arcs takes two."""
+    return [axis for axis in axes for _ in range(axis.arity)]
+
+
+def verify_count(name: tree.Name, found: int, axes: tuple[SetOf, ...], scope: Scope) -> bool:
+    """Report an array that has too few or too many indices."""
+    wanted = len(slots_of(axes))
+    if found == wanted:
+        return True
+    takes = "no index" if not wanted else f"{wanted} {'index' if wanted == 1 else 'indices'}"
+    axis_names = ", ".join(name for axis in axes for name in (("i", "j") if axis.arity == 2 else ("..",)))
+    help = f"write `{name.name}[{axis_names}]`" if wanted else f"write `{name.name}`"
+    scope.report("E210", f"`{name.name}` takes {takes}, found {found or 'none'}", name.span, f"takes {takes}", help=help)
+    return False
+
+
+def check_indices(
+    name: tree.Name,
+    given: Indices,
+    axes: tuple[SetOf, ...],
+    scope: Scope,
+    where: Where,
+    open_last: bool = False,
+) -> tuple[tuple[Expression, ...], bool]:
+    """The checked indices of an array, and whether its last axis was left open."""
+    slots = slots_of(axes)
+    is_open = open_last and bool(axes) and len(given) == len(slots) - axes[-1].arity
+    if not is_open and not verify_count(name, len(given), axes, scope):
+        for g in given:
+            if not isinstance(g, tree.String):
+                check_expression(g, scope, where)
+        return tuple(faulty(g.span)[0] for g in slots), False
+    return tuple(check_index(g, s, scope, where) for g, s in zip(given, slots, strict=False)), is_open
+
+
+def check_index(e: tree.Expression, over: SetOf, scope: Scope, where: Where) -> Expression:
+    """One index into an axis that runs over `over`."""
+    domain = over.domain if over.kind == "domain" else None
+    if domain is not None and not domain.ordered and isinstance(e, tree.String):
+        return check_label(e, domain, scope)
+    checked, kind = check_expression(e, scope, where)
+    if kind.tag == "error":
+        return checked
+    if domain is not None and domain.kind == "spin" and kind.spin:
+        return Operation(e.span, "bit", (checked,))
+    if domain is not None and not domain.ordered:
+        _verify_label(e, kind, over, domain, scope)
+    elif kind.tag == "label":
+        help = "index an axis declared over its domain"
+        scope.report("E212", f"this axis runs over `{over.name}`, the index is {kind.words}", e.span, kind.words, help=help)
+    elif not kind.integer or kind.tag == "open":
+        scope.report("E211", "an index must be an integer", e.span, "not an integer", help="use `//` for whole division")
+    elif kind.spin:
+        _report_spin_index(e, kind, scope)
+    elif mentions_parameter(checked, scope):
+        scope.report("E218", "an index mentions no parameter", e.span, "mentions a parameter")
+    return checked
+
+
+def _verify_label(e: tree.Expression, kind: Kind, over: SetOf, domain: Domain, scope: Scope) -> None:
+    if kind.tag != "label" or not same_domain(kind.domain, domain):
+        message = f"this axis runs over `{over.name}`, the index is {kind.words}"
+        scope.report("E212", message, e.span, kind.words, related=((domain.span, "the domain of the axis"),))
+
+
+def _report_spin_index(e: tree.Expression, kind: Kind, scope: Scope) -> None:
+    text = e.span.text
+    fix = Fix(e.span, f"bit({text})") if kind.plain else None
+    help = f"write `bit({text})`" if kind.plain else "`bit(s)` is 0 or 1"
+    scope.report("E211", "a spin is -1 or +1, which is no index", e.span, "a spin", help=help, fix=fix)

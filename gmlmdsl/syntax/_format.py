@@ -1,0 +1,198 @@
+"""Tree and comments -> canonical text. Formatting twice changes nothing, and the text means what it meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from .._diagnostics import Source
+from ._lex import Token, tokenize
+from ._parse import parse
+from ._pieces import NO_BREAK, Piece
+from ._statements import shape
+from ._tables import load_tables
+from ._tree import Comment, SyntaxTree
+
+WIDTH = 100
+INDENT = 2
+CONTINUATION = 4
+
+
+@dataclass(slots=True)
+class Line:
+    """A statement, or its head, or a closing brace, or a comment of its own, before it is broken to fit.
+
+    `start` and `end` are where it stood in the source; `comment` stands at its end.
+    """
+
+    indent: int
+    pieces: list[Piece] = field(default_factory=list)
+    comment: str = ""
+    start: int = 0
+    end: int = 0
+    continues: bool = False
+
+
+def format_source(text: str, path: str = "<text>") -> str:
+    """Write a program in its one canonical form.
+
+    Args:
+        text: the program.
+        path: the name it is shown under in messages.
+
+    Returns:
+        The program with two spaces per level, one statement per line (a body that stood on one line stays there where it
+        fits), at most one blank line, lines of at most 100 columns where they can be broken, and every comment in its place.
+
+    Raises:
+        GmlmError: with every syntax error of the text.
+    """
+    tree = parse(text, path)
+    lines = _with_comments(_lines_of(tree), tree)
+    return "".join(_printed(lines, text))
+
+
+def _lines_of(tree: SyntaxTree) -> list[Line]:
+    lines: list[Line] = []
+    for statement in tree.statements:
+        _add(statement, 0, lines)
+    _place(lines, tree.span.source)
+    return lines
+
+
+def _add(node: Any, indent: int, lines: list[Line]) -> None:
+    head, body = shape(node)
+    if body is None:
+        lines.append(Line(indent, head))
+        return
+    if "\n" not in node.span.text:
+        pieces = _in_one_line(node)
+        if indent + _width(pieces) <= WIDTH:
+            lines.append(Line(indent, pieces))
+            return
+    lines.append(Line(indent, [*head, Piece("{")]))
+    for child in body:
+        _add(child, indent + INDENT, lines)
+    lines.append(Line(indent, [Piece("}", 0)]))
+
+
+def _in_one_line(node: Any) -> list[Piece]:
+    head, body = shape(node)
+    if body is None:
+        return head
+    pieces = [*head, Piece("{")]
+    for k, child in enumerate(body):
+        first, *rest = _in_one_line(child)
+        pieces += [first._replace(space=2 if k else 1), *rest]
+    return [*pieces, Piece("}")]
+
+
+def _width(pieces: Sequence[Piece]) -> int:
+    return sum(len(p.text) + p.space for p in pieces) - (pieces[0].space if pieces else 0)
+
+
+def _tokens(source: Source) -> Iterator[Token]:
+    return iter(tokenize(source, load_tables()).tokens)
+
+
+def _place(lines: list[Line], source: Source) -> None:
+    """Give every line the place of its tokens; what is written is what was read, less `;` and idle parentheses."""
+    tokens = _tokens(source)
+    for line in lines:
+        found = [next(t for t in tokens if t.text == piece.text) for piece in line.pieces]
+        line.start, line.end = found[0].start, found[-1].end
+
+
+def _with_comments(lines: list[Line], tree: SyntaxTree) -> list[Line]:
+    source = tree.span.source
+    out: list[Line] = []
+    comments = list(tree.comments)
+    tokens = _tokens(source)
+    for line in lines:
+        for start, end, part in _split(line, tokens, comments):
+            while comments and comments[0].span.start < start:
+                _attach(comments.pop(0), part, out)
+            out.append(replace(line, pieces=part, start=start, end=end, continues=start != line.start))
+    for comment in comments:
+        _attach(comment, [], out)
+    return out
+
+
+def _split(line: Line, tokens: Iterator[Token], comments: Sequence[Comment]) -> list[tuple[int, int, list[Piece]]]:
+    """The line cut where a comment stands inside it."""
+    parts: list[tuple[int, int, list[Piece]]] = []
+    waiting = [c.span.start for c in comments if line.start < c.span.start < line.end]
+    for piece in line.pieces:
+        token = next(t for t in tokens if t.text == piece.text)
+        cut = bool(waiting) and waiting[0] < token.start
+        while waiting and waiting[0] < token.start:
+            waiting.pop(0)
+        if cut or not parts:
+            parts.append((token.start, token.end, [piece]))
+        else:
+            start, _, pieces = parts[-1]
+            parts[-1] = (start, token.end, [*pieces, piece])
+    return parts
+
+
+def _attach(comment: Comment, following: list[Piece], out: list[Line]) -> None:
+    """Put a comment at the end of the line before it, or on a line of its own before what follows."""
+    if not comment.alone and out and not out[-1].comment and out[-1].pieces:
+        out[-1].comment = comment.text
+        out[-1].end = comment.span.end
+        return
+    out.append(Line(_comment_indent(following, out), [], comment.text, comment.span.start, comment.span.end))
+
+
+def _comment_indent(following: list[Piece], out: list[Line]) -> int:
+    return 0
+
+
+def _printed(lines: Sequence[Line], text: str) -> Iterator[str]:
+    before: Line | None = None
+    for line in lines:
+        if before is not None and _blank_between(before, line, text):
+            yield "\n"
+        yield from _wrapped(line)
+        before = line
+
+
+def _blank_between(before: Line, line: Line, text: str) -> bool:
+    opens = bool(before.pieces) and before.pieces[-1].text == "{" and not before.continues
+    closes = bool(line.pieces) and line.pieces[0].text == "}"
+    return not line.continues and not opens and not closes and text.count("\n", before.end, line.start) > 1
+
+
+def _wrapped(line: Line) -> Iterator[str]:
+    pieces, indent = line.pieces, line.indent + (CONTINUATION if line.continues else 0)
+    if not pieces:
+        yield " " * indent + line.comment + "\n"
+        return
+    while indent + _width(pieces) > WIDTH:
+        cut = _best_break(pieces, WIDTH - indent)
+        if cut is None:
+            break
+        yield " " * indent + _joined(pieces[:cut]) + "\n"
+        pieces, indent = pieces[cut:], line.indent + CONTINUATION
+    yield " " * indent + _joined(pieces) + (f"  {line.comment}" if line.comment else "") + "\n"
+
+
+def _joined(pieces: Sequence[Piece]) -> str:
+    return "".join(" " * p.space * bool(k) + p.text for k, p in enumerate(pieces))
+
+
+def _best_break(pieces: Sequence[Piece], room: int) -> int | None:
+    """The loosest place to break at which the first part fits, the last of equals; the first place at all where none fits."""
+    best: tuple[int, int] | None = None
+    best_at = None
+    first = None
+    column = 0
+    for k, piece in enumerate(pieces):
+        if k and piece.looseness != NO_BREAK:
+            first = first or k
+            key = (piece.depth, piece.looseness)
+            if column <= room and (best is None or key <= best):
+                best, best_at = key, k
+        column += len(piece.text) + (piece.space if k else 0)
+    return best_at if best_at is not None else first

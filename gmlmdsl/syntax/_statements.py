@@ -1,0 +1,142 @@
+"""Statements -> what they are written with: a head, and for some a body of further statements between braces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from . import _tree as tree
+from ._pieces import CLAUSE, Expected, Item, Piece, bracketed, clauses, flatten, tight, word
+
+
+class Shape(NamedTuple):
+    """A statement: its head in pieces, and the statements of its body (None where it has none)."""
+
+    head: list[Piece]
+    body: tuple[tree.Node, ...] | None = None
+
+
+def shape(node: Any) -> Shape:
+    """What a statement or a row is written with."""
+    return SHAPES[type(node)](node)
+
+
+def _shape(items: Sequence[Item], body: tuple[tree.Node, ...] | None = None) -> Shape:
+    return Shape(flatten(items), body)
+
+
+def _defined(keyword: str) -> Callable[[Any], Shape]:
+    """`domain aa = ..` and its like: the node's second field is what the name means."""
+
+    def spell(node: Any) -> Shape:
+        value = next(getattr(node, field) for field in ("type", "over", "form") if hasattr(node, field))
+        return _shape([word(keyword), Expected(node.name), word("="), Expected(value)])
+
+    return spell
+
+
+def _input(node: tree.Input) -> Shape:
+    default: list[Item] = [word("="), Expected(node.default)] if node.default is not None else []
+    return _shape([word("input"), *_named(node), word(":"), Expected(node.type), *default])
+
+
+def _named(node: tree.Input | tree.Variable | tree.Parameter | tree.Let) -> list[Item]:
+    return [Expected(node.name), *(bracketed(tight("["), node.axes) if node.axes else [])]
+
+
+def _parameter(node: tree.Parameter) -> Shape:
+    type_: list[Item] = [word(":"), Expected(node.type)] if node.type is not None else []
+    prior: list[Item] = [word("~"), Expected(node.prior)] if node.prior is not None else []
+    return _shape([word("param"), *_named(node), *type_, *prior])
+
+
+def _distributed(node: tree.Distributed) -> Shape:
+    return _shape([Expected(node.target), word("~"), Expected(node.distribution), *clauses(node.clauses)])
+
+
+def _with_body(head: list[Item], body: Any) -> Shape:
+    """A head that ends in a mask expression, a list of statements, or a call."""
+    if isinstance(body, tree.MaskMixture):
+        return _shape([*head, word("="), word("mixture")], body.rows)
+    if isinstance(body, tree.MaskList):
+        return _shape(head, body.body)
+    if isinstance(body, tuple):
+        return _shape(head, body)
+    return _shape([*head, word("="), Expected(body)])
+
+
+def _mask(node: tree.Mask) -> Shape:
+    head: list[Item] = [word("mask"), Expected(node.name), *_for_model(node.model)]
+    for k, name in enumerate(node.given):
+        head += [tight(","), Expected(name)] if k else [word("given", CLAUSE), Expected(name)]
+    return _with_body(head, node.body)
+
+
+def _sampler(node: tree.Sampler) -> Shape:
+    return _with_body([word("sampler"), Expected(node.name), *_for_model(node.model)], node.body)
+
+
+def _for_model(model: tree.Name | None) -> list[Item]:
+    return [word("for", CLAUSE), Expected(model)] if model else []
+
+
+def _choose(node: tree.Choose) -> Shape:
+    return _shape([word("choose"), Expected(node.block), *clauses(node.clauses), word("weight", CLAUSE), Expected(node.weight)])
+
+
+def _each(node: tree.Each) -> Shape:
+    return _shape([word("each"), Expected(node.cell), *clauses(node.clauses), word("rate", CLAUSE), Expected(node.rate)])
+
+
+def _update(node: tree.Update) -> Shape:
+    head: list[Item] = [word("update"), Expected(node.target)]
+    head += [word("independently", CLAUSE)] if node.independently else []
+    head += clauses(node.clauses)
+    if node.where is None:
+        return _shape(head)
+    head += [word("where", CLAUSE), Expected(node.where.name), word("~")]
+    mask = node.where.mask
+    if isinstance(mask, tree.MaskMixture):
+        return _shape([*head, word("mixture")], mask.rows)
+    return _shape([*head, Expected(mask)])
+
+
+def _row(node: tree.MaskRow | tree.KernelRow) -> Shape:
+    weight: list[Item] = [Expected(node.weight), word(":")]
+    inner = node.mask if isinstance(node, tree.MaskRow) else node.kernel
+    if isinstance(inner, tree.Name | tree.Call):
+        return _shape([*weight, Expected(inner)])
+    if isinstance(inner, tree.MaskMixture):
+        return _shape([*weight, word("mixture")], inner.rows)
+    head, body = shape(inner)
+    return Shape([*flatten(weight), head[0]._replace(space=1), *head[1:]], body)
+
+
+SHAPES: dict[type, Callable[[Any], Shape]] = {
+    tree.Import: lambda n: _shape([word("import"), Expected(n.path)]),
+    tree.Domain: _defined("domain"),
+    tree.Input: _input,
+    tree.IndexSet: _defined("index"),
+    tree.Graph: _defined("graph"),
+    tree.Network: _defined("network"),
+    tree.Model: lambda n: _shape([word("model"), Expected(n.name)], n.body),
+    tree.Variable: lambda n: _shape([word(n.kind), *_named(n), word(":"), Expected(n.type)]),
+    tree.Parameter: _parameter,
+    tree.Let: lambda n: _shape([word("let"), *_named(n), word("="), Expected(n.value)]),
+    tree.Gauge: lambda n: _shape([word("gauge"), Expected(n.form)]),
+    tree.Factor: lambda n: _shape([word("factor"), Expected(n.value), *clauses(n.clauses)]),
+    tree.Require: lambda n: _shape([word("require"), Expected(n.condition), *clauses(n.clauses)]),
+    tree.Distributed: _distributed,
+    tree.NetworkConditional: lambda n: _shape([word("conditional"), Expected(n.target), word("~"), Expected(n.network)]),
+    tree.Mask: _mask,
+    tree.MaskRow: _row,
+    tree.Choose: _choose,
+    tree.Each: _each,
+    tree.Sampler: _sampler,
+    tree.Update: _update,
+    tree.Cycle: lambda n: _shape([word("cycle")], n.body),
+    tree.Repeat: lambda n: _shape([word("repeat"), Expected(n.count)], n.body),
+    tree.Temper: lambda n: _shape([Expected(n.form)], n.body),
+    tree.KernelMixture: lambda n: _shape([word("mixture")], n.rows),
+    tree.KernelRow: _row,
+}
