@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from ._arrays import Blocks, Graph
-from ._energy import Codes, Params, local_scores
+from ._energy import Codes, Params, local_scores, log_potential
 
 
 def observed_value(blocks: Blocks, codes: Codes, n_cells: int) -> Int[Array, "blocks rows"]:
@@ -45,6 +45,17 @@ def log_conditional(
     """
     scores = local_scores(graph, params, codes, blocks)
     return normalise(scores if correction is None else scores + correction)
+
+
+def rest_possible(
+    graph: Graph, params: Params, codes: Codes, blocks: Blocks, scores: Float[Array, "1 values rows"]
+) -> Bool[Array, " rows"]:
+    """Whether some value of the one block, beside the rest of `codes`, has positive probability.
+
+    The scores see only the factors that touch the block; a zero among the others makes the rest itself impossible.
+    """
+    best = put_value(blocks, codes, jnp.argmax(scores, axis=1).astype(jnp.int32), jnp.zeros((1, codes.shape[1]), bool))
+    return jnp.isfinite(scores.max(axis=1)[0]) & (log_potential(graph, params, best) > -jnp.inf)
 
 
 def pick_value(scores: Float[Array, "blocks values rows"], uniform: Float[Array, "blocks rows"]) -> tuple[Int[Array, "blocks rows"], Array]:

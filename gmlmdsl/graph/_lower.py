@@ -301,10 +301,10 @@ class Lowering:
                 place, turned = self.edge_index(over, given[at], given[at + 1], turns, e)
                 if isinstance(place, np.ndarray):
                     base = base + place * strides[k]
-                    if over.part == "edges" and _swaps(axes[k + 1 :]) and turned.any():
+                    if over.part == "edges" and _swaps(axes[k + 1 :], self.bound) and turned.any():
                         one, two = strides[k + 1], strides[k + 2]
                         strides[k + 1], strides[k + 2] = np.where(turned, two, one), np.where(turned, one, two)
-                elif over.part == "edges" and _swaps(axes[k + 1 :]):
+                elif over.part == "edges" and _swaps(axes[k + 1 :], self.bound):
                     raise fail("E414", "the ends of an edge must be fixed here, not computed from cells", e.span, "moves with a cell")
                 else:
                     terms.append((place, self.column(np.asarray(strides[k]))))
@@ -348,14 +348,16 @@ class Lowering:
         return np.maximum(place, 0)
 
 
-def _swaps(axes: list[ir.SetOf]) -> bool:
-    """Whether turning an edge round swaps the two axes that follow it: exactly two, over one set."""
-    if len(axes) != 2 or any(a.arity == 2 for a in axes):
-        return False
-    a, b = axes
-    if a.domain is not None and b.domain is not None:
-        return (a.domain.kind, a.domain.labels, a.domain.name) == (b.domain.kind, b.domain.labels, b.domain.name)
-    return a.domain is None and b.domain is None and a.name == b.name
+def _swaps(axes: list[ir.SetOf], bound: Bound) -> bool:
+    """Whether turning an edge round swaps the two axes that follow it: exactly two, over one set of values."""
+    return len(axes) == 2 and all(a.arity == 1 for a in axes) and _values(axes[0], bound) == _values(axes[1], bound)
+
+
+def _values(over: ir.SetOf, bound: Bound) -> object:
+    domain = over.domain
+    if domain is not None and (domain.labels or domain.kind == "spin"):
+        return domain.kind, domain.labels
+    return bound.set_size(over)
 
 
 def _flat_index(nodes: list[Node], sizes: list[int]) -> Node:

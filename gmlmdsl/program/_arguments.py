@@ -4,60 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .._diagnostics import Fix, did_you_mean, listed
+from .._diagnostics import listed
 from ..syntax import tree
 from . import _forms as forms
-from ._expressions import CONSTANT, INDEXED, check_expression, check_number
+from ._expressions import CONSTANT, INDEXED, check_number, is_faulty, known_number
 from ._forms import Form, Option
-from ._scope import Scope
+from ._scope import Scope, suggestion
 from ._sets import check_set, check_size_or_set
-from .ir import Expression, Input, Literal
+from .ir import Expression, Input
 
 Raw = dict[str, list[tree.Argument]]
+NOISES = ("hide", "uniform", "keep")
 
 
 def match_arguments(call: tree.Call, form: Form, scope: Scope) -> Raw | None:
-    """The arguments of a call by option name; faults (missing, extra, unknown, twice) are reported."""
+    """The arguments of a call by option name; faults (missing, extra, unknown, twice) are reported, the first of them."""
     positional = [o for o in form.options if not o.named]
     found: Raw = {}
-    good = True
     for a in call.arguments:
-        option = _named_option(a, form, scope) if a.keyword is not None else _next_option(positional, found)
-        if option is None:
-            if a.keyword is None:
-                message = f"`{form.name}` takes {len(positional)} plain argument{'s' * (len(positional) != 1)}"
-                scope.report("E302", message, a.span, "one too many", help=f"`{form.signature}`")
-            good = False
-        elif option.name in found and not _many(option):
-            scope.report("E302", f"`{option.name}` is given twice", a.span, "again here")
-            good = False
-        else:
-            found.setdefault(option.name, []).append(a)
+        name = _option_name(a, form, positional, found, scope)
+        if name is None:
+            return None
+        found.setdefault(name, []).append(a)
     missing = [o.name for o in form.options if o.required and o.name not in found]
-    if missing and good:
+    if missing:
         scope.report("E302", f"`{form.name}` lacks {listed(missing)}", call.span, "argument missing", help=f"`{form.signature}`")
-    return found if good and not missing else None
+        return None
+    return found
 
 
 def _many(option: Option) -> bool:
     return option.takes in (forms.VARIABLES, forms.BLOCKS, forms.TEXTS)
 
 
-def _next_option(positional: list[Option], found: Raw) -> Option | None:
-    return next((o for o in positional if o.name not in found or _many(o)), None)
-
-
-def _named_option(a: tree.Argument, form: Form, scope: Scope) -> Option | None:
-    assert a.keyword is not None
+def _option_name(a: tree.Argument, form: Form, positional: list[Option], found: Raw, scope: Scope) -> str | None:
+    """The option that an argument is for, or None after a fault."""
+    if a.keyword is None:
+        option = next((o for o in positional if o.name not in found or _many(o)), None)
+        if option is None:
+            named = [o for o in form.options if o.named and o.name not in found]
+            takes = f"{len(positional)} plain argument{'s' * (len(positional) != 1)}" if positional else "named arguments only"
+            help = f"write `{named[0].name} = {a.span.text}`" if named else f"`{form.signature}`"
+            scope.report("E302", f"`{form.name}` takes {takes}", a.span, "one too many", help=help)
+        return None if option is None else option.name
     name = a.keyword.name
-    option = next((o for o in form.options if o.name == name and (o.named or not _many(o))), None)
-    if option is None:
-        known = [o.name for o in form.options if o.named]
-        near = did_you_mean(name, known)
-        help = f"did you mean `{near}`?" if near else f"`{form.signature}`"
-        fix = Fix(a.keyword.span, near) if near else None
-        scope.report("E302", f"`{form.name}` has no option `{name}`", a.keyword.span, "unknown option", help=help, fix=fix)
-    return option
+    if name in found:
+        scope.report("E302", f"`{name}` is given twice", a.span, "again here")
+        return None
+    if form.free or any(o.name == name and (o.named or not _many(o)) for o in form.options):
+        return name
+    help, fix = suggestion(a.keyword, [o.name for o in form.options if o.named and o.name not in found], f"`{form.signature}`")
+    scope.report("E302", f"`{form.name}` has no option `{name}`", a.keyword.span, "unknown option", help=help, fix=fix)
+    return None
 
 
 def check_arguments(call: tree.Call, form: Form, scope: Scope, skip: tuple[str, ...] = (), axes: bool = False) -> dict[str, object] | None:
@@ -68,17 +66,20 @@ def check_arguments(call: tree.Call, form: Form, scope: Scope, skip: tuple[str, 
     raw = match_arguments(call, form, scope)
     if raw is None:
         return None
-    before = len(scope.diagnostics)
+    options = {o.name: o for o in form.options}
     out: dict[str, object] = {}
-    for option in form.options:
-        if option.name in raw and option.takes not in skip:
-            arguments = raw[option.name]
-            extra = next((a for a in arguments if a.clauses is not None and option.takes != forms.BLOCKS), None)
-            if extra is not None:
-                scope.report("E302", f"`{option.name}` of `{form.name}` takes no `for`", extra.span, "no `for` here")
-                continue
-            out[option.name] = _CHECKS[option.takes](arguments, option, scope, axes)
-    return out if len(scope.diagnostics) == before else None
+    good = True
+    for name, arguments in raw.items():
+        option = options.get(name) or Option(name, forms.EXPRESSION, "an option of the user's class")
+        if option.takes in skip:
+            continue
+        extra = next((a for a in arguments if a.clauses is not None), None)
+        if extra is not None:
+            scope.report("E302", f"`{option.name}` of `{form.name}` takes no `for`", extra.span, "no `for` here")
+        before = len(scope.diagnostics)
+        out[name] = None if extra is not None else _CHECKS[option.takes](arguments, option, scope, axes)
+        good = good and out[name] is not None and not is_faulty(out[name]) and len(scope.diagnostics) == before
+    return {o.name: out[o.name] for o in form.options if o.name in out} | out if good else None
 
 
 def _number(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> Expression:
@@ -88,8 +89,9 @@ def _number(arguments: list[tree.Argument], option: Option, scope: Scope, axes: 
 def _integer(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> Expression:
     e = arguments[0].value
     value = check_number(e, scope, CONSTANT, integer=True)
-    if isinstance(value, Literal) and value.value < 1:
-        scope.report("E319", f"`{option.name}` is at least 1, found {value.value}", e.span, "too small")
+    number = known_number(value)
+    if number is not None and number < 1:
+        scope.report("E319", f"`{option.name}` is at least 1, found {number}", e.span, "too small")
     return value
 
 
@@ -97,7 +99,7 @@ def _boolean(arguments: list[tree.Argument], option: Option, scope: Scope, axes:
     e = arguments[0].value
     if isinstance(e, tree.Boolean):
         return e.value
-    scope.report("E303", f"`{option.name}` is `true` or `false`", e.span, "not `true` or `false`")
+    scope.report("E303", f"`{option.name}` is `true` or `false`", e.span, "neither", help=f"write `{option.name} = true`")
     return None
 
 
@@ -119,8 +121,11 @@ def _input(arguments: list[tree.Argument], option: Option, scope: Scope, axes: b
         declared = symbol.value
         if len(declared.axes) != 2 or declared.type.kind != "int":
             message = f"`{e.name}` must be an integer input with two axes"
-            scope.report("E303", message, e.span, "not a list of pairs", help=f"declare it as `input {e.name}[e, 2] : int`", related=((symbol.span, "declared here"),))
-    return e.name
+            place = ((symbol.span, "declared here"),)
+            help = f"declare it as `input {e.name}[e, 2] : int`"
+            scope.report("E303", message, e.span, "not a list of pairs", help=help, related=place)
+            return None
+    return None if symbol is None else e.name
 
 
 def _rate(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
@@ -130,14 +135,19 @@ def _rate(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bo
         if len(ends) != 2 or len(e.arguments) != 2:
             scope.report("E302", "`uniform` takes two numbers", e.span, "`uniform(a, b)`")
             return None
-        return tuple(_probability(x, option, scope) for x in ends)
+        low, high = (_probability(x, option, scope) for x in ends)
+        bounds = known_number(low), known_number(high)
+        if bounds[0] is not None and bounds[1] is not None and bounds[0] > bounds[1]:
+            scope.report("E319", f"`uniform({bounds[0]}, {bounds[1]})` is empty", e.span, "the first is larger")
+        return low, high
     return _probability(e, option, scope)
 
 
 def _probability(e: tree.Expression, option: Option, scope: Scope) -> Expression:
     value = check_number(e, scope, CONSTANT)
-    if isinstance(value, Literal) and not 0 <= value.value <= 1:
-        scope.report("E319", f"`{option.name}` lies between 0 and 1, found {value.value}", e.span, "not a probability")
+    number = known_number(value)
+    if number is not None and not 0 <= number <= 1:
+        scope.report("E319", f"`{option.name}` lies between 0 and 1, found {number}", e.span, "not a probability")
     return value
 
 
@@ -148,11 +158,14 @@ def _noise(arguments: list[tree.Argument], option: Option, scope: Scope, axes: b
         return None
     out: dict[str, Expression] = {}
     for name, value in e.items:
-        if name.name not in ("hide", "uniform", "keep") or name.name in out:
-            scope.report("E302", "`noise` has the options `hide`, `uniform` and `keep`, each once", name.span, "not one of them")
+        if name.name not in NOISES or name.name in out:
+            known = [w for w in NOISES if w not in out]
+            help, fix = suggestion(name, known, "") if name.name not in out else ("", None)
+            message = "`noise` has the options `hide`, `uniform` and `keep`, each once"
+            scope.report("E302", message, name.span, "not one of them" if name.name not in out else "again here", help=help, fix=fix)
             return None
         out[name.name] = _probability(value, option, scope)
-    values = [v.value for v in out.values() if isinstance(v, Literal)]
+    values = [n for v in out.values() if (n := known_number(v)) is not None and 0 <= n <= 1]
     if len(values) == len(out) and abs(sum(values) - 1) > 1e-6:
         scope.report("E319", f"the probabilities of `noise` sum to {sum(values):g}, not 1", e.span, "do not sum to 1")
     return out
@@ -178,14 +191,15 @@ def _word(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bo
     e = arguments[0].value
     if isinstance(e, tree.Name) and e.name in option.words:
         return e.name
-    near = did_you_mean(e.name, option.words) if isinstance(e, tree.Name) else None
-    help = f"did you mean `{near}`?" if near else f"one of {listed(option.words)}"
-    scope.report("E303", f"`{option.name}` cannot be `{e.span.text}`", e.span, "not one of its words", help=help, fix=Fix(e.span, near) if near else None)
+    otherwise = f"one of {listed(option.words)}"
+    help, fix = suggestion(e, option.words, otherwise) if isinstance(e, tree.Name) else (otherwise, None)
+    scope.report("E303", f"`{option.name}` cannot be `{e.span.text}`", e.span, "not one of its words", help=help, fix=fix)
     return None
 
 
-def _expression(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
-    return check_expression(arguments[0].value, scope, CONSTANT)[0]
+def _free(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
+    e = arguments[0].value
+    return e.value if isinstance(e, tree.String | tree.Boolean) else check_number(e, scope, CONSTANT)
 
 
 _CHECKS: dict[str, Callable[[list[tree.Argument], Option, Scope, bool], object]] = {
@@ -200,7 +214,7 @@ _CHECKS: dict[str, Callable[[list[tree.Argument], Option, Scope, bool], object]]
     forms.NUMBERS: _numbers,
     forms.TEXT: _text,
     forms.WORD: _word,
-    forms.EXPRESSION: _expression,
+    forms.EXPRESSION: _free,
 }
 
 
@@ -210,8 +224,6 @@ def find_form(call: tree.Call, room: str, scope: Scope) -> Form | None:
     found = forms.form(room, name)
     if found is None:
         known = forms.names(room)
-        near = did_you_mean(name, known)
-        help = f"did you mean `{near}`?" if near else f"there are {listed(known)}"
-        fix = Fix(call.function.span, near) if near else None
+        help, fix = suggestion(call.function, known, f"there are {listed(known)}")
         scope.report("E301", f"there is no {room} `{name}`", call.function.span, f"unknown {room}", help=help, fix=fix)
     return found

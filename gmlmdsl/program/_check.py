@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
-from .._diagnostics import Diagnostic, GmlmError, Source, Span, in_text_order, listed
+from .._diagnostics import GmlmError, Source, Span, in_text_order, listed
 from ..syntax import parse_with_errors, read_source, tree
+from . import _calls as _calls  # registers the rules for calls and names
+from . import _references as _references
 from ._arguments import check_arguments, find_form
-from ._expressions import CONSTANT, check_number
+from ._expressions import CONSTANT, check_label, check_number, known_number
 from ._lints import lint
 from ._masks import check_mask
 from ._models import check_model
 from ._samplers import check_sampler
 from ._scope import Scope, Symbol
-from ._sets import check_domain, check_set, check_size, check_type
-from .ir import FormCall, Input, InputAxis, Literal, Mask, Model, Program, Sampler, SetOf
+from ._sets import check_set, check_size
+from ._types import check_domain, check_type
+from .ir import Expression, FormCall, Input, InputAxis, Mask, Model, Program, Sampler, SetOf, ValueType
 
 MOST_FILES = 64
+KINDS = ("input", "domain", "index", "graph", "network", "model", "mask", "sampler")
 
 
 class _Checker:
@@ -28,11 +32,12 @@ class _Checker:
         self.scope = Scope()
         self.private: dict[str, dict[str, Symbol]] = {}
         self.sources: list[Source] = []
-        self.open: list[Path] = []
+        self.open: list[tuple[Path, str]] = []  # the files being read, and how messages show them
         self.done: set[Path] = set()
-        self.implicit: list[Span] = []  # masks and samplers that leave `for MODEL` out
+        self.implicit: list[tree.Name] = []  # masks and samplers that leave `for MODEL` out
+        self.met_model = False
         self.lengths: dict[str, tuple[str, int]] = {}
-        self.declared: dict[str, dict[str, object]] = {k: {} for k in ("input", "domain", "index", "graph", "network", "model", "mask", "sampler")}
+        self.declared: dict[str, dict[str, object]] = {kind: {} for kind in KINDS}
 
     def run(self, source: Source) -> None:
         """Check one file; what it imports is checked where the import stands."""
@@ -40,6 +45,9 @@ class _Checker:
         parsed, errors, skipped = parse_with_errors(source.text, source.path)
         self.scope.diagnostics += errors
         self.scope.skipped |= skipped
+        for d in errors:
+            if d.span is not None:
+                self.scope.mark_broken(d.span)
         outer, self.scope.later = self.scope.later, {s.name.name: s.name.span for s in parsed.statements if not isinstance(s, tree.Import)}
         for statement in parsed.statements:
             with self.scope.nested():
@@ -79,32 +87,49 @@ class _Checker:
             self.declared[kind][name.name] = value
 
     def input(self, s: tree.Input) -> Input | None:
+        before = len(self.scope.diagnostics)
         axes = tuple(self.axis(s.name.name, k, e) for k, e in enumerate(s.axes))
         type_ = check_type(s.type, self.scope, s.span, inputs=True)
-        default = None
-        if s.default is not None:
-            default = check_number(s.default, self.scope, CONSTANT, integer=type_ is not None and type_.kind == "int")
-        if type_ is not None and type_.kind == "positive" and isinstance(default, Literal) and default.value <= 0:
-            self.scope.report("E317", f"the default of a positive input is above 0, found {default.value}", default.span, "not positive")
+        default = None if s.default is None else self.default(s.default, type_)
         if type_ is not None and type_.kind == "simplex" and not axes:
-            self.scope.report("E310", "a simplex needs an axis: its last one sums to 1", s.name.span, "no axis")
+            help = f"for example `input {s.name.name}[3] : simplex`"
+            self.scope.report("E322", "a simplex needs an axis: its entries along the last one sum to 1", s.name.span, "no axis", help=help)
+        good = tuple(a for a in axes if a is not None)
+        if type_ is None or len(good) < len(axes) or len(self.scope.diagnostics) > before:
             return None
-        return None if type_ is None else Input(s.span, s.name.name, axes, type_, default)
+        return Input(s.span, s.name.name, good, type_, default)
 
-    def axis(self, name: str, k: int, e: tree.Expression) -> InputAxis:
+    def default(self, e: tree.Expression, type_: ValueType | None) -> Expression | None:
+        """The default of an input: a number, or a value of its domain."""
+        if isinstance(e, tree.String) and (type_ is None or (type_.domain is not None and not type_.domain.ordered)):
+            return None if type_ is None or type_.domain is None else check_label(e, type_.domain, self.scope)
+        value = check_number(e, self.scope, CONSTANT, integer=type_ is not None and type_.kind in ("int", "domain"))
+        number = known_number(value)
+        if type_ is not None and type_.kind == "positive" and number is not None and number <= 0:
+            self.scope.report("E319", f"the default of a positive input is above 0, found {number}", e.span, "not above 0")
+        return value
+
+    def axis(self, name: str, k: int, e: tree.Expression) -> InputAxis | None:
         """One axis of an input: a size, a set, or a new name for its length."""
         if isinstance(e, tree.Name):
             symbol = self.scope.find(e.name)
+            if symbol is None and (e.name in self.scope.skipped or self.scope.incomplete):
+                return None
             if symbol is None:
                 self.scope.declare("length", e)
                 self.scope.later.pop(e.name, None)
                 self.lengths[e.name] = (name, k)
                 return InputAxis(e.span, name=e.name)
             if symbol.kind in ("index", "domain"):
-                return InputAxis(e.span, over=check_set(e, self.scope))
+                return self.axis_over(e)
         if isinstance(e, tree.Attribute) or (isinstance(e, tree.Call) and e.function.name == "range"):
-            return InputAxis(e.span, over=check_set(e, self.scope))
-        return InputAxis(e.span, size=check_size(e, self.scope))
+            return self.axis_over(e)
+        size = check_size(e, self.scope)
+        return None if size is None else InputAxis(e.span, size=size)
+
+    def axis_over(self, e: tree.Expression) -> InputAxis | None:
+        over = check_set(e, self.scope)
+        return None if over is None else InputAxis(e.span, over=over)
 
     def domain(self, s: tree.Domain) -> object:
         domain = check_domain(s.type, self.scope)
@@ -120,6 +145,7 @@ class _Checker:
         return None if form is None or arguments is None else FormCall(call.span, form, arguments)
 
     def model(self, s: tree.Model) -> None:
+        self.met_model = True
         outer, self.scope.later = self.scope.later, {**self.scope.later, **_own_names(s)}
         with self.scope.inside({}):
             checked = check_model(s, self.scope)
@@ -141,70 +167,76 @@ class _Checker:
             symbol = self.scope.use(s.model, "model")
             return symbol.value if symbol is not None and isinstance(symbol.value, Model) else None
         models = [v for v in self.scope.program.values() if v.kind == "model"]
-        if not models and not self.scope.skipped:
-            self.scope.report("E304", f"no model is declared before this {kind}", s.name.span, "of which model?", help="declare or import one first")
-        if len(models) == 1:
-            self.implicit.append(s.name.span)
-        elif models:
-            self.ambiguous(s.name.span, [m.name for m in models])
+        if not models and not (self.met_model or self.scope.skipped or self.scope.incomplete):
+            self.met_model = True  # said once
+            self.scope.report(
+                "E304", f"no model is declared before this {kind}", s.name.span, "of which model?", help="declare or import one first"
+            )
+        self.implicit.append(s.name)
         only = models[0].value if len(models) == 1 else None
         return only if isinstance(only, Model) else None
 
-    def ambiguous(self, span: Span, models: list[str]) -> None:
-        message = f"the program has the models {listed(models)}: `{span.text}` must say which"
-        self.scope.report("E304", message, span, "of which model?", help=f"write `{span.text} for {models[0]}`")
+    def report_ambiguous(self) -> None:
+        """Masks and samplers that leave `for MODEL` out where the program has several models: one fault, with all places."""
+        models = [v.name for v in self.scope.program.values() if v.kind == "model"]
+        if len(models) < 2 or not self.implicit:
+            return
+        first, *others = self.implicit
+        message = f"the program has the models {listed(models)}: `{first.name}` must say which"
+        places = tuple((n.span, "likewise") for n in others[:8])
+        help = f"write `{first.name} for {models[0]}`"
+        self.scope.report("E304", message, first.span, "of which model?", related=places, help=help)
 
     def import_file(self, s: tree.Import) -> None:
-        if self.root is None:
-            self.scope.report("E315", "a text has no folder: imports work in files only", s.span, "cannot import here", help="use `gm.load(path)`")
-            return
-        folder = self.open[-1].parent
-        path = (folder / s.path.value).resolve() if "\0" not in s.path.value else folder.parent
-        if not path.is_relative_to(folder.resolve()) or Path(s.path.value).is_absolute():
-            self.scope.report("E315", f'"{s.path.value}" lies outside the folder of this file', s.path.span, "outside", help="a program imports only below its own folder")
-        elif path in self.open:
-            self.scope.report("E315", f'"{s.path.value}" imports itself in a loop', s.path.span, "a loop")
-        elif len(self.done) >= MOST_FILES:
-            self.scope.report("E315", f"a program has at most {MOST_FILES} files", s.path.span, "too many")
-        elif path not in self.done:
-            self.read_import(path, s)
+        fault = self.read_import(s)
+        if fault is not None:
+            message, label, help = fault
+            self.scope.report("E315", message, s.path.span, label, help=help)
+            self.scope.incomplete = True
 
-    def read_import(self, path: Path, s: tree.Import) -> None:
+    def read_import(self, s: tree.Import) -> tuple[str, str, str] | None:
+        """Check the file that an import names; the message, label and help of what is wrong with it."""
+        if self.root is None:
+            return "a text has no folder: imports work in files only", "cannot import here", "use `gm.load(path)`"
+        name, (importer, shown) = s.path.value, self.open[-1]
+        try:
+            path = None if "\0" in name or Path(name).is_absolute() else (importer.parent / name).resolve()
+        except (OSError, RuntimeError, ValueError):
+            path = None
+        if path is None or not path.is_relative_to(importer.parent):
+            return "an import lies outside the folder of its file", "outside", "a program imports only files below its own folder"
+        if any(path == p for p, _ in self.open):
+            return "this import closes a loop", "imports itself", "move what both files need into a third"
+        if path in self.done:
+            return None
+        if len(self.done) >= MOST_FILES:
+            return f"a program has at most {MOST_FILES} files", "one too many", ""
         try:
             source = read_source(path)
         except GmlmError as error:
-            self.scope.report("E315", f'cannot import "{s.path.value}": {error.diagnostics[0].message}', s.path.span, "cannot be read")
-            return
-        shown = Path(self.sources[0].path).parent / s.path.value if len(self.open) == 1 else path
-        self.open.append(path)
+            reason = error.diagnostics[0]
+            return reason.message.replace(f"`{path}`", "the imported file"), "cannot be imported", reason.help
         self.done.add(path)
-        self.run(Source(str(shown), source.text))
+        below = str(Path(shown).parent / name)
+        self.open.append((path, below))
+        self.run(Source(below, source.text))
         self.open.pop()
+        return None
 
     def finish(self) -> Program:
         """The program, or one error with every diagnostic."""
-        models = [v.name for v in self.scope.program.values() if v.kind == "model"]
-        if len(models) > 1:
-            for span in self.implicit:
-                self.ambiguous(span, models)
-        d = self.declared
-        program = Program(tuple(self.sources), d["input"], self.lengths, d["domain"], d["index"], d["graph"], d["network"], d["model"], d["mask"], d["sampler"])  # type: ignore[arg-type]
-        found = in_text_order(self.scope.diagnostics)
-        if any(x.severity == "error" for x in found):
-            raise GmlmError(found)
-        warnings = in_text_order((*found, *lint(program)))
-        return _with_warnings(program, warnings)
+        self.report_ambiguous()
+        errors = in_text_order(x for x in self.scope.diagnostics if x.severity == "error")
+        if errors:
+            raise GmlmError(errors)
+        inputs, *rest = (self.declared[kind] for kind in KINDS)
+        program = Program(tuple(self.sources), inputs, self.lengths, *rest)  # type: ignore[arg-type]
+        return replace(program, warnings=in_text_order((*self.scope.diagnostics, *lint(program))))
 
 
 def _own_names(s: tree.Model) -> dict[str, Span]:
     named = (tree.Variable, tree.Parameter, tree.Let)
     return {x.name.name: x.name.span for x in s.body if isinstance(x, named)}
-
-
-def _with_warnings(program: Program, warnings: Iterable[Diagnostic]) -> Program:
-    import dataclasses
-
-    return dataclasses.replace(program, warnings=tuple(warnings))
 
 
 def check_source(source: Source) -> Program:
@@ -231,8 +263,9 @@ def check_file(path: str | Path) -> Program:
         GmlmError: with every fault of the files, or because the file cannot be read.
     """
     source = read_source(path)
-    checker = _Checker(Path(path).resolve().parent)
-    checker.open.append(Path(path).resolve())
-    checker.done.add(Path(path).resolve())
+    real = Path(path).resolve()
+    checker = _Checker(real.parent)
+    checker.open.append((real, str(path)))
+    checker.done.add(real)
     checker.run(source)
     return checker.finish()

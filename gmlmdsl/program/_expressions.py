@@ -46,13 +46,18 @@ def rule(*nodes: type) -> Callable[[Rule], Rule]:
 
 
 def faulty(span: Span) -> Checked:
-    """What stands for an expression that was reported."""
-    return Literal(span, math.nan), ERROR
+    """What stands for an expression that was reported; no two are equal."""
+    return Literal(span, float("nan")), ERROR
 
 
 def known_number(e: object) -> int | float | None:
     """The value of a literal number; None of anything else, faulty ones included."""
-    return e.value if isinstance(e, Literal) and not math.isnan(e.value) else None
+    return e.value if isinstance(e, Literal) and not is_faulty(e) else None
+
+
+def is_faulty(e: object) -> bool:
+    """Whether `e` stands for an expression that was reported."""
+    return isinstance(e, Literal) and math.isnan(e.value)
 
 
 def check_expression(e: tree.Expression, scope: Scope, where: Where) -> Checked:

@@ -50,6 +50,7 @@ class Form:
     doc: str
     support: str = ""  # of a distribution: real, positive, unit or simplex
     since: str = "0.1"
+    free: bool = False  # takes further named options, handed on as they are
 
     @property
     def signature(self) -> str:
@@ -58,7 +59,7 @@ class Form:
         for o in self.options:
             many = ", .." if o.takes in (VARIABLES, BLOCKS, TEXTS) else ""
             parts.append(f"{o.name} = {o.default or '..'}" if o.named else o.name + many)
-        return f"{self.name}({', '.join(parts)})"
+        return f"{self.name}({', '.join(parts + ['..'] * self.free)})"
 
 
 def _named(name: str, takes: str, doc: str, default: str = "", required: bool = False, words: tuple[str, ...] = ()) -> Option:
@@ -113,7 +114,11 @@ DISTRIBUTIONS = (
     Form(
         "distribution",
         "student_t",
-        (Option("df", NUMBER, "degrees of freedom, above 0"), Option("mean", NUMBER, "location"), Option("scale", NUMBER, "scale, above 0")),
+        (
+            Option("df", NUMBER, "degrees of freedom, above 0"),
+            Option("mean", NUMBER, "location"),
+            Option("scale", NUMBER, "scale, above 0"),
+        ),
         "Student's t.",
         support="real",
     ),
@@ -155,7 +160,12 @@ MASKS = (
         "Uniform over the subsets of k cells (Li et al. 2024, Definition 3).",
     ),
     Form("mask", "everything", (_VARIABLES, _NOISE), "All cells at once: maximum likelihood."),
-    Form("mask", "blocks", (Option("blocks", BLOCKS, "sets of cells, or `G.rows`, `G.columns`, `G.edges`"), _NOISE), "Uniform over the blocks."),
+    Form(
+        "mask",
+        "blocks",
+        (Option("blocks", BLOCKS, "sets of cells, or `G.rows`, `G.columns`, `G.edges`"), _NOISE),
+        "Uniform over the blocks.",
+    ),
     Form(
         "mask",
         "bernoulli",
@@ -213,7 +223,8 @@ NETWORKS = (
         "network",
         "python",
         (Option("target", TEXT, '"package.module:Class"'),),
-        "A class of the user's; loads only when the Python call allows it.",
+        "A class of the user's, called with the other options; loads only when the Python call allows it.",
+        free=True,
     ),
 )
 
@@ -234,7 +245,9 @@ TYPES = (
     Form("type", "int", (), "Integers (inputs only)."),
 )
 
-GAUGES = (Form("gauge", "zero_sum", (Option("parameter", EXPRESSION, "a parameter"),), "Sums over each axis that runs over a domain are zero."),)
+GAUGES = (
+    Form("gauge", "zero_sum", (Option("parameter", EXPRESSION, "a parameter"),), "Sums over each axis that runs over a domain are zero."),
+)
 
 _X = (Option("a", EXPRESSION, "a number"),)
 FUNCTIONS = (

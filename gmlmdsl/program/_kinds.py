@@ -37,7 +37,7 @@ class Kind:
         """What helps where a number is wanted."""
         if self.tag == "open":
             return "give an index for every axis"
-        return "compare it, as in `x == \"A\"`, or index an array over its domain" if self.tag == "label" else ""
+        return 'compare it, as in `x == "A"`, or index an array over its domain' if self.tag == "label" else ""
 
 
 NUMBER = Kind("number")

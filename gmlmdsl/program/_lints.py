@@ -4,20 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .._diagnostics import Diagnostic
-from .ir import Distributed, Expression, Factor, Let, LetValue, Model, ParameterValue, Program, Require, walk
+from .._diagnostics import Diagnostic, listed
+from ._expressions import mentions
+from ._masks import variables_of
+from .ir import (
+    Cycle,
+    Distributed,
+    Expression,
+    Factor,
+    Kernel,
+    KernelMixture,
+    Model,
+    ParameterValue,
+    Program,
+    RandomUpdate,
+    Repeat,
+    Require,
+    Sampler,
+    Sweep,
+    Temper,
+)
 
 
 def lint(program: Program) -> Iterator[Diagnostic]:
     """Every warning of a checked program that needs the whole of it."""
     for model in program.models.values():
         yield from _unused_parameters(model)
+    for sampler in program.samplers.values():
+        yield from _still_latents(sampler, program.models[sampler.model])
 
 
 def _unused_parameters(model: Model) -> Iterator[Diagnostic]:
-    used: set[str] = set()
-    for e in _terms(model):
-        used |= _parameters(e, model.lets)
+    used = {part.name for e in _terms(model) for part in mentions(e, model.lets) if isinstance(part, ParameterValue)}
     for p in model.parameters.values():
         if p.name not in used and model.conditional is None:
             message = f"no factor uses parameter `{p.name}`"
@@ -35,11 +53,24 @@ def _terms(model: Model) -> Iterator[Expression]:
                 yield term.probabilities
 
 
-def _parameters(e: Expression, lets: dict[str, Let]) -> set[str]:
-    out: set[str] = set()
-    for part in walk(e):
-        if isinstance(part, ParameterValue):
-            out.add(part.name)
-        elif isinstance(part, LetValue):
-            out |= _parameters(lets[part.name].value, lets)
-    return out
+def _still_latents(sampler: Sampler, model: Model) -> Iterator[Diagnostic]:
+    """Latents keep their first values where no update names them."""
+    if not isinstance(sampler.body, tuple):
+        return
+    moved = set().union(*(_moved(kernel) for kernel in sampler.body))
+    still = [v.name for v in model.variables.values() if v.role == "latent" and v.name not in moved]
+    if still:
+        message = f"no update of sampler `{sampler.name}` moves {listed(still)}"
+        yield Diagnostic("W804", message, sampler.span, "keeps its first value", help=f"add `update {still[0]}`")
+
+
+def _moved(kernel: Kernel) -> set[str]:
+    match kernel:
+        case Sweep():
+            return {c.variable for c in kernel.blocks.cells}
+        case RandomUpdate():
+            return variables_of(kernel.mask.body)
+        case KernelMixture():
+            return set().union(*(_moved(k) for _, k in kernel.rows))
+        case Cycle() | Repeat() | Temper():
+            return set().union(*(_moved(k) for k in kernel.body))

@@ -6,7 +6,8 @@ from .._diagnostics import Span, listed
 from ..syntax import tree
 from . import _forms as forms
 from ._arguments import check_arguments, find_form, match_arguments
-from ._expressions import CONSTANT, INDEXED, Where, check_index, check_number
+from ._expressions import CONSTANT, INDEXED, MODEL, check_number, known_number, lets_of, mentions
+from ._references import check_index, slots_of, verify_count
 from ._scope import CELLS, Scope
 from ._sets import check_clauses, check_set
 from .ir import (
@@ -18,10 +19,7 @@ from .ir import (
     FormMask,
     Independent,
     IndexValue,
-    Let,
-    LetValue,
     Listed,
-    Literal,
     Loop,
     Mask,
     MaskBody,
@@ -34,28 +32,48 @@ from .ir import (
     walk,
 )
 
-WEIGHT = Where("", "input", "length", "binder", *CELLS, "let", "param")
-
 
 def check_mask(mask: tree.Mask, model: Model, scope: Scope) -> Mask | None:
     """The checked mask; the model's names are visible in `scope`."""
-    given = []
+    given = _given(mask, scope)
+    listed = isinstance(mask.body, tree.MaskList)
+    body = _listed(mask.body, given, scope) if listed else check_mask_body(mask.body, model, scope)
+    return None if body is None or given is None else as_mask(mask.body, mask.name.name, given, body, model, scope, mask.span)
+
+
+def _given(mask: tree.Mask, scope: Scope) -> tuple[str, ...] | None:
+    """The variables that a mask looks at; None after a fault."""
+    names: list[str] = []
+    good = True
     for name in mask.given:
-        symbol = scope.use(name, "var", "latent", "given")
-        if symbol is not None:
-            given.append(name.name)
-    if isinstance(mask.body, tree.MaskList):
-        body = _listed(mask.body, tuple(given), model, scope)
-    else:
-        body = check_mask_body(mask.body, model, scope)
-    return None if body is None else as_mask(mask.span, mask.name.name, tuple(given), body, model, scope)
+        if name.name in names:
+            scope.report("E306", f"`{name.name}` is named twice", name.span, "again here", help="name each variable once")
+        good = scope.use(name, *CELLS) is not None and name.name not in names and good
+        names.append(name.name)
+    return tuple(names) if good else None
 
 
-def as_mask(span: Span, name: str, given: tuple[str, ...], body: MaskBody, model: Model, scope: Scope) -> Mask:
+def as_mask(
+    written: tree.MaskExpression | tree.MaskList,
+    name: str,
+    given: tuple[str, ...],
+    body: MaskBody,
+    model: Model,
+    scope: Scope,
+    span: Span | None = None,
+) -> Mask:
     """The mask of a body, with what follows from it: whether it is adaptive, whether it mentions a parameter."""
-    mentioned = set().union(*(_mentions(e, scope) for e in _weights(body)), set())
-    adaptive = bool(given) or any(kind == "var" for kind, _ in mentioned)
-    return Mask(span, name, model.name, given, body, adaptive, any(kind == "param" for kind, _ in mentioned))
+    mentioned = [part for e in _weights(body) for part in mentions(e, model.lets)]
+    adaptive = bool(given) or any(isinstance(part, VariableValue) for part in mentioned) or _has_adaptive_part(written, scope)
+    parameter = any(isinstance(part, ParameterValue) for part in mentioned)
+    return Mask(span or written.span, name, model.name, given, body, adaptive, parameter)
+
+
+def _has_adaptive_part(e: tree.MaskExpression | tree.MaskList, scope: Scope) -> bool:
+    if isinstance(e, tree.MaskMixture):
+        return any(_has_adaptive_part(row.mask, scope) for row in e.rows)
+    symbol = scope.find(e.name) if isinstance(e, tree.Name) else None
+    return symbol is not None and isinstance(symbol.value, Mask) and symbol.value.adaptive
 
 
 def _weights(body: MaskBody) -> list[Expression]:
@@ -69,22 +87,6 @@ def _weights(body: MaskBody) -> list[Expression]:
     return []
 
 
-def _mentions(e: Expression, scope: Scope) -> set[tuple[str, str]]:
-    """Variables (`var`) and parameters (`param`) in `e`, lets included."""
-    out: set[tuple[str, str]] = set()
-    for part in walk(e):
-        match part:
-            case VariableValue():
-                out.add(("var", part.name))
-            case ParameterValue():
-                out.add(("param", part.name))
-            case LetValue():
-                symbol = scope.model.get(part.name)
-                if symbol is not None and isinstance(symbol.value, Let):
-                    out |= _mentions(symbol.value.value, scope)
-    return out
-
-
 def check_mask_body(e: tree.MaskExpression, model: Model, scope: Scope) -> MaskBody | None:
     """A mask's name, a form or a mixture."""
     match e:
@@ -94,19 +96,28 @@ def check_mask_body(e: tree.MaskExpression, model: Model, scope: Scope) -> MaskB
                 return None
             if symbol.value.model != model.name:
                 message = f"mask `{e.name}` belongs to model `{symbol.value.model}`, not to `{model.name}`"
-                scope.report("E304", message, e.span, "another model's", related=((symbol.span, "declared here"),))
+                scope.report("E313", message, e.span, "another model's", related=((symbol.span, "declared here"),))
                 return None
             return symbol.value.body
         case tree.MaskMixture():
-            rows = []
-            for row in e.rows:
-                weight = check_number(row.weight, scope, CONSTANT)
-                part = check_mask_body(row.mask, model, scope)
-                if part is not None:
-                    rows.append((weight, part))
-            return MaskMixture(e.span, tuple(rows)) if len(rows) == len(e.rows) else None
+            weights = check_row_weights(tuple(row.weight for row in e.rows), scope)
+            parts = [check_mask_body(row.mask, model, scope) for row in e.rows]
+            rows = tuple((w, part) for w, part in zip(weights, parts, strict=True) if part is not None)
+            return MaskMixture(e.span, rows) if len(rows) == len(e.rows) else None
         case tree.Call():
             return _form(e, model, scope)
+
+
+def check_row_weights(weights: tuple[tree.Expression, ...], scope: Scope) -> list[Expression]:
+    """The weights of a mixture's rows: at least 0, and not all 0."""
+    checked = [check_number(w, scope, CONSTANT) for w in weights]
+    numbers = [known_number(w) for w in checked]
+    for number, w in zip(numbers, weights, strict=True):
+        if number is not None and number < 0:
+            scope.report("E319", f"a weight is at least 0, found {number}", w.span, "below 0")
+    if all(number == 0 for number in numbers):
+        scope.report("E319", "the weights of a mixture are all 0", weights[0].span, "no row is ever picked")
+    return checked
 
 
 def _form(call: tree.Call, model: Model, scope: Scope) -> MaskBody | None:
@@ -117,8 +128,9 @@ def _form(call: tree.Call, model: Model, scope: Scope) -> MaskBody | None:
     raw = match_arguments(call, form, Scope()) if arguments is not None else None
     if arguments is None or raw is None:
         return None
-    if "noise" in arguments and model.conditional is None:
-        scope.report("E314", "`noise` is what a network sees: this model has no `conditional`", raw["noise"][0].span, "no network here", help="remove it")
+    if "noise" in arguments and model.conditional is None and scope.lacks_network(model.name, model.span):
+        message = f"`noise` is what a network sees: model `{model.name}` has no `conditional`"
+        scope.report("E323", message, raw["noise"][0].span, "no network here", help="remove it")
         return None
     if form.name == "blocks":
         return _blocks(call, raw["blocks"], model, scope)
@@ -133,12 +145,13 @@ def _variables(arguments: list[tree.Argument], model: Model, scope: Scope) -> tu
     good = True
     for a in arguments:
         if not isinstance(a.value, tree.Name) or a.clauses is not None:
-            scope.report("E303", "the name of a variable is expected", a.span, "not a variable", help="blocks of cells are listed with `blocks(..)`")
+            help = "blocks of cells are listed with `blocks(..)`"
+            scope.report("E303", "the name of a variable is expected", a.span, "not a variable", help=help)
             good = False
         elif not _is_predicted(a.value, scope):
             good = False
         elif a.value.name in names:
-            scope.report("E306", f"`{a.value.name}` stands twice", a.span, "again here")
+            scope.report("E306", f"`{a.value.name}` is named twice", a.span, "again here", help="name each variable once")
             good = False
         else:
             names.append(a.value.name)
@@ -174,13 +187,17 @@ def _graph_blocks(a: tree.Argument, model: Model, scope: Scope) -> BlockTerm | N
     if over is None:
         return None
     if over.part not in ("rows", "columns", "edges"):
-        scope.report("E306", f"`{over.name}` lists no blocks", a.span, "not blocks", help="rows, columns or edges; or `{x[i]} for i in ..`")
+        help = "`.rows`, `.columns` and `.edges` do; or list `{x[i]} for i in ..`"
+        scope.report("E316", f"`{over.name}` lists no blocks", a.span, "not blocks", help=help)
         return None
-    candidates = [v for v in model.variables.values() if v.role == "var" and len(v.axes) == 1 and _over_nodes(v.axes[0].over, over.graph, scope)]
+    declared = [v for v in model.variables.values() if v.role == "var" and len(v.axes) == 1]
+    candidates = [v for v in declared if _over_nodes(v.axes[0].over, over.graph, scope)]
     if len(candidates) != 1:
+        if not scope.is_whole():
+            return None
         found = listed([v.name for v in candidates])
         message = f"`{over.name}` needs one variable indexed over the nodes of `{over.graph}`, found {found}"
-        scope.report("E306", message, a.span, "which variable?", help=f"write `{{x[i], x[j]}} for (i, j) in {over.graph}.edges`")
+        scope.report("E316", message, a.span, "which variable?", help=f"write `{{x[i], x[j]}} for (i, j) in {over.graph}.edges`")
         return None
     names = ("i", "j") if over.arity == 2 else ("r",)
     cell = [Cells(a.span, candidates[0].name, (IndexValue(a.span, n),)) for n in names]
@@ -202,9 +219,14 @@ def check_cells(e: tree.Expression, scope: Scope) -> tuple[Cells, ...] | None:
     good = tuple(c for c in checked if c is not None)
     if len(good) < len(checked):
         return None
+    if not good:
+        scope.report("E320", "a block holds at least one cell", e.span, "empty", help="`{x[i], y}`")
+        return None
+    whole = {c.variable for c in good if c.indices is None}
     for k, cell in enumerate(good):
-        if cell in good[:k]:
-            scope.report("E306", f"`{cell.span.text}` stands twice in the block", cell.span, "again here")
+        again = cell in good[:k] or (cell.indices is not None and cell.variable in whole)
+        if again:
+            scope.report("E306", f"`{cell.span.text}` is in the block twice", cell.span, "again here", help="name each cell once")
             return None
     return good
 
@@ -221,14 +243,13 @@ def _cell(e: tree.Expression, scope: Scope) -> Cells | None:
             variable = scope.model[e.base.name].value
             if not isinstance(variable, Variable):
                 return None
-            slots = [a.over for a in variable.axes for _ in range(a.over.arity)]
-            if len(slots) != len(e.indices):
-                message = f"`{variable.name}` takes {len(slots)} ind{'ex' if len(slots) == 1 else 'ices'}, found {len(e.indices)}"
-                scope.report("E210", message, e.span, "wrong number")
+            axes = tuple(a.over for a in variable.axes)
+            if not verify_count(e.base, len(e.indices), axes, scope):
                 return None
-            return Cells(e.span, variable.name, tuple(_cell_index(i, s, scope) for i, s in zip(e.indices, slots, strict=True)))
+            indices = zip(e.indices, slots_of(axes), strict=True)
+            return Cells(e.span, variable.name, tuple(_cell_index(i, s, scope) for i, s in indices))
         case _:
-            scope.report("E306", "a block holds cells: `x[i]`, or a variable's name", e.span, "not a cell")
+            scope.report("E316", "a block holds cells: `x[i]`, or a variable's name", e.span, "not a cell")
             return None
 
 
@@ -240,41 +261,49 @@ def _cell_index(e: tree.Expression, over: SetOf, scope: Scope) -> Expression:
     return check_index(e, over, scope, INDEXED)
 
 
-def _listed(body: tree.MaskList, given: tuple[str, ...], model: Model, scope: Scope) -> MaskBody | None:
+def _listed(body: tree.MaskList, given: tuple[str, ...] | None, scope: Scope) -> MaskBody | None:
+    if not body.body and scope.is_broken(body.span):
+        return None
     if not body.body:
         scope.report("E320", "a mask lists at least one block", body.span, "empty", help="`choose {x[i]} for i in site weight 1`")
         return None
     first = type(body.body[0])
     stray = next((s for s in body.body if type(s) is not first), None)
     if stray is not None:
-        scope.report("E306", "`choose` and `each` do not mix in one mask", stray.span, "another kind", related=((body.body[0].span, "the first"),))
+        place = ((body.body[0].span, "the first kind"),)
+        scope.report("E321", "`choose` and `each` do not mix in one mask", stray.span, "another kind", related=place)
         return None
-    terms: list[tuple[BlockTerm, Expression]] = []
-    for s in body.body:
-        with scope.nested():
-            clauses = check_clauses(s.clauses, s.span, scope, cells=True)
-            cells = check_cells(s.block if isinstance(s, tree.Choose) else s.cell, scope)
-            written = s.weight if isinstance(s, tree.Choose) else s.rate
-            weight = check_number(written, scope, WEIGHT)
-        _check_weight(weight, isinstance(s, tree.Each), given, scope)
-        if isinstance(s, tree.Each) and isinstance(s.cell, tree.Block):
-            scope.report("E306", "`each` draws every cell on its own: it takes a cell, not a block", s.cell.span, "a block", help="use `choose` for blocks")
-        elif cells is not None:
-            terms.append((BlockTerm(s.span, cells, clauses), weight))
+    terms = tuple(term for s in body.body if (term := _term(s, given, scope)) is not None)
     if len(terms) < len(body.body):
         return None
-    return Independent(body.span, tuple(terms)) if first is tree.Each else Listed(body.span, tuple(terms), uniform=False)
+    return Independent(body.span, terms) if first is tree.Each else Listed(body.span, terms, uniform=False)
 
 
-def _check_weight(weight: Expression, is_rate: bool, given: tuple[str, ...], scope: Scope) -> None:
-    word = "rate" if is_rate else "weight"
-    if isinstance(weight, Literal) and (weight.value < 0 or (is_rate and weight.value > 1)):
-        limits = "between 0 and 1" if is_rate else "at least 0"
-        scope.report("E319", f"a {word} is {limits}, found {weight.value}", weight.span, "out of bounds")
-    stray = sorted(name for kind, name in _mentions(weight, scope) if kind == "var" and name not in given)
+def _term(s: tree.Choose | tree.Each, given: tuple[str, ...] | None, scope: Scope) -> tuple[BlockTerm, Expression] | None:
+    """One `choose` or `each`."""
+    is_choose = isinstance(s, tree.Choose)
+    with scope.nested():
+        clauses = check_clauses(s.clauses, s.span, scope, cells=True)
+        cells = check_cells(s.block if is_choose else s.cell, scope)
+        weight = check_number(s.weight if is_choose else s.rate, scope, MODEL)
+    _check_weight(weight, "weight" if is_choose else "rate", given, scope)
+    return None if cells is None else (BlockTerm(s.span, cells, clauses), weight)
+
+
+def _check_weight(weight: Expression, word: str, given: tuple[str, ...] | None, scope: Scope) -> None:
+    number = known_number(weight)
+    if number is not None and (number < 0 or (word == "rate" and number > 1)):
+        limits = "between 0 and 1" if word == "rate" else "at least 0"
+        scope.report("E319", f"a {word} is {limits}, found {number}", weight.span, "out of bounds")
+    if given is None:
+        return
+    stray = [part for part in mentions(weight, lets_of(scope)) if isinstance(part, VariableValue) and part.name not in given]
     if stray:
-        help = f"say what the mask looks at: `given {', '.join((*given, *stray))}` before its body"
-        scope.report("E305", f"this {word} mentions {listed(stray)}, which the mask is not given", weight.span, "not given", help=help)
+        names = sorted({part.name for part in stray})
+        inside = next((part for part in walk(weight) if part in stray), weight)
+        help = f"say what the mask looks at: `given {', '.join((*given, *names))}` before its body"
+        message = f"this {word} mentions {listed(names)}, which the mask is not given"
+        scope.report("E305", message, inside.span, "not given", help=help)
 
 
 def variables_of(body: MaskBody) -> set[str]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .._diagnostics import Span
+from .._diagnostics import Fix, Span
 from ..syntax import tree
 from . import _forms as forms
 from ._arguments import check_arguments, find_form
-from ._expressions import MODEL, STATE, check_condition, check_expression, check_number
+from ._expressions import MODEL, STATE, check_condition, check_expression, check_number, known_number
 from ._kinds import kind_of, same_domain
 from ._scope import Scope
-from ._sets import check_clauses, check_domain, check_loops, check_type
+from ._sets import check_clauses, check_loops
+from ._types import check_domain, check_type
 from .ir import (
     Distributed,
     Factor,
@@ -36,6 +37,7 @@ from .ir import (
 class _Body:
     """What has been read of a model so far."""
 
+    name: str
     variables: dict[str, Variable] = field(default_factory=dict)
     parameters: dict[str, Parameter] = field(default_factory=dict)
     lets: dict[str, Let] = field(default_factory=dict)
@@ -48,12 +50,14 @@ class _Body:
 
 def check_model(model: tree.Model, scope: Scope) -> Model:
     """The checked model; its names stay in the scope's `model` until the caller takes them away."""
-    body = _Body()
+    body = _Body(model.name.name)
+    before = len(scope.diagnostics)
     for statement in model.body:
         with scope.nested():
             _statement(statement, body, scope)
-    if not body.variables and not model.body:
-        scope.report("E320", f"model `{model.name.name}` declares no variable", model.name.span, "empty", help="declare one: `var x[i in site] : spin`")
+    if not body.variables and len(scope.diagnostics) == before and scope.is_whole() and not scope.is_broken(model.span):
+        message = f"model `{model.name.name}` declares no variable"
+        scope.report("E320", message, model.name.span, "empty", help="declare one: `var x[i in site] : spin`")
     if body.conditional is not None and (body.factors or body.requires or body.distributed):
         other = (body.factors or body.requires or body.distributed)[0]
         place = ((body.conditional.span, "the conditional"),)
@@ -116,7 +120,8 @@ def _parameter(s: tree.Parameter, body: _Body, scope: Scope) -> None:
     type_ = check_type(s.type, scope, s.span, inputs=False)
     prior = _prior(s.prior, type_, scope) if s.prior is not None else None
     if type_ is not None and type_.kind == "simplex" and not s.axes:
-        scope.report("E310", "a simplex needs an axis: its last one sums to 1", s.name.span, "no axis", help=f"`param {s.name.name}[a in range(3)] : simplex`")
+        help = f"for example `param {s.name.name}[a in range(3)] : simplex`"
+        scope.report("E322", "a simplex needs an axis: its entries along the last one sum to 1", s.name.span, "no axis", help=help)
         type_ = None
     value = None if axes is None or type_ is None else Parameter(s.span, s.name.name, axes, type_, prior)
     if _declare("param", s.name, value, scope) and value is not None:
@@ -129,7 +134,18 @@ _SUPPORTS = {
     "unit": ("bounded",),
     "simplex": ("simplex",),
 }
-_CURES = {"positive": ": positive", "unit": ": real(lower = 0, upper = 1)", "simplex": ": simplex", "real": ""}
+_WORDS = {"real": "real", "positive": "positive", "unit": "bounded", "simplex": "simplex"}
+_CURES = {"real": ": real", "positive": ": positive", "unit": ": real(lower = 0, upper = 1)", "simplex": ": simplex"}
+
+
+def _fits(support: str, type_: ValueType) -> bool:
+    """Whether every value of the parameter has a density: `gamma` needs values above 0, `beta` values between 0 and 1."""
+    if type_.kind != "bounded" or support not in ("positive", "unit"):
+        return type_.kind in _SUPPORTS[support]
+    low, high = known_number(type_.lower), known_number(type_.upper)
+    below = type_.lower is None or (low is not None and low < 0)
+    above = support == "unit" and (type_.upper is None or (high is not None and high > 1))
+    return not below and not above
 
 
 def _prior(call: tree.Call, type_: ValueType | None, scope: Scope) -> FormCall | None:
@@ -137,15 +153,17 @@ def _prior(call: tree.Call, type_: ValueType | None, scope: Scope) -> FormCall |
     if form is None:
         return None
     if form.support == "cell":
-        scope.report("E311", "`categorical` is a distribution of variables, not of parameters", call.function.span, "not a prior", help="did you mean `dirichlet`?")
+        message = "`categorical` is a distribution of variables, not of parameters"
+        scope.report("E311", message, call.function.span, "not a prior", help="did you mean `dirichlet`?")
         return None
     arguments = check_arguments(call, form, scope, axes=True)
     if arguments is None:
         return None
-    if type_ is not None and type_.kind not in _SUPPORTS[form.support]:
-        message = f"`{form.name}` is a prior of {form.support} parameters, this one is {type_.kind}"
-        help = f"declare the parameter with `{_CURES[form.support]}`" if _CURES[form.support] else "a simplex takes `dirichlet(..)`"
-        scope.report("E311", message, call.span, "support does not fit", help=help)
+    if type_ is not None and not _fits(form.support, type_):
+        bounded = " with other bounds" if type_.kind == "bounded" and form.support in ("positive", "unit") else ""
+        message = f"`{form.name}` is a prior of {_WORDS[form.support]} parameters, this one is {type_.kind}{bounded}"
+        help = "a simplex takes `dirichlet(..)`" if type_.kind == "simplex" else f"declare the parameter with `{_CURES[form.support]}`"
+        scope.report("E311", message, call.span, "does not fit", help=help)
         return None
     _check_positive(form, arguments, call, scope)
     return FormCall(call.span, form, arguments)
@@ -154,10 +172,14 @@ def _prior(call: tree.Call, type_: ValueType | None, scope: Scope) -> FormCall |
 def _check_positive(form: forms.Form, arguments: dict[str, object], call: tree.Call, scope: Scope) -> None:
     for option in form.options:
         value = arguments.get(option.name)
-        if option.doc.endswith("above 0") and isinstance(value, Literal) and value.value <= 0:
-            scope.report("E319", f"`{option.name}` of `{form.name}` is above 0, found {value.value}", value.span, "not above 0")
+        number = known_number(value)
+        if number is None:
+            continue
+        assert isinstance(value, Literal)
+        if option.doc.endswith("above 0") and number <= 0:
+            scope.report("E319", f"`{option.name}` of `{form.name}` is above 0, found {number}", value.span, "not above 0")
         shape = option.name in ("shape", "a", "b", "concentration") and form.support in ("positive", "unit", "simplex")
-        if shape and isinstance(value, Literal) and 0 < value.value < 1:
+        if shape and 0 < number < 1:
             message = f"the density of `{call.span.text}` is unbounded: a fit has no optimum"
             scope.report("W802", message, value.span, "below 1", help="`fit` refuses it; use a value of at least 1")
 
@@ -167,7 +189,7 @@ def _let(s: tree.Let, body: _Body, scope: Scope) -> None:
     value, kind = check_expression(s.value, scope, MODEL)
     if kind.tag == "open":
         scope.report("E210", "a `let` is a single value, this array has an open axis", s.value.span, "give every index")
-    let = None if axes is None else Let(s.span, s.name.name, axes, value)
+    let = None if axes is None or kind.tag in ("open", "error") else Let(s.span, s.name.name, axes, value)
     if _declare("let", s.name, let, scope, kind) and let is not None:
         body.lets[s.name.name] = let
 
@@ -178,7 +200,7 @@ def _gauge(s: tree.Gauge, body: _Body, scope: Scope) -> None:
         return
     names = [a.value for a in s.form.arguments if a.keyword is None and a.clauses is None]
     if len(names) != 1 or len(s.form.arguments) != 1 or not isinstance(names[0], tree.Name):
-        scope.report("E312", "`zero_sum` takes the name of one parameter", s.form.span, "`zero_sum(J)`")
+        scope.report("E302", "`zero_sum` takes the name of one parameter", s.form.span, "`zero_sum(J)`")
         return
     symbol = scope.use(names[0], "param")
     if symbol is None or not isinstance(symbol.value, Parameter):
@@ -186,12 +208,13 @@ def _gauge(s: tree.Gauge, body: _Body, scope: Scope) -> None:
     declared = symbol.value
     place = ((symbol.span, "declared here"),)
     if declared.type.kind != "real":
-        scope.report("E312", f"a gauge needs a real parameter, `{symbol.name}` is {declared.type.kind}", names[0].span, "not real", related=place)
+        message = f"a gauge needs a real parameter, `{symbol.name}` is {declared.type.kind}"
+        scope.report("E312", message, names[0].span, "not real", related=place)
     elif not any(a.over.kind == "domain" for a in declared.axes):
-        help = "an axis over a declared domain: `a in aa`"
+        help = "a gauge needs an axis over a declared domain: `a in aa`"
         scope.report("E312", f"no axis of `{symbol.name}` runs over a domain", names[0].span, "nothing to fix", related=place, help=help)
     elif symbol.name in [g for g, _ in body.gauges]:
-        scope.report("E312", f"the gauge of `{symbol.name}` is stated twice", s.span, "again here")
+        scope.report("E312", f"the gauge of `{symbol.name}` is stated twice", s.span, "again here", help="remove it")
     else:
         body.gauges.append((symbol.name, s.span))
 
@@ -199,47 +222,68 @@ def _gauge(s: tree.Gauge, body: _Body, scope: Scope) -> None:
 def _distributed(s: tree.Distributed, body: _Body, scope: Scope) -> None:
     clauses = check_clauses(s.clauses, s.span, scope)
     base = s.target if isinstance(s.target, tree.Name) else s.target.base
-    symbol = scope.use(base, "var", "latent")
-    if symbol is None:
+    if scope.find(base.name) is None and base.name in ("real", "positive", "simplex"):
+        help, fix = "a type follows `:`", Fix(base.span, f": {base.name}")
+        scope.report("E203", f"`{base.name}` is a type, not a variable", base.span, "no `:` before this", help=help, fix=fix)
+        return
+    network = scope.find(s.distribution.function.name)
+    if network is not None and network.kind == "network":
+        help, fix = "a network stands behind `conditional`", Fix(base.span, f"conditional {base.name}")
+        message = f"`{network.name}` is a network, not a distribution"
+        scope.report("E205", message, s.distribution.function.span, "a network", help=help, fix=fix)
+        scope.lacks_network(body.name, s.span)
+        return
+    if scope.use(base, "var", "latent") is None:
         return
     target, _ = check_expression(s.target, scope, STATE)
-    form = find_form(s.distribution, "distribution", scope)
+    probabilities = _probabilities(s.distribution, scope)
+    if probabilities is not None and isinstance(target, VariableValue):
+        _check_last_axis(target, probabilities, s.distribution.arguments[0].span, scope)
+        body.distributed.append(Distributed(s.span, target, probabilities, clauses))
+
+
+def _probabilities(call: tree.Call, scope: Scope) -> ParameterValue | InputValue | None:
+    """The argument of `categorical`: an array of probabilities, its last axis open."""
+    form = find_form(call, "distribution", scope)
     if form is None:
-        return
+        return None
     if form.support != "cell":
-        scope.report("E311", f"`{form.name}` is a prior of parameters; a variable takes `categorical`", s.distribution.function.span, "not for a variable")
-        return
-    arguments = s.distribution.arguments
-    if len(arguments) != 1 or arguments[0].keyword is not None or arguments[0].clauses is not None:
-        scope.report("E302", "`categorical` takes one array of probabilities", s.distribution.span, f"`{form.signature}`")
-        return
-    probabilities, kind = check_expression(arguments[0].value, scope, MODEL)
-    if kind.tag == "error" or not isinstance(target, VariableValue):
-        return
-    if kind.tag != "open" or not isinstance(probabilities, ParameterValue | InputValue):
-        help = "a `simplex` parameter or a normalised input, its last axis left open: `categorical(move[z[t - 1]])`"
-        scope.report("E310", "`categorical` needs an array of probabilities", arguments[0].span, "not an open array", help=help)
-        return
-    _check_probabilities(target, probabilities, arguments[0].span, scope)
-    body.distributed.append(Distributed(s.span, target, probabilities, clauses))
+        message = f"`{form.name}` is a prior of parameters; a variable takes `categorical`"
+        scope.report("E311", message, call.function.span, "not for a variable")
+        return None
+    if len(call.arguments) != 1 or call.arguments[0].keyword is not None or call.arguments[0].clauses is not None:
+        scope.report("E302", "`categorical` takes one array of probabilities", call.span, f"`{form.signature}`")
+        return None
+    e = call.arguments[0].value
+    name = e if isinstance(e, tree.Name) else e.base if isinstance(e, tree.Index) else None
+    symbol = None if name is None else scope.find(name.name)
+    if symbol is not None and isinstance(symbol.value, Parameter) and symbol.value.type.kind != "simplex":
+        place, help = ((symbol.span, "declared here"),), f"declare it as `param {symbol.name}[..] : simplex`"
+        scope.report("E310", f"`{symbol.name}` is not a simplex", e.span, "need not sum to 1", related=place, help=help)
+        return None
+    value, kind = check_expression(e, scope, MODEL)
+    if kind.tag == "open" and isinstance(value, ParameterValue | InputValue):
+        return value
+    if kind.tag != "error":
+        help = "leave the last axis of a `simplex` parameter or a normalised input open: `categorical(move[z[t - 1]])`"
+        scope.report("E310", "`categorical` needs an array of probabilities", e.span, "not an open array", help=help)
+    return None
 
 
-def _check_probabilities(target: VariableValue, p: ParameterValue | InputValue, span: Span, scope: Scope) -> None:
+def _check_last_axis(target: VariableValue, p: ParameterValue | InputValue, span: Span, scope: Scope) -> None:
+    """The open axis must run over the values of the cell."""
     cell = scope.model[target.name].value
     symbol = scope.find(p.name)
     declared = symbol.value if symbol is not None else None
-    if not isinstance(cell, Variable) or not isinstance(declared, Parameter | Input):
-        return
-    if isinstance(declared, Parameter) and declared.type.kind != "simplex":
-        help = f"declare it as `param {p.name}[..] : simplex`"
-        scope.report("E310", f"`{p.name}` is not a simplex", span, "rows need not sum to 1", help=help)
+    if symbol is None or not isinstance(cell, Variable) or not isinstance(declared, Parameter | Input):
         return
     last = declared.axes[-1].over
     axis = last.domain if isinstance(last, SetOf) and last.kind == "domain" else None
     labelled = not kind_of(cell.domain).numeric
     if labelled != (axis is not None and not axis.ordered) or (labelled and not same_domain(axis, cell.domain)):
         message = f"the last axis of `{p.name}` does not run over the values of `{target.name}`"
-        scope.report("E212", message, span, "two domains", related=((cell.span, "declared here"),))
+        place = ((scope.model[target.name].span, "the variable"), (symbol.span, "the probabilities"))
+        scope.report("E212", message, span, "two domains", related=place)
 
 
 def _network_conditional(s: tree.NetworkConditional, body: _Body, scope: Scope) -> None:
@@ -255,5 +299,3 @@ def _network_conditional(s: tree.NetworkConditional, body: _Body, scope: Scope) 
         scope.report("E314", "a model has one `conditional`", s.span, "a second one", related=((body.conditional.span, "the first"),))
         return
     body.conditional = NetworkConditional(s.span, s.target.name, s.network.function.name, tuple(given))
-
-

@@ -7,7 +7,21 @@ from ..syntax import tree
 from ._expressions import MODEL, Checked, Where, check_expression, check_label, faulty, mentions_parameter, rule
 from ._kinds import ERROR, INTEGER, NUMBER, OPEN, Kind, kind_of, same_domain
 from ._scope import WORDS, Scope, Symbol
-from .ir import Domain, Expression, IndexValue, Input, InputValue, Let, LetValue, Operation, Parameter, ParameterValue, SetOf, Variable, VariableValue
+from .ir import (
+    Domain,
+    Expression,
+    IndexValue,
+    Input,
+    InputValue,
+    Let,
+    LetValue,
+    Operation,
+    Parameter,
+    ParameterValue,
+    SetOf,
+    Variable,
+    VariableValue,
+)
 
 Indices = tuple[tree.Expression, ...]
 
@@ -23,15 +37,9 @@ def _index(e: tree.Index, scope: Scope, where: Where) -> Checked:
 
 
 def _reference(name: tree.Name, indices: Indices, span: Span, scope: Scope, where: Where) -> Checked:
-    symbol = scope.find(name.name)
+    symbol = _usable(name, scope, where)
     if symbol is None:
-        scope.report_unknown(name, *sorted(where.kinds))
-    elif symbol.kind not in where.kinds and not symbol.faulty:
-        _report_misplaced(symbol, name, scope, where)
-    if symbol is None or symbol.faulty or symbol.kind not in where.kinds:
-        for i in indices:
-            if not isinstance(i, tree.String):
-                check_expression(i, scope, where)
+        _check_alone(indices, scope, where)
         return faulty(span)
     match symbol.value:
         case Input():
@@ -49,6 +57,24 @@ def _reference(name: tree.Name, indices: Indices, span: Span, scope: Scope, wher
             return _binder(symbol.value, name, indices, span, scope)
     check_indices(name, indices, (), scope, where)  # what is left is a length
     return InputValue(span, name.name), INTEGER
+
+
+def _usable(name: tree.Name, scope: Scope, where: Where) -> Symbol | None:
+    """The symbol of a name, where one is declared without a fault and may stand here."""
+    symbol = scope.find(name.name)
+    if symbol is None:
+        scope.report_unknown(name, *sorted(where.kinds))
+        return None
+    if symbol.kind not in where.kinds and not symbol.faulty:
+        _report_misplaced(symbol, name, scope, where)
+    return None if symbol.faulty or symbol.kind not in where.kinds else symbol
+
+
+def _check_alone(indices: Indices, scope: Scope, where: Where) -> None:
+    """The indices of an array that is not known: a label may be right."""
+    for i in indices:
+        if not isinstance(i, tree.String):
+            check_expression(i, scope, where)
 
 
 def _report_misplaced(symbol: Symbol, name: tree.Name, scope: Scope, where: Where) -> None:
@@ -124,9 +150,7 @@ def check_indices(
     slots = slots_of(axes)
     is_open = open_last and bool(axes) and len(given) == len(slots) - axes[-1].arity
     if not is_open and not verify_count(name, len(given), axes, scope):
-        for g in given:
-            if not isinstance(g, tree.String):
-                check_expression(g, scope, where)
+        _check_alone(given, scope, where)
         return tuple(faulty(g.span)[0] for g in slots), False
     return tuple(check_index(g, s, scope, where) for g, s in zip(given, slots, strict=False)), is_open
 

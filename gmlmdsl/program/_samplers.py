@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from .._diagnostics import Fix, Span
 from ..syntax import tree
 from ._arguments import check_arguments, find_form
-from ._expressions import CONSTANT, check_number
-from ._masks import as_mask, check_cells, check_mask_body, variables_of
+from ._expressions import CONSTANT, check_number, known_number
+from ._masks import as_mask, check_cells, check_mask_body, check_row_weights, variables_of
 from ._scope import Scope
 from ._sets import check_clauses
 from .ir import (
     BlockTerm,
+    Cells,
     Cycle,
     FormCall,
     FormMask,
+    IndexValue,
     Kernel,
     KernelMixture,
-    Literal,
     Mask,
     MaskBody,
     MaskMixture,
@@ -23,9 +25,12 @@ from .ir import (
     RandomUpdate,
     Repeat,
     Sampler,
+    SetOf,
     Sweep,
     Temper,
 )
+
+Statements = tuple[tree.SamplerStatement, ...]
 
 
 def check_sampler(sampler: tree.Sampler, model: Model, scope: Scope) -> Sampler | None:
@@ -36,18 +41,22 @@ def check_sampler(sampler: tree.Sampler, model: Model, scope: Scope) -> Sampler 
         arguments = None if form is None else check_arguments(sampler.body, form, scope)
         if form is None or arguments is None:
             return None
-        if model.conditional is None:
-            scope.report("E314", f"`{form.name}` decodes a network: model `{model.name}` has no `conditional`", sampler.body.span, "no network")
+        if model.conditional is None and scope.lacks_network(model.name, model.span):
+            message = f"`{form.name}` decodes a network: model `{model.name}` has no `conditional`"
+            scope.report("E323", message, sampler.body.span, "no network")
             return None
         return Sampler(sampler.span, name, model.name, FormCall(sampler.body.span, form, arguments))
-    body = _body(sampler.body, model, scope)
-    if not sampler.body:
-        scope.report("E320", f"sampler `{name}` does nothing", sampler.name.span, "empty", help="`update x[i] for i in site`")
-        return None
+    body = _body(sampler.body, f"sampler `{name}`", sampler.name.span, model, scope)
     return None if body is None else Sampler(sampler.span, name, model.name, body)
 
 
-def _body(statements: tuple[tree.SamplerStatement, ...], model: Model, scope: Scope) -> tuple[Kernel, ...] | None:
+def _body(statements: Statements, words: str, span: Span, model: Model, scope: Scope) -> tuple[Kernel, ...] | None:
+    """The kernels between braces, of which there is at least one; `words` and `span` are those of what they belong to."""
+    if not statements and scope.is_broken(span):
+        return None
+    if not statements:
+        scope.report("E320", f"{words} does nothing", span, "empty", help="for example `update x[i] for i in site`")
+        return None
     checked = []
     for s in statements:
         with scope.nested():
@@ -63,32 +72,42 @@ def _kernel(s: tree.SamplerStatement, model: Model, scope: Scope) -> Kernel | No
         case tree.Update():
             return _sweep(s, model, scope)
         case tree.Cycle():
-            body = _body(s.body, model, scope)
+            body = _body(s.body, "this `cycle`", s.span, model, scope)
             return None if body is None else Cycle(s.span, body)
         case tree.Repeat():
-            count = check_number(s.count, scope, CONSTANT, integer=True)
-            if isinstance(count, Literal) and count.value < 1:
-                scope.report("E319", f"`repeat` runs its body at least once, found {count.value}", s.count.span, "too small")
-            body = _body(s.body, model, scope)
-            return None if body is None else Repeat(s.span, count, body)
+            return _repeat(s, model, scope)
         case tree.KernelMixture():
-            rows = [(check_number(r.weight, scope, CONSTANT), _body((r.kernel,), model, scope)) for r in s.rows]
-            good = tuple((w, b[0]) for w, b in rows if b is not None)
-            return KernelMixture(s.span, good) if len(good) == len(rows) else None
+            weights = check_row_weights(tuple(r.weight for r in s.rows), scope)
+            bodies = [_body((r.kernel,), "", r.span, model, scope) for r in s.rows]
+            good = tuple((w, b[0]) for w, b in zip(weights, bodies, strict=True) if b is not None)
+            return KernelMixture(s.span, good) if len(good) == len(s.rows) else None
         case tree.Temper():
             return _temper(s, model, scope)
+
+
+def _repeat(s: tree.Repeat, model: Model, scope: Scope) -> Kernel | None:
+    count = check_number(s.count, scope, CONSTANT, integer=True)
+    number = known_number(count)
+    if number is not None and number < 1:
+        scope.report("E319", f"`repeat` runs its body at least once, found {number}", s.count.span, "too small")
+    body = _body(s.body, "this `repeat`", s.span, model, scope)
+    return None if body is None else Repeat(s.span, count, body)
 
 
 def _temper(s: tree.Temper, model: Model, scope: Scope) -> Kernel | None:
     form = find_form(s.form, "kernel", scope)
     arguments = None if form is None else check_arguments(s.form, form, scope)
-    body = _body(s.body, model, scope)
+    body = _body(s.body, "this `temper`", s.form.span, model, scope)
     if arguments is None or body is None:
         return None
     betas = arguments["betas"]
     assert isinstance(betas, tuple)
-    if all(isinstance(b, Literal) for b in betas) and not any(b.value == 1 for b in betas):
-        scope.report("E319", "the draws are those at beta 1, which `betas` must list", s.form.span, "no beta 1")
+    numbers = [known_number(b) for b in betas]
+    for number, beta in zip(numbers, betas, strict=True):
+        if number is not None and number < 0:
+            scope.report("E319", f"a beta is at least 0, found {number}", beta.span, "below 0")
+    if None not in numbers and 1 not in numbers:
+        scope.report("E319", "the draws are those at beta 1, which `betas` must list", s.form.span, "no beta 1", help="add 1 to `betas`")
         return None
     return Temper(s.span, betas, body)
 
@@ -98,43 +117,61 @@ def _sweep(s: tree.Update, model: Model, scope: Scope) -> Kernel | None:
     cells = check_cells(s.target, scope)
     if cells is None:
         return None
-    if model.conditional is not None and not s.independently and any(c.indices is None for c in cells):
+    single = len(cells) == 1 and _is_single_cell(cells[0], model, scope)
+    if s.independently:
+        _check_independent(s, model, single, False, scope)
+    elif model.conditional is not None and not single:
         _refuse_joint(s, scope)
         return None
-    if s.independently:
-        _warn_independent(s, model, scope)
     return Sweep(s.span, BlockTerm(s.span, cells, clauses), s.independently)
 
 
+def _is_single_cell(cells: Cells, model: Model, scope: Scope) -> bool:
+    if cells.indices is None:
+        return cells.variable in model.variables and not model.variables[cells.variable].axes
+    rows = (scope.find(i.name) for i in cells.indices if isinstance(i, IndexValue))
+    return not any(r is not None and isinstance(r.value, SetOf) and r.value.lists_cells for r in rows)
+
+
 def _random_update(s: tree.Update, where: tree.Where, model: Model, scope: Scope) -> Kernel | None:
-    if s.clauses is not None:
-        scope.report("E308", "an update has `for` or `where`, not both", s.clauses.span, "not beside `where`")
-        return None
-    if scope.find(where.name.name) is not None:
-        scope.declare("binder", where.name)  # reports that it hides a name
-        return None
+    hidden = scope.find(where.name.name) is not None
+    scope.declare("block", where.name)  # reports a name that it hides
     mask = _anonymous(where.mask, model, scope)
-    within = _within(s, where.name.name, scope)
+    within = None if hidden else _within(s, where.name.name, scope)
     if mask is None or within is None:
         return None
     outside = sorted(variables_of(mask.body) - {within}) if within else []
     if outside:
         help = f"write `update {where.name.name} where ..`, which takes any block"
-        scope.report("E309", f"a block of this mask holds cells of `{outside[0]}`, outside `{within}`", where.mask.span, "reaches further", help=help)
+        message = f"a block of this mask holds cells of `{outside[0]}`, outside `{within}`"
+        scope.report("E309", message, where.mask.span, "reaches further", help=help)
         return None
-    if s.independently and mask.adaptive:
-        help = "draw the block jointly: remove `independently`"
-        scope.report("E307", "`independently` has no meaning under an adaptive mask", s.span, "adaptive mask", help=help)
+    single = _single_cells(mask.body)
+    if s.independently:
+        _check_independent(s, model, single, mask.adaptive, scope)
+    elif _has_least_confident(mask.body):
+        message = "`least_confident` stands only under `independently`"
+        scope.report("E324", message, where.mask.span, "not here", help=f"write `{s.target.span.text} independently where ..`")
         return None
-    if not s.independently and _is_least_confident(mask.body):
-        scope.report("E319", "`least_confident` stands only under `independently`", where.mask.span, "not here")
-        return None
-    if model.conditional is not None and not s.independently and not _single_cells(mask.body):
+    elif model.conditional is not None and not single:
         _refuse_joint(s, scope)
         return None
-    if s.independently:
-        _warn_independent(s, model, scope, mask.body)
     return RandomUpdate(s.span, mask, within, s.independently)
+
+
+def _check_independent(s: tree.Update, model: Model, single: bool, adaptive: bool, scope: Scope) -> None:
+    """Under `independently` every cell is drawn given the old others: refused where that has no meaning, else a warning."""
+    if adaptive:
+        help = "draw the block jointly: remove `independently`"
+        scope.report("E307", "`independently` has no meaning under an adaptive mask", s.span, "adaptive mask", help=help)
+    elif model.requires and model.conditional is None:
+        place = ((model.requires[0].span, "probability zero"),)
+        help = "draw the block jointly: remove `independently`"
+        message = "`independently` can reach configurations of probability zero"
+        scope.report("E307", message, s.span, "the model has a `require`", related=place, help=help)
+    elif model.conditional is None and not single:
+        help = "remove `independently` to draw the block jointly, which keeps p"
+        scope.report("W801", "cells that interact, redrawn independently, keep no known law", s.span, "may be biased", help=help)
 
 
 def _anonymous(e: tree.MaskExpression, model: Model, scope: Scope) -> Mask | None:
@@ -143,7 +180,7 @@ def _anonymous(e: tree.MaskExpression, model: Model, scope: Scope) -> Mask | Non
         if symbol is not None and isinstance(symbol.value, Mask) and symbol.value.model == model.name:
             return symbol.value
     body = check_mask_body(e, model, scope)
-    return None if body is None else as_mask(e.span, "", (), body, model, scope)
+    return None if body is None else as_mask(e, "", (), body, model, scope)
 
 
 def _within(s: tree.Update, block: str, scope: Scope) -> str | None:
@@ -153,31 +190,28 @@ def _within(s: tree.Update, block: str, scope: Scope) -> str | None:
         case tree.Index(indices=(tree.Name() as k,)) if k.name == block:
             symbol = scope.use(s.target.base, "var", "latent")
             return None if symbol is None else symbol.name
-    help = f"`update x[{block}] where {block} ~ ..` or `update {block} where {block} ~ ..`"
-    scope.report("E308", f"the update does not use its block `{block}`", s.target.span, f"no `{block}` here", help=help)
+    help, fix = f"`update x[{block}] where {block} ~ ..` or `update {block} where {block} ~ ..`", None
+    if isinstance(s.target, tree.Index) and len(s.target.indices) == 1:
+        text = f"{s.target.base.name}[{block}]"
+        help, fix = f"write `{text}`", Fix(s.target.span, text)
+    scope.report("E308", f"the update does not use its block `{block}`", s.target.span, f"no `{block}` here", help=help, fix=fix)
     return None
 
 
-def _is_least_confident(body: MaskBody) -> bool:
+def _has_least_confident(body: MaskBody) -> bool:
+    if isinstance(body, MaskMixture):
+        return any(_has_least_confident(part) for _, part in body.rows)
     return isinstance(body, FormMask) and body.call.form.name == "least_confident"
 
 
 def _single_cells(body: MaskBody) -> bool:
     if isinstance(body, MaskMixture):
         return all(_single_cells(part) for _, part in body.rows)
-    size = body.call.arguments.get("size") if isinstance(body, FormMask) else None
-    return isinstance(size, Literal) and size.value == 1
+    arguments = body.call.arguments if isinstance(body, FormMask) else {}
+    return known_number(arguments.get("size", arguments.get("count"))) == 1
 
 
 def _refuse_joint(s: tree.Update, scope: Scope) -> None:
     help = "add `independently`, or update one cell at a time"
     message = "a network gives a product over positions: it has no joint law of several cells"
     scope.report("E314", message, s.span, "a joint update", help=help)
-
-
-def _warn_independent(s: tree.Update, model: Model, scope: Scope, body: MaskBody | None = None) -> None:
-    if model.conditional is None and not (body is not None and _single_cells(body)):
-        message = "cells that interact, redrawn independently, keep no known law"
-        scope.report("W801", message, s.span, "may be biased", help="remove `independently` to draw the block jointly, which keeps p")
-
-

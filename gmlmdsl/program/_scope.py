@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ WORDS = {
     "block": "a block",
 }
 CELLS = ("var", "latent", "given")
+DECLARES = ("input", "domain", "index", "graph", "network", "model", "mask", "sampler", *CELLS, "param", "let")
 LOCAL = ("binder", "block")
 
 
@@ -53,17 +55,20 @@ class Scope:
     """The names visible at one point of the text.
 
     `skipped` are identifiers in text that could not be parsed: they may be declared there. `incomplete` says that an import
-    failed: any name may be declared in it.
+    failed, or that a declaration has lost its name: any name may be declared there.
     """
 
     skipped: frozenset[str] = frozenset()
     incomplete: bool = False
+    broken: set[tuple[str, int]] = field(default_factory=set)  # lines (path, number) with a syntax error
     later: dict[str, Span] = field(default_factory=dict)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     program: dict[str, Symbol] = field(default_factory=dict)
     model: dict[str, Symbol] = field(default_factory=dict)
     binders: dict[str, Symbol] = field(default_factory=dict)
+    torn: set[str] = field(default_factory=set)  # words on those lines: a name may have grown together with its neighbour
     _reported: set[str] = field(default_factory=set)
+    _said: set[tuple[str, str]] = field(default_factory=set)
 
     def report(
         self,
@@ -76,7 +81,9 @@ class Scope:
         related: tuple[tuple[Span, str], ...] = (),
         fix: Fix | None = None,
     ) -> None:
-        """Add a fault or warning."""
+        """Add a fault or warning; a line with a syntax error is not judged further."""
+        if self.broken and (span.source.path, span.source.position(span.start)[0]) in self.broken:
+            return
         self.diagnostics.append(Diagnostic(code, message, span, label, related, help, fix))
 
     def find(self, name: str) -> Symbol | None:
@@ -90,7 +97,7 @@ class Scope:
             self._report_twice(kind, name, earlier)
             self.place(Symbol(kind, name.name, name.span) if kind in LOCAL else Symbol(earlier.kind, name.name, earlier.span))
             return
-        self.place(Symbol(kind, name.name, name.span, value, type))
+        self.place(Symbol(kind, name.name, name.span, None if self.is_broken(name.span) else value, type))
 
     def place(self, symbol: Symbol) -> None:
         """Put a symbol among the names of its kind."""
@@ -137,9 +144,9 @@ class Scope:
         if symbol.faulty:
             return None
         if kinds and symbol.kind not in kinds:
-            wanted = wanted or " or ".join(WORDS[k] for k in kinds)
+            wanted = wanted or ("a variable" if set(kinds) <= set(CELLS) and len(kinds) > 1 else " or ".join(WORDS[k] for k in kinds))
             message = f"`{name.name}` is {WORDS[symbol.kind]}, not {wanted}"
-            help, fix = suggestion(name, self._visible(kinds), "")
+            help, fix = suggestion(name, [n for n in self._visible(kinds) if n != name.name], "")
             self.report("E205", message, name.span, f"expected {wanted}", related=((symbol.span, "declared here"),), help=help, fix=fix)
             return None
         return symbol
@@ -147,21 +154,47 @@ class Scope:
     def _visible(self, kinds: tuple[str, ...]) -> list[str]:
         return [s.name for s in (*self.binders.values(), *self.model.values(), *self.program.values()) if not kinds or s.kind in kinds]
 
-    def report_unknown(self, name: tree.Name, *kinds: str, wanted: str = "") -> None:
+    def report_unknown(self, name: tree.Name, *kinds: str, wanted: str = "", built_in: tuple[str, ...] = ()) -> None:
         """Report a name that is not declared, once; `kinds` are those of the names that could stand there."""
-        if self.incomplete or name.name in self.skipped or name.name in self._reported:
+        torn = any(word.startswith(name.name) or word.endswith(name.name) for word in self.torn)
+        if self.incomplete or torn or name.name in self.skipped or name.name in self._reported:
             return
         self._reported.add(name.name)
         if name.name in self.later:
             message, place = f"`{name.name}` is used before it is declared", ((self.later[name.name], "declared here"),)
             self.report("E204", message, name.span, "used here", related=place, help="move the declaration up")
             return
-        visible = self._visible(kinds)
-        words = wanted or (WORDS[kinds[0]] if len(kinds) == 1 else "a name")
+        visible = [*self._visible(kinds), *built_in]
+        words = wanted or (WORDS[kinds[0]] if kinds and set(kinds) <= set(CELLS) else "a name" if len(kinds) != 1 else WORDS[kinds[0]])
         what = words.split(" ", 1)[-1]
         known = f"declared here are {listed(sorted(visible))}" if visible else f"no {what} is declared before this"
         help, fix = suggestion(name, visible, known)
         self.report("E203", f"`{name.name}` is not declared", name.span, "not declared", help=help, fix=fix)
+
+    def mark_broken(self, span: Span) -> None:
+        """Note that a line has a syntax error: it is judged no further, and words on it may be names that got lost."""
+        number = span.source.position(span.start)[0]
+        line = span.source.line(number)
+        self.broken.add((span.source.path, number))
+        self.torn |= set(re.findall(r"\w+", line))
+        self.incomplete |= re.match(rf"\s*({'|'.join(DECLARES)})\b(?!\s+[A-Za-z_])", line) is not None
+
+    def is_broken(self, span: Span) -> bool:
+        """Whether a syntax error lies on the lines of `span`."""
+        if not self.broken:
+            return False
+        first, last = (span.source.position(place)[0] for place in (span.start, span.end))
+        return any((span.source.path, line) in self.broken for line in range(first, last + 1))
+
+    def lacks_network(self, model: str, span: Span) -> bool:
+        """Whether to report that a model has no `conditional`: once, and not where its text has a syntax error."""
+        first = (model, "network") not in self._said
+        self._said.add((model, "network"))
+        return first and not self.is_broken(span)
+
+    def is_whole(self) -> bool:
+        """Whether all text, and every declaration of the model, was read without a fault: what lacks is then a fault of its own."""
+        return not (self.skipped or self.incomplete or self._reported or any(s.faulty for s in self.model.values()))
 
 
 def suggestion(name: tree.Name, known: Iterable[str], otherwise: str) -> tuple[str, Fix | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from .._diagnostics import Diagnostic, Source, Span
@@ -75,7 +75,13 @@ class Fault:
 
     def open_brackets(self) -> list[int]:
         """The numbers of the tokens that opened brackets and are not closed yet, outermost first."""
-        return [first for value, first, _, _ in self.stack.parts if isinstance(value, Token) and value.text in OPENING]
+        opened: list[int] = []
+        for value, first, _, _ in self.stack.parts:
+            if isinstance(value, Token) and value.text in OPENING:
+                opened.append(first)
+            elif isinstance(value, Token) and value.text in CLOSING and opened:
+                opened.pop()
+        return opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,26 +107,42 @@ def locate(tables: Tables, source: Source, tokens: list[Token], stack: Stack, st
     """Find the broken statement.
 
     A keyword that opens a line and was read as a name (after `a *`, say) is where the reading went wrong: the fault is there.
-    A statement that was complete before the fault is kept.
+    A statement that was complete before the fault is kept when the fault is on another line.
     """
     at = stop.at
+    if not stop.too_deep:
+        stack, at = _before_fault(tables, source, tokens, stack, at)
+        if tokens[at].opens_line or tokens[at].text == ";" or (at and tokens[at - 1].text == "}"):
+            stack = _completed(tables, source, tokens, stack)
     body = _body(tables, stack)
     start = stack.parts[body][1] if len(stack.parts) > body else at
-    for index in range(start + 1, at + 1 if not stop.too_deep else 0):
-        if opens_statement(tokens, index):
-            again = stack.kept(body)
-            blank = [*tokens[:index], tokens[index]._replace(terminals=())]
-            if run(tables, source, blank, again, start) == Stop(index):
-                stack, at = again, index
-            break
-    if not stop.too_deep and (tokens[at].opens_line or tokens[at].text == ";"):
-        stack = _completed(tables, source, tokens, stack)
-        body = _body(tables, stack)
-        start = stack.parts[body][1] if len(stack.parts) > body else at
     if at == start + 1 and opens_statement(tokens, start) and not _opens_here(tables, stack, body, tokens[start]):
         stack, at = stack.kept(body), start
-    level = next(name for name in LEVELS if name in tables.gotos[stack.states[body]])
-    return Fault(tables, source, tokens, stack, at, body, start, level, stop.too_deep)
+    return Fault(tables, source, tokens, stack, at, body, start, _level(tables, stack.states[body]), stop.too_deep)
+
+
+def _before_fault(tables: Tables, source: Source, tokens: list[Token], stack: Stack, at: int) -> tuple[Stack, int]:
+    """The stack as it was before the token that does not fit made the machine close what it thought complete."""
+    body = _body(tables, stack)
+    base, start = stack.kept(body), stack.parts[body][1] if len(stack.parts) > body else at
+    if start == at or opens_statement(tokens, start - 1):
+        base, start = reopened(base, tokens, start)
+    at = next((k for k in range(start + 1, at + 1) if opens_statement(tokens, k)), at)
+    blank = [*tokens[:at], tokens[at]._replace(terminals=())]
+    again = base.kept(len(base.parts))
+    return (again, at) if run(tables, source, blank, again, start) == Stop(at) else (stack, at)
+
+
+def reopened(base: Stack, tokens: list[Token], start: int) -> tuple[Stack, int]:
+    """The stack without the last statement that was read whole, and where that one starts."""
+    if not base.parts or not isinstance(base.parts[-1][0], list):
+        return base, start
+    statements, first, last, depth = base.parts[-1]
+    place = statements[-1].span.start
+    start = next(k for k in range(start - 1, -1, -1) if tokens[k].start <= place)
+    if len(statements) == 1:
+        return base.kept(len(base.parts) - 1), start
+    return Stack(base.states, [*base.parts[:-1], (statements[:-1], first, last, depth)]), start
 
 
 def _opens_here(tables: Tables, stack: Stack, body: int, token: Token) -> bool:
@@ -131,6 +153,18 @@ def _opens_here(tables: Tables, stack: Stack, body: int, token: Token) -> bool:
 
 def _body(tables: Tables, stack: Stack) -> int:
     return next(k for k in reversed(range(len(stack.states))) if _is_body(tables, stack.states[k]))
+
+
+def _level(tables: Tables, state: int) -> str:
+    return next(name for name in LEVELS if name in tables.gotos[state])
+
+
+def around(fault: Fault, at: int) -> Fault:
+    """The statement that holds the broken one, broken as well, from token `at` on."""
+    inner = fault.stack.kept(fault.body - 1)
+    body = _body(fault.tables, inner)
+    start = fault.stack.parts[body][1]
+    return replace(fault, body=body, start=start, at=at, level=_level(fault.tables, fault.stack.states[body]))
 
 
 def _is_body(tables: Tables, state: int) -> bool:
@@ -171,18 +205,18 @@ def opens_statement(tokens: list[Token], index: int) -> bool:
     if token.text not in STATEMENT_WORDS or not (token.opens_line or tokens[index - 1].text == ";"):
         return False
     after = tokens[index + 1] if index + 1 < len(tokens) else token
-    return after.text in ("{", "(", "-") or "NAME" in after.terminals or after.terminals in ((), ("NUMBER",), ("STRING",), ("NOT",), ("IF",))
+    return after.text in ("{", "(", "-", "not", "if") or not after.terminals or not {"NAME", "NUMBER", "STRING"}.isdisjoint(after.terminals)
 
 
 def resumption(fault: Fault) -> int:
     """The number of the token at which reading goes on once the broken statement is left out."""
-    depth = _depth(fault.tokens[fault.start : fault.at])
-    index = min(fault.at + (fault.at == fault.start), len(fault.tokens) - 1)
-    if fault.at == fault.start:
-        depth += _depth([fault.token])
+    # A first token that fits nowhere goes itself; unless it is the brace that closes the body.
+    passed = fault.at == fault.start and (fault.token.text != "}" or fault.level == "statement")
+    index = min(fault.at + passed, len(fault.tokens) - 1)
+    depth = _depth(fault.tokens[fault.start : index])
     while index < len(fault.tokens) - 1:
         token = fault.tokens[index]
-        if depth <= 0 and (token.text == "}" and fault.level != "statement" or _opens_next(fault, index)):
+        if depth <= 0 and ((token.text == "}" and fault.level != "statement") or _opens_next(fault, index)):
             return index
         depth = max(0, depth + _depth([token]))
         index += 1

@@ -111,11 +111,12 @@ def _with_comments(lines: list[Line], tree: SyntaxTree) -> list[Line]:
     tokens = _tokens(source)
     for line in lines:
         for start, end, part in _split(line, tokens, comments):
+            cut = replace(line, pieces=part, start=start, end=end, continues=start != line.start)
             while comments and comments[0].span.start < start:
-                _attach(comments.pop(0), part, out)
-            out.append(replace(line, pieces=part, start=start, end=end, continues=start != line.start))
+                _attach(comments.pop(0), cut, out)
+            out.append(cut)
     for comment in comments:
-        _attach(comment, [], out)
+        _attach(comment, None, out)
     return out
 
 
@@ -136,17 +137,17 @@ def _split(line: Line, tokens: Iterator[Token], comments: Sequence[Comment]) -> 
     return parts
 
 
-def _attach(comment: Comment, following: list[Piece], out: list[Line]) -> None:
+def _attach(comment: Comment, following: Line | None, out: list[Line]) -> None:
     """Put a comment at the end of the line before it, or on a line of its own before what follows."""
-    if not comment.alone and out and not out[-1].comment and out[-1].pieces:
+    if not comment.alone and out:
         out[-1].comment = comment.text
         out[-1].end = comment.span.end
         return
-    out.append(Line(_comment_indent(following, out), [], comment.text, comment.span.start, comment.span.end))
-
-
-def _comment_indent(following: list[Piece], out: list[Line]) -> int:
-    return 0
+    indent = 0
+    if following is not None:
+        closes = following.pieces[0].text == "}"
+        indent = following.indent + (CONTINUATION if following.continues else INDENT if closes else 0)
+    out.append(Line(indent, [], comment.text, comment.span.start, comment.span.end))
 
 
 def _printed(lines: Sequence[Line], text: str) -> Iterator[str]:

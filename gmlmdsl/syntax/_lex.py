@@ -168,15 +168,17 @@ def _check_number(span: Span) -> Diagnostic | None:
     if digits.isdigit():
         small = digits.lstrip("0")
         if len(small) > 10 or int(small or "0") > MAX_INTEGER:
-            return Diagnostic("E115", "an integer larger than 2^31", span, "too large", help="write a smaller integer, or a real number: `1e10`")
+            help_ = "write a smaller integer, or a real number: `1e10`"
+            return Diagnostic("E115", "an integer larger than 2^31", span, "too large", help=help_)
     elif float(digits) == float("inf"):
-        return Diagnostic("E115", f"`{_short(digits)}` is larger than any floating-point number", span, "too large")
+        return Diagnostic("E115", f"`{short(digits)}` is larger than any floating-point number", span, "too large")
     return None
 
 
 def _check_string(span: Span) -> Diagnostic | None:
     if span.end - span.start - 2 > MAX_STRING:
-        return Diagnostic("E116", f"a string longer than {MAX_STRING // 1024} KiB", Span(span.source, span.start, span.start + 1), "opened here")
+        place = Span(span.source, span.start, span.start + 1)
+        return Diagnostic("E116", f"a string longer than {MAX_STRING // 1024} KiB", place, "opened here")
     for found in re.finditer(r"\\(.)", span.text):
         if found[1] not in ESCAPES:
             place = Span(span.source, span.start + found.start(), span.start + found.end())
@@ -192,18 +194,18 @@ def _unclosed(span: Span) -> Diagnostic:
 
 def _quoted(span: Span) -> Diagnostic:
     message = "a string stands in double quotes"
-    return Diagnostic("E107", message, span, "single quotes", help=f'write `"{_short(span.text[1:-1])}"`')
+    return Diagnostic("E107", message, span, "single quotes", help=f'write `"{short(span.text[1:-1])}"`')
 
 
 def _misspelt(span: Span) -> Diagnostic:
     text, help_ = span.text, "a number is written `12`, `0.5` or `1e-3`"
     if text.startswith("."):
-        help_ = f"write `0{_short(text)}`" if re.fullmatch(r"\.[0-9]+", text) else help_
+        help_ = f"write `0{short(text)}`" if re.fullmatch(r"\.[0-9]+", text) else help_
     elif re.fullmatch(r"[0-9]+\.", text):
-        help_ = f"write `{_short(text)}0`, or `{_short(text[:-1])}` for an integer"
+        help_ = f"write `{short(text)}0`, or `{short(text[:-1])}` for an integer"
     elif re.fullmatch(r"[0-9]+[A-Za-z_]\w*", text):
         help_ = "a name opens with a letter; between a number and a name stands an operator, such as `*`"
-    return Diagnostic("E114", f"`{_short(text)}` is not a number", span, "not a number", help=help_)
+    return Diagnostic("E114", f"`{short(text)}` is not a number", span, "not a number", help=help_)
 
 
 def _character(span: Span) -> Diagnostic:
@@ -228,5 +230,6 @@ def _too_deep(span: Span) -> Diagnostic:
     )
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
+    """A piece of the text, cut to fit a message."""
     return text if len(text) <= 30 else text[:27] + "..."

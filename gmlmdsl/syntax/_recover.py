@@ -8,9 +8,9 @@ from dataclasses import replace
 from .._diagnostics import Diagnostic
 from ._braces import excess, mend_braces
 from ._explain import explain
-from ._fault import Edit, Fault, locate, names_in, opens_statement, reads_whole, resumption
+from ._fault import Edit, Fault, around, locate, names_in, opens_statement, reads_whole, reopened, resumption
 from ._lex import Tokens
-from ._machine import Stack, Stop, run
+from ._machine import Stack, Stop, can_follow, run
 from ._repair import repairs
 from ._tables import Tables
 
@@ -48,6 +48,7 @@ class _Recovery:
         self.skipped: set[str] = set()
         self.braces_seen = False
         self.resumed = -1  # where reading went on, when not at the start of a line: what follows there may be debris
+        self.last = -1  # where reading went on last
         self.mended = -1  # the place of the statement that was mended last
 
     def step(self, stack: Stack, stop: Stop) -> tuple[Stack, int]:
@@ -71,10 +72,12 @@ class _Recovery:
         if not debris and not fault.too_deep:
             for edit in repairs(fault, self.faults):
                 if self._mends(fault, edit, next_statement):
+                    again = self._restart(fault, edit)
                     self.errors.append(edit.diagnostic)
                     self.tokens = edit.applied(self.tokens)
+                    self.last = -1  # tokens have other numbers now; the number of edits is bounded by that of errors
                     self.mended = fault.tokens[fault.start].start
-                    return fault.stack.kept(fault.body), fault.start
+                    return again
         if not debris and fault.tokens[fault.start].start != self.mended:
             self.errors.append(explain(fault, self.faults))
         return self._leave_out(fault, next_statement)
@@ -84,26 +87,36 @@ class _Recovery:
             return False
         return not any(t.opens_line for t in self.tokens[self.resumed : fault.at + 1])
 
+    def _restart(self, fault: Fault, edit: Edit) -> tuple[Stack, int]:
+        """Where to read an edited statement again: the one before it, where the edit reaches back so far."""
+        stack, start = fault.stack.kept(fault.body), fault.start
+        if edit.start < start:
+            stack, start = reopened(stack, self.tokens, start)
+        return (stack, start) if edit.start >= start else (Stack(), 0)
+
     def _mends(self, fault: Fault, edit: Edit, next_statement: int) -> bool:
         tokens = edit.applied(self.tokens)
         shift = len(edit.tokens) - (edit.end - edit.start)
         if edit.whole:
             return reads_whole(fault, tokens, next_statement + shift)
-        stop = run(self.tables, self.source, tokens, fault.stack.kept(fault.body), fault.start)
+        stop = run(self.tables, self.source, tokens, *self._restart(fault, edit))
         reached = math.inf if stop is None else stop.at
         return reached >= min(edit.end + shift + edit.far, next_statement + shift + 1)
 
     def _leave_out(self, fault: Fault, to: int) -> tuple[Stack, int]:
-        """Skip from the start of the statement; from the start of the statement of the file where nothing follows."""
-        start, stack = fault.start, fault.stack.kept(fault.body)
-        if to == len(self.tokens) - 1:
-            states = fault.stack.states
-            outside = 1 if len(states) > 1 and "statement" in self.tables.gotos[states[1]] else 0
-            stack = fault.stack.kept(outside)
-            start = fault.stack.parts[outside][1] if len(fault.stack.parts) > outside else start
-        self.skipped |= names_in(self.tokens[start:to])
+        """Skip the statement; and the one around it where that cannot end without it, or where the file ends inside it."""
+        # Debris can look like the statement that was left out last: reading always goes on further than before.
+        to = max(to, min(self.last + 1, len(self.tokens) - 1))
+        while self.tokens[to].text in ("}", "") and fault.body:
+            states = fault.stack.states[: fault.body + 1]
+            if can_follow(self.tables, states, self.tokens[to].terminals[0]):
+                break
+            fault = around(fault, to)
+            to = resumption(fault)
+        self.skipped |= names_in(self.tokens[fault.start : to])
+        self.last = to
         self.resumed = -1 if opens_statement(self.tokens, to) else to
-        return stack, to
+        return fault.stack.kept(fault.body), to
 
     def _give_up_braces(self, fault: Fault) -> tuple[Stack, int]:
         """Braces do not pair and no one edit mends it: one error, and on as far as is safe."""
@@ -112,6 +125,7 @@ class _Recovery:
         if fault.token.text in ("{", "}") and excess(without) == 0:
             # Without this one brace those of the text around pair: only the statement is lost.
             self.tokens = without
+            self.last = -1
             fault = replace(fault, tokens=without, start=min(fault.start, fault.at))
             return self._leave_out(fault, resumption(fault))
         return self._leave_out(fault, len(self.tokens) - 1)

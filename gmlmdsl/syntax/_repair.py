@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from importlib.resources import files
 
 from .._diagnostics import Diagnostic, Fix, Span, did_you_mean
-from ._fault import LEVELS, Edit, Fault
-from ._lex import CLOSING, OPENING, Token
+from ._fault import LEVELS, Edit, Fault, opens_statement
+from ._lex import CLOSING, OPENING, Token, short
 
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 # Words and operators that say nothing of their own: where one of them is the only thing missing, it can be put in.
@@ -32,7 +32,7 @@ def repairs(fault: Fault, faults: Faults) -> Iterator[Edit]:
     yield from _missing_words(fault)
 
 
-def _slip(fault: Fault, faults: Faults) -> Edit | None:
+def slip_at(fault: Fault, faults: Faults) -> Edit | None:
     """`&&`, `**`, `elif`, ..: one token, or two that touch."""
     at, tokens, slips = fault.at, fault.tokens, _slips()
     for start, end in ((at, at + 1), (at - 1, at + 1), (at, at + 2)):
@@ -43,7 +43,7 @@ def _slip(fault: Fault, faults: Faults) -> Edit | None:
         if slip:
             meant = tuple(fault.make(word, tokens[start]) for word in slip["meant"].split())
             help_ = f"write `{slip['meant']}`"
-            return Edit(start, end, meant, _foreign(slip["message"], span, help_, _fix(fault, span, slip["meant"])), far=1)
+            return Edit(start, end, meant, _foreign(slip["message"], span, help_, _fix(fault, span, slip["meant"])), far=0)
     return None
 
 
@@ -73,12 +73,13 @@ def _bad_token(fault: Fault, faults: Faults) -> Edit | None:
     after = fault.tokens[fault.at + 1] if token.text else token
     if token.text == "." and after.start == token.end and after.terminals == ("NUMBER",):
         span, text = fault.span(token).to(fault.span(after)), f"0.{after.text}"
-        told = Diagnostic("E114", f"`{_short(span.text)}` is not a number", span, "", help=f"write `{_short(text)}`", fix=Fix(span, text))
+        told = Diagnostic("E114", f"`{short(span.text)}` is not a number", span, "", help=f"write `{short(text)}`", fix=Fix(span, text))
         return Edit(fault.at, fault.at + 2, (after._replace(text=text),), told, far=1)
     if token.terminals or told is None:
         return None
     if token.text.startswith("'") and len(token.text) > 1:
-        return Edit(fault.at, fault.at + 1, (token._replace(terminals=("STRING",), text=f'"{token.text[1:-1]}"'),), _quoted(fault, told), far=1)
+        meant = token._replace(terminals=("STRING",), text=f'"{token.text[1:-1]}"')
+        return Edit(fault.at, fault.at + 1, (meant,), _quoted(fault, told), far=1)
     if told.code == "E114":
         return Edit(fault.at, fault.at + 1, (token._replace(terminals=("NUMBER",), text="0"),), told, far=1)
     if told.code == "E111":
@@ -137,6 +138,8 @@ def _misspelt_opening(fault: Fault, faults: Faults) -> Edit | None:
     """`modle ising {`: the first word of the statement."""
     words = LEVELS[fault.level][0]
     first = fault.tokens[fault.start]
+    if not first.opens_line and fault.start and fault.tokens[fault.start - 1].text not in ("{", "}", ";"):
+        return None
     if fault.at > fault.start + 1 or "NAME" not in first.terminals or first.text in words:
         return None
     return _misspelt(fault, fault.start, words)
@@ -144,7 +147,7 @@ def _misspelt_opening(fault: Fault, faults: Faults) -> Edit | None:
 
 def _misspelt_inside(fault: Fault, faults: Faults) -> Edit | None:
     """`where`, `weight`, `then`: a word of the statement."""
-    if "NAME" not in fault.token.terminals:
+    if "NAME" not in fault.token.terminals or opens_statement(fault.tokens, fault.at):
         return None
     return _misspelt(fault, fault.at, tuple(t for t in fault.expected if t.isalpha() and t.islower()))
 
@@ -155,9 +158,7 @@ def _misspelt(fault: Fault, at: int, words: tuple[str, ...]) -> Edit | None:
     if near is None or near == token.text:
         return None
     span = fault.span(token)
-    diagnostic = Diagnostic(
-        "E104", f"`{token.text}` is not a keyword here", span, "", help=f"did you mean `{near}`?", fix=Fix(span, near)
-    )
+    diagnostic = Diagnostic("E104", f"`{token.text}` is not a keyword here", span, "", help=f"did you mean `{near}`?", fix=Fix(span, near))
     return Edit(at, at + 1, (fault.make(near, token),), diagnostic)
 
 
@@ -171,6 +172,8 @@ def _separator(fault: Fault, faults: Faults) -> Edit | None:
         message = "`;` stands only at the end of a statement"
     elif fault.token.text == "," and fault.previous and fault.previous.text in (",", *OPENING):
         message = f"`,` stands between two things, not after `{fault.previous.text}`"
+    elif fault.token.text == "," and fault.level.endswith("row") and "ROW_NAME" in fault.expected:
+        message = "nothing stands between the rows of a mixture"
     else:
         return None
     span = fault.span(fault.tokens[at])
@@ -189,7 +192,8 @@ def _round_brackets(fault: Fault, faults: Faults) -> Edit | None:
     inside = tuple(tokens[at + 1 : close])
     span = fault.span(tokens[at]).to(fault.span(tokens[close]))
     fix = Fix(span, f"[{span.text[1:-1]}]")
-    diagnostic = Diagnostic("E121", f"`{name}` is indexed with square brackets", span, "", help=f"write `{name}{_short(fix.text)}`", fix=fix)
+    help_ = f"write `{name}{short(fix.text)}`"
+    diagnostic = Diagnostic("E121", f"`{name}` is indexed with square brackets", span, "", help=help_, fix=fix)
     return Edit(at, close + 1, (fault.make("[", tokens[at]), *inside, fault.make("]", tokens[close])), diagnostic)
 
 
@@ -225,18 +229,14 @@ def _missing_words(fault: Fault) -> Iterator[Edit]:
             fix = Fix(place, f" {text}" + ("" if fault.source.text[before.end : before.end + 1].isspace() else " "))
             at_end = token.opens_line or not token.text
             span, label = (fault.span(before), "after this") if at_end else (fault.span(token), "before this")
-            message = f"expected `{text}` after `{_short(before.text)}`"
+            message = f"expected `{text}` after `{short(before.text)}`"
             diagnostic = Diagnostic("E109", message, span, f"`{text}` belongs {label}", fix=fix)
             yield Edit(fault.at, fault.at, (mark,), diagnostic, whole=True)
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= 30 else text[:27] + "..."
-
-
 RULES: tuple[Callable[[Fault, Faults], Edit | None], ...] = (
     _comment,
-    _slip,
+    slip_at,
     _bad_token,
     _single_equals,
     _misspelt_opening,

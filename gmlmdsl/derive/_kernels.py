@@ -1,0 +1,245 @@
+"""Block-dynamics kernels: pure functions of keys and state, for many chains at once.
+
+A kernel is made once, from a model, its parameters and a sampler; `init` turns codes into a state and `step` takes
+one step. Chains are the last axis, and each has its own key, so that a chain's draws depend on no other chain.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from ._arrays import Blocks, Graph, drawn_blocks
+from ._conditional import clamp_scores, pick_value, put_value
+from ._energy import Codes, Params, local_scores
+from ._mask_law import AbstractMaskLaw
+
+
+class State(NamedTuple):
+    """What the next step needs: `codes` of shape (cells, chains)."""
+
+    codes: Codes
+
+
+class Info(NamedTuple):
+    """What diagnostics need, by update statement: cells that changed, and cells that were drawn, shape (updates, chains)."""
+
+    changed: Int[Array, "updates chains"]
+    drawn: Int[Array, "updates chains"]
+
+
+class Target(NamedTuple):
+    """What a kernel leaves invariant: the model with its parameters, given the clamped cells."""
+
+    graph: Graph
+    params: Params
+    clamped: Bool[Array, " cells_and_padding"] | None
+
+
+class AbstractKernel(eqx.Module):
+    """A Markov kernel."""
+
+    @property
+    def updates(self) -> int:
+        """How many update statements it holds: the rows of its `Info`."""
+        return 1
+
+    @abc.abstractmethod
+    def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
+        """One step of every chain; `keys` has one key per chain."""
+
+    def init(self, codes: Codes) -> State:
+        """The state of chains that start at `codes`."""
+        return State(codes)
+
+
+def fold(keys: PRNGKeyArray, number: Array | int) -> PRNGKeyArray:
+    """Every chain's key with a number folded in."""
+    return jax.vmap(lambda k: jax.random.fold_in(k, number))(keys)
+
+
+def uniform(keys: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "... chains"]:
+    """Uniform numbers, chains last."""
+    return jnp.moveaxis(jax.vmap(lambda k: jax.random.uniform(k, shape))(keys), 0, -1)
+
+
+def draw_blocks(
+    target: Target, codes: Codes, blocks: Blocks, numbers: Float[Array, "blocks chains"], correction: Array | None = None
+) -> Codes:
+    """Blocks that share no factor, redrawn at once from p(x_K | x_rest[, K]); where the rest is impossible a block stays."""
+    scores = local_scores(target.graph, target.params, codes, blocks)
+    if correction is not None:
+        scores = scores + correction
+    if target.clamped is not None:
+        scores = clamp_scores(blocks, codes, target.clamped, target.graph.n_cells, scores)
+    value, possible = pick_value(scores, numbers)
+    return put_value(blocks, codes, value, ~possible)
+
+
+def _counted(before: Codes, after: Codes, drawn: Int[Array, " chains"]) -> Info:
+    return Info((before != after).sum(axis=0, dtype=jnp.int32)[None], drawn[None])
+
+
+class Stage(eqx.Module):
+    """Colours of a sweep that are run one after another by one scan: every array of `blocks` has a leading colour axis."""
+
+    blocks: Blocks
+    colours: int = eqx.field(static=True)
+
+
+class SweepKernel(AbstractKernel):
+    """Every block of a list once, colour after colour; the blocks of one colour at once."""
+
+    stages: tuple[Stage, ...]
+    drawn: int = eqx.field(static=True)
+
+    def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
+        codes = state.codes
+        for k, stage in enumerate(self.stages):
+            numbers = uniform(fold(keys, k), (stage.colours, stage.blocks.cells.shape[1]))
+
+            def one(codes: Codes, inputs: tuple[Blocks, Array]) -> tuple[Codes, None]:
+                return draw_blocks(target, codes, *inputs), None
+
+            codes, _ = jax.lax.scan(one, codes, (stage.blocks, numbers))
+        chains = codes.shape[1]
+        return State(codes), _counted(state.codes, codes, jnp.full(chains, self.drawn, jnp.int32))
+
+
+class ParallelKernel(AbstractKernel):
+    """Every cell of each block at once from p(x_i | x_-i) at the old x, block after block (Li et al. 2024, Definition 11).
+
+    `stages` hold the cells of each block as blocks of one cell. Where cells interact this keeps no known law.
+    """
+
+    stages: tuple[Blocks, ...]
+    drawn: int = eqx.field(static=True)
+
+    def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
+        codes = state.codes
+        for k, blocks in enumerate(self.stages):
+            codes = draw_blocks(target, codes, blocks, uniform(fold(keys, k), (blocks.cells.shape[0],)))
+        return State(codes), _counted(state.codes, codes, jnp.full(codes.shape[1], self.drawn, jnp.int32))
+
+
+class RandomKernel(AbstractKernel):
+    """A block drawn from a mask, then redrawn: jointly from p(x_K | x_rest[, K]), or cell by cell at the old x.
+
+    `capacities` are the buckets of size: (members, joint values) in ascending order. A chain's block is drawn in the
+    smallest bucket that holds it, whatever the other chains drew.
+    """
+
+    law: AbstractMaskLaw
+    corrected: bool = eqx.field(static=True)
+    separate: bool = eqx.field(static=True)  # product plans, and `independently`
+    capacities: tuple[tuple[int, int], ...] = eqx.field(static=True)
+
+    def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
+        graph = target.graph
+        cells = self.law.draw(target.params, state.codes, fold(keys, 0))
+        sizes = (cells < graph.n_cells).sum(axis=0, dtype=jnp.int32)
+        draw = self.separately if self.separate else self.jointly
+        codes = draw(target, state.codes, cells, sizes, fold(keys, 1))
+        return State(codes), _counted(state.codes, codes, sizes)
+
+    def separately(self, target: Target, codes: Codes, cells: Array, sizes: Array, keys: PRNGKeyArray) -> Codes:
+        """Every drawn cell as a block of its own, all at once at the old x."""
+        blocks = drawn_blocks(target.graph, cells[:, None, :], self.capacities[-1][1])
+        return draw_blocks(target, codes, blocks, uniform(keys, (cells.shape[0],)))
+
+    def jointly(self, target: Target, codes: Codes, cells: Array, sizes: Array, keys: PRNGKeyArray) -> Codes:
+        """The drawn block by enumeration, in its bucket of size."""
+        numbers = uniform(keys, (1,))
+        smallest = 0
+        for members, values in self.capacities:
+            fits = (sizes > smallest) & (sizes <= members)
+
+            def redraw(codes: Codes, members: int = members, values: int = values, fits: Array = fits) -> Codes:
+                new = self.redraw(target, codes, cells[None, :members], values, numbers)
+                return jnp.where(fits, new, codes)
+
+            codes = redraw(codes) if len(self.capacities) == 1 else jax.lax.cond(fits.any(), redraw, lambda c: c, codes)
+            smallest = members
+        return codes
+
+    def redraw(self, target: Target, codes: Codes, cells: Array, values: int, numbers: Array) -> Codes:
+        groups = self.law.groups() if self.corrected else ()
+        blocks = drawn_blocks(target.graph, cells, values, groups)
+        correction = None
+        if self.corrected:
+            touch = iter(blocks.touch[len(target.graph.groups) :])
+            correction = self.law.log_probability(target.params, codes, blocks, touch)
+        return draw_blocks(target, codes, blocks, numbers, correction)
+
+
+class CycleKernel(AbstractKernel):
+    """Kernels in order."""
+
+    parts: tuple[AbstractKernel, ...]
+
+    @property
+    def updates(self) -> int:
+        return sum(p.updates for p in self.parts)
+
+    def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
+        found = []
+        for k, part in enumerate(self.parts):
+            state, info = part.step(target, fold(keys, k), state)
+            found.append(info)
+        return state, Info(*(jnp.concatenate(rows) for rows in zip(*found, strict=True)))
+
+
+class RepeatKernel(AbstractKernel):
+    """A kernel several times within one step."""
+
+    part: AbstractKernel
+    count: int = eqx.field(static=True)
+
+    @property
+    def updates(self) -> int:
+        return self.part.updates
+
+    def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
+        def once(state: State, k: Array) -> tuple[State, Info]:
+            return self.part.step(target, fold(keys, k), state)
+
+        state, infos = jax.lax.scan(once, state, jnp.arange(self.count))
+        return state, Info(*(rows.sum(axis=0) for rows in infos))
+
+
+class MixtureKernel(AbstractKernel):
+    """One of several kernels, picked with its weight, for each chain on its own."""
+
+    parts: tuple[AbstractKernel, ...]
+    weights: Float[Array, " parts"]
+
+    @property
+    def updates(self) -> int:
+        return sum(p.updates for p in self.parts)
+
+    def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
+        chains = state.codes.shape[1]
+        below = jnp.cumsum(self.weights) / self.weights.sum()
+        number = uniform(fold(keys, 0), ())
+        choice = jnp.minimum((below[:, None] <= number).sum(axis=0), len(self.parts) - 1)
+        codes, found = state.codes, []
+        for k, part in enumerate(self.parts):
+            picked = choice == k
+
+            def run(codes: Codes, part: AbstractKernel = part, k: int = k, picked: Array = picked) -> tuple[Codes, Info]:
+                new, info = part.step(target, fold(keys, k + 1), State(codes))
+                return jnp.where(picked, new.codes, codes), Info(*(jnp.where(picked, rows, 0) for rows in info))
+
+            def skip(codes: Codes, part: AbstractKernel = part) -> tuple[Codes, Info]:
+                none = jnp.zeros((part.updates, chains), jnp.int32)
+                return codes, Info(none, none)
+
+            # Every row looks at the state before the step: a chain runs the one row that it picked.
+            codes, info = jax.lax.cond(picked.any(), run, skip, codes)
+            found.append(info)
+        return State(codes), Info(*(jnp.concatenate(rows) for rows in zip(*found, strict=True)))

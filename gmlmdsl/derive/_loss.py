@@ -1,0 +1,142 @@
+"""The weighted pseudolikelihood loss: the mean over masks of -log p(x_K | x_rest[, K])."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from ..graph import FactorGraph
+from ..graph.masks import LoweredMask, blocks_of, is_adaptive
+from ..plan import plan_block, verify_affordable
+from ._arrays import Blocks, Graph, block_values, drawn_blocks, fixed_blocks, log2_values
+from ._conditional import logsumexp, observed_value
+from ._energy import Codes, Params, local_scores
+from ._mask_law import AbstractMaskLaw, mask_law, weight_groups
+
+CHUNK_TERMS = 1 << 24  # factor evaluations that are held in memory at once
+
+
+class ExactLoss(eqx.Module):
+    """The loss averaged over every mask of the support.
+
+    `blocks` are the support's members, alike in size together; `probabilities` are theirs, None for a mask that looks at x.
+    """
+
+    graph: Graph
+    law: AbstractMaskLaw | None
+    blocks: tuple[Blocks, ...]
+    probabilities: tuple[Float[Array, " blocks"], ...] | None
+
+    def rows(self, params: Params, codes: Codes) -> Float[Array, " rows"]:
+        """One loss per row: sum over K of p(K | x) times -log p(x_K | x_rest[, K]), from the factors that touch K."""
+        return self.rows_and_mass(params, codes)[0]
+
+    def rows_and_mass(self, params: Params, codes: Codes) -> tuple[Float[Array, " rows"], Float[Array, " rows"]]:
+        """The losses, and the probability that K is not empty."""
+        total = mass = jnp.zeros(codes.shape[1])
+        for k, blocks in enumerate(self.blocks):
+            scores = local_scores(self.graph, params, codes, blocks)
+            here = observed_value(blocks, codes, self.graph.n_cells)[:, None]
+            if self.law is None or self.probabilities is not None:
+                assert self.probabilities is not None
+                weight = jnp.broadcast_to(self.probabilities[k][:, None], (here.shape[0], here.shape[2]))
+            else:
+                touch = iter(blocks.touch[len(self.graph.groups) :])
+                correction = self.law.log_probability(params, codes, blocks, touch)
+                correction = jax.lax.stop_gradient(jnp.broadcast_to(correction, scores.shape))
+                weight = jnp.exp(jnp.take_along_axis(correction, here, axis=1)[:, 0])
+                scores = scores + correction
+            total, mass = total + _weighted(scores, here, weight), mass + weight.sum(axis=0)
+        return total, mass
+
+
+class DrawnLoss(eqx.Module):
+    """The loss averaged over `masks` drawn for each row, of shape (masks, members, rows)."""
+
+    graph: Graph
+    law: AbstractMaskLaw | None  # for a mask that looks at x
+    n_values: int = eqx.field(static=True)
+
+    def rows(self, params: Params, codes: Codes, masks: Int[Array, "masks members rows"]) -> Float[Array, " rows"]:
+        """One loss per row: the mean over its masks; an empty mask scores 0."""
+        blocks = drawn_blocks(self.graph, masks, self.n_values, () if self.law is None else self.law.groups())
+        scores = local_scores(self.graph, params, codes, blocks)
+        if self.law is not None:
+            touch = iter(blocks.touch[len(self.graph.groups) :])
+            scores = scores + jax.lax.stop_gradient(self.law.log_probability(params, codes, blocks, touch))
+        here = observed_value(blocks, codes, self.graph.n_cells)[:, None]
+        empty = (masks >= self.graph.n_cells).all(axis=1)
+        weight = jnp.where(empty, 0.0, 1 / masks.shape[0])
+        return _weighted(scores, here, weight)
+
+
+def _weighted(scores: Float[Array, "blocks values rows"], here: Int[Array, "blocks 1 rows"], weight: Float[Array, "blocks rows"]) -> Float[Array, " rows"]:
+    """Sum over blocks of weight times -log of the observed value's share; a weight of 0 counts nothing, also beside an infinite loss."""
+    observed = jnp.take_along_axis(scores, here, axis=1)[:, 0]
+    possible = jnp.isfinite(observed)
+    loss = jnp.where(possible, logsumexp(scores) - jnp.where(possible, observed, 0.0), jnp.inf)
+    return jnp.where(weight > 0, loss * jnp.where(weight > 0, weight, 1.0), 0.0).sum(axis=0)
+
+
+def exact_loss(host: FactorGraph, graph: Graph, mask: LoweredMask) -> ExactLoss:
+    """The loss over a mask's whole support, whose size the caller has judged.
+
+    Raises:
+        GmlmError: if a block is too costly to enumerate.
+    """
+    blocks, probabilities = blocks_of(mask, host.n_cells)
+    keep = (blocks < host.n_cells).any(axis=1)  # the empty block scores 0
+    blocks, probabilities = blocks[keep], None if probabilities is None else probabilities[keep]
+    corrected = is_adaptive(mask)
+    blocks, probabilities = _split_products(host, blocks, probabilities)
+    pieces = _alike(host, blocks)
+    for piece in pieces:
+        worst = blocks[piece][np.argmax(block_values(np.append(host.sizes, 1), blocks[piece]))]
+        verify_affordable(plan_block(host, worst, True), "the loss: a block", mask.span)
+    extra = weight_groups(mask) if probabilities is None else ()
+    found = tuple(fixed_blocks(host, _trimmed(blocks[p], host.n_cells), extra) for p in pieces)
+    law = mask_law(mask, host.n_cells) if corrected or probabilities is None else None
+    shares = None if probabilities is None else tuple(jnp.asarray(probabilities[p]) for p in pieces)
+    return ExactLoss(graph, law, found, shares)
+
+
+def _split_products(host: FactorGraph, blocks: np.ndarray, probabilities: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+    """-log p of a block without inner factors is the sum over its cells: cells with the block's probability each."""
+    if probabilities is None or blocks.shape[1] == 1:
+        return blocks, probabilities
+    is_product = np.array([plan_block(host, b).method == "product" for b in blocks])
+    if not is_product.any():
+        return blocks, probabilities
+    rows, members = np.nonzero(blocks[is_product] < host.n_cells)
+    weights = np.zeros(host.n_cells)
+    np.add.at(weights, blocks[is_product][rows, members], probabilities[is_product][rows])
+    cells = np.flatnonzero(weights)
+    single = np.full((len(cells), blocks.shape[1]), host.n_cells, blocks.dtype)
+    single[:, 0] = cells
+    return np.concatenate([blocks[~is_product], single]), np.concatenate([probabilities[~is_product], weights[cells]])
+
+
+def _trimmed(blocks: np.ndarray, n_cells: int) -> np.ndarray:
+    return blocks[:, : max(1, int((blocks < n_cells).sum(axis=1).max()))]
+
+
+def _alike(host: FactorGraph, blocks: np.ndarray) -> list[np.ndarray]:
+    """Rows of blocks with like numbers of values and of touching factors, so that padding wastes little."""
+    values = block_values(np.append(host.sizes, 1), blocks)
+    factors = np.zeros(len(blocks))
+    for starts, _ in host.incidences:
+        lengths = np.append(np.diff(starts), 0)
+        factors = np.maximum(factors, lengths[blocks].sum(axis=1))
+    keys = np.array([(log2_values(v), log2_values(f)) for v, f in zip(values, factors, strict=True)])
+    _, inverse = np.unique(keys, axis=0, return_inverse=True)
+    return [np.flatnonzero(inverse.reshape(-1) == k) for k in range(int(inverse.max()) + 1)]
+
+
+def loss_terms(blocks: Sequence[Blocks], rows: int) -> float:
+    """Factor evaluations of a loss over some rows: what memory it takes is in proportion."""
+    return float(rows) * sum(b.n_values * b.cells.shape[0] * max(1, sum(t.shape[1] for t in b.touch)) for b in blocks)

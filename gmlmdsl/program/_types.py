@@ -1,0 +1,125 @@
+"""Checks the types of cells, inputs and parameters."""
+
+from __future__ import annotations
+
+from .._diagnostics import Span
+from ..syntax import tree
+from . import _forms as forms
+from ._expressions import CONSTANT, check_number, known_number
+from ._scope import DECLARES, Scope, suggestion
+from ._sets import check_set, range_size
+from .ir import Domain, Expression, SetOf, ValueType
+
+VALUE_TYPES = ("real", "positive", "simplex", "int")
+STATEMENTS = (*DECLARES, "factor", "require", "gauge", "conditional", "import")
+DOMAINS = "`spin`, `bit`, `range(q)`, `letters(..)`, `labels(..)`, a declared domain or index set"
+PARAMETER_TYPES = "`real`, `positive`, `simplex` or `real(lower = .., upper = ..)`"
+
+
+def check_domain(e: tree.Expression, scope: Scope) -> Domain | None:
+    """The values of a cell: spin, bit, range(q), letters(..), labels(..), a declared domain or an index set."""
+    match e:
+        case tree.Name():
+            return _named_domain(e, scope)
+        case tree.Attribute():
+            return _domain_of(check_set(e, scope), e, scope)
+        case tree.Call() if e.function.name == "range":
+            size = range_size(e, scope)
+            return None if size is None else Domain(e.span, "range", e.span.text, size=size)
+        case tree.Call() if e.function.name in ("letters", "labels"):
+            return _label_domain(e, scope)
+        case tree.Call():
+            help, fix = suggestion(e.function, ("range", "letters", "labels"), DOMAINS)
+            scope.report("E301", f"there is no domain `{e.function.name}(..)`", e.function.span, "unknown domain", help=help, fix=fix)
+        case _:
+            scope.report("E205", "a domain is expected here", e.span, "not a domain", help=DOMAINS)
+    return None
+
+
+def _named_domain(e: tree.Name, scope: Scope) -> Domain | None:
+    symbol = scope.find(e.name)
+    if e.name in ("spin", "bit") and (symbol is None or symbol.kind not in ("domain", "index")):
+        return Domain(e.span, e.name, e.name)
+    if symbol is not None:
+        return _domain_of(check_set(e, scope), e, scope)
+    if e.name in VALUE_TYPES:
+        scope.report("E205", f"a cell cannot be `{e.name}`: models are discrete", e.span, "not a domain", help=DOMAINS)
+    elif forms.form("type", e.name):
+        scope.report("E302", f"`{e.name}` needs its values", e.span, "argument missing", help=f"write `{e.name}(..)`")
+    else:
+        _report_unknown(e, ("spin", "bit"), scope)
+    return None
+
+
+def _report_unknown(e: tree.Name, built_in: tuple[str, ...], scope: Scope) -> None:
+    scope.report_unknown(e, "domain", "index", wanted="a type", built_in=built_in)
+    if e.name in STATEMENTS:  # the type was left out: what follows is not the statement it seems
+        scope.mark_broken(e.span)
+        scope.incomplete = True
+
+
+def _domain_of(over: SetOf | None, e: tree.Expression, scope: Scope) -> Domain | None:
+    if over is None or over.domain is not None:
+        return None if over is None else over.domain
+    if over.arity == 2 or over.lists_cells:
+        scope.report("E205", f"the members of `{over.name}` are not single values", e.span, "not a domain", help=DOMAINS)
+        return None
+    return Domain(e.span, "range", over.name, size=over.size, of=over)
+
+
+def _label_domain(e: tree.Call, scope: Scope) -> Domain | None:
+    kind = e.function.name
+    texts = [a.value for a in e.arguments if isinstance(a.value, tree.String) and a.keyword is None and a.clauses is None]
+    if len(texts) != len(e.arguments) or not texts or (kind == "letters" and len(texts) != 1):
+        takes, example = ("one text", '`letters("ACGT")`') if kind == "letters" else ("texts", '`labels("sun", "rain")`')
+        scope.report("E302", f"`{kind}` takes {takes}", e.span, "wrong arguments", help=f"for example {example}")
+        return None
+    labels = tuple(texts[0].value) if kind == "letters" else tuple(t.value for t in texts)
+    twice = next((i for i, v in enumerate(labels) if v in labels[:i]), None)
+    if twice is not None:
+        place = texts[0] if kind == "letters" else texts[twice]
+        scope.report("E217", f'"{labels[twice]}" stands twice in the domain', place.span, "each value once")
+        return None
+    if not labels:
+        scope.report("E319", "a domain has at least one value", e.span, "no value")
+        return None
+    return Domain(e.span, kind, "", labels)
+
+
+def check_type(e: tree.Expression | None, scope: Scope, where: Span, inputs: bool) -> ValueType | None:
+    """The type of an input (`inputs`) or a parameter; left out it is real."""
+    if e is None:
+        return ValueType(where, "real")
+    symbol = scope.find(e.name) if isinstance(e, tree.Name) else None
+    if isinstance(e, tree.Name) and e.name in VALUE_TYPES and (symbol is None or symbol.kind not in ("domain", "index")):
+        if e.name == "int" and not inputs:
+            scope.report("E205", "a parameter cannot be `int`", e.span, "inputs only", help=PARAMETER_TYPES)
+            return None
+        return ValueType(e.span, e.name)
+    if isinstance(e, tree.Call) and e.function.name == "real":
+        return _bounded(e, scope)
+    if not inputs:
+        help, fix = suggestion(e, VALUE_TYPES[:3], PARAMETER_TYPES) if isinstance(e, tree.Name) else (PARAMETER_TYPES, None)
+        scope.report("E205", f"a parameter cannot be `{e.span.text}`", e.span, "not a type of parameters", help=help, fix=fix)
+        return None
+    if isinstance(e, tree.Name) and scope.find(e.name) is None and forms.form("type", e.name) is None:
+        _report_unknown(e, (*VALUE_TYPES, "spin", "bit"), scope)
+        return None
+    domain = check_domain(e, scope)
+    return None if domain is None else ValueType(e.span, "domain", domain=domain)
+
+
+def _bounded(e: tree.Call, scope: Scope) -> ValueType | None:
+    bounds: dict[str, Expression] = {}
+    for a in e.arguments:
+        if a.keyword is None or a.keyword.name not in ("lower", "upper") or a.keyword.name in bounds or a.clauses is not None:
+            named = a.keyword is not None and a.keyword.name not in ("lower", "upper")
+            help, fix = suggestion(a.keyword, ("lower", "upper"), "") if named else ("", None)
+            scope.report("E302", "`real` takes `lower = ..` and `upper = ..`, each once", a.span, "not one of these", help=help, fix=fix)
+            return None
+        bounds[a.keyword.name] = check_number(a.value, scope, CONSTANT)
+    low, high = (known_number(bounds.get(name)) for name in ("lower", "upper"))
+    if low is not None and high is not None and low >= high:
+        scope.report("E319", f"the lower bound {low} is not below the upper bound {high}", e.span, "no value is left")
+        return None
+    return ValueType(e.span, "bounded" if bounds else "real", bounds.get("lower"), bounds.get("upper"))

@@ -1,0 +1,189 @@
+"""Data from Python: arrays of values or labels become codes, and codes become values again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._diagnostics import did_you_mean, fail, listed
+from ..graph import FactorGraph, VariableArray
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Data:
+    """Configurations as codes of shape (cells, rows), and the leading axes that were given."""
+
+    codes: Array
+    shape: tuple[int, ...]
+
+
+def encode(graph: FactorGraph, x: Any, what: str = "x") -> Data:
+    """The codes of data.
+
+    Args:
+        graph: the factor graph.
+        x: an array where the model has one variable, else a dict of arrays by variable; shape (rows.., *axes). Spin, bit and
+            range hold values; letters and labels hold texts (a row of letters also one string) or 0-based codes.
+        what: how messages call it.
+
+    Returns:
+        Codes of shape (cells, rows) and the leading shape.
+
+    Raises:
+        GmlmError: naming the variable, the row, the value found and the domain.
+    """
+    given = _by_variable(graph, x, what)
+    parts, shapes = [], []
+    for v in graph.variables:
+        codes, lead = _codes(v, given[v.name], f"{what}[{v.name!r}]" if len(graph.variables) > 1 else what)
+        parts.append(codes)
+        shapes.append(lead)
+    first = shapes[0]
+    for v, lead in zip(graph.variables, shapes, strict=True):
+        if lead != first:
+            message = f"{what}: `{graph.variables[0].name}` has rows of shape {first}, `{v.name}` has {lead}"
+            raise fail("E501", message, help="every variable needs as many rows")
+    codes = np.concatenate([p.reshape(-1, v.size).T for p, v in zip(parts, graph.variables, strict=True)])
+    return Data(codes.astype(np.int32), first)
+
+
+def _by_variable(graph: FactorGraph, x: Any, what: str) -> Mapping[str, Any]:
+    names = [v.name for v in graph.variables]
+    if not isinstance(x, Mapping):
+        if len(names) > 1:
+            raise fail("E503", f"{what} must be a dict by variable: this model has {listed(names)}", help=f"pass `{{{', '.join(f'{n!r}: ..' for n in names)}}}`")
+        return {names[0]: x}
+    for name in x:
+        if name not in names:
+            near = did_you_mean(str(name), names)
+            help = f"did you mean `{near}`?" if near else f"the variables are {listed(names)}"
+            raise fail("E506", f"{what}: the model has no variable `{name}`", help=help)
+    lacking = [n for n in names if n not in x]
+    if lacking:
+        raise fail("E503", f"{what} lacks {listed(lacking)}", help="every variable must be given")
+    return x
+
+
+def _codes(v: VariableArray, value: Any, what: str) -> tuple[Array, tuple[int, ...]]:
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise fail("E501", f"{what} must be a regular array, its rows differ in length") from None
+    if array.dtype == object and all(isinstance(e, str) for e in array.ravel()):
+        array = array.astype(str)
+    if array.dtype.kind in "US" and v.kind == "letters" and v.shape:
+        array = _split_strings(v, array.astype(str), what)
+    lead = array.ndim - len(v.shape)
+    if lead < 0 or array.shape[lead:] != v.shape:
+        wanted = f"(rows, {', '.join(map(str, v.shape))})" if v.shape else "(rows,)"
+        raise fail("E501", f"{what} must have shape {wanted}, got {array.shape}", help="the last axes are the variable's, before them come rows")
+    return _to_codes(v, array, what), array.shape[:lead]
+
+
+def _split_strings(v: VariableArray, array: Array, what: str) -> Array:
+    """A row of letters may be one string."""
+    n = v.shape[-1]
+    if array.ndim and array.shape[-1:] == v.shape[-1:] and (array.size == 0 or np.char.str_len(array).max() <= 1):
+        return array
+    lengths = np.char.str_len(array)
+    if (lengths != n).any():
+        row = int(np.argmax((lengths != n).ravel()))
+        raise fail("E501", f"{what}: row {row} has {lengths.ravel()[row]} letters, expected {n}")
+    return np.array([list(s) for s in array.ravel()]).reshape(*array.shape, n)
+
+
+def _to_codes(v: VariableArray, array: Array, what: str) -> Array:
+    if array.dtype.kind in "US":
+        if v.ordered:
+            raise fail("E502", f"{what} must hold numbers of {v.kind}, got texts such as {str(array.ravel()[0])!r}")
+        labels = np.array([str(x) for x in v.labels])
+        order = np.argsort(labels)
+        at = np.minimum(np.searchsorted(labels[order], array), len(labels) - 1)
+        codes = order[at]
+        _verify(v, array, labels[codes] == array, what, codes)
+        return codes
+    if array.dtype == bool:
+        array = array.astype(np.int64)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise fail("E504", f"{what} at {place} is {array[place]}", help="missing cells are not summed out by this version: drop the row, or fill the cell")
+    if array.dtype.kind not in "iuf":
+        raise fail("E502", f"{what} must hold {'numbers' if v.ordered else 'labels or codes'}, got {array.dtype}")
+    if v.kind == "spin":
+        _verify(v, array, (array == -1) | (array == 1), what, array)
+        return ((array + 1) // 2).astype(np.int64)
+    _verify(v, array, (array >= 0) & (array < len(v.labels)) & (array == np.floor(array)), what, array)
+    return array.astype(np.int64)
+
+
+def _verify(v: VariableArray, array: Array, good: Array, what: str, numbers: Array) -> None:
+    if good.all():
+        return
+    place = tuple(int(i) for i in np.argwhere(~np.atleast_1d(good))[0])
+    found = np.atleast_1d(array)[place]
+    help = ""
+    if array.dtype.kind not in "US":
+        if v.kind == "spin" and np.isin(numbers, (0, 1)).all():
+            help = f"0 and 1 are bits: pass `2 * {what} - 1`"
+        elif v.kind == "bit" and np.isin(numbers, (-1, 1)).all():
+            help = f"-1 and +1 are spins: pass `({what} + 1) // 2`"
+    labels = [str(x) for x in v.labels]
+    domain = f"values are {listed(labels)}" if len(labels) <= 30 else f"codes are 0..{len(labels) - 1}"
+    shown = f"{str(found)!r}" if array.dtype.kind in "US" else f"{found}"
+    where = place[0] if len(place) == 1 else place
+    raise fail("E502", f"{what} at {where} is {shown}: not a value of `{v.name}`; its {domain}", help=help)
+
+
+def decode(graph: FactorGraph, codes: Array, lead: Sequence[int]) -> dict[str, Array]:
+    """Values by variable from codes of shape (cells, rows): numbers for spin, bit and range, codes for letters and labels."""
+    out = {}
+    for v in graph.variables:
+        part = codes[v.offset : v.offset + v.size].T.reshape(*lead, *v.shape)
+        out[v.name] = (2 * part - 1 if v.kind == "spin" else part).astype(np.int8 if len(v.labels) < 128 else np.int32)
+    return out
+
+
+def clamped_cells(graph: FactorGraph, clamp: Mapping[str, Any] | None) -> tuple[Array, Array]:
+    """Which cells are held, as booleans over cells, and the codes they are held at.
+
+    Args:
+        graph: the factor graph.
+        clamp: by variable: a whole array, or a dict from place (an integer, or a tuple of them) to value or label.
+
+    Raises:
+        GmlmError: for an unknown variable, a place outside it or a value outside the domain.
+    """
+    held, codes = np.zeros(graph.n_cells, bool), np.zeros(graph.n_cells, np.int32)
+    names = [v.name for v in graph.variables]
+    for name, value in (clamp or {}).items():
+        if name not in names:
+            near = did_you_mean(name, names)
+            raise fail("E506", f"clamp: the model has no variable `{name}`", help=f"did you mean `{near}`?" if near else f"the variables are {listed(names)}")
+        v = graph.variable(name)
+        if isinstance(value, Mapping):
+            for place, one in value.items():
+                cell = _place(v, place)
+                codes[cell] = _to_codes(v, np.asarray(one), f"clamp[{name!r}][{place!r}]")
+                held[cell] = True
+        else:
+            found, lead = _codes(v, value, f"clamp[{name!r}]")
+            if lead:
+                raise fail("E501", f"clamp[{name!r}] must have shape {v.shape}, got {(*lead, *v.shape)}")
+            codes[v.offset : v.offset + v.size] = found.ravel()
+            held[v.offset : v.offset + v.size] = True
+    return held, codes
+
+
+def _place(v: VariableArray, place: Any) -> int:
+    at = place if isinstance(place, tuple) else (place,)
+    whole = all(isinstance(i, int | np.integer) and not isinstance(i, bool) for i in at)
+    if v.shape == () and at in ((), (0,)):
+        return v.offset
+    if not whole or len(at) != len(v.shape) or any(not 0 <= i < n for i, n in zip(at, v.shape, strict=True)):
+        raise fail("E507", f"clamp: {place!r} is no cell of `{v.name}`, whose shape is {v.shape}", help="places are 0-based integers, or tuples of them")
+    return v.offset + int(np.ravel_multi_index(at, v.shape))
