@@ -1,0 +1,54 @@
+"""A modeling language for generative masked models: discrete models, masks and samplers, compiled to JAX.
+
+    program = gm.load("ising.gmlm", L=8)
+    fit = program.model().fit(x, mask="pairs")
+    draws = fit.sample("gibbs")
+
+Importing the package loads neither JAX nor NumPy; names load when they are first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._compile import BoundProgram as BoundProgram
+    from ._compile import load as load
+    from ._compile import load_fit as load_fit
+    from ._compile import parse as parse
+    from ._diagnostics import Diagnostic as Diagnostic
+    from ._diagnostics import GmlmError as GmlmError
+    from ._model import Model as Model
+    from .report import Report as Report
+    from .run.results import Fit as Fit
+    from .run.sampling import SamplingWarning as SamplingWarning
+
+_WHERE = {
+    "BoundProgram": "._compile",
+    "load": "._compile",
+    "load_fit": "._compile",
+    "parse": "._compile",
+    "Diagnostic": "._diagnostics",
+    "GmlmError": "._diagnostics",
+    "Model": "._model",
+    "Report": ".report",
+    "Fit": ".run.results",
+    "SamplingWarning": ".run.sampling",
+}
+__all__ = ["BoundProgram", "Diagnostic", "Fit", "GmlmError", "Model", "Report", "SamplingWarning", "load", "load_fit", "parse"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("gmlmdsl")
+    if name not in _WHERE:
+        raise AttributeError(f"module 'gmlmdsl' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_WHERE[name], __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

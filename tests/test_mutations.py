@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
 from gmlmdsl._diagnostics import GmlmError, Source
 from gmlmdsl.program import check_source
 from gmlmdsl.syntax._lex import Token, tokenize
@@ -59,13 +61,13 @@ def is_word(t: Token) -> bool:
 
 def rename_declaration(text: str, tokens: list[Token], rng: random.Random) -> str | None:
     """Misspell a name where it is declared."""
-    places = [b for a, b in zip(tokens, tokens[1:], strict=False) if a.text in DECLARES and is_word(b)]
+    places = [b for a, b in pairwise(tokens) if a.text in DECLARES and is_word(b)]
     return misspell(text, rng.choice(places), rng) if places else None
 
 
 def rename_use(text: str, tokens: list[Token], rng: random.Random) -> str | None:
     """Misspell a name at one place where it is used."""
-    places = [b for a, b in zip(tokens, tokens[1:], strict=False) if a.text not in DECLARES and is_word(b)]
+    places = [b for a, b in pairwise(tokens) if a.text not in DECLARES and is_word(b)]
     return misspell(text, rng.choice(places), rng) if places else None
 
 

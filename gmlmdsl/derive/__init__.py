@@ -9,6 +9,7 @@ from ._arrays import graph_arrays as graph_arrays
 from ._arrays import group_arrays as group_arrays
 from ._conditional import log_conditional as log_conditional
 from ._energy import all_values as all_values
+from ._energy import local_scores as local_scores
 from ._energy import log_potential as log_potential
 from ._kernels import AbstractKernel as AbstractKernel
 from ._kernels import Info as Info

@@ -37,6 +37,7 @@ class Graph(eqx.Module):
     """A `FactorGraph` on the device; `sizes` has a 1 behind, for padding."""
 
     n_cells: int = eqx.field(static=True)
+    most_values: int = eqx.field(static=True)
     groups: tuple[Group, ...]
     sizes: Int[Array, " cells_and_padding"]
 
@@ -84,7 +85,7 @@ def group_arrays(group: FactorGroup, n_cells: int, incidence: tuple[np.ndarray, 
 def graph_arrays(graph: FactorGraph) -> Graph:
     """The device form of a factor graph."""
     groups = tuple(group_arrays(g, graph.n_cells, i) for g, i in zip(graph.groups, graph.incidences, strict=True))
-    return Graph(graph.n_cells, groups, _ints(np.append(graph.sizes, 1)))
+    return Graph(graph.n_cells, int(graph.sizes.max(initial=1)), groups, _ints(np.append(graph.sizes, 1)))
 
 
 def _ints(a: np.ndarray) -> Array:

@@ -25,12 +25,14 @@ class ExactLoss(eqx.Module):
     """The loss averaged over every mask of the support.
 
     `blocks` are the support's members, alike in size together; `probabilities` are theirs, None for a mask that looks at x.
+    `split` says that blocks without inner factors stand here as their cells, so that a mask's loss is not one entry.
     """
 
     graph: Graph
     law: AbstractMaskLaw | None
     blocks: tuple[Blocks, ...]
     probabilities: tuple[Float[Array, " blocks"], ...] | None
+    split: bool = eqx.field(static=True)
 
     def rows(self, params: Params, codes: Codes) -> Float[Array, " rows"]:
         """One loss per row: sum over K of p(K | x) times -log p(x_K | x_rest[, K]), from the factors that touch K."""
@@ -38,7 +40,12 @@ class ExactLoss(eqx.Module):
 
     def rows_and_mass(self, params: Params, codes: Codes) -> tuple[Float[Array, " rows"], Float[Array, " rows"]]:
         """The losses, and the probability that K is not empty."""
-        total = mass = jnp.zeros(codes.shape[1])
+        losses, shares = self.by_mask(params, codes)
+        return _weighted_sum(losses, shares), shares.sum(axis=0)
+
+    def by_mask(self, params: Params, codes: Codes) -> tuple[Float[Array, "masks rows"], Float[Array, "masks rows"]]:
+        """The loss of every mask (of every cell of it, where `split`), and its probability."""
+        losses, shares = [], []
         for k, blocks in enumerate(self.blocks):
             scores = local_scores(self.graph, params, codes, blocks)
             here = observed_value(blocks, codes, self.graph.n_cells)[:, None]
@@ -51,19 +58,28 @@ class ExactLoss(eqx.Module):
                 correction = jax.lax.stop_gradient(jnp.broadcast_to(correction, scores.shape))
                 weight = jnp.exp(jnp.take_along_axis(correction, here, axis=1)[:, 0])
                 scores = scores + correction
-            total, mass = total + _weighted(scores, here, weight), mass + weight.sum(axis=0)
-        return total, mass
+            losses.append(_negative_log(scores, here))
+            shares.append(weight)
+        return jnp.concatenate(losses), jnp.concatenate(shares)
 
 
 class DrawnLoss(eqx.Module):
-    """The loss averaged over `masks` drawn for each row, of shape (masks, members, rows)."""
+    """The loss averaged over `masks` drawn for each row, of shape (masks, members, rows).
+
+    `law` is there for a mask that looks at x; `separate` where no two cells of a block share a factor, so that
+    -log p(x_K | x_rest) is the sum over its cells.
+    """
 
     graph: Graph
-    law: AbstractMaskLaw | None  # for a mask that looks at x
+    law: AbstractMaskLaw | None
     n_values: int = eqx.field(static=True)
+    separate: bool = eqx.field(static=True)
 
     def rows(self, params: Params, codes: Codes, masks: Int[Array, "masks members rows"]) -> Float[Array, " rows"]:
         """One loss per row: the mean over its masks; an empty mask scores 0."""
+        share = 1 / masks.shape[0]
+        if self.separate:
+            masks = masks.reshape(-1, 1, masks.shape[-1])
         blocks = drawn_blocks(self.graph, masks, self.n_values, () if self.law is None else self.law.groups())
         scores = local_scores(self.graph, params, codes, blocks)
         if self.law is not None:
@@ -71,16 +87,20 @@ class DrawnLoss(eqx.Module):
             scores = scores + jax.lax.stop_gradient(self.law.log_probability(params, codes, blocks, touch))
         here = observed_value(blocks, codes, self.graph.n_cells)[:, None]
         empty = (masks >= self.graph.n_cells).all(axis=1)
-        weight = jnp.where(empty, 0.0, 1 / masks.shape[0])
-        return _weighted(scores, here, weight)
+        weight = jnp.where(empty, 0.0, share)
+        return _weighted_sum(_negative_log(scores, here), weight)
 
 
-def _weighted(scores: Float[Array, "blocks values rows"], here: Int[Array, "blocks 1 rows"], weight: Float[Array, "blocks rows"]) -> Float[Array, " rows"]:
-    """Sum over blocks of weight times -log of the observed value's share; a weight of 0 counts nothing, also beside an infinite loss."""
+def _negative_log(scores: Float[Array, "blocks values rows"], here: Int[Array, "blocks 1 rows"]) -> Float[Array, "blocks rows"]:
+    """-log of the observed value's share, inf where it is impossible."""
     observed = jnp.take_along_axis(scores, here, axis=1)[:, 0]
     possible = jnp.isfinite(observed)
-    loss = jnp.where(possible, logsumexp(scores) - jnp.where(possible, observed, 0.0), jnp.inf)
-    return jnp.where(weight > 0, loss * jnp.where(weight > 0, weight, 1.0), 0.0).sum(axis=0)
+    return jnp.where(possible, logsumexp(scores) - jnp.where(possible, observed, 0.0), jnp.inf)
+
+
+def _weighted_sum(losses: Float[Array, "blocks rows"], weight: Float[Array, "blocks rows"]) -> Float[Array, " rows"]:
+    """Sum over blocks; a weight of 0 counts nothing, also beside an infinite loss."""
+    return jnp.where(weight > 0, losses * jnp.where(weight > 0, weight, 1.0), 0.0).sum(axis=0)
 
 
 def exact_loss(host: FactorGraph, graph: Graph, mask: LoweredMask) -> ExactLoss:
@@ -93,7 +113,9 @@ def exact_loss(host: FactorGraph, graph: Graph, mask: LoweredMask) -> ExactLoss:
     keep = (blocks < host.n_cells).any(axis=1)  # the empty block scores 0
     blocks, probabilities = blocks[keep], None if probabilities is None else probabilities[keep]
     corrected = is_adaptive(mask)
+    whole, members = len(blocks), (blocks < host.n_cells).sum()
     blocks, probabilities = _split_products(host, blocks, probabilities)
+    split = len(blocks) != whole or (blocks < host.n_cells).sum() != members
     pieces = _alike(host, blocks)
     for piece in pieces:
         worst = blocks[piece][np.argmax(block_values(np.append(host.sizes, 1), blocks[piece]))]
@@ -102,7 +124,7 @@ def exact_loss(host: FactorGraph, graph: Graph, mask: LoweredMask) -> ExactLoss:
     found = tuple(fixed_blocks(host, _trimmed(blocks[p], host.n_cells), extra) for p in pieces)
     law = mask_law(mask, host.n_cells) if corrected or probabilities is None else None
     shares = None if probabilities is None else tuple(jnp.asarray(probabilities[p]) for p in pieces)
-    return ExactLoss(graph, law, found, shares)
+    return ExactLoss(graph, law, found, shares, split)
 
 
 def _split_products(host: FactorGraph, blocks: np.ndarray, probabilities: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .._diagnostics import listed
+from .._diagnostics import Fix, listed
 from ..syntax import tree
 from . import _forms as forms
 from ._expressions import CONSTANT, INDEXED, check_number, is_faulty, known_number
@@ -41,12 +41,10 @@ def _option_name(a: tree.Argument, form: Form, positional: list[Option], found: 
     """The option that an argument is for, or None after a fault."""
     if a.keyword is None:
         option = next((o for o in positional if o.name not in found or _many(o)), None)
-        if option is None:
-            named = [o for o in form.options if o.named and o.name not in found]
-            takes = f"{len(positional)} plain argument{'s' * (len(positional) != 1)}" if positional else "named arguments only"
-            help = f"write `{named[0].name} = {a.span.text}`" if named else f"`{form.signature}`"
-            scope.report("E302", f"`{form.name}` takes {takes}", a.span, "one too many", help=help)
-        return None if option is None else option.name
+        if option is not None and not (option.takes == forms.VARIABLES and isinstance(a.value, tree.Number)):
+            return option.name
+        _report_nameless(a, form, positional, found, scope)
+        return None
     name = a.keyword.name
     if name in found:
         scope.report("E302", f"`{name}` is given twice", a.span, "again here")
@@ -56,6 +54,19 @@ def _option_name(a: tree.Argument, form: Form, positional: list[Option], found: 
     help, fix = suggestion(a.keyword, [o.name for o in form.options if o.named and o.name not in found], f"`{form.signature}`")
     scope.report("E302", f"`{form.name}` has no option `{name}`", a.keyword.span, "unknown option", help=help, fix=fix)
     return None
+
+
+def _report_nameless(a: tree.Argument, form: Form, positional: list[Option], found: Raw, scope: Scope) -> None:
+    """A plain argument that no option takes; the first named option of its kind may be meant."""
+    kinds = {tree.Number: (forms.INTEGER, forms.NUMBER, forms.RATE), tree.Boolean: (forms.BOOLEAN,)}.get(type(a.value), ())
+    meant = next((o for o in form.options if o.named and o.name not in found and o.takes in kinds), None)
+    takes = f"{len(positional)} plain argument{'s' * (len(positional) != 1)}" if positional else "named arguments only"
+    if meant is None:
+        scope.report("E302", f"`{form.name}` takes {takes}", a.span, "one too many", help=f"`{form.signature}`")
+        return
+    text = f"{meant.name} = {a.span.text}"
+    message = f"`{meant.name}` of `{form.name}` is given by its name"
+    scope.report("E302", message, a.span, "no name", help=f"write `{text}`", fix=Fix(a.span, text))
 
 
 def check_arguments(call: tree.Call, form: Form, scope: Scope, skip: tuple[str, ...] = (), axes: bool = False) -> dict[str, object] | None:
@@ -218,12 +229,12 @@ _CHECKS: dict[str, Callable[[list[tree.Argument], Option, Scope, bool], object]]
 }
 
 
-def find_form(call: tree.Call, room: str, scope: Scope) -> Form | None:
-    """The form a call names; an unknown one is reported with the nearest name."""
+def find_form(call: tree.Call, room: str, scope: Scope, known: tuple[str, ...] = ()) -> Form | None:
+    """The form a call names; an unknown one is reported with the nearest name, among `known` where these are fewer."""
     name = call.function.name
     found = forms.form(room, name)
     if found is None:
-        known = forms.names(room)
+        known = known or forms.names(room)
         help, fix = suggestion(call.function, known, f"there are {listed(known)}")
         scope.report("E301", f"there is no {room} `{name}`", call.function.span, f"unknown {room}", help=help, fix=fix)
     return found

@@ -151,6 +151,7 @@ class _Checker:
             checked = check_model(s, self.scope)
             self.private[s.name.name] = self.scope.model
         self.scope.later = outer
+        self.scope.private |= dict.fromkeys(self.private[s.name.name], s.name.name)
         self.declare("model", s.name, checked)
 
     def with_model(self, kind: str, s: tree.Mask | tree.Sampler, check: object) -> None:

@@ -26,9 +26,9 @@ class Where:
         self.words, self.kinds, self.parameters_of_lets = words, frozenset(kinds), parameters_of_lets
 
 
-CONSTANT = Where("uses inputs only", "input", "length")
-INDEXED = Where("uses index names and inputs only", "input", "length", "binder")
-STATE = Where("mentions no parameter", "input", "length", "binder", *CELLS, "let", parameters_of_lets=False)
+CONSTANT = Where("may use inputs only", "input", "length")
+INDEXED = Where("may use index names and inputs only", "input", "length", "binder")
+STATE = Where("may not mention a parameter", "input", "length", "binder", *CELLS, "let", parameters_of_lets=False)
 MODEL = Where("", "input", "length", "binder", *CELLS, "let", "param")
 
 Rule = Callable[[Any, Scope, Where], Checked]

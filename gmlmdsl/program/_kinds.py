@@ -30,6 +30,8 @@ class Kind:
         """What a message calls it."""
         if self.tag == "label" and self.domain is not None:
             return f"a value of `{self.domain.name}`" if self.domain.name else f"one of {self.domain.kind}(..)"
+        if self.plain and self.domain is not None and self.domain.kind in ("spin", "bit"):
+            return f"a {self.domain.kind}"
         return {"number": "a number", "condition": "a condition", "open": "an array", "label": "a label"}.get(self.tag, "unknown")
 
     @property

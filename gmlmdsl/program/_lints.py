@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from .._diagnostics import Diagnostic, listed
+from .._diagnostics import Diagnostic, Span, listed
 from ._expressions import mentions
 from ._masks import variables_of
 from .ir import (
@@ -39,7 +40,9 @@ def _unused_parameters(model: Model) -> Iterator[Diagnostic]:
     for p in model.parameters.values():
         if p.name not in used and model.conditional is None:
             message = f"no factor uses parameter `{p.name}`"
-            yield Diagnostic("W803", message, p.span, "unused", help="data say nothing about it; remove it or use it in a factor")
+            yield Diagnostic(
+                "W803", message, _name_in(p.span, p.name), "unused", help="data say nothing about it; remove it or use it in a factor"
+            )
 
 
 def _terms(model: Model) -> Iterator[Expression]:
@@ -61,7 +64,14 @@ def _still_latents(sampler: Sampler, model: Model) -> Iterator[Diagnostic]:
     still = [v.name for v in model.variables.values() if v.role == "latent" and v.name not in moved]
     if still:
         message = f"no update of sampler `{sampler.name}` moves {listed(still)}"
-        yield Diagnostic("W804", message, sampler.span, "keeps its first value", help=f"add `update {still[0]}`")
+        yield Diagnostic("W804", message, _name_in(sampler.span, sampler.name), "keeps its first value", help=f"add `update {still[0]}`")
+
+
+def _name_in(span: Span, name: str) -> Span:
+    """Where a declaration writes its name: behind its keyword."""
+    keyword = re.match(r"\w+", span.text)
+    found = re.compile(rf"\b{name}\b").search(span.text, keyword.end() if keyword else 0)
+    return Span(span.source, span.start + found.start(), span.start + found.end()) if found else span
 
 
 def _moved(kernel: Kernel) -> set[str]:

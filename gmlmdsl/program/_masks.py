@@ -109,13 +109,9 @@ def check_mask_body(e: tree.MaskExpression, model: Model, scope: Scope) -> MaskB
 
 
 def check_row_weights(weights: tuple[tree.Expression, ...], scope: Scope) -> list[Expression]:
-    """The weights of a mixture's rows: at least 0, and not all 0."""
+    """The weights of a mixture's rows: not all 0 (the grammar lets none begin with a sign)."""
     checked = [check_number(w, scope, CONSTANT) for w in weights]
-    numbers = [known_number(w) for w in checked]
-    for number, w in zip(numbers, weights, strict=True):
-        if number is not None and number < 0:
-            scope.report("E319", f"a weight is at least 0, found {number}", w.span, "below 0")
-    if all(number == 0 for number in numbers):
+    if all(known_number(w) == 0 for w in checked):
         scope.report("E319", "the weights of a mixture are all 0", weights[0].span, "no row is ever picked")
     return checked
 
@@ -161,7 +157,7 @@ def _variables(arguments: list[tree.Argument], model: Model, scope: Scope) -> tu
 def _is_predicted(name: tree.Name, scope: Scope) -> bool:
     symbol = scope.use(name, *CELLS)
     if symbol is not None and symbol.kind == "given":
-        scope.report("E318", f"`{name.name}` is given: no mask names it", name.span, "never predicted")
+        scope.report("E318", f"`{name.name}` is given: no mask or update names it", name.span, "never predicted")
         return False
     return symbol is not None
 

@@ -134,7 +134,12 @@ _SUPPORTS = {
     "unit": ("bounded",),
     "simplex": ("simplex",),
 }
-_WORDS = {"real": "real", "positive": "positive", "unit": "bounded", "simplex": "simplex"}
+_WORDS = {
+    "real": "real parameters",
+    "positive": "positive parameters",
+    "unit": "parameters between 0 and 1",
+    "simplex": "simplex parameters",
+}
 _CURES = {"real": ": real", "positive": ": positive", "unit": ": real(lower = 0, upper = 1)", "simplex": ": simplex"}
 
 
@@ -149,7 +154,7 @@ def _fits(support: str, type_: ValueType) -> bool:
 
 
 def _prior(call: tree.Call, type_: ValueType | None, scope: Scope) -> FormCall | None:
-    form = find_form(call, "distribution", scope)
+    form = find_form(call, "distribution", scope, tuple(n for n in forms.names("distribution") if n != "categorical"))
     if form is None:
         return None
     if form.support == "cell":
@@ -160,8 +165,8 @@ def _prior(call: tree.Call, type_: ValueType | None, scope: Scope) -> FormCall |
     if arguments is None:
         return None
     if type_ is not None and not _fits(form.support, type_):
-        bounded = " with other bounds" if type_.kind == "bounded" and form.support in ("positive", "unit") else ""
-        message = f"`{form.name}` is a prior of {_WORDS[form.support]} parameters, this one is {type_.kind}{bounded}"
+        bounded = type_.kind == "bounded" and form.support in ("positive", "unit")
+        message = f"`{form.name}` is a prior of {_WORDS[form.support]}, this one {'has other bounds' if bounded else f'is {type_.kind}'}"
         help = "a simplex takes `dirichlet(..)`" if type_.kind == "simplex" else f"declare the parameter with `{_CURES[form.support]}`"
         scope.report("E311", message, call.span, "does not fit", help=help)
         return None
@@ -244,7 +249,7 @@ def _distributed(s: tree.Distributed, body: _Body, scope: Scope) -> None:
 
 def _probabilities(call: tree.Call, scope: Scope) -> ParameterValue | InputValue | None:
     """The argument of `categorical`: an array of probabilities, its last axis open."""
-    form = find_form(call, "distribution", scope)
+    form = find_form(call, "distribution", scope, ("categorical",))
     if form is None:
         return None
     if form.support != "cell":

@@ -100,7 +100,7 @@ def _input(declared: Input, name: tree.Name, indices: Indices, span: Span, scope
 def _let(symbol: Symbol, declared: Let, name: tree.Name, indices: Indices, span: Span, scope: Scope, where: Where) -> Checked:
     checked, _ = check_indices(name, indices, tuple(a.over for a in declared.axes), scope, where)
     if not where.parameters_of_lets and mentions_parameter(declared.value, scope):
-        message = f"`{name.name}` mentions a parameter: this expression {where.words}"
+        message = f"`{name.name}` mentions a parameter: this expression may not"
         scope.report("E218", message, span, "mentions a parameter", related=((symbol.span, "declared here"),))
     return LetValue(span, name.name, checked), symbol.type if isinstance(symbol.type, Kind) else ERROR
 
@@ -175,7 +175,7 @@ def check_index(e: tree.Expression, over: SetOf, scope: Scope, where: Where) -> 
     elif kind.spin:
         _report_spin_index(e, kind, scope)
     elif mentions_parameter(checked, scope):
-        scope.report("E218", "an index mentions no parameter", e.span, "mentions a parameter")
+        scope.report("E218", "an index may not mention a parameter", e.span, "mentions a parameter")
     return checked
 
 

@@ -135,7 +135,7 @@ def _is_single_cell(cells: Cells, model: Model, scope: Scope) -> bool:
 
 def _random_update(s: tree.Update, where: tree.Where, model: Model, scope: Scope) -> Kernel | None:
     hidden = scope.find(where.name.name) is not None
-    scope.declare("block", where.name)  # reports a name that it hides
+    scope.declare("block", where.name, True)  # reports a name that it hides
     mask = _anonymous(where.mask, model, scope)
     within = None if hidden else _within(s, where.name.name, scope)
     if mask is None or within is None:

@@ -47,7 +47,7 @@ class Symbol:
     @property
     def faulty(self) -> bool:
         """Whether the declaration was reported: nothing is said about its uses."""
-        return self.value is None and self.kind not in ("length", "block")
+        return self.value is None and self.kind != "length"
 
 
 @dataclass(slots=True)
@@ -66,7 +66,8 @@ class Scope:
     program: dict[str, Symbol] = field(default_factory=dict)
     model: dict[str, Symbol] = field(default_factory=dict)
     binders: dict[str, Symbol] = field(default_factory=dict)
-    torn: set[str] = field(default_factory=set)  # words on those lines: a name may have grown together with its neighbour
+    private: dict[str, str] = field(default_factory=dict)  # names of other models, with the last one that declares them
+    torn: set[str] = field(default_factory=set)  # names declared just before a syntax error: each may be two words grown together
     _reported: set[str] = field(default_factory=set)
     _said: set[tuple[str, str]] = field(default_factory=set)
 
@@ -161,23 +162,35 @@ class Scope:
             return
         self._reported.add(name.name)
         if name.name in self.later:
-            message, place = f"`{name.name}` is used before it is declared", ((self.later[name.name], "declared here"),)
-            self.report("E204", message, name.span, "used here", related=place, help="move the declaration up")
+            self._report_early(name, self.later[name.name])
             return
         visible = [*self._visible(kinds), *built_in]
         words = wanted or (WORDS[kinds[0]] if kinds and set(kinds) <= set(CELLS) else "a name" if len(kinds) != 1 else WORDS[kinds[0]])
         what = words.split(" ", 1)[-1]
         known = f"declared here are {listed(sorted(visible))}" if visible else f"no {what} is declared before this"
+        if name.name in self.private:
+            known = f"`{name.name}` belongs to model `{self.private[name.name]}`: the names of a model are private to it"
         help, fix = suggestion(name, visible, known)
         self.report("E203", f"`{name.name}` is not declared", name.span, "not declared", help=help, fix=fix)
+
+    def _report_early(self, name: tree.Name, declared: Span) -> None:
+        place = ((declared, "declared here"),)
+        if declared.start < name.span.start:
+            message = f"`{name.name}` is used in its own declaration"
+            self.report("E204", message, name.span, "used here", related=place, help="a name has its meaning after its declaration")
+        else:
+            message = f"`{name.name}` is used before it is declared"
+            self.report("E204", message, name.span, "used here", related=place, help="move the declaration up")
 
     def mark_broken(self, span: Span) -> None:
         """Note that a line has a syntax error: it is judged no further, and words on it may be names that got lost."""
         number = span.source.position(span.start)[0]
         line = span.source.line(number)
         self.broken.add((span.source.path, number))
-        self.torn |= set(re.findall(r"\w+", line))
+        before = line[: span.source.position(span.start)[1] - 1]
         self.incomplete |= re.match(rf"\s*({'|'.join(DECLARES)})\b(?!\s+[A-Za-z_])", line) is not None
+        torn = re.fullmatch(rf"\s*({'|'.join(DECLARES)})\s+(\w+)\s*\S?\s*", before)
+        self.torn |= {torn[2]} if torn else set()
 
     def is_broken(self, span: Span) -> bool:
         """Whether a syntax error lies on the lines of `span`."""

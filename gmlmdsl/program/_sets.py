@@ -111,7 +111,8 @@ def check_loop(loop: tree.Loop, scope: Scope, cells: bool = False) -> Loop | Non
     if over is not None and over.arity != len(names):
         gives, pattern = ("pairs", "(i, j)") if over.arity == 2 else ("single values", "i")
         found = f"{len(names)} name{'s' * (len(names) > 1)}"
-        scope.report("E210", f"`{over.name}` gives {gives}, found {found}", loop.span, gives, help=f"write `{pattern} in {over.name}`")
+        place = loop.names[0].span.to(loop.names[-1].span)
+        scope.report("E210", f"`{over.name}` gives {gives}, found {found}", place, found, help=f"write `{pattern} in {over.name}`")
         over = None
     if over is not None and over.lists_cells and not cells:
         help = f"`update x[r] for r in {over.name}` or `blocks({over.name})`"

@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator
 
 from .._diagnostics import Diagnostic, Fix, Span
-from ._fault import STATEMENT_WORDS, Edit, Fault
+from ._fault import Edit, Fault
 from ._lex import Token
 from ._machine import Stack, run
+from ._words import STATEMENT_WORDS
 
 MOST_TOKENS = 20_000  # every candidate is a parse of the whole text
 FAR = 4

@@ -137,5 +137,8 @@ BUILDERS: dict[str, Builder] = {
     "boolean": lambda span, p: tree.Boolean(span, p[0].text == "true"),
 }
 
-# Nodes that only hold what they are about: they do not count as a level of nesting.
-FLAT = frozenset({"argument", "named_argument", "option", "program", "arguments", "expressions", "axes", "names", "sampler_body"})
+# The forms that make a level of nesting each; all others stand in one another only so deep.
+NESTING = frozenset(
+    {"conditional", "binary", "unary", "index", "row_index", "call", "block", "options", "list"}
+    | {"mask_mixture", "kernel_mixture", "cycle", "repeat", "temper"}
+)

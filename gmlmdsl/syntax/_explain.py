@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from .._diagnostics import Diagnostic, Span, did_you_mean
 from ._braces import unclosed_brace
-from ._fault import FILE_WORDS, LEVELS, MASK_WORDS, MODEL_WORDS, SAMPLER_WORDS, STATEMENT_WORDS, Fault, opens_statement
+from ._fault import Fault, opens_statement
 from ._lex import CLOSING, MAX_DEPTH, OPENING, short
 from ._repair import COMPARISONS, MISSING, slip_at
+from ._words import FILE_WORDS, LEVELS, MASK_WORDS, MODEL_WORDS, RESERVED, SAMPLER_WORDS, STATEMENT_WORDS
 
-RESERVED = ("and", "or", "not", "if", "then", "else", "for", "in", "true", "false")
 OPERATORS = frozenset(["+", "-", "*", "/", "//", "%", "^", "==", "!=", "<", "<=", ">", ">=", "and", "or"])
 HOME = {
     **dict.fromkeys(SAMPLER_WORDS, "in a sampler"),

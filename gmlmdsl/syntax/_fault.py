@@ -7,25 +7,9 @@ from functools import cached_property
 
 from .._diagnostics import Diagnostic, Source, Span
 from ._lex import CLOSING, OPENING, Token
-from ._machine import Stack, Stop, action_of, can_follow, reduce, run, viable
+from ._machine import Chain, Stack, Stop, action_of, can_follow, reduce, run, viable
 from ._tables import END, Tables
-
-FILE_WORDS = ("import", "domain", "input", "index", "graph", "network", "model", "mask", "sampler")
-MODEL_WORDS = ("var", "latent", "given", "param", "let", "gauge", "factor", "require", "conditional")
-MASK_WORDS = ("choose", "each")
-SAMPLER_WORDS = ("update", "cycle", "repeat", "mixture", "temper")
-STATEMENT_WORDS = frozenset(FILE_WORDS + MODEL_WORDS + MASK_WORDS + SAMPLER_WORDS)
-NAMES = STATEMENT_WORDS | {"where", "independently", "weight", "rate"}  # the keywords that are names where a name may stand
-
-# The rule whose state may open a statement -> the words that open one there, and what the place is called.
-LEVELS: dict[str, tuple[tuple[str, ...], str]] = {
-    "statement": (FILE_WORDS, "at the top level of a file"),
-    "model_statement": (MODEL_WORDS, "in a model"),
-    "mask_statement": (MASK_WORDS, "in a mask"),
-    "mask_row": ((), "in a mixture"),
-    "kernel_row": ((), "in a mixture"),
-    "sampler_statement": (SAMPLER_WORDS, "in a sampler"),
-}
+from ._words import LEVELS, NAMES, STATEMENT_WORDS
 
 
 @dataclass(frozen=True)
@@ -127,22 +111,32 @@ def _before_fault(tables: Tables, source: Source, tokens: list[Token], stack: St
     base, start = stack.kept(body), stack.parts[body][1] if len(stack.parts) > body else at
     if start == at or opens_statement(tokens, start - 1):
         base, start = reopened(base, tokens, start)
-    at = next((k for k in range(start + 1, at + 1) if opens_statement(tokens, k)), at)
-    blank = [*tokens[:at], tokens[at]._replace(terminals=())]
-    again = base.kept(len(base.parts))
-    return (again, at) if run(tables, source, blank, again, start) == Stop(at) else (stack, at)
+    again, read = base, start
+    for k in [k for k in range(start + 1, at) if opens_statement(tokens, k)] + [at]:
+        if run(tables, source, tokens, again, read, until=k) != Stop(k):
+            return stack, at
+        if k < at and not _may_open(tables, source, tokens, again):
+            return again, k
+        read = k
+    return again, at
+
+
+def _may_open(tables: Tables, source: Source, tokens: list[Token], stack: Stack) -> bool:
+    """Whether a statement may open after what the stack holds."""
+    top = _completed(tables, source, tokens, stack).states[-1]
+    return any(name in tables.gotos[top] for name in LEVELS)
 
 
 def reopened(base: Stack, tokens: list[Token], start: int) -> tuple[Stack, int]:
     """The stack without the last statement that was read whole, and where that one starts."""
-    if not base.parts or not isinstance(base.parts[-1][0], list):
+    if not base.parts or not isinstance(base.parts[-1][0], Chain):
         return base, start
     statements, first, last, depth = base.parts[-1]
-    place = statements[-1].span.start
+    place = statements.items[-1].span.start
     start = next(k for k in range(start - 1, -1, -1) if tokens[k].start <= place)
-    if len(statements) == 1:
+    if statements.before is None:
         return base.kept(len(base.parts) - 1), start
-    return Stack(base.states, [*base.parts[:-1], (statements[:-1], first, last, depth)]), start
+    return Stack(base.states, [*base.parts[:-1], (statements.before, first, last, depth)]), start
 
 
 def _opens_here(tables: Tables, stack: Stack, body: int, token: Token) -> bool:
@@ -178,8 +172,7 @@ def _is_body(tables: Tables, state: int) -> bool:
 def reads_whole(fault: Fault, tokens: list[Token], end: int) -> bool:
     """Whether the tokens from the start of the broken statement to `end` (without it) are one statement."""
     stack = fault.stack.kept(fault.body)
-    stop = run(fault.tables, fault.source, [*tokens[:end], Token((), "", 0, 0)], stack, fault.start)
-    if stop != Stop(end):
+    if run(fault.tables, fault.source, tokens, stack, fault.start, until=end) != Stop(end):
         return False
     done = _completed(fault.tables, fault.source, tokens, stack)
     return _is_body(fault.tables, done.states[-1]) and len(done.parts) <= fault.body + 1

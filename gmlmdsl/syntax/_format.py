@@ -139,7 +139,7 @@ def _split(line: Line, tokens: Iterator[Token], comments: Sequence[Comment]) -> 
 
 def _attach(comment: Comment, following: Line | None, out: list[Line]) -> None:
     """Put a comment at the end of the line before it, or on a line of its own before what follows."""
-    if not comment.alone and out:
+    if not comment.alone and out and not out[-1].comment:
         out[-1].comment = comment.text
         out[-1].end = comment.span.end
         return

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from .._diagnostics import Diagnostic, GmlmError, Source, Span
 from ._tables import END, Tables
 from ._tree import Comment
+from ._words import STATEMENT_WORDS
 
 MAX_DEPTH = 200
 MAX_STRING = 64 * 1024
@@ -22,6 +23,7 @@ MAX_INTEGER = 2**31
 ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "t": "\t"}
 OPENING = {"(": ")", "[": "]", "{": "}"}
 CLOSING = {close: open_ for open_, close in OPENING.items()}
+BRACKETS = frozenset("()[]{}")
 
 
 class Token(NamedTuple):
@@ -102,7 +104,7 @@ def tokenize(source: Source, tables: Tables) -> Tokens:
     comments: list[Comment] = []
     faults: dict[int, Diagnostic] = {}
     known: dict[str, tuple[str, ...]] = {}
-    fresh, depth = True, 0
+    fresh, depth = True, {"{": 0, "(": 0}
     for kind, start, end in _pieces(lexer.master, text):
         piece = text[start:end]
         if kind == "space":
@@ -113,12 +115,13 @@ def tokenize(source: Source, tables: Tables) -> Tokens:
             continue
         if kind == "word":
             terminals = known.get(piece) or known.setdefault(piece, lexer.word(piece))
+            if fresh and piece in STATEMENT_WORDS:
+                depth["("] = 0  # brackets left open above are a mistake of their own
             if lexer.row_name.match(text, start):
                 terminals = ("ROW_NAME", *terminals)
         elif kind == "operator":
             terminals = (lexer.literals[piece],)
-            depth += (piece in OPENING) - (piece in CLOSING)
-            if depth > MAX_DEPTH:
+            if piece in BRACKETS and _deepen(depth, piece) > MAX_DEPTH:
                 raise GmlmError(_too_deep(Span(source, start, end)))
         else:
             terminals, fault = _literal(kind, Span(source, start, end))
@@ -128,6 +131,12 @@ def tokenize(source: Source, tables: Tables) -> Tokens:
         fresh = False
     tokens.append(Token((END,), "", len(text), len(text), True))
     return Tokens(source, tokens, tuple(comments), faults)
+
+
+def _deepen(depth: dict[str, int], bracket: str) -> int:
+    kind = "{" if bracket in "{}" else "("
+    depth[kind] += 1 if bracket in OPENING else -1
+    return depth["{"] + depth["("]
 
 
 def _pieces(master: re.Pattern[str], text: str) -> Iterator[tuple[str, int, int]]:
@@ -151,8 +160,8 @@ def _unknown(text: str, at: int) -> tuple[str, int]:
     number = re.compile(r"\.?[0-9](?:[eE][+-]|[A-Za-z0-9_.])*").match(text, at)
     if number:
         return "misspelt", number.end()
-    double = text[at : at + 2]
-    return "character", at + (2 if double in ("&&", "||") else 1)
+    strange = re.compile(r"&&|\|\||[^\x20-\x7e\s]+|.", re.DOTALL).match(text, at)
+    return "character", strange.end() if strange else at + 1
 
 
 def _literal(kind: str, span: Span) -> tuple[tuple[str, ...], Diagnostic | None]:
@@ -210,7 +219,7 @@ def _misspelt(span: Span) -> Diagnostic:
 
 def _character(span: Span) -> Diagnostic:
     text = span.text
-    shown = f"`{text}`" if text.isprintable() and not text.isspace() else f"character U+{ord(text[0]):04X}"
+    shown = f"`{short(text)}`" if text.isprintable() and not text.isspace() else f"character U+{ord(text[0]):04X}"
     help_ = "names are made of the letters a-z and A-Z, digits and `_`" if text.isalpha() else ""
     if text.isspace():
         help_ = "use plain spaces"

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._diagnostics import Source, Span
-from ._build import BUILDERS, FLAT
+from ._build import BUILDERS, NESTING
 from ._lex import MAX_DEPTH, Token
 from ._tables import ABSENT, END, Rule, Tables
+
+MAX_STACK = 10 * MAX_DEPTH  # no level of nesting takes as many parts: a longer stack is nested too deep
+
+
+class Chain(NamedTuple):
+    """The parts of a form that repeats, so far: those before, and the latest. Never changed, so stacks can share it."""
+
+    before: Chain | None
+    items: list[Any]
+
+    def all(self) -> list[Any]:
+        """All parts in order."""
+        links: list[list[Any]] = []
+        link: Chain | None = self
+        while link is not None:
+            links.append(link.items)
+            link = link.before
+        return [item for items in reversed(links) for item in items]
+
 
 Part = tuple[Any, int, int, int]  # what was read, the numbers of its first and last token, its depth of nesting
 
@@ -33,7 +52,7 @@ class Stop:
     too_deep: bool = False
 
 
-def run(tables: Tables, source: Source, tokens: list[Token], stack: Stack, at: int = 0) -> Stop | None:
+def run(tables: Tables, source: Source, tokens: list[Token], stack: Stack, at: int = 0, until: int = -1) -> Stop | None:
     """Read tokens from number `at` on.
 
     Args:
@@ -42,12 +61,13 @@ def run(tables: Tables, source: Source, tokens: list[Token], stack: Stack, at: i
         tokens: all tokens, the end token last.
         stack: what has been read before; what is read is added to it.
         at: the first token to read.
+        until: the token to stop at, before it is looked at.
 
     Returns:
         None where all was read and the last part is the tuple of statements; else where and why it stopped.
     """
     actions, states, parts = tables.actions, stack.states, stack.parts
-    while True:
+    while at != until:
         token = tokens[at]
         action = action_of(actions[states[-1]], token)
         if action is None:
@@ -55,11 +75,14 @@ def run(tables: Tables, source: Source, tokens: list[Token], stack: Stack, at: i
                 return None
             return Stop(at)
         if action >= 0:
+            if len(states) > MAX_STACK:
+                return Stop(at, too_deep=True)
             states.append(action)
             parts.append((token, at, at, 0))
             at += 1
         elif not reduce(tables, source, tokens, tables.rules[~action], stack):
             return Stop(at, too_deep=True)
+    return Stop(at)
 
 
 def action_of(actions: dict[str, int], token: Token) -> int | None:
@@ -78,16 +101,22 @@ def reduce(tables: Tables, source: Source, tokens: list[Token], rule: Rule, stac
         return True
     here = len(parts) - rule.size
     taken = parts[here:]
-    value: Any = _children(rule, taken)
-    depth = max((part[3] for part in taken), default=0)
+    depth = 0
+    for part in taken:
+        if part[3] > depth:
+            depth = part[3]
     first, last = (taken[0][1], taken[-1][2]) if taken else (0, 0)
-    if rule.single and len(value) == 1:
-        value = value[0]
-    elif not rule.inline:
-        depth += rule.name not in FLAT
-        if depth > MAX_DEPTH:
-            return False
-        value = BUILDERS[rule.name](Span(source, tokens[first].start, tokens[last].end), value)
+    if rule.inline:
+        value: Any = _chained(rule, taken)
+    else:
+        children = _children(rule, taken)
+        if rule.single and len(children) == 1:
+            value = children[0]
+        else:
+            depth += rule.name in NESTING
+            if depth > MAX_DEPTH:
+                return False
+            value = BUILDERS[rule.name](Span(source, tokens[first].start, tokens[last].end), children)
     del parts[here:], states[here + 1 :]
     states.append(tables.gotos[states[-1]][rule.origin])
     parts.append((value, first, last, depth))
@@ -102,8 +131,14 @@ def _children(rule: Rule, taken: list[Part]) -> list[Any]:
         elif k == ABSENT:
             children.append(None)
         else:
-            children += taken[-2 - k][0]
+            children += taken[-2 - k][0].all()
     return children
+
+
+def _chained(rule: Rule, taken: list[Part]) -> Chain:
+    if rule.take[0] == -2:
+        return Chain(taken[0][0], [taken[k][0] for k in rule.take[1:]])
+    return Chain(None, [taken[k][0] for k in rule.take])
 
 
 def viable(tables: Tables, states: list[int]) -> frozenset[str]:

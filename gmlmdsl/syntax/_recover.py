@@ -15,6 +15,8 @@ from ._repair import repairs
 from ._tables import Tables
 
 MAX_ERRORS = 50
+MAX_ERRORS_WHEN_LONG = 5  # each error costs a look at all tokens
+LONG = 20_000
 
 
 def recover(tables: Tables, tokens: Tokens, stack: Stack, stop: Stop) -> tuple[Stack, tuple[Diagnostic, ...], frozenset[str]]:
@@ -54,7 +56,7 @@ class _Recovery:
     def step(self, stack: Stack, stop: Stop) -> tuple[Stack, int]:
         """Deal with one error; the stack and the token to read on from."""
         fault = locate(self.tables, self.source, self.tokens, stack, stop)
-        if len(self.errors) >= MAX_ERRORS:
+        if len(self.errors) >= (MAX_ERRORS if len(self.tokens) < LONG else MAX_ERRORS_WHEN_LONG):
             return self._leave_out(fault, len(self.tokens) - 1)
         if not self.braces_seen and excess(self.tokens) and not fault.too_deep:
             self.braces_seen = True

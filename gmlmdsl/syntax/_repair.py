@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from importlib.resources import files
 
 from .._diagnostics import Diagnostic, Fix, Span, did_you_mean
-from ._fault import LEVELS, Edit, Fault, opens_statement
+from ._fault import Edit, Fault, opens_statement
 from ._lex import CLOSING, OPENING, Token, short
+from ._words import LEVELS
 
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 # Words and operators that say nothing of their own: where one of them is the only thing missing, it can be put in.

@@ -1,0 +1,149 @@
+"""From text to a model, on one page: parse, check, bind, lower; then `derive` and `run` do what a verb asks.
+
+    text --parse--> SyntaxTree --check--> Program --bind--> Bound --lower--> FactorGraph
+    FactorGraph --plan--> BlockPlan, Elimination --derive--> energies, conditionals, losses, kernels --run--> Fit, draws
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ._diagnostics import GmlmError, Source, did_you_mean, fail, listed
+from .graph import Bound, bind
+from .graph.graphs import GraphArrays
+from .program import Program, check_file, check_source
+
+if TYPE_CHECKING:
+    from ._model import Model
+    from .run.results import Fit
+
+
+class BoundProgram:
+    """A checked program with its inputs."""
+
+    def __init__(self, checked: Program, inputs: Mapping[str, Any], coords: Mapping[str, Sequence[Any]] | None):
+        self.checked = checked
+        self.bound: Bound = bind(checked, inputs, coords)
+        self._models: dict[str, Model] = {}
+
+    @property
+    def warnings(self) -> tuple[Any, ...]:
+        """What the checker warns of."""
+        return self.checked.warnings
+
+    def model(self, name: str | None = None) -> Model:
+        """A model by name; without one, the program's only model.
+
+        Raises:
+            GmlmError: for an unknown or missing name, and for what only the inputs show.
+        """
+        from ._model import Model
+
+        names = list(self.checked.models)
+        if name is None and len(names) != 1:
+            raise fail("E506", f"the program has {len(names)} models: say which", help=f"one of {listed(names)}")
+        name = names[0] if name is None else name
+        if name not in names:
+            near = did_you_mean(name, names)
+            raise fail("E506", f"the program has no model `{name}`", help=f"did you mean `{near}`?" if near else f"there are {listed(names)}")
+        if name not in self._models:
+            self._models[name] = Model(self, name)
+        return self._models[name]
+
+    def graph(self, name: str) -> GraphArrays:
+        """A graph's arrays: `.edges`, `.rows`, ..
+
+        Raises:
+            GmlmError: for an unknown name.
+        """
+        if name not in self.bound.graphs:
+            near = did_you_mean(name, self.bound.graphs)
+            raise fail("E506", f"the program has no graph `{name}`", help=f"did you mean `{near}`?" if near else f"there are {listed(list(self.bound.graphs))}")
+        return self.bound.graphs[name]
+
+    def provenance(self) -> dict[str, Any]:
+        """What a result keeps of the program: its files, inputs, coordinates and versions."""
+        import hashlib
+
+        files = {s.path: s.text for s in self.checked.sources}
+        digest = hashlib.sha256("\0".join(f"{k}\0{v}" for k, v in files.items()).encode()).hexdigest()
+        coords = {k: [str(x) for x in v] for k, v in self.bound.coords.items()}
+        return {"program": files, "sha256": digest, "inputs": dict(self.bound.inputs), "coords": coords, "versions": versions()}
+
+    def __repr__(self) -> str:
+        return f"Program {self.checked.sources[0].path}: models {listed(list(self.checked.models))}, masks {listed(list(self.checked.masks))}, samplers {listed(list(self.checked.samplers))}"
+
+
+@cache
+def versions() -> dict[str, str]:
+    """The versions a result depends on."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    out = {}
+    for name in ("gmlmdsl", "jax", "numpy", "optax", "equinox"):
+        try:
+            out[name] = version(name)
+        except PackageNotFoundError:
+            out[name] = "unknown"
+    return out
+
+
+def load(path: str | Path, *, coords: Mapping[str, Sequence[Any]] | None = None, **inputs: Any) -> BoundProgram:
+    """Parse, check and bind a `.gmlm` file and what it imports.
+
+    Args:
+        path: the file.
+        coords: labels of an index set's members, by its name.
+        inputs: the program's inputs.
+
+    Raises:
+        GmlmError: with every fault of the file, or every missing and unknown input.
+    """
+    return BoundProgram(check_file(path), inputs, coords)
+
+
+def parse(text: str, *, coords: Mapping[str, Sequence[Any]] | None = None, **inputs: Any) -> BoundProgram:
+    """Parse, check and bind a text, which may not import; see `load`."""
+    return BoundProgram(check_source(Source("<text>", text)), inputs, coords)
+
+
+def load_fit(path: str | Path) -> Fit:
+    """A fit saved by `Fit.save`, with its program; no code runs.
+
+    Raises:
+        GmlmError: if the file is missing, damaged or not a fit.
+    """
+    from .run.results import fit_from_file, read_fit
+
+    meta, arrays = read_fit(path)
+    model = _model_of(meta, {k.removeprefix("input:"): v for k, v in arrays.items() if k.startswith("input:")})
+    return fit_from_file(meta, arrays, model.graph, lambda: model)
+
+
+def _model_of(meta: dict[str, Any], inputs: dict[str, Any]) -> Model:
+    """The model of a saved fit, from the program's text that travels with it."""
+    import tempfile
+
+    files: dict[str, str] = meta["program"]
+    main = next(iter(files))
+    try:
+        if len(files) == 1:
+            checked = check_source(Source(main, files[main]))
+        else:
+            with tempfile.TemporaryDirectory() as folder:
+                root = Path(main).parent
+                for path, text in files.items():
+                    inside = Path(path)
+                    inside = inside.relative_to(root) if inside.is_relative_to(root) else Path(inside.name)
+                    target = (Path(folder) / inside).resolve()
+                    if not target.is_relative_to(Path(folder).resolve()):
+                        raise fail("E520", f"the saved program has a file outside its folder: {path}")
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    target.write_text(text, encoding="utf-8")
+                checked = check_file(Path(folder) / Path(main).name)
+        return BoundProgram(checked, inputs, meta["coords"]).model(meta["model"])
+    except GmlmError as error:
+        raise fail("E520", f"the saved program does not load any more: {error.diagnostics[0].message}") from None

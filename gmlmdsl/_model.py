@@ -1,0 +1,312 @@
+"""A compiled model and its verbs, each one call into a room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import derive, plan
+from ._diagnostics import did_you_mean, fail, listed
+from .graph import Lowered, lower_model
+from .graph.masks import LoweredMask, lower_mask
+from .program import ir
+from .run import data, fitting, parameters, results, sampling
+
+if TYPE_CHECKING:
+    import optax
+
+    from ._compile import BoundProgram
+
+Params = Mapping[str, Any]
+
+
+class Model:
+    """A model of a bound program.
+
+    Configurations `x` are arrays where the model has one variable, else dicts by variable, of shape (rows.., *axes): values
+    for spin, bit and range, texts or 0-based codes for letters and labels. Parameters are dicts of arrays by name.
+    """
+
+    def __init__(self, program: BoundProgram, name: str):
+        self.program, self.name = program, name
+        self.lowered: Lowered = lower_model(program.bound, name)
+
+    # What there is
+
+    @property
+    def graph(self) -> Any:
+        """The factor graph: variables, parameters, groups of factors."""
+        return self.lowered.graph
+
+    @property
+    def masks(self) -> tuple[str, ...]:
+        """The names of the model's masks."""
+        return tuple(n for n, m in self.program.checked.masks.items() if m.model == self.name)
+
+    @property
+    def samplers(self) -> tuple[str, ...]:
+        """The names of the model's samplers."""
+        return tuple(n for n, s in self.program.checked.samplers.items() if s.model == self.name)
+
+    def positions(self, variable: str) -> np.ndarray:
+        """The global positions of a variable's cells, in its shape."""
+        return self.graph.variable(_known(variable, [v.name for v in self.graph.variables], "variable")).positions
+
+    def mask(self, name: str | None) -> tuple[str, LoweredMask]:
+        """A lowered mask by name; without one, the model's only mask."""
+        name = _only(name, self.masks, "mask", self.name)
+        if name not in self._masks:
+            self._masks[name] = lower_mask(self.lowered, self.program.checked.masks[name])
+        return name, self._masks[name]
+
+    @cached_property
+    def _masks(self) -> dict[str, LoweredMask]:
+        return {}
+
+    def sampler(self, name: str | None) -> tuple[str, ir.Sampler]:
+        """A checked sampler by name; without one, the model's only sampler."""
+        name = _only(name, self.samplers, "sampler", self.name)
+        return name, self.program.checked.samplers[name]
+
+    def init_params(self, seed: int = 0) -> dict[str, np.ndarray]:
+        """Where a fit starts: 0, positive 1, simplex uniform. `seed` matters to models with latent variables only."""
+        del seed
+        return {k: v.astype(derive.float_type()) for k, v in parameters.init_params(self.graph).items()}
+
+    # Exact answers
+
+    def log_potential(self, params: Params, x: Any) -> jax.Array:
+        """The unnormalised log p of each row: the sum of all factors, -inf where a `require` fails; shape (rows..)."""
+        rows = data.encode(self.graph, x)
+        value = derive.log_potential(self._device(), self._params(params), jnp.asarray(rows.codes))
+        return value.reshape(rows.shape)
+
+    def log_partition(self, params: Params) -> jax.Array:
+        """log Z, exact, by variable elimination.
+
+        Raises:
+            GmlmError: E601 with the cost where it is above the budget, before any work.
+        """
+        return derive.log_partition(self.graph, self._device(), self._params(params), self._elimination)
+
+    @cached_property
+    def _elimination(self) -> plan.Elimination:
+        return plan.plan_elimination(self.graph)
+
+    def log_prob(self, params: Params, x: Any) -> jax.Array:
+        """log p(x) = log_potential - log Z of each row; -inf where p(x) = 0; shape (rows..)."""
+        return self.log_potential(params, x) - self.log_partition(params)
+
+    def log_conditional(self, params: Params, x: Any, K: Sequence[int] | int, mask: str | None = None) -> jax.Array:  # noqa: N803 - the paper's name
+        """The table log p(x_K | x_rest), or with `mask` log p(x_K | x_rest, K), proportional to p(x) p(K | x).
+
+        Args:
+            params: parameters.
+            x: configurations; what they hold in K does not matter.
+            K: positions of cells, see `positions`.
+            mask: the mask that drew K.
+
+        Returns:
+            Shape (rows.., values of the first member, values of the second, ..), members ascending; -inf at impossible values,
+            nan where the rest itself is impossible.
+
+        Raises:
+            GmlmError: for positions that are none, a K outside the mask's support, a block too costly to enumerate.
+
+        Reference: Li et al. 2024, Definition 7.
+        """
+        from .run import conditionals
+
+        rows = data.encode(self.graph, x)
+        lowered = None if mask is None else self.mask(mask)
+        table = conditionals.log_conditional(self.lowered, self._params(params), jnp.asarray(rows.codes), K, lowered)
+        return table.reshape(*rows.shape, *table.shape[1:])
+
+    def loss(
+        self,
+        params: Params,
+        x: Any,
+        mask: str | None = None,
+        *,
+        weights: Any = None,
+        key: jax.Array | None = None,
+        n_masks: int | None = None,
+    ) -> jax.Array:
+        """The mean over rows (weighted) of the mean over masks of -log p(x_K | x_rest[, K]), joint over K, never divided by |K|.
+
+        Args:
+            params: parameters.
+            x: rows.
+            mask: the mask's name.
+            weights: one per row.
+            key: with `n_masks`, draws that many masks per row instead of averaging over all.
+            n_masks: masks per row.
+
+        Raises:
+            GmlmError: E602 where the mask has more blocks than the limit and no `key` and `n_masks` are given.
+
+        Reference: Li et al. 2024, Definitions 2 and 7.
+        """
+        from .run import conditionals
+
+        rows = data.encode(self.graph, x)
+        name, lowered = self.mask(mask)
+        del name
+        return conditionals.loss(self.lowered, lowered, self._params(params), rows.codes, weights, key, n_masks)
+
+    def transition_matrix(self, params: Params, sampler: str | None = None) -> np.ndarray:
+        """One run of a sampler's body as a matrix over all configurations, first position slowest; float64, rows sum to 1.
+
+        Raises:
+            GmlmError: E601 for more configurations than the limit.
+        """
+        _, checked = self.sampler(sampler)
+        if isinstance(checked.body, ir.FormCall):
+            raise fail("E330", f"`{checked.body.form.name}` is not compiled by this version", checked.span)
+        with jax.enable_x64(True):
+            return derive.Transitions(self.lowered, parameters.as_params(self.graph, params)).of(checked.body)
+
+    # Fitting and sampling
+
+    def fit(
+        self,
+        x: Any,
+        mask: str | None = None,
+        seed: int = 0,
+        n_masks: int | str | None = None,
+        weights: Any = None,
+        missing: Any = None,
+        given: Any = None,
+        init: Params | None = None,
+        fixed: Params | None = None,
+        optimizer: optax.GradientTransformation | None = None,
+        batch_size: int | None = None,
+        *,
+        max_steps: int | None = None,
+        progress: bool | None = None,
+    ) -> results.Fit:
+        """Minimise c * sum over rows of w loss_r - log prior, c = (cells the mask can reach) / E|K|.
+
+        So masks of one cell give penalised pseudolikelihood, and `everything` the usual penalised maximum likelihood.
+
+        Args:
+            x: rows.
+            mask: the mask's name; left out where the model has one.
+            seed: of drawn masks and minibatches.
+            n_masks: None averages over every mask for every row where there are at most 4096 ("all" forces it); otherwise that
+                many masks per row (1 where None) are drawn once and kept.
+            weights: one per row, multiplying its loss.
+            missing: not in this version. given: not in this version.
+            init: starts of some parameters. fixed: values at which some are held.
+            optimizer: an optax transformation; none: full-batch L-BFGS with a line search, in float64.
+            batch_size: rows per step of `optimizer`; none: all.
+            max_steps: the most steps.
+            progress: whether to show a bar; none: where a person watches.
+
+        Returns:
+            A `Fit`: estimates, sandwich standard errors, status with remedies.
+
+        Raises:
+            GmlmError: for data, options or a mask that do not fit, an impossible row, or a cost above the budget.
+
+        Reference: Li et al. 2024, Definitions 2 and 7, Lemma 1.
+        """
+        for what, value in (("missing", missing), ("given", given)):
+            if value is not None:
+                raise fail("E510", f"`{what}=` is not in this version", help="drop rows with missing cells")
+        rows = data.encode(self.graph, x)
+        if len(rows.shape) != 1:
+            raise fail("E501", f"x must have one axis of rows before the variable's axes, got rows of shape {rows.shape}")
+        name, lowered = self.mask(mask)
+        options = fitting.Options(name, seed, n_masks, weights, init, fixed, optimizer, batch_size, max_steps, progress)
+        estimate = fitting.fit(self.lowered, lowered, rows.codes, options)
+        meta = self.program.provenance() | {"model": self.name, "seed": seed}
+        return results.estimate_to_fit(estimate, self.graph, meta, lambda: self, derive.float_type())
+
+    def sample(
+        self,
+        params: Params,
+        sampler: str | None = None,
+        *,
+        draws: int = 1000,
+        warmup: int = 500,
+        chains: int = 4,
+        thin: int = 1,
+        seed: int = 0,
+        clamp: Mapping[str, Any] | None = None,
+        init: Any = None,
+        observe: Mapping[str, Callable[[Any], Any]] | Sequence[str] | None = None,
+        keep_draws: bool = True,
+        progress: bool | None = None,
+    ) -> Any:
+        """Run many chains of a sampler in one compiled scan.
+
+        Args:
+            params: parameters.
+            sampler: the sampler's name; left out where the model has one.
+            draws: kept draws per chain. warmup: steps before the first. thin: steps per draw.
+            chains: number of chains.
+            seed: draw t of chain c depends on (seed, c, t) only.
+            clamp: cells or whole variables held at values: `{"x": {0: +1}}`.
+            init: a start, or one per chain; none: independent uniform values that satisfy every `require`.
+            observe: functions of one configuration (a value array, or a dict of them), or names of `let`s.
+            keep_draws: whether configurations are kept.
+            progress: whether to show a bar; none: where a person watches.
+
+        Returns:
+            What the installed ArviZ takes (InferenceData or DataTree): `posterior` with named dims and coords, `sample_stats`
+            with `lp` (unnormalised log p) and the flip rate of each update.
+
+        Raises:
+            GmlmError: for options that do not fit, a start of probability zero, a block too costly to draw.
+        """
+        name, checked = self.sampler(sampler)
+        options = sampling.Options(name, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)
+        return sampling.run(self.lowered, checked, self._params(params), options, self.program.provenance() | {"model": self.name})
+
+    # Inside
+
+    def _params(self, params: Params) -> dict[str, jax.Array]:
+        return parameters.as_params(self.graph, params)
+
+    def _device(self) -> derive.Graph:
+        key = str(derive.float_type())
+        if key not in self._devices:
+            self._devices[key] = derive.graph_arrays(self.graph)
+        return self._devices[key]
+
+    @cached_property
+    def _devices(self) -> dict[str, derive.Graph]:
+        return {}
+
+    def __repr__(self) -> str:
+        n_params = sum(p.size for p in self.graph.parameters)
+        factors = sum(g.n for g in self.graph.factors)
+        return f"Model `{self.name}`: {self.graph.n_cells} cells, {n_params} parameters, {factors} factors; masks {listed(self.masks)}; samplers {listed(self.samplers)}"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        rows = "".join(f"<tr><td>{escape(v.name)}</td><td>{v.kind}</td><td>{v.shape}</td></tr>" for v in self.graph.variables)
+        rows += "".join(f"<tr><td>{escape(p.name)}</td><td>{p.kind}</td><td>{p.shape}</td></tr>" for p in self.graph.parameters)
+        return f"<div><p>{escape(repr(self))}</p><table><tr><th>name</th><th>kind</th><th>shape</th></tr>{rows}</table></div>"
+
+
+def _known(name: str, names: Sequence[str], what: str) -> str:
+    if name in names:
+        return name
+    near = did_you_mean(str(name), names)
+    raise fail("E506", f"there is no {what} `{name}`", help=f"did you mean `{near}`?" if near else f"there are {listed(names)}")
+
+
+def _only(name: str | None, names: Sequence[str], what: str, model: str) -> str:
+    if name is not None:
+        return _known(name, names, f"{what} of model `{model}`")
+    if len(names) != 1:
+        raise fail("E506", f"model `{model}` has {len(names)} {what}s: say which", help=f"`{what}=` one of {listed(names)}")
+    return names[0]

@@ -1,0 +1,3 @@
+"""Bound graphs."""
+
+from ._graphs import GraphArrays as GraphArrays

@@ -1,0 +1,87 @@
+"""Conditionals and losses asked for by name, with their faults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import derive
+from .._diagnostics import fail
+from ..derive.blocks import logsumexp, rest_possible
+from ..graph import Lowered
+from ..graph.masks import LoweredMask, is_adaptive, support_size
+from ..plan import BUDGET, plan_block, verify_affordable
+from ._objective import draw_masks, make_loss
+
+Params = Mapping[str, jax.Array]
+
+
+def log_conditional(
+    lowered: Lowered, params: Params, codes: jax.Array, cells: Sequence[int] | int, mask: tuple[str, LoweredMask] | None
+) -> jax.Array:
+    """The table of one block for every row, shape (rows, values of each member..); see `Model.log_conditional`."""
+    host = lowered.graph
+    block = _block(lowered, cells)
+    adaptive = mask is not None and is_adaptive(mask[1])
+    plan = plan_block(host, block[0], corrected=True)
+    verify_affordable(plan, "this conditional: a block", None)
+    device = derive.graph_arrays(host)
+    blocks = derive.fixed_blocks(host, block, derive.weight_groups(mask[1]) if mask is not None and adaptive else ())
+    scores = derive.local_scores(device, params, codes, blocks)
+    if mask is not None:
+        law = derive.mask_law(mask[1], host.n_cells)
+        touch = iter(blocks.touch[len(device.groups) :])
+        correction = jnp.broadcast_to(law.log_probability(params, codes, blocks, touch), scores.shape)
+        if not isinstance(correction, jax.core.Tracer) and codes.shape[1] and bool((correction == -jnp.inf).all()):
+            names = ", ".join(host.cell_name(int(c)) for c in block[0])
+            raise fail("E506", f"mask `{mask[0]}` never draws the block {{{names}}} at these rows", help="K must lie in the mask's support")
+        scores = scores + correction if adaptive else scores
+    possible = rest_possible(device, params, codes, blocks, scores)
+    table = jnp.where(possible, scores - logsumexp(scores)[:, None], jnp.nan)[0]
+    return table.T.reshape(codes.shape[1], *host.sizes[block[0]].tolist())
+
+
+def _block(lowered: Lowered, cells: Sequence[int] | int) -> np.ndarray:
+    host = lowered.graph
+    try:
+        members = np.sort(np.atleast_1d(np.asarray(cells)).ravel())
+        whole = members.dtype.kind in "iu"
+    except (TypeError, ValueError):
+        members, whole = np.zeros(0), False
+    if not whole or not len(members) or members[0] < 0 or members[-1] >= host.n_cells or (np.diff(members) == 0).any():
+        raise fail("E507", f"K must be distinct positions from 0 to {host.n_cells - 1}, got {cells!r}", help="`model.positions(name)` gives a variable's")
+    return members[None].astype(np.int32)
+
+
+def loss(
+    lowered: Lowered, mask: LoweredMask, params: Params, codes: np.ndarray, weights: Any, key: jax.Array | None, n_masks: int | None
+) -> jax.Array:
+    """The mean loss of rows; see `Model.loss`."""
+    host, device = lowered.graph, derive.graph_arrays(lowered.graph)
+    rows = jnp.asarray(codes)
+    if codes.shape[1] == 0:
+        raise fail("E505", "x has no rows")
+    if (key is None) != (n_masks is None):
+        raise fail("E507", "`key=` and `n_masks=` go together: they draw masks instead of averaging over all")
+    if key is None and support_size(mask) > BUDGET.support:
+        message = f"this mask has {support_size(mask):.3g} distinct blocks, more than the limit of {BUDGET.support}"
+        raise fail("E602", message, mask.span, help="draw some: `key=jax.random.key(0), n_masks=1`")
+    form, drawn = make_loss(host, device, mask, "all" if n_masks is None else n_masks)
+    possible = derive.log_potential(device, params, rows) > -jnp.inf
+    if isinstance(form, derive.DrawnLoss):
+        assert key is not None and drawn is not None
+        masks = draw_masks(host, mask, rows, drawn, key)
+        losses, mass = form.rows(params, rows, masks), (masks < host.n_cells).any(axis=(0, 1)).astype(float)
+    else:
+        losses, mass = form.rows_and_mass(params, rows)
+    losses = jnp.where(possible | (mass == 0), losses, jnp.inf)
+    if weights is None:
+        return losses.mean()
+    w = jnp.asarray(weights, dtype=losses.dtype)
+    if w.shape != losses.shape:
+        raise fail("E501", f"weights must have shape {losses.shape}, got {w.shape}")
+    return jnp.where(w > 0, w * losses, 0.0).sum() / w.sum()

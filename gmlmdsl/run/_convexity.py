@@ -1,0 +1,45 @@
+"""Whether a fit's objective is convex in the parameters, so that a stationary point is the global minimum."""
+
+from __future__ import annotations
+
+from ..graph import FactorGraph
+from ..graph.nodes import Add, Apply, Gather, If, Node, Pick, nodes_in
+from ._parameters import is_log_concave
+
+
+def is_convex(graph: FactorGraph) -> bool:
+    """Whether log p is affine in the parameters (an exponential family) and every log prior concave.
+
+    Then every weighted or adaptive pseudolikelihood is convex: log-sum-exp of affine functions minus an affine one.
+
+    Reference: Li et al. 2024, Proposition 11.
+    """
+    if any(p.kind == "simplex" for p in graph.parameters):
+        return False
+    return all(degree(g.root) is not None for g in graph.groups) and all(is_log_concave(p) for p in graph.parameters)
+
+
+def degree(node: Node) -> int | None:
+    """0 where a tree mentions no parameter, 1 where it is affine in them, None where it is neither."""
+    if not any(isinstance(n, Gather) and n.name for n in nodes_in(node)):
+        return 0
+    match node:
+        case Gather():
+            return 1
+        case Apply(operator="+" | "-" | "neg"):
+            return _worst(*node.operands)
+        case Apply(operator="*"):
+            degrees = [degree(o) for o in node.operands]
+            return 1 if None not in degrees and sum(d or 0 for d in degrees) <= 1 else None
+        case Apply(operator="/"):
+            return degree(node.operands[0]) if degree(node.operands[1]) == 0 else None
+        case If():
+            return _worst(node.yes, node.no) if degree(node.test) == 0 else None
+        case Add() | Pick():
+            return degree(node.body)
+    return None
+
+
+def _worst(*nodes: Node) -> int | None:
+    degrees = [degree(n) for n in nodes]
+    return None if None in degrees else max(d for d in degrees if d is not None)

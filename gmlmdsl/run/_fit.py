@@ -1,0 +1,231 @@
+"""Fits a model: data, mask and start to an estimate with its standard errors and what must be said about it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from .._diagnostics import fail
+from ..derive import DrawnLoss, graph_arrays, log_potential
+from ..derive._energy import all_values
+from ..graph import FactorGraph, Lowered
+from ..graph.masks import LoweredMask, is_adaptive, mentions_parameter
+from ._convexity import is_convex
+from ._inference import Curvature, curvature, one_mask_scores
+from ._objective import Frame, MaskUse, Objective, chunk_rows, draw_masks, make_loss, mean_block_size, reached_cells
+from ._optimise import Outcome, lbfgs, minibatches
+from ._parameters import as_params, in_support, init_params, on_gauge, verify_bounded_priors, verify_names
+from ._status import Status, judge
+
+Array = np.ndarray
+MOST_INFERRED = 2000  # parameters whose standard errors are computed without being asked
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to fit; see `Model.fit`."""
+
+    mask: str
+    seed: int = 0
+    n_masks: int | str | None = None
+    weights: Any = None
+    init: Mapping[str, Any] | None = None
+    fixed: Mapping[str, Any] | None = None
+    optimizer: optax.GradientTransformation | None = None
+    batch_size: int | None = None
+    max_steps: int | None = None
+    progress: bool | None = None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a fit found, as arrays; `Fit` gives it names."""
+
+    params: dict[str, Array]
+    covariance: Array | None
+    one_mask_covariance: Array | None
+    status: Status
+    outcome: Outcome
+    objective: float
+    use: MaskUse
+    fixed: tuple[str, ...]
+    convex: bool
+    rows: int
+    seconds: float
+
+
+def fit(lowered: Lowered, mask: LoweredMask, codes: Array, options: Options) -> Estimate:
+    """Minimise c * sum over rows of w loss - log prior.
+
+    Raises:
+        GmlmError: for options, weights or starts that do not fit, an impossible row, an unbounded prior, a mask that
+            mentions a parameter, a cost above the budget.
+    """
+    started = time.perf_counter()
+    host = lowered.graph
+    if mentions_parameter(mask):
+        raise fail("E702", f"mask `{options.mask}` mentions a parameter: it may sample, not fit", mask.span, "mentions a parameter")
+    verify_bounded_priors(host)
+    weights = _weights(options.weights, codes.shape[1])
+    verify_possible(lowered, codes, weights)
+    # Digits matter in a line search and in standard errors: full-batch fits run in float64 whatever the default.
+    with jax.enable_x64(options.optimizer is None or bool(jax.config.jax_enable_x64)):
+        start, fixed = _start(host, options)
+        objective, use = make_objective(host, mask, codes, weights, start, fixed, options)
+        free = objective.frame.unconstrain(objective.held)
+        if options.optimizer is None:
+            outcome = lbfgs(objective, free, options.max_steps)
+        else:
+            outcome = _stochastic(objective, mask, free, options)
+        params = objective.frame.constrain(outcome.free, objective.held)
+        value = float(objective.at(params)) * float(objective.scale)
+        curve, single = _infer(objective, params, host)
+        convex = is_convex(host)
+        status = judge(objective, params, outcome, curve, convex, mask)
+        covariance = None if curve is None else status.inflate(curve.covariance()[0])
+        one = None if curve is None or single is None else curve.covariance(single)[0]
+        arrays = {k: np.asarray(v) for k, v in params.items()}
+    seconds = time.perf_counter() - started
+    return Estimate(arrays, covariance, one, status, outcome, value, use, fixed, convex, codes.shape[1], seconds)
+
+
+def _weights(weights: Any, rows: int) -> Array:
+    if rows == 0:
+        raise fail("E505", "x has no rows: there is nothing to fit")
+    if weights is None:
+        return np.ones(rows)
+    try:
+        array = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise fail("E507", "weights must be numbers, one per row") from None
+    if array.shape != (rows,):
+        raise fail("E501", f"weights must have shape ({rows},), got {array.shape}")
+    if not np.isfinite(array).all() or (array < 0).any() or array.sum() <= 0:
+        raise fail("E507", "weights must be finite, not negative and not all zero")
+    return array
+
+
+def verify_possible(lowered: Lowered, codes: Array, weights: Array) -> None:
+    """Refuse a row that the model gives probability zero.
+
+    Raises:
+        GmlmError: E508 with the row and the `require`.
+    """
+    device = graph_arrays(lowered.graph)
+    for group, host in zip(device.groups, lowered.graph.groups, strict=True):
+        if group.kind == "require":
+            holds = np.asarray(all_values(group, {}, jnp.asarray(codes)))
+            bad = ~holds.all(axis=0) & (weights > 0)
+            if bad.any():
+                row = int(np.argmax(bad))
+                cells = host.cells[int(np.argmin(holds[:, row]))]
+                names = [lowered.graph.cell_name(int(c)) for c in np.unique(cells) if c < lowered.graph.n_cells]
+                message = f"row {row} of x is impossible: it breaks this `require` at {', '.join(names)}"
+                raise fail("E508", message, host.span, "broken here", help="mend or drop the row, or loosen the requirement")
+    start = {k: jnp.asarray(v) for k, v in init_params(lowered.graph).items()}
+    value = np.asarray(log_potential(device, start, jnp.asarray(codes)))
+    if np.isnan(value).any() or (np.isneginf(value) & (weights > 0)).any():
+        row = int(np.argmax(np.isnan(value) | np.isneginf(value)))
+        raise fail("E508", f"row {row} of x is impossible: log p is {value[row]:g} at the start", help="a factor is -infinity or undefined there; pass `init=`")
+
+
+def _start(host: FactorGraph, options: Options) -> tuple[dict[str, jax.Array], tuple[str, ...]]:
+    names = [p.name for p in host.parameters]
+    start: dict[str, Any] = dict(init_params(host))
+    for what, given in (("init", options.init), ("fixed", options.fixed)):
+        if given is not None and not isinstance(given, Mapping):
+            raise fail("E507", f"{what} must be a dict of arrays by parameter, got {type(given).__name__}")
+        verify_names(given or {}, names, what)
+        start |= dict(given or {})
+    arrays = as_params(host, start, "init")
+    for p in host.parameters:
+        wrong = in_support(p, np.asarray(arrays[p.name]))
+        if wrong:
+            raise fail("E509", f"the start of `{p.name}` {wrong}", help="pass another `init=` or `fixed=`")
+        if p.name not in (options.fixed or {}):
+            arrays[p.name] = on_gauge(p, arrays[p.name])
+    return arrays, tuple(n for n in names if n in (options.fixed or {}))
+
+
+def make_objective(
+    host: FactorGraph, mask: LoweredMask, codes: Array, weights: Array, start: dict[str, jax.Array], fixed: tuple[str, ...], options: Options
+) -> tuple[Objective, MaskUse]:
+    """The objective of a fit, and how it uses its mask."""
+    device = graph_arrays(host)
+    loss, n_masks = make_loss(host, device, mask, options.n_masks)
+    rows = jnp.asarray(codes)
+    masks = None if n_masks is None else draw_masks(host, mask, rows, n_masks, jax.random.key(options.seed))
+    from ..graph.masks import support_size
+
+    use = MaskUse(
+        options.mask, n_masks, support_size(mask), is_adaptive(mask), reached_cells(host, mask), mean_block_size(host, device, mask, rows, masks)
+    )
+    if use.mean_size == 0:
+        raise fail("E410", f"mask `{options.mask}` hides no cell of these rows", mask.span, "an empty support")
+    chunk = chunk_rows(loss, masks, codes.shape[1])
+    padding = -codes.shape[1] % chunk
+    objective = Objective(
+        loss,
+        jnp.pad(rows, ((0, 0), (0, padding)), mode="edge"),
+        jnp.pad(jnp.asarray(weights, dtype=jnp.zeros(()).dtype), (0, padding)),
+        None if masks is None else jnp.pad(masks, ((0, 0), (0, 0), (0, padding)), constant_values=host.n_cells),
+        start,
+        jnp.asarray(use.reached / use.mean_size),
+        jnp.asarray(float(weights.sum())),
+        Frame(host, fixed),
+        chunk,
+    )
+    return objective, use
+
+
+def _stochastic(objective: Objective, mask: LoweredMask, free: dict[str, Any], options: Options) -> Outcome:
+    """Minibatches keyed by step: rows, and drawn masks, depend on (seed, step) only."""
+    assert options.optimizer is not None
+    rows = int((np.asarray(objective.weights) > 0).sum())
+    size = objective.codes.shape[1] if options.batch_size is None else min(options.batch_size, rows)
+    if size < 1:
+        raise fail("E507", f"batch_size must be at least 1, got {options.batch_size}")
+    alive = jnp.flatnonzero(objective.weights > 0)
+    key, host = jax.random.key(options.seed), objective.frame.host
+
+    def batch(step: int) -> Objective:
+        if options.batch_size is None:
+            return objective
+        here = jax.random.fold_in(key, step)
+        chosen = alive[jax.random.choice(here, rows, (size,), replace=False)]
+        codes = objective.codes[:, chosen]
+        masks = None
+        if isinstance(objective.loss, DrawnLoss):
+            assert objective.masks is not None
+            masks = draw_masks(host, mask, codes, objective.masks.shape[0], jax.random.fold_in(here, 1))
+        factor = objective.factor * (rows / size)
+        return Objective(objective.loss, codes, objective.weights[chosen], masks, objective.held, factor, objective.scale, objective.frame, size)
+
+    steps = 2000 if options.max_steps is None else options.max_steps
+    return minibatches(batch, free, options.optimizer, steps, _shows_progress(options))
+
+
+def _shows_progress(options: Options) -> bool:
+    import os
+    import sys
+
+    if options.progress is not None:
+        return options.progress
+    return sys.stderr.isatty() and not os.environ.get("CI")
+
+
+def _infer(objective: Objective, params: dict[str, jax.Array], host: FactorGraph) -> tuple[Curvature | None, Array | None]:
+    """Curvature where it is affordable; and the score covariance under one mask per row where every mask was used."""
+    if sum(p.size for p in host.parameters) > MOST_INFERRED or not np.isfinite(np.concatenate([np.ravel(v) for v in params.values()] or [0])).all():
+        return None, None
+    found = curvature(objective, params)
+    if isinstance(objective.loss, DrawnLoss) or objective.loss.split:
+        return found, None
+    return found, np.asarray(one_mask_scores(objective, params))

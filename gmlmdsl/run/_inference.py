@@ -1,0 +1,125 @@
+"""Standard errors of what was optimised, and the directions that data and prior leave open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..derive import DrawnLoss
+from ._objective import Objective, finite
+from ._parameters import flatten, tangent, unflatten
+
+Array = np.ndarray
+SINGULAR = 1e-9  # of the largest eigenvalue: below, a direction is undetermined
+PROBES = 16
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """The objective's second-order picture at an estimate, on the tangent space.
+
+    Attributes:
+        basis: orthonormal directions, shape (parameters, dimensions).
+        hessian: of the objective in those directions.
+        score: the covariance of the rows' contributions to its gradient, summed over rows.
+        one_mask: the same if each row had one mask drawn, where it can be computed.
+    """
+
+    basis: Array
+    hessian: Array
+    score: Array
+    one_mask: Array | None
+
+    def covariance(self, score: Array | None = None) -> tuple[Array, Array]:
+        """The sandwich H^+ S H^+ in parameter space, and an orthonormal basis of the undetermined directions."""
+        values, vectors = np.linalg.eigh(self.hessian)
+        determined = values > SINGULAR * max(values.max(initial=0.0), 1e-300)
+        inverse = (vectors[:, determined] / values[determined]) @ vectors[:, determined].T
+        spread = self.basis @ inverse
+        return spread @ (self.score if score is None else score) @ spread.T, self.basis @ vectors[:, ~determined]
+
+
+def curvature(objective: Objective, params: dict[str, jax.Array]) -> Curvature:
+    """Hessian and score covariance at an estimate.
+
+    The sandwich (Godambe) covariance of the minimiser of sum_r c w_r loss_r - log prior is H^-1 S H^-1 with H its Hessian and
+    S = sum_r (u_r - mean u)(u_r - mean u)', u_r = c w_r grad loss_r.
+
+    Reference: Li et al. 2024, Lemmas 1 and 2; White 1982.
+    """
+    host = objective.frame.host
+    basis = tangent(host, frozenset(objective.frame.fixed))
+    vector = flatten(host, params)
+    hessian = _hessian(objective, vector, jnp.asarray(basis)) * float(objective.scale)
+    second, first = _scores(objective, vector, jnp.asarray(basis))
+    n = float((objective.weights > 0).sum())
+    score = np.asarray(second) - np.outer(first, first) / max(n, 1.0)
+    return Curvature(basis, 0.5 * (hessian + hessian.T), score, None)
+
+
+def _hessian(objective: Objective, vector: jax.Array, basis: jax.Array) -> Array:
+    columns = []
+    for start in range(0, basis.shape[1], PROBES):
+        part = basis[:, start : start + PROBES]
+        wide = jnp.pad(part, ((0, 0), (0, PROBES - part.shape[1])))
+        columns.append(np.asarray(_products(objective, vector, wide, basis))[:, : part.shape[1]])
+    return np.concatenate(columns, axis=1) if columns else np.zeros((0, 0))
+
+
+@eqx.filter_jit
+def _products(objective: Objective, vector: jax.Array, directions: jax.Array, basis: jax.Array) -> jax.Array:
+    """basis' H directions."""
+    gradient = jax.grad(lambda v: objective.at(unflatten(objective.frame.host, v)))
+    columns = jax.vmap(lambda d: jax.jvp(gradient, (vector,), (d,))[1], in_axes=1, out_axes=1)(directions)
+    return basis.T @ columns
+
+
+@eqx.filter_jit
+def _scores(objective: Objective, vector: jax.Array, basis: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Sums over rows of u u' and of u, in the directions of `basis`."""
+    host = objective.frame.host
+
+    def row(codes: jax.Array, weight: jax.Array, masks: jax.Array | None) -> jax.Array:
+        def loss(v: jax.Array) -> jax.Array:
+            m = None if masks is None else masks[..., None]
+            return finite(objective.rows(unflatten(host, v), codes[:, None], m), weight[None])[0]
+
+        return objective.factor * weight * (basis.T @ jax.grad(loss)(vector))
+
+    def chunk(codes: jax.Array, weights: jax.Array, masks: jax.Array | None) -> tuple[jax.Array, jax.Array]:
+        axes = (1, 0, None if masks is None else 2)
+        u = jax.vmap(row, in_axes=axes)(codes, weights, masks)
+        return u.T @ u, u.sum(axis=0)
+
+    return objective.sum_rows(chunk)
+
+
+@eqx.filter_jit
+def one_mask_scores(objective: Objective, params: dict[str, jax.Array]) -> jax.Array:
+    """The score covariance if one mask were drawn for each row: sum_r c^2 w_r^2 E_K [g_rK g_rK'] - mean, in tangent directions."""
+    host = objective.frame.host
+    basis = jnp.asarray(tangent(host, frozenset(objective.frame.fixed)))
+    vector = flatten(host, params)
+    assert not isinstance(objective.loss, DrawnLoss)
+
+    def row(codes: jax.Array, weight: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def losses(v: jax.Array) -> tuple[jax.Array, jax.Array]:
+            values, shares = objective.loss.by_mask(unflatten(host, v), codes[:, None])  # type: ignore[union-attr]
+            return values[:, 0], shares[:, 0]
+
+        jacobian, shares = jax.jacrev(losses, has_aux=True)(vector)
+        u = objective.factor * weight * (jacobian @ basis)
+        return (u * shares[:, None]).T @ u, shares @ u
+
+    def chunk(codes: jax.Array, weights: jax.Array, masks: jax.Array | None) -> tuple[jax.Array, jax.Array]:
+        del masks
+        second, first = jax.lax.map(lambda piece: row(*piece), (codes.T, weights), batch_size=8)
+        return second.sum(axis=0), first.sum(axis=0)
+
+    second, first = objective.sum_rows(chunk)
+    n = jnp.maximum((objective.weights > 0).sum(), 1)
+    return second - jnp.outer(first, first) / n

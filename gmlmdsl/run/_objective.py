@@ -1,0 +1,209 @@
+"""What a fit minimises: c * sum over rows of weight * loss - log prior, on unconstrained space."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._diagnostics import fail
+from ..derive import DrawnLoss, ExactLoss, Graph, exact_loss, graph_arrays, loss_terms, mask_law, plan_mask
+from ..graph import FactorGraph
+from ..graph.masks import LoweredMask, blocks_of, is_adaptive, reach, support_size
+from ..plan import BUDGET, verify_affordable
+from ._parameters import bijection, log_prior, on_gauge
+
+MOST_TERMS = 1 << 24  # factor evaluations held in memory at once
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """What the objective needs to know of parameters: the model, and which are free."""
+
+    host: FactorGraph
+    fixed: tuple[str, ...]
+
+    def constrain(self, free: Mapping[str, Array], held: Mapping[str, Array]) -> dict[str, Array]:
+        """Parameters from unconstrained arrays: through the bijections and onto the gauge; fixed ones as they are."""
+        out = {}
+        for p in self.host.parameters:
+            out[p.name] = held[p.name] if p.name in self.fixed else on_gauge(p, bijection(p)(free[p.name]))
+        return out
+
+    def unconstrain(self, params: Mapping[str, Array]) -> dict[str, Array]:
+        """The inverse, of the free parameters."""
+        return {p.name: bijection(p).inv(on_gauge(p, params[p.name])) for p in self.host.parameters if p.name not in self.fixed}
+
+
+class Objective(eqx.Module):
+    """The objective over given rows, divided by `scale` (the total row weight), so that tolerances are per row.
+
+    Attributes:
+        codes: (cells, rows), padded with rows of weight 0 to whole chunks.
+        weights: (rows,).
+        masks: of a `DrawnLoss`, (masks, members, rows).
+        held: all parameters at the start, from which fixed ones are read.
+        factor: c = (cells the mask can reach) / E|K|.
+    """
+
+    loss: ExactLoss | DrawnLoss
+    codes: Array
+    weights: Float[Array, " rows"]
+    masks: Array | None
+    held: dict[str, Array]
+    factor: Float[Array, ""]
+    scale: Float[Array, ""]
+    frame: Frame = eqx.field(static=True)
+    chunk: int = eqx.field(static=True)
+
+    def __call__(self, free: Mapping[str, Array]) -> Float[Array, ""]:
+        """The objective at unconstrained parameters."""
+        return self.at(self.frame.constrain(free, self.held))
+
+    def at(self, params: Mapping[str, Array]) -> Float[Array, ""]:
+        """The objective at parameters."""
+        total = self.sum_rows(lambda codes, weights, masks: (weights * finite(self.rows(params, codes, masks), weights)).sum())
+        return (self.factor * total - log_prior(self.frame.host, params)) / self.scale
+
+    def rows(self, params: Mapping[str, Array], codes: Array, masks: Array | None) -> Float[Array, " rows"]:
+        """The loss of each row."""
+        if isinstance(self.loss, DrawnLoss):
+            assert masks is not None
+            return self.loss.rows(params, codes, masks)
+        return self.loss.rows(params, codes)
+
+    def sum_rows(self, f):  # noqa: ANN001, ANN201 - any function of (codes, weights, masks), any tree of arrays
+        """The sum of `f` over chunks of rows, so that memory stays bounded; the gradient recomputes each chunk."""
+        n = self.codes.shape[1] // self.chunk
+        if n == 1:
+            return f(self.codes, self.weights, self.masks)
+
+        def split(a: Array) -> Array:
+            return jnp.moveaxis(a.reshape(*a.shape[:-1], n, self.chunk), -2, 0)
+
+        pieces = jax.tree.map(split, (self.codes, self.weights, self.masks))
+        once = jax.checkpoint(lambda piece: f(*piece))
+        zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(once, jax.tree.map(lambda a: a[0], pieces)))
+        return jax.lax.scan(lambda total, piece: (jax.tree.map(jnp.add, total, once(piece)), None), zero, pieces)[0]
+
+
+def finite(losses: Array, weights: Array) -> Array:
+    """A row of weight 0 counts nothing, whatever its loss."""
+    return jnp.where(weights > 0, losses, 0.0)
+
+
+@dataclass(frozen=True)
+class MaskUse:
+    """How a fit used its mask: every mask of the support (`n_masks` None), or some drawn per row."""
+
+    name: str
+    n_masks: int | None
+    support: float
+    adaptive: bool
+    reached: int
+    mean_size: float
+
+    @property
+    def words(self) -> str:
+        """One line for tables and reports."""
+        how = f"all {self.support:.0f} masks" if self.n_masks is None else f"{self.n_masks} mask{'s' * (self.n_masks > 1)} per row, drawn"
+        return f"{self.name}: {how}{', adaptive' if self.adaptive else ''}"
+
+
+def make_loss(host: FactorGraph, graph: Graph, mask: LoweredMask, n_masks: int | str | None) -> tuple[ExactLoss | DrawnLoss, int | None]:
+    """The loss over all masks where they are few (or asked for), else over drawn ones; and how many are drawn per row.
+
+    Raises:
+        GmlmError: E601 or E602 where that is too costly, E507 for a bad `n_masks`.
+    """
+    count = support_size(mask)
+    if n_masks not in (None, "all") and (not isinstance(n_masks, int | np.integer) or isinstance(n_masks, bool) or n_masks < 1):
+        raise fail("E507", f'n_masks must be a whole number above 0, "all" or None, got {n_masks!r}')
+    if n_masks == "all" and count > 2**20:
+        raise fail("E602", f"this mask has {count:.3g} distinct blocks, more than the limit of {2**20:.3g}", mask.span, help="draw some: `n_masks=4`")
+    if n_masks == "all" or (n_masks is None and count <= BUDGET.support):
+        return exact_loss(host, graph, mask), None
+    corrected = is_adaptive(mask)
+    plan = plan_mask(host, mask, corrected)
+    separate = plan.method == "product"
+    if not separate:
+        verify_affordable(plan, "the loss: a block", mask.span)
+    law = mask_law(mask, host.n_cells) if corrected else None
+    return DrawnLoss(graph, law, int(plan.values), separate), 1 if n_masks is None else int(n_masks)
+
+
+def draw_masks(host: FactorGraph, mask: LoweredMask, codes: Array, n_masks: int, key: Array) -> Array:
+    """Masks for every row, of shape (masks, members, rows)."""
+    law = mask_law(mask, host.n_cells)
+    rows = codes.shape[1]
+
+    def once(k: Array) -> Array:
+        return law.draw({}, codes, jax.random.split(k, rows))
+
+    return jax.vmap(once)(jax.random.split(key, n_masks))
+
+
+def mean_block_size(host: FactorGraph, graph: Graph, mask: LoweredMask, codes: Array, masks: Array | None) -> float:
+    """E|K|: exact for a mask that does not look at x, else the mean over the rows given."""
+    del graph
+    if masks is not None and is_adaptive(mask):
+        return float((masks < host.n_cells).sum(axis=1).mean())
+    if support_size(mask) > 2**20:
+        return _expected_size(mask, host.n_cells)
+    blocks, probabilities = blocks_of(mask, host.n_cells)
+    sizes = (blocks < host.n_cells).sum(axis=1)
+    if probabilities is not None:
+        return float(sizes @ probabilities)
+    from ..derive import fixed_blocks, weight_groups
+
+    law, device = mask_law(mask, host.n_cells), graph_arrays(host)
+    total = 0.0
+    for k in np.array_split(np.arange(len(blocks)), max(1, len(blocks) // 256)):
+        found = fixed_blocks(host, blocks[k], weight_groups(mask))
+        table = law.log_probability({}, codes, found, iter(found.touch[len(device.groups) :]))
+        from ..derive._conditional import observed_value
+
+        here = observed_value(found, codes, host.n_cells)[:, None]
+        table = jnp.broadcast_to(table, (len(k), table.shape[1], codes.shape[1]))
+        shape = (len(k), max(table.shape[1], found.n_values), codes.shape[1])
+        chosen = jnp.exp(jnp.take_along_axis(jnp.broadcast_to(table, shape), here, axis=1))[:, 0]
+        total += float((jnp.asarray(sizes[k])[:, None] * chosen).sum())
+    return total / codes.shape[1]
+
+
+def _expected_size(mask: LoweredMask, n_cells: int) -> float:
+    from ..graph.masks import BernoulliMask, ListedMask, MixtureMask, SubsetMask
+
+    match mask:
+        case SubsetMask():
+            return float(mask.size)
+        case BernoulliMask():
+            return float(mask.rates.sum()) if mask.rates is not None else len(mask.cells) * sum(mask.uniform or ()) / 2
+        case ListedMask() if mask.probabilities is not None:
+            return float((mask.blocks < n_cells).sum(axis=1) @ mask.probabilities)
+        case MixtureMask():
+            return sum(w * _expected_size(p, n_cells) for w, p in zip(mask.weights, mask.parts, strict=True))
+    raise fail("E602", f"this mask has {support_size(mask):.3g} distinct blocks: too many to average over", mask.span, help="say `n_masks=1`")
+
+
+def reached_cells(host: FactorGraph, mask: LoweredMask) -> int:
+    """The number of cells that some block can hold."""
+    return len(reach(mask, host.n_cells))
+
+
+def chunk_rows(loss: ExactLoss | DrawnLoss, masks: Array | None, rows: int) -> int:
+    """Rows per chunk such that a chunk's factor evaluations fit into memory."""
+    if isinstance(loss, ExactLoss):
+        per_row = loss_terms(loss.blocks, 1)
+    else:
+        assert masks is not None
+        per_row = masks.shape[0] * loss.n_values * masks.shape[1] * max(1, sum(g.most for g in loss.graph.groups))
+    pieces = max(1, int(np.ceil(per_row * rows / MOST_TERMS)))
+    return int(np.ceil(rows / pieces))
+
+

@@ -1,0 +1,218 @@
+"""Parameters: starts, flat vectors, maps from unconstrained space, gauges, tangent spaces and priors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from numpyro.distributions import biject_to, constraints
+from numpyro.distributions.transforms import Transform
+
+from .._diagnostics import did_you_mean, fail, listed
+from ..derive import float_type
+from ..graph import FactorGraph, ParameterArray
+
+Array = np.ndarray
+
+
+def init_params(graph: FactorGraph) -> dict[str, Array]:
+    """Where a fit starts: 0, positive 1, simplex uniform, bounded the middle (or one beside the only bound)."""
+    return {p.name: np.full(p.shape, _start(p)) for p in graph.parameters}
+
+
+def _start(p: ParameterArray) -> float:
+    if p.kind == "simplex":
+        return 1 / p.shape[-1]
+    if p.kind == "positive":
+        return 1.0
+    if math.isfinite(p.lower) and math.isfinite(p.upper):
+        return 0.5 * (p.lower + p.upper)
+    return p.lower + 1 if math.isfinite(p.lower) else p.upper - 1 if math.isfinite(p.upper) else 0.0
+
+
+def as_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params") -> dict[str, jax.Array]:
+    """Parameters from a user as arrays of the working float type; traced values pass.
+
+    Raises:
+        GmlmError: for an unknown or missing name, a shape that does not fit, a value that is not a number.
+    """
+    if not isinstance(params, Mapping):
+        raise fail("E507", f"{what} must be a dict of arrays by parameter, got {type(params).__name__}")
+    names = [p.name for p in graph.parameters]
+    verify_names(params, names, what)
+    lacking = [n for n in names if n not in params]
+    if lacking:
+        raise fail("E506", f"{what} lacks {listed(lacking)}", help="`model.init_params()` gives one of each")
+    return {p.name: _array(p, params[p.name], what) for p in graph.parameters}
+
+
+def verify_names(given: Mapping[str, Any], names: list[str], what: str) -> None:
+    """Refuse names that are no parameter's."""
+    for name in given:
+        if name not in names:
+            near = did_you_mean(str(name), names)
+            raise fail("E506", f"{what}: the model has no parameter `{name}`", help=f"did you mean `{near}`?" if near else f"the parameters are {listed(names)}")
+
+
+def _array(p: ParameterArray, value: Any, what: str) -> jax.Array:
+    try:
+        array = jnp.asarray(value, dtype=float_type())
+    except (TypeError, ValueError):
+        raise fail("E502", f"{what}[{p.name!r}] is not an array of numbers") from None
+    if array.shape != p.shape:
+        raise fail("E501", f"{what}[{p.name!r}] must have shape {p.shape}, got {array.shape}")
+    if not isinstance(array, jax.core.Tracer) and bool(jnp.isnan(array).any()):
+        raise fail("E504", f"{what}[{p.name!r}] has a NaN")
+    return array
+
+
+def in_support(p: ParameterArray, value: Array) -> str:
+    """What is wrong with a start or a fixed value; empty if nothing is."""
+    if p.kind == "simplex":
+        good = (value > 0).all() and np.abs(value.sum(-1) - 1).max() < 1e-5
+        return "" if good else "must be above 0 with sum 1 over its last axis"
+    if not np.isfinite(value).all():
+        return "must be finite"
+    if not ((value > p.lower) & (value < p.upper)).all():
+        return f"must lie between {p.lower:g} and {p.upper:g}"
+    return ""
+
+
+def bijection(p: ParameterArray) -> Transform:
+    """The map from unconstrained space onto the parameter's."""
+    if p.kind == "simplex":
+        return biject_to(constraints.simplex)
+    low, high = math.isfinite(p.lower), math.isfinite(p.upper)
+    if low and high:
+        return biject_to(constraints.interval(p.lower, p.upper))
+    if low:
+        return biject_to(constraints.greater_than(p.lower))
+    if high:
+        return biject_to(constraints.less_than(p.upper))
+    return biject_to(constraints.real)
+
+
+def on_gauge(p: ParameterArray, value: Any) -> Any:
+    """The projection onto the gauge: zero sums over each gauge axis."""
+    for axis in p.gauge:
+        value = value - value.mean(axis=axis, keepdims=True)
+    return value
+
+
+def flatten(graph: FactorGraph, params: Mapping[str, Any]) -> jax.Array:
+    """One vector: declaration order, then row-major."""
+    parts = [jnp.ravel(params[p.name]) for p in graph.parameters]
+    return jnp.concatenate(parts) if parts else jnp.zeros(0)
+
+
+def unflatten(graph: FactorGraph, vector: Any) -> dict[str, Any]:
+    """The arrays of a flat vector."""
+    out, at = {}, 0
+    for p in graph.parameters:
+        out[p.name] = vector[at : at + p.size].reshape(p.shape)
+        at += p.size
+    return out
+
+
+def log_prior(graph: FactorGraph, params: Mapping[str, jax.Array]) -> jax.Array:
+    """The sum of the log prior densities, each entry on its own (a dirichlet: each row)."""
+    total = jnp.zeros((), float_type())
+    for p in graph.parameters:
+        if p.prior is not None:
+            density = _distribution(p).log_prob(params[p.name])
+            shape = p.shape[:-1] if p.prior.name == "dirichlet" else p.shape
+            total = total + jnp.broadcast_to(density, shape).sum()
+    return total
+
+
+def _distribution(p: ParameterArray) -> dist.Distribution:
+    assert p.prior is not None
+    a = {k: jnp.asarray(v, float_type()) for k, v in p.prior.arguments.items()}
+    match p.prior.name:
+        case "normal":
+            return dist.Normal(a["mean"], a["sd"], validate_args=False)
+        case "laplace":
+            return dist.Laplace(a["mean"], a["scale"], validate_args=False)
+        case "student_t":
+            return dist.StudentT(a["df"], a["mean"], a["scale"], validate_args=False)
+        case "gamma":
+            return dist.Gamma(a["shape"], a["rate"], validate_args=False)
+        case "beta":
+            return dist.Beta(a["a"], a["b"], validate_args=False)
+        case _:
+            return dist.Dirichlet(jnp.broadcast_to(a["concentration"], p.shape), validate_args=False)
+
+
+def verify_bounded_priors(graph: FactorGraph) -> None:
+    """Refuse priors whose density has no maximum.
+
+    Raises:
+        GmlmError: E701.
+    """
+    shapes = {"gamma": ("shape",), "beta": ("a", "b"), "dirichlet": ("concentration",)}
+    for p in graph.parameters:
+        for name in shapes.get(p.prior.name, ()) if p.prior is not None else ():
+            if (p.prior.arguments[name] < 1).any():  # type: ignore[union-attr]
+                message = f"the prior of `{p.name}` has unbounded density: `{name}` is {p.prior.arguments[name].min():g}, below 1"  # type: ignore[union-attr]
+                raise fail("E701", message, p.prior.span, "no optimum", help="use a value of at least 1")  # type: ignore[union-attr]
+
+
+def has_proper_prior(p: ParameterArray) -> bool:
+    """Whether a prior pulls every entry back from infinity."""
+    return p.prior is not None
+
+
+def is_log_concave(p: ParameterArray) -> bool:
+    """Whether -log prior is convex."""
+    return p.prior is None or p.prior.name != "student_t"
+
+
+def tangent(graph: FactorGraph, fixed: frozenset[str]) -> Array:
+    """An orthonormal basis of the directions in which the flat vector may move: shape (parameters, dimensions).
+
+    Fixed parameters do not move; a gauge and a simplex move with zero sums.
+    """
+    columns, at, size = [], 0, sum(p.size for p in graph.parameters)
+    for p in graph.parameters:
+        if p.name not in fixed:
+            block = np.zeros((size, 0))
+            basis = _free_basis(p)
+            block = np.zeros((size, basis.shape[1]))
+            block[at : at + p.size] = basis
+            columns.append(block)
+        at += p.size
+    return np.concatenate(columns, axis=1) if columns else np.zeros((size, 0))
+
+
+def _free_basis(p: ParameterArray) -> Array:
+    axes = (len(p.shape) - 1,) if p.kind == "simplex" else p.gauge
+    basis = np.ones((1, 1))
+    for k, n in enumerate(p.shape):
+        part = _zero_sum_basis(n) if k in axes else np.eye(n)
+        basis = np.kron(basis, part)
+    return basis
+
+
+def _zero_sum_basis(n: int) -> Array:
+    """Helmert's: orthonormal columns with sum zero."""
+    k = np.arange(1, n)
+    basis = np.where(np.arange(n)[:, None] < k, 1.0, 0.0)
+    basis[k, k - 1] = -k
+    return basis / np.sqrt(k * (k + 1))
+
+
+def entry_names(graph: FactorGraph) -> list[str]:
+    """`J[0-1]`, `beta`: the flat vector's entries, by the coordinates of their axes."""
+    names = []
+    for p in graph.parameters:
+        if not p.shape:
+            names.append(p.name)
+        for place in np.ndindex(*p.shape) if p.shape else ():
+            inside = ", ".join(str(c[i]) for c, i in zip(p.coords, place, strict=True))
+            names.append(f"{p.name}[{inside}]")
+    return names

@@ -1,0 +1,155 @@
+"""Sampling asked for by name: options checked, chains run, draws labelled for ArviZ."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import derive
+from .._diagnostics import did_you_mean, fail, listed
+from ..graph import FactorGraph, Lowered, lower_let
+from ..program import ir
+from ._arviz import to_arviz
+from ._data import clamped_cells, decode
+from ._discrete import Diagnosis, diagnose
+from ._sample import Draws, sample, starts
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to sample; see `Model.sample`."""
+
+    sampler: str
+    draws: int
+    warmup: int
+    chains: int
+    thin: int
+    seed: int
+    clamp: Mapping[str, Any] | None
+    init: Any
+    observe: Mapping[str, Callable[[Any], Any]] | Sequence[str] | None
+    keep_draws: bool
+    progress: bool | None
+
+
+def run(lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax.Array], options: Options, provenance: dict[str, Any]) -> Any:
+    """Draws as the installed ArviZ takes them."""
+    _verify(options)
+    graph = lowered.graph
+    planned = derive.build_kernel(lowered, sampler)
+    held = clamped_cells(graph, options.clamp)
+    device = derive.graph_arrays(graph)
+    clamped = jnp.asarray(np.append(held[0], False)) if held[0].any() else None
+    target = derive.Target(device, params, clamped)
+    codes = starts(graph, options.chains, options.seed, options.init, held, params)
+    found = sample(
+        planned.kernel,
+        target,
+        codes,
+        seed=options.seed,
+        draws=options.draws,
+        warmup=options.warmup,
+        thin=options.thin,
+        observe=_observables(lowered, params, options.observe),
+        keep=options.keep_draws,
+        progress=_shows_progress(options.progress),
+    )
+    return label(graph, found, held[0], planned.lines, options, provenance)
+
+
+def _verify(options: Options) -> None:
+    for name, least in (("draws", 1), ("warmup", 0), ("chains", 1), ("thin", 1), ("seed", 0)):
+        value = getattr(options, name)
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+            raise fail("E507", f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
+def _shows_progress(wanted: bool | None) -> bool:
+    return sys.stderr.isatty() and not os.environ.get("CI") if wanted is None else wanted
+
+
+def _observables(lowered: Lowered, params: dict[str, jax.Array], observe: Any) -> Callable[[jax.Array], dict[str, jax.Array]] | None:
+    """A function from codes (cells, chains) to arrays by name, chains first."""
+    if not observe:
+        return None
+    named = {n: n for n in observe} if not isinstance(observe, Mapping) else dict(observe)
+    functions = {name: _observable(lowered, params, name, what) for name, what in named.items()}
+    return lambda codes: {name: f(codes) for name, f in functions.items()}
+
+
+def _observable(lowered: Lowered, params: dict[str, jax.Array], name: str, what: Any) -> Callable[[jax.Array], jax.Array]:
+    if name in [v.name for v in lowered.graph.variables]:
+        raise fail("E507", f"observe: `{name}` is a variable's name", help="choose another")
+    if isinstance(what, str):
+        lets = lowered.names.model.lets
+        if what not in lets:
+            near = did_you_mean(what, lets)
+            raise fail("E506", f"observe: the model has no `let` called `{what}`", help=f"did you mean `{near}`?" if near else f"there are {listed(list(lets))}")
+        group, shape = lower_let(lowered, what)
+        device = derive.group_arrays(group, lowered.graph.n_cells)
+        return lambda codes: derive.all_values(device, params, codes).T.reshape(-1, *shape)
+    if not callable(what):
+        raise fail("E507", f"observe: `{name}` must be a function of one configuration, or the name of a `let`")
+    variables = lowered.graph.variables
+
+    def observable(codes: jax.Array) -> jax.Array:
+        parts = {v.name: codes[v.offset : v.offset + v.size].T.reshape(-1, *v.shape) for v in variables}
+        values = {v.name: 2 * parts[v.name] - 1 if v.kind == "spin" else parts[v.name] for v in variables}
+        return jax.vmap(lambda x: jnp.asarray(what(x)))(values if len(variables) > 1 else values[variables[0].name])
+
+    return observable
+
+
+def label(graph: FactorGraph, found: Draws, clamped: np.ndarray, updates: tuple[str, ...], options: Options, provenance: dict[str, Any]) -> Any:
+    """Named dims and coords, statistics, warnings and provenance."""
+    posterior, dims, coords = dict(found.observed), {}, {}
+    diagnosis = None
+    rates = np.divide(found.changed, found.drawn, out=np.full(found.changed.shape, np.nan), where=found.drawn > 0)
+    overall = found.changed.sum(axis=(0, 1)) / np.maximum(found.drawn.sum(axis=(0, 1)), 1)
+    names = [u.split("`")[1] if u.count("`") >= 2 else f"update {k}" for k, u in enumerate(updates)]
+    names = [n if names.count(n) == 1 else f"{n} ({k})" for k, n in enumerate(names)]
+    if found.codes is not None:
+        chains, draws, _ = found.codes.shape
+        flat = found.codes.reshape(-1, graph.n_cells).T
+        posterior |= decode(graph, flat, (chains, draws))
+        for v in graph.variables:
+            dims[v.name] = list(v.dims)
+            coords |= {d: [_plain(x) for x in c] for d, c in zip(v.dims, v.coords, strict=True)}
+        cells = [graph.cell_name(i) for i in range(graph.n_cells)]
+        values = [tuple(str(x) for x in v.labels) for v in graph.variables for _ in range(v.size)]
+        diagnosis = diagnose(found.codes, cells, values, clamped=clamped, flip_rates=dict(zip(names, overall.tolist(), strict=True)))
+    stats = {"lp": found.log_potential, "flip_rate": rates}
+    dims["flip_rate"], coords["update"] = ["update"], names
+    attrs = {"sampler": options.sampler, "seed": options.seed, "warmup": options.warmup, "thin": options.thin} | _attributes(provenance)
+    attrs["labels"] = str({v.name: [str(x) for x in v.labels] for v in graph.variables if not v.ordered})
+    if diagnosis is not None:
+        attrs["warnings"] = "\n".join(diagnosis.warnings)
+        _announce(diagnosis)
+    return to_arviz(posterior, dims, coords, stats, None, attrs)
+
+
+def _plain(x: Any) -> Any:
+    return x.item() if isinstance(x, np.generic) else x
+
+
+def _attributes(provenance: dict[str, Any]) -> dict[str, Any]:
+    versions = ", ".join(f"{k} {v}" for k, v in provenance["versions"].items())
+    return {"model": provenance["model"], "program_sha256": provenance["sha256"], "versions": versions}
+
+
+def _announce(diagnosis: Diagnosis) -> None:
+    import warnings
+
+    for text in diagnosis.warnings:
+        warnings.warn(text, SamplingWarning, stacklevel=5)
+
+
+class SamplingWarning(UserWarning):
+    """Something about the draws that a user should act on."""

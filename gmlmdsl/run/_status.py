@@ -1,0 +1,161 @@
+"""What must be said of a fit: whether it converged, what has no estimate, and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from ..graph import FactorGraph
+from ..graph.masks import LoweredMask
+from ._existence import Recession, find_recession
+from ._inference import SINGULAR, Curvature
+from ._objective import Objective
+from ._optimise import Outcome
+from ._parameters import entry_names
+
+Array = np.ndarray
+SUSPECT = 1e-3  # of the median eigenvalue: below, the data may separate
+PART = 1e-6  # the least component of a unit direction that counts as part of it
+AT_BOUND = 1e-6
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing to say: `slug`, the sentence, and what to do about it."""
+
+    slug: str
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Status:
+    """The state of a fit.
+
+    Attributes:
+        code: converged, no-minimiser, undetermined, not-converged, or diverged.
+        findings: everything to say, the gravest first.
+        separated: for each entry of the flat parameter vector +1 or -1 where its estimate runs to plus or minus infinity, else 0.
+        undetermined: where neither data nor prior fix the entry.
+    """
+
+    code: str
+    findings: tuple[Finding, ...]
+    separated: Array
+    undetermined: Array
+
+    @property
+    def converged(self) -> bool:
+        """Whether the estimate is a minimum."""
+        return self.code == "converged"
+
+    def inflate(self, covariance: Array) -> Array:
+        """The covariance with infinite variances where there is no finite estimate."""
+        out = covariance.copy()
+        open_ = np.flatnonzero((self.separated != 0) | self.undetermined)
+        out[open_, :] = out[:, open_] = np.nan
+        out[open_, open_] = np.inf
+        return out
+
+    def __str__(self) -> str:
+        lines = [self.code]
+        lines += [f"{f.message}. {f.remedy}" for f in self.findings]
+        return "\n".join(lines)
+
+
+def judge(
+    objective: Objective, params: dict[str, jax.Array], outcome: Outcome, curve: Curvature | None, convex: bool, mask: LoweredMask
+) -> Status:
+    """The status of a fit that has run."""
+    del mask
+    host = objective.frame.host
+    size = sum(p.size for p in host.parameters)
+    names = entry_names(host) if size <= 100_000 else []
+    separated, undetermined = np.zeros(size, np.int8), np.zeros(size, bool)
+    findings: list[Finding] = []
+    if outcome.reason == "diverged":
+        remedy = "Lower the learning rate, or leave `optimizer` out for L-BFGS"
+        findings.append(Finding("diverged", "The objective is not a number any more", remedy))
+        return Status("diverged", tuple(findings), separated, undetermined)
+    if curve is not None:
+        open_directions = curve.covariance()[1]
+        undetermined = _parts(open_directions)
+        if undetermined.any():
+            findings.append(_undetermined(host, undetermined, open_directions.shape[1], names, objective))
+        if convex and (_is_suspect(curve) or outcome.reason not in ("converged", "stalled")):
+            recession = find_recession(objective, params)
+            separated = _separated(recession, undetermined)
+            if separated.any():
+                findings.insert(0, _no_minimiser(recession, separated, names))
+    findings += _at_bounds(host, params)
+    findings += _stopped(outcome)
+    code = "no-minimiser" if separated.any() else "not-converged" if _stopped(outcome) else "undetermined" if undetermined.any() else "converged"
+    return Status(code, tuple(findings), separated, undetermined)
+
+
+def _is_suspect(curve: Curvature) -> bool:
+    values = np.linalg.eigvalsh(curve.hessian)
+    alive = values[values > SINGULAR * max(values.max(initial=0.0), 1e-300)]
+    return bool(len(alive)) and alive.min() < SUSPECT * np.median(alive)
+
+
+def _parts(directions: Array) -> Array:
+    """The entries that have a part in some direction."""
+    return (np.abs(directions) > PART).any(axis=1) if directions.shape[1] else np.zeros(len(directions), bool)
+
+
+def _separated(recession: Recession, undetermined: Array) -> Array:
+    if recession.direction is None:
+        return np.zeros(len(undetermined), np.int8)
+    v = recession.direction / np.abs(recession.direction).max()
+    return np.where((np.abs(v) > PART) & ~undetermined, np.sign(v), 0).astype(np.int8)
+
+
+def _some(names: list[str], which: Array, most: int = 6) -> str:
+    chosen = [names[i] for i in np.flatnonzero(which)]
+    return ", ".join(f"`{n}`" for n in chosen[:most]) + (f" and {len(chosen) - most} more" if len(chosen) > most else "")
+
+
+def _no_minimiser(recession: Recession, separated: Array, names: list[str]) -> Finding:
+    assert recession.direction is not None
+    count = int((separated != 0).sum())
+    signs = [f"`{names[i]}` to {'+' if separated[i] > 0 else '-'}infinity" for i in np.flatnonzero(separated)[:6]]
+    more = f" and {count - 6} more" if count > 6 else ""
+    message = f"There is no finite estimate of {count} parameter{'s' * (count > 1)}: the data separate, and the fit improves for ever as {', '.join(signs)}{more}"
+    return Finding("no-minimiser", message, "Give these parameters a prior, `~ normal(0, 1)` say, or pool them")
+
+
+def _undetermined(host: FactorGraph, which: Array, count: int, names: list[str], objective: Objective) -> Finding:
+    unused = {p.name for p in host.parameters if not any(p.name in g.parameters for g in host.groups)}
+    directions = f"{count} direction{'s' * (count > 1)}"
+    message = f"Neither data nor prior determine {directions} of the parameters, with parts in {_some(names, which)}; they stay at their start"
+    remedy = "Give them a prior, or fix a `gauge`"
+    if unused:
+        remedy = f"No factor uses {', '.join(f'`{n}`' for n in sorted(unused))}; for the rest, give a prior or fix a `gauge`"
+    elif objective.loss.law is not None:
+        remedy = "An adaptive mask that reveals what it hides leaves such directions; try it without `given`, or add a plain mask in a `mixture`"
+    return Finding("undetermined", message, remedy)
+
+
+def _at_bounds(host: FactorGraph, params: dict[str, jax.Array]) -> list[Finding]:
+    out = []
+    for p in host.parameters:
+        value = np.asarray(params[p.name])
+        low = value.min(initial=np.inf) if p.kind == "simplex" else np.min(value - p.lower, initial=np.inf)
+        high = np.inf if p.kind == "simplex" else np.min(p.upper - value, initial=np.inf)
+        if min(low, high) < AT_BOUND:
+            message = f"`{p.name}` has run to the edge of its range"
+            out.append(Finding("at-bound", message, "Its standard errors mean nothing there; a prior keeps it inside"))
+    return out
+
+
+def _stopped(outcome: Outcome) -> list[Finding]:
+    if outcome.reason == "steps" and np.isfinite(outcome.gradient):
+        message = f"The minimiser stopped after {outcome.steps} steps with a gradient of {outcome.gradient:.2g} per row"
+        return [Finding("not-converged", message, "Raise `max_steps`, or rescale the parameters")]
+    if outcome.reason == "stalled" and outcome.gradient > 1e-5:
+        message = f"The line search found no further decrease at a gradient of {outcome.gradient:.2g} per row"
+        return [Finding("not-converged", message, "Start elsewhere with `init=`; the objective may have a kink or be badly scaled")]
+    return []

@@ -1,0 +1,21 @@
+"""The words of the language by the place where they open a statement, for messages and recovery; the grammar decides."""
+
+from __future__ import annotations
+
+RESERVED = ("and", "or", "not", "if", "then", "else", "for", "in", "true", "false")
+FILE_WORDS = ("import", "domain", "input", "index", "graph", "network", "model", "mask", "sampler")
+MODEL_WORDS = ("var", "latent", "given", "param", "let", "gauge", "factor", "require", "conditional")
+MASK_WORDS = ("choose", "each")
+SAMPLER_WORDS = ("update", "cycle", "repeat", "mixture", "temper")
+STATEMENT_WORDS = frozenset(FILE_WORDS + MODEL_WORDS + MASK_WORDS + SAMPLER_WORDS)
+NAMES = STATEMENT_WORDS | {"where", "independently", "weight", "rate"}  # the keywords that are names where a name may stand
+
+# The rule whose state may open a statement -> the words that open one there, and what the place is called.
+LEVELS: dict[str, tuple[tuple[str, ...], str]] = {
+    "statement": (FILE_WORDS, "at the top level of a file"),
+    "model_statement": (MODEL_WORDS, "in a model"),
+    "mask_statement": (MASK_WORDS, "in a mask"),
+    "mask_row": ((), "in a mixture"),
+    "kernel_row": ((), "in a mixture"),
+    "sampler_statement": (SAMPLER_WORDS, "in a sampler"),
+}

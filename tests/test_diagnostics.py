@@ -1,0 +1,238 @@
+"""Every diagnostic: the table of codes, and for each code the programs in `programs/bad` with what is said of them.
+
+`GMLM_UPDATE_GOLDEN=1 pytest tests/test_diagnostics.py` writes the expected texts anew; read the difference before keeping it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gmlmdsl._diagnostics import Diagnostic, GmlmError, Source, codes
+from gmlmdsl.graph import bind, lower_model
+from gmlmdsl.graph.masks import lower_mask
+from gmlmdsl.program import Program, check_file, check_source
+
+ROOT = Path(__file__).parent.parent
+BAD = ROOT / "tests" / "programs" / "bad"
+PROGRAMS = sorted(path.stem for path in BAD.glob("*.gmlm"))
+UPDATE = os.environ.get("GMLM_UPDATE_GOLDEN") == "1"
+
+# What cannot stand in the folder: files that are too large, missing or unreadable. Name -> what makes the file.
+MADE: dict[str, Callable[[Path], object]] = {
+    "E116_long_letters": lambda path: path.write_text(f'domain aa = letters("{"A" * 70_000}")\n'),
+    "E116_long_import_and_an_unknown_name": lambda path: path.write_text(
+        f'import "{"a" * 70_000}.gmlm"\nmodel m {{\n  var x : spim\n}}\n',
+    ),
+    "E117_nested_brackets": lambda path: path.write_text(f"model m {{\n  var x : spin\n  factor {'(' * 100_000}x{')' * 100_000}\n}}\n"),
+    "E117_nested_powers": lambda path: path.write_text(f"model m {{\n  var x : spin\n  factor x{' ^ x' * 300}\n}}\n"),
+    "E118_long_comment": lambda path: path.write_text("# " + "a" * (1 << 20)),
+    "E118_many_statements": lambda path: path.write_text("input n : int\n" * 100_000),
+    "E119_bytes": lambda path: path.write_bytes(b"\x89PNG\r\n\x1a\n\x00\xff\xfe"),
+    "E119_latin": lambda path: path.write_bytes('# größer\ndomain aa = letters("AB")\n'.encode("latin-1")),
+    "E120_missing": lambda path: None,
+    "E120_folder": lambda path: path.mkdir(),
+}
+
+
+def inputs_of(text: str) -> dict[str, object] | None:
+    """What a first line `# inputs: {..}` binds; None where there is none."""
+    first = text.split("\n", 1)[0]
+    return json.loads(first.removeprefix("# inputs:")) if first.startswith("# inputs:") else None
+
+
+def bind_and_lower(program: Program, inputs: dict[str, object]) -> None:
+    """What needs the inputs: shapes, graphs, indices, the blocks and weights of masks."""
+    bound = bind(program, inputs)
+    for name in program.models:
+        lowered = lower_model(bound, name)
+        for mask in program.masks.values():
+            if mask.model == name:
+                lower_mask(lowered, mask)
+
+
+def diagnostics_of(path: Path, code: str) -> tuple[Diagnostic, ...]:
+    """Everything that is said of a file: when it is checked and, for the codes that need inputs, when it is bound."""
+    try:
+        program = check_file(path)
+        if code[0] == "W":
+            return program.warnings
+        if code == "E330" or code[1] == "4":
+            bind_and_lower(program, inputs_of(path.read_text()) or {})
+    except GmlmError as error:
+        return error.diagnostics
+    return ()
+
+
+@pytest.fixture(autouse=True)
+def in_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages show the paths that they were given."""
+    monkeypatch.chdir(BAD)
+
+
+def compare(found: str, golden: Path) -> None:
+    """Compare with the expected text, or write it."""
+    if UPDATE:
+        golden.write_text(found, encoding="utf-8")
+    assert golden.is_file(), f"{golden.name} is missing: run with GMLM_UPDATE_GOLDEN=1"
+    assert found == golden.read_text(encoding="utf-8")
+
+
+def rendered(diagnostics: tuple[Diagnostic, ...]) -> str:
+    """As the command line shows them."""
+    return "\n\n".join(d.render() for d in diagnostics) + "\n"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_bad_program_gives_the_expected_text(name: str) -> None:
+    code = name.split("_")[0]
+    found = diagnostics_of(Path(f"{name}.gmlm"), code)
+    assert code in [d.code for d in found]
+    compare(rendered(found), BAD / f"{name}.txt")
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_bad_file_gives_the_expected_text(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = Path(f"{name}.gmlm")
+    MADE[name](path)
+    code = name.split("_")[0]
+    found = diagnostics_of(path, code)
+    assert code in [d.code for d in found]
+    compare(rendered(found), BAD / f"{name}.txt")
+
+
+def test_no_expected_text_is_left_over() -> None:
+    assert {path.stem for path in BAD.glob("*.txt")} == {*PROGRAMS, *MADE}
+
+
+def test_every_code_of_a_program_has_two_to_six_bad_programs() -> None:
+    counts = Counter(name.split("_")[0] for name in (*PROGRAMS, *MADE))
+    wanted = {code for code in codes() if code[:2] in ("E1", "E2", "E3", "E4", "W8")}
+    assert {code: counts[code] for code in wanted if not 2 <= counts[code] <= 6} == {}
+    assert set(counts) <= wanted
+
+
+def test_most_codes_have_a_program_with_a_second_error_nearby() -> None:
+    several = {name.split("_")[0] for name in (*PROGRAMS, *MADE) if len(re.findall(r"^\w+\[", (BAD / f"{name}.txt").read_text(), re.M)) > 1}
+    alone = {"E117", "E118", "E119", "E120", "E330"}  # nothing else can be said of these files
+    wanted = {code for code in codes() if code[:2] in ("E1", "E2", "E3", "W8")}
+    assert wanted - several - alone == set()
+
+
+def test_every_code_in_the_source_is_in_the_table_and_the_other_way_round() -> None:
+    used = {code for path in (ROOT / "gmlmdsl").rglob("*.py") for code in re.findall(r'"([EW]\d{3})"', path.read_text())}
+    assert used - set(codes()) == set()
+    assert {code for code in codes() if code[:2] in ("E1", "E2", "E3", "E4", "W8")} - used == set()
+
+
+def test_every_code_is_explained() -> None:
+    for code, entry in codes().items():
+        assert set(entry) == {"slug", "title", "explanation", "wrong", "right"}, code
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", entry["slug"]), code
+        assert entry["explanation"].endswith(".") and not entry["title"].endswith("."), code
+        assert entry["wrong"] != entry["right"], code
+
+
+def said_of(text: str) -> list[str]:
+    """The codes of what is said of a text."""
+    try:
+        return [d.code for d in check_source(Source("example.gmlm", text)).warnings]
+    except GmlmError as error:
+        return list(error.codes)
+
+
+@pytest.mark.parametrize("code", [c for c in codes() if c[:2] in ("E2", "E3", "W8") and c not in ("E315", "E330")])
+def test_the_examples_of_a_code_are_wrong_and_right(code: str) -> None:
+    assert set(said_of(codes()[code]["wrong"])) == {code}
+    assert said_of(codes()[code]["right"]) == []
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_fix_mends_what_it_is_for(name: str, tmp_path: Path) -> None:
+    code = name.split("_")[0]
+    for d in diagnostics_of(Path(f"{name}.gmlm"), code):
+        if d.fix is None or d.span is None:
+            continue
+        text, span = d.fix.span.source.text, d.fix.span
+        mended = tmp_path / f"{name}.gmlm"
+        mended.write_text(text[: span.start] + d.fix.text + text[span.end :])
+        line = d.span.source.position(d.span.start)[0]
+        left = [(x.code, x.message, x.span.source.position(x.span.start)[0]) for x in diagnostics_of(mended, code) if x.span]
+        assert (d.code, d.message, line) not in left
+
+
+@pytest.mark.parametrize("name", [n for n in PROGRAMS if not n.startswith("E1")])
+def test_messages_are_terse(name: str) -> None:
+    for d in diagnostics_of(Path(f"{name}.gmlm"), name.split("_")[0]):
+        assert d.message[0] in '`"(' or d.message[0].islower() or d.message[0].isdigit()
+        assert not d.message.endswith(".") and len(d.message) < 140
+        assert not d.label.endswith(".") and len(d.label) < 60
+
+
+def test_imports_leave_the_folder_in_no_way(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (tmp_path / "secret.gmlm").write_text('domain aa = letters("AB")\n')
+    (folder / "link.gmlm").symlink_to(tmp_path / "secret.gmlm")
+    (folder / "round.gmlm").symlink_to(folder / "round.gmlm")
+    for path in (
+        "../secret.gmlm",
+        str(tmp_path / "secret.gmlm"),
+        "link.gmlm",
+        "round.gmlm",
+        "a/../../secret.gmlm",
+        "~",
+        "",
+        ".",
+        "a" * 5000,
+    ):
+        main = folder / "main.gmlm"
+        main.write_text(f'import "{path}"\n')
+        with pytest.raises(GmlmError) as caught:
+            check_file(main)
+        assert caught.value.codes == ("E315",), path
+
+
+def test_an_import_with_a_nul_is_an_error(tmp_path: Path) -> None:
+    main = tmp_path / "main.gmlm"
+    main.write_text('import "a\0b.gmlm"\n')
+    with pytest.raises(GmlmError):
+        check_file(main)
+
+
+def test_a_loop_of_two_imports_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / "a.gmlm").write_text('import "b.gmlm"\n')
+    (tmp_path / "b.gmlm").write_text('import "a.gmlm"\n')
+    with pytest.raises(GmlmError) as caught:
+        check_file(tmp_path / "a.gmlm")
+    assert caught.value.codes == ("E315",)
+
+
+def test_an_error_in_an_imported_file_is_shown_there(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "b.gmlm").write_text("index site = rang(3)\n")
+    (tmp_path / "a.gmlm").write_text('import "parts/b.gmlm"\nmodel m { var x[i in site] : spin }\n')
+    with pytest.raises(GmlmError) as caught:
+        check_file(tmp_path / "a.gmlm")
+    (found,) = caught.value.diagnostics
+    assert found.code == "E301" and found.span is not None and found.span.source.path.endswith("parts/b.gmlm")
+
+
+def test_a_text_imports_nothing() -> None:
+    assert said_of('import "ising.gmlm"\n') == ["E315"]
+
+
+def test_a_number_of_400_digits_is_one_error() -> None:
+    assert said_of(f"input n : int = {'7' * 400}\n") == ["E115"]
+
+
+def test_a_program_of_many_lets_of_lets_is_checked_in_no_time() -> None:
+    lets = "".join(f"  let a{k + 1} = a{k} * a{k}\n" for k in range(60))
+    assert said_of(f"model m {{\n  var x : spin\n  let a0 = x\n{lets}  require a60 > 0\n}}\n") == []
