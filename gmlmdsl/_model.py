@@ -12,10 +12,11 @@ import numpy as np
 
 from . import derive, plan
 from ._diagnostics import did_you_mean, fail, listed
+from .derive import compiled
 from .graph import Lowered, lower_model
 from .graph.masks import LoweredMask, lower_mask
 from .program import ir
-from .run import data, fitting, parameters, results, sampling
+from .run import conditionals, data, fitting, parameters, results, sampling
 
 if TYPE_CHECKING:
     import optax
@@ -83,7 +84,7 @@ class Model:
     def log_potential(self, params: Params, x: Any) -> jax.Array:
         """The unnormalised log p of each row: the sum of all factors, -inf where a `require` fails; shape (rows..)."""
         rows = data.encode(self.graph, x)
-        value = derive.log_potential(self._device(), self._params(params), jnp.asarray(rows.codes))
+        value = compiled.log_potential(self._device(), self._params(params), jnp.asarray(rows.codes))
         return value.reshape(rows.shape)
 
     def log_partition(self, params: Params) -> jax.Array:
@@ -92,7 +93,7 @@ class Model:
         Raises:
             GmlmError: E601 with the cost where it is above the budget, before any work.
         """
-        return derive.log_partition(self.graph, self._device(), self._params(params), self._elimination)
+        return conditionals.log_partition(self.graph, self._device(), self._params(params), self._elimination)
 
     @cached_property
     def _elimination(self) -> plan.Elimination:
@@ -120,8 +121,6 @@ class Model:
 
         Reference: Li et al. 2024, Definition 7.
         """
-        from .run import conditionals
-
         rows = data.encode(self.graph, x)
         lowered = None if mask is None else self.mask(mask)
         table = conditionals.log_conditional(self.lowered, self._params(params), jnp.asarray(rows.codes), K, lowered)
@@ -152,8 +151,6 @@ class Model:
 
         Reference: Li et al. 2024, Definitions 2 and 7.
         """
-        from .run import conditionals
-
         rows = data.encode(self.graph, x)
         name, lowered = self.mask(mask)
         del name

@@ -27,8 +27,8 @@ UPDATE = os.environ.get("GMLM_UPDATE_GOLDEN") == "1"
 # What cannot stand in the folder: files that are too large, missing or unreadable. Name -> what makes the file.
 MADE: dict[str, Callable[[Path], object]] = {
     "E116_long_letters": lambda path: path.write_text(f'domain aa = letters("{"A" * 70_000}")\n'),
-    "E116_long_import_and_an_unknown_name": lambda path: path.write_text(
-        f'import "{"a" * 70_000}.gmlm"\nmodel m {{\n  var x : spim\n}}\n',
+    "E116_long_letters_and_an_unknown_name": lambda path: path.write_text(
+        f'domain aa = letters("{"A" * 70_000}")\nmodel m {{\n  var x : spim\n}}\n'
     ),
     "E117_nested_brackets": lambda path: path.write_text(f"model m {{\n  var x : spin\n  factor {'(' * 100_000}x{')' * 100_000}\n}}\n"),
     "E117_nested_powers": lambda path: path.write_text(f"model m {{\n  var x : spin\n  factor x{' ^ x' * 300}\n}}\n"),
@@ -236,3 +236,18 @@ def test_a_number_of_400_digits_is_one_error() -> None:
 def test_a_program_of_many_lets_of_lets_is_checked_in_no_time() -> None:
     lets = "".join(f"  let a{k + 1} = a{k} * a{k}\n" for k in range(60))
     assert said_of(f"model m {{\n  var x : spin\n  let a0 = x\n{lets}  require a60 > 0\n}}\n") == []
+
+
+def test_a_suggested_label_is_written_as_a_program_writes_it() -> None:
+    text = r'domain d = labels("say \"one\"", "a\\b") model m { var x : d require x != "say \"on\"" }'
+    with pytest.raises(GmlmError) as caught:
+        check_source(Source("test.gmlm", text))
+    (found,) = caught.value.diagnostics
+    assert found.fix is not None and found.fix.text == r'"say \"one\""'
+
+
+def test_a_large_alphabet_and_a_large_block_are_checked_in_no_time() -> None:
+    letters = "".join(chr(0x4E00 + k) for k in range(20_000))
+    cells = ", ".join(f"x[{k}]" for k in range(20_000))
+    text = f'domain d = letters("{letters}") model m {{ var x[i in range(20000)] : d }} mask b = blocks({{{cells}}})'
+    assert said_of(text) == []

@@ -1,5 +1,6 @@
 """In: `FactorGraph` and plans. Out: pure JAX functions: energies, conditionals, losses, kernels. Never: data, user faults in the text."""
 
+from . import compiled as compiled
 from ._arrays import Blocks as Blocks
 from ._arrays import Graph as Graph
 from ._arrays import drawn_blocks as drawn_blocks
@@ -24,6 +25,5 @@ from ._mask_law import weight_groups as weight_groups
 from ._partition import log_partition as log_partition
 from ._samplers import Planned as Planned
 from ._samplers import build_kernel as build_kernel
-from ._samplers import plan_mask as plan_mask
 from ._transitions import Transitions as Transitions
 from ._transitions import all_states as all_states

@@ -18,9 +18,6 @@ from ._conditional import logsumexp, observed_value
 from ._energy import Codes, Params, local_scores
 from ._mask_law import AbstractMaskLaw, mask_law, weight_groups
 
-CHUNK_TERMS = 1 << 24  # factor evaluations that are held in memory at once
-
-
 class ExactLoss(eqx.Module):
     """The loss averaged over every mask of the support.
 
@@ -115,7 +112,7 @@ def exact_loss(host: FactorGraph, graph: Graph, mask: LoweredMask) -> ExactLoss:
     corrected = is_adaptive(mask)
     whole, members = len(blocks), (blocks < host.n_cells).sum()
     blocks, probabilities = _split_products(host, blocks, probabilities)
-    split = len(blocks) != whole or (blocks < host.n_cells).sum() != members
+    split = bool(len(blocks) != whole or (blocks < host.n_cells).sum() != members)
     pieces = _alike(host, blocks)
     for piece in pieces:
         worst = blocks[piece][np.argmax(block_values(np.append(host.sizes, 1), blocks[piece]))]

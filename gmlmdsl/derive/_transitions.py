@@ -14,13 +14,13 @@ import numpy as np
 from .._diagnostics import fail
 from ..graph import FactorGraph, Lowered
 from ..graph.masks import blocks_of, is_adaptive, lower_mask, normalised, support_size
-from ..plan import BUDGET
+from ..plan import BUDGET, sweep_blocks
 from ..program import ir
 from ._arrays import Graph, fixed_blocks, graph_arrays
 from ._conditional import observed_value, rest_possible
 from ._energy import Params, local_scores
 from ._mask_law import mask_law, weight_groups
-from ._samplers import single_cells, sweep_blocks
+from ._samplers import single_cells
 
 Array = np.ndarray
 

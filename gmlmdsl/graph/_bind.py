@@ -80,16 +80,22 @@ class Bound:
             if s.part == "nodes":
                 return names
             if s.part in ("edges", "arcs"):
-                return tuple(f"{names[i]}-{names[j]}" for i, j in self.graphs[s.graph].part(s.part))
+                others = self.right_labels(s.graph) if self.graphs[s.graph].bipartite else names
+                return tuple(f"{names[i]}-{others[j]}" for i, j in self.graphs[s.graph].part(s.part).tolist())
         return tuple(range(self.set_size(s)))
 
     def node_labels(self, graph: str) -> tuple[Any, ...]:
         """The coordinates of a graph's nodes: those of the index set it was built over, if any."""
         arguments = self.program.graphs[graph].arguments
-        over = arguments.get("nodes") or arguments.get("n")
+        over = arguments.get("nodes") or arguments.get("n") or arguments.get("a")
         if isinstance(over, ir.SetOf) and self.program.graphs[graph].form.name != "grid":
             return self.labels(over)
         return tuple(range(self.graphs[graph].n))
+
+    def right_labels(self, graph: str) -> tuple[Any, ...]:
+        """The coordinates of a bipartite graph's right nodes."""
+        over = self.program.graphs[graph].arguments["b"]
+        return self.labels(over) if isinstance(over, ir.SetOf) else tuple(range(self.graphs[graph].n_right))
 
     def domain_labels(self, d: ir.Domain) -> tuple[Any, ...]:
         """The values of a cell as users write them."""
@@ -141,9 +147,12 @@ def _input(d: ir.Input, given: Mapping[str, Any], bound: Bound) -> Array:
     value = given[d.name] if d.name in given else bound.number(d.default) if d.default is not None else None
     array = _as_array(d, value, bound)
     if d.axes and d.name not in given:
-        array = np.broadcast_to(array, _shape(d, bound))
+        shape = _shape(d, bound)
+        if any(n < 0 for n in shape):
+            raise fail("E406", f"input `{d.name}` has an axis of length {min(shape)}", d.span, "negative")
+        array = np.broadcast_to(array, shape)
     if array.ndim != len(d.axes):
-        raise fail("E403", f"input `{d.name}` has {len(d.axes)} axes, got an array of shape {array.shape}", d.span, f"{len(d.axes)} axes")
+        raise fail("E403", f"input `{d.name}` has {_axes(len(d.axes))}, got an array of shape {array.shape}", d.span, _axes(len(d.axes)))
     for k, axis in enumerate(d.axes):
         if axis.name:
             bound.lengths[axis.name] = array.shape[k]
@@ -151,6 +160,10 @@ def _input(d: ir.Input, given: Mapping[str, Any], bound: Bound) -> Array:
             _verify_length(d, k, axis, array, bound)
     _verify_values(d, array, bound)
     return array
+
+
+def _axes(n: int) -> str:
+    return "no axes" if n == 0 else f"{n} axis" if n == 1 else f"{n} axes"
 
 
 def _shape(d: ir.Input, bound: Bound) -> tuple[int, ...]:
@@ -177,7 +190,8 @@ def _as_array(d: ir.Input, value: Any, bound: Bound) -> Array:
     if d.type.domain is not None and array.dtype.kind in "US":
         return _codes_of(d, array, bound)
     if array.dtype.kind not in "iuf" or (array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max):
-        raise fail("E404", f"input `{d.name}` must be {wanted}, got {array.dtype}", d.span, wanted)
+        found = "texts" if array.dtype.kind in "US" else str(array.dtype)
+        raise fail("E404", f"input `{d.name}` must be {wanted}, got {found}", d.span, wanted)
     if d.type.kind in ("int", "domain"):
         if array.dtype.kind == "f" and not (np.isfinite(array).all() and (array == np.floor(array)).all()):
             raise fail("E404", f"input `{d.name}` must be {wanted}, got a number with a fraction", d.span, wanted)
@@ -214,8 +228,9 @@ def _verify_values(d: ir.Input, array: Array, bound: Bound) -> None:
         case "domain":
             assert d.type.domain is not None
             allowed = bound.domain_labels(d.type.domain) if d.type.domain.ordered else range(bound.domain_size(d.type.domain))
-            if array.size and not np.isin(array, list(allowed)).all():
-                raise refuse("has a value outside its domain")
+            outside = array[~np.isin(array, list(allowed))]
+            if outside.size:
+                raise refuse(f"has the value {outside.ravel()[0]}, outside its domain")
 
 
 def _build_ready_graphs(bound: Bound, all_ready: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -28,7 +29,7 @@ class VariableArray:
     kind: str
     labels: tuple[Any, ...]
     dims: tuple[str, ...]
-    coords: tuple[tuple[Any, ...], ...]
+    coords: tuple[Sequence[Any], ...]
 
     @property
     def size(self) -> int:
@@ -67,7 +68,7 @@ class ParameterArray:
     prior: Prior | None
     gauge: tuple[int, ...]
     dims: tuple[str, ...]
-    coords: tuple[tuple[Any, ...], ...]
+    coords: tuple[Sequence[Any], ...]
     span: Span = field(compare=False, repr=False)
 
     @property
@@ -114,9 +115,9 @@ class FactorGroup:
         return tuple(dict.fromkeys(n.name for n in nodes_in(self.root) if isinstance(n, Gather) and n.name))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FactorGraph:
-    """A lowered model.
+    """A lowered model; compared by identity, so that compiled functions can be kept for it.
 
     Attributes:
         variables: in declaration order; `var` and `latent` cells are numbered through.

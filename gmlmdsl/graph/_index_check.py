@@ -44,11 +44,12 @@ def verify_index(
         rows = slice(start, min(n, start + max(1, CHUNK // max(count, 1))))
         leaves = numpy_leaves(columns, tables, codes, rows)
         depth = taken.ndim - 1
-        value = np.asarray(evaluate(node, leaves, depth))
         good = _lead(taken, rows)
-        for guard, at in guards:
-            holds = np.asarray(evaluate(guard, leaves, at)).astype(bool)
-            good = good & np.expand_dims(holds, tuple(range(at, depth)))
+        with np.errstate(all="ignore"):
+            value = np.asarray(evaluate(node, leaves, depth))
+            for guard, at in guards:
+                holds = np.asarray(evaluate(guard, leaves, at)).astype(bool)
+                good = good & np.expand_dims(holds, tuple(range(at, depth)))
         bad = ((value < 0) | (value >= length)) & good
         if bad.any():
             reached = int(np.broadcast_to(value, bad.shape)[bad].ravel()[0])

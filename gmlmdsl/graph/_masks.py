@@ -298,11 +298,13 @@ def support_size(mask: LoweredMask) -> float:
             return sum(support_size(p) for p in mask.parts)
 
 
-def largest_block(mask: LoweredMask) -> Array:
+def largest_block(mask: LoweredMask, n_cells: int) -> Array:
     """The cells of the block with the most cells that can be drawn: of subsets, as many as its size, the first by position."""
     match mask:
         case ListedMask():
-            return mask.blocks[0]
+            inside = mask.blocks < n_cells
+            row = int(np.argmax(inside.sum(axis=1)))
+            return mask.blocks[row][inside[row]]
         case SubsetMask():
             return mask.cells[: mask.size]
         case BernoulliMask():
@@ -310,7 +312,7 @@ def largest_block(mask: LoweredMask) -> Array:
         case IndependentMask():
             return mask.cells
         case MixtureMask():
-            return max((largest_block(p) for p in mask.parts), key=len)
+            return max((largest_block(p, n_cells) for p in mask.parts), key=len)
 
 
 def reach(mask: LoweredMask, n_cells: int) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 from .._diagnostics import fail
 from ..program import ir
 from ._bind import Bound
+from ._labels import lazy_labels
 from ._constants import constant
 from ._factor_graph import FactorGraph, FactorGroup, ParameterArray, Prior, VariableArray
 from ._lower import Lowering, Names, unroll
@@ -58,15 +59,13 @@ def _variables(model: ir.Model, bound: Bound) -> tuple[VariableArray, ...]:
     offset = 0
     for v in model.variables.values():
         shape = tuple(bound.set_size(a.over) for a in v.axes)
-        labels = bound.domain_labels(v.domain)
-        dims, coords = _dims(v.axes), tuple(bound.labels(a.over) for a in v.axes)
-        array = VariableArray(v.name, v.role, offset, shape, v.domain.kind, labels, dims, coords)
-        offset += math.prod(shape)
+        start, offset = offset, offset + math.prod(shape)
         if offset > MOST_CELLS:
-            raise fail("E412", f"the model has more than {MOST_CELLS:,} cells", v.span, "too large")
-        if math.prod(shape) == 0:
+            raise fail("E412", f"the model has {offset:,} cells, more than {MOST_CELLS:,}", v.span, "too large")
+        if offset == start:
             raise fail("E406", f"variable `{v.name}` has no cells: an index set is empty", v.span, "empty")
-        out.append(array)
+        coords = tuple(lazy_labels(bound, a.over) for a in v.axes)
+        out.append(VariableArray(v.name, v.role, start, shape, v.domain.kind, bound.domain_labels(v.domain), _dims(v.axes), coords))
     return tuple(out)
 
 
@@ -89,7 +88,7 @@ def _parameter(p: ir.Parameter, model: ir.Model, bound: Bound) -> ParameterArray
         if lower >= upper:
             raise fail("E404", f"parameter `{p.name}` lies between {lower:g} and {upper:g}: nothing is left", p.type.span, "empty")
     gauge = tuple(k for k, a in enumerate(p.axes) if a.over.kind == "domain") if p.name in [g for g, _ in model.gauges] else ()
-    coords = tuple(bound.labels(a.over) for a in p.axes)
+    coords = tuple(lazy_labels(bound, a.over) for a in p.axes)
     return ParameterArray(p.name, shape, p.type.kind, lower, upper, _prior(p, shape, bound), gauge, _dims(p.axes), coords, p.span)
 
 

@@ -28,7 +28,8 @@ def verify_weights(group: FactorGroup, sizes: Sequence[int], at_most: float) -> 
     step = max(1, CHUNK // max(count, 1))
     for start in range(0, group.n, step):
         leaves = numpy_leaves(group.columns, group.tables, codes, slice(start, min(group.n, start + step)))
-        value = np.asarray(leaves.number(evaluate(group.root, leaves)))
+        with np.errstate(all="ignore"):
+            value = np.asarray(leaves.number(evaluate(group.root, leaves)))
         bad = ~(np.isfinite(value) & (value >= 0) & (value <= at_most))
         if bad.any():
             limits = "between 0 and 1" if at_most == 1 else "finite and at least 0"

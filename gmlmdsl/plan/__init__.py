@@ -8,3 +8,11 @@ from ._plan import Budget as Budget
 from ._plan import plan_block as plan_block
 from ._plan import touching_factors as touching_factors
 from ._plan import verify_affordable as verify_affordable
+from ._updates import ParallelPlan as ParallelPlan
+from ._updates import RandomPlan as RandomPlan
+from ._updates import SweepPlan as SweepPlan
+from ._updates import UpdatePlan as UpdatePlan
+from ._updates import update_line as update_line
+from ._updates import plan_mask as plan_mask
+from ._updates import plan_update as plan_update
+from ._updates import sweep_blocks as sweep_blocks

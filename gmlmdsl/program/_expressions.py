@@ -101,15 +101,21 @@ def require_number(kind: Kind, e: tree.Expression, scope: Scope) -> bool:
     return kind.numeric
 
 
+def quoted(text: str) -> str:
+    """A text as a program writes it."""
+    escapes = {"\\": r"\\", '"': r"\"", "\n": r"\n", "\t": r"\t"}
+    return '"' + "".join(escapes.get(c, c) for c in text) + '"'
+
+
 def check_label(e: tree.String, domain: Domain, scope: Scope) -> Expression:
     """The code of a letter or label of `domain`."""
     if e.value in domain.labels:
         return LabelCode(e.span, domain.labels.index(e.value), e.value)
     near = did_you_mean(e.value, domain.labels)
-    help = f'did you mean "{near}"?' if near else f"its values are {listed(domain.labels)}"
-    fix = Fix(e.span, f'"{near}"') if near else None
+    help = f"did you mean {quoted(near)}?" if near else f"its values are {listed(domain.labels)}"
+    fix = Fix(e.span, quoted(near)) if near else None
     of = f"`{domain.name}`" if domain.name else f"`{domain.span.text}`"
-    scope.report("E215", f'"{e.value}" is not a value of {of}', e.span, "unknown value", help=help, fix=fix)
+    scope.report("E215", f"{e.span.text} is not a value of {of}", e.span, "unknown value", help=help, fix=fix)
     return faulty(e.span)[0]
 
 

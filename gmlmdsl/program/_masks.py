@@ -219,8 +219,10 @@ def check_cells(e: tree.Expression, scope: Scope) -> tuple[Cells, ...] | None:
         scope.report("E320", "a block holds at least one cell", e.span, "empty", help="`{x[i], y}`")
         return None
     whole = {c.variable for c in good if c.indices is None}
-    for k, cell in enumerate(good):
-        again = cell in good[:k] or (cell.indices is not None and cell.variable in whole)
+    seen: set[Cells] = set()
+    for cell in good:
+        again = cell in seen or (cell.indices is not None and cell.variable in whole)
+        seen.add(cell)
         if again:
             scope.report("E306", f"`{cell.span.text}` is in the block twice", cell.span, "again here", help="name each cell once")
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .._diagnostics import Span
 from ..syntax import tree
 from . import _forms as forms
-from ._expressions import CONSTANT, check_number, known_number
+from ._expressions import CONSTANT, check_number, known_number, quoted
 from ._scope import DECLARES, Scope, suggestion
 from ._sets import check_set, range_size
 from .ir import Domain, Expression, SetOf, ValueType
@@ -75,10 +75,10 @@ def _label_domain(e: tree.Call, scope: Scope) -> Domain | None:
         scope.report("E302", f"`{kind}` takes {takes}", e.span, "wrong arguments", help=f"for example {example}")
         return None
     labels = tuple(texts[0].value) if kind == "letters" else tuple(t.value for t in texts)
-    twice = next((i for i, v in enumerate(labels) if v in labels[:i]), None)
-    if twice is not None:
+    if len(set(labels)) < len(labels):
+        twice = next(i for i, v in enumerate(labels) if labels.index(v) < i)
         place = texts[0] if kind == "letters" else texts[twice]
-        scope.report("E217", f'"{labels[twice]}" stands twice in the domain', place.span, "each value once")
+        scope.report("E217", f"{quoted(labels[twice])} stands twice in the domain", place.span, "each value once")
         return None
     if not labels:
         scope.report("E319", "a domain has at least one value", e.span, "no value")

@@ -11,7 +11,8 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail
-from ..derive.blocks import logsumexp, rest_possible
+from ..derive.blocks import logsumexp
+from ..derive.compiled import drawn_rows, exact_rows, local_scores, log_potential, rest_possible
 from ..graph import Lowered
 from ..graph.masks import LoweredMask, is_adaptive, support_size
 from ..plan import BUDGET, plan_block, verify_affordable
@@ -31,7 +32,7 @@ def log_conditional(
     verify_affordable(plan, "this conditional: a block", None)
     device = derive.graph_arrays(host)
     blocks = derive.fixed_blocks(host, block, derive.weight_groups(mask[1]) if mask is not None and adaptive else ())
-    scores = derive.local_scores(device, params, codes, blocks)
+    scores = local_scores(device, params, codes, blocks)
     if mask is not None:
         law = derive.mask_law(mask[1], host.n_cells)
         touch = iter(blocks.touch[len(device.groups) :])
@@ -71,13 +72,13 @@ def loss(
         message = f"this mask has {support_size(mask):.3g} distinct blocks, more than the limit of {BUDGET.support}"
         raise fail("E602", message, mask.span, help="draw some: `key=jax.random.key(0), n_masks=1`")
     form, drawn = make_loss(host, device, mask, "all" if n_masks is None else n_masks)
-    possible = derive.log_potential(device, params, rows) > -jnp.inf
+    possible = log_potential(device, params, rows) > -jnp.inf
     if isinstance(form, derive.DrawnLoss):
         assert key is not None and drawn is not None
         masks = draw_masks(host, mask, rows, drawn, key)
-        losses, mass = form.rows(params, rows, masks), (masks < host.n_cells).any(axis=(0, 1)).astype(float)
+        losses, mass = drawn_rows(form, params, rows, masks), (masks < host.n_cells).any(axis=(0, 1)).astype(float)
     else:
-        losses, mass = form.rows_and_mass(params, rows)
+        losses, mass = exact_rows(form, params, rows)
     losses = jnp.where(possible | (mass == 0), losses, jnp.inf)
     if weights is None:
         return losses.mean()

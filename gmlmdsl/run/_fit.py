@@ -13,13 +13,13 @@ import numpy as np
 import optax
 
 from .._diagnostics import fail
-from ..derive import DrawnLoss, graph_arrays, log_potential
-from ..derive._energy import all_values
+from ..derive import DrawnLoss, graph_arrays
+from ..derive.compiled import all_values, log_potential
 from ..graph import FactorGraph, Lowered
 from ..graph.masks import LoweredMask, is_adaptive, mentions_parameter
 from ._convexity import is_convex
 from ._inference import Curvature, curvature, one_mask_scores
-from ._objective import Frame, MaskUse, Objective, chunk_rows, draw_masks, make_loss, mean_block_size, reached_cells
+from ._objective import MaskUse, Objective, chunk_rows, draw_masks, frame, make_loss, mean_block_size, reached_cells
 from ._optimise import Outcome, lbfgs, minibatches
 from ._parameters import as_params, in_support, init_params, on_gauge, verify_bounded_priors, verify_names
 from ._status import Status, judge
@@ -179,7 +179,7 @@ def make_objective(
         start,
         jnp.asarray(use.reached / use.mean_size),
         jnp.asarray(float(weights.sum())),
-        Frame(host, fixed),
+        frame(host, fixed),
         chunk,
     )
     return objective, use

@@ -15,7 +15,6 @@ from ._parameters import flatten, tangent, unflatten
 
 Array = np.ndarray
 SINGULAR = 1e-9  # of the largest eigenvalue: below, a direction is undetermined
-PROBES = 16
 
 
 @dataclass(frozen=True)
@@ -54,28 +53,18 @@ def curvature(objective: Objective, params: dict[str, jax.Array]) -> Curvature:
     host = objective.frame.host
     basis = tangent(host, frozenset(objective.frame.fixed))
     vector = flatten(host, params)
-    hessian = _hessian(objective, vector, jnp.asarray(basis)) * float(objective.scale)
+    hessian = np.asarray(_hessian(objective, vector, jnp.asarray(basis))) * float(objective.scale)
     second, first = _scores(objective, vector, jnp.asarray(basis))
     n = float((objective.weights > 0).sum())
     score = np.asarray(second) - np.outer(first, first) / max(n, 1.0)
     return Curvature(basis, 0.5 * (hessian + hessian.T), score, None)
 
 
-def _hessian(objective: Objective, vector: jax.Array, basis: jax.Array) -> Array:
-    columns = []
-    for start in range(0, basis.shape[1], PROBES):
-        part = basis[:, start : start + PROBES]
-        wide = jnp.pad(part, ((0, 0), (0, PROBES - part.shape[1])))
-        columns.append(np.asarray(_products(objective, vector, wide, basis))[:, : part.shape[1]])
-    return np.concatenate(columns, axis=1) if columns else np.zeros((0, 0))
-
-
 @eqx.filter_jit
-def _products(objective: Objective, vector: jax.Array, directions: jax.Array, basis: jax.Array) -> jax.Array:
-    """basis' H directions."""
+def _hessian(objective: Objective, vector: jax.Array, basis: jax.Array) -> jax.Array:
+    """basis' H basis, one Hessian-vector product at a time: side by side they leave the cache and are slower."""
     gradient = jax.grad(lambda v: objective.at(unflatten(objective.frame.host, v)))
-    columns = jax.vmap(lambda d: jax.jvp(gradient, (vector,), (d,))[1], in_axes=1, out_axes=1)(directions)
-    return basis.T @ columns
+    return jax.lax.map(lambda d: basis.T @ jax.jvp(gradient, (vector,), (d,))[1], basis.T)
 
 
 @eqx.filter_jit

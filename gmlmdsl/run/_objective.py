@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import equinox as eqx
 import jax
@@ -12,13 +13,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._diagnostics import fail
-from ..derive import DrawnLoss, ExactLoss, Graph, exact_loss, graph_arrays, loss_terms, mask_law, plan_mask
+from ..derive import DrawnLoss, ExactLoss, Graph, exact_loss, graph_arrays, loss_terms, mask_law
 from ..graph import FactorGraph
 from ..graph.masks import LoweredMask, blocks_of, is_adaptive, reach, support_size
-from ..plan import BUDGET, verify_affordable
+from ..plan import BUDGET, plan_mask, verify_affordable
 from ._parameters import bijection, log_prior, on_gauge
 
-MOST_TERMS = 1 << 24  # factor evaluations held in memory at once
+MOST_TERMS = 1 << 18  # factor evaluations held at once: they should stay in the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +39,12 @@ class Frame:
     def unconstrain(self, params: Mapping[str, Array]) -> dict[str, Array]:
         """The inverse, of the free parameters."""
         return {p.name: bijection(p).inv(on_gauge(p, params[p.name])) for p in self.host.parameters if p.name not in self.fixed}
+
+
+@lru_cache(maxsize=64)
+def frame(host: FactorGraph, fixed: tuple[str, ...]) -> Frame:
+    """The frame of a model; the same object each time, so that a second fit compiles nothing."""
+    return Frame(host, fixed)
 
 
 class Objective(eqx.Module):

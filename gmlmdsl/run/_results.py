@@ -95,7 +95,7 @@ class Fit:
         names = entry_names(self.graph)
         flat = np.concatenate([np.ravel(self.params[p.name]) for p in self.graph.parameters] or [np.zeros(0)]).astype(float)
         signs, open_ = self.status.separated, self.status.undetermined
-        shown = np.where(signs != 0, np.sign(signs) * np.inf, flat)
+        shown = np.where(signs > 0, np.inf, np.where(signs < 0, -np.inf, flat))
         table = {"estimate": shown}
         if self.full_covariance is not None:
             bounds = self.interval(probability)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail
-from ..derive import AbstractKernel, Info, State, Target, graph_arrays, log_potential
+from ..derive import AbstractKernel, Info, State, Target, compiled, graph_arrays, log_potential
 from ..graph import FactorGraph
 from ._data import encode
 
@@ -52,7 +52,7 @@ def starts(graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Ar
     device = graph_arrays(graph)
 
     def possible(codes: Array) -> Array:
-        return np.asarray(log_potential(device, params, jnp.asarray(codes))) > -np.inf
+        return np.asarray(compiled.log_potential(device, params, jnp.asarray(codes))) > -np.inf
 
     if init is not None:
         data = encode(graph, init, "init")

@@ -1,0 +1,57 @@
+# Every check of the project by name. `make demo` and `make test` need nothing but Python 3.11 to 3.13.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+JOBS   ?= 2
+OUT    ?= demo-report
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test nightly lint format types bench docs clean
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info[:2] < (3, 14) else "gmlmdsl needs Python 3.11 to 3.13, this is " + sys.version)'
+	$(PYTHON) -m venv $(VENV)
+
+# Installs are editable, so that the checkout's files are what runs; a stamp is renewed when the dependencies change.
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'
+	@touch $@
+
+$(VENV)/.test: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,demo,netcdf,docs]'
+	@touch $@ $(VENV)/.demo
+
+demo: $(VENV)/.demo  ## fit, compare and sample handwritten digits; writes demo-report/report.html
+	$(BIN)/gmlm demo --out $(OUT)
+
+test: $(VENV)/.test  ## all tests but the nightly ones
+	$(BIN)/python -m pytest -n $(JOBS)
+
+nightly: $(VENV)/.test  ## all tests, the statistical ones among them
+	$(BIN)/python -m pytest -n $(JOBS) -m 'not gpu and not network and not benchmark'
+
+lint: $(VENV)/.test  ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.test  ## mend what ruff can, and build the generated files anew
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/python grammar/build_tables.py
+	$(BIN)/python docs/build_reference.py
+
+types: $(VENV)/.test  ## pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+bench: $(VENV)/.test  ## measure speed; a table and JSON
+	$(BIN)/python tests/benchmarks
+
+docs: $(VENV)/.test  ## build the generated pages; run every block and check every link
+	$(BIN)/python docs/build_reference.py
+	$(BIN)/python -m pytest -n $(JOBS) tests/test_docs.py tests/test_readme.py
+
+clean:  ## remove what the other targets make
+	rm -rf $(VENV) build dist $(OUT) .pytest_cache .ruff_cache .hypothesis .coverage htmlcov

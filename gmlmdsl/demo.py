@@ -1,0 +1,296 @@
+"""The demo: handwritten digits fitted under two masks, sampled, diagnosed, and written up as one HTML page.
+
+    gmlm demo --out demo-report
+
+The data are the 1797 images of 8 by 8 pixels that ship inside scikit-learn (the `demo` extra). The program is
+`examples/digits.gmlm`; everything below it is the Python face that any user has.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ._diagnostics import fail
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ._compile import BoundProgram
+    from .run.results import Fit
+
+SIDE = 8
+THRESHOLD = 8  # of the 17 grey levels 0..16: a pixel is on from the middle one upwards
+MIN_ROWS = 20  # a pixel stays in the model if it is on in at least so many images, and off in as many
+MASKS = ("single", "neighbours")
+SHRUNK_MASK = "shrunk_neighbours"
+SHOWN = 12  # couplings printed
+
+
+@dataclass(frozen=True)
+class Digits:
+    """The binarised images.
+
+    Attributes:
+        images: (row, 8, 8) 0 or 1.
+        pixels: (pixel,) which of the 64 the model has, row-major.
+        pairs: (edge, 2) neighbours on the grid, diagonals among them, as positions in `pixels`.
+    """
+
+    images: np.ndarray
+    pixels: np.ndarray
+    pairs: np.ndarray
+
+    @property
+    def x(self) -> np.ndarray:
+        """(row, pixel) what the model sees."""
+        return self.images.reshape(len(self.images), -1)[:, self.pixels]
+
+    def as_images(self, x: np.ndarray) -> np.ndarray:
+        """(row, 8, 8) configurations with the pixels outside the model at their most frequent value."""
+        usual = self.images.reshape(len(self.images), -1).mean(axis=0).round()
+        out = usual[None].repeat(len(x), axis=0)
+        out[:, self.pixels] = x
+        return out.reshape(-1, SIDE, SIDE)
+
+    @property
+    def places(self) -> np.ndarray:
+        """(pixel, 2) column and row of each pixel."""
+        import numpy as np
+
+        return np.stack([self.pixels % SIDE, self.pixels // SIDE], axis=1)
+
+    def name(self, edge: int) -> str:
+        """An edge by the places of its ends: `r3c4-r3c5`."""
+        ends = [self.pixels[k] for k in self.pairs[edge]]
+        return "-".join(f"r{p // SIDE}c{p % SIDE}" for p in ends)
+
+
+def program_path() -> Path:
+    """Where `digits.gmlm` is: inside the package in an installed wheel, in `examples/` in a checkout."""
+    package = Path(__file__).resolve().parent
+    installed = package / "examples" / "digits.gmlm"
+    return installed if installed.is_file() else package.parent / "examples" / "digits.gmlm"
+
+
+def load_images(*, quick: bool = False) -> Digits:
+    """The digits, binarised, with the pixels that vary.
+
+    Args:
+        quick: every third image, and the sixteen pixels in the middle.
+
+    Raises:
+        GmlmError: E561 without scikit-learn.
+    """
+    import numpy as np
+
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        raise fail("E561", 'the demo needs scikit-learn: pip install "gmlmdsl[demo]"') from None
+    grey = np.asarray(load_digits().images)
+    images = (grey[::3] if quick else grey) >= THRESHOLD
+    on = images.reshape(len(images), -1).sum(axis=0)
+    varies = np.minimum(on, len(images) - on) >= MIN_ROWS
+    if quick:
+        row, column = np.divmod(np.arange(SIDE * SIDE), SIDE)
+        varies &= (abs(row - 3.5) < 2) & (abs(column - 3.5) < 2)
+    pixels = np.flatnonzero(varies)
+    row, column = pixels // SIDE, pixels % SIDE
+    near = (abs(row[:, None] - row) <= 1) & (abs(column[:, None] - column) <= 1)
+    return Digits(images.astype(np.int64), pixels, np.argwhere(np.triu(near, k=1)))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Fits of one model under several masks, and how precise each is.
+
+    The efficiency of a mask is the geometric mean, over the parameters whose estimate is finite and determined under every
+    mask, of Var(first mask, all its blocks for every row) / Var(this mask): 1 is as precise as the first mask, 0.5 means that
+    twice the rows would be needed. Variances are those of the sandwich. `all_masks` is for the fits as they were made, which
+    average over all blocks of the mask for every row; `one_mask` for one block per row, drawn from the mask.
+    """
+
+    fits: dict[str, Fit]
+    finite: np.ndarray
+    all_masks: dict[str, float]
+    one_mask: dict[str, float]
+
+
+def compare(fits: dict[str, Fit]) -> Comparison:
+    """The efficiency of each mask against the first; see `Comparison`."""
+    import numpy as np
+
+    def variances(fit: Fit, covariance: np.ndarray | None) -> np.ndarray:
+        return np.full(len(finite), np.nan) if covariance is None else np.diag(covariance)
+
+    found = list(fits.values())
+    finite = np.all([(f.status.separated == 0) & ~f.status.undetermined for f in found], axis=0)
+    base = variances(found[0], found[0].full_covariance)
+
+    def efficiency(variance: np.ndarray) -> float:
+        return float(np.exp(np.mean(np.log(base[finite] / variance[finite]))))
+
+    return Comparison(
+        fits,
+        finite,
+        {name: efficiency(variances(f, f.full_covariance)) for name, f in fits.items()},
+        {name: efficiency(variances(f, f.one_mask_covariance)) for name, f in fits.items()},
+    )
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Draws of the regularised fit and what is said about them."""
+
+    fit: Fit
+    idata: Any
+    diagnosis: Any
+    summary: Any
+    draws: np.ndarray
+    seconds: float
+
+
+def run(out: str | Path, quick: bool = False) -> Path:
+    """Fit, compare, sample, print, and write `report.html`.
+
+    Args:
+        out: the folder of the report; made where it is missing.
+        quick: a sixteenth of the work, for tests: fewer images, pixels and draws.
+
+    Returns:
+        The path of the report.
+
+    Raises:
+        GmlmError: E561 without scikit-learn, E560 where the folder cannot be written.
+    """
+    from ._compile import load
+    from ._demo_report import write_report
+
+    started = time.perf_counter()
+    folder = _folder(out)
+    digits = load_images(quick=quick)
+    program = load(program_path(), n_pixels=len(digits.pixels), pairs=digits.pairs)
+    _say(f"{len(digits.x)} images, {len(digits.pixels)} of 64 pixels vary, {len(digits.pairs)} pairs of neighbours")
+    comparison = compare({mask: _fit(program, "digits", digits, mask) for mask in MASKS})
+    _print_comparison(digits, comparison)
+    sampled = _sample(program, digits, quick)
+    _print_diagnostics(sampled)
+    path = write_report(folder / "report.html", digits, comparison, sampled, time.perf_counter() - started)
+    _say(f"report: {path} ({time.perf_counter() - started:.0f} s in all)")
+    return path
+
+
+def _folder(out: str | Path) -> Path:
+    folder = Path(out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise fail("E560", f"cannot write to {folder}: {error.strerror or error}", help="name a folder that may be made") from None
+    return folder
+
+
+def _say(text: str) -> None:
+    from rich.console import Console
+
+    Console(highlight=False, markup=False, soft_wrap=True).print(text)
+
+
+def _fit(program: BoundProgram, model: str, digits: Digits, mask: str) -> Fit:
+    _say(f"fitting `{model}` under mask `{mask}` ..")
+    fit = program.model(model).fit(digits.x, mask=mask)
+    _say(f"  {fit.status.code} after {len(fit.loss_trace)} steps, {fit.meta['seconds']:.1f} s")
+    return fit
+
+
+def mask_rows(comparison: Comparison) -> tuple[list[str], list[list[object]]]:
+    """Headers and rows of the table of masks."""
+    headers = ["mask", "seconds", "steps", "status", "efficiency, all masks", "efficiency, one mask"]
+    rows: list[list[object]] = []
+    for name, fit in comparison.fits.items():
+        efficiency = [comparison.all_masks[name], comparison.one_mask[name]]
+        rows.append([name, round(fit.meta["seconds"], 1), len(fit.loss_trace), fit.status.code, *efficiency])
+    return headers, rows
+
+
+def coupling_rows(digits: Digits, comparison: Comparison, most: int = SHOWN) -> list[list[object]]:
+    """Couplings side by side, `most` of them: first those without a finite estimate, then by size."""
+    import numpy as np
+
+    fits = list(comparison.fits.values())
+    tables = [f.summary().loc[lambda t: t.index.str.startswith("J[")] for f in fits]
+    size = np.max([np.abs(t["estimate"].to_numpy()) for t in tables], axis=0)
+    open_ = ~comparison.finite[-len(digits.pairs) :]
+    order = np.lexsort((-np.where(np.isfinite(size), size, 0), ~open_))[:most]
+    rows: list[list[object]] = []
+    for e in order:
+        numbers = [float(t[column].iloc[e]) for t in tables for column in ("estimate", "std_error")]
+        note = next((t["note"].iloc[e] for t in tables if "note" in t and t["note"].iloc[e]), "")
+        rows.append([digits.name(e), *numbers, note])
+    return rows
+
+
+def _print_comparison(digits: Digits, comparison: Comparison) -> None:
+    headers, rows = mask_rows(comparison)
+    _print_table("Two masks, one model (efficiency: 1 is `single` with all masks per image)", headers, rows)
+    columns = ["coupling", *(f"{m}: {what}" for m in comparison.fits for what in ("estimate", "s.e."))]
+    _print_table("Couplings under both masks", [*columns, "note"], coupling_rows(digits, comparison))
+    for name, fit in comparison.fits.items():
+        for finding in fit.status.findings:
+            _say(f"warning (mask `{name}`): {finding.message}. {finding.remedy}.")
+
+
+def _print_table(title: str, headers: list[str], rows: list[list[object]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for k, header in enumerate(headers):
+        table.add_column(header, justify="left" if k == 0 else "right")
+    for row in rows:
+        table.add_row(*(f"{v:.3f}" if isinstance(v, float) else str(v) for v in row))
+    Console().print(table)
+
+
+def _sample(program: BoundProgram, digits: Digits, quick: bool) -> Sampled:
+    """Fit the model with priors, where every estimate is finite, and sweep over its pixels."""
+    import numpy as np
+
+    from .run.sampling import SamplingWarning, summary
+
+    fit = _fit(program, "shrunk", digits, SHRUNK_MASK)
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SamplingWarning)  # printed below, and in the report
+        idata = fit.sample(
+            "sweep", draws=200 if quick else 2000, warmup=100 if quick else 1000, chains=4, seed=1, observe={"ink": lambda x: x.mean()}
+        )
+    seconds = time.perf_counter() - started
+    draws = np.asarray(idata["posterior"]["x"].values)
+    return Sampled(fit, idata, _diagnosis(draws, digits), summary(idata), draws, seconds)
+
+
+def _diagnosis(draws: np.ndarray, digits: Digits) -> Any:
+    from .run.sampling import diagnose
+
+    names = [f"r{row}c{column}" for column, row in digits.places]
+    return diagnose(draws, names, [("0", "1")] * len(names))
+
+
+def worst_rows(sampled: Sampled, most: int = 5) -> tuple[list[str], list[list[object]]]:
+    """Headers and rows of ArviZ's summary: the share of dark pixels, then the pixels with the largest R-hat."""
+    table = sampled.summary
+    columns = [c for c in ("mean", "sd", "mcse_mean", "ess_bulk", "ess_tail", "r_hat") if c in table]
+    pixels = table[table.index != "ink"].sort_values("r_hat", ascending=False, na_position="first").head(most)
+    rows = [["ink", *map(float, table.loc["ink", columns])]]
+    rows += [[str(name), *map(float, row)] for name, row in zip(pixels.index, pixels[columns].to_numpy(), strict=True)]
+    return ["quantity", *columns], rows
+
+
+def _print_diagnostics(sampled: Sampled) -> None:
+    chains, draws, _ = sampled.draws.shape
+    _print_table(f"ArviZ: {chains} chains of {draws} sweeps, {sampled.seconds:.1f} s; the largest R-hat", *worst_rows(sampled))
+    _say(str(sampled.diagnosis))

@@ -1,0 +1,163 @@
+"""Writes checked expressions, loops and cells as mathematics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from ..program import ir
+from ._notation import Notation
+
+_OR, _AND, _NOT, _COMPARE, _ADD, _MULTIPLY, _NEGATE, _POWER, _ATOM = range(9)
+_STRENGTH = {"or": _OR, "and": _AND, "+": _ADD, "-": _ADD, "*": _MULTIPLY, "/": _MULTIPLY, "%": _MULTIPLY, "^": _POWER, "neg": _NEGATE, "not": _NOT}
+COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+CONDITIONS = (*COMPARISONS, "and", "or", "not")
+
+Lets = Mapping[str, ir.Let]
+
+
+class Writer:
+    """Writes the expressions of one model in one notation."""
+
+    def __init__(self, notation: Notation, lets: Lets):
+        self.n, self.lets = notation, lets
+
+    def number(self, e: ir.Expression, least: int = _OR) -> str:
+        """An expression where a number is wanted: a condition counts as 1 or 0. Bracketed where it binds less than `least`."""
+        if self.is_condition(e):
+            return self.n.indicator(self.condition(e))
+        text, strength = self._number(e)
+        return self.n.parens(text) if strength < least else text
+
+    def term(self, e: ir.Expression) -> str:
+        """An expression behind a sum sign or beside plus signs."""
+        return self.number(e, _MULTIPLY)
+
+    def is_condition(self, e: ir.Expression) -> bool:
+        """Whether it is true or false rather than a number."""
+        match e:
+            case ir.Operation():
+                return e.operator in CONDITIONS
+            case ir.Literal():
+                return isinstance(e.value, bool)
+            case ir.LetValue():
+                return self.is_condition(self.lets[e.name].value)
+            case ir.Choice():
+                return self.is_condition(e.yes) and self.is_condition(e.no)
+        return False
+
+    def condition(self, e: ir.Expression, least: int = _OR) -> str:
+        """An expression where a condition is wanted."""
+        n = self.n
+        match e:
+            case ir.Operation(operator="not"):
+                text, strength = n.operator("not").lstrip() + self.condition(e.operands[0], _NOT), _NOT
+            case ir.Operation() if e.operator in ("and", "or"):
+                strength = _STRENGTH[e.operator]
+                text = n.operator(e.operator).join(self.condition(o, strength) for o in e.operands)
+            case ir.Operation() if e.operator in COMPARISONS:
+                text, strength = n.operator(e.operator).join(self.number(o, _ADD) for o in e.operands), _COMPARE
+            case ir.Choice():
+                return n.choice(self.condition(e.test), self.condition(e.yes), self.condition(e.no))
+            case ir.LetValue():
+                return n.entry(n.name(e.name), [self.number(i) for i in e.indices])
+            case _:
+                return str(e.value).lower() if isinstance(e, ir.Literal) else self.number(e, least)
+        return n.parens(text) if strength < least else text
+
+    def _number(self, e: ir.Expression) -> tuple[str, int]:
+        n = self.n
+        match e:
+            case ir.Literal():
+                text = f"{e.value:g}" if isinstance(e.value, float) and f"{e.value:g}" == repr(e.value) else str(e.value)
+                return text.replace("-", n.minus), _ATOM
+            case ir.LabelCode():
+                return n.label(e.label), _ATOM
+            case ir.IndexValue():
+                return n.name(e.name), _ATOM
+            case ir.InputValue() | ir.ParameterValue() | ir.VariableValue() | ir.LetValue():
+                return n.entry(n.name(e.name), [self.number(i) for i in e.indices]), _ATOM
+            case ir.Choice():
+                return n.choice(self.condition(e.test), self.number(e.yes), self.number(e.no)), _ATOM
+            case ir.Sum():
+                return n.over("sum", self.clauses(e.clauses), self.term(e.body)), _ADD
+            case ir.Operation():
+                return self._operation(e)
+        raise AssertionError(e)
+
+    def _operation(self, e: ir.Operation) -> tuple[str, int]:
+        n, o = self.n, e.operands
+        match e.operator:
+            case "neg":
+                return n.minus + self.number(o[0], _NEGATE), _NEGATE
+            case "+" | "-":
+                return n.operator(e.operator).join((self.number(o[0], _ADD), self.number(o[1], _MULTIPLY))), _ADD
+            case "*":
+                return n.times.join((self.number(o[0], _MULTIPLY), self.number(o[1], _POWER))), _MULTIPLY
+            case "/":
+                if not n.one_line:
+                    return n.fraction(self.number(o[0]), self.number(o[1])), _ATOM
+                return n.fraction(self.number(o[0], _MULTIPLY), self.number(o[1], _POWER)), _MULTIPLY
+            case "//":
+                above = (self.number(o[0], _MULTIPLY), self.number(o[1], _POWER)) if n.one_line else (self.number(o[0]), self.number(o[1]))
+                return n.call("floor", [n.fraction(*above)]), _ATOM
+            case "%":
+                return n.operator("mod").join((self.number(o[0], _MULTIPLY), self.number(o[1], _POWER))), _MULTIPLY
+            case "^":
+                return n.power(self.number(o[0], _ATOM), self.number(o[1], _ATOM if n.one_line else _OR)), _POWER
+        return n.call(e.operator, [self.number(a) for a in o]), _ATOM
+
+    def loop(self, loop: ir.Loop) -> str:
+        """`i ∈ site`."""
+        return self.n.members([self.n.name(i) for i in loop.names], self.n.name(loop.over.name))
+
+    def clauses(self, clauses: ir.Clauses) -> str:
+        """What a sum runs over: loops, and the condition on them; empty where there are none."""
+        parts = [self.loop(loop) for loop in clauses.loops]
+        if clauses.condition is not None:
+            parts.append(self.condition(clauses.condition))
+        return ", ".join(parts)
+
+    def cells(self, cells: ir.Cells) -> str:
+        """A cell, or all cells of a variable."""
+        return self.n.entry(self.n.name(cells.variable), [] if cells.indices is None else [self.number(i) for i in cells.indices])
+
+    def touched(self, e: ir.Expression) -> list[str] | None:
+        """The cells that an expression mentions, each once; None where some depend on a cell's value or on an inner sum."""
+        found: list[str] = []
+        inner = {name for part in _walk(e, self.lets) if isinstance(part, ir.Sum) for loop in part.clauses.loops for name in loop.names}
+        for part in _walk(e, self.lets):
+            if isinstance(part, ir.VariableValue):
+                inside = [x for i in part.indices for x in _walk(i, self.lets)]
+                if any(isinstance(x, ir.VariableValue) or (isinstance(x, ir.IndexValue) and x.name in inner) for x in inside):
+                    return None
+                found.append(self.number(part))
+        return list(dict.fromkeys(found))
+
+
+def _walk(e: ir.Expression, lets: Lets) -> Iterator[ir.Expression]:
+    """`e` and all inside it; a `let` is replaced by what it stands for."""
+    for part in ir.walk(e):
+        yield part
+        if isinstance(part, ir.LetValue):
+            let = lets[part.name]
+            names = [name for loop in let.axes for name in loop.names]
+            yield from _walk(substitute(let.value, dict(zip(names, part.indices, strict=False))), lets)
+
+
+def substitute(e: ir.Expression, values: Mapping[str, ir.Expression]) -> ir.Expression:
+    """`e` with index names replaced."""
+    match e:
+        case ir.IndexValue():
+            return values.get(e.name, e)
+        case ir.InputValue() | ir.ParameterValue() | ir.VariableValue() | ir.LetValue():
+            return replace(e, indices=tuple(substitute(i, values) for i in e.indices))
+        case ir.Operation():
+            return replace(e, operands=tuple(substitute(o, values) for o in e.operands))
+        case ir.Choice():
+            return replace(e, test=substitute(e.test, values), yes=substitute(e.yes, values), no=substitute(e.no, values))
+        case ir.Sum():
+            condition = e.clauses.condition
+            clauses = replace(e.clauses, condition=None if condition is None else substitute(condition, values))
+            return replace(e, body=substitute(e.body, values), clauses=clauses)
+    return e

@@ -1,0 +1,196 @@
+"""What each update of a sampler will do, decided before any function is built: blocks, colours, plans, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._diagnostics import fail
+from ..graph import FactorGraph, Lowered
+from ..graph.colours import colour
+from ..graph.masks import ListedMask, LoweredMask, is_adaptive, largest_block, lower_mask, reach, term_blocks
+from ..program import ir
+from ._plan import BlockPlan, plan_block, verify_affordable
+
+Array = np.ndarray
+MOST_PARALLEL = 256  # blocks updated independently, one after another
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """Every block once, colour by colour.
+
+    Attributes:
+        blocks: integers of shape (blocks, cells), padded with the number of cells.
+        colours: one per block; blocks of one colour share no factor.
+        plans: one per block.
+    """
+
+    update: ir.Sweep
+    blocks: Array
+    colours: Array
+    plans: tuple[BlockPlan, ...]
+
+    @property
+    def n_colours(self) -> int:
+        """The number of colours, which are redrawn one after another."""
+        return int(self.colours.max()) + 1
+
+    @property
+    def words(self) -> str:
+        """How the blocks are redrawn."""
+        words = sorted({p.words for p in self.plans}, key=len)
+        return f"{_count(len(self.blocks), 'block')} in {_count(self.n_colours, 'colour')}; {'; '.join(words[:3])}"
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the update keeps p."""
+        return True
+
+
+@dataclass(frozen=True)
+class ParallelPlan:
+    """Every cell of each block from its own conditional at the old x, block after block."""
+
+    update: ir.Sweep
+    blocks: Array
+    plans: tuple[BlockPlan, ...]
+
+    @property
+    def words(self) -> str:
+        """How the blocks are redrawn."""
+        return f"each cell alone at the old x, {_count(len(self.blocks), 'block')}; keeps no known law where cells interact"
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the update keeps p: no two cells of a block share a factor."""
+        return all(p.members == 1 or p.method == "product" for p in self.plans)
+
+
+@dataclass(frozen=True)
+class RandomPlan:
+    """One block drawn from a mask, then redrawn.
+
+    Attributes:
+        corrected: whether the mask looks at x, so that the draw is from p(x_K | x_rest, K).
+        plan: of the costliest block.
+    """
+
+    update: ir.RandomUpdate
+    mask: LoweredMask
+    corrected: bool
+    plan: BlockPlan
+
+    @property
+    def separate(self) -> bool:
+        """Whether each cell of the block is drawn on its own."""
+        return self.update.independently or self.plan.method == "product"
+
+    @property
+    def words(self) -> str:
+        """How the block is redrawn."""
+        how = "each cell alone at the old x" if self.update.independently else self.plan.words
+        return f"{'adaptive; ' if self.corrected else ''}{how}"
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the update keeps p."""
+        return not self.update.independently or self.plan.members == 1 or self.plan.method == "product"
+
+
+UpdatePlan = SweepPlan | ParallelPlan | RandomPlan
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'s' * (n != 1)}"
+
+
+def update_line(plan: UpdatePlan) -> str:
+    """One line about an update: its text, and how it is done."""
+    return f"`{plan.update.span.text}`: {plan.words}"
+
+
+def plan_update(lowered: Lowered, update: ir.Sweep | ir.RandomUpdate) -> UpdatePlan:
+    """How an update will be done.
+
+    Raises:
+        GmlmError: for a block that is too costly to draw, a sweep without blocks, an index out of range.
+    """
+    if isinstance(update, ir.RandomUpdate):
+        return _random(lowered, update)
+    return _parallel(lowered, update) if update.independently else _sweep(lowered, update)
+
+
+def sweep_blocks(lowered: Lowered, term: ir.BlockTerm) -> Array:
+    """The distinct blocks of a sweep, in position order."""
+    blocks, _ = term_blocks(lowered, term)
+    if not len(blocks):
+        raise fail("E410", "this update visits no block", term.span, "an empty sweep", help="check the conditions of its loops")
+    return np.unique(blocks, axis=0)
+
+
+def _sweep(lowered: Lowered, sweep: ir.Sweep) -> SweepPlan:
+    blocks = sweep_blocks(lowered, sweep.blocks)
+    colours = colour(lowered.graph, blocks)
+    plans = _plans(lowered.graph, blocks)
+    worst = max(plans, key=lambda p: p.terms)
+    verify_affordable(worst, f"`{sweep.span.text}`: a block", sweep.span)
+    return SweepPlan(sweep, blocks, colours, tuple(plans))
+
+
+def _plans(graph: FactorGraph, blocks: Array) -> Sequence[BlockPlan]:
+    """One plan for each block; single cells share one judgement."""
+    if blocks.shape[1] == 1:
+        widest = blocks[int(np.argmax(graph.sizes[blocks[:, 0]]))]
+        return [plan_block(graph, widest)] * len(blocks)
+    return [plan_block(graph, b) for b in blocks]
+
+
+def _parallel(lowered: Lowered, sweep: ir.Sweep) -> ParallelPlan:
+    _verify_positive(lowered, sweep)
+    blocks = sweep_blocks(lowered, sweep.blocks)
+    if len(blocks) > MOST_PARALLEL:
+        raise fail("E601", f"{len(blocks)} blocks updated `independently` one after another: the limit is {MOST_PARALLEL}", sweep.span)
+    return ParallelPlan(sweep, blocks, tuple(_plans(lowered.graph, blocks)))
+
+
+def _verify_positive(lowered: Lowered, update: ir.Sweep | ir.RandomUpdate) -> None:
+    if lowered.graph.requires:
+        message = "`independently` leaves the support where p has zeros: this model has a `require`"
+        raise fail("E307", message, update.span, "p has zeros", help="draw the block jointly: remove `independently`")
+
+
+def _random(lowered: Lowered, update: ir.RandomUpdate) -> RandomPlan:
+    mask = lower_mask(lowered, update.mask)
+    if update.independently:
+        _verify_positive(lowered, update)
+    planned = RandomPlan(update, mask, is_adaptive(mask), plan_mask(lowered.graph, mask, is_adaptive(mask)))
+    if not planned.separate:
+        alternatives = ("add `independently` if a biased step will do",) if not planned.corrected else ()
+        verify_affordable(planned.plan, f"`{update.span.text}`: a block", update.span, alternatives=alternatives)
+    return planned
+
+
+def plan_mask(graph: FactorGraph, mask: LoweredMask, corrected: bool) -> BlockPlan:
+    """The plan of a random block: that of the costliest block the mask can draw."""
+    if isinstance(mask, ListedMask):
+        plans = [plan_block(graph, b, corrected) for b in mask.blocks]
+        worst = max(plans, key=lambda p: (p.method == "enumeration", p.values, p.terms))
+        if worst.method == "enumeration":
+            return BlockPlan("enumeration", max(p.members for p in plans), max(p.values for p in plans), max(p.terms for p in plans))
+        return worst
+    pool = plan_block(graph, reach(mask, graph.n_cells), corrected)
+    if pool.method == "product":
+        return pool
+    members = len(largest_block(mask, graph.n_cells))
+    # The costliest block of that size: the cells with the most values and the most factors.
+    sizes = np.sort(graph.sizes[reach(mask, graph.n_cells)].astype(float))[::-1]
+    values = float(np.prod(sizes[:members]))
+    degrees = np.sort(_degrees(graph)[reach(mask, graph.n_cells)])[::-1]
+    return BlockPlan("enumeration", members, values, values * float(degrees[:members].sum()))
+
+
+def _degrees(graph: FactorGraph) -> Array:
+    return sum((np.diff(starts) for starts, _ in graph.incidences), np.zeros(graph.n_cells, np.int64))
