@@ -16,7 +16,7 @@ from .derive import compiled
 from .graph import Lowered, lower_model
 from .graph.masks import LoweredMask, lower_mask
 from .program import ir
-from .run import conditionals, data, fitting, parameters, results, sampling
+from .run import data, fitting, parameters, results, sampling
 
 if TYPE_CHECKING:
     import optax
@@ -93,7 +93,7 @@ class Model:
         Raises:
             GmlmError: E601 with the cost where it is above the budget, before any work.
         """
-        return conditionals.log_partition(self.graph, self._device(), self._params(params), self._elimination)
+        return derive.log_partition(self.graph, self._device(), self._params(params), self._elimination)
 
     @cached_property
     def _elimination(self) -> plan.Elimination:
@@ -121,6 +121,8 @@ class Model:
 
         Reference: Li et al. 2024, Definition 7.
         """
+        from .run import conditionals
+
         rows = data.encode(self.graph, x)
         lowered = None if mask is None else self.mask(mask)
         table = conditionals.log_conditional(self.lowered, self._params(params), jnp.asarray(rows.codes), K, lowered)
@@ -151,6 +153,8 @@ class Model:
 
         Reference: Li et al. 2024, Definitions 2 and 7.
         """
+        from .run import conditionals
+
         rows = data.encode(self.graph, x)
         name, lowered = self.mask(mask)
         del name

@@ -159,7 +159,7 @@ def run(out: str | Path, quick: bool = False) -> Path:
 
     Args:
         out: the folder of the report; made where it is missing.
-        quick: a sixteenth of the work, for tests: fewer images, pixels and draws.
+        quick: fewer images, pixels and draws, for tests.
 
     Returns:
         The path of the report.
@@ -259,7 +259,8 @@ def _sample(program: BoundProgram, digits: Digits, quick: bool) -> Sampled:
     """Fit the model with priors, where every estimate is finite, and sweep over its pixels."""
     import numpy as np
 
-    from .run.sampling import SamplingWarning, summary
+    from .run._arviz import summary
+    from .run.sampling import SamplingWarning
 
     fit = _fit(program, "shrunk", digits, SHRUNK_MASK)
     started = time.perf_counter()
@@ -274,7 +275,7 @@ def _sample(program: BoundProgram, digits: Digits, quick: bool) -> Sampled:
 
 
 def _diagnosis(draws: np.ndarray, digits: Digits) -> Any:
-    from .run.sampling import diagnose
+    from .run._discrete import diagnose
 
     names = [f"r{row}c{column}" for column, row in digits.places]
     return diagnose(draws, names, [("0", "1")] * len(names))

@@ -11,7 +11,7 @@ from typing import Any
 try:
     from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 except ImportError:  # run by hand, without hatchling
-    BuildHookInterface = object
+    BuildHookInterface: Any = object
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -28,6 +28,8 @@ def write_tables(root: Path = ROOT) -> Path:
     # The module is read by its path: the package is not installed where its wheel is built.
     module = root / "gmlmdsl" / "syntax" / "_tables.py"
     spec = importlib.util.spec_from_file_location("gmlm_tables", module)
+    assert spec is not None
+    assert spec.loader is not None
     tables = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = tables
     spec.loader.exec_module(tables)

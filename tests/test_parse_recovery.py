@@ -223,9 +223,9 @@ def test_faults_inside_tokens_do_not_hide_other_errors():
 
 def test_long_files_with_many_errors_are_still_quick():
     text = "model m {\n" + "  factor J[i, j * x[i]\n" * 10_000 + "}"
-    start = time.perf_counter()
+    start = time.process_time()
     assert 1 <= len(parse_with_errors(text)[1]) <= 50
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 def mutants(count: int, seed: int) -> list[str]:
@@ -298,3 +298,13 @@ def test_nonsense_never_raises_anything_but_errors():
             d.render()
     for _ in range(500):
         parse_with_errors(" ".join(rng.choice(words) for _ in range(rng.randrange(40))))
+
+
+def test_a_brace_and_other_mistakes_are_all_reported():
+    text = "model m {{\n  var x : spin\n  {}\n  factor x\n{}\nmask s ~ subsets(x)\nsampler g {{ update x }}\n"
+    for statement, brace, expected in (
+        ("factor x *", "", ["E101", "E102", "E101"]),
+        ("fatcor x", "", ["E104", "E102", "E101"]),
+        ("require x = 1", "  }\n}", ["E108", "E103", "E101"]),
+    ):
+        assert [d.code for d in parse_with_errors(text.format(statement, brace))[1]] == expected

@@ -245,9 +245,9 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_text_gives_one_clear_error_at_once(name: str):
     text, code = HOSTILE[name]
-    start = time.perf_counter()
+    start = time.process_time()
     assert error_codes(text) == [code]
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 def test_nesting_of_200_is_read():

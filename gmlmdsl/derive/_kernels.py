@@ -226,7 +226,7 @@ class MixtureKernel(AbstractKernel):
         chains = state.codes.shape[1]
         below = jnp.cumsum(self.weights) / self.weights.sum()
         number = uniform(fold(keys, 0), ())
-        choice = jnp.minimum((below[:, None] <= number).sum(axis=0), len(self.parts) - 1)
+        choice = jnp.minimum((below[:, None] <= number[None]).sum(axis=0), len(self.parts) - 1)
         codes, found = state.codes, []
         for k, part in enumerate(self.parts):
             picked = choice == k

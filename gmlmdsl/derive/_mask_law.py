@@ -51,7 +51,7 @@ def _invert(weights: Float[Array, "choices rows"], uniform: Float[Array, " rows"
     below = jnp.cumsum(weights, axis=0)
     total = below[-1]
     threshold = jnp.minimum(uniform * total, jnp.nextafter(total, jnp.zeros_like(total)))
-    return (below <= threshold).sum(axis=0, dtype=jnp.int32), total
+    return (below <= threshold[None]).sum(axis=0, dtype=jnp.int32), total
 
 
 def _touches(group: Group, blocks: Blocks, n_cells: int) -> Bool[Array, "blocks n rows"]:
@@ -151,7 +151,7 @@ class SubsetLaw(AbstractMaskLaw):
             # The place-th cell among those not chosen yet; step over the chosen ones in ascending order.
             place = jnp.minimum((uniform[k] * (n - k)).astype(jnp.int32), n - k - 1)
             for j in range(k):
-                place = place + (chosen[j] <= place)
+                place = place + (chosen[j] <= place).astype(jnp.int32)
             chosen = jnp.sort(chosen.at[k].set(place), axis=0)
         return self.cells[chosen]
 

@@ -171,7 +171,8 @@ class Lowering:
             count = int(used.sum())
         mask = np.broadcast_to(inner.taken, (*inner.taken.shape[:-1], count)).astype(np.int8)
         self.columns.append(mask)
-        return Add(self.lower(e.body, inner), turns.depth, Column(len(self.columns) - 1))
+        counted = Column(len(self.columns) - 1)  # the body appends columns of its own
+        return Add(self.lower(e.body, inner), turns.depth, counted)
 
     def let(self, e: ir.LetValue, turns: Turns) -> Node:
         """A `let`: its expression, with its index names standing for the indices of the use."""

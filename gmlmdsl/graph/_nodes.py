@@ -132,13 +132,16 @@ def evaluate(node: Node, leaves: Leaves, depth: int = 0) -> Any:
         case Pick():
             index = leaves.integer(evaluate(node.index, leaves, depth))
             body = evaluate(node.body, leaves, depth + 1)
-            places = xp.arange(body.shape[node.depth]).reshape((1,) * node.depth + (-1,) + (1,) * (body.ndim - node.depth - 1))
-            return xp.sum(xp.where(places == xp.expand_dims(index, node.depth), body, 0), axis=node.depth)
+            places = xp.arange(body.shape[node.depth], dtype=index.dtype).reshape((1,) * node.depth + (-1,) + (1,) * (body.ndim - node.depth - 1))
+            chosen = places == xp.expand_dims(index, node.depth)
+            return xp.sum(xp.where(chosen, body, xp.zeros_like(body)), axis=node.depth)
 
 
 def alike(a: Any, b: Any, leaves: Leaves) -> tuple[Any, Any]:
     """Two branches in one type: both as they are where they agree, else as numbers."""
     kinds = {_kind(a), _kind(b)}
+    if kinds == {"i"}:
+        return leaves.integer(a), leaves.integer(b)
     if len(kinds) == 1:
         return a, b
     return leaves.number(a), leaves.number(b)

@@ -2,6 +2,9 @@
 
 from ._elimination import Elimination as Elimination
 from ._elimination import plan_elimination as plan_elimination
+from ._mask_use import MaskPlan as MaskPlan
+from ._mask_use import expected_size as expected_size
+from ._mask_use import plan_use as plan_use
 from ._plan import BUDGET as BUDGET
 from ._plan import BlockPlan as BlockPlan
 from ._plan import Budget as Budget
@@ -12,7 +15,7 @@ from ._updates import ParallelPlan as ParallelPlan
 from ._updates import RandomPlan as RandomPlan
 from ._updates import SweepPlan as SweepPlan
 from ._updates import UpdatePlan as UpdatePlan
-from ._updates import update_line as update_line
 from ._updates import plan_mask as plan_mask
 from ._updates import plan_update as plan_update
 from ._updates import sweep_blocks as sweep_blocks
+from ._updates import update_line as update_line

@@ -9,58 +9,65 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
 from scipy.optimize import linprog
 
-from ..derive import Blocks, ExactLoss
-from ..derive._conditional import observed_value
-from ..derive._energy import local_scores
+from ..derive import Blocks, ExactLoss, local_scores
+from ..derive.blocks import observed_value
 from ._objective import Objective
-from ._parameters import flatten, has_proper_prior, tangent, unflatten
+from ._parameters import flatten, free_basis, has_proper_prior, tangent, unflatten
 
 Array = np.ndarray
-MOST_ENTRIES = 4e8
+MOST_ENTRIES = 2e9  # statistics that are compared
 FIRST_ROWS = 4000
 MOST_ROUNDS = 30
 
 
 @dataclass(frozen=True)
 class Recession:
-    """`checked` says whether the programme ran; `direction` is a recession direction in parameter space, None if there is none."""
+    """What the data leave open of parameters without a prior.
+
+    Attributes:
+        checked: whether the comparison was affordable.
+        direction: a recession direction in parameter space, None if there is none.
+        flat: an orthonormal basis of the directions along which no loss changes at all, shape (parameters, directions).
+    """
 
     checked: bool
     direction: Array | None
-    reason: str = ""
+    flat: Array | None = None
 
 
 def find_recession(objective: Objective, params: dict[str, jax.Array]) -> Recession:
-    """A direction without end, if there is one. Parameters with a prior do not take part: it pulls them back."""
+    """Directions without end, and flat ones. Parameters with a prior do not take part: it pulls them back."""
     host = objective.frame.host
     held = frozenset(objective.frame.fixed) | {p.name for p in host.parameters if has_proper_prior(p)}
     basis = tangent(host, held)
     if not basis.shape[1]:
-        return Recession(True, None)
+        return Recession(True, None, basis)
     if not isinstance(objective.loss, ExactLoss):
-        return Recession(False, None, "drawn masks")
+        return Recession(False, None)
     entries = sum(b.cells.shape[0] * b.n_values for b in objective.loss.blocks) * float(objective.codes.shape[1])
-    if entries * min(basis.shape[1], 64) > MOST_ENTRIES * 8:
-        return Recession(False, None, f"{entries:.3g} comparisons")
+    if entries * basis.shape[1] > MOST_ENTRIES:
+        return Recession(False, None)
     rows = _differences(objective, params, basis)
     if rows.shape[0] == 0:
-        return Recession(True, None)
+        return Recession(True, None, basis)
+    values, vectors = np.linalg.eigh((rows.T @ rows).toarray())
+    flat = vectors[:, values < 1e-9 * max(values.max(), 1e-300)]
     direction = _programme(rows, _bounds(objective, held))
-    return Recession(True, None if direction is None else basis @ direction)
+    return Recession(True, None if direction is None else basis @ (direction - flat @ (flat.T @ direction)), basis @ flat)
 
 
 def _differences(objective: Objective, params: dict[str, jax.Array], basis: Array) -> scipy.sparse.csr_matrix:
     """Distinct rows (s_x - s_a) . basis over data rows, blocks and values."""
-    host = objective.frame.host
     keep = np.asarray(objective.weights) > 0
-    codes = jnp.asarray(np.unique(np.asarray(objective.codes)[:, keep], axis=1))
-    vector, found = flatten(host, params), []
+    codes = np.unique(np.asarray(objective.codes)[:, keep], axis=1)
+    vector, found = flatten(objective.frame.host, params), []
     assert isinstance(objective.loss, ExactLoss)
     for blocks in objective.loss.blocks:
         for b in range(blocks.cells.shape[0]):
@@ -69,21 +76,35 @@ def _differences(objective: Objective, params: dict[str, jax.Array], basis: Arra
     return scipy.sparse.csr_matrix(scipy.sparse.vstack(found))
 
 
-def _block_rows(objective: Objective, block: Blocks, codes: jax.Array, vector: jax.Array, basis: Array) -> scipy.sparse.csr_matrix:
+def _block_rows(objective: Objective, block: Blocks, codes: Array, vector: jax.Array, basis: Array) -> scipy.sparse.csr_matrix:
     """The rows of one block; only configurations that differ where its factors look are evaluated."""
     loss, host = objective.loss, objective.frame.host
-    seen = _neighbourhood(loss.graph, block)
-    _, first = np.unique(np.asarray(codes)[seen], axis=1, return_index=True)
-    codes = codes[:, first]
-    scores = lambda v: local_scores(loss.graph, unflatten(host, v), codes, block)[0]  # noqa: E731
-    finite = np.isfinite(np.asarray(scores(vector)))
-    statistics = np.asarray(jax.jacrev(lambda v: jnp.where(finite, scores(v), 0.0))(vector)) @ basis  # values, rows, directions
-    here = np.asarray(observed_value(block, codes, host.n_cells))[0]
-    difference = statistics[here, np.arange(len(here))][None] - statistics
+    _, first = np.unique(codes[_neighbourhood(loss.graph, block)], axis=1, return_index=True)
+    count = len(first)
+    padded = np.resize(first, max(32, 1 << (count - 1).bit_length()))  # few shapes, few compilations
+    scores, statistics = _statistics(objective, block, jnp.asarray(codes[:, padded]), vector)
+    finite, statistics = np.isfinite(np.asarray(scores))[:, :count], np.asarray(statistics)[:, :count] @ basis
+    here = np.asarray(observed_value(block, jnp.asarray(codes[:, first]), host.n_cells))[0]
+    difference = statistics[here, np.arange(count)][None] - statistics
     flat = difference[finite & (np.arange(len(statistics))[:, None] != here)]
     flat = np.round(flat, 10)
     flat = flat[(flat != 0).any(axis=1)]
     return scipy.sparse.csr_matrix(np.unique(flat, axis=0))
+
+
+@eqx.filter_jit
+def _statistics(objective: Objective, block: Blocks, codes: jax.Array, vector: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Scores of one block's values, and their derivatives: (values, rows) and (values, rows, parameters)."""
+    host, graph = objective.frame.host, objective.loss.graph
+
+    def scores(v: jax.Array) -> jax.Array:
+        return local_scores(graph, unflatten(host, v), codes, block)[0]
+
+    def finite(v: jax.Array) -> jax.Array:
+        found = scores(v)
+        return jnp.where(jnp.isfinite(found), found, 0.0)
+
+    return scores(vector), jax.jacfwd(finite)(vector)
 
 
 def _neighbourhood(graph: object, block: Blocks) -> Array:
@@ -104,16 +125,9 @@ def _bounds(objective: Objective, held: frozenset[str]) -> list[tuple[float, flo
             continue
         low, high = (0.0 if np.isfinite(p.lower) else -1.0), (0.0 if np.isfinite(p.upper) else 1.0)
         plain = p.kind in ("real", "positive", "bounded") and not p.gauge
-        size = tangent_size(p)
+        size = free_basis(p).shape[1]
         bounds += [(low, high) if plain else (-1.0, 1.0)] * size
     return bounds
-
-
-def tangent_size(p: object) -> int:
-    """The number of free directions of one parameter."""
-    from ._parameters import _free_basis
-
-    return _free_basis(p).shape[1]  # type: ignore[arg-type]
 
 
 def _programme(rows: scipy.sparse.csr_matrix, bounds: list[tuple[float, float]]) -> Array | None:

@@ -18,11 +18,12 @@ from ..derive.compiled import all_values, log_potential
 from ..graph import FactorGraph, Lowered
 from ..graph.masks import LoweredMask, is_adaptive, mentions_parameter
 from ._convexity import is_convex
+from ._existence import Recession
 from ._inference import Curvature, curvature, one_mask_scores
-from ._objective import MaskUse, Objective, chunk_rows, draw_masks, frame, make_loss, mean_block_size, reached_cells
-from ._optimise import Outcome, lbfgs, minibatches
+from ._objective import MaskUse, Objective, chunk_rows, draw_masks, frame, make_loss, mean_block_size, reached_cells, value_at
+from ._optimise import ROUGH, Outcome, joined, lbfgs, minibatches
 from ._parameters import as_params, in_support, init_params, on_gauge, verify_bounded_priors, verify_names
-from ._status import Status, judge
+from ._status import Status, examine, judge
 
 Array = np.ndarray
 MOST_INFERRED = 2000  # parameters whose standard errors are computed without being asked
@@ -80,17 +81,19 @@ def fit(lowered: Lowered, mask: LoweredMask, codes: Array, options: Options) -> 
         start, fixed = _start(host, options)
         objective, use = make_objective(host, mask, codes, weights, start, fixed, options)
         free = objective.frame.unconstrain(objective.held)
-        if options.optimizer is None:
-            outcome = lbfgs(objective, free, options.max_steps)
-        else:
-            outcome = _stochastic(objective, mask, free, options)
-        params = objective.frame.constrain(outcome.free, objective.held)
-        value = float(objective.at(params)) * float(objective.scale)
-        curve, single = _infer(objective, params, host)
         convex = is_convex(host)
-        status = judge(objective, params, outcome, curve, convex, mask)
+        if options.optimizer is None:
+            outcome, curve, open_ = _full_batch(objective, free, options, convex)
+        else:
+            outcome = _stochastic(objective, free, options)
+            curve = _curvature(objective, outcome)
+            open_ = examine(objective, _params(objective, outcome), curve, convex)
+        params = _params(objective, outcome)
+        value = float(value_at(objective, params)) * float(objective.scale)
+        status = judge(objective, params, outcome, open_)
         covariance = None if curve is None else status.inflate(curve.covariance()[0])
-        one = None if curve is None or single is None else curve.covariance(single)[0]
+        single = None if curve is None else _one_mask(objective, params)
+        one = None if curve is None or single is None else status.inflate(curve.covariance(single)[0])
         arrays = {k: np.asarray(v) for k, v in params.items()}
     seconds = time.perf_counter() - started
     return Estimate(arrays, covariance, one, status, outcome, value, use, fixed, convex, codes.shape[1], seconds)
@@ -185,7 +188,7 @@ def make_objective(
     return objective, use
 
 
-def _stochastic(objective: Objective, mask: LoweredMask, free: dict[str, Any], options: Options) -> Outcome:
+def _stochastic(objective: Objective, free: dict[str, Any], options: Options) -> Outcome:
     """Minibatches keyed by step: rows, and drawn masks, depend on (seed, step) only."""
     assert options.optimizer is not None
     rows = int((np.asarray(objective.weights) > 0).sum())
@@ -221,11 +224,31 @@ def _shows_progress(options: Options) -> bool:
     return sys.stderr.isatty() and not os.environ.get("CI")
 
 
-def _infer(objective: Objective, params: dict[str, jax.Array], host: FactorGraph) -> tuple[Curvature | None, Array | None]:
-    """Curvature where it is affordable; and the score covariance under one mask per row where every mask was used."""
-    if sum(p.size for p in host.parameters) > MOST_INFERRED or not np.isfinite(np.concatenate([np.ravel(v) for v in params.values()] or [0])).all():
-        return None, None
-    found = curvature(objective, params)
+def _full_batch(objective: Objective, free: dict[str, Any], options: Options, convex: bool) -> tuple[Outcome, Curvature | None, Recession]:
+    """L-BFGS, with a pause to see whether there is a minimum: along a recession direction it would crawl for ever."""
+    outcome = lbfgs(objective, free, options.max_steps, ROUGH)
+    curve = _curvature(objective, outcome)
+    open_ = examine(objective, _params(objective, outcome), curve, convex)
+    left = None if options.max_steps is None else options.max_steps - outcome.steps
+    if open_.direction is None and outcome.reason in ("converged", "stalled") and left != 0:
+        outcome = joined(outcome, lbfgs(objective, outcome.free, left))
+        curve = _curvature(objective, outcome)
+    return outcome, curve, open_
+
+
+def _params(objective: Objective, outcome: Outcome) -> dict[str, jax.Array]:
+    return objective.frame.constrain(outcome.free, objective.held)
+
+
+def _curvature(objective: Objective, outcome: Outcome) -> Curvature | None:
+    """Where it is affordable and the parameters are finite."""
+    params = _params(objective, outcome)
+    flat = np.concatenate([np.ravel(v) for v in params.values()] or [np.zeros(0)])
+    return None if flat.size > MOST_INFERRED or not np.isfinite(flat).all() else curvature(objective, params)
+
+
+def _one_mask(objective: Objective, params: dict[str, jax.Array]) -> Array | None:
+    """The score covariance under one mask per row, where every mask was used and each is one entry of the loss."""
     if isinstance(objective.loss, DrawnLoss) or objective.loss.split:
-        return found, None
-    return found, np.asarray(one_mask_scores(objective, params))
+        return None
+    return np.asarray(one_mask_scores(objective, params))

@@ -16,7 +16,7 @@ from .._diagnostics import fail
 from ..derive import DrawnLoss, ExactLoss, Graph, exact_loss, graph_arrays, loss_terms, mask_law
 from ..graph import FactorGraph
 from ..graph.masks import LoweredMask, blocks_of, is_adaptive, reach, support_size
-from ..plan import BUDGET, plan_mask, verify_affordable
+from ..plan import BUDGET, expected_size, plan_mask, verify_affordable
 from ._parameters import bijection, log_prior, on_gauge
 
 MOST_TERMS = 1 << 18  # factor evaluations held at once: they should stay in the cache
@@ -99,6 +99,9 @@ class Objective(eqx.Module):
         return jax.lax.scan(lambda total, piece: (jax.tree.map(jnp.add, total, once(piece)), None), zero, pieces)[0]
 
 
+value_at = eqx.filter_jit(Objective.at)
+
+
 def finite(losses: Array, weights: Array) -> Array:
     """A row of weight 0 counts nothing, whatever its loss."""
     return jnp.where(weights > 0, losses, 0.0)
@@ -161,7 +164,7 @@ def mean_block_size(host: FactorGraph, graph: Graph, mask: LoweredMask, codes: A
     if masks is not None and is_adaptive(mask):
         return float((masks < host.n_cells).sum(axis=1).mean())
     if support_size(mask) > 2**20:
-        return _expected_size(mask, host.n_cells)
+        return expected_size(mask, host.n_cells)
     blocks, probabilities = blocks_of(mask, host.n_cells)
     sizes = (blocks < host.n_cells).sum(axis=1)
     if probabilities is not None:
@@ -181,21 +184,6 @@ def mean_block_size(host: FactorGraph, graph: Graph, mask: LoweredMask, codes: A
         chosen = jnp.exp(jnp.take_along_axis(jnp.broadcast_to(table, shape), here, axis=1))[:, 0]
         total += float((jnp.asarray(sizes[k])[:, None] * chosen).sum())
     return total / codes.shape[1]
-
-
-def _expected_size(mask: LoweredMask, n_cells: int) -> float:
-    from ..graph.masks import BernoulliMask, ListedMask, MixtureMask, SubsetMask
-
-    match mask:
-        case SubsetMask():
-            return float(mask.size)
-        case BernoulliMask():
-            return float(mask.rates.sum()) if mask.rates is not None else len(mask.cells) * sum(mask.uniform or ()) / 2
-        case ListedMask() if mask.probabilities is not None:
-            return float((mask.blocks < n_cells).sum(axis=1) @ mask.probabilities)
-        case MixtureMask():
-            return sum(w * _expected_size(p, n_cells) for w, p in zip(mask.weights, mask.parts, strict=True))
-    raise fail("E602", f"this mask has {support_size(mask):.3g} distinct blocks: too many to average over", mask.span, help="say `n_masks=1`")
 
 
 def reached_cells(host: FactorGraph, mask: LoweredMask) -> int:

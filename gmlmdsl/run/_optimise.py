@@ -17,6 +17,7 @@ from ._objective import Objective
 MEMORY = 20
 MOST_STEPS = 3000
 TOLERANCE = 1e-8  # of the largest gradient entry, per row
+ROUGH = 1e-5  # where it pauses to see whether there is a minimum at all
 STALLED = 5  # steps without any decrease after which digits are used up
 
 
@@ -31,16 +32,16 @@ class Outcome:
     reason: str  # converged, stalled, steps or diverged
 
 
-def lbfgs(objective: Objective, start: dict[str, Any], most_steps: int | None) -> Outcome:
-    """Full-batch L-BFGS with a zoom line search (optax), until the largest gradient entry per row is below `TOLERANCE`."""
+def lbfgs(objective: Objective, start: dict[str, Any], most_steps: int | None, tolerance: float = TOLERANCE) -> Outcome:
+    """Full-batch L-BFGS with a zoom line search (optax), until the largest gradient entry per row is below `tolerance`."""
     if not start:
         return Outcome({}, np.array([float(objective(start))]), 0.0, 0, "converged")
     limit = MOST_STEPS if most_steps is None else most_steps
-    free, trace, gradient, steps, stalled = _lbfgs(objective, start, jnp.asarray(limit))
+    free, trace, gradient, steps, stalled = _lbfgs(objective, start, jnp.asarray(limit), jnp.asarray(tolerance))
     n = int(steps)
     if not np.isfinite(float(trace[max(n - 1, 0)])):
         reason = "diverged"
-    elif float(gradient) <= TOLERANCE:
+    elif float(gradient) <= tolerance:
         reason = "converged"
     else:
         reason = "stalled" if int(stalled) >= STALLED else "steps"
@@ -48,7 +49,7 @@ def lbfgs(objective: Objective, start: dict[str, Any], most_steps: int | None) -
 
 
 @eqx.filter_jit
-def _lbfgs(objective: Objective, start: dict[str, Any], limit: Any) -> tuple[Any, ...]:
+def _lbfgs(objective: Objective, start: dict[str, Any], limit: Any, tolerance: Any) -> tuple[Any, ...]:
     optimizer = optax.lbfgs(memory_size=MEMORY)
     value_and_grad = optax.value_and_grad_from_state(objective)
 
@@ -58,7 +59,7 @@ def _lbfgs(objective: Objective, start: dict[str, Any], limit: Any) -> tuple[Any
     def going(carry: tuple[Any, ...]) -> Any:
         _, _, trace, gradient, step, stalled = carry
         del trace
-        return (step < jnp.minimum(limit, MOST_STEPS)) & (gradient > TOLERANCE) & (stalled < STALLED)
+        return (step < jnp.minimum(limit, MOST_STEPS)) & (gradient > tolerance) & (stalled < STALLED)
 
     def body(carry: tuple[Any, ...]) -> tuple[Any, ...]:
         free, state, trace, _, step, stalled = carry
@@ -74,6 +75,12 @@ def _lbfgs(objective: Objective, start: dict[str, Any], limit: Any) -> tuple[Any
     first = (start, optimizer.init(start), trace, jnp.asarray(jnp.inf), jnp.asarray(0), jnp.asarray(0))
     free, _, trace, gradient, step, stalled = jax.lax.while_loop(going, body, first)
     return free, trace, gradient, step, stalled
+
+
+def joined(first: Outcome, second: Outcome) -> Outcome:
+    """Two runs, one after the other, as one."""
+    trace = np.concatenate([first.trace, second.trace])
+    return Outcome(second.free, trace, second.gradient, first.steps + second.steps, second.reason)
 
 
 def minibatches(

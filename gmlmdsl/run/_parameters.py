@@ -180,8 +180,7 @@ def tangent(graph: FactorGraph, fixed: frozenset[str]) -> Array:
     columns, at, size = [], 0, sum(p.size for p in graph.parameters)
     for p in graph.parameters:
         if p.name not in fixed:
-            block = np.zeros((size, 0))
-            basis = _free_basis(p)
+            basis = free_basis(p)
             block = np.zeros((size, basis.shape[1]))
             block[at : at + p.size] = basis
             columns.append(block)
@@ -189,7 +188,8 @@ def tangent(graph: FactorGraph, fixed: frozenset[str]) -> Array:
     return np.concatenate(columns, axis=1) if columns else np.zeros((size, 0))
 
 
-def _free_basis(p: ParameterArray) -> Array:
+def free_basis(p: ParameterArray) -> Array:
+    """An orthonormal basis of one parameter's free directions."""
     axes = (len(p.shape) - 1,) if p.kind == "simplex" else p.gauge
     basis = np.ones((1, 1))
     for k, n in enumerate(p.shape):

@@ -8,9 +8,8 @@ import jax
 import numpy as np
 
 from ..graph import FactorGraph
-from ..graph.masks import LoweredMask
 from ._existence import Recession, find_recession
-from ._inference import SINGULAR, Curvature
+from ._inference import Curvature
 from ._objective import Objective
 from ._optimise import Outcome
 from ._parameters import entry_names
@@ -65,11 +64,19 @@ class Status:
         return "\n".join(lines)
 
 
-def judge(
-    objective: Objective, params: dict[str, jax.Array], outcome: Outcome, curve: Curvature | None, convex: bool, mask: LoweredMask
-) -> Status:
-    """The status of a fit that has run."""
-    del mask
+def examine(objective: Objective, params: dict[str, jax.Array], curve: Curvature | None, convex: bool) -> Recession:
+    """What data and prior leave open: by comparison of all statistics where the curvature looks thin, else nothing."""
+    if curve is None:
+        return Recession(False, None)
+    if convex and _is_suspect(curve):
+        found = find_recession(objective, params)
+        if found.checked:
+            return found
+    return Recession(False, None, curve.covariance()[1])
+
+
+def judge(objective: Objective, params: dict[str, jax.Array], outcome: Outcome, open_: Recession) -> Status:
+    """The status of a fit that has run; `open_` is what `examine` found."""
     host = objective.frame.host
     size = sum(p.size for p in host.parameters)
     names = entry_names(host) if size <= 100_000 else []
@@ -79,26 +86,22 @@ def judge(
         remedy = "Lower the learning rate, or leave `optimizer` out for L-BFGS"
         findings.append(Finding("diverged", "The objective is not a number any more", remedy))
         return Status("diverged", tuple(findings), separated, undetermined)
-    if curve is not None:
-        open_directions = curve.covariance()[1]
-        undetermined = _parts(open_directions)
+    if open_.direction is not None:
+        separated = _signs(open_.direction)
+        findings.append(_no_minimiser(separated, names))
+    if open_.flat is not None and open_.flat.shape[1]:
+        undetermined = _parts(open_.flat) & (separated == 0)
         if undetermined.any():
-            findings.append(_undetermined(host, undetermined, open_directions.shape[1], names, objective))
-        if convex and (_is_suspect(curve) or outcome.reason not in ("converged", "stalled")):
-            recession = find_recession(objective, params)
-            separated = _separated(recession, undetermined)
-            if separated.any():
-                findings.insert(0, _no_minimiser(recession, separated, names))
-    findings += _at_bounds(host, params)
-    findings += _stopped(outcome)
-    code = "no-minimiser" if separated.any() else "not-converged" if _stopped(outcome) else "undetermined" if undetermined.any() else "converged"
+            findings.append(_undetermined(host, undetermined, open_.flat.shape[1], names, objective))
+    stopped = [] if separated.any() else _stopped(outcome)
+    findings += [*_at_bounds(host, params), *stopped]
+    code = "no-minimiser" if separated.any() else "not-converged" if stopped else "undetermined" if undetermined.any() else "converged"
     return Status(code, tuple(findings), separated, undetermined)
 
 
 def _is_suspect(curve: Curvature) -> bool:
     values = np.linalg.eigvalsh(curve.hessian)
-    alive = values[values > SINGULAR * max(values.max(initial=0.0), 1e-300)]
-    return bool(len(alive)) and alive.min() < SUSPECT * np.median(alive)
+    return bool(len(values)) and values.min() < SUSPECT * np.median(values)
 
 
 def _parts(directions: Array) -> Array:
@@ -106,11 +109,9 @@ def _parts(directions: Array) -> Array:
     return (np.abs(directions) > PART).any(axis=1) if directions.shape[1] else np.zeros(len(directions), bool)
 
 
-def _separated(recession: Recession, undetermined: Array) -> Array:
-    if recession.direction is None:
-        return np.zeros(len(undetermined), np.int8)
-    v = recession.direction / np.abs(recession.direction).max()
-    return np.where((np.abs(v) > PART) & ~undetermined, np.sign(v), 0).astype(np.int8)
+def _signs(direction: Array) -> Array:
+    v = direction / np.abs(direction).max()
+    return np.where(np.abs(v) > PART, np.sign(v), 0).astype(np.int8)
 
 
 def _some(names: list[str], which: Array, most: int = 6) -> str:
@@ -118,8 +119,7 @@ def _some(names: list[str], which: Array, most: int = 6) -> str:
     return ", ".join(f"`{n}`" for n in chosen[:most]) + (f" and {len(chosen) - most} more" if len(chosen) > most else "")
 
 
-def _no_minimiser(recession: Recession, separated: Array, names: list[str]) -> Finding:
-    assert recession.direction is not None
+def _no_minimiser(separated: Array, names: list[str]) -> Finding:
     count = int((separated != 0).sum())
     signs = [f"`{names[i]}` to {'+' if separated[i] > 0 else '-'}infinity" for i in np.flatnonzero(separated)[:6]]
     more = f" and {count - 6} more" if count > 6 else ""

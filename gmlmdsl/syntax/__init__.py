@@ -1,16 +1,22 @@
 """In: text. Out: `SyntaxTree`. Never: names, types."""
 
+from typing import TYPE_CHECKING
+
 from . import _tree as tree
 from ._parse import parse as parse
 from ._parse import parse_with_errors as parse_with_errors
 from ._parse import read_source as read_source
 
+if TYPE_CHECKING:
+    from ._format import format_source as format_source
+
 __all__ = ["format_source", "parse", "parse_with_errors", "read_source", "tree"]
 
 
 def __getattr__(name: str) -> object:
+    """The formatter, loaded when it is asked for: only `gmlm format` and editors need it."""
     if name != "format_source":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ._format import format_source  # only `gmlm format` and editors need it
+    from ._format import format_source
 
     return format_source

@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator
 
 from .._diagnostics import Diagnostic, Fix, Span
-from ._fault import Edit, Fault
+from ._fault import Edit, Fault, restart
 from ._lex import Token
-from ._machine import Stack, run
+from ._machine import run
 from ._words import STATEMENT_WORDS
 
 MOST_TOKENS = 20_000  # every candidate is a parse of the whole text
-FAR = 4
+FAR = 2
 
 
 def excess(tokens: list[Token]) -> int:
@@ -29,7 +29,7 @@ def mend_braces(fault: Fault) -> Edit | None:
         tokens = edit.applied(fault.tokens)
         if excess(tokens):
             continue
-        stop = run(fault.tables, fault.source, tokens, Stack())
+        stop = run(fault.tables, fault.source, tokens, *restart(fault, edit))
         reached = math.inf if stop is None else stop.at
         if reached > far:
             best, far = edit, reached

@@ -59,12 +59,12 @@ def _first(span: Span, parts: list[Any]) -> Any:
     return parts[0]
 
 
-def _whole(node: type[tree.Node]) -> Builder:
+def _whole(node: Callable[..., tree.Node]) -> Builder:
     """The node's fields are the parts, one each."""
     return lambda span, parts: node(span, *parts)
 
 
-def _listing(node: type[tree.Node]) -> Builder:
+def _listing(node: Callable[..., tree.Node]) -> Builder:
     """The node's one field is the tuple of the parts."""
     return lambda span, parts: node(span, tuple(p for p in parts if p is not None))
 

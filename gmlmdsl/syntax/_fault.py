@@ -139,6 +139,14 @@ def reopened(base: Stack, tokens: list[Token], start: int) -> tuple[Stack, int]:
     return Stack(base.states, [*base.parts[:-1], (statements.before, first, last, depth)]), start
 
 
+def restart(fault: Fault, edit: Edit) -> tuple[Stack, int]:
+    """Where to read an edited statement again: the one before it, or all, where the edit reaches back so far."""
+    stack, start = fault.stack.kept(fault.body), fault.start
+    if edit.start < start:
+        stack, start = reopened(stack, fault.tokens, start)
+    return (stack, start) if edit.start >= start else (Stack(), 0)
+
+
 def _opens_here(tables: Tables, stack: Stack, body: int, token: Token) -> bool:
     """Whether a keyword opens a statement at this level (every keyword may open one as a name, before a `~`)."""
     gotos = tables.gotos[stack.states[body]]

@@ -8,11 +8,12 @@ from dataclasses import replace
 from .._diagnostics import Diagnostic
 from ._braces import excess, mend_braces
 from ._explain import explain
-from ._fault import Edit, Fault, around, locate, names_in, opens_statement, reads_whole, reopened, resumption
+from ._fault import Edit, Fault, around, locate, names_in, opens_statement, reads_whole, restart, resumption
 from ._lex import Tokens
 from ._machine import Stack, Stop, can_follow, run
 from ._repair import repairs
 from ._tables import Tables
+from ._words import LEVELS
 
 MAX_ERRORS = 50
 MAX_ERRORS_WHEN_LONG = 5  # each error costs a look at all tokens
@@ -59,49 +60,61 @@ class _Recovery:
         if len(self.errors) >= (MAX_ERRORS if len(self.tokens) < LONG else MAX_ERRORS_WHEN_LONG):
             return self._leave_out(fault, len(self.tokens) - 1)
         if not self.braces_seen and excess(self.tokens) and not fault.too_deep:
-            self.braces_seen = True
-            mended = mend_braces(fault)
-            if mended:
-                self.errors.append(mended.diagnostic)
-                self.tokens = mended.applied(self.tokens)
-                return Stack(), 0
-            return self._give_up_braces(fault)
-        return self._step_in_statement(fault)
+            edit = mend_braces(fault)
+            if edit:
+                self._apply(edit)
+                self.braces_seen = True
+                return restart(fault, edit)
+            again = self._mend(fault)
+            if again is None and self._is_inside(fault):
+                return self._report(fault)
+            if again is None:
+                self.braces_seen = True
+                again = self._give_up_braces(fault)
+            return again
+        if self._is_debris(fault):
+            return self._leave_out(fault, resumption(fault))
+        return self._mend(fault) or self._report(fault)
 
-    def _step_in_statement(self, fault: Fault) -> tuple[Stack, int]:
-        debris = self._is_debris(fault)
-        next_statement = resumption(fault)
-        if not debris and not fault.too_deep:
-            for edit in repairs(fault, self.faults):
-                if self._mends(fault, edit, next_statement):
-                    again = self._restart(fault, edit)
-                    self.errors.append(edit.diagnostic)
-                    self.tokens = edit.applied(self.tokens)
-                    self.last = -1  # tokens have other numbers now; the number of edits is bounded by that of errors
-                    self.mended = fault.tokens[fault.start].start
-                    return again
-        if not debris and fault.tokens[fault.start].start != self.mended:
+    def _is_inside(self, fault: Fault) -> bool:
+        """Whether the fault has nothing to do with braces: those are then looked at when they matter."""
+        of_another_level = opens_statement(self.tokens, fault.at) and fault.token.text not in LEVELS[fault.level][0]
+        return fault.token.text not in ("{", "}", "") and not of_another_level
+
+    def _report(self, fault: Fault) -> tuple[Stack, int]:
+        if fault.tokens[fault.start].start != self.mended:
             self.errors.append(explain(fault, self.faults))
-        return self._leave_out(fault, next_statement)
+        return self._leave_out(fault, resumption(fault))
+
+    def _apply(self, edit: Edit) -> None:
+        self.errors.append(edit.diagnostic)
+        self.tokens = edit.applied(self.tokens)
+        self.last = -1  # tokens have other numbers now; the number of edits is bounded by that of errors
+
+    def _mend(self, fault: Fault) -> tuple[Stack, int] | None:
+        """Make the first edit that surely mends the statement; where to read again, or None where there is no such edit."""
+        if fault.too_deep:
+            return None
+        next_statement = resumption(fault)
+        for edit in repairs(fault, self.faults):
+            if self._mends(fault, edit, next_statement):
+                again = restart(fault, edit)
+                self._apply(edit)
+                self.mended = fault.tokens[fault.start].start
+                return again
+        return None
 
     def _is_debris(self, fault: Fault) -> bool:
         if self.resumed < 0:
             return False
         return not any(t.opens_line for t in self.tokens[self.resumed : fault.at + 1])
 
-    def _restart(self, fault: Fault, edit: Edit) -> tuple[Stack, int]:
-        """Where to read an edited statement again: the one before it, where the edit reaches back so far."""
-        stack, start = fault.stack.kept(fault.body), fault.start
-        if edit.start < start:
-            stack, start = reopened(stack, self.tokens, start)
-        return (stack, start) if edit.start >= start else (Stack(), 0)
-
     def _mends(self, fault: Fault, edit: Edit, next_statement: int) -> bool:
         tokens = edit.applied(self.tokens)
         shift = len(edit.tokens) - (edit.end - edit.start)
         if edit.whole:
             return reads_whole(fault, tokens, next_statement + shift)
-        stop = run(self.tables, self.source, tokens, *self._restart(fault, edit))
+        stop = run(self.tables, self.source, tokens, *restart(fault, edit))
         reached = math.inf if stop is None else stop.at
         return reached >= min(edit.end + shift + edit.far, next_statement + shift + 1)
 
@@ -128,6 +141,8 @@ class _Recovery:
             # Without this one brace those of the text around pair: only the statement is lost.
             self.tokens = without
             self.last = -1
+            if fault.start == fault.at:
+                return fault.stack.kept(fault.body), fault.at
             fault = replace(fault, tokens=without, start=min(fault.start, fault.at))
             return self._leave_out(fault, resumption(fault))
         return self._leave_out(fault, len(self.tokens) - 1)

@@ -1,0 +1,5 @@
+"""`python -m gmlmdsl`: the command line."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,232 @@
+"""The commands of `gmlm`, one short function each; what is heavy is imported inside it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from ._check import check_files
+from ._console import show_error, stop
+from ._diagnostics import GmlmError, fail
+
+
+class Commands(TyperGroup):
+    """Commands whose user faults end with rendered diagnostics and status 1, and never with a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            is_usage = any(c.__name__ == "ClickException" for c in type(error).__mro__)
+            if is_usage or isinstance(error, BrokenPipeError | typer.Exit | typer.Abort):
+                raise
+            status = stop(error)
+        raise typer.Exit(status)
+
+
+app = typer.Typer(
+    name="gmlm",
+    cls=Commands,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="A modeling language for generative masked models. A `.gmlm` file declares models, masks and samplers; data and seeds stand here.",
+    epilog="Start with: gmlm check model.gmlm, gmlm explain model.gmlm, gmlm fit model.gmlm data.csv --out model.fit, gmlm sample model.fit",
+)
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A .gmlm file.", show_default=False)]
+Files = Annotated[list[Path], typer.Argument(metavar="FILE", help=".gmlm files.", show_default=False)]
+Inputs = Annotated[list[str] | None, typer.Option("--input", "-i", metavar="NAME=VALUE", help="An input of the program, such as L=8. May be repeated.")]
+Arrays = Annotated[Path | None, typer.Option("--inputs", metavar="FILE.npz", help="Inputs that are arrays, by name.")]
+ModelName = Annotated[str | None, typer.Option("--model", help="The model; may be left out where the program has one.")]
+MaskName = Annotated[str | None, typer.Option("--mask", "-m", help="The mask; may be left out where the model has one.")]
+SamplerName = Annotated[str | None, typer.Option("--sampler", "-s", help="The sampler; may be left out where the model has one.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Everything random follows from it.")]
+Rows = Annotated[int, typer.Option("--rows", min=0, help="The most rows of the table that are shown; 0: all.")]
+ReportFile = Annotated[Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report: one HTML page that needs nothing else.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print data (JSON) instead of text.")]
+
+
+@app.callback(invoke_without_command=True)
+def start(context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False) -> None:
+    """Show the version, or the help where no command is given."""
+    if version:
+        from importlib.metadata import PackageNotFoundError
+        from importlib.metadata import version as version_of
+
+        try:
+            print(f"gmlm {version_of('gmlmdsl')}")
+        except PackageNotFoundError:
+            print("gmlm, not installed: run from its source")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command()
+def check(files: Files, as_json: AsJson = False) -> None:
+    """Check programs: every error and warning of every file. Status 1 where there is an error; warnings leave 0."""
+    raise typer.Exit(check_files(files, as_json))
+
+
+@app.command("format")
+def format_files(
+    files: Annotated[list[Path] | None, typer.Argument(metavar="FILE", help=".gmlm files, rewritten in place.", show_default=False)] = None,
+    check_only: Annotated[bool, typer.Option("--check", help="Write nothing; list the files that would change, and exit with 1 if there are any.")] = False,
+    stdin: Annotated[bool, typer.Option("--stdin", help="Read a program from the standard input and print it formatted.")] = False,
+) -> None:
+    """Write programs in their one canonical form; comments stay."""
+    from ._files import write_whole
+    from .syntax import format_source, read_source
+
+    if stdin == bool(files):
+        raise typer.BadParameter("name files, or say --stdin")
+    if stdin:
+        print(format_source(_stdin_text(), "<stdin>"), end="")
+        return
+    status = 0
+    for file in files or ():
+        try:
+            text = format_source(read_source(file).text, str(file))
+            changed = text.encode() != file.read_bytes()
+            if changed and not check_only:
+                write_whole(file.resolve(), text.encode())
+        except GmlmError as error:
+            show_error(error)
+            status = 1
+            continue
+        if changed:
+            print(f"{'would change' if check_only else 'formatted'} {file}")
+            status = 1 if check_only else status
+    raise typer.Exit(status)
+
+
+def _stdin_text() -> str:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise fail("E119", "the standard input is not UTF-8 text") from None
+
+
+@app.command()
+def explain(
+    what: Annotated[str, typer.Argument(metavar="FILE|CODE", help="A .gmlm file, or the code of a message, such as E203.", show_default=False)],
+    inputs: Inputs = None,
+    arrays: Arrays = None,
+    stage: Annotated[str | None, typer.Option("--stage", metavar="tree|program|graph|plan", help="Print what this stage of the compiler makes of it.")] = None,
+    latex: Annotated[bool, typer.Option("--latex", help="LaTeX instead of plain text.")] = False,
+    model: ModelName = None,
+    mask: MaskName = None,
+    sampler: SamplerName = None,
+) -> None:
+    """Explain a program: log p, each mask's conditional, loss and objective, each sampler with its plans and costs. Or explain a code."""
+    import re
+
+    from . import explain as explaining
+
+    if not Path(what).exists() and re.fullmatch(r"[A-Za-z]\d+|[a-z]+(-[a-z]+)+", what):
+        print(explaining.explain_code(what), end="")
+        return
+    if stage is not None and stage not in explaining.STAGES:
+        raise typer.BadParameter(f"`{stage}` is none of {', '.join(explaining.STAGES)}", param_hint="--stage")
+    program, bound = _bound_if_possible(Path(what), inputs, arrays, needed=stage in ("graph", "plan"))
+    if stage is not None:
+        print(explaining.print_stage(stage, program, bound), end="")
+        return
+    print(explaining.explain(program, bound, latex=latex, model=model, mask=mask, sampler=sampler), end="")
+
+
+def _bound_if_possible(file: Path, inputs: list[str] | None, arrays: Path | None, needed: bool = False):  # noqa: ANN202 - (Program, Bound | None)
+    """The checked program; bound where every input has a value, or where it must be."""
+    from ._arguments import bind_program, read_inputs
+    from .explain._info import needed_inputs
+    from .program import check_file
+
+    program = check_file(file)
+    given = read_inputs(program, inputs or (), arrays)
+    if not needed and needed_inputs(program, given):
+        return program, None
+    return program, bind_program(program, given).bound
+
+
+@app.command()
+def info(file: File, inputs: Inputs = None, arrays: Arrays = None, as_json: AsJson = False) -> None:
+    """List what a program has: inputs, graphs, models with shapes and counts, masks, samplers."""
+    from .explain import describe
+
+    program, bound = _bound_if_possible(file, inputs, arrays)
+    found = describe(program, bound)
+    if as_json:
+        import json
+
+        print(json.dumps(found, indent=2))
+        return
+    from ._show import show_info
+
+    show_info(found)
+
+
+@app.command()
+def fit(
+    file: File,
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Rows of data: .csv (with or without a header), .npy, or .npz by variable.", show_default=False)],
+    mask: MaskName = None,
+    model: ModelName = None,
+    inputs: Inputs = None,
+    arrays: Arrays = None,
+    columns: Annotated[str | None, typer.Option("--columns", metavar="A,B,..", help="Columns of a .csv (names or 0-based numbers) in the order of the cells.")] = None,
+    header: Annotated[bool | None, typer.Option("--header/--no-header", help="Whether a .csv has a header; seen from its first line by default.")] = None,
+    weights: Annotated[str | None, typer.Option("--weights", metavar="COLUMN|FILE", help="Weights of the rows: a column of the .csv, or a file of numbers.")] = None,
+    n_masks: Annotated[str | None, typer.Option("--n-masks", metavar="N|all", help="Masks drawn per row; all: every mask. Every mask by default where they are few.")] = None,
+    max_steps: Annotated[int | None, typer.Option("--max-steps", min=1, help="The most steps of the minimiser.")] = None,
+    seed: Seed = 0,
+    rows: Rows = 40,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE.fit", help="Save the fit, for `gmlm sample` and Python's `gm.load_fit`.")] = None,
+    report: ReportFile = None,
+) -> None:
+    """Fit a model to data under a mask: estimates with standard errors, and what must be said about them."""
+    from ._show import FitRequest, run_fit
+
+    chosen = [c.strip() for c in columns.split(",")] if columns else []
+    run_fit(FitRequest(file, data, mask, model, inputs or [], arrays, chosen, header, weights, n_masks, max_steps, seed, rows, out, report))
+
+
+@app.command()
+def sample(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A saved fit, or a .gmlm file with --params.", show_default=False)],
+    sampler: SamplerName = None,
+    model: ModelName = None,
+    params: Annotated[Path | None, typer.Option("--params", metavar="FILE.npz", help="For a .gmlm file: the parameters, by name.")] = None,
+    inputs: Inputs = None,
+    arrays: Arrays = None,
+    draws: Annotated[int, typer.Option("--draws", min=1, help="Kept draws per chain.")] = 1000,
+    warmup: Annotated[int, typer.Option("--warmup", min=0, help="Steps before the first kept draw.")] = 500,
+    chains: Annotated[int, typer.Option("--chains", min=1, help="Number of chains.")] = 4,
+    thin: Annotated[int, typer.Option("--thin", min=1, help="Steps per kept draw.")] = 1,
+    seed: Seed = 0,
+    clamp: Annotated[list[str] | None, typer.Option("--clamp", metavar="x[3]=1", help="Hold a cell at a value (places count from 0). May be repeated.")] = None,
+    rows: Rows = 20,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE.nc|.npz", help="Save the draws: netCDF for ArviZ, or .npz.")] = None,
+    report: ReportFile = None,
+) -> None:
+    """Sample from a fitted model, or from a model with given parameters: ArviZ summary and warnings."""
+    from ._show import SampleRequest, run_sample
+
+    run_sample(SampleRequest(file, sampler, model, params, inputs or [], arrays, draws, warmup, chains, thin, seed, clamp or [], rows, out, report))
+
+
+@app.command()
+def demo(out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where the report goes.")] = Path("demo-report")) -> None:
+    """Fit a model of handwritten digits under two masks, compare them, sample, and write a report. Takes a minute or two."""
+    from importlib.util import find_spec
+
+    if find_spec("sklearn") is None:
+        raise fail("E561", "the demo needs scikit-learn, which brings the digits", help='pip install "gmlmdsl[demo]"')
+    from .demo import run
+
+    run(out)

@@ -1,0 +1,127 @@
+"""What the command line prints: diagnostics in colour on a terminal, tables, notes; and how faults end a command."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from typing import IO, Any
+
+from ._diagnostics import Diagnostic, GmlmError
+
+PIPED_WIDTH = 120
+_RED, _YELLOW, _BLUE, _CYAN, _BOLD, _DIM, _OFF = "\033[1;31m", "\033[1;33m", "\033[34m", "\033[36m", "\033[1m", "\033[2m", "\033[0m"
+_OPTION = re.compile(r"`(mask|sampler|model|n_masks|max_steps|weights|draws|warmup|chains|thin|clamp)=(\w*)`")
+
+
+def stop(error: BaseException) -> int:
+    """Say why a command ends; its exit status. 1: a fault of the user's files or data, 70: one of this program, 130: interrupted."""
+    if isinstance(error, KeyboardInterrupt):
+        return 130
+    if isinstance(error, GmlmError):
+        show_error(error)
+        return 1
+    if isinstance(error, BrokenPipeError):  # the reader, `head` say, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        print(paint(f"error: {where}{error.strerror or error}", _RED, sys.stderr), file=sys.stderr)
+        return 1
+    if isinstance(error, MemoryError | RecursionError):
+        what = "the memory is too small for this" if isinstance(error, MemoryError) else "the program is nested too deeply"
+        print(paint(f"error: {what}", _RED, sys.stderr), file=sys.stderr)
+        return 1
+    if os.environ.get("GMLM_TRACEBACK"):
+        raise error
+    text = f"internal error: {type(error).__name__}: {error}"
+    print(paint(text, _RED, sys.stderr), file=sys.stderr)
+    print("This is a fault of gmlmdsl, not of your files. Please report it; GMLM_TRACEBACK=1 shows where it happened.", file=sys.stderr)
+    return 70
+
+
+def has_colour(stream: IO[str]) -> bool:
+    """Whether colour is wanted: on a terminal, unless `NO_COLOR` is set."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def paint(text: str, colour: str, stream: IO[str]) -> str:
+    """Text in a colour, where the stream takes it."""
+    return f"{colour}{text}{_OFF}" if has_colour(stream) else text
+
+
+def show_error(error: GmlmError, stream: IO[str] | None = None) -> None:
+    """Every diagnostic of an error, with options named as on the command line."""
+    show(error.diagnostics, stream or sys.stderr)
+
+
+def show(diagnostics: Iterable[Diagnostic], stream: IO[str]) -> None:
+    """Rendered diagnostics, a blank line between two."""
+    texts = [_OPTION.sub(_as_option, d.render()) for d in diagnostics]
+    if has_colour(stream):
+        texts = [_coloured(t) for t in texts]
+    if texts:
+        print("\n\n".join(texts), file=stream)
+
+
+def _as_option(found: re.Match[str]) -> str:
+    return f"`--{found[1].replace('_', '-')}{f' {found[2]}' if found[2] else ''}`"
+
+
+def _coloured(text: str) -> str:
+    return "\n".join(_coloured_line(line) for line in text.split("\n"))
+
+
+def _coloured_line(line: str) -> str:
+    head = re.match(r"(error|warning)\[[^\]]*\]", line)
+    if head:
+        return f"{_RED if head[1] == 'error' else _YELLOW}{head[0]}{_OFF}{_BOLD}{line[head.end() :]}{_OFF}"
+    if line.startswith("help:"):
+        return f"{_CYAN}help{_OFF}{line[4:]}"
+    place = re.match(r"\s*(-->|:::) ", line)
+    if place:
+        return f"{_BLUE}{place[0]}{_OFF}{line[place.end() :]}"
+    gutter = re.match(r"(\s*\d* \|)( *)(\^+.*)?", line)
+    if gutter and (gutter[3] or re.match(r"\s*\d* \|", line)):
+        marks = f"{gutter[2]}{_RED}{gutter[3]}{_OFF}" if gutter[3] else line[len(gutter[1]) :]
+        return f"{_BLUE}{gutter[1]}{_OFF}{marks}"
+    return line
+
+
+def note(text: str) -> None:
+    """A remark, on the error stream."""
+    print(paint(text, _DIM, sys.stderr), file=sys.stderr)
+
+
+def warn(text: str, remedy: str = "") -> None:
+    """A warning, on the error stream."""
+    print(f"{paint('warning', _YELLOW, sys.stderr)}: {text}", file=sys.stderr)
+    if remedy:
+        print(f"{paint('help', _CYAN, sys.stderr)}: {remedy}", file=sys.stderr)
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
+    """A table on the output; numbers of a column share their decimals."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    wide = None if sys.stdout.isatty() else PIPED_WIDTH
+    console = Console(file=sys.stdout, width=wide, highlight=False, markup=False, emoji=False)
+    table = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", title_style="bold", pad_edge=False)
+    columns = [[row[k] for row in rows] for k in range(len(headers))]
+    written = [_written(c) for c in columns]
+    for header, column in zip(headers, columns, strict=True):
+        numeric = all(isinstance(v, int | float) for v in column) and bool(column)
+        table.add_column(header, justify="right" if numeric else "left", overflow="fold")
+    for k in range(len(rows)):
+        table.add_row(*(column[k] for column in written))
+    console.print(table)
+
+
+def _written(column: Sequence[Any]) -> list[str]:
+    floats = sorted(abs(v) for v in column if isinstance(v, float) and v == v and abs(v) != float("inf"))
+    middle = floats[len(floats) // 2] if floats else 0.0
+    form = ".0f" if middle >= 1000 else ".2f" if middle >= 100 else ".3f" if middle >= 0.05 or middle == 0 else ".3g"
+    return [format(v, form) if isinstance(v, float) else str(v) for v in column]

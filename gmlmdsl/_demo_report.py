@@ -1,0 +1,177 @@
+"""The demo's page: data beside samples, couplings as a map, masks side by side, chains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from . import report
+from ._compile import versions
+
+if TYPE_CHECKING:
+    from .demo import Comparison, Digits, Sampled
+    from .run.results import Fit
+
+IMAGES = 30
+FOREST = 16  # couplings drawn with their intervals
+
+
+def write_report(path: Path, digits: Digits, comparison: Comparison, sampled: Sampled, seconds: float) -> Path:
+    """Write the page and return its path."""
+    used = ", ".join(f"{k} {v}" for k, v in versions().items())
+    page = report.Report(
+        "Handwritten digits: one model, two masks",
+        "The images of 8 by 8 pixels that ship with scikit-learn, black or white, as a pairwise model of neighbouring pixels.",
+        footer=f"{used}; {seconds:.0f} s in all",
+    )
+    _facts(page, digits, comparison, sampled)
+    _pictures(page, digits, sampled)
+    _couplings(page, digits, comparison)
+    _masks(page, digits, comparison)
+    _chains(page, digits, sampled)
+    _program(page, sampled.fit)
+    return page.save(path)
+
+
+def _facts(page: report.Report, digits: Digits, comparison: Comparison, sampled: Sampled) -> None:
+    chains, draws, _ = sampled.draws.shape
+    last = list(comparison.fits)[-1]
+    facts: dict[str, object] = {"images": len(digits.x), "pixels in the model": f"{len(digits.pixels)} of 64", "couplings": len(digits.pairs)}
+    facts |= {f"fit under `{name}`": f"{fit.meta['seconds']:.1f} s" for name, fit in comparison.fits.items()}
+    facts[f"efficiency of `{last}`"] = f"{comparison.all_masks[last]:.2f}"
+    facts["couplings without an estimate"] = int((~comparison.finite[-len(digits.pairs) :]).sum())
+    facts["draws"] = f"{chains} x {draws}"
+    facts["largest R-hat"] = f"{np.nanmax(sampled.diagnosis.max_r_hat):.3f}"
+    page.facts(facts)
+    for findings, masks in _findings(comparison).items():
+        which = " and ".join(f"`{m}`" for m in masks)
+        code, message, remedy = findings
+        page.warning(f"{code}: the fit under {which}", f"{message}.", f"{remedy}.")
+    for text in sampled.diagnosis.warnings:
+        page.warning("the chains", text)
+
+
+def _findings(comparison: Comparison) -> dict[tuple[str, str, str], list[str]]:
+    """Findings with the masks under which they were made."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for name, fit in comparison.fits.items():
+        for f in fit.status.findings:
+            found.setdefault((f.slug, f.message, f.remedy), []).append(name)
+    return found
+
+
+def _pictures(page: report.Report, digits: Digits, sampled: Sampled) -> None:
+    rng = np.random.default_rng(0)
+    rows = digits.images[rng.permutation(len(digits.images))[:IMAGES]].astype(float)
+    flat = sampled.draws.reshape(-1, sampled.draws.shape[-1])
+    shown = digits.as_images(flat[rng.permutation(len(flat))[:IMAGES]])
+    gap = np.abs(digits.x.mean(axis=0) - flat.mean(axis=0)).max()
+    page.section("Data and samples")
+    page.text(
+        f"Left, {len(rows)} images at random; right, as many draws from the model with priors, fitted under `{sampled.fit.mask}`. "
+        f"The {64 - len(digits.pixels)} pixels outside the model stand at their most frequent value. A model of neighbouring pairs draws "
+        "strokes, not digits: nothing in it says which strokes go together. "
+        f"No pixel's share of dark images differs between data and draws by more than {gap:.3f}."
+    )
+    page.figure(
+        report.plot_images(rows, shown),
+        alt=f"Two grids of {len(rows)} small black and white images: digits on the left, stroke-like shapes drawn from the model on the right.",
+        caption="Data, and samples of the model.",
+    )
+
+
+def _couplings(page: report.Report, digits: Digits, comparison: Comparison) -> None:
+    name, fit = list(comparison.fits.items())[-1]
+    open_ = ~comparison.finite[-len(digits.pairs) :]
+    ends = digits.places[digits.pairs]
+    page.section("Couplings")
+    page.text(
+        f"The couplings `J` under the mask `{name}`, without priors. A coupling above zero says that two neighbours like to be dark "
+        "together, the rest given. "
+        + (
+            f"{int(open_.sum())} of them have no finite estimate: in these data one pixel of the pair is never dark without the other "
+            "(or never with it), so that the fit improves for ever as the coupling grows. Such couplings are marked, and left out of the colours."
+            if open_.any()
+            else ""
+        )
+    )
+    page.figure(
+        report.plot_couplings(ends, fit.params["J"], marked=open_, mark_label="no finite estimate", nodes_xy=digits.places),
+        alt=f"The pixels as a grid of points joined by {len(ends)} lines, orange for positive and blue for negative couplings; {int(open_.sum())} dashed.",
+        caption="Each point is a pixel, each line a coupling; thicker is stronger.",
+    )
+
+
+def _masks(page: report.Report, digits: Digits, comparison: Comparison) -> None:
+    from .demo import coupling_rows, mask_rows
+
+    page.section("Two masks side by side")
+    page.text(
+        "A mask is the set of pixels that the fit predicts from the rest: one pixel, or two neighbours at once. "
+        "Efficiency is the geometric mean of Var(`single`, all masks for every image) / Var(this mask), over the "
+        f"{int(comparison.finite.sum())} of {len(comparison.finite)} parameters that have a finite estimate under both: "
+        "1 is as precise as `single`, 0.5 means that twice the images would be needed. "
+        "`one mask` is for one block per image drawn from the mask, `all masks` for the average over every block."
+    )
+    headers, rows = mask_rows(comparison)
+    page.table(headers, rows, "Both masks", formats=[None, ".1f", None, None, ".3f", ".3f"])
+    chosen = _strongest(comparison, len(digits.pairs))
+    fits = {name: (f.params["J"][chosen], f.standard_errors["J"][chosen]) for name, f in comparison.fits.items()}
+    page.figure(
+        report.plot_forest(
+            [digits.name(e) for e in chosen],
+            {k: v for k, (v, _) in fits.items()},
+            {k: s for k, (_, s) in fits.items()},
+            label="coupling",
+        ),
+        alt=f"The {len(chosen)} strongest couplings with a finite estimate and their intervals under both masks, nearly the same.",
+        caption=f"The {len(chosen)} strongest couplings that have a finite estimate; `r3c4` is row 3, column 4, counted from 0.",
+    )
+    groups = [("", 1), *((f"`{m}`", 2) for m in comparison.fits), ("", 1)]
+    headers = ["coupling", *("estimate" if k == 0 else "s.e." for _ in comparison.fits for k in range(2)), "note"]
+    page.table(headers, coupling_rows(digits, comparison), "Couplings without a finite estimate first, then the strongest", groups=groups)
+
+
+def _strongest(comparison: Comparison, n_pairs: int) -> np.ndarray:
+    last = list(comparison.fits.values())[-1]
+    size = np.where(comparison.finite[-n_pairs:], np.abs(last.params["J"]), -1)
+    strongest = np.argsort(-size, kind="stable")[: min(FOREST, int((size >= 0).sum()))]
+    return strongest[np.argsort(-last.params["J"][strongest], kind="stable")]
+
+
+def _chains(page: report.Report, digits: Digits, sampled: Sampled) -> None:
+    from .demo import worst_rows
+
+    chains, draws, _ = sampled.draws.shape
+    stats, found = sampled.idata["sample_stats"], sampled.diagnosis
+    page.section("Chains")
+    page.text(
+        f"{chains} chains of {draws} sweeps after {sampled.idata['posterior'].attrs['warmup']} of warmup, in {sampled.seconds:.1f} s. "
+        "The fits above have couplings that run to infinity, at which a chain would stand still, so the chains run on the model "
+        f"`{sampled.fit.meta['model']}`: the same with a prior `normal(0, 1)` on every parameter."
+    )
+    page.figure(
+        report.plot_traces({"share of dark pixels": sampled.idata["posterior"]["ink"].values, "log p, up to a constant": stats["lp"].values}),
+        alt=f"Traces of {chains} chains for the share of dark pixels and the log probability; the running means overlap.",
+    )
+    page.table(*worst_rows(sampled), "ArviZ's summary: share of dark pixels (`ink`), and the pixels with the largest R-hat")
+    page.figure(
+        report.plot_ess_r_hat(found.min_ess, found.max_r_hat, chains=chains),
+        alt="Every pixel by effective sample size and R-hat, with the limits 400 and 1.01 dashed.",
+        caption="Effective sample size and R-hat of each pixel's indicators.",
+    )
+    page.table(*found.table(6), "Discrete diagnostics: the worst pixels")
+    del digits
+
+
+def _program(page: report.Report, fit: Fit) -> None:
+    page.section("The fit, step by step")
+    page.figure(
+        report.plot_loss(fit.loss_trace, label="objective per image"),
+        alt="The objective by iteration, falling and then flat; its distance to the smallest value falls on a log scale.",
+        caption=f"L-BFGS on the model with priors: {fit.status.code} after {len(fit.loss_trace)} steps.",
+    )
+    page.section("The program")
+    page.code(next(iter(fit.meta["program"].values())).strip(), "the program digits.gmlm")

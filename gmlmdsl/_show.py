@@ -1,0 +1,353 @@
+"""What `gmlm fit`, `gmlm sample` and `gmlm info` do and print."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ._arguments import bind_program, read_clamps, read_inputs, read_n_masks, read_weights
+from ._console import note, print_table, show, warn
+from ._diagnostics import Diagnostic, GmlmError, did_you_mean, fail, listed
+
+if TYPE_CHECKING:
+    from ._compile import BoundProgram
+    from ._model import Model
+
+
+@dataclass(frozen=True)
+class FitRequest:
+    """The command line of `gmlm fit`."""
+
+    file: Path
+    data: Path
+    mask: str | None
+    model: str | None
+    inputs: Sequence[str]
+    arrays: Path | None
+    columns: Sequence[str]
+    header: bool | None
+    weights: str | None
+    n_masks: str | None
+    max_steps: int | None
+    seed: int
+    rows: int
+    out: Path | None
+    report: Path | None
+
+
+@dataclass(frozen=True)
+class SampleRequest:
+    """The command line of `gmlm sample`."""
+
+    file: Path
+    sampler: str | None
+    model: str | None
+    params: Path | None
+    inputs: Sequence[str]
+    arrays: Path | None
+    draws: int
+    warmup: int
+    chains: int
+    thin: int
+    seed: int
+    clamp: Sequence[str]
+    rows: int
+    out: Path | None
+    report: Path | None
+
+
+def run_fit(request: FitRequest) -> None:
+    """Read, fit, print, and write what was asked for; on an error nothing is written."""
+    n_masks = read_n_masks(request.n_masks)
+    verify_writable(request.out)
+    verify_writable(request.report)
+    program = _program(request.file, request.inputs, request.arrays)
+    _warn_outside_samplers(program)
+    name = pick(request.model, list(program.checked.models), "model")
+    mask = pick(request.mask, _owned(program.checked.masks, name), f"mask of model `{name}`", "mask")
+    graph = _graph(program, name)
+    from ._tables import read_data
+
+    data = read_data(request.data, graph, request.columns, request.header, request.weights or "")
+    weights = None if request.weights is None else read_weights(request.weights, data.table)
+    model = program.model(name)
+    with _naming(request.data, "x"), _waiting(f"fitting `{name}` under mask `{mask}`"):
+        fit = model.fit(data.x, mask=mask, seed=request.seed, n_masks=n_masks, weights=weights, max_steps=request.max_steps)
+    print(f"Fit of `{name}` to {fit.meta['rows']} rows of {request.data} ({data.words})")
+    print(f"mask {fit.meta['mask_use']}; {fit.status.code} after {len(fit.loss_trace)} steps, {fit.meta['seconds']:.2g} s")
+    if fit.meta["convex"] and fit.status.converged:
+        print("the objective is convex: this is its global minimum")
+    if any(p.size for p in fit.graph.parameters):
+        print_frame(fit.summary(), request.rows)
+    for finding in fit.status.findings:
+        warn(finding.message, finding.remedy)
+    if fit.status.code == "diverged":
+        raise fail("E507", "the fit diverged: nothing is written", help="check the data and the priors")
+    if request.out is not None:
+        fit.save(request.out)
+        print(f"saved {request.out}; next: gmlm sample {request.out}")
+    if request.report is not None:
+        from .report import fit_report
+
+        print(f"wrote {fit_report(fit).save(request.report)}")
+
+
+def run_sample(request: SampleRequest) -> None:
+    """Sample, print, and write what was asked for."""
+    verify_writable(request.out, (".nc", ".npz"))
+    verify_writable(request.report)
+    model, params = _model_and_params(request)
+    sampler = pick(request.sampler, model.samplers, f"sampler of model `{model.name}`", "sampler")
+    show([d for d in model.program.warnings if _within(d, model.sampler(sampler)[1])], sys.stderr)
+    clamp = read_clamps(request.clamp, model.graph)
+    import time
+
+    started = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught, _waiting(f"sampling with `{sampler}`"):
+        warnings.simplefilter("always")
+        idata = model.sample(
+            params,
+            sampler,
+            draws=request.draws,
+            warmup=request.warmup,
+            chains=request.chains,
+            thin=request.thin,
+            seed=request.seed,
+            clamp=clamp,
+            progress=False,
+        )
+    seconds = time.perf_counter() - started
+    print(f"{request.chains} chains of {request.draws} draws from `{model.name}` by sampler `{sampler}`, warmup {request.warmup}, thin {request.thin}, {seconds:.2g} s")
+    show_draws(model, idata, clamp, request.rows)
+    from .run.sampling import SamplingWarning
+
+    for text in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, SamplingWarning)):
+        warn(text)
+    if request.out is not None:
+        from .run._arviz import save
+
+        print(f"saved {save(idata, request.out)}")
+    if request.report is not None:
+        from .report import sample_report
+
+        print(f"wrote {sample_report(model, idata, clamp=clamp).save(request.report)}")
+
+
+def _model_and_params(request: SampleRequest) -> tuple[Model, Any]:
+    from ._tables import read_arrays, verify_readable
+
+    verify_readable(request.file)
+    with request.file.open("rb") as file:
+        is_fit = file.read(2) == b"PK"
+    if is_fit:
+        for option, value in (("--params", request.params), ("--input", request.inputs), ("--inputs", request.arrays), ("--model", request.model)):
+            if value:
+                raise fail("E507", f"{request.file} is a saved fit, which has its own: leave `{option}` out")
+        from ._compile import load_fit
+
+        fit = load_fit(request.file)
+        return fit.model, fit.params
+    program = _program(request.file, request.inputs, request.arrays)
+    name = pick(request.model, list(program.checked.models), "model")
+    wanted = list(program.checked.models[name].parameters)
+    if request.params is None and wanted:
+        message = f"model `{name}` has the parameters {listed(wanted)}: their values are needed"
+        raise fail("E507", message, help="fit first and sample the saved fit, or pass `--params FILE.npz` with one array for each")
+    return program.model(name), {} if request.params is None else read_arrays(request.params)
+
+
+def _program(file: Path, inputs: Sequence[str], arrays: Path | None) -> BoundProgram:
+    from .program import check_file
+
+    program = check_file(file)
+    return bind_program(program, read_inputs(program, inputs, arrays))
+
+
+def _warn_outside_samplers(program: BoundProgram) -> None:
+    """The checker's warnings, less those about samplers, which a fit does not run."""
+    inside = {d for s in program.checked.samplers.values() for d in program.warnings if _within(d, s)}
+    show([d for d in program.warnings if d not in inside], sys.stderr)
+
+
+def _within(d: Diagnostic, declared: Any) -> bool:
+    return d.span is not None and d.span.source == declared.span.source and declared.span.start <= d.span.start < declared.span.end
+
+
+def _graph(program: BoundProgram, name: str) -> Any:
+    from .graph import lower_model
+
+    return lower_model(program.bound, name).graph
+
+
+def _owned(table: dict[str, Any], model: str) -> list[str]:
+    return [name for name, value in table.items() if value.model == model]
+
+
+def pick(name: str | None, names: Sequence[str], what: str, option: str = "model") -> str:
+    """The one that was named, or the only one.
+
+    Raises:
+        GmlmError: E506 for an unknown name, or where there are several.
+    """
+    if name is not None and name not in names:
+        near = did_you_mean(name, names)
+        raise fail("E506", f"there is no {what} `{name}`", help=f"did you mean `{near}`?" if near else f"there are {listed(names)}")
+    if name is None and len(names) != 1:
+        kind, _, owner = what.partition(" of ")
+        message = f"{owner or 'the program'} has {len(names) or 'no'} {kind}s" + (": say which" if names else "")
+        raise fail("E506", message, help=f"`--{option} {names[0]}`, or another of {listed(names)}" if names else f"declare one in the file: `{kind} ..`")
+    return names[0] if name is None else name
+
+
+def verify_writable(path: Path | None, endings: Sequence[str] = ()) -> None:
+    """Refuse an output that could not be written, before any work.
+
+    Raises:
+        GmlmError: E560.
+    """
+    import os
+
+    if path is None:
+        return
+    if endings and path.suffix not in endings:
+        raise fail("E560", f"cannot write {path}: the name must end in {' or '.join(endings)}")
+    folder = path.parent
+    if path.is_dir():
+        raise fail("E560", f"cannot write {path}: it is a folder", help="name a file")
+    if not folder.is_dir():
+        raise fail("E560", f"cannot write {path}: there is no folder {folder}", help="make it first, or choose another")
+    if not os.access(folder, os.W_OK):
+        raise fail("E560", f"cannot write {path}: the folder may not be written to", help="choose another")
+
+
+@contextlib.contextmanager
+def _waiting(text: str) -> Iterator[None]:
+    """A sign of life, where a person watches."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(text):
+        yield
+
+
+@contextlib.contextmanager
+def _naming(path: Path, what: str) -> Iterator[None]:
+    """Faults of data name the file they came from."""
+    try:
+        yield
+    except GmlmError as error:
+        named = [_named(d, path, what) for d in error.diagnostics]
+        raise GmlmError(named) from None
+
+
+def _named(d: Diagnostic, path: Path, what: str) -> Diagnostic:
+    from dataclasses import replace
+
+    if d.code.startswith("E50") and (d.message.startswith((f"{what} ", f"{what}[", f"{what}:")) or f" of {what} " in d.message):
+        return replace(d, message=f"{path}: {d.message}")
+    return d
+
+
+def print_frame(frame: Any, most: int) -> None:
+    """A pandas table, at most so many rows."""
+    shown = frame if most == 0 else frame.head(most)
+    rows = [[str(name), *row] for name, row in zip(shown.index, shown.itertuples(index=False), strict=True)]
+    print_table([str(frame.index.name or ""), *map(str, frame.columns)], rows)
+    if len(shown) < len(frame):
+        print(f"{len(shown)} of {len(frame)} rows; `--rows 0` shows all")
+
+
+def show_draws(model: Model, idata: Any, clamp: dict[str, Any] | None, most: int) -> None:
+    """ArviZ's summary of number-valued variables, the worst first where they are many, and categories of the others."""
+    from .report import diagnose_draws
+    from .run._arviz import summary
+
+    numbers = [v.name for v in model.graph.variables if v.ordered]
+    if numbers:
+        frame = summary(idata, numbers)
+        frame.index.name = "cell"
+        frame = _without_clamped(frame, model.graph, clamp)
+        if most and len(frame) > most:
+            print(f"the {most} of {len(frame)} cells with the largest R-hat; `--rows 0` shows all in their order:")
+            frame = frame.sort_values("r_hat", ascending=False, kind="stable", na_position="first").head(most)
+        print_frame(frame, 0)
+    labelled = [v for v in model.graph.variables if not v.ordered]
+    if labelled:
+        _show_categories(diagnose_draws(model.graph, idata, clamp), labelled, most)
+
+
+def _without_clamped(frame: Any, graph: Any, clamp: dict[str, Any] | None) -> Any:
+    if not clamp:
+        return frame
+    from .run._data import clamped_cells
+
+    held = {graph.cell_name(int(i)) for i in clamped_cells(graph, clamp)[0].nonzero()[0]}
+    return frame[[name not in held for name in frame.index]]
+
+
+def _show_categories(found: Any, variables: Sequence[Any], most: int) -> None:
+    rows = []
+    for v in variables:
+        for i in range(v.offset, v.offset + v.size):
+            for k, label in enumerate(found.categories[i]):
+                rows.append([found.cells[i], label, float(found.frequency[i, k]), float(found.ess[i, k]), float(found.r_hat[i, k])])
+    shown = rows if most == 0 else rows[:most]
+    print_table(["cell", "value", "frequency", "ess", "r_hat"], shown)
+    if len(shown) < len(rows):
+        print(f"{len(shown)} of {len(rows)} rows; `--rows 0` shows all")
+
+
+def show_info(found: dict[str, Any]) -> None:
+    """The plain data of `describe` as tables."""
+    if found["inputs"]:
+        rows = []
+        for name, d in found["inputs"].items():
+            value = d["value"] if d["value"] is not None else f"array {d['shape']}" if d["shape"] is not None else "needed" if d["required"] else d["default"]
+            rows.append([name, f"{d['type']}{_brackets(d['axes'])}", d["default"] if d["default"] is not None else "none: needed", str(value)])
+        print_table(["input", "type", "default", "value"], rows)
+    if found["graphs"]:
+        rows = [[name, g["form"], _or_unknown(g["nodes"]), _or_unknown(g["edges"])] for name, g in found["graphs"].items()]
+        print_table(["graph", "form", "nodes", "edges"], rows)
+    for name, model in found["models"].items():
+        _show_model(name, model)
+    if not found["bound"]:
+        lacking = [name for name, d in found["inputs"].items() if d["required"]]
+        note(f"shapes and counts need {listed(lacking)}: give them with `--input` or `--inputs`")
+
+
+def _brackets(axes: Sequence[str]) -> str:
+    return f", axes [{', '.join(axes)}]" if axes else ""
+
+
+def _or_unknown(value: object) -> str:
+    return "?" if value is None else str(tuple(value) if isinstance(value, list) else value)
+
+
+def _show_model(name: str, model: dict[str, Any]) -> None:
+    counted = f": {model['cells']} cells, {model['factors']} factors" if model["cells"] is not None else ""
+    print(f"model {name}{counted}")
+    if model["note"]:
+        note(model["note"])
+    rows = [[f"{v['role']} {k}{v['axes']}", v["type"], _values(v["values"]), _or_unknown(v["shape"])] for k, v in model["variables"].items()]
+    print_table(["variable", "type", "values", "shape"], rows)
+    if model["parameters"]:
+        rows = [[f"{k}{p['axes']}", p["type"], p["prior"] or "none", _or_unknown(p["shape"]), _or_unknown(p["count"])] for k, p in model["parameters"].items()]
+        print_table(["parameter", "type", "prior", "shape", "count"], rows)
+    if model["masks"]:
+        rows = [[k, m["kind"], "yes" if m["adaptive"] else "no", _or_unknown(m["support"]), _or_unknown(m["reached"])] for k, m in model["masks"].items()]
+        print_table(["mask", "kind", "adaptive", "distinct masks", "cells it reaches"], rows)
+    if model["samplers"]:
+        print_table(["sampler", "updates"], [[k, "; ".join(s["updates"])] for k, s in model["samplers"].items()])
+
+
+def _values(values: Sequence[object] | None) -> str:
+    if values is None:
+        return "?"
+    return ", ".join(map(str, values)) if len(values) <= 6 else f"{', '.join(map(str, values[:3]))}, .. {values[-1]} ({len(values)})"

@@ -1,0 +1,186 @@
+"""The explanation of a program: formulas from its text, plans and costs from its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from .._diagnostics import GmlmError, listed
+from ..program import Program, ir
+from ._document import Section, as_latex, as_text
+from ._formulas import ModelFormulas
+from ._info import axes_text, needed_inputs
+from ._masks import add_mask, add_objective
+from ._notation import Latex, Notation, Unicode
+from ._samplers import add_sampler
+
+if TYPE_CHECKING:
+    from ..graph import Bound, Lowered
+
+REFUSALS = ("E330", "E601", "E602")  # what an explanation reports instead of raising
+
+
+def explain(
+    program: Program,
+    bound: Bound | None = None,
+    *,
+    latex: bool = False,
+    model: str | None = None,
+    mask: str | None = None,
+    sampler: str | None = None,
+) -> str:
+    """log p, conditionals, losses and samplers of a program; with its inputs also plans and costs.
+
+    Args:
+        program: a checked program.
+        bound: the program with its inputs; none: formulas only.
+        latex: LaTeX instead of Unicode text.
+        model: only this model. mask: only this mask. sampler: only this sampler.
+
+    Raises:
+        GmlmError: for an unknown name, and for what only the inputs show.
+    """
+    notation: Notation = Latex() if latex else Unicode()
+    sections: list[Section] = []
+    for name in _models(program, model, mask, sampler):
+        sections += _model(program, program.models[name], bound, notation, mask, sampler)
+    if bound is None:
+        lacking = needed_inputs(program)
+        note = Section("plans and costs")
+        note.words(f"These need numbers for {listed(lacking)}: give them with `--input {lacking[0] if lacking else 'n'}=8`, arrays with `--inputs FILE.npz`.")
+        sections.append(note)
+    return as_latex(sections, notation) if latex else as_text(sections)
+
+
+def _models(program: Program, model: str | None, mask: str | None, sampler: str | None) -> Sequence[str]:
+    from ._info import known
+
+    chosen = None if model is None else known(model, list(program.models), "model")
+    for name, table, what in ((mask, program.masks, "mask"), (sampler, program.samplers, "sampler")):
+        if name is not None:
+            owner = table[known(name, list(table), what)].model  # type: ignore[attr-defined]
+            chosen = chosen or owner
+    return list(program.models) if chosen is None else [chosen]
+
+
+def _model(program: Program, model: ir.Model, bound: Bound | None, n: Notation, mask: str | None, sampler: str | None) -> list[Section]:
+    formulas = ModelFormulas(model, n)
+    lowered, refusal = _lower(bound, model.name)
+    out = [_head(model, lowered, formulas)]
+    if refusal:
+        out[0].words(f"No plans: {refusal}")
+    if model.conditional is None:
+        masks = [m for m in program.masks.values() if m.model == model.name and (mask == m.name if mask else sampler is None)]
+        out += [_mask(m, lowered, formulas) for m in masks]
+    else:
+        _network(out[0], model, n)
+    for s in program.samplers.values():
+        if s.model == model.name and (sampler == s.name if sampler else mask is None):
+            section = Section(f"sampler {s.name}")
+            add_sampler(section, s, lowered)
+            out.append(section)
+    return out
+
+
+def _lower(bound: Bound | None, name: str) -> tuple[Lowered | None, str]:
+    if bound is None:
+        return None, ""
+    from ..graph import lower_model
+
+    try:
+        return lower_model(bound, name), ""
+    except GmlmError as error:
+        if error.diagnostics[0].code not in REFUSALS:
+            raise
+        return None, error.diagnostics[0].message
+
+
+def _head(model: ir.Model, lowered: Lowered | None, formulas: ModelFormulas) -> Section:
+    section = Section(f"model {model.name}")
+    for v in model.variables.values():
+        count = "" if lowered is None else f" ({lowered.graph.variable(v.name).size} cells)"
+        section.words(f"`{v.role} {v.name}{axes_text(v.axes)} : {domain_text(v.domain)}`{count}", 1)
+    for p in model.parameters.values():
+        count = "" if lowered is None else f" ({next(q.size for q in lowered.graph.parameters if q.name == p.name)} numbers)"
+        kind = "" if p.type.kind == "real" else f" : {p.type.span.text}"
+        prior = "" if p.prior is None else f" ~ {p.prior.span.text}"
+        section.words(f"`param {p.name}{axes_text(p.axes)}{kind}{prior}`{count}", 1)
+    if model.conditional is not None:
+        return section
+    section.words("The model:")
+    formulas.add_log_p(section)
+    section.words("The terms that hold a cell of a block K; no other enters a conditional or a loss:")
+    formulas.add_block(section)
+    if model.requires:
+        section.words("Values of x_K that break a requirement have probability zero.")
+    if model.parameters:
+        section.words("The prior of the parameters:")
+        formulas.add_prior(section)
+    for name, _ in model.gauges:
+        section.words(f"Gauge: the sums of `{name}` over each axis that runs over a domain are zero.")
+    _normaliser(section, model, lowered)
+    return section
+
+
+def domain_text(domain: ir.Domain) -> str:
+    """A domain as it is named or written."""
+    return domain.name or domain.kind if not domain.labels or domain.name else domain.span.text
+
+
+def _normaliser(section: Section, model: ir.Model, lowered: Lowered | None) -> None:
+    if model.distributed and not model.factors and not model.requires:
+        section.words("Only conditionals: log Z = 0 where every cell has its `~`.")
+    if lowered is None:
+        return
+    from ..plan import plan_elimination
+
+    try:
+        section.words(f"log Z by {plan_elimination(lowered.graph).words}.")
+    except GmlmError as error:
+        section.words(f"log Z is refused: {error.diagnostics[0].message}. No fit and no sampler needs it.")
+
+
+def _network(section: Section, model: ir.Model, n: Notation) -> None:
+    c = model.conditional
+    assert c is not None
+    x, rest = f"{c.target}_i", f"{c.target}_rest, K"
+    if not n.one_line:
+        x, rest = f"{n.name(c.target)}_i", f"{n.name(c.target)}_{{\\text{{rest}}}}, K"
+    section.formula(n.given("p", x, rest), n.call(c.network, [rest, *c.given]))
+    section.words("A network's product over positions of p(x_i | x_rest, K), for any K. No joint law is promised: no log p, no joint updates.")
+
+
+def _mask(mask: ir.Mask, lowered: Lowered | None, formulas: ModelFormulas) -> Section:
+    section = Section(f"mask {mask.name}")
+    add_mask(section, mask, formulas)
+    factor, plan = "c = (cells that K can reach) / E|K|.", ""
+    if lowered is not None:
+        from ..graph.masks import lower_mask
+        from ..plan import plan_use
+
+        used = plan_use(lowered.graph, lower_mask(lowered, mask))
+        size = "the mean over the rows" if used.mean_size is None else f"{used.mean_size:g} = {used.factor:g}"
+        factor = f"c = (cells that K can reach) / E|K| = {used.reached} / {size}."
+        count = ("all" if used.support > 1 else "the") + f" {used.support:.0f} mask{'s' * (used.support > 1)} for every row" if used.all_masks else f"1 mask per row, drawn from the seed: there are {used.support:.3g}"
+        plan = f"A fit averages over {count}. Costliest block by {used.block.words}."
+    if not mask.mentions_parameter:
+        add_objective(section, factor, formulas.n)
+    if plan:
+        section.words(plan + _too_costly(lowered, mask))
+    return section
+
+
+def _too_costly(lowered: Lowered | None, mask: ir.Mask) -> str:
+    from ..graph.masks import is_adaptive, lower_mask
+    from ..plan import plan_mask, verify_affordable
+
+    assert lowered is not None
+    found = lower_mask(lowered, mask)
+    plan = plan_mask(lowered.graph, found, is_adaptive(found))
+    if plan.method == "product":
+        return ""
+    try:
+        verify_affordable(plan, "a block", mask.span)
+    except GmlmError as error:
+        return f" Refused: {error.diagnostics[0].message}."
+    return ""

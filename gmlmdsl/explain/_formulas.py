@@ -1,0 +1,103 @@
+"""The formulas of a model: log p, the conditional of a block, the prior."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..program import ir
+from ._document import Section
+from ._expressions import Writer
+from ._notation import Notation
+
+
+@dataclass(frozen=True)
+class Term:
+    """A summand of log p: what it runs over, what it is, and the cells it holds (None: not told from the text)."""
+
+    range: str
+    body: str
+    cells: list[str] | None
+
+
+class ModelFormulas:
+    """The formulas of one model in one notation."""
+
+    def __init__(self, model: ir.Model, notation: Notation):
+        self.model, self.n = model, notation
+        self.write = Writer(notation, model.lets)
+
+    def terms(self) -> Iterator[Term]:
+        """The summands of log p: factors, then conditionals given by `~`."""
+        for f in self.model.factors:
+            yield Term(self.write.clauses(f.clauses), self.write.term(f.value), self.write.touched(f.value))
+        for d in self.model.distributed:
+            code: ir.Expression = d.target
+            if self.model.variables[d.target.name].domain.kind == "spin":
+                code = ir.Operation(d.span, "bit", (code,))
+            entry = type(d.probabilities)(d.span, d.probabilities.name, (*d.probabilities.indices, code))
+            cells = self.write.touched(entry)
+            yield Term(self.write.clauses(d.clauses), self.n.call("log", [self.write.number(entry)]), cells)
+
+    def add_log_p(self, section: Section) -> None:
+        """log p as a sum over all terms, less log Z."""
+        n = self.n
+        rows = [self.signed(n.over("sum", t.range, t.body), k) for k, t in enumerate(self.terms())] or ["0"]
+        section.formula(n.given(self.log("p"), "x"), *rows, f"{n.minus} {self.log('Z')}")
+        for r in self.model.requires:
+            range_ = self.write.clauses(r.clauses)
+            where = f", for every {range_}" if range_ and n.one_line else f" \\quad \\text{{for every }} {range_}" if range_ else ""
+            unless = " unless " if n.one_line else " \\text{ unless } "
+            section.formula(n.given("p", "x"), f"0{unless}{self.write.condition(r.condition)}{where}")
+        for let in self.model.lets.values():
+            value = self.write.condition(let.value) if self.write.is_condition(let.value) else self.write.number(let.value)
+            indices = [n.name(i) for loop in let.axes for i in loop.names]
+            section.formula(n.entry(n.name(let.name), indices), value)
+
+    def signed(self, text: str, k: int) -> str:
+        """A summand with its sign; the first has none unless it is negative."""
+        return text if k == 0 else f"+ {text}"
+
+    def log(self, name: str) -> str:
+        """`log p`."""
+        return f"log {name}" if self.n.one_line else f"\\log {name}"
+
+    def add_block(self, section: Section) -> None:
+        """f_K: the terms of log p that hold a cell of K."""
+        n, rows = self.n, []
+        for t in self.terms():
+            if t.cells == []:
+                continue
+            touches = n.touches(t.cells or [])
+            range_ = n.such_that(t.range, touches) if t.range else ""
+            body = t.body if t.range else f"{n.indicator(touches)}{n.times}{t.body}"
+            rows.append(self.signed(n.over("sum", range_, body), len(rows)))
+        section.formula(n.given(n.sub("f", "K"), "x"), *(rows or ["0"]))
+
+    def add_conditional(self, section: Section, adaptive: bool) -> None:
+        """log p(x_K | x_rest[, K]) from f_K and, for a mask that looks at x, its correction."""
+        n = self.n
+        x, y, rest = n.sub("x", "K"), n.sub("y", "K"), n.sub("x", "rest" if n.one_line else "\\text{rest}")
+        f_x, f_y = n.given(n.sub("f", "K"), "x"), n.given(n.sub("f", "K"), f"{y}, {rest}")
+        if not adaptive:
+            total = n.over("sum", y, f"{n.call('exp', [f_y])}")
+            section.formula(n.given(self.log("p"), x, rest), f"{f_x} {n.minus} {self.log(total)}")
+            return
+        seen, other = n.given("p", "K", "x"), n.given("p", "K", f"{y}, {rest}")
+        total = n.over("sum", y, n.times.join((n.call("exp", [f_y]), other)))
+        section.formula(n.given(self.log("p"), x, f"{rest}, K"), f"{f_x} + {self.log(seen)} {n.minus} {self.log(total)}")
+
+    def add_prior(self, section: Section) -> None:
+        """log prior as a sum over the entries of parameters."""
+        n, rows = self.n, []
+        for p in self.model.parameters.values():
+            if p.prior is None:
+                continue
+            axes, indices = p.axes, [n.name(i) for loop in p.axes for i in loop.names]
+            if p.prior.form.name == "dirichlet":
+                axes, indices = axes[:-1], indices[: -len(axes[-1].names)]
+            options = [p.prior.arguments[o.name] for o in p.prior.form.options]
+            arguments = ", ".join(self.write.number(a) for a in options)  # type: ignore[arg-type]
+            density = n.given(self.log(n.name(p.prior.form.name)), n.entry(n.name(p.name), indices), arguments)
+            rows.append(self.signed(n.over("sum", ", ".join(self.write.loop(a) for a in axes), density), len(rows)))
+        section.formula(self.log("prior" if n.one_line else "\\text{prior}"), *(rows or ["0"]))

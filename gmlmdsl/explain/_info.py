@@ -1,0 +1,165 @@
+"""What a program has, as plain data: models, masks, samplers, inputs, graphs; with its inputs also shapes and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .._diagnostics import GmlmError, did_you_mean, fail, listed
+from ..program import Program, ir
+
+if TYPE_CHECKING:
+    from ..graph import Bound, Lowered
+
+
+def known(name: str, names: Sequence[str], what: str) -> str:
+    """`name`, if it is one of `names`.
+
+    Raises:
+        GmlmError: E506 with the nearest name.
+    """
+    if name in names:
+        return name
+    near = did_you_mean(name, names)
+    raise fail("E506", f"the program has no {what} `{name}`", help=f"did you mean `{near}`?" if near else f"there are {listed(names)}")
+
+
+def needed_inputs(program: Program, given: Mapping[str, Any] | None = None) -> list[str]:
+    """The inputs without a default that are not given."""
+    return [d.name for d in program.inputs.values() if d.default is None and d.name not in (given or {})]
+
+
+def axes_text(axes: Sequence[ir.Loop]) -> str:
+    """`[i in site, (a, b) in G.edges]`; empty for a scalar."""
+
+    def one(loop: ir.Loop) -> str:
+        names = loop.names[0] if len(loop.names) == 1 else f"({', '.join(loop.names)})"
+        return f"{names} in {loop.over.name}"
+
+    return f"[{', '.join(one(a) for a in axes)}]" if axes else ""
+
+
+def describe(program: Program, bound: Bound | None = None) -> dict[str, Any]:
+    """What a program has.
+
+    Args:
+        program: a checked program.
+        bound: the program with its inputs; none: what the text alone tells.
+
+    Returns:
+        Data for `json.dumps`; what is not known without inputs is None.
+    """
+    return {
+        "files": [s.path for s in program.sources],
+        "bound": bound is not None,
+        "inputs": {d.name: _input(d, bound) for d in program.inputs.values()},
+        "graphs": {name: _graph(name, call, bound) for name, call in program.graphs.items()},
+        "models": {name: _model(program, model, bound) for name, model in program.models.items()},
+        "warnings": [w.as_dict() for w in program.warnings],
+    }
+
+
+def _input(d: ir.Input, bound: Bound | None) -> dict[str, Any]:
+    value = None if bound is None else bound.inputs[d.name]
+    return {
+        "type": d.type.span.text,
+        "axes": [a.span.text for a in d.axes],
+        "default": None if d.default is None else d.default.span.text,
+        "required": d.default is None,
+        "shape": None if value is None else list(value.shape),
+        "value": value.item() if value is not None and value.ndim == 0 else None,
+    }
+
+
+def _graph(name: str, call: ir.FormCall, bound: Bound | None) -> dict[str, Any]:
+    arrays = None if bound is None else bound.graphs[name]
+    nodes = None if arrays is None else arrays.n + arrays.n_right if arrays.bipartite else arrays.n
+    return {"form": call.span.text, "nodes": nodes, "edges": None if arrays is None else len(arrays.edges)}
+
+
+def _model(program: Program, model: ir.Model, bound: Bound | None) -> dict[str, Any]:
+    lowered, note = _lower(bound, model.name)
+    graph = None if lowered is None else lowered.graph
+    variables = {}
+    for v in model.variables.values():
+        found = None if graph is None else graph.variable(v.name)
+        labels = list(found.labels) if found is not None else list(v.domain.labels) or None
+        variables[v.name] = {
+            "role": v.role,
+            "axes": axes_text(v.axes),
+            "type": v.domain.name or v.domain.kind,
+            "values": None if labels is None else [x if isinstance(x, int) else str(x) for x in labels],
+            "shape": None if found is None else list(found.shape),
+        }
+    parameters = {}
+    for p in model.parameters.values():
+        array = None if graph is None else next(q for q in graph.parameters if q.name == p.name)
+        parameters[p.name] = {
+            "axes": axes_text(p.axes),
+            "type": p.type.kind,
+            "prior": None if p.prior is None else p.prior.span.text,
+            "shape": None if array is None else list(array.shape),
+            "count": None if array is None else array.size,
+        }
+    return {
+        "variables": variables,
+        "parameters": parameters,
+        "cells": None if graph is None else graph.n_cells,
+        "factors": None if graph is None else sum(g.n for g in graph.factors),
+        "masks": {m.name: _mask(m, lowered) for m in program.masks.values() if m.model == model.name},
+        "samplers": {s.name: _sampler(s) for s in program.samplers.values() if s.model == model.name},
+        "note": note or None,
+    }
+
+
+def _lower(bound: Bound | None, name: str) -> tuple[Lowered | None, str]:
+    if bound is None:
+        return None, ""
+    from ..graph import lower_model
+
+    try:
+        return lower_model(bound, name), ""
+    except GmlmError as error:
+        if error.diagnostics[0].code != "E330":
+            raise
+        return None, error.diagnostics[0].message
+
+
+def _mask(mask: ir.Mask, lowered: Lowered | None) -> dict[str, Any]:
+    out: dict[str, Any] = {"kind": mask_kind(mask.body), "adaptive": mask.adaptive, "given": list(mask.given), "may_fit": not mask.mentions_parameter}
+    if lowered is None:
+        return out | {"support": None, "reached": None}
+    from ..graph.masks import lower_mask, reach, support_size
+
+    found = lower_mask(lowered, mask)
+    size = support_size(found)
+    return out | {"support": int(size) if size < 2**53 else size if size < float("inf") else None, "reached": len(reach(found, lowered.graph.n_cells))}
+
+
+def mask_kind(body: ir.MaskBody) -> str:
+    """`subsets(size = 2)`, `blocks`, `choose`, `each`, `mixture of ..`."""
+    match body:
+        case ir.FormMask():
+            return body.call.span.text
+        case ir.Listed():
+            return "blocks" if body.uniform else "choose"
+        case ir.Independent():
+            return "each"
+        case ir.MaskMixture():
+            return f"mixture of {', '.join(mask_kind(part) for _, part in body.rows)}"
+
+
+def _sampler(sampler: ir.Sampler) -> dict[str, Any]:
+    if isinstance(sampler.body, ir.FormCall):
+        return {"updates": [sampler.body.span.text]}
+    return {"updates": [text for k in sampler.body for text in _updates(k)]}
+
+
+def _updates(kernel: ir.Kernel) -> list[str]:
+    match kernel:
+        case ir.Sweep() | ir.RandomUpdate():
+            return [kernel.span.text]
+        case ir.KernelMixture():
+            return [text for _, k in kernel.rows for text in _updates(k)]
+        case _:
+            return [text for k in kernel.body for text in _updates(k)]

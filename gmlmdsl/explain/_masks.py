@@ -1,0 +1,145 @@
+"""The formulas of a mask: p(K), the conditional it asks for, the loss, the objective of a fit."""
+
+from __future__ import annotations
+
+from ..program import ir
+from ._document import Section
+from ._formulas import ModelFormulas
+from ._notation import Notation
+
+
+def add_mask(section: Section, mask: ir.Mask, formulas: ModelFormulas) -> None:
+    """All that a mask means for a fit, as far as the text tells it."""
+    n = formulas.n
+    _add_law(section, mask.body, formulas, mask.adaptive)
+    if mask.adaptive:
+        mentioned = ", ".join(f"`{v}`" for v in mask.given)
+        section.words(f"Adaptive: it looks at {mentioned or 'x'}, so K itself tells of x, and the conditional corrects for that:")
+    formulas.add_conditional(section, mask.adaptive)
+    p_k = n.given("p", "K", "x") if mask.adaptive else n.given("p", "K")
+    rest = n.sub("x", "rest" if n.one_line else "\\text{rest}")
+    log_conditional = n.given(formulas.log("p"), n.sub("x", "K"), f"{rest}, K" if mask.adaptive else rest)
+    section.formula(n.given("loss", "x") if n.one_line else "\\ell(x)", f"{n.minus}{n.over('sum', 'K', n.times.join((p_k, log_conditional)))}")
+    if mask.mentions_parameter:
+        section.words("Its weights mention a parameter: it may sample, not fit.")
+
+
+def add_objective(section: Section, factor: str, n: Notation) -> None:
+    """What `fit` minimises under a mask."""
+    loss = "loss(x_r)" if n.one_line else "\\ell(x_r)"
+    weight = n.sub("w", "r")
+    prior = "log prior" if n.one_line else "\\log \\text{prior}"
+    total = n.over("sum", "r" if not n.one_line else "rows r", n.times.join((weight, loss)))
+    section.formula("objective" if n.one_line else "\\text{objective}", f"c{n.times}{total} {n.minus} {prior}")
+    section.words(factor)
+
+
+def _add_law(section: Section, body: ir.MaskBody, formulas: ModelFormulas, adaptive: bool, name: str = "p", depth: int = 0) -> None:
+    """p(K), or p(K | x)."""
+    n, write = formulas.n, formulas.write
+    left = n.given(name, "K", "x") if adaptive else n.given(name, "K")
+    match body:
+        case ir.FormMask():
+            _add_form(section, body, formulas, n.given(name, "K"))
+        case ir.Listed(uniform=True):
+            section.formula(n.given(name, "K"), n.fraction("1", _word(n, "number of blocks")))
+            section.words(f"The blocks are {_blocks(body, formulas)}; equal ones count once." if n.one_line else "Each distinct block counts once.")
+        case ir.Listed():
+            rows = []
+            for term, weight in body.terms:
+                assert weight is not None
+                rows.append(formulas.signed(n.over("sum", write.clauses(term.clauses), write.term(weight)), len(rows)))
+            more = ["x"] if adaptive else []
+            own, total = n.given("w", ", ".join(["K", *more])), n.given("W", "x") if adaptive else "W"
+            section.formula(left, n.fraction(own, total))
+            section.formula(total, *rows)
+            for term, weight in body.terms:
+                assert weight is not None
+                cells, where = n.block([write.cells(c) for c in term.cells]), write.clauses(term.clauses)
+                section.formula(n.given("w", cells), write.number(weight) + _for(n, where))
+            section.words("Weights of equal blocks add.")
+        case ir.Independent():
+            _add_independent(section, body, formulas, left)
+        case ir.MaskMixture():
+            parts = [f"{name}{k + 1}" if n.one_line else n.sub(name, str(k + 1)) for k in range(len(body.rows))]
+            rows = [n.times.join((write.number(w, 5), n.given(p, "K", "x" if adaptive else ""))) for (w, _), p in zip(body.rows, parts, strict=True)]
+            section.formula(left, " + ".join(rows))
+            section.words("The weights in front are divided by their sum.")
+            for (_, part), p in zip(body.rows, parts, strict=True):
+                _add_law(section, part, formulas, adaptive and _looks(part, formulas.model.lets), p, depth + 1)
+
+
+def _looks(body: ir.MaskBody, lets: dict[str, ir.Let]) -> bool:
+    """Whether the weights of a body mention variables."""
+    match body:
+        case ir.Listed():
+            weights = [w for _, w in body.terms if w is not None]
+        case ir.Independent():
+            weights = [r for _, r in body.terms]
+        case ir.MaskMixture():
+            return any(_looks(part, lets) for _, part in body.rows)
+        case _:
+            return False
+    return any(_mentions_variable(w, lets) for w in weights)
+
+
+def _mentions_variable(e: ir.Expression, lets: dict[str, ir.Let]) -> bool:
+    return any(
+        isinstance(part, ir.VariableValue) or (isinstance(part, ir.LetValue) and _mentions_variable(lets[part.name].value, lets))
+        for part in ir.walk(e)
+    )
+
+
+def _word(n: Notation, text: str) -> str:
+    return f"({text})" if n.one_line else f"\\text{{{text}}}"
+
+
+def _for(n: Notation, where: str) -> str:
+    if not where:
+        return ""
+    return f"  for {where}" if n.one_line else f" \\quad \\text{{for }} {where}"
+
+
+def _blocks(body: ir.Listed, formulas: ModelFormulas) -> str:
+    n, write = formulas.n, formulas.write
+    return ", ".join(n.block([write.cells(c) for c in t.cells]) + _for(n, write.clauses(t.clauses)).replace("  ", " ") for t, _ in body.terms)
+
+
+def _add_form(section: Section, body: ir.FormMask, formulas: ModelFormulas, left: str) -> None:
+    n, write = formulas.n, formulas.write
+    arguments, cells = body.call.arguments, ", ".join(f"`{v}`" for v in body.variables)
+    match body.call.form.name:
+        case "subsets":
+            size = write.number(arguments["size"])  # type: ignore[arg-type]
+            binomial = f"C(n, {size})" if n.one_line else f"\\binom{{n}}{{{size}}}"
+            section.formula(left, n.fraction("1", binomial))
+            section.words(f"K is any one of the n cells of {cells}." if size == "1" else f"K is any set of {size} of the n cells of {cells}.")
+        case "everything":
+            section.words(f"K is always all cells of {cells}.")
+        case "bernoulli":
+            rate = arguments["rate"]
+            size, rest = ("|K|", "n − |K|") if n.one_line else ("|K|", "n - |K|")
+            r = "r" if isinstance(rate, tuple) else write.number(rate, 8)  # type: ignore[arg-type]
+            other = n.parens(f"1 {n.minus} {r}")
+            value = n.times.join((n.power(r, size), n.power(other, n.parens(rest) if n.one_line else rest)))
+            if isinstance(rate, tuple):
+                low, high = (write.number(e) for e in rate)
+                value = f"E[{value}]" if n.one_line else f"\\mathbb{{E}}\\left[{value}\\right]"
+                section.formula(left, value)
+                section.words(f"The rate r is drawn once per mask, uniform from {low} to {high}; then each of the n cells of {cells} is in K on its own.")
+            else:
+                section.formula(left, value)
+                section.words(f"Each of the n cells of {cells} is in K on its own.")
+        case other:
+            section.words(f"`{other}`: {body.call.form.doc}")
+
+
+def _add_independent(section: Section, body: ir.Independent, formulas: ModelFormulas, left: str) -> None:
+    n, write = formulas.n, formulas.write
+    rate = n.given("r", "i")
+    inside, outside = ("i ∈ K", "i ∉ K") if n.one_line else ("i \\in K", "i \\notin K")
+    rows = (n.over("prod", inside, rate), n.over("prod", outside, n.parens(f"1 {n.minus} {rate}")))
+    section.formula(left, n.times.join(rows))
+    for term, value in body.terms:
+        cells = write.cells(term.cells[0]) if len(term.cells) == 1 else n.block([write.cells(c) for c in term.cells])
+        section.formula(n.given("r", cells), write.number(value) + _for(n, write.clauses(term.clauses)))

@@ -1,0 +1,124 @@
+"""What a sampler does: each update, the law it draws from, how, at what cost, and whether p is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from .._diagnostics import GmlmError, listed
+from ..program import ir
+from ._document import Section
+
+if TYPE_CHECKING:
+    from ..graph import Lowered
+
+KEEPS, BREAKS, MAY_BREAK, UNKNOWN = "keeps p", "keeps no known law", "may keep no known law", "not compiled by this version"
+
+
+def add_sampler(section: Section, sampler: ir.Sampler, lowered: Lowered | None) -> None:
+    """The sampler's body as an indented list, and the verdict."""
+    if isinstance(sampler.body, ir.FormCall):
+        section.words(f"`{sampler.body.span.text}`: {sampler.body.form.doc} This version checks it but does not compile it.")
+        return
+    teller = _Teller(section, lowered)
+    section.words("One draw runs this in order:" if len(sampler.body) > 1 else "One draw:")
+    teller.body(sampler.body, 0)
+    section.words(teller.verdict())
+
+
+class _Teller:
+    """Walks the kernels, adds their lines, and remembers what each keeps and which cells move."""
+
+    def __init__(self, section: Section, lowered: Lowered | None):
+        self.section, self.lowered = section, lowered
+        self.kept: list[tuple[str, str]] = []
+        self.moved: set[int] | None = set() if lowered is not None else None
+
+    def body(self, kernels: Sequence[ir.Kernel], depth: int) -> None:
+        for k in kernels:
+            self.kernel(k, depth)
+
+    def kernel(self, kernel: ir.Kernel, depth: int, mark: str = "-") -> None:
+        say = self.section.words
+        match kernel:
+            case ir.Sweep() | ir.RandomUpdate():
+                self.update(kernel, depth, mark)
+            case ir.Cycle():
+                say("cycle, in order:", depth, mark)
+                self.body(kernel.body, depth + 1)
+            case ir.Repeat():
+                say(f"repeat {kernel.count.span.text} times:", depth, mark)
+                self.body(kernel.body, depth + 1)
+            case ir.KernelMixture():
+                say("one of these, picked at random:", depth, mark)
+                for weight, row in kernel.rows:
+                    self.kernel(row, depth + 1, f"{weight.span.text}:")
+            case ir.Temper():
+                betas = ", ".join(b.span.text for b in kernel.betas)
+                say(f"on replicas of log p scaled by {betas}, with exchanges (this version checks it but does not compile it):", depth, mark)
+                self.kept.append((kernel.span.text.split("{")[0].strip(), UNKNOWN))
+                self.body(kernel.body, depth + 1)
+
+    def update(self, update: ir.Sweep | ir.RandomUpdate, depth: int, mark: str) -> None:
+        say, text = self.section.words, update.span.text
+        say(f"`{text}`", depth, mark)
+        say(law(update), depth + 1)
+        if self.lowered is None:
+            self.kept.append((text, MAY_BREAK if update.independently else KEEPS))
+            return
+        from ..plan import plan_update
+
+        try:
+            planned = plan_update(self.lowered, update)
+        except GmlmError as error:
+            d = error.diagnostics[0]
+            say(f"refused: {d.message}" + (f"; {d.help}" if d.help else ""), depth + 1)
+            self.kept.append((text, UNKNOWN if d.code == "E330" else "refused"))
+            return
+        say(planned.words, depth + 1)
+        self.kept.append((text, KEEPS if planned.keeps else BREAKS))
+        self.note_moved(planned)
+
+    def note_moved(self, planned: object) -> None:
+        from ..graph.masks import reach
+        from ..plan import RandomPlan
+
+        assert self.lowered is not None and self.moved is not None
+        n = self.lowered.graph.n_cells
+        cells = reach(planned.mask, n) if isinstance(planned, RandomPlan) else planned.blocks.ravel()  # type: ignore[attr-defined]
+        self.moved |= {int(c) for c in cells if c < n}
+
+    def verdict(self) -> str:
+        """Whether p is kept, and which cells never move."""
+        worst = [(text, word) for text, word in self.kept if word != KEEPS]
+        if not worst:
+            said = "Keeps p: every update draws exactly from its conditional."
+        else:
+            text, word = worst[0]
+            said = {
+                BREAKS: f"Does not keep p: `{text}` redraws interacting cells independently, which keeps no known law.",
+                MAY_BREAK: f"May not keep p: `{text}` keeps it only where no two cells of a block share a factor.",
+            }.get(word, f"Cannot run: `{text}` is {word}.")
+        return said + self.still()
+
+    def still(self) -> str:
+        if self.moved is None or self.lowered is None or any(word in (UNKNOWN, "refused") for _, word in self.kept):
+            return ""
+        graph = self.lowered.graph
+        missed = [graph.cell_name(c) for c in range(graph.n_cells) if c not in self.moved]
+        return f" It never moves {listed(missed, 5)}: a chain keeps the values there that it starts with." if missed else ""
+
+
+def law(update: ir.Sweep | ir.RandomUpdate) -> str:
+    """What a block is drawn from, in words."""
+    if isinstance(update, ir.Sweep):
+        if update.independently:
+            return "every cell of each block from p(x_i | x_-i) at the old x, block after block"
+        once = "every block once, from p(x_K | x_rest)" if update.blocks.clauses.loops else "jointly from p(x_K | x_rest)"
+        return f"{once}; blocks that share no factor at the same time" if update.blocks.clauses.loops else once
+    source = f"K from mask `{update.mask.name}`" if update.mask.name else "K from the mask"
+    if update.independently:
+        return f"{source}, then every cell of K from p(x_i | x_-i) at the old x"
+    if update.mask.adaptive:
+        return f"{source}, which looks at x, then x_K from p(x_K | x_rest, K): its correction for K keeps p"
+    return f"{source}, then x_K from p(x_K | x_rest)"

@@ -1,0 +1,143 @@
+"""The report of a fit: what was fitted, whether it can be trusted, the estimates."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._diagnostic_pictures import plot_loss
+from ._document import Report
+from ._pictures import plot_couplings, plot_forest
+
+if TYPE_CHECKING:
+    from ..run.results import Fit
+
+MOST_ROWS = 500  # of the table of estimates
+MOST_IN_FOREST = 40
+LEVEL = 0.94
+
+
+def fit_report(fit: Fit, *, title: str = "") -> Report:
+    """A fit as one HTML page.
+
+    Args:
+        fit: from `Model.fit` or `gm.load_fit`.
+        title: of the page.
+
+    Returns:
+        A report; `.save(path)` writes it.
+    """
+    meta = fit.meta
+    report = Report(title or f"Fit of `{meta['model']}`", f"{meta['rows']} rows, mask {meta['mask_use']}.", footer=_footer(meta))
+    _status(report, fit)
+    if any(p.size for p in fit.graph.parameters):
+        _estimates(report, fit)
+    if len(fit.loss_trace) > 1:
+        report.section("Objective")
+        report.figure(plot_loss(fit.loss_trace, label="objective per row"), alt=f"The objective over {len(fit.loss_trace)} steps, falling to its smallest value.")
+    _program(report, fit)
+    return report
+
+
+def _footer(meta: dict[str, Any]) -> str:
+    versions = ", ".join(f"{k} {v}" for k, v in meta["versions"].items())
+    return f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, seed {meta['seed']}, {versions}, program {meta['sha256'][:12]}"
+
+
+def _status(report: Report, fit: Fit) -> None:
+    meta = fit.meta
+    report.section("Result")
+    report.facts(
+        {
+            "status": fit.status.code,
+            "steps": len(fit.loss_trace),
+            "seconds": float(meta["seconds"]),
+            "rows": int(meta["rows"]),
+            "cells": fit.graph.n_cells,
+            "parameters": sum(p.size for p in fit.graph.parameters),
+            "objective": float(fit.objective),
+            "convex": bool(meta["convex"]),
+        }
+    )
+    if meta["convex"] and fit.status.converged:
+        report.text("The objective is convex, so this is its global minimum: no start would lead elsewhere.")
+    elif fit.status.converged:
+        report.text("The objective is not known to be convex: this is a minimum, perhaps not the lowest. Try other starts.")
+    for finding in fit.status.findings:
+        report.warning(finding.slug.replace("-", " "), f"{finding.message}.", f"{finding.remedy}.")
+
+
+def _estimates(report: Report, fit: Fit) -> None:
+    report.section("Estimates")
+    known = fit.full_covariance is not None
+    if not known:
+        report.text("There are too many parameters for standard errors: their covariance was not computed.")
+    at = 0
+    separated = fit.status.separated != 0
+    for p in fit.graph.parameters:
+        part = slice(at, at + p.size)
+        if p.size > 1:
+            _picture(report, fit, p, separated[part])
+        at += p.size
+    frame = fit.summary(LEVEL)
+    _forest(report, frame, known)
+    shown = frame.head(MOST_ROWS)
+    rows = [[str(name), *row] for name, row in zip(shown.index, shown.itertuples(index=False), strict=True)]
+    more = f", the first {MOST_ROWS} of {len(frame)}" if len(frame) > MOST_ROWS else ""
+    errors = " with sandwich (Godambe) standard errors and 94 % intervals" if known else ""
+    report.table(["parameter", *map(str, frame.columns)], rows, f"Estimates{errors}{more}.")
+
+
+def _forest(report: Report, frame: Any, known: bool) -> None:
+    if not known:
+        return
+    finite = frame[np.isfinite(frame["estimate"])]
+    strength = (finite["estimate"] / finite["std_error"].where(finite["std_error"] > 0)).abs().fillna(0.0)
+    chosen = finite.loc[strength.sort_values(ascending=False, kind="stable").index[:MOST_IN_FOREST]]
+    if len(finite) <= MOST_IN_FOREST:
+        chosen = finite
+    if chosen.empty:
+        return
+    which = "All estimates" if len(chosen) == len(frame) else f"The {len(chosen)} estimates that are farthest from 0 in standard errors"
+    figure = plot_forest(list(chosen.index), chosen["estimate"].to_numpy(), chosen["std_error"].to_numpy(), level=LEVEL)
+    report.figure(figure, alt=f"{which}, each with its 94 % interval.", caption=f"{which}, with 94 % intervals.")
+
+
+def _picture(report: Report, fit: Fit, p: Any, separated: np.ndarray) -> None:
+    """A parameter on the edges of a grid, as a map."""
+    program = fit.model.program
+    edges = next((d for d in p.dims if d.endswith(".edges")), None)
+    if edges is None or len(p.shape) != 1:
+        return
+    name = edges.removesuffix(".edges")
+    call, arrays = program.checked.graphs.get(name), program.bound.graphs.get(name)
+    if call is None or arrays is None or arrays.rows is None or len(arrays.edges) > 5000:
+        return
+    columns = arrays.rows.shape[1]
+    wraps = np.abs(np.diff(np.stack([arrays.edges % columns, arrays.edges // columns]), axis=2)).max(axis=(0, 2)) > 1
+    xy = np.stack([arrays.edges % columns, arrays.edges // columns], axis=2).astype(float)
+    figure = plot_couplings(xy[~wraps], fit.params[p.name][~wraps], marked=separated[~wraps], label=p.name)
+    note = f" {int(wraps.sum())} edges around the border are not drawn." if wraps.any() else ""
+    report.figure(figure, alt=f"`{p.name}` on the grid: one line per edge.", caption=f"`{p.name}` on the grid `{name}`.{note}")
+
+
+def _program(report: Report, fit: Fit) -> None:
+    from ..explain import explain
+
+    program = fit.model.program
+    report.section("Model and loss")
+    text = explain(program.checked, program.bound, model=fit.meta["model"], mask=fit.meta["mask"])
+    report.code(text, "formulas")
+    report.section("Program")
+    for path, source in fit.meta["program"].items():
+        report.subsection(path)
+        report.code(source)
+    if fit.meta["inputs"]:
+        rows = [[k, _input(np.asarray(v))] for k, v in fit.meta["inputs"].items()]
+        report.table(["input", "value"], rows, "Inputs")
+
+
+def _input(value: np.ndarray) -> str:
+    return str(value.item()) if value.ndim == 0 else f"array of shape {value.shape}"

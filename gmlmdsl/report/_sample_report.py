@@ -1,0 +1,144 @@
+"""The report of draws: whether they can be trusted, and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._diagnostic_pictures import plot_categories, plot_ess_r_hat, plot_traces
+from ._document import Report
+
+if TYPE_CHECKING:
+    from .._model import Model
+    from ..graph import FactorGraph
+    from ..run._discrete import Diagnosis
+
+MOST_CATEGORIES = 30
+MOST_ROWS = 30
+
+
+def diagnose_draws(graph: FactorGraph, idata: Any, clamp: Mapping[str, Any] | None = None) -> Diagnosis:
+    """The discrete diagnostics of draws.
+
+    Args:
+        graph: the model's factor graph, `model.graph`.
+        idata: from `Model.sample`, with its draws kept.
+        clamp: what was passed to `Model.sample`.
+    """
+    from ..run._arviz import groups_of
+    from ..run._data import clamped_cells
+    from ..run._discrete import diagnose
+
+    groups = groups_of(idata)
+    parts = []
+    for v in graph.variables:
+        values = np.asarray(groups["posterior"][v.name].values)
+        codes = (values + 1) // 2 if v.kind == "spin" else values
+        parts.append(codes.reshape(*codes.shape[:2], -1))
+    stats = groups["sample_stats"]
+    rates = stats["flip_rate"]
+    names = [str(u) for u in rates.coords["update"].values]
+    with np.errstate(invalid="ignore"):
+        by_update = {name: float(np.nanmean(rates.values[..., k])) for k, name in enumerate(names) if np.isfinite(rates.values[..., k]).any()}
+    cells = [graph.cell_name(i) for i in range(graph.n_cells)]
+    labels = [tuple(str(x) for x in v.labels) for v in graph.variables for _ in range(v.size)]
+    return diagnose(np.concatenate(parts, axis=2), cells, labels, clamped=clamped_cells(graph, clamp)[0], flip_rates=by_update)
+
+
+def sample_report(model: Model, idata: Any, *, clamp: Mapping[str, Any] | None = None, title: str = "") -> Report:
+    """Draws as one HTML page.
+
+    Args:
+        model: the model they were drawn from.
+        idata: from `Model.sample`, with its draws kept.
+        clamp: what was passed to `Model.sample`.
+        title: of the page.
+
+    Returns:
+        A report; `.save(path)` writes it.
+    """
+    from ..run._arviz import groups_of
+
+    attrs = dict(idata.attrs)
+    found = diagnose_draws(model.graph, idata, clamp)
+    footer = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, seed {attrs['seed']}, {attrs['versions']}, program {attrs['program_sha256'][:12]}"
+    subtitle = f"{found.n_chains} chains of {found.n_draws} draws by the sampler `{attrs['sampler']}`."
+    report = Report(title or f"Draws from `{model.name}`", subtitle, footer=footer)
+    _trust(report, found, attrs)
+    stats = groups_of(idata)["sample_stats"]
+    _traces(report, groups_of(idata), model)
+    _cells(report, found)
+    _updates(report, stats)
+    report.section("Sampler")
+    from ..explain import explain
+
+    report.code(explain(model.program.checked, model.program.bound, model=model.name, sampler=attrs["sampler"]), "formulas and plans")
+    return report
+
+
+def _trust(report: Report, found: Diagnosis, attrs: dict[str, Any]) -> None:
+    report.section("Can the draws be trusted?")
+    r_hat, ess = found.max_r_hat[np.isfinite(found.max_r_hat)], found.min_ess[np.isfinite(found.min_ess)]
+    report.facts(
+        {
+            "largest R-hat": float(r_hat.max()) if len(r_hat) else None,
+            "smallest ESS": float(ess.min()) if len(ess) else None,
+            "cells": len(found.cells),
+            "stuck cells": int(found.stuck.any(axis=0).sum()),
+            "clamped cells": int(found.clamped.sum()),
+            "warmup": int(attrs["warmup"]),
+            "thin": int(attrs["thin"]),
+        }
+    )
+    if not found.warnings:
+        report.text("No problem was found: the chains agree, every cell moves, and the effective sample sizes suffice.")
+    for text in found.warnings:
+        head, _, rest = text.partition(". ")
+        report.warning(head.replace("`", ""), rest or text)
+    if len(r_hat):
+        figure = plot_ess_r_hat(found.min_ess, found.max_r_hat, chains=found.n_chains)
+        report.figure(figure, alt="Every cell by its effective sample size and its R-hat, with the limits.", caption="One mark per cell, by its worst value.")
+
+
+def _traces(report: Report, groups: dict[str, Any], model: Model) -> None:
+    report.section("Traces")
+    traces = {"log p (unnormalised)": np.asarray(groups["sample_stats"]["lp"].values)}
+    for v in model.graph.variables:
+        if v.ordered:
+            values = np.asarray(groups["posterior"][v.name].values, float)
+            name = f"mean of {v.name}" if v.size > 1 else v.name
+            traces[name] = values.reshape(*values.shape[:2], -1).mean(axis=2)
+    report.figure(plot_traces(dict(list(traces.items())[:6])), alt="Traces of log p and of the mean of each variable, one line per chain.")
+
+
+def _cells(report: Report, found: Diagnosis) -> None:
+    report.section("Cells")
+    headers, rows = found.table(MOST_ROWS)
+    rows = [[None if isinstance(v, float) and np.isnan(v) else v for v in row] for row in rows]
+    report.table(headers, rows, f"The {len(rows)} cells to worry about most, of {len(found.worst_cells)}.")
+    names, shares, errors = [], [], []
+    for i in found.worst_cells:
+        for k, label in enumerate(found.categories[i]):
+            if k == 0 and len(found.categories[i]) == 2:
+                continue  # the other one's complement
+            names.append(f"{found.cells[i]} = {label}")
+            share, ess = float(found.frequency[i, k]), float(found.ess[i, k])
+            shares.append(share)
+            errors.append(np.sqrt(share * (1 - share) / ess) if ess > 0 else 0.0)
+    if names:
+        chosen = slice(0, MOST_CATEGORIES)
+        figure = plot_categories(names[chosen], np.array(shares[chosen]), standard_errors=np.array(errors[chosen]))
+        report.figure(figure, alt="Shares of the draws by category, of the same cells.", caption="Shares of the draws, with two Monte Carlo standard errors.")
+
+
+def _updates(report: Report, stats: Any) -> None:
+    rates = stats["flip_rate"]
+    rows = []
+    for k, name in enumerate(rates.coords["update"].values):
+        values = np.asarray(rates.values[..., k])
+        rows.append([str(name), float(np.nanmean(values)) if np.isfinite(values).any() else None])
+    report.section("Updates")
+    report.table(["update", "flip rate"], rows, "The share of redrawn cells whose value changed.")

@@ -1,0 +1,33 @@
+"""Strict JAX for every test: no silent promotion of types or ranks; compiled programs are kept between tests."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+os.environ.setdefault("CI", "1")  # no progress bars
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_compilation_cache_dir", str(Path(tempfile.gettempdir()) / f"gmlmdsl-tests-{getpass.getuser()}"))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+@pytest.fixture
+def float64() -> Iterator[None]:
+    """64-bit types within one test; outside, the library's default of 32 bits is what is tested."""
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Random numbers that are the same in every run."""
+    return np.random.default_rng(20240721)

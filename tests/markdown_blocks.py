@@ -1,0 +1,104 @@
+"""Reads Markdown pages: their code blocks, which the tests run, and their links, which must lead somewhere."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+
+ROOT = Path(__file__).resolve().parent.parent
+RUNS = ("gmlm", "python", "sh")
+PLAIN = ("text", "")  # shown, not run
+NAME = re.compile(r"#\s*([\w.-]+\.gmlm)\b")
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    text: str
+    line: int
+
+
+def blocks_of(page: Path) -> list[Block]:
+    tokens = MarkdownIt("commonmark").parse(page.read_text(encoding="utf-8"))
+    found = []
+    for token in tokens:
+        if token.type == "fence":
+            language = token.info.split()[0] if token.info else ""
+            found.append(Block(language, token.content, token.map[0] + 1))
+    return found
+
+
+def run_page(page: Path, folder: Path) -> int:
+    """Run the blocks of a page in order, in `folder`, Python in one namespace; returns how many ran.
+
+    A `gmlm` block is checked, and written as the file that its first comment names. Of a `sh` block the lines that call
+    `gmlm` run; `make` must have the target that is named.
+    """
+    names: dict[str, object] = {"__name__": "__main__"}
+    here, count = Path.cwd(), 0
+    os.chdir(folder)
+    try:
+        for block in blocks_of(page):
+            assert block.language in RUNS + PLAIN, f"{page}:{block.line}: a block in {block.language!r} does not run"
+            where = f"{page}:{block.line}"
+            if block.language == "gmlm":
+                check_program(block.text, folder)
+            elif block.language == "python":
+                exec(compile("\n" * block.line + block.text, where, "exec"), names)
+            elif block.language == "sh":
+                run_shell(block.text, folder)
+            count += block.language in RUNS
+    finally:
+        os.chdir(here)
+    return count
+
+
+def check_program(text: str, folder: Path) -> None:
+    from gmlmdsl.program import check_file
+
+    name = NAME.match(text)
+    path = folder / (name[1] if name else "block.gmlm")
+    path.write_text(text, encoding="utf-8")
+    assert not check_file(path).warnings
+
+
+def run_shell(text: str, folder: Path) -> None:
+    for line in text.splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["gmlm"]:
+            code = "import sys; from gmlmdsl.cli import main; sys.exit(main())"
+            environment = os.environ | {"PYTHONPATH": str(ROOT)}
+            done = subprocess.run([sys.executable, "-c", code, *words[1:]], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+        elif words[:1] == ["make"]:
+            targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
+            assert set(words[1:]) <= targets, line
+        else:
+            assert not words or words[0] in ("pip", "git", "cd", ".ci/run", "python"), f"nothing checks the line: {line}"
+
+
+def links_of(page: Path) -> list[str]:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    return re.findall(r"\]\(([^)\s]+)\)", text)
+
+
+def anchors_of(page: Path) -> set[str]:
+    titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", t.lower()).strip().replace(" ", "-") for t in titles}
+
+
+def broken_links(page: Path) -> list[str]:
+    broken = []
+    for link in links_of(page):
+        if re.match(r"https?://", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors_of(target)):
+            broken.append(link)
+    return broken
