@@ -1,6 +1,6 @@
 """Writes the generated parts of the reference: forms from the table of forms, errors from the table of codes.
 
-    python docs/build_reference.py
+python docs/build_reference.py
 """
 
 from __future__ import annotations
@@ -31,8 +31,16 @@ ROOMS = {
 }
 ABSENT = {"sampler", "kernel", "network"}  # rooms that this version declares and does not compile
 ABSENT_FORMS = {"least_confident"}
-FIRST_DIGITS = {"1": "Text and syntax", "2": "Names, types and expressions", "3": "Models, masks and samplers", "4": "Inputs"}
-FIRST_DIGITS |= {"5": "Data, options and files", "6": "Cost", "7": "Fitting and sampling", "8": "Warnings", "9": "Internal"}
+GROUPS = {
+    "1": "Text and syntax",
+    "2": "Names, types and indices",
+    "3": "Forms and statements",
+    "4": "Inputs, once they are bound",
+    "5": "Data and arguments of calls",
+    "6": "Costs",
+    "7": "Fits",
+    "8": "Warnings",
+}  # by the first digit of a code
 
 
 def language_page(text: str) -> str:
@@ -62,10 +70,15 @@ def _cell(text: str) -> str:
 
 def errors_page(codes: dict[str, dict[str, str]]) -> str:
     """The page of all codes."""
-    lines = ["# Errors and warnings", "", "Written by `docs/build_reference.py` from `gmlmdsl/codes.toml`. `gmlm explain E203` prints one of these.", ""]
+    lines = [
+        "# Errors and warnings",
+        "",
+        "Written by `docs/build_reference.py` from `gmlmdsl/codes.toml`. `gmlm explain E203` prints one of these.",
+        "",
+    ]
     shown = ""
     for code, entry in codes.items():
-        group = FIRST_DIGITS.get(code[1], "Others")
+        group = GROUPS[code[1]]
         if group != shown:
             lines += [f"## {group}", ""]
             shown = group

@@ -24,7 +24,7 @@ def read_inputs(program: Program, assignments: Sequence[str], arrays: Path | Non
     """
     found: dict[str, Any] = {}
     if arrays is not None:
-        from ._tables import read_arrays
+        from ._array_files import read_arrays
 
         found |= {k: v.item() if v.ndim == 0 else v for k, v in read_arrays(arrays).items()}
     for text in assignments:
@@ -85,7 +85,8 @@ def read_weights(text: str, table: Table | None) -> Any:
     Raises:
         GmlmError: for a column or file that there is not, and for what is no number.
     """
-    from ._tables import numbers_of, read_arrays, read_table
+    from ._array_files import read_arrays
+    from ._tables import numbers_of, read_table
 
     if table is not None and table.header is not None and text in table.header:
         return numbers_of(table, text)
@@ -129,15 +130,23 @@ def read_clamps(texts: Sequence[str], graph: FactorGraph) -> dict[str, Any] | No
     for text in texts:
         found = _CLAMP.fullmatch(text)
         if found is None:
-            raise fail("E507", f"`--clamp {text}`: expected `x[3]=1`", help="places are 0-based numbers: `x[3]`, `y[1, 2]`, or a scalar's name")
+            raise fail(
+                "E507", f"`--clamp {text}`: expected `x[3]=1`", help="places are 0-based numbers: `x[3]`, `y[1, 2]`, or a scalar's name"
+            )
         name, place, value = found[1], found[2], found[3].strip()
         names = [v.name for v in graph.variables]
         if name not in names:
             near = did_you_mean(name, names)
-            raise fail("E506", f"`--clamp {text}`: the model has no variable `{name}`", help=f"did you mean `{near}`?" if near else f"there are {listed(names)}")
+            raise fail(
+                "E506",
+                f"`--clamp {text}`: the model has no variable `{name}`",
+                help=f"did you mean `{near}`?" if near else f"there are {listed(names)}",
+            )
         v = graph.variable(name)
         if place is None and v.shape:
-            raise fail("E507", f"`--clamp {text}`: say which cell of `{name}`", help=f"`--clamp {name}[{', '.join('0' for _ in v.shape)}]={value}`")
+            raise fail(
+                "E507", f"`--clamp {text}`: say which cell of `{name}`", help=f"`--clamp {name}[{', '.join('0' for _ in v.shape)}]={value}`"
+            )
         at = _place(text, place)
         out.setdefault(name, {})[at] = _clamp_value(text, value, v.ordered)
     return out or None

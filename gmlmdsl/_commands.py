@@ -36,19 +36,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="A modeling language for generative masked models. A `.gmlm` file declares models, masks and samplers; data and seeds stand here.",
-    epilog="Start with: gmlm check model.gmlm, gmlm explain model.gmlm, gmlm fit model.gmlm data.csv --out model.fit, gmlm sample model.fit",
+    epilog="Start: gmlm check m.gmlm; gmlm explain m.gmlm; gmlm fit m.gmlm data.csv --out m.fit; gmlm sample m.fit",
 )
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A .gmlm file.", show_default=False)]
 Files = Annotated[list[Path], typer.Argument(metavar="FILE", help=".gmlm files.", show_default=False)]
-Inputs = Annotated[list[str] | None, typer.Option("--input", "-i", metavar="NAME=VALUE", help="An input of the program, such as L=8. May be repeated.")]
+Inputs = Annotated[list[str] | None, typer.Option("--input", "-i", metavar="NAME=VALUE", help="An input, such as L=8. May be repeated.")]
 Arrays = Annotated[Path | None, typer.Option("--inputs", metavar="FILE.npz", help="Inputs that are arrays, by name.")]
 ModelName = Annotated[str | None, typer.Option("--model", help="The model; may be left out where the program has one.")]
 MaskName = Annotated[str | None, typer.Option("--mask", "-m", help="The mask; may be left out where the model has one.")]
 SamplerName = Annotated[str | None, typer.Option("--sampler", "-s", help="The sampler; may be left out where the model has one.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Everything random follows from it.")]
 Rows = Annotated[int, typer.Option("--rows", min=0, help="The most rows of the table that are shown; 0: all.")]
-ReportFile = Annotated[Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report: one HTML page that needs nothing else.")]
+ReportFile = Annotated[
+    Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report: one HTML page that needs nothing else.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print data (JSON) instead of text.")]
 
 
@@ -77,7 +79,9 @@ def check(files: Files, as_json: AsJson = False) -> None:
 @app.command("format")
 def format_files(
     files: Annotated[list[Path] | None, typer.Argument(metavar="FILE", help=".gmlm files, rewritten in place.", show_default=False)] = None,
-    check_only: Annotated[bool, typer.Option("--check", help="Write nothing; list the files that would change, and exit with 1 if there are any.")] = False,
+    check_only: Annotated[
+        bool, typer.Option("--check", help="Write nothing; list the files that would change, and exit with 1 if there are any.")
+    ] = False,
     stdin: Annotated[bool, typer.Option("--stdin", help="Read a program from the standard input and print it formatted.")] = False,
 ) -> None:
     """Write programs in their one canonical form; comments stay."""
@@ -115,10 +119,14 @@ def _stdin_text() -> str:
 
 @app.command()
 def explain(
-    what: Annotated[str, typer.Argument(metavar="FILE|CODE", help="A .gmlm file, or the code of a message, such as E203.", show_default=False)],
+    what: Annotated[
+        str, typer.Argument(metavar="FILE|CODE", help="A .gmlm file, or the code of a message, such as E203.", show_default=False)
+    ],
     inputs: Inputs = None,
     arrays: Arrays = None,
-    stage: Annotated[str | None, typer.Option("--stage", metavar="tree|program|graph|plan", help="Print what this stage of the compiler makes of it.")] = None,
+    stage: Annotated[
+        str | None, typer.Option("--stage", metavar="tree|program|graph|plan", help="Print what this stage of the compiler makes of it.")
+    ] = None,
     latex: Annotated[bool, typer.Option("--latex", help="LaTeX instead of plain text.")] = False,
     model: ModelName = None,
     mask: MaskName = None,
@@ -141,7 +149,7 @@ def explain(
     print(explaining.explain(program, bound, latex=latex, model=model, mask=mask, sampler=sampler), end="")
 
 
-def _bound_if_possible(file: Path, inputs: list[str] | None, arrays: Path | None, needed: bool = False):  # noqa: ANN202 - (Program, Bound | None)
+def _bound_if_possible(file: Path, inputs: list[str] | None, arrays: Path | None, needed: bool = False):
     """The checked program; bound where every input has a value, or where it must be."""
     from ._arguments import bind_program, read_inputs
     from .explain._info import needed_inputs
@@ -174,19 +182,37 @@ def info(file: File, inputs: Inputs = None, arrays: Arrays = None, as_json: AsJs
 @app.command()
 def fit(
     file: File,
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Rows of data: .csv (with or without a header), .npy, or .npz by variable.", show_default=False)],
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA", help="Rows of data: .csv (with or without a header), .npy, or .npz by variable.", show_default=False
+        ),
+    ],
     mask: MaskName = None,
     model: ModelName = None,
     inputs: Inputs = None,
     arrays: Arrays = None,
-    columns: Annotated[str | None, typer.Option("--columns", metavar="A,B,..", help="Columns of a .csv (names or 0-based numbers) in the order of the cells.")] = None,
-    header: Annotated[bool | None, typer.Option("--header/--no-header", help="Whether a .csv has a header; seen from its first line by default.")] = None,
-    weights: Annotated[str | None, typer.Option("--weights", metavar="COLUMN|FILE", help="Weights of the rows: a column of the .csv, or a file of numbers.")] = None,
-    n_masks: Annotated[str | None, typer.Option("--n-masks", metavar="N|all", help="Masks drawn per row; all: every mask. Every mask by default where they are few.")] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option("--columns", metavar="A,B,..", help="Columns of a .csv (names or 0-based numbers) in the order of the cells."),
+    ] = None,
+    header: Annotated[
+        bool | None, typer.Option("--header/--no-header", help="Whether a .csv has a header; seen from its first line by default.")
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option("--weights", metavar="COLUMN|FILE", help="Weights of the rows: a column of the .csv, or a file of numbers."),
+    ] = None,
+    n_masks: Annotated[
+        str | None,
+        typer.Option("--n-masks", metavar="N|all", help="Masks drawn per row; all: every mask. Every mask by default where they are few."),
+    ] = None,
     max_steps: Annotated[int | None, typer.Option("--max-steps", min=1, help="The most steps of the minimiser.")] = None,
     seed: Seed = 0,
     rows: Rows = 40,
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE.fit", help="Save the fit, for `gmlm sample` and Python's `gm.load_fit`.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE.fit", help="Save the fit, for `gmlm sample` and Python's `gm.load_fit`.")
+    ] = None,
     report: ReportFile = None,
 ) -> None:
     """Fit a model to data under a mask: estimates with standard errors, and what must be said about them."""
@@ -209,15 +235,21 @@ def sample(
     chains: Annotated[int, typer.Option("--chains", min=1, help="Number of chains.")] = 4,
     thin: Annotated[int, typer.Option("--thin", min=1, help="Steps per kept draw.")] = 1,
     seed: Seed = 0,
-    clamp: Annotated[list[str] | None, typer.Option("--clamp", metavar="x[3]=1", help="Hold a cell at a value (places count from 0). May be repeated.")] = None,
+    clamp: Annotated[
+        list[str] | None, typer.Option("--clamp", metavar="x[3]=1", help="Hold a cell at a value (places count from 0). May be repeated.")
+    ] = None,
     rows: Rows = 20,
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE.nc|.npz", help="Save the draws: netCDF for ArviZ, or .npz.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE.nc|.npz", help="Save the draws: netCDF for ArviZ, or .npz.")
+    ] = None,
     report: ReportFile = None,
 ) -> None:
     """Sample from a fitted model, or from a model with given parameters: ArviZ summary and warnings."""
     from ._show import SampleRequest, run_sample
 
-    run_sample(SampleRequest(file, sampler, model, params, inputs or [], arrays, draws, warmup, chains, thin, seed, clamp or [], rows, out, report))
+    run_sample(
+        SampleRequest(file, sampler, model, params, inputs or [], arrays, draws, warmup, chains, thin, seed, clamp or [], rows, out, report)
+    )
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -121,7 +122,7 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]], title: st
 
 
 def _written(column: Sequence[Any]) -> list[str]:
-    floats = sorted(abs(v) for v in column if isinstance(v, float) and v == v and abs(v) != float("inf"))
-    middle = floats[len(floats) // 2] if floats else 0.0
-    form = ".0f" if middle >= 1000 else ".2f" if middle >= 100 else ".3f" if middle >= 0.05 or middle == 0 else ".3g"
+    floats = sorted(abs(v) for v in column if isinstance(v, float) and 0 < abs(v) < math.inf)
+    middle = floats[len(floats) // 2] if floats else 1.0
+    form = f".{min(max(3 - math.floor(math.log10(middle)), 0), 4)}f" if 1e-3 <= middle < 1e7 else ".2e"
     return [format(v, form) if isinstance(v, float) else str(v) for v in column]

@@ -9,13 +9,18 @@ import numpy as np
 
 from . import report
 from ._compile import versions
+from .report._palette import LIGHT
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from .demo import Comparison, Digits, Sampled
     from .run.results import Fit
 
 IMAGES = 30
 FOREST = 16  # couplings drawn with their intervals
+SHADES = ("white", "dark")
+SAID = 4  # separated couplings explained one by one
 
 
 def write_report(path: Path, digits: Digits, comparison: Comparison, sampled: Sampled, seconds: float) -> Path:
@@ -37,20 +42,24 @@ def write_report(path: Path, digits: Digits, comparison: Comparison, sampled: Sa
 
 def _facts(page: report.Report, digits: Digits, comparison: Comparison, sampled: Sampled) -> None:
     chains, draws, _ = sampled.draws.shape
-    last = list(comparison.fits)[-1]
-    facts: dict[str, object] = {"images": len(digits.x), "pixels in the model": f"{len(digits.pixels)} of 64", "couplings": len(digits.pairs)}
-    facts |= {f"fit under `{name}`": f"{fit.meta['seconds']:.1f} s" for name, fit in comparison.fits.items()}
-    facts[f"efficiency of `{last}`"] = f"{comparison.all_masks[last]:.2f}"
-    facts["couplings without an estimate"] = int((~comparison.finite[-len(digits.pairs) :]).sum())
-    facts["draws"] = f"{chains} x {draws}"
-    facts["largest R-hat"] = f"{np.nanmax(sampled.diagnosis.max_r_hat):.3f}"
-    page.facts(facts)
-    for findings, masks in _findings(comparison).items():
-        which = " and ".join(f"`{m}`" for m in masks)
-        code, message, remedy = findings
-        page.warning(f"{code}: the fit under {which}", f"{message}.", f"{remedy}.")
-    for text in sampled.diagnosis.warnings:
-        page.warning("the chains", text)
+    last, found = list(comparison.fits)[-1], sampled.diagnosis
+    page.facts(
+        {
+            "images": len(digits.x),
+            "pixels in the model": f"{len(digits.pixels)} of 64",
+            "couplings": len(digits.pairs),
+            "without an estimate": int(_open(digits, comparison).sum()),
+            f"efficiency of `{last}`": f"{comparison.all_masks[last]:.3f}",
+            "chains and draws": f"{chains} x {draws}",
+            "largest R-hat": f"{np.nanmax(found.max_r_hat):.3f}",
+            "smallest ESS": f"{np.nanmin(found.min_ess):.0f}",
+        }
+    )
+    for (code, message, remedy), masks in _findings(comparison).items():
+        page.warning(f"`{code}` under {' and '.join(f'`{m}`' for m in masks)}", f"{message}.", f"{remedy}.")
+    for text in found.warnings:
+        title, *rest = text.split(". ")
+        page.warning(title, ". ".join(rest[:-1] or rest), rest[-1] if len(rest) > 1 else "")
 
 
 def _findings(comparison: Comparison) -> dict[tuple[str, str, str], list[str]]:
@@ -60,6 +69,11 @@ def _findings(comparison: Comparison) -> dict[tuple[str, str, str], list[str]]:
         for f in fit.status.findings:
             found.setdefault((f.slug, f.message, f.remedy), []).append(name)
     return found
+
+
+def _open(digits: Digits, comparison: Comparison) -> np.ndarray:
+    """(edge,) couplings without a finite estimate."""
+    return ~comparison.finite[-len(digits.pairs) :]
 
 
 def _pictures(page: report.Report, digits: Digits, sampled: Sampled) -> None:
@@ -77,31 +91,58 @@ def _pictures(page: report.Report, digits: Digits, sampled: Sampled) -> None:
     )
     page.figure(
         report.plot_images(rows, shown),
-        alt=f"Two grids of {len(rows)} small black and white images: digits on the left, stroke-like shapes drawn from the model on the right.",
+        alt=f"Two grids of {len(rows)} small black and white images: digits on the left, strokes drawn from the model on the right.",
         caption="Data, and samples of the model.",
     )
 
 
 def _couplings(page: report.Report, digits: Digits, comparison: Comparison) -> None:
     name, fit = list(comparison.fits.items())[-1]
-    open_ = ~comparison.finite[-len(digits.pairs) :]
-    ends = digits.places[digits.pairs]
+    open_ = _open(digits, comparison)
     page.section("Couplings")
     page.text(
         f"The couplings `J` under the mask `{name}`, without priors. A coupling above zero says that two neighbours like to be dark "
-        "together, the rest given. "
-        + (
-            f"{int(open_.sum())} of them have no finite estimate: in these data one pixel of the pair is never dark without the other "
-            "(or never with it), so that the fit improves for ever as the coupling grows. Such couplings are marked, and left out of the colours."
-            if open_.any()
-            else ""
+        "together, the rest given."
+    )
+    if open_.any():
+        page.text(
+            f"{int(open_.sum())} of them have no finite estimate: {_why(digits, np.flatnonzero(open_))}. The fit improves for ever as such "
+            "a coupling grows; it is dashed, and left out of the colours."
         )
+    figure = report.plot_couplings(
+        digits.places[digits.pairs], fit.params["J"], marked=open_, mark_label="no finite estimate", nodes_xy=digits.places
     )
+    _number_rows_and_columns(figure, digits)
     page.figure(
-        report.plot_couplings(ends, fit.params["J"], marked=open_, mark_label="no finite estimate", nodes_xy=digits.places),
-        alt=f"The pixels as a grid of points joined by {len(ends)} lines, orange for positive and blue for negative couplings; {int(open_.sum())} dashed.",
-        caption="Each point is a pixel, each line a coupling; thicker is stronger.",
+        figure,
+        alt=f"The pixels as a grid of points joined by {len(open_)} lines, orange for positive and blue for negative couplings; "
+        f"{int(open_.sum())} dashed.",
+        caption="Each point is a pixel, each line a coupling; thicker is stronger. `r` is the row of a pixel, `c` its column.",
     )
+
+
+def _why(digits: Digits, edges: np.ndarray) -> str:
+    """What the data never show, pair by pair."""
+    said = []
+    for e in edges[:SAID]:
+        a, b = digits.x[:, digits.pairs[e]].T
+        first, second = digits.name(e).split("-")
+        never = [
+            f"{ {0: 'white', 1: 'dark'}[u] } with `{second}` { {0: 'white', 1: 'dark'}[v] }"
+            for u in (0, 1)
+            for v in (0, 1)
+            if not ((a == u) & (b == v)).any()
+        ]
+        said.append(f"`{first}` is never {' or '.join(never)}" if never else f"`{first}` and `{second}` with their neighbours")
+    return "; ".join(said) + ("; and more" if len(edges) > SAID else "")
+
+
+def _number_rows_and_columns(figure: Figure, digits: Digits) -> None:
+    axes, (left, top) = figure.axes[0], digits.places.min(axis=0)
+    for kind, place, values in (("c", (0, top - 0.45), digits.places[:, 0]), ("r", (left - 0.45, 0), digits.places[:, 1])):
+        for k in np.unique(values):
+            x, y = (k, place[1]) if kind == "c" else (place[0], k)
+            axes.text(x, y, f"{kind}{k}", ha="center", va="center", fontsize=9, color=LIGHT["muted"])
 
 
 def _masks(page: report.Report, digits: Digits, comparison: Comparison) -> None:
@@ -129,9 +170,11 @@ def _masks(page: report.Report, digits: Digits, comparison: Comparison) -> None:
         alt=f"The {len(chosen)} strongest couplings with a finite estimate and their intervals under both masks, nearly the same.",
         caption=f"The {len(chosen)} strongest couplings that have a finite estimate; `r3c4` is row 3, column 4, counted from 0.",
     )
-    groups = [("", 1), *((f"`{m}`", 2) for m in comparison.fits), ("", 1)]
-    headers = ["coupling", *("estimate" if k == 0 else "s.e." for _ in comparison.fits for k in range(2)), "note"]
-    page.table(headers, coupling_rows(digits, comparison), "Couplings without a finite estimate first, then the strongest", groups=groups)
+    groups = [("", 1), *((f"`{m}`", 2) for m in comparison.fits)]
+    headers = ["coupling", *("estimate" if k == 0 else "s.e." for _ in comparison.fits for k in range(2))]
+    rows = [row[:-1] for row in coupling_rows(digits, comparison)]
+    caption = "The strongest couplings" + (", after those without a finite estimate" if _open(digits, comparison).any() else "")
+    page.table(headers, rows, caption, groups=groups)
 
 
 def _strongest(comparison: Comparison, n_pairs: int) -> np.ndarray:
@@ -153,7 +196,9 @@ def _chains(page: report.Report, digits: Digits, sampled: Sampled) -> None:
         f"`{sampled.fit.meta['model']}`: the same with a prior `normal(0, 1)` on every parameter."
     )
     page.figure(
-        report.plot_traces({"share of dark pixels": sampled.idata["posterior"]["ink"].values, "log p, up to a constant": stats["lp"].values}),
+        report.plot_traces(
+            {"share of dark pixels": sampled.idata["posterior"]["ink"].values, "log p, up to a constant": stats["lp"].values}
+        ),
         alt=f"Traces of {chains} chains for the share of dark pixels and the log probability; the running means overlap.",
     )
     page.table(*worst_rows(sampled), "ArviZ's summary: share of dark pixels (`ink`), and the pixels with the largest R-hat")

@@ -122,7 +122,7 @@ def run_sample(request: SampleRequest) -> None:
             progress=False,
         )
     seconds = time.perf_counter() - started
-    print(f"{request.chains} chains of {request.draws} draws from `{model.name}` by sampler `{sampler}`, warmup {request.warmup}, thin {request.thin}, {seconds:.2g} s")
+    print(f"{request.chains} chains of {request.draws} draws from `{model.name}` by sampler `{sampler}`, {seconds:.2g} s")
     show_draws(model, idata, clamp, request.rows)
     from .run.sampling import SamplingWarning
 
@@ -139,13 +139,18 @@ def run_sample(request: SampleRequest) -> None:
 
 
 def _model_and_params(request: SampleRequest) -> tuple[Model, Any]:
-    from ._tables import read_arrays, verify_readable
+    from ._array_files import read_arrays, verify_readable
 
     verify_readable(request.file)
     with request.file.open("rb") as file:
         is_fit = file.read(2) == b"PK"
     if is_fit:
-        for option, value in (("--params", request.params), ("--input", request.inputs), ("--inputs", request.arrays), ("--model", request.model)):
+        for option, value in (
+            ("--params", request.params),
+            ("--input", request.inputs),
+            ("--inputs", request.arrays),
+            ("--model", request.model),
+        ):
             if value:
                 raise fail("E507", f"{request.file} is a saved fit, which has its own: leave `{option}` out")
         from ._compile import load_fit
@@ -196,11 +201,20 @@ def pick(name: str | None, names: Sequence[str], what: str, option: str = "model
     """
     if name is not None and name not in names:
         near = did_you_mean(name, names)
-        raise fail("E506", f"there is no {what} `{name}`", help=f"did you mean `{near}`?" if near else f"there are {listed(names)}")
+        kind, _, owner = what.partition(" of ")
+        raise fail(
+            "E506",
+            f"{owner or 'the program'} has no {kind} `{name}`",
+            help=f"did you mean `{near}`?" if near else f"there are {listed(names)}",
+        )
     if name is None and len(names) != 1:
         kind, _, owner = what.partition(" of ")
         message = f"{owner or 'the program'} has {len(names) or 'no'} {kind}s" + (": say which" if names else "")
-        raise fail("E506", message, help=f"`--{option} {names[0]}`, or another of {listed(names)}" if names else f"declare one in the file: `{kind} ..`")
+        raise fail(
+            "E506",
+            message,
+            help=f"`--{option} {names[0]}`, or another of {listed(names)}" if names else f"declare one in the file: `{kind} ..`",
+        )
     return names[0] if name is None else name
 
 
@@ -309,8 +323,18 @@ def show_info(found: dict[str, Any]) -> None:
     if found["inputs"]:
         rows = []
         for name, d in found["inputs"].items():
-            value = d["value"] if d["value"] is not None else f"array {d['shape']}" if d["shape"] is not None else "needed" if d["required"] else d["default"]
-            rows.append([name, f"{d['type']}{_brackets(d['axes'])}", d["default"] if d["default"] is not None else "none: needed", str(value)])
+            value = (
+                d["value"]
+                if d["value"] is not None
+                else f"array {d['shape']}"
+                if d["shape"] is not None
+                else "needed"
+                if d["required"]
+                else d["default"]
+            )
+            rows.append(
+                [name, f"{d['type']}{_brackets(d['axes'])}", d["default"] if d["default"] is not None else "none: needed", str(value)]
+            )
         print_table(["input", "type", "default", "value"], rows)
     if found["graphs"]:
         rows = [[name, g["form"], _or_unknown(g["nodes"]), _or_unknown(g["edges"])] for name, g in found["graphs"].items()]
@@ -335,13 +359,21 @@ def _show_model(name: str, model: dict[str, Any]) -> None:
     print(f"model {name}{counted}")
     if model["note"]:
         note(model["note"])
-    rows = [[f"{v['role']} {k}{v['axes']}", v["type"], _values(v["values"]), _or_unknown(v["shape"])] for k, v in model["variables"].items()]
+    rows = [
+        [f"{v['role']} {k}{v['axes']}", v["type"], _values(v["values"]), _or_unknown(v["shape"])] for k, v in model["variables"].items()
+    ]
     print_table(["variable", "type", "values", "shape"], rows)
     if model["parameters"]:
-        rows = [[f"{k}{p['axes']}", p["type"], p["prior"] or "none", _or_unknown(p["shape"]), _or_unknown(p["count"])] for k, p in model["parameters"].items()]
+        rows = [
+            [f"{k}{p['axes']}", p["type"], p["prior"] or "none", _or_unknown(p["shape"]), _or_unknown(p["count"])]
+            for k, p in model["parameters"].items()
+        ]
         print_table(["parameter", "type", "prior", "shape", "count"], rows)
     if model["masks"]:
-        rows = [[k, m["kind"], "yes" if m["adaptive"] else "no", _or_unknown(m["support"]), _or_unknown(m["reached"])] for k, m in model["masks"].items()]
+        rows = [
+            [k, m["kind"], "yes" if m["adaptive"] else "no", _or_unknown(m["support"]), _or_unknown(m["reached"])]
+            for k, m in model["masks"].items()
+        ]
         print_table(["mask", "kind", "adaptive", "distinct masks", "cells it reaches"], rows)
     if model["samplers"]:
         print_table(["sampler", "updates"], [[k, "; ".join(s["updates"])] for k, s in model["samplers"].items()])

@@ -1,18 +1,18 @@
-"""Data files: CSV, .npy and .npz become what `Model.fit` takes; sizes are checked before anything is read."""
+"""Data files: tables of text, and arrays, become what `Model.fit` takes."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._array_files import read_arrays, verify_readable
 from ._diagnostics import GmlmError, did_you_mean, fail, listed
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 MOST_TEXT = 1 << 29
-MOST_BYTES = 1 << 32
 MISSING = frozenset(("", "na", "nan", "n/a", "null", "none", "?"))
 
 
@@ -46,7 +45,7 @@ class Table:
 
     def column_name(self, k: int) -> str:
         """How messages call a column."""
-        return f"column {k}" if self.header is None else f"column `{self.header[k]}`"
+        return f"column {k} (counted from 0)" if self.header is None else f"column `{self.header[k]}`"
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,11 @@ def _by_variable(arrays: dict[str, Array], graph: FactorGraph, path: Path) -> An
         raise fail("E503", f"{path} has the arrays {listed(list(arrays))}, none called `{names[0]}`", help=f"name the array `{names[0]}`")
     lacking = [n for n in names if n not in arrays]
     if lacking:
-        raise fail("E503", f"{path} lacks {listed(lacking)}; it has {listed(list(arrays))}", help="save one array per variable in an .npz file, under its name")
+        raise fail(
+            "E503",
+            f"{path} lacks {listed(lacking)}; it has {listed(list(arrays))}",
+            help="save one array per variable in an .npz file, under its name",
+        )
     return {n: arrays[n] for n in names}
 
 
@@ -135,7 +138,11 @@ def _read_text(path: Path) -> str:
     verify_readable(path)
     size = path.stat().st_size
     if size > MOST_TEXT:
-        raise fail("E520", f"{path} has {size / 2**20:,.0f} MiB of text, more than the limit of {MOST_TEXT / 2**20:,.0f}", help="save the data as .npz")
+        raise fail(
+            "E520",
+            f"{path} has {size / 2**20:,.0f} MiB of text, more than the limit of {MOST_TEXT / 2**20:,.0f}",
+            help="save the data as .npz",
+        )
     data = path.read_bytes()
     try:
         if b"\0" in data[:4096]:
@@ -143,24 +150,9 @@ def _read_text(path: Path) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise fail("E520", f"{path}, line {line}: byte 0x{data[error.start]:02x} is not UTF-8 text", help="data files are .csv, .npy or .npz") from None
-
-
-def verify_readable(path: Path) -> None:
-    """Refuse what is no file.
-
-    Raises:
-        GmlmError: E521.
-    """
-    try:
-        if path.is_dir():
-            raise fail("E521", f"{path} is a directory", help="name a file in it")
-        with path.open("rb"):
-            pass
-    except FileNotFoundError:
-        raise fail("E521", f"there is no file {path}") from None
-    except (OSError, ValueError) as error:
-        raise fail("E521", f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise fail(
+            "E520", f"{path}, line {line}: byte 0x{data[error.start]:02x} is not UTF-8 text", help="data files are .csv, .npy or .npz"
+        ) from None
 
 
 def _with_header(table: Table, graph: FactorGraph, header: bool | None) -> Table:
@@ -182,7 +174,9 @@ def _looks_like_header(first: Sequence[str], graph: FactorGraph) -> bool:
     values = {_plain(str(x)) for v in graph.variables for x in v.labels}
     good = [_plain(f) in values for f in first]
     if not any(good):
-        return not any(f.lower() in MISSING or _is_number(f) for f in first) or len(first) > 1 and len(set(first)) == len(first) and _counts_up(first)
+        return not any(f.lower() in MISSING or _is_number(f) for f in first) or (
+            len(first) > 1 and len(set(first)) == len(first) and _counts_up(first)
+        )
     return not all(good) and len(set(first)) == len(first) > len(values) + 1
 
 
@@ -208,7 +202,9 @@ def _is_number(text: str) -> bool:
 
 
 def _from_table(table: Table, graph: FactorGraph, columns: Sequence[str], skip: str) -> DataFile:
-    chosen = [_column(table, c) for c in columns] or [k for k in range(table.width) if not skip or table.header is None or table.header[k] != skip]
+    chosen = [_column(table, c) for c in columns] or [
+        k for k in range(table.width) if not skip or table.header is None or table.header[k] != skip
+    ]
     cells = [graph.cell_name(i) for i in range(graph.n_cells)]
     strings = len(graph.variables) == 1 and graph.variables[0].kind == "letters" and len(graph.variables[0].shape) == 1 and len(chosen) == 1
     if strings and graph.n_cells > 1:
@@ -222,7 +218,9 @@ def _from_table(table: Table, graph: FactorGraph, columns: Sequence[str], skip: 
         part = order[v.offset : v.offset + v.size]
         texts = np.array([[row[k] for k in part] for row in table.rows], dtype=str)
         x[v.name] = _values(table, texts, part, v).reshape(-1, *v.shape)
-    words = f"{_how(table)}, {len(order)} columns" + (f"; ignored {', '.join(ignored[:4])}{' ..' if len(ignored) > 4 else ''}" if ignored else "")
+    words = f"{_how(table)}, {len(order)} columns" + (
+        f"; ignored {', '.join(ignored[:4])}{' ..' if len(ignored) > 4 else ''}" if ignored else ""
+    )
     return DataFile(x if len(x) > 1 else x[graph.variables[0].name], words, table)
 
 
@@ -236,9 +234,13 @@ def _column(table: Table, name: str) -> int:
     if name.isdigit() and int(name) < table.width:
         return int(name)
     if table.header is None:
-        raise fail("E507", f"{table.path} has no header: columns are numbered 0 to {table.width - 1}, got `{name}`", help="or say `--header`")
+        raise fail(
+            "E507", f"{table.path} has no header: columns are numbered 0 to {table.width - 1}, got `{name}`", help="or say `--header`"
+        )
     near = did_you_mean(name, table.header)
-    raise fail("E506", f"{table.path} has no column `{name}`", help=f"did you mean `{near}`?" if near else f"there are {listed(table.header)}")
+    raise fail(
+        "E506", f"{table.path} has no column `{name}`", help=f"did you mean `{near}`?" if near else f"there are {listed(table.header)}"
+    )
 
 
 def _order(table: Table, chosen: list[int], cells: list[str], graph: FactorGraph, asked: bool) -> list[int]:
@@ -250,7 +252,11 @@ def _order(table: Table, chosen: list[int], cells: list[str], graph: FactorGraph
             return [place[w] for w in wanted]
         if len(graph.variables) > 1:
             lacking = [c for c, w in zip(cells, wanted, strict=True) if w not in place]
-            raise fail("E503", f"{table.path} has no column for {listed(lacking)}", help="name the columns by cell, or list them with `--columns` in that order")
+            raise fail(
+                "E503",
+                f"{table.path} has no column for {listed(lacking)}",
+                help="name the columns by cell, or list them with `--columns` in that order",
+            )
     if len(chosen) == len(cells):
         return chosen
     message = f"{table.path} has {len(chosen)} columns, the model has {len(cells)} cells: {listed(cells, 4)}"
@@ -322,54 +328,3 @@ def numbers_of(table: Table, name: str) -> Array:
             raise fail("E502", f'{table.path}, line {table.lines[row]}, {table.column_name(k)} is "{fields[k]}": not a number')
         out[row] = float(fields[k])
     return out
-
-
-# Arrays
-
-
-def read_arrays(path: str | Path) -> dict[str, Array]:
-    """The arrays of an .npz file by name, or the one of an .npy file; nothing is unpickled.
-
-    Raises:
-        GmlmError: E520 or E521 for a file that is missing, damaged, too large, or holds Python objects.
-    """
-    path = Path(path)
-    verify_readable(path)
-    try:
-        if path.suffix.lower() == ".npy":
-            with path.open("rb") as file:
-                _verify_header(file, path.stat().st_size, path)
-            return {path.stem: np.load(path, allow_pickle=False)}
-        with zipfile.ZipFile(path) as archive:
-            _verify_total(sum(i.file_size for i in archive.infolist()), path)
-            for info in archive.infolist():
-                with archive.open(info) as member:
-                    _verify_header(member, info.file_size, path)
-        with np.load(path, allow_pickle=False) as found:
-            return {k: found[k] for k in found.files}
-    except zipfile.BadZipFile:
-        raise fail("E520", f"{path} is not an .npz file, or is damaged") from None
-    except (ValueError, KeyError, EOFError, OSError, NotImplementedError, RuntimeError) as error:
-        raise fail("E520", f"{path} is damaged, or holds no plain arrays: {error}") from None
-
-
-def _verify_total(size: float, path: Path) -> None:
-    if size > MOST_BYTES:
-        raise fail("E520", f"{path} declares {size / 2**30:.3g} GiB, more than the limit of {MOST_BYTES / 2**30:.3g} GiB")
-
-
-def _verify_header(file: IO[bytes], size: int, path: Path) -> None:
-    """Refuse an array whose declared size is too large, or is not what is there."""
-    version = np.lib.format.read_magic(file)  # type: ignore[arg-type]
-    if version not in ((1, 0), (2, 0)):
-        raise ValueError(f"an array in format {version}")
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read(file)  # type: ignore[arg-type]
-    if dtype.hasobject:
-        raise ValueError("it holds Python objects")
-    declared = float(dtype.itemsize)
-    for n in shape:
-        declared *= n
-    _verify_total(declared, path)
-    if declared > size:
-        raise ValueError(f"its header declares {declared:.3g} bytes, the file has {size}")

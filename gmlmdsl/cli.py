@@ -8,16 +8,22 @@ import sys
 def main() -> None:
     """The entry of the console script."""
     words = sys.argv[1:]
-    if len(words) > 1 and words[0] == "check" and not any(w.startswith("-") for w in words):
-        from ._console import stop
+    try:
+        if len(words) > 1 and words[0] == "check" and not any(w.startswith("-") for w in words):
+            sys.exit(_check(words[1:]))
+        from ._commands import app
 
-        try:
-            from ._check import check_files
+        app(prog_name="gmlm")
+    except KeyboardInterrupt:
+        sys.exit(130)
 
-            status = check_files(words[1:])
-        except (Exception, KeyboardInterrupt) as error:
-            status = stop(error)
-        sys.exit(status)
-    from ._commands import app
 
-    app(prog_name="gmlm")
+def _check(files: list[str]) -> int:
+    from ._console import stop
+
+    try:
+        from ._check import check_files
+
+        return check_files(files)
+    except Exception as error:
+        return stop(error)

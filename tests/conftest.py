@@ -15,6 +15,7 @@ import pytest
 os.environ.setdefault("CI", "1")  # no progress bars
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_disable_most_optimizations", True)  # each program runs once or twice: compiling is what takes time
 jax.config.update("jax_compilation_cache_dir", str(Path(tempfile.gettempdir()) / f"gmlmdsl-tests-{getpass.getuser()}"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
@@ -24,6 +25,13 @@ jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 def float64() -> Iterator[None]:
     """64-bit types within one test; outside, the library's default of 32 bits is what is tested."""
     with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture
+def standard_promotion() -> Iterator[None]:
+    """For tests that fit: optax's L-BFGS mixes 32- and 64-bit integers."""
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield
 
 

@@ -45,19 +45,24 @@ class ExactLoss(eqx.Module):
         losses, shares = [], []
         for k, blocks in enumerate(self.blocks):
             scores = local_scores(self.graph, params, codes, blocks)
+            share, correction = self.shares(params, codes, k)
             here = observed_value(blocks, codes, self.graph.n_cells)[:, None]
-            if self.law is None or self.probabilities is not None:
-                assert self.probabilities is not None
-                weight = jnp.broadcast_to(self.probabilities[k][:, None], (here.shape[0], here.shape[2]))
-            else:
-                touch = iter(blocks.touch[len(self.graph.groups) :])
-                correction = self.law.log_probability(params, codes, blocks, touch)
-                correction = jax.lax.stop_gradient(jnp.broadcast_to(correction, scores.shape))
-                weight = jnp.exp(jnp.take_along_axis(correction, here, axis=1)[:, 0])
-                scores = scores + correction
-            losses.append(_negative_log(scores, here))
-            shares.append(weight)
+            losses.append(_negative_log(scores if correction is None else scores + correction, here))
+            shares.append(share)
         return jnp.concatenate(losses), jnp.concatenate(shares)
+
+    def shares(self, params: Params, codes: Codes, k: int) -> tuple[Float[Array, "blocks rows"], Float[Array, "blocks values rows"] | None]:
+        """p(K | x) of the k-th set of blocks at each row; and, for a mask that looks at x, log p(K | x') under every value of K."""
+        blocks, rows = self.blocks[k], codes.shape[1]
+        if self.probabilities is not None:
+            share = self.probabilities[k][:, None]
+            return jnp.broadcast_to(share, (share.shape[0], rows)), None
+        assert self.law is not None
+        touch = iter(blocks.touch[len(self.graph.groups) :])
+        correction = self.law.log_probability(params, codes, blocks, touch)
+        correction = jax.lax.stop_gradient(jnp.broadcast_to(correction, (blocks.cells.shape[0], blocks.n_values, rows)))
+        here = observed_value(blocks, codes, self.graph.n_cells)[:, None]
+        return jnp.exp(jnp.take_along_axis(correction, here, axis=1)[:, 0]), correction
 
 
 class DrawnLoss(eqx.Module):
@@ -113,7 +118,7 @@ def exact_loss(host: FactorGraph, graph: Graph, mask: LoweredMask) -> ExactLoss:
     whole, members = len(blocks), (blocks < host.n_cells).sum()
     blocks, probabilities = _split_products(host, blocks, probabilities)
     split = bool(len(blocks) != whole or (blocks < host.n_cells).sum() != members)
-    pieces = _alike(host, blocks)
+    pieces = alike_blocks(host, blocks)
     for piece in pieces:
         worst = blocks[piece][np.argmax(block_values(np.append(host.sizes, 1), blocks[piece]))]
         verify_affordable(plan_block(host, worst, True), "the loss: a block", mask.span)
@@ -144,7 +149,7 @@ def _trimmed(blocks: np.ndarray, n_cells: int) -> np.ndarray:
     return blocks[:, : max(1, int((blocks < n_cells).sum(axis=1).max()))]
 
 
-def _alike(host: FactorGraph, blocks: np.ndarray) -> list[np.ndarray]:
+def alike_blocks(host: FactorGraph, blocks: np.ndarray) -> list[np.ndarray]:
     """Rows of blocks with like numbers of values and of touching factors, so that padding wastes little."""
     values = block_values(np.append(host.sizes, 1), blocks)
     factors = np.zeros(len(blocks))

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail
-from ..graph import FactorGraph, Lowered
+from ..graph import FactorGraph, FactorGroup, Lowered
 from ..graph.masks import blocks_of, is_adaptive, lower_mask, normalised, support_size
 from ..plan import BUDGET, sweep_blocks
 from ..program import ir
-from ._arrays import Graph, fixed_blocks, graph_arrays
-from ._conditional import observed_value, rest_possible
+from ._arrays import Blocks, Graph, fixed_blocks, graph_arrays
+from ._conditional import rest_possible
 from ._energy import Params, local_scores
-from ._mask_law import mask_law, weight_groups
+from ._loss import alike_blocks
+from ._mask_law import AbstractMaskLaw, mask_law, weight_groups
 from ._samplers import single_cells
 
 Array = np.ndarray
@@ -80,10 +83,11 @@ class Transitions:
 
         blocks = sweep_blocks(self.lowered, sweep.blocks)
         order = range(len(blocks)) if sweep.independently else np.argsort(colour(self.host, blocks), kind="stable")
-        step = self.parallel if sweep.independently else self.block
+        found = {} if sweep.independently else self.pieces(blocks)
         matrix = np.eye(self.count)
         for k in order:
-            matrix = matrix @ step(blocks[k : k + 1])
+            step = self.parallel(blocks[k : k + 1]) if sweep.independently else self.block(blocks[k : k + 1], found[k])
+            matrix = matrix @ step
         return matrix
 
     def random(self, update: ir.RandomUpdate) -> Array:
@@ -93,61 +97,80 @@ class Transitions:
             message = f"the transition matrix sums over {support_size(mask):.3g} blocks, more than the limit of {BUDGET.support}"
             raise fail("E602", message, update.span)
         blocks, probabilities = blocks_of(mask, self.host.n_cells)
-        corrected = is_adaptive(mask)
         law = mask_law(mask, self.host.n_cells)
+        found = self.pieces(blocks, weight_groups(mask) if probabilities is None else ())
         matrix = np.zeros((self.count, self.count))
         for k in range(len(blocks)):
-            block = blocks[k : k + 1]
-            extra = weight_groups(mask) if probabilities is None else ()
-            found = fixed_blocks(self.host, block, extra)
+            block, correction = blocks[k : k + 1], None
             if probabilities is None:
-                touch = iter(found.touch[len(self.device.groups) :])
-                table = np.exp(np.asarray(law.log_probability(self.params, self.codes, found, touch)))
-                table = np.broadcast_to(table, (1, found.n_values, self.count))
-                chosen = np.take_along_axis(table[0], self.value_now(block), axis=0)[0]
-                correction = np.log(table) if corrected else None
+                table = self.law_table(law, block, found[k])
+                chosen = np.take_along_axis(table, self.value_now(block), axis=0)[0]
+                correction = np.log(table) if is_adaptive(mask) else None
             else:
-                chosen, correction = np.full(self.count, probabilities[k]), None
-            step = self.parallel(block) if update.independently else self.block(block, correction)
+                chosen = np.full(self.count, probabilities[k])
+            step = self.parallel(block) if update.independently else self.block(block, found[k], correction)
             matrix += chosen[:, None] * step
         # What is left over: every weight is 0, and K is empty.
         return matrix + np.diag(np.maximum(0.0, 1 - matrix.sum(axis=1)))
 
+    def pieces(self, blocks: Array, extra: Sequence[FactorGroup] = ()) -> dict[int, Blocks]:
+        """Every block on its own; like blocks in like shapes, so that few programs are compiled."""
+        out: dict[int, Blocks] = {}
+        for like in alike_blocks(self.host, blocks):
+            together = jax.tree.map(np.asarray, fixed_blocks(self.host, blocks[like], extra))
+            out |= {int(k): jax.tree.map(lambda a, at=at: a[at : at + 1], together) for at, k in enumerate(like)}
+        return out
+
+    def law_table(self, law: AbstractMaskLaw, block: Array, found: Blocks) -> Array:
+        """p(K | x') under every joint value of the block, shape (values, configurations)."""
+        table = np.exp(np.asarray(_law_table(law, self.params, self.codes, found, found.touch[len(self.device.groups) :])))
+        n_values = len(self.values(block))
+        return np.broadcast_to(table[0, :n_values], (n_values, self.count))
+
     def value_now(self, block: Array) -> Array:
         """The joint value that each configuration holds in a block, shape (1, configurations)."""
-        found = fixed_blocks(self.host, block)
-        return np.asarray(observed_value(found, self.codes, self.host.n_cells))
+        members = self.members(block)
+        sizes = tuple(self.host.sizes[members].tolist())
+        return np.ravel_multi_index(tuple(self.states[members]), sizes)[None] if sizes else np.zeros((1, self.count), int)
 
-    def conditional(self, block: Array, correction: Array | None = None) -> tuple[Array, Array]:
+    def members(self, block: Array) -> Array:
+        """The cells of a padded block."""
+        return block[0][block[0] < self.host.n_cells]
+
+    def values(self, block: Array) -> Array:
+        """The codes of a block's members under each of its joint values, shape (values, members)."""
+        sizes = tuple(self.host.sizes[self.members(block)].tolist())
+        return np.stack(np.unravel_index(np.arange(int(np.prod(sizes))), sizes), axis=1) if sizes else np.zeros((1, 0), int)
+
+    def conditional(self, block: Array, found: Blocks, correction: Array | None = None) -> tuple[Array, Array]:
         """p(x_K = value | rest) of shape (values, configurations), and where the rest is impossible."""
-        found = fixed_blocks(self.host, block)
-        local = local_scores(self.device, self.params, self.codes, found)
-        scores = np.asarray(local)[0] if correction is None else np.asarray(local)[0] + correction[0]
+        local, possible = (np.asarray(a) for a in _scores(self.device, self.params, self.codes, found))
+        scores = local[: len(self.values(block))] + (0.0 if correction is None else correction)
         top = scores.max(axis=0)
-        impossible = ~np.isfinite(top) | ~np.asarray(rest_possible(self.device, self.params, self.codes, found, local))
+        impossible = ~np.isfinite(top) | ~possible
         weights = np.exp(scores - np.where(impossible, 0.0, top))
         return weights / np.where(impossible, 1.0, weights.sum(axis=0)), impossible
 
-    def block(self, block: Array, correction: Array | None = None) -> Array:
+    def block(self, block: Array, found: Blocks, correction: Array | None = None) -> Array:
         """One block drawn from its conditional."""
-        table, impossible = self.conditional(block, correction)
+        table, impossible = self.conditional(block, found, correction)
         return self.spread(block, table, impossible)
 
     def parallel(self, block: Array) -> Array:
         """Every cell of a block at once, each from its own conditional at the old x."""
-        found = fixed_blocks(self.host, block)
-        codes = np.asarray(found.codes)[0, :, :, 0]
-        table = np.ones((found.n_values, self.count))
-        for m, cell in enumerate(single_cells(block[0], self.host.n_cells)):
-            alone, impossible = self.conditional(cell[None])
+        codes = self.values(block)
+        table = np.ones((len(codes), self.count))
+        cells = single_cells(block[0], self.host.n_cells)
+        found = self.pieces(cells) if len(cells) else {}
+        for m, cell in enumerate(cells):
+            alone, impossible = self.conditional(cell[None], found[m])
             stay = self.states[cell[0]][None] == np.arange(len(alone))[:, None]
             table *= np.where(impossible, stay, alone)[codes[:, m]]
         return self.spread(block, table, np.zeros(self.count, bool))
 
     def spread(self, block: Array, table: Array, impossible: Array) -> Array:
         """A table over a block's values as a matrix over configurations."""
-        members = block[0][block[0] < self.host.n_cells]
-        codes = np.asarray(fixed_blocks(self.host, block).codes)[0, :, : len(members), 0]
+        members, codes = self.members(block), self.values(block)
         base = np.arange(self.count) - self.place[members] @ self.states[members]
         target = base[None] + (codes @ self.place[members])[:, None]
         matrix = np.zeros((self.count, self.count))
@@ -157,3 +180,13 @@ class Transitions:
         return matrix
 
 
+@eqx.filter_jit
+def _scores(graph: Graph, params: Params, codes: jax.Array, block: Blocks) -> tuple[jax.Array, jax.Array]:
+    """The scores of the one block's values, and whether the rest is possible."""
+    local = local_scores(graph, params, codes, block)
+    return local[0], rest_possible(graph, params, codes, block, local)
+
+
+@eqx.filter_jit
+def _law_table(law: AbstractMaskLaw, params: Params, codes: jax.Array, block: Blocks, touch: tuple[jax.Array, ...]) -> jax.Array:
+    return law.log_probability(params, codes, block, iter(touch))

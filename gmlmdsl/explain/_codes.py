@@ -18,7 +18,11 @@ def explain_code(name: str) -> str:
     code = name.upper() if name.upper() in table else by_slug.get(name.lower(), "")
     if not code:
         near = did_you_mean(name.upper(), table) or did_you_mean(name.lower(), by_slug)
-        help = f"did you mean `{near}`, {table[by_slug.get(near, near)]['title']}?" if near else "codes look like E203; messages show them in brackets"
+        help = (
+            f"did you mean `{near}`, {table[by_slug.get(near, near)]['title']}?"
+            if near
+            else "codes look like E203; messages show them in brackets"
+        )
         raise fail("E507", f"there is no code `{name}`", help=help)
     entry = table[code]
     kind = "warning" if code.startswith("W") else "error"

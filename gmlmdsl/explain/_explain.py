@@ -9,15 +9,14 @@ from .._diagnostics import GmlmError, listed
 from ..program import Program, ir
 from ._document import Section, as_latex, as_text
 from ._formulas import ModelFormulas
-from ._info import axes_text, needed_inputs
+from ._info import axes_text, known, lowered_or_note, needed_inputs
 from ._masks import add_mask, add_objective
 from ._notation import Latex, Notation, Unicode
 from ._samplers import add_sampler
 
 if TYPE_CHECKING:
     from ..graph import Bound, Lowered
-
-REFUSALS = ("E330", "E601", "E602")  # what an explanation reports instead of raising
+    from ..plan import BlockPlan
 
 
 def explain(
@@ -35,7 +34,9 @@ def explain(
         program: a checked program.
         bound: the program with its inputs; none: formulas only.
         latex: LaTeX instead of Unicode text.
-        model: only this model. mask: only this mask. sampler: only this sampler.
+        model: only this model.
+        mask: only this mask.
+        sampler: only this sampler.
 
     Raises:
         GmlmError: for an unknown name, and for what only the inputs show.
@@ -45,16 +46,21 @@ def explain(
     for name in _models(program, model, mask, sampler):
         sections += _model(program, program.models[name], bound, notation, mask, sampler)
     if bound is None:
-        lacking = needed_inputs(program)
-        note = Section("plans and costs")
-        note.words(f"These need numbers for {listed(lacking)}: give them with `--input {lacking[0] if lacking else 'n'}=8`, arrays with `--inputs FILE.npz`.")
-        sections.append(note)
+        sections.append(_lacking(program))
     return as_latex(sections, notation) if latex else as_text(sections)
 
 
-def _models(program: Program, model: str | None, mask: str | None, sampler: str | None) -> Sequence[str]:
-    from ._info import known
+def _lacking(program: Program) -> Section:
+    numbers = [n for n in needed_inputs(program) if not program.inputs[n].axes]
+    arrays = [n for n in needed_inputs(program) if program.inputs[n].axes]
+    ways = [f"{listed(numbers)} with `--input {numbers[0]}=8`"] if numbers else []
+    ways += [f"{listed(arrays)} as arrays in a file, `--inputs FILE.npz`"] if arrays else []
+    section = Section("plans and costs")
+    section.words(f"These need inputs: {', and '.join(ways)}.")
+    return section
 
+
+def _models(program: Program, model: str | None, mask: str | None, sampler: str | None) -> Sequence[str]:
     chosen = None if model is None else known(model, list(program.models), "model")
     for name, table, what in ((mask, program.masks, "mask"), (sampler, program.samplers, "sampler")):
         if name is not None:
@@ -65,7 +71,7 @@ def _models(program: Program, model: str | None, mask: str | None, sampler: str 
 
 def _model(program: Program, model: ir.Model, bound: Bound | None, n: Notation, mask: str | None, sampler: str | None) -> list[Section]:
     formulas = ModelFormulas(model, n)
-    lowered, refusal = _lower(bound, model.name)
+    lowered, refusal = lowered_or_note(bound, model.name)
     out = [_head(model, lowered, formulas)]
     if refusal:
         out[0].words(f"No plans: {refusal}")
@@ -77,36 +83,28 @@ def _model(program: Program, model: ir.Model, bound: Bound | None, n: Notation, 
     for s in program.samplers.values():
         if s.model == model.name and (sampler == s.name if sampler else mask is None):
             section = Section(f"sampler {s.name}")
-            add_sampler(section, s, lowered)
+            add_sampler(section, s, lowered, promised=model.conditional is None)
             out.append(section)
     return out
-
-
-def _lower(bound: Bound | None, name: str) -> tuple[Lowered | None, str]:
-    if bound is None:
-        return None, ""
-    from ..graph import lower_model
-
-    try:
-        return lower_model(bound, name), ""
-    except GmlmError as error:
-        if error.diagnostics[0].code not in REFUSALS:
-            raise
-        return None, error.diagnostics[0].message
 
 
 def _head(model: ir.Model, lowered: Lowered | None, formulas: ModelFormulas) -> Section:
     section = Section(f"model {model.name}")
     for v in model.variables.values():
-        count = "" if lowered is None else f" ({lowered.graph.variable(v.name).size} cells)"
+        count = "" if lowered is None else _counted(lowered.graph.variable(v.name).size, "cell")
         section.words(f"`{v.role} {v.name}{axes_text(v.axes)} : {domain_text(v.domain)}`{count}", 1)
     for p in model.parameters.values():
-        count = "" if lowered is None else f" ({next(q.size for q in lowered.graph.parameters if q.name == p.name)} numbers)"
+        count = "" if lowered is None else _counted(next(q.size for q in lowered.graph.parameters if q.name == p.name), "number")
         kind = "" if p.type.kind == "real" else f" : {p.type.span.text}"
         prior = "" if p.prior is None else f" ~ {p.prior.span.text}"
         section.words(f"`param {p.name}{axes_text(p.axes)}{kind}{prior}`{count}", 1)
     if model.conditional is not None:
         return section
+    hidden = [v.name for v in model.variables.values() if v.role == "latent"]
+    if hidden:
+        section.words(
+            f"{listed(hidden)} {'is' if len(hidden) == 1 else 'are'} latent: not in the data, and summed out of conditionals and losses."
+        )
     section.words("The model:")
     formulas.add_log_p(section)
     section.words("The terms that hold a cell of a block K; no other enters a conditional or a loss:")
@@ -120,6 +118,10 @@ def _head(model: ir.Model, lowered: Lowered | None, formulas: ModelFormulas) -> 
         section.words(f"Gauge: the sums of `{name}` over each axis that runs over a domain are zero.")
     _normaliser(section, model, lowered)
     return section
+
+
+def _counted(n: int, what: str) -> str:
+    return f" ({n:,} {what}{'s' * (n != 1)})"
 
 
 def domain_text(domain: ir.Domain) -> str:
@@ -147,7 +149,9 @@ def _network(section: Section, model: ir.Model, n: Notation) -> None:
     if not n.one_line:
         x, rest = f"{n.name(c.target)}_i", f"{n.name(c.target)}_{{\\text{{rest}}}}, K"
     section.formula(n.given("p", x, rest), n.call(c.network, [rest, *c.given]))
-    section.words("A network's product over positions of p(x_i | x_rest, K), for any K. No joint law is promised: no log p, no joint updates.")
+    section.words(
+        "A network's product over positions of p(x_i | x_rest, K), for any K. No joint law is promised: no log p, no joint updates."
+    )
 
 
 def _mask(mask: ir.Mask, lowered: Lowered | None, formulas: ModelFormulas) -> Section:
@@ -161,22 +165,22 @@ def _mask(mask: ir.Mask, lowered: Lowered | None, formulas: ModelFormulas) -> Se
         used = plan_use(lowered.graph, lower_mask(lowered, mask))
         size = "the mean over the rows" if used.mean_size is None else f"{used.mean_size:g} = {used.factor:g}"
         factor = f"c = (cells that K can reach) / E|K| = {used.reached} / {size}."
-        count = ("all" if used.support > 1 else "the") + f" {used.support:.0f} mask{'s' * (used.support > 1)} for every row" if used.all_masks else f"1 mask per row, drawn from the seed: there are {used.support:.3g}"
-        plan = f"A fit averages over {count}. Costliest block by {used.block.words}."
-    if not mask.mentions_parameter:
+        count = (
+            ("all" if used.support > 1 else "the") + f" {used.support:.0f} mask{'s' * (used.support > 1)} for every row"
+            if used.all_masks
+            else f"1 mask per row, drawn from the seed: there are {used.support:.3g}"
+        )
+        plan = f"A fit averages over {count}. Costliest block by {used.block.words}.{_too_costly(used.block, mask)}"
+    if not mask.mentions_parameter and formulas.model.parameters:
         add_objective(section, factor, formulas.n)
     if plan:
-        section.words(plan + _too_costly(lowered, mask))
+        section.words(plan)
     return section
 
 
-def _too_costly(lowered: Lowered | None, mask: ir.Mask) -> str:
-    from ..graph.masks import is_adaptive, lower_mask
-    from ..plan import plan_mask, verify_affordable
+def _too_costly(plan: BlockPlan, mask: ir.Mask) -> str:
+    from ..plan import verify_affordable
 
-    assert lowered is not None
-    found = lower_mask(lowered, mask)
-    plan = plan_mask(lowered.graph, found, is_adaptive(found))
     if plan.method == "product":
         return ""
     try:

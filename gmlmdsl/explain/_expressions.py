@@ -9,7 +9,18 @@ from ..program import ir
 from ._notation import Notation
 
 _OR, _AND, _NOT, _COMPARE, _ADD, _MULTIPLY, _NEGATE, _POWER, _ATOM = range(9)
-_STRENGTH = {"or": _OR, "and": _AND, "+": _ADD, "-": _ADD, "*": _MULTIPLY, "/": _MULTIPLY, "%": _MULTIPLY, "^": _POWER, "neg": _NEGATE, "not": _NOT}
+_STRENGTH = {
+    "or": _OR,
+    "and": _AND,
+    "+": _ADD,
+    "-": _ADD,
+    "*": _MULTIPLY,
+    "/": _MULTIPLY,
+    "%": _MULTIPLY,
+    "^": _POWER,
+    "neg": _NEGATE,
+    "not": _NOT,
+}
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 CONDITIONS = (*COMPARISONS, "and", "or", "not")
 

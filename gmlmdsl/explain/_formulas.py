@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..program import ir
 from ._document import Section
 from ._expressions import Writer
-from ._notation import Notation
+from ._notation import Notation, latex_text
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,24 @@ class ModelFormulas:
         rows = [self.signed(n.over("sum", t.range, t.body), k) for k, t in enumerate(self.terms())] or ["0"]
         section.formula(n.given(self.log("p"), "x"), *rows, f"{n.minus} {self.log('Z')}")
         for r in self.model.requires:
-            range_ = self.write.clauses(r.clauses)
-            where = f", for every {range_}" if range_ and n.one_line else f" \\quad \\text{{for every }} {range_}" if range_ else ""
-            unless = " unless " if n.one_line else " \\text{ unless } "
-            section.formula(n.given("p", "x"), f"0{unless}{self.write.condition(r.condition)}{where}")
+            section.formula(n.given("p", "x"), f"0{self._requirement(r)}")
         for let in self.model.lets.values():
-            value = self.write.condition(let.value) if self.write.is_condition(let.value) else self.write.number(let.value)
-            indices = [n.name(i) for loop in let.axes for i in loop.names]
-            section.formula(n.entry(n.name(let.name), indices), value)
+            name = n.entry(n.name(let.name), [n.name(i) for loop in let.axes for i in loop.names])
+            if self.write.is_condition(let.value):
+                means = "⇔" if n.one_line else "\\iff"
+                section.formula(f"{name} {means} {self.write.condition(let.value)}")
+            else:
+                section.formula(name, self.write.number(let.value))
+
+    def _requirement(self, r: ir.Require) -> str:
+        """Where p is 0: `where` the negation of the condition holds for some turn."""
+        n, range_ = self.n, self.write.clauses(r.clauses)
+        negated = isinstance(r.condition, ir.Operation) and r.condition.operator == "not"
+        condition = self.write.condition(r.condition.operands[0] if negated and isinstance(r.condition, ir.Operation) else r.condition)
+        joint, quantifier = (" where ", "for some") if negated else (" unless ", "for every")
+        if n.one_line:
+            return f"{joint}{condition}" + (f", {quantifier} {range_}" if range_ else "")
+        return f" \\text{{{joint}}} {condition}" + (f" \\quad \\text{{{quantifier} }} {range_}" if range_ else "")
 
     def signed(self, text: str, k: int) -> str:
         """A summand with its sign; the first has none unless it is negative."""
@@ -98,6 +108,7 @@ class ModelFormulas:
                 axes, indices = axes[:-1], indices[: -len(axes[-1].names)]
             options = [p.prior.arguments[o.name] for o in p.prior.form.options]
             arguments = ", ".join(self.write.number(a) for a in options)  # type: ignore[arg-type]
-            density = n.given(self.log(n.name(p.prior.form.name)), n.entry(n.name(p.name), indices), arguments)
+            law = p.prior.form.name if n.one_line else f"\\operatorname{{{latex_text(p.prior.form.name)}}}"
+            density = n.given(self.log(law), n.entry(n.name(p.name), indices), arguments)
             rows.append(self.signed(n.over("sum", ", ".join(self.write.loop(a) for a in axes), density), len(rows)))
         section.formula(self.log("prior" if n.one_line else "\\text{prior}"), *(rows or ["0"]))

@@ -78,7 +78,7 @@ def _graph(name: str, call: ir.FormCall, bound: Bound | None) -> dict[str, Any]:
 
 
 def _model(program: Program, model: ir.Model, bound: Bound | None) -> dict[str, Any]:
-    lowered, note = _lower(bound, model.name)
+    lowered, note = lowered_or_note(bound, model.name)
     graph = None if lowered is None else lowered.graph
     variables = {}
     for v in model.variables.values():
@@ -112,7 +112,8 @@ def _model(program: Program, model: ir.Model, bound: Bound | None) -> dict[str, 
     }
 
 
-def _lower(bound: Bound | None, name: str) -> tuple[Lowered | None, str]:
+def lowered_or_note(bound: Bound | None, name: str) -> tuple[Lowered | None, str]:
+    """The lowered model; None without inputs, and with a note where this version does not compile it."""
     if bound is None:
         return None, ""
     from ..graph import lower_model
@@ -126,14 +127,22 @@ def _lower(bound: Bound | None, name: str) -> tuple[Lowered | None, str]:
 
 
 def _mask(mask: ir.Mask, lowered: Lowered | None) -> dict[str, Any]:
-    out: dict[str, Any] = {"kind": mask_kind(mask.body), "adaptive": mask.adaptive, "given": list(mask.given), "may_fit": not mask.mentions_parameter}
+    out: dict[str, Any] = {
+        "kind": mask_kind(mask.body),
+        "adaptive": mask.adaptive,
+        "given": list(mask.given),
+        "may_fit": not mask.mentions_parameter,
+    }
     if lowered is None:
         return out | {"support": None, "reached": None}
     from ..graph.masks import lower_mask, reach, support_size
 
     found = lower_mask(lowered, mask)
     size = support_size(found)
-    return out | {"support": int(size) if size < 2**53 else size if size < float("inf") else None, "reached": len(reach(found, lowered.graph.n_cells))}
+    return out | {
+        "support": int(size) if size < 2**53 else size if size < float("inf") else None,
+        "reached": len(reach(found, lowered.graph.n_cells)),
+    }
 
 
 def mask_kind(body: ir.MaskBody) -> str:

@@ -19,7 +19,9 @@ def add_mask(section: Section, mask: ir.Mask, formulas: ModelFormulas) -> None:
     p_k = n.given("p", "K", "x") if mask.adaptive else n.given("p", "K")
     rest = n.sub("x", "rest" if n.one_line else "\\text{rest}")
     log_conditional = n.given(formulas.log("p"), n.sub("x", "K"), f"{rest}, K" if mask.adaptive else rest)
-    section.formula(n.given("loss", "x") if n.one_line else "\\ell(x)", f"{n.minus}{n.over('sum', 'K', n.times.join((p_k, log_conditional)))}")
+    section.formula(
+        n.given("loss", "x") if n.one_line else "\\ell(x)", f"{n.minus}{n.over('sum', 'K', n.times.join((p_k, log_conditional)))}"
+    )
     if mask.mentions_parameter:
         section.words("Its weights mention a parameter: it may sample, not fit.")
 
@@ -43,7 +45,9 @@ def _add_law(section: Section, body: ir.MaskBody, formulas: ModelFormulas, adapt
             _add_form(section, body, formulas, n.given(name, "K"))
         case ir.Listed(uniform=True):
             section.formula(n.given(name, "K"), n.fraction("1", _word(n, "number of blocks")))
-            section.words(f"The blocks are {_blocks(body, formulas)}; equal ones count once." if n.one_line else "Each distinct block counts once.")
+            section.words(
+                f"The blocks are {_blocks(body, formulas)}; equal ones count once." if n.one_line else "Each distinct block counts once."
+            )
         case ir.Listed():
             rows = []
             for term, weight in body.terms:
@@ -62,7 +66,10 @@ def _add_law(section: Section, body: ir.MaskBody, formulas: ModelFormulas, adapt
             _add_independent(section, body, formulas, left)
         case ir.MaskMixture():
             parts = [f"{name}{k + 1}" if n.one_line else n.sub(name, str(k + 1)) for k in range(len(body.rows))]
-            rows = [n.times.join((write.number(w, 5), n.given(p, "K", "x" if adaptive else ""))) for (w, _), p in zip(body.rows, parts, strict=True)]
+            rows = [
+                n.times.join((write.number(w, 5), n.given(p, "K", "x" if adaptive else "")))
+                for (w, _), p in zip(body.rows, parts, strict=True)
+            ]
             section.formula(left, " + ".join(rows))
             section.words("The weights in front are divided by their sum.")
             for (_, part), p in zip(body.rows, parts, strict=True):
@@ -102,7 +109,9 @@ def _for(n: Notation, where: str) -> str:
 
 def _blocks(body: ir.Listed, formulas: ModelFormulas) -> str:
     n, write = formulas.n, formulas.write
-    return ", ".join(n.block([write.cells(c) for c in t.cells]) + _for(n, write.clauses(t.clauses)).replace("  ", " ") for t, _ in body.terms)
+    return ", ".join(
+        n.block([write.cells(c) for c in t.cells]) + _for(n, write.clauses(t.clauses)).replace("  ", " ") for t, _ in body.terms
+    )
 
 
 def _add_form(section: Section, body: ir.FormMask, formulas: ModelFormulas, left: str) -> None:
@@ -113,7 +122,9 @@ def _add_form(section: Section, body: ir.FormMask, formulas: ModelFormulas, left
             size = write.number(arguments["size"])  # type: ignore[arg-type]
             binomial = f"C(n, {size})" if n.one_line else f"\\binom{{n}}{{{size}}}"
             section.formula(left, n.fraction("1", binomial))
-            section.words(f"K is any one of the n cells of {cells}." if size == "1" else f"K is any set of {size} of the n cells of {cells}.")
+            section.words(
+                f"K is any one of the n cells of {cells}." if size == "1" else f"K is any set of {size} of the n cells of {cells}."
+            )
         case "everything":
             section.words(f"K is always all cells of {cells}.")
         case "bernoulli":
@@ -126,7 +137,9 @@ def _add_form(section: Section, body: ir.FormMask, formulas: ModelFormulas, left
                 low, high = (write.number(e) for e in rate)
                 value = f"E[{value}]" if n.one_line else f"\\mathbb{{E}}\\left[{value}\\right]"
                 section.formula(left, value)
-                section.words(f"The rate r is drawn once per mask, uniform from {low} to {high}; then each of the n cells of {cells} is in K on its own.")
+                section.words(
+                    f"The rate r is drawn once per mask, uniform from {low} to {high}; then each of the n cells of {cells} is in K or not."
+                )
             else:
                 section.formula(left, value)
                 section.words(f"Each of the n cells of {cells} is in K on its own.")

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 KEEPS, BREAKS, MAY_BREAK, UNKNOWN = "keeps p", "keeps no known law", "may keep no known law", "not compiled by this version"
 
 
-def add_sampler(section: Section, sampler: ir.Sampler, lowered: Lowered | None) -> None:
-    """The sampler's body as an indented list, and the verdict."""
+def add_sampler(section: Section, sampler: ir.Sampler, lowered: Lowered | None, promised: bool = True) -> None:
+    """The sampler's body as an indented list, and the verdict; `promised` says whether the model has a joint law."""
     if isinstance(sampler.body, ir.FormCall):
         section.words(f"`{sampler.body.span.text}`: {sampler.body.form.doc} This version checks it but does not compile it.")
         return
     teller = _Teller(section, lowered)
     section.words("One draw runs this in order:" if len(sampler.body) > 1 else "One draw:")
     teller.body(sampler.body, 0)
-    section.words(teller.verdict())
+    section.words(teller.verdict() if promised else "A network promises no joint law p, so there is none that this could keep.")
 
 
 class _Teller:
@@ -55,7 +55,9 @@ class _Teller:
                     self.kernel(row, depth + 1, f"{weight.span.text}:")
             case ir.Temper():
                 betas = ", ".join(b.span.text for b in kernel.betas)
-                say(f"on replicas of log p scaled by {betas}, with exchanges (this version checks it but does not compile it):", depth, mark)
+                say(
+                    f"on replicas of log p scaled by {betas}, with exchanges (this version checks it but does not compile it):", depth, mark
+                )
                 self.kept.append((kernel.span.text.split("{")[0].strip(), UNKNOWN))
                 self.body(kernel.body, depth + 1)
 
@@ -83,7 +85,8 @@ class _Teller:
         from ..graph.masks import reach
         from ..plan import RandomPlan
 
-        assert self.lowered is not None and self.moved is not None
+        assert self.lowered is not None
+        assert self.moved is not None
         n = self.lowered.graph.n_cells
         cells = reach(planned.mask, n) if isinstance(planned, RandomPlan) else planned.blocks.ravel()  # type: ignore[attr-defined]
         self.moved |= {int(c) for c in cells if c < n}

@@ -34,7 +34,8 @@ class Elimination:
     @property
     def words(self) -> str:
         """One line for `gmlm explain`."""
-        return f"elimination: {len(self.cells)} cells, {self.flops:.3g} operations, largest table {self.bytes / 2**20:.3g} MiB"
+        size = f"{self.bytes / 2**20:.3g} MiB" if self.bytes >= 2**20 else f"{self.bytes / 2**10:.3g} KiB"
+        return f"elimination: {len(self.cells)} cells, {self.flops:.3g} operations, largest table {size}"
 
 
 def plan_elimination(graph: FactorGraph, what: str = "log Z", budget: Budget = BUDGET) -> Elimination:

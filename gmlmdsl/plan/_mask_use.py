@@ -43,7 +43,9 @@ class MaskPlan:
 def plan_use(graph: FactorGraph, mask: LoweredMask) -> MaskPlan:
     """How a fit will use a mask."""
     adaptive = is_adaptive(mask)
-    return MaskPlan(adaptive, support_size(mask), len(reach(mask, graph.n_cells)), mean_size(mask, graph.n_cells), plan_mask(graph, mask, adaptive))
+    return MaskPlan(
+        adaptive, support_size(mask), len(reach(mask, graph.n_cells)), mean_size(mask, graph.n_cells), plan_mask(graph, mask, adaptive)
+    )
 
 
 def mean_size(mask: LoweredMask, n_cells: int) -> float | None:
@@ -69,5 +71,7 @@ def expected_size(mask: LoweredMask, n_cells: int) -> float:
     """
     size = mean_size(mask, n_cells)
     if size is None:
-        raise fail("E602", f"this mask has {support_size(mask):.3g} distinct blocks: too many to average over", mask.span, help="say `n_masks=1`")
+        raise fail(
+            "E602", f"this mask has {support_size(mask):.3g} distinct blocks: too many to average over", mask.span, help="say `n_masks=1`"
+        )
     return size

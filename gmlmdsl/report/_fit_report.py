@@ -36,7 +36,10 @@ def fit_report(fit: Fit, *, title: str = "") -> Report:
         _estimates(report, fit)
     if len(fit.loss_trace) > 1:
         report.section("Objective")
-        report.figure(plot_loss(fit.loss_trace, label="objective per row"), alt=f"The objective over {len(fit.loss_trace)} steps, falling to its smallest value.")
+        report.figure(
+            plot_loss(fit.loss_trace, label="objective per row"),
+            alt=f"The objective over {len(fit.loss_trace)} steps, falling to its smallest value.",
+        )
     _program(report, fit)
     return report
 

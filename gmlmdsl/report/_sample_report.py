@@ -42,7 +42,9 @@ def diagnose_draws(graph: FactorGraph, idata: Any, clamp: Mapping[str, Any] | No
     rates = stats["flip_rate"]
     names = [str(u) for u in rates.coords["update"].values]
     with np.errstate(invalid="ignore"):
-        by_update = {name: float(np.nanmean(rates.values[..., k])) for k, name in enumerate(names) if np.isfinite(rates.values[..., k]).any()}
+        by_update = {
+            name: float(np.nanmean(rates.values[..., k])) for k, name in enumerate(names) if np.isfinite(rates.values[..., k]).any()
+        }
     cells = [graph.cell_name(i) for i in range(graph.n_cells)]
     labels = [tuple(str(x) for x in v.labels) for v in graph.variables for _ in range(v.size)]
     return diagnose(np.concatenate(parts, axis=2), cells, labels, clamped=clamped_cells(graph, clamp)[0], flip_rates=by_update)
@@ -100,7 +102,11 @@ def _trust(report: Report, found: Diagnosis, attrs: dict[str, Any]) -> None:
         report.warning(head.replace("`", ""), rest or text)
     if len(r_hat):
         figure = plot_ess_r_hat(found.min_ess, found.max_r_hat, chains=found.n_chains)
-        report.figure(figure, alt="Every cell by its effective sample size and its R-hat, with the limits.", caption="One mark per cell, by its worst value.")
+        report.figure(
+            figure,
+            alt="Every cell by its effective sample size and its R-hat, with the limits.",
+            caption="One mark per cell, by its worst value.",
+        )
 
 
 def _traces(report: Report, groups: dict[str, Any], model: Model) -> None:
@@ -131,7 +137,11 @@ def _cells(report: Report, found: Diagnosis) -> None:
     if names:
         chosen = slice(0, MOST_CATEGORIES)
         figure = plot_categories(names[chosen], np.array(shares[chosen]), standard_errors=np.array(errors[chosen]))
-        report.figure(figure, alt="Shares of the draws by category, of the same cells.", caption="Shares of the draws, with two Monte Carlo standard errors.")
+        report.figure(
+            figure,
+            alt="Shares of the draws by category, of the same cells.",
+            caption="Shares of the draws, with two Monte Carlo standard errors.",
+        )
 
 
 def _updates(report: Report, stats: Any) -> None:

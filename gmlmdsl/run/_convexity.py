@@ -14,9 +14,14 @@ def is_convex(graph: FactorGraph) -> bool:
 
     Reference: Li et al. 2024, Proposition 11.
     """
+    return is_affine(graph) and all(is_log_concave(p) for p in graph.parameters)
+
+
+def is_affine(graph: FactorGraph) -> bool:
+    """Whether log p is affine in the parameters and these fill a convex set with an interior."""
     if any(p.kind == "simplex" for p in graph.parameters):
         return False
-    return all(degree(g.root) is not None for g in graph.groups) and all(is_log_concave(p) for p in graph.parameters)
+    return all(degree(g.root) is not None for g in graph.groups)
 
 
 def degree(node: Node) -> int | None:

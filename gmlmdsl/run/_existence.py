@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
 from scipy.optimize import linprog
 
-from ..derive import Blocks, ExactLoss, local_scores
-from ..derive.blocks import observed_value
+from ..derive import ExactLoss
 from ._objective import Objective
-from ._parameters import flatten, free_basis, has_proper_prior, tangent, unflatten
+from ._parameters import flatten, free_basis, has_proper_prior, tangent
+from ._statistics import Colouring, differences
 
 Array = np.ndarray
 MOST_ENTRIES = 2e9  # statistics that are compared
@@ -42,19 +40,18 @@ class Recession:
     flat: Array | None = None
 
 
-def find_recession(objective: Objective, params: dict[str, jax.Array]) -> Recession:
+def find_recession(objective: Objective, params: dict[str, jax.Array], colours: Colouring) -> Recession:
     """Directions without end, and flat ones. Parameters with a prior do not take part: it pulls them back."""
     host = objective.frame.host
     held = frozenset(objective.frame.fixed) | {p.name for p in host.parameters if has_proper_prior(p)}
     basis = tangent(host, held)
     if not basis.shape[1]:
         return Recession(True, None, basis)
-    if not isinstance(objective.loss, ExactLoss):
-        return Recession(False, None)
+    assert isinstance(objective.loss, ExactLoss)
     entries = sum(b.cells.shape[0] * b.n_values for b in objective.loss.blocks) * float(objective.codes.shape[1])
-    if entries * basis.shape[1] > MOST_ENTRIES:
+    if entries * len(colours.directions) > MOST_ENTRIES:
         return Recession(False, None)
-    rows = _differences(objective, params, basis)
+    rows = _differences(objective, flatten(host, params), colours, basis)
     if rows.shape[0] == 0:
         return Recession(True, None, basis)
     values, vectors = np.linalg.eigh((rows.T @ rows).toarray())
@@ -63,58 +60,15 @@ def find_recession(objective: Objective, params: dict[str, jax.Array]) -> Recess
     return Recession(True, None if direction is None else basis @ (direction - flat @ (flat.T @ direction)), basis @ flat)
 
 
-def _differences(objective: Objective, params: dict[str, jax.Array], basis: Array) -> scipy.sparse.csr_matrix:
-    """Distinct rows (s_x - s_a) . basis over data rows, blocks and values."""
-    keep = np.asarray(objective.weights) > 0
-    codes = np.unique(np.asarray(objective.codes)[:, keep], axis=1)
-    vector, found = flatten(objective.frame.host, params), []
-    assert isinstance(objective.loss, ExactLoss)
-    for blocks in objective.loss.blocks:
-        for b in range(blocks.cells.shape[0]):
-            one = jax.tree.map(lambda a, b=b: a[b : b + 1], blocks)
-            found.append(_block_rows(objective, one, codes, vector, basis))
-    return scipy.sparse.csr_matrix(scipy.sparse.vstack(found))
-
-
-def _block_rows(objective: Objective, block: Blocks, codes: Array, vector: jax.Array, basis: Array) -> scipy.sparse.csr_matrix:
-    """The rows of one block; only configurations that differ where its factors look are evaluated."""
-    loss, host = objective.loss, objective.frame.host
-    _, first = np.unique(codes[_neighbourhood(loss.graph, block)], axis=1, return_index=True)
-    count = len(first)
-    padded = np.resize(first, max(32, 1 << (count - 1).bit_length()))  # few shapes, few compilations
-    scores, statistics = _statistics(objective, block, jnp.asarray(codes[:, padded]), vector)
-    finite, statistics = np.isfinite(np.asarray(scores))[:, :count], np.asarray(statistics)[:, :count] @ basis
-    here = np.asarray(observed_value(block, jnp.asarray(codes[:, first]), host.n_cells))[0]
-    difference = statistics[here, np.arange(count)][None] - statistics
-    flat = difference[finite & (np.arange(len(statistics))[:, None] != here)]
-    flat = np.round(flat, 10)
-    flat = flat[(flat != 0).any(axis=1)]
-    return scipy.sparse.csr_matrix(np.unique(flat, axis=0))
-
-
-@eqx.filter_jit
-def _statistics(objective: Objective, block: Blocks, codes: jax.Array, vector: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Scores of one block's values, and their derivatives: (values, rows) and (values, rows, parameters)."""
-    host, graph = objective.frame.host, objective.loss.graph
-
-    def scores(v: jax.Array) -> jax.Array:
-        return local_scores(graph, unflatten(host, v), codes, block)[0]
-
-    def finite(v: jax.Array) -> jax.Array:
-        found = scores(v)
-        return jnp.where(jnp.isfinite(found), found, 0.0)
-
-    return scores(vector), jax.jacfwd(finite)(vector)
-
-
-def _neighbourhood(graph: object, block: Blocks) -> Array:
-    """The cells that the block's factors look at."""
-    cells = [np.asarray(block.cells).ravel()]
-    for group, touch in zip(graph.groups, block.touch, strict=False):  # type: ignore[attr-defined]
-        instances = np.asarray(touch).ravel()
-        cells.append(np.asarray(group.cells)[instances[instances >= 0]].ravel())
-    found = np.unique(np.concatenate(cells))
-    return found[found < graph.n_cells]  # type: ignore[attr-defined]
+def _differences(objective: Objective, vector: jax.Array, colours: Colouring, basis: Array) -> scipy.sparse.csr_matrix:
+    """Distinct rows (phi(x) - phi(a)) . basis over data rows, blocks and values."""
+    found = [scipy.sparse.csr_matrix((0, basis.shape[0]))]
+    for parameters, rows in differences(objective, vector, colours):
+        place = (np.repeat(np.arange(len(rows)), len(parameters)), np.tile(parameters, len(rows)))
+        found.append(scipy.sparse.csr_matrix((rows.ravel(), place), shape=(len(rows), basis.shape[0])))
+    moved = scipy.sparse.csr_matrix(scipy.sparse.vstack(found) @ scipy.sparse.csr_matrix(basis))
+    moved.eliminate_zeros()
+    return moved[np.diff(moved.indptr) > 0]
 
 
 def _bounds(objective: Objective, held: frozenset[str]) -> list[tuple[float, float]]:

@@ -17,12 +17,13 @@ from ..derive import DrawnLoss, graph_arrays
 from ..derive.compiled import all_values, log_potential
 from ..graph import FactorGraph, Lowered
 from ..graph.masks import LoweredMask, is_adaptive, mentions_parameter
-from ._convexity import is_convex
+from ._convexity import is_affine, is_convex
 from ._existence import Recession
-from ._inference import Curvature, curvature, one_mask_scores
+from ._inference import Curvature, curvature
 from ._objective import MaskUse, Objective, chunk_rows, draw_masks, frame, make_loss, mean_block_size, reached_cells, value_at
-from ._optimise import ROUGH, Outcome, joined, lbfgs, minibatches
-from ._parameters import as_params, in_support, init_params, on_gauge, verify_bounded_priors, verify_names
+from ._optimise import ROUGH, Outcome, Scaled, joined, lbfgs, minibatches, scaling
+from ._parameters import as_params, flatten, in_support, init_params, on_gauge, tangent, verify_bounded_priors, verify_names
+from ._statistics import Colouring, colouring
 from ._status import Status, examine, judge
 
 Array = np.ndarray
@@ -86,14 +87,14 @@ def fit(lowered: Lowered, mask: LoweredMask, codes: Array, options: Options) -> 
             outcome, curve, open_ = _full_batch(objective, free, options, convex)
         else:
             outcome = _stochastic(objective, free, options)
-            curve = _curvature(objective, outcome)
-            open_ = examine(objective, _params(objective, outcome), curve, convex)
+            colours = _colours(objective)
+            curve = _curvature(objective, outcome, colours)
+            open_ = examine(objective, _params(objective, outcome), curve, convex, colours)
         params = _params(objective, outcome)
         value = float(value_at(objective, params)) * float(objective.scale)
         status = judge(objective, params, outcome, open_)
         covariance = None if curve is None else status.inflate(curve.covariance()[0])
-        single = None if curve is None else _one_mask(objective, params)
-        one = None if curve is None or single is None else status.inflate(curve.covariance(single)[0])
+        one = None if curve is None or curve.one_mask is None else status.inflate(curve.covariance(curve.one_mask)[0])
         arrays = {k: np.asarray(v) for k, v in params.items()}
     seconds = time.perf_counter() - started
     return Estimate(arrays, covariance, one, status, outcome, value, use, fixed, convex, codes.shape[1], seconds)
@@ -226,13 +227,21 @@ def _shows_progress(options: Options) -> bool:
 
 def _full_batch(objective: Objective, free: dict[str, Any], options: Options, convex: bool) -> tuple[Outcome, Curvature | None, Recession]:
     """L-BFGS, with a pause to see whether there is a minimum: along a recession direction it would crawl for ever."""
-    outcome = lbfgs(objective, free, options.max_steps, ROUGH)
-    curve = _curvature(objective, outcome)
-    open_ = examine(objective, _params(objective, outcome), curve, convex)
+    colours = _colours(objective)
+    basis = tangent(objective.frame.host, frozenset(objective.frame.fixed))
+
+    def scaled(at: dict[str, Any], curve: Curvature | None) -> Scaled:
+        hessian = None if curve is None or colours is None else curve.hessian / float(objective.scale)
+        return Scaled(objective, at, scaling(objective, at, hessian, basis))
+
+    first = None if colours is None else curvature(objective, objective.held, colours)
+    outcome = lbfgs(scaled(free, first), options.max_steps, ROUGH)
+    curve = _curvature(objective, outcome, colours)
+    open_ = examine(objective, _params(objective, outcome), curve, convex, colours)
     left = None if options.max_steps is None else options.max_steps - outcome.steps
     if open_.direction is None and outcome.reason in ("converged", "stalled") and left != 0:
-        outcome = joined(outcome, lbfgs(objective, outcome.free, left))
-        curve = _curvature(objective, outcome)
+        outcome = joined(outcome, lbfgs(scaled(outcome.free, curve), left))
+        curve = _curvature(objective, outcome, colours)
     return outcome, curve, open_
 
 
@@ -240,15 +249,17 @@ def _params(objective: Objective, outcome: Outcome) -> dict[str, jax.Array]:
     return objective.frame.constrain(outcome.free, objective.held)
 
 
-def _curvature(objective: Objective, outcome: Outcome) -> Curvature | None:
+def _curvature(objective: Objective, outcome: Outcome, colours: Colouring | None) -> Curvature | None:
     """Where it is affordable and the parameters are finite."""
     params = _params(objective, outcome)
     flat = np.concatenate([np.ravel(v) for v in params.values()] or [np.zeros(0)])
-    return None if flat.size > MOST_INFERRED or not np.isfinite(flat).all() else curvature(objective, params)
+    return None if flat.size > MOST_INFERRED or not np.isfinite(flat).all() else curvature(objective, params, colours)
 
 
-def _one_mask(objective: Objective, params: dict[str, jax.Array]) -> Array | None:
-    """The score covariance under one mask per row, where every mask was used and each is one entry of the loss."""
-    if isinstance(objective.loss, DrawnLoss) or objective.loss.split:
+def _colours(objective: Objective) -> Colouring | None:
+    """Of an exponential family under all masks of a support; otherwise local statistics say nothing."""
+    host = objective.frame.host
+    size = sum(p.size for p in host.parameters)
+    if isinstance(objective.loss, DrawnLoss) or not is_affine(host) or not 0 < size <= MOST_INFERRED:
         return None
-    return np.asarray(one_mask_scores(objective, params))
+    return colouring(objective, flatten(host, objective.held))

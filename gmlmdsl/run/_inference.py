@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..derive import DrawnLoss
 from ._objective import Objective, finite
-from ._parameters import flatten, tangent, unflatten
+from ._parameters import flatten, log_prior, tangent, unflatten
+from ._statistics import Colouring, second_order
 
 Array = np.ndarray
 SINGULAR = 1e-9  # of the largest eigenvalue: below, a direction is undetermined
@@ -42,22 +42,40 @@ class Curvature:
         return spread @ (self.score if score is None else score) @ spread.T, self.basis @ vectors[:, ~determined]
 
 
-def curvature(objective: Objective, params: dict[str, jax.Array]) -> Curvature:
+def curvature(objective: Objective, params: dict[str, jax.Array], colours: Colouring | None) -> Curvature:
     """Hessian and score covariance at an estimate.
 
     The sandwich (Godambe) covariance of the minimiser of sum_r c w_r loss_r - log prior is H^-1 S H^-1 with H its Hessian and
     S = sum_r (u_r - mean u)(u_r - mean u)', u_r = c w_r grad loss_r.
 
+    Args:
+        objective: what was minimised.
+        params: where.
+        colours: of an exponential family under all masks: local statistics then give the sums; None: automatic differentiation.
+
     Reference: Li et al. 2024, Lemmas 1 and 2; White 1982.
     """
     host = objective.frame.host
     basis = tangent(host, frozenset(objective.frame.fixed))
-    vector = flatten(host, params)
-    hessian = np.asarray(_hessian(objective, vector, jnp.asarray(basis))) * float(objective.scale)
-    second, first = _scores(objective, vector, jnp.asarray(basis))
-    n = float((objective.weights > 0).sum())
-    score = np.asarray(second) - np.outer(first, first) / max(n, 1.0)
-    return Curvature(basis, 0.5 * (hessian + hessian.T), score, None)
+    vector, n = flatten(host, params), max(float((objective.weights > 0).sum()), 1.0)
+    one_mask = None
+    if colours is None:
+        hessian = np.asarray(_hessian(objective, vector, jnp.asarray(basis))) * float(objective.scale)
+        second, first = (np.asarray(a) for a in _scores(objective, vector, jnp.asarray(basis)))
+    else:
+        c, sums = float(objective.factor), second_order(objective, vector, colours)
+        hessian = basis.T @ (c * sums.hessian - np.asarray(_prior_hessian(objective, vector))) @ basis
+        second, first = c**2 * basis.T @ sums.second @ basis, c * basis.T @ sums.first
+        if sums.one_mask is not None:
+            one_mask = c**2 * basis.T @ sums.one_mask @ basis - np.outer(first, first) / n
+    score = second - np.outer(first, first) / n
+    return Curvature(basis, 0.5 * (hessian + hessian.T), score, one_mask)
+
+
+@eqx.filter_jit
+def _prior_hessian(objective: Objective, vector: jax.Array) -> jax.Array:
+    host = objective.frame.host
+    return jax.hessian(lambda v: log_prior(host, unflatten(host, v)))(vector)
 
 
 @eqx.filter_jit
@@ -85,30 +103,3 @@ def _scores(objective: Objective, vector: jax.Array, basis: jax.Array) -> tuple[
         return u.T @ u, u.sum(axis=0)
 
     return objective.sum_rows(chunk)
-
-
-@eqx.filter_jit
-def one_mask_scores(objective: Objective, params: dict[str, jax.Array]) -> jax.Array:
-    """The score covariance if one mask were drawn for each row: sum_r c^2 w_r^2 E_K [g_rK g_rK'] - mean, in tangent directions."""
-    host = objective.frame.host
-    basis = jnp.asarray(tangent(host, frozenset(objective.frame.fixed)))
-    vector = flatten(host, params)
-    assert not isinstance(objective.loss, DrawnLoss)
-
-    def row(codes: jax.Array, weight: jax.Array) -> tuple[jax.Array, jax.Array]:
-        def losses(v: jax.Array) -> tuple[jax.Array, jax.Array]:
-            values, shares = objective.loss.by_mask(unflatten(host, v), codes[:, None])  # type: ignore[union-attr]
-            return values[:, 0], shares[:, 0]
-
-        jacobian, shares = jax.jacrev(losses, has_aux=True)(vector)
-        u = objective.factor * weight * (jacobian @ basis)
-        return (u * shares[:, None]).T @ u, shares @ u
-
-    def chunk(codes: jax.Array, weights: jax.Array, masks: jax.Array | None) -> tuple[jax.Array, jax.Array]:
-        del masks
-        second, first = jax.lax.map(lambda piece: row(*piece), (codes.T, weights), batch_size=8)
-        return second.sum(axis=0), first.sum(axis=0)
-
-    second, first = objective.sum_rows(chunk)
-    n = jnp.maximum((objective.weights > 0).sum(), 1)
-    return second - jnp.outer(first, first) / n

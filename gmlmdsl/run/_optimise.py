@@ -11,13 +11,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.flatten_util import ravel_pytree
 
 from ._objective import Objective
+from ._parameters import bijection
 
 MEMORY = 20
 MOST_STEPS = 3000
 TOLERANCE = 1e-8  # of the largest gradient entry, per row
 ROUGH = 1e-5  # where it pauses to see whether there is a minimum at all
+FLAT = 1e-6  # of the largest eigenvalue: flatter directions are scaled like this one
 STALLED = 5  # steps without any decrease after which digits are used up
 
 
@@ -32,13 +35,50 @@ class Outcome:
     reason: str  # converged, stalled, steps or diverged
 
 
-def lbfgs(objective: Objective, start: dict[str, Any], most_steps: int | None, tolerance: float = TOLERANCE) -> Outcome:
+class Scaled(eqx.Module):
+    """An objective as a function of a vector z: the parameters move from `origin` by `matrix` z."""
+
+    objective: Objective
+    origin: dict[str, Any]
+    matrix: Any
+
+    def free(self, z: Any) -> dict[str, Any]:
+        """The unconstrained parameters at z."""
+        flat, restore = ravel_pytree(self.origin)
+        return restore(flat + self.matrix @ z)
+
+    def __call__(self, z: Any) -> Any:
+        """The objective at z."""
+        return self.objective(self.free(z))
+
+
+def scaling(objective: Objective, free: dict[str, Any], hessian: np.ndarray | None, basis: np.ndarray) -> Any:
+    """A matrix that makes the objective's Hessian at `free` the identity, or nearly: H^(-1/2) in the free directions.
+
+    `hessian` is that of the objective per row in the directions of `basis`, None where it is not known; directions in which it
+    vanishes keep a finite scale.
+    """
+    if hessian is None or not np.isfinite(hessian).all() or not hessian.size:
+        return jnp.eye(sum(v.size for v in jax.tree.leaves(free)))
+    values, vectors = np.linalg.eigh(hessian)
+    half = vectors / np.sqrt(np.maximum(values, FLAT * max(values.max(), 1e-300)))
+    moved, at, columns = basis @ half, 0, {}
+    for p in objective.frame.host.parameters:
+        if p.name in free:
+            slope = np.asarray(jax.vmap(jax.grad(lambda u, p=p: bijection(p)(u)))(jnp.ravel(free[p.name])))
+            columns[p.name] = moved[at : at + p.size] / slope[:, None]
+        at += p.size
+    return jnp.asarray(np.concatenate([columns[name] for name in sorted(columns)]))  # the order of a flattened dict
+
+
+def lbfgs(scaled: Scaled, most_steps: int | None, tolerance: float = TOLERANCE) -> Outcome:
     """Full-batch L-BFGS with a zoom line search (optax), until the largest gradient entry per row is below `tolerance`."""
-    if not start:
-        return Outcome({}, np.array([float(objective(start))]), 0.0, 0, "converged")
+    if not scaled.matrix.shape[1]:
+        return Outcome(scaled.origin, np.array([float(scaled(jnp.zeros(0)))]), 0.0, 0, "converged")
     limit = MOST_STEPS if most_steps is None else most_steps
-    free, trace, gradient, steps, stalled = _lbfgs(objective, start, jnp.asarray(limit), jnp.asarray(tolerance))
-    n = int(steps)
+    start = jnp.zeros(scaled.matrix.shape[1])
+    z, trace, gradient, steps, stalled = _lbfgs(scaled, start, jnp.asarray(limit), jnp.asarray(tolerance))
+    n, free = int(steps), scaled.free(z)
     if not np.isfinite(float(trace[max(n - 1, 0)])):
         reason = "diverged"
     elif float(gradient) <= tolerance:
@@ -49,7 +89,7 @@ def lbfgs(objective: Objective, start: dict[str, Any], most_steps: int | None, t
 
 
 @eqx.filter_jit
-def _lbfgs(objective: Objective, start: dict[str, Any], limit: Any, tolerance: Any) -> tuple[Any, ...]:
+def _lbfgs(objective: Scaled, start: Any, limit: Any, tolerance: Any) -> tuple[Any, ...]:
     optimizer = optax.lbfgs(memory_size=MEMORY)
     value_and_grad = optax.value_and_grad_from_state(objective)
 

@@ -13,6 +13,7 @@ from ._inference import Curvature
 from ._objective import Objective
 from ._optimise import Outcome
 from ._parameters import entry_names
+from ._statistics import Colouring
 
 Array = np.ndarray
 SUSPECT = 1e-3  # of the median eigenvalue: below, the data may separate
@@ -64,12 +65,12 @@ class Status:
         return "\n".join(lines)
 
 
-def examine(objective: Objective, params: dict[str, jax.Array], curve: Curvature | None, convex: bool) -> Recession:
+def examine(objective: Objective, params: dict[str, jax.Array], curve: Curvature | None, convex: bool, colours: Colouring | None) -> Recession:
     """What data and prior leave open: by comparison of all statistics where the curvature looks thin, else nothing."""
     if curve is None:
         return Recession(False, None)
-    if convex and _is_suspect(curve):
-        found = find_recession(objective, params)
+    if convex and colours is not None and _is_suspect(curve):
+        found = find_recession(objective, params, colours)
         if found.checked:
             return found
     return Recession(False, None, curve.covariance()[1])

@@ -1,5 +1,5 @@
 """Re-exports of `_fit`."""
 
-from ._fit import fit as fit
-from ._fit import Options as Options
 from ._fit import Estimate as Estimate
+from ._fit import Options as Options
+from ._fit import fit as fit

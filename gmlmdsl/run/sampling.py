@@ -1,5 +1,5 @@
 """Re-exports of `_sampling`."""
 
 from ._sampling import Options as Options
-from ._sampling import run as run
 from ._sampling import SamplingWarning as SamplingWarning
+from ._sampling import run as run

@@ -1,0 +1,79 @@
+"""Reads .npy and .npz files: declared sizes are checked before anything is read, and nothing is unpickled."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from ._diagnostics import fail
+
+Array = np.ndarray
+MOST_BYTES = 1 << 32
+
+
+def verify_readable(path: Path) -> None:
+    """Refuse what is no file.
+
+    Raises:
+        GmlmError: E521.
+    """
+    try:
+        if path.is_dir():
+            raise fail("E521", f"{path} is a directory", help="name a file in it")
+        with path.open("rb"):
+            pass
+    except FileNotFoundError:
+        raise fail("E521", f"there is no file {path}") from None
+    except (OSError, ValueError) as error:
+        raise fail("E521", f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def read_arrays(path: str | Path) -> dict[str, Array]:
+    """The arrays of an .npz file by name, or the one of an .npy file; nothing is unpickled.
+
+    Raises:
+        GmlmError: E520 or E521 for a file that is missing, damaged, too large, or holds Python objects.
+    """
+    path = Path(path)
+    verify_readable(path)
+    try:
+        if path.suffix.lower() == ".npy":
+            with path.open("rb") as file:
+                _verify_header(file, path.stat().st_size, path)
+            return {path.stem: np.load(path, allow_pickle=False)}
+        with zipfile.ZipFile(path) as archive:
+            _verify_total(sum(i.file_size for i in archive.infolist()), path)
+            for info in archive.infolist():
+                with archive.open(info) as member:
+                    _verify_header(member, info.file_size, path)
+        with np.load(path, allow_pickle=False) as found:
+            return {k: found[k] for k in found.files}
+    except zipfile.BadZipFile:
+        raise fail("E520", f"{path} is not an .npz file, or is damaged") from None
+    except (ValueError, KeyError, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+        raise fail("E520", f"{path} is damaged, or holds no plain arrays: {error}") from None
+
+
+def _verify_total(size: float, path: Path) -> None:
+    if size > MOST_BYTES:
+        raise fail("E520", f"{path} declares {size / 2**30:.3g} GiB, more than the limit of {MOST_BYTES / 2**30:.3g} GiB")
+
+
+def _verify_header(file: IO[bytes], size: int, path: Path) -> None:
+    """Refuse an array whose declared size is too large, or is not what is there."""
+    version = np.lib.format.read_magic(file)  # type: ignore[arg-type]
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"an array in format {version}")
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(file)  # type: ignore[arg-type]
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects")
+    declared = float(dtype.itemsize)
+    for n in shape:
+        declared *= n
+    _verify_total(declared, path)
+    if declared > size:
+        raise ValueError(f"its header declares {declared:.3g} bytes, the file has {size}")

@@ -1,0 +1,172 @@
+"""Second-order sums of exponential families from local statistics.
+
+Where log p is affine in the parameters, the scores of a block's values have the derivatives phi(block, value, row), which do
+not depend on the parameters, and each block sees few of them. Parameters that no block sees together share one colour, and one
+directional derivative per colour gives all of phi (Curtis, Powell and Reid 1974). Hessian, score covariance and the comparison
+of statistics then cost as much as the blocks see, not as much as there are parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..derive import Blocks, ExactLoss, local_scores
+from ..derive.blocks import observed_value
+from ._objective import Objective
+from ._parameters import unflatten
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Colouring:
+    """`directions` of shape (colours, parameters), 0 and 1; for each set of blocks, `seen` of shape (blocks, colours): which
+    parameter a block sees in a colour, the number of parameters where it sees none."""
+
+    directions: Array
+    seen: tuple[Array, ...]
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Over rows: `hessian` of sum w loss; `first` and `second` moments of u_r = w_r grad loss_r; `one_mask`: sum w^2 E_K g_K g_K'."""
+
+    hessian: Array
+    first: Array
+    second: Array
+    one_mask: Array | None
+
+
+def colouring(objective: Objective, vector: jax.Array) -> Colouring:
+    """Colours of the parameters."""
+    assert isinstance(objective.loss, ExactLoss)
+    size = vector.shape[0]
+    touched = [np.asarray(_touched(objective, blocks, vector)) > 0 for blocks in objective.loss.blocks]
+    together = sum((t.T.astype(np.float32) @ t.astype(np.float32) for t in touched), np.zeros((size, size), np.float32)) > 0
+    colours = np.full(size, -1)
+    for p in range(size):
+        taken = set(colours[:p][together[p, :p]].tolist())
+        colours[p] = next(c for c in range(size + 1) if c not in taken)
+    count = int(colours.max(initial=-1)) + 1
+    directions = (colours[None] == np.arange(count)[:, None]).astype(float)
+    seen = []
+    for t in touched:
+        place = np.full((len(t), count), size)
+        block, parameter = np.nonzero(t)
+        place[block, colours[parameter]] = parameter
+        seen.append(place)
+    return Colouring(directions, tuple(seen))
+
+
+@eqx.filter_jit
+def _touched(objective: Objective, blocks: Blocks, vector: jax.Array) -> jax.Array:
+    """Which parameters each block's scores depend on: positive entries of (blocks, parameters)."""
+    host, graph = objective.frame.host, objective.loss.graph
+
+    def chunk(codes: jax.Array, weights: jax.Array, masks: jax.Array | None) -> jax.Array:
+        del masks
+
+        def one(block: Blocks) -> jax.Array:
+            def projected(v: jax.Array) -> jax.Array:
+                scores = local_scores(graph, unflatten(host, v), codes, jax.tree.map(lambda a: a[None], block))
+                # Random weights: derivatives of different rows and values must not cancel.
+                random = jax.random.normal(jax.random.key(0), scores.shape, scores.dtype)
+                return jnp.where(jnp.isfinite(scores), scores * random, 0.0).sum()
+
+            return jnp.abs(jax.grad(projected)(vector))
+
+        return jax.lax.map(one, blocks)
+
+    return objective.sum_rows(chunk)
+
+
+def statistics(objective: Objective, blocks: Blocks, codes: jax.Array, vector: jax.Array, directions: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Scores (blocks, values, rows), -inf where impossible, and phi (colours, blocks, values, rows)."""
+    host, graph = objective.frame.host, objective.loss.graph
+
+    def finite(v: jax.Array) -> jax.Array:
+        scores = local_scores(graph, unflatten(host, v), codes, blocks)
+        return jnp.where(jnp.isfinite(scores), scores, 0.0)
+
+    scores = local_scores(graph, unflatten(host, vector), codes, blocks)
+    return scores, jax.lax.map(lambda d: jax.jvp(finite, (vector,), (d,))[1], directions)
+
+
+def second_order(objective: Objective, vector: jax.Array, colours: Colouring) -> Sums:
+    """The sums over all rows, in parameter space."""
+    seen = tuple(jnp.asarray(s) for s in colours.seen)
+    hessian, first, second, one_mask = (np.asarray(a) for a in _second_order(objective, vector, jnp.asarray(colours.directions), seen))
+    single = None if objective.loss.split else one_mask[:-1, :-1]  # type: ignore[union-attr]
+    return Sums(hessian[:-1, :-1], first[:-1], second[:-1, :-1], single)
+
+
+@eqx.filter_jit
+def _second_order(objective: Objective, vector: jax.Array, directions: jax.Array, seen: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+    size = vector.shape[0] + 1  # the last row and column take what no block sees
+    assert isinstance(objective.loss, ExactLoss)
+
+    def chunk(codes: jax.Array, weights: jax.Array, masks: jax.Array | None) -> tuple[jax.Array, ...]:
+        del masks
+        hessian = one_mask = jnp.zeros((size, size))
+        scores_of_rows = jnp.zeros((size, codes.shape[1]))
+        for k, blocks in enumerate(objective.loss.blocks):
+            scores, phi = statistics(objective, blocks, codes, vector, directions)
+            shares, correction = objective.loss.shares(unflatten(objective.frame.host, vector), codes, k)
+            p = jax.nn.softmax(scores if correction is None else scores + correction, axis=1)
+            here = observed_value(blocks, codes, objective.loss.graph.n_cells)[:, None]
+            mean = (phi * p).sum(axis=2)  # colours, blocks, rows
+            gradient = mean - jnp.take_along_axis(phi, here[None], axis=2)[:, :, 0]
+            at = (seen[k][:, :, None], seen[k][:, None, :])
+            weighted = shares * weights
+            spread = jnp.einsum("cbar,dbar,bar,br->bcd", phi, phi, p, weighted) - jnp.einsum("cbr,dbr,br->bcd", mean, mean, weighted)
+            hessian = hessian.at[at].add(spread)
+            one_mask = one_mask.at[at].add(jnp.einsum("cbr,dbr,br->bcd", gradient, gradient, shares * weights**2))
+            scores_of_rows = scores_of_rows.at[seen[k].T].add(gradient * weighted)
+        return hessian, scores_of_rows.sum(axis=1), scores_of_rows @ scores_of_rows.T, one_mask
+
+    return objective.sum_rows(chunk)
+
+
+def differences(objective: Objective, vector: jax.Array, colours: Colouring) -> Iterator[tuple[Array, Array]]:
+    """For each block: the parameters it sees, and the distinct rows phi(x) - phi(a) over data rows and values a."""
+    keep = np.asarray(objective.weights) > 0
+    codes = np.unique(np.asarray(objective.codes)[:, keep], axis=1)
+    directions = jnp.asarray(colours.directions)
+    assert isinstance(objective.loss, ExactLoss)
+    for blocks, seen in zip(objective.loss.blocks, colours.seen, strict=True):
+        for b in range(blocks.cells.shape[0]):
+            one = jax.tree.map(lambda a, b=b: a[b : b + 1], blocks)
+            _, first = np.unique(codes[neighbourhood(objective.loss.graph, one)], axis=1, return_index=True)
+            padded = np.resize(first, max(32, 1 << (len(first) - 1).bit_length()))  # few shapes, few compilations
+            scores, phi, here = _block_statistics(objective, one, jnp.asarray(codes[:, padded]), vector, directions)
+            mine = seen[b] < vector.shape[0]
+            found = np.asarray(phi)[mine][:, 0, :, : len(first)]  # colours, values, rows
+            at = np.asarray(here)[0, : len(first)]
+            gaps = found[:, at, np.arange(len(first))][:, None] - found
+            other = np.isfinite(np.asarray(scores))[0, :, : len(first)] & (np.arange(found.shape[1])[:, None] != at)
+            rows = np.round(gaps[:, other].T, 10)
+            yield seen[b][mine], np.unique(rows[(rows != 0).any(axis=1)], axis=0)
+
+
+@eqx.filter_jit
+def _block_statistics(
+    objective: Objective, block: Blocks, codes: jax.Array, vector: jax.Array, directions: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    scores, phi = statistics(objective, block, codes, vector, directions)
+    return scores, phi, observed_value(block, codes, objective.loss.graph.n_cells)
+
+
+def neighbourhood(graph: object, block: Blocks) -> Array:
+    """The cells that a block's factors look at."""
+    cells = [np.asarray(block.cells).ravel()]
+    for group, touch in zip(graph.groups, block.touch, strict=False):  # type: ignore[attr-defined]
+        instances = np.asarray(touch).ravel()
+        cells.append(np.asarray(group.cells)[instances[instances >= 0]].ravel())
+    found = np.unique(np.concatenate(cells))
+    return found[found < graph.n_cells]  # type: ignore[attr-defined]

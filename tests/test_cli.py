@@ -1,0 +1,443 @@
+"""The command line: what it prints, what it writes, its exit status, and that no fault of a user ends in a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from gmlmdsl._commands import app
+
+ROOT = Path(__file__).parents[1]
+
+CHAIN = """\
+input L : int = 2
+graph G = chain(2 * L)
+model m {
+  var   x[i in G.nodes] : spin
+  param h[i in G.nodes] ~ normal(0, 1)
+  param J ~ normal(0, 1)
+  factor h[i] * x[i] for i in G.nodes
+  factor J * x[i] * x[j] for (i, j) in G.edges
+}
+mask single = subsets(x, size = 1)
+mask pairs = subsets(x, size = 2)
+sampler gibbs { update x[i] for i in G.nodes }
+"""
+LABELS = """\
+index day = range(2)
+model m {
+  var w[t in day] : labels("sun", "rain")
+  var k : range(3)
+  param u[a in range(3)] ~ normal(0, 1)
+  factor u[k]
+  factor 0.5 for t in day if t < 1
+}
+mask some = subsets(size = 1)
+sampler s { update K where K ~ some }
+"""
+ROWS = "1,-1,1,1\n-1,1,-1,1\n1,1,1,-1\n-1,-1,1,-1\n"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with two programs and data, where commands run."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m.gmlm").write_text(CHAIN)
+    (tmp_path / "labels.gmlm").write_text(LABELS)
+    (tmp_path / "x.csv").write_text(ROWS)
+    return tmp_path
+
+
+def gmlm(*words: str, stdin: str | None = None, status: int | None = 0):
+    """Run a command in this process; its result, whose status is checked."""
+    result = CliRunner().invoke(app, list(words), input=stdin)
+    assert "Traceback" not in result.output
+    assert "internal error" not in result.output
+    if status is not None:
+        assert result.exit_code == status, result.output
+    return result
+
+
+def process(*words: str, **options) -> subprocess.CompletedProcess[str]:
+    """Run a command as a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "gmlmdsl", *words], capture_output=True, text=True, check=False, env=environment, **options
+    )
+
+
+# The program itself
+
+
+def test_alone_it_shows_help():
+    output = gmlm().output
+    for command in ("check", "format", "explain", "info", "fit", "sample", "demo"):
+        assert command in output
+
+
+def test_version():
+    assert gmlm("--version").output.startswith("gmlm")
+
+
+@pytest.mark.parametrize("command", ["check", "format", "explain", "info", "fit", "sample", "demo"])
+def test_every_command_has_help(command):
+    assert len(gmlm(command, "--help").output) > 300
+
+
+def test_usage_errors_have_status_2(folder):
+    gmlm("nonsense", status=2)
+    gmlm("check", status=2)
+    gmlm("fit", "m.gmlm", "x.csv", "--seed", "x", status=2)
+    gmlm("explain", "m.gmlm", "--stage", "foo", status=2)
+    gmlm("format", status=2)
+
+
+# check
+
+
+def test_check_imports_nothing_heavy(folder):
+    script = (
+        "import sys; sys.argv = ['gmlm', 'check', 'm.gmlm']\nfrom gmlmdsl.cli import main\ntry: main()\nexcept SystemExit: pass\n"
+        "print([m for m in sys.modules if m.split('.')[0] in ('jax', 'jaxlib', 'numpy', 'typer', 'rich', 'pydantic')])"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+    assert run.stdout.splitlines()[-1] == "[]"
+
+
+def test_check_says_what_it_finds_in_every_file(folder):
+    (folder / "bad.gmlm").write_text(CHAIN.replace("J * x[i]", "K * x[i]"))
+    run = process("check", "m.gmlm", "bad.gmlm", "nope.gmlm", ".")
+    assert run.returncode == 1
+    assert "error[E203 unknown-name]: `K` is not declared" in run.stdout
+    assert "--> bad.gmlm:8:10" in run.stdout
+    assert "`nope.gmlm` does not exist" in run.stdout
+    assert "`.` is a directory" in run.stdout
+    assert run.stdout.splitlines()[-1] == "3 errors in 4 files"
+    assert run.stderr == ""
+
+
+def test_check_passes_warnings(folder):
+    (folder / "w.gmlm").write_text(CHAIN.replace("  param J", "  param unused\n  param J"))
+    for result in (gmlm("check", "w.gmlm"), gmlm("check", "w.gmlm", "--json")):
+        assert "W803" in result.output
+    assert process("check", "w.gmlm").returncode == 0
+    assert gmlm("check", "m.gmlm").output == "no faults in 1 file\n"
+
+
+def test_check_json_is_data(folder):
+    (folder / "bad.gmlm").write_text("model m { var x : spn }")
+    found = json.loads(gmlm("check", "--json", "bad.gmlm", status=1).output)
+    assert found[0]["place"]["line"] == 1
+    assert found[0]["severity"] == "error"
+
+
+def test_check_of_what_is_not_text(folder):
+    (folder / "noise.gmlm").write_bytes(bytes(range(256)))
+    (folder / "deep.gmlm").write_text("model m { var x : spin factor " + "(" * 100_000 + "x" + ")" * 100_000 + " }")
+    for name in ("noise.gmlm", "deep.gmlm"):
+        run = process("check", name)
+        assert run.returncode == 1
+        assert run.stdout.startswith("error[E1")
+        assert "Traceback" not in run.stderr
+
+
+# format
+
+
+def test_format_writes_the_canonical_text_once(folder):
+    (folder / "m.gmlm").write_text("model   m{var x:spin;  factor  2*x # a comment\n}")
+    assert "would change m.gmlm" in gmlm("format", "--check", "m.gmlm", status=1).output
+    assert "formatted m.gmlm" in gmlm("format", "m.gmlm").output
+    text = (folder / "m.gmlm").read_text()
+    assert "# a comment" in text
+    assert gmlm("format", "m.gmlm").output == ""
+    assert gmlm("format", "--check", "m.gmlm").output == ""
+    assert gmlm("format", "--stdin", stdin=text).output == text
+
+
+def test_format_leaves_a_faulty_file_alone(folder):
+    (folder / "bad.gmlm").write_text("model m { var x spin")
+    (folder / "m.gmlm").write_text("model   m { var x : spin }")
+    output = gmlm("format", "bad.gmlm", "m.gmlm", status=1).output
+    assert "error[E" in output
+    assert "formatted m.gmlm" in output
+    assert (folder / "bad.gmlm").read_text() == "model m { var x spin"
+    gmlm("format", "--stdin", stdin="model {", status=1)
+
+
+# explain and info
+
+
+def test_explain_reads_files_codes_and_slugs(folder):
+    assert "log p(x) = " in gmlm("explain", "m.gmlm").output
+    assert "chain" not in gmlm("explain", "m.gmlm", "--latex").output
+    assert "E203 unknown-name" in gmlm("explain", "E203").output
+    assert "E203 unknown-name" in gmlm("explain", "unknown-name").output
+    assert "did you mean `unknown-name`" in gmlm("explain", "unknwon-name", status=1).output
+    assert "does not exist" in gmlm("explain", "nope.gmlm", status=1).output
+    assert "did you mean `single`" in gmlm("explain", "m.gmlm", "--mask", "singel", status=1).output
+
+
+def test_explain_takes_inputs(folder):
+    assert "(6 cells)" in gmlm("explain", "m.gmlm", "--input", "L=3").output
+    assert "plans of m" in gmlm("explain", "m.gmlm", "--stage", "plan").output
+    (folder / "n.gmlm").write_text(CHAIN.replace(" = 2\n", "\n"))
+    assert "These need inputs: `L`" in gmlm("explain", "n.gmlm").output
+    assert "input `L` is not given" in gmlm("explain", "n.gmlm", "--stage", "graph", status=1).output
+
+
+def test_info_as_text_and_as_data(folder):
+    output = gmlm("info", "m.gmlm").output
+    assert "4 cells, 7 factors" in output
+    found = json.loads(gmlm("info", "m.gmlm", "--json", "-i", "L=3").output)
+    assert found["models"]["m"]["cells"] == 6
+    assert list(found["models"]["m"]["masks"]) == ["single", "pairs"]
+
+
+# fit and sample
+
+
+def test_fit_then_sample(folder, standard_promotion):
+    output = gmlm("fit", "m.gmlm", "x.csv", "--mask", "single", "--out", "m.fit", "--report", "fit.html", "--rows", "2").output
+    assert "4 rows of x.csv (no header, 4 columns)" in output
+    assert "converged" in output
+    assert "2 of 5 rows" in output
+    assert "converged" in (folder / "fit.html").read_text()
+    words = ("sample", "m.fit", "--draws", "120", "--warmup", "10", "--clamp", "x[0]=1", "--out", "d.npz", "--report", "s.html")
+    output = gmlm(*words).output
+    assert "4 chains of 120 draws from `m` by sampler `gibbs`" in output
+    assert "r_hat" in output
+    assert (np.load(folder / "d.npz")["posterior/x"][..., 0] == 1).all()
+    assert "Can the draws be trusted?" in (folder / "s.html").read_text()
+
+
+def test_sample_of_given_parameters(folder):
+    np.savez(folder / "p.npz", u=np.array([0.0, 1.0, -1.0]))
+    output = gmlm("sample", "labels.gmlm", "--params", "p.npz", "--draws", "60", "--chains", "2").output
+    assert "frequency" in output  # of labels
+    assert "sun" in output
+    assert "warning: The number of samples is too small" in output
+    assert "needed" in gmlm("sample", "labels.gmlm", status=1).output
+    assert "no parameter `v`" in gmlm("sample", "labels.gmlm", "--params", _npz(folder, v=np.zeros(3)), status=1).output
+
+
+def _npz(folder: Path, **arrays: np.ndarray) -> str:
+    np.savez(folder / "some.npz", **arrays)
+    return "some.npz"
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("x[3],x[2],x[1],x[0]\n1,1,-1,1\n1,-1,1,-1\n-1,1,1,1\n-1,1,-1,-1\n", ()),
+        ("x_3;id;x_2;x_1;x_0\n1;7;1;-1;1\n1;8;-1;1;-1\n-1;9;1;1;1\n-1;10;1;-1;-1\n", ()),
+        ("d\tc\tb\ta\n+1\t1\t-1\t1.0\n1\t-1\t1\t-1\n-1\t1\t1\t1\n-1\t1\t-1\t-1\n", ("--columns", "a,b,c,d")),
+        ("0 1 2 3 4\n1 -1 1 1 9\n-1 1 -1 1 9\n1 1 1 -1 9\n-1 -1 1 -1 9\n", ("--columns", "0,1,2,3", "--header")),
+    ],
+)
+def test_columns_find_their_cells(folder, text, options):
+    from gmlmdsl._compile import load
+    from gmlmdsl._tables import read_data
+    from gmlmdsl.graph import lower_model
+
+    (folder / "data.csv").write_text(text)
+    graph = lower_model(load(folder / "m.gmlm").bound, "m").graph
+    columns = options[1].split(",") if options else []
+    found = read_data(folder / "data.csv", graph, columns, True if "--header" in options else None)
+    assert found.x.tolist() == np.loadtxt(ROWS.splitlines(), delimiter=",").tolist()
+
+
+def test_letters_may_be_strings_and_labels_may_be_codes(folder):
+    from gmlmdsl._compile import load, parse
+    from gmlmdsl._tables import read_data
+    from gmlmdsl.graph import lower_model
+
+    graph = lower_model(parse('model m { var x[i in range(3)] : letters("ACGT") factor 1 }').bound, "m").graph
+    (folder / "s.csv").write_text("sequence\nACG\nTTA\n")
+    assert read_data(folder / "s.csv", graph).x.tolist() == [list("ACG"), list("TTA")]
+    labels = lower_model(load(folder / "labels.gmlm").bound, "m").graph
+    (folder / "l.csv").write_text("k,w[0],w[1]\n2,sun,rain\n0,rain,rain\n")
+    x = read_data(folder / "l.csv", labels).x
+    assert x["w"].tolist() == [[0, 1], [1, 1]]
+    assert x["k"].tolist() == [2, 0]
+
+
+FAULTS = {
+    "ragged": ("1,-1,1,1\n1,1,1\n", "line 2: 3 fields, the first line has 4"),
+    "outside the domain": (
+        "1,-1,1,1\n\n1,1,1,0\n",
+        'line 3, column 3 (counted from 0) is "0": not a value of `x`; its values are `-1`, `1`',
+    ),
+    "bits for spins": ("0,1,1,0\n1,1,0,0\n", "declare `x` as `bit`"),
+    "named column": ("x[0],x[1],x[2],x[3]\n1,-1,1,up\n", 'line 2, column `x[3]` is "up"'),
+    "empty field": ("a,b,c,d\n1,,1,1\n", "line 2, column `b` is empty"),
+    "not a number": ("1,-1,nan,1\n", 'is "nan"'),
+    "no rows": ("", "has no rows"),
+    "only a header": ("a,b,c,d\n", "has no rows"),
+    "too few columns": ("1,-1\n", "has 2 columns, the model has 4 cells"),
+    "twice": ("a,a,b,c\n1,1,1,1\n", "two columns are called `a`"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_data_that_does_not_fit_says_where(folder, name):
+    text, wanted = FAULTS[name]
+    (folder / "bad.csv").write_text(text)
+    output = gmlm("fit", "m.gmlm", "bad.csv", "--mask", "single", "--out", "m.fit", status=1).output
+    assert wanted in output
+    assert "bad.csv" in output
+    assert not (folder / "m.fit").exists()
+
+
+def test_files_that_are_no_data(folder):
+    (folder / "noise.csv").write_bytes(bytes(range(256)) * 10)
+    (folder / "latin.csv").write_bytes("1,1,1,1\n\xe9,1,1,1\n".encode("latin-1"))
+    (folder / "noise.npz").write_bytes(b"PK nonsense")
+    np.save(folder / "objects.npy", np.array([{}, {}], dtype=object), allow_pickle=True)
+    for name, wanted in (
+        ("noise.csv", "is not text"),
+        ("latin.csv", "line 2: byte 0xe9"),
+        ("noise.npz", "is not an .npz file"),
+        ("objects.npy", "Python objects"),
+        ("nope.csv", "there is no file"),
+        (".", "is a directory"),
+    ):
+        assert wanted in gmlm("fit", "m.gmlm", name, "--mask", "single", status=1).output
+
+
+def test_arrays_that_declare_too_much_are_not_read(folder):
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000, 1000), }"
+    header += b" " * (63 - (10 + len(header)) % 64) + b"\n"
+    bomb = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+    (folder / "bomb.npy").write_bytes(bomb)
+    with zipfile.ZipFile(folder / "bomb.npz", "w") as archive:
+        archive.writestr("x.npy", bomb)
+    for name in ("bomb.npy", "bomb.npz"):
+        assert "more than the limit" in gmlm("fit", "m.gmlm", name, "--mask", "single", status=1).output
+    short = bomb.replace(b"(1000000000, 1000)", b"(1000, 4)         ")
+    (folder / "short.npy").write_bytes(short)
+    assert "is damaged" in gmlm("fit", "m.gmlm", "short.npy", "--mask", "single", status=1).output
+
+
+def test_arrays_name_their_file(folder):
+    np.save(folder / "x.npy", np.array([[1, -1, 1, 3]]))
+    assert "x.npy: x at (0, 3) is 3" in gmlm("fit", "m.gmlm", "x.npy", "--mask", "single", status=1).output
+    np.save(folder / "x.npy", np.ones((2, 3)))
+    assert "x.npy: x must have shape (rows, 4), got (2, 3)" in gmlm("fit", "m.gmlm", "x.npy", "--mask", "single", status=1).output
+    name = _npz(folder, w=np.zeros((3, 2), int))
+    assert "some.npz lacks `k`" in gmlm("fit", "labels.gmlm", name, status=1).output
+
+
+OPTIONS = {
+    "unknown mask": (["--mask", "singel"], "did you mean `single`?"),
+    "which mask": ([], "model `m` has 2 masks: say which"),
+    "unknown model": (["--model", "n"], "the program has no model `n`"),
+    "unknown input": (["-i", "K=3"], "the program has no input `K`"),
+    "input without value": (["-i", "L"], "expected `name=value`"),
+    "input that is no number": (["-i", "L=two"], '"two" is not a number'),
+    "input with many digits": (["-i", "L=" + "9" * 400], "input `L` must be integers"),
+    "input twice": (["-i", "L=2", "-i", "L=3"], "is given twice"),
+    "masks": (["-m", "single", "--n-masks", "0"], "expected a whole number above 0, or `all`"),
+    "weights": (["-m", "single", "--weights", "w"], "there is no column and no file `w`"),
+    "no folder": (["-m", "single", "--out", "no/m.fit"], "there is no folder no"),
+    "a folder": (["-m", "single", "--report", "."], "it is a folder"),
+    "columns": (["-m", "single", "--columns", "a,b,c,d"], "columns are numbered 0 to 3"),
+    "array file": (["--inputs", "nope.npz"], "there is no file nope.npz"),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_options_that_do_not_fit(folder, name):
+    words, wanted = OPTIONS[name]
+    assert wanted in gmlm("fit", "m.gmlm", "x.csv", *words, status=1).output
+
+
+def test_weights_come_from_a_column_or_a_file(folder):
+    from gmlmdsl._arguments import read_weights
+    from gmlmdsl._tables import Table
+
+    table = Table(Path("d.csv"), ("x", "w"), [["1", "2"], ["1", "0.5"]], [2, 3])
+    assert read_weights("w", table).tolist() == [2, 0.5]
+    (folder / "w.csv").write_text("weight\n1\n3\n")
+    assert read_weights("w.csv", table).tolist() == [1, 3]
+    np.save(folder / "w.npy", np.array([1.0, 4.0]))
+    assert read_weights("w.npy", table).tolist() == [1, 4]
+
+
+CLAMPS = {
+    "x[9]=1": "no cell of `x`",
+    "x=1": "say which cell of `x`",
+    "y[0]=1": "no variable `y`",
+    "x[0]": "expected `x[3]=1`",
+    "x[a]=1": "places are 0-based numbers",
+    "x[0]=up": "is not a whole number",
+    "x[0]=3": "not a value of `x`",
+}
+
+
+@pytest.mark.parametrize("clamp", CLAMPS)
+def test_clamps_that_do_not_fit(folder, clamp):
+    name = _npz(folder, h=np.zeros(4), J=np.zeros(()))
+    assert CLAMPS[clamp] in gmlm("sample", "m.gmlm", "--params", name, "--clamp", clamp, status=1).output
+
+
+def test_sample_refuses_what_it_cannot_use(folder):
+    assert "there is no file nope.fit" in gmlm("sample", "nope.fit", status=1).output
+    assert "must end in .nc or .npz" in gmlm("sample", "m.gmlm", "--out", "d.txt", status=1).output
+    (folder / "broken.fit").write_bytes(b"PK\x03\x04 nonsense")
+    assert "is not a saved fit" in gmlm("sample", "broken.fit", status=1).output
+
+
+def test_demo_asks_for_scikit_learn(folder, monkeypatch):
+    import importlib.util
+
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "sklearn" else found(name, *rest))
+    assert 'pip install "gmlmdsl[demo]"' in gmlm("demo", status=1).output
+
+
+# How commands end
+
+
+@pytest.mark.parametrize("after", [0.02, 2])
+def test_an_interrupt_ends_quietly(folder, after):
+    script = (
+        "import os, signal, sys, threading\nsys.argv = ['gmlm', 'format', '--stdin']\nfrom gmlmdsl.cli import main\n"
+        f"threading.Timer({after}, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\nmain()"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as run:
+        assert run.wait(timeout=60) == 130
+        assert run.stderr is not None
+        assert b"Traceback" not in run.stderr.read()
+
+
+def test_a_reader_that_leaves_early_is_no_fault(folder):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = f"{sys.executable} -m gmlmdsl explain m.gmlm --stage tree | head -1"
+    run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, env=environment)
+    assert run.stdout.count("\n") == 1
+    assert "Traceback" not in run.stderr
+    assert "internal error" not in run.stderr
+
+
+def test_a_fault_of_the_program_is_no_fault_of_the_user(folder, monkeypatch):
+    import gmlmdsl.explain
+
+    def broken(*_, **__):
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr(gmlmdsl.explain, "describe", broken)
+    result = CliRunner().invoke(app, ["info", "m.gmlm"])
+    assert result.exit_code == 70
+    assert "internal error: ZeroDivisionError: oops" in result.output
+    assert "Please report it" in result.output

@@ -1,0 +1,105 @@
+"""The programs of `examples/` are sound and compile; its script and the demo run, in small."""
+
+import importlib.util
+import re
+import warnings
+
+import numpy as np
+import pytest
+from markdown_blocks import ROOT
+
+import gmlmdsl as gm
+from gmlmdsl.program import check_file
+
+EXAMPLES = ROOT / "examples"
+PAIRS = np.array([[0, 1], [2, 1]])
+INPUTS = {
+    "adaptive": {"L": 3},
+    "digits": {"n_pixels": 3, "pairs": PAIRS},
+    "ising": {"L": 3},
+    "mixed": {},
+    "potts": {"n_sites": 3, "pairs": PAIRS},
+    "tables": {"U": np.zeros(3), "T": np.zeros((2, 3, 4)), "P": np.ones((2, 2))},
+}
+
+
+def test_every_program_has_inputs_here():
+    assert {p.stem for p in EXAMPLES.glob("*.gmlm")} == set(INPUTS)
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_a_program_checks(name):
+    warned = {w.code for w in check_file(EXAMPLES / f"{name}.gmlm").warnings}
+    assert warned <= {"W801"}  # `naive` draws independently what interacts, to show that it is said
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_a_program_gives_rows_their_probability(name):
+    program = gm.load(EXAMPLES / f"{name}.gmlm", **INPUTS[name])
+    for of_program in program.checked.models:
+        model = program.model(of_program)
+        first = {v.name: np.broadcast_to(v.labels[0], (1, *v.shape)) for v in model.graph.variables}
+        x = first if len(first) > 1 else next(iter(first.values()))
+        assert np.isfinite(np.asarray(model.log_potential(model.init_params(), x))).all()
+
+
+def load_script(name):
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_script_is_tested():
+    assert [p.stem for p in EXAMPLES.glob("*.py")] == ["quickstart"]
+
+
+@pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
+def test_the_quickstart_finds_what_it_drew_from(capsys):
+    fit = load_script("quickstart").main(side=3, draws=200)
+    assert fit.status.converged
+    worst = re.search(r"in standard errors ([\d.]+)", capsys.readouterr().out)
+    assert float(worst[1]) < 5  # eighteen couplings; 5 standard errors happen once in 10^5
+
+
+@pytest.fixture(scope="module")
+def demo_run(tmp_path_factory):
+    pytest.importorskip("sklearn")
+    from gmlmdsl import demo
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return demo.run(tmp_path_factory.mktemp("demo") / "report", quick=True)
+
+
+def test_the_demo_writes_its_report(demo_run):
+    page = demo_run.read_text(encoding="utf-8")
+    for title in ("Data and samples", "Couplings", "Two masks side by side", "Chains", "The program"):
+        assert f">{title}</h2>" in page
+    assert page.count("<svg") >= 6
+
+
+def test_the_demo_takes_the_pixels_that_vary():
+    pytest.importorskip("sklearn")
+    from gmlmdsl import demo
+
+    digits = demo.load_images()
+    assert (len(digits.x), len(digits.pixels)) == (1797, 47)
+    on = digits.x.sum(axis=0)
+    assert min(on.min(), (1797 - on).min()) >= demo.MIN_ROWS
+    assert np.array_equal(digits.as_images(digits.x)[:, digits.places[:, 1], digits.places[:, 0]], digits.x)
+
+
+def test_efficiency_is_a_geometric_mean_of_variance_ratios_over_finite_parameters():
+    from types import SimpleNamespace
+
+    from gmlmdsl import demo
+
+    def fit(separated, full, one):
+        status = SimpleNamespace(separated=np.array(separated), undetermined=np.zeros(3, bool))
+        return SimpleNamespace(status=status, full_covariance=np.diag(full), one_mask_covariance=np.diag(one))
+
+    fits = {"a": fit([0, 0, 1], [1.0, 4.0, np.inf], [2.0, 8.0, np.inf]), "b": fit([0, 0, 1], [0.5, 4.0, np.inf], [1.0, 4.0, np.inf])}
+    found = demo.compare(fits)
+    assert found.all_masks == pytest.approx({"a": 1.0, "b": np.sqrt(2)})
+    assert found.one_mask == pytest.approx({"a": 0.5, "b": 1.0})

@@ -1,0 +1,236 @@
+"""What `explain` and `info` say: formulas, corrections, plans, costs, verdicts; without JAX."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gmlmdsl._diagnostics import GmlmError, Source, codes
+from gmlmdsl.explain import STAGES, describe, explain, explain_code, print_stage
+from gmlmdsl.graph import Bound, bind
+from gmlmdsl.program import Program, check_source
+
+ROOT = Path(__file__).parents[1]
+
+ISING = """
+input L : int = 4
+graph G = grid(L, L, wrap = true)
+model ising {
+  var   x[i in G.nodes]      : spin
+  param h[i in G.nodes]      ~ normal(0, 1)
+  param J[(i, j) in G.edges] ~ normal(0, 1)
+  factor h[i] * x[i]           for i in G.nodes
+  factor J[i, j] * x[i] * x[j] for (i, j) in G.edges
+}
+mask pairs = subsets(x, size = 2)
+mask whole = everything(x)
+mask agreeing given x {
+  choose {x[i], x[j]} for (i, j) in G.edges weight exp(0.5 * x[i] * x[j])
+  choose {x[i]}       for i in G.nodes      weight 0.1
+}
+mask hot given x { each x[i] for i in G.nodes rate sigmoid(0.3 * x[i]) }
+sampler sweep { update x[i] for i in G.nodes }
+sampler gibbs { update x[K] where K ~ pairs }
+sampler adaptive { update x[K] where K ~ agreeing }
+sampler naive { update x[K] independently where K ~ whole }
+sampler even { update x[K] independently where K ~ blocks({x[0], x[2]}) }
+sampler mixed { mixture { 0.9 : update x[i] for i in G.nodes  0.1 : repeat 3 { update x[K] where K ~ pairs } } }
+"""
+
+MIXED = """
+index day = range(6)
+model mixed {
+  var s[t in day] : spin
+  var w[t in day] : labels("sun", "rain")
+  var k           : range(4)
+  param u[a in range(4)]
+  param beta : positive ~ gamma(2, 2)
+  let cold[t in day] = w[t] == "rain"
+  factor u[k]
+  factor -beta * (s[t] - 1) * cold[t] for t in day
+  factor (if s[t] == s[t + 1] and k > 1 then 0.7 else 0) for t in day if t < 5
+  require not (w[t] == "rain" and w[t + 1] == "sun") for t in day if t < 5
+}
+mask window = mixture { 0.5 : subsets(s, size = 2)  0.5 : blocks({w[t], w[t + 1]} for t in day if t < 5) }
+"""
+
+
+def checked(text: str, **inputs: int) -> tuple[Program, Bound]:
+    program = check_source(Source("m.gmlm", text))
+    return program, bind(program, inputs)
+
+
+def test_log_p_is_the_sum_of_the_factors():
+    text = explain(*checked(ISING), model="ising")
+    assert "log p(x) = ∑{i ∈ G.nodes} h[i]·x[i]" in text
+    assert "+ ∑{(i, j) ∈ G.edges} J[i, j]·x[i]·x[j]" in text
+    assert "− log Z" in text
+
+
+def test_conditional_holds_the_terms_that_touch_the_block():
+    assert "∑{(i, j) ∈ G.edges : K ∋ x[i] or x[j]} J[i, j]·x[i]·x[j]" in explain(*checked(ISING))
+    text = explain(*checked(MIXED))
+    assert "f_K(x) = 1{K ∋ k}·u[k]" in text
+    assert "∑{t ∈ day : K ∋ s[t] or w[t]} −beta·(s[t] − 1)·1{cold[t]}" in text  # through the `let`
+    assert "(0.7 if s[t] = s[t + 1] and k > 1, else 0)" in text
+    assert 'p(x) = 0 where w[t] = "rain" and w[t + 1] = "sun", for some t ∈ day, t < 5' in text
+
+
+def test_adaptive_masks_show_their_correction():
+    text = explain(*checked(ISING), mask="agreeing")
+    assert "w({x[i], x[j]}) = exp(0.5·x[i]·x[j])  for (i, j) ∈ G.edges" in text
+    assert "log p(x_K | x_rest, K) = f_K(x) + log p(K | x) − log ∑{y_K} exp(f_K(y_K, x_rest))·p(K | y_K, x_rest)" in text
+    assert "r(x[i]) = σ(0.3·x[i])" in explain(*checked(ISING), mask="hot")
+    assert "p(K | x)" not in explain(*checked(ISING), mask="pairs")
+
+
+def test_objective_has_its_factor():
+    assert "c = (cells that K can reach) / E|K| = 16 / 2 = 8." in explain(*checked(ISING), mask="pairs")
+    assert "the mean over the rows" in explain(*checked(ISING), mask="agreeing")
+    assert "c = (cells that K can reach) / E|K| = 12 / 2 = 6." in explain(*checked(MIXED))
+    assert "averages over all 120 masks" in explain(*checked(ISING), mask="pairs")
+
+
+def test_samplers_show_plans_colours_and_verdicts():
+    assert "16 blocks in 2 colours; enumeration: 1 cell, 2 joint values, 10 factor evaluations" in explain(*checked(ISING), sampler="sweep")
+    assert "Keeps p" in explain(*checked(ISING), sampler="mixed")
+    assert "x_K from p(x_K | x_rest, K): its correction for K keeps p" in " ".join(explain(*checked(ISING), sampler="adaptive").split())
+    naive = " ".join(explain(*checked(ISING), sampler="naive").split())
+    assert "Does not keep p" in naive
+    assert "keeps no known law" in naive
+
+
+def test_independent_cells_that_do_not_interact_keep_p_and_unmoved_cells_are_named():
+    text = " ".join(explain(*checked(ISING), sampler="even").split())
+    assert "Keeps p" in text
+    assert "It never moves `x[1]`, `x[3]`, `x[4]`, `x[5]`, `x[6]` and 9 more" in text
+
+
+def test_too_costly_blocks_are_reported_and_do_not_end_the_explanation():
+    program, bound = checked(ISING, L=9)
+    text = " ".join(explain(program, bound).split())
+    assert "Refused: a block of 81 cells needs 2.42e+24 joint values" in text
+    assert "sampler mixed" in text
+
+
+def test_without_inputs_there_are_formulas_and_a_list_of_what_is_needed():
+    program = check_source(Source("m.gmlm", ISING.replace("int = 4", "int")))
+    text = explain(program)
+    assert "log p(x) =" in text
+    assert "These need inputs: `L` with `--input L=8`." in text
+    assert "May not keep p" in explain(program, sampler="naive")
+
+
+@pytest.mark.parametrize("text", [ISING, MIXED])
+def test_latex_is_balanced(text):
+    written = explain(*checked(text), latex=True)
+    plain = written.replace("\\{", "").replace("\\}", "")
+    assert plain.count("{") == plain.count("}")
+    assert written.count("\\begin{align*}") == written.count("\\end{align*}") > 3
+    assert not set(written) & set("∑∈∋·−≤")
+
+
+def test_latex_writes_names_as_mathematics():
+    written = explain(*checked(MIXED), latex=True)
+    assert "-\\beta \\, \\left(s_{t} - 1\\right) \\, \\mathbf{1}\\{\\mathrm{cold}_{t}\\}" in written
+    assert "\\operatorname{gamma}" in written
+
+
+def test_latent_and_network_models_are_explained_without_plans():
+    hmm = """
+    index tag = range(3)  index time = range(4)
+    model hmm {
+      latent z[t in time] : tag
+      var x[t in time] : bit
+      param first[a in tag] : simplex
+      param emit[a in tag, b in range(2)] : simplex
+      z[t] ~ categorical(first) for t in time
+      x[t] ~ categorical(emit[z[t]]) for t in time
+    }
+    """
+    text = explain(*checked(hmm))
+    assert "∑{t ∈ time} log(emit[z[t], x[t]])" in text
+    assert "`z` is latent" in text
+    assert "No plans: model `hmm` has `latent` variables" in text
+    network = "network net = mlp() model m { var x[i in range(3)] : bit conditional x ~ net() } sampler s { update x[i] for i in range(3) }"
+    assert "promises no joint law" in explain(*checked(network))
+
+
+def test_unknown_names_are_met_with_the_nearest():
+    with pytest.raises(GmlmError, match="did you mean `pairs`"):
+        explain(*checked(ISING), mask="pair")
+    with pytest.raises(GmlmError, match="did you mean `sweep`"):
+        explain(*checked(ISING), sampler="sweeps")
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_every_stage_can_be_printed(stage):
+    text = print_stage(stage, *checked(ISING))
+    assert {"tree": "Sampler", "program": "RandomUpdate", "graph": "32 instances", "plan": "2 colours"}[stage] in text
+    assert "span" not in text
+
+
+@pytest.mark.parametrize("code", sorted(codes()))
+def test_every_code_is_explained(code):
+    text = explain_code(code)
+    assert text.startswith(("error[", "warning["))
+    assert code in text
+    assert "Right:" in text
+
+
+def test_codes_are_found_by_slug_and_by_nearest():
+    assert explain_code("unknown-name") == explain_code("e203")
+    with pytest.raises(GmlmError, match="did you mean `unknown-name`"):
+        explain_code("unkown-name")
+
+
+def test_info_is_plain_data():
+    program, bound = checked(ISING)
+    found = json.loads(json.dumps(describe(program, bound)))
+    model = found["models"]["ising"]
+    assert model["cells"] == 16
+    assert model["factors"] == 48
+    assert model["parameters"]["J"]["shape"] == [32]
+    assert model["variables"]["x"]["values"] == [-1, 1]
+    assert model["masks"]["pairs"] == {
+        "kind": "subsets(x, size = 2)",
+        "adaptive": False,
+        "given": [],
+        "may_fit": True,
+        "support": 120,
+        "reached": 16,
+    }
+    assert found["inputs"]["L"]["value"] == 4
+    assert found["graphs"]["G"]["edges"] == 32
+    assert describe(program)["models"]["ising"]["cells"] is None
+
+
+def test_explaining_with_plans_imports_no_jax():
+    script = (
+        "import sys; from gmlmdsl._diagnostics import Source; from gmlmdsl.program import check_source; from gmlmdsl.graph import bind\n"
+        "from gmlmdsl.explain import explain, describe\n"
+        "p = check_source(Source('m', sys.stdin.read())); b = bind(p, {}); explain(p, b); describe(p, b)\n"
+        "print([m for m in sys.modules if m.split('.')[0] in ('jax', 'jaxlib', 'equinox')])"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    run = subprocess.run([sys.executable, "-c", script], input=ISING, capture_output=True, text=True, check=True, env=environment)
+    assert run.stdout.strip() == "[]"
+
+
+def test_block_capacity_of_a_mixture_is_that_of_its_largest_block():
+    from gmlmdsl.graph import lower_model
+    from gmlmdsl.graph.masks import lower_mask
+    from gmlmdsl.plan import plan_use
+
+    text = """
+    model m { var x[i in range(5)] : bit  param J  factor J * x[i] * x[i + 1] for i in range(4) }
+    mask a = mixture { 0.5 : blocks({x[0]}, {x[1], x[2], x[3]})  0.5 : subsets(x, size = 2) }
+    """
+    program, bound = checked(text)
+    lowered = lower_model(bound, "m")
+    assert plan_use(lowered.graph, lower_mask(lowered, program.masks["a"])).block.members == 3

@@ -1,0 +1,144 @@
+"""What is built is what runs: the wheel, also by way of the sdist, holds its data, and works away from the checkout."""
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib.metadata import packages_distributions
+
+import pytest
+from markdown_blocks import ROOT
+
+pytest.importorskip("hatchling")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+COPIED = ("docs", "examples", "gmlmdsl", "grammar", "pyproject.toml", "README.md", "LICENSE", "Makefile")
+DATA = (
+    "codes.toml",
+    "examples/digits.gmlm",
+    "grammar/gmlm.lark",
+    "grammar/gmlm.tables.json",
+    "py.typed",
+    "report/report.css",
+    "syntax/hints.toml",
+)
+
+
+def build(tree, target, folder):
+    command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder)]
+    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return next(folder.glob("*.whl" if target == "wheel" else "*.tar.gz"))
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """A copy of the checkout: the build hook writes the parser's tables."""
+    folder = tmp_path_factory.mktemp("tree")
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, folder / name)
+    (folder / "grammar" / "gmlm.tables.json").unlink()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(tree, tmp_path_factory):
+    return build(tree, "wheel", tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """The wheel, unpacked where no checkout is near."""
+    folder = tmp_path_factory.mktemp("site")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def run_alone(installed, code, *arguments):
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, cwd=installed, capture_output=True, text=True, check=False)
+
+
+def names_in(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def test_a_wheel_holds_every_module_and_its_data(wheel):
+    modules = {f"gmlmdsl/{p.relative_to(ROOT / 'gmlmdsl').as_posix()}" for p in (ROOT / "gmlmdsl").rglob("*.py")}
+    assert modules | {f"gmlmdsl/{name}" for name in (*DATA, "syntax/hints.toml")} <= names_in(wheel)
+
+
+def test_a_wheel_holds_nothing_else(wheel):
+    others = {n for n in names_in(wheel) if not n.startswith(("gmlmdsl/", "gmlmdsl-"))}
+    assert others == set()
+    assert not any(n.endswith("build_tables.py") for n in names_in(wheel))
+
+
+def test_an_sdist_gives_the_same_wheel(tree, wheel, tmp_path):
+    archive = build(tree, "sdist", tmp_path)
+    shutil.unpack_archive(archive, tmp_path, filter="data")
+    again = build(next(p for p in tmp_path.iterdir() if p.is_dir()), "wheel", tmp_path)
+    assert names_in(again) == names_in(wheel)
+
+
+def test_the_tables_of_a_wheel_are_those_of_its_grammar(installed):
+    code = """
+import json
+from gmlmdsl.syntax import _tables as t
+folder = t._grammar_folder()
+tables = json.loads((folder / t.TABLES).read_text())
+assert tables["grammar"] == t._hash((folder / t.GRAMMAR).read_text(encoding="utf-8"))
+print(folder)
+"""
+    done = run_alone(installed, code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(installed / "gmlmdsl" / "grammar")
+
+
+def test_an_installed_gmlm_checks_a_program_and_finds_the_demo(installed, tmp_path):
+    code = "import sys; from gmlmdsl.cli import main; main()"
+    checked = run_alone(installed, code, "check", str(ROOT / "examples" / "adaptive.gmlm"))
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    found = run_alone(installed, "from gmlmdsl.demo import program_path; print(program_path())")
+    assert found.stdout.strip() == str(installed / "gmlmdsl" / "examples" / "digits.gmlm"), found.stderr
+
+
+def test_the_console_script_is_the_command_line(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        entry = next(n for n in archive.namelist() if n.endswith("entry_points.txt"))
+        assert "gmlm = gmlmdsl.cli:main" in archive.read(entry).decode()
+
+
+def test_every_import_is_declared():
+    declared = {re.split(r"[<>=\[ ]", d)[0].lower() for d in PROJECT["project"]["dependencies"]}
+    optional = {"sklearn"}  # the `demo` extra, looked for when the demo runs
+    imported = set()
+    for path in (ROOT / "gmlmdsl").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {a.name.split(".")[0] for a in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                imported.add(node.module.split(".")[0])
+    foreign = imported - set(sys.stdlib_module_names) - {"gmlmdsl"} - optional
+    owners = packages_distributions()
+    assert {m for m in foreign if not {d.lower() for d in owners.get(m, [m])} & declared} == set()
+
+
+def test_the_version_stands_in_one_place():
+    version = PROJECT["project"]["version"]
+    places = [p for p in ROOT.glob("gmlmdsl/**/*.py") if f'"{version}"' in p.read_text(encoding="utf-8")]
+    assert places == []
+
+
+def test_a_checkout_has_only_its_files_at_the_top():
+    allowed = {"gmlmdsl", "grammar", "examples", "tests", "docs", "pyproject.toml", "README.md", "LICENSE", "Makefile"}
+    made = {"build", "dist", "demo-report", "htmlcov", "gmlmdsl.egg-info"}  # what .gitignore leaves out
+    assert {p.name for p in ROOT.iterdir() if not p.name.startswith(".")} - made <= allowed
