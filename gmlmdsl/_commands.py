@@ -43,11 +43,13 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="A .gmlm file.", show
 Files = Annotated[list[Path], typer.Argument(metavar="FILE", help=".gmlm files.", show_default=False)]
 Inputs = Annotated[list[str] | None, typer.Option("--input", "-i", metavar="NAME=VALUE", help="An input, such as L=8. May be repeated.")]
 Arrays = Annotated[Path | None, typer.Option("--inputs", metavar="FILE.npz", help="Inputs that are arrays, by name.")]
-ModelName = Annotated[str | None, typer.Option("--model", help="The model; may be left out where the program has one.")]
-MaskName = Annotated[str | None, typer.Option("--mask", "-m", help="The mask; may be left out where the model has one.")]
-SamplerName = Annotated[str | None, typer.Option("--sampler", "-s", help="The sampler; may be left out where the model has one.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Everything random follows from it.")]
-Rows = Annotated[int, typer.Option("--rows", min=0, help="The most rows of the table that are shown; 0: all.")]
+ModelName = Annotated[str | None, typer.Option("--model", metavar="NAME", help="The model; may be left out where the program has one.")]
+MaskName = Annotated[str | None, typer.Option("--mask", "-m", metavar="NAME", help="The mask; may be left out where the model has one.")]
+SamplerName = Annotated[
+    str | None, typer.Option("--sampler", "-s", metavar="NAME", help="The sampler; may be left out where the model has one.")
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Everything random follows from it.")]
+Rows = Annotated[int, typer.Option("--rows", metavar="N", min=0, help="The most rows of the table that are shown; 0: all.")]
 ReportFile = Annotated[
     Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report: one HTML page that needs nothing else.")
 ]
@@ -207,7 +209,7 @@ def fit(
         str | None,
         typer.Option("--n-masks", metavar="N|all", help="Masks drawn per row; all: every mask. Every mask by default where they are few."),
     ] = None,
-    max_steps: Annotated[int | None, typer.Option("--max-steps", min=1, help="The most steps of the minimiser.")] = None,
+    max_steps: Annotated[int | None, typer.Option("--max-steps", metavar="N", min=1, help="The most steps of the minimiser.")] = None,
     seed: Seed = 0,
     rows: Rows = 40,
     out: Annotated[
@@ -230,10 +232,10 @@ def sample(
     params: Annotated[Path | None, typer.Option("--params", metavar="FILE.npz", help="For a .gmlm file: the parameters, by name.")] = None,
     inputs: Inputs = None,
     arrays: Arrays = None,
-    draws: Annotated[int, typer.Option("--draws", min=1, help="Kept draws per chain.")] = 1000,
-    warmup: Annotated[int, typer.Option("--warmup", min=0, help="Steps before the first kept draw.")] = 500,
-    chains: Annotated[int, typer.Option("--chains", min=1, help="Number of chains.")] = 4,
-    thin: Annotated[int, typer.Option("--thin", min=1, help="Steps per kept draw.")] = 1,
+    draws: Annotated[int, typer.Option("--draws", metavar="N", min=1, help="Kept draws per chain.")] = 1000,
+    warmup: Annotated[int, typer.Option("--warmup", metavar="N", min=0, help="Steps before the first kept draw.")] = 500,
+    chains: Annotated[int, typer.Option("--chains", metavar="N", min=1, help="Number of chains.")] = 4,
+    thin: Annotated[int, typer.Option("--thin", metavar="N", min=1, help="Steps per kept draw.")] = 1,
     seed: Seed = 0,
     clamp: Annotated[
         list[str] | None, typer.Option("--clamp", metavar="x[3]=1", help="Hold a cell at a value (places count from 0). May be repeated.")

@@ -1,7 +1,7 @@
 """From text to a model, on one page: parse, check, bind, lower; then `derive` and `run` do what a verb asks.
 
-    text --parse--> SyntaxTree --check--> Program --bind--> Bound --lower--> FactorGraph
-    FactorGraph --plan--> BlockPlan, Elimination --derive--> energies, conditionals, losses, kernels --run--> Fit, draws
+text --parse--> SyntaxTree --check--> Program --bind--> Bound --lower--> FactorGraph
+FactorGraph --plan--> BlockPlan, Elimination --derive--> energies, conditionals, losses, kernels --run--> Fit, draws
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class BoundProgram:
         name = names[0] if name is None else name
         if name not in names:
             near = did_you_mean(name, names)
-            raise fail("E506", f"the program has no model `{name}`", help=f"did you mean `{near}`?" if near else f"there are {listed(names)}")
+            raise fail(
+                "E506", f"the program has no model `{name}`", help=f"did you mean `{near}`?" if near else f"there are {listed(names)}"
+            )
         if name not in self._models:
             self._models[name] = Model(self, name)
         return self._models[name]
@@ -61,7 +63,11 @@ class BoundProgram:
         """
         if name not in self.bound.graphs:
             near = did_you_mean(name, self.bound.graphs)
-            raise fail("E506", f"the program has no graph `{name}`", help=f"did you mean `{near}`?" if near else f"there are {listed(list(self.bound.graphs))}")
+            raise fail(
+                "E506",
+                f"the program has no graph `{name}`",
+                help=f"did you mean `{near}`?" if near else f"there are {listed(list(self.bound.graphs))}",
+            )
         return self.bound.graphs[name]
 
     def provenance(self) -> dict[str, Any]:

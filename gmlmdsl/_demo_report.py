@@ -35,7 +35,7 @@ def write_report(path: Path, digits: Digits, comparison: Comparison, sampled: Sa
     _pictures(page, digits, sampled)
     _couplings(page, digits, comparison)
     _masks(page, digits, comparison)
-    _chains(page, digits, sampled)
+    _chains(page, sampled)
     _program(page, sampled.fit)
     return page.save(path)
 
@@ -127,12 +127,7 @@ def _why(digits: Digits, edges: np.ndarray) -> str:
     for e in edges[:SAID]:
         a, b = digits.x[:, digits.pairs[e]].T
         first, second = digits.name(e).split("-")
-        never = [
-            f"{ {0: 'white', 1: 'dark'}[u] } with `{second}` { {0: 'white', 1: 'dark'}[v] }"
-            for u in (0, 1)
-            for v in (0, 1)
-            if not ((a == u) & (b == v)).any()
-        ]
+        never = [f"{SHADES[u]} while `{second}` is {SHADES[v]}" for u in (0, 1) for v in (0, 1) if not ((a == u) & (b == v)).any()]
         said.append(f"`{first}` is never {' or '.join(never)}" if never else f"`{first}` and `{second}` with their neighbours")
     return "; ".join(said) + ("; and more" if len(edges) > SAID else "")
 
@@ -157,8 +152,9 @@ def _masks(page: report.Report, digits: Digits, comparison: Comparison) -> None:
         "`one mask` is for one block per image drawn from the mask, `all masks` for the average over every block."
     )
     headers, rows = mask_rows(comparison)
-    page.table(headers, rows, "Both masks", formats=[None, ".1f", None, None, ".3f", ".3f"])
-    chosen = _strongest(comparison, len(digits.pairs))
+    groups = [("", 1), ("efficiency", 2), ("", 3)]
+    page.table(headers, rows, "Both masks", groups=groups, formats=[None, ".3f", ".3f", ".1f", None, None])
+    chosen = _extreme(digits, comparison)
     fits = {name: (f.params["J"][chosen], f.standard_errors["J"][chosen]) for name, f in comparison.fits.items()}
     page.figure(
         report.plot_forest(
@@ -167,24 +163,24 @@ def _masks(page: report.Report, digits: Digits, comparison: Comparison) -> None:
             {k: s for k, (_, s) in fits.items()},
             label="coupling",
         ),
-        alt=f"The {len(chosen)} strongest couplings with a finite estimate and their intervals under both masks, nearly the same.",
-        caption=f"The {len(chosen)} strongest couplings that have a finite estimate; `r3c4` is row 3, column 4, counted from 0.",
+        alt=f"Intervals of the {len(chosen)} most extreme couplings with a finite estimate under both masks, nearly the same.",
+        caption=f"The {len(chosen)} couplings furthest above and below zero, of those with a finite estimate.",
     )
     groups = [("", 1), *((f"`{m}`", 2) for m in comparison.fits)]
     headers = ["coupling", *("estimate" if k == 0 else "s.e." for _ in comparison.fits for k in range(2))]
-    rows = [row[:-1] for row in coupling_rows(digits, comparison)]
     caption = "The strongest couplings" + (", after those without a finite estimate" if _open(digits, comparison).any() else "")
-    page.table(headers, rows, caption, groups=groups)
+    page.table(headers, coupling_rows(digits, comparison), caption, groups=groups)
 
 
-def _strongest(comparison: Comparison, n_pairs: int) -> np.ndarray:
-    last = list(comparison.fits.values())[-1]
-    size = np.where(comparison.finite[-n_pairs:], np.abs(last.params["J"]), -1)
-    strongest = np.argsort(-size, kind="stable")[: min(FOREST, int((size >= 0).sum()))]
-    return strongest[np.argsort(-last.params["J"][strongest], kind="stable")]
+def _extreme(digits: Digits, comparison: Comparison) -> np.ndarray:
+    """The couplings furthest above and furthest below zero, of those that have an estimate, the largest first."""
+    values = list(comparison.fits.values())[-1].params["J"]
+    finite = np.flatnonzero(~_open(digits, comparison))
+    ordered = finite[np.argsort(-values[finite], kind="stable")]
+    return ordered if len(ordered) <= FOREST else np.concatenate([ordered[: FOREST // 2], ordered[-FOREST // 2 :]])
 
 
-def _chains(page: report.Report, digits: Digits, sampled: Sampled) -> None:
+def _chains(page: report.Report, sampled: Sampled) -> None:
     from .demo import worst_rows
 
     chains, draws, _ = sampled.draws.shape
@@ -192,7 +188,7 @@ def _chains(page: report.Report, digits: Digits, sampled: Sampled) -> None:
     page.section("Chains")
     page.text(
         f"{chains} chains of {draws} sweeps after {sampled.idata['posterior'].attrs['warmup']} of warmup, in {sampled.seconds:.1f} s. "
-        "The fits above have couplings that run to infinity, at which a chain would stand still, so the chains run on the model "
+        "At a coupling that runs to infinity a chain would stand still, so the chains run on the model "
         f"`{sampled.fit.meta['model']}`: the same with a prior `normal(0, 1)` on every parameter."
     )
     page.figure(
@@ -208,7 +204,6 @@ def _chains(page: report.Report, digits: Digits, sampled: Sampled) -> None:
         caption="Effective sample size and R-hat of each pixel's indicators.",
     )
     page.table(*found.table(6), "Discrete diagnostics: the worst pixels")
-    del digits
 
 
 def _program(page: report.Report, fit: Fit) -> None:

@@ -31,4 +31,6 @@ def write_whole(path: str | Path, content: bytes) -> None:
             os.unlink(name)
             raise
     except OSError as error:
-        raise fail("E560", f"cannot write {path}: {error.strerror or error}", help="check that the folder exists and may be written") from None
+        raise fail(
+            "E560", f"cannot write {path}: {error.strerror or error}", help="check that the folder exists and may be written"
+        ) from None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ._compile import BoundProgram
 
 Params = Mapping[str, Any]
+MOST_COMPILED_STEPS = 100
 
 
 class Model:
@@ -93,7 +95,17 @@ class Model:
         Raises:
             GmlmError: E601 with the cost where it is above the budget, before any work.
         """
-        return derive.log_partition(self.graph, self._device(), self._params(params), self._elimination)
+        return self._log_partition(self._device(), self._params(params))
+
+    @cached_property
+    def _log_partition(self) -> Callable[[derive.Graph, dict[str, jax.Array]], jax.Array]:
+        """log Z, compiled as a whole where it has few steps; many steps repeat shapes, and run faster than they compile."""
+        elimination = self._elimination
+
+        def whole(device: derive.Graph, params: dict[str, jax.Array]) -> jax.Array:
+            return derive.log_partition(self.graph, device, params, elimination)
+
+        return eqx.filter_jit(whole) if len(elimination.cells) <= MOST_COMPILED_STEPS else whole
 
     @cached_property
     def _elimination(self) -> plan.Elimination:

@@ -100,6 +100,10 @@ def run_fit(request: FitRequest) -> None:
 def run_sample(request: SampleRequest) -> None:
     """Sample, print, and write what was asked for."""
     verify_writable(request.out, (".nc", ".npz"))
+    if request.out is not None and request.out.suffix == ".nc":
+        from .run._arviz import need_netcdf
+
+        need_netcdf()
     verify_writable(request.report)
     model, params = _model_and_params(request)
     sampler = pick(request.sampler, model.samplers, f"sampler of model `{model.name}`", "sampler")

@@ -63,10 +63,14 @@ class Digits:
 
         return np.stack([self.pixels % SIDE, self.pixels // SIDE], axis=1)
 
+    @property
+    def names(self) -> list[str]:
+        """Each pixel by its row and column: `r3c4`."""
+        return [f"r{row}c{column}" for column, row in self.places]
+
     def name(self, edge: int) -> str:
-        """An edge by the places of its ends: `r3c4-r3c5`."""
-        ends = [self.pixels[k] for k in self.pairs[edge]]
-        return "-".join(f"r{p // SIDE}c{p % SIDE}" for p in ends)
+        """An edge by its ends: `r3c4-r3c5`."""
+        return "-".join(self.names[k] for k in self.pairs[edge])
 
 
 def program_path() -> Path:
@@ -173,7 +177,7 @@ def run(out: str | Path, quick: bool = False) -> Path:
     started = time.perf_counter()
     folder = _folder(out)
     digits = load_images(quick=quick)
-    program = load(program_path(), n_pixels=len(digits.pixels), pairs=digits.pairs)
+    program = load(program_path(), coords={"pixel": digits.names}, n_pixels=len(digits.pixels), pairs=digits.pairs)
     _say(f"{len(digits.x)} images, {len(digits.pixels)} of 64 pixels vary, {len(digits.pairs)} pairs of neighbours")
     comparison = compare({mask: _fit(program, "digits", digits, mask) for mask in MASKS})
     _print_comparison(digits, comparison)
@@ -208,11 +212,11 @@ def _fit(program: BoundProgram, model: str, digits: Digits, mask: str) -> Fit:
 
 def mask_rows(comparison: Comparison) -> tuple[list[str], list[list[object]]]:
     """Headers and rows of the table of masks."""
-    headers = ["mask", "seconds", "steps", "status", "efficiency, all masks", "efficiency, one mask"]
+    headers = ["mask", "all masks", "one mask", "seconds", "steps", "status"]
     rows: list[list[object]] = []
     for name, fit in comparison.fits.items():
         efficiency = [comparison.all_masks[name], comparison.one_mask[name]]
-        rows.append([name, round(fit.meta["seconds"], 1), len(fit.loss_trace), fit.status.code, *efficiency])
+        rows.append([name, *efficiency, round(fit.meta["seconds"], 1), len(fit.loss_trace), fit.status.code])
     return headers, rows
 
 
@@ -227,17 +231,15 @@ def coupling_rows(digits: Digits, comparison: Comparison, most: int = SHOWN) -> 
     order = np.lexsort((-np.where(np.isfinite(size), size, 0), ~open_))[:most]
     rows: list[list[object]] = []
     for e in order:
-        numbers = [float(t[column].iloc[e]) for t in tables for column in ("estimate", "std_error")]
-        note = next((t["note"].iloc[e] for t in tables if "note" in t and t["note"].iloc[e]), "")
-        rows.append([digits.name(e), *numbers, note])
+        rows.append([digits.name(e), *(float(t[column].iloc[e]) for t in tables for column in ("estimate", "std_error"))])
     return rows
 
 
 def _print_comparison(digits: Digits, comparison: Comparison) -> None:
     headers, rows = mask_rows(comparison)
-    _print_table("Two masks, one model (efficiency: 1 is `single` with all masks per image)", headers, rows)
-    columns = ["coupling", *(f"{m}: {what}" for m in comparison.fits for what in ("estimate", "s.e."))]
-    _print_table("Couplings under both masks", [*columns, "note"], coupling_rows(digits, comparison))
+    _print_table("Efficiency of two masks, against `single` with all masks", headers, rows)
+    columns = ["coupling", *(f"{m}{what}" for m in comparison.fits for what in ("", ", s.e."))]
+    _print_table("Couplings under both masks (inf: no finite estimate)", columns, coupling_rows(digits, comparison))
     for name, fit in comparison.fits.items():
         for finding in fit.status.findings:
             _say(f"warning (mask `{name}`): {finding.message}. {finding.remedy}.")
@@ -246,12 +248,13 @@ def _print_comparison(digits: Digits, comparison: Comparison) -> None:
 def _print_table(title: str, headers: list[str], rows: list[list[object]]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for k, header in enumerate(headers):
         table.add_column(header, justify="left" if k == 0 else "right")
     for row in rows:
-        table.add_row(*(f"{v:.3f}" if isinstance(v, float) else str(v) for v in row))
+        table.add_row(*(Text(f"{v:.3f}" if isinstance(v, float) else str(v)) for v in row))  # `Text`: brackets are no markup
     Console().print(table)
 
 
@@ -277,8 +280,7 @@ def _sample(program: BoundProgram, digits: Digits, quick: bool) -> Sampled:
 def _diagnosis(draws: np.ndarray, digits: Digits) -> Any:
     from .run._discrete import diagnose
 
-    names = [f"r{row}c{column}" for column, row in digits.places]
-    return diagnose(draws, names, [("0", "1")] * len(names))
+    return diagnose(draws, digits.names, [("0", "1")] * len(digits.names))
 
 
 def worst_rows(sampled: Sampled, most: int = 5) -> tuple[list[str], list[list[object]]]:

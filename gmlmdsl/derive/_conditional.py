@@ -80,7 +80,9 @@ def put_value(blocks: Blocks, codes: Codes, value: Int[Array, "blocks rows"], ke
     return codes.at[cells, jnp.arange(codes.shape[1])].set(new, mode="drop")
 
 
-def clamp_scores(blocks: Blocks, codes: Codes, clamped: Array, n_cells: int, scores: Float[Array, "blocks values rows"]) -> Float[Array, "blocks values rows"]:
+def clamp_scores(
+    blocks: Blocks, codes: Codes, clamped: Array, n_cells: int, scores: Float[Array, "blocks values rows"]
+) -> Float[Array, "blocks values rows"]:
     """Scores with every value forbidden that would move a clamped cell (`clamped`: booleans over cells, and padding)."""
     fixed = clamped[blocks.cells] & (blocks.cells < n_cells)
     moved = blocks.codes != _block_codes(blocks, codes)[:, None]

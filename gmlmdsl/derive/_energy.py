@@ -66,7 +66,9 @@ def local_values(
     return _evaluate(group, params, instances, slots)
 
 
-def _evaluate(group: Group, params: Params, instances: Int[Array, "blocks width rows"], slots: Int[Array, "slots blocks width values rows"]) -> Array:
+def _evaluate(
+    group: Group, params: Params, instances: Int[Array, "blocks width rows"], slots: Int[Array, "slots blocks width values rows"]
+) -> Array:
     """The root of a group's tree; conditions of requirements as booleans, the rest as floats."""
 
     def column(k: int, depth: int) -> Array:

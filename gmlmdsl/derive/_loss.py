@@ -18,6 +18,7 @@ from ._conditional import logsumexp, observed_value
 from ._energy import Codes, Params, local_scores
 from ._mask_law import AbstractMaskLaw, mask_law, weight_groups
 
+
 class ExactLoss(eqx.Module):
     """The loss averaged over every mask of the support.
 
@@ -57,12 +58,15 @@ class ExactLoss(eqx.Module):
         if self.probabilities is not None:
             share = self.probabilities[k][:, None]
             return jnp.broadcast_to(share, (share.shape[0], rows)), None
-        assert self.law is not None
-        touch = iter(blocks.touch[len(self.graph.groups) :])
-        correction = self.law.log_probability(params, codes, blocks, touch)
-        correction = jax.lax.stop_gradient(jnp.broadcast_to(correction, (blocks.cells.shape[0], blocks.n_values, rows)))
+        correction = self.correction(params, codes, blocks)
         here = observed_value(blocks, codes, self.graph.n_cells)[:, None]
         return jnp.exp(jnp.take_along_axis(correction, here, axis=1)[:, 0]), correction
+
+    def correction(self, params: Params, codes: Codes, blocks: Blocks) -> Float[Array, "blocks values rows"]:
+        """log p(K | x') under every value of K, of a mask that looks at x; a constant of the parameters."""
+        assert self.law is not None
+        found = self.law.log_probability(params, codes, blocks, iter(blocks.touch[len(self.graph.groups) :]))
+        return jax.lax.stop_gradient(jnp.broadcast_to(found, (blocks.cells.shape[0], blocks.n_values, codes.shape[1])))
 
 
 class DrawnLoss(eqx.Module):

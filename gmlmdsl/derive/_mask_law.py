@@ -271,7 +271,9 @@ def mask_law(mask: LoweredMask, n_cells: int) -> AbstractMaskLaw:
         case BernoulliMask():
             rates = np.zeros(len(mask.cells)) if mask.rates is None else mask.rates
             by_size = np.zeros(1) if mask.rates is not None else size_probabilities(mask)
-            return BernoulliLaw(n_cells, _ints(mask.cells), jnp.asarray(rates), mask.uniform if mask.rates is None else None, jnp.asarray(by_size))
+            return BernoulliLaw(
+                n_cells, _ints(mask.cells), jnp.asarray(rates), mask.uniform if mask.rates is None else None, jnp.asarray(by_size)
+            )
         case IndependentMask():
             return IndependentLaw(n_cells, _ints(mask.cells), _device(mask.rates, n_cells), tuple(_ints(c) for c in mask.cell_of))
         case MixtureMask():

@@ -72,7 +72,9 @@ def _tables_of(host: FactorGraph, device: object, kind: str, rows: np.ndarray, s
     values = jnp.broadcast_to(values, (len(rows), blocks.n_values, 1))[..., 0]
     values = jnp.where(values, 0.0, -jnp.inf) if kind == "require" else values
     shapes = host.sizes[scope]
-    return [(tuple(s.tolist()), values[r, : int(np.prod(q))].reshape(q.tolist())) for r, (s, q) in enumerate(zip(scope, shapes, strict=True))]
+    return [
+        (tuple(s.tolist()), values[r, : int(np.prod(q))].reshape(q.tolist())) for r, (s, q) in enumerate(zip(scope, shapes, strict=True))
+    ]
 
 
 def _aligned(inner: tuple[int, ...], table: Array, scope: tuple[int, ...]) -> Array:

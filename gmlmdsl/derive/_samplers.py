@@ -106,6 +106,7 @@ def _stages(graph: FactorGraph, blocks: Array, colours: Array) -> tuple[Stage, .
     keys = sorted(set(zip(colours.tolist(), bucket.tolist(), strict=True)))
     pieces = [blocks[(colours == c) & (bucket == b)] for c, b in keys]
     runs: list[list[Array]] = []
+    last = -1
     for (_, b), piece in zip(keys, pieces, strict=True):
         alike = runs and runs[-1][0].shape[1] == piece.shape[1] and last == b and _waste(runs[-1], piece) <= 2
         if alike:

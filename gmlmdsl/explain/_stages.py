@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._diagnostics import GmlmError, Source, Span
 from ..program import Program, ir
+from ..program._forms import Form
 
 if TYPE_CHECKING:
     from ..graph import Bound
@@ -68,7 +69,7 @@ def _dump(value: Any, label: str = "", depth: int = 0) -> Iterator[str]:
 
 def _short(value: Any) -> str:
     if is_dataclass(value):
-        if type(value).__name__ == "Form":
+        if isinstance(value, Form):
             return value.name
         parts = [
             f"{f.name}={_short(getattr(value, f.name))}"

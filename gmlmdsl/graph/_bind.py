@@ -277,5 +277,3 @@ def _coords(bound: Bound, coords: Mapping[str, Sequence[Any]]) -> dict[str, tupl
             raise fail("E403", f"coords: the labels of index set `{name}` are not distinct", over.span)
         out[name] = labels
     return out
-
-

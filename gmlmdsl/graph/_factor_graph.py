@@ -139,7 +139,9 @@ class FactorGraph:
     @cached_property
     def sizes(self) -> Array:
         """The number of values of each cell, shape (n_cells,)."""
-        return np.concatenate([np.full(v.size, len(v.labels), np.int32) for v in self.variables]) if self.variables else np.zeros(0, np.int32)
+        return (
+            np.concatenate([np.full(v.size, len(v.labels), np.int32) for v in self.variables]) if self.variables else np.zeros(0, np.int32)
+        )
 
     @property
     def groups(self) -> tuple[FactorGroup, ...]:

@@ -117,7 +117,13 @@ def _sorted_edges(pairs: Array) -> Array:
 
 def _verify_wrap(n: int, wrap: bool, call: ir.FormCall) -> None:
     if wrap and n == 1:
-        raise fail("E405", "an axis of length 1 wraps each node onto itself", call.span, "a self-loop", help="leave `wrap` out, or use a longer axis")
+        raise fail(
+            "E405",
+            "an axis of length 1 wraps each node onto itself",
+            call.span,
+            "a self-loop",
+            help="leave `wrap` out, or use a longer axis",
+        )
 
 
 def _grid(n: int, m: int, wrap: bool, call: ir.FormCall) -> GraphArrays:

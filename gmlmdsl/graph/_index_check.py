@@ -33,7 +33,9 @@ def verify_index(
     Raises:
         GmlmError: with the value that leaves 0..length-1, or because there are too many values to try.
     """
-    slots = sorted({s for t in (node, *(g for g, _ in guards)) for leaf in nodes_in(t) if isinstance(leaf, CellValue) for s in _slots(leaf)})
+    slots = sorted(
+        {s for t in (node, *(g for g, _ in guards)) for leaf in nodes_in(t) if isinstance(leaf, CellValue) for s in _slots(leaf)}
+    )
     count = int(np.prod([float(sizes[s]) for s in slots]))
     if count > MOST_VALUES:
         raise fail("E412", f"this index depends on cells with {count:,} joint values: too many to check", e.span, "too many cells")

@@ -192,7 +192,9 @@ class Lowering:
 
     # Entries of arrays
 
-    def indices(self, e: ir.LetValue | ir.VariableValue, axes: list[ir.SetOf], turns: Turns) -> tuple[list[Array | None], list[tuple[int, Node]]]:
+    def indices(
+        self, e: ir.LetValue | ir.VariableValue, axes: list[ir.SetOf], turns: Turns
+    ) -> tuple[list[Array | None], list[tuple[int, Node]]]:
         """The fixed indices (None where one moves with a cell) and the moving ones as (place, tree), all checked."""
         fixed: list[Array | None] = []
         moving: list[tuple[int, Node]] = []
@@ -235,7 +237,9 @@ class Lowering:
         body = self.slot(v, self.positions(v, axes, lifted, e, inner), inner)
         return Pick(_flat_index([node for _, node in moving], sizes), body, turns.depth)
 
-    def positions(self, v: VariableArray, axes: list[ir.SetOf], indices: Sequence[Array | None], e: ir.VariableValue, turns: Turns) -> Array:
+    def positions(
+        self, v: VariableArray, axes: list[ir.SetOf], indices: Sequence[Array | None], e: ir.VariableValue, turns: Turns
+    ) -> Array:
         """Global positions from fixed indices."""
         at, k, position = 0, 0, np.full((1,) * (turns.depth + 1), v.offset, np.int64)
         for over, length in zip(axes, v.shape, strict=True):
@@ -368,7 +372,9 @@ def _flat_index(nodes: list[Node], sizes: list[int]) -> Node:
     return out
 
 
-def _with(turns: Turns, names: dict[str, Array] | None = None, taken: Array | None = None, guards: tuple[tuple[Node, int], ...] | None = None) -> Turns:
+def _with(
+    turns: Turns, names: dict[str, Array] | None = None, taken: Array | None = None, guards: tuple[tuple[Node, int], ...] | None = None
+) -> Turns:
     return Turns(
         turns.names if names is None else names,
         turns.n,
@@ -382,7 +388,9 @@ def _deeper(turns: Turns, names: dict[str, Array]) -> Turns:
     """One more axis behind, along which `names` run."""
     lifted = {k: v[..., None] for k, v in turns.names.items()}
     shape = (1,) * (turns.depth + 1)
-    return Turns({**lifted, **{k: v.reshape((*shape, -1)) for k, v in names.items()}}, turns.n, turns.depth + 1, turns.taken[..., None], turns.guards)
+    return Turns(
+        {**lifted, **{k: v.reshape((*shape, -1)) for k, v in names.items()}}, turns.n, turns.depth + 1, turns.taken[..., None], turns.guards
+    )
 
 
 def _keep(turns: Turns, names: list[str], used: Array) -> Turns:

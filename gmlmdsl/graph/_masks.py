@@ -104,7 +104,9 @@ def _lower(lowered: Lowered, body: ir.MaskBody) -> LoweredMask:
 def normalised(weights: Array, span: Span) -> Array:
     """Weights of a mixture, which must be finite, not negative and not all zero, divided by their sum."""
     if not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() <= 0:
-        raise fail("E409", "the weights of a mixture must be finite, not negative and not all zero", span, f"weights {[float(w) for w in weights]}")
+        raise fail(
+            "E409", "the weights of a mixture must be finite, not negative and not all zero", span, f"weights {[float(w) for w in weights]}"
+        )
     return weights / weights.sum()
 
 
@@ -126,7 +128,9 @@ def _form(lowered: Lowered, body: ir.FormMask) -> LoweredMask:
         case "bernoulli":
             return _bernoulli(lowered, cells, arguments["rate"], body.span)
         case other:
-            raise fail("E330", f"`{other}` belongs to networks, which this version checks but does not compile", body.span, "not compiled yet")
+            raise fail(
+                "E330", f"`{other}` belongs to networks, which this version checks but does not compile", body.span, "not compiled yet"
+            )
 
 
 def _bernoulli(lowered: Lowered, cells: Array, rate: object, span: Span) -> BernoulliMask:
@@ -175,7 +179,11 @@ def _term_cells(lowered: Lowered, cells: ir.Cells, turns: Turns, rows: dict[str,
             else:
                 value = constant(e, bound.inputs, bound.lengths, turns.names).reshape(-1, 1)
             indices.append(in_range(value, length, True, e, v.name))
-        place = Lowering(bound, lowered.names).edge(over, indices[0], indices[1], turns, ir.Literal(cells.span, 0)) if over.arity == 2 else indices[0]
+        place = (
+            Lowering(bound, lowered.names).edge(over, indices[0], indices[1], turns, ir.Literal(cells.span, 0))
+            if over.arity == 2
+            else indices[0]
+        )
         position = _outer(position, place * int(np.prod(v.shape[k + 1 :], dtype=np.int64)))
         at += over.arity
     return position
@@ -229,7 +237,11 @@ def fixed_values(group: FactorGroup) -> Array:
     """The numbers of a group that mentions neither cells nor parameters, shape (n,)."""
     from ._nodes import Column
 
-    value = group.columns[group.root.k] if isinstance(group.root, Column) else np.asarray(group.root.value if isinstance(group.root, Constant) else np.nan)
+    value = (
+        group.columns[group.root.k]
+        if isinstance(group.root, Column)
+        else np.asarray(group.root.value if isinstance(group.root, Constant) else np.nan)
+    )
     return np.broadcast_to(value.astype(float), (group.n,))
 
 

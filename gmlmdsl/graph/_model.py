@@ -39,7 +39,9 @@ def lower_model(bound: Bound, name: str) -> Lowered:
     latents = [v for v in model.variables.values() if v.role != "var"]
     if latents:
         word = "`latent` variables" if latents[0].role == "latent" else "`given` variables"
-        raise fail("E330", f"model `{name}` has {word}, which this version checks but does not compile", latents[0].span, "not compiled yet")
+        raise fail(
+            "E330", f"model `{name}` has {word}, which this version checks but does not compile", latents[0].span, "not compiled yet"
+        )
     if model.conditional is not None:
         message = f"model `{name}` is a network conditional, which this version checks but does not compile"
         raise fail("E330", message, model.conditional.span, "not compiled yet")
@@ -143,7 +145,13 @@ def _categorical(model: ir.Model, bound: Bound, names: Names) -> list[FactorGrou
 
 def _verify_once(cells: Array, d: ir.Distributed) -> None:
     if len(np.unique(cells)) < len(cells):
-        raise fail("E413", f"a cell of `{d.target.name}` has two laws", d.target.span, "given a law twice", help="one `~` per cell: limit the loops with `if`")
+        raise fail(
+            "E413",
+            f"a cell of `{d.target.name}` has two laws",
+            d.target.span,
+            "given a law twice",
+            help="one `~` per cell: limit the loops with `if`",
+        )
 
 
 def _verify_length(d: ir.Distributed, bound: Bound, names: Names) -> None:
@@ -179,7 +187,13 @@ def _verify_acyclic(groups: list[FactorGroup], model: ir.Model, names: Names) ->
         np.subtract.at(waiting, children, 1)
         free = np.flatnonzero(before & (waiting == 0))
     if done < names.n_cells:
-        raise fail("E413", "the laws of some cells depend on one another in a loop", model.distributed[0].span, "a loop", help="a cell's parents come before it")
+        raise fail(
+            "E413",
+            "the laws of some cells depend on one another in a loop",
+            model.distributed[0].span,
+            "a loop",
+            help="a cell's parents come before it",
+        )
 
 
 def lower_let(lowered: Lowered, name: str) -> tuple[FactorGroup, tuple[int, ...]]:
@@ -188,5 +202,3 @@ def lower_let(lowered: Lowered, name: str) -> tuple[FactorGroup, tuple[int, ...]
     clauses = ir.Clauses(let.span, let.axes)
     group = _group(let.value, clauses, "let", lowered.bound, lowered.names)
     return group, tuple(lowered.bound.set_size(a.over) for a in let.axes)
-
-

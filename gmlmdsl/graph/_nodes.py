@@ -132,7 +132,9 @@ def evaluate(node: Node, leaves: Leaves, depth: int = 0) -> Any:
         case Pick():
             index = leaves.integer(evaluate(node.index, leaves, depth))
             body = evaluate(node.body, leaves, depth + 1)
-            places = xp.arange(body.shape[node.depth], dtype=index.dtype).reshape((1,) * node.depth + (-1,) + (1,) * (body.ndim - node.depth - 1))
+            places = xp.arange(body.shape[node.depth], dtype=index.dtype).reshape(
+                (1,) * node.depth + (-1,) + (1,) * (body.ndim - node.depth - 1)
+            )
             chosen = places == xp.expand_dims(index, node.depth)
             return xp.sum(xp.where(chosen, body, xp.zeros_like(body)), axis=node.depth)
 

@@ -34,6 +34,6 @@ def verify_weights(group: FactorGroup, sizes: Sequence[int], at_most: float) -> 
         if bad.any():
             limits = "between 0 and 1" if at_most == 1 else "finite and at least 0"
             word = "rate" if at_most == 1 else "weight"
-            raise fail("E409", f"a {word} is {limits}, this one can be {value[bad].ravel()[0]:g}", group.span, f"reaches {value[bad].ravel()[0]:g}")
-
-
+            raise fail(
+                "E409", f"a {word} is {limits}, this one can be {value[bad].ravel()[0]:g}", group.span, f"reaches {value[bad].ravel()[0]:g}"
+            )

@@ -3,7 +3,7 @@
 from ._elimination import Elimination as Elimination
 from ._elimination import plan_elimination as plan_elimination
 from ._mask_use import MaskPlan as MaskPlan
-from ._mask_use import expected_size as expected_size
+from ._mask_use import mean_size as mean_size
 from ._mask_use import plan_use as plan_use
 from ._plan import BUDGET as BUDGET
 from ._plan import BlockPlan as BlockPlan

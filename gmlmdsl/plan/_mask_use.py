@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .._diagnostics import fail
 from ..graph import FactorGraph
 from ..graph.masks import BernoulliMask, ListedMask, LoweredMask, MixtureMask, SubsetMask, is_adaptive, reach, support_size
 from ._plan import BUDGET, BlockPlan
@@ -61,17 +60,3 @@ def mean_size(mask: LoweredMask, n_cells: int) -> float | None:
             sizes = [mean_size(p, n_cells) for p in mask.parts]
             return None if None in sizes else float(sum(w * s for w, s in zip(mask.weights, sizes, strict=True) if s is not None))
     return None
-
-
-def expected_size(mask: LoweredMask, n_cells: int) -> float:
-    """E|K| of a mask whose blocks are too many to list.
-
-    Raises:
-        GmlmError: E602 where it varies with x.
-    """
-    size = mean_size(mask, n_cells)
-    if size is None:
-        raise fail(
-            "E602", f"this mask has {support_size(mask):.3g} distinct blocks: too many to average over", mask.span, help="say `n_masks=1`"
-        )
-    return size

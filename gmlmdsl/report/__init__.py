@@ -5,9 +5,9 @@ from gmlmdsl.report._diagnostic_pictures import plot_ess_r_hat as plot_ess_r_hat
 from gmlmdsl.report._diagnostic_pictures import plot_loss as plot_loss
 from gmlmdsl.report._diagnostic_pictures import plot_traces as plot_traces
 from gmlmdsl.report._document import Report as Report
+from gmlmdsl.report._fit_report import fit_report as fit_report
 from gmlmdsl.report._pictures import plot_couplings as plot_couplings
 from gmlmdsl.report._pictures import plot_forest as plot_forest
 from gmlmdsl.report._pictures import plot_images as plot_images
-from gmlmdsl.report._fit_report import fit_report as fit_report
 from gmlmdsl.report._sample_report import diagnose_draws as diagnose_draws
 from gmlmdsl.report._sample_report import sample_report as sample_report

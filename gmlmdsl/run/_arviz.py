@@ -126,7 +126,7 @@ def save(idata: Any, path: str | os.PathLike[str]) -> Path:
     if path.suffix not in (".nc", ".npz"):
         raise fail("E560", f"cannot write `{path}`: the name must end in .nc or .npz")
     if path.suffix == ".nc":
-        _need_netcdf()
+        need_netcdf()
     try:
         with _whole_file(path) as part:
             if path.suffix == ".npz":
@@ -240,7 +240,12 @@ def _npz_labels(values: np.ndarray) -> np.ndarray:
     return values if values.dtype.kind in "iufb" else values.astype(str)
 
 
-def _need_netcdf() -> None:
+def need_netcdf() -> None:
+    """Refuse netCDF where the packages for it are not installed.
+
+    Raises:
+        GmlmError: E561.
+    """
     from importlib.util import find_spec
 
     missing = [name for name in ("h5netcdf", "h5py") if find_spec(name) is None]

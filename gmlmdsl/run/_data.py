@@ -56,7 +56,11 @@ def _by_variable(graph: FactorGraph, x: Any, what: str) -> Mapping[str, Any]:
     names = [v.name for v in graph.variables]
     if not isinstance(x, Mapping):
         if len(names) > 1:
-            raise fail("E503", f"{what} must be a dict by variable: this model has {listed(names)}", help=f"pass `{{{', '.join(f'{n!r}: ..' for n in names)}}}`")
+            raise fail(
+                "E503",
+                f"{what} must be a dict by variable: this model has {listed(names)}",
+                help=f"pass `{{{', '.join(f'{n!r}: ..' for n in names)}}}`",
+            )
         return {names[0]: x}
     for name in x:
         if name not in names:
@@ -81,7 +85,9 @@ def _codes(v: VariableArray, value: Any, what: str) -> tuple[Array, tuple[int, .
     lead = array.ndim - len(v.shape)
     if lead < 0 or array.shape[lead:] != v.shape:
         wanted = f"(rows, {', '.join(map(str, v.shape))})" if v.shape else "(rows,)"
-        raise fail("E501", f"{what} must have shape {wanted}, got {array.shape}", help="the last axes are the variable's, before them come rows")
+        raise fail(
+            "E501", f"{what} must have shape {wanted}, got {array.shape}", help="the last axes are the variable's, before them come rows"
+        )
     return _to_codes(v, array, what), array.shape[:lead]
 
 
@@ -111,7 +117,11 @@ def _to_codes(v: VariableArray, array: Array, what: str) -> Array:
         array = array.astype(np.int64)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise fail("E504", f"{what} at {place} is {array[place]}", help="missing cells are not summed out by this version: drop the row, or fill the cell")
+        raise fail(
+            "E504",
+            f"{what} at {place} is {array[place]}",
+            help="missing cells are not summed out by this version: drop the row, or fill the cell",
+        )
     if array.dtype.kind not in "iuf":
         raise fail("E502", f"{what} must hold {'numbers' if v.ordered else 'labels or codes'}, got {array.dtype}")
     if v.kind == "spin":
@@ -163,7 +173,11 @@ def clamped_cells(graph: FactorGraph, clamp: Mapping[str, Any] | None) -> tuple[
     for name, value in (clamp or {}).items():
         if name not in names:
             near = did_you_mean(name, names)
-            raise fail("E506", f"clamp: the model has no variable `{name}`", help=f"did you mean `{near}`?" if near else f"the variables are {listed(names)}")
+            raise fail(
+                "E506",
+                f"clamp: the model has no variable `{name}`",
+                help=f"did you mean `{near}`?" if near else f"the variables are {listed(names)}",
+            )
         v = graph.variable(name)
         if isinstance(value, Mapping):
             for place, one in value.items():
@@ -185,5 +199,9 @@ def _place(v: VariableArray, place: Any) -> int:
     if v.shape == () and at in ((), (0,)):
         return v.offset
     if not whole or len(at) != len(v.shape) or any(not 0 <= i < n for i, n in zip(at, v.shape, strict=True)):
-        raise fail("E507", f"clamp: {place!r} is no cell of `{v.name}`, whose shape is {v.shape}", help="places are 0-based integers, or tuples of them")
+        raise fail(
+            "E507",
+            f"clamp: {place!r} is no cell of `{v.name}`, whose shape is {v.shape}",
+            help="places are 0-based integers, or tuples of them",
+        )
     return v.offset + int(np.ravel_multi_index(at, v.shape))

@@ -82,17 +82,16 @@ def fit(lowered: Lowered, mask: LoweredMask, codes: Array, options: Options) -> 
         start, fixed = _start(host, options)
         objective, use = make_objective(host, mask, codes, weights, start, fixed, options)
         free = objective.frame.unconstrain(objective.held)
-        convex = is_convex(host)
+        convex, colours = is_convex(host), _colours(objective)
         if options.optimizer is None:
-            outcome, curve, open_ = _full_batch(objective, free, options, convex)
+            outcome, curve, open_ = _full_batch(objective, free, options, convex, colours)
         else:
-            outcome = _stochastic(objective, free, options)
-            colours = _colours(objective)
+            outcome = _stochastic(objective, mask, free, options)
             curve = _curvature(objective, outcome, colours)
             open_ = examine(objective, _params(objective, outcome), curve, convex, colours)
         params = _params(objective, outcome)
         value = float(value_at(objective, params)) * float(objective.scale)
-        status = judge(objective, params, outcome, open_)
+        status = judge(objective, params, outcome, open_, colours)
         covariance = None if curve is None else status.inflate(curve.covariance()[0])
         one = None if curve is None or curve.one_mask is None else status.inflate(curve.covariance(curve.one_mask)[0])
         arrays = {k: np.asarray(v) for k, v in params.items()}
@@ -137,7 +136,11 @@ def verify_possible(lowered: Lowered, codes: Array, weights: Array) -> None:
     value = np.asarray(log_potential(device, start, jnp.asarray(codes)))
     if np.isnan(value).any() or (np.isneginf(value) & (weights > 0)).any():
         row = int(np.argmax(np.isnan(value) | np.isneginf(value)))
-        raise fail("E508", f"row {row} of x is impossible: log p is {value[row]:g} at the start", help="a factor is -infinity or undefined there; pass `init=`")
+        raise fail(
+            "E508",
+            f"row {row} of x is impossible: log p is {value[row]:g} at the start",
+            help="a factor is -infinity or undefined there; pass `init=`",
+        )
 
 
 def _start(host: FactorGraph, options: Options) -> tuple[dict[str, jax.Array], tuple[str, ...]]:
@@ -159,7 +162,13 @@ def _start(host: FactorGraph, options: Options) -> tuple[dict[str, jax.Array], t
 
 
 def make_objective(
-    host: FactorGraph, mask: LoweredMask, codes: Array, weights: Array, start: dict[str, jax.Array], fixed: tuple[str, ...], options: Options
+    host: FactorGraph,
+    mask: LoweredMask,
+    codes: Array,
+    weights: Array,
+    start: dict[str, jax.Array],
+    fixed: tuple[str, ...],
+    options: Options,
 ) -> tuple[Objective, MaskUse]:
     """The objective of a fit, and how it uses its mask."""
     device = graph_arrays(host)
@@ -169,7 +178,12 @@ def make_objective(
     from ..graph.masks import support_size
 
     use = MaskUse(
-        options.mask, n_masks, support_size(mask), is_adaptive(mask), reached_cells(host, mask), mean_block_size(host, device, mask, rows, masks)
+        options.mask,
+        n_masks,
+        support_size(mask),
+        is_adaptive(mask),
+        reached_cells(host, mask),
+        mean_block_size(host, mask, loss, rows, masks),
     )
     if use.mean_size == 0:
         raise fail("E410", f"mask `{options.mask}` hides no cell of these rows", mask.span, "an empty support")
@@ -189,7 +203,7 @@ def make_objective(
     return objective, use
 
 
-def _stochastic(objective: Objective, free: dict[str, Any], options: Options) -> Outcome:
+def _stochastic(objective: Objective, mask: LoweredMask, free: dict[str, Any], options: Options) -> Outcome:
     """Minibatches keyed by step: rows, and drawn masks, depend on (seed, step) only."""
     assert options.optimizer is not None
     rows = int((np.asarray(objective.weights) > 0).sum())
@@ -210,7 +224,9 @@ def _stochastic(objective: Objective, free: dict[str, Any], options: Options) ->
             assert objective.masks is not None
             masks = draw_masks(host, mask, codes, objective.masks.shape[0], jax.random.fold_in(here, 1))
         factor = objective.factor * (rows / size)
-        return Objective(objective.loss, codes, objective.weights[chosen], masks, objective.held, factor, objective.scale, objective.frame, size)
+        return Objective(
+            objective.loss, codes, objective.weights[chosen], masks, objective.held, factor, objective.scale, objective.frame, size
+        )
 
     steps = 2000 if options.max_steps is None else options.max_steps
     return minibatches(batch, free, options.optimizer, steps, _shows_progress(options))
@@ -225,9 +241,10 @@ def _shows_progress(options: Options) -> bool:
     return sys.stderr.isatty() and not os.environ.get("CI")
 
 
-def _full_batch(objective: Objective, free: dict[str, Any], options: Options, convex: bool) -> tuple[Outcome, Curvature | None, Recession]:
+def _full_batch(
+    objective: Objective, free: dict[str, Any], options: Options, convex: bool, colours: Colouring | None
+) -> tuple[Outcome, Curvature | None, Recession]:
     """L-BFGS, with a pause to see whether there is a minimum: along a recession direction it would crawl for ever."""
-    colours = _colours(objective)
     basis = tangent(objective.frame.host, frozenset(objective.frame.fixed))
 
     def scaled(at: dict[str, Any], curve: Curvature | None) -> Scaled:

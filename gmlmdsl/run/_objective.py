@@ -13,10 +13,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._diagnostics import fail
-from ..derive import DrawnLoss, ExactLoss, Graph, exact_loss, graph_arrays, loss_terms, mask_law
+from ..derive import DrawnLoss, ExactLoss, Graph, exact_loss, loss_terms, mask_law
 from ..graph import FactorGraph
-from ..graph.masks import LoweredMask, blocks_of, is_adaptive, reach, support_size
-from ..plan import BUDGET, expected_size, plan_mask, verify_affordable
+from ..graph.masks import LoweredMask, is_adaptive, reach, support_size
+from ..plan import BUDGET, mean_size, plan_mask, verify_affordable
 from ._parameters import bijection, log_prior, on_gauge
 
 MOST_TERMS = 1 << 18  # factor evaluations held at once: they should stay in the cache
@@ -135,7 +135,12 @@ def make_loss(host: FactorGraph, graph: Graph, mask: LoweredMask, n_masks: int |
     if n_masks not in (None, "all") and (not isinstance(n_masks, int | np.integer) or isinstance(n_masks, bool) or n_masks < 1):
         raise fail("E507", f'n_masks must be a whole number above 0, "all" or None, got {n_masks!r}')
     if n_masks == "all" and count > 2**20:
-        raise fail("E602", f"this mask has {count:.3g} distinct blocks, more than the limit of {2**20:.3g}", mask.span, help="draw some: `n_masks=4`")
+        raise fail(
+            "E602",
+            f"this mask has {count:.3g} distinct blocks, more than the limit of {2**20:.3g}",
+            mask.span,
+            help="draw some: `n_masks=4`",
+        )
     if n_masks == "all" or (n_masks is None and count <= BUDGET.support):
         return exact_loss(host, graph, mask), None
     corrected = is_adaptive(mask)
@@ -158,32 +163,24 @@ def draw_masks(host: FactorGraph, mask: LoweredMask, codes: Array, n_masks: int,
     return jax.vmap(once)(jax.random.split(key, n_masks))
 
 
-def mean_block_size(host: FactorGraph, graph: Graph, mask: LoweredMask, codes: Array, masks: Array | None) -> float:
+def mean_block_size(host: FactorGraph, mask: LoweredMask, loss: ExactLoss | DrawnLoss, codes: Array, masks: Array | None) -> float:
     """E|K|: exact for a mask that does not look at x, else the mean over the rows given."""
-    del graph
-    if masks is not None and is_adaptive(mask):
-        return float((masks < host.n_cells).sum(axis=1).mean())
-    if support_size(mask) > 2**20:
-        return expected_size(mask, host.n_cells)
-    blocks, probabilities = blocks_of(mask, host.n_cells)
-    sizes = (blocks < host.n_cells).sum(axis=1)
-    if probabilities is not None:
-        return float(sizes @ probabilities)
-    from ..derive import fixed_blocks, weight_groups
+    size = mean_size(mask, host.n_cells)
+    if size is not None:
+        return size
+    if isinstance(loss, ExactLoss):
+        return float(_mean_size(loss, codes))
+    assert masks is not None
+    return float((masks < host.n_cells).sum(axis=1).mean())
 
-    law, device = mask_law(mask, host.n_cells), graph_arrays(host)
-    total = 0.0
-    for k in np.array_split(np.arange(len(blocks)), max(1, len(blocks) // 256)):
-        found = fixed_blocks(host, blocks[k], weight_groups(mask))
-        table = law.log_probability({}, codes, found, iter(found.touch[len(device.groups) :]))
-        from ..derive._conditional import observed_value
 
-        here = observed_value(found, codes, host.n_cells)[:, None]
-        table = jnp.broadcast_to(table, (len(k), table.shape[1], codes.shape[1]))
-        shape = (len(k), max(table.shape[1], found.n_values), codes.shape[1])
-        chosen = jnp.exp(jnp.take_along_axis(jnp.broadcast_to(table, shape), here, axis=1))[:, 0]
-        total += float((jnp.asarray(sizes[k])[:, None] * chosen).sum())
-    return total / codes.shape[1]
+@eqx.filter_jit
+def _mean_size(loss: ExactLoss, codes: Array) -> Array:
+    total = jnp.zeros(codes.shape[1])
+    for k, blocks in enumerate(loss.blocks):
+        sizes = (blocks.cells < loss.graph.n_cells).sum(axis=1)
+        total = total + (sizes * loss.shares({}, codes, k)[0]).sum(axis=0)
+    return total.mean()
 
 
 def reached_cells(host: FactorGraph, mask: LoweredMask) -> int:
@@ -200,5 +197,3 @@ def chunk_rows(loss: ExactLoss | DrawnLoss, masks: Array | None, rows: int) -> i
         per_row = masks.shape[0] * loss.n_values * masks.shape[1] * max(1, sum(g.most for g in loss.graph.groups))
     pieces = max(1, int(np.ceil(per_row * rows / MOST_TERMS)))
     return int(np.ceil(rows / pieces))
-
-

@@ -56,7 +56,11 @@ def verify_names(given: Mapping[str, Any], names: list[str], what: str) -> None:
     for name in given:
         if name not in names:
             near = did_you_mean(str(name), names)
-            raise fail("E506", f"{what}: the model has no parameter `{name}`", help=f"did you mean `{near}`?" if near else f"the parameters are {listed(names)}")
+            raise fail(
+                "E506",
+                f"{what}: the model has no parameter `{name}`",
+                help=f"did you mean `{near}`?" if near else f"the parameters are {listed(names)}",
+            )
 
 
 def _array(p: ParameterArray, value: Any, what: str) -> jax.Array:

@@ -212,4 +212,6 @@ def fit_from_file(meta: dict[str, Any], arrays: dict[str, Array], graph: FactorG
     inputs = {k.removeprefix("input:"): v for k, v in arrays.items() if k.startswith("input:")}
     objective = float(meta.pop("objective"))
     kept = meta | {"inputs": inputs}
-    return Fit(params, status, arrays["loss_trace"], objective, kept, graph, arrays.get("covariance"), arrays.get("one_mask_covariance"), model)
+    return Fit(
+        params, status, arrays["loss_trace"], objective, kept, graph, arrays.get("covariance"), arrays.get("one_mask_covariance"), model
+    )

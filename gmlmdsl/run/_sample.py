@@ -62,7 +62,9 @@ def starts(graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Ar
         codes[fixed] = values[fixed, None]
         bad = ~possible(codes)
         if bad.any():
-            raise fail("E509", f"the start of chain {int(np.argmax(bad))} has probability zero", help="pass another `init=`, or loosen `clamp=`")
+            raise fail(
+                "E509", f"the start of chain {int(np.argmax(bad))} has probability zero", help="pass another `init=`, or loosen `clamp=`"
+            )
         return codes
     codes = np.zeros((graph.n_cells, chains), np.int32)
     for c in range(chains):
@@ -76,7 +78,11 @@ def starts(graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Ar
                 codes[:, c] = found[:, int(np.argmax(good))]
                 break
             if tries >= START_TRIES:
-                raise fail("E509", "no start of positive probability was found among uniform values", help="pass one that satisfies every `require`: `init=..`")
+                raise fail(
+                    "E509",
+                    "no start of positive probability was found among uniform values",
+                    help="pass one that satisfies every `require`: `init=..`",
+                )
             tries = min(START_TRIES, tries * 8)
     return codes
 
@@ -172,7 +178,13 @@ class _bar:  # noqa: N801 - used as a function
             return lambda count, out: None
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        columns = (TextColumn("sampling"), BarColumn(), TextColumn("{task.completed}/{task.total} draws"), TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
+        columns = (
+            TextColumn("sampling"),
+            BarColumn(),
+            TextColumn("{task.completed}/{task.total} draws"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+        )
         self.progress = Progress(*columns)
         self.progress.start()
         task = self.progress.add_task("", total=self.total, note="")

@@ -91,7 +91,11 @@ def _observable(lowered: Lowered, params: dict[str, jax.Array], name: str, what:
         lets = lowered.names.model.lets
         if what not in lets:
             near = did_you_mean(what, lets)
-            raise fail("E506", f"observe: the model has no `let` called `{what}`", help=f"did you mean `{near}`?" if near else f"there are {listed(list(lets))}")
+            raise fail(
+                "E506",
+                f"observe: the model has no `let` called `{what}`",
+                help=f"did you mean `{near}`?" if near else f"there are {listed(list(lets))}",
+            )
         group, shape = lower_let(lowered, what)
         device = derive.group_arrays(group, lowered.graph.n_cells)
         return lambda codes: derive.all_values(device, params, codes).T.reshape(-1, *shape)
@@ -107,7 +111,9 @@ def _observable(lowered: Lowered, params: dict[str, jax.Array], name: str, what:
     return observable
 
 
-def label(graph: FactorGraph, found: Draws, clamped: np.ndarray, updates: tuple[str, ...], options: Options, provenance: dict[str, Any]) -> Any:
+def label(
+    graph: FactorGraph, found: Draws, clamped: np.ndarray, updates: tuple[str, ...], options: Options, provenance: dict[str, Any]
+) -> Any:
     """Named dims and coords, statistics, warnings and provenance."""
     posterior, dims, coords = dict(found.observed), {}, {}
     diagnosis = None

@@ -86,7 +86,9 @@ def _touched(objective: Objective, blocks: Blocks, vector: jax.Array) -> jax.Arr
     return objective.sum_rows(chunk)
 
 
-def statistics(objective: Objective, blocks: Blocks, codes: jax.Array, vector: jax.Array, directions: jax.Array) -> tuple[jax.Array, jax.Array]:
+def statistics(
+    objective: Objective, blocks: Blocks, codes: jax.Array, vector: jax.Array, directions: jax.Array
+) -> tuple[jax.Array, jax.Array]:
     """Scores (blocks, values, rows), -inf where impossible, and phi (colours, blocks, values, rows)."""
     host, graph = objective.frame.host, objective.loss.graph
 
@@ -118,7 +120,7 @@ def _second_order(objective: Objective, vector: jax.Array, directions: jax.Array
         for k, blocks in enumerate(objective.loss.blocks):
             scores, phi = statistics(objective, blocks, codes, vector, directions)
             shares, correction = objective.loss.shares(unflatten(objective.frame.host, vector), codes, k)
-            p = jax.nn.softmax(scores if correction is None else scores + correction, axis=1)
+            p = _shares_of(scores if correction is None else scores + correction)
             here = observed_value(blocks, codes, objective.loss.graph.n_cells)[:, None]
             mean = (phi * p).sum(axis=2)  # colours, blocks, rows
             gradient = mean - jnp.take_along_axis(phi, here[None], axis=2)[:, :, 0]
@@ -133,6 +135,14 @@ def _second_order(objective: Objective, vector: jax.Array, directions: jax.Array
     return objective.sum_rows(chunk)
 
 
+def _shares_of(scores: jax.Array) -> jax.Array:
+    """Probabilities over the values; zeros where none is possible, as in a block that the mask cannot draw at this row."""
+    top = scores.max(axis=1, keepdims=True)
+    weights = jnp.exp(scores - jnp.where(jnp.isfinite(top), top, 0.0))
+    total = weights.sum(axis=1, keepdims=True)
+    return weights / jnp.where(total > 0, total, 1.0)
+
+
 def differences(objective: Objective, vector: jax.Array, colours: Colouring) -> Iterator[tuple[Array, Array]]:
     """For each block: the parameters it sees, and the distinct rows phi(x) - phi(a) over data rows and values a."""
     keep = np.asarray(objective.weights) > 0
@@ -144,12 +154,13 @@ def differences(objective: Objective, vector: jax.Array, colours: Colouring) -> 
             one = jax.tree.map(lambda a, b=b: a[b : b + 1], blocks)
             _, first = np.unique(codes[neighbourhood(objective.loss.graph, one)], axis=1, return_index=True)
             padded = np.resize(first, max(32, 1 << (len(first) - 1).bit_length()))  # few shapes, few compilations
-            scores, phi, here = _block_statistics(objective, one, jnp.asarray(codes[:, padded]), vector, directions)
+            alive, phi, here = _block_statistics(objective, one, jnp.asarray(codes[:, padded]), vector, directions)
             mine = seen[b] < vector.shape[0]
             found = np.asarray(phi)[mine][:, 0, :, : len(first)]  # colours, values, rows
             at = np.asarray(here)[0, : len(first)]
             gaps = found[:, at, np.arange(len(first))][:, None] - found
-            other = np.isfinite(np.asarray(scores))[0, :, : len(first)] & (np.arange(found.shape[1])[:, None] != at)
+            possible = np.asarray(alive)[0, :, : len(first)]
+            other = possible & possible[at, np.arange(len(first))] & (np.arange(found.shape[1])[:, None] != at)
             rows = np.round(gaps[:, other].T, 10)
             yield seen[b][mine], np.unique(rows[(rows != 0).any(axis=1)], axis=0)
 
@@ -158,8 +169,12 @@ def differences(objective: Objective, vector: jax.Array, colours: Colouring) -> 
 def _block_statistics(
     objective: Objective, block: Blocks, codes: jax.Array, vector: jax.Array, directions: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Which values are possible, given K too where the mask looks at x; phi; and the observed value."""
+    loss = objective.loss
     scores, phi = statistics(objective, block, codes, vector, directions)
-    return scores, phi, observed_value(block, codes, objective.loss.graph.n_cells)
+    if loss.probabilities is None:  # type: ignore[union-attr]
+        scores = scores + loss.correction(unflatten(objective.frame.host, vector), codes, block)  # type: ignore[union-attr]
+    return jnp.isfinite(scores), phi, observed_value(block, codes, loss.graph.n_cells)
 
 
 def neighbourhood(graph: object, block: Blocks) -> Array:

@@ -13,6 +13,7 @@ from ._inference import Curvature
 from ._objective import Objective
 from ._optimise import Outcome
 from ._parameters import entry_names
+from ._revealing import is_reducible, revealed_cells
 from ._statistics import Colouring
 
 Array = np.ndarray
@@ -65,7 +66,9 @@ class Status:
         return "\n".join(lines)
 
 
-def examine(objective: Objective, params: dict[str, jax.Array], curve: Curvature | None, convex: bool, colours: Colouring | None) -> Recession:
+def examine(
+    objective: Objective, params: dict[str, jax.Array], curve: Curvature | None, convex: bool, colours: Colouring | None
+) -> Recession:
     """What data and prior leave open: by comparison of all statistics where the curvature looks thin, else nothing."""
     if curve is None:
         return Recession(False, None)
@@ -76,7 +79,7 @@ def examine(objective: Objective, params: dict[str, jax.Array], curve: Curvature
     return Recession(False, None, curve.covariance()[1])
 
 
-def judge(objective: Objective, params: dict[str, jax.Array], outcome: Outcome, open_: Recession) -> Status:
+def judge(objective: Objective, params: dict[str, jax.Array], outcome: Outcome, open_: Recession, colours: Colouring | None) -> Status:
     """The status of a fit that has run; `open_` is what `examine` found."""
     host = objective.frame.host
     size = sum(p.size for p in host.parameters)
@@ -93,9 +96,9 @@ def judge(objective: Objective, params: dict[str, jax.Array], outcome: Outcome, 
     if open_.flat is not None and open_.flat.shape[1]:
         undetermined = _parts(open_.flat) & (separated == 0)
         if undetermined.any():
-            findings.append(_undetermined(host, undetermined, open_.flat.shape[1], names, objective))
+            findings.append(_undetermined(host, undetermined, open_.flat.shape[1], names, colours))
     stopped = [] if separated.any() else _stopped(outcome)
-    findings += [*_at_bounds(host, params), *stopped]
+    findings += [*_revealing(objective, params), *_at_bounds(host, params), *stopped]
     code = "no-minimiser" if separated.any() else "not-converged" if stopped else "undetermined" if undetermined.any() else "converged"
     return Status(code, tuple(findings), separated, undetermined)
 
@@ -124,20 +127,52 @@ def _no_minimiser(separated: Array, names: list[str]) -> Finding:
     count = int((separated != 0).sum())
     signs = [f"`{names[i]}` to {'+' if separated[i] > 0 else '-'}infinity" for i in np.flatnonzero(separated)[:6]]
     more = f" and {count - 6} more" if count > 6 else ""
-    message = f"There is no finite estimate of {count} parameter{'s' * (count > 1)}: the data separate, and the fit improves for ever as {', '.join(signs)}{more}"
+    several = "s" * (count > 1)
+    message = (
+        f"There is no finite estimate of {count} parameter{several}: the data separate, "
+        f"and the fit improves for ever as {', '.join(signs)}{more}"
+    )
     return Finding("no-minimiser", message, "Give these parameters a prior, `~ normal(0, 1)` say, or pool them")
 
 
-def _undetermined(host: FactorGraph, which: Array, count: int, names: list[str], objective: Objective) -> Finding:
-    unused = {p.name for p in host.parameters if not any(p.name in g.parameters for g in host.groups)}
+def _undetermined(host: FactorGraph, which: Array, count: int, names: list[str], colours: Colouring | None) -> Finding:
+    unused = sorted(p.name for p in host.parameters if not any(p.name in g.parameters for g in host.groups))
+    unseen = which & _unseen(colours, len(which))
     directions = f"{count} direction{'s' * (count > 1)}"
-    message = f"Neither data nor prior determine {directions} of the parameters, with parts in {_some(names, which)}; they stay at their start"
-    remedy = "Give them a prior, or fix a `gauge`"
+    parts = _some(names, which)
+    message = f"Neither data nor prior determine {directions} of the parameters, with parts in {parts}; they stay at their start"
     if unused:
-        remedy = f"No factor uses {', '.join(f'`{n}`' for n in sorted(unused))}; for the rest, give a prior or fix a `gauge`"
-    elif objective.loss.law is not None:
-        remedy = "An adaptive mask that reveals what it hides leaves such directions; try it without `given`, or add a plain mask in a `mixture`"
-    return Finding("undetermined", message, remedy)
+        return Finding("undetermined", message, f"No factor uses {', '.join(f'`{n}`' for n in unused)}: remove them, or give them a prior")
+    if unseen.any():
+        remedy = f"The mask cannot see {_some(names, unseen)}: use one that draws the cells they touch, or give them a prior"
+        return Finding("unseen", message, remedy)
+    return Finding("undetermined", message, "Give them a prior, or fix a `gauge`")
+
+
+def _unseen(colours: Colouring | None, size: int) -> Array:
+    """Entries that no block of the mask depends on."""
+    seen = np.ones(size + 1, bool) if colours is None else np.zeros(size + 1, bool)
+    for places in () if colours is None else colours.seen:
+        seen[places.ravel()] = True
+    return ~seen[:size]
+
+
+def _revealing(objective: Objective, params: dict[str, jax.Array]) -> list[Finding]:
+    cells = revealed_cells(objective, params)
+    remedy = "Add a plain mask in a `mixture`, or let the weights look at other cells than the block's own"
+    if len(cells):
+        shown = ", ".join(f"`{objective.frame.host.cell_name(int(c))}`" for c in cells[:6])
+        more = f" and {len(cells) - 6} more" if len(cells) > 6 else ""
+        message = (
+            f"The mask reveals what it hides: whenever it draws {shown}{more}, knowing the block tells their value, so they teach nothing"
+        )
+        return [Finding("revealing-mask", message, remedy)]
+    if is_reducible(objective, params):
+        message = (
+            "The mask breaks ergodicity: its block dynamics never leave a part of the configurations, and its Poincare constant is infinite"
+        )
+        return [Finding("not-ergodic", message, remedy)]
+    return []
 
 
 def _at_bounds(host: FactorGraph, params: dict[str, jax.Array]) -> list[Finding]:

@@ -1,0 +1,81 @@
+"""Whether an adaptive mask reveals what it hides: knowing K may tell what K's cells hold, and then nothing is learnt or moved.
+
+An adaptive mask can cover every cell and still break ergodicity; the Poincare constant of its block dynamics is then
+infinite, and the loss does not see some parameters (Li et al. 2024, Section 3 and Definition 8).
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse
+from scipy.sparse.csgraph import connected_components
+
+from ..derive import ExactLoss, all_states, local_scores
+from ._objective import Objective
+
+Array = np.ndarray
+MOST_STATES = 4096
+MOST_PAIRS = 1 << 22
+
+
+@eqx.filter_jit
+def _corrected(loss: ExactLoss, params: dict[str, jax.Array], codes: jax.Array, k: int) -> jax.Array:
+    """Whether each value of each block is possible given the rest and K, shape (blocks, values, rows)."""
+    blocks = loss.blocks[k]
+    scores = local_scores(loss.graph, params, codes, blocks)
+    return jnp.isfinite(scores + loss.shares(params, codes, k)[1])
+
+
+def revealed_cells(objective: Objective, params: dict[str, jax.Array]) -> Array:
+    """The cells that are drawn by some mask, but whose value every mask that draws them gives away, at all rows."""
+    loss = objective.loss
+    if not isinstance(loss, ExactLoss) or loss.law is None:
+        return np.zeros(0, np.int64)
+    keep = np.asarray(objective.weights) > 0
+    codes = jnp.asarray(np.unique(np.asarray(objective.codes)[:, keep], axis=1)[:, :1024])
+    drawn, free = np.zeros(loss.graph.n_cells, bool), np.zeros(loss.graph.n_cells, bool)
+    for k, blocks in enumerate(loss.blocks):
+        possible = np.asarray(_corrected(loss, params, codes, k))
+        values, cells = np.asarray(blocks.codes)[..., 0], np.asarray(blocks.cells)[..., 0]
+        for m in range(cells.shape[1]):
+            inside = cells[:, m] < loss.graph.n_cells
+            some = [(possible & (values[:, :, m] == c)[..., None]).any(axis=1) for c in range(int(values[:, :, m].max()) + 1)]
+            two = (np.sum(some, axis=0) >= 2).any(axis=1)
+            drawn[cells[inside, m]] = True
+            free[cells[inside & two, m]] = True
+    return np.flatnonzero(drawn & ~free)
+
+
+def is_reducible(objective: Objective, params: dict[str, jax.Array]) -> bool | None:
+    """Whether the mask's block dynamics fall apart on the support of a small model; None where it is too large to say."""
+    loss, host = objective.loss, objective.frame.host
+    if not isinstance(loss, ExactLoss) or loss.law is None:
+        return None
+    count = float(np.prod(host.sizes.astype(float)))
+    if count > MOST_STATES or count * sum(b.cells.shape[0] for b in loss.blocks) > MOST_PAIRS:
+        return None
+    states = all_states(host)
+    sizes = host.sizes.astype(np.int64)
+    place = np.append(np.cumprod(np.append(sizes[1:], 1)[::-1])[::-1], 0)
+    number, left, right, fibres = place[:-1] @ states, [], [], 0
+    for k, blocks in enumerate(loss.blocks):
+        possible = np.asarray(_corrected(loss, params, jnp.asarray(states), k))
+        cells, strides = np.asarray(blocks.cells)[..., 0], np.asarray(blocks.strides)[..., 0]
+        held = np.append(states, np.zeros((1, states.shape[1]), states.dtype), axis=0)[cells]  # blocks, members, states
+        here = np.where(cells[..., None] < host.n_cells, held * strides[..., None], 0).sum(axis=1)
+        alive = np.take_along_axis(possible, here[:, None], axis=1)[:, 0]
+        base = number[None] - (place[cells][..., None] * held).sum(axis=1) + fibres + states.shape[1] * np.arange(len(cells))[:, None]
+        fibres += states.shape[1] * len(cells)
+        left.append(np.broadcast_to(number, alive.shape)[alive])
+        right.append(base[alive])
+    ends = np.concatenate(left), np.unique(np.concatenate(right), return_inverse=True)[1] + states.shape[1]
+    size = int(ends[1].max(initial=0)) + 1
+    links = scipy.sparse.coo_matrix((np.ones(len(ends[0])), ends), shape=(size, size))
+    _, parts = connected_components(links, directed=False)
+    from ..derive.compiled import log_potential
+
+    support = np.asarray(log_potential(loss.graph, params, jnp.asarray(states))) > -np.inf
+    return len(np.unique(parts[: states.shape[1]][support])) > 1
