@@ -80,7 +80,8 @@ class BoundProgram:
         return {"program": files, "sha256": digest, "inputs": dict(self.bound.inputs), "coords": coords, "versions": versions()}
 
     def __repr__(self) -> str:
-        return f"Program {self.checked.sources[0].path}: models {listed(list(self.checked.models))}, masks {listed(list(self.checked.masks))}, samplers {listed(list(self.checked.samplers))}"
+        c = self.checked
+        return f"Program {c.sources[0].path}: models {listed([*c.models])}, masks {listed([*c.masks])}, samplers {listed([*c.samplers])}"
 
 
 @cache

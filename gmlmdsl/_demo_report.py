@@ -41,7 +41,6 @@ def write_report(path: Path, digits: Digits, comparison: Comparison, sampled: Sa
 
 
 def _facts(page: report.Report, digits: Digits, comparison: Comparison, sampled: Sampled) -> None:
-    chains, draws, _ = sampled.draws.shape
     last, found = list(comparison.fits)[-1], sampled.diagnosis
     page.facts(
         {
@@ -50,9 +49,7 @@ def _facts(page: report.Report, digits: Digits, comparison: Comparison, sampled:
             "couplings": len(digits.pairs),
             "without an estimate": int(_open(digits, comparison).sum()),
             f"efficiency of `{last}`": f"{comparison.all_masks[last]:.3f}",
-            "chains and draws": f"{chains} x {draws}",
             "largest R-hat": f"{np.nanmax(found.max_r_hat):.3f}",
-            "smallest ESS": f"{np.nanmin(found.min_ess):.0f}",
         }
     )
     for (code, message, remedy), masks in _findings(comparison).items():
@@ -138,6 +135,8 @@ def _number_rows_and_columns(figure: Figure, digits: Digits) -> None:
         for k in np.unique(values):
             x, y = (k, place[1]) if kind == "c" else (place[0], k)
             axes.text(x, y, f"{kind}{k}", ha="center", va="center", fontsize=9, color=LIGHT["muted"])
+    if (legend := axes.get_legend()) is not None:
+        legend.set_bbox_to_anchor((0.0, 1.05), transform=axes.transAxes)  # above the columns' names
 
 
 def _masks(page: report.Report, digits: Digits, comparison: Comparison) -> None:

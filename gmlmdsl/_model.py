@@ -115,7 +115,7 @@ class Model:
         """log p(x) = log_potential - log Z of each row; -inf where p(x) = 0; shape (rows..)."""
         return self.log_potential(params, x) - self.log_partition(params)
 
-    def log_conditional(self, params: Params, x: Any, K: Sequence[int] | int, mask: str | None = None) -> jax.Array:  # noqa: N803 - the paper's name
+    def log_conditional(self, params: Params, x: Any, K: Sequence[int] | int, mask: str | None = None) -> jax.Array:
         """The table log p(x_K | x_rest), or with `mask` log p(x_K | x_rest, K), proportional to p(x) p(K | x).
 
         Args:
@@ -214,8 +214,10 @@ class Model:
             n_masks: None averages over every mask for every row where there are at most 4096 ("all" forces it); otherwise that
                 many masks per row (1 where None) are drawn once and kept.
             weights: one per row, multiplying its loss.
-            missing: not in this version. given: not in this version.
-            init: starts of some parameters. fixed: values at which some are held.
+            missing: not in this version.
+            given: not in this version.
+            init: starts of some parameters.
+            fixed: values at which some are held.
             optimizer: an optax transformation; none: full-batch L-BFGS with a line search, in float64.
             batch_size: rows per step of `optimizer`; none: all.
             max_steps: the most steps.
@@ -262,7 +264,9 @@ class Model:
         Args:
             params: parameters.
             sampler: the sampler's name; left out where the model has one.
-            draws: kept draws per chain. warmup: steps before the first. thin: steps per draw.
+            draws: kept draws per chain.
+            warmup: steps before the first.
+            thin: steps per draw.
             chains: number of chains.
             seed: draw t of chain c depends on (seed, c, t) only.
             clamp: cells or whole variables held at values: `{"x": {0: +1}}`.
@@ -300,7 +304,8 @@ class Model:
     def __repr__(self) -> str:
         n_params = sum(p.size for p in self.graph.parameters)
         factors = sum(g.n for g in self.graph.factors)
-        return f"Model `{self.name}`: {self.graph.n_cells} cells, {n_params} parameters, {factors} factors; masks {listed(self.masks)}; samplers {listed(self.samplers)}"
+        sizes = f"{self.graph.n_cells} cells, {n_params} parameters, {factors} factors"
+        return f"Model `{self.name}`: {sizes}; masks {listed(self.masks)}; samplers {listed(self.samplers)}"
 
     def _repr_html_(self) -> str:
         from html import escape

@@ -133,7 +133,7 @@ def _power(a: Any, b: Any) -> Array:
     return number(a) ** (integer(b) if _whole(b) else number(b))
 
 
-def _condition(a: Any) -> Bool[Array, "..."]:
+def _condition(a: Any) -> Bool[Array, ...]:
     return jnp.asarray(a, bool)
 
 

@@ -85,7 +85,7 @@ class FixedListLaw(AbstractMaskLaw):
 
     def log_probability(self, params: Params, codes: Codes, blocks: Blocks, touch: Touch) -> Float[Array, "blocks values rows"]:
         mine = _same_block(self.blocks, blocks, self.n_cells)
-        return jnp.log((mine * self.probabilities[None, :, None]).sum(axis=1))[:, None]
+        return jnp.log(jnp.where(mine, self.probabilities[None, :, None], 0.0).sum(axis=1))[:, None]
 
 
 class WeightedListLaw(AbstractMaskLaw):
@@ -229,7 +229,7 @@ class IndependentLaw(AbstractMaskLaw):
         return total
 
 
-def _log_rate(rate: Array, drawn: Bool[Array, "..."]) -> Array:
+def _log_rate(rate: Array, drawn: Bool[Array, ...]) -> Array:
     return jnp.log(jnp.where(drawn, rate, 1 - rate))
 
 

@@ -1,12 +1,20 @@
 """Derived functions, each compiled as a whole: called op by op they would compile dozens of small programs."""
 
-import equinox as eqx
+from __future__ import annotations
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from ._arrays import Blocks, Graph
+from ._conditional import logsumexp
 from ._conditional import rest_possible as _rest_possible
+from ._energy import Codes, Params
 from ._energy import all_values as _all_values
 from ._energy import local_scores as _local_scores
 from ._energy import log_potential as _log_potential
 from ._loss import DrawnLoss, ExactLoss
+from ._mask_law import AbstractMaskLaw
 
 all_values = eqx.filter_jit(_all_values)
 local_scores = eqx.filter_jit(_local_scores)
@@ -14,3 +22,21 @@ log_potential = eqx.filter_jit(_log_potential)
 rest_possible = eqx.filter_jit(_rest_possible)
 exact_rows = eqx.filter_jit(ExactLoss.rows_and_mass)
 drawn_rows = eqx.filter_jit(DrawnLoss.rows)
+
+
+@eqx.filter_jit
+def conditional_table(
+    graph: Graph, params: Params, codes: Codes, block: Blocks, law: AbstractMaskLaw | None, adaptive: bool
+) -> tuple[jax.Array, jax.Array]:
+    """log p(x_K | x_rest[, K]) of one block, shape (values, rows), nan where the rest is impossible; and where K has a chance.
+
+    `law` is the mask's; only an `adaptive` one changes the table.
+    """
+    scores = _local_scores(graph, params, codes, block)
+    drawn = jnp.ones(scores.shape, bool)
+    if law is not None:
+        correction = jnp.broadcast_to(law.log_probability(params, codes, block, iter(block.touch[len(graph.groups) :])), scores.shape)
+        drawn = correction > -jnp.inf
+        scores = scores + correction if adaptive else scores
+    possible = _rest_possible(graph, params, codes, block, scores)
+    return jnp.where(possible, scores - logsumexp(scores)[:, None], jnp.nan)[0], drawn.any(axis=(0, 1))

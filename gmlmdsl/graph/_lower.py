@@ -246,11 +246,13 @@ class Lowering:
             stride = int(np.prod(v.shape[at + 1 :], dtype=np.int64))
             if over.arity == 2:
                 i, j = indices[k], indices[k + 1]
-                assert i is not None and j is not None
+                assert i is not None
+                assert j is not None
                 place = self.edge(over, i, j, turns, e)
             else:
                 place = indices[k]
-            assert place is not None and length > 0
+            assert place is not None
+            assert length > 0
             position = position + stride * place
             at, k = at + 1, k + over.arity
         return position
@@ -327,7 +329,8 @@ class Lowering:
         self, over: ir.SetOf, i: ir.Expression | Node, j: ir.Expression | Node, turns: Turns, e: ir.ParameterValue | ir.InputValue
     ) -> tuple[Array | Node, Array]:
         """The number of an edge, and whether its ends stand in descending order."""
-        assert not isinstance(i, Node) and not isinstance(j, Node)
+        assert not isinstance(i, Node)
+        assert not isinstance(j, Node)
         length = self.ends(over)
         if self.is_fixed(i) and self.is_fixed(j):
             a = in_range(self.value(i, turns), length, turns.taken, i, e.name)

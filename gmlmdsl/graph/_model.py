@@ -10,9 +10,9 @@ import numpy as np
 from .._diagnostics import fail
 from ..program import ir
 from ._bind import Bound
-from ._labels import lazy_labels
 from ._constants import constant
 from ._factor_graph import FactorGraph, FactorGroup, ParameterArray, Prior, VariableArray
+from ._labels import lazy_labels
 from ._lower import Lowering, Names, unroll
 from ._nodes import Apply, Constant
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail
-from ..derive.blocks import logsumexp
-from ..derive.compiled import drawn_rows, exact_rows, local_scores, log_potential, rest_possible
+from ..derive.compiled import conditional_table, drawn_rows, exact_rows, log_potential
 from ..graph import Lowered
 from ..graph.masks import LoweredMask, is_adaptive, support_size
 from ..plan import BUDGET, plan_block, verify_affordable
@@ -31,18 +30,13 @@ def log_conditional(
     plan = plan_block(host, block[0], corrected=True)
     verify_affordable(plan, "this conditional: a block", None)
     device = derive.graph_arrays(host)
-    blocks = derive.fixed_blocks(host, block, derive.weight_groups(mask[1]) if mask is not None and adaptive else ())
-    scores = local_scores(device, params, codes, blocks)
-    if mask is not None:
-        law = derive.mask_law(mask[1], host.n_cells)
-        touch = iter(blocks.touch[len(device.groups) :])
-        correction = jnp.broadcast_to(law.log_probability(params, codes, blocks, touch), scores.shape)
-        if not isinstance(correction, jax.core.Tracer) and codes.shape[1] and bool((correction == -jnp.inf).all()):
-            names = ", ".join(host.cell_name(int(c)) for c in block[0])
-            raise fail("E506", f"mask `{mask[0]}` never draws the block {{{names}}} at these rows", help="K must lie in the mask's support")
-        scores = scores + correction if adaptive else scores
-    possible = rest_possible(device, params, codes, blocks, scores)
-    table = jnp.where(possible, scores - logsumexp(scores)[:, None], jnp.nan)[0]
+    blocks = derive.fixed_blocks(host, block, () if mask is None else derive.weight_groups(mask[1]))
+    law = None if mask is None else derive.mask_law(mask[1], host.n_cells)
+    table, drawn = conditional_table(device, params, codes, blocks, law, adaptive)
+    if not isinstance(drawn, jax.core.Tracer) and codes.shape[1] and not bool(drawn.any()):
+        assert mask is not None
+        names = ", ".join(host.cell_name(int(c)) for c in block[0])
+        raise fail("E506", f"mask `{mask[0]}` never draws the block {{{names}}} at these rows", help="K must lie in the mask's support")
     return table.T.reshape(codes.shape[1], *host.sizes[block[0]].tolist())
 
 
@@ -78,7 +72,8 @@ def loss(
     form, drawn = make_loss(host, device, mask, "all" if n_masks is None else n_masks)
     possible = log_potential(device, params, rows) > -jnp.inf
     if isinstance(form, derive.DrawnLoss):
-        assert key is not None and drawn is not None
+        assert key is not None
+        assert drawn is not None
         masks = draw_masks(host, mask, rows, drawn, key)
         losses, mass = drawn_rows(form, params, rows, masks), (masks < host.n_cells).any(axis=(0, 1)).astype(float)
     else:

@@ -84,7 +84,7 @@ class Objective(eqx.Module):
             return self.loss.rows(params, codes, masks)
         return self.loss.rows(params, codes)
 
-    def sum_rows(self, f):  # noqa: ANN001, ANN201 - any function of (codes, weights, masks), any tree of arrays
+    def sum_rows(self, f):
         """The sum of `f` over chunks of rows, so that memory stays bounded; the gradient recomputes each chunk."""
         n = self.codes.shape[1] // self.chunk
         if n == 1:

@@ -167,7 +167,7 @@ def _step_keys(keys: Any, t: Any) -> Any:
     return jax.vmap(lambda k: jax.random.fold_in(k, t))(keys)
 
 
-class _bar:  # noqa: N801 - used as a function
+class _bar:
     """A progress bar over draws: time left, log p and flip rate; nothing where it is not wanted."""
 
     def __init__(self, total: int, show: bool):

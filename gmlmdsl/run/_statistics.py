@@ -27,7 +27,8 @@ Array = np.ndarray
 @dataclass(frozen=True)
 class Colouring:
     """`directions` of shape (colours, parameters), 0 and 1; for each set of blocks, `seen` of shape (blocks, colours): which
-    parameter a block sees in a colour, the number of parameters where it sees none."""
+    parameter a block sees in a colour, the number of parameters where it sees none.
+    """
 
     directions: Array
     seen: tuple[Array, ...]
