@@ -14,9 +14,9 @@ from ._constants import constant, in_range
 from ._factor_graph import FactorGroup, ParameterArray, VariableArray
 from ._index_check import verify_index
 from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, Pick
+from ._turns import MOST_ENTRIES, Turns, deeper, keep_used, product, with_turns
 
 Array = np.ndarray
-MOST_ENTRIES = 1 << 27  # of one index array: 1 GiB at 8 bytes
 
 
 @dataclass(frozen=True)
@@ -27,52 +27,6 @@ class Names:
     parameters: dict[str, ParameterArray]
     model: ir.Model
     n_cells: int
-
-
-@dataclass(frozen=True)
-class Turns:
-    """The turns of a statement's loops, or of these and the sums around an expression.
-
-    `names` are the index names' values, of shape (n, *sums) up to broadcasting; `taken` says where the expression counts;
-    `guards` are the conditions on cells under
-    which it does, each with the depth it was lowered at.
-    """
-
-    names: dict[str, Array]
-    n: int
-    depth: int
-    taken: Array
-    guards: tuple[tuple[Node, int], ...] = ()
-
-
-def unroll(clauses: ir.Clauses, bound: Bound) -> Turns:
-    """Every turn of `for .. if ..`, as one array per index name.
-
-    Raises:
-        GmlmError: if there are too many turns, with the number.
-    """
-    count = 1
-    for loop in clauses.loops:
-        count *= len(bound.members(loop.over)[0])
-    if count > MOST_ENTRIES:
-        raise fail("E412", f"this statement has {count:,} turns, more than {MOST_ENTRIES:,}", clauses.span, "too many")
-    grids = _product([bound.members(loop.over) for loop in clauses.loops])
-    flat = dict(zip((n for loop in clauses.loops for n in loop.names), grids, strict=True))
-    if clauses.condition is not None:
-        keep = np.broadcast_to(constant(clauses.condition, bound.inputs, bound.lengths, flat), (count,)).astype(bool)
-        flat = {k: v[keep] for k, v in flat.items()}
-        count = int(keep.sum())
-    return Turns(flat, count, 0, np.ones(1, bool))
-
-
-def _product(members: Sequence[list[Array]]) -> list[Array]:
-    """The product of loops, the first slowest: one flat array per index name."""
-    lengths = [len(m[0]) for m in members]
-    out = []
-    for k, arrays in enumerate(members):
-        before, after = int(np.prod(lengths[:k], dtype=np.int64)), int(np.prod(lengths[k + 1 :], dtype=np.int64))
-        out += [np.tile(np.repeat(a, after), before) for a in arrays]
-    return out
 
 
 class Lowering:
@@ -147,12 +101,12 @@ class Lowering:
                 return self.lower(e.yes, turns)
             if not np.any(test & turns.taken):
                 return self.lower(e.no, turns)
-            yes = self.lower(e.yes, _with(turns, taken=turns.taken & test))
-            no = self.lower(e.no, _with(turns, taken=turns.taken & ~test))
+            yes = self.lower(e.yes, with_turns(turns, taken=turns.taken & test))
+            no = self.lower(e.no, with_turns(turns, taken=turns.taken & ~test))
             return If(self.column(test), yes, no)
         test_node = self.lower(e.test, turns)
-        yes = self.lower(e.yes, _with(turns, guards=(*turns.guards, (test_node, turns.depth))))
-        no = self.lower(e.no, _with(turns, guards=(*turns.guards, (Apply("not", (test_node,)), turns.depth))))
+        yes = self.lower(e.yes, with_turns(turns, guards=(*turns.guards, (test_node, turns.depth))))
+        no = self.lower(e.no, with_turns(turns, guards=(*turns.guards, (Apply("not", (test_node,)), turns.depth))))
         return If(test_node, yes, no)
 
     def sum(self, e: ir.Sum, turns: Turns) -> Node:
@@ -162,12 +116,12 @@ class Lowering:
         if count * max(turns.n, 1) > MOST_ENTRIES:
             raise fail("E412", f"this sum has {count:,} terms for each of {turns.n:,} turns: too many", e.span, "too large")
         names = [n for loop in e.clauses.loops for n in loop.names]
-        inner = _deeper(turns, dict(zip(names, _product(members), strict=True)))
+        inner = deeper(turns, dict(zip(names, product(members), strict=True)))
         if e.clauses.condition is not None:
             keep = self.value(e.clauses.condition, inner).astype(bool)
-            inner = _with(inner, taken=inner.taken & keep)
+            inner = with_turns(inner, taken=inner.taken & keep)
             used = np.broadcast_to(inner.taken, (*inner.taken.shape[:-1], count)).reshape(-1, count).any(axis=0)
-            inner = _keep(inner, names, used)
+            inner = keep_used(inner, names, used)
             count = int(used.sum())
         mask = np.broadcast_to(inner.taken, (*inner.taken.shape[:-1], count)).astype(np.int8)
         self.columns.append(mask)
@@ -181,12 +135,12 @@ class Lowering:
         flat = [n for a in let.axes for n in a.names]
         at = {n: v for n, v in zip(flat, names, strict=True) if v is not None}
         if not moving:
-            return self.lower(let.value, _with(turns, names=at))
+            return self.lower(let.value, with_turns(turns, names=at))
         if any(a.over.arity == 2 for a in let.axes):
             raise fail("E414", "the ends of an edge must be fixed here, not computed from cells", e.span, "moves with a cell")
         sizes = [self.bound.set_size(let.axes[k].over) for k, _ in moving]
-        grids = _product([[np.arange(s)] for s in sizes])
-        inner = _deeper(_with(turns, names=at), {flat[k]: g for (k, _), g in zip(moving, grids, strict=True)})
+        grids = product([[np.arange(s)] for s in sizes])
+        inner = deeper(with_turns(turns, names=at), {flat[k]: g for (k, _), g in zip(moving, grids, strict=True)})
         index = _flat_index([node for _, node in moving], sizes)
         return Pick(index, self.lower(let.value, inner), turns.depth)
 
@@ -230,9 +184,9 @@ class Lowering:
         if any(a.arity == 2 for a in axes):
             raise fail("E414", "the ends of an edge must be fixed here, not computed from cells", e.span, "moves with a cell")
         sizes = [v.shape[k] for k, _ in moving]
-        inner = _deeper(turns, {})
+        inner = deeper(turns, {})
         lifted: list[Array | None] = [None if f is None else f[..., None] for f in fixed]
-        for (k, _), grid in zip(moving, _product([[np.arange(s)] for s in sizes]), strict=True):
+        for (k, _), grid in zip(moving, product([[np.arange(s)] for s in sizes]), strict=True):
             lifted[k] = grid.reshape((1,) * inner.depth + (-1,))
         body = self.slot(v, self.positions(v, axes, lifted, e, inner), inner)
         return Pick(_flat_index([node for _, node in moving], sizes), body, turns.depth)
@@ -242,7 +196,7 @@ class Lowering:
     ) -> Array:
         """Global positions from fixed indices."""
         at, k, position = 0, 0, np.full((1,) * (turns.depth + 1), v.offset, np.int64)
-        for over, length in zip(axes, v.shape, strict=True):
+        for over in axes:
             stride = int(np.prod(v.shape[at + 1 :], dtype=np.int64))
             if over.arity == 2:
                 i, j = indices[k], indices[k + 1]
@@ -252,7 +206,6 @@ class Lowering:
             else:
                 place = indices[k]
             assert place is not None
-            assert length > 0
             position = position + stride * place
             at, k = at + 1, k + over.arity
         return position
@@ -373,30 +326,3 @@ def _flat_index(nodes: list[Node], sizes: list[int]) -> Node:
     for node, size in zip(nodes[1:], sizes[1:], strict=True):
         out = Apply("+", (Apply("*", (out, Constant(size))), node))
     return out
-
-
-def _with(
-    turns: Turns, names: dict[str, Array] | None = None, taken: Array | None = None, guards: tuple[tuple[Node, int], ...] | None = None
-) -> Turns:
-    return Turns(
-        turns.names if names is None else names,
-        turns.n,
-        turns.depth,
-        turns.taken if taken is None else taken,
-        turns.guards if guards is None else guards,
-    )
-
-
-def _deeper(turns: Turns, names: dict[str, Array]) -> Turns:
-    """One more axis behind, along which `names` run."""
-    lifted = {k: v[..., None] for k, v in turns.names.items()}
-    shape = (1,) * (turns.depth + 1)
-    return Turns(
-        {**lifted, **{k: v.reshape((*shape, -1)) for k, v in names.items()}}, turns.n, turns.depth + 1, turns.taken[..., None], turns.guards
-    )
-
-
-def _keep(turns: Turns, names: list[str], used: Array) -> Turns:
-    kept = {k: v[..., used] if k in names else v for k, v in turns.names.items()}
-    taken = turns.taken[..., used] if turns.taken.shape[-1] == len(used) else turns.taken
-    return Turns(kept, turns.n, turns.depth, taken, turns.guards)

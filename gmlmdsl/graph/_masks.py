@@ -12,9 +12,10 @@ from .._diagnostics import Span, fail
 from ..program import ir
 from ._constants import constant, in_range
 from ._factor_graph import FactorGroup
-from ._lower import Lowering, Turns, unroll
+from ._lower import Lowering
 from ._model import Lowered
 from ._nodes import Constant
+from ._turns import Turns, unroll
 from ._weights import verify_weights
 
 Array = np.ndarray

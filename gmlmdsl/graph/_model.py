@@ -13,8 +13,9 @@ from ._bind import Bound
 from ._constants import constant
 from ._factor_graph import FactorGraph, FactorGroup, ParameterArray, Prior, VariableArray
 from ._labels import lazy_labels
-from ._lower import Lowering, Names, unroll
+from ._lower import Lowering, Names
 from ._nodes import Apply, Constant
+from ._turns import unroll
 
 Array = np.ndarray
 MOST_CELLS = 1 << 26

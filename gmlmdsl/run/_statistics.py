@@ -26,8 +26,10 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Colouring:
-    """`directions` of shape (colours, parameters), 0 and 1; for each set of blocks, `seen` of shape (blocks, colours): which
-    parameter a block sees in a colour, the number of parameters where it sees none.
+    """Parameters in colours, such that a block sees at most one of each.
+
+    `directions` of shape (colours, parameters) are 0 and 1. For each set of blocks, `seen` of shape (blocks, colours) says which
+    parameter a block sees in a colour; the number of parameters stands where it sees none.
     """
 
     directions: Array

@@ -133,7 +133,7 @@ Expression = Number | Boolean | String | Name | Attribute | Index | Call | Unary
 
 @dataclass(frozen=True, slots=True)
 class Loop(Node):
-    """`i in site` or `(i, j) in G.edges`, as an axis or after `for`; `names` has one entry for the first form, two or more for the second."""
+    """`i in site` or `(i, j) in G.edges`, as an axis or after `for`; `names` has one entry, or two and more."""
 
     names: tuple[Name, ...]
     over: Expression

@@ -1,0 +1,92 @@
+"""The turns of loops: one array per index name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._diagnostics import fail
+from ..program import ir
+from ._bind import Bound
+from ._constants import constant
+from ._nodes import Node
+
+Array = np.ndarray
+MOST_ENTRIES = 1 << 27  # of one index array: 1 GiB at 8 bytes
+
+
+@dataclass(frozen=True)
+class Turns:
+    """The turns of a statement's loops, or of these and the sums around an expression.
+
+    `names` are the index names' values, of shape (n, *sums) up to broadcasting; `taken` says where the expression counts;
+    `guards` are the conditions on cells under
+    which it does, each with the depth it was lowered at.
+    """
+
+    names: dict[str, Array]
+    n: int
+    depth: int
+    taken: Array
+    guards: tuple[tuple[Node, int], ...] = ()
+
+
+def unroll(clauses: ir.Clauses, bound: Bound) -> Turns:
+    """Every turn of `for .. if ..`, as one array per index name.
+
+    Raises:
+        GmlmError: if there are too many turns, with the number.
+    """
+    count = 1
+    for loop in clauses.loops:
+        count *= len(bound.members(loop.over)[0])
+    if count > MOST_ENTRIES:
+        raise fail("E412", f"this statement has {count:,} turns, more than {MOST_ENTRIES:,}", clauses.span, "too many")
+    grids = product([bound.members(loop.over) for loop in clauses.loops])
+    flat = dict(zip((n for loop in clauses.loops for n in loop.names), grids, strict=True))
+    if clauses.condition is not None:
+        keep = np.broadcast_to(constant(clauses.condition, bound.inputs, bound.lengths, flat), (count,)).astype(bool)
+        flat = {k: v[keep] for k, v in flat.items()}
+        count = int(keep.sum())
+    return Turns(flat, count, 0, np.ones(1, bool))
+
+
+def product(members: Sequence[list[Array]]) -> list[Array]:
+    """The product of loops, the first slowest: one flat array per index name."""
+    lengths = [len(m[0]) for m in members]
+    out = []
+    for k, arrays in enumerate(members):
+        before, after = int(np.prod(lengths[:k], dtype=np.int64)), int(np.prod(lengths[k + 1 :], dtype=np.int64))
+        out += [np.tile(np.repeat(a, after), before) for a in arrays]
+    return out
+
+
+def with_turns(
+    turns: Turns, names: dict[str, Array] | None = None, taken: Array | None = None, guards: tuple[tuple[Node, int], ...] | None = None
+) -> Turns:
+    """The same turns with some fields replaced."""
+    return Turns(
+        turns.names if names is None else names,
+        turns.n,
+        turns.depth,
+        turns.taken if taken is None else taken,
+        turns.guards if guards is None else guards,
+    )
+
+
+def deeper(turns: Turns, names: dict[str, Array]) -> Turns:
+    """One more axis behind, along which `names` run."""
+    lifted = {k: v[..., None] for k, v in turns.names.items()}
+    shape = (1,) * (turns.depth + 1)
+    return Turns(
+        {**lifted, **{k: v.reshape((*shape, -1)) for k, v in names.items()}}, turns.n, turns.depth + 1, turns.taken[..., None], turns.guards
+    )
+
+
+def keep_used(turns: Turns, names: list[str], used: Array) -> Turns:
+    """Only the members of the last axis that are used."""
+    kept = {k: v[..., used] if k in names else v for k, v in turns.names.items()}
+    taken = turns.taken[..., used] if turns.taken.shape[-1] == len(used) else turns.taken
+    return Turns(kept, turns.n, turns.depth, taken, turns.guards)
