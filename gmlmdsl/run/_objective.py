@@ -179,7 +179,8 @@ def _mean_size(loss: ExactLoss, codes: Array) -> Array:
     total = jnp.zeros(codes.shape[1])
     for k, blocks in enumerate(loss.blocks):
         sizes = (blocks.cells < loss.graph.n_cells).sum(axis=1)
-        total = total + (sizes * loss.shares({}, codes, k)[0]).sum(axis=0)
+        shares = loss.shares({}, codes, k)[0]
+        total = total + (sizes.astype(shares.dtype) * shares).sum(axis=0)
     return total.mean()
 
 

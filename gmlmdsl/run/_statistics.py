@@ -125,14 +125,14 @@ def _second_order(objective: Objective, vector: jax.Array, directions: jax.Array
             shares, correction = objective.loss.shares(unflatten(objective.frame.host, vector), codes, k)
             p = _shares_of(scores if correction is None else scores + correction)
             here = observed_value(blocks, codes, objective.loss.graph.n_cells)[:, None]
-            mean = (phi * p).sum(axis=2)  # colours, blocks, rows
+            mean = (phi * p[None]).sum(axis=2)  # colours, blocks, rows
             gradient = mean - jnp.take_along_axis(phi, here[None], axis=2)[:, :, 0]
             at = (seen[k][:, :, None], seen[k][:, None, :])
-            weighted = shares * weights
+            weighted = shares * weights[None]
             spread = jnp.einsum("cbar,dbar,bar,br->bcd", phi, phi, p, weighted) - jnp.einsum("cbr,dbr,br->bcd", mean, mean, weighted)
             hessian = hessian.at[at].add(spread)
-            one_mask = one_mask.at[at].add(jnp.einsum("cbr,dbr,br->bcd", gradient, gradient, shares * weights**2))
-            scores_of_rows = scores_of_rows.at[seen[k].T].add(gradient * weighted)
+            one_mask = one_mask.at[at].add(jnp.einsum("cbr,dbr,br->bcd", gradient, gradient, shares * (weights**2)[None]))
+            scores_of_rows = scores_of_rows.at[seen[k].T].add(gradient * weighted[None])
         return hessian, scores_of_rows.sum(axis=1), scores_of_rows @ scores_of_rows.T, one_mask
 
     return objective.sum_rows(chunk)

@@ -17,7 +17,7 @@ from ._revealing import is_reducible, revealed_cells
 from ._statistics import Colouring
 
 Array = np.ndarray
-SUSPECT = 1e-3  # of the median eigenvalue: below, the data may separate
+SUSPECT = 1e-3  # of the largest eigenvalue: below, the data may separate
 PART = 1e-6  # the least component of a unit direction that counts as part of it
 AT_BOUND = 1e-6
 
@@ -105,7 +105,7 @@ def judge(objective: Objective, params: dict[str, jax.Array], outcome: Outcome, 
 
 def _is_suspect(curve: Curvature) -> bool:
     values = np.linalg.eigvalsh(curve.hessian)
-    return bool(len(values)) and values.min() < SUSPECT * np.median(values)
+    return bool(len(values)) and values.min() < SUSPECT * values.max()
 
 
 def _parts(directions: Array) -> Array:
