@@ -2,7 +2,7 @@
 
 import importlib.util
 import re
-import warnings
+import sys
 
 import numpy as np
 import pytest
@@ -54,6 +54,7 @@ def test_every_script_is_tested():
     assert [p.stem for p in EXAMPLES.glob("*.py")] == ["quickstart"]
 
 
+@pytest.mark.usefixtures("standard_promotion")
 @pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
 def test_the_quickstart_finds_what_it_drew_from(capsys):
     fit = load_script("quickstart").main(side=3, draws=200)
@@ -62,21 +63,27 @@ def test_the_quickstart_finds_what_it_drew_from(capsys):
     assert float(worst[1]) < 5  # eighteen couplings; 5 standard errors happen once in 10^5
 
 
-@pytest.fixture(scope="module")
-def demo_run(tmp_path_factory):
+@pytest.mark.usefixtures("standard_promotion")
+@pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
+def test_the_demo_prints_its_tables_and_writes_its_report(tmp_path, capsys):
     pytest.importorskip("sklearn")
     from gmlmdsl import demo
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return demo.run(tmp_path_factory.mktemp("demo") / "report", quick=True)
-
-
-def test_the_demo_writes_its_report(demo_run):
-    page = demo_run.read_text(encoding="utf-8")
+    page = demo.run(tmp_path / "new" / "report", quick=True).read_text(encoding="utf-8")
     for title in ("Data and samples", "Couplings", "Two masks side by side", "Chains", "The program"):
         assert f">{title}</h2>" in page
     assert page.count("<svg") >= 6
+    printed = capsys.readouterr().out
+    for text in ("Efficiency of two masks", "Couplings under both masks", "ess_bulk", "the worst", "report.html"):
+        assert text in printed
+
+
+def test_the_demo_says_which_extra_it_needs(monkeypatch):
+    from gmlmdsl import demo
+
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(gm.GmlmError, match=r"gmlmdsl\[demo\]"):
+        demo.load_images()
 
 
 def test_the_demo_takes_the_pixels_that_vary():

@@ -8,6 +8,7 @@ from markdown_blocks import ROOT, blocks_of, broken_links, run_page
 README = ROOT / "README.md"
 
 
+@pytest.mark.usefixtures("standard_promotion")
 def test_every_block_of_the_readme_runs(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of the diagnostics, which are not what this is about

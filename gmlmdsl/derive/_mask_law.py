@@ -178,7 +178,7 @@ class BernoulliLaw(AbstractMaskLaw):
         uniform = _uniform(keys, self.cells.shape[0] + 1)
         rate = self.rates[:, None]
         if self.ends is not None:
-            rate = self.ends[0] + (self.ends[1] - self.ends[0]) * uniform[-1]
+            rate = self.ends[0] + (self.ends[1] - self.ends[0]) * uniform[-1:]
         return jnp.sort(jnp.where(uniform[:-1] < rate, self.cells[:, None], self.n_cells), axis=0)
 
     def log_probability(self, params: Params, codes: Codes, blocks: Blocks, touch: Touch) -> Float[Array, "blocks values rows"]:

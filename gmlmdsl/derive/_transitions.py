@@ -16,7 +16,7 @@ import numpy as np
 from .._diagnostics import fail
 from ..graph import FactorGraph, FactorGroup, Lowered
 from ..graph.masks import blocks_of, is_adaptive, lower_mask, normalised, support_size
-from ..plan import BUDGET, sweep_blocks
+from ..plan import BUDGET, sweep_blocks, verify_positive
 from ..program import ir
 from ._arrays import Blocks, Graph, fixed_blocks, graph_arrays
 from ._conditional import rest_possible
@@ -82,6 +82,8 @@ class Transitions:
         from ..graph.colours import colour
 
         blocks = sweep_blocks(self.lowered, sweep.blocks)
+        if sweep.independently:
+            verify_positive(self.lowered, sweep)
         order = range(len(blocks)) if sweep.independently else np.argsort(colour(self.host, blocks), kind="stable")
         found = {} if sweep.independently else self.pieces(blocks)
         matrix = np.eye(self.count)
@@ -93,6 +95,8 @@ class Transitions:
     def random(self, update: ir.RandomUpdate) -> Array:
         """The sum over blocks of p(K | x) times the block's own matrix; an empty block stays put."""
         mask = lower_mask(self.lowered, update.mask)
+        if update.independently:
+            verify_positive(self.lowered, update)
         if support_size(mask) > BUDGET.support:
             message = f"the transition matrix sums over {support_size(mask):.3g} blocks, more than the limit of {BUDGET.support}"
             raise fail("E602", message, update.span)
@@ -105,7 +109,8 @@ class Transitions:
             if probabilities is None:
                 table = self.law_table(law, block, found[k])
                 chosen = np.take_along_axis(table, self.value_now(block), axis=0)[0]
-                correction = np.log(table) if is_adaptive(mask) else None
+                with np.errstate(divide="ignore"):
+                    correction = np.log(table) if is_adaptive(mask) else None
             else:
                 chosen = np.full(self.count, probabilities[k])
             step = self.parallel(block) if update.independently else self.block(block, found[k], correction)

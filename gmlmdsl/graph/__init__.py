@@ -9,3 +9,4 @@ from ._factor_graph import VariableArray as VariableArray
 from ._model import Lowered as Lowered
 from ._model import lower_let as lower_let
 from ._model import lower_model as lower_model
+from ._weights import reaches_zero as reaches_zero

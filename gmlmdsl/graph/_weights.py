@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -20,16 +20,10 @@ def verify_weights(group: FactorGroup, sizes: Sequence[int], at_most: float) -> 
     """
     if group.parameters or not group.n:
         return
-    slots = range(group.cells.shape[1])
-    count = int(np.prod([float(sizes[s]) for s in slots]))
+    count = int(np.prod([float(q) for q in sizes[: group.cells.shape[1]]]))
     if count > MOST_VALUES:
         raise fail("E412", f"this weight depends on cells with {count:,} joint values: too many to check", group.span, "too many cells")
-    codes = dict(zip(slots, np.unravel_index(np.arange(count), tuple(sizes)) if sizes else (), strict=True))
-    step = max(1, CHUNK // max(count, 1))
-    for start in range(0, group.n, step):
-        leaves = numpy_leaves(group.columns, group.tables, codes, slice(start, min(group.n, start + step)))
-        with np.errstate(all="ignore"):
-            value = np.asarray(leaves.number(evaluate(group.root, leaves)))
+    for value in _values(group, sizes[: group.cells.shape[1]]):
         bad = ~(np.isfinite(value) & (value >= 0) & (value <= at_most))
         if bad.any():
             limits = "between 0 and 1" if at_most == 1 else "finite and at least 0"
@@ -37,3 +31,29 @@ def verify_weights(group: FactorGroup, sizes: Sequence[int], at_most: float) -> 
             raise fail(
                 "E409", f"a {word} is {limits}, this one can be {value[bad].ravel()[0]:g}", group.span, f"reaches {value[bad].ravel()[0]:g}"
             )
+
+
+def reaches_zero(group: FactorGroup, sizes: np.ndarray) -> bool:
+    """Whether a factor of numbers and cells alone is minus infinity for some values; False where there are too many to try.
+
+    Args:
+        group: factors.
+        sizes: the number of values of each cell, with a 1 behind for padding.
+    """
+    if group.parameters or not group.n:
+        return False
+    slots = sizes[group.cells].max(axis=0).tolist()
+    if np.prod([float(q) for q in slots]) > MOST_VALUES:
+        return False
+    return any(bool((value == -np.inf).any()) for value in _values(group, slots))
+
+
+def _values(group: FactorGroup, sizes: Sequence[int]) -> Iterator[np.ndarray]:
+    """The values of some instances at a time, under every joint value of their slots."""
+    count = int(np.prod([float(q) for q in sizes]))
+    codes = dict(enumerate(np.unravel_index(np.arange(count), tuple(sizes)))) if len(sizes) else {}
+    step = max(1, CHUNK // max(count, 1))
+    for start in range(0, group.n, step):
+        leaves = numpy_leaves(group.columns, group.tables, codes, slice(start, min(group.n, start + step)))
+        with np.errstate(all="ignore"):
+            yield np.asarray(leaves.number(evaluate(group.root, leaves)))

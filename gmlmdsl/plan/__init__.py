@@ -19,3 +19,4 @@ from ._updates import plan_mask as plan_mask
 from ._updates import plan_update as plan_update
 from ._updates import sweep_blocks as sweep_blocks
 from ._updates import update_line as update_line
+from ._updates import verify_positive as verify_positive

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._diagnostics import fail
-from ..graph import FactorGraph, Lowered
+from ..graph import FactorGraph, Lowered, reaches_zero
 from ..graph.colours import colour
 from ..graph.masks import ListedMask, LoweredMask, is_adaptive, largest_block, lower_mask, reach, term_blocks
 from ..program import ir
@@ -149,23 +149,30 @@ def _plans(graph: FactorGraph, blocks: Array) -> Sequence[BlockPlan]:
 
 
 def _parallel(lowered: Lowered, sweep: ir.Sweep) -> ParallelPlan:
-    _verify_positive(lowered, sweep)
+    verify_positive(lowered, sweep)
     blocks = sweep_blocks(lowered, sweep.blocks)
     if len(blocks) > MOST_PARALLEL:
         raise fail("E601", f"{len(blocks)} blocks updated `independently` one after another: the limit is {MOST_PARALLEL}", sweep.span)
     return ParallelPlan(sweep, blocks, tuple(_plans(lowered.graph, blocks)))
 
 
-def _verify_positive(lowered: Lowered, update: ir.Sweep | ir.RandomUpdate) -> None:
-    if lowered.graph.requires:
-        message = "`independently` leaves the support where p has zeros: this model has a `require`"
-        raise fail("E307", message, update.span, "p has zeros", help="draw the block jointly: remove `independently`")
+def verify_positive(lowered: Lowered, update: ir.Sweep | ir.RandomUpdate) -> None:
+    """Refuse `independently` where a factor of numbers and cells makes some configuration impossible (a `require`: the checker does).
+
+    Raises:
+        GmlmError: E307.
+    """
+    sizes = np.append(lowered.graph.sizes, 1)
+    for group in lowered.graph.factors:
+        if reaches_zero(group, sizes):
+            message = f"`independently` leaves the support where p has zeros: the factor `{group.span.text}` can be minus infinity"
+            raise fail("E307", message, update.span, "p has zeros", help="draw the block jointly: remove `independently`")
 
 
 def _random(lowered: Lowered, update: ir.RandomUpdate) -> RandomPlan:
     mask = lower_mask(lowered, update.mask)
     if update.independently:
-        _verify_positive(lowered, update)
+        verify_positive(lowered, update)
     planned = RandomPlan(update, mask, is_adaptive(mask), plan_mask(lowered.graph, mask, is_adaptive(mask)))
     if not planned.separate:
         alternatives = ("add `independently` if a biased step will do",) if not planned.corrected else ()

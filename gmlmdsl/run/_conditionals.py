@@ -15,6 +15,7 @@ from ..derive.compiled import conditional_table, drawn_rows, exact_rows, log_pot
 from ..graph import Lowered
 from ..graph.masks import LoweredMask, is_adaptive, support_size
 from ..plan import BUDGET, plan_block, verify_affordable
+from ._data import verified_weights
 from ._objective import draw_masks, make_loss
 
 Params = Mapping[str, jax.Array]
@@ -81,7 +82,11 @@ def loss(
     losses = jnp.where(possible | (mass == 0), losses, jnp.inf)
     if weights is None:
         return losses.mean()
-    w = jnp.asarray(weights, dtype=losses.dtype)
-    if w.shape != losses.shape:
-        raise fail("E501", f"weights must have shape {losses.shape}, got {w.shape}")
+    w = _row_weights(weights, losses)
     return jnp.where(w > 0, w * losses, 0.0).sum() / w.sum()
+
+
+def _row_weights(weights: Any, losses: jax.Array) -> jax.Array:
+    if not isinstance(weights, jax.core.Tracer):
+        weights = verified_weights(weights, losses.shape[0])
+    return jnp.asarray(weights, dtype=losses.dtype)

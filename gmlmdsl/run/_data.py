@@ -149,6 +149,23 @@ def _verify(v: VariableArray, array: Array, good: Array, what: str, numbers: Arr
     raise fail("E502", f"{what} at {where} is {shown}: not a value of `{v.name}`; its {domain}", help=help)
 
 
+def verified_weights(weights: Any, rows: int) -> Array:
+    """Row weights as float64.
+
+    Raises:
+        GmlmError: unless they are finite, not negative, not all zero, and one per row.
+    """
+    try:
+        array = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise fail("E507", "weights must be numbers, one per row") from None
+    if array.shape != (rows,):
+        raise fail("E501", f"weights must have shape ({rows},), got {array.shape}")
+    if not np.isfinite(array).all() or (array < 0).any() or array.sum() <= 0:
+        raise fail("E507", "weights must be finite, not negative and not all zero")
+    return array
+
+
 def decode(graph: FactorGraph, codes: Array, lead: Sequence[int]) -> dict[str, Array]:
     """Values by variable from codes of shape (cells, rows): numbers for spin, bit and range, codes for letters and labels."""
     out = {}

@@ -18,6 +18,7 @@ from ..derive.compiled import all_values, log_potential
 from ..graph import FactorGraph, Lowered
 from ..graph.masks import LoweredMask, is_adaptive, mentions_parameter
 from ._convexity import is_affine, is_convex
+from ._data import verified_weights
 from ._existence import Recession
 from ._inference import Curvature, curvature
 from ._objective import MaskUse, Objective, chunk_rows, draw_masks, frame, make_loss, mean_block_size, reached_cells, value_at
@@ -75,7 +76,9 @@ def fit(lowered: Lowered, mask: LoweredMask, codes: Array, options: Options) -> 
     if mentions_parameter(mask):
         raise fail("E702", f"mask `{options.mask}` mentions a parameter: it may sample, not fit", mask.span, "mentions a parameter")
     verify_bounded_priors(host)
-    weights = _weights(options.weights, codes.shape[1])
+    if codes.shape[1] == 0:
+        raise fail("E505", "x has no rows: there is nothing to fit")
+    weights = np.ones(codes.shape[1]) if options.weights is None else verified_weights(options.weights, codes.shape[1])
     verify_possible(lowered, codes, weights)
     # Digits matter in a line search and in standard errors: full-batch fits run in float64 whatever the default.
     with jax.enable_x64(options.optimizer is None or bool(jax.config.jax_enable_x64)):
@@ -97,22 +100,6 @@ def fit(lowered: Lowered, mask: LoweredMask, codes: Array, options: Options) -> 
         arrays = {k: np.asarray(v) for k, v in params.items()}
     seconds = time.perf_counter() - started
     return Estimate(arrays, covariance, one, status, outcome, value, use, fixed, convex, codes.shape[1], seconds)
-
-
-def _weights(weights: Any, rows: int) -> Array:
-    if rows == 0:
-        raise fail("E505", "x has no rows: there is nothing to fit")
-    if weights is None:
-        return np.ones(rows)
-    try:
-        array = np.asarray(weights, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise fail("E507", "weights must be numbers, one per row") from None
-    if array.shape != (rows,):
-        raise fail("E501", f"weights must have shape ({rows},), got {array.shape}")
-    if not np.isfinite(array).all() or (array < 0).any() or array.sum() <= 0:
-        raise fail("E507", "weights must be finite, not negative and not all zero")
-    return array
 
 
 def verify_possible(lowered: Lowered, codes: Array, weights: Array) -> None:
