@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._diagnostics import GmlmError, Source, did_you_mean, fail, listed
+from ._diagnostics import GmlmError, Source, fail, listed, unknown
 from .graph import Bound, bind
 from .graph.graphs import GraphArrays
 from .program import Program, check_file, check_source
@@ -47,10 +47,7 @@ class BoundProgram:
             raise fail("E506", f"the program has {len(names)} models: say which", help=f"one of {listed(names)}")
         name = names[0] if name is None else name
         if name not in names:
-            near = did_you_mean(name, names)
-            raise fail(
-                "E506", f"the program has no model `{name}`", help=f"did you mean `{near}`?" if near else f"there are {listed(names)}"
-            )
+            raise unknown(f"the program has no model `{name}`", name, names)
         if name not in self._models:
             self._models[name] = Model(self, name)
         return self._models[name]
@@ -62,12 +59,7 @@ class BoundProgram:
             GmlmError: for an unknown name.
         """
         if name not in self.bound.graphs:
-            near = did_you_mean(name, self.bound.graphs)
-            raise fail(
-                "E506",
-                f"the program has no graph `{name}`",
-                help=f"did you mean `{near}`?" if near else f"there are {listed(list(self.bound.graphs))}",
-            )
+            raise unknown(f"the program has no graph `{name}`", name, self.bound.graphs)
         return self.bound.graphs[name]
 
     def provenance(self) -> dict[str, Any]:

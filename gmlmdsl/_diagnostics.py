@@ -190,6 +190,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     return near[0] if near else None
 
 
+def unknown(message: str, name: str, known: Iterable[str], code: str = "E506") -> GmlmError:
+    """A `GmlmError` for a name that is none of the known ones, with the nearest of them or all as help."""
+    near, names = did_you_mean(str(name), known), list(known)
+    return fail(code, message, help=f"did you mean `{near}`?" if near else f"there are {listed(names)}")
+
+
 def listed(names: Sequence[str], most: int = 8) -> str:
     """Names in backticks, with commas: "`a`, `b`"; "none" where there are none."""
     shown = ", ".join(f"`{n}`" for n in names[:most])

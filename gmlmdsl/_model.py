@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import derive, plan
-from ._diagnostics import did_you_mean, fail, listed
+from ._diagnostics import fail, listed, unknown
 from .derive import compiled
 from .graph import Lowered, lower_model
 from .graph.masks import LoweredMask, lower_mask
@@ -318,8 +318,7 @@ class Model:
 def _known(name: str, names: Sequence[str], what: str) -> str:
     if name in names:
         return name
-    near = did_you_mean(str(name), names)
-    raise fail("E506", f"there is no {what} `{name}`", help=f"did you mean `{near}`?" if near else f"there are {listed(names)}")
+    raise unknown(f"there is no {what} `{name}`", name, names)
 
 
 def _only(name: str | None, names: Sequence[str], what: str, model: str) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from oracle import Oracle
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """A program with its inputs, and one of its models.
 

@@ -57,7 +57,7 @@ def test_every_script_is_tested():
 @pytest.mark.usefixtures("standard_promotion")
 @pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
 def test_the_quickstart_finds_what_it_drew_from(capsys):
-    fit = load_script("quickstart").main(side=3, draws=200)
+    fit = load_script("quickstart").main(side=3, draws=100)
     assert fit.status.converged
     worst = re.search(r"in standard errors ([\d.]+)", capsys.readouterr().out)
     assert float(worst[1]) < 5  # eighteen couplings; 5 standard errors happen once in 10^5

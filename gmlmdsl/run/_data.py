@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._diagnostics import did_you_mean, fail, listed
+from .._diagnostics import fail, listed, unknown
 from ..graph import FactorGraph, VariableArray
 
 Array = np.ndarray
@@ -64,9 +64,7 @@ def _by_variable(graph: FactorGraph, x: Any, what: str) -> Mapping[str, Any]:
         return {names[0]: x}
     for name in x:
         if name not in names:
-            near = did_you_mean(str(name), names)
-            help = f"did you mean `{near}`?" if near else f"the variables are {listed(names)}"
-            raise fail("E506", f"{what}: the model has no variable `{name}`", help=help)
+            raise unknown(f"{what}: the model has no variable `{name}`", name, names)
     lacking = [n for n in names if n not in x]
     if lacking:
         raise fail("E503", f"{what} lacks {listed(lacking)}", help="every variable must be given")
@@ -189,12 +187,7 @@ def clamped_cells(graph: FactorGraph, clamp: Mapping[str, Any] | None) -> tuple[
     names = [v.name for v in graph.variables]
     for name, value in (clamp or {}).items():
         if name not in names:
-            near = did_you_mean(name, names)
-            raise fail(
-                "E506",
-                f"clamp: the model has no variable `{name}`",
-                help=f"did you mean `{near}`?" if near else f"the variables are {listed(names)}",
-            )
+            raise unknown(f"clamp: the model has no variable `{name}`", name, names)
         v = graph.variable(name)
         if isinstance(value, Mapping):
             for place, one in value.items():

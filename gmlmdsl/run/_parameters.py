@@ -13,7 +13,7 @@ import numpyro.distributions as dist
 from numpyro.distributions import biject_to, constraints
 from numpyro.distributions.transforms import Transform
 
-from .._diagnostics import did_you_mean, fail, listed
+from .._diagnostics import fail, listed, unknown
 from ..derive import float_type
 from ..graph import FactorGraph, ParameterArray
 
@@ -55,12 +55,7 @@ def verify_names(given: Mapping[str, Any], names: list[str], what: str) -> None:
     """Refuse names that are no parameter's."""
     for name in given:
         if name not in names:
-            near = did_you_mean(str(name), names)
-            raise fail(
-                "E506",
-                f"{what}: the model has no parameter `{name}`",
-                help=f"did you mean `{near}`?" if near else f"the parameters are {listed(names)}",
-            )
+            raise unknown(f"{what}: the model has no parameter `{name}`", name, names)
 
 
 def _array(p: ParameterArray, value: Any, what: str) -> jax.Array:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
-from .._diagnostics import did_you_mean, fail, listed
+from .._diagnostics import fail, unknown
 from ..graph import FactorGraph, Lowered, lower_let
 from ..program import ir
 from ._arviz import to_arviz
@@ -90,12 +90,7 @@ def _observable(lowered: Lowered, params: dict[str, jax.Array], name: str, what:
     if isinstance(what, str):
         lets = lowered.names.model.lets
         if what not in lets:
-            near = did_you_mean(what, lets)
-            raise fail(
-                "E506",
-                f"observe: the model has no `let` called `{what}`",
-                help=f"did you mean `{near}`?" if near else f"there are {listed(list(lets))}",
-            )
+            raise unknown(f"observe: the model has no `let` called `{what}`", what, lets)
         group, shape = lower_let(lowered, what)
         device = derive.group_arrays(group, lowered.graph.n_cells)
         return lambda codes: derive.all_values(device, params, codes).T.reshape(-1, *shape)
