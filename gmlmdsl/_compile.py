@@ -68,7 +68,7 @@ class BoundProgram:
 
         files = {s.path: s.text for s in self.checked.sources}
         digest = hashlib.sha256("\0".join(f"{k}\0{v}" for k, v in files.items()).encode()).hexdigest()
-        coords = {k: [str(x) for x in v] for k, v in self.bound.coords.items()}
+        coords = {k: [x if isinstance(x, int) else str(x) for x in v] for k, v in self.bound.coords.items()}
         return {"program": files, "sha256": digest, "inputs": dict(self.bound.inputs), "coords": coords, "versions": versions()}
 
     def __repr__(self) -> str:

@@ -90,11 +90,13 @@ class Model:
         return value.reshape(rows.shape)
 
     def log_partition(self, params: Params) -> jax.Array:
-        """log Z, exact, by variable elimination.
+        """log Z, exact, by variable elimination; 0 where laws cover every cell and nothing else stands.
 
         Raises:
             GmlmError: E601 with the cost where it is above the budget, before any work.
         """
+        if self.graph.is_normalised:
+            return jnp.zeros((), derive.float_type())
         return self._log_partition(self._device(), self._params(params))
 
     @cached_property
@@ -213,7 +215,7 @@ class Model:
             seed: of drawn masks and minibatches.
             n_masks: None averages over every mask for every row where there are at most 4096 ("all" forces it); otherwise that
                 many masks per row (1 where None) are drawn once and kept.
-            weights: one per row, multiplying its loss.
+            weights: one per row, multiplying its loss; standard errors take them as importances, not as counts.
             missing: not in this version.
             given: not in this version.
             init: starts of some parameters.
@@ -318,7 +320,8 @@ class Model:
 def _known(name: str, names: Sequence[str], what: str) -> str:
     if name in names:
         return name
-    raise unknown(f"there is no {what} `{name}`", name, names)
+    kind, _, owner = what.partition(" of ")
+    raise unknown(f"{owner or 'the model'} has no {kind} `{name}`", name, names)
 
 
 def _only(name: str | None, names: Sequence[str], what: str, model: str) -> str:

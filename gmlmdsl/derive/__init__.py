@@ -20,6 +20,7 @@ from ._loss import DrawnLoss as DrawnLoss
 from ._loss import ExactLoss as ExactLoss
 from ._loss import exact_loss as exact_loss
 from ._loss import loss_terms as loss_terms
+from ._mask_law import AbstractMaskLaw as AbstractMaskLaw
 from ._mask_law import mask_law as mask_law
 from ._mask_law import weight_groups as weight_groups
 from ._partition import log_partition as log_partition

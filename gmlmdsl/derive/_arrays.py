@@ -95,7 +95,7 @@ def _ints(a: np.ndarray) -> Array:
 def _number_array(a: np.ndarray) -> Array:
     if a.dtype == bool:
         return jnp.asarray(a)
-    if a.dtype.kind in "iu":
+    if a.dtype.kind in "iu" and (a.size == 0 or max(-int(a.min()), int(a.max())) < 2**31):
         return _ints(a)
     return jnp.asarray(a, dtype=float_type())
 

@@ -86,7 +86,7 @@ def _evaluate(
     def gather(name: str, table: int, index: Array) -> Array:
         return (jnp.ravel(params[name]) if name else group.tables[table])[index]
 
-    leaves = Leaves(column, cells, gather, number, integer, OPERATORS, jnp)
+    leaves = Leaves(column, cells, gather, number, integer, OPERATORS, WHOLE, jnp)
     value = evaluate(group.root, leaves)
     if group.kind == "require":
         return jnp.broadcast_to(jnp.asarray(value, bool), jnp.broadcast_shapes(jnp.shape(value), (1, 1, 1, 1)))
@@ -105,64 +105,74 @@ def integer(a: Any) -> Array:
     return (jnp.rint(a) if jnp.issubdtype(a.dtype, jnp.floating) else a).astype(jnp.int32)
 
 
-def _whole(a: Any) -> bool:
+def _is_whole(a: Any) -> bool:
     return isinstance(a, bool | int) or (isinstance(a, jax.Array) and not jnp.issubdtype(a.dtype, jnp.floating))
 
 
-def _alike(f: Callable[[Any, Any], Array]) -> Callable[[Any, Any], Array]:
-    """Whole numbers stay whole; otherwise both sides become floats."""
+def _numbers(f: Callable[..., Array]) -> Callable[..., Array]:
+    """Operands as floats: whole numbers of a model are small, but their products need not fit into 32 bits."""
+    return lambda *operands: f(*(number(o) for o in operands))
+
+
+def _integers(f: Callable[..., Array]) -> Callable[..., Array]:
+    return lambda *operands: f(*(integer(o) for o in operands))
+
+
+def _compared(f: Callable[[Any, Any], Array]) -> Callable[[Any, Any], Array]:
+    """Whole numbers are compared as such."""
 
     def operator(a: Any, b: Any) -> Array:
-        convert = integer if _whole(a) and _whole(b) else number
+        convert = integer if _is_whole(a) and _is_whole(b) else number
         return f(convert(a), convert(b))
 
     return operator
 
 
-def _real(f: Callable[[Array], Array]) -> Callable[[Any], Array]:
-    return lambda a: f(number(a))
-
-
-def _unary(f: Callable[[Array], Array]) -> Callable[[Any], Array]:
-    return lambda a: f((integer if _whole(a) else number)(a))
-
-
 def _power(a: Any, b: Any) -> Array:
     if isinstance(b, int) and not isinstance(b, bool):
         return jax.lax.integer_pow(number(a), b)
-    return number(a) ** (integer(b) if _whole(b) else number(b))
+    return number(a) ** (integer(b) if _is_whole(b) else number(b))
 
 
-def _condition(a: Any) -> Bool[Array, ...]:
-    return jnp.asarray(a, bool)
+def _conditions(f: Callable[..., Array]) -> Callable[..., Bool[Array, ...]]:
+    return lambda *operands: f(*(jnp.asarray(o, bool) for o in operands))
 
 
-OPERATORS: dict[str, Callable[..., Any]] = {
-    "+": _alike(lambda a, b: a + b),
-    "-": _alike(lambda a, b: a - b),
-    "*": _alike(lambda a, b: a * b),
-    "/": lambda a, b: number(a) / number(b),
-    "//": _alike(jnp.floor_divide),
-    "%": _alike(jnp.remainder),
-    "^": _power,
-    "neg": _unary(lambda a: -a),
-    "==": _alike(lambda a, b: a == b),
-    "!=": _alike(lambda a, b: a != b),
-    "<": _alike(lambda a, b: a < b),
-    "<=": _alike(lambda a, b: a <= b),
-    ">": _alike(lambda a, b: a > b),
-    ">=": _alike(lambda a, b: a >= b),
-    "and": lambda a, b: _condition(a) & _condition(b),
-    "or": lambda a, b: _condition(a) | _condition(b),
-    "not": lambda a: ~_condition(a),
-    "exp": _real(jnp.exp),
-    "log": _real(jnp.log),
-    "sqrt": _real(jnp.sqrt),
-    "abs": _unary(jnp.abs),
-    "sigmoid": _real(jax.nn.sigmoid),
-    "tanh": _real(jnp.tanh),
-    "min": _alike(jnp.minimum),
-    "max": _alike(jnp.maximum),
-    "spin": lambda a: 2 * integer(a) - 1,
-    "bit": lambda a: (integer(a) + 1) // 2,
+_ARITHMETIC: dict[str, Callable[..., Any]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": jnp.floor_divide,
+    "%": jnp.remainder,
+    "neg": lambda a: -a,
+    "abs": jnp.abs,
+    "min": jnp.minimum,
+    "max": jnp.maximum,
+    "spin": lambda a: 2 * a - 1,
 }
+_REAL: dict[str, Callable[..., Any]] = {
+    "/": lambda a, b: a / b,
+    "exp": jnp.exp,
+    "log": jnp.log,
+    "sqrt": jnp.sqrt,
+    "sigmoid": jax.nn.sigmoid,
+    "tanh": jnp.tanh,
+    "bit": lambda a: jnp.floor((a + 1) / 2),
+}
+_COMPARISONS: dict[str, Callable[..., Any]] = {
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+_LOGIC: dict[str, Callable[..., Any]] = {"and": lambda a, b: a & b, "or": lambda a, b: a | b, "not": lambda a: ~a}
+_SHARED = {k: _compared(f) for k, f in _COMPARISONS.items()} | {k: _conditions(f) for k, f in _LOGIC.items()}
+OPERATORS: dict[str, Callable[..., Any]] = {k: _numbers(f) for k, f in (_ARITHMETIC | _REAL).items()} | _SHARED | {"^": _power}
+WHOLE: dict[str, Callable[..., Any]] = (
+    {k: _integers(f) for k, f in _ARITHMETIC.items()}
+    | {k: _numbers(f) for k, f in _REAL.items()}
+    | _SHARED
+    | {"^": _integers(lambda a, b: a**b), "bit": _integers(lambda a: (a + 1) // 2)}
+)

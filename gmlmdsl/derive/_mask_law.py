@@ -32,6 +32,10 @@ class AbstractMaskLaw(eqx.Module):
         """Its weight groups, in the order in which `log_probability` takes their touching instances."""
 
     @abc.abstractmethod
+    def mean_size(self, params: Params, codes: Codes) -> Float[Array, " rows"]:
+        """E(|K|) given each row."""
+
+    @abc.abstractmethod
     def draw(self, params: Params, codes: Codes, keys: PRNGKeyArray) -> Cells:
         """One block per row: positions ascending, padded with the number of cells; `keys` has one key per row."""
 
@@ -79,6 +83,10 @@ class FixedListLaw(AbstractMaskLaw):
     def groups(self) -> tuple[Group, ...]:
         return ()
 
+    def mean_size(self, params: Params, codes: Codes) -> Float[Array, " rows"]:
+        sizes = (self.blocks < self.n_cells).sum(axis=1).astype(self.probabilities.dtype)
+        return jnp.full(codes.shape[1], (sizes * self.probabilities).sum())
+
     def draw(self, params: Params, codes: Codes, keys: PRNGKeyArray) -> Cells:
         choice, _ = _invert(self.probabilities[:, None], _uniform(keys, 1)[0])
         return self.blocks[choice].T
@@ -108,6 +116,12 @@ class WeightedListLaw(AbstractMaskLaw):
         for group, of in zip(self.weights, self.block_of, strict=True):
             total = total.at[of].add(all_values(group, params, codes))
         return total
+
+    def mean_size(self, params: Params, codes: Codes) -> Float[Array, " rows"]:
+        weights = self.block_weights(params, codes)
+        sizes = (self.blocks < self.n_cells).sum(axis=1).astype(weights.dtype)
+        total = weights.sum(axis=0)
+        return (sizes[:, None] * weights).sum(axis=0) / jnp.where(total > 0, total, 1.0)
 
     def draw(self, params: Params, codes: Codes, keys: PRNGKeyArray) -> Cells:
         choice, total = _invert(self.block_weights(params, codes), _uniform(keys, 1)[0])
@@ -143,6 +157,9 @@ class SubsetLaw(AbstractMaskLaw):
     def groups(self) -> tuple[Group, ...]:
         return ()
 
+    def mean_size(self, params: Params, codes: Codes) -> Float[Array, " rows"]:
+        return jnp.full(codes.shape[1], float(self.size))
+
     def draw(self, params: Params, codes: Codes, keys: PRNGKeyArray) -> Cells:
         n = self.cells.shape[0]
         uniform = _uniform(keys, self.size)
@@ -174,6 +191,10 @@ class BernoulliLaw(AbstractMaskLaw):
     def groups(self) -> tuple[Group, ...]:
         return ()
 
+    def mean_size(self, params: Params, codes: Codes) -> Float[Array, " rows"]:
+        mean = self.rates.sum() if self.ends is None else self.cells.shape[0] * sum(self.ends) / 2
+        return jnp.full(codes.shape[1], mean)
+
     def draw(self, params: Params, codes: Codes, keys: PRNGKeyArray) -> Cells:
         uniform = _uniform(keys, self.cells.shape[0] + 1)
         rate = self.rates[:, None]
@@ -204,11 +225,18 @@ class IndependentLaw(AbstractMaskLaw):
     def groups(self) -> tuple[Group, ...]:
         return self.rates
 
-    def draw(self, params: Params, codes: Codes, keys: PRNGKeyArray) -> Cells:
+    def cell_rates(self, params: Params, codes: Codes) -> Float[Array, "pool rows"]:
+        """The rate of every cell."""
         rates = jnp.zeros((self.cells.shape[0], codes.shape[1]))
         for group, of in zip(self.rates, self.cell_of, strict=True):
             rates = rates.at[of].set(all_values(group, params, codes))
-        uniform = _uniform(keys, self.cells.shape[0])
+        return rates
+
+    def mean_size(self, params: Params, codes: Codes) -> Float[Array, " rows"]:
+        return self.cell_rates(params, codes).sum(axis=0)
+
+    def draw(self, params: Params, codes: Codes, keys: PRNGKeyArray) -> Cells:
+        rates, uniform = self.cell_rates(params, codes), _uniform(keys, self.cells.shape[0])
         return jnp.sort(jnp.where(uniform < rates, self.cells[:, None], self.n_cells), axis=0)
 
     def log_probability(self, params: Params, codes: Codes, blocks: Blocks, touch: Touch) -> Float[Array, "blocks values rows"]:
@@ -242,6 +270,10 @@ class MixtureLaw(AbstractMaskLaw):
 
     def groups(self) -> tuple[Group, ...]:
         return tuple(g for p in self.parts for g in p.groups())
+
+    def mean_size(self, params: Params, codes: Codes) -> Float[Array, " rows"]:
+        sizes = jnp.stack([p.mean_size(params, codes) for p in self.parts])
+        return (self.weights[:, None].astype(sizes.dtype) * sizes).sum(axis=0)
 
     def draw(self, params: Params, codes: Codes, keys: PRNGKeyArray) -> Cells:
         choice, _ = _invert(self.weights[:, None], _uniform(keys, 1)[0])

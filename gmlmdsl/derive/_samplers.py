@@ -11,7 +11,7 @@ import numpy as np
 from .._diagnostics import fail
 from ..graph import FactorGraph, Lowered
 from ..graph.masks import LoweredMask, normalised
-from ..plan import BlockPlan, ParallelPlan, RandomPlan, SweepPlan, plan_update, update_line
+from ..plan import BlockPlan, ParallelPlan, RandomPlan, SweepPlan, plan_update, repeat_count, update_line
 from ..program import ir
 from ._arrays import Blocks, fixed_blocks, log2_values
 from ._kernels import AbstractKernel, CycleKernel, MixtureKernel, ParallelKernel, RandomKernel, RepeatKernel, Stage, SweepKernel
@@ -55,10 +55,8 @@ def build(lowered: Lowered, kernel: ir.Kernel) -> Planned:
         case ir.Cycle():
             return _cycle(lowered, kernel.body)
         case ir.Repeat():
-            count, part = lowered.bound.integer(kernel.count), _cycle(lowered, kernel.body)
-            if count < 1:
-                raise fail("E409", f"`repeat` runs its body at least once, found {count}", kernel.count.span)
-            return Planned(RepeatKernel(part.kernel, count), part.lines)
+            part = _cycle(lowered, kernel.body)
+            return Planned(RepeatKernel(part.kernel, repeat_count(lowered, kernel)), part.lines)
         case ir.KernelMixture():
             weights = np.array([lowered.bound.number(w) for w, _ in kernel.rows])
             parts = [build(lowered, k) for _, k in kernel.rows]

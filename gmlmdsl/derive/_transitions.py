@@ -15,8 +15,8 @@ import numpy as np
 
 from .._diagnostics import fail
 from ..graph import FactorGraph, FactorGroup, Lowered
-from ..graph.masks import blocks_of, is_adaptive, lower_mask, normalised, support_size
-from ..plan import BUDGET, sweep_blocks, verify_positive
+from ..graph.masks import blocks_of, is_adaptive, lower_mask, normalised, support_size, verify_mask
+from ..plan import BUDGET, repeat_count, sweep_blocks, verify_positive
 from ..program import ir
 from ._arrays import Blocks, Graph, fixed_blocks, graph_arrays
 from ._conditional import rest_possible
@@ -70,7 +70,7 @@ class Transitions:
             case ir.Cycle():
                 return self.of(kernel.body)
             case ir.Repeat():
-                return np.linalg.matrix_power(self.of(kernel.body), self.lowered.bound.integer(kernel.count))
+                return np.linalg.matrix_power(self.of(kernel.body), repeat_count(self.lowered, kernel))
             case ir.KernelMixture():
                 weights = normalised(np.array([self.lowered.bound.number(w) for w, _ in kernel.rows]), kernel.span)
                 return sum((w * self.kernel(k) for w, (_, k) in zip(weights, kernel.rows, strict=True)), np.zeros((self.count, self.count)))
@@ -95,6 +95,7 @@ class Transitions:
     def random(self, update: ir.RandomUpdate) -> Array:
         """The sum over blocks of p(K | x) times the block's own matrix; an empty block stays put."""
         mask = lower_mask(self.lowered, update.mask)
+        verify_mask(mask, self.host.sizes, {k: np.asarray(v) for k, v in self.params.items()})
         if update.independently:
             verify_positive(self.lowered, update)
         if support_size(mask) > BUDGET.support:

@@ -25,18 +25,14 @@ drawn_rows = eqx.filter_jit(DrawnLoss.rows)
 
 
 @eqx.filter_jit
-def conditional_table(
-    graph: Graph, params: Params, codes: Codes, block: Blocks, law: AbstractMaskLaw | None, adaptive: bool
-) -> tuple[jax.Array, jax.Array]:
-    """log p(x_K | x_rest[, K]) of one block, shape (values, rows), nan where the rest is impossible; and where K has a chance.
+def conditional_table(graph: Graph, params: Params, codes: Codes, block: Blocks, law: AbstractMaskLaw | None, adaptive: bool) -> jax.Array:
+    """log p(x_K | x_rest[, K]) of one block, shape (values, rows), nan where the rest is impossible.
 
     `law` is the mask's; only an `adaptive` one changes the table.
     """
     scores = _local_scores(graph, params, codes, block)
-    drawn = jnp.ones(scores.shape, bool)
-    if law is not None:
+    if law is not None and adaptive:
         correction = jnp.broadcast_to(law.log_probability(params, codes, block, iter(block.touch[len(graph.groups) :])), scores.shape)
-        drawn = correction > -jnp.inf
-        scores = scores + correction if adaptive else scores
+        scores = scores + correction
     possible = _rest_possible(graph, params, codes, block, scores)
-    return jnp.where(possible, scores - logsumexp(scores)[:, None], jnp.nan)[0], drawn.any(axis=(0, 1))
+    return jnp.where(possible, scores - logsumexp(scores)[:, None], jnp.nan)[0]

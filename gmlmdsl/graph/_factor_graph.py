@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -98,6 +98,11 @@ class FactorGroup:
     kind: str
     span: Span = field(compare=False, repr=False)
 
+    def take(self, rows: Array) -> FactorGroup:
+        """The group of some of the instances."""
+        columns = tuple(c[rows] if c.shape[0] > 1 else c for c in self.columns)
+        return replace(self, n=len(rows), cells=self.cells[rows], columns=columns)
+
     def incidence(self, n_cells: int) -> tuple[Array, Array]:
         """For each cell the instances that mention it: (starts of shape (n_cells + 1,), instances), each once, ascending."""
         n, slots = self.cells.shape
@@ -144,6 +149,14 @@ class FactorGraph:
         )
 
     @property
+    def is_normalised(self) -> bool:
+        """Whether log p is a product of laws, one for each cell: then log Z is 0. A law's cell stands in its group's first slot."""
+        if self.requires or any(g.kind != "categorical" for g in self.factors):
+            return False
+        heads = [g.cells[:, 0] for g in self.factors]
+        return bool(heads) and len(np.unique(np.concatenate(heads))) == self.n_cells
+
+    @property
     def groups(self) -> tuple[FactorGroup, ...]:
         """Factors, then requirements."""
         return self.factors + self.requires
@@ -172,16 +185,18 @@ class FactorGraph:
         return f"cell {position}"
 
 
+PAIRS_AT_ONCE = 1 << 23
+
+
 def _neighbours(groups: tuple[FactorGroup, ...], n: int) -> tuple[Array, Array]:
     keys = [np.zeros(0, np.int64)]
     for g in groups:
-        slots = g.cells.shape[1]
-        for a in range(slots):
-            for b in range(slots):
-                if a != b:
-                    i, j = g.cells[:, a].astype(np.int64), g.cells[:, b].astype(np.int64)
-                    good = (i != j) & (i < n) & (j < n)
-                    keys.append(np.unique(i[good] * n + j[good]))
+        step = max(1, PAIRS_AT_ONCE // max(1, g.cells.shape[1] ** 2))
+        for start in range(0, g.n if g.cells.shape[1] > 1 else 0, step):
+            cells = g.cells[start : start + step].astype(np.int64)
+            i, j = np.broadcast_arrays(cells[:, :, None], cells[:, None, :])
+            good = (i != j) & (i < n) & (j < n)
+            keys.append(np.unique(i[good] * n + j[good]))
     found = np.unique(np.concatenate(keys))
     starts = np.searchsorted(found, np.arange(n + 1, dtype=np.int64) * n)
     return starts, found % max(n, 1)

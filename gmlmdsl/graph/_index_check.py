@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,7 @@ def verify_index(
         depth = taken.ndim - 1
         good = _lead(taken, rows)
         with np.errstate(all="ignore"):
-            value = np.asarray(evaluate(node, leaves, depth))
+            value = np.asarray(evaluate(node, leaves, depth, whole=True))
             for guard, at in guards:
                 holds = np.asarray(evaluate(guard, leaves, at)).astype(bool)
                 good = good & np.expand_dims(holds, tuple(range(at, depth)))
@@ -69,14 +69,20 @@ def _lead(a: Array, rows: slice) -> Array:
     return np.moveaxis(part, 0, -1)[..., None]
 
 
-def numpy_leaves(columns: Sequence[Array], tables: Sequence[Array], codes: dict[int, Array], rows: slice) -> Leaves:
+def numpy_leaves(
+    columns: Sequence[Array], tables: Sequence[Array], codes: dict[int, Array], rows: slice, params: Mapping[str, Array] | None = None
+) -> Leaves:
+    """Leaves for some instances (`rows`) under all joint values of their cells; batch axes are (instances, values)."""
+
     def cells(start: int, shape: tuple[int, ...]) -> Array:
         size = int(np.prod(shape, dtype=np.int64))
         return np.stack([codes[s] for s in range(start, start + size)]).reshape((*shape, 1, -1))
 
     def gather(name: str, table: int, index: Any) -> Array:
-        assert not name, "an index mentions no parameter"
-        return tables[table][index]
+        if not name:
+            return tables[table][index]
+        assert params is not None, "an index mentions no parameter"
+        return np.ravel(params[name])[index]
 
     return Leaves(
         column=lambda k, depth: _lead(columns[k], rows),
@@ -85,5 +91,6 @@ def numpy_leaves(columns: Sequence[Array], tables: Sequence[Array], codes: dict[
         number=lambda a: np.asarray(a, dtype=np.float64),
         integer=lambda a: np.rint(a).astype(np.int64) if np.asarray(a).dtype.kind == "f" else np.asarray(a, dtype=np.int64),
         operators=OPERATORS,
+        whole=OPERATORS,
         xp=np,
     )

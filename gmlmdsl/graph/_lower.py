@@ -142,7 +142,7 @@ class Lowering:
         grids = product([[np.arange(s)] for s in sizes])
         inner = deeper(with_turns(turns, names=at), {flat[k]: g for (k, _), g in zip(moving, grids, strict=True)})
         index = _flat_index([node for _, node in moving], sizes)
-        return Pick(index, self.lower(let.value, inner), turns.depth)
+        return Pick(index, self.lower(let.value, inner), turns.depth, int(np.prod(sizes)))
 
     # Entries of arrays
 
@@ -189,7 +189,7 @@ class Lowering:
         for (k, _), grid in zip(moving, product([[np.arange(s)] for s in sizes]), strict=True):
             lifted[k] = grid.reshape((1,) * inner.depth + (-1,))
         body = self.slot(v, self.positions(v, axes, lifted, e, inner), inner)
-        return Pick(_flat_index([node for _, node in moving], sizes), body, turns.depth)
+        return Pick(_flat_index([node for _, node in moving], sizes), body, turns.depth, int(np.prod(sizes)))
 
     def positions(
         self, v: VariableArray, axes: list[ir.SetOf], indices: Sequence[Array | None], e: ir.VariableValue, turns: Turns

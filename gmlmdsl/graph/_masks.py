@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +16,7 @@ from ._lower import Lowering
 from ._model import Lowered
 from ._nodes import Constant
 from ._turns import Turns, unroll
-from ._weights import verify_weights
+from ._weights import alive, verify_weights
 
 Array = np.ndarray
 MOST_BLOCK_ENTRIES = 1 << 27
@@ -99,7 +99,9 @@ def _lower(lowered: Lowered, body: ir.MaskBody) -> LoweredMask:
             return _independent(lowered, body)
         case ir.MaskMixture():
             weights = np.array([lowered.bound.number(w) for w, _ in body.rows])
-            return MixtureMask(normalised(weights, body.span), tuple(_lower(lowered, part) for _, part in body.rows), body.span)
+            weights = normalised(weights, body.span)
+            kept = [(w, _lower(lowered, part)) for w, (_, part) in zip(weights, body.rows, strict=True) if w > 0]
+            return MixtureMask(np.array([w for w, _ in kept]), tuple(part for _, part in kept), body.span)
 
 
 def normalised(weights: Array, span: Span) -> Array:
@@ -195,39 +197,42 @@ def _outer(a: Array, b: Array) -> Array:
     return (a[:, :, None] + b[:, None, :]).reshape(max(len(a), len(b)), -1)
 
 
-def _padded(parts: list[Array], n_cells: int) -> Array:
+def padded_blocks(parts: list[Array], n_cells: int) -> Array:
+    """Families of blocks as one array, padded to the widest."""
     width = max((p.shape[1] for p in parts), default=1)
     return np.concatenate([np.pad(p, ((0, 0), (0, width - p.shape[1])), constant_values=n_cells) for p in parts])
 
 
 def _listed(lowered: Lowered, body: ir.Listed) -> ListedMask:
     found = [(*term_blocks(lowered, term), weight) for term, weight in body.terms]
-    kept = [(b, t, w) for b, t, w in found if t.n]
-    if not kept:
+    found = [(b, t, w) for b, t, w in found if t.n]
+    if not found:
         raise fail("E410", "this mask has no block", body.span, "an empty support", help="check the conditions of its loops")
-    blocks, inverse = np.unique(_padded([b for b, _, _ in kept], lowered.graph.n_cells), axis=0, return_inverse=True)
-    inverse = inverse.reshape(-1)
     if body.uniform:
+        blocks = np.unique(padded_blocks([b for b, _, _ in found], lowered.graph.n_cells), axis=0)
         return ListedMask(blocks, np.full(len(blocks), 1 / len(blocks)), (), (), body.span)
-    groups = [_weight_group(lowered, w, t, "weight") for _, t, w in kept if w is not None]
-    ends = np.cumsum([t.n for _, t, _ in kept])
-    block_of = tuple(inverse[e - t.n : e] for e, (_, t, _) in zip(ends, kept, strict=True))
+    kept = [_live(lowered, b, w, t, "weight") for b, t, w in found if w is not None]
+    kept = [(b, g) for b, g in kept if g.n]
+    if not kept:
+        raise fail("E410", "all weights of this mask are 0", body.span, "an empty support")
+    blocks, inverse = np.unique(padded_blocks([b for b, _ in kept], lowered.graph.n_cells), axis=0, return_inverse=True)
+    groups, ends = tuple(g for _, g in kept), np.cumsum([g.n for _, g in kept])
+    block_of = tuple(inverse.reshape(-1)[e - g.n : e] for e, g in zip(ends, groups, strict=True))
     if all(_is_fixed(g) for g in groups):
         weights = np.zeros(len(blocks))
         for g, b in zip(groups, block_of, strict=True):
             np.add.at(weights, b, fixed_values(g))
-        if weights.sum() <= 0:
-            raise fail("E410", "all weights of this mask are 0", body.span, "an empty support")
-        kept_blocks = weights > 0
-        return ListedMask(blocks[kept_blocks], weights[kept_blocks] / weights.sum(), (), (), body.span)
-    return ListedMask(blocks, None, tuple(groups), block_of, body.span)
+        return ListedMask(blocks, weights / weights.sum(), (), (), body.span)
+    return ListedMask(blocks, None, groups, block_of, body.span)
 
 
-def _weight_group(lowered: Lowered, weight: ir.Expression, turns: Turns, kind: str) -> FactorGroup:
+def _live(lowered: Lowered, blocks: Array, weight: ir.Expression, turns: Turns, kind: str) -> tuple[Array, FactorGroup]:
+    """A term's blocks and weights, without those that are 0 whatever the cells hold: they are in nobody's support."""
     lowering = Lowering(lowered.bound, lowered.names)
     group = lowering.group(lowering.lower(weight, turns), turns, kind, weight.span)
     verify_weights(group, lowering.slot_sizes, at_most=1.0 if kind == "rate" else math.inf)
-    return group
+    rows = np.flatnonzero(alive(group, lowering.slot_sizes))
+    return blocks[rows], group if len(rows) == group.n else group.take(rows)
 
 
 def _is_fixed(group: FactorGroup) -> bool:
@@ -248,27 +253,33 @@ def fixed_values(group: FactorGroup) -> Array:
 
 def _independent(lowered: Lowered, body: ir.Independent) -> BernoulliMask | IndependentMask:
     found = [(*term_blocks(lowered, term), rate) for term, rate in body.terms]
+    _verify_distinct(lowered, [b.ravel() for b, t, _ in found if t.n], body)
     kept = []
     for blocks, turns, rate in found:
         if turns.n:
             width = blocks.shape[1]
             spread = Turns({k: np.repeat(v, width) for k, v in turns.names.items()}, turns.n * width, 0, turns.taken)
-            kept.append((blocks.ravel(), _weight_group(lowered, rate, spread, "rate")))
-    cells, counts = np.unique(np.concatenate([c for c, _ in kept]) if kept else np.zeros(0, np.int32), return_counts=True)
-    if not len(cells):
-        raise fail("E410", "this mask names no cell", body.span, "an empty support", help="check the conditions of its loops")
-    if (counts > 1).any():
-        name = lowered.graph.cell_name(int(cells[np.argmax(counts > 1)]))
-        raise fail("E411", f"`{name}` is drawn twice: a cell has one rate", body.span, "a cell twice")
+            kept.append(_live(lowered, blocks.reshape(-1, 1), rate, spread, "rate"))
+    kept = [(b[:, 0], g) for b, g in kept if g.n]
+    if not kept:
+        raise fail("E410", "all rates of this mask are 0", body.span, "an empty support")
+    cells = np.sort(np.concatenate([c for c, _ in kept]))
     places = tuple(np.searchsorted(cells, c) for c, _ in kept)
     if all(_is_fixed(g) for _, g in kept):
         rates = np.zeros(len(cells))
         for place, (_, g) in zip(places, kept, strict=True):
             rates[place] = fixed_values(g)
-        if not rates.any():
-            raise fail("E410", "all rates of this mask are 0", body.span, "an empty support")
         return BernoulliMask(cells, rates, None, body.span)
     return IndependentMask(cells, tuple(g for _, g in kept), places, body.span)
+
+
+def _verify_distinct(lowered: Lowered, parts: list[Array], body: ir.Independent) -> None:
+    if not parts:
+        raise fail("E410", "this mask names no cell", body.span, "an empty support", help="check the conditions of its loops")
+    cells, counts = np.unique(np.concatenate(parts), return_counts=True)
+    if (counts > 1).any():
+        name = lowered.graph.cell_name(int(cells[np.argmax(counts > 1)]))
+        raise fail("E411", f"`{name}` is drawn twice: a cell has one rate", body.span, "a cell twice")
 
 
 def is_adaptive(mask: LoweredMask) -> bool:
@@ -295,106 +306,23 @@ def mentions_parameter(mask: LoweredMask) -> bool:
     return False
 
 
-def support_size(mask: LoweredMask) -> float:
-    """The number of distinct blocks, the empty one included where it can be drawn (of a mixture, at most)."""
-    match mask:
-        case ListedMask():
-            return float(len(mask.blocks))
-        case SubsetMask():
-            return float(math.comb(len(mask.cells), mask.size)) if len(mask.cells) < 4000 else math.inf
-        case BernoulliMask():
-            free = len(mask.cells) if mask.rates is None else int(((mask.rates > 0) & (mask.rates < 1)).sum())
-            return 2.0**free if free < 1000 else math.inf
-        case IndependentMask():
-            return 2.0 ** len(mask.cells) if len(mask.cells) < 1000 else math.inf
-        case MixtureMask():
-            return sum(support_size(p) for p in mask.parts)
+def verify_mask(mask: LoweredMask, sizes: Array, params: Mapping[str, Array]) -> None:
+    """Judge weights and rates that mention parameters, at given parameters; `sizes` are the numbers of values of the cells.
 
-
-def largest_block(mask: LoweredMask, n_cells: int) -> Array:
-    """The cells of the block with the most cells that can be drawn: of subsets, as many as its size, the first by position."""
-    match mask:
-        case ListedMask():
-            inside = mask.blocks < n_cells
-            row = int(np.argmax(inside.sum(axis=1)))
-            return mask.blocks[row][inside[row]]
-        case SubsetMask():
-            return mask.cells[: mask.size]
-        case BernoulliMask():
-            return mask.cells if mask.rates is None else mask.cells[mask.rates > 0]
-        case IndependentMask():
-            return mask.cells
-        case MixtureMask():
-            return max((largest_block(p, n_cells) for p in mask.parts), key=len)
-
-
-def reach(mask: LoweredMask, n_cells: int) -> Array:
-    """The cells that some block holds, ascending."""
-    match mask:
-        case ListedMask():
-            cells = np.unique(mask.blocks)
-            return cells[cells < n_cells]
-        case SubsetMask() | IndependentMask():
-            return mask.cells
-        case BernoulliMask():
-            return mask.cells if mask.rates is None else mask.cells[mask.rates > 0]
-        case MixtureMask():
-            parts = [reach(p, n_cells) for p, w in zip(mask.parts, mask.weights, strict=True) if w > 0]
-            return np.unique(np.concatenate(parts))
-
-
-def blocks_of(mask: LoweredMask, n_cells: int) -> tuple[Array, Array | None]:
-    """Every distinct block, padded, and its probability (None for a mask that depends on cells or parameters).
-
-    The caller has judged `support_size` first. The empty block is a row of padding.
+    Raises:
+        GmlmError: E409 with the number found.
     """
     match mask:
         case ListedMask():
-            return mask.blocks, mask.probabilities
-        case SubsetMask():
-            blocks = np.array(list(itertools.combinations(mask.cells, mask.size)), np.int32).reshape(-1, mask.size)
-            return blocks, np.full(len(blocks), 1 / len(blocks))
-        case BernoulliMask():
-            return _bernoulli_blocks(mask, n_cells)
+            groups, at_most = mask.weights, math.inf
         case IndependentMask():
-            blocks, _ = _all_subsets(mask.cells, np.zeros(0, np.int64), n_cells)
-            return blocks, None
+            groups, at_most = mask.rates, 1.0
         case MixtureMask():
-            return _mixture_blocks(mask, n_cells)
-
-
-def _all_subsets(free: Array, always: Array, n_cells: int) -> tuple[Array, Array]:
-    chosen = (np.arange(2 ** len(free))[:, None] >> np.arange(len(free))[::-1]) & 1
-    padded = np.where(chosen == 1, free, n_cells)
-    blocks = np.sort(np.concatenate([padded, np.broadcast_to(always, (len(padded), len(always)))], axis=1), axis=1)
-    return blocks.astype(np.int32), chosen
-
-
-def _bernoulli_blocks(mask: BernoulliMask, n_cells: int) -> tuple[Array, Array]:
-    if mask.rates is None:
-        blocks, chosen = _all_subsets(mask.cells, np.zeros(0, np.int64), n_cells)
-        return blocks, size_probabilities(mask)[chosen.sum(axis=1)]
-    free = (mask.rates > 0) & (mask.rates < 1)
-    blocks, chosen = _all_subsets(mask.cells[free], mask.cells[mask.rates == 1], n_cells)
-    r = mask.rates[free]
-    return blocks, np.prod(np.where(chosen == 1, r, 1 - r), axis=1)
-
-
-def size_probabilities(mask: BernoulliMask) -> Array:
-    """Of one given block of each size 0..n, under a rate drawn from uniform(a, b): the mean of r^k (1 - r)^(n - k)."""
-    from scipy.special import betainc, betaln
-
-    assert mask.uniform is not None
-    (a, b), n = mask.uniform, len(mask.cells)
-    k = np.arange(n + 1)
-    return np.exp(betaln(k + 1, n - k + 1)) * (betainc(k + 1, n - k + 1, b) - betainc(k + 1, n - k + 1, a)) / (b - a)
-
-
-def _mixture_blocks(mask: MixtureMask, n_cells: int) -> tuple[Array, Array | None]:
-    found = [blocks_of(p, n_cells) for p in mask.parts]
-    blocks, inverse = np.unique(_padded([b for b, _ in found], n_cells), axis=0, return_inverse=True)
-    if any(p is None for _, p in found):
-        return blocks, None
-    weights = np.concatenate([w * p for w, (_, p) in zip(mask.weights, found, strict=True) if p is not None])
-    probabilities = np.bincount(inverse.reshape(-1), weights, len(blocks))
-    return blocks[probabilities > 0], probabilities[probabilities > 0]
+            for part in mask.parts:
+                verify_mask(part, sizes, params)
+            return
+        case _:
+            return
+    for group in groups:
+        if group.parameters:
+            verify_weights(group, np.append(sizes, 1)[group.cells].max(axis=0).tolist(), at_most, params)

@@ -14,7 +14,7 @@ from ._constants import constant
 from ._factor_graph import FactorGraph, FactorGroup, ParameterArray, Prior, VariableArray
 from ._labels import lazy_labels
 from ._lower import Lowering, Names
-from ._nodes import Apply, Constant
+from ._nodes import Apply, Constant, Gather, nodes_in
 from ._turns import unroll
 
 Array = np.ndarray
@@ -126,6 +126,7 @@ def _categorical(model: ir.Model, bound: Bound, names: Names) -> list[FactorGrou
     """`z ~ categorical(p)` as the factor log p[.., z]; no cell has two laws, and the laws form no loop."""
     groups = []
     seen: list[Array] = []
+    own_parent: ir.Distributed | None = None
     for d in model.distributed:
         turns = unroll(d.clauses, bound)
         if not turns.n:
@@ -138,8 +139,15 @@ def _categorical(model: ir.Model, bound: Bound, names: Names) -> list[FactorGrou
         _verify_length(d, bound, names)
         code = Apply("bit", (target,)) if names.variables[d.target.name].kind == "spin" else target
         entry = lowering.parameter if isinstance(d.probabilities, ir.ParameterValue) else lowering.input
-        root = Apply("log", (entry(d.probabilities, turns, code),))  # type: ignore[arg-type]
+        found = entry(d.probabilities, turns, code)  # type: ignore[arg-type]
+        assert isinstance(found, Gather)
+        if own_parent is None and any(n == target for term, _ in found.terms[:-1] for n in nodes_in(term)):
+            own_parent = d
+        root = Apply("log", (found,))
         groups.append(lowering.group(root, turns, "categorical", d.span))
+    if own_parent is not None:
+        message = f"a cell of `{own_parent.target.name}` is its own parent"
+        raise fail("E413", message, own_parent.span, "a loop", help="a cell's parents come before it")
     _verify_acyclic(groups, model, names)
     return groups
 
@@ -176,6 +184,8 @@ def _verify_acyclic(groups: list[FactorGroup], model: ir.Model, names: Names) ->
     head, tail = np.concatenate(heads), np.concatenate(tails)
     keep = tail < names.n_cells
     head, tail = head[keep], tail[keep]
+    if (tail < head).all() or (tail > head).all():
+        return  # parents all stand before their children, or all behind
     waiting = np.bincount(head, minlength=names.n_cells)
     free = np.flatnonzero(waiting == 0)
     order = np.argsort(tail, kind="stable")

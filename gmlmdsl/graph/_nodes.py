@@ -73,11 +73,12 @@ class Add:
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """The entry of `body` along leading axis number `depth` that `index` names: a cell chosen by other cells."""
+    """The entry of `body` along leading axis number `depth`, of length `size`, that `index` names: a cell chosen by other cells."""
 
     index: Node
     body: Node
     depth: int
+    size: int
 
 
 Node = Constant | Column | CellValue | Gather | Apply | If | Add | Pick
@@ -85,14 +86,15 @@ Node = Constant | Column | CellValue | Gather | Apply | If | Add | Pick
 
 @dataclass(frozen=True)
 class Leaves:
-    """Where a tree finds its numbers, all broadcasting against one another.
+    """Where a tree finds its numbers, all broadcasting against one another, and how it computes.
 
     Attributes:
-        column: k -> array; leading axes for the sums around it, then the batch axes.
+        column: (k, depth) -> array; leading axes for the sums around it, then the batch axes.
         cells: (start, shape) -> integer codes of those slots, likewise.
         gather: (name or "", table, flat index) -> entries.
-        number: makes an array of the working float type.
-        where, sum, take: the array library's; `operators` its operators by name.
+        number: makes an array of the working float type. integer: one of whole numbers.
+        operators: by name, on numbers. whole: by name, on whole numbers, for indices.
+        xp: the array library.
     """
 
     column: Callable[[int, int], Any]
@@ -101,11 +103,24 @@ class Leaves:
     number: Callable[[Any], Any]
     integer: Callable[[Any], Any]
     operators: dict[str, Callable[..., Any]]
+    whole: dict[str, Callable[..., Any]]
     xp: Any
 
 
-def evaluate(node: Node, leaves: Leaves, depth: int = 0) -> Any:
-    """The values of a tree; `depth` is the number of leading axes that surrounding sums have opened."""
+SINGULAR = frozenset({"log", "sqrt", "exp", "/", "^"})  # where a value that nobody takes can be infinite, or its derivative
+
+
+def evaluate(node: Node, leaves: Leaves, depth: int = 0, taken: Any = None, whole: bool = False) -> Any:
+    """The values of a tree.
+
+    Args:
+        node: the tree.
+        leaves: its numbers and operators.
+        depth: how many leading axes the sums around it have opened.
+        taken: where the value counts (None: everywhere). Elsewhere singular operations see harmless operands, because an
+            infinite derivative times the zero of a `where` is not a number.
+        whole: whether it is an index, computed in whole numbers.
+    """
     xp = leaves.xp
     match node:
         case Constant():
@@ -116,37 +131,50 @@ def evaluate(node: Node, leaves: Leaves, depth: int = 0) -> Any:
             codes = leaves.cells(node.start, node.shape)
             return 2 * codes - 1 if node.spin else codes
         case Gather():
-            index = evaluate(node.base, leaves, depth)
-            for term, stride in node.terms:
-                index = index + leaves.integer(evaluate(term, leaves, depth)) * evaluate(stride, leaves, depth)
-            return leaves.gather(node.name, node.table, xp.clip(index, 0, node.size - 1))
+            return _entry(node, leaves, depth, taken)
         case Apply():
-            return leaves.operators[node.operator](*(evaluate(o, leaves, depth) for o in node.operands))
+            operands = [evaluate(o, leaves, depth, taken, whole) for o in node.operands]
+            if taken is not None and node.operator in SINGULAR:
+                operands = [o if isinstance(o, int | float) else xp.where(taken, leaves.number(o), 1) for o in operands]
+            return (leaves.whole if whole else leaves.operators)[node.operator](*operands)
         case If():
-            yes, no = evaluate(node.yes, leaves, depth), evaluate(node.no, leaves, depth)
-            return xp.where(evaluate(node.test, leaves, depth), *alike(yes, no, leaves))
+            test = xp.asarray(evaluate(node.test, leaves, depth, taken, whole), dtype=bool)
+            yes = evaluate(node.yes, leaves, depth, test if taken is None else taken & test, whole)
+            no = evaluate(node.no, leaves, depth, ~test if taken is None else taken & ~test, whole)
+            return xp.where(test, *_alike(yes, no, leaves))
         case Add():
-            body = leaves.number(evaluate(node.body, leaves, depth + 1))
-            mask = evaluate(node.mask, leaves, depth + 1)
-            return xp.sum(xp.where(mask != 0, body, xp.zeros_like(body)), axis=node.depth)
+            mask = xp.asarray(evaluate(node.mask, leaves, depth + 1), dtype=bool)
+            body = leaves.number(evaluate(node.body, leaves, depth + 1, _inside(mask, taken, node.depth, xp)))
+            return xp.sum(xp.where(mask, body, xp.zeros_like(body)), axis=node.depth)
         case Pick():
-            index = leaves.integer(evaluate(node.index, leaves, depth))
-            body = evaluate(node.body, leaves, depth + 1)
-            places = xp.arange(body.shape[node.depth], dtype=index.dtype).reshape(
-                (1,) * node.depth + (-1,) + (1,) * (body.ndim - node.depth - 1)
-            )
-            chosen = places == xp.expand_dims(index, node.depth)
-            return xp.sum(xp.where(chosen, body, xp.zeros_like(body)), axis=node.depth)
+            return _picked(node, leaves, depth, taken, whole)
 
 
-def alike(a: Any, b: Any, leaves: Leaves) -> tuple[Any, Any]:
+def _entry(node: Gather, leaves: Leaves, depth: int, taken: Any) -> Any:
+    index = evaluate(node.base, leaves, depth, taken, True)
+    for term, stride in node.terms:
+        value = leaves.integer(evaluate(term, leaves, depth, taken, True))
+        index = index + value * evaluate(stride, leaves, depth, taken, True)
+    return leaves.gather(node.name, node.table, leaves.xp.clip(index, 0, node.size - 1))
+
+
+def _picked(node: Pick, leaves: Leaves, depth: int, taken: Any, whole: bool) -> Any:
+    xp, index = leaves.xp, leaves.integer(evaluate(node.index, leaves, depth, taken, True))
+    places = xp.arange(node.size, dtype=index.dtype).reshape((1,) * node.depth + (-1,) + (1,) * (index.ndim - node.depth))
+    here = places == xp.expand_dims(index, node.depth)
+    body = (leaves.integer if whole else leaves.number)(evaluate(node.body, leaves, depth + 1, _inside(here, taken, node.depth, xp), whole))
+    return xp.sum(xp.where(here, body, xp.zeros_like(body)), axis=node.depth)
+
+
+def _inside(here: Any, taken: Any, depth: int, xp: Any) -> Any:
+    return here if taken is None else here & xp.expand_dims(taken, depth)
+
+
+def _alike(a: Any, b: Any, leaves: Leaves) -> tuple[Any, Any]:
     """Two branches in one type: both as they are where they agree, else as numbers."""
     kinds = {_kind(a), _kind(b)}
-    if kinds == {"i"}:
-        return leaves.integer(a), leaves.integer(b)
-    if len(kinds) == 1:
-        return a, b
-    return leaves.number(a), leaves.number(b)
+    convert = {"b": lambda c: c, "i": leaves.integer}.get(kinds.pop() if len(kinds) == 1 else "f", leaves.number)
+    return convert(a), convert(b)
 
 
 def _kind(a: Any) -> str:

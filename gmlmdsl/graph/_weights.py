@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -12,18 +12,18 @@ from ._index_check import CHUNK, MOST_VALUES, numpy_leaves
 from ._nodes import evaluate
 
 
-def verify_weights(group: FactorGroup, sizes: Sequence[int], at_most: float) -> None:
-    """Weights are finite and >= 0, rates at most 1, whatever the cells hold. Those that mention a parameter are judged when it is known.
+def verify_weights(group: FactorGroup, sizes: Sequence[int], at_most: float, params: Mapping[str, np.ndarray] | None = None) -> None:
+    """Weights are finite and >= 0, rates at most 1, whatever the cells hold. Those that mention a parameter need `params`.
 
     Raises:
         GmlmError: with the number found, or because the cells have too many joint values to try.
     """
-    if group.parameters or not group.n:
+    if not group.n or (group.parameters and params is None):
         return
     count = int(np.prod([float(q) for q in sizes[: group.cells.shape[1]]]))
     if count > MOST_VALUES:
         raise fail("E412", f"this weight depends on cells with {count:,} joint values: too many to check", group.span, "too many cells")
-    for value in _values(group, sizes[: group.cells.shape[1]]):
+    for value in _values(group, sizes[: group.cells.shape[1]], params):
         bad = ~(np.isfinite(value) & (value >= 0) & (value <= at_most))
         if bad.any():
             limits = "between 0 and 1" if at_most == 1 else "finite and at least 0"
@@ -31,6 +31,15 @@ def verify_weights(group: FactorGroup, sizes: Sequence[int], at_most: float) -> 
             raise fail(
                 "E409", f"a {word} is {limits}, this one can be {value[bad].ravel()[0]:g}", group.span, f"reaches {value[bad].ravel()[0]:g}"
             )
+
+
+def alive(group: FactorGroup, sizes: Sequence[int]) -> np.ndarray:
+    """Which instances are above 0 for some values of their cells; all of those that mention a parameter."""
+    if group.parameters or not group.n:
+        return np.ones(group.n, bool)
+    found = [np.atleast_1d(v).reshape(v.shape[0] if v.ndim else 1, -1).max(axis=1) for v in _values(group, sizes)]
+    # A value that does not vary over instances comes once for each chunk of them.
+    return np.broadcast_to(np.concatenate(found) > 0, (group.n,)) if len(found) == 1 else np.concatenate(found) > 0
 
 
 def reaches_zero(group: FactorGroup, sizes: np.ndarray) -> bool:
@@ -48,12 +57,12 @@ def reaches_zero(group: FactorGroup, sizes: np.ndarray) -> bool:
     return any(bool((value == -np.inf).any()) for value in _values(group, slots))
 
 
-def _values(group: FactorGroup, sizes: Sequence[int]) -> Iterator[np.ndarray]:
+def _values(group: FactorGroup, sizes: Sequence[int], params: Mapping[str, np.ndarray] | None = None) -> Iterator[np.ndarray]:
     """The values of some instances at a time, under every joint value of their slots."""
     count = int(np.prod([float(q) for q in sizes]))
     codes = dict(enumerate(np.unravel_index(np.arange(count), tuple(sizes)))) if len(sizes) else {}
     step = max(1, CHUNK // max(count, 1))
     for start in range(0, group.n, step):
-        leaves = numpy_leaves(group.columns, group.tables, codes, slice(start, min(group.n, start + step)))
+        leaves = numpy_leaves(group.columns, group.tables, codes, slice(start, min(group.n, start + step)), params)
         with np.errstate(all="ignore"):
             yield np.asarray(leaves.number(evaluate(group.root, leaves)))

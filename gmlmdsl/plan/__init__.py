@@ -17,6 +17,7 @@ from ._updates import SweepPlan as SweepPlan
 from ._updates import UpdatePlan as UpdatePlan
 from ._updates import plan_mask as plan_mask
 from ._updates import plan_update as plan_update
+from ._updates import repeat_count as repeat_count
 from ._updates import sweep_blocks as sweep_blocks
 from ._updates import update_line as update_line
 from ._updates import verify_positive as verify_positive

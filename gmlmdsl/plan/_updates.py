@@ -201,3 +201,15 @@ def plan_mask(graph: FactorGraph, mask: LoweredMask, corrected: bool) -> BlockPl
 
 def _degrees(graph: FactorGraph) -> Array:
     return sum((np.diff(starts) for starts, _ in graph.incidences), np.zeros(graph.n_cells, np.int64))
+
+
+def repeat_count(lowered: Lowered, kernel: ir.Repeat) -> int:
+    """How often a `repeat` runs its body.
+
+    Raises:
+        GmlmError: E409 if that is less than once.
+    """
+    count = lowered.bound.integer(kernel.count)
+    if count < 1:
+        raise fail("E409", f"`repeat` runs its body at least once, found {count}", kernel.count.span)
+    return count

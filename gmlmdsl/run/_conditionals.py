@@ -13,7 +13,7 @@ from .. import derive
 from .._diagnostics import fail
 from ..derive.compiled import conditional_table, drawn_rows, exact_rows, log_potential
 from ..graph import Lowered
-from ..graph.masks import LoweredMask, is_adaptive, support_size
+from ..graph.masks import LoweredMask, draws, is_adaptive, support_size, verify_mask
 from ..plan import BUDGET, plan_block, verify_affordable
 from ._data import verified_weights
 from ._objective import draw_masks, make_loss
@@ -33,12 +33,18 @@ def log_conditional(
     device = derive.graph_arrays(host)
     blocks = derive.fixed_blocks(host, block, () if mask is None else derive.weight_groups(mask[1]))
     law = None if mask is None else derive.mask_law(mask[1], host.n_cells)
-    table, drawn = conditional_table(device, params, codes, blocks, law, adaptive)
-    if not isinstance(drawn, jax.core.Tracer) and codes.shape[1] and not bool(drawn.any()):
-        assert mask is not None
-        names = ", ".join(host.cell_name(int(c)) for c in block[0])
-        raise fail("E506", f"mask `{mask[0]}` never draws the block {{{names}}} at these rows", help="K must lie in the mask's support")
+    if mask is not None:
+        _verify(lowered, mask[1], params)
+        if not draws(mask[1], block[0], host.n_cells):
+            names = ", ".join(host.cell_name(int(c)) for c in block[0])
+            raise fail("E507", f"mask `{mask[0]}` never draws the block {{{names}}}", help="K must lie in the mask's support")
+    table = conditional_table(device, params, codes, blocks, law, adaptive)
     return table.T.reshape(codes.shape[1], *host.sizes[block[0]].tolist())
+
+
+def _verify(lowered: Lowered, mask: LoweredMask, params: Params) -> None:
+    if not any(isinstance(v, jax.core.Tracer) for v in params.values()):
+        verify_mask(mask, lowered.graph.sizes, {k: np.asarray(v) for k, v in params.items()})
 
 
 def _block(lowered: Lowered, cells: Sequence[int] | int) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,9 +22,9 @@ from ._convexity import is_affine, is_convex
 from ._data import verified_weights
 from ._existence import Recession
 from ._inference import Curvature, curvature
-from ._objective import MaskUse, Objective, chunk_rows, draw_masks, frame, make_loss, mean_block_size, reached_cells, value_at
+from ._objective import MaskUse, Objective, chunk_rows, draw_masks, frame, gradient_at, make_loss, mean_block_size, reached_cells, value_at
 from ._optimise import ROUGH, Outcome, Scaled, joined, lbfgs, minibatches, scaling
-from ._parameters import as_params, flatten, in_support, init_params, on_gauge, tangent, verify_bounded_priors, verify_names
+from ._parameters import as_params, flatten, in_support, init_params, on_gauge, verify_bounded_priors, verify_names
 from ._statistics import Colouring, colouring
 from ._status import Status, examine, judge
 
@@ -73,16 +74,17 @@ def fit(lowered: Lowered, mask: LoweredMask, codes: Array, options: Options) -> 
     """
     started = time.perf_counter()
     host = lowered.graph
+    _verify_options(options)
     if mentions_parameter(mask):
         raise fail("E702", f"mask `{options.mask}` mentions a parameter: it may sample, not fit", mask.span, "mentions a parameter")
     verify_bounded_priors(host)
     if codes.shape[1] == 0:
         raise fail("E505", "x has no rows: there is nothing to fit")
     weights = np.ones(codes.shape[1]) if options.weights is None else verified_weights(options.weights, codes.shape[1])
-    verify_possible(lowered, codes, weights)
     # Digits matter in a line search and in standard errors: full-batch fits run in float64 whatever the default.
     with jax.enable_x64(options.optimizer is None or bool(jax.config.jax_enable_x64)):
         start, fixed = _start(host, options)
+        verify_possible(lowered, codes, weights, start)
         objective, use = make_objective(host, mask, codes, weights, start, fixed, options)
         free = objective.frame.unconstrain(objective.held)
         convex, colours = is_convex(host), _colours(objective)
@@ -102,7 +104,18 @@ def fit(lowered: Lowered, mask: LoweredMask, codes: Array, options: Options) -> 
     return Estimate(arrays, covariance, one, status, outcome, value, use, fixed, convex, codes.shape[1], seconds)
 
 
-def verify_possible(lowered: Lowered, codes: Array, weights: Array) -> None:
+def _verify_options(options: Options) -> None:
+    for name, least in (("seed", 0), ("max_steps", 1), ("batch_size", 1)):
+        value = getattr(options, name)
+        if value is not None and (not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least):
+            raise fail("E507", f"{name} must be a whole number of at least {least}, got {value!r}")
+    if options.optimizer is not None and not isinstance(options.optimizer, optax.GradientTransformation):
+        raise fail("E507", f"optimizer must be an optax transformation, got {options.optimizer!r}", help="`optax.adam(0.01)`, say")
+    if options.batch_size is not None and options.optimizer is None:
+        raise fail("E507", "batch_size goes with an optimizer: L-BFGS takes all rows", help="pass `optimizer=optax.adam(0.01)`, say")
+
+
+def verify_possible(lowered: Lowered, codes: Array, weights: Array, start: dict[str, jax.Array]) -> None:
     """Refuse a row that the model gives probability zero.
 
     Raises:
@@ -119,15 +132,12 @@ def verify_possible(lowered: Lowered, codes: Array, weights: Array) -> None:
                 names = [lowered.graph.cell_name(int(c)) for c in np.unique(cells) if c < lowered.graph.n_cells]
                 message = f"row {row} of x is impossible: it breaks this `require` at {', '.join(names)}"
                 raise fail("E508", message, host.span, "broken here", help="mend or drop the row, or loosen the requirement")
-    start = {k: jnp.asarray(v) for k, v in init_params(lowered.graph).items()}
     value = np.asarray(log_potential(device, start, jnp.asarray(codes)))
-    if np.isnan(value).any() or (np.isneginf(value) & (weights > 0)).any():
-        row = int(np.argmax(np.isnan(value) | np.isneginf(value)))
-        raise fail(
-            "E508",
-            f"row {row} of x is impossible: log p is {value[row]:g} at the start",
-            help="a factor is -infinity or undefined there; pass `init=`",
-        )
+    bad = (np.isnan(value) | np.isneginf(value)) & (weights > 0)
+    if bad.any():
+        row = int(np.argmax(bad))
+        message = f"row {row} of x is impossible: log p is {value[row]:g} at the start"
+        raise fail("E508", message, help="a factor is -infinity or undefined there; start elsewhere with `init=`")
 
 
 def _start(host: FactorGraph, options: Options) -> tuple[dict[str, jax.Array], tuple[str, ...]]:
@@ -170,7 +180,7 @@ def make_objective(
         support_size(mask),
         is_adaptive(mask),
         reached_cells(host, mask),
-        mean_block_size(host, mask, loss, rows, masks),
+        mean_block_size(host, mask, rows),
     )
     if use.mean_size == 0:
         raise fail("E410", f"mask `{options.mask}` hides no cell of these rows", mask.span, "an empty support")
@@ -195,8 +205,6 @@ def _stochastic(objective: Objective, mask: LoweredMask, free: dict[str, Any], o
     assert options.optimizer is not None
     rows = int((np.asarray(objective.weights) > 0).sum())
     size = objective.codes.shape[1] if options.batch_size is None else min(options.batch_size, rows)
-    if size < 1:
-        raise fail("E507", f"batch_size must be at least 1, got {options.batch_size}")
     alive = jnp.flatnonzero(objective.weights > 0)
     key, host = jax.random.key(options.seed), objective.frame.host
 
@@ -216,7 +224,11 @@ def _stochastic(objective: Objective, mask: LoweredMask, free: dict[str, Any], o
         )
 
     steps = 2000 if options.max_steps is None else options.max_steps
-    return minibatches(batch, free, options.optimizer, steps, _shows_progress(options))
+    outcome = minibatches(batch, free, options.optimizer, steps, _shows_progress(options))
+    # Minibatches say nothing about the whole: judge the end by the gradient over all rows.
+    gradient = jax.tree.leaves(gradient_at(objective, outcome.free))
+    largest = max((float(jnp.abs(g).max(initial=0.0)) for g in gradient), default=0.0)
+    return dataclasses.replace(outcome, gradient=largest)
 
 
 def _shows_progress(options: Options) -> bool:
@@ -232,11 +244,11 @@ def _full_batch(
     objective: Objective, free: dict[str, Any], options: Options, convex: bool, colours: Colouring | None
 ) -> tuple[Outcome, Curvature | None, Recession]:
     """L-BFGS, with a pause to see whether there is a minimum: along a recession direction it would crawl for ever."""
-    basis = tangent(objective.frame.host, frozenset(objective.frame.fixed))
 
     def scaled(at: dict[str, Any], curve: Curvature | None) -> Scaled:
-        hessian = None if curve is None or colours is None else curve.hessian / float(objective.scale)
-        return Scaled(objective, at, scaling(objective, at, hessian, basis))
+        if curve is None or colours is None:
+            return Scaled(objective, at, None)
+        return Scaled(objective, at, scaling(objective, at, curve.hessian / float(objective.scale), curve.basis))
 
     first = None if colours is None else curvature(objective, objective.held, colours)
     outcome = lbfgs(scaled(free, first), options.max_steps, ROUGH)

@@ -13,10 +13,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._diagnostics import fail
-from ..derive import DrawnLoss, ExactLoss, Graph, exact_loss, loss_terms, mask_law
+from ..derive import AbstractMaskLaw, DrawnLoss, ExactLoss, Graph, exact_loss, loss_terms, mask_law
 from ..graph import FactorGraph
 from ..graph.masks import LoweredMask, is_adaptive, reach, support_size
-from ..plan import BUDGET, mean_size, plan_mask, verify_affordable
+from ..plan import BUDGET, plan_mask, verify_affordable
 from ._parameters import bijection, log_prior, on_gauge
 
 MOST_TERMS = 1 << 18  # factor evaluations held at once: they should stay in the cache
@@ -102,6 +102,12 @@ class Objective(eqx.Module):
 value_at = eqx.filter_jit(Objective.at)
 
 
+@eqx.filter_jit
+def gradient_at(objective: Objective, free: Mapping[str, Array]) -> dict[str, Array]:
+    """The gradient of the objective over all rows, at unconstrained parameters."""
+    return jax.grad(lambda f: objective(f))(dict(free))
+
+
 def finite(losses: Array, weights: Array) -> Array:
     """A row of weight 0 counts nothing, whatever its loss."""
     return jnp.where(weights > 0, losses, 0.0)
@@ -163,25 +169,14 @@ def draw_masks(host: FactorGraph, mask: LoweredMask, codes: Array, n_masks: int,
     return jax.vmap(once)(jax.random.split(key, n_masks))
 
 
-def mean_block_size(host: FactorGraph, mask: LoweredMask, loss: ExactLoss | DrawnLoss, codes: Array, masks: Array | None) -> float:
-    """E|K|: exact for a mask that does not look at x, else the mean over the rows given."""
-    size = mean_size(mask, host.n_cells)
-    if size is not None:
-        return size
-    if isinstance(loss, ExactLoss):
-        return float(_mean_size(loss, codes))
-    assert masks is not None
-    return float((masks < host.n_cells).sum(axis=1).mean())
+def mean_block_size(host: FactorGraph, mask: LoweredMask, codes: Array) -> float:
+    """E|K|: the mean over the rows given, which matters where the mask is adaptive."""
+    return float(_mean_size(mask_law(mask, host.n_cells), codes))
 
 
 @eqx.filter_jit
-def _mean_size(loss: ExactLoss, codes: Array) -> Array:
-    total = jnp.zeros(codes.shape[1])
-    for k, blocks in enumerate(loss.blocks):
-        sizes = (blocks.cells < loss.graph.n_cells).sum(axis=1)
-        shares = loss.shares({}, codes, k)[0]
-        total = total + (sizes.astype(shares.dtype) * shares).sum(axis=0)
-    return total.mean()
+def _mean_size(law: AbstractMaskLaw, codes: Array) -> Array:
+    return law.mean_size({}, codes).mean()
 
 
 def reached_cells(host: FactorGraph, mask: LoweredMask) -> int:

@@ -36,7 +36,7 @@ class Outcome:
 
 
 class Scaled(eqx.Module):
-    """An objective as a function of a vector z: the parameters move from `origin` by `matrix` z."""
+    """An objective as a function of a vector z: the parameters move from `origin` by `matrix` z, by z itself where it is None."""
 
     objective: Objective
     origin: dict[str, Any]
@@ -45,21 +45,20 @@ class Scaled(eqx.Module):
     def free(self, z: Any) -> dict[str, Any]:
         """The unconstrained parameters at z."""
         flat, restore = ravel_pytree(self.origin)
-        return restore(flat + self.matrix @ z)
+        return restore(flat + (z if self.matrix is None else self.matrix @ z))
 
     def __call__(self, z: Any) -> Any:
         """The objective at z."""
         return self.objective(self.free(z))
 
 
-def scaling(objective: Objective, free: dict[str, Any], hessian: np.ndarray | None, basis: np.ndarray) -> Any:
+def scaling(objective: Objective, free: dict[str, Any], hessian: np.ndarray, basis: np.ndarray) -> Any:
     """A matrix that makes the objective's Hessian at `free` the identity, or nearly: H^(-1/2) in the free directions.
 
-    `hessian` is that of the objective per row in the directions of `basis`, None where it is not known; directions in which it
-    vanishes keep a finite scale.
+    `hessian` is that of the objective per row in the directions of `basis`; directions in which it vanishes keep a finite scale.
     """
-    if hessian is None or not np.isfinite(hessian).all() or not hessian.size:
-        return jnp.eye(sum(v.size for v in jax.tree.leaves(free)))
+    if not np.isfinite(hessian).all() or not hessian.size:
+        return None
     values, vectors = np.linalg.eigh(hessian)
     half = vectors / np.sqrt(np.maximum(values, FLAT * max(values.max(), 1e-300)))
     moved, at, columns = basis @ half, 0, {}
@@ -73,11 +72,12 @@ def scaling(objective: Objective, free: dict[str, Any], hessian: np.ndarray | No
 
 def lbfgs(scaled: Scaled, most_steps: int | None, tolerance: float = TOLERANCE) -> Outcome:
     """Full-batch L-BFGS with a zoom line search (optax), until the largest gradient entry per row is below `tolerance`."""
-    if not scaled.matrix.shape[1]:
+    size = sum(v.size for v in jax.tree.leaves(scaled.origin)) if scaled.matrix is None else scaled.matrix.shape[1]
+    if not size:
         return Outcome(scaled.origin, np.array([float(scaled(jnp.zeros(0)))]), 0.0, 0, "converged")
     limit = MOST_STEPS if most_steps is None else most_steps
-    start = jnp.zeros(scaled.matrix.shape[1])
-    z, trace, gradient, steps, stalled = _lbfgs(scaled, start, jnp.asarray(limit), jnp.asarray(tolerance))
+    room = max(limit, MOST_STEPS)  # mostly the same: one compilation
+    z, trace, gradient, steps, stalled = _lbfgs(scaled, jnp.zeros(size), jnp.asarray(limit), jnp.asarray(tolerance), room)
     n, free = int(steps), scaled.free(z)
     if not np.isfinite(float(trace[max(n - 1, 0)])):
         reason = "diverged"
@@ -89,7 +89,7 @@ def lbfgs(scaled: Scaled, most_steps: int | None, tolerance: float = TOLERANCE) 
 
 
 @eqx.filter_jit
-def _lbfgs(objective: Scaled, start: Any, limit: Any, tolerance: Any) -> tuple[Any, ...]:
+def _lbfgs(objective: Scaled, start: Any, limit: Any, tolerance: Any, room: int) -> tuple[Any, ...]:
     optimizer = optax.lbfgs(memory_size=MEMORY)
     value_and_grad = optax.value_and_grad_from_state(objective)
 
@@ -99,7 +99,7 @@ def _lbfgs(objective: Scaled, start: Any, limit: Any, tolerance: Any) -> tuple[A
     def going(carry: tuple[Any, ...]) -> Any:
         _, _, trace, gradient, step, stalled = carry
         del trace
-        return (step < jnp.minimum(limit, MOST_STEPS)) & (gradient > tolerance) & (stalled < STALLED)
+        return (step < limit) & (gradient > tolerance) & (stalled < STALLED)
 
     def body(carry: tuple[Any, ...]) -> tuple[Any, ...]:
         free, state, trace, _, step, stalled = carry
@@ -111,7 +111,7 @@ def _lbfgs(objective: Scaled, start: Any, limit: Any, tolerance: Any) -> tuple[A
         trace = trace.at[step].set(after)
         return new, state, trace, ahead, step + 1, jnp.where(after < value, 0, stalled + 1)
 
-    trace = jnp.zeros(MOST_STEPS)
+    trace = jnp.zeros(room)
     first = (start, optimizer.init(start), trace, jnp.asarray(jnp.inf), jnp.asarray(0), jnp.asarray(0))
     free, _, trace, gradient, step, stalled = jax.lax.while_loop(going, body, first)
     return free, trace, gradient, step, stalled

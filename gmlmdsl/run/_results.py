@@ -126,7 +126,13 @@ class Fit:
             f"after {len(self.loss_trace)} steps, {meta['seconds']:.2g} s"
         )
         kind = "the objective is convex: this is its global minimum" if meta["convex"] and self.status.converged else ""
-        lines = [head, *([kind] if kind else []), *(f"{f.message}. {f.remedy}." for f in self.status.findings)]
+        errors = "standard errors: sandwich (Godambe) of what was optimised, a prior counting as a fixed penalty"
+        lines = [
+            head,
+            *([kind] if kind else []),
+            *([errors] if self.full_covariance is not None else []),
+            *(f"{f.message}. {f.remedy}." for f in self.status.findings),
+        ]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from .. import derive
 from .._diagnostics import fail, unknown
 from ..graph import FactorGraph, Lowered, lower_let
+from ..graph.masks import lower_mask, verify_mask
 from ..program import ir
 from ._arviz import to_arviz
 from ._data import clamped_cells, decode
@@ -44,6 +45,8 @@ def run(lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax.Array], opt
     _verify(options)
     graph = lowered.graph
     planned = derive.build_kernel(lowered, sampler)
+    for mask in _masks_in(sampler.body):
+        verify_mask(lower_mask(lowered, mask), graph.sizes, {k: np.asarray(v) for k, v in params.items()})
     held = clamped_cells(graph, options.clamp)
     device = derive.graph_arrays(graph)
     clamped = jnp.asarray(np.append(held[0], False)) if held[0].any() else None
@@ -62,6 +65,20 @@ def run(lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax.Array], opt
         progress=_shows_progress(options.progress),
     )
     return label(graph, found, held[0], planned.lines, options, provenance)
+
+
+def _masks_in(kernel: object) -> list[ir.Mask]:
+    """The masks of a sampler that mention parameters."""
+    match kernel:
+        case tuple():
+            return [m for k in kernel for m in _masks_in(k)]
+        case ir.RandomUpdate(mask=mask) if mask.mentions_parameter:
+            return [mask]
+        case ir.Cycle(body=body) | ir.Repeat(body=body):
+            return _masks_in(body)
+        case ir.KernelMixture(rows=rows):
+            return [m for _, k in rows for m in _masks_in(k)]
+    return []
 
 
 def _verify(options: Options) -> None:

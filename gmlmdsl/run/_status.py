@@ -20,6 +20,7 @@ Array = np.ndarray
 SUSPECT = 1e-3  # of the largest eigenvalue: below, the data may separate
 PART = 1e-6  # the least component of a unit direction that counts as part of it
 AT_BOUND = 1e-6
+NEAR = 1e-3  # the largest gradient entry per row at which steps of a stochastic minimiser may end
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,7 @@ def _at_bounds(host: FactorGraph, params: dict[str, jax.Array]) -> list[Finding]
 
 
 def _stopped(outcome: Outcome) -> list[Finding]:
-    if outcome.reason == "steps" and np.isfinite(outcome.gradient):
+    if outcome.reason == "steps" and not outcome.gradient <= NEAR:
         message = f"The minimiser stopped after {outcome.steps} steps with a gradient of {outcome.gradient:.2g} per row"
         return [Finding("not-converged", message, "Raise `max_steps`, or rescale the parameters")]
     if outcome.reason == "stalled" and outcome.gradient > 1e-5:

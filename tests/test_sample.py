@@ -1,0 +1,245 @@
+"""Chains asked for by name: seeds, clamping, starts, observables, labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gmlmdsl as gm
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import BY_NAME
+from chi_square import p_value
+
+pytestmark = pytest.mark.filterwarnings("ignore::gmlmdsl.run._sampling.SamplingWarning")
+
+SMALL = """
+domain sky = labels("sun", "rain", "snow")
+index site = range(3)
+graph G = chain(site)
+model small {
+  var x[i in site] : spin
+  var w            : sky
+  param J[(i, j) in G.edges]
+  let up = sum(x[i] == 1 for i in site)
+  let agree[(i, j) in G.edges] = x[i] == x[j]
+  factor J[i, j] * x[i] * x[j] for (i, j) in G.edges
+  factor 0.6 * x[0] * (w == "rain")
+  require not (w == "snow" and x[2] == 1)
+}
+mask pairs = subsets(size = 2)
+sampler gibbs { update K where K ~ pairs }
+sampler only  { update w  update x[0] }
+"""
+PARAMS = {"J": np.array([0.4, -0.7])}
+
+
+@pytest.fixture(scope="module")
+def small() -> Any:
+    return gm.parse(SMALL, coords={"site": ["north", "mid", "south"]}).model()
+
+
+def draws(idata: Any, name: str = "x") -> np.ndarray:
+    """An array of the posterior group: (chain, draw, *axes)."""
+    return np.asarray(idata.posterior[name])
+
+
+# Draw t of chain c depends on (seed, c, t) only
+
+
+def test_more_chains_and_more_draws_begin_alike(small: Any):
+    few = small.sample(PARAMS, "gibbs", chains=2, draws=10, warmup=3, seed=5)
+    for chains, count in ((4, 10), (2, 80)):
+        many = small.sample(PARAMS, "gibbs", chains=chains, draws=count, warmup=3, seed=5)
+        for name in ("x", "w"):
+            np.testing.assert_array_equal(draws(many, name)[:2, :10], draws(few, name))
+
+
+def test_seeds_and_chains_differ(small: Any):
+    one, again, other = (draws(small.sample(PARAMS, "gibbs", chains=2, draws=80, warmup=3, seed=s)) for s in (5, 5, 6))
+    np.testing.assert_array_equal(one, again)
+    assert (one != other).any()
+    assert (one[0] != one[1]).any()
+
+
+def test_thinning_keeps_every_nth_step_and_warmup_drops_the_first(small: Any):
+    every = draws(small.sample(PARAMS, "gibbs", chains=2, draws=80, warmup=3, seed=5))
+    np.testing.assert_array_equal(draws(small.sample(PARAMS, "gibbs", chains=2, draws=10, warmup=3, thin=3, seed=5)), every[:, 2:30:3])
+    np.testing.assert_array_equal(draws(small.sample(PARAMS, "gibbs", chains=2, draws=10, warmup=7, seed=5)), every[:, 4:14])
+
+
+def test_what_is_kept_and_observed_does_not_change_the_draws(small: Any):
+    plain = small.sample(PARAMS, "gibbs", chains=2, draws=10, warmup=3, seed=5)
+    seen = small.sample(PARAMS, "gibbs", chains=2, draws=10, warmup=3, seed=5, observe=["up"])
+    np.testing.assert_array_equal(draws(seen), draws(plain))
+
+
+# What the draws are
+
+
+def test_long_chains_have_the_law(small: Any):
+    """4000 chains of 40 steps: chi-square against p, p above 1e-4."""
+    idata = small.sample(PARAMS, "gibbs", chains=4000, draws=1, warmup=40, seed=1)
+    x, w = (draws(idata, n)[:, 0] for n in ("x", "w"))
+    number = np.ravel_multi_index((*((x.T + 1) // 2), w), (2, 2, 2, 3))
+    states = np.stack(np.unravel_index(np.arange(24), (2, 2, 2, 3)), axis=1)
+    law = np.exp(np.asarray(small.log_prob(PARAMS, {"x": 2 * states[:, :3] - 1, "w": states[:, 3]}), float))
+    assert p_value(np.bincount(number, minlength=24), law / law.sum()) > 1e-4
+
+
+def test_draws_are_values_and_codes_with_their_labels(small: Any):
+    idata = small.sample(PARAMS, "gibbs", chains=2, draws=80, warmup=3, seed=5)
+    assert set(np.unique(draws(idata))) == {-1, 1}
+    assert set(np.unique(draws(idata, "w"))) <= {0, 1, 2}
+    assert "'rain'" in idata.posterior.attrs["labels"]
+
+
+def test_dims_and_coords_carry_the_programs_names(small: Any):
+    idata = small.sample(PARAMS, "gibbs", chains=2, draws=10, warmup=3, seed=5, observe=["agree"])
+    assert idata.posterior["x"].dims == ("chain", "draw", "site")
+    assert idata.posterior["x"].coords["site"].values.tolist() == ["north", "mid", "south"]
+    assert idata.posterior["w"].dims == ("chain", "draw")
+    np.testing.assert_array_equal(idata.posterior["x"].sel(site="mid"), draws(idata)[..., 1])
+
+
+def test_log_p_and_flip_rates_are_kept(small: Any):
+    idata = small.sample(PARAMS, "only", chains=2, draws=10, warmup=3, seed=5)
+    x, w = draws(idata), draws(idata, "w")
+    expected = np.asarray(small.log_potential(PARAMS, {"x": x, "w": w}))
+    np.testing.assert_allclose(idata.sample_stats["lp"], expected, atol=1e-5)
+    assert idata.sample_stats["flip_rate"].shape == (2, 10, 2)
+    names = idata.sample_stats["flip_rate"].coords["update"].values.tolist()
+    assert names == ["update w", "update x[0]"]
+    flips = (w[:, 1:] != w[:, :-1]).astype(float)
+    np.testing.assert_array_equal(idata.sample_stats["flip_rate"][:, 1:, 0], flips)
+
+
+# Clamping
+
+
+@pytest.mark.parametrize(
+    "clamp",
+    [{"x": {1: 1}, "w": "rain"}, {"x": {(1,): 1}, "w": 1}, {"x": {1: np.int64(1)}, "w": {(): "rain"}}],
+    ids=["label", "code", "places"],
+)
+def test_clamped_cells_stay_and_the_rest_follows_its_conditional(small: Any, clamp: dict[str, Any]):
+    """2000 chains of 30 steps given x[1] = +1 and w = rain: chi-square against the conditional law, p above 1e-4."""
+    idata = small.sample(PARAMS, "gibbs", chains=2000, draws=1, warmup=30, seed=2, clamp=clamp)
+    x, w = (draws(idata, n)[:, 0] for n in ("x", "w"))
+    assert (x[:, 1] == 1).all()
+    assert (w == 1).all()
+    table = np.exp(np.asarray(small.log_conditional(PARAMS, {"x": [1, 1, 1], "w": 1}, K=(0, 2)), float)).ravel()
+    counts = np.bincount((x[:, 0] + 1) + (x[:, 2] + 1) // 2, minlength=4)
+    assert p_value(counts, table / table.sum()) > 1e-4
+
+
+def test_a_whole_variable_can_be_clamped(small: Any):
+    idata = small.sample(PARAMS, "gibbs", chains=2, draws=10, warmup=3, seed=5, clamp={"x": [1, -1, -1]})
+    assert (draws(idata) == [1, -1, -1]).all()
+    assert len(np.unique(draws(idata, "w"))) > 1
+
+
+# Starts
+
+
+def test_a_start_is_where_chains_begin(small: Any):
+    """`only` moves w and x[0]: the other cells stay where they were started."""
+    one = small.sample(PARAMS, "only", chains=2, draws=10, warmup=0, init={"x": [1, -1, -1], "w": "sun"})
+    assert (draws(one)[..., 1:] == -1).all()
+    each = small.sample(PARAMS, "only", chains=2, draws=10, warmup=0, init={"x": [[1, -1, -1], [1, 1, -1]], "w": ["sun", "snow"]})
+    assert (draws(each)[0, :, 1] == -1).all()
+    assert (draws(each)[1, :, 1] == 1).all()
+
+
+def test_uniform_starts_satisfy_every_requirement():
+    case = BY_NAME["weather"]
+    idata = case.model.sample(case.params, "mixed", chains=50, draws=1, warmup=0)
+    log_p = case.model.log_potential(case.params, {v: draws(idata, v) for v in ("s", "b", "k", "w")})
+    assert np.isfinite(np.asarray(log_p)).all()
+
+
+IMPOSSIBLE = "index n = range(12)\nmodel m { var x[i in n] : range(4)  require x[i] == 0 for i in n  factor 1 }\nsampler s { update x[i] for i in n }"
+
+
+def test_starts_that_are_not_found_ask_for_one():
+    with pytest.raises(gm.GmlmError, match="no start of positive probability") as caught:
+        gm.parse(IMPOSSIBLE).model().sample({}, draws=2, warmup=0)
+    assert "init=" in str(caught.value)
+    idata = gm.parse(IMPOSSIBLE).model().sample({}, draws=2, warmup=0, init=np.zeros(12))
+    assert (draws(idata) == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"init": {"x": [1, 1, 1], "w": "snow"}}, "start of chain 0 has probability zero"),
+        ({"init": {"x": [1, 1, 1], "w": "sun"}, "clamp": {"w": "snow"}}, "start of chain 0 has probability zero"),
+        ({"clamp": {"x": {2: 1}, "w": "snow"}}, "no start of positive probability"),
+        ({"init": {"x": np.ones((3, 3)), "w": ["sun"] * 3}}, "one for each of 2 chains"),
+        ({"init": {"x": [1, 1, 0], "w": "sun"}}, "not a value of `x`"),
+        ({"init": {"x": [1, 1, 1]}}, "lacks `w`"),
+        ({"clamp": {"y": 1}}, "no variable `y`"),
+        ({"clamp": {"x": {3: 1}}}, "3 is no cell of `x`"),
+        ({"clamp": {"x": {"north": 1}}}, "no cell of `x`"),
+        ({"clamp": {"x": {0: 0}}}, "not a value of `x`"),
+        ({"clamp": {"w": "hail"}}, "'hail'"),
+        ({"clamp": {"x": np.ones((2, 3))}}, r"must have shape \(3,\)"),
+        ({"draws": 0}, "draws must be a whole number of at least 1"),
+        ({"warmup": -1}, "warmup must be"),
+        ({"chains": 0}, "chains must be"),
+        ({"chains": 1.5}, "chains must be"),
+        ({"thin": 0}, "thin must be"),
+        ({"seed": -1}, "seed must be"),
+        ({"draws": True}, "draws must be"),
+        ({"observe": ["ups"]}, "did you mean `up`"),
+        ({"observe": {"x": lambda v: 0}}, "is a variable's name"),
+        ({"observe": {"m": 3}}, "must be a function"),
+        ({"sampler": "gips"}, "did you mean `gibbs`"),
+        ({"sampler": None}, "2 samplers: say which"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(small: Any, options: dict[str, Any], message: str):
+    with pytest.raises(gm.GmlmError, match=message):
+        small.sample(PARAMS, **{"sampler": "gibbs", "draws": 2, "warmup": 0, "chains": 2, **options})
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({}, "lacks `J`"),
+        ({"J": np.zeros(3)}, r"must have shape \(2,\), got \(3,\)"),
+        ({"J": [np.nan, 0]}, "has a NaN"),
+        ({"J": ["a", "b"]}, "not an array of numbers"),
+        ({"J": np.zeros(2), "K": 1}, "no parameter `K`"),
+        (np.zeros(2), "must be a dict"),
+    ],
+)
+def test_parameters_that_do_not_fit_are_refused(small: Any, params: Any, message: str):
+    with pytest.raises(gm.GmlmError, match=message):
+        small.sample(params, "gibbs", draws=2)
+
+
+# Observables
+
+
+def test_functions_and_lets_are_computed_on_the_fly(small: Any):
+    observe = {"m": lambda v: v["x"].mean(), "wet": lambda v: v["w"] == 1, "up": "up", "pairs": "agree"}
+    idata = small.sample(PARAMS, "gibbs", chains=2, draws=10, warmup=3, seed=5, observe=observe)
+    x, w = draws(idata), draws(idata, "w")
+    np.testing.assert_allclose(draws(idata, "m"), x.mean(axis=-1), atol=1e-6)
+    np.testing.assert_array_equal(draws(idata, "wet"), w == 1)
+    np.testing.assert_array_equal(draws(idata, "up"), (x == 1).sum(axis=-1))
+    np.testing.assert_array_equal(draws(idata, "pairs"), x[..., 1:] == x[..., :-1])
+
+
+def test_draws_need_not_be_kept(small: Any):
+    idata = small.sample(PARAMS, "gibbs", chains=2, draws=10, warmup=3, seed=5, observe={"s": lambda v: jnp.sum(v["x"])}, keep_draws=False)
+    kept = small.sample(PARAMS, "gibbs", chains=2, draws=10, warmup=3, seed=5)
+    assert set(idata.posterior.data_vars) == {"s"}
+    np.testing.assert_array_equal(draws(idata, "s"), draws(kept).sum(axis=-1))
+
+
+def test_a_model_of_one_variable_observes_its_array():
+    text = "index n = range(3)\nmodel m { var x[i in n] : range(3)  factor x[i] for i in n }\nsampler s { update x[i] for i in n }"
+    idata = gm.parse(text).model().sample({}, draws=5, chains=2, warmup=0, observe={"first": lambda v: v[0]})
+    np.testing.assert_array_equal(draws(idata, "first"), draws(idata)[..., 0])
