@@ -22,7 +22,7 @@ def main(side: int = 4, draws: int = 500) -> gm.Fit:
     error = fit.params["J"] - truth["J"]
     print(f"couplings: largest error {np.abs(error).max():.2f}, in standard errors {np.abs(error / fit.standard_errors['J']).max():.1f}")
 
-    again = fit.sample("gibbs", draws=draws, warmup=100, chains=4, seed=2, progress=False)
+    again = fit.sample("sweep", draws=draws, warmup=100, chains=4, seed=2, progress=False)
     print(f"mean magnetisation: data {x.mean():+.3f}, fit {float(again['posterior']['x'].mean()):+.3f}")
     return fit
 

@@ -202,7 +202,7 @@ def _chains(page: report.Report, sampled: Sampled) -> None:
         alt="Every pixel by effective sample size and R-hat, with the limits 400 and 1.01 dashed.",
         caption="Effective sample size and R-hat of each pixel's indicators.",
     )
-    page.table(*found.table(6), "Discrete diagnostics: the worst pixels")
+    page.table(*found.table(6), "Discrete diagnostics: the worst pixels")  # pyright: ignore[reportCallIssue]
 
 
 def _program(page: report.Report, fit: Fit) -> None:

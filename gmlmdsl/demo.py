@@ -95,7 +95,7 @@ def load_images(*, quick: bool = False) -> Digits:
         from sklearn.datasets import load_digits
     except ImportError:
         raise fail("E561", 'the demo needs scikit-learn: pip install "gmlmdsl[demo]"') from None
-    grey = np.asarray(load_digits().images)
+    grey = np.asarray(load_digits().images)  # pyright: ignore[reportAttributeAccessIssue]
     images = (grey[::3] if quick else grey) >= THRESHOLD
     on = images.reshape(len(images), -1).sum(axis=0)
     varies = np.minimum(on, len(images) - on) >= MIN_ROWS

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import gmlmdsl as gm
 import numpy as np
 from oracle import Oracle
+
+import gmlmdsl as gm
 
 
 @dataclass(frozen=True, eq=False)
@@ -447,9 +448,21 @@ BY_NAME = {c.name: c for c in CASES}
 
 def masks_of(*names: str) -> list[tuple[Case, str]]:
     """Every mask of every case (or of those named), for `parametrize`."""
-    return [(c, m) for c in CASES if not names or c.name in names for m in c.program.checked.masks if c.program.checked.masks[m].model == c.model.name]
+    return [
+        (c, m)
+        for c in CASES
+        if not names or c.name in names
+        for m in c.program.checked.masks
+        if c.program.checked.masks[m].model == c.model.name
+    ]
 
 
 def samplers_of(*names: str) -> list[tuple[Case, str]]:
     """Every sampler of every case (or of those named), for `parametrize`."""
-    return [(c, s) for c in CASES if not names or c.name in names for s in c.program.checked.samplers if c.program.checked.samplers[s].model == c.model.name]
+    return [
+        (c, s)
+        for c in CASES
+        if not names or c.name in names
+        for s in c.program.checked.samplers
+        if c.program.checked.samplers[s].model == c.model.name
+    ]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 
-import gmlmdsl as gm
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import BY_NAME, CASES, Case, masks_of
+
+import gmlmdsl as gm
 from gmlmdsl import derive
 from gmlmdsl.derive.compiled import local_scores
 from gmlmdsl.graph.masks import is_adaptive
@@ -39,7 +40,12 @@ def test_every_block_up_to_three_cells(case: Case, size: int):
         np.testing.assert_allclose(found, expected[possible], **EXACT)
 
 
-BLOCKS = {"weather": [(0,), (4,), (1, 4), (0, 2, 3)], "log_zero": [(1,), (0, 2), (0, 1, 2, 3)], "branches": [(0, 4), (3,)], "directed": [(0,), (1, 2, 3)]}
+BLOCKS = {
+    "weather": [(0,), (4,), (1, 4), (0, 2, 3)],
+    "log_zero": [(1,), (0, 2), (0, 1, 2, 3)],
+    "branches": [(0, 4), (3,)],
+    "directed": [(0,), (1, 2, 3)],
+}
 
 
 @pytest.mark.parametrize(("case", "K"), [(BY_NAME[c], K) for c, many in BLOCKS.items() for K in many], ids=str)
@@ -56,7 +62,9 @@ def test_members_stand_in_ascending_order_however_they_are_listed():
     one, other = (case.model.log_conditional(case.params, case.states, K) for K in ((3, 0), (0, 3)))
     assert one.shape[1:] == (3, 4)
     np.testing.assert_array_equal(one, other)
-    np.testing.assert_array_equal(case.model.log_conditional(case.params, case.states, 3), case.model.log_conditional(case.params, case.states, [3]))
+    np.testing.assert_array_equal(
+        case.model.log_conditional(case.params, case.states, 3), case.model.log_conditional(case.params, case.states, [3])
+    )
 
 
 @pytest.mark.parametrize(("case", "mask"), LOOKING, ids=lambda v: str(v))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import gmlmdsl as gm
 import numpy as np
 import pytest
 from cases import BY_NAME, CASES, Case
+
+import gmlmdsl as gm
 
 pytestmark = pytest.mark.usefixtures("float64")
 EXACT = {"rtol": 1e-9, "atol": 1e-9}

@@ -55,7 +55,7 @@ def test_every_script_is_tested():
 
 
 @pytest.mark.usefixtures("standard_promotion")
-@pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
+@pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")  # a hundred draws are few
 def test_the_quickstart_finds_what_it_drew_from(capsys):
     fit = load_script("quickstart").main(side=3, draws=100)
     assert fit.status.converged

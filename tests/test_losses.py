@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import gmlmdsl as gm
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import BY_NAME, Case, masks_of
 from oracle import numerical_gradient
+
+import gmlmdsl as gm
 
 pytestmark = pytest.mark.usefixtures("float64")
 EXACT = {"rtol": 1e-9, "atol": 1e-9}

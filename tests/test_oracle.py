@@ -8,9 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from oracle import Oracle, numerical_gradient, stationary, total_variation
+
 from gmlmdsl._diagnostics import Source
 from gmlmdsl.program import check_source
-from oracle import Oracle, numerical_gradient, stationary, total_variation
 
 
 def oracle_of(text: str, inputs: dict[str, object] | None = None) -> Oracle:

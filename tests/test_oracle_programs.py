@@ -7,12 +7,13 @@ import math
 
 import numpy as np
 import pytest
-from gmlmdsl._diagnostics import Source
-from gmlmdsl.program import check_source
 from oracle import Oracle, stationary, total_variation
 from oracle._conditionals import log_sum
 from oracle._kernels import colours
 from oracle._priors import DENSITIES, log_beta, log_dirichlet
+
+from gmlmdsl._diagnostics import Source
+from gmlmdsl.program import check_source
 
 
 def oracle_of(text: str, inputs: dict[str, object] | None = None) -> Oracle:

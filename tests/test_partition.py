@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import time
 
-import gmlmdsl as gm
 import numpy as np
 import pytest
 from cases import CASES, Case
+
+import gmlmdsl as gm
 from gmlmdsl.plan import Budget, plan_elimination
 
 pytestmark = pytest.mark.usefixtures("float64")

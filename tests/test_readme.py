@@ -1,7 +1,5 @@
 """The README runs as it is written."""
 
-import warnings
-
 import pytest
 from markdown_blocks import ROOT, blocks_of, broken_links, run_page
 
@@ -10,9 +8,7 @@ README = ROOT / "README.md"
 
 @pytest.mark.usefixtures("standard_promotion")
 def test_every_block_of_the_readme_runs(tmp_path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of the diagnostics, which are not what this is about
-        assert run_page(README, tmp_path) == len(blocks_of(README))
+    assert run_page(README, tmp_path) == len(blocks_of(README))
 
 
 def test_its_links_lead_somewhere():

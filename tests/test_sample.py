@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import gmlmdsl as gm
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import BY_NAME
 from chi_square import p_value
+
+import gmlmdsl as gm
 
 pytestmark = pytest.mark.filterwarnings("ignore::gmlmdsl.run._sampling.SamplingWarning")
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 
-import gmlmdsl as gm
 import numpy as np
 import pytest
 from cases import BY_NAME, CASES, Case, samplers_of
 from oracle import stationary, total_variation
+
+import gmlmdsl as gm
 
 MATRIX = {"rtol": 0, "atol": 1e-9}
 KEEPS = 1e-12
@@ -166,7 +167,9 @@ def test_weights_that_mention_parameters_move_with_them():
 
 
 def test_too_many_configurations_are_refused_with_their_number():
-    model = gm.parse("index n = range(14)\nmodel m { var x[i in n] : spin  factor x[i] for i in n }\nsampler s { update x[i] for i in n }").model()
+    model = gm.parse(
+        "index n = range(14)\nmodel m { var x[i in n] : spin  factor x[i] for i in n }\nsampler s { update x[i] for i in n }"
+    ).model()
     with pytest.raises(gm.GmlmError, match="1.64e\\+04 configurations"):
         model.transition_matrix({})
 

@@ -137,7 +137,7 @@ class Transitions:
         """The joint value that each configuration holds in a block, shape (1, configurations)."""
         members = self.members(block)
         sizes = tuple(self.host.sizes[members].tolist())
-        return np.ravel_multi_index(tuple(self.states[members]), sizes)[None] if sizes else np.zeros((1, self.count), int)
+        return np.ravel_multi_index(tuple(self.states[members]), sizes)[None] if sizes else np.zeros((1, self.count), int)  # pyright: ignore[reportIndexIssue]
 
     def members(self, block: Array) -> Array:
         """The cells of a padded block."""

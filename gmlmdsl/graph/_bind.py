@@ -170,7 +170,7 @@ def _shape(d: ir.Input, bound: Bound) -> tuple[int, ...]:
     named = next((a for a in d.axes if a.name), None)
     if named is not None:
         raise fail("E401", f"input `{d.name}` is not given, and its length `{named.name}` is not known", d.span, "needs a value")
-    return tuple(bound.set_size(a.over) if a.over is not None else bound.integer(a.size) for a in d.axes if a.over or a.size)
+    return tuple(bound.set_size(a.over) if a.over is not None else bound.integer(a.size) for a in d.axes if a.over or a.size)  # pyright: ignore[reportArgumentType]
 
 
 def _verify_length(d: ir.Input, k: int, axis: ir.InputAxis, array: Array, bound: Bound) -> None:

@@ -180,7 +180,7 @@ class FactorGraph:
         for v in self.variables:
             if v.offset <= position < v.offset + v.size:
                 place = np.unravel_index(position - v.offset, v.shape) if v.shape else ()
-                inside = ", ".join(str(c[i]) for c, i in zip(v.coords, place, strict=True))
+                inside = ", ".join(str(c[i]) for c, i in zip(v.coords, place, strict=True))  # pyright: ignore[reportArgumentType, reportCallIssue]
                 return f"{v.name}[{inside}]" if inside else v.name
         return f"cell {position}"
 

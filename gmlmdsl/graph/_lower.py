@@ -121,7 +121,7 @@ class Lowering:
             keep = self.value(e.clauses.condition, inner).astype(bool)
             inner = with_turns(inner, taken=inner.taken & keep)
             used = np.broadcast_to(inner.taken, (*inner.taken.shape[:-1], count)).reshape(-1, count).any(axis=0)
-            inner = keep_used(inner, names, used)
+            inner = keep_used(inner, names, used)  # pyright: ignore[reportArgumentType]
             count = int(used.sum())
         mask = np.broadcast_to(inner.taken, (*inner.taken.shape[:-1], count)).astype(np.int8)
         self.columns.append(mask)

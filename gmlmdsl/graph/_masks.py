@@ -137,7 +137,7 @@ def _form(lowered: Lowered, body: ir.FormMask) -> LoweredMask:
 
 
 def _bernoulli(lowered: Lowered, cells: Array, rate: object, span: Span) -> BernoulliMask:
-    ends = tuple(lowered.bound.number(r) for r in (rate if isinstance(rate, tuple) else (rate,)))
+    ends = tuple(lowered.bound.number(r) for r in (rate if isinstance(rate, tuple) else (rate,)))  # pyright: ignore[reportArgumentType]
     if any(not 0 <= r <= 1 for r in ends) or ends[0] > ends[-1]:
         raise fail("E409", f"a rate lies between 0 and 1, found {', '.join(f'{r:g}' for r in ends)}", span, "not a probability")
     if ends[-1] == 0:

@@ -37,7 +37,7 @@ def check_mask(mask: tree.Mask, model: Model, scope: Scope) -> Mask | None:
     """The checked mask; the model's names are visible in `scope`."""
     given = _given(mask, scope)
     listed = isinstance(mask.body, tree.MaskList)
-    body = _listed(mask.body, given, scope) if listed else check_mask_body(mask.body, model, scope)
+    body = _listed(mask.body, given, scope) if listed else check_mask_body(mask.body, model, scope)  # pyright: ignore[reportArgumentType]
     return None if body is None or given is None else as_mask(mask.body, mask.name.name, given, body, model, scope, mask.span)
 
 

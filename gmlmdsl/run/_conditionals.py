@@ -43,7 +43,7 @@ def log_conditional(
 
 
 def _verify(lowered: Lowered, mask: LoweredMask, params: Params) -> None:
-    if not any(isinstance(v, jax.core.Tracer) for v in params.values()):
+    if not any(isinstance(v, jax.core.Tracer) for v in params.values()):  # pyright: ignore[reportAttributeAccessIssue]
         verify_mask(mask, lowered.graph.sizes, {k: np.asarray(v) for k, v in params.items()})
 
 
@@ -93,6 +93,6 @@ def loss(
 
 
 def _row_weights(weights: Any, losses: jax.Array) -> jax.Array:
-    if not isinstance(weights, jax.core.Tracer):
+    if not isinstance(weights, jax.core.Tracer):  # pyright: ignore[reportAttributeAccessIssue]
         weights = verified_weights(weights, losses.shape[0])
     return jnp.asarray(weights, dtype=losses.dtype)

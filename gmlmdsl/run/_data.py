@@ -46,7 +46,7 @@ def encode(graph: FactorGraph, x: Any, what: str = "x") -> Data:
     first = shapes[0]
     for v, lead in zip(graph.variables, shapes, strict=True):
         if lead != first:
-            message = f"{what}: `{graph.variables[0].name}` has rows of shape {first}, `{v.name}` has {lead}"
+            message = f"{what}: `{graph.variables[0].name}` has rows of shape {first}, `{v.name}` has {lead}"  # pyright: ignore[reportGeneralTypeIssues]
             raise fail("E501", message, help="every variable needs as many rows")
     codes = np.concatenate([p.reshape(-1, v.size).T for p, v in zip(parts, graph.variables, strict=True)])
     return Data(codes.astype(np.int32), first)

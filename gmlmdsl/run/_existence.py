@@ -52,7 +52,7 @@ def find_recession(objective: Objective, params: dict[str, jax.Array], colours: 
     if entries * len(colours.directions) > MOST_ENTRIES:
         return Recession(False, None)
     rows = _differences(objective, flatten(host, params), colours, basis)
-    if rows.shape[0] == 0:
+    if rows.shape[0] == 0:  # pyright: ignore[reportOptionalSubscript]
         return Recession(True, None, basis)
     values, vectors = np.linalg.eigh((rows.T @ rows).toarray())
     flat = vectors[:, values < 1e-9 * max(values.max(), 1e-300)]
@@ -89,7 +89,7 @@ def _programme(rows: scipy.sparse.csr_matrix, bounds: list[tuple[float, float]])
     scale = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
     rows = scipy.sparse.csr_matrix(scipy.sparse.diags(1 / scale) @ rows)
     objective = -np.asarray(rows.sum(axis=0)).ravel()
-    chosen = np.unique(np.linspace(0, rows.shape[0] - 1, FIRST_ROWS).astype(int))
+    chosen = np.unique(np.linspace(0, rows.shape[0] - 1, FIRST_ROWS).astype(int))  # pyright: ignore[reportOptionalSubscript]
     for _ in range(MOST_ROUNDS):
         solved = linprog(objective, A_ub=-rows[chosen], b_ub=np.zeros(len(chosen)), bounds=bounds, method="highs")
         if solved.x is None:

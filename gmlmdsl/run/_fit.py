@@ -82,7 +82,7 @@ def fit(lowered: Lowered, mask: LoweredMask, codes: Array, options: Options) -> 
         raise fail("E505", "x has no rows: there is nothing to fit")
     weights = np.ones(codes.shape[1]) if options.weights is None else verified_weights(options.weights, codes.shape[1])
     # Digits matter in a line search and in standard errors: full-batch fits run in float64 whatever the default.
-    with jax.enable_x64(options.optimizer is None or bool(jax.config.jax_enable_x64)):
+    with jax.enable_x64(options.optimizer is None or bool(jax.config.jax_enable_x64)):  # pyright: ignore[reportAttributeAccessIssue]
         start, fixed = _start(host, options)
         verify_possible(lowered, codes, weights, start)
         objective, use = make_objective(host, mask, codes, weights, start, fixed, options)

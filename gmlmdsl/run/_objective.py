@@ -38,7 +38,7 @@ class Frame:
 
     def unconstrain(self, params: Mapping[str, Array]) -> dict[str, Array]:
         """The inverse, of the free parameters."""
-        return {p.name: bijection(p).inv(on_gauge(p, params[p.name])) for p in self.host.parameters if p.name not in self.fixed}
+        return {p.name: bijection(p).inv(on_gauge(p, params[p.name])) for p in self.host.parameters if p.name not in self.fixed}  # pyright: ignore[reportReturnType]
 
 
 @lru_cache(maxsize=64)

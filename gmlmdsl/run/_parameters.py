@@ -65,7 +65,7 @@ def _array(p: ParameterArray, value: Any, what: str) -> jax.Array:
         raise fail("E502", f"{what}[{p.name!r}] is not an array of numbers") from None
     if array.shape != p.shape:
         raise fail("E501", f"{what}[{p.name!r}] must have shape {p.shape}, got {array.shape}")
-    if not isinstance(array, jax.core.Tracer) and bool(jnp.isnan(array).any()):
+    if not isinstance(array, jax.core.Tracer) and bool(jnp.isnan(array).any()):  # pyright: ignore[reportAttributeAccessIssue]
         raise fail("E504", f"{what}[{p.name!r}] has a NaN")
     return array
 

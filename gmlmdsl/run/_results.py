@@ -162,7 +162,7 @@ class Fit:
         meta["findings"] = [[f.slug, f.message, f.remedy] for f in self.status.findings]
         arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
         buffer = io.BytesIO()
-        np.savez_compressed(buffer, **arrays)
+        np.savez_compressed(buffer, **arrays)  # pyright: ignore[reportArgumentType]
         write_whole(path, buffer.getvalue())
 
 

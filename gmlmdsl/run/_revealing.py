@@ -26,7 +26,7 @@ def _corrected(loss: ExactLoss, params: dict[str, jax.Array], codes: jax.Array, 
     """Whether each value of each block is possible given the rest and K, shape (blocks, values, rows)."""
     blocks = loss.blocks[k]
     scores = local_scores(loss.graph, params, codes, blocks)
-    return jnp.isfinite(scores + loss.shares(params, codes, k)[1])
+    return jnp.isfinite(scores + loss.shares(params, codes, k)[1])  # pyright: ignore[reportOperatorIssue]
 
 
 def revealed_cells(objective: Objective, params: dict[str, jax.Array]) -> Array:

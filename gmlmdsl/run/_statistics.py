@@ -116,15 +116,17 @@ def _second_order(objective: Objective, vector: jax.Array, directions: jax.Array
     size = vector.shape[0] + 1  # the last row and column take what no block sees
     assert isinstance(objective.loss, ExactLoss)
 
+    loss = objective.loss
+
     def chunk(codes: jax.Array, weights: jax.Array, masks: jax.Array | None) -> tuple[jax.Array, ...]:
         del masks
         hessian = one_mask = jnp.zeros((size, size))
         scores_of_rows = jnp.zeros((size, codes.shape[1]))
-        for k, blocks in enumerate(objective.loss.blocks):
+        for k, blocks in enumerate(loss.blocks):
             scores, phi = statistics(objective, blocks, codes, vector, directions)
-            shares, correction = objective.loss.shares(unflatten(objective.frame.host, vector), codes, k)
+            shares, correction = loss.shares(unflatten(objective.frame.host, vector), codes, k)
             p = _shares_of(scores if correction is None else scores + correction)
-            here = observed_value(blocks, codes, objective.loss.graph.n_cells)[:, None]
+            here = observed_value(blocks, codes, loss.graph.n_cells)[:, None]
             mean = (phi * p[None]).sum(axis=2)  # colours, blocks, rows
             gradient = mean - jnp.take_along_axis(phi, here[None], axis=2)[:, :, 0]
             at = (seen[k][:, :, None], seen[k][:, None, :])

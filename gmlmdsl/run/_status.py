@@ -111,7 +111,7 @@ def _is_suspect(curve: Curvature) -> bool:
 
 def _parts(directions: Array) -> Array:
     """The entries that have a part in some direction."""
-    return (np.abs(directions) > PART).any(axis=1) if directions.shape[1] else np.zeros(len(directions), bool)
+    return (np.abs(directions) > PART).any(axis=1) if directions.shape[1] else np.zeros(len(directions), bool)  # pyright: ignore[reportReturnType]
 
 
 def _signs(direction: Array) -> Array:

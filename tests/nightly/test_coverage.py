@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import gmlmdsl as gm
 import numpy as np
 import pytest
+
+import gmlmdsl as gm
 
 SEED = 2407  # fixed before the first run
 REPLICATIONS = 500

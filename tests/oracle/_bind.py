@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from gmlmdsl.program import ir
 
 from ._expressions import Scope, evaluate, integer

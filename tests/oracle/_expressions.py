@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+
 from gmlmdsl.program import ir
 
 if TYPE_CHECKING:

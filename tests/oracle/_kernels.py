@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+
 from gmlmdsl.program import ir
 
 from ._conditionals import Block, redraw, redraw_independently

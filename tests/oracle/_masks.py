@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from gmlmdsl.program import ir
 
 from ._conditionals import Block

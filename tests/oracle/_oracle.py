@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
+
 from gmlmdsl.program import ir
 
 from ._bind import Bound, Graph

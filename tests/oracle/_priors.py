@@ -6,6 +6,7 @@ import itertools
 import math
 
 import numpy as np
+
 from gmlmdsl.program import ir
 
 from ._expressions import Scope, evaluate
