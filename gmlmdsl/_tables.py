@@ -250,7 +250,7 @@ def _order(table: Table, chosen: list[int], cells: list[str], graph: FactorGraph
         wanted = [_squeezed(c) for c in cells]
         if all(w in place for w in wanted):
             return [place[w] for w in wanted]
-        if len(graph.variables) > 1:
+        if len(graph.variables) > 1 or any(w in place for w in wanted):
             lacking = [c for c, w in zip(cells, wanted, strict=True) if w not in place]
             raise fail(
                 "E503",

@@ -411,7 +411,7 @@ def test_demo_asks_for_scikit_learn(folder, monkeypatch):
 @pytest.mark.parametrize("after", [0.02, 2])
 def test_an_interrupt_ends_quietly(folder, after):
     script = (
-        "import os, signal, sys, threading\nsys.argv = ['gmlm', 'format', '--stdin']\nfrom gmlmdsl.cli import main\n"
+        "import os, signal, sys, threading\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nsys.argv = ['gmlm', 'format', '--stdin']\nfrom gmlmdsl.cli import main\n"
         f"threading.Timer({after}, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\nmain()"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -225,7 +225,7 @@ def test_long_files_with_many_errors_are_still_quick():
     text = "model m {\n" + "  factor J[i, j * x[i]\n" * 10_000 + "}"
     start = time.process_time()
     assert 1 <= len(parse_with_errors(text)[1]) <= 50
-    assert time.process_time() - start < 2
+    assert time.process_time() - start < 8
 
 
 def mutants(count: int, seed: int) -> list[str]:

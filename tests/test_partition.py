@@ -75,10 +75,10 @@ def test_the_plan_knows_its_cost():
 def test_too_costly_a_sum_is_refused_with_its_cost_before_it_starts():
     text = "index site = range(60)\ngraph G = complete(site)\nmodel m { var x[i in site] : spin  factor x[i] * x[j] for (i, j) in G.edges }"
     model = gm.parse(text).model()
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(gm.GmlmError) as caught:
         model.log_partition({})
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 4
     said = caught.value.diagnostics[0]
     assert said.code == "E601"
     assert "60 cells" in said.message

@@ -247,7 +247,7 @@ def test_hostile_text_gives_one_clear_error_at_once(name: str):
     text, code = HOSTILE[name]
     start = time.process_time()
     assert error_codes(text) == [code]
-    assert time.process_time() - start < 1
+    assert time.process_time() - start < 4  # seconds of this process; a quadratic parser takes minutes
 
 
 def test_nesting_of_200_is_read():
