@@ -14,15 +14,18 @@ from ..graph import FactorGraph, VariableArray
 Array = np.ndarray
 
 
+MISSING = -1  # the code of a cell that was not observed
+
+
 @dataclass(frozen=True)
 class Data:
-    """Configurations as codes of shape (cells, rows), and the leading axes that were given."""
+    """Configurations as codes of shape (cells, rows), -1 where a cell is missing, and the leading axes that were given."""
 
     codes: Array
     shape: tuple[int, ...]
 
 
-def encode(graph: FactorGraph, x: Any, what: str = "x") -> Data:
+def encode(graph: FactorGraph, x: Any, what: str = "x", missing: Any = None) -> Data:
     """The codes of data.
 
     Args:
@@ -30,6 +33,8 @@ def encode(graph: FactorGraph, x: Any, what: str = "x") -> Data:
         x: an array where the model has one variable, else a dict of arrays by variable; shape (rows.., *axes). Spin, bit and
             range hold values; letters and labels hold texts (a row of letters also one string) or 0-based codes.
         what: how messages call it.
+        missing: a number or text outside the domain that stands for a missing cell, nan for nan and None; a dict by variable where they
+            differ; None: every cell is observed.
 
     Returns:
         Codes of shape (cells, rows) and the leading shape.
@@ -40,7 +45,8 @@ def encode(graph: FactorGraph, x: Any, what: str = "x") -> Data:
     given = _by_variable(graph, x, what)
     parts, shapes = [], []
     for v in graph.variables:
-        codes, lead = _codes(v, given[v.name], f"{what}[{v.name!r}]" if len(graph.variables) > 1 else what)
+        name = f"{what}[{v.name!r}]" if len(graph.variables) > 1 else what
+        codes, lead = _codes(v, given[v.name], name, _missing_code(graph, v, missing))
         parts.append(codes)
         shapes.append(lead)
     first = shapes[0]
@@ -71,22 +77,87 @@ def _by_variable(graph: FactorGraph, x: Any, what: str) -> Mapping[str, Any]:
     return x
 
 
-def _codes(v: VariableArray, value: Any, what: str) -> tuple[Array, tuple[int, ...]]:
+def _missing_code(graph: FactorGraph, v: VariableArray, missing: Any) -> Any:
+    """What stands for a missing cell of one variable."""
+    if isinstance(missing, Mapping):
+        names = [u.name for u in graph.variables]
+        for name in missing:
+            if name not in names:
+                raise unknown(f"missing: the model has no variable `{name}`", name, names)
+        missing = missing.get(v.name)
+    if missing is None:
+        return None
+    if not isinstance(missing, str | int | float | np.integer | np.floating) or isinstance(missing, bool):
+        raise fail("E507", f"missing must be a number or a text, or a dict of them by variable, got {missing!r}")
+    labels = [str(x) for x in v.labels]
+    values = labels if isinstance(missing, str) else list(v.labels) if v.ordered else list(range(len(labels)))
+    if missing in values:
+        help = "choose a code that no cell can hold, -9 or nan say"
+        raise fail("E507", f"missing={missing!r} is a value of `{v.name}`: it cannot stand for a missing cell too", help=help)
+    return missing
+
+
+def _absent(array: Array, code: Any) -> Array:
+    """Which entries stand for a missing cell."""
+    if code is None:
+        return np.zeros(array.shape, bool)
+    if isinstance(code, str):
+        return array == code if array.dtype.kind == "U" else np.zeros(array.shape, bool)
+    if array.dtype.kind not in "iuf":
+        return np.zeros(array.shape, bool)
+    return np.isnan(array) if np.isnan(code) else array == code
+
+
+def _codes(v: VariableArray, value: Any, what: str, missing: Any = None) -> tuple[Array, tuple[int, ...]]:
     try:
         array = np.asarray(value)
     except ValueError:
         raise fail("E501", f"{what} must be a regular array, its rows differ in length") from None
+    if array.dtype == object and missing is not None and not isinstance(missing, str) and np.isnan(missing):
+        # A column of texts or numbers with holes, as pandas has them.
+        holes = np.array([e is None or (isinstance(e, float) and np.isnan(e)) for e in array.ravel()], bool).reshape(array.shape)
+        filled = np.where(holes, v.labels[0], array)
+        codes, lead = _codes(v, np.asarray(filled.tolist()), what)
+        return np.where(holes, MISSING, codes), lead
     if array.dtype == object and all(isinstance(e, str) for e in array.ravel()):
         array = array.astype(str)
-    if array.dtype.kind in "US" and v.kind == "letters" and v.shape:
-        array = _split_strings(v, array.astype(str), what)
+    if array.dtype.kind == "S":
+        array = np.char.decode(array, "utf-8", "replace")
+    if array.dtype.kind == "U" and v.kind == "letters" and v.shape:
+        array = _split_strings(v, array, what)
     lead = array.ndim - len(v.shape)
     if lead < 0 or array.shape[lead:] != v.shape:
         wanted = f"(rows, {', '.join(map(str, v.shape))})" if v.shape else "(rows,)"
         raise fail(
             "E501", f"{what} must have shape {wanted}, got {array.shape}", help="the last axes are the variable's, before them come rows"
         )
-    return _to_codes(v, array, what), array.shape[:lead]
+    absent = _absent(array, missing)
+    if v.ordered and array.dtype.kind == "U" and isinstance(missing, str):
+        array = _numbers(np.where(absent, str(v.labels[0]), array), what)  # a column of texts because of its holes
+    if not absent.any():
+        return _to_codes(v, array, what), array.shape[:lead]
+    return np.where(absent, MISSING, _to_codes(v, np.where(absent, _any_value(v, array), array), what)), array.shape[:lead]
+
+
+def _numbers(array: Array, what: str) -> Array:
+    try:
+        return array.astype(np.float64)
+    except ValueError:
+        wrong = next(str(t) for t in array.ravel() if not _is_number(str(t)))
+        raise fail("E502", f"{what} must hold numbers, got {wrong!r}") from None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _any_value(v: VariableArray, array: Array) -> Any:
+    """Some value of the variable, as arrays of this type hold it."""
+    return str(v.labels[0]) if array.dtype.kind == "U" else v.labels[0] if v.ordered else 0
 
 
 def _split_strings(v: VariableArray, array: Array, what: str) -> Array:
@@ -102,7 +173,7 @@ def _split_strings(v: VariableArray, array: Array, what: str) -> Array:
 
 
 def _to_codes(v: VariableArray, array: Array, what: str) -> Array:
-    if array.dtype.kind in "US":
+    if array.dtype.kind == "U":
         if v.ordered:
             raise fail("E502", f"{what} must hold numbers of {v.kind}, got texts such as {str(array.ravel()[0])!r}")
         labels = np.array([str(x) for x in v.labels])
@@ -118,7 +189,7 @@ def _to_codes(v: VariableArray, array: Array, what: str) -> Array:
         raise fail(
             "E504",
             f"{what} at {place} is {array[place]}",
-            help="missing cells are not summed out by this version: drop the row, or fill the cell",
+            help="if it stands for a missing cell, say so: `missing=float('nan')`",
         )
     if array.dtype.kind not in "iuf":
         raise fail("E502", f"{what} must hold {'numbers' if v.ordered else 'labels or codes'}, got {array.dtype}")
@@ -135,14 +206,14 @@ def _verify(v: VariableArray, array: Array, good: Array, what: str, numbers: Arr
     place = tuple(int(i) for i in np.argwhere(~np.atleast_1d(good))[0])
     found = np.atleast_1d(array)[place]
     help = ""
-    if array.dtype.kind not in "US":
+    if array.dtype.kind != "U":
         if v.kind == "spin" and np.isin(numbers, (0, 1)).all():
             help = f"0 and 1 are bits: pass `2 * {what} - 1`"
         elif v.kind == "bit" and np.isin(numbers, (-1, 1)).all():
             help = f"-1 and +1 are spins: pass `({what} + 1) // 2`"
     labels = [str(x) for x in v.labels]
     domain = f"values are {listed(labels)}" if len(labels) <= 30 else f"codes are 0..{len(labels) - 1}"
-    shown = f"{str(found)!r}" if array.dtype.kind in "US" else f"{found}"
+    shown = f"{str(found)!r}" if array.dtype.kind == "U" else f"{found}"
     where = place[0] if len(place) == 1 else place
     raise fail("E502", f"{what} at {where} is {shown}: not a value of `{v.name}`; its {domain}", help=help)
 

@@ -49,9 +49,23 @@ class Options:
 
 
 @dataclass(frozen=True)
+class Evidence:
+    """What a fit was made from; it is kept beside the fit in memory, and never saved.
+
+    `codes` has the shape (cells, rows), -1 where a cell is missing.
+    """
+
+    lowered: Lowered
+    mask: LoweredMask
+    codes: Array
+    options: Options
+
+
+@dataclass(frozen=True)
 class Estimate:
     """What a fit found, as arrays; `Fit` gives it names."""
 
+    evidence: Evidence
     params: dict[str, Array]
     covariance: Array | None
     one_mask_covariance: Array | None
@@ -101,7 +115,8 @@ def fit(lowered: Lowered, mask: LoweredMask, codes: Array, options: Options) -> 
         one = None if curve is None or curve.one_mask is None else status.inflate(curve.covariance(curve.one_mask)[0])
         arrays = {k: np.asarray(v) for k, v in params.items()}
     seconds = time.perf_counter() - started
-    return Estimate(arrays, covariance, one, status, outcome, value, use, fixed, convex, codes.shape[1], seconds)
+    evidence = Evidence(lowered, mask, codes, options)
+    return Estimate(evidence, arrays, covariance, one, status, outcome, value, use, fixed, convex, codes.shape[1], seconds)
 
 
 def _verify_options(options: Options) -> None:

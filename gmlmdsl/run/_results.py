@@ -14,7 +14,7 @@ import numpy as np
 from .._diagnostics import fail
 from .._files import write_whole
 from ..graph import FactorGraph
-from ._fit import Estimate
+from ._fit import Estimate, Evidence
 from ._parameters import entry_names, unflatten
 from ._status import Finding, Status
 
@@ -48,6 +48,18 @@ class Fit:
     full_covariance: Array | None = field(repr=False)
     one_mask_covariance: Array | None = field(repr=False)
     _model: Callable[[], Any] = field(repr=False)
+    _evidence: Evidence | None = field(default=None, repr=False)
+
+    @property
+    def evidence(self) -> Evidence:
+        """The data and the options the fit was made from.
+
+        Raises:
+            GmlmError: E505 for a fit that was loaded from a file: data are not saved with it.
+        """
+        if self._evidence is None:
+            raise fail("E505", "a fit that was loaded from a file has no data with it", help="pass the data: `x=..`")
+        return self._evidence
 
     @property
     def model(self) -> Any:
@@ -181,7 +193,8 @@ def estimate_to_fit(estimate: Estimate, graph: FactorGraph, meta: dict[str, Any]
         "mean_block_size": estimate.use.mean_size,
     }
     trace = estimate.outcome.trace
-    return Fit(params, estimate.status, trace, estimate.objective, meta, graph, estimate.covariance, estimate.one_mask_covariance, model)
+    covariances = estimate.covariance, estimate.one_mask_covariance
+    return Fit(params, estimate.status, trace, estimate.objective, meta, graph, *covariances, model, estimate.evidence)
 
 
 def read_fit(path: str | Path) -> tuple[dict[str, Any], dict[str, Array]]:
