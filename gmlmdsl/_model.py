@@ -13,7 +13,6 @@ import numpy as np
 
 from . import derive, plan
 from ._diagnostics import fail, listed, unknown
-from .derive import compiled
 from .graph import Lowered, lower_model
 from .graph.masks import LoweredMask, lower_mask
 from .program import ir
@@ -83,11 +82,21 @@ class Model:
 
     # Exact answers
 
-    def log_potential(self, params: Params, x: Any) -> jax.Array:
-        """The unnormalised log p of each row: the sum of all factors, -inf where a `require` fails; shape (rows..)."""
-        rows = data.encode(self.graph, x)
-        value = compiled.log_potential(self._device(), self._params(params), jnp.asarray(rows.codes))
-        return value.reshape(rows.shape)
+    def log_potential(self, params: Params, x: Any, *, missing: Any = None) -> jax.Array:
+        """The unnormalised log p of each row: the sum of all factors, -inf where a `require` fails; shape (rows..).
+
+        Args:
+            params: parameters.
+            x: configurations.
+            missing: what stands for a missing cell, as in `fit`; such cells are summed out: the log of the sum of exp(log p).
+
+        Raises:
+            GmlmError: E601 where the sum over a row's missing cells costs too much.
+        """
+        from .run import missing as gaps
+
+        rows = data.encode(self.graph, x, missing=missing)
+        return gaps.log_completions(self.graph, self._device(), self._params(params), rows.codes).reshape(rows.shape)
 
     def log_partition(self, params: Params) -> jax.Array:
         """log Z, exact, by variable elimination; 0 where laws cover every cell and nothing else stands.
@@ -113,9 +122,12 @@ class Model:
     def _elimination(self) -> plan.Elimination:
         return plan.plan_elimination(self.graph)
 
-    def log_prob(self, params: Params, x: Any) -> jax.Array:
-        """log p(x) = log_potential - log Z of each row; -inf where p(x) = 0; shape (rows..)."""
-        return self.log_potential(params, x) - self.log_partition(params)
+    def log_prob(self, params: Params, x: Any, *, missing: Any = None) -> jax.Array:
+        """log p(x) = log_potential - log Z of each row, of its observed cells where some are `missing`; shape (rows..).
+
+        -inf where p(x) = 0.
+        """
+        return self.log_potential(params, x, missing=missing) - self.log_partition(params)
 
     def log_conditional(self, params: Params, x: Any, K: Sequence[int] | int, mask: str | None = None) -> jax.Array:
         """The table log p(x_K | x_rest), or with `mask` log p(x_K | x_rest, K), proportional to p(x) p(K | x).
@@ -151,6 +163,7 @@ class Model:
         weights: Any = None,
         key: jax.Array | None = None,
         n_masks: int | None = None,
+        missing: Any = None,
     ) -> jax.Array:
         """The mean over rows (weighted) of the mean over masks of -log p(x_K | x_rest[, K]), joint over K, never divided by |K|.
 
@@ -161,18 +174,18 @@ class Model:
             weights: one per row.
             key: with `n_masks`, draws that many masks per row instead of averaging over all.
             n_masks: masks per row.
+            missing: what stands for a missing cell, as in `fit`; such cells are summed out of both p(x_K, x_rest) and p(x_rest).
 
         Raises:
-            GmlmError: E602 where the mask has more blocks than the limit and no `key` and `n_masks` are given.
+            GmlmError: E511 for missing cells under a mask that looks at x, E601 where summing them out costs too much, E602
+                where the mask has more blocks than the limit and no `key` and `n_masks` are given.
 
         Reference: Li et al. 2024, Definitions 2 and 7.
         """
         from .run import conditionals
 
-        rows = data.encode(self.graph, x)
-        name, lowered = self.mask(mask)
-        del name
-        return conditionals.loss(self.lowered, lowered, self._params(params), rows.codes, weights, key, n_masks)
+        rows = data.encode(self.graph, x, missing=missing)
+        return conditionals.loss(self.lowered, self.mask(mask), self._params(params), rows.codes, weights, key, n_masks)
 
     def transition_matrix(self, params: Params, sampler: str | None = None) -> np.ndarray:
         """One run of a sampler's body as a matrix over all configurations, first position slowest; float64, rows sum to 1.
@@ -204,6 +217,7 @@ class Model:
         *,
         max_steps: int | None = None,
         progress: bool | None = None,
+        impute: bool | None = None,
     ) -> results.Fit:
         """Minimise c * sum over rows of w loss_r - log prior, c = (cells the mask can reach) / E|K|.
 
@@ -216,7 +230,8 @@ class Model:
             n_masks: None averages over every mask for every row where there are at most 4096 ("all" forces it); otherwise that
                 many masks per row (1 where None) are drawn once and kept.
             weights: one per row, multiplying its loss; standard errors take them as importances, not as counts.
-            missing: not in this version.
+            missing: a number or text outside the domain, nan for nan and None, or a dict of them by variable: such cells are summed
+                out of both p(x_K, x_rest) and p(x_rest); a row without an observed cell in K scores 0.
             given: not in this version.
             init: starts of some parameters.
             fixed: values at which some are held.
@@ -224,6 +239,8 @@ class Model:
             batch_size: rows per step of `optimizer`; none: all.
             max_steps: the most steps.
             progress: whether to show a bar; none: where a person watches.
+            impute: what becomes of rows whose missing cells cost too much to sum out. None: they are drawn inside the fit by block
+                dynamics (Monte Carlo EM); True: so are all rows with missing cells; False: they are refused with the cost.
 
         Returns:
             A `Fit`: estimates, sandwich standard errors, status with remedies.
@@ -233,14 +250,13 @@ class Model:
 
         Reference: Li et al. 2024, Definitions 2 and 7, Lemma 1.
         """
-        for what, value in (("missing", missing), ("given", given)):
-            if value is not None:
-                raise fail("E510", f"`{what}=` is not in this version", help="drop rows with missing cells")
-        rows = data.encode(self.graph, x)
+        if given is not None:
+            raise fail("E510", "`given=` is not in this version", help="leave it out")
+        rows = data.encode(self.graph, x, missing=missing)
         if len(rows.shape) != 1:
             raise fail("E501", f"x must have one axis of rows before the variable's axes, got rows of shape {rows.shape}")
         name, lowered = self.mask(mask)
-        options = fitting.Options(name, seed, n_masks, weights, init, fixed, optimizer, batch_size, max_steps, progress)
+        options = fitting.Options(name, seed, n_masks, weights, init, fixed, optimizer, batch_size, max_steps, progress, impute)
         estimate = fitting.fit(self.lowered, lowered, rows.codes, options)
         meta = self.program.provenance() | {"model": self.name, "seed": seed}
         return results.estimate_to_fit(estimate, self.graph, meta, lambda: self, derive.float_type())

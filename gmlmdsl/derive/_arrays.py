@@ -118,14 +118,19 @@ def fixed_blocks(graph: FactorGraph, blocks: np.ndarray, extra: Sequence[FactorG
         blocks: positions of shape (blocks, members), ascending, padded with the number of cells.
         extra: further groups (a mask's weights), whose touching instances follow those of the graph.
     """
-    sizes = np.append(graph.sizes, 1)
-    radix = sizes[blocks].astype(np.int64)
+    parts = block_arrays(graph, blocks, extra)
+    n_values = int(block_values(np.append(graph.sizes, 1), blocks).max())
+    cells, radix, strides, *touch = (_ints(a)[..., None] for a in parts)
+    return Blocks(n_values, cells, radix, strides, tuple(touch))
+
+
+def block_arrays(graph: FactorGraph, blocks: np.ndarray, extra: Sequence[FactorGroup] = ()) -> list[np.ndarray]:
+    """Cells, radix, strides, and the instances of each group that touch each block, shape (blocks, ..) each."""
+    radix = np.append(graph.sizes, 1)[blocks].astype(np.int64)
     after = np.concatenate([radix[:, 1:], np.ones((len(blocks), 1), np.int64)], axis=1)
     strides = np.cumprod(after[:, ::-1], axis=1)[:, ::-1]
     incidences = [*graph.incidences, *(g.incidence(graph.n_cells) for g in extra)]
-    touch = tuple(_ints(_touching(starts, found, blocks, graph.n_cells))[..., None] for starts, found in incidences)
-    n_values = int(np.prod(radix, axis=1).max())
-    return Blocks(n_values, _ints(blocks)[..., None], _ints(radix)[..., None], _ints(strides)[..., None], touch)
+    return [blocks, radix, strides, *(_touching(starts, found, blocks, graph.n_cells) for starts, found in incidences)]
 
 
 def _touching(starts: np.ndarray, found: np.ndarray, blocks: np.ndarray, n_cells: int) -> np.ndarray:

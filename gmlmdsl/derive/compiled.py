@@ -13,6 +13,8 @@ from ._energy import Codes, Params
 from ._energy import all_values as _all_values
 from ._energy import local_scores as _local_scores
 from ._energy import log_potential as _log_potential
+from ._gaps import GapLoss
+from ._gaps import log_marginal as _log_marginal
 from ._loss import DrawnLoss, ExactLoss
 from ._mask_law import AbstractMaskLaw
 
@@ -22,6 +24,8 @@ log_potential = eqx.filter_jit(_log_potential)
 rest_possible = eqx.filter_jit(_rest_possible)
 exact_rows = eqx.filter_jit(ExactLoss.rows_and_mass)
 drawn_rows = eqx.filter_jit(DrawnLoss.rows)
+gap_rows = eqx.filter_jit(GapLoss.rows)
+log_marginal = eqx.filter_jit(_log_marginal)
 
 
 @eqx.filter_jit

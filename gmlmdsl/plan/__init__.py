@@ -2,6 +2,13 @@
 
 from ._elimination import Elimination as Elimination
 from ._elimination import plan_elimination as plan_elimination
+from ._gaps import GapPlan as GapPlan
+from ._gaps import GapTerms as GapTerms
+from ._gaps import affordable_rows as affordable_rows
+from ._gaps import gap_terms as gap_terms
+from ._gaps import plan_completions as plan_completions
+from ._gaps import plan_gaps as plan_gaps
+from ._gaps import verify_gaps as verify_gaps
 from ._mask_use import MaskPlan as MaskPlan
 from ._mask_use import mean_size as mean_size
 from ._mask_use import plan_use as plan_use

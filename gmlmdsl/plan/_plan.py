@@ -25,6 +25,8 @@ class Budget:
         flops: operations of one contraction.
         states: configurations of a transition matrix.
         support: distinct masks that a loss averages over.
+        row_gaps: factor evaluations that sum out the missing cells of one row.
+        all_gaps: the same for all rows of a fit.
     """
 
     values: float = 2.0**20
@@ -33,6 +35,8 @@ class Budget:
     flops: float = 1e10
     states: float = 2.0**13
     support: int = 4096
+    row_gaps: float = 2.0**22
+    all_gaps: float = 2.0**26
 
 
 BUDGET = Budget()

@@ -11,11 +11,12 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail
-from ..derive.compiled import conditional_table, drawn_rows, exact_rows, log_potential
+from ..derive.compiled import conditional_table, drawn_rows, exact_rows, gap_rows, log_potential
 from ..graph import Lowered
 from ..graph.masks import LoweredMask, draws, is_adaptive, support_size, verify_mask
 from ..plan import BUDGET, plan_block, verify_affordable
 from ._data import verified_weights
+from ._missing import log_completions, sort_rows, summed_loss
 from ._objective import draw_masks, make_loss
 
 Params = Mapping[str, jax.Array]
@@ -64,11 +65,29 @@ def _block(lowered: Lowered, cells: Sequence[int] | int) -> np.ndarray:
 
 
 def loss(
-    lowered: Lowered, mask: LoweredMask, params: Params, codes: np.ndarray, weights: Any, key: jax.Array | None, n_masks: int | None
+    lowered: Lowered,
+    mask: tuple[str, LoweredMask],
+    params: Params,
+    codes: np.ndarray,
+    weights: Any,
+    key: jax.Array | None,
+    n_masks: int | None,
 ) -> jax.Array:
-    """The mean loss of rows; see `Model.loss`."""
+    """The mean loss of rows, -1 in `codes` where a cell is missing; see `Model.loss`."""
+    losses = row_losses(lowered, mask, params, codes, key, n_masks)
+    if weights is None:
+        return losses.mean()
+    w = _row_weights(weights, losses)
+    return jnp.where(w > 0, w * losses, 0.0).sum() / w.sum()
+
+
+def row_losses(
+    lowered: Lowered, named: tuple[str, LoweredMask], params: Params, codes: np.ndarray, key: jax.Array | None, n_masks: int | None
+) -> jax.Array:
+    """The loss of each row, inf where it is impossible; shape (rows,)."""
     host, device = lowered.graph, derive.graph_arrays(lowered.graph)
-    rows = jnp.asarray(codes)
+    name, mask = named
+    rows = jnp.asarray(np.maximum(codes, 0))
     if codes.shape[1] == 0:
         raise fail("E505", "x has no rows")
     if (key is None) != (n_masks is None):
@@ -77,19 +96,28 @@ def loss(
         message = f"this mask has {support_size(mask):.3g} distinct blocks, more than the limit of {BUDGET.support}"
         raise fail("E602", message, mask.span, help="draw some: `key=jax.random.key(0), n_masks=1`")
     form, drawn = make_loss(host, device, mask, "all" if n_masks is None else n_masks)
-    possible = log_potential(device, params, rows) > -jnp.inf
+    masks = None
     if isinstance(form, derive.DrawnLoss):
         assert key is not None
         assert drawn is not None
         masks = draw_masks(host, mask, rows, drawn, key)
-        losses, mass = drawn_rows(form, params, rows, masks), (masks < host.n_cells).any(axis=(0, 1)).astype(float)
-    else:
-        losses, mass = exact_rows(form, params, rows)
-    losses = jnp.where(possible | (mass == 0), losses, jnp.inf)
-    if weights is None:
-        return losses.mean()
-    w = _row_weights(weights, losses)
-    return jnp.where(w > 0, w * losses, 0.0).sum() / w.sum()
+    kinds = sort_rows(host, mask, name, codes, None if masks is None else np.asarray(masks), impute=False)
+    losses = jnp.zeros(codes.shape[1], derive.float_type())
+    if len(kinds.complete):
+        here = rows if kinds.plan is None else rows[:, kinds.complete]
+        if isinstance(form, derive.DrawnLoss):
+            assert masks is not None
+            chosen = masks if kinds.plan is None else masks[:, :, kinds.complete]
+            found, mass = drawn_rows(form, params, here, chosen), (chosen < host.n_cells).any(axis=(0, 1)).astype(float)
+        else:
+            found, mass = exact_rows(form, params, here)
+        possible = log_potential(device, params, here) > -jnp.inf
+        losses = losses.at[kinds.complete].set(jnp.where(possible | (mass == 0), found, jnp.inf))
+    gaps = summed_loss(host, device, codes, kinds)
+    if gaps is not None:
+        possible = log_completions(host, device, params, codes[:, kinds.summed]) > -jnp.inf
+        losses = losses.at[kinds.summed].set(jnp.where(possible, gap_rows(gaps, params), jnp.inf))
+    return losses
 
 
 def _row_weights(weights: Any, losses: jax.Array) -> jax.Array:

@@ -116,7 +116,8 @@ def _codes(v: VariableArray, value: Any, what: str, missing: Any = None) -> tupl
     if array.dtype == object and missing is not None and not isinstance(missing, str) and np.isnan(missing):
         # A column of texts or numbers with holes, as pandas has them.
         holes = np.array([e is None or (isinstance(e, float) and np.isnan(e)) for e in array.ravel()], bool).reshape(array.shape)
-        filled = np.where(holes, v.labels[0], array)
+        present = array[~holes]
+        filled = np.where(holes, present[0] if len(present) else v.labels[0], array)
         codes, lead = _codes(v, np.asarray(filled.tolist()), what)
         return np.where(holes, MISSING, codes), lead
     if array.dtype == object and all(isinstance(e, str) for e in array.ravel()):

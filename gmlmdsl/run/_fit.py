@@ -15,16 +15,18 @@ import optax
 
 from .._diagnostics import fail
 from ..derive import DrawnLoss, graph_arrays
-from ..derive.compiled import all_values, log_potential
+from ..derive.compiled import all_values, gap_rows, log_potential
 from ..graph import FactorGraph, Lowered
-from ..graph.masks import LoweredMask, is_adaptive, mentions_parameter
+from ..graph.masks import LoweredMask, is_adaptive, mentions_parameter, support_size
 from ._convexity import is_affine, is_convex
 from ._data import verified_weights
 from ._existence import Recession
-from ._inference import Curvature, curvature
+from ._imputation import COPIES, STEPS, Imputed, first_values, missing_blocks, monte_carlo_em
+from ._inference import Copies, Curvature, curvature
+from ._missing import Missing, Sorted, sort_rows, summed_loss, verify_present
 from ._objective import MaskUse, Objective, chunk_rows, draw_masks, frame, gradient_at, make_loss, mean_block_size, reached_cells, value_at
 from ._optimise import ROUGH, Outcome, Scaled, joined, lbfgs, minibatches, scaling
-from ._parameters import as_params, flatten, in_support, init_params, on_gauge, verify_bounded_priors, verify_names
+from ._parameters import as_params, bijection, flatten, in_support, init_params, on_gauge, verify_bounded_priors, verify_names
 from ._statistics import Colouring, colouring
 from ._status import Status, examine, judge
 
@@ -46,6 +48,7 @@ class Options:
     batch_size: int | None = None
     max_steps: int | None = None
     progress: bool | None = None
+    impute: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ class Estimate:
     fixed: tuple[str, ...]
     convex: bool
     rows: int
+    missing: Missing
     seconds: float
 
 
@@ -99,10 +103,15 @@ def fit(lowered: Lowered, mask: LoweredMask, codes: Array, options: Options) -> 
     with jax.enable_x64(options.optimizer is None or bool(jax.config.jax_enable_x64)):  # pyright: ignore[reportAttributeAccessIssue]
         start, fixed = _start(host, options)
         verify_possible(lowered, codes, weights, start)
-        objective, use = make_objective(host, mask, codes, weights, start, fixed, options)
+        prepared = make_objective(host, mask, codes, weights, start, fixed, options)
+        objective, use, missing = prepared.objective, prepared.use, prepared.missing
         free = objective.frame.unconstrain(objective.held)
-        convex, colours = is_convex(host), _colours(objective)
-        if options.optimizer is None:
+        convex, colours = is_convex(host) and not missing.rows, _colours(objective)
+        if prepared.imputed is not None:
+            objective, outcome, missing, copies = _impute(prepared, options, colours)
+            curve = _curvature(objective, outcome, colours, copies)
+            open_ = examine(objective, _params(objective, outcome), curve, convex, colours)
+        elif options.optimizer is None:
             outcome, curve, open_ = _full_batch(objective, free, options, convex, colours)
         else:
             outcome = _stochastic(objective, mask, free, options)
@@ -110,13 +119,13 @@ def fit(lowered: Lowered, mask: LoweredMask, codes: Array, options: Options) -> 
             open_ = examine(objective, _params(objective, outcome), curve, convex, colours)
         params = _params(objective, outcome)
         value = float(value_at(objective, params)) * float(objective.scale)
-        status = judge(objective, params, outcome, open_, colours)
+        status = judge(objective, params, outcome, open_, colours, missing)
         covariance = None if curve is None else status.inflate(curve.covariance()[0])
         one = None if curve is None or curve.one_mask is None else status.inflate(curve.covariance(curve.one_mask)[0])
         arrays = {k: np.asarray(v) for k, v in params.items()}
     seconds = time.perf_counter() - started
     evidence = Evidence(lowered, mask, codes, options)
-    return Estimate(evidence, arrays, covariance, one, status, outcome, value, use, fixed, convex, codes.shape[1], seconds)
+    return Estimate(evidence, arrays, covariance, one, status, outcome, value, use, fixed, convex, codes.shape[1], missing, seconds)
 
 
 def _verify_options(options: Options) -> None:
@@ -137,6 +146,11 @@ def verify_possible(lowered: Lowered, codes: Array, weights: Array, start: dict[
         GmlmError: E508 with the row and the `require`.
     """
     device = graph_arrays(lowered.graph)
+    verify_present(lowered.graph, device, codes, weights)
+    whole = np.flatnonzero((codes >= 0).all(axis=0))
+    if not len(whole):
+        return
+    codes, weights = codes[:, whole], weights[whole]
     for group, host in zip(device.groups, lowered.graph.groups, strict=True):
         if group.kind == "require":
             holds = np.asarray(all_values(group, {}, jnp.asarray(codes)))
@@ -145,13 +159,13 @@ def verify_possible(lowered: Lowered, codes: Array, weights: Array, start: dict[
                 row = int(np.argmax(bad))
                 cells = host.cells[int(np.argmin(holds[:, row]))]
                 names = [lowered.graph.cell_name(int(c)) for c in np.unique(cells) if c < lowered.graph.n_cells]
-                message = f"row {row} of x is impossible: it breaks this `require` at {', '.join(names)}"
+                message = f"row {int(whole[row])} of x is impossible: it breaks this `require` at {', '.join(names)}"
                 raise fail("E508", message, host.span, "broken here", help="mend or drop the row, or loosen the requirement")
     value = np.asarray(log_potential(device, start, jnp.asarray(codes)))
     bad = (np.isnan(value) | np.isneginf(value)) & (weights > 0)
     if bad.any():
         row = int(np.argmax(bad))
-        message = f"row {row} of x is impossible: log p is {value[row]:g} at the start"
+        message = f"row {int(whole[row])} of x is impossible: log p is {value[row]:g} at the start"
         raise fail("E508", message, help="a factor is -infinity or undefined there; start elsewhere with `init=`")
 
 
@@ -173,6 +187,16 @@ def _start(host: FactorGraph, options: Options) -> tuple[dict[str, jax.Array], t
     return arrays, tuple(n for n in names if n in (options.fixed or {}))
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """The objective of a fit, how it uses its mask, and its rows with gaps."""
+
+    objective: Objective
+    use: MaskUse
+    missing: Missing
+    imputed: Imputed | None
+
+
 def make_objective(
     host: FactorGraph,
     mask: LoweredMask,
@@ -181,44 +205,111 @@ def make_objective(
     start: dict[str, jax.Array],
     fixed: tuple[str, ...],
     options: Options,
-) -> tuple[Objective, MaskUse]:
-    """The objective of a fit, and how it uses its mask."""
+) -> Prepared:
+    """The objective of a fit: complete rows and copies of imputed ones side by side, rows that are summed out apart."""
     device = graph_arrays(host)
     loss, n_masks = make_loss(host, device, mask, options.n_masks)
-    rows = jnp.asarray(codes)
-    masks = None if n_masks is None else draw_masks(host, mask, rows, n_masks, jax.random.key(options.seed))
-    from ..graph.masks import support_size
-
+    filled = jnp.asarray(np.maximum(codes, 0))
+    masks = None if n_masks is None else np.asarray(draw_masks(host, mask, filled, n_masks, jax.random.key(options.seed)))
     use = MaskUse(
         options.mask,
         n_masks,
         support_size(mask),
         is_adaptive(mask),
         reached_cells(host, mask),
-        mean_block_size(host, mask, rows),
+        mean_block_size(host, mask, filled),
     )
     if use.mean_size == 0:
         raise fail("E410", f"mask `{options.mask}` hides no cell of these rows", mask.span, "an empty support")
-    chunk = chunk_rows(loss, masks, codes.shape[1])
-    padding = -codes.shape[1] % chunk
+    kinds = sort_rows(host, mask, options.mask, codes, masks, options.impute)
+    order, share, whole, imputed = _columns(host, codes, kinds, options.seed)
+    rows_masks = None if masks is None else masks[:, :, order]
+    chunk = chunk_rows(loss, 0 if rows_masks is None else len(rows_masks), 0 if rows_masks is None else rows_masks.shape[1], len(order))
+    padding, dtype = -len(order) % chunk, jnp.zeros(()).dtype
+    gaps = summed_loss(host, device, codes, kinds)
     objective = Objective(
         loss,
-        jnp.pad(rows, ((0, 0), (0, padding)), mode="edge"),
-        jnp.pad(jnp.asarray(weights, dtype=jnp.zeros(()).dtype), (0, padding)),
-        None if masks is None else jnp.pad(masks, ((0, 0), (0, 0), (0, padding)), constant_values=host.n_cells),
+        jnp.pad(jnp.asarray(whole), ((0, 0), (0, padding)), mode="edge" if len(order) else "constant"),
+        jnp.pad(jnp.asarray(weights[order] * share, dtype=dtype), (0, padding)),
+        None if rows_masks is None else jnp.pad(jnp.asarray(rows_masks), ((0, 0), (0, 0), (0, padding)), constant_values=host.n_cells),
         start,
         jnp.asarray(use.reached / use.mean_size),
         jnp.asarray(float(weights.sum())),
         frame(host, fixed),
         chunk,
+        gaps,
+        None if gaps is None else jnp.asarray(weights[kinds.summed], dtype=dtype),
     )
-    return objective, use
+    if gaps is not None:
+        _verify_finite(objective, start, kinds.summed)
+    return Prepared(objective, use, kinds.report, imputed)
+
+
+def _columns(host: FactorGraph, codes: Array, kinds: Sorted, seed: int) -> tuple[Array, Array, Array, Imputed | None]:
+    """Complete rows, then copies of the imputed ones: which row each column is, its share of the row's weight, and its codes."""
+    order, rows = kinds.complete, kinds.imputed
+    if not len(rows):
+        return order, np.ones(len(order)), codes[:, order], None
+    columns = np.repeat(rows, COPIES)
+    blocks, values = missing_blocks(host, codes[:, columns] < 0)
+    imputed = Imputed(Copies(len(order), len(rows), COPIES), blocks, values, rows)
+    filled = first_values(host, codes, np.random.default_rng(seed))[:, columns]
+    share = np.append(np.ones(len(order)), np.full(len(columns), 1 / COPIES))
+    return np.append(order, columns), share, np.concatenate([codes[:, order], filled], axis=1), imputed
+
+
+def _verify_finite(objective: Objective, start: dict[str, jax.Array], rows: Array) -> None:
+    """Refuse a row that no values of its missing cells make possible."""
+    assert objective.gaps is not None
+    assert objective.gap_weights is not None
+    bad = ~np.isfinite(np.asarray(gap_rows(objective.gaps, start))) & (np.asarray(objective.gap_weights) > 0)
+    if bad.any():
+        message = f"row {int(rows[int(np.argmax(bad))])} of x is impossible: whatever its missing cells hold, log p is -inf or undefined"
+        raise fail("E508", message, help="mend or drop the row, or loosen the requirement; or start elsewhere with `init=`")
+
+
+def _impute(prepared: Prepared, options: Options, colours: Colouring | None) -> tuple[Objective, Outcome, Missing, Copies]:
+    """Monte Carlo EM; its Monte Carlo error is judged by the standard errors of the first completed rows."""
+    if options.optimizer is not None:
+        message = f"{prepared.missing.imputed:,} rows have missing cells that must be imputed, which goes with L-BFGS only"
+        raise fail("E511", message, help="leave `optimizer` out, or drop these rows")
+    assert prepared.imputed is not None
+    objective = prepared.objective
+    curve = _curvature_at(objective, objective.held, colours, prepared.imputed.copies)
+    matrix = None
+    free = objective.frame.unconstrain(objective.held)
+    if curve is not None:
+        matrix = scaling(objective, free, curve.hessian / float(objective.scale), curve.basis)
+
+    def minimise(at: Objective, where: dict[str, Any]) -> Outcome:
+        return lbfgs(Scaled(at, where, matrix), STEPS, ROUGH)
+
+    errors = np.full(sum(v.size for v in free.values()), np.nan)
+    if curve is not None:
+        errors = _unconstrained_errors(objective, free, np.sqrt(np.maximum(np.diag(curve.covariance()[0]), 0)))
+    seed, graph = options.seed, objective.loss.graph
+    return monte_carlo_em(objective, prepared.imputed, graph, minimise, errors, seed, prepared.missing)
+
+
+def _unconstrained_errors(objective: Objective, free: dict[str, Any], errors: Array) -> Array:
+    """Standard errors of the unconstrained parameters, in the order of a flattened dict."""
+    at, out = 0, {}
+    for p in objective.frame.host.parameters:
+        if p.name in free:
+            mine = errors[at : at + p.size]
+            if p.kind == "simplex":
+                out[p.name] = np.full(np.size(free[p.name]), np.nan)
+            else:
+                slope = np.asarray(jax.vmap(jax.grad(lambda u, p=p: bijection(p)(u)))(jnp.ravel(free[p.name])))
+                out[p.name] = mine / np.abs(slope)
+        at += p.size
+    return np.concatenate([out[name] for name in sorted(out)]) if out else np.zeros(0)
 
 
 def _stochastic(objective: Objective, mask: LoweredMask, free: dict[str, Any], options: Options) -> Outcome:
     """Minibatches keyed by step: rows, and drawn masks, depend on (seed, step) only."""
     assert options.optimizer is not None
-    rows = int((np.asarray(objective.weights) > 0).sum())
+    rows = int((np.asarray(objective.weights) > 0).sum())  # rows with gaps are few: every batch has them all
     size = objective.codes.shape[1] if options.batch_size is None else min(options.batch_size, rows)
     alive = jnp.flatnonzero(objective.weights > 0)
     key, host = jax.random.key(options.seed), objective.frame.host
@@ -233,10 +324,8 @@ def _stochastic(objective: Objective, mask: LoweredMask, free: dict[str, Any], o
         if isinstance(objective.loss, DrawnLoss):
             assert objective.masks is not None
             masks = draw_masks(host, mask, codes, objective.masks.shape[0], jax.random.fold_in(here, 1))
-        factor = objective.factor * (rows / size)
-        return Objective(
-            objective.loss, codes, objective.weights[chosen], masks, objective.held, factor, objective.scale, objective.frame, size
-        )
+        weights = objective.weights[chosen] * (rows / size)
+        return dataclasses.replace(objective, codes=codes, weights=weights, masks=masks, chunk=size)
 
     steps = 2000 if options.max_steps is None else options.max_steps
     outcome = minibatches(batch, free, options.optimizer, steps, _shows_progress(options))
@@ -280,17 +369,23 @@ def _params(objective: Objective, outcome: Outcome) -> dict[str, jax.Array]:
     return objective.frame.constrain(outcome.free, objective.held)
 
 
-def _curvature(objective: Objective, outcome: Outcome, colours: Colouring | None) -> Curvature | None:
+def _curvature(objective: Objective, outcome: Outcome, colours: Colouring | None, copies: Copies | None = None) -> Curvature | None:
     """Where it is affordable and the parameters are finite."""
-    params = _params(objective, outcome)
+    return _curvature_at(objective, _params(objective, outcome), colours, copies)
+
+
+def _curvature_at(
+    objective: Objective, params: dict[str, jax.Array], colours: Colouring | None, copies: Copies | None = None
+) -> Curvature | None:
     flat = np.concatenate([np.ravel(v) for v in params.values()] or [np.zeros(0)])
-    return None if flat.size > MOST_INFERRED or not np.isfinite(flat).all() else curvature(objective, params, colours)
+    return None if flat.size > MOST_INFERRED or not np.isfinite(flat).all() else curvature(objective, params, colours, copies)
 
 
 def _colours(objective: Objective) -> Colouring | None:
     """Of an exponential family under all masks of a support; otherwise local statistics say nothing."""
     host = objective.frame.host
     size = sum(p.size for p in host.parameters)
-    if isinstance(objective.loss, DrawnLoss) or not is_affine(host) or not 0 < size <= MOST_INFERRED:
+    rows = int((objective.weights > 0).sum())
+    if isinstance(objective.loss, DrawnLoss) or not is_affine(host) or not 0 < size <= MOST_INFERRED or not rows:
         return None
     return colouring(objective, flatten(host, objective.held))

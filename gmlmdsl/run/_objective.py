@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._diagnostics import fail
-from ..derive import AbstractMaskLaw, DrawnLoss, ExactLoss, Graph, exact_loss, loss_terms, mask_law
+from ..derive import AbstractMaskLaw, DrawnLoss, ExactLoss, GapLoss, Graph, exact_loss, loss_terms, mask_law
 from ..graph import FactorGraph
 from ..graph.masks import LoweredMask, is_adaptive, reach, support_size
 from ..plan import BUDGET, plan_mask, verify_affordable
@@ -56,6 +56,8 @@ class Objective(eqx.Module):
         masks: of a `DrawnLoss`, (masks, members, rows).
         held: all parameters at the start, from which fixed ones are read.
         factor: c = (cells the mask can reach) / E|K|.
+        gaps: the loss of the rows whose missing cells are summed out; these rows are not among `codes`.
+        gap_weights: their weights.
     """
 
     loss: ExactLoss | DrawnLoss
@@ -67,6 +69,8 @@ class Objective(eqx.Module):
     scale: Float[Array, ""]
     frame: Frame = eqx.field(static=True)
     chunk: int = eqx.field(static=True)
+    gaps: GapLoss | None = None
+    gap_weights: Array | None = None
 
     def __call__(self, free: Mapping[str, Array]) -> Float[Array, ""]:
         """The objective at unconstrained parameters."""
@@ -75,7 +79,19 @@ class Objective(eqx.Module):
     def at(self, params: Mapping[str, Array]) -> Float[Array, ""]:
         """The objective at parameters."""
         total = self.sum_rows(lambda codes, weights, masks: (weights * finite(self.rows(params, codes, masks), weights)).sum())
-        return (self.factor * total - log_prior(self.frame.host, params)) / self.scale
+        return (self.factor * (total + self.gap_total(params)) - log_prior(self.frame.host, params)) / self.scale
+
+    def gap_total(self, params: Mapping[str, Array]) -> Float[Array, ""]:
+        """The sum of the weighted losses of the rows with gaps."""
+        if self.gaps is None or self.gap_weights is None:
+            return jnp.zeros(())
+        return (self.gap_weights * finite(self.gaps.rows(params), self.gap_weights)).sum()
+
+    @property
+    def n_rows(self) -> Float[Array, ""]:
+        """The number of rows that count."""
+        gaps = 0 if self.gap_weights is None else (self.gap_weights > 0).sum()
+        return (self.weights > 0).sum() + gaps
 
     def rows(self, params: Mapping[str, Array], codes: Array, masks: Array | None) -> Float[Array, " rows"]:
         """The loss of each row."""
@@ -87,7 +103,7 @@ class Objective(eqx.Module):
     def sum_rows(self, f):
         """The sum of `f` over chunks of rows, so that memory stays bounded; the gradient recomputes each chunk."""
         n = self.codes.shape[1] // self.chunk
-        if n == 1:
+        if n <= 1:
             return f(self.codes, self.weights, self.masks)
 
         def split(a: Array) -> Array:
@@ -184,12 +200,11 @@ def reached_cells(host: FactorGraph, mask: LoweredMask) -> int:
     return len(reach(mask, host.n_cells))
 
 
-def chunk_rows(loss: ExactLoss | DrawnLoss, masks: Array | None, rows: int) -> int:
-    """Rows per chunk such that a chunk's factor evaluations fit into memory."""
+def chunk_rows(loss: ExactLoss | DrawnLoss, masks: int, members: int, rows: int) -> int:
+    """Rows per chunk such that a chunk's factor evaluations fit into memory; drawn masks per row, and the members of each."""
     if isinstance(loss, ExactLoss):
         per_row = loss_terms(loss.blocks, 1)
     else:
-        assert masks is not None
-        per_row = masks.shape[0] * loss.n_values * masks.shape[1] * max(1, sum(g.most for g in loss.graph.groups))
+        per_row = masks * loss.n_values * members * max(1, sum(g.most for g in loss.graph.groups))
     pieces = max(1, int(np.ceil(per_row * rows / MOST_TERMS)))
-    return int(np.ceil(rows / pieces))
+    return max(1, int(np.ceil(rows / pieces)))

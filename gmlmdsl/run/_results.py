@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from .._diagnostics import fail
 from .._files import write_whole
 from ..graph import FactorGraph
 from ._fit import Estimate, Evidence
+from ._missing import Missing
 from ._parameters import entry_names, unflatten
 from ._status import Finding, Status
 
@@ -37,6 +39,7 @@ class Fit:
         objective: c * sum over rows of w loss - log prior at the estimate.
         mask: the mask's name. n_masks: masks drawn per row, None where all were used.
         meta: program text, inputs, seed, versions, seconds: what `save` keeps.
+        missing: how many cells were missing, and what was done about them.
     """
 
     params: dict[str, Array]
@@ -49,6 +52,7 @@ class Fit:
     one_mask_covariance: Array | None = field(repr=False)
     _model: Callable[[], Any] = field(repr=False)
     _evidence: Evidence | None = field(default=None, repr=False)
+    missing: Missing | None = field(default=None, repr=False)
 
     @property
     def evidence(self) -> Evidence:
@@ -142,6 +146,7 @@ class Fit:
         lines = [
             head,
             *([kind] if kind else []),
+            *([self.missing.words] if self.missing is not None and self.missing.rows else []),
             *([errors] if self.full_covariance is not None else []),
             *(f"{f.message}. {f.remedy}." for f in self.status.findings),
         ]
@@ -171,6 +176,10 @@ class Fit:
             arrays["one_mask_covariance"] = self.one_mask_covariance
         meta = {k: v for k, v in self.meta.items() if k != "inputs"}
         meta |= {"format": FORMAT, "objective": self.objective, "status": self.status.code}
+        if self.missing is not None:
+            counts = dataclasses.asdict(self.missing)
+            arrays["missing"] = counts.pop("cells")
+            meta["missing"] = counts
         meta["findings"] = [[f.slug, f.message, f.remedy] for f in self.status.findings]
         arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
         buffer = io.BytesIO()
@@ -194,7 +203,7 @@ def estimate_to_fit(estimate: Estimate, graph: FactorGraph, meta: dict[str, Any]
     }
     trace = estimate.outcome.trace
     covariances = estimate.covariance, estimate.one_mask_covariance
-    return Fit(params, estimate.status, trace, estimate.objective, meta, graph, *covariances, model, estimate.evidence)
+    return Fit(params, estimate.status, trace, estimate.objective, meta, graph, *covariances, model, estimate.evidence, estimate.missing)
 
 
 def read_fit(path: str | Path) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -230,7 +239,8 @@ def fit_from_file(meta: dict[str, Any], arrays: dict[str, Array], graph: FactorG
     params = {k.removeprefix("param:"): v for k, v in arrays.items() if k.startswith("param:")}
     inputs = {k.removeprefix("input:"): v for k, v in arrays.items() if k.startswith("input:")}
     objective = float(meta.pop("objective"))
+    counts = meta.pop("missing", None)
+    missing = None if counts is None else Missing(arrays["missing"], **counts)
     kept = meta | {"inputs": inputs}
-    return Fit(
-        params, status, arrays["loss_trace"], objective, kept, graph, arrays.get("covariance"), arrays.get("one_mask_covariance"), model
-    )
+    covariances = arrays.get("covariance"), arrays.get("one_mask_covariance")
+    return Fit(params, status, arrays["loss_trace"], objective, kept, graph, *covariances, model, None, missing)

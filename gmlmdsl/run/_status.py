@@ -10,6 +10,7 @@ import numpy as np
 from ..graph import FactorGraph
 from ._existence import Recession, find_recession
 from ._inference import Curvature
+from ._missing import Missing
 from ._objective import Objective
 from ._optimise import Outcome
 from ._parameters import entry_names
@@ -80,7 +81,14 @@ def examine(
     return Recession(False, None, curve.covariance()[1])
 
 
-def judge(objective: Objective, params: dict[str, jax.Array], outcome: Outcome, open_: Recession, colours: Colouring | None) -> Status:
+def judge(
+    objective: Objective,
+    params: dict[str, jax.Array],
+    outcome: Outcome,
+    open_: Recession,
+    colours: Colouring | None,
+    missing: Missing | None = None,
+) -> Status:
     """The status of a fit that has run; `open_` is what `examine` found."""
     host = objective.frame.host
     size = sum(p.size for p in host.parameters)
@@ -98,7 +106,7 @@ def judge(objective: Objective, params: dict[str, jax.Array], outcome: Outcome, 
         undetermined = _parts(open_.flat) & (separated == 0)
         if undetermined.any():
             findings.append(_undetermined(host, undetermined, open_.flat.shape[1], names, colours))
-    stopped = [] if separated.any() else _stopped(outcome)
+    stopped = [] if separated.any() else _stopped(outcome, missing)
     findings += [*_revealing(objective, params), *_at_bounds(host, params), *stopped]
     code = "no-minimiser" if separated.any() else "not-converged" if stopped else "undetermined" if undetermined.any() else "converged"
     return Status(code, tuple(findings), separated, undetermined)
@@ -188,7 +196,15 @@ def _at_bounds(host: FactorGraph, params: dict[str, jax.Array]) -> list[Finding]
     return out
 
 
-def _stopped(outcome: Outcome) -> list[Finding]:
+def _stopped(outcome: Outcome, missing: Missing | None) -> list[Finding]:
+    if missing is not None and missing.imputed:
+        if outcome.reason == "converged":
+            return []
+        message = (
+            f"Monte Carlo EM did not settle in {missing.iterations} rounds: its error is {missing.noise:.2g} standard errors, "
+            f"and the mean of its rounds drifts by {missing.drift:.2g} of these errors"
+        )
+        return [Finding("imputation", message, "Drop the rows with the most missing cells, or give the parameters a prior")]
     if outcome.reason == "steps" and not outcome.gradient <= NEAR:
         message = f"The minimiser stopped after {outcome.steps} steps with a gradient of {outcome.gradient:.2g} per row"
         return [Finding("not-converged", message, "Raise `max_steps`, or rescale the parameters")]

@@ -255,18 +255,27 @@ class Oracle:
         return run_all(self, params, body, np.eye(len(self.states)), by_colours)
 
 
-def numerical_gradient(f: Callable[[dict[str, np.ndarray]], float], params: Params, step: float = 1e-5) -> dict[str, np.ndarray]:
-    """Central differences of a scalar function of the parameters, entry by entry."""
+# Coefficients of central differences of sixth order: the error is h^6 / 140 of the seventh derivative.
+SIXTH_ORDER = ((1, 45 / 60), (2, -9 / 60), (3, 1 / 60))
+
+
+def numerical_gradient(
+    f: Callable[[dict[str, np.ndarray]], float], params: Params, step: float = 1e-5, exact: bool = False
+) -> dict[str, np.ndarray]:
+    """Central differences of a scalar function of the parameters, entry by entry.
+
+    Of second order in `step`: good to about 1e-7. `exact`: of sixth order with steps of 0.002, good to about 1e-11 of smooth functions.
+    """
+    step, stencil = (2e-3, SIXTH_ORDER) if exact else (step, ((1, 1 / 2),))
     out = {}
     for name, value in params.items():
         here = np.array(value, dtype=float)
-        gradient = np.empty_like(here)
+        gradient = np.zeros_like(here)
         for place in np.ndindex(here.shape):
-            ends = []
-            for sign in (1, -1):
-                moved = here.copy()
-                moved[place] += sign * step
-                ends.append(f({**params, name: moved}))
-            gradient[place] = (ends[0] - ends[1]) / (2 * step)
+            for times, weight in stencil:
+                for sign in (1, -1):
+                    moved = here.copy()
+                    moved[place] += sign * times * step
+                    gradient[place] += sign * weight * f({**params, name: moved}) / step
         out[name] = gradient
     return out

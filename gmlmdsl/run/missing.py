@@ -1,0 +1,4 @@
+"""Re-exports of `_missing`."""
+
+from ._missing import Missing as Missing
+from ._missing import log_completions as log_completions
