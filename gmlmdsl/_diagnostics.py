@@ -65,10 +65,14 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """Replace the text of `span` by `text`; applied, it mends the fault."""
+    """Replace the text of `span` by `text`; applied, it mends the fault.
+
+    `guess`: what was meant is guessed, from a near name say; `gmlm check --fix` leaves such edits alone.
+    """
 
     span: Span
     text: str
+    guess: bool = False
 
 
 @dataclass(frozen=True, slots=True)

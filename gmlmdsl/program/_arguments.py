@@ -229,12 +229,16 @@ _CHECKS: dict[str, Callable[[list[tree.Argument], Option, Scope, bool], object]]
 }
 
 
-def find_form(call: tree.Call, room: str, scope: Scope, known: tuple[str, ...] = ()) -> Form | None:
-    """The form a call names; an unknown one is reported with the nearest name, among `known` where these are fewer."""
+def find_form(call: tree.Call, room: str, scope: Scope, known: tuple[str, ...] = (), foreign: str = "") -> Form | None:
+    """The form a call names; an unknown one is reported with the nearest name, among `known` where these are fewer.
+
+    `foreign`: the room of foreign names that it may be.
+    """
     name = call.function.name
     found = forms.form(room, name)
     if found is None:
         known = known or forms.names(room)
-        help, fix = suggestion(call.function, known, f"there are {listed(known)}")
+        otherwise = f"there {'is only' if len(known) == 1 else 'are'} {listed(known)}"
+        help, fix = suggestion(call.function, known, otherwise, foreign or (room if room in ("mask", "sampler") else ""))
         scope.report("E301", f"there is no {room} `{name}`", call.function.span, f"unknown {room}", help=help, fix=fix)
     return found

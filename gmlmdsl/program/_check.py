@@ -9,6 +9,7 @@ from .._diagnostics import GmlmError, Source, Span, in_text_order, listed
 from ..syntax import parse_with_errors, read_source, tree
 from . import _calls as _calls  # registers the rules for calls and names
 from . import _references as _references
+from ._allow import Allowance, apply_allowances, idle_allowances, read_allowances
 from ._arguments import check_arguments, find_form
 from ._expressions import CONSTANT, check_label, check_number, known_number
 from ._lints import lint
@@ -38,6 +39,7 @@ class _Checker:
         self.met_model = False
         self.lengths: dict[str, tuple[str, int]] = {}
         self.declared: dict[str, dict[str, object]] = {kind: {} for kind in KINDS}
+        self.allowances: list[Allowance] = []
 
     def run(self, source: Source) -> None:
         """Check one file; what it imports is checked where the import stands."""
@@ -48,6 +50,8 @@ class _Checker:
         for d in errors:
             if d.span is not None:
                 self.scope.mark_broken(d.span)
+        for comment in read_allowances(parsed):
+            (self.allowances if isinstance(comment, Allowance) else self.scope.diagnostics).append(comment)  # pyright: ignore[reportArgumentType]
         outer, self.scope.later = self.scope.later, {s.name.name: s.name.span for s in parsed.statements if not isinstance(s, tree.Import)}
         for statement in parsed.statements:
             with self.scope.nested():
@@ -232,7 +236,9 @@ class _Checker:
             raise GmlmError(errors)
         inputs, *rest = (self.declared[kind] for kind in KINDS)
         program = Program(tuple(self.sources), inputs, self.lengths, *rest)  # type: ignore[arg-type]
-        return replace(program, warnings=in_text_order((*self.scope.diagnostics, *lint(program))))
+        found = (*self.scope.diagnostics, *lint(program))
+        warnings = (*apply_allowances(found, self.allowances), *idle_allowances(found, self.allowances))
+        return replace(program, warnings=in_text_order(warnings), allowances=tuple(self.allowances))
 
 
 def _own_names(s: tree.Model) -> dict[str, Span]:

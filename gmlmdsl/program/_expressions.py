@@ -113,7 +113,7 @@ def check_label(e: tree.String, domain: Domain, scope: Scope) -> Expression:
         return LabelCode(e.span, domain.labels.index(e.value), e.value)
     near = did_you_mean(e.value, domain.labels)
     help = f"did you mean {quoted(near)}?" if near else f"its values are {listed(domain.labels)}"
-    fix = Fix(e.span, quoted(near)) if near else None
+    fix = Fix(e.span, quoted(near), guess=True) if near else None
     of = f"`{domain.name}`" if domain.name else f"`{domain.span.text}`"
     scope.report("E215", f"{e.span.text} is not a value of {of}", e.span, "unknown value", help=help, fix=fix)
     return faulty(e.span)[0]

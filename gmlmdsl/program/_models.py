@@ -154,7 +154,7 @@ def _fits(support: str, type_: ValueType) -> bool:
 
 
 def _prior(call: tree.Call, type_: ValueType | None, scope: Scope) -> FormCall | None:
-    form = find_form(call, "distribution", scope, tuple(n for n in forms.names("distribution") if n != "categorical"))
+    form = find_form(call, "distribution", scope, tuple(n for n in forms.names("distribution") if n != "categorical"), "prior")
     if form is None:
         return None
     if form.support == "cell":
@@ -249,12 +249,13 @@ def _distributed(s: tree.Distributed, body: _Body, scope: Scope) -> None:
 
 def _probabilities(call: tree.Call, scope: Scope) -> ParameterValue | InputValue | None:
     """The argument of `categorical`: an array of probabilities, its last axis open."""
-    form = find_form(call, "distribution", scope, ("categorical",))
+    form = find_form(call, "distribution", scope, ("categorical",), "variable")
     if form is None:
         return None
     if form.support != "cell":
         message = f"`{form.name}` is a prior of parameters; a variable takes `categorical`"
-        scope.report("E311", message, call.function.span, "not for a variable")
+        help = "the law of a variable is `categorical(p)`, or a sum of terms `factor ..`"
+        scope.report("E311", message, call.function.span, "not for a variable", help=help)
         return None
     if len(call.arguments) != 1 or call.arguments[0].keyword is not None or call.arguments[0].clauses is not None:
         scope.report("E302", "`categorical` takes one array of probabilities", call.span, f"`{form.signature}`")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .._diagnostics import Fix, Span
 from ..syntax import tree
 from ._arguments import check_arguments, find_form
-from ._expressions import CONSTANT, check_number, known_number
+from ._expressions import CONSTANT, check_number, known_number, mentions
 from ._masks import as_mask, check_cells, check_mask_body, check_row_weights, variables_of
 from ._scope import Scope
 from ._sets import check_clauses
@@ -13,11 +13,13 @@ from .ir import (
     BlockTerm,
     Cells,
     Cycle,
+    Factor,
     FormCall,
     FormMask,
     IndexValue,
     Kernel,
     KernelMixture,
+    LetValue,
     Mask,
     MaskBody,
     MaskMixture,
@@ -26,8 +28,11 @@ from .ir import (
     Repeat,
     Sampler,
     SetOf,
+    Sum,
     Sweep,
     Temper,
+    VariableValue,
+    walk,
 )
 
 Statements = tuple[tree.SamplerStatement, ...]
@@ -119,7 +124,7 @@ def _sweep(s: tree.Update, model: Model, scope: Scope) -> Kernel | None:
         return None
     single = len(cells) == 1 and _is_single_cell(cells[0], model, scope)
     if s.independently:
-        _check_independent(s, model, single, False, scope)
+        _check_independent(s, model, {c.variable for c in cells}, single, False, scope)
     elif model.conditional is not None and not single:
         _refuse_joint(s, scope)
         return None
@@ -148,7 +153,7 @@ def _random_update(s: tree.Update, where: tree.Where, model: Model, scope: Scope
         return None
     single = _single_cells(mask.body)
     if s.independently:
-        _check_independent(s, model, single, mask.adaptive, scope)
+        _check_independent(s, model, variables_of(mask.body), single, mask.adaptive, scope)
     elif _has_least_confident(mask.body):
         message = "`least_confident` stands only under `independently`"
         scope.report("E324", message, where.mask.span, "not here", help=f"write `{s.target.span.text} independently where ..`")
@@ -159,7 +164,7 @@ def _random_update(s: tree.Update, where: tree.Where, model: Model, scope: Scope
     return RandomUpdate(s.span, mask, within, s.independently)
 
 
-def _check_independent(s: tree.Update, model: Model, single: bool, adaptive: bool, scope: Scope) -> None:
+def _check_independent(s: tree.Update, model: Model, cells_of: set[str], single: bool, adaptive: bool, scope: Scope) -> None:
     """Under `independently` every cell is drawn given the old others: refused where that has no meaning, else a warning."""
     if adaptive:
         help = "draw the block jointly: remove `independently`"
@@ -169,9 +174,22 @@ def _check_independent(s: tree.Update, model: Model, single: bool, adaptive: boo
         help = "draw the block jointly: remove `independently`"
         message = "`independently` can reach configurations of probability zero"
         scope.report("E307", message, s.span, "the model has a `require`", related=place, help=help)
-    elif model.conditional is None and not single:
+    elif model.conditional is None and not single and (term := _joining(model, cells_of)) is not None:
         help = "remove `independently` to draw the block jointly, which keeps p"
-        scope.report("W801", "cells that interact, redrawn independently, keep no known law", s.span, "may be biased", help=help)
+        message, place = "cells that interact, redrawn independently, keep no known law", ((term, "this may join cells of a block"),)
+        scope.report("W801", message, s.span, "may be biased", related=place, help=help)
+
+
+def _joining(model: Model, variables: set[str]) -> Span | None:
+    """The first term that may hold two cells of `variables`; None where each holds one at most: then they are independent."""
+    for term in (*model.factors, *model.distributed):
+        parts = (term.value,) if isinstance(term, Factor) else (term.target, term.probabilities)
+        inside = [p for e in parts for p in mentions(e, model.lets) if isinstance(p, VariableValue) and p.name in variables]
+        moving = any(isinstance(q, VariableValue) for p in inside for i in p.indices for q in walk(i))
+        repeated = inside and any(isinstance(q, Sum | LetValue) for e in parts for q in walk(e))
+        if len(set(inside)) > 1 or moving or repeated:
+            return term.span
+    return None
 
 
 def _anonymous(e: tree.MaskExpression, model: Model, scope: Scope) -> Mask | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from .._diagnostics import Diagnostic, Fix, Span, did_you_mean, listed
 from ..syntax import tree
+from ._habits import foreign
 
 # Kinds of symbol, and how a message calls them.
 WORDS = {
@@ -155,7 +156,7 @@ class Scope:
     def _visible(self, kinds: tuple[str, ...]) -> list[str]:
         return [s.name for s in (*self.binders.values(), *self.model.values(), *self.program.values()) if not kinds or s.kind in kinds]
 
-    def report_unknown(self, name: tree.Name, *kinds: str, wanted: str = "", built_in: tuple[str, ...] = ()) -> None:
+    def report_unknown(self, name: tree.Name, *kinds: str, wanted: str = "", built_in: tuple[str, ...] = (), room: str = "name") -> None:
         """Report a name that is not declared, once; `kinds` are those of the names that could stand there."""
         torn = any(word.startswith(name.name) or word.endswith(name.name) for word in self.torn)
         if self.incomplete or torn or name.name in self.skipped or name.name in self._reported:
@@ -170,7 +171,7 @@ class Scope:
         known = f"declared here are {listed(sorted(visible))}" if visible else f"no {what} is declared before this"
         if name.name in self.private:
             known = f"`{name.name}` belongs to model `{self.private[name.name]}`: the names of a model are private to it"
-        help, fix = suggestion(name, visible, known)
+        help, fix = suggestion(name, visible, known, room)
         self.report("E203", f"`{name.name}` is not declared", name.span, "not declared", help=help, fix=fix)
 
     def _report_early(self, name: tree.Name, declared: Span) -> None:
@@ -210,7 +211,10 @@ class Scope:
         return not (self.skipped or self.incomplete or self._reported or any(s.faulty for s in self.model.values()))
 
 
-def suggestion(name: tree.Name, known: Iterable[str], otherwise: str) -> tuple[str, Fix | None]:
-    """The help for a misspelt name and, where a near name is known, the edit that mends it."""
+def suggestion(name: tree.Name, known: Iterable[str], otherwise: str, room: str = "") -> tuple[str, Fix | None]:
+    """The help for a misspelt name and, where a near name is known, the edit that mends it; `room`: foreign names it may be."""
+    help, here = foreign(room, name.name) if room else ("", "")
+    if help:
+        return help, Fix(name.span, here) if here else None
     near = did_you_mean(name.name, known)
-    return (f"did you mean `{near}`?", Fix(name.span, near)) if near else (otherwise, None)
+    return (f"did you mean `{near}`?", Fix(name.span, near, guess=True)) if near else (otherwise, None)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from .._diagnostics import Diagnostic, Span, did_you_mean
 from ._braces import unclosed_brace
 from ._fault import Fault, opens_statement
+from ._habits import advice
 from ._lex import CLOSING, MAX_DEPTH, OPENING, short
 from ._repair import COMPARISONS, MISSING, slip_at
 from ._words import FILE_WORDS, LEVELS, MASK_WORDS, MODEL_WORDS, RESERVED, SAMPLER_WORDS, STATEMENT_WORDS
@@ -69,11 +70,11 @@ def explain(fault: Fault, faults: Faults) -> Diagnostic:
     Returns:
         The error, at the smallest place that shows it.
     """
-    for rule in RULES:
-        diagnostic = rule(fault, faults)
-        if diagnostic:
-            return diagnostic
-    return _no_statement(fault) if fault.at == fault.start else _unexpected(fault)
+    found = next((d for rule in RULES if (d := rule(fault, faults))), None)
+    if found is None:
+        found = _no_statement(fault) if fault.at == fault.start else _unexpected(fault)
+    told = advice(fault)
+    return replace(found, help=told) if told else found
 
 
 def _too_deep(fault: Fault, faults: Faults) -> Diagnostic | None:
@@ -112,6 +113,10 @@ def _chain(fault: Fault, faults: Faults) -> Diagnostic | None:
 
 def _reserved(fault: Fault, faults: Faults) -> Diagnostic | None:
     token = fault.token
+    if token.text == "for" and fault.at == fault.start:
+        return Diagnostic("E105", "`for` opens no statement", fault.span(token), "not here")
+    if token.text == "if" and fault.tokens[fault.start].text == "factor" and fault.at > fault.start + 1:
+        return Diagnostic("E105", "`if` stands behind a `for`, not behind a term alone", fault.span(token), "no `for` before this")
     if token.text not in RESERVED or "NAME" not in fault.expected or "NUMBER" in fault.expected:
         return None
     help_ = f"take another name; reserved are {', '.join(f'`{w}`' for w in RESERVED)}"
@@ -197,6 +202,7 @@ def _unexpected(fault: Fault) -> Diagnostic:
         help_ = "a statement of a model opens with a keyword, such as `factor`, or with `name ~`"
         if not first.opens_line:
             before = fault.tokens[fault.start - 1].text
+            help_ = f"between two terms stands an operator, such as `*`: `{short(before)} * {short(first.text)}`"
             message = f"expected an operator or a statement after `{short(before)}`, found `{short(first.text)}`"
             return Diagnostic("E101", message, fault.span(first), "nothing joins this to what stands before", help=help_)
     wanted = _wanted(fault)

@@ -8,6 +8,7 @@ from importlib.resources import files
 
 from .._diagnostics import Diagnostic, Fix, Span, did_you_mean
 from ._fault import Edit, Fault, opens_statement
+from ._habits import MENDS
 from ._lex import CLOSING, OPENING, Token, short
 from ._words import LEVELS
 
@@ -241,6 +242,7 @@ RULES: tuple[Callable[[Fault, Faults], Edit | None], ...] = (
     _bad_token,
     _single_equals,
     _misspelt_opening,
+    *MENDS,
     _misspelt_inside,
     _separator,
     _round_brackets,
