@@ -73,9 +73,13 @@ def start(context: typer.Context, version: Annotated[bool, typer.Option("--versi
 
 
 @app.command()
-def check(files: Files, as_json: AsJson = False) -> None:
+def check(
+    files: Files,
+    as_json: AsJson = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Make the edits that surely mend a fault in the files; then check.")] = False,
+) -> None:
     """Check programs: every error and warning of every file. Status 1 where there is an error; warnings leave 0."""
-    raise typer.Exit(check_files(files, as_json))
+    raise typer.Exit(check_files(files, as_json, fix))
 
 
 @app.command("format")
@@ -133,6 +137,10 @@ def explain(
     model: ModelName = None,
     mask: MaskName = None,
     sampler: SamplerName = None,
+    params: Annotated[
+        Path | None,
+        typer.Option("--params", metavar="FILE.npz", help="Parameters, by name: for the exact bias of samplers of small models."),
+    ] = None,
 ) -> None:
     """Explain a program: log p, each mask's conditional, loss and objective, each sampler with its plans and costs. Or explain a code."""
     import re
@@ -149,6 +157,10 @@ def explain(
         print(explaining.print_stage(stage, program, bound), end="")
         return
     print(explaining.explain(program, bound, latex=latex, model=model, mask=mask, sampler=sampler), end="")
+    if bound is not None and mask is None and not latex:
+        from ._biases import show_biases
+
+        show_biases(program, bound, model, sampler, params)
 
 
 def _bound_if_possible(file: Path, inputs: list[str] | None, arrays: Path | None, needed: bool = False):

@@ -114,12 +114,13 @@ class Diagnostic:
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """The diagnostic as plain data, for editors and `--json`."""
+        """The diagnostic as plain data, for editors and `--json`; `docs/reference/check-json.md` says what each entry means."""
 
         def place(span: Span) -> dict[str, Any]:
             line, column = span.source.position(span.start)
             end_line, end_column = span.source.position(span.end)
-            return {"file": span.source.path, "line": line, "column": column, "end_line": end_line, "end_column": end_column}
+            ends = {"end_line": end_line, "end_column": end_column, "offset": span.start, "end_offset": span.end}
+            return {"file": span.source.path, "line": line, "column": column, **ends}
 
         return {
             "code": self.code,
@@ -130,7 +131,7 @@ class Diagnostic:
             "label": self.label,
             "related": [{"place": place(s), "label": label} for s, label in self.related],
             "help": self.help,
-            "fix": {"place": place(self.fix.span), "text": self.fix.text} if self.fix else None,
+            "fix": {"place": place(self.fix.span), "text": self.fix.text, "sure": not self.fix.guess} if self.fix else None,
         }
 
 
@@ -170,6 +171,10 @@ class GmlmError(Exception):
     def codes(self) -> tuple[str, ...]:
         """The code of each diagnostic."""
         return tuple(d.code for d in self.diagnostics)
+
+
+class GmlmWarning(UserWarning):
+    """What the checker warns of in a program that `gm.load` or `gm.parse` reads; the text shows every warning with its place."""
 
 
 def fail(code: str, message: str, span: Span | None = None, label: str = "", help: str = "") -> GmlmError:

@@ -17,7 +17,9 @@ import pytest
 from gmlmdsl._diagnostics import Diagnostic, GmlmError, Source, codes
 from gmlmdsl.graph import bind, lower_model
 from gmlmdsl.graph.masks import lower_mask
+from gmlmdsl.plan import lint_sizes
 from gmlmdsl.program import Program, check_file, check_source
+from gmlmdsl.program._allow import WITH_SIZES
 
 ROOT = Path(__file__).parent.parent
 BAD = ROOT / "tests" / "programs" / "bad"
@@ -61,6 +63,9 @@ def diagnostics_of(path: Path, code: str) -> tuple[Diagnostic, ...]:
     """Everything that is said of a file: when it is checked and, for the codes that need inputs, when it is bound."""
     try:
         program = check_file(path)
+        if code in WITH_SIZES:
+            bound = bind(program, inputs_of(path.read_text()) or {})
+            return (*program.warnings, *(d for name in program.models for d in lint_sizes(lower_model(bound, name), program, name)))
         if code[0] == "W":
             return program.warnings
         if code == "E330" or code[1] == "4":
@@ -148,7 +153,7 @@ def said_of(text: str) -> list[str]:
         return list(error.codes)
 
 
-@pytest.mark.parametrize("code", [c for c in codes() if c[:2] in ("E2", "E3", "W8") and c not in ("E315", "E330")])
+@pytest.mark.parametrize("code", [c for c in codes() if c[:2] in ("E2", "E3", "W8") and c not in ("E315", "E330", *WITH_SIZES)])
 def test_the_examples_of_a_code_are_wrong_and_right(code: str) -> None:
     assert set(said_of(codes()[code]["wrong"])) == {code}
     assert said_of(codes()[code]["right"]) == []

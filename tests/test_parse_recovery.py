@@ -110,8 +110,14 @@ IN_FILE = {
         *("E101", "expected a row of the mixture, found `}`", "}"),
         "a row opens with its weight, a number or the name of an input: `0.5 : ..`",
     ),
-    "import ising": ("E101", "expected a string in double quotes after `import`", "ising", ""),
-    "model { var y : bit }": ("E101", "expected the name of the model after `model`", "{", ""),
+    "import ising": (
+        *("E101", "expected a string in double quotes after `import`", "ising"),
+        'an import names a file: `import "parts/ising.gmlm"`; a program runs no Python',
+    ),
+    "model { var y : bit }": (
+        *("E101", "expected the name of the model after `model`", "{"),
+        "a model has a name: `model name { .. }`",
+    ),
     "index s = 4": ("E101", "expected an index set, such as `range(4)`, after `=`", "4", ""),
     "input n : int =": ("E101", "expected an expression after `=`", "=", ""),
     "factor x": ("E105", "`factor` stands in a model, not at the top level of a file", "factor", ""),

@@ -2,6 +2,8 @@
 
 from ._elimination import Elimination as Elimination
 from ._elimination import plan_elimination as plan_elimination
+from ._lints import lint_sizes as lint_sizes
+from ._lints import moved_cells as moved_cells
 from ._mask_use import MaskPlan as MaskPlan
 from ._mask_use import mean_size as mean_size
 from ._mask_use import plan_use as plan_use

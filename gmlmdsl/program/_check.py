@@ -260,8 +260,12 @@ def check_source(source: Source) -> Program:
     return checker.finish()
 
 
-def check_file(path: str | Path) -> Program:
+def check_file(path: str | Path, text: str | None = None) -> Program:
     """Check a file and what it imports.
+
+    Args:
+        path: the file.
+        text: its text, where that is not yet written.
 
     Returns:
         The checked program, with its warnings.
@@ -269,7 +273,7 @@ def check_file(path: str | Path) -> Program:
     Raises:
         GmlmError: with every fault of the files, or because the file cannot be read.
     """
-    source = read_source(path)
+    source = read_source(path) if text is None else Source(str(path), text)
     real = Path(path).resolve()
     checker = _Checker(real.parent)
     checker.open.append((real, str(path)))

@@ -9,7 +9,6 @@ from ._comparisons import lint_comparisons
 from ._expressions import mentions
 from ._mask_lints import lint_masks
 from ._masks import variables_of
-from ._places import name_in
 from .ir import (
     Cycle,
     Distributed,
@@ -27,6 +26,7 @@ from .ir import (
     Sweep,
     Temper,
 )
+from .places import name_in
 
 
 def lint(program: Program) -> Iterator[Diagnostic]:

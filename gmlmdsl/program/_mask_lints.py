@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from .._diagnostics import Diagnostic, Span, listed
-from ._comparisons import COMPARE, Number, values_of
+from ._comparisons import ARITHMETIC, Number, values_of, weights
 from ._expressions import mentions
 from ._masks import variables_of
-from ._places import name_in
 from .ir import (
     BlockTerm,
     Choice,
@@ -30,11 +29,12 @@ from .ir import (
     VariableValue,
 )
 from .ir import Cells as CellsOf
+from .places import name_in
 
 
 def lint_masks(program: Program) -> Iterator[Diagnostic]:
     """Every warning of the masks of a program."""
-    used = _used(program)
+    used = used_bodies(program)
     for mask in program.masks.values():
         model = program.models[mask.model]
         place = name_in(mask.span, mask.name)
@@ -42,13 +42,15 @@ def lint_masks(program: Program) -> Iterator[Diagnostic]:
             if mask.mentions_parameter:
                 help = "a sampler may use it; for a fit take weights without parameters"
                 message = f"mask `{mask.name}` mentions a parameter and no sampler uses it: a fit refuses it"
-                yield Diagnostic("W810", message, place, "only samples", help=help)
+                parts = [p for w in weights(mask) for p in mentions(w, model.lets) if isinstance(p, ParameterValue)]
+                related = tuple((p.span, f"`{p.name}` is a parameter") for p in parts[:1])
+                yield Diagnostic("W810", message, place, "only samples", related, help)
             else:
                 yield from _unseen(mask, model, place)
         yield from _revealing(mask, model)
 
 
-def _used(program: Program) -> list[MaskBody]:
+def used_bodies(program: Program) -> list[MaskBody]:
     """The bodies of masks that a sampler or a mixture names: these have another use than to fit alone."""
     found: list[MaskBody] = []
     kernels: list[Kernel] = [k for s in program.samplers.values() if isinstance(s.body, tuple) for k in s.body]
@@ -68,7 +70,8 @@ def _used(program: Program) -> list[MaskBody]:
 
 def _unseen(mask: Mask, model: Model, place: Span) -> Iterator[Diagnostic]:
     """Parameters whose factors hold no cell that the mask can hide: they cancel in every p(x_K | x_rest)."""
-    hidden = variables_of(mask.body)
+    # A latent variable is summed out, together with all factors that hold it.
+    hidden = variables_of(mask.body) | {v.name for v in model.variables.values() if v.role == "latent"}
     seen: set[str] = set()
     touched: set[str] = set()
     for e in (*(f.value for f in model.factors), *(part for d in model.distributed for part in (d.target, d.probabilities))):
@@ -82,7 +85,7 @@ def _unseen(mask: Mask, model: Model, place: Span) -> Iterator[Diagnostic]:
         away = [v.name for v in model.variables.values() if v.role == "var" and v.name not in hidden]
         message = f"a fit under mask `{mask.name}` says nothing about {listed([p.name for p in unseen])}"
         related = tuple((name_in(p.span, p.name), "its factors hold no cell that the mask hides") for p in unseen[:4])
-        help = f"the mask never hides {listed(away)}: add blocks with its cells" if away else ""
+        help = f"add blocks with cells of {listed(away)}" if away else ""
         yield Diagnostic("W808", message, place, "not all is fitted", related, help)
 
 
@@ -99,7 +102,9 @@ def _revealing(mask: Mask, model: Model) -> Iterator[Diagnostic]:
         again = len(term.cells) > 1 and (len(term.clauses.loops) > 1 or any(x.over.part == "arcs" for x in term.clauses.loops))
         word = "rate" if isinstance(mask.body, Independent) else "weight"
         may = isinstance(mask.body, Listed) and (others or again)  # equal blocks add their weights
-        message = f"this block {'may reveal' if may else 'reveals'} `{cell.span.text}`: its {word} is 0 unless `{cell.span.text}` is {value:g}"
+        message = (
+            f"this block {'may reveal' if may else 'reveals'} `{cell.span.text}`: its {word} is 0 unless `{cell.span.text}` is {value:g}"
+        )
         help = "a cell whose value K tells cannot be learnt from or moved; use a weight that is above 0 for two values or more"
         assert weight is not None
         yield Diagnostic("W809", message, weight.span, "tells the hidden value", ((cell.span, "hidden here"),), help)
@@ -138,28 +143,14 @@ def evaluate(e: Expression, cell: VariableValue, value: Number) -> Number | None
 
 
 def _computed(operator: str, parts: Sequence[Number | None]) -> Number | None:
-    if operator in ("*", "and") and any(p is not None and p == 0 for p in parts):
+    if operator in ("*", "and") and 0 in parts:
         return 0
     if operator == "or" and any(parts):
         return 1
     known = [p for p in parts if p is not None]
-    if len(known) < len(parts):
+    if len(known) < len(parts) or operator not in ARITHMETIC:
         return None
-    match operator:
-        case "and" | "or":
-            return known[0] and known[1] if operator == "and" else known[0] or known[1]
-        case "not":
-            return not known[0]
-        case "neg":
-            return -known[0]
-        case "+":
-            return known[0] + known[1]
-        case "-":
-            return known[0] - known[1]
-        case "*":
-            return known[0] * known[1]
-        case "spin":
-            return 2 * known[0] - 1
-        case "bit":
-            return (known[0] + 1) / 2
-    return COMPARE[operator](known[0], known[1]) if operator in COMPARE else None
+    try:
+        return ARITHMETIC[operator](*known)
+    except ArithmeticError:
+        return None

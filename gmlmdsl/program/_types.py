@@ -99,7 +99,11 @@ def check_type(e: tree.Expression | None, scope: Scope, where: Span, inputs: boo
     if isinstance(e, tree.Call) and e.function.name == "real":
         return _bounded(e, scope)
     if not inputs:
-        help, fix = suggestion(e, VALUE_TYPES[:3], PARAMETER_TYPES, "type" if e.name in ("float", "double") else "") if isinstance(e, tree.Name) else (PARAMETER_TYPES, None)
+        help, fix = (
+            suggestion(e, VALUE_TYPES[:3], PARAMETER_TYPES, "type" if e.name in ("float", "double") else "")
+            if isinstance(e, tree.Name)
+            else (PARAMETER_TYPES, None)
+        )
         scope.report("E205", f"a parameter cannot be `{e.span.text}`", e.span, "not a type of parameters", help=help, fix=fix)
         return None
     if isinstance(e, tree.Name) and scope.find(e.name) is None and forms.form("type", e.name) is None:

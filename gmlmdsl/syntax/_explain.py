@@ -115,7 +115,7 @@ def _reserved(fault: Fault, faults: Faults) -> Diagnostic | None:
     token = fault.token
     if token.text == "for" and fault.at == fault.start:
         return Diagnostic("E105", "`for` opens no statement", fault.span(token), "not here")
-    if token.text == "if" and fault.tokens[fault.start].text == "factor" and fault.at > fault.start + 1:
+    if token.text == "if" and fault.tokens[fault.start].text == "factor" and "+" in fault.expected:
         return Diagnostic("E105", "`if` stands behind a `for`, not behind a term alone", fault.span(token), "no `for` before this")
     if token.text not in RESERVED or "NAME" not in fault.expected or "NUMBER" in fault.expected:
         return None
@@ -202,7 +202,7 @@ def _unexpected(fault: Fault) -> Diagnostic:
         help_ = "a statement of a model opens with a keyword, such as `factor`, or with `name ~`"
         if not first.opens_line:
             before = fault.tokens[fault.start - 1].text
-            help_ = f"between two terms stands an operator, such as `*`: `{short(before)} * {short(first.text)}`"
+            help_ = "between two terms stands an operator, such as `*`"
             message = f"expected an operator or a statement after `{short(before)}`, found `{short(first.text)}`"
             return Diagnostic("E101", message, fault.span(first), "nothing joins this to what stands before", help=help_)
     wanted = _wanted(fault)

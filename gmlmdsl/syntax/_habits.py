@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from importlib.resources import files
+from itertools import pairwise
 
 from .._diagnostics import Diagnostic, Fix, Span
 from ._fault import Edit, Fault
@@ -51,7 +52,12 @@ def _before(span: Span) -> Span:
 def axis_of_a_number(fault: Fault, faults: Faults) -> Edit | None:
     """`var x[10] : spin`."""
     first, token, at = fault.tokens[fault.start], fault.token, fault.at
-    if first.text not in (*CELLS, "param", "let") or token.terminals != ("NUMBER",) or not fault.previous or fault.previous.text not in "[,":
+    if (
+        first.text not in (*CELLS, "param", "let")
+        or token.terminals != ("NUMBER",)
+        or not fault.previous
+        or fault.previous.text not in "[,"
+    ):
         return None
     taken = _declared(fault.tokens) | {t.text for t in fault.tokens[fault.start : at]}
     name = next((n for n in INDEX_NAMES if n not in taken), None)
@@ -65,7 +71,7 @@ def axis_of_a_number(fault: Fault, faults: Faults) -> Edit | None:
 
 def _declared(tokens: list[Token]) -> set[str]:
     openers = {"input", "index", "domain", "graph", "model", "mask", "sampler", *CELLS, "param", "let", "network"}
-    return {b.text for a, b in zip(tokens, tokens[1:], strict=False) if a.text in openers}
+    return {b.text for a, b in pairwise(tokens) if a.text in openers}
 
 
 def _word(text: str, like: Token) -> Token:
@@ -174,10 +180,12 @@ def advice(fault: Fault) -> str:
     if known and fault.at <= fault.start + 2:
         return known
     if first.text in ARRAYS and token.text == "in" and fault.at == fault.start + 2:
-        return f"a type follows `:`, as in `{first.text} {previous.text if previous else 'x'} : {'spin' if first.text in CELLS else 'real'}`"
+        return (
+            f"a type follows `:`, as in `{first.text} {previous.text if previous else 'x'} : {'spin' if first.text in CELLS else 'real'}`"
+        )
     if token.text == "?":
         return "a choice is written `if c then a else b`"
-    if first.text == "factor" and token.text == "if" and fault.at > fault.start + 1:
+    if first.text == "factor" and token.text == "if" and "+" in fault.expected:
         return "`if` limits a `for`; a term that depends on a condition is `factor if c then a else 0`"
     if previous and previous.text == ":" and token.text in ("{", "[") and first.text in CELLS:
         return '`spin` is -1 or +1, `bit` 0 or 1, `range(q)` 0 to q - 1; other values are `labels("a", "b")`'
@@ -189,7 +197,7 @@ def advice(fault: Fault) -> str:
         return 'an import names a file: `import "parts/ising.gmlm"`; a program runs no Python'
     if first.text in ("model", "mask", "sampler") and fault.at == fault.start + 1:
         form = {"model": "{ .. }", "mask": "= subsets(size = 1)", "sampler": "{ update x }"}[first.text]
-        return f"write `{first.text} name {form}`"
+        return f"a {first.text} has a name: `{first.text} name {form}`"
     return ""
 
 
