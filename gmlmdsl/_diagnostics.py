@@ -65,14 +65,27 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """Replace the text of `span` by `text`; applied, it mends the fault.
+    """Replace the text of `span` by `text`; applied, it mends the fault and makes no other.
 
     `guess`: what was meant is guessed, from a near name say; `gmlm check --fix` leaves such edits alone.
+    `also`: further places, of the same file, that are replaced by `text` too.
     """
 
     span: Span
     text: str
     guess: bool = False
+    also: tuple[Span, ...] = ()
+
+    @property
+    def places(self) -> tuple[Span, ...]:
+        """Every place that is replaced, in the order of the text."""
+        return tuple(sorted((self.span, *self.also), key=lambda s: s.start))
+
+    def applied(self, text: str) -> str:
+        """A text with the edit made."""
+        for place in reversed(self.places):
+            text = text[: place.start] + self.text + text[place.end :]
+        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +144,8 @@ class Diagnostic:
             "label": self.label,
             "related": [{"place": place(s), "label": label} for s, label in self.related],
             "help": self.help,
-            "fix": {"place": place(self.fix.span), "text": self.fix.text, "sure": not self.fix.guess} if self.fix else None,
+            "fix": self.fix
+            and {"sure": not self.fix.guess, "edits": [{"place": place(s), "text": self.fix.text} for s in self.fix.places]},
         }
 
 

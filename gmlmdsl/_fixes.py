@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ._diagnostics import Diagnostic, Fix, GmlmError
+from ._diagnostics import Diagnostic, Fix, GmlmError, Span
 from .program import check_file
 from .syntax import read_source
 
@@ -44,17 +44,19 @@ def found_in(path: str | Path, text: str) -> tuple[Diagnostic, ...]:
 
 
 def sure_edits(found: Sequence[Diagnostic], path: str) -> list[Fix]:
-    """The edits that are no guesses, in the order of the text; of two that overlap the first."""
-    fixes = (d.fix for d in found if d.fix is not None and not d.fix.guess and d.fix.span.source.path == path)
+    """The edits of a file that are no guesses; of two that touch the same text the first."""
     out: list[Fix] = []
-    for fix in sorted(fixes, key=lambda f: (f.span.start, f.span.end)):
-        if not out or fix.span.start > out[-1].span.end or (fix.span.start == out[-1].span.end < fix.span.end):
+    taken: list[Span] = []
+    for fix in (d.fix for d in found if d.fix is not None and not d.fix.guess and d.fix.span.source.path == path):
+        if not any(a.start <= b.end and b.start <= a.end for a in fix.places for b in taken):
             out.append(fix)
+            taken += fix.places
     return out
 
 
 def apply_edits(text: str, edits: Sequence[Fix]) -> str:
-    """The text with edits made that do not overlap, ascending."""
-    for fix in reversed(edits):
-        text = text[: fix.span.start] + fix.text + text[fix.span.end :]
+    """The text with edits made that do not touch one another."""
+    places = [(place, fix.text) for fix in edits for place in fix.places]
+    for place, new in sorted(places, key=lambda p: -p[0].start):
+        text = text[: place.start] + new + text[place.end :]
     return text

@@ -11,6 +11,7 @@ from . import _calls as _calls  # registers the rules for calls and names
 from . import _references as _references
 from ._allow import Allowance, apply_allowances, idle_allowances, read_allowances
 from ._arguments import check_arguments, find_form
+from ._clean_fixes import with_clean_fixes
 from ._expressions import CONSTANT, check_label, check_number, known_number
 from ._lints import lint
 from ._masks import check_mask
@@ -231,7 +232,7 @@ class _Checker:
     def finish(self) -> Program:
         """The program, or one error with every diagnostic."""
         self.report_ambiguous()
-        errors = in_text_order(x for x in self.scope.diagnostics if x.severity == "error")
+        errors = in_text_order(x for x in self.scope.told() if x.severity == "error")
         if errors:
             raise GmlmError(errors)
         inputs, *rest = (self.declared[kind] for kind in KINDS)
@@ -255,9 +256,13 @@ def check_source(source: Source) -> Program:
     Raises:
         GmlmError: with every fault of the text.
     """
-    checker = _Checker(None)
-    checker.run(source)
-    return checker.finish()
+
+    def run(source: Source) -> Program:
+        checker = _Checker(None)
+        checker.run(source)
+        return checker.finish()
+
+    return with_clean_fixes(run, source)
 
 
 def check_file(path: str | Path, text: str | None = None) -> Program:
@@ -273,10 +278,13 @@ def check_file(path: str | Path, text: str | None = None) -> Program:
     Raises:
         GmlmError: with every fault of the files, or because the file cannot be read.
     """
-    source = read_source(path) if text is None else Source(str(path), text)
-    real = Path(path).resolve()
-    checker = _Checker(real.parent)
-    checker.open.append((real, str(path)))
-    checker.done.add(real)
-    checker.run(source)
-    return checker.finish()
+
+    def run(source: Source) -> Program:
+        real = Path(path).resolve()
+        checker = _Checker(real.parent)
+        checker.open.append((real, str(path)))
+        checker.done.add(real)
+        checker.run(source)
+        return checker.finish()
+
+    return with_clean_fixes(run, read_source(path) if text is None else Source(str(path), text))

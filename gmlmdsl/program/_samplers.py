@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from .._diagnostics import Fix, Span
 from ..syntax import tree
 from ._arguments import check_arguments, find_form
@@ -149,14 +151,16 @@ def _random_update(s: tree.Update, where: tree.Where, model: Model, scope: Scope
     if outside:
         help = f"write `update {where.name.name} where ..`, which takes any block"
         message = f"a block of this mask holds cells of `{outside[0]}`, outside `{within}`"
-        scope.report("E309", message, where.mask.span, "reaches further", help=help)
+        fix, place = Fix(s.target.span, where.name.name), ((s.target.span, f"updates cells of `{within}` only"),)
+        scope.report("E309", message, where.mask.span, "reaches further", help=help, related=place, fix=fix)
         return None
     single = _single_cells(mask.body)
     if s.independently:
         _check_independent(s, model, variables_of(mask.body), single, mask.adaptive, scope)
     elif _has_least_confident(mask.body):
         message = "`least_confident` stands only under `independently`"
-        scope.report("E324", message, where.mask.span, "not here", help=f"write `{s.target.span.text} independently where ..`")
+        fix = Fix(Span(s.span.source, s.target.span.end, s.target.span.end), " independently")
+        scope.report("E324", message, where.mask.span, "not here", help=f"write `{s.target.span.text} independently where ..`", fix=fix)
         return None
     elif model.conditional is not None and not single:
         _refuse_joint(s, scope)
@@ -168,16 +172,23 @@ def _check_independent(s: tree.Update, model: Model, cells_of: set[str], single:
     """Under `independently` every cell is drawn given the old others: refused where that has no meaning, else a warning."""
     if adaptive:
         help = "draw the block jointly: remove `independently`"
-        scope.report("E307", "`independently` has no meaning under an adaptive mask", s.span, "adaptive mask", help=help)
+        message, fix = "`independently` has no meaning under an adaptive mask", _jointly(s)
+        scope.report("E307", message, s.span, "adaptive mask", help=help, fix=fix)
     elif model.requires and model.conditional is None:
         place = ((model.requires[0].span, "probability zero"),)
         help = "draw the block jointly: remove `independently`"
         message = "`independently` can reach configurations of probability zero"
-        scope.report("E307", message, s.span, "the model has a `require`", related=place, help=help)
+        scope.report("E307", message, s.span, "the model has a `require`", related=place, help=help, fix=_jointly(s))
     elif model.conditional is None and not single and (term := _joining(model, cells_of)) is not None:
         help = "remove `independently` to draw the block jointly, which keeps p"
         message, place = "cells that interact, redrawn independently, keep no known law", ((term, "this may join cells of a block"),)
-        scope.report("W801", message, s.span, "may be biased", related=place, help=help)
+        scope.report("W801", message, s.span, "may be biased", related=place, help=help, fix=_jointly(s, guess=True))
+
+
+def _jointly(s: tree.Update, guess: bool = False) -> Fix | None:
+    """The edit that removes `independently`."""
+    found = re.compile(r"\s+independently\b").search(s.span.source.text, s.target.span.end, s.span.end)
+    return None if found is None else Fix(Span(s.span.source, found.start(), found.end()), "", guess)
 
 
 def _joining(model: Model, variables: set[str]) -> Span | None:
@@ -209,8 +220,10 @@ def _within(s: tree.Update, block: str, scope: Scope) -> str | None:
             symbol = scope.use(s.target.base, "var", "latent")
             return None if symbol is None else symbol.name
     help, fix = f"`update x[{block}] where {block} ~ ..` or `update {block} where {block} ~ ..`", None
-    if isinstance(s.target, tree.Index) and len(s.target.indices) == 1:
-        text = f"{s.target.base.name}[{block}]"
+    one = isinstance(s.target, tree.Index) and len(s.target.indices) == 1
+    named = scope.find(s.target.name) if isinstance(s.target, tree.Name) else None
+    if one or (named is not None and named.kind in ("var", "latent")):
+        text = f"{s.target.base.name if isinstance(s.target, tree.Index) else s.target.span.text}[{block}]"
         help, fix = f"write `{text}`", Fix(s.target.span, text)
     scope.report("E308", f"the update does not use its block `{block}`", s.target.span, f"no `{block}` here", help=help, fix=fix)
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .._diagnostics import Diagnostic, Fix, Span, did_you_mean, listed
 from ..syntax import tree
@@ -69,7 +69,7 @@ class Scope:
     binders: dict[str, Symbol] = field(default_factory=dict)
     private: dict[str, str] = field(default_factory=dict)  # names of other models, with the last one that declares them
     torn: set[str] = field(default_factory=set)  # names declared just before a syntax error: each may be two words grown together
-    _reported: set[str] = field(default_factory=set)
+    _reported: dict[str, list[Span]] = field(default_factory=dict)  # unknown names, and every place that uses them
     _said: set[tuple[str, str]] = field(default_factory=set)
 
     def report(
@@ -159,9 +159,13 @@ class Scope:
     def report_unknown(self, name: tree.Name, *kinds: str, wanted: str = "", built_in: tuple[str, ...] = (), room: str = "name") -> None:
         """Report a name that is not declared, once; `kinds` are those of the names that could stand there."""
         torn = any(word.startswith(name.name) or word.endswith(name.name) for word in self.torn)
-        if self.incomplete or torn or name.name in self.skipped or name.name in self._reported:
+        if self.incomplete or torn or name.name in self.skipped:
             return
-        self._reported.add(name.name)
+        uses = self._reported.setdefault(name.name, [])
+        if name.span not in uses:
+            uses.append(name.span)
+        if len(uses) > 1:
+            return
         if name.name in self.later:
             self._report_early(name, self.later[name.name])
             return
@@ -173,6 +177,13 @@ class Scope:
             known = f"`{name.name}` belongs to model `{self.private[name.name]}`: the names of a model are private to it"
         help, fix = suggestion(name, visible, known, room)
         self.report("E203", f"`{name.name}` is not declared", name.span, "not declared", help=help, fix=fix)
+
+    def told(self) -> Iterator[Diagnostic]:
+        """The faults found; the edit of an unknown name, which is reported once, made at all of its uses."""
+        for d in self.diagnostics:
+            uses = self._reported.get(d.span.text, []) if d.code == "E203" and d.span is not None else []
+            also = tuple(s for s in uses if s != d.span and d.span is not None and s.source == d.span.source)
+            yield replace(d, fix=replace(d.fix, also=also)) if d.fix is not None and d.fix.span == d.span and also else d
 
     def _report_early(self, name: tree.Name, declared: Span) -> None:
         place = ((declared, "declared here"),)

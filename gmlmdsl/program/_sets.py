@@ -108,7 +108,8 @@ def _graph_part(e: tree.Attribute, scope: Scope) -> SetOf | None:
     part = e.attribute.name
     if part not in has:
         help, fix = suggestion(e.attribute, has, f"a `{kind}` graph has {', '.join(f'`.{p}`' for p in has)}")
-        scope.report("E207", f"a `{kind}` graph has no `.{part}`", e.attribute.span, "unknown part", help=help, fix=fix)
+        place = ((symbol.span, "declared here"),)
+        scope.report("E207", f"a `{kind}` graph has no `.{part}`", e.attribute.span, "unknown part", help=help, fix=fix, related=place)
         return None
     return SetOf(e.span, "graph", f"{e.base.name}.{part}", graph=e.base.name, part=part)
 

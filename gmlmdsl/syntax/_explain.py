@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from .._diagnostics import Diagnostic, Span, did_you_mean
+from .._diagnostics import Diagnostic, Fix, Span, did_you_mean
 from ._braces import unclosed_brace
 from ._fault import Fault, opens_statement
 from ._habits import advice
@@ -104,8 +104,10 @@ def _chain(fault: Fault, faults: Faults) -> Diagnostic | None:
         text = getattr(value, "text", None)
         if text in COMPARISONS:
             related = ((fault.span(fault.tokens[first]), "the first comparison"),)
+            middle = fault.source.text[fault.tokens[first].end : fault.tokens[fault.at - 1].end].strip()
             help_ = "join two comparisons with `and`: `a < b and b < c`"
-            return Diagnostic("E106", "comparisons are not chained", fault.span(fault.token), "a second one", related, help_)
+            fix = Fix(fault.span(fault.token), f"and {middle} {fault.token.text}")
+            return Diagnostic("E106", "comparisons are not chained", fault.span(fault.token), "a second one", related, help_, fix)
         if text in OPENING or text in ("and", "or", "if", "then", "else"):
             break
     return None
@@ -157,8 +159,12 @@ def _bracket(fault: Fault, faults: Faults) -> Diagnostic | None:
 
 def _unclosed(fault: Fault, opener: int) -> Diagnostic:
     open_ = fault.tokens[opener]
-    message = f"expected `{OPENING[open_.text]}` to close the `{open_.text}` opened here"
-    return Diagnostic("E102", message, _place(fault), _found(fault), ((fault.span(open_), "opened here"),))
+    closer, ended = OPENING[open_.text], fault.token.opens_line or not fault.token.text
+    message = f"expected `{closer}` to close the `{open_.text}` opened here"
+    end = fault.previous.end if fault.previous else fault.token.start
+    is_last = ended and len([k for k in fault.open_brackets() if k >= fault.start]) == 1
+    fix = Fix(Span(fault.source, end, end), closer, guess=True) if is_last else None
+    return Diagnostic("E102", message, _place(fault), _found(fault), ((fault.span(open_), "opened here"),), fix=fix)
 
 
 def _place(fault: Fault) -> Span:
@@ -210,9 +216,18 @@ def _unexpected(fault: Fault) -> Diagnostic:
         help_ = NO_SIGN.get(fault.token.text, "")
     elif fault.token.text == ",":
         help_ = JOINED.get("in" if "in" in fault.expected else first.text, "")
+    fix = None
+    if wanted == "`else`" and first.text == "factor" and fault.previous:
+        help_, fix = "a term that is nothing otherwise ends with `else 0`", Fix(_after(fault), " else 0", guess=True)
     code = "E109" if wanted.strip("`") in MISSING else "E101"
     after = f" after `{short(fault.previous.text)}`" if fault.previous else ""
-    return Diagnostic(code, f"expected {wanted}{after}", _place(fault), _found(fault), help=help_)
+    return Diagnostic(code, f"expected {wanted}{after}", _place(fault), _found(fault), help=help_, fix=fix)
+
+
+def _after(fault: Fault) -> Span:
+    """The place behind the token before the fault."""
+    end = fault.tokens[fault.at - 1].end
+    return Span(fault.source, end, end)
 
 
 def _wanted(fault: Fault) -> str:

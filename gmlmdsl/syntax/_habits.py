@@ -12,7 +12,7 @@ from itertools import pairwise
 from .._diagnostics import Diagnostic, Fix, Span
 from ._fault import Edit, Fault
 from ._lex import CLOSING, OPENING, Token, short
-from ._words import MODEL_WORDS
+from ._words import STATEMENT_WORDS
 
 Faults = dict[int, Diagnostic]
 CELLS = ("var", "latent", "given")
@@ -26,7 +26,7 @@ def statement_without_a_keyword(fault: Fault, faults: Faults) -> Edit | None:
     """`b * y`, `y = b * x`, `x = spin` and `target += b * y` as statements of a model."""
     first, at = fault.tokens[fault.start], fault.at
     alone = first.opens_line or (fault.start and fault.tokens[fault.start - 1].text in ("{", "}", ";"))
-    if fault.level != "model_statement" or "NAME" not in first.terminals or first.text in MODEL_WORDS or not alone or at <= fault.start:
+    if fault.level != "model_statement" or "NAME" not in first.terminals or first.text in STATEMENT_WORDS or not alone or at <= fault.start:
         return None
     span, after = fault.span(first), fault.tokens[min(at + 1, len(fault.tokens) - 1)]
     if fault.token.text == "+" and after.text == "=" and after.start == fault.token.end:
@@ -38,8 +38,14 @@ def statement_without_a_keyword(fault: Fault, faults: Faults) -> Edit | None:
         diagnostic = Diagnostic("E109", "a variable is declared with `var`", place, help=f"write `{short(text)} ..`", fix=Fix(place, text))
         inside = tuple(fault.tokens[fault.start : at])
         return Edit(fault.start, at + 1, (fault.make("var", first), *inside, fault.make(":", fault.token)), diagnostic, whole=True)
-    word = "let" if fault.token.text == "=" else "factor"
-    help_ = "a name for an expression is given with `let name = ..`" if word == "let" else "a term of log p is written `factor ..`"
+    declares = "param" if after.text in ("real", "positive", "simplex") else "var"
+    word = {"=": "let", ":": declares}.get(fault.token.text, "factor")
+    help_ = {
+        "let": "a name for an expression is given with `let name = ..`",
+        "factor": "a term of log p is written `factor ..`",
+        "var": "what the data hold is declared with `var`",
+        "param": "what is fitted is declared with `param`",
+    }[word]
     message = f"a statement of a model opens with a keyword, found `{short(first.text)}`"
     diagnostic = Diagnostic("E109", message, span, f"`{word}` belongs before this", help=help_, fix=Fix(_before(span), f"{word} "))
     return Edit(fault.start, fault.start, (fault.make(word, first),), diagnostic, whole=True)

@@ -182,6 +182,17 @@ def _separator(fault: Fault, faults: Faults) -> Edit | None:
     return Edit(at, at + 1, (), Diagnostic("E122", message, span, "", help=f"remove the `{span.text}`", fix=Fix(span, "")))
 
 
+def _extra_closing(fault: Fault, faults: Faults) -> Edit | None:
+    """`factor x + 2)`, where the statement reads without it."""
+    text = fault.token.text
+    if text not in (")", "]") or any(k >= fault.start for k in fault.open_brackets()):
+        return None
+    span = fault.span(fault.token)
+    help_, fix = f"remove the `{text}`", Fix(span, "", guess=True)
+    diagnostic = Diagnostic("E103", f"`{text}` closes nothing", span, f"no `{CLOSING[text]}` is open", help=help_, fix=fix)
+    return Edit(fault.at, fault.at + 1, (), diagnostic, whole=True)
+
+
 def _round_brackets(fault: Fault, faults: Faults) -> Edit | None:
     """`x(i)` for `x[i]`."""
     at, tokens = fault.at, fault.tokens
@@ -245,6 +256,7 @@ RULES: tuple[Callable[[Fault, Faults], Edit | None], ...] = (
     *MENDS,
     _misspelt_inside,
     _separator,
+    _extra_closing,
     _round_brackets,
     _punctuation,
 )
