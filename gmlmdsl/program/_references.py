@@ -167,6 +167,9 @@ def check_index(e: tree.Expression, over: SetOf, scope: Scope, where: Where) -> 
     domain = over.domain if over.kind == "domain" else None
     if domain is not None and not domain.ordered and isinstance(e, tree.String):
         return check_label(e, domain, scope)
+    if isinstance(e, tree.Name) and scope.find(e.name) is None:
+        scope.report_unknown(e, *sorted(where.kinds), axis=over.name)
+        return faulty(e.span)[0]
     checked, kind = check_expression(e, scope, where)
     if kind.tag == "error":
         return checked

@@ -156,8 +156,13 @@ class Scope:
     def _visible(self, kinds: tuple[str, ...]) -> list[str]:
         return [s.name for s in (*self.binders.values(), *self.model.values(), *self.program.values()) if not kinds or s.kind in kinds]
 
-    def report_unknown(self, name: tree.Name, *kinds: str, wanted: str = "", built_in: tuple[str, ...] = (), room: str = "name") -> None:
-        """Report a name that is not declared, once; `kinds` are those of the names that could stand there."""
+    def report_unknown(
+        self, name: tree.Name, *kinds: str, wanted: str = "", built_in: tuple[str, ...] = (), room: str = "name", axis: str = ""
+    ) -> None:
+        """Report a name that is not declared, once; `kinds` are those of the names that could stand there.
+
+        `axis`: the set that the name indexes, where it is an index.
+        """
         torn = any(word.startswith(name.name) or word.endswith(name.name) for word in self.torn)
         if self.incomplete or torn or name.name in self.skipped:
             return
@@ -173,6 +178,8 @@ class Scope:
         words = wanted or (WORDS[kinds[0]] if kinds and set(kinds) <= set(CELLS) else "a name" if len(kinds) != 1 else WORDS[kinds[0]])
         what = words.split(" ", 1)[-1]
         known = f"declared here are {listed(sorted(visible))}" if visible else f"no {what} is declared before this"
+        if axis:
+            known = f"an index is named by a loop: write `for {name.name} in {axis}` behind the statement"
         if name.name in self.private:
             known = f"`{name.name}` belongs to model `{self.private[name.name]}`: the names of a model are private to it"
         help, fix = suggestion(name, visible, known, room)
@@ -228,4 +235,4 @@ def suggestion(name: tree.Name, known: Iterable[str], otherwise: str, room: str 
     if help:
         return help, Fix(name.span, here) if here else None
     near = did_you_mean(name.name, known)
-    return (f"did you mean `{near}`?", Fix(name.span, near, guess=True)) if near else (otherwise, None)
+    return (f"did you mean `{near}`?", Fix(name.span, near, guess=near.lower() != name.name.lower())) if near else (otherwise, None)

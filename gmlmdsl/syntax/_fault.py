@@ -235,7 +235,7 @@ def _opens_next(fault: Fault, index: int) -> bool:
     if not token.opens_line or index + 1 >= len(tokens):
         return False
     if fault.level == "model_statement" and "NAME" in token.terminals:
-        return tokens[index + 1].text == "~" or _before_tilde(tokens, index + 1)
+        return tokens[index + 1].text in ("~", ":") or _before_tilde(tokens, index + 1)
     return fault.level.endswith("row") and (token.terminals == ("NUMBER",) or "ROW_NAME" in token.terminals)
 
 

@@ -85,18 +85,18 @@ def _word(text: str, like: Token) -> Token:
 
 
 def type_before_the_name(fault: Fault, faults: Faults) -> Edit | None:
-    """`var bool y`, `param real h`."""
-    first, at = fault.tokens[fault.start], fault.at
-    written = fault.tokens[fault.start + 1] if at == fault.start + 2 else fault.token
-    if first.text not in ARRAYS or written is fault.token or "NAME" not in fault.token.terminals or fault.token.opens_line:
+    """`var bool y`, `param real h`, which is read as a parameter `real` and a stray `h`."""
+    tokens, at = fault.tokens, fault.at
+    if at < 2 or tokens[at - 2].text not in ARRAYS or "NAME" not in fault.token.terminals or fault.token.opens_line:
         return None
+    written = tokens[at - 1]
     type_ = TYPES.get(written.text)
-    if type_ is None or fault.tokens[at + 1].text in (":", "["):
+    if type_ is None or tokens[at + 1].text in (":", "["):
         return None
     span = fault.span(written).to(fault.span(fault.token))
     text = f"{fault.token.text} : {type_}"
     diagnostic = Diagnostic("E109", "a type follows the name and a `:`", span, help=f"write `{text}`", fix=Fix(span, text))
-    return Edit(fault.start + 1, at + 1, (fault.token, fault.make(":", written), _word(type_, written)), diagnostic, whole=True)
+    return Edit(at - 1, at + 1, (fault.token, fault.make(":", written), _word(type_, written)), diagnostic, far=1)
 
 
 def bounds_in_angles(fault: Fault, faults: Faults) -> Edit | None:
