@@ -41,6 +41,7 @@ DEFINED = {
     "sampler": "an algorithm, such as `refinement(..)`,",
     "update": "a mask",
 }
+NAMED = ("var", "latent", "given", "param", "let")
 # What a message may list as expected, the most telling first.
 TELLING = (*MISSING, "{", ",", ")", "]")
 NO_SIGN = {
@@ -119,10 +120,21 @@ def _reserved(fault: Fault, faults: Faults) -> Diagnostic | None:
         return Diagnostic("E105", "`for` opens no statement", fault.span(token), "not here")
     if token.text == "if" and fault.tokens[fault.start].text == "factor" and "+" in fault.expected:
         return Diagnostic("E105", "`if` stands behind a `for`, not behind a term alone", fault.span(token), "no `for` before this")
+    before = fault.previous.text if fault.previous else ""
+    if token.text == "in" and before in ("[", "(", ",", "for") and "NAME" in fault.expected and "NUMBER" not in fault.expected:
+        return Diagnostic("E101", "expected an index name before `in`", fault.span(token), "no name before this")
     if token.text not in RESERVED or "NAME" not in fault.expected or "NUMBER" in fault.expected:
         return None
     help_ = f"take another name; reserved are {', '.join(f'`{w}`' for w in RESERVED)}"
     return Diagnostic("E110", f"`{token.text}` is a reserved word", fault.span(token), "expected a name", help=help_)
+
+
+def _nameless(fault: Fault, faults: Faults) -> Diagnostic | None:
+    """`param [i in site]`, which would be a law of a cell of a variable `param`."""
+    first, bracket = fault.tokens[fault.start], fault.tokens[min(fault.start + 1, len(fault.tokens) - 1)]
+    if fault.level != "model_statement" or first.text not in NAMED or bracket.text != "[" or fault.at <= fault.start + 1:
+        return None
+    return Diagnostic("E101", f"expected a name after `{first.text}`", fault.span(bracket), "no name before this")
 
 
 def _misplaced(fault: Fault, faults: Faults) -> Diagnostic | None:
@@ -240,8 +252,10 @@ def _wanted(fault: Fault) -> str:
         return "a string in double quotes"
     opened = [fault.tokens[k].text for k in fault.open_brackets() if k >= fault.start]
     closer = OPENING[opened[-1]] if opened else ""
+    if closer in expected and "," not in expected:
+        return f"an operator or `{closer}`" if "+" in expected else f"`{closer}`"
     if closer in expected:
-        return f"`,` or `{closer}`" if "," in expected else f"`{closer}`"
+        return f"`,` or `{closer}`"
     signs = [f"`{t}`" for t in TELLING if t in expected]
     if not signs and "(" in expected:
         return "`(`"
@@ -261,4 +275,13 @@ def _kind_of_name(fault: Fault) -> str:
     return AFTER.get(previous, "a name")
 
 
-RULES: tuple[Callable[[Fault, Faults], Diagnostic | None], ...] = (_too_deep, _foreign, _bad_token, _chain, _reserved, _misplaced, _bracket)
+RULES: tuple[Callable[[Fault, Faults], Diagnostic | None], ...] = (
+    _too_deep,
+    _foreign,
+    _bad_token,
+    _chain,
+    _nameless,
+    _reserved,
+    _misplaced,
+    _bracket,
+)

@@ -120,7 +120,8 @@ def second_declaration(fault: Fault, faults: Faults) -> Edit | None:
     after = fault.tokens[min(at + 1, len(fault.tokens) - 1)]
     if fault.token.text != "," or first.text not in ARRAYS or "NAME" not in after.terminals:
         return None
-    if any(k >= fault.start for k in fault.open_brackets()):
+    after_a_type = fault.previous is not None and ("NAME" in fault.previous.terminals or fault.previous.text in (")", "]"))
+    if any(k >= fault.start for k in fault.open_brackets()) or not after_a_type:
         return None
     span = fault.span(fault.token)
     message, help_ = f"each `{first.text}` declares one name", f"write `{first.text}` again before `{after.text}`"

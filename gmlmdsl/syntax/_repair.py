@@ -182,6 +182,17 @@ def _separator(fault: Fault, faults: Faults) -> Edit | None:
     return Edit(at, at + 1, (), Diagnostic("E122", message, span, "", help=f"remove the `{span.text}`", fix=Fix(span, "")))
 
 
+def _doubled(fault: Fault, faults: Faults) -> Edit | None:
+    """`for i in in site`, `var s s : spin`: a word, a number or a sign twice, where one will do."""
+    token, before = fault.token, fault.previous
+    if before is None or token.text != before.text or token.opens_line or token.text in (*OPENING, *CLOSING, ",", ";"):
+        return None
+    span = fault.span(token)
+    fix = Fix(Span(fault.source, before.end, token.end), "", guess="NAME" in token.terminals or "NUMBER" in token.terminals)
+    diagnostic = Diagnostic("E101", f"`{short(token.text)}` stands twice", span, "again here", help="remove one of the two", fix=fix)
+    return Edit(fault.at, fault.at + 1, (), diagnostic, whole=True)
+
+
 def _extra_closing(fault: Fault, faults: Faults) -> Edit | None:
     """`factor x + 2)`, where the statement reads without it."""
     text = fault.token.text
@@ -253,6 +264,7 @@ RULES: tuple[Callable[[Fault, Faults], Edit | None], ...] = (
     _bad_token,
     _single_equals,
     _misspelt_opening,
+    _doubled,
     *MENDS,
     _misspelt_inside,
     _separator,
