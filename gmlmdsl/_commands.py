@@ -88,6 +88,7 @@ def format_files(
     check_only: Annotated[
         bool, typer.Option("--check", help="Write nothing; list the files that would change, and exit with 1 if there are any.")
     ] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="As --check, and print what would change, line by line.")] = False,
     stdin: Annotated[bool, typer.Option("--stdin", help="Read a program from the standard input and print it formatted.")] = False,
 ) -> None:
     """Write programs in their one canonical form; comments stay."""
@@ -99,10 +100,11 @@ def format_files(
     if stdin:
         print(format_source(_stdin_text(), "<stdin>"), end="")
         return
-    status = 0
+    status, check_only = 0, check_only or diff
     for file in files or ():
         try:
-            text = format_source(read_source(file).text, str(file))
+            before = read_source(file).text
+            text = format_source(before, str(file))
             changed = text.encode() != file.read_bytes()
             if changed and not check_only:
                 write_whole(file.resolve(), text.encode())
@@ -112,8 +114,18 @@ def format_files(
             continue
         if changed:
             print(f"{'would change' if check_only else 'formatted'} {file}")
+            if diff:
+                print(_difference(before, text, file), end="")
             status = 1 if check_only else status
     raise typer.Exit(status)
+
+
+def _difference(before: str, after: str, file: Path) -> str:
+    import difflib
+
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    lines = difflib.unified_diff(old, new, f"{file}", f"{file} (formatted)")
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
 
 
 def _stdin_text() -> str:

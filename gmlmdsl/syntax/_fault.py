@@ -241,7 +241,8 @@ def _opens_next(fault: Fault, index: int) -> bool:
     in_model = fault.level == "model_statement" and "NAME" in token.terminals
     if in_model and (tokens[index + 1].text in ("~", ":") or _before_tilde(tokens, index + 1)):
         return True
-    if "NAME" in token.terminals and token.text not in CONTINUES and _is_beside(fault, token):
+    could = "NAME" in token.terminals or (fault.level == "model_statement" and token.terminals == ("NUMBER",))
+    if could and token.text not in CONTINUES and _is_beside(fault, token):
         return True  # a keyword left out or misspelt
     return fault.level.endswith("row") and (token.terminals == ("NUMBER",) or "ROW_NAME" in token.terminals)
 

@@ -26,7 +26,9 @@ def statement_without_a_keyword(fault: Fault, faults: Faults) -> Edit | None:
     """`b * y`, `y = b * x`, `x = spin` and `target += b * y` as statements of a model."""
     first, at = fault.tokens[fault.start], fault.at
     alone = first.opens_line or (fault.start and fault.tokens[fault.start - 1].text in ("{", "}", ";"))
-    if fault.level != "model_statement" or "NAME" not in first.terminals or first.text in STATEMENT_WORDS or not alone or at <= fault.start:
+    if fault.level != "model_statement" or first.text in STATEMENT_WORDS or not alone:
+        return None
+    if {"NAME", "NUMBER"}.isdisjoint(first.terminals) or at < fault.start + ("NAME" in first.terminals):
         return None
     span, after = fault.span(first), fault.tokens[min(at + 1, len(fault.tokens) - 1)]
     if fault.token.text == "+" and after.text == "=" and after.start == fault.token.end:
@@ -86,17 +88,17 @@ def _word(text: str, like: Token) -> Token:
 
 def type_before_the_name(fault: Fault, faults: Faults) -> Edit | None:
     """`var bool y`, `param real h`, which is read as a parameter `real` and a stray `h`."""
-    tokens, at = fault.tokens, fault.at
-    if at < 2 or tokens[at - 2].text not in ARRAYS or "NAME" not in fault.token.terminals or fault.token.opens_line:
+    tokens = fault.tokens
+    at = fault.at if tokens[fault.at - 2].text in ARRAYS else fault.at - 1
+    if at < 2 or tokens[at - 2].text not in ARRAYS or "NAME" not in tokens[at].terminals or tokens[at].opens_line:
         return None
-    written = tokens[at - 1]
-    type_ = TYPES.get(written.text)
+    written, type_ = tokens[at - 1], TYPES.get(tokens[at - 1].text)
     if type_ is None or tokens[at + 1].text in (":", "["):
         return None
-    span = fault.span(written).to(fault.span(fault.token))
-    text = f"{fault.token.text} : {type_}"
+    span = fault.span(written).to(fault.span(tokens[at]))
+    text = f"{tokens[at].text} : {type_}"
     diagnostic = Diagnostic("E109", "a type follows the name and a `:`", span, help=f"write `{text}`", fix=Fix(span, text))
-    return Edit(at - 1, at + 1, (fault.token, fault.make(":", written), _word(type_, written)), diagnostic, far=1)
+    return Edit(at - 1, at + 1, (tokens[at], fault.make(":", written), _word(type_, written)), diagnostic, far=1)
 
 
 def bounds_in_angles(fault: Fault, faults: Faults) -> Edit | None:

@@ -106,7 +106,7 @@ def _single_equals(fault: Fault, faults: Faults) -> Edit | None:
     message = "`=` does not compare" if meant == "==" else "`=` does not say how something is distributed"
     help_ = f"write `{meant}`"
     diagnostic = Diagnostic("E108", message, fault.span(token), "", help=help_, fix=Fix(fault.span(token), meant))
-    return Edit(at, at + 1, (fault.make(meant, token),), diagnostic)
+    return Edit(at, at + 1, (fault.make(meant, token),), diagnostic, far=1 if meant == "==" else 3)
 
 
 def _comment(fault: Fault, faults: Faults) -> Edit | None:
@@ -179,7 +179,8 @@ def _separator(fault: Fault, faults: Faults) -> Edit | None:
     else:
         return None
     span = fault.span(fault.tokens[at])
-    return Edit(at, at + 1, (), Diagnostic("E122", message, span, "", help=f"remove the `{span.text}`", fix=Fix(span, "")))
+    diagnostic = Diagnostic("E122", message, span, "", help=f"remove the `{span.text}`", fix=Fix(span, ""))
+    return Edit(at, at + 1, (), diagnostic, far=0 if span.text == ";" else 3)
 
 
 def _doubled(fault: Fault, faults: Faults) -> Edit | None:
