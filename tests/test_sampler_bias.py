@@ -48,7 +48,9 @@ def test_an_exact_sampler_has_none_and_one_that_stays_no_law(model: gm.Model) ->
 
 def test_the_stationary_law_of_chains_with_transient_states_and_of_periodic_ones() -> None:
     chain = np.array([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
-    np.testing.assert_allclose(stationary_law(chain), [0, 0.5, 0.5], atol=1e-15)
+    law = stationary_law(chain)
+    assert law is not None
+    np.testing.assert_allclose(law, [0, 0.5, 0.5], atol=1e-15)
     assert stationary_law(np.eye(2)) is None
 
 
