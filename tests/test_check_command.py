@@ -10,6 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from gmlmdsl._commands import app
+from gmlmdsl._diagnostics import Diagnostic, Fix, GmlmError, Source, Span
+from gmlmdsl.program import Program, check_file, check_source
+from gmlmdsl.program._clean_fixes import with_clean_fixes
 
 GOLDEN = Path(__file__).parent / "programs" / "check.json"
 UPDATE = os.environ.get("GMLM_UPDATE_GOLDEN") == "1"
@@ -122,3 +125,31 @@ def test_explain_says_the_exact_bias_where_it_can() -> None:
     assert "total variation distance between its stationary law and p: 0.1" in gmlm("explain", "p.gmlm").output
     Path("q.gmlm").write_text("model m {\n  var a : bit\n  param J\n  factor J * a\n}\nsampler naive { update a independently }\n")
     assert "--params FILE.npz" in gmlm("explain", "q.gmlm").output
+
+
+def test_an_unknown_name_is_mended_at_all_of_its_uses() -> None:
+    text = "model m {\n  var state : spin\n  factor 0.5 * stat\n  factor 0.1 * stat * stat\n}\nmask a = subsets(stat, size = 1)\n"
+    Path("p.gmlm").write_text(text)
+    (found,) = json.loads(gmlm("check", "--json", "p.gmlm").stdout)
+    assert [e["place"]["line"] for e in found["fix"]["edits"]] == [3, 4, 4, 6]
+    with pytest.raises(GmlmError) as caught:
+        check_file("p.gmlm")
+    (d,) = caught.value.diagnostics
+    assert d.fix is not None and d.fix.applied(text) == text.replace("stat ", "state ").replace("stat\n", "state\n").replace(
+        "stat,", "state,"
+    )
+
+
+@pytest.mark.parametrize(("new", "kept"), [("b", True), ("a", False), ("c", False)])
+def test_an_edit_that_mends_nothing_or_breaks_something_is_not_offered(new: str, kept: bool) -> None:
+    """A checker that finds fault with `a` and, otherwise, with `c`."""
+
+    def check(source: Source) -> Program:
+        span = Span(source, 0, 1)
+        if source.text in "ac":
+            raise GmlmError(Diagnostic("E203", f"`{source.text}` is wrong", span, fix=Fix(span, new)))
+        return check_source(Source("p", ""))
+
+    with pytest.raises(GmlmError) as caught:
+        with_clean_fixes(check, Source("p", "a"))
+    assert (caught.value.diagnostics[0].fix is not None) == kept
