@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import random
-from collections.abc import Iterator
 
 import pytest
 from mutants import errors_of, programs
@@ -33,17 +33,21 @@ def damaged(text: str, span: Span, rng: random.Random) -> tuple[int, int, str] |
     return token.start, token.end, new
 
 
-def pairs(name: str, n: int) -> Iterator[tuple[str, str, str, int]]:
+@functools.cache
+def pairs(name: str, n: int) -> tuple[tuple[str, str, str, int], ...]:
     """Programs with the first mistake, with the second, with both, and where the second statement opens in the last."""
     text, rng = TEXTS[name], random.Random(f"two {name}")
     spans = statements(text)
+    out: list[tuple[str, str, str, int]] = []
     for _ in range(n if len(spans) > 1 else 0):
         first, second = sorted(rng.sample(spans, 2), key=lambda s: s.start)
         one, two = damaged(text, first, rng), damaged(text, second, rng)
         if one is None or two is None or "\n" not in text[first.end : second.start]:
             continue
         (a, b, x), (c, d, y) = one, two
-        yield text[:a] + x + text[b:], text[:c] + y + text[d:], text[:a] + x + text[b:c] + y + text[d:], second.start + len(x) - (b - a)
+        both = text[:a] + x + text[b:c] + y + text[d:]
+        out.append((text[:a] + x + text[b:], text[:c] + y + text[d:], both, second.start + len(x) - (b - a)))
+    return tuple(out)
 
 
 @pytest.mark.parametrize("name", TEXTS)
