@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ._compile import parse as parse
     from ._diagnostics import Diagnostic as Diagnostic
     from ._diagnostics import GmlmError as GmlmError
+    from ._diagnostics import GmlmWarning as GmlmWarning
     from ._model import Model as Model
     from .report import Report as Report
     from .run.results import Fit as Fit
@@ -30,12 +31,25 @@ _WHERE = {
     "parse": "._compile",
     "Diagnostic": "._diagnostics",
     "GmlmError": "._diagnostics",
+    "GmlmWarning": "._diagnostics",
     "Model": "._model",
     "Report": ".report",
     "Fit": ".run.results",
     "SamplingWarning": ".run.sampling",
 }
-__all__ = ["BoundProgram", "Diagnostic", "Fit", "GmlmError", "Model", "Report", "SamplingWarning", "load", "load_fit", "parse"]
+__all__ = [
+    "BoundProgram",
+    "Diagnostic",
+    "Fit",
+    "GmlmError",
+    "GmlmWarning",
+    "Model",
+    "Report",
+    "SamplingWarning",
+    "load",
+    "load_fit",
+    "parse",
+]
 
 
 def __getattr__(name: str) -> Any:

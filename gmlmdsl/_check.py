@@ -11,9 +11,22 @@ from ._diagnostics import GmlmError
 from .program import check_file
 
 
-def check_files(files: Sequence[str | Path], as_json: bool = False) -> int:
-    """Print what is found in some files; the exit status: 1 where there is an error, warnings leave 0."""
+def check_files(files: Sequence[str | Path], as_json: bool = False, fix: bool = False) -> int:
+    """Print what is found in some files; the exit status: 1 where there is an error, warnings leave 0.
+
+    With `fix` the edits that surely mend a fault are made first, and counted on the error stream.
+    """
     found = []
+    if fix:
+        from ._fixes import fix_file
+
+        for file in files:
+            try:
+                made = fix_file(Path(file))
+            except GmlmError:
+                continue  # it is said below
+            if made:
+                print(f"{_count(made, 'edit')} in {file}", file=sys.stderr)
     for file in files:
         try:
             found += check_file(file).warnings
@@ -32,8 +45,9 @@ def check_files(files: Sequence[str | Path], as_json: bool = False) -> int:
 
 
 def _summary(errors: int, warnings: int, files: int) -> str:
-    def count(n: int, what: str) -> str:
-        return f"{n} {what}{'s' * (n != 1)}"
+    parts = [_count(errors, "error")] * (errors > 0) + [_count(warnings, "warning")] * (warnings > 0)
+    return f"{' and '.join(parts) or 'no faults'} in {_count(files, 'file')}"
 
-    parts = [count(errors, "error")] * (errors > 0) + [count(warnings, "warning")] * (warnings > 0)
-    return f"{' and '.join(parts) or 'no faults'} in {count(files, 'file')}"
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'s' * (n != 1)}"

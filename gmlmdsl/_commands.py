@@ -73,9 +73,13 @@ def start(context: typer.Context, version: Annotated[bool, typer.Option("--versi
 
 
 @app.command()
-def check(files: Files, as_json: AsJson = False) -> None:
+def check(
+    files: Files,
+    as_json: AsJson = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Make the edits that surely mend a fault in the files; then check.")] = False,
+) -> None:
     """Check programs: every error and warning of every file. Status 1 where there is an error; warnings leave 0."""
-    raise typer.Exit(check_files(files, as_json))
+    raise typer.Exit(check_files(files, as_json, fix))
 
 
 @app.command("format")
@@ -84,6 +88,7 @@ def format_files(
     check_only: Annotated[
         bool, typer.Option("--check", help="Write nothing; list the files that would change, and exit with 1 if there are any.")
     ] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="As --check, and print what would change, line by line.")] = False,
     stdin: Annotated[bool, typer.Option("--stdin", help="Read a program from the standard input and print it formatted.")] = False,
 ) -> None:
     """Write programs in their one canonical form; comments stay."""
@@ -95,10 +100,11 @@ def format_files(
     if stdin:
         print(format_source(_stdin_text(), "<stdin>"), end="")
         return
-    status = 0
+    status, check_only = 0, check_only or diff
     for file in files or ():
         try:
-            text = format_source(read_source(file).text, str(file))
+            before = read_source(file).text
+            text = format_source(before, str(file))
             changed = text.encode() != file.read_bytes()
             if changed and not check_only:
                 write_whole(file.resolve(), text.encode())
@@ -108,8 +114,18 @@ def format_files(
             continue
         if changed:
             print(f"{'would change' if check_only else 'formatted'} {file}")
+            if diff:
+                print(_difference(before, text, file), end="")
             status = 1 if check_only else status
     raise typer.Exit(status)
+
+
+def _difference(before: str, after: str, file: Path) -> str:
+    import difflib
+
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    lines = difflib.unified_diff(old, new, f"{file}", f"{file} (formatted)")
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
 
 
 def _stdin_text() -> str:
@@ -133,6 +149,10 @@ def explain(
     model: ModelName = None,
     mask: MaskName = None,
     sampler: SamplerName = None,
+    params: Annotated[
+        Path | None,
+        typer.Option("--params", metavar="FILE.npz", help="Parameters, by name: for the exact bias of samplers of small models."),
+    ] = None,
 ) -> None:
     """Explain a program: log p, each mask's conditional, loss and objective, each sampler with its plans and costs. Or explain a code."""
     import re
@@ -149,6 +169,10 @@ def explain(
         print(explaining.print_stage(stage, program, bound), end="")
         return
     print(explaining.explain(program, bound, latex=latex, model=model, mask=mask, sampler=sampler), end="")
+    if bound is not None and mask is None and not latex:
+        from ._biases import show_biases
+
+        show_biases(program, bound, model, sampler, params)
 
 
 def _bound_if_possible(file: Path, inputs: list[str] | None, arrays: Path | None, needed: bool = False):

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._diagnostics import GmlmError, Source, fail, listed, unknown
+from ._diagnostics import GmlmError, GmlmWarning, Source, fail, listed, unknown
 from .graph import Bound, bind
 from .graph.graphs import GraphArrays
 from .program import Program, check_file, check_source
@@ -28,6 +28,13 @@ class BoundProgram:
         self.checked = checked
         self.bound: Bound = bind(checked, inputs, coords)
         self._models: dict[str, Model] = {}
+
+    @classmethod
+    def of(cls, checked: Program, bound: Bound) -> BoundProgram:
+        """A program whose inputs are bound already."""
+        program = cls.__new__(cls)
+        program.checked, program.bound, program._models = checked, bound, {}
+        return program
 
     @property
     def warnings(self) -> tuple[Any, ...]:
@@ -100,13 +107,25 @@ def load(path: str | Path, *, coords: Mapping[str, Sequence[Any]] | None = None,
 
     Raises:
         GmlmError: with every fault of the file, or every missing and unknown input.
+
+    Warns:
+        GmlmWarning: once, with every warning of the file; `# gmlm: allow CODE` behind a statement silences one.
     """
-    return BoundProgram(check_file(path), inputs, coords)
+    return _announced(BoundProgram(check_file(path), inputs, coords))
 
 
 def parse(text: str, *, coords: Mapping[str, Sequence[Any]] | None = None, **inputs: Any) -> BoundProgram:
     """Parse, check and bind a text, which may not import; see `load`."""
-    return BoundProgram(check_source(Source("<text>", text)), inputs, coords)
+    return _announced(BoundProgram(check_source(Source("<text>", text)), inputs, coords))
+
+
+def _announced(program: BoundProgram) -> BoundProgram:
+    """The program, its warnings said once, as Python says warnings; those that a comment allows are not among them."""
+    if program.warnings:
+        import warnings
+
+        warnings.warn("\n" + "\n\n".join(d.render() for d in program.warnings), GmlmWarning, stacklevel=3)
+    return program
 
 
 def load_fit(path: str | Path) -> Fit:

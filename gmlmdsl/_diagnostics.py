@@ -65,10 +65,27 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """Replace the text of `span` by `text`; applied, it mends the fault."""
+    """Replace the text of `span` by `text`; applied, it mends the fault and makes no other.
+
+    `guess`: what was meant is guessed, from a near name say; `gmlm check --fix` leaves such edits alone.
+    `also`: further places, of the same file, that are replaced by `text` too.
+    """
 
     span: Span
     text: str
+    guess: bool = False
+    also: tuple[Span, ...] = ()
+
+    @property
+    def places(self) -> tuple[Span, ...]:
+        """Every place that is replaced, in the order of the text."""
+        return tuple(sorted((self.span, *self.also), key=lambda s: s.start))
+
+    def applied(self, text: str) -> str:
+        """A text with the edit made."""
+        for place in reversed(self.places):
+            text = text[: place.start] + self.text + text[place.end :]
+        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +127,13 @@ class Diagnostic:
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """The diagnostic as plain data, for editors and `--json`."""
+        """The diagnostic as plain data, for editors and `--json`; `docs/reference/check-json.md` says what each entry means."""
 
         def place(span: Span) -> dict[str, Any]:
             line, column = span.source.position(span.start)
             end_line, end_column = span.source.position(span.end)
-            return {"file": span.source.path, "line": line, "column": column, "end_line": end_line, "end_column": end_column}
+            ends = {"end_line": end_line, "end_column": end_column, "offset": span.start, "end_offset": span.end}
+            return {"file": span.source.path, "line": line, "column": column, **ends}
 
         return {
             "code": self.code,
@@ -126,7 +144,8 @@ class Diagnostic:
             "label": self.label,
             "related": [{"place": place(s), "label": label} for s, label in self.related],
             "help": self.help,
-            "fix": {"place": place(self.fix.span), "text": self.fix.text} if self.fix else None,
+            "fix": self.fix
+            and {"sure": not self.fix.guess, "edits": [{"place": place(s), "text": self.fix.text} for s in self.fix.places]},
         }
 
 
@@ -166,6 +185,10 @@ class GmlmError(Exception):
     def codes(self) -> tuple[str, ...]:
         """The code of each diagnostic."""
         return tuple(d.code for d in self.diagnostics)
+
+
+class GmlmWarning(UserWarning):
+    """What the checker warns of in a program that `gm.load` or `gm.parse` reads; the text shows every warning with its place."""
 
 
 def fail(code: str, message: str, span: Span | None = None, label: str = "", help: str = "") -> GmlmError:

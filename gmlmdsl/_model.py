@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import derive, plan
-from ._diagnostics import fail, listed, unknown
+from ._diagnostics import Diagnostic, fail, listed, unknown
 from .graph import Lowered, lower_model
 from .graph.masks import LoweredMask, lower_mask
-from .program import ir
+from .program import allowed, ir
 from .run import data, fitting, parameters, results, sampling
 
 if TYPE_CHECKING:
@@ -74,6 +74,15 @@ class Model:
         """A checked sampler by name; without one, the model's only sampler."""
         name = _only(name, self.samplers, "sampler", self.name)
         return name, self.program.checked.samplers[name]
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """What the checker warns of in the program, and what only the sizes show: cells of this model never hidden or moved.
+
+        Warnings that a comment `# gmlm: allow CODE` allows are left out. Each has `code`, `message` and `render()`.
+        """
+        checked = self.program.checked
+        return (*checked.warnings, *allowed(plan.lint_sizes(self.lowered, checked, self.name), checked.allowances))
 
     def init_params(self, seed: int = 0) -> dict[str, np.ndarray]:
         """Where a fit starts: 0, positive 1, simplex uniform. `seed` matters to models with latent variables only."""
@@ -198,6 +207,28 @@ class Model:
             raise fail("E330", f"`{checked.body.form.name}` is not compiled by this version", checked.span)
         with jax.enable_x64(True):
             return derive.Transitions(self.lowered, parameters.as_params(self.graph, params)).of(checked.body)
+
+    def sampler_bias(self, params: Params, sampler: str | None = None) -> float:
+        """How far a sampler's long run is from p: max over sets A of |pi(A) - p(A)| = 1/2 sum over x of |pi(x) - p(x)|.
+
+        pi is the stationary law of `transition_matrix`, solved for in float64. 0 up to rounding where every update keeps p; an
+        update drawn `independently` keeps it only where no two cells of a block interact. Between 0 and 1, without a unit.
+
+        Returns:
+            The total variation distance; nan where the chain settles in no single law, so that its long run depends on the start.
+
+        Raises:
+            GmlmError: E601 for more configurations than 2048.
+
+        Reference: Li et al. 2024, Definition 11 (the independent update).
+        """
+        from .derive import sampler_bias
+
+        _, checked = self.sampler(sampler)
+        sampler_bias.verify_small(self.graph)
+        matrix = self.transition_matrix(params, checked.name)
+        with jax.enable_x64(True):
+            return sampler_bias.total_variation(self.graph, parameters.as_params(self.graph, params), matrix)
 
     # Fitting and sampling
 

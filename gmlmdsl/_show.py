@@ -76,6 +76,7 @@ def run_fit(request: FitRequest) -> None:
     data = read_data(request.data, graph, request.columns, request.header, request.weights or "")
     weights = None if request.weights is None else read_weights(request.weights, data.table)
     model = program.model(name)
+    show([d for d in model.warnings if d.code == "W811" and _within(d, program.checked.masks[mask])], sys.stderr)
     with _naming(request.data, "x"), _waiting(f"fitting `{name}` under mask `{mask}`"):
         fit = model.fit(data.x, mask=mask, seed=request.seed, n_masks=n_masks, weights=weights, max_steps=request.max_steps)
     print(f"Fit of `{name}` to {fit.meta['rows']} rows of {request.data} ({data.words})")
@@ -107,7 +108,7 @@ def run_sample(request: SampleRequest) -> None:
     verify_writable(request.report)
     model, params = _model_and_params(request)
     sampler = pick(request.sampler, model.samplers, f"sampler of model `{model.name}`", "sampler")
-    show([d for d in model.program.warnings if _within(d, model.sampler(sampler)[1])], sys.stderr)
+    show([d for d in model.warnings if _within(d, model.sampler(sampler)[1])], sys.stderr)
     clamp = read_clamps(request.clamp, model.graph)
     import time
 

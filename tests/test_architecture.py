@@ -38,7 +38,9 @@ ROOMS = {
     "_model": "model",
     "demo": "demo",
     "_demo_report": "demo",
-    **dict.fromkeys(("cli", "_commands", "_check", "_console", "_arguments", "_array_files", "_tables", "_show", "__main__"), "cli"),
+    **dict.fromkeys(
+        ("cli", "_commands", "_check", "_console", "_arguments", "_array_files", "_biases", "_fixes", "_tables", "_show", "__main__"), "cli"
+    ),
     "__init__": "package",
 }
 # `_compile` makes models when they are asked for, and `_model` takes a program: the later one is imported inside functions.

@@ -17,7 +17,9 @@ import pytest
 from gmlmdsl._diagnostics import Diagnostic, GmlmError, Source, codes
 from gmlmdsl.graph import bind, lower_model
 from gmlmdsl.graph.masks import lower_mask
+from gmlmdsl.plan import lint_sizes
 from gmlmdsl.program import Program, check_file, check_source
+from gmlmdsl.program._allow import WITH_SIZES
 
 ROOT = Path(__file__).parent.parent
 BAD = ROOT / "tests" / "programs" / "bad"
@@ -40,6 +42,19 @@ MADE: dict[str, Callable[[Path], object]] = {
     "E120_folder": lambda path: path.mkdir(),
 }
 
+# Codes with a mend that one edit makes, and codes where a second place matters.
+FIXED = (
+    *("E101", "E104", "E106", "E107", "E108", "E109", "E113", "E114", "E121", "E122"),
+    *("E203", "E205", "E206", "E207", "E211", "E212", "E213", "E215"),
+    *("E301", "E302", "E303", "E305", "E306", "E307", "E308", "E309", "E311", "E312", "E323", "E324"),
+    *("W801", "W805", "W806"),
+)
+PLACED = (
+    *("E102", "E106", "E201", "E202", "E204", "E205", "E207", "E210", "E212", "E215", "E218"),
+    *("E303", "E304", "E305", "E306", "E307", "E309", "E310", "E312", "E313", "E314", "E318", "E321"),
+    *("W801", "W804", "W805", "W807", "W808", "W809", "W810", "W811", "W812"),
+)
+
 
 def inputs_of(text: str) -> dict[str, object] | None:
     """What a first line `# inputs: {..}` binds; None where there is none."""
@@ -61,6 +76,9 @@ def diagnostics_of(path: Path, code: str) -> tuple[Diagnostic, ...]:
     """Everything that is said of a file: when it is checked and, for the codes that need inputs, when it is bound."""
     try:
         program = check_file(path)
+        if code in WITH_SIZES:
+            bound = bind(program, inputs_of(path.read_text()) or {})
+            return (*program.warnings, *(d for name in program.models for d in lint_sizes(lower_model(bound, name), program, name)))
         if code[0] == "W":
             return program.warnings
         if code == "E330" or code[1] == "4":
@@ -148,24 +166,38 @@ def said_of(text: str) -> list[str]:
         return list(error.codes)
 
 
-@pytest.mark.parametrize("code", [c for c in codes() if c[:2] in ("E2", "E3", "W8") and c not in ("E315", "E330")])
+@pytest.mark.parametrize("code", [c for c in codes() if c[:2] in ("E2", "E3", "W8") and c not in ("E315", "E330", *WITH_SIZES)])
 def test_the_examples_of_a_code_are_wrong_and_right(code: str) -> None:
     assert set(said_of(codes()[code]["wrong"])) == {code}
     assert said_of(codes()[code]["right"]) == []
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_fix_mends_what_it_is_for(name: str, tmp_path: Path) -> None:
+def test_a_fix_mends_its_fault_and_makes_no_other(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = name.split("_")[0]
-    for d in diagnostics_of(Path(f"{name}.gmlm"), code):
-        if d.fix is None or d.span is None:
+    text, found = (BAD / f"{name}.gmlm").read_text(), diagnostics_of(Path(f"{name}.gmlm"), code)
+    monkeypatch.chdir(tmp_path)
+    before = Counter((d.code, d.message) for d in found)
+    for d in found:
+        if d.fix is None:
             continue
-        text, span = d.fix.span.source.text, d.fix.span
-        mended = tmp_path / f"{name}.gmlm"
-        mended.write_text(text[: span.start] + d.fix.text + text[span.end :])
-        line = d.span.source.position(d.span.start)[0]
-        left = [(x.code, x.message, x.span.source.position(x.span.start)[0]) for x in diagnostics_of(mended, code) if x.span]
-        assert (d.code, d.message, line) not in left
+        Path(f"{name}.gmlm").write_text(d.fix.applied(text))
+        after = Counter((x.code, x.message) for x in diagnostics_of(Path(f"{name}.gmlm"), code))
+        assert after <= before, d.render()
+        assert after[d.code, d.message] < before[d.code, d.message], d.render()
+
+
+@pytest.mark.parametrize("code", FIXED)
+def test_a_code_whose_mend_is_mechanical_has_a_fix(code: str) -> None:
+    names = [name for name in PROGRAMS if name.startswith(code)]
+    assert any(d.code == code and d.fix is not None for name in names for d in diagnostics_of(Path(f"{name}.gmlm"), code))
+
+
+@pytest.mark.parametrize("code", PLACED)
+def test_a_code_with_a_second_place_shows_it(code: str) -> None:
+    names = [name for name in PROGRAMS if name.startswith(code)]
+    found = [d for name in names for d in diagnostics_of(Path(f"{name}.gmlm"), code) if d.code == code]
+    assert any(d.related for d in found)
 
 
 @pytest.mark.parametrize("name", [n for n in PROGRAMS if not n.startswith("E1")])

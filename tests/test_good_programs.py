@@ -17,9 +17,15 @@ GOOD = Path(__file__).parent / "programs" / "good"
 PROGRAMS = sorted(path.stem for path in GOOD.glob("*.gmlm"))
 CONTRACT = ("ising", "potts", "rbm", "adaptive", "mixed", "tables", "hmm", "text", "translate")
 WARNED = {
+    "adaptive_masks": ["W810"],
+    "directed_chain": ["W808"],
+    "every_prior": ["W808"],
+    "keywords_as_names": ["W807", "W807"],
+    "mixed": ["W808"],
+    "scalars_of_every_domain": ["W808"],
     "ising": ["W801"],
     "adaptive": ["W801"],
-    "samplers_of_every_form": ["W801"],
+    "samplers_of_every_form": [*["W807"] * 6, "W801", "W807", "W807"],
     "unused_parameter": ["W803"],
     "unbounded_prior": ["W802"],
 }

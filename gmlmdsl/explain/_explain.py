@@ -157,7 +157,7 @@ def _network(section: Section, model: ir.Model, n: Notation) -> None:
 def _mask(mask: ir.Mask, lowered: Lowered | None, formulas: ModelFormulas) -> Section:
     section = Section(f"mask {mask.name}")
     add_mask(section, mask, formulas)
-    factor, plan = "c = (cells that K can reach) / E|K|.", ""
+    factor, plan, used = "c = (cells that K can reach) / E|K|.", "", None
     if lowered is not None:
         from ..graph.masks import lower_mask
         from ..plan import plan_use
@@ -175,7 +175,17 @@ def _mask(mask: ir.Mask, lowered: Lowered | None, formulas: ModelFormulas) -> Se
         add_objective(section, factor, formulas.n)
     if plan:
         section.words(plan)
+    if lowered is not None and used is not None and used.reached < lowered.graph.n_cells:
+        section.words(_never_hidden(mask, lowered))
     return section
+
+
+def _never_hidden(mask: ir.Mask, lowered: Lowered) -> str:
+    from ..graph.masks import lower_mask, reach
+
+    graph = lowered.graph
+    held = set(reach(lower_mask(lowered, mask), graph.n_cells).tolist())
+    return f"It never hides {listed([graph.cell_name(c) for c in range(graph.n_cells) if c not in held], 5)}: a fit takes these as given."
 
 
 def _too_costly(plan: BlockPlan, mask: ir.Mask) -> str:

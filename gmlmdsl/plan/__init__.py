@@ -9,6 +9,8 @@ from ._gaps import gap_terms as gap_terms
 from ._gaps import plan_completions as plan_completions
 from ._gaps import plan_gaps as plan_gaps
 from ._gaps import verify_gaps as verify_gaps
+from ._lints import lint_sizes as lint_sizes
+from ._lints import moved_cells as moved_cells
 from ._mask_use import MaskPlan as MaskPlan
 from ._mask_use import mean_size as mean_size
 from ._mask_use import plan_use as plan_use

@@ -2,8 +2,10 @@
 
 from . import _forms as forms
 from . import ir as ir
+from ._allow import apply_allowances as allowed
 from ._check import check_file as check_file
 from ._check import check_source as check_source
+from ._mask_lints import used_bodies as used_bodies
 from ._program import Program as Program
 
-__all__ = ["Program", "check_file", "check_source", "forms", "ir"]
+__all__ = ["Program", "allowed", "check_file", "check_source", "forms", "ir", "used_bodies"]

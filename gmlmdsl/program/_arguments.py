@@ -110,7 +110,10 @@ def _boolean(arguments: list[tree.Argument], option: Option, scope: Scope, axes:
     e = arguments[0].value
     if isinstance(e, tree.Boolean):
         return e.value
-    scope.report("E303", f"`{option.name}` is `true` or `false`", e.span, "neither", help=f"write `{option.name} = true`")
+    meant = {"1": "true", "0": "false", "true": "true", "false": "false", "yes": "true", "no": "false"}.get(e.span.text.lower())
+    fix = Fix(e.span, meant) if meant else None
+    help = f"write `{option.name} = {meant or 'true'}`"
+    scope.report("E303", f"`{option.name}` is `true` or `false`", e.span, "neither", help=help, fix=fix)
     return None
 
 
@@ -229,12 +232,16 @@ _CHECKS: dict[str, Callable[[list[tree.Argument], Option, Scope, bool], object]]
 }
 
 
-def find_form(call: tree.Call, room: str, scope: Scope, known: tuple[str, ...] = ()) -> Form | None:
-    """The form a call names; an unknown one is reported with the nearest name, among `known` where these are fewer."""
+def find_form(call: tree.Call, room: str, scope: Scope, known: tuple[str, ...] = (), foreign: str = "") -> Form | None:
+    """The form a call names; an unknown one is reported with the nearest name, among `known` where these are fewer.
+
+    `foreign`: the room of foreign names that it may be.
+    """
     name = call.function.name
     found = forms.form(room, name)
     if found is None:
         known = known or forms.names(room)
-        help, fix = suggestion(call.function, known, f"there are {listed(known)}")
+        otherwise = f"there {'is only' if len(known) == 1 else 'are'} {listed(known)}"
+        help, fix = suggestion(call.function, known, otherwise, foreign or (room if room in ("graph", "mask", "sampler") else ""))
         scope.report("E301", f"there is no {room} `{name}`", call.function.span, f"unknown {room}", help=help, fix=fix)
     return found

@@ -70,7 +70,7 @@ def _report_unknown_function(e: tree.Call, scope: Scope, where: Where) -> None:
         scope.report("E206", message, name.span, "indexed with brackets", help=f"write `{text}`", fix=Fix(e.span, text))
     elif name.name not in scope.skipped:
         functions = forms.names("function")
-        help, fix = suggestion(name, functions, f"the functions are {listed(functions, 20)}")
+        help, fix = suggestion(name, functions, f"the functions are {listed(functions, 20)}", "function")
         scope.report("E206", f"there is no function `{name.name}`", name.span, "unknown function", help=help, fix=fix)
 
 

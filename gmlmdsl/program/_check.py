@@ -9,7 +9,9 @@ from .._diagnostics import GmlmError, Source, Span, in_text_order, listed
 from ..syntax import parse_with_errors, read_source, tree
 from . import _calls as _calls  # registers the rules for calls and names
 from . import _references as _references
+from ._allow import Allowance, apply_allowances, idle_allowances, read_allowances
 from ._arguments import check_arguments, find_form
+from ._clean_fixes import with_clean_fixes
 from ._expressions import CONSTANT, check_label, check_number, known_number
 from ._lints import lint
 from ._masks import check_mask
@@ -38,6 +40,7 @@ class _Checker:
         self.met_model = False
         self.lengths: dict[str, tuple[str, int]] = {}
         self.declared: dict[str, dict[str, object]] = {kind: {} for kind in KINDS}
+        self.allowances: list[Allowance] = []
 
     def run(self, source: Source) -> None:
         """Check one file; what it imports is checked where the import stands."""
@@ -48,6 +51,8 @@ class _Checker:
         for d in errors:
             if d.span is not None:
                 self.scope.mark_broken(d.span)
+        for comment in read_allowances(parsed):
+            (self.allowances if isinstance(comment, Allowance) else self.scope.diagnostics).append(comment)  # pyright: ignore[reportArgumentType]
         outer, self.scope.later = self.scope.later, {s.name.name: s.name.span for s in parsed.statements if not isinstance(s, tree.Import)}
         for statement in parsed.statements:
             with self.scope.nested():
@@ -227,12 +232,14 @@ class _Checker:
     def finish(self) -> Program:
         """The program, or one error with every diagnostic."""
         self.report_ambiguous()
-        errors = in_text_order(x for x in self.scope.diagnostics if x.severity == "error")
+        errors = in_text_order(x for x in self.scope.told() if x.severity == "error")
         if errors:
             raise GmlmError(errors)
         inputs, *rest = (self.declared[kind] for kind in KINDS)
         program = Program(tuple(self.sources), inputs, self.lengths, *rest)  # type: ignore[arg-type]
-        return replace(program, warnings=in_text_order((*self.scope.diagnostics, *lint(program))))
+        found = (*self.scope.diagnostics, *lint(program))
+        warnings = (*apply_allowances(found, self.allowances), *idle_allowances(found, self.allowances))
+        return replace(program, warnings=in_text_order(warnings), allowances=tuple(self.allowances))
 
 
 def _own_names(s: tree.Model) -> dict[str, Span]:
@@ -249,13 +256,21 @@ def check_source(source: Source) -> Program:
     Raises:
         GmlmError: with every fault of the text.
     """
-    checker = _Checker(None)
-    checker.run(source)
-    return checker.finish()
+
+    def run(source: Source) -> Program:
+        checker = _Checker(None)
+        checker.run(source)
+        return checker.finish()
+
+    return with_clean_fixes(run, source)
 
 
-def check_file(path: str | Path) -> Program:
+def check_file(path: str | Path, text: str | None = None) -> Program:
     """Check a file and what it imports.
+
+    Args:
+        path: the file.
+        text: its text, where that is not yet written.
 
     Returns:
         The checked program, with its warnings.
@@ -263,10 +278,13 @@ def check_file(path: str | Path) -> Program:
     Raises:
         GmlmError: with every fault of the files, or because the file cannot be read.
     """
-    source = read_source(path)
-    real = Path(path).resolve()
-    checker = _Checker(real.parent)
-    checker.open.append((real, str(path)))
-    checker.done.add(real)
-    checker.run(source)
-    return checker.finish()
+
+    def run(source: Source) -> Program:
+        real = Path(path).resolve()
+        checker = _Checker(real.parent)
+        checker.open.append((real, str(path)))
+        checker.done.add(real)
+        checker.run(source)
+        return checker.finish()
+
+    return with_clean_fixes(run, read_source(path) if text is None else Source(str(path), text))

@@ -75,10 +75,22 @@ def check_number(e: tree.Expression, scope: Scope, where: Where, integer: bool =
     if not kind.numeric:
         scope.report("E214", f"expected a number, found {kind.words}", e.span, kind.words, help=kind.cure)
     elif integer and not kind.integer:
-        scope.report("E211", "expected an integer", e.span, "not an integer", help="use `//` for whole division")
+        help, fix = whole(e)
+        scope.report("E211", "expected an integer", e.span, "not an integer", help=help, fix=fix)
     else:
         return checked
     return faulty(e.span)[0]
+
+
+def whole(e: tree.Expression) -> tuple[str, Fix | None]:
+    """What helps where an integer is wanted."""
+    if isinstance(e, tree.Number):
+        return "write a whole number", None
+    fix = None
+    if isinstance(e, tree.Binary) and e.operator == "/":
+        between = Span(e.span.source, e.left.span.end, e.right.span.start)
+        fix = Fix(between, between.text.replace("/", "//"), guess=True)
+    return "use `//` for whole division", fix
 
 
 def check_condition(e: tree.Expression, scope: Scope, where: Where) -> Expression:
@@ -113,9 +125,10 @@ def check_label(e: tree.String, domain: Domain, scope: Scope) -> Expression:
         return LabelCode(e.span, domain.labels.index(e.value), e.value)
     near = did_you_mean(e.value, domain.labels)
     help = f"did you mean {quoted(near)}?" if near else f"its values are {listed(domain.labels)}"
-    fix = Fix(e.span, quoted(near)) if near else None
+    fix = Fix(e.span, quoted(near), guess=True) if near else None
     of = f"`{domain.name}`" if domain.name else f"`{domain.span.text}`"
-    scope.report("E215", f"{e.span.text} is not a value of {of}", e.span, "unknown value", help=help, fix=fix)
+    place = ((domain.span, "its values"),)
+    scope.report("E215", f"{e.span.text} is not a value of {of}", e.span, "unknown value", help=help, fix=fix, related=place)
     return faulty(e.span)[0]
 
 
@@ -200,7 +213,8 @@ def _comparable(e: tree.Binary, left: Kind | None, right: Kind | None, scope: Sc
         help = "a text compares only with a variable of its domain"
         scope.report("E212", f"cannot compare {words} with a text", text.span, "a text", help=help)
     elif len(kinds) == 2 and (left.tag == "label" or right.tag == "label") and not _same_labels(left, right):  # type: ignore[union-attr]
-        scope.report("E212", f"cannot compare {kinds[0].words} with {kinds[1].words}", e.span, "two domains")
+        place = tuple((k.domain.span, k.words) for k in kinds if k.domain is not None)
+        scope.report("E212", f"cannot compare {kinds[0].words} with {kinds[1].words}", e.span, "two domains", related=place)
     elif any(k.tag == "label" for k in kinds):
         if e.operator not in ("==", "!="):
             label = next(k for k in kinds if k.tag == "label")

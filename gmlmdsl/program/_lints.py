@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
-from .._diagnostics import Diagnostic, Span, listed
+from .._diagnostics import Diagnostic, listed
+from ._comparisons import lint_comparisons
 from ._expressions import mentions
+from ._mask_lints import lint_masks
 from ._masks import variables_of
 from .ir import (
     Cycle,
@@ -25,6 +26,7 @@ from .ir import (
     Sweep,
     Temper,
 )
+from .places import name_in
 
 
 def lint(program: Program) -> Iterator[Diagnostic]:
@@ -32,7 +34,9 @@ def lint(program: Program) -> Iterator[Diagnostic]:
     for model in program.models.values():
         yield from _unused_parameters(model)
     for sampler in program.samplers.values():
-        yield from _still_latents(sampler, program.models[sampler.model])
+        yield from _still_variables(sampler, program.models[sampler.model])
+    yield from lint_comparisons(program)
+    yield from lint_masks(program)
 
 
 def _unused_parameters(model: Model) -> Iterator[Diagnostic]:
@@ -41,7 +45,7 @@ def _unused_parameters(model: Model) -> Iterator[Diagnostic]:
         if p.name not in used and model.conditional is None:
             message = f"no factor uses parameter `{p.name}`"
             yield Diagnostic(
-                "W803", message, _name_in(p.span, p.name), "unused", help="data say nothing about it; remove it or use it in a factor"
+                "W803", message, name_in(p.span, p.name), "unused", help="data say nothing about it; remove it or use it in a factor"
             )
 
 
@@ -56,22 +60,18 @@ def _terms(model: Model) -> Iterator[Expression]:
                 yield term.probabilities
 
 
-def _still_latents(sampler: Sampler, model: Model) -> Iterator[Diagnostic]:
-    """Latents keep their first values where no update names them."""
+def _still_variables(sampler: Sampler, model: Model) -> Iterator[Diagnostic]:
+    """Variables keep their first values where no update names them."""
     if not isinstance(sampler.body, tuple):
         return
     moved = set().union(*(_moved(kernel) for kernel in sampler.body))
-    still = [v.name for v in model.variables.values() if v.role == "latent" and v.name not in moved]
-    if still:
-        message = f"no update of sampler `{sampler.name}` moves {listed(still)}"
-        yield Diagnostic("W804", message, _name_in(sampler.span, sampler.name), "keeps its first value", help=f"add `update {still[0]}`")
-
-
-def _name_in(span: Span, name: str) -> Span:
-    """Where a declaration writes its name: behind its keyword."""
-    keyword = re.match(r"\w+", span.text)
-    found = re.compile(rf"\b{name}\b").search(span.text, keyword.end() if keyword else 0)
-    return Span(span.source, span.start + found.start(), span.start + found.end()) if found else span
+    for code, role in (("W804", "latent"), ("W807", "var")):
+        still = [v for v in model.variables.values() if v.role == role and v.name not in moved]
+        if still:
+            message = f"no update of sampler `{sampler.name}` moves {listed([v.name for v in still])}"
+            related = tuple((name_in(v.span, v.name), "keeps its first value in every draw") for v in still[:4])
+            help = f"add `update {still[0].name}`"
+            yield Diagnostic(code, message, name_in(sampler.span, sampler.name), "not all is sampled", related, help)
 
 
 def _moved(kernel: Kernel) -> set[str]:

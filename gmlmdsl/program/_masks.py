@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._diagnostics import Span, listed
+from .._diagnostics import Fix, Span, listed
 from ..syntax import tree
 from . import _forms as forms
 from ._arguments import check_arguments, find_form, match_arguments
@@ -37,7 +37,7 @@ def check_mask(mask: tree.Mask, model: Model, scope: Scope) -> Mask | None:
     """The checked mask; the model's names are visible in `scope`."""
     given = _given(mask, scope)
     listed = isinstance(mask.body, tree.MaskList)
-    body = _listed(mask.body, given, scope) if listed else check_mask_body(mask.body, model, scope)  # pyright: ignore[reportArgumentType]
+    body = _listed(mask, mask.body, given, scope) if listed else check_mask_body(mask.body, model, scope)  # pyright: ignore[reportArgumentType]
     return None if body is None or given is None else as_mask(mask.body, mask.name.name, given, body, model, scope, mask.span)
 
 
@@ -47,7 +47,7 @@ def _given(mask: tree.Mask, scope: Scope) -> tuple[str, ...] | None:
     good = True
     for name in mask.given:
         if name.name in names:
-            scope.report("E306", f"`{name.name}` is named twice", name.span, "again here", help="name each variable once")
+            _report_again(name.span, mask.given[names.index(name.name)].span, mask.given[len(names) - 1].span, scope)
         good = scope.use(name, *CELLS) is not None and name.name not in names and good
         names.append(name.name)
     return tuple(names) if good else None
@@ -91,6 +91,12 @@ def check_mask_body(e: tree.MaskExpression, model: Model, scope: Scope) -> MaskB
     """A mask's name, a form or a mixture."""
     match e:
         case tree.Name():
+            named = scope.find(e.name)
+            if named is not None and named.kind in CELLS and not named.faulty:
+                message, help = f"`{e.name}` is a variable, not a mask", f"write `everything({e.name})`, or `subsets({e.name}, size = 1)`"
+                fix, place = Fix(e.span, f"everything({e.name})", guess=True), ((named.span, "declared here"),)
+                scope.report("E205", message, e.span, "expected a mask", related=place, help=help, fix=fix)
+                return None
             symbol = scope.use(e, "mask")
             if symbol is None or not isinstance(symbol.value, Mask):
                 return None
@@ -126,7 +132,10 @@ def _form(call: tree.Call, model: Model, scope: Scope) -> MaskBody | None:
         return None
     if "noise" in arguments and model.conditional is None and scope.lacks_network(model.name, model.span):
         message = f"`noise` is what a network sees: model `{model.name}` has no `conditional`"
-        scope.report("E323", message, raw["noise"][0].span, "no network here", help="remove it")
+        noise = raw["noise"][0]
+        k = call.arguments.index(noise)
+        fix = Fix(Span(noise.span.source, call.arguments[k - 1].span.end, noise.span.end), "") if k else None
+        scope.report("E323", message, noise.span, "no network here", help="remove it", fix=fix)
         return None
     if form.name == "blocks":
         return _blocks(call, raw["blocks"], model, scope)
@@ -139,7 +148,7 @@ def _variables(arguments: list[tree.Argument], model: Model, scope: Scope) -> tu
         return tuple(v.name for v in model.variables.values() if v.role == "var")
     names: list[str] = []
     good = True
-    for a in arguments:
+    for k, a in enumerate(arguments):
         if not isinstance(a.value, tree.Name) or a.clauses is not None:
             help = "blocks of cells are listed with `blocks(..)`"
             scope.report("E303", "the name of a variable is expected", a.span, "not a variable", help=help)
@@ -147,17 +156,25 @@ def _variables(arguments: list[tree.Argument], model: Model, scope: Scope) -> tu
         elif not _is_predicted(a.value, scope):
             good = False
         elif a.value.name in names:
-            scope.report("E306", f"`{a.value.name}` is named twice", a.span, "again here", help="name each variable once")
+            _report_again(a.span, next(b for b in arguments if b.span.text == a.span.text).span, arguments[k - 1].span, scope)
             good = False
         else:
             names.append(a.value.name)
     return tuple(names) if good else None
 
 
+def _report_again(again: Span, first: Span, before: Span, scope: Scope) -> None:
+    """A variable that a list names twice; `before` is what stands before the second, which the edit removes."""
+    fix, place = Fix(Span(again.source, before.end, again.end), ""), ((first, "first named here"),)
+    message = f"`{again.text}` is named twice"
+    scope.report("E306", message, again, "again here", help="name each variable once", related=place, fix=fix)
+
+
 def _is_predicted(name: tree.Name, scope: Scope) -> bool:
     symbol = scope.use(name, *CELLS)
     if symbol is not None and symbol.kind == "given":
-        scope.report("E318", f"`{name.name}` is given: no mask or update names it", name.span, "never predicted")
+        place, help = ((symbol.span, "given here"),), f"a mask may look at it: `given {name.name}` in its header"
+        scope.report("E318", f"`{name.name}` is given: no mask or update names it", name.span, "never predicted", related=place, help=help)
         return False
     return symbol is not None
 
@@ -220,11 +237,15 @@ def check_cells(e: tree.Expression, scope: Scope) -> tuple[Cells, ...] | None:
         return None
     whole = {c.variable for c in good if c.indices is None}
     seen: set[Cells] = set()
-    for cell in good:
+    for k, cell in enumerate(good):
         again = cell in seen or (cell.indices is not None and cell.variable in whole)
         seen.add(cell)
         if again:
-            scope.report("E306", f"`{cell.span.text}` is in the block twice", cell.span, "again here", help="name each cell once")
+            first = next(c for c in good if c is not cell and (c == cell or (c.variable == cell.variable and c.indices is None)))
+            place = ((first.span, "this holds it already"),)
+            fix = Fix(Span(e.span.source, good[k - 1].span.end, cell.span.end), "") if k else None
+            message = f"`{cell.span.text}` is in the block twice"
+            scope.report("E306", message, cell.span, "again here", help="name each cell once", related=place, fix=fix)
             return None
     return good
 
@@ -259,7 +280,7 @@ def _cell_index(e: tree.Expression, over: SetOf, scope: Scope) -> Expression:
     return check_index(e, over, scope, INDEXED)
 
 
-def _listed(body: tree.MaskList, given: tuple[str, ...] | None, scope: Scope) -> MaskBody | None:
+def _listed(mask: tree.Mask, body: tree.MaskList, given: tuple[str, ...] | None, scope: Scope) -> MaskBody | None:
     if not body.body and scope.is_broken(body.span):
         return None
     if not body.body:
@@ -271,24 +292,24 @@ def _listed(body: tree.MaskList, given: tuple[str, ...] | None, scope: Scope) ->
         place = ((body.body[0].span, "the first kind"),)
         scope.report("E321", "`choose` and `each` do not mix in one mask", stray.span, "another kind", related=place)
         return None
-    terms = tuple(term for s in body.body if (term := _term(s, given, scope)) is not None)
+    terms = tuple(term for s in body.body if (term := _term(s, mask, given, scope)) is not None)
     if len(terms) < len(body.body):
         return None
     return Independent(body.span, terms) if first is tree.Each else Listed(body.span, terms, uniform=False)
 
 
-def _term(s: tree.Choose | tree.Each, given: tuple[str, ...] | None, scope: Scope) -> tuple[BlockTerm, Expression] | None:
+def _term(s: tree.Choose | tree.Each, mask: tree.Mask, given: tuple[str, ...] | None, scope: Scope) -> tuple[BlockTerm, Expression] | None:
     """One `choose` or `each`."""
     is_choose = isinstance(s, tree.Choose)
     with scope.nested():
         clauses = check_clauses(s.clauses, s.span, scope, cells=True)
         cells = check_cells(s.block if is_choose else s.cell, scope)
         weight = check_number(s.weight if is_choose else s.rate, scope, MODEL)
-    _check_weight(weight, "weight" if is_choose else "rate", given, scope)
+    _check_weight(weight, "weight" if is_choose else "rate", mask, given, scope)
     return None if cells is None else (BlockTerm(s.span, cells, clauses), weight)
 
 
-def _check_weight(weight: Expression, word: str, given: tuple[str, ...] | None, scope: Scope) -> None:
+def _check_weight(weight: Expression, word: str, mask: tree.Mask, given: tuple[str, ...] | None, scope: Scope) -> None:
     number = known_number(weight)
     if number is not None and (number < 0 or (word == "rate" and number > 1)):
         limits = "between 0 and 1" if word == "rate" else "at least 0"
@@ -301,7 +322,11 @@ def _check_weight(weight: Expression, word: str, given: tuple[str, ...] | None, 
         inside = next((part for part in walk(weight) if part in stray), weight)
         help = f"say what the mask looks at: `given {', '.join((*given, *names))}` before its body"
         message = f"this {word} mentions {listed(names)}, which the mask is not given"
-        scope.report("E305", message, inside.span, "not given", help=help)
+        end = mask.given[-1].span.end if mask.given else mask.body.span.start
+        text = f", {', '.join(names)}" if mask.given else f"given {', '.join(names)} "
+        place = ((mask.name.span, f"its header has {'no such name' if mask.given else 'no `given`'}"),)
+        fix = Fix(Span(mask.span.source, end, end), text)
+        scope.report("E305", message, inside.span, "not given", help=help, related=place, fix=fix)
 
 
 def variables_of(body: MaskBody) -> set[str]:

@@ -118,7 +118,7 @@ def _variable(s: tree.Variable, body: _Body, scope: Scope) -> None:
 def _parameter(s: tree.Parameter, body: _Body, scope: Scope) -> None:
     axes = check_loops(s.axes, scope)
     type_ = check_type(s.type, scope, s.span, inputs=False)
-    prior = _prior(s.prior, type_, scope) if s.prior is not None else None
+    prior = _prior(s, s.prior, type_, scope) if s.prior is not None else None
     if type_ is not None and type_.kind == "simplex" and not s.axes:
         help = f"for example `param {s.name.name}[a in range(3)] : simplex`"
         scope.report("E322", "a simplex needs an axis: its entries along the last one sum to 1", s.name.span, "no axis", help=help)
@@ -153,8 +153,8 @@ def _fits(support: str, type_: ValueType) -> bool:
     return not below and not above
 
 
-def _prior(call: tree.Call, type_: ValueType | None, scope: Scope) -> FormCall | None:
-    form = find_form(call, "distribution", scope, tuple(n for n in forms.names("distribution") if n != "categorical"))
+def _prior(s: tree.Parameter, call: tree.Call, type_: ValueType | None, scope: Scope) -> FormCall | None:
+    form = find_form(call, "distribution", scope, tuple(n for n in forms.names("distribution") if n != "categorical"), "prior")
     if form is None:
         return None
     if form.support == "cell":
@@ -168,10 +168,20 @@ def _prior(call: tree.Call, type_: ValueType | None, scope: Scope) -> FormCall |
         bounded = type_.kind == "bounded" and form.support in ("positive", "unit")
         message = f"`{form.name}` is a prior of {_WORDS[form.support]}, this one {'has other bounds' if bounded else f'is {type_.kind}'}"
         help = "a simplex takes `dirichlet(..)`" if type_.kind == "simplex" else f"declare the parameter with `{_CURES[form.support]}`"
-        scope.report("E311", message, call.span, "does not fit", help=help)
+        fix = None if type_.kind == "simplex" else Fix(_type_place(s, call), f" {_CURES[form.support]}", guess=True)
+        scope.report("E311", message, call.span, "does not fit", help=help, fix=fix)
         return None
     _check_positive(form, arguments, call, scope)
     return FormCall(call.span, form, arguments)
+
+
+def _type_place(s: tree.Parameter, call: tree.Call) -> Span:
+    """Where the type of a parameter with a prior stands, or would stand: the `:` included."""
+    text, end = s.span.source.text, call.span.start
+    tilde = text.rfind("~", s.span.start, end)
+    end = len(text[:tilde].rstrip())
+    start = end if s.type is None else text.rfind(":", s.span.start, s.type.span.start)
+    return Span(s.span.source, len(text[:start].rstrip()), end)
 
 
 def _check_positive(form: forms.Form, arguments: dict[str, object], call: tree.Call, scope: Scope) -> None:
@@ -219,7 +229,9 @@ def _gauge(s: tree.Gauge, body: _Body, scope: Scope) -> None:
         help = "a gauge needs an axis over a declared domain: `a in aa`"
         scope.report("E312", f"no axis of `{symbol.name}` runs over a domain", names[0].span, "nothing to fix", related=place, help=help)
     elif symbol.name in [g for g, _ in body.gauges]:
-        scope.report("E312", f"the gauge of `{symbol.name}` is stated twice", s.span, "again here", help="remove it")
+        place = ((next(span for g, span in body.gauges if g == symbol.name), "stated here"),)
+        message, fix = f"the gauge of `{symbol.name}` is stated twice", Fix(s.span, "")
+        scope.report("E312", message, s.span, "again here", help="remove it", related=place, fix=fix)
     else:
         body.gauges.append((symbol.name, s.span))
 
@@ -249,12 +261,13 @@ def _distributed(s: tree.Distributed, body: _Body, scope: Scope) -> None:
 
 def _probabilities(call: tree.Call, scope: Scope) -> ParameterValue | InputValue | None:
     """The argument of `categorical`: an array of probabilities, its last axis open."""
-    form = find_form(call, "distribution", scope, ("categorical",))
+    form = find_form(call, "distribution", scope, ("categorical",), "variable")
     if form is None:
         return None
     if form.support != "cell":
         message = f"`{form.name}` is a prior of parameters; a variable takes `categorical`"
-        scope.report("E311", message, call.function.span, "not for a variable")
+        help = "the law of a variable is `categorical(p)`, or a sum of terms `factor ..`"
+        scope.report("E311", message, call.function.span, "not for a variable", help=help)
         return None
     if len(call.arguments) != 1 or call.arguments[0].keyword is not None or call.arguments[0].clauses is not None:
         scope.report("E302", "`categorical` takes one array of probabilities", call.span, f"`{form.signature}`")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .._diagnostics import Diagnostic, Source, Span
+from ._allow import Allowance
 from ._forms import Form
 from ._terms import Checked, Clauses, Domain, Expression, InputValue, Loop, ParameterValue, SetOf, VariableValue
 
@@ -265,3 +266,4 @@ class Program:
     masks: dict[str, Mask] = field(hash=False)
     samplers: dict[str, Sampler] = field(hash=False)
     warnings: tuple[Diagnostic, ...] = ()
+    allowances: tuple[Allowance, ...] = ()  # comments that allow warnings; those in `warnings` are not allowed

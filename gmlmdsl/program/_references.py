@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .._diagnostics import Fix, Span
 from ..syntax import tree
-from ._expressions import MODEL, Checked, Where, check_expression, check_label, faulty, mentions_parameter, rule
+from ._expressions import MODEL, Checked, Where, check_expression, check_label, faulty, mentions_parameter, rule, whole
 from ._kinds import ERROR, INTEGER, NUMBER, OPEN, Kind, kind_of, same_domain
 from ._scope import WORDS, Scope, Symbol
 from .ir import (
@@ -132,9 +132,16 @@ def verify_count(name: tree.Name, found: int, axes: tuple[SetOf, ...], scope: Sc
     if found == wanted:
         return True
     takes = "no index" if not wanted else f"{wanted} {'index' if wanted == 1 else 'indices'}"
-    axis_names = ", ".join(name for axis in axes for name in (("i", "j") if axis.arity == 2 else ("..",)))
-    help = f"write `{name.name}[{axis_names}]`" if wanted else f"write `{name.name}`"
-    scope.report("E210", f"`{name.name}` takes {takes}, found {found or 'none'}", name.span, f"takes {takes}", help=help)
+    help = f"write `{name.name}`"
+    if wanted:
+        letters = iter("ijklmnpqrs" + "z" * wanted)
+        names = [tuple(next(letters) for _ in range(axis.arity)) for axis in axes]
+        loops = " ".join(f"for {n[0] if len(n) == 1 else f'({n[0]}, {n[1]})'} in {axis.name}" for n, axis in zip(names, axes, strict=True))
+        help = f"write `{name.name}[{', '.join(x for n in names for x in n)}]`, as in `.. {loops}`"
+    symbol = scope.find(name.name)
+    place = ((symbol.span, "declared here"),) if symbol is not None else ()
+    message = f"`{name.name}` takes {takes}, found {found or 'none'}"
+    scope.report("E210", message, name.span, f"takes {takes}", help=help, related=place)
     return False
 
 
@@ -160,6 +167,9 @@ def check_index(e: tree.Expression, over: SetOf, scope: Scope, where: Where) -> 
     domain = over.domain if over.kind == "domain" else None
     if domain is not None and not domain.ordered and isinstance(e, tree.String):
         return check_label(e, domain, scope)
+    if isinstance(e, tree.Name) and scope.find(e.name) is None:
+        scope.report_unknown(e, *sorted(where.kinds), axis=over.name)
+        return faulty(e.span)[0]
     checked, kind = check_expression(e, scope, where)
     if kind.tag == "error":
         return checked
@@ -169,9 +179,12 @@ def check_index(e: tree.Expression, over: SetOf, scope: Scope, where: Where) -> 
         _verify_label(e, kind, over, domain, scope)
     elif kind.tag == "label":
         help = "index an axis declared over its domain"
-        scope.report("E212", f"this axis runs over `{over.name}`, the index is {kind.words}", e.span, kind.words, help=help)
+        place = ((kind.domain.span, "the domain of the index"),) if kind.domain is not None else ()
+        message = f"this axis runs over `{over.name}`, the index is {kind.words}"
+        scope.report("E212", message, e.span, kind.words, help=help, related=place)
     elif not kind.integer or kind.tag == "open":
-        scope.report("E211", "an index must be an integer", e.span, "not an integer", help="use `//` for whole division")
+        help, fix = whole(e)
+        scope.report("E211", "an index must be an integer", e.span, "not an integer", help=help, fix=fix)
     elif kind.spin:
         _report_spin_index(e, kind, scope)
     elif mentions_parameter(checked, scope):

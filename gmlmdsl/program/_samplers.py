@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from .._diagnostics import Fix, Span
 from ..syntax import tree
 from ._arguments import check_arguments, find_form
-from ._expressions import CONSTANT, check_number, known_number
+from ._expressions import CONSTANT, check_number, known_number, mentions
 from ._masks import as_mask, check_cells, check_mask_body, check_row_weights, variables_of
 from ._scope import Scope
 from ._sets import check_clauses
@@ -13,11 +15,13 @@ from .ir import (
     BlockTerm,
     Cells,
     Cycle,
+    Factor,
     FormCall,
     FormMask,
     IndexValue,
     Kernel,
     KernelMixture,
+    LetValue,
     Mask,
     MaskBody,
     MaskMixture,
@@ -26,8 +30,11 @@ from .ir import (
     Repeat,
     Sampler,
     SetOf,
+    Sum,
     Sweep,
     Temper,
+    VariableValue,
+    walk,
 )
 
 Statements = tuple[tree.SamplerStatement, ...]
@@ -119,7 +126,7 @@ def _sweep(s: tree.Update, model: Model, scope: Scope) -> Kernel | None:
         return None
     single = len(cells) == 1 and _is_single_cell(cells[0], model, scope)
     if s.independently:
-        _check_independent(s, model, single, False, scope)
+        _check_independent(s, model, {c.variable for c in cells}, single, False, scope)
     elif model.conditional is not None and not single:
         _refuse_joint(s, scope)
         return None
@@ -144,14 +151,16 @@ def _random_update(s: tree.Update, where: tree.Where, model: Model, scope: Scope
     if outside:
         help = f"write `update {where.name.name} where ..`, which takes any block"
         message = f"a block of this mask holds cells of `{outside[0]}`, outside `{within}`"
-        scope.report("E309", message, where.mask.span, "reaches further", help=help)
+        fix, place = Fix(s.target.span, where.name.name), ((s.target.span, f"updates cells of `{within}` only"),)
+        scope.report("E309", message, where.mask.span, "reaches further", help=help, related=place, fix=fix)
         return None
     single = _single_cells(mask.body)
     if s.independently:
-        _check_independent(s, model, single, mask.adaptive, scope)
+        _check_independent(s, model, variables_of(mask.body), single, mask.adaptive, scope)
     elif _has_least_confident(mask.body):
         message = "`least_confident` stands only under `independently`"
-        scope.report("E324", message, where.mask.span, "not here", help=f"write `{s.target.span.text} independently where ..`")
+        fix = Fix(Span(s.span.source, s.target.span.end, s.target.span.end), " independently")
+        scope.report("E324", message, where.mask.span, "not here", help=f"write `{s.target.span.text} independently where ..`", fix=fix)
         return None
     elif model.conditional is not None and not single:
         _refuse_joint(s, scope)
@@ -159,19 +168,39 @@ def _random_update(s: tree.Update, where: tree.Where, model: Model, scope: Scope
     return RandomUpdate(s.span, mask, within, s.independently)
 
 
-def _check_independent(s: tree.Update, model: Model, single: bool, adaptive: bool, scope: Scope) -> None:
+def _check_independent(s: tree.Update, model: Model, cells_of: set[str], single: bool, adaptive: bool, scope: Scope) -> None:
     """Under `independently` every cell is drawn given the old others: refused where that has no meaning, else a warning."""
     if adaptive:
         help = "draw the block jointly: remove `independently`"
-        scope.report("E307", "`independently` has no meaning under an adaptive mask", s.span, "adaptive mask", help=help)
+        message, fix = "`independently` has no meaning under an adaptive mask", _jointly(s)
+        scope.report("E307", message, s.span, "adaptive mask", help=help, fix=fix)
     elif model.requires and model.conditional is None:
         place = ((model.requires[0].span, "probability zero"),)
         help = "draw the block jointly: remove `independently`"
         message = "`independently` can reach configurations of probability zero"
-        scope.report("E307", message, s.span, "the model has a `require`", related=place, help=help)
-    elif model.conditional is None and not single:
+        scope.report("E307", message, s.span, "the model has a `require`", related=place, help=help, fix=_jointly(s))
+    elif model.conditional is None and not single and (term := _joining(model, cells_of)) is not None:
         help = "remove `independently` to draw the block jointly, which keeps p"
-        scope.report("W801", "cells that interact, redrawn independently, keep no known law", s.span, "may be biased", help=help)
+        message, place = "cells that interact, redrawn independently, keep no known law", ((term, "this may join cells of a block"),)
+        scope.report("W801", message, s.span, "may be biased", related=place, help=help, fix=_jointly(s, guess=True))
+
+
+def _jointly(s: tree.Update, guess: bool = False) -> Fix | None:
+    """The edit that removes `independently`."""
+    found = re.compile(r"\s+independently\b").search(s.span.source.text, s.target.span.end, s.span.end)
+    return None if found is None else Fix(Span(s.span.source, found.start(), found.end()), "", guess)
+
+
+def _joining(model: Model, variables: set[str]) -> Span | None:
+    """The first term that may hold two cells of `variables`; None where each holds one at most: then they are independent."""
+    for term in (*model.factors, *model.distributed):
+        parts = (term.value,) if isinstance(term, Factor) else (term.target, term.probabilities)
+        inside = [p for e in parts for p in mentions(e, model.lets) if isinstance(p, VariableValue) and p.name in variables]
+        moving = any(isinstance(q, VariableValue) for p in inside for i in p.indices for q in walk(i))
+        repeated = inside and any(isinstance(q, Sum | LetValue) for e in parts for q in walk(e))
+        if len(set(inside)) > 1 or moving or repeated:
+            return term.span
+    return None
 
 
 def _anonymous(e: tree.MaskExpression, model: Model, scope: Scope) -> Mask | None:
@@ -191,8 +220,10 @@ def _within(s: tree.Update, block: str, scope: Scope) -> str | None:
             symbol = scope.use(s.target.base, "var", "latent")
             return None if symbol is None else symbol.name
     help, fix = f"`update x[{block}] where {block} ~ ..` or `update {block} where {block} ~ ..`", None
-    if isinstance(s.target, tree.Index) and len(s.target.indices) == 1:
-        text = f"{s.target.base.name}[{block}]"
+    one = isinstance(s.target, tree.Index) and len(s.target.indices) == 1
+    named = scope.find(s.target.name) if isinstance(s.target, tree.Name) else None
+    if one or (named is not None and named.kind in ("var", "latent")):
+        text = f"{s.target.base.name if isinstance(s.target, tree.Index) else s.target.span.text}[{block}]"
         help, fix = f"write `{text}`", Fix(s.target.span, text)
     scope.report("E308", f"the update does not use its block `{block}`", s.target.span, f"no `{block}` here", help=help, fix=fix)
     return None

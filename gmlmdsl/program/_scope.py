@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .._diagnostics import Diagnostic, Fix, Span, did_you_mean, listed
 from ..syntax import tree
+from ._habits import foreign
 
 # Kinds of symbol, and how a message calls them.
 WORDS = {
@@ -68,7 +69,7 @@ class Scope:
     binders: dict[str, Symbol] = field(default_factory=dict)
     private: dict[str, str] = field(default_factory=dict)  # names of other models, with the last one that declares them
     torn: set[str] = field(default_factory=set)  # names declared just before a syntax error: each may be two words grown together
-    _reported: set[str] = field(default_factory=set)
+    _reported: dict[str, list[Span]] = field(default_factory=dict)  # unknown names, and every place that uses them
     _said: set[tuple[str, str]] = field(default_factory=set)
 
     def report(
@@ -155,12 +156,21 @@ class Scope:
     def _visible(self, kinds: tuple[str, ...]) -> list[str]:
         return [s.name for s in (*self.binders.values(), *self.model.values(), *self.program.values()) if not kinds or s.kind in kinds]
 
-    def report_unknown(self, name: tree.Name, *kinds: str, wanted: str = "", built_in: tuple[str, ...] = ()) -> None:
-        """Report a name that is not declared, once; `kinds` are those of the names that could stand there."""
+    def report_unknown(
+        self, name: tree.Name, *kinds: str, wanted: str = "", built_in: tuple[str, ...] = (), room: str = "name", axis: str = ""
+    ) -> None:
+        """Report a name that is not declared, once; `kinds` are those of the names that could stand there.
+
+        `axis`: the set that the name indexes, where it is an index.
+        """
         torn = any(word.startswith(name.name) or word.endswith(name.name) for word in self.torn)
-        if self.incomplete or torn or name.name in self.skipped or name.name in self._reported:
+        if self.incomplete or torn or name.name in self.skipped:
             return
-        self._reported.add(name.name)
+        uses = self._reported.setdefault(name.name, [])
+        if name.span not in uses:
+            uses.append(name.span)
+        if len(uses) > 1:
+            return
         if name.name in self.later:
             self._report_early(name, self.later[name.name])
             return
@@ -168,10 +178,19 @@ class Scope:
         words = wanted or (WORDS[kinds[0]] if kinds and set(kinds) <= set(CELLS) else "a name" if len(kinds) != 1 else WORDS[kinds[0]])
         what = words.split(" ", 1)[-1]
         known = f"declared here are {listed(sorted(visible))}" if visible else f"no {what} is declared before this"
+        if axis:
+            known = f"an index is named by a loop: write `for {name.name} in {axis}` behind the statement"
         if name.name in self.private:
             known = f"`{name.name}` belongs to model `{self.private[name.name]}`: the names of a model are private to it"
-        help, fix = suggestion(name, visible, known)
+        help, fix = suggestion(name, visible, known, room)
         self.report("E203", f"`{name.name}` is not declared", name.span, "not declared", help=help, fix=fix)
+
+    def told(self) -> Iterator[Diagnostic]:
+        """The faults found; the edit of an unknown name, which is reported once, made at all of its uses."""
+        for d in self.diagnostics:
+            uses = self._reported.get(d.span.text, []) if d.code == "E203" and d.span is not None else []
+            also = tuple(s for s in uses if s != d.span and d.span is not None and s.source == d.span.source)
+            yield replace(d, fix=replace(d.fix, also=also)) if d.fix is not None and d.fix.span == d.span and also else d
 
     def _report_early(self, name: tree.Name, declared: Span) -> None:
         place = ((declared, "declared here"),)
@@ -210,7 +229,10 @@ class Scope:
         return not (self.skipped or self.incomplete or self._reported or any(s.faulty for s in self.model.values()))
 
 
-def suggestion(name: tree.Name, known: Iterable[str], otherwise: str) -> tuple[str, Fix | None]:
-    """The help for a misspelt name and, where a near name is known, the edit that mends it."""
+def suggestion(name: tree.Name, known: Iterable[str], otherwise: str, room: str = "") -> tuple[str, Fix | None]:
+    """The help for a misspelt name and, where a near name is known, the edit that mends it; `room`: foreign names it may be."""
+    help, here = foreign(room, name.name) if room else ("", "")
+    if help:
+        return help, Fix(name.span, here) if here else None
     near = did_you_mean(name.name, known)
-    return (f"did you mean `{near}`?", Fix(name.span, near)) if near else (otherwise, None)
+    return (f"did you mean `{near}`?", Fix(name.span, near, guess=near.lower() != name.name.lower())) if near else (otherwise, None)

@@ -5,17 +5,20 @@ from __future__ import annotations
 from .._diagnostics import Fix, Span
 from ..syntax import tree
 from ._expressions import CONSTANT, INDEXED, check_condition, check_number, is_faulty, known_number
-from ._scope import Scope, suggestion
+from ._scope import Scope, Symbol, suggestion
 from .ir import Clauses, Domain, Expression, FormCall, Loop, SetOf
 
 PARTS = ("nodes", "edges", "arcs", "rows", "columns")
 
 
-def check_set(e: tree.Expression, scope: Scope) -> SetOf | None:
-    """The set that `e` names: an index set, a domain, `range(n)` or a part of a graph; None after a fault."""
+def check_set(e: tree.Expression, scope: Scope, pairs: bool = False) -> SetOf | None:
+    """The set that `e` names: an index set, a domain, `range(n)` or a part of a graph; None after a fault.
+
+    `pairs`: two index names run over it, which helps to say what was meant.
+    """
     match e:
         case tree.Name():
-            return _named_set(e, scope)
+            return _named_set(e, scope, pairs)
         case tree.Attribute():
             return _graph_part(e, scope)
         case tree.Call() if e.function.name == "range":
@@ -36,20 +39,26 @@ def check_set(e: tree.Expression, scope: Scope) -> SetOf | None:
 SETS = "a declared index set or domain, `range(n)`, or a part of a graph such as `G.edges`"
 
 
-def _named_set(e: tree.Name, scope: Scope) -> SetOf | None:
+def _named_set(e: tree.Name, scope: Scope, pairs: bool) -> SetOf | None:
     symbol = scope.find(e.name)
     if symbol is not None and symbol.kind in ("input", "length") and not symbol.faulty:
         help, fix = f"write `range({e.name})`", Fix(e.span, f"range({e.name})")
         scope.report("E205", f"`{e.name}` is a number, not an index set", e.span, "a number", help=help, fix=fix)
         return None
     if symbol is not None and symbol.kind == "graph" and not symbol.faulty:
-        help, fix = f"write `{e.name}.nodes`", Fix(e.span, f"{e.name}.nodes")
-        scope.report("E205", f"`{e.name}` is a graph, not an index set", e.span, "a graph", help=help, fix=fix)
+        text = f"{e.name}.{'edges' if pairs or _has_no_nodes(symbol) else 'nodes'}"
+        place = ((symbol.span, "declared here"),)
+        message, help = f"`{e.name}` is a graph, not an index set", f"write `{text}`"
+        scope.report("E205", message, e.span, "a graph", help=help, related=place, fix=Fix(e.span, text))
         return None
     symbol = scope.use(e, "index", "domain", wanted="an index set")
     if symbol is not None and isinstance(symbol.value, Domain):
         return SetOf(e.span, "domain", e.name, domain=symbol.value)
     return symbol.value if symbol is not None and isinstance(symbol.value, SetOf) else None
+
+
+def _has_no_nodes(symbol: Symbol) -> bool:
+    return isinstance(symbol.value, FormCall) and symbol.value.form.name == "bipartite"
 
 
 def range_size(e: tree.Call, scope: Scope) -> Expression | None:
@@ -99,14 +108,15 @@ def _graph_part(e: tree.Attribute, scope: Scope) -> SetOf | None:
     part = e.attribute.name
     if part not in has:
         help, fix = suggestion(e.attribute, has, f"a `{kind}` graph has {', '.join(f'`.{p}`' for p in has)}")
-        scope.report("E207", f"a `{kind}` graph has no `.{part}`", e.attribute.span, "unknown part", help=help, fix=fix)
+        place = ((symbol.span, "declared here"),)
+        scope.report("E207", f"a `{kind}` graph has no `.{part}`", e.attribute.span, "unknown part", help=help, fix=fix, related=place)
         return None
     return SetOf(e.span, "graph", f"{e.base.name}.{part}", graph=e.base.name, part=part)
 
 
 def check_loop(loop: tree.Loop, scope: Scope, cells: bool = False) -> Loop | None:
     """One `names in set`; its names become visible. `cells` allows rows and columns, whose members are sets of nodes."""
-    over = check_set(loop.over, scope)
+    over = check_set(loop.over, scope, pairs=len(loop.names) == 2)
     names = tuple(n.name for n in loop.names)
     if over is not None and over.arity != len(names):
         gives, pattern = ("pairs", "(i, j)") if over.arity == 2 else ("single values", "i")

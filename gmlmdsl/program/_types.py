@@ -29,7 +29,7 @@ def check_domain(e: tree.Expression, scope: Scope) -> Domain | None:
         case tree.Call() if e.function.name in ("letters", "labels"):
             return _label_domain(e, scope)
         case tree.Call():
-            help, fix = suggestion(e.function, ("range", "letters", "labels"), DOMAINS)
+            help, fix = suggestion(e.function, ("range", "letters", "labels"), DOMAINS, "type")
             scope.report("E301", f"there is no domain `{e.function.name}(..)`", e.function.span, "unknown domain", help=help, fix=fix)
         case _:
             scope.report("E205", "a domain is expected here", e.span, "not a domain", help=DOMAINS)
@@ -52,7 +52,7 @@ def _named_domain(e: tree.Name, scope: Scope) -> Domain | None:
 
 
 def _report_unknown(e: tree.Name, built_in: tuple[str, ...], scope: Scope) -> None:
-    scope.report_unknown(e, "domain", "index", wanted="a type", built_in=built_in)
+    scope.report_unknown(e, "domain", "index", wanted="a type", built_in=built_in, room="type")
     if e.name in STATEMENTS:  # the type was left out: what follows is not the statement it seems
         scope.mark_broken(e.span)
         scope.incomplete = True
@@ -99,7 +99,11 @@ def check_type(e: tree.Expression | None, scope: Scope, where: Span, inputs: boo
     if isinstance(e, tree.Call) and e.function.name == "real":
         return _bounded(e, scope)
     if not inputs:
-        help, fix = suggestion(e, VALUE_TYPES[:3], PARAMETER_TYPES) if isinstance(e, tree.Name) else (PARAMETER_TYPES, None)
+        help, fix = (
+            suggestion(e, VALUE_TYPES[:3], PARAMETER_TYPES, "type" if e.name in ("float", "double") else "")
+            if isinstance(e, tree.Name)
+            else (PARAMETER_TYPES, None)
+        )
         scope.report("E205", f"a parameter cannot be `{e.span.text}`", e.span, "not a type of parameters", help=help, fix=fix)
         return None
     if isinstance(e, tree.Name) and scope.find(e.name) is None and forms.form("type", e.name) is None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from .._diagnostics import Diagnostic, Span, did_you_mean
+from .._diagnostics import Diagnostic, Fix, Span, did_you_mean
 from ._braces import unclosed_brace
 from ._fault import Fault, opens_statement
+from ._habits import advice
 from ._lex import CLOSING, MAX_DEPTH, OPENING, short
 from ._repair import COMPARISONS, MISSING, slip_at
 from ._words import FILE_WORDS, LEVELS, MASK_WORDS, MODEL_WORDS, RESERVED, SAMPLER_WORDS, STATEMENT_WORDS
@@ -40,6 +41,7 @@ DEFINED = {
     "sampler": "an algorithm, such as `refinement(..)`,",
     "update": "a mask",
 }
+NAMED = ("var", "latent", "given", "param", "let")
 # What a message may list as expected, the most telling first.
 TELLING = (*MISSING, "{", ",", ")", "]")
 NO_SIGN = {
@@ -69,11 +71,11 @@ def explain(fault: Fault, faults: Faults) -> Diagnostic:
     Returns:
         The error, at the smallest place that shows it.
     """
-    for rule in RULES:
-        diagnostic = rule(fault, faults)
-        if diagnostic:
-            return diagnostic
-    return _no_statement(fault) if fault.at == fault.start else _unexpected(fault)
+    found = next((d for rule in RULES if (d := rule(fault, faults))), None)
+    if found is None:
+        found = _no_statement(fault) if fault.at == fault.start else _unexpected(fault)
+    told = advice(fault)
+    return replace(found, help=told) if told else found
 
 
 def _too_deep(fault: Fault, faults: Faults) -> Diagnostic | None:
@@ -103,8 +105,10 @@ def _chain(fault: Fault, faults: Faults) -> Diagnostic | None:
         text = getattr(value, "text", None)
         if text in COMPARISONS:
             related = ((fault.span(fault.tokens[first]), "the first comparison"),)
+            middle = fault.source.text[fault.tokens[first].end : fault.tokens[fault.at - 1].end].strip()
             help_ = "join two comparisons with `and`: `a < b and b < c`"
-            return Diagnostic("E106", "comparisons are not chained", fault.span(fault.token), "a second one", related, help_)
+            fix = Fix(fault.span(fault.token), f"and {middle} {fault.token.text}")
+            return Diagnostic("E106", "comparisons are not chained", fault.span(fault.token), "a second one", related, help_, fix)
         if text in OPENING or text in ("and", "or", "if", "then", "else"):
             break
     return None
@@ -112,10 +116,25 @@ def _chain(fault: Fault, faults: Faults) -> Diagnostic | None:
 
 def _reserved(fault: Fault, faults: Faults) -> Diagnostic | None:
     token = fault.token
+    if token.text == "for" and fault.at == fault.start:
+        return Diagnostic("E105", "`for` opens no statement", fault.span(token), "not here")
+    if token.text == "if" and fault.tokens[fault.start].text == "factor" and "+" in fault.expected:
+        return Diagnostic("E105", "`if` stands behind a `for`, not behind a term alone", fault.span(token), "no `for` before this")
+    before = fault.previous.text if fault.previous else ""
+    if token.text == "in" and before in ("[", "(", ",", "for") and "NAME" in fault.expected and "NUMBER" not in fault.expected:
+        return Diagnostic("E101", "expected an index name before `in`", fault.span(token), "no name before this")
     if token.text not in RESERVED or "NAME" not in fault.expected or "NUMBER" in fault.expected:
         return None
     help_ = f"take another name; reserved are {', '.join(f'`{w}`' for w in RESERVED)}"
     return Diagnostic("E110", f"`{token.text}` is a reserved word", fault.span(token), "expected a name", help=help_)
+
+
+def _nameless(fault: Fault, faults: Faults) -> Diagnostic | None:
+    """`param [i in site]`, which would be a law of a cell of a variable `param`."""
+    first, bracket = fault.tokens[fault.start], fault.tokens[min(fault.start + 1, len(fault.tokens) - 1)]
+    if fault.level != "model_statement" or first.text not in NAMED or bracket.text != "[" or fault.at <= fault.start + 1:
+        return None
+    return Diagnostic("E101", f"expected a name after `{first.text}`", fault.span(bracket), "no name before this")
 
 
 def _misplaced(fault: Fault, faults: Faults) -> Diagnostic | None:
@@ -152,8 +171,12 @@ def _bracket(fault: Fault, faults: Faults) -> Diagnostic | None:
 
 def _unclosed(fault: Fault, opener: int) -> Diagnostic:
     open_ = fault.tokens[opener]
-    message = f"expected `{OPENING[open_.text]}` to close the `{open_.text}` opened here"
-    return Diagnostic("E102", message, _place(fault), _found(fault), ((fault.span(open_), "opened here"),))
+    closer, ended = OPENING[open_.text], fault.token.opens_line or not fault.token.text
+    message = f"expected `{closer}` to close the `{open_.text}` opened here"
+    end = fault.previous.end if fault.previous else fault.token.start
+    is_last = ended and len([k for k in fault.open_brackets() if k >= fault.start]) == 1
+    fix = Fix(Span(fault.source, end, end), closer, guess=True) if is_last else None
+    return Diagnostic("E102", message, _place(fault), _found(fault), ((fault.span(open_), "opened here"),), fix=fix)
 
 
 def _place(fault: Fault) -> Span:
@@ -197,6 +220,7 @@ def _unexpected(fault: Fault) -> Diagnostic:
         help_ = "a statement of a model opens with a keyword, such as `factor`, or with `name ~`"
         if not first.opens_line:
             before = fault.tokens[fault.start - 1].text
+            help_ = "between two terms stands an operator, such as `*`"
             message = f"expected an operator or a statement after `{short(before)}`, found `{short(first.text)}`"
             return Diagnostic("E101", message, fault.span(first), "nothing joins this to what stands before", help=help_)
     wanted = _wanted(fault)
@@ -204,9 +228,18 @@ def _unexpected(fault: Fault) -> Diagnostic:
         help_ = NO_SIGN.get(fault.token.text, "")
     elif fault.token.text == ",":
         help_ = JOINED.get("in" if "in" in fault.expected else first.text, "")
+    fix = None
+    if wanted == "`else`" and first.text == "factor" and fault.previous:
+        help_, fix = "a term that is nothing otherwise ends with `else 0`", Fix(_after(fault), " else 0", guess=True)
     code = "E109" if wanted.strip("`") in MISSING else "E101"
     after = f" after `{short(fault.previous.text)}`" if fault.previous else ""
-    return Diagnostic(code, f"expected {wanted}{after}", _place(fault), _found(fault), help=help_)
+    return Diagnostic(code, f"expected {wanted}{after}", _place(fault), _found(fault), help=help_, fix=fix)
+
+
+def _after(fault: Fault) -> Span:
+    """The place behind the token before the fault."""
+    end = fault.tokens[fault.at - 1].end
+    return Span(fault.source, end, end)
 
 
 def _wanted(fault: Fault) -> str:
@@ -219,8 +252,10 @@ def _wanted(fault: Fault) -> str:
         return "a string in double quotes"
     opened = [fault.tokens[k].text for k in fault.open_brackets() if k >= fault.start]
     closer = OPENING[opened[-1]] if opened else ""
+    if closer in expected and "," not in expected:
+        return f"an operator or `{closer}`" if "+" in expected else f"`{closer}`"
     if closer in expected:
-        return f"`,` or `{closer}`" if "," in expected else f"`{closer}`"
+        return f"`,` or `{closer}`"
     signs = [f"`{t}`" for t in TELLING if t in expected]
     if not signs and "(" in expected:
         return "`(`"
@@ -240,4 +275,13 @@ def _kind_of_name(fault: Fault) -> str:
     return AFTER.get(previous, "a name")
 
 
-RULES: tuple[Callable[[Fault, Faults], Diagnostic | None], ...] = (_too_deep, _foreign, _bad_token, _chain, _reserved, _misplaced, _bracket)
+RULES: tuple[Callable[[Fault, Faults], Diagnostic | None], ...] = (
+    _too_deep,
+    _foreign,
+    _bad_token,
+    _chain,
+    _nameless,
+    _reserved,
+    _misplaced,
+    _bracket,
+)

@@ -11,6 +11,8 @@ from ._machine import Chain, Stack, Stop, action_of, can_follow, reduce, run, vi
 from ._tables import END, Tables
 from ._words import LEVELS, NAMES, STATEMENT_WORDS
 
+CONTINUES = frozenset({"weight", "rate", "where", "independently"})  # words that stand inside statements only
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -206,6 +208,8 @@ def opens_statement(tokens: list[Token], index: int) -> bool:
     if token.text not in STATEMENT_WORDS or not (token.opens_line or tokens[index - 1].text == ";"):
         return False
     after = tokens[index + 1] if index + 1 < len(tokens) else token
+    if after.text == ":" and token.text in ("var", "latent", "given", "param", "input"):
+        return True  # the name was left out
     return after.text in ("{", "(", "-", "not", "if") or not after.terminals or not {"NAME", "NUMBER", "STRING"}.isdisjoint(after.terminals)
 
 
@@ -234,9 +238,23 @@ def _opens_next(fault: Fault, index: int) -> bool:
         return True
     if not token.opens_line or index + 1 >= len(tokens):
         return False
-    if fault.level == "model_statement" and "NAME" in token.terminals:
-        return tokens[index + 1].text == "~" or _before_tilde(tokens, index + 1)
+    in_model = fault.level == "model_statement" and "NAME" in token.terminals
+    if in_model and (tokens[index + 1].text in ("~", ":") or _before_tilde(tokens, index + 1)):
+        return True
+    could = "NAME" in token.terminals or (fault.level == "model_statement" and token.terminals == ("NUMBER",))
+    if could and token.text not in CONTINUES and _is_beside(fault, token):
+        return True  # a keyword left out or misspelt
     return fault.level.endswith("row") and (token.terminals == ("NUMBER",) or "ROW_NAME" in token.terminals)
+
+
+def _is_beside(fault: Fault, token: Token) -> bool:
+    """Whether a line stands as far to the left as the one on which the broken statement opens: then it is hardly a part of it."""
+    first = fault.tokens[fault.start]
+    return first.opens_line and token.start > first.start and _column(fault, token) <= _column(fault, first)
+
+
+def _column(fault: Fault, token: Token) -> int:
+    return fault.source.position(token.start)[1]
 
 
 def _before_tilde(tokens: list[Token], index: int) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .._diagnostics import Diagnostic, GmlmError, Source, Span
+from .._diagnostics import Diagnostic, Fix, GmlmError, Source, Span
 from ._tables import END, Tables
 from ._tree import Comment
 from ._words import STATEMENT_WORDS
@@ -192,7 +192,8 @@ def _check_string(span: Span) -> Diagnostic | None:
         if found[1] not in ESCAPES:
             place = Span(span.source, span.start + found.start(), span.start + found.end())
             known = r"the escapes are `\"`, `\\`, `\n` and `\t`; a backslash itself is `\\`"
-            return Diagnostic("E113", f"`{found[0]}` is not an escape", place, "unknown escape", help=known)
+            fix = Fix(place, f"\\{found[0]}", guess=True)
+            return Diagnostic("E113", f"`{found[0]}` is not an escape", place, "unknown escape", help=known, fix=fix)
     return None
 
 
@@ -207,14 +208,16 @@ def _quoted(span: Span) -> Diagnostic:
 
 
 def _misspelt(span: Span) -> Diagnostic:
-    text, help_ = span.text, "a number is written `12`, `0.5` or `1e-3`"
+    text, help_, fix = span.text, "a number is written `12`, `0.5` or `1e-3`", None
     if text.startswith("."):
         help_ = f"write `0{short(text)}`" if re.fullmatch(r"\.[0-9]+", text) else help_
     elif re.fullmatch(r"[0-9]+\.", text):
-        help_ = f"write `{short(text)}0`, or `{short(text[:-1])}` for an integer"
+        help_, fix = f"write `{short(text)}0`, or `{short(text[:-1])}` for an integer", Fix(span, f"{text}0")
     elif re.fullmatch(r"[0-9]+[A-Za-z_]\w*", text):
         help_ = "a name opens with a letter; between a number and a name stands an operator, such as `*`"
-    return Diagnostic("E114", f"`{short(text)}` is not a number", span, "not a number", help=help_)
+        digits = re.match("[0-9]+", text)
+        fix = Fix(span, f"{digits[0]} * {text[digits.end() :]}", guess=True) if digits else None
+    return Diagnostic("E114", f"`{short(text)}` is not a number", span, "not a number", help=help_, fix=fix)
 
 
 def _character(span: Span) -> Diagnostic:

@@ -8,6 +8,7 @@ from importlib.resources import files
 
 from .._diagnostics import Diagnostic, Fix, Span, did_you_mean
 from ._fault import Edit, Fault, opens_statement
+from ._habits import MENDS
 from ._lex import CLOSING, OPENING, Token, short
 from ._words import LEVELS
 
@@ -105,7 +106,7 @@ def _single_equals(fault: Fault, faults: Faults) -> Edit | None:
     message = "`=` does not compare" if meant == "==" else "`=` does not say how something is distributed"
     help_ = f"write `{meant}`"
     diagnostic = Diagnostic("E108", message, fault.span(token), "", help=help_, fix=Fix(fault.span(token), meant))
-    return Edit(at, at + 1, (fault.make(meant, token),), diagnostic)
+    return Edit(at, at + 1, (fault.make(meant, token),), diagnostic, far=1 if meant == "==" else 3)
 
 
 def _comment(fault: Fault, faults: Faults) -> Edit | None:
@@ -178,7 +179,30 @@ def _separator(fault: Fault, faults: Faults) -> Edit | None:
     else:
         return None
     span = fault.span(fault.tokens[at])
-    return Edit(at, at + 1, (), Diagnostic("E122", message, span, "", help=f"remove the `{span.text}`", fix=Fix(span, "")))
+    diagnostic = Diagnostic("E122", message, span, "", help=f"remove the `{span.text}`", fix=Fix(span, ""))
+    return Edit(at, at + 1, (), diagnostic, far=0 if span.text == ";" else 3)
+
+
+def _doubled(fault: Fault, faults: Faults) -> Edit | None:
+    """`for i in in site`, `var s s : spin`: a word, a number or a sign twice, where one will do."""
+    token, before = fault.token, fault.previous
+    if before is None or token.text != before.text or token.opens_line or token.text in (*OPENING, *CLOSING, ",", ";"):
+        return None
+    span = fault.span(token)
+    fix = Fix(Span(fault.source, before.end, token.end), "", guess="NAME" in token.terminals or "NUMBER" in token.terminals)
+    diagnostic = Diagnostic("E101", f"`{short(token.text)}` stands twice", span, "again here", help="remove one of the two", fix=fix)
+    return Edit(fault.at, fault.at + 1, (), diagnostic, whole=True)
+
+
+def _extra_closing(fault: Fault, faults: Faults) -> Edit | None:
+    """`factor x + 2)`, where the statement reads without it."""
+    text = fault.token.text
+    if text not in (")", "]") or any(k >= fault.start for k in fault.open_brackets()):
+        return None
+    span = fault.span(fault.token)
+    help_, fix = f"remove the `{text}`", Fix(span, "", guess=True)
+    diagnostic = Diagnostic("E103", f"`{text}` closes nothing", span, f"no `{CLOSING[text]}` is open", help=help_, fix=fix)
+    return Edit(fault.at, fault.at + 1, (), diagnostic, whole=True)
 
 
 def _round_brackets(fault: Fault, faults: Faults) -> Edit | None:
@@ -241,8 +265,11 @@ RULES: tuple[Callable[[Fault, Faults], Edit | None], ...] = (
     _bad_token,
     _single_equals,
     _misspelt_opening,
+    _doubled,
+    *MENDS,
     _misspelt_inside,
     _separator,
+    _extra_closing,
     _round_brackets,
     _punctuation,
 )

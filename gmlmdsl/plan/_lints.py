@@ -1,0 +1,68 @@
+"""Warnings that only the sizes show: cells that a mask never hides, cells that a sampler never moves. Each is a proof."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from .._diagnostics import Diagnostic, GmlmError, listed
+from ..graph import Lowered
+from ..graph.masks import lower_mask, reach
+from ..program import Program, ir, used_bodies
+from ..program.places import name_in
+from ._updates import sweep_blocks
+
+Array = np.ndarray
+
+
+def lint_sizes(lowered: Lowered, program: Program, name: str) -> Iterator[Diagnostic]:
+    """W811 and W812 of the masks and samplers of model `name`; those that do not compile are passed over.
+
+    A variable that a mask or sampler leaves out as a whole is left to the checker, which knows without sizes.
+    """
+    used = used_bodies(program)
+    for mask in program.masks.values():
+        if mask.model == name and not any(mask.body is body for body in used):
+            try:
+                cells = reach(lower_mask(lowered, mask), lowered.graph.n_cells)
+            except GmlmError:
+                continue
+            yield from _left_out(lowered, program.models[name], cells, "W811", f"mask `{mask.name}` never hides", mask)
+    for sampler in program.samplers.values():
+        if sampler.model == name and isinstance(sampler.body, tuple):
+            try:
+                cells = np.concatenate([moved_cells(lowered, kernel) for kernel in sampler.body])
+            except GmlmError:
+                continue
+            yield from _left_out(lowered, program.models[name], cells, "W812", f"sampler `{sampler.name}` never moves", sampler)
+
+
+def moved_cells(lowered: Lowered, kernel: ir.Kernel) -> Array:
+    """The cells that a kernel can redraw."""
+    match kernel:
+        case ir.Sweep():
+            return np.unique(sweep_blocks(lowered, kernel.blocks))
+        case ir.RandomUpdate():
+            return reach(lower_mask(lowered, kernel.mask), lowered.graph.n_cells)
+        case ir.KernelMixture():
+            inside: Iterable[ir.Kernel] = (row for _, row in kernel.rows)
+        case ir.Cycle() | ir.Repeat() | ir.Temper():
+            inside = kernel.body
+    return np.concatenate([moved_cells(lowered, part) for part in inside])
+
+
+def _left_out(
+    lowered: Lowered, model: ir.Model, cells: Array, code: str, words: str, declared: ir.Mask | ir.Sampler
+) -> Iterator[Diagnostic]:
+    for variable in lowered.graph.variables:
+        positions = variable.positions.ravel()
+        missed = np.setdiff1d(positions, cells)
+        if 0 < len(missed) < len(positions):
+            names = listed([lowered.graph.cell_name(int(c)) for c in missed[:3]]) + (
+                f" and {len(missed) - 3} more" if len(missed) > 3 else ""
+            )
+            message = f"{words} {names}, of {len(positions)} cells of `{variable.name}`"
+            place = ((name_in(model.variables[variable.name].span, variable.name), "declared here"),)
+            help = "does a loop end too early?"
+            yield Diagnostic(code, message, name_in(declared.span, declared.name), "not all cells", place, help)

@@ -1,0 +1,47 @@
+"""An edit is offered only where it was tried: the fault it mends is gone after it, and no other has come."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+from .._diagnostics import Diagnostic, GmlmError, Source
+from ._program import Program
+
+MOST_TRIED = 100_000  # characters checked again, of all edits together
+
+
+def with_clean_fixes(check: Callable[[Source], Program], source: Source) -> Program:
+    """Check a program; where it has faults, keep the edits that mend one and make none.
+
+    Raises:
+        GmlmError: with every fault.
+    """
+    try:
+        return check(source)
+    except GmlmError as error:
+        found, spare = error.diagnostics, MOST_TRIED
+    out: list[Diagnostic] = []
+    for d in found:
+        if d.fix is not None:
+            spare -= len(source.text)
+            is_clean = spare >= 0 and d.fix.span.source == source and _is_clean(check, source, d, found)
+            d = d if is_clean else replace(d, fix=None)
+        out.append(d)
+    raise GmlmError(out) from None
+
+
+def _is_clean(check: Callable[[Source], Program], source: Source, d: Diagnostic, found: tuple[Diagnostic, ...]) -> bool:
+    assert d.fix is not None
+    after: Counter[tuple[str, str]] = Counter()
+    try:
+        check(Source(source.path, d.fix.applied(source.text)))
+    except GmlmError as error:
+        after = Counter(map(_key, error.diagnostics))
+    before = Counter(map(_key, found))
+    return after <= before and after[_key(d)] < before[_key(d)]
+
+
+def _key(d: Diagnostic) -> tuple[str, str]:
+    return d.code, d.message

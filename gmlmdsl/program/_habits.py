@@ -1,0 +1,110 @@
+"""Names that other languages and papers have, and what is written here instead: the help of a message where one is unknown."""
+
+from __future__ import annotations
+
+# room -> name -> (help, the name that stands for it here, where one does)
+FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
+    "name": {
+        "True": ("write `true`", "true"),
+        "TRUE": ("write `true`", "true"),
+        "False": ("write `false`", "false"),
+        "FALSE": ("write `false`", "false"),
+        "pi": ("write the number, 3.141592653589793", "3.141592653589793"),
+    },
+    "type": {
+        "bool": ("a cell that is 0 or 1 is a `bit`", "bit"),
+        "boolean": ("a cell that is 0 or 1 is a `bit`", "bit"),
+        "binary": ("a cell that is 0 or 1 is a `bit`", "bit"),
+        "integer": ("whole numbers are `range(q)`, 0 to q - 1, in a cell and `int` in an input", ""),
+        "float": ("real numbers are `real`, in inputs and parameters", ""),
+        "double": ("real numbers are `real`, in inputs and parameters", ""),
+        "string": ('texts are `labels("sun", "rain")`', ""),
+        "str": ('texts are `labels("sun", "rain")`', ""),
+        "categorical": ('values without order are `labels("sun", "rain")` or `letters("ACGT")`', ""),
+        "ising": ("a cell that is -1 or +1 is a `spin`", "spin"),
+    },
+    "function": {
+        "ln": ("write `log`", "log"),
+        "pow": ("a power is written `a ^ b`", ""),
+        "power": ("a power is written `a ^ b`", ""),
+        "logistic": ("write `sigmoid`", "sigmoid"),
+        "expit": ("write `sigmoid`", "sigmoid"),
+        "inv_logit": ("write `sigmoid`", "sigmoid"),
+        "logit": ("write `log(p / (1 - p))`", ""),
+        "fabs": ("write `abs`", "abs"),
+        "mod": ("a remainder is written `a % b`", ""),
+        "floor": ("whole division is written `a // b`", ""),
+        "equal": ("a comparison is written `a == b` and counts as 1 or 0", ""),
+        "equals": ("a comparison is written `a == b` and counts as 1 or 0", ""),
+        "indicator": ("a condition counts as 1 or 0: write `(a == b)`", ""),
+        "delta": ("a condition counts as 1 or 0: write `(a == b)`", ""),
+        "ifelse": ("write `if c then a else b`", ""),
+        "where": ("write `if c then a else b`", ""),
+        "dot": ("write `sum(a[i] * b[i] for i in site)`", ""),
+        "mean": ("write `sum(a[i] for i in site) / n`", ""),
+        "prod": ("log p is a sum of terms: write a `factor` for each", ""),
+        "len": ("a size is the number that the index set was made with: `range(n)`", ""),
+        "length": ("a size is the number that the index set was made with: `range(n)`", ""),
+    },
+    "variable": {
+        "bernoulli": ("a bit with log odds `h` is `factor h * y`; with probabilities `p : simplex` it is `y ~ categorical(p)`", ""),
+        "bernoulli_logit": ("log odds are a factor: `factor h * y`", ""),
+        "categorical_logit": ("logits are a factor: `factor h[y]` adds the one of the value that y has", ""),
+        "categorical_logits": ("logits are a factor: `factor h[y]` adds the one of the value that y has", ""),
+        "discrete": ("write `categorical`", "categorical"),
+        "multinomial": ("declare one variable per trial: `var x[i in trial] : range(q)`", ""),
+        "binomial": ("declare one bit per trial: `var x[i in trial] : bit`", ""),
+        "uniform": ("a variable without a factor or `~` is uniform: remove this", ""),
+        "ising": ("an Ising model is `factor J[i, j] * x[i] * x[j] for (i, j) in G.edges`", ""),
+        "poisson": ("values are few and known here: declare `range(q)`", ""),
+    },
+    "prior": {
+        "uniform": ("bounds without a prior are uniform: `param h : real(lower = 0, upper = 1)`", ""),
+        "flat": ("without a prior a parameter is free: remove this", ""),
+        "half_normal": ("declare `param s : positive ~ normal(0, 1)`", ""),
+        "halfnormal": ("declare `param s : positive ~ normal(0, 1)`", ""),
+        "half_cauchy": ("declare `param s : positive ~ student_t(1, 0, 1)`", ""),
+        "cauchy": ("write `student_t(1, mean, scale)`", ""),
+        "exponential": ("write `gamma(1, rate)`", ""),
+        "double_exponential": ("write `laplace`", "laplace"),
+        "gaussian": ("write `normal`", "normal"),
+        "norm": ("write `normal`", "normal"),
+        "l1": ("write `laplace(0, scale)`", ""),
+        "l2": ("write `normal(0, sd)`", ""),
+    },
+    "graph": {
+        "torus": ("write `grid(n, m, wrap = true)`", ""),
+        "lattice": ("write `grid`", "grid"),
+        "square": ("write `grid`", "grid"),
+        "ring": ("write `chain(n, wrap = true)`", ""),
+        "cycle": ("write `chain(n, wrap = true)`", ""),
+        "path": ("write `chain`", "chain"),
+        "line": ("write `chain`", "chain"),
+        "clique": ("write `complete`", "complete"),
+        "full": ("write `complete`", "complete"),
+        "tree": ("bind its edges: `input pairs[e, 2] : int`, then `edges(pairs, nodes = n)`", ""),
+        "random": ("bind its edges: `input pairs[e, 2] : int`, then `edges(pairs, nodes = n)`", ""),
+    },
+    "mask": {
+        "random": ("write `bernoulli(x, rate = 0.15)` or `subsets(x, size = 2)`", ""),
+        "mlm": ("write `bernoulli(x, rate = 0.15)`", ""),
+        "single": ("write `subsets(x, size = 1)`", ""),
+        "pseudolikelihood": ("write `subsets(x, size = 1)`", ""),
+        "all": ("write `everything`", "everything"),
+        "full": ("write `everything`", "everything"),
+        "pairs": ("write `subsets(x, size = 2)`", ""),
+        "edges": ("write `blocks(G.edges)`", ""),
+        "rows": ("write `blocks(G.rows)`", ""),
+    },
+    "sampler": {
+        "gibbs": ("write `sampler name { update x[i] for i in site }`, or `{ update x[K] where K ~ mask }`", ""),
+        "metropolis": ("updates draw from their conditionals exactly: `sampler name { update x[i] for i in site }`", ""),
+        "block_gibbs": ("write `sampler name { update x[K] where K ~ mask }`", ""),
+    },
+}
+
+
+def foreign(room: str, name: str) -> tuple[str, str]:
+    """Help for a name that is known elsewhere and the name that stands for it here; empty where nothing is known."""
+    names = FOREIGN[room]
+    return names.get(name) or names.get(name.lower(), ("", ""))

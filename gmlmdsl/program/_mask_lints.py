@@ -1,0 +1,156 @@
+"""Warnings about masks: parameters that a fit cannot see, and blocks that give away the cells they hide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from .._diagnostics import Diagnostic, Span, listed
+from ._comparisons import ARITHMETIC, Number, values_of, weights
+from ._expressions import mentions
+from ._masks import variables_of
+from .ir import (
+    BlockTerm,
+    Choice,
+    Expression,
+    Independent,
+    Kernel,
+    LetValue,
+    Listed,
+    Literal,
+    Mask,
+    MaskBody,
+    MaskMixture,
+    Model,
+    Operation,
+    ParameterValue,
+    Program,
+    RandomUpdate,
+    Sum,
+    VariableValue,
+)
+from .ir import Cells as CellsOf
+from .places import name_in
+
+
+def lint_masks(program: Program) -> Iterator[Diagnostic]:
+    """Every warning of the masks of a program."""
+    used = used_bodies(program)
+    for mask in program.masks.values():
+        model = program.models[mask.model]
+        place = name_in(mask.span, mask.name)
+        if not any(mask.body is body for body in used):
+            if mask.mentions_parameter:
+                help = "a sampler may use it; for a fit take weights without parameters"
+                message = f"mask `{mask.name}` mentions a parameter and no sampler uses it: a fit refuses it"
+                parts = [p for w in weights(mask) for p in mentions(w, model.lets) if isinstance(p, ParameterValue)]
+                related = tuple((p.span, f"`{p.name}` is a parameter") for p in parts[:1])
+                yield Diagnostic("W810", message, place, "only samples", related, help)
+            else:
+                yield from _unseen(mask, model, place)
+        yield from _revealing(mask, model)
+
+
+def used_bodies(program: Program) -> list[MaskBody]:
+    """The bodies of masks that a sampler or a mixture names: these have another use than to fit alone."""
+    found: list[MaskBody] = []
+    kernels: list[Kernel] = [k for s in program.samplers.values() if isinstance(s.body, tuple) for k in s.body]
+    while kernels:
+        kernel = kernels.pop()
+        if isinstance(kernel, RandomUpdate):
+            found.append(kernel.mask.body)
+        kernels += [row for _, row in getattr(kernel, "rows", ())] + list(getattr(kernel, "body", ()))
+    bodies = [*found, *(m.body for m in program.masks.values())]
+    while bodies:
+        body = bodies.pop()
+        if isinstance(body, MaskMixture):
+            found += [part for _, part in body.rows]
+            bodies += [part for _, part in body.rows]
+    return found
+
+
+def _unseen(mask: Mask, model: Model, place: Span) -> Iterator[Diagnostic]:
+    """Parameters whose factors hold no cell that the mask can hide: they cancel in every p(x_K | x_rest)."""
+    # A latent variable is summed out, together with all factors that hold it.
+    hidden = variables_of(mask.body) | {v.name for v in model.variables.values() if v.role == "latent"}
+    seen: set[str] = set()
+    touched: set[str] = set()
+    for e in (*(f.value for f in model.factors), *(part for d in model.distributed for part in (d.target, d.probabilities))):
+        touched |= {p.name for p in mentions(e, model.lets) if isinstance(p, ParameterValue)}
+    for term in (*((f.value,) for f in model.factors), *((d.target, d.probabilities) for d in model.distributed)):
+        parts = [p for e in term for p in mentions(e, model.lets)]
+        if any(isinstance(p, VariableValue) and p.name in hidden for p in parts):
+            seen |= {p.name for p in parts if isinstance(p, ParameterValue)}
+    unseen = [p for p in model.parameters.values() if p.name in touched - seen]
+    if unseen and model.conditional is None:
+        away = [v.name for v in model.variables.values() if v.role == "var" and v.name not in hidden]
+        message = f"a fit under mask `{mask.name}` says nothing about {listed([p.name for p in unseen])}"
+        related = tuple((name_in(p.span, p.name), "its factors hold no cell that the mask hides") for p in unseen[:4])
+        help = f"add blocks with cells of {listed(away)}" if away else ""
+        yield Diagnostic("W808", message, place, "not all is fitted", related, help)
+
+
+def _revealing(mask: Mask, model: Model) -> Iterator[Diagnostic]:
+    """Weights that are 0 unless a hidden cell has one certain value: K then tells that value, and there is nothing to predict."""
+    if not isinstance(mask.body, Listed | Independent) or not mask.adaptive:
+        return
+    for term, weight in mask.body.terms:
+        revealed = [] if weight is None else list(_given_away(term, weight, model))
+        if not revealed:
+            continue
+        cell, value = revealed[0]
+        others = any(t is not term and cell.variable in {c.variable for c in t.cells} for t, _ in mask.body.terms)
+        again = len(term.cells) > 1 and (len(term.clauses.loops) > 1 or any(x.over.part == "arcs" for x in term.clauses.loops))
+        word = "rate" if isinstance(mask.body, Independent) else "weight"
+        may = isinstance(mask.body, Listed) and (others or again)  # equal blocks add their weights
+        message = (
+            f"this block {'may reveal' if may else 'reveals'} `{cell.span.text}`: its {word} is 0 unless `{cell.span.text}` is {value:g}"
+        )
+        help = "a cell whose value K tells cannot be learnt from or moved; use a weight that is above 0 for two values or more"
+        assert weight is not None
+        yield Diagnostic("W809", message, weight.span, "tells the hidden value", ((cell.span, "hidden here"),), help)
+
+
+def _given_away(term: BlockTerm, weight: Expression, model: Model) -> Iterator[tuple[CellsOf, Number]]:
+    for cell in term.cells:
+        variable = model.variables[cell.variable]
+        values = values_of(variable.domain)
+        if values is None or len(values) < 2 or (cell.indices is None and variable.axes):
+            continue
+        own = VariableValue(cell.span, cell.variable, cell.indices or ())
+        possible = [v for v in sorted(values) if evaluate(weight, own, v) != 0]
+        if len(possible) == 1:
+            yield cell, possible[0]
+
+
+def evaluate(e: Expression, cell: VariableValue, value: Number) -> Number | None:
+    """`e` where one cell has a value and all else is unknown; None where that does not determine it."""
+    match e:
+        case Literal():
+            return e.value
+        case VariableValue():
+            return value if e == cell else None
+        case Choice():
+            test = evaluate(e.test, cell, value)
+            if test is None:
+                both = {evaluate(e.yes, cell, value), evaluate(e.no, cell, value)}
+                return both.pop() if len(both) == 1 else None
+            return evaluate(e.yes if test else e.no, cell, value)
+        case Operation():
+            return _computed(e.operator, [evaluate(part, cell, value) for part in e.operands])
+        case LetValue() | Sum():
+            return None
+    return None
+
+
+def _computed(operator: str, parts: Sequence[Number | None]) -> Number | None:
+    if operator in ("*", "and") and 0 in parts:
+        return 0
+    if operator == "or" and any(parts):
+        return 1
+    known = [p for p in parts if p is not None]
+    if len(known) < len(parts) or operator not in ARITHMETIC:
+        return None
+    try:
+        return ARITHMETIC[operator](*known)
+    except ArithmeticError:
+        return None

@@ -1,0 +1,74 @@
+"""Every code of the table is raised by something: programs raise those of the text, calls the others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gmlmdsl as gm
+from gmlmdsl._diagnostics import codes
+
+TESTS = Path(__file__).parent
+TEXT = """\
+model m {
+  var x[i in range(2)] : bit
+  param J
+  factor J * x[0] * x[1]
+  require x[0] + x[1] > 0
+}
+mask one = subsets(x, size = 1)
+mask tuned { choose {x[0]} weight exp(J)  choose {x[1]} weight 1 }
+sampler s { update x }
+"""
+LARGE = "model m {\n  var x[i in range(40)] : bit\n  factor x[i] * x[j] for i in range(40) for j in range(40) if i < j\n}\n"
+LARGE += "mask all = bernoulli(x, rate = 0.5)\nsampler s { update x[i] for i in range(40) }\n"
+PRIOR = "model m {\n  var x : bit\n  param p : positive ~ gamma(0.5, 1)\n  factor p * x\n}\nmask one = subsets(size = 1)\n"
+P = {"J": np.array(0.2)}
+ROWS = [[1, 0], [1, 1], [0, 1]]
+
+
+def model(text: str = TEXT) -> gm.Model:
+    return gm.parse(text).model()
+
+
+# A call for each code that no program raises.
+CALLS: dict[str, Callable[[Path], object]] = {
+    "E501": lambda path: model().log_prob(P, [[1, 0, 1]]),
+    "E502": lambda path: model().log_prob(P, [[2, 0]]),
+    "E503": lambda path: model("model m {\n  var x : bit\n  var y : bit\n}\n").log_prob({}, {"x": [0]}),
+    "E504": lambda path: model().log_prob(P, [[float("nan"), 0]]),
+    "E505": lambda path: model().fit(np.zeros((0, 2), int), mask="one"),
+    "E506": lambda path: model().fit(ROWS, mask="two"),
+    "E507": lambda path: model().sample(P, draws=-1),
+    "E508": lambda path: model().fit([[0, 0]], mask="one"),
+    "E509": lambda path: model().sample(P, draws=1, init=[0, 0]),
+    "E510": lambda path: model().fit(ROWS, mask="one", given={"y": [0]}),
+    "E520": lambda path: gm.load_fit(write(path / "a.fit", "no fit")),
+    "E521": lambda path: gm.load_fit(path / "none.fit"),
+    "E601": lambda path: model(LARGE).log_partition({}),
+    "E602": lambda path: model(LARGE).loss({}, [[0] * 40], mask="all"),
+    "E701": lambda path: model(PRIOR).fit([0, 1], mask="one"),
+    "E702": lambda path: model().fit(ROWS, mask="tuned"),
+}
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("code", CALLS)
+def test_a_call_raises_its_code(code: str, tmp_path: Path) -> None:
+    with pytest.raises(gm.GmlmError) as caught:
+        CALLS[code](tmp_path)
+    assert code in caught.value.codes
+
+
+def test_every_code_is_raised_by_a_program_a_call_or_a_test_of_its_own() -> None:
+    of_programs = {path.name.split("_")[0] for path in (TESTS / "programs" / "bad").glob("*.txt")}
+    own = {c for path in TESTS.rglob("test_*.py") if path != Path(__file__) for c in re.findall(r"\b[EW]\d{3}\b", path.read_text())}
+    assert set(codes()) - of_programs - set(CALLS) - own == set()

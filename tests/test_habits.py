@@ -1,0 +1,64 @@
+"""What newcomers write who know Stan, NumPyro, Python or the papers, and what they are told; kept as text.
+
+`GMLM_UPDATE_GOLDEN=1 pytest tests/test_habits.py` writes the texts anew; read the difference before keeping it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from mutants import said_of
+
+HABITS = Path(__file__).parent / "programs" / "habits"
+PROGRAMS = sorted(path.stem for path in HABITS.glob("*.gmlm"))
+UPDATE = os.environ.get("GMLM_UPDATE_GOLDEN") == "1"
+# What must be said: a piece of the help of some diagnostic.
+TOLD = {
+    "bernoulli_law": "`factor h * y`",
+    "edges_of_a_graph": "write `G.edges`",
+    "line_without_a_keyword": "`factor ..`",
+    "name_with_equals": "`let name = ..`",
+    "python_loop_in_front": "a loop stands behind its statement",
+    "stan_program": "data belong to the Python call",
+    "stan_logits": "logits are a factor",
+    "stan_bounds_and_target": "write `factor`",
+    "variable_with_equals": "write `var y : ..`",
+    "set_as_a_type": "`spin` is -1 or +1",
+    "question_mark": "`if c then a else b`",
+    "samplers_by_other_names": "`update x[i] for i in site`",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_habit_is_answered_as_kept(name: str) -> None:
+    golden, text = HABITS / f"{name}.txt", (HABITS / f"{name}.gmlm").read_text()
+    found = "\n\n".join(d.render() for d in said_of(text, f"{name}.gmlm")) + "\n"
+    if UPDATE:
+        golden.write_text(found, encoding="utf-8")
+    assert golden.is_file(), f"{golden.name} is missing: run with GMLM_UPDATE_GOLDEN=1"
+    assert found == golden.read_text(encoding="utf-8")
+
+
+def test_no_text_is_left_over() -> None:
+    assert {path.stem for path in HABITS.glob("*.txt")} == set(PROGRAMS)
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_the_help_names_what_is_written_here(name: str) -> None:
+    said = said_of((HABITS / f"{name}.gmlm").read_text(), "p.gmlm")
+    assert any(TOLD[name] in d.help for d in said)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_fix_mends_its_habit_and_nothing_else_breaks(name: str) -> None:
+    text = (HABITS / f"{name}.gmlm").read_text()
+    found = said_of(text, "p.gmlm")
+    before = Counter((d.code, d.message) for d in found)
+    for d in found:
+        if d.fix is not None:
+            after = Counter((x.code, x.message) for x in said_of(d.fix.applied(text), "p.gmlm") if x.severity == "error")
+            assert after <= before, d.render()
+            assert after[d.code, d.message] < before[d.code, d.message], d.render()
