@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ._diagnostics import GmlmError as GmlmError
     from ._model import Model as Model
     from .report import Report as Report
+    from .run.checks import compare as compare
     from .run.results import Fit as Fit
     from .run.sampling import SamplingWarning as SamplingWarning
 
@@ -32,10 +33,11 @@ _WHERE = {
     "GmlmError": "._diagnostics",
     "Model": "._model",
     "Report": ".report",
+    "compare": ".run.checks",
     "Fit": ".run.results",
     "SamplingWarning": ".run.sampling",
 }
-__all__ = ["BoundProgram", "Diagnostic", "Fit", "GmlmError", "Model", "Report", "SamplingWarning", "load", "load_fit", "parse"]
+__all__ = ["BoundProgram", "Diagnostic", "Fit", "GmlmError", "Model", "Report", "SamplingWarning", "compare", "load", "load_fit", "parse"]
 
 
 def __getattr__(name: str) -> Any:

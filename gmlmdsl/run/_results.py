@@ -21,6 +21,9 @@ from ._status import Finding, Status
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ._information import InformationCriterion
+    from ._score import CrossValidation, Score
+
 Array = np.ndarray
 FORMAT = 1
 MOST_FILE_BYTES = 1 << 32
@@ -130,6 +133,91 @@ class Fit:
     def sample(self, sampler: str | None = None, **options: Any) -> Any:
         """Draws from the fitted model; see `Model.sample`."""
         return self.model.sample(self.params, sampler, **options)
+
+    # Checks
+
+    def score(
+        self, x: Any, weights: Any = None, *, mask: str | None = None, missing: Any = None, groups: Any = None, n_masks: Any = None
+    ) -> Score:
+        """The losses of new rows: held-out pseudolikelihood, in nats per row.
+
+        Args:
+            x: rows that the fit has not seen.
+            weights: one per row.
+            mask: the mask to score under; none: the fit's.
+            missing: see `Model.fit`.
+            groups: one label per row; rows of one group count as one observation in the standard error.
+            n_masks: see `Model.fit`; none: what the fit did.
+
+        Returns:
+            A `Score`: c * loss of each row, their mean and its standard error.
+
+        Raises:
+            GmlmError: for data or a mask that do not fit.
+        """
+        from ._score import score
+
+        return score(self, x, weights, mask, missing, groups, n_masks)
+
+    def cross_validate(
+        self,
+        folds: int = 10,
+        seed: int = 0,
+        *,
+        mask: str | None = None,
+        groups: Any = None,
+        strata: Any = None,
+        x: Any = None,
+        weights: Any = None,
+        missing: Any = None,
+        n_masks: Any = None,
+    ) -> CrossValidation:
+        """The loss of each row under a fit, made in the same way, to the other folds.
+
+        Args:
+            folds: how many fits; as many as rows leaves out one row at a time.
+            seed: of the folds.
+            mask: the mask to score under; none: the fit's.
+            groups: one label per row; a group is held out as a whole.
+            strata: one label per row; every fold has its share of each stratum.
+            x: the rows, where the fit was loaded from a file; with `weights` and `missing` as in `Model.fit`.
+            weights: one per row of x.
+            missing: see `Model.fit`.
+            n_masks: of the scoring mask, see `Model.fit`.
+
+        Returns:
+            A `CrossValidation`: held-out losses, their mean and its standard error.
+
+        Raises:
+            GmlmError: E507 for folds, groups or strata that do not fit, E505 without rows, E601 for too many folds.
+
+        Reference: Stone 1974, "Cross-validatory choice and assessment of statistical predictions".
+        """
+        from ._score import cross_validate
+
+        options = {"mask": mask, "groups": groups, "strata": strata, "x": x, "weights": weights, "missing": missing, "n_masks": n_masks}
+        return cross_validate(self, folds, seed, **options)
+
+    def information_criterion(self, x: Any = None, weights: Any = None, missing: Any = None) -> InformationCriterion:
+        """CLIC = 2 * (loss + tr(S H^-1)), the composite-likelihood information criterion.
+
+        S = sum_r (u_r - mean u)(u_r - mean u)', u_r = c w_r grad loss_r; H is the Hessian of c sum w loss - log prior, so with a prior
+        the trace is the effective number of parameters. Under `everything` it is Takeuchi's criterion, and without a prior and where
+        the model is right Akaike's. Half of it is nearly the loss by leaving out one row at a time.
+
+        Args:
+            x: the rows of the fit, where it was loaded from a file; with `weights` and `missing` as in `Model.fit`.
+            weights: one per row of x.
+            missing: see `Model.fit`.
+
+        Raises:
+            GmlmError: E552 where the fit is no minimum, E551 where x is not what was fitted, E601 for too many parameters.
+
+        Reference: Varin and Vidoni 2005, equation 3; Shibata 1989 for penalised fits; Takeuchi 1976.
+        """
+        from ._information import information_criterion
+
+        return information_criterion(self, x, weights, missing)
 
     def __repr__(self) -> str:
         meta = self.meta
