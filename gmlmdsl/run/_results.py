@@ -281,6 +281,33 @@ class Fit:
 
         return information_criterion(self, x, weights, missing)
 
+    def to_arviz(self, *, draws: int = 1000, chains: int = 4, seed: int = 0, x: Any = None, missing: Any = None) -> Any:
+        """Draws of the parameters with log p(x_r) of each row, for `arviz.loo` and `arviz.compare`.
+
+        The draws are from the posterior, p(x | parameters) times the priors, by independence Metropolis with proposals around the
+        estimate (Student t, scale the inverse Hessian); the estimate itself is that posterior's mode.
+
+        Args:
+            draws: per chain.
+            chains: number of chains.
+            seed: of the draws.
+            x: the rows of the fit, where it was loaded from a file.
+            missing: see `Model.fit`.
+
+        Returns:
+            InferenceData or DataTree with the groups `posterior`, `sample_stats` (`lp`, `accepted`), `log_likelihood` and `observed_data`.
+
+        Raises:
+            GmlmError: E550 for a fit under a mask other than `everything`, or with weights: it has no likelihood of rows; E552 where
+                the fit is no minimum; E601 with the figure where log p costs too much.
+
+        Reference: Tierney 1994, section 2.3.3, for the draws; Vehtari, Gelman and Gabry 2017 for what they serve; Ribatet, Cooley and
+        Davison 2012 for why a composite likelihood does not.
+        """
+        from ._posterior import posterior
+
+        return posterior(self, draws, chains, seed, x, missing)
+
     def __repr__(self) -> str:
         meta = self.meta
         head = (
