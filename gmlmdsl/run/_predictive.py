@@ -190,6 +190,8 @@ def predictive(
 ) -> PredictiveCheck:
     """See `Fit.predictive`."""
     _verify(draws, seed, statistics, functions, summaries)
+    if fit.status.code == "diverged":
+        raise fail("E552", "the fit diverged: its estimates are no numbers to draw from", help="mend the fit first, see `print(fit)`")
     evidence = evidence_of(fit, x, weights, missing)
     kept = row_weights(evidence) > 0
     codes, w = evidence.codes[:, kept].T, row_weights(evidence)[kept]
