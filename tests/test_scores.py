@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fit_cases import TRIO, TRUTH, counted, flat, rows, trio, unflat
+from fit_cases import TRIO, TRUTH, flat, rows, trio, unflat
 from oracle import numerical_gradient
 
 import gmlmdsl as gm
@@ -36,24 +36,23 @@ def scaled_losses(params: dict[str, np.ndarray], codes: np.ndarray, mask: str) -
     return trio.oracle.fit_constant(params, codes, mask) * trio.oracle.row_losses(params, codes, mask)
 
 
-@pytest.mark.parametrize("mask", ["single", "pairs", "whole", "seeing"])
+@pytest.mark.parametrize("mask", ["single", "seeing"])
 def test_held_out_losses_are_the_oracles(mask: str, fits: dict[str, Any]):
-    fresh = rows(40, seed=6)
+    fresh = rows(N, seed=6)
     score = fits[mask].score(trio.values(fresh))
     expected = scaled_losses(fits[mask].params, fresh, mask)
     np.testing.assert_allclose(score.losses, expected, rtol=1e-9)
     np.testing.assert_allclose(score.mean, expected.mean(), rtol=1e-9)
-    np.testing.assert_allclose(score.std_error, expected.std(ddof=1) / np.sqrt(40), rtol=1e-9)
-    if mask == "whole":
-        np.testing.assert_allclose(score.losses, -trio.oracle.log_prob(fits[mask].params, fresh), rtol=1e-9)
+    np.testing.assert_allclose(score.std_error, expected.std(ddof=1) / np.sqrt(N), rtol=1e-9)
 
 
 def test_rows_can_be_scored_under_another_mask(fits: dict[str, Any]):
-    fresh = rows(40, seed=6)
-    score = fits["single"].score(trio.values(fresh), mask="pairs", weights=np.arange(40.0))
-    expected = scaled_losses(fits["single"].params, fresh, "pairs")
+    """Of all cells, c is 1 and the loss -log p(x); weights weigh the mean."""
+    fresh, weights = rows(N, seed=6), np.arange(float(N))
+    score = fits["single"].score(trio.values(fresh), mask="whole", weights=weights)
+    expected = -trio.oracle.log_prob(fits["single"].params, fresh)
     np.testing.assert_allclose(score.losses, expected, rtol=1e-9)
-    np.testing.assert_allclose(score.mean, np.average(expected, weights=np.arange(40)), rtol=1e-9)
+    np.testing.assert_allclose(score.mean, np.average(expected, weights=weights), rtol=1e-9)
 
 
 def test_an_impossible_row_loses_infinitely(fits: dict[str, Any]):
@@ -155,7 +154,8 @@ def test_folds_that_fail_are_named(fits: dict[str, Any], monkeypatch: pytest.Mon
 @pytest.mark.parametrize("mask", ["single", "seeing"])
 def test_the_effective_parameters_are_the_trace(mask: str):
     """tr(S H^-1) by central differences of the oracle, weights and priors and all."""
-    x, codes, counts = counted(rows(200, seed=0))
+    codes, counts = CODES, np.random.default_rng(3).integers(0, 4, N).astype(float)
+    x = trio.values(codes)
     fit = trio.model.fit(x, mask, weights=counts)
     found = fit.information_criterion()
     here, step = flat(fit.params), 1e-3
@@ -168,7 +168,7 @@ def test_the_effective_parameters_are_the_trace(mask: str):
     ends = [[trio.oracle.row_losses(unflat(here + s * step * e, fit.params), codes, mask) for e in unit] for s in (1, -1)]
     c = trio.oracle.fit_constant(fit.params, codes, mask)
     u = c * counts * (np.array(ends[0]) - np.array(ends[1])) / (2 * step)
-    apart = u - u.mean(axis=1, keepdims=True)
+    apart = np.where(counts > 0, u - u[:, counts > 0].mean(axis=1, keepdims=True), 0.0)
     np.testing.assert_allclose(found.effective_parameters, np.trace(np.linalg.solve(hessian, apart @ apart.T)), rtol=1e-4)
     losses = c * counts * trio.oracle.row_losses(fit.params, codes, mask)
     np.testing.assert_allclose(found.loss, losses.sum(), rtol=1e-7)
@@ -178,7 +178,7 @@ def test_the_effective_parameters_are_the_trace(mask: str):
     assert found.parameters == len(here)
 
 
-@pytest.mark.parametrize("mask", ["single", "whole"])
+@pytest.mark.parametrize("mask", ["single"])
 def test_half_of_it_is_nearly_the_loss_by_leaving_one_out(mask: str, fits: dict[str, Any]):
     """60 rows, 8 parameters: within a seventh of the correction, row by row too."""
     criterion, left_out = fits[mask].information_criterion(), fits[mask].cross_validate(N)
@@ -257,9 +257,9 @@ def test_fits_are_compared_row_by_row(fits: dict[str, Any]):
 
 def test_losses_of_different_masks_or_rows_are_not_compared(fits: dict[str, Any]):
     with pytest.raises(gm.GmlmError, match="under another mask") as caught:
-        gm.compare({"single": fits["single"], "pairs": fits["pairs"]})
+        gm.compare({"single": fits["single"], "seeing": fits["seeing"]})
     assert caught.value.codes == ("E551",)
-    table = gm.compare({"single": fits["single"], "pairs": fits["pairs"]}, folds=2, mask="single").table
+    table = gm.compare({"single": fits["single"], "seeing": fits["seeing"]}, folds=2, mask="single").table
     assert list(table.columns) == ["loss", "loss_difference", "loss_error"]
     a, b = fits["single"].score(trio.values(CODES)), fits["single"].score(trio.values(CODES[::-1]))
     with pytest.raises(gm.GmlmError, match="different rows"):
