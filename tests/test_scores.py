@@ -211,7 +211,9 @@ def test_a_loaded_fit_takes_its_rows_and_no_others(tmp_path: Path, fits: dict[st
 
 
 def test_a_fit_without_a_minimum_has_no_criterion():
-    pair = gm.parse("model m { var a : bit  var b : bit  param h  param g  param J  factor h * a  factor g * b  factor J * a * b } mask one = subsets(size = 1)")
+    pair = gm.parse(
+        "model m { var a : bit  var b : bit  param h  param g  param J  factor h * a  factor g * b  factor J * a * b } mask one = subsets(size = 1)"
+    )
     rows_ = {"a": np.repeat([0, 0, 1], 20), "b": np.repeat([0, 1, 0], 20)}
     fit = pair.model().fit(rows_)
     with pytest.raises(gm.GmlmError, match="no-minimiser") as caught:

@@ -62,7 +62,8 @@ def _scatter(axes: Axes, s: Statistics) -> None:
     ends = np.array([min(s.mean.min(), s.observed.min()), max(s.mean.max(), s.observed.max())])
     pad = 0.04 * max(ends[1] - ends[0], 1e-3)
     axes.vlines(s.mean, low, high, color=LIGHT["grid"], linewidth=2.2, label="94 % band", zorder=1)
-    axes.plot(ends + [-pad, pad], ends + [-pad, pad], color=LIGHT["muted"], linewidth=0.8, zorder=2)
+    ends = ends + np.array([-pad, pad])
+    axes.plot(ends, ends, color=LIGHT["muted"], linewidth=0.8, zorder=2)
     size = 16 if len(out) <= 300 else 7
     axes.scatter(s.mean[~out], s.observed[~out], s=size, color=SERIES[0], linewidths=0, label=f"inside ({int((~out).sum())})", zorder=3)
     if out.any():
@@ -70,8 +71,8 @@ def _scatter(axes: Axes, s: Statistics) -> None:
         axes.scatter(s.mean[out], s.observed[out], s=size + 8, color=SERIES[1], marker="x", linewidths=1.3, label=label, zorder=4)
     axes.set_xlabel("share in the model's data sets (mean)")
     axes.set_ylabel("share in the data")
-    axes.set_xlim(ends[0] - pad, ends[1] + pad)
-    axes.set_ylim(ends[0] - pad, ends[1] + pad)
+    axes.set_xlim(*ends)
+    axes.set_ylim(*ends)
 
 
 def _worst(axes: Axes, s: Statistics, order: np.ndarray) -> None:
@@ -81,7 +82,7 @@ def _worst(axes: Axes, s: Statistics, order: np.ndarray) -> None:
     y, z, out = np.arange(len(order)), s.z[order], s.outside[order]
     shown = np.clip(z, -MOST_Z, MOST_Z)
     alone = len(axes.figure.axes) == 1
-    axes.hlines(y, low, high, color=LIGHT["grid"], linewidth=6, label="94 % band" if alone else None, zorder=1)
+    axes.hlines(y, low, high, color=LIGHT["grid"], linewidth=6, label="94 % band" if alone else "_", zorder=1)
     axes.axvline(0, color=LIGHT["muted"], linewidth=0.8, zorder=2)
     inside, beyond = f"inside ({int((~out).sum())})", f"outside ({int(out.sum())}; {s.expected_outside:.2g} expected)"
     axes.scatter(shown[~out], y[~out], s=22, color=SERIES[0], linewidths=0, label=inside if alone else None, zorder=3)
@@ -90,7 +91,9 @@ def _worst(axes: Axes, s: Statistics, order: np.ndarray) -> None:
     for k in np.flatnonzero(np.abs(z) > MOST_Z):
         right = z[k] > 0
         text = f"z = {z[k]:.3g}"
-        axes.annotate(text, (shown[k], y[k]), (-7 if right else 7, 0), textcoords="offset points", ha="right" if right else "left", va="center")
+        axes.annotate(
+            text, (shown[k], y[k]), (-7 if right else 7, 0), textcoords="offset points", ha="right" if right else "left", va="center"
+        )
     axes.set_yticks(y, [plain(s.labels[i]) for i in order])
     axes.set_ylim(len(order) - 0.4, -0.6)
     reach = max(3.0, float(np.abs(shown).max(initial=0.0)) + 0.6)
@@ -136,8 +139,8 @@ def check_section(report: Report, check: PredictiveCheck) -> None:
         low, expected = int(s.outside.sum()), s.expected_outside
         worst = s.labels[int(np.argmax(np.abs(s.z)))]
         report.text(
-            f"{low} of {len(s.labels)} lie outside their 94 % band; {expected:.2g} would on average if the model were right. The farthest is "
-            f"`{worst}`; a model that is right has one as far out among all in {100 * s.worst_p_value:.2g} % of data sets."
+            f"{low} of {len(s.labels)} lie outside their 94 % band; {expected:.2g} would on average if the model were right. "
+            f"The farthest is `{worst}`; that one of them all lies so far out has p = {s.worst_p_value:.2g} if the model is right."
         )
         alt = f"{s.name}: data against model for {len(s.labels)} statistics, {low} outside their 94 % band, the farthest {worst}."
         report.figure(plot_predictive(s), alt=alt)

@@ -84,9 +84,7 @@ def compare(
     return Comparison(_table(criteria, scores), next(iter(measures.values())).words, _notes(criteria, scores))
 
 
-def _found(
-    fits: Mapping[str, Any], folds: int | None, options: dict[str, Any]
-) -> tuple[dict[str, InformationCriterion], dict[str, Score]]:
+def _found(fits: Mapping[str, Any], folds: int | None, options: dict[str, Any]) -> tuple[dict[str, InformationCriterion], dict[str, Score]]:
     """Criteria and held-out scores, of fits or as they were given."""
     from ._results import Fit
 
@@ -120,7 +118,9 @@ def _verify_comparable(measures: Mapping[str, Measure]) -> None:
             help = "their losses are of different quantities: score both under one mask, `gm.compare(fits, folds=10, mask=..)`"
             raise fail("E551", message, help=help)
         if m.rows != reference.rows:
-            raise fail("E551", f"`{first}` and `{name}` are scored on different rows, or with different weights", help="score the same rows")
+            raise fail(
+                "E551", f"`{first}` and `{name}` are scored on different rows, or with different weights", help="score the same rows"
+            )
 
 
 def _table(criteria: dict[str, InformationCriterion], scores: dict[str, Score]) -> pd.DataFrame:

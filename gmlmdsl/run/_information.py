@@ -79,9 +79,7 @@ def information_criterion(fit: Fit, x: Any, weights: Any, missing: Any) -> Infor
     alive = rows.weights > 0
     weighted = np.where(alive, rows.weights * np.where(alive, losses, 0.0), 0.0)
     measure = measure_of(evidence, rows.use)
-    return InformationCriterion(
-        float(weighted.sum()), float(shares.sum()), parameters, 2 * (weighted + shares), rows.weights, measure
-    )
+    return InformationCriterion(float(weighted.sum()), float(shares.sum()), parameters, 2 * (weighted + shares), rows.weights, measure)
 
 
 def effective_shares(rows: Rows, params: dict[str, jax.Array]) -> tuple[Array, int]:
@@ -95,7 +93,9 @@ def effective_shares(rows: Rows, params: dict[str, jax.Array]) -> tuple[Array, i
     root = curve.basis @ (vectors[:, determined] / np.sqrt(values[determined]))  # root root' = H^-1
     if root.shape[1] * rows.codes.shape[1] > MOST_SCORES:
         figure = 8 * root.shape[1] * rows.codes.shape[1] / 2**30
-        message = f"the scores of {rows.codes.shape[1]:,} rows in {root.shape[1]:,} directions take {figure:.3g} GiB, more than the limit of 1"
+        message = (
+            f"the scores of {rows.codes.shape[1]:,} rows in {root.shape[1]:,} directions take {figure:.3g} GiB, more than the limit of 1"
+        )
         raise fail("E601", message, help="compare by `cross_validate`, or hold parameters with `fixed=`")
     u = rows.scores(params, root)
     alive = rows.weights > 0

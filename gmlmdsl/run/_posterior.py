@@ -128,7 +128,7 @@ def _metropolis(log_weight: Array, rng: np.random.Generator) -> tuple[Array, Arr
     for c in range(chains):
         here = 0
         for t in range(1, n):
-            accepted[c, t] = log_u[c, t] < log_weight[c, t] - log_weight[c, here] or log_weight[c, here] == -np.inf
+            accepted[c, t] = log_weight[c, here] == -np.inf or log_u[c, t] < log_weight[c, t] - log_weight[c, here]
             here = t if accepted[c, t] else here
             kept[c, t] = here
     return kept, accepted
@@ -152,6 +152,10 @@ def _labelled(fit: Fit, evidence: Evidence, vectors: Array, lp: Array, accepted:
     coords |= {d: list(c) for v in graph.variables for d, c in zip(v.dims, v.coords, strict=True)}
     name = graph.variables[0].name if len(graph.variables) == 1 else fit.meta["model"]
     meta = fit.meta
-    attrs = {"model": meta["model"], "program_sha256": meta["sha256"], "versions": ", ".join(f"{k} {v}" for k, v in meta["versions"].items())}
+    attrs = {
+        "model": meta["model"],
+        "program_sha256": meta["sha256"],
+        "versions": ", ".join(f"{k} {v}" for k, v in meta["versions"].items()),
+    }
     attrs["inference"] = "independence Metropolis around the estimate"
     return to_arviz(draws, dims, coords, {"lp": lp, "accepted": accepted}, observed, attrs, log_likelihood={name: pointwise})

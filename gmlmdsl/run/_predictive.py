@@ -242,8 +242,9 @@ def _verify_cost(fit: Fit, rows: int, draws: int, statistics: Sequence[str]) -> 
     memory = 8.0 * draws * fit.graph.n_cells**2 / 2
     if operations > MOST_OPERATIONS or memory > BUDGET.bytes:
         message = (
-            f"statistics of all pairs of {fit.graph.n_cells:,} cells in {draws} data sets of {rows:,} rows take {operations:.2g} operations "
-            f"and {memory / 2**30:.2g} GiB, above the limit of {MOST_OPERATIONS:.2g} and {BUDGET.bytes / 2**30:.2g} GiB"
+            f"statistics of all pairs of {fit.graph.n_cells:,} cells in {draws} data sets of {rows:,} rows take "
+            f"{operations:.2g} operations and {memory / 2**30:.2g} GiB, "
+            f"above the limit of {MOST_OPERATIONS:.2g} and {BUDGET.bytes / 2**30:.2g} GiB"
         )
         raise fail("E601", message, help='`statistics=("marginals",)`, fewer `draws=`, some of the rows: `x=`, or your own `functions=`')
 
@@ -257,7 +258,8 @@ def _statistics(
     functions: Mapping[str, Any],
     summaries: Mapping[str, Callable[[Any], Any]],
 ) -> list[AbstractStatistics]:
-    seen, complete = codes >= 0, (codes >= 0).all(axis=1)
+    seen = codes >= 0
+    complete = np.asarray(seen.all(axis=1))
     if (functions or summaries) and not complete.any():
         raise fail("E553", "functions of a configuration need rows without gaps, and there are none", help="use `statistics=` alone")
     made: dict[str, Callable[..., AbstractStatistics]] = {"marginals": Marginals, "pairs": Pairs}

@@ -6,6 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -142,7 +143,7 @@ class Marginals(AbstractStatistics):
     def __init__(self, graph: FactorGraph, seen: Array, weights: Array):
         self.name, self.seen, self.weights = "marginals", seen, weights
         self.total = weights @ seen
-        self.cells = np.flatnonzero(self.total > 0)
+        self.cells = np.flatnonzero(self.total > 0).tolist()
         self.values = int(graph.sizes.max())
         wanted = [(c, v) for c in self.cells for v in range(1 if graph.sizes[c] == 2 else 0, int(graph.sizes[c]))]
         self.at = np.array(wanted, int).reshape(-1, 2)
@@ -156,7 +157,7 @@ class Marginals(AbstractStatistics):
 
 
 class Pairs(AbstractStatistics):
-    """For each two cells, among the rows where both are observed: the share that agrees where they have one domain, else the joint table."""
+    """For each two cells, among the rows where both are observed: the share that agrees, or the joint table where domains differ."""
 
     def __init__(self, graph: FactorGraph, seen: Array, weights: Array):
         self.name, self.seen = "pairs", seen
@@ -212,24 +213,32 @@ class Pairs(AbstractStatistics):
 
 
 class Function(AbstractStatistics):
-    """The distribution of a function of one configuration over the rows that are complete: mean, spread, and shares of its values."""
+    """The distribution of a function of one configuration over the rows that are complete: mean, spread, and shares of its values.
+
+    Of a function with two values the mean says it all.
+    """
 
     def __init__(self, name: str, source: Array, data: Array, complete: Array, weights: Array):
         self.name, self.source, self.data, self.complete = name, source, data, complete
         self.weights = weights[complete] / weights[complete].sum()
         known = np.unique(np.concatenate([source, data]))
+        if len(known) <= 2:
+            self.values, self.labels = None, (f"mean of {name}",)
+            return
         self.values = known if len(known) <= MOST_BINS else None
         if self.values is not None:
             shares = [f"{name} = {v:.6g}" for v in self.values]
         else:
             self.edges = np.unique(np.quantile(data, np.linspace(0, 1, 11)[1:-1]))
             ends = ["", *(f"{e:.4g}" for e in self.edges), ""]
-            shares = [f"{a} <= {name} < {b}".removeprefix(" <= ").removesuffix(" < ") for a, b in zip(ends, ends[1:], strict=False)]
+            shares = [f"{a} <= {name} < {b}".removeprefix(" <= ").removesuffix(" < ") for a, b in pairwise(ends)]
         self.labels = (f"mean of {name}", f"spread of {name}", *shares)
 
     def of(self, rows: Array, index: Array | None) -> Array:
         del rows
         f = self.data if index is None else self.source[index[self.complete]]
+        if len(self.labels) == 1:
+            return np.array([self.weights @ f])
         place = np.searchsorted(self.values, f) if self.values is not None else np.searchsorted(self.edges, f, side="right")
         mean = self.weights @ f
         spread = np.sqrt(max(self.weights @ (f - mean) ** 2, 0.0))

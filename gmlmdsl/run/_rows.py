@@ -158,4 +158,3 @@ def _scores(objective: Objective, vector: jax.Array, directions: jax.Array) -> j
 
     axes = (1, 0, None if objective.masks is None else 2)
     return map_rows(objective, jax.vmap(row, in_axes=axes))
-
