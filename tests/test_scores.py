@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases import Case
 from fit_cases import TRIO, TRUTH, flat, rows, trio, unflat
 from oracle import numerical_gradient
 
@@ -59,6 +60,16 @@ def test_an_impossible_row_loses_infinitely(fits: dict[str, Any]):
     impossible = trio.oracle.states[trio.oracle.probabilities(TRUTH) == 0][:1]
     score = fits["single"].score(trio.values(np.concatenate([CODES[:2], impossible])))
     assert np.isinf(score.losses).tolist() == [False, False, True]
+
+
+def test_also_where_the_mask_does_not_see_why(fits: dict[str, Any]):
+    """Given the rest, x[0] is as likely as ever; but the row itself has probability zero."""
+    text = TRIO + "mask first { choose {x[0]} weight 1 }"
+    model = gm.parse(text).model()
+    fit = model.fit(trio.values(CODES), "first", fixed={k: fits["single"].params[k] for k in ("h", "J")})
+    impossible = trio.oracle.states[trio.oracle.probabilities(TRUTH) == 0][:1]
+    score = fit.score(trio.values(np.concatenate([CODES[: N - 1], impossible])))
+    assert np.isinf(score.losses).tolist() == [False] * (N - 1) + [True]
 
 
 def test_the_standard_error_takes_groups_as_one_observation():
@@ -151,26 +162,28 @@ def test_folds_that_fail_are_named(fits: dict[str, Any], monkeypatch: pytest.Mon
 # The information criterion
 
 
-@pytest.mark.parametrize("mask", ["single", "seeing"])
-def test_the_effective_parameters_are_the_trace(mask: str):
+firm = Case("firm", TRIO.replace("normal(0.2, 2)", "normal(1.5, 0.4)"))  # the scores of its rows are far from summing to 0
+
+
+@pytest.mark.parametrize(("case", "mask"), [(firm, "single"), (trio, "seeing")], ids=["firm", "seeing"])
+def test_the_effective_parameters_are_the_trace(case: Case, mask: str):
     """tr(S H^-1) by central differences of the oracle, weights and priors and all."""
     codes, counts = CODES, np.random.default_rng(3).integers(0, 4, N).astype(float)
-    x = trio.values(codes)
-    fit = trio.model.fit(x, mask, weights=counts)
+    fit = case.model.fit(case.values(codes), mask, weights=counts)
     found = fit.information_criterion()
     here, step = flat(fit.params), 1e-3
 
     def gradient(v: np.ndarray) -> np.ndarray:
-        return flat(numerical_gradient(lambda p: trio.oracle.fit_objective(p, codes, mask, counts), unflat(v, fit.params), 1e-4))
+        return flat(numerical_gradient(lambda p: case.oracle.fit_objective(p, codes, mask, counts), unflat(v, fit.params), 1e-4))
 
     unit = np.eye(len(here))
     hessian = np.array([(gradient(here + step * e) - gradient(here - step * e)) / (2 * step) for e in unit])
-    ends = [[trio.oracle.row_losses(unflat(here + s * step * e, fit.params), codes, mask) for e in unit] for s in (1, -1)]
-    c = trio.oracle.fit_constant(fit.params, codes, mask)
+    ends = [[case.oracle.row_losses(unflat(here + s * step * e, fit.params), codes, mask) for e in unit] for s in (1, -1)]
+    c = case.oracle.fit_constant(fit.params, codes, mask)
     u = c * counts * (np.array(ends[0]) - np.array(ends[1])) / (2 * step)
     apart = np.where(counts > 0, u - u[:, counts > 0].mean(axis=1, keepdims=True), 0.0)
     np.testing.assert_allclose(found.effective_parameters, np.trace(np.linalg.solve(hessian, apart @ apart.T)), rtol=1e-4)
-    losses = c * counts * trio.oracle.row_losses(fit.params, codes, mask)
+    losses = c * counts * case.oracle.row_losses(fit.params, codes, mask)
     np.testing.assert_allclose(found.loss, losses.sum(), rtol=1e-7)
     np.testing.assert_allclose(found.value, 2 * (found.loss + found.effective_parameters), rtol=1e-12)
     np.testing.assert_allclose(found.contributions.sum(), found.value, rtol=1e-9)
