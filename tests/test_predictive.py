@@ -159,16 +159,16 @@ def test_p_values_bands_and_counts_are_one_thing():
 
 
 def test_p_values_are_uniform_under_the_model(truth: Any):
-    """200 data sets of the model, parameters held: the shares of p below 0.1, 0.25, 0.5 within 4 standard errors; and of the largest |z|."""
+    """120 data sets of the model, parameters held: the shares of p below 0.1, 0.25, 0.5 within 4 standard errors; and of the largest |z|."""
     weird = {"s": lambda x: x["x"][0] + 0.37 * x["x"][1] + 0.211 * x["x"][2] + 0.1 * x["w"]}
     alone, together = [], []
-    for k in range(200):
+    for k in range(120):
         s = truth.predictive(draws=39, statistics=(), functions=weird, x=trio.values(rows(N, seed=1000 + k)), seed=k)["s"]
         alone.append(s.p_values[0])
         together.append(s.worst_p_value)
     for p in (np.array(alone), np.array(together)):
         for level in (0.1, 0.25, 0.5):
-            assert abs((p <= level + 1e-12).mean() - level) < 4 * np.sqrt(level * (1 - level) / 200), level
+            assert abs((p <= level + 1e-12).mean() - level) < 4 * np.sqrt(level * (1 - level) / 120), level
 
 
 # Misfit
@@ -244,6 +244,15 @@ def test_what_does_not_fit_is_one_diagnostic(truth: Any, options: dict[str, Any]
     with pytest.raises(gm.GmlmError, match=said) as caught:
         truth.predictive(**options)
     assert caught.value.codes == (code,)
+
+
+def test_a_fit_that_diverged_makes_no_data(truth: Any):
+    import dataclasses
+
+    fit = dataclasses.replace(truth, status=dataclasses.replace(truth.status, code="diverged"))
+    with pytest.raises(gm.GmlmError, match="the fit diverged") as caught:
+        fit.predictive()
+    assert caught.value.codes == ("E552",)
 
 
 def test_functions_need_a_row_without_gaps(truth: Any):
