@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ._diagnostics import GmlmWarning as GmlmWarning
     from ._model import Model as Model
     from .report import Report as Report
+    from .run.checks import compare as compare
     from .run.results import Fit as Fit
     from .run.sampling import SamplingWarning as SamplingWarning
 
@@ -34,6 +35,7 @@ _WHERE = {
     "GmlmWarning": "._diagnostics",
     "Model": "._model",
     "Report": ".report",
+    "compare": ".run.checks",
     "Fit": ".run.results",
     "SamplingWarning": ".run.sampling",
 }
@@ -46,6 +48,7 @@ __all__ = [
     "Model",
     "Report",
     "SamplingWarning",
+    "compare",
     "load",
     "load_fit",
     "parse",

@@ -1,5 +1,6 @@
 """In: results as names, numbers and matplotlib figures. Out: one self-contained HTML file. Never: JAX, the network, JavaScript."""
 
+from gmlmdsl.report._check_pictures import plot_predictive as plot_predictive
 from gmlmdsl.report._diagnostic_pictures import plot_categories as plot_categories
 from gmlmdsl.report._diagnostic_pictures import plot_ess_r_hat as plot_ess_r_hat
 from gmlmdsl.report._diagnostic_pictures import plot_loss as plot_loss

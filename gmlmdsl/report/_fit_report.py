@@ -7,23 +7,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._diagnostics import GmlmError
+from ._check_pictures import check_section
 from ._diagnostic_pictures import plot_loss
 from ._document import Report
 from ._pictures import plot_couplings, plot_forest
 
 if TYPE_CHECKING:
+    from ..run.checks import PredictiveCheck
     from ..run.results import Fit
 
+MOST_CHECKED_STATES = 2**14
+MOST_CHECKED_PAIRS = 1 << 20  # rows times cells squared
 MOST_ROWS = 500  # of the table of estimates
 MOST_IN_FOREST = 40
 LEVEL = 0.94
 
 
-def fit_report(fit: Fit, *, title: str = "") -> Report:
+def fit_report(fit: Fit, *, check: PredictiveCheck | None = None, title: str = "") -> Report:
     """A fit as one HTML page.
 
     Args:
         fit: from `Model.fit` or `gm.load_fit`.
+        check: from `Fit.predictive`; none: made here where the fit has its rows and it costs little, see `quick_check`.
         title: of the page.
 
     Returns:
@@ -34,6 +40,9 @@ def fit_report(fit: Fit, *, title: str = "") -> Report:
     _status(report, fit)
     if any(p.size for p in fit.graph.parameters):
         _estimates(report, fit)
+    check = quick_check(fit) if check is None else check
+    if check is not None:
+        check_section(report, check)
     if len(fit.loss_trace) > 1:
         report.section("Objective")
         report.figure(
@@ -42,6 +51,19 @@ def fit_report(fit: Fit, *, title: str = "") -> Report:
         )
     _program(report, fit)
     return report
+
+
+def quick_check(fit: Fit) -> PredictiveCheck | None:
+    """A predictive check where all configurations can be listed and it takes about a second; else None."""
+    try:
+        rows = fit.evidence.codes.shape[1]
+    except GmlmError:
+        return None
+    cells = fit.graph.n_cells
+    listable = float(np.prod(fit.graph.sizes.astype(float))) <= MOST_CHECKED_STATES
+    if not listable or rows * cells**2 > MOST_CHECKED_PAIRS or fit.status.code == "diverged":
+        return None
+    return fit.predictive("exact", draws=200)
 
 
 def _footer(meta: dict[str, Any]) -> str:

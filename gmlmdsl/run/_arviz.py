@@ -52,6 +52,8 @@ def to_arviz(
     sample_stats: Mapping[str, np.ndarray],
     observed: Mapping[str, np.ndarray] | None = None,
     attrs: Mapping[str, Any] | None = None,
+    *,
+    log_likelihood: Mapping[str, np.ndarray] | None = None,
 ) -> Any:
     """Label draws as the object that the installed ArviZ works with.
 
@@ -64,6 +66,7 @@ def to_arviz(
         observed: by variable, data (*rows, *axes); gives the group `observed_data`.
         attrs: provenance (seed, versions, hash of the program, sampler), on the root and on `posterior`; what netCDF
             cannot hold becomes text (JSON).
+        log_likelihood: by variable, log p of each row at each draw, (chain, draw, row); gives the group `log_likelihood`.
 
     Returns:
         InferenceData on ArviZ 0.x, DataTree on 1.x.
@@ -76,6 +79,8 @@ def to_arviz(
         "posterior": _dataset(posterior, SAMPLE_DIMS, dims, coords),
         "sample_stats": _dataset(sample_stats, SAMPLE_DIMS, dims, coords),
     }
+    if log_likelihood is not None:
+        groups["log_likelihood"] = _dataset(log_likelihood, SAMPLE_DIMS, dict.fromkeys(log_likelihood, (ROW,)), {})
     if observed is not None:
         groups["observed_data"] = _dataset(observed, None, dims, coords)
     for name, group in groups.items():

@@ -15,6 +15,7 @@ import numpy as np
 from .._diagnostics import fail
 from .._files import write_whole
 from ..graph import FactorGraph
+from . import _checks
 from ._fit import Estimate, Evidence
 from ._missing import Missing
 from ._parameters import entry_names, unflatten
@@ -134,6 +135,14 @@ class Fit:
     def sample(self, sampler: str | None = None, **options: Any) -> Any:
         """Draws from the fitted model; see `Model.sample`."""
         return self.model.sample(self.params, sampler, **options)
+
+    # Checks: what they do stands with the functions
+
+    predictive = _checks.predictive
+    score = _checks.score
+    cross_validate = _checks.cross_validate
+    information_criterion = _checks.information_criterion
+    to_arviz = _checks.to_arviz
 
     def __repr__(self) -> str:
         meta = self.meta

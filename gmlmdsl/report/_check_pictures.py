@@ -1,0 +1,149 @@
+"""Pictures of a predictive check: the data against what the fitted model makes. Each returns a matplotlib figure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ._palette import LIGHT, SERIES, WIDTH, house_style, new_figure, plain
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from ..run.checks import PredictiveCheck, Statistics
+    from ._document import Report
+
+MOST_NAMED = 12
+MOST_Z = 8.0  # larger ones stand at the edge, with their number
+
+
+def plot_predictive(statistics: Statistics, *, most: int = MOST_NAMED) -> Figure:
+    """Statistics of the data against those of replicated data sets, the worst ones named.
+
+    One statistic: a histogram of its replicated values with the data as a line. Several: how far each lies from the model's mean, in
+    units of the model's spread, with its 94 % band, the `most` worst of them; where there are more, all of them above, data
+    against model.
+
+    Args:
+        statistics: one of `PredictiveCheck.statistics`.
+        most: statistics that are named.
+    """
+    if len(statistics.labels) == 1:
+        return _histogram(statistics)
+    order = np.argsort(-np.abs(statistics.z), kind="stable")[:most]
+    if len(statistics.labels) <= most:
+        order = np.arange(len(statistics.labels))
+    height = 0.85 + 0.24 * len(order)
+    with house_style():
+        if len(statistics.labels) <= most:
+            figure = new_figure(height)
+            _worst(figure.subplots(), statistics, order)
+        else:
+            square = WIDTH * 0.72
+            figure = new_figure(height + square)
+            above, below = figure.subplots(2, 1, height_ratios=[square, height])
+            _scatter(above, statistics)
+            _worst(below, statistics, order)
+        figure.legend(*_keys(figure.axes[0]), loc="outside upper left", ncols=3)
+    return figure
+
+
+def _keys(axes: Axes) -> tuple[list, list]:
+    handles, labels = axes.get_legend_handles_labels()
+    return handles, labels
+
+
+def _scatter(axes: Axes, s: Statistics) -> None:
+    """Every statistic: the model's mean to the right, the data upwards, the band as a vertical line around the diagonal."""
+    out = s.outside
+    low, high = s.bands
+    ends = np.array([min(s.mean.min(), s.observed.min()), max(s.mean.max(), s.observed.max())])
+    pad = 0.04 * max(ends[1] - ends[0], 1e-3)
+    axes.vlines(s.mean, low, high, color=LIGHT["grid"], linewidth=2.2, label="94 % band", zorder=1)
+    ends = ends + np.array([-pad, pad])
+    axes.plot(ends, ends, color=LIGHT["muted"], linewidth=0.8, zorder=2)
+    size = 16 if len(out) <= 300 else 7
+    axes.scatter(s.mean[~out], s.observed[~out], s=size, color=SERIES[0], linewidths=0, label=f"inside ({int((~out).sum())})", zorder=3)
+    if out.any():
+        label = f"outside ({int(out.sum())}; {s.expected_outside:.2g} expected)"
+        axes.scatter(s.mean[out], s.observed[out], s=size + 8, color=SERIES[1], marker="x", linewidths=1.3, label=label, zorder=4)
+    axes.set_xlabel("share in the model's data sets (mean)")
+    axes.set_ylabel("share in the data")
+    axes.set_xlim(*ends)
+    axes.set_ylim(*ends)
+
+
+def _worst(axes: Axes, s: Statistics, order: np.ndarray) -> None:
+    """Named statistics in units of the model's spread."""
+    unit = np.where(s.spread > 0, s.spread, np.inf)[order]
+    low, high = ((b[order] - s.mean[order]) / unit for b in s.bands)
+    y, z, out = np.arange(len(order)), s.z[order], s.outside[order]
+    shown = np.clip(z, -MOST_Z, MOST_Z)
+    alone = len(axes.figure.axes) == 1
+    axes.hlines(y, low, high, color=LIGHT["grid"], linewidth=6, label="94 % band" if alone else "_", zorder=1)
+    axes.axvline(0, color=LIGHT["muted"], linewidth=0.8, zorder=2)
+    inside, beyond = f"inside ({int((~out).sum())})", f"outside ({int(out.sum())}; {s.expected_outside:.2g} expected)"
+    axes.scatter(shown[~out], y[~out], s=22, color=SERIES[0], linewidths=0, label=inside if alone else None, zorder=3)
+    if out.any():
+        axes.scatter(shown[out], y[out], s=28, color=SERIES[1], marker="x", linewidths=1.4, label=beyond if alone else None, zorder=4)
+    for k in np.flatnonzero(np.abs(z) > MOST_Z):
+        right = z[k] > 0
+        text = f"z = {z[k]:.3g}"
+        axes.annotate(
+            text, (shown[k], y[k]), (-7 if right else 7, 0), textcoords="offset points", ha="right" if right else "left", va="center"
+        )
+    axes.set_yticks(y, [plain(s.labels[i]) for i in order])
+    axes.set_ylim(len(order) - 0.4, -0.6)
+    reach = max(3.0, float(np.abs(shown).max(initial=0.0)) + 0.6)
+    axes.set_xlim(-reach, reach)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel("z = (data - model) / spread of the model")
+
+
+def _histogram(s: Statistics) -> Figure:
+    values = s.replicated[:, 0]
+    distinct = np.unique(values)
+    with house_style():
+        figure = new_figure(2.2)
+        axes = figure.subplots()
+        if len(distinct) <= 30:
+            counts = (values[:, None] == distinct).sum(axis=0)
+            width = 0.8 * np.diff(distinct).min(initial=1.0)
+            axes.bar(distinct, counts, width=width, color=SERIES[0], alpha=0.55, label=f"{len(values)} data sets of the model")
+        else:
+            axes.hist(values, bins=30, color=SERIES[0], alpha=0.55, label=f"{len(values)} data sets of the model")
+        low, high = s.bands
+        axes.axvspan(float(low[0]), float(high[0]), color=LIGHT["tile"], zorder=0, label="94 % band")
+        axes.axvline(float(s.observed[0]), color=SERIES[1], linewidth=2.2, label="the data")
+        axes.set_xlabel(plain(s.labels[0]))
+        axes.set_ylabel("data sets")
+        figure.legend(loc="outside upper left", ncols=3)
+    return figure
+
+
+def check_section(report: Report, check: PredictiveCheck) -> None:
+    """Add a predictive check to a report, one picture for each kind of statistics."""
+    report.section("Does the model make data like these?")
+    report.text(
+        f"{check.head[0].upper()}{check.head[1:]}. The parameters are held at the estimates, so what the fit matched lies near the model's "
+        "mean by construction; what it was not told of is the test."
+    )
+    for note in check.notes:
+        head, _, rest = note.partition(". ")
+        report.warning(head.replace("`", ""), rest or note)
+    for s in check.statistics.values():
+        report.subsection(s.name)
+        low, expected = int(s.outside.sum()), s.expected_outside
+        worst = s.labels[int(np.argmax(np.abs(s.z)))]
+        report.text(
+            f"{low} of {len(s.labels)} lie outside their 94 % band; {expected:.2g} would on average if the model were right. "
+            f"The farthest is `{worst}`; that one of them all lies so far out has p = {s.worst_p_value:.2g} if the model is right."
+        )
+        alt = f"{s.name}: data against model for {len(s.labels)} statistics, {low} outside their 94 % band, the farthest {worst}."
+        report.figure(plot_predictive(s), alt=alt)
+        frame = s.table(MOST_NAMED)
+        rows = [[str(name), *row] for name, row in zip(frame.index, frame.itertuples(index=False), strict=True)]
+        report.table([s.name, *map(str, frame.columns)], rows, f"The {len(rows)} farthest from the model's mean.")

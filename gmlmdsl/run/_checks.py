@@ -1,0 +1,193 @@
+"""The verbs that check a fit; they are methods of `Fit`, and each loads what it needs when it is first called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._information import InformationCriterion
+    from ._predictive import PredictiveCheck
+    from ._results import Fit
+    from ._score import CrossValidation, Score
+
+
+def predictive(
+    fit: Fit,
+    sampler: str | None = None,
+    *,
+    draws: int = 400,
+    statistics: Sequence[str] = ("marginals", "pairs"),
+    functions: Mapping[str, Any] | None = None,
+    summaries: Mapping[str, Callable[[Any], Any]] | None = None,
+    x: Any = None,
+    weights: Any = None,
+    missing: Any = None,
+    seed: int = 0,
+    chains: int = 8,
+    warmup: int = 500,
+    thin: int | None = None,
+) -> PredictiveCheck:
+    """Compare statistics of the data with those of replicated data sets: as many rows from the fitted model, with the same gaps.
+
+    Args:
+        fit: what is checked.
+        sampler: whose draws the rows come from; none: independent rows where all configurations can be listed (`"exact"`
+            insists on that), else the model's only sampler.
+        draws: how many data sets.
+        statistics: `marginals`, the share of each value of each cell, and `pairs`, for each two cells the share of rows in
+            which they agree, or their joint table where their domains differ; among the rows where the cells are observed.
+        functions: by name, functions of one configuration as in `observe=`, or names of `let`s: mean, spread, and shares of values.
+        summaries: by name, NumPy functions of a whole data set that give one number; like functions, of the complete rows.
+        x: other rows than the fit's, or its own where it was loaded from a file; with `weights` and `missing` as in `Model.fit`.
+        weights: one per row of x.
+        missing: see `Model.fit`.
+        seed: of chains and of data sets.
+        chains: number of chains.
+        warmup: steps before the first draw.
+        thin: steps per draw; none: a short run says how many make draws nearly independent.
+
+    Returns:
+        A `PredictiveCheck`; `gmlmdsl.report.plot_predictive` draws it. The parameters are held at the estimates: statistics that the
+        fit matched are near z = 0 by construction, and p-values of the others are, on average, rather too large than too small.
+
+    Raises:
+        GmlmError: E553 for a statistic that does not fit, E601 with the figure where all pairs are too many, E505 without rows.
+
+    Reference: Gelman, Meng and Stern 1996, section 2; Davison and Hinkley 1997, section 4.2.5, for the p-value.
+    """
+    from ._predictive import predictive
+
+    return predictive(
+        fit,
+        sampler,
+        draws=draws,
+        statistics=statistics,
+        functions=functions or {},
+        summaries=summaries or {},
+        x=x,
+        weights=weights,
+        missing=missing,
+        seed=seed,
+        chains=chains,
+        warmup=warmup,
+        thin=thin,
+    )
+
+
+def score(
+    fit: Fit, x: Any, weights: Any = None, *, mask: str | None = None, missing: Any = None, groups: Any = None, n_masks: Any = None
+) -> Score:
+    """The losses of new rows: held-out pseudolikelihood, in nats per row.
+
+    Args:
+        fit: what is checked.
+        x: rows that the fit has not seen.
+        weights: one per row.
+        mask: the mask to score under; none: the fit's.
+        missing: see `Model.fit`.
+        groups: one label per row; rows of one group count as one observation in the standard error.
+        n_masks: see `Model.fit`; none: what the fit did.
+
+    Returns:
+        A `Score`: c * loss of each row, their mean and its standard error.
+
+    Raises:
+        GmlmError: for data or a mask that do not fit.
+    """
+    from ._score import score
+
+    return score(fit, x, weights, mask, missing, groups, n_masks)
+
+
+def cross_validate(
+    fit: Fit,
+    folds: int = 10,
+    seed: int = 0,
+    *,
+    mask: str | None = None,
+    groups: Any = None,
+    strata: Any = None,
+    x: Any = None,
+    weights: Any = None,
+    missing: Any = None,
+    n_masks: Any = None,
+) -> CrossValidation:
+    """The loss of each row under a fit, made in the same way, to the other folds.
+
+    Args:
+        fit: what is checked.
+        folds: how many fits; as many as rows leaves out one row at a time.
+        seed: of the folds.
+        mask: the mask to score under; none: the fit's.
+        groups: one label per row; a group is held out as a whole.
+        strata: one label per row; every fold has its share of each stratum.
+        x: the rows, where the fit was loaded from a file; with `weights` and `missing` as in `Model.fit`.
+        weights: one per row of x.
+        missing: see `Model.fit`.
+        n_masks: of the scoring mask, see `Model.fit`.
+
+    Returns:
+        A `CrossValidation`: held-out losses, their mean and its standard error.
+
+    Raises:
+        GmlmError: E507 for folds, groups or strata that do not fit, E505 without rows, E601 for too many folds.
+
+    Reference: Stone 1974, "Cross-validatory choice and assessment of statistical predictions".
+    """
+    from ._score import cross_validate
+
+    options = {"mask": mask, "groups": groups, "strata": strata, "x": x, "weights": weights, "missing": missing, "n_masks": n_masks}
+    return cross_validate(fit, folds, seed, **options)
+
+
+def information_criterion(fit: Fit, x: Any = None, weights: Any = None, missing: Any = None) -> InformationCriterion:
+    """CLIC = 2 * (loss + tr(S H^-1)), the composite-likelihood information criterion.
+
+    S = sum_r (u_r - mean u)(u_r - mean u)', u_r = c w_r grad loss_r; H is the Hessian of c sum w loss - log prior, so with a prior
+    the trace is the effective number of parameters. Under `everything` it is Takeuchi's criterion, and without a prior and where
+    the model is right Akaike's. Half of it is nearly the loss by leaving out one row at a time.
+
+    Args:
+        fit: what is checked.
+        x: the rows of the fit, where it was loaded from a file; with `weights` and `missing` as in `Model.fit`.
+        weights: one per row of x.
+        missing: see `Model.fit`.
+
+    Raises:
+        GmlmError: E552 where the fit is no minimum, E551 where x is not what was fitted, E601 for too many parameters.
+
+    Reference: Varin and Vidoni 2005, equation 3; Shibata 1989 for penalised fits; Takeuchi 1976.
+    """
+    from ._information import information_criterion
+
+    return information_criterion(fit, x, weights, missing)
+
+
+def to_arviz(fit: Fit, *, draws: int = 1000, chains: int = 4, seed: int = 0, x: Any = None, missing: Any = None) -> Any:
+    """Draws of the parameters with log p(x_r) of each row, for `arviz.loo` and `arviz.compare`.
+
+    The draws are from the posterior, p(x | parameters) times the priors, by independence Metropolis with proposals around the
+    estimate (Student t, scale the inverse Hessian); the estimate itself is that posterior's mode.
+
+    Args:
+        fit: whose parameters are drawn.
+        draws: per chain.
+        chains: number of chains.
+        seed: of the draws.
+        x: the rows of the fit, where it was loaded from a file.
+        missing: see `Model.fit`.
+
+    Returns:
+        InferenceData or DataTree with the groups `posterior`, `sample_stats` (`lp`, `accepted`), `log_likelihood` and `observed_data`.
+
+    Raises:
+        GmlmError: E550 for a fit under a mask other than `everything`, or with weights: it has no likelihood of rows; E552 where
+            the fit is no minimum; E601 with the figure where log p costs too much.
+
+    Reference: Tierney 1994, section 2.3.3, for the draws; Vehtari, Gelman and Gabry 2017 for what they serve; Ribatet, Cooley and
+    Davison 2012 for why a composite likelihood does not.
+    """
+    from ._posterior import posterior
+
+    return posterior(fit, draws, chains, seed, x, missing)

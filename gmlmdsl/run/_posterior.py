@@ -1,0 +1,161 @@
+"""Draws of parameters with the log likelihood of each row, for ArviZ: where a fit has a likelihood, and a refusal where not."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import derive
+from .._diagnostics import fail
+from ..graph.masks import blocks_of, is_adaptive, support_size
+from ..plan import BUDGET
+from ._arviz import to_arviz
+from ._data import decode
+from ._fit import Evidence
+from ._fit import _colours as colours_of
+from ._inference import curvature
+from ._information import verify_minimum
+from ._parameters import flatten, in_support, log_prior, unflatten
+from ._rows import Rows, evidence_of, params64, rows_under, verify_own
+from ._sampling import SamplingWarning
+
+if TYPE_CHECKING:
+    from ._results import Fit
+
+Array = np.ndarray
+WARMUP = 100  # proposals per chain before the first draw
+LEAST_ACCEPTED = 0.2
+MOST_OPERATIONS = 1e11
+
+
+def posterior(fit: Fit, draws: int, chains: int, seed: int, x: Any, missing: Any) -> Any:
+    """See `Fit.to_arviz`."""
+    for name, value, least in (("draws", draws, 1), ("chains", chains, 1), ("seed", seed, 0)):
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+            raise fail("E507", f"{name} must be a whole number of at least {least}, got {value!r}")
+    evidence = evidence_of(fit, x, None, missing)
+    _verify_likelihood(fit, evidence)
+    verify_minimum(fit, "the normal approximation of the posterior")
+    fit.covariance  # noqa: B018 - refuses where curvature would be too large
+    total = chains * (draws + WARMUP)
+    _verify_cost(fit, evidence.codes.shape[1], total)
+    with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
+        params = params64(fit)
+        rows = rows_under(evidence, params)
+        verify_own(fit, rows, params)
+        vectors, log_q = _proposals(fit, rows, params, total, np.random.default_rng([seed, 2]))
+        lp, pointwise = _log_posterior(fit, rows, params, vectors)
+    kept, accepted = _metropolis((lp - log_q).reshape(chains, -1), np.random.default_rng([seed, 3]))
+    _announce(float(accepted.mean()))
+    place = (kept + (np.arange(chains) * (draws + WARMUP))[:, None])[:, WARMUP:]
+    return _labelled(fit, evidence, vectors[place], lp[place], accepted[:, WARMUP:], pointwise[place])
+
+
+def _verify_likelihood(fit: Fit, evidence: Evidence) -> None:
+    """Refuse a fit whose loss is not -log p(x) of each row.
+
+    Raises:
+        GmlmError: E550 with the reason; E552 where the posterior is improper.
+    """
+    mask, weights = evidence.mask, evidence.options.weights
+    whole = not is_adaptive(mask) and support_size(mask) == 1 and len(np.unique(blocks_of(mask, fit.graph.n_cells)[0])) == fit.graph.n_cells
+    help = "compare such fits by `gm.compare`: information criteria, or held-out losses with `folds=10`"
+    if not whole:
+        message = (
+            f"a fit under mask `{evidence.options.mask}` has a pseudolikelihood: its terms are no log p(x) of the rows, and exp of their "
+            f"sum is no likelihood, so a posterior made of it would be too narrow and ArviZ's `loo` would weigh its draws wrongly"
+        )
+        raise fail("E550", message, help=f"fit under `everything` where that is affordable; or {help}")
+    if weights is not None and not (np.asarray(weights) == 1).all():
+        raise fail("E550", "rows with weights have no likelihood: weights count as importances", help=f"repeat rows; or {help}")
+    if fit.status.undetermined.any():
+        message = "neither data nor prior determine some direction of the parameters: the posterior cannot be normalised"
+        raise fail("E552", message, help="give them a prior, or fix a `gauge`")
+
+
+def _verify_cost(fit: Fit, rows: int, total: int) -> None:
+    terms = sum(g.n for g in fit.graph.groups)
+    flops = 0.0 if fit.graph.is_normalised else fit.model._elimination.flops
+    operations, memory = total * (flops + rows * terms), 8.0 * total * rows
+    if operations > MOST_OPERATIONS or memory > BUDGET.bytes:
+        message = (
+            f"log p of {rows:,} rows at {total:,} draws takes {operations:.2g} operations and {memory / 2**30:.2g} GiB, above the limit of "
+            f"{MOST_OPERATIONS:.2g} and {BUDGET.bytes / 2**30:.2g} GiB"
+        )
+        raise fail("E601", message, help="fewer `draws=` or `chains=`; `information_criterion` needs one pass over the rows")
+
+
+def _proposals(fit: Fit, rows: Rows, params: dict[str, jax.Array], total: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Flat vectors around the estimate, Student t with the inverse Hessian as scale, and their log density up to a constant."""
+    curve = curvature(rows.objective, params, colours_of(rows.objective))
+    values, vectors = np.linalg.eigh(curve.hessian)
+    root = curve.basis @ (vectors / np.sqrt(values))
+    size = root.shape[1]
+    freedom = size + 4.0  # tails above the posterior's, and yet near the normal law in many dimensions
+    e = rng.normal(size=(total, size)) * np.sqrt(freedom / rng.chisquare(freedom, size=(total, 1)))
+    centre = np.asarray(flatten(fit.graph, params))
+    return centre + e @ root.T, -0.5 * (freedom + size) * np.log1p((e**2).sum(axis=1) / freedom)
+
+
+def _log_posterior(fit: Fit, rows: Rows, params: dict[str, jax.Array], vectors: Array) -> tuple[Array, Array]:
+    """log p(x) + log prior at each vector, -inf outside the parameters' ranges, and log p(x_r), shape (vectors, rows)."""
+    host, free = fit.graph, [p for p in fit.graph.parameters if p.name not in fit.meta["fixed"]]
+    inside = np.array([not any(in_support(p, unflatten(host, v)[p.name]) for p in free) for v in vectors])
+    safe = np.where(inside[:, None], vectors, np.asarray(flatten(host, params)))
+    device, codes = derive.graph_arrays(host), jnp.asarray(rows.codes)
+    plan = None if host.is_normalised else fit.model._elimination
+
+    def at(vector: jax.Array) -> tuple[jax.Array, jax.Array]:
+        here = unflatten(host, vector)
+        log_z = jnp.zeros(()) if plan is None else derive.log_partition(host, device, here, plan)
+        return derive.log_potential(device, here, codes) - log_z, log_prior(host, here)
+
+    pointwise, prior = eqx.filter_jit(lambda v: jax.lax.map(at, v))(jnp.asarray(safe))
+    pointwise = np.asarray(pointwise)
+    return np.where(inside, pointwise.sum(axis=1) + np.asarray(prior), -np.inf), pointwise
+
+
+def _metropolis(log_weight: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Which proposal each draw is, of independence Metropolis on log p - log q of shape (chains, proposals), and whether it is new."""
+    chains, n = log_weight.shape
+    kept, accepted = np.zeros((chains, n), int), np.ones((chains, n), bool)
+    log_u = np.log(rng.random((chains, n)))
+    for c in range(chains):
+        here = 0
+        for t in range(1, n):
+            accepted[c, t] = log_weight[c, here] == -np.inf or log_u[c, t] < log_weight[c, t] - log_weight[c, here]
+            here = t if accepted[c, t] else here
+            kept[c, t] = here
+    return kept, accepted
+
+
+def _announce(rate: float) -> None:
+    if rate < LEAST_ACCEPTED:
+        text = f"The posterior is far from normal: {100 * rate:.0f} % of the proposals were accepted. Look at R-hat and ESS, or draw more"
+        warnings.warn(text, SamplingWarning, stacklevel=5)
+
+
+def _labelled(fit: Fit, evidence: Evidence, vectors: Array, lp: Array, accepted: Array, pointwise: Array) -> Any:
+    graph = fit.graph
+    flat = vectors.reshape(-1, vectors.shape[-1])
+    stacked = [unflatten(graph, v) for v in flat]
+    draws = {p.name: np.stack([s[p.name] for s in stacked]).reshape(*lp.shape, *p.shape) for p in graph.parameters}
+    dims: dict[str, list[str]] = {p.name: list(p.dims) for p in graph.parameters}
+    coords: dict[str, Any] = {d: list(c) for p in graph.parameters for d, c in zip(p.dims, p.coords, strict=True)}
+    observed = decode(graph, evidence.codes, (evidence.codes.shape[1],))
+    dims |= {v.name: list(v.dims) for v in graph.variables if v.name not in dims}
+    coords |= {d: list(c) for v in graph.variables for d, c in zip(v.dims, v.coords, strict=True)}
+    name = graph.variables[0].name if len(graph.variables) == 1 else fit.meta["model"]
+    meta = fit.meta
+    attrs = {
+        "model": meta["model"],
+        "program_sha256": meta["sha256"],
+        "versions": ", ".join(f"{k} {v}" for k, v in meta["versions"].items()),
+    }
+    attrs["inference"] = "independence Metropolis around the estimate"
+    return to_arviz(draws, dims, coords, {"lp": lp, "accepted": accepted}, observed, attrs, log_likelihood={name: pointwise})

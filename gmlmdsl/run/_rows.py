@@ -1,0 +1,160 @@
+"""Losses and scores of single rows: what held-out losses and information criteria are made of."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._diagnostics import fail
+from ..derive import compiled, graph_arrays
+from ..graph import FactorGraph
+from ._data import encode, verified_weights
+from ._fit import Evidence, Options, make_objective
+from ._objective import MaskUse, Objective, finite
+from ._parameters import as_params, flatten, unflatten
+
+if TYPE_CHECKING:
+    from ._results import Fit
+
+Array = np.ndarray
+Params = Mapping[str, jax.Array]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows under a mask, ready to be scored at any parameters; call it under 64-bit types.
+
+    `codes` has the shape (cells, rows), `weights` (rows,).
+    """
+
+    objective: Objective
+    use: MaskUse
+    codes: Array
+    weights: Array
+
+    def losses(self, params: Params) -> Array:
+        """c * loss of each row, c = (cells the mask can reach) / E|K|; infinite where the model gives the row probability zero."""
+        found = np.asarray(_losses(self.objective, dict(params)))[: self.codes.shape[1]]
+        host = self.objective.frame.host
+        joint = np.asarray(compiled.log_potential(graph_arrays(host), dict(params), jnp.asarray(self.codes)))
+        return np.where(joint > -np.inf, found, np.inf)
+
+    def scores(self, params: Params, directions: Array) -> Array:
+        """u_r = c w_r grad loss_r of each row in some directions of the flat vector, shape (rows, directions)."""
+        vector = flatten(self.objective.frame.host, params)
+        return np.asarray(_scores(self.objective, vector, jnp.asarray(directions)))[: self.codes.shape[1]]
+
+
+def rows_under(evidence: Evidence, params: Params) -> Rows:
+    """The rows of the evidence under its mask; masks that a fit drew are drawn again, the same ones.
+
+    Raises:
+        GmlmError: E510 for rows with missing cells; what `make_objective` raises.
+    """
+    codes, host = evidence.codes, evidence.lowered.graph
+    weights = row_weights(evidence)
+    if (codes < 0).any():
+        message = f"row {int(np.argmax((codes < 0).any(axis=0)))} has missing cells: single rows with gaps are not scored by this version"
+        raise fail("E510", message, help="pass the complete rows: `x=..`; `predictive` compares what was observed")
+    fixed = tuple(p.name for p in host.parameters if p.name in (evidence.options.fixed or {}))
+    objective, use = make_objective(host, evidence.mask, codes, weights, dict(params), fixed, evidence.options)
+    return Rows(objective, use, codes, weights)
+
+
+def row_weights(evidence: Evidence) -> Array:
+    """The weights of the rows, 1 where none were given."""
+    rows = evidence.codes.shape[1]
+    return np.ones(rows) if evidence.options.weights is None else verified_weights(evidence.options.weights, rows)
+
+
+def evidence_of(
+    fit: Fit, x: Any = None, weights: Any = None, missing: Any = None, mask: str | None = None, n_masks: int | str | None = None
+) -> Evidence:
+    """What a fit was made from; or other rows, or another mask, in its place.
+
+    Raises:
+        GmlmError: E505 where the fit was loaded from a file and no rows are given.
+    """
+    if x is None and weights is not None:
+        raise fail("E507", "`weights=` go with `x=`: the rows of the fit have their own", help="pass both, or neither")
+    found = fit.evidence if x is None else _of_rows(fit, x, weights, missing)
+    if mask is None or mask == fit.mask:
+        return found if n_masks is None else dataclasses.replace(found, options=dataclasses.replace(found.options, n_masks=n_masks))
+    name, lowered = fit.model.mask(mask)
+    return dataclasses.replace(found, mask=lowered, options=dataclasses.replace(found.options, mask=name, n_masks=n_masks))
+
+
+def _of_rows(fit: Fit, x: Any, weights: Any, missing: Any) -> Evidence:
+    data = encode(fit.graph, x, missing=missing)
+    if len(data.shape) != 1 or data.shape[0] == 0:
+        raise fail("E501", f"x must have one axis of rows before the variable's axes, and a row, got rows of shape {data.shape}")
+    if weights is not None:
+        verified_weights(weights, data.shape[0])
+    if fit._evidence is not None:
+        return dataclasses.replace(fit._evidence, codes=data.codes, options=dataclasses.replace(fit._evidence.options, weights=weights))
+    meta = fit.meta
+    fixed = {name: fit.params[name] for name in meta["fixed"]}
+    options = Options(meta["mask"], meta["seed"], meta["n_masks"], weights, fixed=fixed)
+    return Evidence(fit.model.lowered, fit.model.mask(meta["mask"])[1], data.codes, options)
+
+
+def verify_own(fit: Fit, rows: Rows, params: Params) -> None:
+    """Refuse rows that are not those of the fit: the objective at the estimate tells.
+
+    Raises:
+        GmlmError: E551.
+    """
+    value = float(_value(rows.objective, dict(params))) * float(rows.objective.scale)
+    if not abs(value - fit.objective) <= 1e-4 * max(1.0, abs(fit.objective)):
+        message = f"these are not the rows of the fit: its objective is {fit.objective:.6g}, on these rows it is {value:.6g}"
+        raise fail("E551", message, help="pass the rows, weights and missing code of `fit`; for other rows there is `score`")
+
+
+def params64(fit: Fit) -> dict[str, jax.Array]:
+    """The estimates in the working float type; call it under 64-bit types."""
+    return as_params(fit.graph, fit.params)
+
+
+def map_rows(objective: Objective, f: Callable[[Any, Any, Any], Any]) -> Any:
+    """`f(codes, weights, masks)` of chunks of rows, its first axis the rows, one after the other."""
+    n = objective.codes.shape[1] // objective.chunk
+    if n <= 1:
+        return f(objective.codes, objective.weights, objective.masks)
+
+    def split(a: jax.Array) -> jax.Array:
+        return jnp.moveaxis(a.reshape(*a.shape[:-1], n, objective.chunk), -2, 0)
+
+    found = jax.lax.map(lambda piece: f(*piece), jax.tree.map(split, (objective.codes, objective.weights, objective.masks)))
+    return found.reshape(-1, *found.shape[2:])
+
+
+@eqx.filter_jit
+def _losses(objective: Objective, params: dict[str, jax.Array]) -> jax.Array:
+    return objective.factor * map_rows(objective, lambda codes, weights, masks: objective.rows(params, codes, masks))
+
+
+@eqx.filter_jit
+def _value(objective: Objective, params: dict[str, jax.Array]) -> jax.Array:
+    return objective.at(params)
+
+
+@eqx.filter_jit
+def _scores(objective: Objective, vector: jax.Array, directions: jax.Array) -> jax.Array:
+    host: FactorGraph = objective.frame.host
+
+    def row(codes: jax.Array, weight: jax.Array, masks: jax.Array | None) -> jax.Array:
+        def loss(v: jax.Array) -> jax.Array:
+            drawn = None if masks is None else masks[..., None]
+            return finite(objective.rows(unflatten(host, v), codes[:, None], drawn), weight[None])[0]
+
+        return objective.factor * weight * (directions.T @ jax.grad(loss)(vector))
+
+    axes = (1, 0, None if objective.masks is None else 2)
+    return map_rows(objective, jax.vmap(row, in_axes=axes))
