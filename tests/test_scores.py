@@ -236,16 +236,52 @@ def test_a_fit_without_a_minimum_has_no_criterion():
     assert np.isfinite(pair.model().fit(more).information_criterion().value)
 
 
-def test_rows_with_gaps_and_lone_weights_are_refused(fits: dict[str, Any]):
-    x = trio.values(CODES[:3]) | {"x": np.array([[1, -9, 1], [1, 1, 1], [-1, -1, 1]])}
-    x["w"] = ["sun"] * 3
-    with pytest.raises(gm.GmlmError, match="row 0 has missing cells") as caught:
-        fits["single"].score(x, missing={"x": -9})
-    assert caught.value.codes == ("E510",)
+def test_what_does_not_go_with_the_rows_is_refused(fits: dict[str, Any]):
     with pytest.raises(gm.GmlmError, match="`weights=` go with `x=`"):
         fits["single"].cross_validate(weights=np.ones(N))
     with pytest.raises(gm.GmlmError, match=r"groups must have shape \(60,\)"):
         fits["single"].cross_validate(groups=[1, 2])
+
+
+# Missing cells
+
+
+def with_gaps(codes: np.ndarray) -> tuple[Any, np.ndarray]:
+    """A fifth of the cells hidden, as values with -9 and as codes with -1; one row has nothing observed."""
+    gaps = np.random.default_rng(8).random(codes.shape) < 0.2
+    gaps[3] = True
+    x = trio.values(codes)
+    return {"x": np.where(gaps[:, :3], -9, x["x"]), "w": np.where(gaps[:, 3], -9, codes[:, 3])}, np.where(gaps, -1, codes)
+
+
+def test_rows_with_gaps_are_scored_and_held_out():
+    """The oracle sums the missing cells out, and gives the trace by its derivatives."""
+    x, codes = with_gaps(CODES)
+    fit = trio.model.fit(x, "single", missing=-9)
+    losses = scaled_losses(fit.params, codes, "single")
+    np.testing.assert_allclose(fit.score(x, missing=-9).losses, losses, rtol=1e-9, atol=1e-9)
+    criterion, step = fit.information_criterion(), 1e-3
+    here = flat(fit.params)
+    unit = np.eye(len(here))
+
+    def gradient(v: np.ndarray) -> np.ndarray:
+        return flat(numerical_gradient(lambda p: trio.oracle.fit_objective(p, codes, "single"), unflat(v, fit.params), 1e-4))
+
+    hessian = np.array([(gradient(here + step * e) - gradient(here - step * e)) / (2 * step) for e in unit])
+    ends = [[scaled_losses(unflat(here + s * step * e, fit.params), codes, "single") for e in unit] for s in (1, -1)]
+    u = (np.array(ends[0]) - np.array(ends[1])) / (2 * step)
+    apart = u - u.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(criterion.effective_parameters, np.trace(np.linalg.solve(hessian, apart @ apart.T)), rtol=1e-4)
+    assert np.isfinite(fit.cross_validate(2).losses).all()
+
+
+def test_a_fit_that_imputed_rows_has_no_criterion(fits: dict[str, Any]):
+    import dataclasses
+
+    fit = dataclasses.replace(fits["single"], missing=dataclasses.replace(fits["single"].missing, imputed=3))
+    with pytest.raises(gm.GmlmError, match="were imputed at random") as caught:
+        fit.information_criterion()
+    assert caught.value.codes == ("E552",)
 
 
 # Comparisons

@@ -108,6 +108,9 @@ def verify_minimum(fit: Fit, what: str) -> None:
     Raises:
         GmlmError: E552.
     """
+    if fit.missing is not None and fit.missing.imputed:
+        message = f"{what} needs the objective that was minimised, and {fit.missing.imputed:,} rows of this fit were imputed at random"
+        raise fail("E552", message, help="fit with `impute=False`, or compare by the held-out losses of complete rows: `fit.score(x)`")
     if fit.status.code in NO_MINIMUM:
         message = f"{what} expands the objective around its minimum, and this fit has none: {fit.status.code}"
         raise fail("E552", message, help="mend the fit first, see `print(fit)`; `cross_validate` needs no expansion")

@@ -20,6 +20,7 @@ from ._fit import Evidence
 from ._fit import _colours as colours_of
 from ._inference import curvature
 from ._information import verify_minimum
+from ._missing import log_completions
 from ._parameters import flatten, in_support, log_prior, unflatten
 from ._rows import Rows, evidence_of, params64, rows_under, verify_own
 from ._sampling import SamplingWarning
@@ -107,13 +108,13 @@ def _log_posterior(fit: Fit, rows: Rows, params: dict[str, jax.Array], vectors: 
     host, free = fit.graph, [p for p in fit.graph.parameters if p.name not in fit.meta["fixed"]]
     inside = np.array([not any(in_support(p, unflatten(host, v)[p.name]) for p in free) for v in vectors])
     safe = np.where(inside[:, None], vectors, np.asarray(flatten(host, params)))
-    device, codes = derive.graph_arrays(host), jnp.asarray(rows.codes)
+    device = derive.graph_arrays(host)
     plan = None if host.is_normalised else fit.model._elimination
 
     def at(vector: jax.Array) -> tuple[jax.Array, jax.Array]:
         here = unflatten(host, vector)
         log_z = jnp.zeros(()) if plan is None else derive.log_partition(host, device, here, plan)
-        return derive.log_potential(device, here, codes) - log_z, log_prior(host, here)
+        return log_completions(host, device, here, rows.codes) - log_z, log_prior(host, here)
 
     pointwise, prior = eqx.filter_jit(lambda v: jax.lax.map(at, v))(jnp.asarray(safe))
     pointwise = np.asarray(pointwise)

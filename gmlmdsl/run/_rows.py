@@ -12,11 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import GmlmError, fail
 from ..derive import compiled, graph_arrays
 from ..graph import FactorGraph
 from ._data import encode, verified_weights
 from ._fit import Evidence, Options, make_objective
+from ._inference import _gap_scores
+from ._missing import log_completions
 from ._objective import MaskUse, Objective, finite
 from ._parameters import as_params, flatten, unflatten
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 Params = Mapping[str, jax.Array]
+COSTLY = "single rows are scored with their missing cells summed out: drop the rows with the most gaps, or score under a smaller mask"
 
 
 @dataclass(frozen=True)
@@ -41,31 +44,45 @@ class Rows:
 
     def losses(self, params: Params) -> Array:
         """c * loss of each row, c = (cells the mask can reach) / E|K|; infinite where the model gives the row probability zero."""
-        found = np.asarray(_losses(self.objective, dict(params)))[: self.codes.shape[1]]
-        host = self.objective.frame.host
-        joint = np.asarray(compiled.log_potential(graph_arrays(host), dict(params), jnp.asarray(self.codes)))
+        host, gapped = self.objective.frame.host, self._gapped
+        found = np.zeros(self.codes.shape[1])
+        found[~gapped] = np.asarray(_losses(self.objective, dict(params)))[: (~gapped).sum()]
+        if self.objective.gaps is not None:
+            found[gapped] = float(self.objective.factor) * np.asarray(compiled.gap_rows(self.objective.gaps, dict(params)))
+        joint = np.asarray(log_completions(host, graph_arrays(host), dict(params), self.codes))
         return np.where(joint > -np.inf, found, np.inf)
 
     def scores(self, params: Params, directions: Array) -> Array:
         """u_r = c w_r grad loss_r of each row in some directions of the flat vector, shape (rows, directions)."""
-        vector = flatten(self.objective.frame.host, params)
-        return np.asarray(_scores(self.objective, vector, jnp.asarray(directions)))[: self.codes.shape[1]]
+        vector, gapped = flatten(self.objective.frame.host, params), self._gapped
+        found = np.zeros((self.codes.shape[1], directions.shape[1]))
+        found[~gapped] = np.asarray(_scores(self.objective, vector, jnp.asarray(directions)))[: (~gapped).sum()]
+        if self.objective.gaps is not None:
+            found[gapped] = np.asarray(_gap_scores(self.objective, vector, jnp.asarray(directions)))
+        return found
+
+    @property
+    def _gapped(self) -> Array:
+        """Which rows have missing cells: the objective has them apart from the others, both in their order."""
+        return (self.codes < 0).any(axis=0)
 
 
 def rows_under(evidence: Evidence, params: Params) -> Rows:
     """The rows of the evidence under its mask; masks that a fit drew are drawn again, the same ones.
 
     Raises:
-        GmlmError: E510 for rows with missing cells; what `make_objective` raises.
+        GmlmError: E601 for a row whose missing cells cost too much to sum out; what `make_objective` raises.
     """
     codes, host = evidence.codes, evidence.lowered.graph
     weights = row_weights(evidence)
-    if (codes < 0).any():
-        message = f"row {int(np.argmax((codes < 0).any(axis=0)))} has missing cells: single rows with gaps are not scored by this version"
-        raise fail("E510", message, help="pass the complete rows: `x=..`; `predictive` compares what was observed")
     fixed = tuple(p.name for p in host.parameters if p.name in (evidence.options.fixed or {}))
-    objective, use = make_objective(host, evidence.mask, codes, weights, dict(params), fixed, evidence.options)
-    return Rows(objective, use, codes, weights)
+    options = dataclasses.replace(evidence.options, impute=False)
+    try:
+        prepared = make_objective(host, evidence.mask, codes, weights, dict(params), fixed, options)
+    except GmlmError as error:
+        faults = [dataclasses.replace(d, help=COSTLY) if d.code == "E601" and (codes < 0).any() else d for d in error.diagnostics]
+        raise GmlmError(faults) from None
+    return Rows(prepared.objective, prepared.use, codes, weights)
 
 
 def row_weights(evidence: Evidence) -> Array:
