@@ -13,7 +13,6 @@ from ._energy import all_values as all_values
 from ._energy import local_scores as local_scores
 from ._energy import log_potential as log_potential
 from ._gaps import GapLoss as GapLoss
-from ._gaps import gap_arrays as gap_arrays
 from ._gaps import gap_loss as gap_loss
 from ._gaps import log_marginal as log_marginal
 from ._gaps import redraw_gaps as redraw_gaps

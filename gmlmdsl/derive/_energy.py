@@ -30,7 +30,7 @@ def all_values(group: Group, params: Params, codes: Codes) -> Array:
     scope = jnp.moveaxis(group.cells, 1, 0)  # slots, instances
     slots = codes[scope][:, None, :, None, :]  # slots, 1 block, instances, 1 value, rows
     instances = jnp.arange(group.n, dtype=jnp.int32)[None, :, None]
-    values = _evaluate(group, params, instances, slots)
+    values = evaluate_slots(group, params, instances, slots)
     return jnp.broadcast_to(values, (1, group.n, 1, codes.shape[1]))[0, :, 0, :]
 
 
@@ -63,10 +63,10 @@ def local_values(
     for m in range(blocks.cells.shape[1]):
         inside = scope == blocks.cells[None, :, None, m, :]
         slots = jnp.where(inside[:, :, :, None, :], given[None, :, None, :, m, :], slots)
-    return _evaluate(group, params, instances, slots)
+    return evaluate_slots(group, params, instances, slots)
 
 
-def _evaluate(
+def evaluate_slots(
     group: Group, params: Params, instances: Int[Array, "blocks width rows"], slots: Int[Array, "slots blocks width values rows"]
 ) -> Array:
     """The root of a group's tree; conditions of requirements as booleans, the rest as floats."""

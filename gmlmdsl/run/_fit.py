@@ -275,7 +275,7 @@ def _impute(prepared: Prepared, options: Options, colours: Colouring | None) -> 
         raise fail("E511", message, help="leave `optimizer` out, or drop these rows")
     assert prepared.imputed is not None
     objective = prepared.objective
-    curve = _curvature_at(objective, objective.held, colours, prepared.imputed.copies)
+    curve = _curvature_at(objective, objective.held, colours, prepared.imputed.copies, rough=True)
     matrix = None
     free = objective.frame.unconstrain(objective.held)
     if curve is not None:
@@ -354,7 +354,7 @@ def _full_batch(
             return Scaled(objective, at, None)
         return Scaled(objective, at, scaling(objective, at, curve.hessian / float(objective.scale), curve.basis))
 
-    first = None if colours is None else curvature(objective, objective.held, colours)
+    first = None if colours is None else curvature(objective, objective.held, colours, rough=True)
     outcome = lbfgs(scaled(free, first), options.max_steps, ROUGH)
     curve = _curvature(objective, outcome, colours)
     open_ = examine(objective, _params(objective, outcome), curve, convex, colours)
@@ -375,10 +375,14 @@ def _curvature(objective: Objective, outcome: Outcome, colours: Colouring | None
 
 
 def _curvature_at(
-    objective: Objective, params: dict[str, jax.Array], colours: Colouring | None, copies: Copies | None = None
+    objective: Objective,
+    params: dict[str, jax.Array],
+    colours: Colouring | None,
+    copies: Copies | None = None,
+    rough: bool = False,
 ) -> Curvature | None:
     flat = np.concatenate([np.ravel(v) for v in params.values()] or [np.zeros(0)])
-    return None if flat.size > MOST_INFERRED or not np.isfinite(flat).all() else curvature(objective, params, colours, copies)
+    return None if flat.size > MOST_INFERRED or not np.isfinite(flat).all() else curvature(objective, params, colours, copies, rough)
 
 
 def _colours(objective: Objective) -> Colouring | None:

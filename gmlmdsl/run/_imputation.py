@@ -38,7 +38,7 @@ FEWEST_ROUNDS, MOST_ROUNDS, ROUNDS_BETWEEN = 30, 300, 10
 NOISE = 0.05  # of a standard error
 DRIFT = 3.0  # Monte Carlo errors
 REDRAWN = 5  # imputations of every copy from which standard errors are computed
-STEPS = 50  # of the minimiser in one round
+STEPS = 5  # of the minimiser in one round: the next round moves the imputations anyway
 
 
 @dataclass(frozen=True)

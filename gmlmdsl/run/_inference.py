@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import equinox as eqx
@@ -67,7 +68,13 @@ class Copies:
         return slice(self.first, self.first + self.rows * self.count)
 
 
-def curvature(objective: Objective, params: dict[str, jax.Array], colours: Colouring | None, copies: Copies | None = None) -> Curvature:
+def curvature(
+    objective: Objective,
+    params: dict[str, jax.Array],
+    colours: Colouring | None,
+    copies: Copies | None = None,
+    rough: bool = False,
+) -> Curvature:
     """Hessian and score covariance at an estimate.
 
     The sandwich (Godambe) covariance of the minimiser of sum_r c w_r loss_r - log prior is H^-1 S H^-1 with H its Hessian and
@@ -79,11 +86,14 @@ def curvature(objective: Objective, params: dict[str, jax.Array], colours: Colou
         params: where.
         colours: of an exponential family under all masks: local statistics then give the sums; None: automatic differentiation.
         copies: which rows are imputed.
+        rough: leave rows with gaps out, where there are local statistics of others.
 
     Reference: Li et al. 2024, Lemmas 1 and 2; White 1982; for imputed cells Louis 1982, Robins and Wang 2000.
     """
     host = objective.frame.host
     basis = tangent(host, frozenset(objective.frame.fixed))
+    if rough and colours is not None:
+        objective, copies = dataclasses.replace(_without(objective, copies), gaps=None, gap_weights=None), None
     vector, n = flatten(host, params), max(float(objective.n_rows), 1.0)
     one_mask = coupling = None
     if copies is not None:
@@ -129,9 +139,9 @@ def _gap_scores(objective: Objective, vector: jax.Array, basis: jax.Array) -> ja
     """u_r of the rows whose gaps are summed out, in the directions of `basis`, shape (rows, directions)."""
     assert objective.gaps is not None
     assert objective.gap_weights is not None
-    host = objective.frame.host
-    rows = objective.gaps.row_gradients(lambda f: basis.T @ jax.grad(f)(vector), lambda v: unflatten(host, v), basis.shape[1])
-    return objective.factor * jnp.where(objective.gap_weights > 0, objective.gap_weights, 0.0)[:, None] * rows
+    gaps, host, weights = objective.gaps, objective.frame.host, objective.gap_weights
+    slopes = jax.lax.map(lambda d: jax.jvp(lambda v: gaps.rows(unflatten(host, v)), (vector,), (d,))[1], basis.T)
+    return objective.factor * jnp.where(weights > 0, weights, 0.0)[:, None] * slopes.T
 
 
 def _imputed(objective: Objective, vector: jax.Array, basis: Array, copies: Copies) -> tuple[Array, Array]:

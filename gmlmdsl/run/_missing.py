@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 MOST_PLANNED = 4e6  # (pattern of gaps, mask) pairs whose terms are listed
-MOST_EVALUATIONS = 1 << 22  # factor evaluations held at once
+MOST_VALUES = 1 << 18  # joint values of components held at once
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def log_completions(graph: FactorGraph, device: Graph, params: Mapping[str, jax.
         return value
     plan = plan_completions(graph, codes[:, gapped] < 0)
     verify_gaps(plan, gapped, "fill some of the cells, or drop the rows with the most gaps")
-    gaps = gap_loss(graph, device, codes[:, gapped], gap_terms(graph, plan, range(len(gapped))), MOST_EVALUATIONS)
+    gaps = gap_loss(graph, device, codes[:, gapped], gap_terms(graph, plan, range(len(gapped))), MOST_VALUES)
     return value.at[gapped].set(log_marginal(gaps, params))
 
 
@@ -159,7 +159,7 @@ def summed_loss(graph: FactorGraph, device: Graph, codes: Array, sorted_rows: So
     if sorted_rows.plan is None or not len(sorted_rows.summed):
         return None
     terms = gap_terms(graph, sorted_rows.plan, range(len(sorted_rows.summed)))
-    return gap_loss(graph, device, codes[:, sorted_rows.summed], terms, MOST_EVALUATIONS)
+    return gap_loss(graph, device, codes[:, sorted_rows.summed], terms, MOST_VALUES)
 
 
 def verify_present(graph: FactorGraph, device: Graph, codes: Array, weights: Array) -> None:

@@ -64,7 +64,7 @@ class Rows:
     @property
     def _gapped(self) -> Array:
         """Which rows have missing cells: the objective has them apart from the others, both in their order."""
-        return (self.codes < 0).any(axis=0)
+        return np.any(self.codes < 0, axis=0)
 
 
 def rows_under(evidence: Evidence, params: Params) -> Rows:

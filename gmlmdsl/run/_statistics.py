@@ -8,6 +8,7 @@ of statistics then cost as much as the blocks see, not as much as there are para
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -106,6 +107,7 @@ def statistics(
 def second_order(objective: Objective, vector: jax.Array, colours: Colouring) -> Sums:
     """The sums over all rows, in parameter space."""
     seen = tuple(jnp.asarray(s) for s in colours.seen)
+    objective = dataclasses.replace(objective, gaps=None, gap_weights=None)  # of complete rows only: so one compilation serves all
     hessian, first, second, one_mask = (np.asarray(a) for a in _second_order(objective, vector, jnp.asarray(colours.directions), seen))
     single = None if objective.loss.split else one_mask[:-1, :-1]  # type: ignore[union-attr]
     return Sums(hessian[:-1, :-1], first[:-1], second[:-1, :-1], single)
