@@ -16,8 +16,9 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ._arrays import Blocks, Graph, drawn_blocks
 from ._conditional import clamp_scores, pick_value, put_value
-from ._energy import Codes, Params, local_scores
+from ._energy import Codes, Params, scores_in_turn
 from ._mask_law import AbstractMaskLaw
+from ._random import fold, uniform
 
 
 class State(NamedTuple):
@@ -58,21 +59,11 @@ class AbstractKernel(eqx.Module):
         return State(codes)
 
 
-def fold(keys: PRNGKeyArray, number: Array | int) -> PRNGKeyArray:
-    """Every chain's key with a number folded in."""
-    return jax.vmap(lambda k: jax.random.fold_in(k, number))(keys)
-
-
-def uniform(keys: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "... chains"]:
-    """Uniform numbers, chains last."""
-    return jnp.moveaxis(jax.vmap(lambda k: jax.random.uniform(k, shape))(keys), 0, -1)
-
-
 def draw_blocks(
     target: Target, codes: Codes, blocks: Blocks, numbers: Float[Array, "blocks chains"], correction: Array | None = None
 ) -> Codes:
     """Blocks that share no factor, redrawn at once from p(x_K | x_rest[, K]); where the rest is impossible a block stays."""
-    scores = local_scores(target.graph, target.params, codes, blocks)
+    scores = scores_in_turn(target.graph, target.params, codes, blocks)
     if correction is not None:
         scores = scores + correction
     if target.clamped is not None:
