@@ -46,7 +46,7 @@ def local_scores(graph: Graph, params: Params, codes: Codes, blocks: Blocks) -> 
     scores = jnp.where(blocks.valid, 0.0, -jnp.inf).astype(float_type())
     for group, touch in zip(graph.groups, blocks.touch[: len(graph.groups)], strict=True):
         if touch.shape[1]:
-            scores = scores + _touching_sum(group, params, codes, blocks, touch, blocks.codes)
+            scores = scores + _touching_sum(group, params, codes, blocks.cells, touch, blocks.codes)
     return jnp.broadcast_to(scores, (*scores.shape[:2], codes.shape[1]))
 
 
@@ -54,20 +54,21 @@ def scores_in_turn(graph: Graph, params: Params, codes: Codes, blocks: Blocks) -
     """The same in the order that is quick on a CPU and needs no derivative: instance by instance, or value by value."""
     scores = jnp.where(blocks.valid, 0.0, -jnp.inf).astype(float_type())
     scores = jnp.broadcast_to(scores, (*scores.shape[:2], codes.shape[1]))
+    cells, given = blocks.cells, blocks.codes
     for group, touch in zip(graph.groups, blocks.touch[: len(graph.groups)], strict=True):
         if touch.shape[1] > 1 and scores.size >= LEAST_IN_TURN:
 
             def add(total: Array, one: Array, group: Group = group) -> tuple[Array, None]:
-                return total + _touching_sum(group, params, codes, blocks, one[:, None], blocks.codes), None
+                return total + _touching_sum(group, params, codes, cells, one[:, None], given), None
 
             scores, _ = jax.lax.scan(add, scores, jnp.moveaxis(touch, 1, 0))
         elif touch.shape[1] and blocks.n_values <= MOST_UNROLLED:
-            # Few values one by one: an axis of values in the middle keeps the loop over rows from running on vectors.
-            parts = [_touching_sum(group, params, codes, blocks, touch, blocks.codes[:, v : v + 1]) for v in range(blocks.n_values)]
-            shape = jnp.broadcast_shapes(*(p.shape for p in parts))
-            scores = scores + jnp.concatenate([jnp.broadcast_to(p, shape) for p in parts], axis=1)
+            # One value after another: an axis of values in the middle keeps the loop over rows from running on vectors.
+            # Each into its place: joining the values' arrays is what XLA 0.10 fuses into functions that it fails to compile.
+            for v in range(blocks.n_values):
+                scores = scores.at[:, v].add(_touching_sum(group, params, codes, cells, touch, given[:, v : v + 1])[:, 0])
         elif touch.shape[1]:
-            scores = scores + _touching_sum(group, params, codes, blocks, touch, blocks.codes)
+            scores = scores + _touching_sum(group, params, codes, cells, touch, given)
     return scores
 
 
@@ -75,7 +76,7 @@ def _touching_sum(
     group: Group,
     params: Params,
     codes: Codes,
-    blocks: Blocks,
+    members: Int[Array, "blocks members rows"],
     touch: Int[Array, "blocks width rows"],
     given: Int[Array, "blocks values members rows"],
 ) -> Float[Array, "blocks values rows"]:
@@ -83,7 +84,7 @@ def _touching_sum(
 
     It is -inf where a requirement fails.
     """
-    values = _values_under(group, params, codes, blocks, touch, given)
+    values = _values_under(group, params, codes, members, touch, given)
     here = (touch >= 0)[:, :, None, :]
     if group.kind == "require":
         return jnp.where((values | ~here).all(axis=1), 0.0, -jnp.inf).astype(float_type())
@@ -94,14 +95,14 @@ def local_values(
     group: Group, params: Params, codes: Codes, blocks: Blocks, touch: Int[Array, "blocks width rows"]
 ) -> Float[Array, "blocks width values rows"]:
     """The value of each touching instance under every joint value of the block, up to broadcasting."""
-    return _values_under(group, params, codes, blocks, touch, blocks.codes)
+    return _values_under(group, params, codes, blocks.cells, touch, blocks.codes)
 
 
 def _values_under(
     group: Group,
     params: Params,
     codes: Codes,
-    blocks: Blocks,
+    members: Int[Array, "blocks members rows"],
     touch: Int[Array, "blocks width rows"],
     given: Int[Array, "blocks values members rows"],
 ) -> Float[Array, "blocks width values rows"]:
@@ -112,8 +113,8 @@ def _values_under(
         scope = group.cells[:, k][instances]  # blocks, width, rows or 1
         rest = codes[scope[..., 0]] if scope.shape[-1] == 1 else codes[scope, jnp.arange(codes.shape[1])]
         value = rest[:, :, None, :]
-        for m in range(blocks.cells.shape[1]):
-            inside = scope == blocks.cells[:, None, m, :]
+        for m in range(members.shape[1]):
+            inside = scope == members[:, None, m, :]
             value = jnp.where(inside[:, :, None, :], given[:, None, :, m, :], value)
         slots.append(value)
     return _evaluate(group, params, instances, slots)
