@@ -106,7 +106,7 @@ def tempered(scores: Float[Array, "blocks values rows"], beta: Float[Array, " ro
     return jnp.where(scores == -jnp.inf, -jnp.inf, beta[None, None] * scores)
 
 
-def free(target: Target, cells: Int[Array, "..."]) -> Bool[Array, "..."]:
+def free(target: Target, cells: Int[Array, "*shape"]) -> Bool[Array, "*shape"]:
     """Which of the cells a step may move: they are no padding, and not clamped."""
     inside = cells < target.graph.n_cells
     return inside if target.clamped is None else inside & ~target.clamped[cells]
