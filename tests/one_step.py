@@ -45,7 +45,6 @@ sampler either { mixture { 2 : update x[i] for i in G.nodes  1 : update x[K] whe
 sampler twice  { repeat 2 { update x[K] where K ~ two } }
 sampler whole  { update x }
 sampler hot    { temper(betas = [0.4, 1]) { update x[i] for i in G.nodes } }
-sampler three  { temper(betas = [0, 0.5, 1]) { update x[0] } }
 """,
     seed=3,
 )

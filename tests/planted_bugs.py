@@ -54,11 +54,24 @@ sampler either { mixture { 3 : update x[i] for i in range(2)  1 : update s } }
 """,
     seed=5,
 )
-LADDER = case(
-    "ladder",
+TWO = case(
+    "two",
     """
-model ladder { var a : range(3)  param u  factor u * a * a }
-sampler hot { temper(betas = [0, 0.5, 1]) { update a } }
+model two {
+  var a : range(3)
+  var b : bit
+  param u
+  factor u * a * (b - 0.3)
+  require not (a == 2 and b == 0)
+}
+mask one = subsets(size = 1)
+mask see given a { choose {a} weight 1 + 2 * a  choose {b} weight 1  choose {a, b} weight 0.5 }
+sampler turns { update a  update b }
+sampler draws { update K where K ~ one }
+sampler sees  { update K where K ~ see }
+sampler twice { repeat 2 { update K where K ~ one } }
+sampler hot   { temper(betas = [0, 0.5, 1]) { update {a, b} } }
+sampler heat  { temper(betas = [0.3, 1]) { update K where K ~ see } }
 """,
     seed=6,
 )
@@ -107,9 +120,10 @@ def chains_are_independent(of: Case, sampler: str) -> Found:
 
 def clamped_cells_stay(of: Case, sampler: str) -> Found:
     """The share of 2000 chains in which a clamped cell moved."""
-    codes = of.oracle.states[np.random.default_rng(0).integers(0, len(of.oracle.states), 2000)].T
+    p = of.oracle.probabilities(of.params)
+    codes = of.oracle.states[np.random.default_rng(0).choice(len(p), 2000, p=p)].T
     held = np.zeros(len(codes), bool)
-    held[[0, 2]] = True
+    held[0] = True
     found = _run(of, sampler, codes, held)
     return Found(float((found != codes)[held].any(axis=0).mean()), 0.0, False)
 
@@ -270,7 +284,7 @@ class Bug:
 
 
 BUGS = (
-    Bug("stale neighbour", "CycleKernel.step", _around(_kernels.CycleKernel, "step", _stale), partial(stays_in_p, RING, "turns")),
+    Bug("stale neighbour", "CycleKernel.step", _around(_kernels.CycleKernel, "step", _stale), partial(stays_in_p, TWO, "turns")),
     Bug("skipped colour", "_stages", _around(_samplers, "_stages", _without_last_colour), partial(moves_by_its_row, RING, "sweep")),
     Bug(
         "all blocks in one colour",
@@ -288,13 +302,13 @@ BUGS = (
         "adaptive correction dropped in the kernel",
         "draw_blocks",
         _around(_kernels, "draw_blocks", lambda f, *a: f(*a[:4])),
-        partial(stays_in_p, RING, "looks"),
+        partial(stays_in_p, TWO, "sees"),
     ),
     Bug(
         "adaptive correction scaled by beta",
         "draw_blocks",
         _around(_kernels, "draw_blocks", _scaled_correction),
-        partial(stays_in_p, MIXED, "hot"),
+        partial(stays_in_p, TWO, "heat"),
     ),
     Bug(
         "factor counted twice",
@@ -303,18 +317,18 @@ BUGS = (
         partial(loss_is_right, TINY, "one"),
     ),
     Bug("factor dropped", "_touching", _around(_arrays, "_touching", lambda f, *a: f(*a)[:, 1:]), partial(loss_is_right, TINY, "one")),
-    Bug("key reused across steps", "fold", _around(_sample, "fold", lambda f, keys, n: keys), partial(stays_in_p, RING, "sweep", steps=2)),
+    Bug("key reused across steps", "fold", _around(_sample, "fold", lambda f, keys, n: keys), partial(stays_in_p, TWO, "turns", steps=2)),
     Bug(
         "key reused across chains",
         "jax.random.fold_in",
         _around(jax.random, "fold_in", lambda f, key, n: key),
-        partial(chains_are_independent, RING, "sweep"),
+        partial(chains_are_independent, TWO, "turns"),
     ),
     Bug(
         "clamped cell moved",
         "clamp_scores",
         _around(_kernels, "clamp_scores", lambda f, *a: a[-1]),
-        partial(clamped_cells_stay, RING, "sweep"),
+        partial(clamped_cells_stay, TWO, "turns"),
     ),
     Bug("sign of a penalty", "log_prior", _around(_objective, "log_prior", lambda f, *a: -f(*a)), partial(objective_is_right, TINY, "one")),
     Bug(
@@ -355,19 +369,19 @@ BUGS = (
         "swap acceptance inverted",
         "log_acceptance",
         _around(_temper, "log_acceptance", lambda f, *a: -f(*a)),
-        partial(stays_in_p, LADDER, "hot"),
+        partial(stays_in_p, TWO, "hot"),
     ),
     Bug(
         "swap of the wrong pair",
         "exchange",
         _around(_temper, "exchange", lambda f, codes, accepted: f(codes, jnp.roll(accepted, 1, axis=0))),
-        partial(stays_in_p, LADDER, "hot"),
+        partial(stays_in_p, TWO, "hot"),
     ),
     Bug(
         "`require` ignored in a block",
         "_touching_sum",
         _around(_energy, "_touching_sum", _no_requirement),
-        partial(stays_in_p, MIXED, "pairs"),
+        partial(stays_in_p, TWO, "draws"),
     ),
     Bug(
         "mixture weights not normalised",
@@ -379,7 +393,7 @@ BUGS = (
         "repeat off by one",
         "repeat_count",
         _around(_samplers, "repeat_count", lambda f, *a: f(*a) - 1),
-        partial(moves_by_its_row, RING, "twice"),
+        partial(moves_by_its_row, TWO, "twice"),
     ),
     Bug("spin read as a bit", "CellValue.spin", _constant_spin, partial(log_potential_is_right, MIXED)),
 )

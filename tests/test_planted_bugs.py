@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from planted_bugs import BEGIN, BUGS, END, PAGE, Bug, as_it_is, with_the_bug
 
+pytestmark = pytest.mark.usefixtures("standard_promotion")
+
 
 @pytest.mark.parametrize("bug", BUGS, ids=str)
 def test_a_planted_bug_is_caught(bug: Bug):

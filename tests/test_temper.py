@@ -39,7 +39,7 @@ sampler sweep    { temper(betas = [0, hot, 1]) { update a  update b } }
 sampler adaptive { temper(betas = [1, 0, hot]) { update K where K ~ see } }
 sampler pair     { temper(betas = [hot, 1]) { mixture { 2 : update K where K ~ one  1 : repeat 2 { update {a, b} } } } }
 sampler cold     { temper(betas = [1]) { update K where K ~ one } }
-sampler among    { update a  mixture { 1 : temper(betas = [hot, 1, 2.5]) { update b  update a }  1 : update b } }
+sampler among    { update a  mixture { 1 : temper(betas = [hot, 1, 2.5]) { update b }  1 : update b } }
 """
 TABLE = np.array([[0.5, -0.8, 0.0], [0.1, 1.2, -0.4], [0.9, 0.0, -1.1]])
 PARAMS = {"u": np.array(0.7)}
