@@ -97,7 +97,7 @@ def advance(case: Case, sampler: str, state: np.ndarray, seed: int, steps: int =
 
 def numbered(case: Case, codes: np.ndarray) -> np.ndarray:
     """The number of each configuration; codes of shape (cells, ..)."""
-    return np.ravel_multi_index(tuple(codes), case.oracle.domain_sizes)
+    return np.asarray(np.ravel_multi_index(tuple(codes), case.oracle.domain_sizes))
 
 
 def keeps_p(case: Case, sampler: str, chains: int, seed: int = 1, steps: int = 1) -> float:

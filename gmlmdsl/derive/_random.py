@@ -41,7 +41,7 @@ def uniform(keys: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "... cha
 
 
 def _is_threefry(keys: PRNGKeyArray) -> bool:
-    return str(jax.random.key_impl(keys)) == "threefry2x32" and bool(jax.config.jax_threefry_partitionable)
+    return str(jax.random.key_impl(keys)) == "threefry2x32" and bool(jax.config.jax_threefry_partitionable)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _threefry(key0: Words, key1: Words, x0: Words, x1: Words) -> tuple[Words, Words]:

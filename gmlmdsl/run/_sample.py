@@ -77,10 +77,14 @@ def sample(
             parts.append(jax.tree.map(lambda a, n=count: np.asarray(a)[:n], out))
             moved(count, parts[-1])
     stacked = jax.tree.map(lambda *a: np.concatenate(a), *parts)
+    info = jax.tree.map(lambda rows: np.moveaxis(rows, 2, 0), stacked["info"])
     return Draws(
         None if stacked["codes"] is None else np.moveaxis(stacked["codes"], 2, 0),
         stacked["log_potential"].T,
-        *(np.moveaxis(rows, 2, 0) for rows in stacked["info"]),
+        info.changed,
+        info.drawn,
+        info.proposed,
+        info.accepted,
         {k: np.moveaxis(v, 1, 0) for k, v in stacked["observed"].items()},
         np.asarray(state.codes),
     )
