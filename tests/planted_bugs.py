@@ -25,7 +25,7 @@ from one_step import LEAST_P, MIXED, RING, follows_its_row, keeps_p, numbered
 from oracle import numerical_gradient
 
 from gmlmdsl import derive
-from gmlmdsl.derive import _arrays, _energy, _kernels, _loss, _samplers, _temper, _transitions
+from gmlmdsl.derive import _arrays, _energy, _gaps, _kernels, _loss, _samplers, _temper, _transitions
 from gmlmdsl.graph.nodes import CellValue
 from gmlmdsl.plan import _updates
 from gmlmdsl.run import _fit, _inference, _objective, _sample
@@ -166,22 +166,28 @@ def _error(found: np.ndarray, expected: np.ndarray | float) -> Found:
 WEIGHTS = np.arange(1.0, 13.0) / 4
 
 
-def _objective_of(of: Case, mask: str) -> tuple[_objective.Objective, dict[str, jax.Array]]:
+def _rows(of: Case, gaps: bool) -> np.ndarray:
+    """A dozen rows as codes; with gaps, some cells are missing."""
+    missing = np.random.default_rng(8).random(of.rows.shape) < (0.3 if gaps else 0.0)
+    return np.where(missing, -1, of.rows)
+
+
+def _objective_of(of: Case, mask: str, gaps: bool = False) -> tuple[_objective.Objective, dict[str, jax.Array]]:
     params = {k: jnp.asarray(v, float) for k, v in _on_gauge(of).items()}
-    options = _fit.Options(mask, 0, None, None, None, None, None, None, None, None)
-    return _fit.make_objective(of.model.graph, of.model.mask(mask)[1], of.rows.T, WEIGHTS, params, (), options)[0], params
+    options = _fit.Options(mask)
+    return _fit.make_objective(of.model.graph, of.model.mask(mask)[1], _rows(of, gaps).T, WEIGHTS, params, (), options).objective, params
 
 
 def _on_gauge(of: Case) -> dict[str, np.ndarray]:
     return of.params | {"h": of.params["h"] - of.params["h"].mean()}
 
 
-def objective_is_right(of: Case, mask: str) -> Found:
+def objective_is_right(of: Case, mask: str, gaps: bool = False) -> Found:
     """What a fit minimises, rows weighted, at parameters that are no minimum, beside the oracle's."""
     with jax.enable_x64(True):
-        objective, params = _objective_of(of, mask)
+        objective, params = _objective_of(of, mask, gaps)
         found = np.asarray(_objective.Objective.at(objective, params) * objective.scale)
-    return _error(found, of.oracle.fit_objective(_on_gauge(of), of.rows, mask, WEIGHTS.tolist()))
+    return _error(found, of.oracle.fit_objective(_on_gauge(of), _rows(of, gaps), mask, WEIGHTS.tolist()))
 
 
 def covariance_is_right(of: Case, mask: str) -> Found:
@@ -277,7 +283,7 @@ class Bug:
     def check_words(self) -> str:
         """The check with its case: `stays_in_p(ring, sweep)`."""
         assert isinstance(self.check, partial)
-        return f"{self.check.func.__name__}({', '.join(str(a) for a in (*self.check.args, *self.check.keywords.values()))})"
+        return f"{self.check.func.__name__}({', '.join(str(a) for a in (*self.check.args, *(f'{k}={v}' for k, v in self.check.keywords.items())))})"
 
     def __str__(self) -> str:
         return self.name.replace(" ", "-")
@@ -394,6 +400,12 @@ BUGS = (
         "repeat_count",
         _around(_samplers, "repeat_count", lambda f, *a: f(*a) - 1),
         partial(moves_by_its_row, TWO, "twice"),
+    ),
+    Bug(
+        "missing cells at their best value, not summed out",
+        "logsumexp",
+        _around(_gaps, "logsumexp", lambda f, scores: scores.max(axis=1)),
+        partial(objective_is_right, TINY, "one", gaps=True),
     ),
     Bug("spin read as a bit", "CellValue.spin", _constant_spin, partial(log_potential_is_right, MIXED)),
 )

@@ -100,6 +100,20 @@ def test_draws_depend_on_seed_chain_and_number_only(small: Any):
     np.testing.assert_array_equal(draws(chains=2, thin=2)[:, :20], few[:, 1::2])
 
 
+def test_a_ladder_rests_where_a_mixture_picks_another_row(small: Any):
+    """Chains that did not run the ladder keep its replicas and its turn."""
+    kernel = derive.build_kernel(small.lowered, small.sampler("among")[1]).kernel
+    target = derive.Target(derive.graph_arrays(small.graph), {"u": jnp.asarray(0.7)}, None)
+    before = kernel.init(jnp.ones((2, 64), jnp.int32))
+    after, info = kernel.step(target, jax.random.split(jax.random.key(0), 64), before)
+    ran = np.asarray(info.proposed).any(axis=0)
+    assert 0 < ran.sum() < 64
+    (old, new) = (jax.tree.leaves(state.memory) for state in (before, after))
+    assert len(new) == 2  # codes of the replicas, and the turn
+    np.testing.assert_array_equal(new[0][..., ~ran], old[0][..., ~ran])
+    np.testing.assert_array_equal(new[1], ran)
+
+
 def test_swap_rates_are_kept_for_each_pair_of_neighbours(small: Any):
     """`sweep` tries its two pairs in turn, so that each has a rate in every other draw."""
     stats = small.sample(PARAMS, "sweep", chains=2, draws=40, warmup=0, seed=5).sample_stats
