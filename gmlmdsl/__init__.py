@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .run.checks import compare as compare
     from .run.results import Fit as Fit
     from .run.sampling import SamplingWarning as SamplingWarning
+    from .run.sampling import annealed as annealed
 
 _WHERE = {
     "BoundProgram": "._compile",
@@ -38,6 +39,7 @@ _WHERE = {
     "compare": ".run.checks",
     "Fit": ".run.results",
     "SamplingWarning": ".run.sampling",
+    "annealed": ".run.sampling",
 }
 __all__ = [
     "BoundProgram",
@@ -48,6 +50,7 @@ __all__ = [
     "Model",
     "Report",
     "SamplingWarning",
+    "annealed",
     "compare",
     "load",
     "load_fit",

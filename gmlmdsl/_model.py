@@ -319,14 +319,15 @@ class Model:
             chains: number of chains.
             seed: draw t of chain c depends on (seed, c, t) only.
             clamp: cells or whole variables held at values: `{"x": {0: +1}}`.
-            init: a start, or one per chain; none: independent uniform values that satisfy every `require`.
+            init: a start, or one per chain; none: independent uniform values that satisfy every `require` (where none is found among
+                2000, values built by moves of single cells, which are not uniform); `gm.annealed(steps=200)`: the same, then cooled.
             observe: functions of one configuration (a value array, or a dict of them), or names of `let`s.
             keep_draws: whether configurations are kept.
             progress: whether to show a bar; none: where a person watches.
 
         Returns:
             What the installed ArviZ takes (InferenceData or DataTree): `posterior` with named dims and coords, `sample_stats`
-            with `lp` (unnormalised log p) and the flip rate of each update.
+            with `lp` (unnormalised log p), the flip rate of each update, and under `temper` the swap rate of each pair of betas.
 
         Raises:
             GmlmError: for options that do not fit, a start of probability zero, a block too costly to draw.

@@ -17,8 +17,8 @@ import pytest
 from gmlmdsl._diagnostics import Diagnostic, GmlmError, Source, codes
 from gmlmdsl.graph import bind, lower_model
 from gmlmdsl.graph.masks import lower_mask
-from gmlmdsl.plan import lint_sizes
-from gmlmdsl.program import Program, check_file, check_source
+from gmlmdsl.plan import lint_sizes, plan_temper
+from gmlmdsl.program import Program, check_file, check_source, ir
 from gmlmdsl.program._allow import WITH_SIZES
 
 ROOT = Path(__file__).parent.parent
@@ -63,13 +63,18 @@ def inputs_of(text: str) -> dict[str, object] | None:
 
 
 def bind_and_lower(program: Program, inputs: dict[str, object]) -> None:
-    """What needs the inputs: shapes, graphs, indices, the blocks and weights of masks."""
+    """What needs the inputs: shapes, graphs, indices, the blocks and weights of masks, the ladders of samplers."""
     bound = bind(program, inputs)
     for name in program.models:
         lowered = lower_model(bound, name)
         for mask in program.masks.values():
             if mask.model == name:
                 lower_mask(lowered, mask)
+        for sampler in program.samplers.values():
+            if sampler.model == name and isinstance(sampler.body, tuple):
+                for kernel in ir.kernels_in(sampler.body):
+                    if isinstance(kernel, ir.Temper):
+                        plan_temper(lowered, kernel)
 
 
 def diagnostics_of(path: Path, code: str) -> tuple[Diagnostic, ...]:

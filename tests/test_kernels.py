@@ -111,6 +111,21 @@ def test_info_counts_what_was_drawn_and_what_changed():
     np.testing.assert_array_equal(info.drawn, np.ones((1, 1000)))
     _, info = one_step(case, "cells", starts, seed=0)
     np.testing.assert_array_equal(info.drawn, np.array([2, 1, 1, 1])[:, None] * np.ones(1000))  # s, b, k, w
+    assert info.proposed.shape == info.accepted.shape == (0, 1000)
+
+
+@pytest.mark.parametrize("sampler", ["strips", "halves", "two"])
+def test_info_leaves_out_what_is_clamped(sampler: str):
+    """Cells 1 and 4 are held: a sweep draws the other four, a pair as many as are not held."""
+    case = BY_NAME["lattice"]
+    held = np.zeros(6, bool)
+    held[[1, 4]] = True
+    kernel, codes = kernel_of(case, sampler), jnp.zeros((6, 64), jnp.int32)
+    _, info = step(kernel, target_of(case, held), jax.random.split(jax.random.key(4), 64), kernel.init(codes))
+    _, every = step(kernel, target_of(case), jax.random.split(jax.random.key(4), 64), kernel.init(codes))
+    expected = [0, 1, 2] if sampler == "two" else [4]
+    np.testing.assert_array_equal(np.unique(info.drawn), expected)
+    np.testing.assert_array_equal(np.unique(every.drawn), [2] if sampler == "two" else [6])
 
 
 def test_chains_do_not_look_at_one_another():

@@ -11,6 +11,8 @@ from cases import BY_NAME
 from chi_square import p_value
 
 import gmlmdsl as gm
+from gmlmdsl import derive
+from gmlmdsl.run._sample import sample
 
 pytestmark = pytest.mark.filterwarnings("ignore::gmlmdsl.run._sampling.SamplingWarning")
 
@@ -159,15 +161,94 @@ def test_uniform_starts_satisfy_every_requirement():
     assert np.isfinite(np.asarray(log_p)).all()
 
 
-IMPOSSIBLE = "index n = range(12)\nmodel m { var x[i in n] : range(4)  require x[i] == 0 for i in n  factor 1 }\nsampler s { update x[i] for i in n }"
+HIDDEN = "index n = range(12)\nmodel m { var x[i in n] : range(4)  require sum(x[i] for i in n) == 36  factor 1 }\nsampler s { update x[i] for i in n }"
 
 
 def test_starts_that_are_not_found_ask_for_one():
+    """One configuration of 4^12, and no move of one cell that mends the only requirement tells where it lies."""
     with pytest.raises(gm.GmlmError, match="no start of positive probability") as caught:
-        gm.parse(IMPOSSIBLE).model().sample({}, draws=2, warmup=0)
+        gm.parse(HIDDEN).model().sample({}, draws=2, warmup=0)
     assert "init=" in str(caught.value)
-    idata = gm.parse(IMPOSSIBLE).model().sample({}, draws=2, warmup=0, init=np.zeros(12))
-    assert (draws(idata) == 0).all()
+    idata = gm.parse(HIDDEN).model().sample({}, draws=2, warmup=0, init=np.full(12, 3))
+    assert (draws(idata) == 3).all()
+
+
+HARD = """
+graph G = grid(6, 6)
+model hard_core {
+  var x[i in G.nodes] : bit
+  var k : range(12)
+  factor log(k == 7)
+  require not (x[i] == 1 and x[j] == 1) for (i, j) in G.edges
+  require sum(x[i] for i in G.nodes) > 3
+}
+sampler s { update x[1] }
+"""
+
+
+def test_starts_are_built_where_no_uniform_one_is_possible():
+    """Hard-core particles on 6 by 6: one configuration in 10^5 is possible. Built starts differ from chain to chain, and say what they are."""
+    model = gm.parse(HARD).model()
+    idata, more = (model.sample({}, draws=2, warmup=0, chains=c, clamp={"x": {0: 1, 35: 1}}) for c in (3, 4))
+    x = draws(idata)
+    assert np.isfinite(np.asarray(model.log_potential({}, {"x": x, "k": draws(idata, "k")}))).all()
+    assert (x[..., [0, 35]] == 1).all()
+    assert (draws(idata, "k") == 7).all()  # log 0 is no start either
+    assert (x[0] != x[1]).any()
+    np.testing.assert_array_equal(draws(more)[:3], x)
+    assert idata.posterior.attrs["starts"] == "built by moves of single cells, not uniform"
+
+
+def test_annealing_runs_the_body_at_rising_betas():
+    """A kernel that adds 5 beta to its cell: 1 + 2 + 3 + 4 + 5 in five steps, before the warm-up."""
+
+    class Counts(derive.AbstractKernel):
+        def step(self, target: derive.Target, keys: Any, state: derive.State) -> tuple[derive.State, derive.Info]:
+            beta = jnp.zeros(state.codes.shape[1]) if target.beta is None else target.beta
+            return derive.State(state.codes + jnp.rint(5 * beta).astype(jnp.int32)[None]), self.nothing(state.codes.shape[1])
+
+    graph = derive.graph_arrays(gm.parse("model m { var x : range(3)  factor 0 * x }").model().graph)
+    options: dict[str, Any] = {"seed": 0, "draws": 1, "warmup": 2, "thin": 1, "observe": None, "keep": True, "progress": False}
+    for steps, total in ((5, 15), (1, 5), (0, 0)):
+        found = sample(Counts(), derive.Target(graph, {}, None), np.zeros((1, 2), int), anneal=steps, **options)
+        np.testing.assert_array_equal(found.last, np.full((1, 2), total))
+
+
+def test_annealed_chains_begin_in_a_deep_mode():
+    """A strong ferromagnet on 8 by 8: cooled chains have fewer broken bonds than chains that start at random, and say so."""
+    text = "graph G = grid(8, 8, wrap = true)\nmodel m { var x[i in G.nodes] : spin  factor 2 * x[i] * x[j] for (i, j) in G.edges }\nsampler s { update x[i] for i in G.nodes }"
+    model = gm.parse(text).model()
+    warm, cool = (model.sample({}, draws=1, warmup=10, chains=30, seed=1, init=i) for i in (None, gm.annealed(100)))
+    assert float(cool.sample_stats["lp"].mean()) > float(warm.sample_stats["lp"].mean()) + 10
+    assert cool.posterior.attrs["starts"] == "uniform, then 100 annealing steps"
+    again = model.sample({}, draws=1, warmup=10, chains=30, seed=1, init=gm.annealed(100))
+    np.testing.assert_array_equal(draws(again), draws(cool))
+
+
+@pytest.mark.parametrize("steps", [0, -1, 1.5, True, "many"])
+def test_annealing_takes_a_whole_number_of_steps(steps: Any):
+    with pytest.raises(gm.GmlmError, match="annealed: steps must be a whole number of at least 1"):
+        gm.annealed(steps)
+
+
+def test_the_last_call_takes_no_step_too_many(small: Any):
+    """70 draws are recorded 64 at a time: the chain ends where draw 69 is, whatever is cut off."""
+    lowered, checked = small.lowered, small.sampler("gibbs")[1]
+    kernel = derive.build_kernel(lowered, checked).kernel
+    target = derive.Target(derive.graph_arrays(small.graph), {"J": jnp.asarray(PARAMS["J"], jnp.float32)}, None)
+    options: dict[str, Any] = {"seed": 0, "warmup": 2, "thin": 1, "observe": None, "keep": True, "progress": False}
+    found = sample(kernel, target, np.zeros((4, 2), int), draws=70, **options)
+    assert found.codes is not None
+    np.testing.assert_array_equal(found.last.T, found.codes[:, -1])
+
+
+def test_clamped_cells_do_not_count_as_drawn(small: Any):
+    """`only` draws w and x[0]: with w clamped its update has no rate, and x[0] flips as often as it does."""
+    idata = small.sample(PARAMS, "only", chains=2, draws=40, warmup=3, seed=5, clamp={"w": "sun"})
+    x, rates = draws(idata), idata.sample_stats["flip_rate"].values
+    assert np.isnan(rates[..., 0]).all()
+    np.testing.assert_array_equal(rates[:, 1:, 1], x[:, 1:, 0] != x[:, :-1, 0])
+    assert "`update w" not in idata.posterior.attrs["warnings"]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,10 @@ from ._mask_law import AbstractMaskLaw as AbstractMaskLaw
 from ._mask_law import mask_law as mask_law
 from ._mask_law import weight_groups as weight_groups
 from ._partition import log_partition as log_partition
+from ._random import fold as fold
 from ._samplers import Planned as Planned
 from ._samplers import build_kernel as build_kernel
+from ._temper import TemperKernel as TemperKernel
 from ._transitions import Transitions as Transitions
 from ._transitions import all_states as all_states
+from ._transitions import replica_matrix as replica_matrix

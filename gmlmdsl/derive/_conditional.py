@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from itertools import accumulate
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from ._arrays import Blocks, Graph
-from ._energy import Codes, Params, local_scores, log_potential
+from ._energy import MOST_UNROLLED, Codes, Params, local_scores, log_potential
 
 
 def observed_value(blocks: Blocks, codes: Codes, n_cells: int) -> Int[Array, "blocks rows"]:
@@ -60,19 +63,36 @@ def rest_possible(
 
 def pick_value(scores: Float[Array, "blocks values rows"], uniform: Float[Array, "blocks rows"]) -> tuple[Int[Array, "blocks rows"], Array]:
     """One draw per block by inverting the distribution function, with one uniform number each; and whether any value is possible."""
-    top = scores.max(axis=1, keepdims=True)
+    if scores.shape[1] <= MOST_UNROLLED:
+        return _pick_of_few([scores[:, v] for v in range(scores.shape[1])], uniform)
+    top = scores.max(axis=1)
     possible = jnp.isfinite(top)
-    weights = jnp.where(possible, jnp.exp(scores - jnp.where(possible, top, 0.0)), 0.0)
+    weights = jnp.exp(scores - jnp.where(possible, top, 0.0)[:, None])
     below = jnp.cumsum(weights, axis=1)
-    total = below[:, -1]
-    # Strictly below the total, so that rounding never reaches a value of weight 0 at the end.
-    threshold = jnp.minimum(uniform * total, jnp.nextafter(total, jnp.zeros_like(total)))
-    return (below <= threshold[:, None]).sum(axis=1, dtype=jnp.int32), possible[:, 0]
+    return (below <= _below_one(uniform)[:, None] * below[:, -1:]).sum(axis=1, dtype=jnp.int32), possible
+
+
+def _pick_of_few(
+    scores: list[Float[Array, "blocks rows"]], uniform: Float[Array, "blocks rows"]
+) -> tuple[Int[Array, "blocks rows"], Array]:
+    """The same written out value by value: one loop over blocks and rows, where sums along an axis would take several."""
+    top = reduce(jnp.maximum, scores)
+    possible = jnp.isfinite(top)
+    safe = jnp.where(possible, top, 0.0)
+    below = list(accumulate(jnp.exp(s - safe) for s in scores))
+    threshold = _below_one(uniform) * below[-1]
+    return sum(((b <= threshold).astype(jnp.int32) for b in below), jnp.zeros(top.shape, jnp.int32)), possible
+
+
+def _below_one(uniform: Array) -> Array:
+    """So far below 1 that its product with a total stays below the total: rounding never reaches a value of weight 0 at the end."""
+    return jnp.minimum(uniform, 1 - jnp.finfo(uniform.dtype).eps)
 
 
 def put_value(blocks: Blocks, codes: Codes, value: Int[Array, "blocks rows"], keep: Array) -> Codes:
     """The configurations with each block set to a joint value; where `keep` is true the block stays as it is."""
-    new = (value[:, None] // blocks.strides) % blocks.radix
+    single = blocks.cells.shape[1] == 1
+    new = value[:, None] if single else (value[:, None] // blocks.strides) % blocks.radix
     new = jnp.where(keep[:, None], _block_codes(blocks, codes), new).astype(codes.dtype)
     cells = blocks.cells
     if cells.shape[-1] == 1:

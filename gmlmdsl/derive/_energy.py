@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -14,6 +15,10 @@ from ._arrays import Blocks, Graph, Group, float_type
 
 Params = Mapping[str, Array]
 Codes = Int[Array, "cells rows"]
+# Scores of blocks from which on instances are added one after another: each is then a loop that stays in the cache and
+# runs on vectors, where a sum along an axis of instances does neither. Fewer scores are done before such a loop has started.
+LEAST_IN_TURN = 4096
+MOST_UNROLLED = 8  # joint values of a block that are written out one by one
 
 
 def log_potential(graph: Graph, params: Params, codes: Codes) -> Float[Array, " rows"]:
@@ -27,8 +32,7 @@ def log_potential(graph: Graph, params: Params, codes: Codes) -> Float[Array, " 
 
 def all_values(group: Group, params: Params, codes: Codes) -> Array:
     """The value of every instance, shape (instances, rows); conditions as booleans."""
-    scope = jnp.moveaxis(group.cells, 1, 0)  # slots, instances
-    slots = codes[scope][:, None, :, None, :]  # slots, 1 block, instances, 1 value, rows
+    slots = [codes[group.cells[:, k]][None, :, None, :] for k in range(group.cells.shape[1])]  # 1 block, instances, 1 value, rows
     instances = jnp.arange(group.n, dtype=jnp.int32)[None, :, None]
     values = evaluate_slots(group, params, instances, slots)
     return jnp.broadcast_to(values, (1, group.n, 1, codes.shape[1]))[0, :, 0, :]
@@ -40,36 +44,86 @@ def local_scores(graph: Graph, params: Params, codes: Codes, blocks: Blocks) -> 
     Values that a block does not have, and those that a requirement forbids, are -inf.
     """
     scores = jnp.where(blocks.valid, 0.0, -jnp.inf).astype(float_type())
-    for k, group in enumerate(graph.groups):
-        if blocks.touch[k].shape[1]:
-            values = local_values(group, params, codes, blocks, blocks.touch[k])
-            here = (blocks.touch[k] >= 0)[:, :, None, :]
-            if group.kind == "require":
-                scores = scores + jnp.where((values | ~here).all(axis=1), 0.0, -jnp.inf)
-            else:
-                scores = scores + jnp.where(here, values, 0.0).sum(axis=1)
+    for group, touch in zip(graph.groups, blocks.touch[: len(graph.groups)], strict=True):
+        if touch.shape[1]:
+            scores = scores + _touching_sum(group, params, codes, blocks.cells, touch, blocks.codes)
     return jnp.broadcast_to(scores, (*scores.shape[:2], codes.shape[1]))
+
+
+def scores_in_turn(graph: Graph, params: Params, codes: Codes, blocks: Blocks) -> Float[Array, "blocks values rows"]:
+    """The same in the order that is quick on a CPU and needs no derivative: instance by instance, or value by value."""
+    scores = jnp.where(blocks.valid, 0.0, -jnp.inf).astype(float_type())
+    scores = jnp.broadcast_to(scores, (*scores.shape[:2], codes.shape[1]))
+    cells, given = blocks.cells, blocks.codes
+    for group, touch in zip(graph.groups, blocks.touch[: len(graph.groups)], strict=True):
+        if touch.shape[1] > 1 and scores.size >= LEAST_IN_TURN:
+
+            def add(total: Array, one: Array, group: Group = group) -> tuple[Array, None]:
+                return total + _touching_sum(group, params, codes, cells, one[:, None], given), None
+
+            scores, _ = jax.lax.scan(add, scores, jnp.moveaxis(touch, 1, 0))
+        elif touch.shape[1] and blocks.n_values <= MOST_UNROLLED:
+            # One value after another: an axis of values in the middle keeps the loop over rows from running on vectors.
+            # Each into its place: joining the values' arrays is what XLA 0.10 fuses into functions that it fails to compile.
+            for v in range(blocks.n_values):
+                scores = scores.at[:, v].add(_touching_sum(group, params, codes, cells, touch, given[:, v : v + 1])[:, 0])
+        elif touch.shape[1]:
+            scores = scores + _touching_sum(group, params, codes, cells, touch, given)
+    return scores
+
+
+def _touching_sum(
+    group: Group,
+    params: Params,
+    codes: Codes,
+    members: Int[Array, "blocks members rows"],
+    touch: Int[Array, "blocks width rows"],
+    given: Int[Array, "blocks values members rows"],
+) -> Float[Array, "blocks values rows"]:
+    """The sum of a group's instances that touch each block, its members' codes being `given`, up to broadcasting.
+
+    It is -inf where a requirement fails.
+    """
+    values = _values_under(group, params, codes, members, touch, given)
+    here = (touch >= 0)[:, :, None, :]
+    if group.kind == "require":
+        return jnp.where((values | ~here).all(axis=1), 0.0, -jnp.inf).astype(float_type())
+    return jnp.where(here, values, 0.0).sum(axis=1)
 
 
 def local_values(
     group: Group, params: Params, codes: Codes, blocks: Blocks, touch: Int[Array, "blocks width rows"]
 ) -> Float[Array, "blocks width values rows"]:
     """The value of each touching instance under every joint value of the block, up to broadcasting."""
+    return _values_under(group, params, codes, blocks.cells, touch, blocks.codes)
+
+
+def _values_under(
+    group: Group,
+    params: Params,
+    codes: Codes,
+    members: Int[Array, "blocks members rows"],
+    touch: Int[Array, "blocks width rows"],
+    given: Int[Array, "blocks values members rows"],
+) -> Float[Array, "blocks width values rows"]:
+    """The same under some joint values, whose members' codes are `given`."""
     instances = jnp.maximum(touch, 0)
-    scope = jnp.moveaxis(group.cells[instances], -1, 0)  # slots, blocks, width, rows or 1
-    rest = codes[scope[..., 0]] if scope.shape[-1] == 1 else codes[scope, jnp.arange(codes.shape[1])]
-    slots = rest[:, :, :, None, :]
-    given = blocks.codes  # blocks, values, members, rows or 1
-    for m in range(blocks.cells.shape[1]):
-        inside = scope == blocks.cells[None, :, None, m, :]
-        slots = jnp.where(inside[:, :, :, None, :], given[None, :, None, :, m, :], slots)
+    slots = []
+    for k in range(group.cells.shape[1]):
+        scope = group.cells[:, k][instances]  # blocks, width, rows or 1
+        rest = codes[scope[..., 0]] if scope.shape[-1] == 1 else codes[scope, jnp.arange(codes.shape[1])]
+        value = rest[:, :, None, :]
+        for m in range(members.shape[1]):
+            inside = scope == members[:, None, m, :]
+            value = jnp.where(inside[:, :, None, :], given[:, None, :, m, :], value)
+        slots.append(value)
     return evaluate_slots(group, params, instances, slots)
 
 
 def evaluate_slots(
-    group: Group, params: Params, instances: Int[Array, "blocks width rows"], slots: Int[Array, "slots blocks width values rows"]
+    group: Group, params: Params, instances: Int[Array, "blocks width rows"], slots: Sequence[Int[Array, "blocks width values rows"]]
 ) -> Array:
-    """The root of a group's tree; conditions of requirements as booleans, the rest as floats."""
+    """The root of a group's tree, from the codes in each slot; conditions of requirements as booleans, the rest as floats."""
 
     def column(k: int, depth: int) -> Array:
         values = group.columns[k]
@@ -78,10 +132,10 @@ def evaluate_slots(
         return jnp.moveaxis(values, 0, -1)[..., instances][..., None, :]
 
     def cells(start: int, shape: tuple[int, ...]) -> Array:
-        size = 1
-        for s in shape:
-            size *= s
-        return slots[start : start + size].reshape((*shape, *slots.shape[1:]))
+        if not shape:
+            return slots[start]
+        found = jnp.stack(slots[start : start + math.prod(shape)])
+        return found.reshape((*shape, *found.shape[1:]))
 
     def gather(name: str, table: int, index: Array) -> Array:
         return (jnp.ravel(params[name]) if name else group.tables[table])[index]

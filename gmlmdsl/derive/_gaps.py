@@ -127,7 +127,7 @@ def _part_values(graph: Graph, params: Params, codes: Codes, part: Parts, values
     own = (jnp.arange(values, dtype=jnp.int32)[:, None, None] // part.strides[None]) % part.radix[None]
     for m in range(part.cells.shape[0]):
         slots = jnp.where((scope == part.cells[m][None])[:, None], own[None, :, m], slots)
-    found = evaluate_slots(group, params, part.instances[None, None], slots[:, None, None])
+    found = evaluate_slots(group, params, part.instances[None, None], list(slots[:, None, None]))
     found = jnp.broadcast_to(found, (1, 1, values, scope.shape[1]))[0, 0].T
     return jnp.where(found, 0.0, -jnp.inf).astype(float_type()) if group.kind == "require" else found
 

@@ -7,7 +7,8 @@ one step. Chains are the last axis, and each has its own key, so that a chain's 
 from __future__ import annotations
 
 import abc
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -16,29 +17,41 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ._arrays import Blocks, Graph, drawn_blocks
 from ._conditional import clamp_scores, pick_value, put_value
-from ._energy import Codes, Params, local_scores
+from ._energy import Codes, Params, scores_in_turn
 from ._mask_law import AbstractMaskLaw
+from ._random import fold, uniform
 
 
 class State(NamedTuple):
-    """What the next step needs: `codes` of shape (cells, chains)."""
+    """What the next step needs; chains are the last axis of every array.
+
+    `codes` of shape (cells, chains); `memory` is what a kernel keeps beside them, such as replicas, as a tuple of its parts'.
+    """
 
     codes: Codes
+    memory: Any = ()
 
 
 class Info(NamedTuple):
-    """What diagnostics need, by update statement: cells that changed, and cells that were drawn, shape (updates, chains)."""
+    """What diagnostics need.
+
+    By update statement: cells that changed, and cells that were drawn, clamped ones left out, shape (updates, chains).
+    By pair of neighbouring replicas: exchanges proposed and accepted, shape (pairs, chains).
+    """
 
     changed: Int[Array, "updates chains"]
     drawn: Int[Array, "updates chains"]
+    proposed: Int[Array, "pairs chains"]
+    accepted: Int[Array, "pairs chains"]
 
 
 class Target(NamedTuple):
-    """What a kernel leaves invariant: the model with its parameters, given the clamped cells."""
+    """What a kernel leaves invariant: p to the power `beta` (1 where there is none), given the clamped cells."""
 
     graph: Graph
     params: Params
     clamped: Bool[Array, " cells_and_padding"] | None
+    beta: Float[Array, " chains"] | None = None
 
 
 class AbstractKernel(eqx.Module):
@@ -49,31 +62,38 @@ class AbstractKernel(eqx.Module):
         """How many update statements it holds: the rows of its `Info`."""
         return 1
 
+    @property
+    def pairs(self) -> int:
+        """How many pairs of neighbouring replicas it exchanges."""
+        return 0
+
     @abc.abstractmethod
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         """One step of every chain; `keys` has one key per chain."""
 
+    def memory(self, codes: Codes) -> Any:
+        """What it keeps beside the codes, at the start."""
+        del codes
+        return ()
+
     def init(self, codes: Codes) -> State:
         """The state of chains that start at `codes`."""
-        return State(codes)
+        return State(codes, self.memory(codes))
 
-
-def fold(keys: PRNGKeyArray, number: Array | int) -> PRNGKeyArray:
-    """Every chain's key with a number folded in."""
-    return jax.vmap(lambda k: jax.random.fold_in(k, number))(keys)
-
-
-def uniform(keys: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "... chains"]:
-    """Uniform numbers, chains last."""
-    return jnp.moveaxis(jax.vmap(lambda k: jax.random.uniform(k, shape))(keys), 0, -1)
+    def nothing(self, chains: int) -> Info:
+        """The information of no step."""
+        updates, pairs = (jnp.zeros((n, chains), jnp.int32) for n in (self.updates, self.pairs))
+        return Info(updates, updates, pairs, pairs)
 
 
 def draw_blocks(
     target: Target, codes: Codes, blocks: Blocks, numbers: Float[Array, "blocks chains"], correction: Array | None = None
 ) -> Codes:
     """Blocks that share no factor, redrawn at once from p(x_K | x_rest[, K]); where the rest is impossible a block stays."""
-    scores = local_scores(target.graph, target.params, codes, blocks)
-    if correction is not None:
+    scores = scores_in_turn(target.graph, target.params, codes, blocks)
+    if target.beta is not None:
+        scores = tempered(scores, target.beta)
+    if correction is not None:  # p(K | x) is no part of p: at every beta it stays as it is
         scores = scores + correction
     if target.clamped is not None:
         scores = clamp_scores(blocks, codes, target.clamped, target.graph.n_cells, scores)
@@ -81,8 +101,25 @@ def draw_blocks(
     return put_value(blocks, codes, value, ~possible)
 
 
+def tempered(scores: Float[Array, "blocks values rows"], beta: Float[Array, " rows"]) -> Float[Array, "blocks values rows"]:
+    """Scores of p to the power beta: every factor times beta, and what is impossible stays so, at beta 0 too."""
+    return jnp.where(scores == -jnp.inf, -jnp.inf, beta[None, None] * scores)
+
+
+def free(target: Target, cells: Int[Array, "*shape"]) -> Bool[Array, "*shape"]:
+    """Which of the cells a step may move: they are no padding, and not clamped."""
+    inside = cells < target.graph.n_cells
+    return inside if target.clamped is None else inside & ~target.clamped[cells]
+
+
 def _counted(before: Codes, after: Codes, drawn: Int[Array, " chains"]) -> Info:
-    return Info((before != after).sum(axis=0, dtype=jnp.int32)[None], drawn[None])
+    none = jnp.zeros((0, before.shape[1]), jnp.int32)
+    return Info((before != after).sum(axis=0, dtype=jnp.int32)[None], drawn[None], none, none)
+
+
+def _drawn_by_all(target: Target, stages: Sequence[Blocks], chains: int) -> Int[Array, " chains"]:
+    counts = [free(target, blocks.cells).sum(dtype=jnp.int32) for blocks in stages]
+    return jnp.full(chains, sum(counts[1:], counts[0]))
 
 
 class Stage(eqx.Module):
@@ -96,7 +133,6 @@ class SweepKernel(AbstractKernel):
     """Every block of a list once, colour after colour; the blocks of one colour at once."""
 
     stages: tuple[Stage, ...]
-    drawn: int = eqx.field(static=True)
 
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         codes = state.codes
@@ -107,8 +143,8 @@ class SweepKernel(AbstractKernel):
                 return draw_blocks(target, codes, *inputs), None
 
             codes, _ = jax.lax.scan(one, codes, (stage.blocks, numbers))
-        chains = codes.shape[1]
-        return State(codes), _counted(state.codes, codes, jnp.full(chains, self.drawn, jnp.int32))
+        drawn = _drawn_by_all(target, [s.blocks for s in self.stages], codes.shape[1])
+        return State(codes), _counted(state.codes, codes, drawn)
 
 
 class ParallelKernel(AbstractKernel):
@@ -118,13 +154,12 @@ class ParallelKernel(AbstractKernel):
     """
 
     stages: tuple[Blocks, ...]
-    drawn: int = eqx.field(static=True)
 
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         codes = state.codes
         for k, blocks in enumerate(self.stages):
             codes = draw_blocks(target, codes, blocks, uniform(fold(keys, k), (blocks.cells.shape[0],)))
-        return State(codes), _counted(state.codes, codes, jnp.full(codes.shape[1], self.drawn, jnp.int32))
+        return State(codes), _counted(state.codes, codes, _drawn_by_all(target, self.stages, codes.shape[1]))
 
 
 class RandomKernel(AbstractKernel):
@@ -145,7 +180,7 @@ class RandomKernel(AbstractKernel):
         sizes = (cells < graph.n_cells).sum(axis=0, dtype=jnp.int32)
         draw = self.separately if self.separate else self.jointly
         codes = draw(target, state.codes, cells, sizes, fold(keys, 1))
-        return State(codes), _counted(state.codes, codes, sizes)
+        return State(codes), _counted(state.codes, codes, free(target, cells).sum(axis=0, dtype=jnp.int32))
 
     def separately(self, target: Target, codes: Codes, cells: Array, sizes: Array, keys: PRNGKeyArray) -> Codes:
         """Every drawn cell as a block of its own, all at once at the old x."""
@@ -186,12 +221,20 @@ class CycleKernel(AbstractKernel):
     def updates(self) -> int:
         return sum(p.updates for p in self.parts)
 
+    @property
+    def pairs(self) -> int:
+        return sum(p.pairs for p in self.parts)
+
+    def memory(self, codes: Codes) -> Any:
+        return tuple(p.memory(codes) for p in self.parts)
+
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
-        found = []
-        for k, part in enumerate(self.parts):
-            state, info = part.step(target, fold(keys, k), state)
+        codes, memories, found = state.codes, [], []
+        for k, (part, memory) in enumerate(zip(self.parts, state.memory, strict=True)):
+            (codes, memory), info = part.step(target, fold(keys, k), State(codes, memory))
+            memories.append(memory)
             found.append(info)
-        return state, Info(*(jnp.concatenate(rows) for rows in zip(*found, strict=True)))
+        return State(codes, tuple(memories)), Info(*(jnp.concatenate(rows) for rows in zip(*found, strict=True)))
 
 
 class RepeatKernel(AbstractKernel):
@@ -203,6 +246,13 @@ class RepeatKernel(AbstractKernel):
     @property
     def updates(self) -> int:
         return self.part.updates
+
+    @property
+    def pairs(self) -> int:
+        return self.part.pairs
+
+    def memory(self, codes: Codes) -> Any:
+        return self.part.memory(codes)
 
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         def once(state: State, k: Array) -> tuple[State, Info]:
@@ -222,24 +272,32 @@ class MixtureKernel(AbstractKernel):
     def updates(self) -> int:
         return sum(p.updates for p in self.parts)
 
+    @property
+    def pairs(self) -> int:
+        return sum(p.pairs for p in self.parts)
+
+    def memory(self, codes: Codes) -> Any:
+        return tuple(p.memory(codes) for p in self.parts)
+
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         chains = state.codes.shape[1]
         below = jnp.cumsum(self.weights) / self.weights.sum()
         number = uniform(fold(keys, 0), ())
         choice = jnp.minimum((below[:, None] <= number[None]).sum(axis=0), len(self.parts) - 1)
-        codes, found = state.codes, []
-        for k, part in enumerate(self.parts):
+        codes, memories, found = state.codes, [], []
+        for k, (part, memory) in enumerate(zip(self.parts, state.memory, strict=True)):
             picked = choice == k
 
-            def run(codes: Codes, part: AbstractKernel = part, k: int = k, picked: Array = picked) -> tuple[Codes, Info]:
-                new, info = part.step(target, fold(keys, k + 1), State(codes))
-                return jnp.where(picked, new.codes, codes), Info(*(jnp.where(picked, rows, 0) for rows in info))
+            def run(old: State, part: AbstractKernel = part, k: int = k, picked: Array = picked) -> tuple[State, Info]:
+                new, info = part.step(target, fold(keys, k + 1), old)
+                kept = jax.tree.map(lambda a, b: jnp.where(picked, a, b), new, old)
+                return kept, Info(*(jnp.where(picked, rows, 0) for rows in info))
 
-            def skip(codes: Codes, part: AbstractKernel = part) -> tuple[Codes, Info]:
-                none = jnp.zeros((part.updates, chains), jnp.int32)
-                return codes, Info(none, none)
+            def skip(old: State, part: AbstractKernel = part) -> tuple[State, Info]:
+                return old, part.nothing(chains)
 
             # Every row looks at the state before the step: a chain runs the one row that it picked.
-            codes, info = jax.lax.cond(picked.any(), run, skip, codes)
+            (codes, memory), info = jax.lax.cond(picked.any(), run, skip, State(codes, memory))
+            memories.append(memory)
             found.append(info)
-        return State(codes), Info(*(jnp.concatenate(rows) for rows in zip(*found, strict=True)))
+        return State(codes, tuple(memories)), Info(*(jnp.concatenate(rows) for rows in zip(*found, strict=True)))

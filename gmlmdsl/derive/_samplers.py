@@ -11,21 +11,23 @@ import numpy as np
 from .._diagnostics import fail
 from ..graph import FactorGraph, Lowered
 from ..graph.masks import LoweredMask, normalised
-from ..plan import BlockPlan, ParallelPlan, RandomPlan, SweepPlan, plan_update, repeat_count, update_line
+from ..plan import BlockPlan, ParallelPlan, RandomPlan, SweepPlan, plan_temper, plan_update, repeat_count, update_line
 from ..program import ir
 from ._arrays import Blocks, fixed_blocks, log2_values
 from ._kernels import AbstractKernel, CycleKernel, MixtureKernel, ParallelKernel, RandomKernel, RepeatKernel, Stage, SweepKernel
 from ._mask_law import mask_law
+from ._temper import TemperKernel
 
 Array = np.ndarray
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A kernel with what `gmlm explain` says about it: one line per update."""
+    """A kernel with the names of the rows of its information: one line per update, and one name per pair of replicas."""
 
     kernel: AbstractKernel
     lines: tuple[str, ...]
+    pairs: tuple[str, ...] = ()
 
 
 def build_kernel(lowered: Lowered, sampler: ir.Sampler) -> Planned:
@@ -43,8 +45,11 @@ def _cycle(lowered: Lowered, body: Sequence[ir.Kernel]) -> Planned:
     parts = [build(lowered, k) for k in body]
     if len(parts) == 1:
         return parts[0]
-    kernels = tuple(p.kernel for p in parts)
-    return Planned(CycleKernel(kernels), tuple(line for p in parts for line in p.lines))
+    return Planned(CycleKernel(tuple(p.kernel for p in parts)), *_names(parts))
+
+
+def _names(parts: Sequence[Planned]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return tuple(line for p in parts for line in p.lines), tuple(pair for p in parts for pair in p.pairs)
 
 
 def build(lowered: Lowered, kernel: ir.Kernel) -> Planned:
@@ -56,15 +61,15 @@ def build(lowered: Lowered, kernel: ir.Kernel) -> Planned:
             return _cycle(lowered, kernel.body)
         case ir.Repeat():
             part = _cycle(lowered, kernel.body)
-            return Planned(RepeatKernel(part.kernel, repeat_count(lowered, kernel)), part.lines)
+            return Planned(RepeatKernel(part.kernel, repeat_count(lowered, kernel)), part.lines, part.pairs)
         case ir.KernelMixture():
             weights = np.array([lowered.bound.number(w) for w, _ in kernel.rows])
             parts = [build(lowered, k) for _, k in kernel.rows]
-            kernels, lines = tuple(p.kernel for p in parts), tuple(line for p in parts for line in p.lines)
             weights = normalised(weights, kernel.span)
-            return Planned(MixtureKernel(kernels, jnp.asarray(weights)), lines)
+            return Planned(MixtureKernel(tuple(p.kernel for p in parts), jnp.asarray(weights)), *_names(parts))
         case ir.Temper():
-            raise fail("E330", "`temper` is checked, but this version does not compile it", kernel.span, "not compiled yet")
+            part, planned = _cycle(lowered, kernel.body), plan_temper(lowered, kernel)
+            return Planned(TemperKernel(part.kernel, jnp.asarray(planned.betas), planned.cold), part.lines, planned.pairs)
 
 
 def _update(graph: FactorGraph, planned: SweepPlan | ParallelPlan | RandomPlan) -> Planned:
@@ -74,7 +79,7 @@ def _update(graph: FactorGraph, planned: SweepPlan | ParallelPlan | RandomPlan) 
             kernel = _sweep(graph, planned)
         case ParallelPlan():
             stages = tuple(fixed_blocks(graph, single_cells(b, graph.n_cells)) for b in planned.blocks)
-            kernel = ParallelKernel(stages, int((planned.blocks < graph.n_cells).sum()))
+            kernel = ParallelKernel(stages)
         case RandomPlan():
             kernel = _random(graph, planned)
     return Planned(kernel, (update_line(planned),))
@@ -82,7 +87,7 @@ def _update(graph: FactorGraph, planned: SweepPlan | ParallelPlan | RandomPlan) 
 
 def _sweep(graph: FactorGraph, planned: SweepPlan) -> AbstractKernel:
     cells, colours = _split_products(graph, planned.blocks, planned.colours, planned.plans)
-    return SweepKernel(_stages(graph, cells, colours), int((planned.blocks < graph.n_cells).sum()))
+    return SweepKernel(_stages(graph, cells, colours))
 
 
 def _split_products(graph: FactorGraph, blocks: Array, colours: Array, plans: Sequence[BlockPlan]) -> tuple[Array, Array]:

@@ -16,14 +16,16 @@ import numpy as np
 from .._diagnostics import fail
 from ..graph import FactorGraph, FactorGroup, Lowered
 from ..graph.masks import blocks_of, is_adaptive, lower_mask, normalised, support_size, verify_mask
-from ..plan import BUDGET, repeat_count, sweep_blocks, verify_positive
+from ..plan import BUDGET, plan_temper, repeat_count, sweep_blocks, verify_positive
 from ..program import ir
 from ._arrays import Blocks, Graph, fixed_blocks, graph_arrays
 from ._conditional import rest_possible
-from ._energy import Params, local_scores
+from ._energy import Params, local_scores, log_potential
+from ._kernels import tempered
 from ._loss import alike_blocks
 from ._mask_law import AbstractMaskLaw, mask_law, weight_groups
 from ._samplers import single_cells
+from ._temper import log_acceptance, proposed_pairs
 
 Array = np.ndarray
 
@@ -42,10 +44,11 @@ def all_states(graph: FactorGraph, limit: float = BUDGET.states, what: str = "al
 
 
 class Transitions:
-    """Transition matrices of one model at given parameters. Call it under 64-bit types."""
+    """Transition matrices of one model at given parameters, for p to the power `beta`. Call it under 64-bit types."""
 
-    def __init__(self, lowered: Lowered, params: Params):
+    def __init__(self, lowered: Lowered, params: Params, beta: float = 1.0):
         self.lowered, self.host, self.params = lowered, lowered.graph, params
+        self.beta = jnp.asarray([beta])
         self.device: Graph = graph_arrays(lowered.graph)
         self.states = all_states(lowered.graph, what="the transition matrix")
         self.codes = jnp.asarray(self.states)
@@ -75,7 +78,9 @@ class Transitions:
                 weights = normalised(np.array([self.lowered.bound.number(w) for w, _ in kernel.rows]), kernel.span)
                 return sum((w * self.kernel(k) for w, (_, k) in zip(weights, kernel.rows, strict=True)), np.zeros((self.count, self.count)))
             case ir.Temper():
-                raise fail("E330", "`temper` is checked, but this version does not compile it", kernel.span, "not compiled yet")
+                message = "`temper` moves a replica for each beta at once: its step is no matrix over the configurations of one"
+                help = "`sample` it; the matrix of its body says how each update moves"
+                raise fail("E507", message, kernel.span, "several replicas", help=help)
 
     def sweep(self, sweep: ir.Sweep) -> Array:
         """Blocks in the order of their colours."""
@@ -150,7 +155,7 @@ class Transitions:
 
     def conditional(self, block: Array, found: Blocks, correction: Array | None = None) -> tuple[Array, Array]:
         """p(x_K = value | rest) of shape (values, configurations), and where the rest is impossible."""
-        local, possible = (np.asarray(a) for a in _scores(self.device, self.params, self.codes, found))
+        local, possible = (np.asarray(a) for a in _scores(self.device, self.params, self.codes, found, self.beta))
         scores = local[: len(self.values(block))] + (0.0 if correction is None else correction)
         top = scores.max(axis=0)
         impossible = ~np.isfinite(top) | ~possible
@@ -186,11 +191,37 @@ class Transitions:
         return matrix
 
 
+def replica_matrix(lowered: Lowered, params: Params, kernel: ir.Temper, turn: int) -> tuple[Array, Array]:
+    """Step number `turn` of a `temper` on the product of its replicas' configurations, betas ascending, the first slowest.
+
+    Returns:
+        The law that it should keep, the product of the p^beta, and the matrix. Call it under 64-bit types, for very small models.
+    """
+    betas = plan_temper(lowered, kernel).betas
+    every = Transitions(lowered, params)
+    log_p = np.asarray(log_potential(every.device, params, every.codes), float)
+    law, body = np.ones(1), np.ones((1, 1))
+    for beta in betas:
+        weight = np.exp(beta * np.where(log_p > -np.inf, log_p - log_p.max(), 0.0)) * (log_p > -np.inf)
+        law = np.kron(law, weight / weight.sum())
+        body = np.kron(body, Transitions(lowered, params, beta).of(kernel.body))
+    replicas = np.indices((every.count,) * len(betas)).reshape(len(betas), -1)
+    ladder = jnp.broadcast_to(jnp.asarray(betas)[:, None], replicas.shape)
+    accept = np.exp(np.minimum(np.asarray(log_acceptance(ladder, jnp.asarray(log_p[replicas]))), 0.0))
+    for pair in np.flatnonzero(np.asarray(proposed_pairs(jnp.asarray([turn]), len(betas) - 1))[:, 0]):
+        swapped = replicas.copy()
+        swapped[[pair, pair + 1]] = replicas[[pair + 1, pair]]
+        other = np.ravel_multi_index(tuple(swapped), (every.count,) * len(betas))
+        # From each state to itself, or to the one with the pair exchanged: both have the same other states.
+        body = body * (1 - accept[pair]) + (body * accept[pair])[:, other]
+    return law, body
+
+
 @eqx.filter_jit
-def _scores(graph: Graph, params: Params, codes: jax.Array, block: Blocks) -> tuple[jax.Array, jax.Array]:
+def _scores(graph: Graph, params: Params, codes: jax.Array, block: Blocks, beta: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The scores of the one block's values, and whether the rest is possible."""
     local = local_scores(graph, params, codes, block)
-    return local[0], rest_possible(graph, params, codes, block, local)
+    return tempered(local, beta)[0], rest_possible(graph, params, codes, block, local)
 
 
 @eqx.filter_jit

@@ -55,11 +55,20 @@ class _Teller:
                     self.kernel(row, depth + 1, f"{weight.span.text}:")
             case ir.Temper():
                 betas = ", ".join(b.span.text for b in kernel.betas)
-                say(
-                    f"on replicas of log p scaled by {betas}, with exchanges (this version checks it but does not compile it):", depth, mark
-                )
-                self.kept.append((kernel.span.text.split("{")[0].strip(), UNKNOWN))
+                say(f"on replicas of log p scaled by {betas}, then exchanges of neighbours, even and odd pairs in turn:", depth, mark)
+                self.ladder(kernel, depth + 1)
                 self.body(kernel.body, depth + 1)
+
+    def ladder(self, temper: ir.Temper, depth: int) -> None:
+        if self.lowered is None:
+            return
+        from ..plan import plan_temper
+
+        try:
+            self.section.words(plan_temper(self.lowered, temper).words, depth)
+        except GmlmError as error:
+            self.section.words(f"refused: {error.diagnostics[0].message}", depth)
+            self.kept.append((temper.span.text.split("{")[0].strip(), "refused"))
 
     def update(self, update: ir.Sweep | ir.RandomUpdate, depth: int, mark: str) -> None:
         say, text = self.section.words, update.span.text

@@ -20,6 +20,8 @@ from ._plan import Budget as Budget
 from ._plan import plan_block as plan_block
 from ._plan import touching_factors as touching_factors
 from ._plan import verify_affordable as verify_affordable
+from ._temper import TemperPlan as TemperPlan
+from ._temper import plan_temper as plan_temper
 from ._updates import ParallelPlan as ParallelPlan
 from ._updates import RandomPlan as RandomPlan
 from ._updates import SweepPlan as SweepPlan

@@ -197,7 +197,7 @@ KERNELS = (
     Form(
         "kernel",
         "temper",
-        (_named("betas", NUMBERS, "inverse temperatures, 1 among them", required=True),),
+        (_named("betas", NUMBERS, "inverse temperatures: distinct, at least 0, 1 among them", required=True),),
         "Runs its body on replicas of log p scaled by each beta, with exchange moves.",
     ),
 )

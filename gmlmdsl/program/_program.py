@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from .._diagnostics import Diagnostic, Source, Span
@@ -240,6 +241,17 @@ class Temper(Checked):
 
 
 Kernel = Sweep | RandomUpdate | Cycle | Repeat | KernelMixture | Temper
+
+
+def kernels_in(body: Iterable[Kernel]) -> Iterator[Kernel]:
+    """Every kernel of a sampler's body, each before those that it holds."""
+    for kernel in body:
+        yield kernel
+        match kernel:
+            case Cycle() | Repeat() | Temper():
+                yield from kernels_in(kernel.body)
+            case KernelMixture():
+                yield from kernels_in(k for _, k in kernel.rows)
 
 
 @dataclass(frozen=True, slots=True)

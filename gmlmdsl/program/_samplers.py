@@ -34,6 +34,7 @@ from .ir import (
     Sweep,
     Temper,
     VariableValue,
+    kernels_in,
     walk,
 )
 
@@ -106,6 +107,11 @@ def _temper(s: tree.Temper, model: Model, scope: Scope) -> Kernel | None:
     arguments = None if form is None else check_arguments(s.form, form, scope)
     body = _body(s.body, "this `temper`", s.form.span, model, scope)
     if arguments is None or body is None:
+        return None
+    inner = next((k for k in kernels_in(body) if isinstance(k, Temper)), None)
+    if inner is not None:
+        help = "one ladder does: put its betas into the outer list"
+        scope.report("E422", "a `temper` stands in the body of another", inner.span, "replicas of replicas", help=help)
         return None
     betas = arguments["betas"]
     assert isinstance(betas, tuple)

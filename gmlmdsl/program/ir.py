@@ -29,6 +29,7 @@ from ._program import Sweep as Sweep
 from ._program import Temper as Temper
 from ._program import ValueType as ValueType
 from ._program import Variable as Variable
+from ._program import kernels_in as kernels_in
 from ._terms import Checked as Checked
 from ._terms import Choice as Choice
 from ._terms import Clauses as Clauses

@@ -1,8 +1,8 @@
-"""Runs a kernel: starts, warm-up, and one scan over draws for all chains at once."""
+"""Runs a kernel: annealing, warm-up, and one scan over draws for all chains at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._diagnostics import fail
-from ..derive import AbstractKernel, Info, State, Target, compiled, graph_arrays, log_potential
-from ..graph import FactorGraph
-from ._data import encode
+from ..derive import AbstractKernel, Info, State, Target, float_type, fold, log_potential
 
 Array = np.ndarray
 STEPS_PER_CALL = 64  # draws per compiled call: the progress bar moves between calls
-START_TRIES = 2000
+ANNEALING = 2**32 - 1  # folded into the keys of annealing steps: no step of the chain has that number
 Observe = Callable[[jax.Array], dict[str, jax.Array]]
 
 
@@ -30,6 +27,7 @@ class Draws:
         codes: (chains, draws, cells), or None where draws were not kept.
         log_potential: unnormalised log p, (chains, draws).
         changed, drawn: cells that changed and that were drawn, (chains, draws, updates).
+        proposed, accepted: exchanges of neighbouring replicas, (chains, draws, pairs).
         observed: by name, (chains, draws, *shape).
         last: the final codes, (cells, chains).
     """
@@ -38,53 +36,10 @@ class Draws:
     log_potential: Array
     changed: Array
     drawn: Array
+    proposed: Array
+    accepted: Array
     observed: dict[str, Array]
     last: Array
-
-
-def starts(graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Array, Array], params: Mapping[str, Any]) -> Array:
-    """Codes of shape (cells, chains) with positive probability: given, or independent uniform values.
-
-    Raises:
-        GmlmError: E509 if a start is impossible, or no uniform start was found that satisfies every `require`.
-    """
-    fixed, values = held
-    device = graph_arrays(graph)
-
-    def possible(codes: Array) -> Array:
-        return np.asarray(compiled.log_potential(device, params, jnp.asarray(codes))) > -np.inf
-
-    if init is not None:
-        data = encode(graph, init, "init")
-        if data.shape not in ((), (chains,)):
-            raise fail("E501", f"init must hold one configuration, or one for each of {chains} chains, got rows of shape {data.shape}")
-        codes = np.broadcast_to(data.codes, (graph.n_cells, chains)).copy()
-        codes[fixed] = values[fixed, None]
-        bad = ~possible(codes)
-        if bad.any():
-            raise fail(
-                "E509", f"the start of chain {int(np.argmax(bad))} has probability zero", help="pass another `init=`, or loosen `clamp=`"
-            )
-        return codes
-    codes = np.zeros((graph.n_cells, chains), np.int32)
-    for c in range(chains):
-        rng = np.random.default_rng([seed, c])
-        tries = 1
-        while True:  # more at a time after each failure
-            found = rng.integers(0, graph.sizes[:, None], (graph.n_cells, tries), dtype=np.int32)
-            found[fixed] = values[fixed, None]
-            good = possible(found)
-            if good.any():
-                codes[:, c] = found[:, int(np.argmax(good))]
-                break
-            if tries >= START_TRIES:
-                raise fail(
-                    "E509",
-                    "no start of positive probability was found among uniform values",
-                    help="pass one that satisfies every `require`: `init=..`",
-                )
-            tries = min(START_TRIES, tries * 8)
-    return codes
 
 
 def sample(
@@ -96,31 +51,40 @@ def sample(
     draws: int,
     warmup: int,
     thin: int,
+    anneal: int = 0,
     observe: Observe | None,
     keep: bool,
     progress: bool,
 ) -> Draws:
-    """Run every chain from its start; draw t of chain c depends on the seed, c and t only."""
+    """Run every chain from its start; draw t of chain c depends on the seed, c and t only.
+
+    Before the warm-up come `anneal` steps on p to the power 1/anneal, 2/anneal, .., 1.
+    """
     chains = codes.shape[1]
     keys = jax.vmap(lambda c: jax.random.fold_in(jax.random.key(seed), c))(jnp.arange(chains))
     state = kernel.init(jnp.asarray(codes, jnp.int32))
+    if anneal:
+        state = _cool(kernel, target, fold(keys, ANNEALING), state, jnp.asarray(anneal))
     state = _advance(kernel, target, keys, state, jnp.asarray(0), jnp.asarray(warmup))
     parts = []
     per_call = min(STEPS_PER_CALL, draws)
     with _bar(draws, progress) as moved:
         for start in range(0, draws, per_call):
             count = min(per_call, draws - start)
-            # The last call runs whole too, so that it needs no second compilation; what is too much is cut off.
+            # Every call records as many draws, so that one compilation serves; the last takes no step for those it cuts off.
             first = jnp.asarray(warmup + start * thin)
-            state, out = _record(kernel, target, keys, state, first, jnp.asarray(thin), per_call, observe, keep)
+            state, out = _record(kernel, target, keys, state, first, jnp.asarray(thin), jnp.asarray(count), per_call, observe, keep)
             parts.append(jax.tree.map(lambda a, n=count: np.asarray(a)[:n], out))
             moved(count, parts[-1])
     stacked = jax.tree.map(lambda *a: np.concatenate(a), *parts)
+    info = jax.tree.map(lambda rows: np.moveaxis(rows, 2, 0), stacked["info"])
     return Draws(
         None if stacked["codes"] is None else np.moveaxis(stacked["codes"], 2, 0),
         stacked["log_potential"].T,
-        np.moveaxis(stacked["info"].changed, 2, 0),
-        np.moveaxis(stacked["info"].drawn, 2, 0),
+        info.changed,
+        info.drawn,
+        info.proposed,
+        info.accepted,
         {k: np.moveaxis(v, 1, 0) for k, v in stacked["observed"].items()},
         np.asarray(state.codes),
     )
@@ -129,25 +93,43 @@ def sample(
 @eqx.filter_jit
 def _advance(kernel: AbstractKernel, target: Target, keys: Any, state: State, first: Any, count: Any) -> State:
     def step(t: Any, state: State) -> State:
-        return kernel.step(target, _step_keys(keys, t), state)[0]
+        return kernel.step(target, fold(keys, t), state)[0]
 
     return jax.lax.fori_loop(first, first + count, step, state)
 
 
 @eqx.filter_jit
+def _cool(kernel: AbstractKernel, target: Target, keys: Any, state: State, count: Any) -> State:
+    def step(t: Any, state: State) -> State:
+        beta = jnp.full(state.codes.shape[1], (t + 1) / count, float_type())
+        return kernel.step(target._replace(beta=beta), fold(keys, t), state)[0]
+
+    return jax.lax.fori_loop(0, count, step, state)
+
+
+@eqx.filter_jit
 def _record(
-    kernel: AbstractKernel, target: Target, keys: Any, state: State, first: Any, thin: Any, count: int, observe: Observe | None, keep: bool
+    kernel: AbstractKernel,
+    target: Target,
+    keys: Any,
+    state: State,
+    first: Any,
+    thin: Any,
+    count: Any,
+    most: int,
+    observe: Observe | None,
+    keep: bool,
 ) -> tuple[State, dict[str, Any]]:
-    chains = state.codes.shape[1]
-    none = jnp.zeros((kernel.updates, chains), jnp.int32)
+    """`count` draws, and as many copies of the last as make `most`."""
 
     def one(state: State, k: Any) -> tuple[State, dict[str, Any]]:
         def step(j: Any, carry: tuple[State, Info]) -> tuple[State, Info]:
             state, info = carry
-            state, more = kernel.step(target, _step_keys(keys, first + k * thin + j), state)
-            return state, Info(info.changed + more.changed, info.drawn + more.drawn)
+            state, more = kernel.step(target, fold(keys, first + k * thin + j), state)
+            return state, jax.tree.map(jnp.add, info, more)
 
-        state, info = jax.lax.fori_loop(0, thin, step, (state, Info(none, none)))
+        steps = jnp.where(k < count, thin, 0)
+        state, info = jax.lax.fori_loop(0, steps, step, (state, kernel.nothing(state.codes.shape[1])))
         out = {
             "codes": state.codes.astype(_small(target)) if keep else None,
             "log_potential": log_potential(target.graph, target.params, state.codes),
@@ -156,15 +138,11 @@ def _record(
         }
         return state, out
 
-    return jax.lax.scan(one, state, jnp.arange(count))
+    return jax.lax.scan(one, state, jnp.arange(most))
 
 
 def _small(target: Target) -> Any:
     return jnp.int32 if target.graph.most_values > 127 else jnp.int8
-
-
-def _step_keys(keys: Any, t: Any) -> Any:
-    return jax.vmap(lambda k: jax.random.fold_in(k, t))(keys)
 
 
 class _bar:

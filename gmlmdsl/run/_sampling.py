@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -13,14 +13,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
-from .._diagnostics import fail, unknown
+from .._diagnostics import fail, listed, unknown
 from ..graph import FactorGraph, Lowered, lower_let
 from ..graph.masks import lower_mask, verify_mask
 from ..program import ir
 from ._arviz import to_arviz
 from ._data import clamped_cells, decode
 from ._discrete import Diagnosis, diagnose
-from ._sample import Draws, sample, starts
+from ._sample import Draws, sample
+from ._starts import Annealed, Starts, starts
+
+MIN_SWAP_RATE = 0.05  # of neighbours in a ladder
 
 
 @dataclass(frozen=True)
@@ -51,34 +54,33 @@ def run(lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax.Array], opt
     device = derive.graph_arrays(graph)
     clamped = jnp.asarray(np.append(held[0], False)) if held[0].any() else None
     target = derive.Target(device, params, clamped)
-    codes = starts(graph, options.chains, options.seed, options.init, held, params)
+    begun = starts(graph, options.chains, options.seed, options.init, held, params)
     found = sample(
         planned.kernel,
         target,
-        codes,
+        begun.codes,
         seed=options.seed,
         draws=options.draws,
         warmup=options.warmup,
         thin=options.thin,
+        anneal=options.init.steps if isinstance(options.init, Annealed) else 0,
         observe=_observables(lowered, params, options.observe),
         keep=options.keep_draws,
         progress=_shows_progress(options.progress),
     )
-    return label(graph, found, held[0], planned.lines, options, provenance)
+    return label(graph, found, held[0], planned, options, provenance | {"starts": _words(begun, options.init)})
 
 
-def _masks_in(kernel: object) -> list[ir.Mask]:
+def _masks_in(body: tuple[ir.Kernel, ...] | ir.FormCall) -> list[ir.Mask]:
     """The masks of a sampler that mention parameters."""
-    match kernel:
-        case tuple():
-            return [m for k in kernel for m in _masks_in(k)]
-        case ir.RandomUpdate(mask=mask) if mask.mentions_parameter:
-            return [mask]
-        case ir.Cycle(body=body) | ir.Repeat(body=body):
-            return _masks_in(body)
-        case ir.KernelMixture(rows=rows):
-            return [m for _, k in rows for m in _masks_in(k)]
-    return []
+    if isinstance(body, ir.FormCall):
+        return []
+    return [k.mask for k in ir.kernels_in(body) if isinstance(k, ir.RandomUpdate) and k.mask.mentions_parameter]
+
+
+def _words(begun: Starts, init: Any) -> str:
+    words = {"given": "given", "uniform": "uniform", "built": "built by moves of single cells, not uniform"}[begun.how]
+    return f"{words}, then {init.steps} annealing steps" if isinstance(init, Annealed) else words
 
 
 def _verify(options: Options) -> None:
@@ -124,15 +126,13 @@ def _observable(lowered: Lowered, params: dict[str, jax.Array], name: str, what:
 
 
 def label(
-    graph: FactorGraph, found: Draws, clamped: np.ndarray, updates: tuple[str, ...], options: Options, provenance: dict[str, Any]
+    graph: FactorGraph, found: Draws, clamped: np.ndarray, planned: derive.Planned, options: Options, provenance: dict[str, Any]
 ) -> Any:
     """Named dims and coords, statistics, warnings and provenance."""
     posterior, dims, coords = dict(found.observed), {}, {}
     diagnosis = None
-    rates = np.divide(found.changed, found.drawn, out=np.full(found.changed.shape, np.nan), where=found.drawn > 0)
-    overall = found.changed.sum(axis=(0, 1)) / np.maximum(found.drawn.sum(axis=(0, 1)), 1)
-    names = [u.split("`")[1] if u.count("`") >= 2 else f"update {k}" for k, u in enumerate(updates)]
-    names = [n if names.count(n) == 1 else f"{n} ({k})" for k, n in enumerate(names)]
+    overall = _rates(found.changed.sum(axis=(0, 1)), found.drawn.sum(axis=(0, 1)))
+    names = _distinct([u.split("`")[1] if u.count("`") >= 2 else f"update {k}" for k, u in enumerate(planned.lines)])
     if found.codes is not None:
         chains, draws, _ = found.codes.shape
         flat = found.codes.reshape(-1, graph.n_cells).T
@@ -142,15 +142,45 @@ def label(
             coords |= {d: [_plain(x) for x in c] for d, c in zip(v.dims, v.coords, strict=True)}
         cells = [graph.cell_name(i) for i in range(graph.n_cells)]
         values = [tuple(str(x) for x in v.labels) for v in graph.variables for _ in range(v.size)]
-        diagnosis = diagnose(found.codes, cells, values, clamped=clamped, flip_rates=dict(zip(names, overall.tolist(), strict=True)))
-    stats = {"lp": found.log_potential, "flip_rate": rates}
+        diagnosis = diagnose(found.codes, cells, values, clamped=clamped, flip_rates=_moving(names, overall))
+    stats = {"lp": found.log_potential, "flip_rate": _rates(found.changed, found.drawn)}
     dims["flip_rate"], coords["update"] = ["update"], names
+    if planned.pairs:
+        stats["swap_rate"] = _rates(found.accepted, found.proposed)
+        dims["swap_rate"], coords["pair"] = ["pair"], _distinct(planned.pairs)
     attrs = {"sampler": options.sampler, "seed": options.seed, "warmup": options.warmup, "thin": options.thin} | _attributes(provenance)
     attrs["labels"] = str({v.name: [str(x) for x in v.labels] for v in graph.variables if not v.ordered})
     if diagnosis is not None:
+        diagnosis = replace(diagnosis, warnings=(*diagnosis.warnings, *_seldom_exchanged(planned.pairs, found)))
         attrs["warnings"] = "\n".join(diagnosis.warnings)
         _announce(diagnosis)
     return to_arviz(posterior, dims, coords, stats, None, attrs)
+
+
+def _rates(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """Shares, nan where nothing was tried."""
+    return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    return [n if names.count(n) == 1 else f"{n} ({k})" for k, n in enumerate(names)]
+
+
+def _moving(names: Sequence[str], rates: np.ndarray) -> dict[str, float]:
+    """Flip rates of the updates that had a cell to draw: where all are clamped there is none."""
+    return {n: r for n, r in zip(names, rates.tolist(), strict=True) if not np.isnan(r)}
+
+
+def _seldom_exchanged(pairs: Sequence[str], found: Draws) -> list[str]:
+    """A warning about neighbours in a ladder that hardly ever exchange, for then the colder one gains nothing from the hotter."""
+    rates = _rates(found.accepted.sum(axis=(0, 1)), found.proposed.sum(axis=(0, 1)))
+    rare = [f"{pair} ({rate:.2g})" for pair, rate in zip(pairs, rates.tolist(), strict=True) if rate < MIN_SWAP_RATE]
+    if not rare:
+        return []
+    return [
+        f"The swap rate is smaller than {MIN_SWAP_RATE} for some pairs of betas: {listed(rare, 5)}. "
+        "The chains there do not exchange: list betas between them."
+    ]
 
 
 def _plain(x: Any) -> Any:
@@ -159,7 +189,7 @@ def _plain(x: Any) -> Any:
 
 def _attributes(provenance: dict[str, Any]) -> dict[str, Any]:
     versions = ", ".join(f"{k} {v}" for k, v in provenance["versions"].items())
-    return {"model": provenance["model"], "program_sha256": provenance["sha256"], "versions": versions}
+    return {"model": provenance["model"], "program_sha256": provenance["sha256"], "versions": versions, "starts": provenance["starts"]}
 
 
 def _announce(diagnosis: Diagnosis) -> None:

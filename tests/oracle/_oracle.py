@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -16,6 +17,7 @@ from ._expressions import Scope, evaluate, turns
 from ._kernels import run_all
 from ._masks import Table, mask_table
 from ._priors import log_prior
+from ._replicas import replica_matrix
 
 Params = Mapping[str, np.ndarray]
 
@@ -33,7 +35,7 @@ class Oracle:
     def __init__(self, program: ir.Program, model: str | None, inputs: Mapping[str, object], given: Mapping[str, object] | None = None):
         if model is None and len(program.models) == 1:
             model = next(iter(program.models))
-        self.program = program
+        self.program, self.beta = program, 1.0
         self.bound = Bound(program, None if model is None else program.models[model], inputs, given or {})
 
     # Cells and configurations
@@ -143,9 +145,17 @@ class Oracle:
         self._log_potential(params, self.states, reads)
         return reads
 
+    def at_beta(self, beta: float) -> Oracle:
+        """The same model with p to the power beta in its conditionals and kernels; masks as they are."""
+        hot = copy.copy(self)
+        hot.beta = beta
+        return hot
+
     def log_table(self, params: Params) -> np.ndarray:
-        """Unnormalised log p of every configuration, with one axis per position."""
-        return self._log_potential(params, self.states).reshape(self.domain_sizes)
+        """Unnormalised log p (of `at_beta`, times beta) of every configuration, with one axis per position."""
+        log_p = self._log_potential(params, self.states)
+        scaled = [self.beta * value if np.isfinite(value) else value for value in log_p]
+        return np.array(scaled).reshape(self.domain_sizes)
 
     def log_potential(self, params: Params, codes: np.ndarray) -> np.ndarray:
         """Unnormalised log p of rows of codes; missing cells are summed out."""
@@ -167,6 +177,11 @@ class Oracle:
     def probabilities(self, params: Params) -> np.ndarray:
         """The probability of every configuration."""
         return np.exp(self.log_prob(params, self.states))
+
+    def probabilities_at(self, params: Params) -> np.ndarray:
+        """The probability of every configuration under p to the power of `at_beta`, uniform on the support at 0."""
+        table = self.log_table(params).ravel()
+        return np.exp(table - log_sum(table))
 
     # Masks and conditionals
 
@@ -245,6 +260,10 @@ class Oracle:
         return float(sum(log_prior(p, arrays[name], Scope(self.bound)) for name, p in self.model.parameters.items()))
 
     # Kernels
+
+    def replica_matrix(self, params: Params, temper: ir.Temper, turn: int) -> tuple[np.ndarray, np.ndarray]:
+        """The law of the replicas of a `temper` and the matrix of step number `turn`, betas ascending, the first slowest."""
+        return replica_matrix(self, params, temper, turn)
 
     def transition_matrix(self, params: Params, sampler: str | ir.Sampler | ir.Kernel, by_colours: bool = True) -> np.ndarray:
         """P[x, y] of one run of a sampler or kernel. `by_colours=False` sweeps in the order of the text."""

@@ -1,0 +1,97 @@
+"""Replica exchange: chains at several inverse temperatures that swap configurations, so that the cold one leaves its mode.
+
+The replicas of a chain stand beside it on the axis of chains: the body of a `temper` is one kernel that moves them all.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from ._energy import Codes, log_potential
+from ._kernels import AbstractKernel, Info, State, Target
+from ._random import fold, uniform
+
+
+class Replicas(NamedTuple):
+    """The configuration at every beta, betas ascending, and how many steps each chain has taken."""
+
+    codes: Int[Array, "cells replicas chains"]
+    turn: Int[Array, " chains"]
+
+
+def log_acceptance(betas: Float[Array, "replicas chains"], log_p: Float[Array, "replicas chains"]) -> Float[Array, "pairs chains"]:
+    """The log of the ratio by which neighbours r and r + 1 exchange: (b_r - b_r+1) (l_r+1 - l_r), l unnormalised log p.
+
+    It is -inf where a replica is impossible, which no chain that starts in the support ever is.
+
+    Reference: Geyer 1991; Hukushima and Nemoto 1996.
+    """
+    possible = (log_p[1:] > -jnp.inf) & (log_p[:-1] > -jnp.inf)
+    return jnp.where(possible, (betas[:-1] - betas[1:]) * jnp.where(possible, log_p[1:] - log_p[:-1], 0.0), -jnp.inf)
+
+
+def proposed_pairs(turn: Int[Array, " chains"], pairs: int) -> Bool[Array, "pairs chains"]:
+    """Which pairs of neighbours are tried: those that begin at even places and those at odd ones, step by step in turn.
+
+    Either set keeps the joint law of the replicas; in turn they carry a configuration along the ladder faster than at random.
+
+    Reference: Syed, Bouchard-Cote, Deligiannidis and Doucet 2022, "Non-reversible parallel tempering".
+    """
+    period = max(1, min(2, pairs))
+    return (jnp.arange(pairs)[:, None] % period) == (turn % period)[None]
+
+
+def exchange(codes: Int[Array, "cells replicas chains"], accepted: Bool[Array, "pairs chains"]) -> Int[Array, "cells replicas chains"]:
+    """The replicas with each accepted pair of neighbours exchanged; accepted pairs share no replica."""
+    step = accepted.astype(jnp.int32)
+    none = jnp.zeros_like(step[:1]) if step.shape[0] else jnp.zeros((1, codes.shape[2]), jnp.int32)
+    source = jnp.arange(codes.shape[1])[:, None] + jnp.concatenate([step, none]) - jnp.concatenate([none, step])
+    return jnp.take_along_axis(codes, source[None], axis=1)
+
+
+class TemperKernel(AbstractKernel):
+    """The body on replicas of p to the power of each beta, then exchanges of neighbours; the chain is the replica at beta 1.
+
+    It keeps the product of the p^beta, whose factor at beta 1 is p, wherever the body keeps p^beta at each.
+    """
+
+    part: AbstractKernel
+    betas: Float[Array, " replicas"]
+    cold: int = eqx.field(static=True)
+
+    @property
+    def updates(self) -> int:
+        return self.part.updates
+
+    @property
+    def pairs(self) -> int:
+        return self.betas.shape[0] - 1
+
+    def memory(self, codes: Codes) -> Any:
+        """Every replica starts where the chain does."""
+        return Replicas(jnp.repeat(codes[:, None], self.betas.shape[0], axis=1), jnp.zeros(codes.shape[1], jnp.int32))
+
+    def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
+        n, (cells, chains) = self.betas.shape[0], state.codes.shape
+        # Other statements of the sampler move the cold replica only.
+        codes = state.memory.codes.at[:, self.cold].set(state.codes)
+        betas = jnp.broadcast_to(self.betas[:, None], (n, chains))
+        if target.beta is not None:
+            betas = betas * target.beta[None]
+        rows = codes.reshape(cells, n * chains)
+        inside = target._replace(beta=betas.reshape(-1))
+        body_keys = fold(keys, 0)
+        every = jnp.concatenate([fold(body_keys, r) for r in range(n)])
+        moved, info = self.part.step(inside, every, self.part.init(rows))
+        log_p = log_potential(target.graph, target.params, moved.codes).reshape(n, chains)
+        proposed = proposed_pairs(state.memory.turn, n - 1)
+        accepted = proposed & (uniform(fold(keys, 1), (n - 1,)) < jnp.exp(jnp.minimum(log_acceptance(betas, log_p), 0.0)))
+        codes = exchange(moved.codes.reshape(cells, n, chains), accepted)
+        # Of all replicas: the cold one moves by exchanges, and may hardly ever flip a cell itself.
+        changed, drawn = (a.reshape(-1, n, chains).sum(axis=1) for a in (info.changed, info.drawn))
+        found = Info(changed, drawn, proposed.astype(jnp.int32), accepted.astype(jnp.int32))
+        return State(codes[:, self.cold], Replicas(codes, state.memory.turn + 1)), found

@@ -1,0 +1,456 @@
+"""Bugs planted in the library one at a time, each with the check that must catch it.
+
+`python tests/planted_bugs.py` prints the table of `docs/explanation/how-it-is-tested.md`; `--write` renews it there.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":
+    sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import Case, case
+from chi_square import p_value
+from one_step import LEAST_P, MIXED, RING, follows_its_row, keeps_p, numbered
+from oracle import numerical_gradient
+
+from gmlmdsl import derive
+from gmlmdsl.derive import _arrays, _energy, _gaps, _kernels, _loss, _samplers, _temper, _transitions
+from gmlmdsl.graph.nodes import CellValue
+from gmlmdsl.plan import _updates
+from gmlmdsl.run import _fit, _inference, _objective, _sample
+
+PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "how-it-is-tested.md"
+BEGIN, END = "<!-- planted bugs: begin -->", "<!-- planted bugs: end -->"
+CHAINS = 40_000
+
+TINY = case(
+    "tiny",
+    """
+domain word = labels("a", "b", "c")
+model tiny {
+  var x[i in range(2)] : word
+  var s : spin
+  param h[a in word] ~ normal(0.3, 1.5)
+  param c ~ normal(0, 1)
+  gauge zero_sum(h)
+  factor h[x[i]] * (1 + 0.4 * s) for i in range(2)
+  factor c * s * (x[0] == "b")
+  factor 0.9 * c * (x[0] == x[1])
+}
+mask one  = subsets(size = 1)
+mask look given s { choose {x[0], s} weight 1.5 + s  choose {x[1]} weight 0.7 }
+sampler either { mixture { 3 : update x[i] for i in range(2)  1 : update s } }
+""",
+    seed=5,
+)
+TWO = case(
+    "two",
+    """
+model two {
+  var a : range(3)
+  var b : bit
+  param u
+  factor u * a * (b - 0.3)
+  require not (a == 2 and b == 0)
+}
+mask one = subsets(size = 1)
+mask see given a { choose {a} weight 1 + 2 * a  choose {b} weight 1  choose {a, b} weight 0.5 }
+sampler turns { update a  update b }
+sampler draws { update K where K ~ one }
+sampler sees  { update K where K ~ see }
+sampler twice { repeat 2 { update K where K ~ one } }
+sampler hot   { temper(betas = [0, 0.5, 1]) { update {a, b} } }
+sampler heat  { temper(betas = [0.3, 1]) { update K where K ~ see } }
+""",
+    seed=6,
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a check measured: a p-value that must lie above its limit, or an error that must lie below it."""
+
+    value: float
+    limit: float
+    above: bool
+
+    @property
+    def passes(self) -> bool:
+        """Whether the library is right, as far as this check sees."""
+        return self.value > self.limit if self.above else self.value <= self.limit
+
+    @property
+    def words(self) -> str:
+        """`p = 0.4` or `error 1e-12`."""
+        return f"p = {self.value:.2g}" if self.above else f"error {self.value:.2g}"
+
+
+# Checks. What they compare with comes from the oracle, which shares no code with what is broken below.
+
+
+def stays_in_p(of: Case, sampler: str, steps: int = 1) -> Found:
+    """40 000 chains that start exactly in p, beside p, after one or two steps."""
+    return Found(keeps_p(of, sampler, CHAINS, steps=steps), LEAST_P, True)
+
+
+def moves_by_its_row(of: Case, sampler: str) -> Found:
+    """40 000 chains from one configuration, beside the oracle's row of the transition matrix."""
+    return Found(follows_its_row(of, sampler, CHAINS), LEAST_P, True)
+
+
+def chains_are_independent(of: Case, sampler: str) -> Found:
+    """2000 chains of one call of `sample` from one configuration, beside the oracle's row."""
+    p = of.oracle.probabilities(of.params)
+    start = int(np.argmax(p))
+    found = _run(of, sampler, np.repeat(of.oracle.states[start][:, None], 2000, axis=1), None)
+    counts = np.bincount(numbered(of, found), minlength=len(p))
+    return Found(p_value(counts, of.oracle.transition_matrix(of.params, sampler)[start]), LEAST_P, True)
+
+
+def clamped_cells_stay(of: Case, sampler: str) -> Found:
+    """The share of 2000 chains in which a clamped cell moved."""
+    p = of.oracle.probabilities(of.params)
+    codes = of.oracle.states[np.random.default_rng(0).choice(len(p), 2000, p=p)].T
+    held = np.zeros(len(codes), bool)
+    held[0] = True
+    found = _run(of, sampler, codes, held)
+    return Found(float((found != codes)[held].any(axis=0).mean()), 0.0, False)
+
+
+def _run(of: Case, sampler: str, codes: np.ndarray, held: np.ndarray | None) -> np.ndarray:
+    kernel = derive.build_kernel(of.model.lowered, of.model.sampler(sampler)[1]).kernel
+    clamped = None if held is None else jnp.asarray(np.append(held, False))
+    target = derive.Target(derive.graph_arrays(of.model.graph), of.model._params(of.params), clamped)
+    options: dict[str, Any] = {"observe": None, "keep": True, "progress": False}
+    return _sample.sample(kernel, target, codes, seed=3, draws=1, warmup=0, thin=1, **options).last
+
+
+def log_potential_is_right(of: Case) -> Found:
+    """log p of every configuration, beside the oracle's."""
+    with jax.enable_x64(True):
+        found = np.asarray(of.model.log_potential(of.params, of.states))
+    return _error(found, of.oracle.log_potential(of.params, of.oracle.states))
+
+
+def loss_is_right(of: Case, mask: str, strength: float = 1.0) -> Found:
+    """The loss of a dozen rows, beside the oracle's."""
+    params = {k: strength * v for k, v in of.params.items()}
+    with jax.enable_x64(True):
+        found = np.asarray(of.model.loss(params, of.values(of.rows), mask))
+    return _error(found, of.oracle.loss(params, of.rows, mask))
+
+
+def matrix_is_right(of: Case, sampler: str) -> Found:
+    """The transition matrix, beside the oracle's."""
+    return _error(of.model.transition_matrix(of.params, sampler), of.oracle.transition_matrix(of.params, sampler))
+
+
+def _error(found: np.ndarray, expected: np.ndarray | float) -> Found:
+    alike = (found == expected) | np.isnan(found) & np.isnan(expected)
+    with np.errstate(invalid="ignore"):
+        away = np.abs(found - expected)
+    return Found(float(np.max(np.where(alike, 0.0, np.where(np.isnan(away), np.inf, away)))), 1e-9, False)
+
+
+WEIGHTS = np.arange(1.0, 13.0) / 4
+
+
+def _rows(of: Case, gaps: bool) -> np.ndarray:
+    """A dozen rows as codes; with gaps, some cells are missing."""
+    missing = np.random.default_rng(8).random(of.rows.shape) < (0.3 if gaps else 0.0)
+    return np.where(missing, -1, of.rows)
+
+
+def _objective_of(of: Case, mask: str, gaps: bool = False) -> tuple[_objective.Objective, dict[str, jax.Array]]:
+    params = {k: jnp.asarray(v, float) for k, v in _on_gauge(of).items()}
+    options = _fit.Options(mask)
+    return _fit.make_objective(of.model.graph, of.model.mask(mask)[1], _rows(of, gaps).T, WEIGHTS, params, (), options).objective, params
+
+
+def _on_gauge(of: Case) -> dict[str, np.ndarray]:
+    return of.params | {"h": of.params["h"] - of.params["h"].mean()}
+
+
+def objective_is_right(of: Case, mask: str, gaps: bool = False) -> Found:
+    """What a fit minimises, rows weighted, at parameters that are no minimum, beside the oracle's."""
+    with jax.enable_x64(True):
+        objective, params = _objective_of(of, mask, gaps)
+        found = np.asarray(_objective.Objective.at(objective, params) * objective.scale)
+    return _error(found, of.oracle.fit_objective(_on_gauge(of), _rows(of, gaps), mask, WEIGHTS.tolist()))
+
+
+def covariance_is_right(of: Case, mask: str) -> Found:
+    """The sandwich at parameters that are no minimum, beside numerical derivatives of the oracle; relative to its largest entry."""
+    with jax.enable_x64(True):
+        objective, params = _objective_of(of, mask)
+        found = _inference.curvature(objective, params, None).covariance()[0]
+    expected = _sandwich(of, mask)
+    return Found(float(np.abs(found - expected).max() / expected.max()), 1e-4, False)
+
+
+@cache
+def _sandwich(of: Case, mask: str) -> np.ndarray:
+    """H^+ S H^+ on the zero-sum directions of h (the first three parameters) and c, by central differences."""
+    params, codes, weights = _on_gauge(of), of.rows, WEIGHTS.tolist()
+
+    def whole(v: np.ndarray) -> dict[str, np.ndarray]:
+        return {"h": v[:3], "c": v[3]}
+
+    def flat(p: dict[str, np.ndarray]) -> np.ndarray:
+        return np.append(p["h"], p["c"])
+
+    def gradient(v: np.ndarray) -> np.ndarray:
+        return flat(numerical_gradient(lambda p: of.oracle.fit_objective(p, codes, mask, weights), whole(v), 1e-4))
+
+    here, step = flat(params), 1e-3
+    hessian = np.array([(gradient(here + step * e) - gradient(here - step * e)) / (2 * step) for e in np.eye(4)])
+    ends = [[of.oracle.row_losses(whole(here + s * step * e), codes, mask) for e in np.eye(4)] for s in (1, -1)]
+    u = of.oracle.fit_constant(params, codes, mask) * WEIGHTS * (np.array(ends[0]) - np.array(ends[1])) / (2 * step)
+    score = u @ u.T - np.outer(u.sum(axis=1), u.sum(axis=1)) / len(codes)
+    zero_sum = np.array([[1, 1, 0], [-1, 1, 0], [0, -2, 0], [0, 0, 1]]) / np.sqrt([2, 6, 1])
+    spread = zero_sum @ np.linalg.inv(zero_sum.T @ hessian @ zero_sum) @ zero_sum.T
+    return spread @ score @ spread.T
+
+
+# Bugs: each changes one function of the library where it is used
+
+
+def _around(owner: Any, name: str, change: Callable[..., Any]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Replaces `owner.name` by `change(original, *arguments)`."""
+    original = getattr(owner, name)
+    return lambda patch: patch.setattr(owner, name, lambda *a, **k: change(original, *a, **k))
+
+
+def _stale(original: Any, self: Any, target: Any, keys: Any, state: Any) -> Any:
+    fresh, info = original(self, target, keys, state)
+    first, _ = original(_kernels.CycleKernel(self.parts[:1]), target, keys, _kernels.State(state.codes, state.memory[:1]))
+    rest, _ = original(_kernels.CycleKernel(self.parts[1:]), target, keys, _kernels.State(state.codes, state.memory[1:]))
+    return _kernels.State(rest.codes.at[0].set(first.codes[0]), fresh.memory), info
+
+
+def _without_last_colour(original: Any, graph: Any, blocks: Any, colours: Any) -> Any:
+    keep = colours < colours.max()
+    return original(graph, blocks[keep], colours[keep])
+
+
+def _never_last(original: Any, scores: Any, uniform: Any) -> Any:
+    value, possible = original(scores, uniform)
+    return jnp.minimum(value, scores.shape[1] - 2), possible
+
+
+def _plain_logsumexp(original: Any, scores: Any) -> Any:
+    return jnp.log(jnp.exp(scores).sum(axis=1))
+
+
+def _inverse_hessian(original: Any, self: Any, score: Any = None) -> Any:
+    return self.basis @ np.linalg.inv(self.hessian) @ self.basis.T, original(self, score)[1]
+
+
+def _no_requirement(original: Any, group: Any, *rest: Any) -> Any:
+    found = original(group, *rest)
+    return jnp.zeros_like(found) if group.kind == "require" else found
+
+
+def _scaled_correction(original: Any, target: Any, codes: Any, blocks: Any, numbers: Any, correction: Any = None) -> Any:
+    return original(target, codes, blocks, numbers, correction if target.beta is None else correction * target.beta[None, None])
+
+
+def _constant_spin(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CellValue, "spin", False)
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A planted bug: what is broken, how, and what must catch it."""
+
+    name: str
+    where: str
+    plant: Callable[[pytest.MonkeyPatch], None]
+    check: Callable[[], Found]
+
+    @property
+    def check_words(self) -> str:
+        """The check with its case: `stays_in_p(ring, sweep)`."""
+        assert isinstance(self.check, partial)
+        return f"{self.check.func.__name__}({', '.join(str(a) for a in (*self.check.args, *(f'{k}={v}' for k, v in self.check.keywords.items())))})"
+
+    def __str__(self) -> str:
+        return self.name.replace(" ", "-")
+
+
+BUGS = (
+    Bug("stale neighbour", "CycleKernel.step", _around(_kernels.CycleKernel, "step", _stale), partial(stays_in_p, TWO, "turns")),
+    Bug("skipped colour", "_stages", _around(_samplers, "_stages", _without_last_colour), partial(moves_by_its_row, RING, "sweep")),
+    Bug(
+        "all blocks in one colour",
+        "colour",
+        _around(_updates, "colour", lambda f, graph, blocks: np.zeros(len(blocks), int)),
+        partial(stays_in_p, RING, "sweep"),
+    ),
+    Bug(
+        "adaptive correction dropped in the loss",
+        "ExactLoss.shares",
+        _around(_loss.ExactLoss, "shares", lambda f, *a: (f(*a)[0], None)),
+        partial(loss_is_right, TINY, "look"),
+    ),
+    Bug(
+        "adaptive correction dropped in the kernel",
+        "draw_blocks",
+        _around(_kernels, "draw_blocks", lambda f, *a: f(*a[:4])),
+        partial(stays_in_p, TWO, "sees"),
+    ),
+    Bug(
+        "adaptive correction scaled by beta",
+        "draw_blocks",
+        _around(_kernels, "draw_blocks", _scaled_correction),
+        partial(stays_in_p, TWO, "heat"),
+    ),
+    Bug(
+        "factor counted twice",
+        "_touching",
+        _around(_arrays, "_touching", lambda f, *a: np.concatenate([f(*a), f(*a)[:, :1]], axis=1)),
+        partial(loss_is_right, TINY, "one"),
+    ),
+    Bug("factor dropped", "_touching", _around(_arrays, "_touching", lambda f, *a: f(*a)[:, 1:]), partial(loss_is_right, TINY, "one")),
+    Bug("key reused across steps", "fold", _around(_sample, "fold", lambda f, keys, n: keys), partial(stays_in_p, TWO, "turns", steps=2)),
+    Bug(
+        "key reused across chains",
+        "jax.random.fold_in",
+        _around(jax.random, "fold_in", lambda f, key, n: key),
+        partial(chains_are_independent, TWO, "turns"),
+    ),
+    Bug(
+        "clamped cell moved",
+        "clamp_scores",
+        _around(_kernels, "clamp_scores", lambda f, *a: a[-1]),
+        partial(clamped_cells_stay, TWO, "turns"),
+    ),
+    Bug("sign of a penalty", "log_prior", _around(_objective, "log_prior", lambda f, *a: -f(*a)), partial(objective_is_right, TINY, "one")),
+    Bug(
+        "prior forgotten", "log_prior", _around(_objective, "log_prior", lambda f, *a: 0 * f(*a)), partial(objective_is_right, TINY, "one")
+    ),
+    Bug(
+        "factor c wrong",
+        "reached_cells",
+        _around(_fit, "reached_cells", lambda f, *a: f(*a) + 1),
+        partial(objective_is_right, TINY, "one"),
+    ),
+    Bug(
+        "weights ignored",
+        "Objective.sum_rows",
+        _around(_objective.Objective, "sum_rows", lambda f, self, g: f(self, lambda c, w, m: g(c, jnp.ones_like(w), m))),
+        partial(objective_is_right, TINY, "one"),
+    ),
+    Bug("last value never drawn", "pick_value", _around(_kernels, "pick_value", _never_last), partial(stays_in_p, RING, "sweep")),
+    Bug(
+        "log-sum-exp without its maximum",
+        "logsumexp",
+        _around(_loss, "logsumexp", _plain_logsumexp),
+        partial(loss_is_right, TINY, "one", strength=2000.0),
+    ),
+    Bug(
+        "gauge not applied in the standard errors",
+        "tangent",
+        _around(_inference, "tangent", lambda f, *a: np.eye(len(f(*a)))),
+        partial(covariance_is_right, TINY, "one"),
+    ),
+    Bug(
+        "sandwich replaced by the inverse Hessian",
+        "Curvature.covariance",
+        _around(_inference.Curvature, "covariance", _inverse_hessian),
+        partial(covariance_is_right, TINY, "one"),
+    ),
+    Bug(
+        "swap acceptance inverted",
+        "log_acceptance",
+        _around(_temper, "log_acceptance", lambda f, *a: -f(*a)),
+        partial(stays_in_p, TWO, "hot"),
+    ),
+    Bug(
+        "swap of the wrong pair",
+        "exchange",
+        _around(_temper, "exchange", lambda f, codes, accepted: f(codes, jnp.roll(accepted, 1, axis=0))),
+        partial(stays_in_p, TWO, "hot"),
+    ),
+    Bug(
+        "`require` ignored in a block",
+        "_touching_sum",
+        _around(_energy, "_touching_sum", _no_requirement),
+        partial(stays_in_p, TWO, "draws"),
+    ),
+    Bug(
+        "mixture weights not normalised",
+        "normalised",
+        _around(_transitions, "normalised", lambda f, w, span: w),
+        partial(matrix_is_right, TINY, "either"),
+    ),
+    Bug(
+        "repeat off by one",
+        "repeat_count",
+        _around(_samplers, "repeat_count", lambda f, *a: f(*a) - 1),
+        partial(moves_by_its_row, TWO, "twice"),
+    ),
+    Bug(
+        "missing cells at their best value, not summed out",
+        "logsumexp",
+        _around(_gaps, "logsumexp", lambda f, scores: scores.max(axis=1)),
+        partial(objective_is_right, TINY, "one", gaps=True),
+    ),
+    Bug("spin read as a bit", "CellValue.spin", _constant_spin, partial(log_potential_is_right, MIXED)),
+)
+
+
+def as_it_is(bug: Bug) -> Found:
+    """What the check finds in the library as it is."""
+    if bug.check_words not in _AS_IT_IS:  # several bugs have one check
+        _AS_IT_IS[bug.check_words] = bug.check()
+    return _AS_IT_IS[bug.check_words]
+
+
+_AS_IT_IS: dict[str, Found] = {}
+
+
+def with_the_bug(bug: Bug) -> Found:
+    """What the check finds with the bug; functions that were compiled without it, or with it, are forgotten."""
+    jax.clear_caches()
+    with pytest.MonkeyPatch.context() as patch:
+        bug.plant(patch)
+        found = bug.check()
+    jax.clear_caches()
+    return found
+
+
+def table() -> str:
+    """The Markdown table of all bugs."""
+    lines = ["| bug | planted in | caught by | as it is | with the bug | limit |", "|---|---|---|---|---|---|"]
+    for bug in BUGS:
+        right, wrong = as_it_is(bug), with_the_bug(bug)
+        sign = "above" if right.above else "at most"
+        row = (bug.name, f"`{bug.where}`", f"`{bug.check_words}`", right.words, wrong.words, f"{sign} {right.limit:g}")
+        lines.append(f"| {' | '.join(row)} |")
+        print(lines[-1], file=sys.stderr, flush=True)
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Prints the table; with `--write` renews it on its page."""
+    found = table()
+    print(found)
+    if "--write" in sys.argv:
+        text = PAGE.read_text()
+        PAGE.write_text(text[: text.index(BEGIN) + len(BEGIN)] + "\n\n" + found + "\n\n" + text[text.index(END) :])
+
+
+if __name__ == "__main__":
+    main()
