@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from ._diagnostics import Diagnostic as Diagnostic
     from ._diagnostics import GmlmError as GmlmError
     from ._model import Model as Model
+    from .read import Alignment as Alignment
+    from .read import Table as Table
+    from .read import read_alignment as read_alignment
+    from .read import read_table as read_table
+    from .read import sequence_weights as sequence_weights
     from .report import Report as Report
     from .run.results import Fit as Fit
     from .run.sampling import SamplingWarning as SamplingWarning
@@ -31,11 +36,32 @@ _WHERE = {
     "Diagnostic": "._diagnostics",
     "GmlmError": "._diagnostics",
     "Model": "._model",
+    "Alignment": ".read",
+    "Table": ".read",
+    "read_alignment": ".read",
+    "read_table": ".read",
+    "sequence_weights": ".read",
     "Report": ".report",
     "Fit": ".run.results",
     "SamplingWarning": ".run.sampling",
 }
-__all__ = ["BoundProgram", "Diagnostic", "Fit", "GmlmError", "Model", "Report", "SamplingWarning", "load", "load_fit", "parse"]
+__all__ = [
+    "Alignment",
+    "BoundProgram",
+    "Diagnostic",
+    "Fit",
+    "GmlmError",
+    "Model",
+    "Report",
+    "SamplingWarning",
+    "Table",
+    "load",
+    "load_fit",
+    "parse",
+    "read_alignment",
+    "read_table",
+    "sequence_weights",
+]
 
 
 def __getattr__(name: str) -> Any:

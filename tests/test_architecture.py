@@ -17,6 +17,7 @@ FILES = sorted(p for p in PACKAGE.rglob("*.py"))
 ORDER = [
     "diagnostics",
     "files",
+    "read",
     "syntax",
     "program",
     "graph",
@@ -38,7 +39,7 @@ ROOMS = {
     "_model": "model",
     "demo": "demo",
     "_demo_report": "demo",
-    **dict.fromkeys(("cli", "_commands", "_check", "_console", "_arguments", "_array_files", "_tables", "_show", "__main__"), "cli"),
+    **dict.fromkeys(("cli", "_commands", "_check", "_console", "_arguments", "_fit_data", "_sizes", "_tables", "_show", "__main__"), "cli"),
     "__init__": "package",
 }
 # `_compile` makes models when they are asked for, and `_model` takes a program: the later one is imported inside functions.
@@ -56,7 +57,7 @@ SHARED = {
     ("cli", "run._data"),
     ("cli", "explain._info"),
 }
-NEVER_JAX = ("files", "diagnostics", "syntax", "program", "graph", "plan")
+NEVER_JAX = ("files", "diagnostics", "read", "syntax", "program", "graph", "plan")
 MOST_FILE_LINES = 400
 MOST_FUNCTION_LINES = 50
 LONG_FILES: dict[str, str] = {}
