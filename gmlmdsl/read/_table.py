@@ -214,7 +214,10 @@ def choose(table: Table, columns: str | Sequence[str | int] | None, where: Mappi
         raise fail("E507", f"`missing=` of a table is a text, or several, got {missing!r}", help="write it as it stands in the file")
     table = replace(table, tokens=tuple(t.strip() for t in tokens))
     table = table.keep(where) if where else table
-    return table if columns is None else table.select(columns)
+    table = table if columns is None else table.select(columns)
+    if not table.chosen:
+        raise fail("E505", f"{table.path}: no column is left", help="name them with `columns=`")
+    return table
 
 
 def table_of(parsed: Parsed, header: bool) -> Table:

@@ -96,7 +96,10 @@ def _values(rows: AbstractRows, part: Sequence[int], v: VariableArray, tokens: S
     bad = np.array([u not in found and u not in tokens for u in unique.tolist()], bool)[inverse.reshape(texts.shape)]
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])
-        raise _refuse(rows, row, part[column], v, str(texts[row, column]), _cure(v, {plain(u) for u in seen}))
+        help = _cure(v, {plain(u) for u in seen})
+        if not help and bad[:, column].all():
+            help = f"no field of this column is: if it is none of `{v.name}`, leave it out with `columns=`"
+        raise _refuse(rows, row, part[column], v, str(texts[row, column]), help)
     numbers = np.array([float(found.get(u, 0)) for u in unique.tolist()])[inverse.reshape(texts.shape)]
     return np.where(absent, np.nan, numbers)
 
