@@ -85,6 +85,8 @@ def run_fit(request: FitRequest) -> None:
     print(f"mask {fit.meta['mask_use']}; {fit.status.code} after {len(fit.loss_trace)} steps, {fit.meta['seconds']:.2g} s")
     if fit.meta["convex"] and fit.status.converged:
         print("the objective is convex: this is its global minimum")
+    if fit.missing is not None and fit.missing.rows:
+        print(fit.missing.words)
     if any(p.size for p in fit.graph.parameters):
         print_frame(fit.summary(), request.rows)
     for finding in fit.status.findings:

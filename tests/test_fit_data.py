@@ -57,6 +57,15 @@ def test_names_of_columns_flow_from_the_file_to_draws(folder):
 
 
 @pytest.mark.usefixtures("standard_promotion")
+def test_missing_cells_of_a_table_are_summed_out_of_the_fit(folder):
+    (folder / "holes.csv").write_text("a,b\ny,?\nn,n\ny,y\nn,n\ny,y\n?,y\n")
+    output = gmlm("fit", VOTES, "holes.csv", "--missing", "?", "--mask", "single")
+    assert "2 of 12 cells are missing: a 1, b 1" in output
+    assert "2 missing cells in 2 rows: summed out in 2" in output
+    assert "J[a, b]" in output
+
+
+@pytest.mark.usefixtures("standard_promotion")
 def test_a_family_sizes_its_model_and_weighs_its_rows(folder):
     output = gmlm(
         "fit", POTTS, "fam.a2m", "--inputs", "pairs.npz", "--identity", "0.75", "--out", "p.fit", "--max-steps", "3", "--rows", "2"
