@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from ._diagnostics import GmlmError as GmlmError
     from ._diagnostics import GmlmWarning as GmlmWarning
     from ._model import Model as Model
+    from .read import Alignment as Alignment
+    from .read import Table as Table
+    from .read import read_alignment as read_alignment
+    from .read import read_table as read_table
+    from .read import sequence_weights as sequence_weights
     from .report import Report as Report
     from .run.checks import compare as compare
     from .run.results import Fit as Fit
@@ -35,6 +40,11 @@ _WHERE = {
     "GmlmError": "._diagnostics",
     "GmlmWarning": "._diagnostics",
     "Model": "._model",
+    "Alignment": ".read",
+    "Table": ".read",
+    "read_alignment": ".read",
+    "read_table": ".read",
+    "sequence_weights": ".read",
     "Report": ".report",
     "compare": ".run.checks",
     "Fit": ".run.results",
@@ -42,6 +52,7 @@ _WHERE = {
     "annealed": ".run.sampling",
 }
 __all__ = [
+    "Alignment",
     "BoundProgram",
     "Diagnostic",
     "Fit",
@@ -50,11 +61,15 @@ __all__ = [
     "Model",
     "Report",
     "SamplingWarning",
+    "Table",
     "annealed",
     "compare",
     "load",
     "load_fit",
     "parse",
+    "read_alignment",
+    "read_table",
+    "sequence_weights",
 ]
 
 

@@ -11,9 +11,9 @@ from ._diagnostics import Diagnostic, GmlmError, did_you_mean, fail, listed
 
 if TYPE_CHECKING:
     from ._compile import BoundProgram
-    from ._tables import Table
     from .graph import FactorGraph
     from .program import Program
+    from .read import Table
 
 
 def read_inputs(program: Program, assignments: Sequence[str], arrays: Path | None) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def read_inputs(program: Program, assignments: Sequence[str], arrays: Path | Non
     """
     found: dict[str, Any] = {}
     if arrays is not None:
-        from ._array_files import read_arrays
+        from .read import read_arrays
 
         found |= {k: v.item() if v.ndim == 0 else v for k, v in read_arrays(arrays).items()}
     for text in assignments:
@@ -61,7 +61,7 @@ def _value(name: str, text: str, program: Program) -> Any:
         raise fail("E507", f'`--input {name}={text}`: "{text}" is not a number', help=help) from None
 
 
-def bind_program(program: Program, inputs: Mapping[str, Any]) -> BoundProgram:
+def bind_program(program: Program, inputs: Mapping[str, Any], coords: Mapping[str, Sequence[Any]] | None = None) -> BoundProgram:
     """The program with its inputs.
 
     Raises:
@@ -76,7 +76,7 @@ def bind_program(program: Program, inputs: Mapping[str, Any]) -> BoundProgram:
             faults.append(Diagnostic("E401", f"input `{d.name}` is not given", d.span, "needs a value", help=help))
     if faults:
         raise GmlmError(faults)
-    return BoundProgram(program, inputs, None)
+    return BoundProgram(program, inputs, coords)
 
 
 def read_weights(text: str, table: Table | None) -> Any:
@@ -85,11 +85,10 @@ def read_weights(text: str, table: Table | None) -> Any:
     Raises:
         GmlmError: for a column or file that there is not, and for what is no number.
     """
-    from ._array_files import read_arrays
-    from ._tables import numbers_of, read_table
+    from .read import parse_table, read_arrays, table_of
 
     if table is not None and table.header is not None and text in table.header:
-        return numbers_of(table, text)
+        return table.numbers(text)
     path = Path(text)
     if path.suffix.lower() in (".npy", ".npz"):
         arrays = read_arrays(path)
@@ -97,11 +96,10 @@ def read_weights(text: str, table: Table | None) -> Any:
             raise fail("E507", f"{path} has {len(arrays)} arrays: weights are one")
         return next(iter(arrays.values()))
     if path.suffix.lower() in (".csv", ".tsv", ".txt") or path.exists():
-        found = read_table(path)
-        if found.rows and not re.match(r"^[+-]?[\d.]", found.rows[0][0]):
-            found.rows.pop(0)
-            found.lines.pop(0)
-        return numbers_of(found, "0")
+        parsed = parse_table(path)
+        header = bool(parsed.fields) and not re.match(r"^[+-]?[\d.]", parsed.fields[0][0])
+        found = table_of(parsed, header)
+        return found.numbers(found.columns[0])
     names = [] if table is None or table.header is None else list(table.header)
     near = did_you_mean(text, names)
     help = f"did you mean `{near}`?" if near else "name a column of the data, or a .csv or .npy file with one number per row"

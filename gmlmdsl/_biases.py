@@ -38,7 +38,7 @@ def _independent(sampler: ir.Sampler) -> bool:
 def _sentence(program: Program, bound: Bound, sampler: ir.Sampler, params: Path | None) -> str:
     if params is None and program.models[sampler.model].parameters:
         return "exact for given parameters: --params FILE.npz"
-    from ._array_files import read_arrays
+    from .read import read_arrays
     from ._compile import BoundProgram
 
     try:

@@ -53,6 +53,57 @@ Rows = Annotated[int, typer.Option("--rows", metavar="N", min=0, help="The most 
 ReportFile = Annotated[
     Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report: one HTML page that needs nothing else.")
 ]
+DataPath = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATA",
+        help="Rows of data: .csv (with or without a header), .a2m or .fasta, .npy, or .npz by variable.",
+        show_default=False,
+    ),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="A,B,C:D",
+        help="Columns of a .csv in the order of the cells: names, numbers from 0, or C:D from column C to column D, both included "
+        "(either may be left out: `1:` is all but the first). All by default, less those of --where and --weights.",
+    ),
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where", metavar="COLUMN=VALUE", help="Keep the rows of a .csv with this value. May be repeated: every column must fit."
+    ),
+]
+Missing = Annotated[
+    list[str] | None, typer.Option("--missing", metavar="TEXT", help="What stands for a missing cell, such as '?'. May be repeated.")
+]
+Header = Annotated[
+    bool | None, typer.Option("--header/--no-header", help="Whether a .csv has a header; seen from its first line by default.")
+]
+Weights = Annotated[
+    str | None,
+    typer.Option("--weights", metavar="COLUMN|FILE", help="Weights of the rows: a column of the .csv, or a file of numbers."),
+]
+Identity = Annotated[
+    float | None,
+    typer.Option(
+        "--identity", metavar="SHARE", help="Weigh a row by 1 / the number of rows that agree with it in this share of the cells."
+    ),
+]
+Focus = Annotated[
+    str | None,
+    typer.Option("--focus", metavar="NAME", help="The focus sequence of an alignment; the first by default, '' for none."),
+]
+UnknownLetters = Annotated[
+    str | None,
+    typer.Option(
+        "--unknown-letters", metavar="drop|missing|gap", help="What becomes of X, B, Z in an alignment; their rows are dropped by default."
+    ),
+]
+RowGaps = Annotated[float | None, typer.Option("--row-gaps", metavar="SHARE", help="Drop sequences with a larger share of gaps.")]
+ColumnGaps = Annotated[float | None, typer.Option("--column-gaps", metavar="SHARE", help="Drop columns with a larger share of gaps.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print data (JSON) instead of text.")]
 
 
@@ -208,27 +259,21 @@ def info(file: File, inputs: Inputs = None, arrays: Arrays = None, as_json: AsJs
 @app.command()
 def fit(
     file: File,
-    data: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DATA", help="Rows of data: .csv (with or without a header), .npy, or .npz by variable.", show_default=False
-        ),
-    ],
+    data: DataPath,
     mask: MaskName = None,
     model: ModelName = None,
     inputs: Inputs = None,
     arrays: Arrays = None,
-    columns: Annotated[
-        str | None,
-        typer.Option("--columns", metavar="A,B,..", help="Columns of a .csv (names or 0-based numbers) in the order of the cells."),
-    ] = None,
-    header: Annotated[
-        bool | None, typer.Option("--header/--no-header", help="Whether a .csv has a header; seen from its first line by default.")
-    ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option("--weights", metavar="COLUMN|FILE", help="Weights of the rows: a column of the .csv, or a file of numbers."),
-    ] = None,
+    columns: Columns = None,
+    where: Where = None,
+    missing: Missing = None,
+    header: Header = None,
+    weights: Weights = None,
+    identity: Identity = None,
+    focus: Focus = None,
+    unknown_letters: UnknownLetters = None,
+    row_gaps: RowGaps = None,
+    column_gaps: ColumnGaps = None,
     n_masks: Annotated[
         str | None,
         typer.Option("--n-masks", metavar="N|all", help="Masks drawn per row; all: every mask. Every mask by default where they are few."),
@@ -241,11 +286,16 @@ def fit(
     ] = None,
     report: ReportFile = None,
 ) -> None:
-    """Fit a model to data under a mask: estimates with standard errors, and what must be said about them."""
-    from ._show import FitRequest, run_fit
+    """Fit a model to data under a mask: estimates with standard errors, and what must be said about them.
 
-    chosen = [c.strip() for c in columns.split(",")] if columns else []
-    run_fit(FitRequest(file, data, mask, model, inputs or [], arrays, chosen, header, weights, n_masks, max_steps, seed, rows, out, report))
+    An input that is the number of columns may be left out: the data give it. Names of columns become labels of the cells.
+    """
+    from ._show import FitRequest, run_fit
+    from ._tables import Reading
+
+    gaps = {"row_gaps": row_gaps, "column_gaps": column_gaps}
+    reading = Reading(columns, where or (), missing or (), header, weights, identity, focus, unknown_letters, **gaps)
+    run_fit(FitRequest(file, data, mask, model, inputs or [], arrays, reading, n_masks, max_steps, seed, rows, out, report))
 
 
 @app.command()

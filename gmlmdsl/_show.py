@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._arguments import bind_program, read_clamps, read_inputs, read_n_masks, read_weights
+from ._arguments import bind_program, read_clamps, read_inputs, read_n_masks
 from ._console import note, print_table, show, warn
 from ._diagnostics import Diagnostic, GmlmError, did_you_mean, fail, listed
 
 if TYPE_CHECKING:
     from ._compile import BoundProgram
     from ._model import Model
+    from ._tables import Reading
+    from .program import Program
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,7 @@ class FitRequest:
     model: str | None
     inputs: Sequence[str]
     arrays: Path | None
-    columns: Sequence[str]
-    header: bool | None
-    weights: str | None
+    reading: Reading
     n_masks: str | None
     max_steps: int | None
     seed: int
@@ -63,26 +63,31 @@ class SampleRequest:
 
 def run_fit(request: FitRequest) -> None:
     """Read, fit, print, and write what was asked for; on an error nothing is written."""
+    from ._fit_data import print_data, program_and_data, weights_of
+    from ._tables import words_of
+
     n_masks = read_n_masks(request.n_masks)
     verify_writable(request.out)
     verify_writable(request.report)
-    program = _program(request.file, request.inputs, request.arrays)
+    checked, inputs = checked_program(request.file, request.inputs, request.arrays)
+    name = pick(request.model, list(checked.models), "model")
+    program, data = program_and_data(checked, name, inputs, request.data, request.reading)
     _warn_outside_samplers(program)
-    name = pick(request.model, list(program.checked.models), "model")
     mask = pick(request.mask, _owned(program.checked.masks, name), f"mask of model `{name}`", "mask")
-    graph = _graph(program, name)
-    from ._tables import read_data
-
-    data = read_data(request.data, graph, request.columns, request.header, request.weights or "")
-    weights = None if request.weights is None else read_weights(request.weights, data.table)
     model = program.model(name)
     show([d for d in model.warnings if d.code == "W811" and _within(d, program.checked.masks[mask])], sys.stderr)
+    with _naming(request.data, "x"):
+        weights = weights_of(model, data, request.reading)
     with _naming(request.data, "x"), _waiting(f"fitting `{name}` under mask `{mask}`"):
-        fit = model.fit(data.x, mask=mask, seed=request.seed, n_masks=n_masks, weights=weights, max_steps=request.max_steps)
-    print(f"Fit of `{name}` to {fit.meta['rows']} rows of {request.data} ({data.words})")
+        options: dict[str, Any] = {"seed": request.seed, "n_masks": n_masks, "weights": weights, "max_steps": request.max_steps}
+        fit = model.fit(data.x, mask=mask, missing=data.missing, **options)
+    print(f"Fit of `{name}` to {fit.meta['rows']} rows of {request.data} ({words_of(model.graph, data.x)})")
+    print_data(data, request.reading, weights)
     print(f"mask {fit.meta['mask_use']}; {fit.status.code} after {len(fit.loss_trace)} steps, {fit.meta['seconds']:.2g} s")
     if fit.meta["convex"] and fit.status.converged:
         print("the objective is convex: this is its global minimum")
+    if fit.missing is not None and fit.missing.rows:
+        print(fit.missing.words)
     if any(p.size for p in fit.graph.parameters):
         print_frame(fit.summary(), request.rows)
     for finding in fit.status.findings:
@@ -144,7 +149,7 @@ def run_sample(request: SampleRequest) -> None:
 
 
 def _model_and_params(request: SampleRequest) -> tuple[Model, Any]:
-    from ._array_files import read_arrays, verify_readable
+    from .read import read_arrays, verify_readable
 
     verify_readable(request.file)
     with request.file.open("rb") as file:
@@ -171,11 +176,16 @@ def _model_and_params(request: SampleRequest) -> tuple[Model, Any]:
     return program.model(name), {} if request.params is None else read_arrays(request.params)
 
 
-def _program(file: Path, inputs: Sequence[str], arrays: Path | None) -> BoundProgram:
+def checked_program(file: Path, inputs: Sequence[str], arrays: Path | None) -> tuple[Program, dict[str, Any]]:
+    """A checked program, and the inputs that were given for it."""
     from .program import check_file
 
     program = check_file(file)
-    return bind_program(program, read_inputs(program, inputs, arrays))
+    return program, read_inputs(program, inputs, arrays)
+
+
+def _program(file: Path, inputs: Sequence[str], arrays: Path | None) -> BoundProgram:
+    return bind_program(*checked_program(file, inputs, arrays))
 
 
 def _warn_outside_samplers(program: BoundProgram) -> None:
@@ -186,12 +196,6 @@ def _warn_outside_samplers(program: BoundProgram) -> None:
 
 def _within(d: Diagnostic, declared: Any) -> bool:
     return d.span is not None and d.span.source == declared.span.source and declared.span.start <= d.span.start < declared.span.end
-
-
-def _graph(program: BoundProgram, name: str) -> Any:
-    from .graph import lower_model
-
-    return lower_model(program.bound, name).graph
 
 
 def _owned(table: dict[str, Any], model: str) -> list[str]:

@@ -17,6 +17,7 @@ FILES = sorted(p for p in PACKAGE.rglob("*.py"))
 ORDER = [
     "diagnostics",
     "files",
+    "read",
     "syntax",
     "program",
     "graph",
@@ -39,7 +40,11 @@ ROOMS = {
     "demo": "demo",
     "_demo_report": "demo",
     **dict.fromkeys(
-        ("cli", "_commands", "_check", "_console", "_arguments", "_array_files", "_biases", "_fixes", "_tables", "_show", "__main__"), "cli"
+        (
+            *("cli", "_commands", "_check", "_console", "_arguments", "_biases", "_fit_data", "_fixes", "_sizes"),
+            *("_tables", "_show", "__main__"),
+        ),
+        "cli",
     ),
     "__init__": "package",
 }
@@ -58,7 +63,7 @@ SHARED = {
     ("cli", "run._data"),
     ("cli", "explain._info"),
 }
-NEVER_JAX = ("files", "diagnostics", "syntax", "program", "graph", "plan")
+NEVER_JAX = ("files", "diagnostics", "read", "syntax", "program", "graph", "plan")
 MOST_FILE_LINES = 400
 MOST_FUNCTION_LINES = 50
 LONG_FILES: dict[str, str] = {}

@@ -245,30 +245,34 @@ def _npz(folder: Path, **arrays: np.ndarray) -> str:
     ],
 )
 def test_columns_find_their_cells(folder, text, options):
-    from gmlmdsl._compile import load
-    from gmlmdsl._tables import read_data
-    from gmlmdsl.graph import lower_model
+    from gmlmdsl._tables import Reading
 
     (folder / "data.csv").write_text(text)
-    graph = lower_model(load(folder / "m.gmlm").bound, "m").graph
-    columns = options[1].split(",") if options else []
-    found = read_data(folder / "data.csv", graph, columns, True if "--header" in options else None)
-    assert found.x.tolist() == np.loadtxt(ROWS.splitlines(), delimiter=",").tolist()
+    reading = Reading(options[1] if options else None, header=True if "--header" in options else None)
+    wanted = (np.loadtxt(ROWS.splitlines(), delimiter=",") + 1) // 2
+    assert codes_of(folder / "m.gmlm", folder / "data.csv", reading).T.tolist() == wanted.tolist()
+
+
+def codes_of(program: Path, data: Path, reading=None):
+    """The codes of a file's rows, as `gmlm fit` reads them."""
+    from gmlmdsl._fit_data import program_and_data
+    from gmlmdsl._tables import Reading
+    from gmlmdsl.program import check_file
+    from gmlmdsl.run.data import encode
+
+    checked = check_file(program)
+    bound, found = program_and_data(checked, "m", {}, data, reading or Reading())
+    return encode(bound.model().graph, found.x).codes
 
 
 def test_letters_may_be_strings_and_labels_may_be_codes(folder):
-    from gmlmdsl._compile import load, parse
-    from gmlmdsl._tables import read_data
-    from gmlmdsl.graph import lower_model
-
-    graph = lower_model(parse('model m { var x[i in range(3)] : letters("ACGT") factor 1 }').bound, "m").graph
+    (folder / "s.gmlm").write_text('model m { var x[i in range(3)] : letters("ACGT") factor 1 }')
     (folder / "s.csv").write_text("sequence\nACG\nTTA\n")
-    assert read_data(folder / "s.csv", graph).x.tolist() == [list("ACG"), list("TTA")]
-    labels = lower_model(load(folder / "labels.gmlm").bound, "m").graph
+    assert codes_of(folder / "s.gmlm", folder / "s.csv").T.tolist() == [[0, 1, 2], [3, 3, 0]]
     (folder / "l.csv").write_text("k,w[0],w[1]\n2,sun,rain\n0,rain,rain\n")
-    x = read_data(folder / "l.csv", labels).x
-    assert x["w"].tolist() == [[0, 1], [1, 1]]
-    assert x["k"].tolist() == [2, 0]
+    assert codes_of(folder / "labels.gmlm", folder / "l.csv").T.tolist() == [[0, 1, 2], [1, 1, 0]]  # w[0], w[1], k
+    (folder / "l.csv").write_text("k,w[0],w[1]\n2,0,1\n0,1,1\n")
+    assert codes_of(folder / "labels.gmlm", folder / "l.csv").T.tolist() == [[0, 1, 2], [1, 1, 0]]
 
 
 FAULTS = {
@@ -305,7 +309,7 @@ def test_files_that_are_no_data(folder):
     np.save(folder / "objects.npy", np.array([{}, {}], dtype=object), allow_pickle=True)
     for name, wanted in (
         ("noise.csv", "is not text"),
-        ("latin.csv", "line 2: byte 0xe9"),
+        ("latin.csv", "in line 2, byte 0xe9"),
         ("noise.npz", "is not an .npz file"),
         ("objects.npy", "Python objects"),
         ("nope.csv", "there is no file"),
@@ -363,9 +367,10 @@ def test_options_that_do_not_fit(folder, name):
 
 def test_weights_come_from_a_column_or_a_file(folder):
     from gmlmdsl._arguments import read_weights
-    from gmlmdsl._tables import Table
+    from gmlmdsl.read import read_table
 
-    table = Table(Path("d.csv"), ("x", "w"), [["1", "2"], ["1", "0.5"]], [2, 3])
+    (folder / "d.csv").write_text("x,w\n1,2\n1,0.5\n")
+    table = read_table(folder / "d.csv")
     assert read_weights("w", table).tolist() == [2, 0.5]
     (folder / "w.csv").write_text("weight\n1\n3\n")
     assert read_weights("w.csv", table).tolist() == [1, 3]

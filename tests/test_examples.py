@@ -20,6 +20,7 @@ INPUTS = {
     "mixed": {},
     "potts": {"n_sites": 3, "pairs": PAIRS},
     "tables": {"U": np.zeros(3), "T": np.zeros((2, 3, 4)), "P": np.ones((2, 2))},
+    "votes": {"n": 3},
 }
 
 

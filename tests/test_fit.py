@@ -232,7 +232,7 @@ def test_the_summary_names_every_entry(data: tuple[Any, np.ndarray, np.ndarray])
     x, _, counts = data
     fit = trio.model.fit(x, "single", weights=counts)
     frame = fit.summary()
-    assert list(frame.index) == ["h[0]", "h[1]", "h[2]", "J[0-1]", "J[1-2]", "u[sun]", "u[rain]", "u[snow]"]
+    assert list(frame.index) == ["h[0]", "h[1]", "h[2]", "J[0, 1]", "J[1, 2]", "u[sun]", "u[rain]", "u[snow]"]
     assert list(frame.columns) == ["estimate", "std_error", "3%", "97%"]
     np.testing.assert_allclose(frame["estimate"], flat(fit.params))
     assert "<table" in fit._repr_html_()

@@ -81,11 +81,13 @@ class Bound:
                 return names
             if s.part in ("edges", "arcs"):
                 others = self.right_labels(s.graph) if self.graphs[s.graph].bipartite else names
-                return tuple(f"{names[i]}-{others[j]}" for i, j in self.graphs[s.graph].part(s.part).tolist())
+                return tuple(f"{names[i]}, {others[j]}" for i, j in self.graphs[s.graph].part(s.part).tolist())
         return tuple(range(self.set_size(s)))
 
     def node_labels(self, graph: str) -> tuple[Any, ...]:
-        """The coordinates of a graph's nodes: those of the index set it was built over, if any."""
+        """The coordinates of a graph's nodes: its own, or those of the index set it was built over, if any."""
+        if f"{graph}.nodes" in self.coords:
+            return self.coords[f"{graph}.nodes"]
         arguments = self.program.graphs[graph].arguments
         over = arguments.get("nodes") or arguments.get("n") or arguments.get("a")
         if isinstance(over, ir.SetOf) and self.program.graphs[graph].form.name != "grid":
@@ -110,7 +112,7 @@ def bind(program: Program, inputs: Mapping[str, Any], coords: Mapping[str, Seque
     Args:
         program: a checked program.
         inputs: by name: numbers, arrays, or label texts for inputs over a domain.
-        coords: by index set: one label per member.
+        coords: by index set, or by the nodes of a graph (`G.nodes`): one label per member.
 
     Returns:
         The bound program; arrays are int64 or float64.
@@ -264,16 +266,18 @@ def _inputs_of(e: ir.Expression | None) -> set[str]:
 
 def _coords(bound: Bound, coords: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Any, ...]]:
     out = {}
+    sets = dict(bound.program.index_sets)
+    nodes = {f"{g}.nodes": g for g in bound.program.graphs if not bound.graphs[g].bipartite}
     for name, labels in coords.items():
-        over = bound.program.index_sets.get(name)
-        if over is None:
-            near = did_you_mean(name, bound.program.index_sets)
-            help = f"did you mean `{near}`?" if near else f"the index sets are {listed(sorted(bound.program.index_sets))}"
+        if name not in sets and name not in nodes:
+            near = did_you_mean(name, [*sets, *nodes])
+            help = f"did you mean `{near}`?" if near else f"the index sets are {listed(sorted([*sets, *nodes]))}"
             raise fail("E402", f"coords: the program has no index set `{name}`", help=help)
-        size, labels = bound.set_size(over), tuple(labels)
+        span = sets[name].span if name in sets else bound.program.graphs[nodes[name]].span
+        size, labels = bound.set_size(sets[name]) if name in sets else bound.graphs[nodes[name]].n, tuple(labels)
         if len(labels) != size:
-            raise fail("E403", f"coords: index set `{name}` has {size} members, got {len(labels)} labels", over.span)
+            raise fail("E403", f"coords: index set `{name}` has {size} members, got {len(labels)} labels", span)
         if len(set(labels)) != size:
-            raise fail("E403", f"coords: the labels of index set `{name}` are not distinct", over.span)
+            raise fail("E403", f"coords: the labels of index set `{name}` are not distinct", span)
         out[name] = labels
     return out

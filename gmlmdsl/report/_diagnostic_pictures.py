@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gmlmdsl.report._palette import LIGHT, SERIES, house_style, new_figure, plain
+from gmlmdsl.report._palette import LIGHT, SERIES, house_style, in_lines, new_figure, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -118,7 +118,7 @@ def plot_categories(
         if exact is not None:
             axes.vlines(exact, y - 0.42, y + 0.42, color=SERIES[1], linewidth=2.2, label="exact")
             figure.legend(loc="outside upper left", ncols=2)
-        axes.set_yticks(y, [plain(n) for n in names])
+        axes.set_yticks(y, [in_lines(plain(n)) for n in names])
         axes.set_ylim(len(names) - 0.4, -0.6)
         axes.grid(visible=False, axis="y")
         axes.set_xlim(left=0)

@@ -47,6 +47,7 @@ SERIES = tuple(LIGHT[f"c{k}"] for k in range(1, 7))
 DIVERGING = tuple(LIGHT[f"d{k}"] for k in range(9))
 MARKERS = ("o", "s", "D", "^", "v", "P")
 INK_IMAGE = "ink"  # start of the id of a raster whose dark pixels are ink
+MOST_LETTERS = 30  # of a name beside a picture
 WIDTH = 5.2  # inches; at the width of a phone the text of a figure keeps its size
 CSS_PIXELS_PER_INCH = 108
 MAX_SVG = 3_000_000
@@ -109,6 +110,14 @@ def new_figure(height: float, width: float = WIDTH) -> Figure:
 def plain(text: str) -> str:
     """Text that matplotlib does not take for mathematics."""
     return str(text).replace("$", r"\$")
+
+
+def in_lines(name: str) -> str:
+    """A long name of an entry, such as `J[first, second]`, on one line per index; what is still too long loses its middle."""
+    if len(name) <= MOST_LETTERS:
+        return name
+    parts = [p if len(p) <= MOST_LETTERS else f"{p[: MOST_LETTERS // 2]}..{p[-MOST_LETTERS // 2 + 2 :]}" for p in name.split(", ")]
+    return ",\n".join(parts)
 
 
 def svg(figure: Figure, description: str, prefix: str) -> str | None:

@@ -15,6 +15,7 @@ from gmlmdsl.report._palette import (
     SERIES,
     WIDTH,
     house_style,
+    in_lines,
     new_figure,
     plain,
 )
@@ -133,13 +134,15 @@ def plot_forest(
     errors = dict(standard_errors) if isinstance(standard_errors, Mapping) else {"": standard_errors}
     z = NormalDist().inv_cdf(0.5 + level / 2)
     with house_style():
-        figure = new_figure(0.75 + len(names) * (0.17 + 0.11 * len(series)))
+        labels = [in_lines(plain(n)) for n in names]
+        lines = max((t.count("\n") for t in labels), default=0)
+        figure = new_figure(0.75 + len(names) * (0.17 + 0.13 * lines + 0.11 * len(series)))
         axes = figure.subplots()
         axes.axvline(0, color=LIGHT["muted"], linewidth=0.8)
         for k, (name, values) in enumerate(series.items()):
             y = np.arange(len(names)) + (k - (len(series) - 1) / 2) * 0.3
             _draw_intervals(axes, np.asarray(values, dtype=float), z * np.asarray(errors[name], dtype=float), y, k, name)
-        axes.set_yticks(np.arange(len(names)), [plain(n) for n in names])
+        axes.set_yticks(np.arange(len(names)), labels)
         axes.set_ylim(len(names) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
         axes.grid(visible=False, axis="y")

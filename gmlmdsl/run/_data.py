@@ -10,6 +10,8 @@ import numpy as np
 
 from .._diagnostics import fail, listed, unknown
 from ..graph import FactorGraph, VariableArray
+from ..read import AbstractRows
+from ._fields import values_of
 
 Array = np.ndarray
 
@@ -31,7 +33,7 @@ def encode(graph: FactorGraph, x: Any, what: str = "x", missing: Any = None) -> 
     Args:
         graph: the factor graph.
         x: an array where the model has one variable, else a dict of arrays by variable; shape (rows.., *axes). Spin, bit and
-            range hold values; letters and labels hold texts (a row of letters also one string) or 0-based codes.
+            range hold values; letters and labels hold texts (a row of letters also one string) or 0-based codes. Or rows of a file.
         what: how messages call it.
         missing: a number or text outside the domain that stands for a missing cell, nan for nan and None; a dict by variable where they
             differ; None: every cell is observed.
@@ -42,6 +44,8 @@ def encode(graph: FactorGraph, x: Any, what: str = "x", missing: Any = None) -> 
     Raises:
         GmlmError: naming the variable, the row, the value found and the domain.
     """
+    if isinstance(x, AbstractRows):
+        x, missing = values_of(graph, x, missing), None if missing is None else np.nan
     given = _by_variable(graph, x, what)
     parts, shapes = [], []
     for v in graph.variables:

@@ -206,7 +206,7 @@ def _zero_sum_basis(n: int) -> Array:
 
 
 def entry_names(graph: FactorGraph) -> list[str]:
-    """`J[0-1]`, `beta`: the flat vector's entries, by the coordinates of their axes."""
+    """`J[0, 1]`, `beta`: the flat vector's entries, by the coordinates of their axes."""
     names = []
     for p in graph.parameters:
         if not p.shape:

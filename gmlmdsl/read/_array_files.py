@@ -8,7 +8,7 @@ from typing import IO
 
 import numpy as np
 
-from ._diagnostics import fail
+from .._diagnostics import fail
 
 Array = np.ndarray
 MOST_BYTES = 1 << 32

@@ -1,0 +1,10 @@
+"""Files of data.
+
+In: paths. Out: tables, alignments and arrays, with the names of their columns and the lines of their rows. Never: models, JAX.
+"""
+
+from ._alignment import AMINO_ACIDS, Alignment, read_alignment
+from ._array_files import read_arrays, verify_readable
+from ._rows import AbstractRows
+from ._table import Table, choose, parse_table, read_table, table_of
+from ._weights import sequence_weights

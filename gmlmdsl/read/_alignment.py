@@ -1,0 +1,277 @@
+"""Alignments of sequences: .a2m and aligned .fasta files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from .._diagnostics import fail, listed, unknown
+from ._lines import lines_of
+from ._rows import AbstractRows
+
+Array = np.ndarray
+AMINO_ACIDS = "-ACDEFGHIKLMNPQRSTVWY"
+GAP = "-"
+UNSEEN = "?"  # what stands for a missing cell
+POLICIES = ("drop", "missing", "gap")
+_INSERTIONS = {ord(c): None for c in "abcdefghijklmnopqrstuvwxyz. \t\r\n"}
+
+
+@dataclass(frozen=True, repr=False)
+class Alignment(AbstractRows):
+    """Sequences of equal length; see `read_alignment`.
+
+    Attributes:
+        path: the file.
+        letters: codes of the letters as characters; shape (rows, columns).
+        names: the name of each sequence.
+        lines: the line of the file on which each begins, from 1.
+        labels: of the columns: `M1`, `I2`, ..: residue and place in the focus sequence; without one their numbers from 0.
+        focus: the name of the focus sequence; empty where there is none.
+        n_match: the number of match columns of the file.
+        dropped: why rows and columns were left out, and how many.
+        tokens: what stands for a missing cell, where unknown letters are such.
+    """
+
+    path: Path
+    letters: Array
+    names: tuple[str, ...]
+    lines: tuple[int, ...]
+    labels: tuple[str, ...]
+    focus: str
+    n_match: int
+    dropped: dict[str, int]
+    tokens: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The label of each column."""
+        return self.labels
+
+    @property
+    def x(self) -> Array:
+        """Letters, shape (rows, columns)."""
+        return self._x
+
+    @cached_property
+    def _x(self) -> Array:
+        return np.ascontiguousarray(self.letters).view("S1").astype("U1")
+
+    @property
+    def rows(self) -> Array:
+        """The line of the file on which each sequence begins, counted from 1; shape (rows,)."""
+        return np.array(self.lines, np.int64)
+
+    @property
+    def missing(self) -> str | None:
+        """What `missing=` of `Model.fit` takes for these rows."""
+        return self.tokens[0] if self.tokens else None
+
+    @property
+    def missing_counts(self) -> dict[str, int]:
+        """The number of missing cells of each column."""
+        return dict(zip(self.columns, (self.letters == ord(UNSEEN)).sum(axis=0).tolist(), strict=True))
+
+    @property
+    def in_order(self) -> bool:
+        return True
+
+    @property
+    def words(self) -> str:
+        chosen = f"focus `{self.focus}`: {len(self.columns)} of " if self.focus else ""
+        dropped = "".join(f"; dropped {n} {why}" for why, n in self.dropped.items() if n)
+        return f"{chosen}{self.n_match} match columns{dropped}"
+
+    def texts(self, columns: Sequence[int]) -> Array:
+        return self.x[:, list(columns)]
+
+    def place(self, row: int, column: int) -> str:
+        return f"{self.path}, line {self.lines[row]}, sequence `{self.names[row]}`, column `{self.columns[column]}`"
+
+    def __len__(self) -> int:
+        return len(self.letters)
+
+    def __repr__(self) -> str:
+        return f"{self.path}: {len(self)} sequences; {self.words}"
+
+
+def read_alignment(
+    path: str | Path,
+    focus: str | bool = True,
+    *,
+    alphabet: str = AMINO_ACIDS,
+    unknown_letters: str = "drop",
+    row_gaps: float | None = None,
+    column_gaps: float | None = None,
+) -> Alignment:
+    """The match columns of an a2m file, or of an aligned fasta file.
+
+    Upper case letters and `-` stand in match columns; lower case letters and `.` are insertions, and are left out. With a focus
+    sequence the columns in which it has a gap are left out too, so that every column is one of its residues.
+
+    Args:
+        path: the file.
+        focus: the name of the focus sequence, with or without its range `/1-159`; True: the first; False: none, every match column.
+        alphabet: the letters that are known. Without `-` in it a gap is an unknown letter.
+        unknown_letters: what becomes of X, B, Z and whatever else is not in the alphabet: "drop" leaves its row out, "missing" makes
+            it a missing cell, "gap" a gap.
+        row_gaps: rows with a larger share of gaps in the columns kept are dropped; None: none is.
+        column_gaps: then columns with a larger share of gaps in the rows kept are dropped; None: none is.
+
+    Returns:
+        An `Alignment`: `.x` letters of shape (rows, columns), `.names`, `.columns` for `coords=`, `.rows` lines of the file, `.missing`
+        what `missing=` takes, `.dropped` what was left out. It may itself be passed as `x` to a model, and to `sequence_weights`.
+
+    Raises:
+        GmlmError: E530 for a file that is no alignment, E531 for a focus that there is not, E505 where nothing is left, E523 and E524
+            for what is no readable text.
+
+    Reference: Hopf et al. 2017, Nat. Biotechnol. 35, 128-135 (focus columns and gap filters).
+    """
+    path = Path(path)
+    _verify_options(alphabet, unknown_letters, row_gaps, column_gaps)
+    found = _parse(path)
+    if focus is not False:
+        found = _on_focus(found, _focus(found, focus))
+    return _filtered(_known(found.alignment, alphabet, unknown_letters), row_gaps, column_gaps)
+
+
+def _verify_options(alphabet: str, policy: str, row_gaps: float | None, column_gaps: float | None) -> None:
+    if policy not in POLICIES:
+        raise fail("E507", f"unknown_letters must be one of {listed(POLICIES)}, got {policy!r}")
+    wrong = re.sub(r"[A-Z-]", "", alphabet)
+    if wrong or not alphabet or len(set(alphabet)) < len(alphabet):
+        raise fail("E507", f"alphabet must be distinct upper case letters and `-`, got {alphabet!r}")
+    if policy == "gap" and GAP not in alphabet:
+        raise fail("E507", "unknown letters cannot become gaps: the alphabet has no `-`", help='choose "missing" or "drop"')
+    for what, share in (("row_gaps", row_gaps), ("column_gaps", column_gaps)):
+        if share is not None and not 0 <= share <= 1:
+            raise fail("E507", f"{what} is a share between 0 and 1, got {share}")
+
+
+@dataclass(frozen=True)
+class _Parsed:
+    """All match columns, and each sequence as it stands in the file."""
+
+    alignment: Alignment
+    raw: tuple[str, ...]
+
+
+def _parse(path: Path) -> _Parsed:
+    names, lines, raw, rows = [], [], [], []
+    for line, name, text in _records(path):
+        match = text.translate(_INSERTIONS)
+        wrong = re.search(r"[^A-Z-]", match)
+        where = f"{path}, line {line}, sequence `{name}`"
+        if wrong:
+            raise fail("E530", f"{where} has the character `{wrong[0]}`", help="sequences have letters, `-` and `.`")
+        if rows and len(match) != len(rows[0]):
+            message = f"{where} has {len(match)} match columns, the first sequence has {len(rows[0])}"
+            raise fail("E530", message, help="upper case letters and `-` are match columns; align the sequences first")
+        names.append(name)
+        lines.append(line)
+        raw.append(text)
+        rows.append(match)
+    if not rows:
+        raise fail("E505", f"{path} has no sequences")
+    if not rows[0]:
+        help = "upper case letters and `-` are match columns, lower case letters and `.` insertions"
+        raise fail("E530", f"{path} has no match columns", help=help)
+    letters = np.frombuffer("".join(rows).encode("ascii"), np.uint8).reshape(len(rows), -1)
+    columns = tuple(str(k) for k in range(letters.shape[1]))
+    whole = Alignment(path, letters, tuple(names), tuple(lines), columns, "", letters.shape[1], {})
+    return _Parsed(whole, tuple(raw))
+
+
+def _records(path: Path) -> Iterator[tuple[int, str, str]]:
+    """The line, the name and the letters of each sequence."""
+    start, name, parts = 0, "", []
+    for number, line in enumerate(lines_of(path), 1):
+        text = line.strip()
+        if text.startswith(">"):
+            if start:
+                yield start, name, "".join(parts)
+            start, name, parts = number, (text[1:].split() or [""])[0], []
+        elif text and not start:
+            kind = re.match(r"# STOCKHOLM|CLUSTAL", text)
+            help = (
+                f"it looks like {kind[0].strip('# ').title()}: convert it to a2m or fasta" if kind else "each sequence begins with `>name`"
+            )
+            raise fail("E530", f"{path}, line {number}: an alignment begins with `>`", help=help)
+        elif text:
+            parts.append(text)
+    if start:
+        yield start, name, "".join(parts)
+
+
+def _focus(found: _Parsed, focus: str | bool) -> int:
+    """The row of the focus sequence: by its whole name, or by its name without the range."""
+    if focus is True:
+        return 0
+    names = found.alignment.names
+    for known in (names, [n.partition("/")[0] for n in names]):
+        rows = [k for k, n in enumerate(known) if n == focus]
+        if len(rows) > 1:
+            shown = ", ".join(f"`{names[k]}` in line {found.alignment.lines[k]}" for k in rows[:4])
+            raise fail("E531", f"{found.alignment.path}: {len(rows)} sequences are called `{focus}`: {shown}", help="name one by its range")
+        if rows:
+            return rows[0]
+    raise unknown(f"{found.alignment.path} has no sequence `{focus}`", str(focus), names[:100_000], "E531")
+
+
+def _on_focus(found: _Parsed, row: int) -> _Parsed:
+    """The columns in which the focus sequence has a residue, called by it and its place."""
+    whole = found.alignment
+    letters = whole.letters[row]
+    keep = letters != ord(GAP)
+    if not keep.any():
+        raise fail("E505", f"{whole.path}: the focus sequence `{whole.names[row]}` has nothing but gaps in the match columns")
+    span = re.search(r"/(\d{1,9})-\d+$", whole.names[row])
+    place = int(span[1]) if span else 1
+    columns = []
+    for c in found.raw[row]:
+        if c.isalpha():
+            if c.isupper():
+                columns.append(f"{c}{place}")
+            place += 1
+    alignment = replace(whole, letters=whole.letters[:, keep], labels=tuple(columns), focus=whole.names[row])
+    return replace(found, alignment=alignment)
+
+
+def _known(whole: Alignment, alphabet: str, policy: str) -> Alignment:
+    """Letters of the alphabet only: other rows dropped, or other letters made gaps or missing."""
+    strange = ~np.isin(whole.letters, np.frombuffer(alphabet.encode("ascii"), np.uint8))
+    if policy == "drop":
+        good = np.asarray(~strange.any(axis=1))
+        words = f"sequences for letters outside `{alphabet}`"
+        return _some_rows(whole, good, words)
+    letters = np.where(strange, np.uint8(ord(UNSEEN if policy == "missing" else GAP)), whole.letters)
+    return replace(whole, letters=letters, tokens=(UNSEEN,) if policy == "missing" else ())
+
+
+def _some_rows(whole: Alignment, good: Array, why: str) -> Alignment:
+    kept = np.flatnonzero(good).tolist()
+    if not kept:
+        raise fail("E505", f"{whole.path}: no sequence is left: all {len(whole)} were dropped as {why}", help="loosen that")
+    names, lines = tuple(whole.names[r] for r in kept), tuple(whole.lines[r] for r in kept)
+    dropped = whole.dropped | {why: len(whole) - len(kept)}
+    return replace(whole, letters=whole.letters[kept], names=names, lines=lines, dropped=dropped)
+
+
+def _filtered(whole: Alignment, row_gaps: float | None, column_gaps: float | None) -> Alignment:
+    if row_gaps is not None:
+        good = np.mean(whole.letters == ord(GAP), axis=1) <= row_gaps
+        whole = _some_rows(whole, np.asarray(good), f"sequences with a share of gaps above {row_gaps:g}")
+    if column_gaps is not None:
+        good = np.asarray(np.mean(whole.letters == ord(GAP), axis=0) <= column_gaps)
+        if not good.any():
+            raise fail("E505", f"{whole.path}: every column has a share of gaps above {column_gaps:g}")
+        columns = tuple(c for c, g in zip(whole.columns, good, strict=True) if g)
+        dropped = whole.dropped | {f"columns with a share of gaps above {column_gaps:g}": int((~good).sum())}
+        whole = replace(whole, letters=whole.letters[:, good], labels=columns, dropped=dropped)
+    return whole

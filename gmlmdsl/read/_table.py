@@ -1,0 +1,323 @@
+"""Tables of text: .csv, .tsv, and columns between blanks; columns by name, rows by group, missing cells by their text."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._diagnostics import did_you_mean, fail, listed, unknown
+from ._lines import lines_of
+from ._rows import AbstractRows
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """The fields of a text file, blanks around them stripped, and the line that each row begins on; every row has as many."""
+
+    path: Path
+    fields: list[list[str]]
+    lines: list[int]
+
+
+@dataclass(frozen=True, repr=False)
+class Table(AbstractRows):
+    """Rows of a text file; see `read_table`.
+
+    Attributes:
+        path: the file.
+        header: the names of all columns of the file, or None.
+        fields: all fields of the rows kept.
+        lines: the line of the file that each row begins on, from 1.
+        chosen: the numbers of the chosen columns.
+        asked: whether they were chosen one by one.
+        tokens: the texts that stand for a missing cell.
+    """
+
+    path: Path
+    header: tuple[str, ...] | None
+    fields: list[list[str]]
+    lines: list[int]
+    chosen: tuple[int, ...]
+    asked: bool = False
+    tokens: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> Array:
+        """The line of the file that each row begins on, counted from 1; shape (rows,)."""
+        return np.array(self.lines, np.int64)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the chosen columns; their numbers, as text, where the file has no header."""
+        return tuple(str(k) if self.header is None else self.header[k] for k in self.chosen)
+
+    @property
+    def x(self) -> Array:
+        """The chosen columns, shape (rows, columns): numbers where every field is one, else texts.
+
+        Missing cells are nan among numbers, and the first of the missing texts among texts: `missing` says which.
+        """
+        return self._x
+
+    @cached_property
+    def _x(self) -> Array:
+        texts = self.texts(range(len(self.chosen)))
+        absent = np.isin(texts, self.tokens)
+        values = {t: _number(t) for t in set(texts[~absent].tolist())}
+        if texts.size and values and all(v is not None for v in values.values()):
+            numbers = np.array([[np.nan if a else values[t] for t, a in zip(*row, strict=True)] for row in zip(texts, absent, strict=True)])
+            whole = not absent.any() and all(float(v).is_integer() and abs(v) < 2**53 for v in values.values() if v is not None)
+            return numbers.astype(np.int64) if whole else numbers
+        return np.where(absent, self.tokens[0], texts) if absent.any() else texts
+
+    @property
+    def missing(self) -> Any:
+        """What `missing=` of `Model.fit` takes for these rows."""
+        return None if not self.tokens else self.tokens[0] if self.x.dtype.kind == "U" else float("nan")
+
+    @property
+    def missing_counts(self) -> dict[str, int]:
+        """The number of missing cells of each chosen column."""
+        absent = np.isin(self.texts(range(len(self.chosen))), self.tokens).sum(axis=0)
+        return dict(zip(self.columns, absent.tolist(), strict=True))
+
+    @property
+    def in_order(self) -> bool:
+        return self.asked or self.header is None
+
+    @property
+    def words(self) -> str:
+        return "no header" if self.header is None else "with a header"
+
+    def texts(self, columns: Sequence[int]) -> Array:
+        places = [self.chosen[k] for k in columns]
+        return np.array([[row[k] for k in places] for row in self.fields], dtype=str).reshape(len(self.fields), len(places))
+
+    def place(self, row: int, column: int) -> str:
+        k = self.chosen[column]
+        name = f"column {k} (counted from 0)" if self.header is None else f"column `{self.header[k]}`"
+        return f"{self.path}, line {self.lines[row]}, {name}"
+
+    def numbers(self, column: str) -> Array:
+        """A column of numbers, chosen or not.
+
+        Raises:
+            GmlmError: E526 for a column that there is not, E502 for a field that is no number.
+        """
+        k = _column(self, column)
+        values = [_number(row[k]) for row in self.fields]
+        bad = next((r for r, v in enumerate(values) if v is None), None)
+        if bad is not None:
+            whole = replace(self, chosen=(k,))
+            raise fail("E502", f'{whole.place(bad, 0)} is "{self.fields[bad][k]}": not a number')
+        return np.array(values, np.float64)
+
+    def select(self, columns: str | Sequence[str | int]) -> Table:
+        """The same rows with these columns; see `read_table`.
+
+        Raises:
+            GmlmError: E526 for a column that there is not, E507 for one that is chosen twice.
+        """
+        found: list[int] = []
+        for part in names_in(columns) if isinstance(columns, str) else columns:
+            found += _span(self, part)
+        twice = next((k for n, k in enumerate(found) if k in found[:n]), None)
+        if twice is not None:
+            name = twice if self.header is None else self.header[twice]
+            raise fail("E507", f"`columns=` names the column `{name}` twice", help="name each once")
+        return replace(self, chosen=tuple(found), asked=True)
+
+    def keep(self, where: Mapping[str, Any]) -> Table:
+        """The rows whose fields have these values, without these columns; see `read_table`.
+
+        Raises:
+            GmlmError: E526 for a column that there is not, E527 for a value that it does not have, E505 where no row is left.
+        """
+        good, fixed = np.ones(len(self), bool), set()
+        for name, wanted in where.items():
+            k = _column(self, name)
+            fixed.add(k)
+            values = [str(v) for v in ([wanted] if isinstance(wanted, str | int | float) else wanted)]
+            present = {row[k] for row in self.fields}
+            for v in values:
+                if v not in present:
+                    near = did_you_mean(v, present)
+                    help = f"did you mean `{near}`?" if near else f"it has {listed(sorted(present))}"
+                    raise fail("E527", f"{self.path}: no row has `{v}` in column `{name}`", help=help)
+            good &= np.array([row[k] in values for row in self.fields])
+        if not good.any():
+            raise fail("E505", f"{self.path}: no row is left that satisfies every `where=`")
+        kept = np.flatnonzero(good).tolist()
+        rest = tuple(k for k in self.chosen if k not in fixed)
+        return replace(self, fields=[self.fields[r] for r in kept], lines=[self.lines[r] for r in kept], chosen=rest)
+
+    def without(self, column: str) -> Table:
+        """The same rows without a column, where there is one of that name."""
+        if self.header is None or column not in self.header:
+            return self
+        return replace(self, chosen=tuple(k for k in self.chosen if self.header[k] != column))
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def __repr__(self) -> str:
+        holes = sum(self.missing_counts.values()) if self.tokens else 0
+        gaps = f", {holes} of {len(self) * len(self.chosen)} cells missing" if self.tokens else ""
+        return f"{self.path}: {len(self)} rows, {len(self.chosen)} columns{gaps}"
+
+
+def read_table(
+    path: str | Path,
+    columns: str | Sequence[str | int] | None = None,
+    where: Mapping[str, Any] | None = None,
+    missing: str | Sequence[str] | None = None,
+    *,
+    header: bool = True,
+) -> Table:
+    """Rows of a .csv file, or of columns between tabs, semicolons or blanks; blanks around a field are stripped.
+
+    Args:
+        path: the file; UTF-8 text.
+        columns: names, numbers counted from 0, or `a:b` from column a to column b, both included, either of which may be left
+            out; in a list, or in one text with commas. None: every column but those of `where`.
+        where: by column, the value or values that rows must have: `{"Class": "democrat"}`.
+        missing: the text that stands for a missing cell, `"?"` say, or several of them.
+        header: whether the first line has the names of the columns.
+
+    Returns:
+        A `Table`: `.x` is an array for `Model.fit`, `.columns` the names for `coords=`, `.rows` the lines of the file, `.missing`
+        what `missing=` takes, `.missing_counts` the holes by column. The table itself may be passed as `x`: then a value that does
+        not fit is named by file, line and column.
+
+    Raises:
+        GmlmError: E505 for a file without rows, E520 to E527 for a file, a column or a group that does not fit.
+    """
+    parsed = parse_table(path)
+    if not parsed.fields:
+        raise fail("E505", f"{path} is empty")
+    return choose(table_of(parsed, header), columns, where, missing)
+
+
+def choose(table: Table, columns: str | Sequence[str | int] | None, where: Mapping[str, Any] | None, missing: Any) -> Table:
+    """A part of a table."""
+    tokens = () if missing is None else (missing,) if isinstance(missing, str) else tuple(missing)
+    if not all(isinstance(t, str) for t in tokens):
+        raise fail("E507", f"`missing=` of a table is a text, or several, got {missing!r}", help="write it as it stands in the file")
+    table = replace(table, tokens=tuple(t.strip() for t in tokens))
+    table = table.keep(where) if where else table
+    table = table if columns is None else table.select(columns)
+    if not table.chosen:
+        raise fail("E505", f"{table.path}: no column is left", help="name them with `columns=`")
+    return table
+
+
+def table_of(parsed: Parsed, header: bool) -> Table:
+    """A table, its header taken off.
+
+    Raises:
+        GmlmError: E525 for names that are not distinct, E505 where there are no rows.
+    """
+    fields, lines, names = parsed.fields, parsed.lines, None
+    if header and fields:
+        names, fields, lines = tuple(fields[0]), fields[1:], lines[1:]
+        twice = next((n for k, n in enumerate(names) if n in names[:k]), None)
+        if twice is not None:
+            what = f"two columns are called `{twice}`" if twice else "two columns have no name"
+            raise fail("E525", f"{parsed.path}: {what}", help="rename one; if the first line is data, say `header=False`")
+    if not fields:
+        raise fail("E505", f"{parsed.path} has no rows of data" + (": one line, which is read as a header" if names else ""))
+    width = len(fields[0])
+    return Table(parsed.path, names, fields, lines, tuple(range(width)))
+
+
+def parse_table(path: str | Path) -> Parsed:
+    """The fields of a text file; blank lines are left out.
+
+    Raises:
+        GmlmError: E520 for quotes that do not close, E521, E523 or E524 for what is no readable text, E522 for rows of different length.
+    """
+    path = Path(path)
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    for line, row in _rows(path):
+        if len(row) < 2 and not any(f.strip() for f in row):
+            continue
+        rows.append([f.strip() for f in row])
+        lines.append(line)
+        if len(row) != len(rows[0]):
+            message = f"{path}, line {line}: {len(row)} fields, the first line has {len(rows[0])}"
+            raise fail("E522", message, help="every line needs as many; a field with a comma stands in quotes")
+    return Parsed(path, rows, lines)
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The fields of each row, and the line that it begins on."""
+    lines = lines_of(path)
+    before: list[str] = []
+    for line in lines:
+        before.append(line)
+        if line.strip():
+            break
+    separator = max(",\t;", key=before[-1].count) if before else ","
+    whole = chain(before, lines)
+    if before and separator not in before[-1]:
+        yield from ((k, line.split() or [""]) for k, line in enumerate(whole, 1))
+        return
+    reader = csv.reader(whole, delimiter=separator, skipinitialspace=True, strict=True)
+    start = 1
+    try:
+        for row in reader:
+            yield start, row
+            start = reader.line_num + 1
+    except csv.Error as error:
+        help = "a quote that opens must close; a quote inside a quoted field is written twice"
+        raise fail("E520", f"{path}, line {start}: not a row of a table: {error}", help=help) from None
+
+
+def names_in(text: str) -> list[str]:
+    """The parts of a list with commas; one that holds a comma stands in quotes."""
+    return [part.strip() for part in next(csv.reader([text], skipinitialspace=True), [])]
+
+
+def _span(table: Table, part: str | int) -> list[int]:
+    """The columns of a name, a number or a range."""
+    if isinstance(part, int | np.integer):
+        part = str(part)
+    named = table.header is not None and part in table.header
+    if named or ":" not in part:
+        return [_column(table, part)]
+    first, _, last = (p.strip() for p in part.partition(":"))
+    a = _column(table, first) if first else 0
+    b = _column(table, last) if last else len(table.fields[0]) - 1
+    if a > b:
+        raise fail("E507", f"`columns=`: `{part}` runs backwards: `{last}` stands before `{first}`", help=f"`{last}:{first}`")
+    return list(range(a, b + 1))
+
+
+def _column(table: Table, name: str) -> int:
+    if table.header is not None and name in table.header:
+        return table.header.index(name)
+    width = len(table.fields[0])
+    if name.isascii() and name.isdigit() and int(name) < width:
+        return int(name)
+    if table.header is None:
+        message = f"{table.path} has no header: columns are numbered 0 to {width - 1}, got `{name}`"
+        raise fail("E526", message, help="or say `header=True`")
+    numbered = f"{table.path} has columns 0 to {width - 1}, got `{name}`" if name.isascii() and name.isdigit() else ""
+    raise unknown(numbered or f"{table.path} has no column `{name}`", name, table.header, "E526")
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,148 @@
+"""Rows of a file become values: columns find their cells, texts their codes; each fault names its place in the file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._diagnostics import GmlmError, fail, listed
+from ..graph import FactorGraph, VariableArray
+from ..read import AbstractRows
+
+Array = np.ndarray
+HOLES = frozenset(("", "na", "nan", "n/a", "null", "none", "?"))  # what often stands for a missing cell
+
+
+def values_of(graph: FactorGraph, rows: AbstractRows, missing: Any = None) -> dict[str, Array]:
+    """Arrays by variable: values of spin, bit and range, codes of letters and labels; nan where a cell is missing.
+
+    No cell is missing unless `missing` says that some may be: then those are that the file marks, and the text `missing`.
+
+    Columns stand for the cells of their names where they have such names (`x[1, 2]`, `x_1_2`, or the labels of the only axis), else
+    for the cells in order; one column of texts may stand for a row of letters.
+
+    Raises:
+        GmlmError: E501 or E503 where columns and cells do not fit, E502 or E504 for a field, with its file, line and column.
+    """
+    said = missing.values() if isinstance(missing, Mapping) else [missing]
+    tokens = () if missing is None else (*rows.tokens, *(m for m in said if isinstance(m, str)))
+    v = graph.variables[0]
+    if is_row_of_letters(len(rows.columns), graph):
+        return {v.name: _letters(rows, v, tokens)}
+    order = columns_of_cells(graph, rows)
+    out = {}
+    for v in graph.variables:
+        part = order[v.offset : v.offset + v.size]
+        out[v.name] = _values(rows, part, v, tokens).reshape(-1, *v.shape)
+    return out
+
+
+def is_row_of_letters(columns: int, graph: FactorGraph) -> bool:
+    """Whether the one column holds a text for the one row of letters of the model."""
+    v = graph.variables[0]
+    return columns == 1 and len(graph.variables) == 1 and v.kind == "letters" and len(v.shape) == 1 and v.size > 1
+
+
+def columns_of_cells(graph: FactorGraph, rows: AbstractRows) -> list[int]:
+    """The column of each cell: by name where the columns have the names of cells, else by position."""
+    cells = [graph.cell_name(i) for i in range(graph.n_cells)]
+    if not rows.in_order:
+        place = {_squeezed(name): k for k, name in enumerate(rows.columns)}
+        wanted = [_squeezed(c) for c in cells]
+        labels = [_squeezed(str(c)) for c in graph.variables[0].coords[0]] if _has_one_axis(graph) else wanted
+        for names in (wanted, labels):
+            if all(n in place for n in names):
+                return [place[n] for n in names]
+        if len(graph.variables) > 1 or any(w in place for w in wanted):
+            lacking = [c for c, w in zip(cells, wanted, strict=True) if w not in place]
+            help = "name the columns by cell, or list them with `columns=` in that order"
+            raise fail("E503", f"{rows.path} has no column for {listed(lacking)}", help=help)
+    if len(rows.columns) == len(cells):
+        return list(range(len(cells)))
+    message = f"{rows.path} has {len(rows.columns)} columns, the model has {len(cells)} cells: {listed(cells, 4)}"
+    raise fail("E501", message, help="choose columns with `columns=`, or give the inputs that size the model")
+
+
+def _has_one_axis(graph: FactorGraph) -> bool:
+    return len(graph.variables) == 1 and len(graph.variables[0].shape) == 1
+
+
+def is_cell(name: str, variable: str) -> bool:
+    """Whether a column has the name of a cell of a variable with one axis: `x[3]`, `x_3`."""
+    return re.fullmatch(rf"{re.escape(variable)}_\d+", _squeezed(name)) is not None
+
+
+def _squeezed(name: str) -> str:
+    """`x[1, 2]`, `x[1,2]`, `x_1_2` and `x.1.2` name one cell."""
+    return re.sub(r"[^0-9A-Za-z]+", "_", name).strip("_")
+
+
+def _values(rows: AbstractRows, part: Sequence[int], v: VariableArray, tokens: Sequence[str]) -> Array:
+    """Numbers of spin, bit and range; codes of letters and labels, which may stand in the file where no field is a label."""
+    texts = rows.texts(part)
+    absent = np.isin(texts, tokens)
+    unique, inverse = np.unique(texts, return_inverse=True)
+    seen = [u for u in unique.tolist() if u not in tokens]
+    labels = {str(x): k for k, x in enumerate(v.labels)}
+    if v.ordered:
+        found = {u: v.labels[labels[plain(u)]] for u in seen if plain(u) in labels}
+    else:
+        found = {u: labels[u] for u in seen if u in labels}
+        if not found:
+            found = {u: int(u) for u in seen if u.isdecimal() and u.isascii() and int(u) < len(labels)}
+    bad = np.array([u not in found and u not in tokens for u in unique.tolist()], bool)[inverse.reshape(texts.shape)]
+    if bad.any():
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        help = _cure(v, {plain(u) for u in seen})
+        if not help and bad[:, column].all():
+            help = f"no field of this column is: if it is none of `{v.name}`, leave it out with `columns=`"
+        raise _refuse(rows, row, part[column], v, str(texts[row, column]), help)
+    numbers = np.array([float(found.get(u, 0)) for u in unique.tolist()])[inverse.reshape(texts.shape)]
+    return np.where(absent, np.nan, numbers)
+
+
+def _letters(rows: AbstractRows, v: VariableArray, tokens: Sequence[str]) -> Array:
+    """One text per row; a missing text is a whole row of holes, a missing letter one of them."""
+    labels = {str(x): float(k) for k, x in enumerate(v.labels)} | {t: np.nan for t in tokens if len(t) == 1}
+    out = np.empty((len(rows), v.size))
+    for row, text in enumerate(rows.texts([0])[:, 0].tolist()):
+        if text in tokens:
+            out[row] = np.nan
+            continue
+        if len(text) != v.size:
+            raise fail("E501", f"{rows.place(row, 0)} has {len(text)} letters, `{v.name}` has {v.size}")
+        stray = next((k for k, c in enumerate(text) if c not in labels), None)
+        if stray is not None:
+            raise _refuse(rows, row, 0, v, text[stray], letter=f", letter {stray} (counted from 0),")
+        out[row] = [labels[c] for c in text]
+    return out
+
+
+def _refuse(rows: AbstractRows, row: int, k: int, v: VariableArray, found: str, help: str = "", letter: str = "") -> GmlmError:
+    where = rows.place(row, k) + letter
+    if found.lower() in HOLES:
+        shown = f'is "{found}"' if found else "is empty"
+        return fail("E504", f"{where} {shown}", help=f"if it stands for a missing cell, say so: `missing='{found}'`")
+    return fail(
+        "E502", f'{where} is "{found}": not a value of `{v.name}`; its values are {listed([str(x) for x in v.labels], 24)}', help=help
+    )
+
+
+def _cure(v: VariableArray, found: set[str]) -> str:
+    if v.kind == "spin" and found <= {"0", "1"}:
+        return f"0 and 1 are bits: declare `{v.name}` as `bit`, or write 0 as -1"
+    if v.kind == "bit" and found <= {"-1", "1"}:
+        return f"-1 and 1 are spins: declare `{v.name}` as `spin`, or write -1 as 0"
+    return ""
+
+
+def plain(text: str) -> str:
+    """`+1`, `1.0` and `1` are one value."""
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return f"{number:g}"
