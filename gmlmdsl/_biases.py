@@ -38,8 +38,8 @@ def _independent(sampler: ir.Sampler) -> bool:
 def _sentence(program: Program, bound: Bound, sampler: ir.Sampler, params: Path | None) -> str:
     if params is None and program.models[sampler.model].parameters:
         return "exact for given parameters: --params FILE.npz"
-    from .read import read_arrays
     from ._compile import BoundProgram
+    from .read import read_arrays
 
     try:
         model = BoundProgram.of(program, bound).model(sampler.model)
