@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ._model import Model as Model
     from .report import Report as Report
     from .run.checks import compare as compare
+    from .run.inference import wald_test as wald_test
     from .run.results import Fit as Fit
     from .run.sampling import SamplingWarning as SamplingWarning
 
@@ -38,6 +39,7 @@ _WHERE = {
     "compare": ".run.checks",
     "Fit": ".run.results",
     "SamplingWarning": ".run.sampling",
+    "wald_test": ".run.inference",
 }
 __all__ = [
     "BoundProgram",
@@ -52,6 +54,7 @@ __all__ = [
     "load",
     "load_fit",
     "parse",
+    "wald_test",
 ]
 
 
