@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .read import sequence_weights as sequence_weights
     from .report import Report as Report
     from .run.checks import compare as compare
+    from .run.inference import wald_test as wald_test
     from .run.results import Fit as Fit
     from .run.sampling import SamplingWarning as SamplingWarning
     from .run.sampling import annealed as annealed
@@ -50,6 +51,7 @@ _WHERE = {
     "Fit": ".run.results",
     "SamplingWarning": ".run.sampling",
     "annealed": ".run.sampling",
+    "wald_test": ".run.inference",
 }
 __all__ = [
     "Alignment",
@@ -70,6 +72,7 @@ __all__ = [
     "read_alignment",
     "read_table",
     "sequence_weights",
+    "wald_test",
 ]
 
 

@@ -219,6 +219,11 @@ def unknown(message: str, name: str, known: Iterable[str], code: str = "E506") -
     return fail(code, message, help=f"did you mean `{near}`?" if near else f"there are {listed(names)}")
 
 
+def counted(number: int, what: str) -> str:
+    """`1 row`, `2 rows`."""
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
 def listed(names: Sequence[str], most: int = 8) -> str:
     """Names in backticks, with commas: "`a`, `b`"; "none" where there are none."""
     shown = ", ".join(f"`{n}`" for n in names[:most])

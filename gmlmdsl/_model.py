@@ -247,6 +247,7 @@ class Model:
         batch_size: int | None = None,
         *,
         max_steps: int | None = None,
+        weights_are: str = "importances",
         progress: bool | None = None,
         impute: bool | None = None,
     ) -> results.Fit:
@@ -260,7 +261,7 @@ class Model:
             seed: of drawn masks and minibatches.
             n_masks: None averages over every mask for every row where there are at most 4096 ("all" forces it); otherwise that
                 many masks per row (1 where None) are drawn once and kept.
-            weights: one per row, multiplying its loss; standard errors take them as importances, not as counts.
+            weights: one per row, multiplying its loss; standard errors take them as `weights_are` says.
             missing: a number or text outside the domain, nan for nan and None, or a dict of them by variable: such cells are summed
                 out of both p(x_K, x_rest) and p(x_rest); a row without an observed cell in K scores 0.
             given: not in this version.
@@ -269,6 +270,7 @@ class Model:
             optimizer: an optax transformation; none: full-batch L-BFGS with a line search, in float64.
             batch_size: rows per step of `optimizer`; none: all.
             max_steps: the most steps.
+            weights_are: "importances", or "counts": then a row of weight 3 is three rows, in standard errors too.
             progress: whether to show a bar; none: where a person watches.
             impute: what becomes of rows whose missing cells cost too much to sum out. None: they are drawn inside the fit by block
                 dynamics (Monte Carlo EM); True: so are all rows with missing cells; False: they are refused with the cost.
@@ -287,7 +289,9 @@ class Model:
         if len(rows.shape) != 1:
             raise fail("E501", f"x must have one axis of rows before the variable's axes, got rows of shape {rows.shape}")
         name, lowered = self.mask(mask)
-        options = fitting.Options(name, seed, n_masks, weights, init, fixed, optimizer, batch_size, max_steps, progress, impute)
+        options = fitting.Options(
+            name, seed, n_masks, weights, init, fixed, optimizer, batch_size, max_steps, progress, impute, weights_are
+        )
         estimate = fitting.fit(self.lowered, lowered, rows.codes, options)
         meta = self.program.provenance() | {"model": self.name, "seed": seed}
         return results.estimate_to_fit(estimate, self.graph, meta, lambda: self, derive.float_type())

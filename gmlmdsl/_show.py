@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._arguments import bind_program, read_clamps, read_inputs, read_n_masks
 from ._console import note, print_table, show, warn
-from ._diagnostics import Diagnostic, GmlmError, did_you_mean, fail, listed
+from ._diagnostics import Diagnostic, GmlmError, counted, did_you_mean, fail, listed
 
 if TYPE_CHECKING:
     from ._compile import BoundProgram
@@ -81,9 +81,9 @@ def run_fit(request: FitRequest) -> None:
     with _naming(request.data, "x"), _waiting(f"fitting `{name}` under mask `{mask}`"):
         options: dict[str, Any] = {"seed": request.seed, "n_masks": n_masks, "weights": weights, "max_steps": request.max_steps}
         fit = model.fit(data.x, mask=mask, missing=data.missing, **options)
-    print(f"Fit of `{name}` to {fit.meta['rows']} rows of {request.data} ({words_of(model.graph, data.x)})")
+    print(f"Fit of `{name}` to {counted(fit.meta['rows'], 'row')} of {request.data} ({words_of(model.graph, data.x)})")
     print_data(data, request.reading, weights)
-    print(f"mask {fit.meta['mask_use']}; {fit.status.code} after {len(fit.loss_trace)} steps, {fit.meta['seconds']:.2g} s")
+    print(f"mask {fit.meta['mask_use']}; {fit.status.code} after {counted(len(fit.loss_trace), 'step')}, {fit.meta['seconds']:.2g} s")
     if fit.meta["convex"] and fit.status.converged:
         print("the objective is convex: this is its global minimum")
     if fit.missing is not None and fit.missing.rows:

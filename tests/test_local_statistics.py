@@ -50,7 +50,7 @@ def test_local_statistics_equal_automatic_differentiation(mask: str) -> None:
     with jax.enable_x64(True):
         start = {k: jnp.asarray(rng.normal(size=v.shape) * 0.3 + 1.0) for k, v in model.init_params().items()}
         options = fitting.Options(mask)
-        objective, _ = fitting.make_objective(model.graph, model.mask(mask)[1], codes, weights, start, (), options)
+        objective = fitting.make_objective(model.graph, model.mask(mask)[1], codes, weights, start, (), options).objective
         colours = colouring(objective, flatten(model.graph, start))
         local, plain = curvature(objective, start, colours), curvature(objective, start, None)
     assert len(colours.directions) < sum(p.size for p in model.graph.parameters)

@@ -25,6 +25,7 @@ from gmlmdsl.report import (
     plot_forest,
     plot_images,
     plot_loss,
+    plot_profile,
     plot_traces,
 )
 
@@ -65,6 +66,9 @@ def pictures() -> dict[str, Figure]:
         "loss": plot_loss(np.exp(-np.arange(40.0))),
         "forest": plot_forest(
             ["J", "h"], {"single": np.array([1, 2.0]), "pairs": np.array([1.1, np.nan])}, {"single": [0.1, np.nan], "pairs": [0.1, 0.1]}
+        ),
+        "profile": plot_profile(
+            np.linspace(-1, 3, 9), (np.linspace(-1, 3, 9) - 1) ** 2 * 2, estimate=1.0, interval=(-0.33, np.inf), label="`J[0-1]`"
         ),
         "ess": plot_ess_r_hat(ess, np.array([1.2, 1, 1, np.nan]), chains=4),
         "categories": plot_categories(
@@ -282,9 +286,23 @@ def test_pictures_of_degenerate_results_do_not_fail():
         plot_loss(np.array([np.nan])),
         plot_ess_r_hat(np.full(3, np.nan), np.full(3, np.nan), chains=1),
         plot_forest(["a"], np.array([np.inf]), np.array([np.nan])),
+        plot_profile(np.zeros(1), np.zeros(1), estimate=0.0, interval=(-np.inf, np.inf)),
     ):
         report.figure(figure, alt="degenerate")
     outline(report.html())
+
+
+def test_a_forest_draws_intervals_that_are_not_symmetric():
+    figure = plot_forest(["s"], np.array([1.0]), np.array([[0.5], [2.0]]), level=0.94)
+    (segment,) = figure.axes[0].collections[0].get_segments()
+    np.testing.assert_allclose(segment[:, 0], [1 - 0.5 * 1.8807936, 1 + 2 * 1.8807936], rtol=1e-6)
+
+
+def test_a_profile_is_drawn_as_its_signed_root_with_its_interval():
+    figure = plot_profile(np.array([-1.0, 0, 2]), np.array([4.0, 0, 9]), estimate=0.0, interval=(-0.9, np.inf))
+    lines = [line.get_xydata() for line in figure.axes[0].lines]
+    assert any(np.allclose(line, [[-1, -2], [0, 0], [2, 3]]) for line in lines if line.shape == (3, 2))
+    assert any(np.allclose(line, [[-0.9, 0], [-0.9, -1.8807936]]) for line in lines if line.shape == (2, 2))
 
 
 def test_long_traces_keep_their_spikes():

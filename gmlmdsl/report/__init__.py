@@ -10,5 +10,6 @@ from gmlmdsl.report._fit_report import fit_report as fit_report
 from gmlmdsl.report._pictures import plot_couplings as plot_couplings
 from gmlmdsl.report._pictures import plot_forest as plot_forest
 from gmlmdsl.report._pictures import plot_images as plot_images
+from gmlmdsl.report._profile_picture import plot_profile as plot_profile
 from gmlmdsl.report._sample_report import diagnose_draws as diagnose_draws
 from gmlmdsl.report._sample_report import sample_report as sample_report

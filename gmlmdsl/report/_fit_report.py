@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import GmlmError
+from .._diagnostics import GmlmError, counted
 from ._check_pictures import check_section
 from ._diagnostic_pictures import plot_loss
 from ._document import Report
@@ -36,7 +37,7 @@ def fit_report(fit: Fit, *, check: PredictiveCheck | None = None, title: str = "
         A report; `.save(path)` writes it.
     """
     meta = fit.meta
-    report = Report(title or f"Fit of `{meta['model']}`", f"{meta['rows']} rows, mask {meta['mask_use']}.", footer=_footer(meta))
+    report = Report(title or f"Fit of `{meta['model']}`", f"{counted(meta['rows'], 'row')}, mask {meta['mask_use']}.", footer=_footer(meta))
     _status(report, fit)
     if any(p.size for p in fit.graph.parameters):
         _estimates(report, fit)
@@ -126,7 +127,9 @@ def _forest(report: Report, frame: Any, known: bool) -> None:
     if chosen.empty:
         return
     which = "All estimates" if len(chosen) == len(frame) else f"The {len(chosen)} estimates that are farthest from 0 in standard errors"
-    figure = plot_forest(list(chosen.index), chosen["estimate"].to_numpy(), chosen["std_error"].to_numpy(), level=LEVEL)
+    at, ends = chosen["estimate"].to_numpy(), chosen.iloc[:, 2:4].to_numpy(float)
+    z = NormalDist().inv_cdf(0.5 + LEVEL / 2)
+    figure = plot_forest(list(chosen.index), at, np.stack([at - ends[:, 0], ends[:, 1] - at]) / z, level=LEVEL)
     report.figure(figure, alt=f"{which}, each with its 94 % interval.", caption=f"{which}, with 94 % intervals.")
 
 

@@ -124,7 +124,7 @@ def plot_forest(
     Args:
         names: of the parameters.
         estimates: (parameter,), or by series.
-        standard_errors: (parameter,), or by series.
+        standard_errors: (parameter,), or (2, parameter) below and above where intervals are not symmetric; or by series.
         level: of the intervals.
         label: of the axis.
     """
@@ -209,11 +209,12 @@ def _colour_scale(axes: Axes, limit: float, label: str) -> None:
 
 def _draw_intervals(axes: Axes, values: np.ndarray, widths: np.ndarray, y: np.ndarray, k: int, name: str) -> None:
     colour, marker = SERIES[k % len(SERIES)], MARKERS[k % len(MARKERS)]
-    sure = np.isfinite(widths) & np.isfinite(values)
+    widths = np.broadcast_to(widths, (2, len(values)))
+    sure = np.isfinite(widths).all(axis=0) & np.isfinite(values)
     axes.errorbar(
         values[sure],
         y[sure],
-        xerr=widths[sure],
+        xerr=widths[:, sure],
         fmt=marker,
         color=colour,
         markersize=4,

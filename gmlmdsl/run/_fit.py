@@ -20,18 +20,29 @@ from ..graph import FactorGraph, Lowered
 from ..graph.masks import LoweredMask, is_adaptive, mentions_parameter, support_size
 from ._convexity import is_affine, is_convex
 from ._data import verified_weights
-from ._existence import Recession
 from ._imputation import COPIES, STEPS, Imputed, first_values, missing_blocks, monte_carlo_em
-from ._inference import Copies, Curvature, curvature
+from ._inference import Copies, covariances, verify_counts
+from ._kinks import at_kinks
+from ._minimise import MOST_INFERRED, curvature_at, first_curvature, full_batch, params_of, stochastic
 from ._missing import Missing, Sorted, sort_rows, summed_loss, verify_present
-from ._objective import MaskUse, Objective, chunk_rows, draw_masks, frame, gradient_at, make_loss, mean_block_size, reached_cells, value_at
-from ._optimise import ROUGH, Outcome, Scaled, joined, lbfgs, minibatches, scaling
+from ._objective import (
+    MaskUse,
+    Objective,
+    chunk_rows,
+    counted_mean_size,
+    draw_masks,
+    frame,
+    make_loss,
+    mean_block_size,
+    reached_cells,
+    value_at,
+)
+from ._optimise import ROUGH, Outcome, Scaled, lbfgs, scaling
 from ._parameters import as_params, bijection, flatten, in_support, init_params, on_gauge, verify_bounded_priors, verify_names
 from ._statistics import Colouring, colouring
 from ._status import Status, examine, judge
 
 Array = np.ndarray
-MOST_INFERRED = 2000  # parameters whose standard errors are computed without being asked
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,7 @@ class Options:
     max_steps: int | None = None
     progress: bool | None = None
     impute: bool | None = None
+    weights_are: str = "importances"
 
 
 @dataclass(frozen=True)
@@ -81,6 +93,7 @@ class Estimate:
     rows: int
     missing: Missing
     seconds: float
+    determined: dict[str, Array]
 
 
 def fit(lowered: Lowered, mask: LoweredMask, codes: Array, options: Options) -> Estimate:
@@ -99,6 +112,7 @@ def fit(lowered: Lowered, mask: LoweredMask, codes: Array, options: Options) -> 
     if codes.shape[1] == 0:
         raise fail("E505", "x has no rows: there is nothing to fit")
     weights = np.ones(codes.shape[1]) if options.weights is None else verified_weights(options.weights, codes.shape[1])
+    verify_counts(options.weights_are, weights)
     # Digits matter in a line search and in standard errors: full-batch fits run in float64 whatever the default.
     with jax.enable_x64(options.optimizer is None or bool(jax.config.jax_enable_x64)):  # pyright: ignore[reportAttributeAccessIssue]
         start, fixed = _start(host, options)
@@ -109,23 +123,34 @@ def fit(lowered: Lowered, mask: LoweredMask, codes: Array, options: Options) -> 
         convex, colours = is_convex(host) and not missing.rows, _colours(objective)
         if prepared.imputed is not None:
             objective, outcome, missing, copies = _impute(prepared, options, colours)
-            curve = _curvature(objective, outcome, colours, copies)
-            open_ = examine(objective, _params(objective, outcome), curve, convex, colours)
+            curve = curvature_at(objective, params_of(objective, outcome), colours, options, copies)
+            open_ = examine(objective, params_of(objective, outcome), curve, None, None)
         elif options.optimizer is None:
-            outcome, curve, open_ = _full_batch(objective, free, options, convex, colours)
+            outcome, curve, open_ = full_batch(objective, free, options, colours)
         else:
-            outcome = _stochastic(objective, mask, free, options)
-            curve = _curvature(objective, outcome, colours)
-            open_ = examine(objective, _params(objective, outcome), curve, convex, colours)
-        params = _params(objective, outcome)
+            outcome = stochastic(objective, mask, free, options)
+            curve = curvature_at(objective, params_of(objective, outcome), colours, options)
+            open_ = examine(objective, params_of(objective, outcome), curve, first_curvature(objective, colours), colours)
+        params = params_of(objective, outcome)
         value = float(value_at(objective, params)) * float(objective.scale)
-        status = judge(objective, params, outcome, open_, colours, missing)
-        covariance = None if curve is None else status.inflate(curve.covariance()[0])
-        one = None if curve is None or curve.one_mask is None else status.inflate(curve.covariance(curve.one_mask)[0])
+        status = judge(objective, params, outcome, open_, curve, colours, missing)
+        determined = {} if curve is None else covariances(curve, status.open_directions.T, at_kinks(host, fixed, params))
+        covariance, one = (None if k not in determined else status.inflate(determined[k]) for k in ("sandwich", "one_mask"))
         arrays = {k: np.asarray(v) for k, v in params.items()}
     seconds = time.perf_counter() - started
     evidence = Evidence(lowered, mask, codes, options)
-    return Estimate(evidence, arrays, covariance, one, status, outcome, value, use, fixed, convex, codes.shape[1], missing, seconds)
+    return Estimate(
+        evidence, arrays, covariance, one, status, outcome, value, use, fixed, convex, codes.shape[1], missing, seconds, determined
+    )
+
+
+def reopen(evidence: Evidence, params: Mapping[str, Array]) -> tuple[Objective, Colouring | None]:
+    """The objective that a fit minimised, with `params` as its start, and its colours; to be called and used in float64."""
+    lowered, mask, codes, options = evidence.lowered, evidence.mask, evidence.codes, evidence.options
+    weights = np.ones(codes.shape[1]) if options.weights is None else verified_weights(options.weights, codes.shape[1])
+    start, fixed = _start(lowered.graph, dataclasses.replace(options, init=params))
+    objective = make_objective(lowered.graph, mask, codes, weights, start, fixed, options).objective
+    return objective, _colours(objective)
 
 
 def _verify_options(options: Options) -> None:
@@ -211,14 +236,12 @@ def make_objective(
     loss, n_masks = make_loss(host, device, mask, options.n_masks)
     filled = jnp.asarray(np.maximum(codes, 0))
     masks = None if n_masks is None else np.asarray(draw_masks(host, mask, filled, n_masks, jax.random.key(options.seed)))
-    use = MaskUse(
-        options.mask,
-        n_masks,
-        support_size(mask),
-        is_adaptive(mask),
-        reached_cells(host, mask),
-        mean_block_size(host, mask, filled),
-    )
+    counts = options.weights_are == "counts"
+    if counts and n_masks is not None:
+        help_ = "repeat the rows instead, so that each has its own masks"
+        raise fail("E542", f"weights are counts, and mask `{options.mask}` is drawn for each row", mask.span, "drawn", help=help_)
+    mean_size = counted_mean_size(host, mask, filled, weights) if counts and is_adaptive(mask) else mean_block_size(host, mask, filled)
+    use = MaskUse(options.mask, n_masks, support_size(mask), is_adaptive(mask), reached_cells(host, mask), mean_size)
     if use.mean_size == 0:
         raise fail("E410", f"mask `{options.mask}` hides no cell of these rows", mask.span, "an empty support")
     kinds = sort_rows(host, mask, options.mask, codes, masks, options.impute)
@@ -275,7 +298,9 @@ def _impute(prepared: Prepared, options: Options, colours: Colouring | None) -> 
         raise fail("E511", message, help="leave `optimizer` out, or drop these rows")
     assert prepared.imputed is not None
     objective = prepared.objective
-    curve = _curvature_at(objective, objective.held, colours, prepared.imputed.copies, rough=True)
+    curve = first_curvature(objective, colours, prepared.imputed.copies)
+    if curve is None:
+        curve = curvature_at(objective, objective.held, colours, options, prepared.imputed.copies)
     matrix = None
     free = objective.frame.unconstrain(objective.held)
     if curve is not None:
@@ -286,7 +311,7 @@ def _impute(prepared: Prepared, options: Options, colours: Colouring | None) -> 
 
     errors = np.full(sum(v.size for v in free.values()), np.nan)
     if curve is not None:
-        errors = _unconstrained_errors(objective, free, np.sqrt(np.maximum(np.diag(curve.covariance()[0]), 0)))
+        errors = _unconstrained_errors(objective, free, np.sqrt(np.maximum(np.diag(curve.without(curve.flat()).sandwich()), 0)))
     seed, graph = options.seed, objective.loss.graph
     return monte_carlo_em(objective, prepared.imputed, graph, minimise, errors, seed, prepared.missing)
 
@@ -304,85 +329,6 @@ def _unconstrained_errors(objective: Objective, free: dict[str, Any], errors: Ar
                 out[p.name] = mine / np.abs(slope)
         at += p.size
     return np.concatenate([out[name] for name in sorted(out)]) if out else np.zeros(0)
-
-
-def _stochastic(objective: Objective, mask: LoweredMask, free: dict[str, Any], options: Options) -> Outcome:
-    """Minibatches keyed by step: rows, and drawn masks, depend on (seed, step) only."""
-    assert options.optimizer is not None
-    rows = int((np.asarray(objective.weights) > 0).sum())  # rows with gaps are few: every batch has them all
-    size = objective.codes.shape[1] if options.batch_size is None else min(options.batch_size, rows)
-    alive = jnp.flatnonzero(objective.weights > 0)
-    key, host = jax.random.key(options.seed), objective.frame.host
-
-    def batch(step: int) -> Objective:
-        if options.batch_size is None:
-            return objective
-        here = jax.random.fold_in(key, step)
-        chosen = alive[jax.random.choice(here, rows, (size,), replace=False)]
-        codes = objective.codes[:, chosen]
-        masks = None
-        if isinstance(objective.loss, DrawnLoss):
-            assert objective.masks is not None
-            masks = draw_masks(host, mask, codes, objective.masks.shape[0], jax.random.fold_in(here, 1))
-        weights = objective.weights[chosen] * (rows / size)
-        return dataclasses.replace(objective, codes=codes, weights=weights, masks=masks, chunk=size)
-
-    steps = 2000 if options.max_steps is None else options.max_steps
-    outcome = minibatches(batch, free, options.optimizer, steps, _shows_progress(options))
-    # Minibatches say nothing about the whole: judge the end by the gradient over all rows.
-    gradient = jax.tree.leaves(gradient_at(objective, outcome.free))
-    largest = max((float(jnp.abs(g).max(initial=0.0)) for g in gradient), default=0.0)
-    return dataclasses.replace(outcome, gradient=largest)
-
-
-def _shows_progress(options: Options) -> bool:
-    import os
-    import sys
-
-    if options.progress is not None:
-        return options.progress
-    return sys.stderr.isatty() and not os.environ.get("CI")
-
-
-def _full_batch(
-    objective: Objective, free: dict[str, Any], options: Options, convex: bool, colours: Colouring | None
-) -> tuple[Outcome, Curvature | None, Recession]:
-    """L-BFGS, with a pause to see whether there is a minimum: along a recession direction it would crawl for ever."""
-
-    def scaled(at: dict[str, Any], curve: Curvature | None) -> Scaled:
-        if curve is None or colours is None:
-            return Scaled(objective, at, None)
-        return Scaled(objective, at, scaling(objective, at, curve.hessian / float(objective.scale), curve.basis))
-
-    first = None if colours is None else curvature(objective, objective.held, colours, rough=True)
-    outcome = lbfgs(scaled(free, first), options.max_steps, ROUGH)
-    curve = _curvature(objective, outcome, colours)
-    open_ = examine(objective, _params(objective, outcome), curve, convex, colours)
-    left = None if options.max_steps is None else options.max_steps - outcome.steps
-    if open_.direction is None and outcome.reason in ("converged", "stalled") and left != 0:
-        outcome = joined(outcome, lbfgs(scaled(outcome.free, curve), left))
-        curve = _curvature(objective, outcome, colours)
-    return outcome, curve, open_
-
-
-def _params(objective: Objective, outcome: Outcome) -> dict[str, jax.Array]:
-    return objective.frame.constrain(outcome.free, objective.held)
-
-
-def _curvature(objective: Objective, outcome: Outcome, colours: Colouring | None, copies: Copies | None = None) -> Curvature | None:
-    """Where it is affordable and the parameters are finite."""
-    return _curvature_at(objective, _params(objective, outcome), colours, copies)
-
-
-def _curvature_at(
-    objective: Objective,
-    params: dict[str, jax.Array],
-    colours: Colouring | None,
-    copies: Copies | None = None,
-    rough: bool = False,
-) -> Curvature | None:
-    flat = np.concatenate([np.ravel(v) for v in params.values()] or [np.zeros(0)])
-    return None if flat.size > MOST_INFERRED or not np.isfinite(flat).all() else curvature(objective, params, colours, copies, rough)
 
 
 def _colours(objective: Objective) -> Colouring | None:

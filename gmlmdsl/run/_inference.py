@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._diagnostics import fail
 from ..derive import log_potential
 from ._objective import Objective, finite
 from ._parameters import flatten, log_prior, tangent, unflatten
@@ -19,6 +20,20 @@ Array = np.ndarray
 SINGULAR = 1e-9  # of the largest eigenvalue: below, a direction is undetermined
 
 
+def verify_counts(weights_are: str, weights: Array) -> None:
+    """Refuse a reading of weights that is none, and counts that are not whole.
+
+    Raises:
+        GmlmError: E540, E541.
+    """
+    if weights_are not in ("importances", "counts"):
+        raise fail("E540", f'weights_are must be "importances" or "counts", got {weights_are!r}')
+    part = np.flatnonzero(weights != np.round(weights))
+    if weights_are == "counts" and len(part):
+        message = f"weights are counts, and row {part[0]} has weight {weights[part[0]]:g}"
+        raise fail("E541", message, help='leave `weights_are=` out: weights that are no counts are "importances"')
+
+
 @dataclass(frozen=True)
 class Curvature:
     """The objective's second-order picture at an estimate, on the tangent space.
@@ -26,6 +41,7 @@ class Curvature:
     Attributes:
         basis: orthonormal directions, shape (parameters, dimensions).
         hessian: of the objective in those directions.
+        prior: the part of it that -log prior gives.
         score: the covariance of the rows' contributions to its gradient, summed over rows.
         one_mask: the same if each row had one mask drawn, where it can be computed.
         coupling: what the imputed cells' own dependence on the parameters adds to the derivative of the estimating equation.
@@ -33,21 +49,40 @@ class Curvature:
 
     basis: Array
     hessian: Array
+    prior: Array
     score: Array
     one_mask: Array | None
     coupling: Array | None = None
 
-    def covariance(self, score: Array | None = None) -> tuple[Array, Array]:
-        """The sandwich H^+ S H^+' in parameter space, and an orthonormal basis of the undetermined directions."""
+    def flat(self) -> Array:
+        """An orthonormal basis of the directions in which the curvature vanishes, shape (parameters, directions)."""
         values, vectors = np.linalg.eigh(self.hessian)
-        determined = values > SINGULAR * max(values.max(initial=0.0), 1e-300)
-        if self.coupling is None:
-            inverse = (vectors[:, determined] / values[determined]) @ vectors[:, determined].T
-        else:
-            seen = vectors[:, determined]
-            inverse = seen @ np.linalg.pinv(seen.T @ (self.hessian + self.coupling) @ seen) @ seen.T
-        spread = self.basis @ inverse
-        return spread @ (self.score if score is None else score) @ spread.T, self.basis @ vectors[:, ~determined]
+        return self.basis @ vectors[:, values <= SINGULAR * max(values.max(initial=0.0), 1e-300)]
+
+    def without(self, directions: Array) -> Curvature:
+        """The picture on the orthogonal complement of some directions of parameter space."""
+        if not directions.shape[1]:
+            return self
+        left, size, _ = np.linalg.svd(self.basis.T @ directions)
+        q = left[:, int((size > 1e-9).sum()) :]
+        rest = (None if m is None else q.T @ m @ q for m in (self.hessian, self.prior, self.score, self.one_mask, self.coupling))
+        return Curvature(self.basis @ q, *rest)  # pyright: ignore[reportArgumentType]
+
+    def sandwich(self, score: Array | None = None) -> Array:
+        """The Godambe covariance H^-1 S H^-1' in parameter space, H with the coupling of imputed cells."""
+        spread = self._spread()
+        return spread @ (self.score if score is None else score) @ spread.T
+
+    def laplace(self) -> Array:
+        """H^-1 in parameter space: the covariance of Laplace's approximation to a posterior whose -log density is the objective."""
+        inverse = self._spread() @ self.basis.T
+        return 0.5 * (inverse + inverse.T)
+
+    def _spread(self) -> Array:
+        if self.coupling is not None:
+            return self.basis @ np.linalg.pinv(self.hessian + self.coupling)
+        values, vectors = np.linalg.eigh(self.hessian)
+        return self.basis @ ((vectors / np.maximum(values, 1e-14 * max(values.max(initial=0.0), 1e-286))) @ vectors.T)
 
 
 @dataclass(frozen=True)
@@ -69,11 +104,7 @@ class Copies:
 
 
 def curvature(
-    objective: Objective,
-    params: dict[str, jax.Array],
-    colours: Colouring | None,
-    copies: Copies | None = None,
-    rough: bool = False,
+    objective: Objective, params: dict[str, jax.Array], colours: Colouring | None, copies: Copies | None = None, counts: bool = False
 ) -> Curvature:
     """Hessian and score covariance at an estimate.
 
@@ -81,43 +112,76 @@ def curvature(
     S = sum_r (u_r - mean u)(u_r - mean u)', u_r = c w_r grad loss_r. Of an imputed row, u_r is the mean over its copies; the
     imputations follow p(missing | observed) at the estimate, and that adds c w_r Cov(grad loss_r, grad log p) over the copies to H.
 
+    Where weights are counts, a row of weight w is w rows of weight 1: S = sum_r w_r (g_r - mean g)(g_r - mean g)', g_r = u_r / w_r.
+
     Args:
         objective: what was minimised.
         params: where.
         colours: of an exponential family under all masks: local statistics then give the sums; None: automatic differentiation.
         copies: which rows are imputed.
-        rough: leave rows with gaps out, where there are local statistics of others.
+        counts: whether weights are counts of like rows, not importances.
 
     Reference: Li et al. 2024, Lemmas 1 and 2; White 1982; for imputed cells Louis 1982, Robins and Wang 2000.
     """
     host = objective.frame.host
     basis = tangent(host, frozenset(objective.frame.fixed))
-    if rough and colours is not None:
-        objective, copies = dataclasses.replace(_without(objective, copies), gaps=None, gap_weights=None), None
-    vector, n = flatten(host, params), max(float(objective.n_rows), 1.0)
-    one_mask = coupling = None
-    if copies is not None:
-        n -= copies.rows * (copies.count - 1)
+    vector, directions = flatten(host, params), jnp.asarray(basis)
+    prior = -basis.T @ np.asarray(_prior_hessian(objective, vector)) @ basis
+    known, one_mask, coupling = _without(objective, copies), None, None
+    # sum w g g' has the moments of weights sqrt w: the same compiled sums, run again.
+    rooted = eqx.tree_at(lambda o: o.weights, known, jnp.sqrt(known.weights)) if counts else known
     if colours is None:
-        hessian = np.asarray(_hessian(objective, vector, jnp.asarray(basis))) * float(objective.scale)
-        second, first = (np.asarray(a) for a in _scores(_without(objective, copies), vector, jnp.asarray(basis)))
+        hessian = np.asarray(_hessian(objective, vector, directions)) * float(objective.scale)
+        second, first = (np.asarray(a) for a in _scores(known, vector, directions))
+        second = np.asarray(_scores(rooted, vector, directions)[0]) if counts else second
     else:
         c, sums = float(objective.factor), second_order(objective, vector, colours)
-        known = sums if copies is None else second_order(_without(objective, copies), vector, colours)
-        hessian = basis.T @ (c * sums.hessian - np.asarray(_prior_hessian(objective, vector))) @ basis
-        second, first = c**2 * basis.T @ known.second @ basis, c * basis.T @ known.first
-        if sums.one_mask is not None and copies is None:
-            one_mask = c**2 * basis.T @ sums.one_mask @ basis - np.outer(first, first) / n
+        seen = sums if copies is None else second_order(known, vector, colours)
+        moments = second_order(rooted, vector, colours) if counts else seen
+        hessian = c * basis.T @ sums.hessian @ basis + prior
+        second, first = c**2 * basis.T @ moments.second @ basis, c * basis.T @ seen.first
+        one_mask = None if moments.one_mask is None or copies is not None else c**2 * basis.T @ moments.one_mask @ basis
         if objective.gaps is not None:
-            hessian = hessian + c * np.asarray(_gap_hessian(objective, vector, jnp.asarray(basis)))
+            hessian = hessian + c * np.asarray(_gap_hessian(objective, vector, directions))
+    apart = []
     if copies is not None:
         u, coupling = _imputed(objective, vector, basis, copies)
-        second, first = second + u.T @ u, first + u.sum(axis=0)
+        apart.append((u, np.asarray(objective.weights[copies.columns]).reshape(copies.rows, copies.count).sum(axis=1)))
     if objective.gaps is not None:
-        u = np.asarray(_gap_scores(objective, vector, jnp.asarray(basis)))
-        second, first, one_mask = second + u.T @ u, first + u.sum(axis=0), None
-    score = second - np.outer(first, first) / n
-    return Curvature(basis, 0.5 * (hessian + hessian.T), score, one_mask, coupling)
+        apart.append((np.asarray(_gap_scores(objective, vector, directions)), np.asarray(objective.gap_weights)))
+    for u, weights in apart:
+        each = u / np.sqrt(np.where(weights > 0, weights, 1.0))[:, None] if counts else u
+        second, first, one_mask = second + each.T @ each, first + u.sum(axis=0), None
+    mean = np.outer(first, first) / max(_size(objective, copies, counts), 1.0)
+    score, one_mask = second - mean, None if one_mask is None else one_mask - mean
+    return Curvature(basis, 0.5 * (hessian + hessian.T), prior, score, one_mask, coupling)
+
+
+def _size(objective: Objective, copies: Copies | None, counts: bool) -> float:
+    """The number of rows."""
+    if counts:
+        return float(objective.weights.sum()) + (0.0 if objective.gap_weights is None else float(objective.gap_weights.sum()))
+    return float(objective.n_rows) - (0 if copies is None else copies.rows * (copies.count - 1))
+
+
+def covariances(curve: Curvature, open_: Array, held: Array) -> dict[str, Array]:
+    """The covariances of what is determined, by kind, with zeros for what is open and for entries held at a kink.
+
+    sandwich: H^-1 S H^-1; laplace: H^-1; one_mask: the sandwich if each row had one mask drawn, where it can be computed.
+
+    Args:
+        curve: at the estimate.
+        open_: directions without an estimate, as columns.
+        held: which entries a kink holds.
+    """
+    rest = curve.without(np.concatenate([open_, np.eye(len(held))[:, held]], axis=1))
+    found = {"sandwich": rest.sandwich(), "laplace": rest.laplace()}
+    return found if rest.one_mask is None else found | {"one_mask": rest.sandwich(rest.one_mask)}
+
+
+def complete_rows(objective: Objective, copies: Copies | None) -> Objective:
+    """The objective without its rows with gaps."""
+    return dataclasses.replace(_without(objective, copies), gaps=None, gap_weights=None)
 
 
 def _without(objective: Objective, copies: Copies | None) -> Objective:

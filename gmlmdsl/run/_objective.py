@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._diagnostics import fail
+from .._diagnostics import counted, fail
 from ..derive import AbstractMaskLaw, DrawnLoss, ExactLoss, GapLoss, Graph, exact_loss, loss_terms, mask_law
 from ..graph import FactorGraph
 from ..graph.masks import LoweredMask, is_adaptive, reach, support_size
@@ -143,7 +143,8 @@ class MaskUse:
     @property
     def words(self) -> str:
         """One line for tables and reports."""
-        how = f"all {self.support:.0f} masks" if self.n_masks is None else f"{self.n_masks} mask{'s' * (self.n_masks > 1)} per row, drawn"
+        every = f"{'all ' * (self.support > 1)}{counted(round(self.support), 'mask')}" if self.n_masks is None else ""
+        how = every or f"{counted(self.n_masks or 0, 'mask')} per row, drawn"
         return f"{self.name}: {how}{', adaptive' if self.adaptive else ''}"
 
 
@@ -193,6 +194,16 @@ def mean_block_size(host: FactorGraph, mask: LoweredMask, codes: Array) -> float
 @eqx.filter_jit
 def _mean_size(law: AbstractMaskLaw, codes: Array) -> Array:
     return law.mean_size({}, codes).mean()
+
+
+def counted_mean_size(host: FactorGraph, mask: LoweredMask, codes: Array, counts: np.ndarray) -> float:
+    """E|K| where a row of weight w is w rows."""
+    return float(np.average(np.asarray(_row_sizes(mask_law(mask, host.n_cells), codes)), weights=counts))
+
+
+@eqx.filter_jit
+def _row_sizes(law: AbstractMaskLaw, codes: Array) -> Array:
+    return jnp.broadcast_to(law.mean_size({}, codes), codes.shape[1:])
 
 
 def reached_cells(host: FactorGraph, mask: LoweredMask) -> int:

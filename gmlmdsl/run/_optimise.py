@@ -21,6 +21,7 @@ MOST_STEPS = 3000
 TOLERANCE = 1e-8  # of the largest gradient entry, per row
 ROUGH = 1e-5  # where it pauses to see whether there is a minimum at all
 FLAT = 1e-6  # of the largest eigenvalue: flatter directions are scaled like this one
+LEAST_SLOPE = 1e-6  # of a bounded parameter in its unconstrained one, which may run to the edge
 STALLED = 5  # steps without any decrease after which digits are used up
 
 
@@ -65,7 +66,7 @@ def scaling(objective: Objective, free: dict[str, Any], hessian: np.ndarray, bas
     for p in objective.frame.host.parameters:
         if p.name in free:
             slope = np.asarray(jax.vmap(jax.grad(lambda u, p=p: bijection(p)(u)))(jnp.ravel(free[p.name])))
-            columns[p.name] = moved[at : at + p.size] / slope[:, None]
+            columns[p.name] = moved[at : at + p.size] / np.where(np.abs(slope) < LEAST_SLOPE, LEAST_SLOPE, slope)[:, None]
         at += p.size
     return jnp.asarray(np.concatenate([columns[name] for name in sorted(columns)]))  # the order of a flattened dict
 
@@ -78,14 +79,14 @@ def lbfgs(scaled: Scaled, most_steps: int | None, tolerance: float = TOLERANCE) 
     limit = MOST_STEPS if most_steps is None else most_steps
     room = max(limit, MOST_STEPS)  # mostly the same: one compilation
     z, trace, gradient, steps, stalled = _lbfgs(scaled, jnp.zeros(size), jnp.asarray(limit), jnp.asarray(tolerance), room)
-    n, free = int(steps), scaled.free(z)
+    n, free, trace = int(steps), scaled.free(z), np.asarray(trace)  # a slice of a JAX array compiles once for each length
     if not np.isfinite(float(trace[max(n - 1, 0)])):
         reason = "diverged"
     elif float(gradient) <= tolerance:
         reason = "converged"
     else:
         reason = "stalled" if int(stalled) >= STALLED else "steps"
-    return Outcome(free, np.asarray(trace[:n]), float(gradient), n, reason)
+    return Outcome(free, trace[:n], float(gradient), n, reason)
 
 
 @eqx.filter_jit

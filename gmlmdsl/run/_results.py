@@ -5,28 +5,35 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import counted, fail
 from .._files import write_whole
 from ..graph import FactorGraph
 from . import _checks
 from ._fit import Estimate, Evidence
+from ._intervals import intervals, verified_quantile
+from ._kinks import at_kinks
 from ._missing import Missing
 from ._parameters import entry_names, unflatten
-from ._status import Finding, Status
+from ._status import Finding, Status, sparse_directions
+from ._wald import Contrast, contrast
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ._bootstrap import Bootstrap
+    from ._profile import Profile
+
 Array = np.ndarray
 FORMAT = 1
 MOST_FILE_BYTES = 1 << 32
+KINDS = ("sandwich", "laplace")
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,6 +59,7 @@ class Fit:
     full_covariance: Array | None = field(repr=False)
     one_mask_covariance: Array | None = field(repr=False)
     _model: Callable[[], Any] = field(repr=False)
+    determined: dict[str, Array] = field(default_factory=dict, repr=False)
     _evidence: Evidence | None = field(default=None, repr=False)
     missing: Missing | None = field(default=None, repr=False)
 
@@ -91,36 +99,82 @@ class Fit:
             raise fail("E601", message, help="fit fewer parameters, or hold some with `fixed=`")
         return self.full_covariance
 
+    def determined_covariance(self, errors: str = "sandwich") -> Array:
+        """The covariance of what is determined, shape (parameters, parameters), with zeros where an estimate is not.
+
+        Args:
+            errors: "sandwich", H^-1 S H^-1, of what was optimised, a prior counting as a fixed penalty; or "laplace", H^-1: that
+                of Laplace's approximation to the posterior, the errors of a model that is taken to be right.
+
+        Raises:
+            GmlmError: E543 for another kind, E601 where it was not computed because there are too many parameters.
+        """
+        if errors not in KINDS:
+            raise fail(
+                "E543", f"errors must be {' or '.join(map(repr, KINDS))}, got {errors!r}", help="`fit.bootstrap()` has its own summary"
+            )
+        if errors not in self.determined and errors != "sandwich" and self.full_covariance is not None:
+            raise fail("E543", f"this file holds no {errors} errors: an earlier version wrote it", help="fit again")
+        found = self.determined.get(errors)
+        return self.covariance if found is None else found
+
+    def covariance_of(self, errors: str) -> Array:
+        """The covariance by its kind, see `determined_covariance`; infinite on the diagonal where there is no finite estimate."""
+        return self.status.inflate(self.determined_covariance(errors))
+
     @property
     def standard_errors(self) -> dict[str, Array]:
         """Sandwich (Godambe) standard errors by parameter; inf where there is no finite estimate, 0 where fixed."""
-        return unflatten(self.graph, np.sqrt(np.maximum(np.diag(self.covariance), 0)))
+        return self.standard_errors_of("sandwich")
 
-    def interval(self, probability: float = 0.94) -> dict[str, tuple[Array, Array]]:
-        """Normal intervals, estimate -+ z * standard error, by parameter."""
-        from scipy.special import ndtri
+    def standard_errors_of(self, errors: str) -> dict[str, Array]:
+        """Standard errors by parameter and kind, see `determined_covariance`."""
+        return unflatten(self.graph, np.sqrt(np.maximum(np.diag(self.covariance_of(errors)), 0)))
 
-        if not 0 < probability < 1:
-            raise fail("E507", f"probability lies between 0 and 1, got {probability}")
-        z, errors = float(ndtri(0.5 + probability / 2)), self.standard_errors
-        return {k: (v - z * errors[k], v + z * errors[k]) for k, v in self.params.items()}
+    def interval(self, probability: float = 0.94, errors: str = "sandwich") -> dict[str, tuple[Array, Array]]:
+        """Intervals by parameter: estimate -+ z * standard error for a real one; normal on the log or logit scale for a bounded one."""
+        return intervals(self.graph, self.params, self.standard_errors_of(errors), verified_quantile(probability))
 
-    def summary(self, probability: float = 0.94) -> pd.DataFrame:
-        """One row per parameter entry: estimate, standard error, interval, and a note where there is no finite estimate."""
+    def contrast(self, parts: Mapping[str, Any], errors: str = "sandwich") -> Contrast:
+        """A linear combination of parameters, with its standard error: finite also where it is determined and its entries are not.
+
+        Args:
+            parts: coefficients by parameter, each of the parameter's shape: `{"h": [1, -1, 0]}`.
+            errors: see `determined_covariance`.
+
+        Raises:
+            GmlmError: E544 for coefficients that do not fit.
+        """
+        return contrast(self, parts, errors)
+
+    def undetermined_directions(self) -> pd.DataFrame:
+        """The directions without a finite estimate, one column each with many zeros, largest part 1; rows are the entries with a part."""
         import pandas as pd
 
-        names = entry_names(self.graph)
-        flat = np.concatenate([np.ravel(self.params[p.name]) for p in self.graph.parameters] or [np.zeros(0)]).astype(float)
+        directions = sparse_directions(self.status.open_directions.T)
+        frame = pd.DataFrame(directions.T, index=pd.Index(entry_names(self.graph), name="parameter"))
+        return frame.loc[(frame != 0).any(axis=1)]
+
+    def summary(self, probability: float = 0.94, errors: str = "sandwich") -> pd.DataFrame:
+        """One row per parameter entry: estimate, standard error, interval, and a note where there is no finite estimate.
+
+        Args:
+            probability: of the intervals.
+            errors: "sandwich" or "laplace", see `determined_covariance`; `fit.bootstrap()` has a summary of its own.
+        """
+        import pandas as pd
+
+        names, flat = entry_names(self.graph), self.flat(self.params).astype(float)
         signs, open_ = self.status.separated, self.status.undetermined
-        shown = np.where(signs > 0, np.inf, np.where(signs < 0, -np.inf, flat))
-        table = {"estimate": shown}
+        table = {"estimate": np.where(signs > 0, np.inf, np.where(signs < 0, -np.inf, flat))}
         if self.full_covariance is not None:
-            bounds = self.interval(probability)
-            table["std_error"] = self._flat(self.standard_errors)
+            bounds = self.interval(probability, errors)
+            table["std_error"] = self.flat(self.standard_errors_of(errors))
             tail = 100 * (1 - probability) / 2
-            table[f"{tail:.3g}%"] = self._flat({k: v[0] for k, v in bounds.items()})
-            table[f"{100 - tail:.3g}%"] = self._flat({k: v[1] for k, v in bounds.items()})
-        notes = np.where(signs != 0, "no finite estimate", np.where(open_, "not determined", ""))
+            table[f"{tail:.3g}%"] = self.flat({k: v[0] for k, v in bounds.items()})
+            table[f"{100 - tail:.3g}%"] = self.flat({k: v[1] for k, v in bounds.items()})
+        kinks = at_kinks(self.graph, tuple(self.meta["fixed"]), self.params)
+        notes = np.where(signs != 0, "no finite estimate", np.where(open_, "not determined", np.where(kinks, "at its prior's centre", "")))
         fixed = {p.name for p in self.graph.parameters if p.name in self.meta["fixed"]}
         whose = np.repeat([p.name for p in self.graph.parameters], [p.size for p in self.graph.parameters])
         notes = np.where(np.isin(whose, list(fixed)), "fixed", notes)
@@ -129,7 +183,57 @@ class Fit:
             frame["note"] = notes
         return frame
 
-    def _flat(self, arrays: dict[str, Array]) -> Array:
+    def bootstrap(self, replications: int = 200, seed: int = 0, *, max_seconds: float = 3600.0, progress: bool | None = None) -> Bootstrap:
+        """Refit to rows drawn with replacement: a second opinion on the standard errors. Nothing is compiled anew.
+
+        As many rows are drawn as there are, single rows where weights are counts; a row keeps its importance and its drawn masks.
+        Where rows come in groups (time series, families) they are not independent, and neither this nor the sandwich is valid.
+
+        Args:
+            replications: refits, each started at the estimate; with 200 a standard error is within 5 % of what more would give.
+            seed: replication r depends on (seed, r) only.
+            max_seconds: refused, after the first refit, where the others are expected to take longer.
+            progress: whether to show a bar; none: where a person watches.
+
+        Returns:
+            A `Bootstrap`: estimates, standard errors, percentile intervals, and how many replications have no finite estimate.
+
+        Raises:
+            GmlmError: E505 for a fit without its data, E507 for options, E546 with the cost where it is above `max_seconds`.
+
+        Reference: Efron and Tibshirani 1993, Chapters 6 and 13.
+        """
+        from ._bootstrap import bootstrap
+
+        return bootstrap(self, replications, seed, max_seconds, progress)
+
+    def profile(self, along: Any = None, points: int = 13, *, probability: float = 0.94, progress: bool | None = None) -> Profile:
+        """The objective along one entry or one direction d, minimised over all else at each point of a grid.
+
+        Twice the rise of a likelihood is chi-square at the true value. That of a composite likelihood is near lambda chi-square,
+        lambda = (d'Vd) / (d'H^-1 d) with V the sandwich and H the Hessian, and is divided by it. A prior counts as a fixed penalty.
+
+        Args:
+            along: an entry, `"J[0, 1]"`; a dict of coefficients, see `contrast`; none: the direction in which the Hessian is
+                weakest, of those that move unbounded parameters only.
+            points: of the grid, 5 or more; a side on which the interval is still open gets up to six more, each twice as far.
+            probability: of the interval.
+            progress: whether to show a bar; none: where a person watches.
+
+        Returns:
+            A `Profile`: grid, objective, adjusted drop, interval; `gmlmdsl.report.plot_profile` draws it.
+
+        Raises:
+            GmlmError: E505 for a fit without its data, E506 for an unknown entry, E547 for a direction that has no profile.
+
+        Reference: Varin, Reid and Firth 2011, Section 2.3; Pace, Salvan and Sartori 2011.
+        """
+        from ._profile import profile
+
+        return profile(self, along, points, probability, progress)
+
+    def flat(self, arrays: Mapping[str, Array]) -> Array:
+        """One vector of arrays by parameter: declaration order, then row-major."""
         return np.concatenate([np.ravel(arrays[p.name]) for p in self.graph.parameters] or [np.zeros(0)])
 
     def sample(self, sampler: str | None = None, **options: Any) -> Any:
@@ -147,8 +251,8 @@ class Fit:
     def __repr__(self) -> str:
         meta = self.meta
         head = (
-            f"Fit of `{meta['model']}` to {meta['rows']} rows under mask {meta['mask_use']}: {self.status.code} "
-            f"after {len(self.loss_trace)} steps, {meta['seconds']:.2g} s"
+            f"Fit of `{meta['model']}` to {counted(meta['rows'], 'row')} under mask {meta['mask_use']}: {self.status.code} "
+            f"after {counted(len(self.loss_trace), 'step')}, {meta['seconds']:.2g} s"
         )
         kind = "the objective is convex: this is its global minimum" if meta["convex"] and self.status.converged else ""
         errors = "standard errors: sandwich (Godambe) of what was optimised, a prior counting as a fixed penalty"
@@ -181,6 +285,10 @@ class Fit:
         arrays["loss_trace"], arrays["separated"], arrays["undetermined"] = self.loss_trace, self.status.separated, self.status.undetermined
         if self.full_covariance is not None:
             arrays["covariance"] = self.full_covariance
+        if len(self.status.open_directions):
+            arrays["open_directions"] = self.status.open_directions
+        kept = {k: v for k, v in self.determined.items() if k in KINDS and (k != "sandwich" or len(self.status.open_directions))}
+        arrays |= {f"determined:{k}": v for k, v in kept.items()}
         if self.one_mask_covariance is not None:
             arrays["one_mask_covariance"] = self.one_mask_covariance
         meta = {k: v for k, v in self.meta.items() if k != "inputs"}
@@ -212,7 +320,8 @@ def estimate_to_fit(estimate: Estimate, graph: FactorGraph, meta: dict[str, Any]
     }
     trace = estimate.outcome.trace
     covariances = estimate.covariance, estimate.one_mask_covariance
-    return Fit(params, estimate.status, trace, estimate.objective, meta, graph, *covariances, model, estimate.evidence, estimate.missing)
+    more = {"determined": estimate.determined, "_evidence": estimate.evidence, "missing": estimate.missing}
+    return Fit(params, estimate.status, trace, estimate.objective, meta, graph, *covariances, model, **more)
 
 
 def read_fit(path: str | Path) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -244,7 +353,9 @@ def read_fit(path: str | Path) -> tuple[dict[str, Any], dict[str, Array]]:
 def fit_from_file(meta: dict[str, Any], arrays: dict[str, Array], graph: FactorGraph, model: Callable[[], Any]) -> Fit:
     """A fit from what `read_fit` found."""
     findings = tuple(Finding(*f) for f in meta.pop("findings"))
-    status = Status(meta.pop("status"), findings, arrays["separated"], arrays["undetermined"])
+    open_ = arrays.get("open_directions", np.zeros((0, len(arrays["separated"]))))
+    status = Status(meta.pop("status"), findings, arrays["separated"], arrays["undetermined"], open_)
+    determined = {k.removeprefix("determined:"): v for k, v in arrays.items() if k.startswith("determined:")}
     params = {k.removeprefix("param:"): v for k, v in arrays.items() if k.startswith("param:")}
     inputs = {k.removeprefix("input:"): v for k, v in arrays.items() if k.startswith("input:")}
     objective = float(meta.pop("objective"))
@@ -252,4 +363,4 @@ def fit_from_file(meta: dict[str, Any], arrays: dict[str, Array], graph: FactorG
     missing = None if counts is None else Missing(arrays["missing"], **counts)
     kept = meta | {"inputs": inputs}
     covariances = arrays.get("covariance"), arrays.get("one_mask_covariance")
-    return Fit(params, status, arrays["loss_trace"], objective, kept, graph, *covariances, model, None, missing)
+    return Fit(params, status, arrays["loss_trace"], objective, kept, graph, *covariances, model, determined, None, missing)

@@ -35,7 +35,9 @@ def revealed_cells(objective: Objective, params: dict[str, jax.Array]) -> Array:
     if not isinstance(loss, ExactLoss) or loss.law is None:
         return np.zeros(0, np.int64)
     keep = np.asarray(objective.weights) > 0
-    codes = jnp.asarray(np.unique(np.asarray(objective.codes)[:, keep], axis=1)[:, :1024])
+    distinct = np.unique(np.asarray(objective.codes)[:, keep], axis=1)[:, :1024]
+    few = max(32, 1 << (distinct.shape[1] - 1).bit_length())  # few shapes, few compilations
+    codes = jnp.asarray(distinct[:, np.arange(few) % distinct.shape[1]])
     drawn, free = np.zeros(loss.graph.n_cells, bool), np.zeros(loss.graph.n_cells, bool)
     for k, blocks in enumerate(loss.blocks):
         possible = np.asarray(_corrected(loss, params, codes, k))

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 
 import jax
 import numpy as np
+import scipy.linalg
 
+from .._diagnostics import counted
 from ..graph import FactorGraph
-from ._existence import Recession, find_recession
+from ._existence import PART, Recession, find_recession, moves
 from ._inference import Curvature
+from ._kinks import at_kinks
 from ._missing import Missing
 from ._objective import Objective
 from ._optimise import Outcome
@@ -18,8 +21,9 @@ from ._revealing import is_reducible, revealed_cells
 from ._statistics import Colouring
 
 Array = np.ndarray
-SUSPECT = 1e-3  # of the largest eigenvalue: below, the data may separate
-PART = 1e-6  # the least component of a unit direction that counts as part of it
+SUSPECT = 1e-3  # of the largest eigenvalue, here or at the start: below, the data may separate
+SHARE = 0.5  # of the curvature in some direction: where a prior gives more, it decides
+SUSPECT_SHARE = 0.02  # where a prior gives more, the data alone may have no estimate
 AT_BOUND = 1e-6
 NEAR = 1e-3  # the largest gradient entry per row at which steps of a stochastic minimiser may end
 
@@ -42,12 +46,14 @@ class Status:
         findings: everything to say, the gravest first.
         separated: for each entry of the flat parameter vector +1 or -1 where its estimate runs to plus or minus infinity, else 0.
         undetermined: where neither data nor prior fix the entry.
+        open_directions: an orthonormal basis of all directions without an estimate, shape (directions, entries).
     """
 
     code: str
     findings: tuple[Finding, ...]
     separated: Array
     undetermined: Array
+    open_directions: Array
 
     @property
     def converged(self) -> bool:
@@ -69,16 +75,22 @@ class Status:
 
 
 def examine(
-    objective: Objective, params: dict[str, jax.Array], curve: Curvature | None, convex: bool, colours: Colouring | None
+    objective: Objective, params: dict[str, jax.Array], curve: Curvature | None, first: Curvature | None, colours: Colouring | None
 ) -> Recession:
-    """What data and prior leave open: by comparison of all statistics where the curvature looks thin, else nothing."""
+    """What data and prior leave open: by comparison of all statistics where the curvature looks thin, else where it vanishes.
+
+    Rows with gaps have no statistics to compare.
+
+    `curve` and `first` are the curvatures at the estimate and at the start.
+    """
     if curve is None:
-        return Recession(False, None)
-    if convex and colours is not None and _is_suspect(curve):
+        size = sum(p.size for p in objective.frame.host.parameters)
+        return Recession(None, np.zeros((size, 0)), checked=False)
+    if colours is not None and objective.gaps is None and _is_suspect(curve, first):
         found = find_recession(objective, params, colours)
-        if found.checked:
+        if found is not None:
             return found
-    return Recession(False, None, curve.covariance()[1])
+    return Recession(None, curve.flat(), checked=False)
 
 
 def judge(
@@ -86,10 +98,11 @@ def judge(
     params: dict[str, jax.Array],
     outcome: Outcome,
     open_: Recession,
+    curve: Curvature | None,
     colours: Colouring | None,
     missing: Missing | None = None,
 ) -> Status:
-    """The status of a fit that has run; `open_` is what `examine` found."""
+    """The status of a fit that has run; `open_` is what `examine` found, `curve` the curvature at the estimate."""
     host = objective.frame.host
     size = sum(p.size for p in host.parameters)
     names = entry_names(host) if size <= 100_000 else []
@@ -98,23 +111,40 @@ def judge(
     if outcome.reason == "diverged":
         remedy = "Lower the learning rate, or leave `optimizer` out for L-BFGS"
         findings.append(Finding("diverged", "The objective is not a number any more", remedy))
-        return Status("diverged", tuple(findings), separated, undetermined)
+        return Status("diverged", tuple(findings), separated, undetermined, np.zeros((0, size)))
     if open_.direction is not None:
         separated = _signs(open_.direction)
-        findings.append(_no_minimiser(separated, names))
-    if open_.flat is not None and open_.flat.shape[1]:
-        undetermined = _parts(open_.flat) & (separated == 0)
-        if undetermined.any():
-            findings.append(_undetermined(host, undetermined, open_.flat.shape[1], names, colours))
+        findings.append(_no_minimiser(separated, names, constant_cells(objective, separated != 0, colours)))
+    undetermined = _parts(open_.flat) & (separated == 0)
+    if undetermined.any():
+        findings.append(_undetermined(host, open_.flat, undetermined, names, colours, bool(separated.any())))
     stopped = [] if separated.any() else _stopped(outcome, missing)
+    kinks = at_kinks(host, objective.frame.fixed, params)
+    findings += [*_prior_decides(open_, curve, kinks, names), *_at_kinks(kinks, names)]
     findings += [*_revealing(objective, params), *_at_bounds(host, params), *stopped]
     code = "no-minimiser" if separated.any() else "not-converged" if stopped else "undetermined" if undetermined.any() else "converged"
-    return Status(code, tuple(findings), separated, undetermined)
+    return Status(code, tuple(findings), separated, undetermined, open_.span.T)
 
 
-def _is_suspect(curve: Curvature) -> bool:
-    values = np.linalg.eigvalsh(curve.hessian)
-    return bool(len(values)) and values.min() < SUSPECT * values.max()
+def _is_suspect(curve: Curvature, first: Curvature | None) -> bool:
+    """Where all rows separate every curvature vanishes at once: only the start's tells that they were larger.
+
+    A prior that holds separated data back supplies a fair part of the curvature (`normal`), or of the pull (`laplace`).
+    """
+    if not curve.hessian.size:
+        return False
+    values = np.linalg.eigvalsh(curve.hessian - curve.prior)
+    before = np.zeros(1) if first is None else np.linalg.eigvalsh(first.hessian - first.prior)
+    return values.min() < SUSPECT * max(values.max(), before.max()) or _shares(curve)[0].max() > SUSPECT_SHARE
+
+
+def _shares(curve: Curvature) -> tuple[Array, Array]:
+    """Of the curvature, what the prior supplies: in the directions where it supplies most and least, as columns."""
+    values, vectors = np.linalg.eigh(curve.hessian)
+    floor = np.maximum(values, 1e-12 * max(values.max(), 1e-300))
+    half = vectors / np.sqrt(floor)
+    shares, turned = scipy.linalg.eigh(half.T @ curve.prior @ half)
+    return shares, curve.basis @ half @ turned
 
 
 def _parts(directions: Array) -> Array:
@@ -123,8 +153,29 @@ def _parts(directions: Array) -> Array:
 
 
 def _signs(direction: Array) -> Array:
-    v = direction / np.abs(direction).max()
-    return np.where(np.abs(v) > PART, np.sign(v), 0).astype(np.int8)
+    return np.where(moves(direction), np.sign(direction), 0).astype(np.int8)
+
+
+def sparse_directions(span: Array) -> Array:
+    """Directions with many zeros and a largest part of 1 that span the same: the reduced echelon form, shape (directions, entries)."""
+    if not span.shape[1]:
+        return span.T
+    order = scipy.linalg.qr(span.T, pivoting=True, mode="economic")[2]  # pyright: ignore[reportGeneralTypeIssues]
+    reduced = np.linalg.solve(span[order[: span.shape[1]]].T, span.T)
+    reduced = np.where(np.abs(reduced) > PART, reduced, 0.0)
+    largest = np.take_along_axis(reduced, np.abs(reduced).argmax(axis=1)[:, None], axis=1)
+    return reduced / largest
+
+
+def in_words(direction: Array, names: list[str], most: int = 4) -> str:
+    """``h[0]` - 0.5 `h[1]``: the largest parts of a direction."""
+    order = [i for i in np.argsort(-np.abs(direction), kind="stable") if abs(direction[i]) > PART]
+    words = ""
+    for i in order[:most]:
+        size, sign = abs(direction[i]), "-" if direction[i] < 0 else "+"
+        number = "" if abs(size - 1) < 5e-4 else f"{size:.3g} "
+        words += (f" {sign} " if words else "-" * (sign == "-")) + f"{number}`{names[i]}`"
+    return words + (f" + {len(order) - most} more" if len(order) > most else "")
 
 
 def _some(names: list[str], which: Array, most: int = 6) -> str:
@@ -132,7 +183,7 @@ def _some(names: list[str], which: Array, most: int = 6) -> str:
     return ", ".join(f"`{n}`" for n in chosen[:most]) + (f" and {len(chosen) - most} more" if len(chosen) > most else "")
 
 
-def _no_minimiser(separated: Array, names: list[str]) -> Finding:
+def _no_minimiser(separated: Array, names: list[str], constant: list[str]) -> Finding:
     count = int((separated != 0).sum())
     signs = [f"`{names[i]}` to {'+' if separated[i] > 0 else '-'}infinity" for i in np.flatnonzero(separated)[:6]]
     more = f" and {count - 6} more" if count > 6 else ""
@@ -141,21 +192,77 @@ def _no_minimiser(separated: Array, names: list[str]) -> Finding:
         f"There is no finite estimate of {count} parameter{several}: the data separate, "
         f"and the fit improves for ever as {', '.join(signs)}{more}"
     )
-    return Finding("no-minimiser", message, "Give these parameters a prior, `~ normal(0, 1)` say, or pool them")
+    remedy = "Give these parameters a prior, `~ normal(0, 1)` say, or pool them"
+    if constant:
+        told = ", ".join(constant[:6]) + (f" and {len(constant) - 6} more" if len(constant) > 6 else "")
+        return Finding("no-minimiser", f"{message}. In every row {told}", f"{remedy}, or fit a model without such a column")
+    return Finding("no-minimiser", message, remedy)
 
 
-def _undetermined(host: FactorGraph, which: Array, count: int, names: list[str], colours: Colouring | None) -> Finding:
+def constant_cells(objective: Objective, separated: Array, colours: Colouring | None) -> list[str]:
+    """Cells with one value in all rows, in blocks that see a separated parameter: "`x[3]` is yes"."""
+    if colours is None:
+        return []
+    codes = np.asarray(objective.codes)[:, np.asarray(objective.weights) > 0]
+    highest = codes.max(axis=1)
+    still = np.append(np.where(codes < 0, highest[:, None], codes).min(axis=1) == highest, False)  # a missing cell holds nothing
+    found: set[int] = set()
+    for blocks, seen in zip(objective.loss.blocks, colours.seen, strict=True):  # pyright: ignore[reportAttributeAccessIssue]
+        sees = np.append(separated, False)[seen].any(axis=1)
+        cells = np.asarray(blocks.cells)[sees].ravel()
+        found |= set(cells[still[cells]].tolist())
+    host = objective.frame.host
+    labels = {v.offset + k: v.labels for v in host.variables for k in range(v.size) if v.offset + k in found}
+    return [f"`{host.cell_name(c)}` is {labels[c][highest[c]]}" for c in sorted(found) if highest[c] >= 0]
+
+
+def _undetermined(host: FactorGraph, flat: Array, which: Array, names: list[str], colours: Colouring | None, separated: bool) -> Finding:
     unused = sorted(p.name for p in host.parameters if not any(p.name in g.parameters for g in host.groups))
     unseen = which & _unseen(colours, len(which))
-    directions = f"{count} direction{'s' * (count > 1)}"
-    parts = _some(names, which)
-    message = f"Neither data nor prior determine {directions} of the parameters, with parts in {parts}; they stay at their start"
+    shown = sparse_directions(flat)
+    words = ", ".join(in_words(d, names) for d in shown[:3]) + (f" and {len(shown) - 3} more" if len(shown) > 3 else "")
+    message = f"Neither data nor prior determine {counted(len(shown), 'direction')} of the parameters, which stay at their start: {words}"
+    if separated:
+        message = f"Where the data separate, {counted(len(shown), 'further direction')} of the parameters cannot be told apart: {words}"
     if unused:
         return Finding("undetermined", message, f"No factor uses {', '.join(f'`{n}`' for n in unused)}: remove them, or give them a prior")
     if unseen.any():
         remedy = f"The mask cannot see {_some(names, unseen)}: use one that draws the cells they touch, or give them a prior"
         return Finding("unseen", message, remedy)
-    return Finding("undetermined", message, "Give them a prior, or fix a `gauge`")
+    return Finding("undetermined", message, "Give them a prior, or fix a `gauge`; `fit.contrast` gives errors of what is determined")
+
+
+def _prior_decides(open_: Recession, curve: Curvature | None, kinks: Array, names: list[str]) -> list[Finding]:
+    remedy = (
+        "The sandwich takes the prior as certain, so these standard errors are too small: "
+        '`fit.summary(errors="laplace")` counts what the prior leaves open'
+    )
+    alone = open_.alone
+    if alone is not None and (alone.direction is not None or alone.span.shape[1] > open_.span.shape[1]):
+        which = _parts(alone.span) & ~_parts(open_.span)
+        if which.any():
+            message = f"The data alone have no finite estimate of {_some(names, which)}: the prior decides"
+            return [Finding("prior-decides", message, remedy)]
+    if curve is None:
+        return []
+    rest = curve.without(np.concatenate([open_.span, np.eye(len(kinks))[:, kinks]], axis=1))
+    if not rest.hessian.size:
+        return []
+    shares, directions = _shares(rest)
+    count = int((shares > SHARE).sum())
+    if not count:
+        return []
+    worst = directions[:, -1] / np.abs(directions[:, -1]).max()
+    more = f", and more than {SHARE:.0%} in {count - 1} other direction{'s' * (count > 2)}" if count > 1 else ""
+    message = f"The prior gives {shares[-1]:.0%} of the curvature along {in_words(worst, names)}{more}: the data say little there"
+    return [Finding("prior-decides", message, remedy)]
+
+
+def _at_kinks(kinks: Array, names: list[str]) -> list[Finding]:
+    if not kinks.any():
+        return []
+    message = f"The laplace prior holds {_some(names, kinks)} at its centre"
+    return [Finding("at-kink", message, "Standard errors are 0 there by construction; `fit.bootstrap()` tells how often they leave it")]
 
 
 def _unseen(colours: Colouring | None, size: int) -> Array:
@@ -206,7 +313,7 @@ def _stopped(outcome: Outcome, missing: Missing | None) -> list[Finding]:
         )
         return [Finding("imputation", message, "Drop the rows with the most missing cells, or give the parameters a prior")]
     if outcome.reason == "steps" and not outcome.gradient <= NEAR:
-        message = f"The minimiser stopped after {outcome.steps} steps with a gradient of {outcome.gradient:.2g} per row"
+        message = f"The minimiser stopped after {counted(outcome.steps, 'step')} with a gradient of {outcome.gradient:.2g} per row"
         return [Finding("not-converged", message, "Raise `max_steps`, or rescale the parameters")]
     if outcome.reason == "stalled" and outcome.gradient > 1e-5:
         message = f"The line search found no further decrease at a gradient of {outcome.gradient:.2g} per row"

@@ -1,0 +1,176 @@
+"""Contrasts of a fit's parameters, and the Wald test of two fits of one model to different data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.stats import chi2, norm
+
+from .._diagnostics import fail
+from ._intervals import verified_quantile
+from ._parameters import entry_names, verify_names
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ._results import Fit
+
+Array = np.ndarray
+PART = 1e-6  # of a contrast's length: a smaller part in an open direction is rounding
+RANK = 1e-9  # of the largest eigenvalue, after scaling to unit variances: below, a direction does not vary
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A linear combination of parameters: its estimate and standard error, inf where it has a part in an open direction."""
+
+    estimate: float
+    std_error: float
+
+    def interval(self, probability: float = 0.94) -> tuple[float, float]:
+        """The normal interval."""
+        half = verified_quantile(probability) * self.std_error
+        return self.estimate - half, self.estimate + half
+
+
+def contrast(fit: Fit, parts: Mapping[str, Any], errors: str) -> Contrast:
+    """The contrast c'theta; see `Fit.contrast`."""
+    c = coefficients(fit, parts)
+    estimate = float(c @ fit.flat(fit.params))
+    covariance = fit.determined_covariance(errors)
+    open_ = fit.status.open_directions
+    if len(open_) and np.linalg.norm(open_ @ c) > PART * np.linalg.norm(c):
+        return Contrast(estimate, np.inf)
+    return Contrast(estimate, float(np.sqrt(max(c @ covariance @ c, 0.0))))
+
+
+def coefficients(fit: Fit, parts: Mapping[str, Any]) -> Array:
+    if not isinstance(parts, Mapping) or not parts:
+        raise fail(
+            "E544", f"a contrast is a dict of coefficients by parameter, got {type(parts).__name__}", help='`{"h": [1, -1, 0]}`, say'
+        )
+    verify_names(parts, [p.name for p in fit.graph.parameters], "contrast")
+    c = {}
+    for p in fit.graph.parameters:
+        try:
+            given = np.asarray(parts.get(p.name, 0.0), float)
+        except (TypeError, ValueError):
+            raise fail("E544", f"the coefficients of `{p.name}` are not numbers") from None
+        if p.name in parts and given.shape != p.shape:
+            raise fail("E544", f"the coefficients of `{p.name}` must have its shape {p.shape}, got {given.shape}")
+        c[p.name] = np.broadcast_to(given, p.shape)
+    flat = fit.flat(c)
+    if not np.isfinite(flat).all() or not flat.any():
+        raise fail("E544", "the coefficients of a contrast are finite, and not all zero")
+    return flat
+
+
+@dataclass(frozen=True)
+class WaldTest:
+    """Whether two fits differ by more than their standard errors.
+
+    Attributes:
+        statistic: d' (V_a + V_b)^- d, d the difference of the estimates that are compared.
+        degrees_of_freedom: the rank of V_a + V_b.
+        p_value: the chance that chi-square of so many degrees of freedom exceeds the statistic.
+        table: one row per entry, the farthest apart first: both estimates, their difference, its standard error, z, and the
+            two-sided p-value adjusted for their number by Holm's method.
+        left_out: entries without a finite estimate, or that do not vary, in one of the fits.
+    """
+
+    statistic: float
+    degrees_of_freedom: int
+    p_value: float
+    table: pd.DataFrame
+    left_out: tuple[str, ...]
+
+    def __str__(self) -> str:
+        head = f"Wald test: chi-square {self.statistic:.4g} on {self.degrees_of_freedom} degrees of freedom, p = {self.p_value:.3g}"
+        left = f"left out, without a finite estimate or fixed: {', '.join(self.left_out)}" if self.left_out else ""
+        return "\n".join([head, *([left] if left else []), self.table.head(10).to_string(float_format=lambda v: f"{v:.4g}")])
+
+
+def wald_test(a: Fit, b: Fit, parameters: Sequence[str] | None = None, *, names: tuple[str, str] = ("a", "b")) -> WaldTest:
+    """The Wald test that two fits of one model, to independent data, have the same parameters.
+
+    d' (V_a + V_b)^- d with d the difference of estimates and V the sandwich covariances is, where the parameters are the same,
+    chi-square with rank(V_a + V_b) degrees of freedom for many rows. The test is valid for misspecified models too: it compares
+    what the fits converge to. A prior pulls both alike, and makes it less likely to find a difference.
+
+    Args:
+        a: a fit.
+        b: another, of the same model and mask, to other rows.
+        parameters: which ones are compared; none: all.
+        names: of the two fits, in the table.
+
+    Raises:
+        GmlmError: E545 for fits that cannot be compared, or of which nothing can.
+
+    Reference: Wald 1943; White 1982, Theorem 3.4; Holm 1979.
+    """
+    _verify_alike(a, b)
+    all_names, chosen = entry_names(a.graph), _chosen(a, parameters)
+    usable = chosen.copy()
+    for fit in (a, b):
+        usable &= (np.diag(fit.determined_covariance("sandwich")) > 0) & (fit.status.separated == 0) & ~fit.status.undetermined
+    if not usable.any():
+        raise fail("E545", "no entry has a finite estimate in both fits: there is nothing to compare", help="print both fits: they say why")
+    at = np.flatnonzero(usable)
+    flat = [f.flat(f.params)[at].astype(float) for f in (a, b)]
+    difference = flat[0] - flat[1]
+    variance = sum((f.determined_covariance("sandwich")[np.ix_(at, at)] for f in (a, b)), np.zeros((len(at), len(at))))
+    errors = np.sqrt(np.diag(variance))
+    values, vectors = np.linalg.eigh(variance / np.outer(errors, errors))
+    kept = values > RANK * values.max()
+    turned = vectors[:, kept].T @ (difference / errors)
+    statistic, rank = float((turned**2 / values[kept]).sum()), int(kept.sum())
+    table = _table([all_names[i] for i in at], names, flat, difference, errors)
+    left = tuple(all_names[i] for i in np.flatnonzero(chosen & ~usable))
+    return WaldTest(statistic, rank, float(chi2.sf(statistic, rank)), table, left)
+
+
+def holm(p: Array) -> Array:
+    """Holm's adjusted p-values: the k-th smallest of m times m - k + 1, made monotone, at most 1."""
+    order = np.argsort(p, kind="stable")
+    scaled = np.minimum(np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p)))), 1.0)
+    out = np.empty(len(p))
+    out[order] = scaled
+    return out
+
+
+def _table(entries: list[str], names: tuple[str, str], flat: list[Array], difference: Array, errors: Array) -> pd.DataFrame:
+    import pandas as pd
+
+    z = difference / errors
+    columns = {names[0]: flat[0], names[1]: flat[1], "difference": difference, "std_error": errors, "z": z}
+    columns["p_holm"] = holm(2 * norm.sf(np.abs(z)))
+    frame = pd.DataFrame(columns, index=pd.Index(entries, name="parameter"))
+    return frame.iloc[np.argsort(-np.abs(z), kind="stable")]
+
+
+def _chosen(fit: Fit, parameters: Sequence[str] | None) -> Array:
+    own = [p.name for p in fit.graph.parameters]
+    wanted = own if parameters is None else [parameters] if isinstance(parameters, str) else list(parameters)
+    verify_names(dict.fromkeys(wanted), own, "parameters")
+    return np.repeat([n in wanted for n in own], [p.size for p in fit.graph.parameters])
+
+
+def _verify_alike(a: Fit, b: Fit) -> None:
+    for what, left, right in (
+        ("models", a.meta["model"], b.meta["model"]),
+        ("masks", a.meta["mask"], b.meta["mask"]),
+        ("programs", a.meta["program"], b.meta["program"]),
+        ("parameters", _layout(a), _layout(b)),
+        ("fixed parameters", sorted(a.meta["fixed"]), sorted(b.meta["fixed"])),
+    ):
+        if left != right:
+            shown = f": {left!r} and {right!r}" if isinstance(left, str) else ""
+            message = f"the fits have different {what}{shown}: their parameters do not mean the same"
+            raise fail("E545", message, help="fit one model to both data, under one mask and with the same `coords=`")
+
+
+def _layout(fit: Fit) -> list[tuple[str, tuple[int, ...], list[list[str]]]]:
+    return [(p.name, p.shape, [[str(c) for c in axis] for axis in p.coords]) for p in fit.graph.parameters]
