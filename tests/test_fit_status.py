@@ -155,7 +155,7 @@ mask one = subsets(x, size = 1)
 
 @cache
 def constant() -> tuple[gm.Fit, gm.Fit]:
-    """A chain whose last spin is +1 in every row; and the model of what is left of it, in which h[1] stands for h[1] + J[1-2]."""
+    """A chain whose last spin is +1 in every row; and the model of what is left of it, in which h[1] stands for h[1] + J[1, 2]."""
     rows = 2 * STATES[x2 == 1] - 1
     weights = EVEN[x2 == 1] + 5.0 * (x0 == x1)[x2 == 1]
     whole = gm.parse(CHAIN.format(n=3)).model().fit(rows, weights=weights)
@@ -194,10 +194,10 @@ def test_where_data_separate_the_rest_has_the_errors_of_the_limiting_model():
 def test_open_directions_are_shown_and_kept(tmp_path: Path):
     whole, _ = constant()
     shown = whole.undetermined_directions()
-    assert list(shown.index) == ["h[1]", "h[2]", "J[1-2]"]
+    assert list(shown.index) == ["h[1]", "h[2]", "J[1, 2]"]
     columns = {tuple(c * np.sign(c[np.abs(c).argmax()])) for c in shown.to_numpy().T}
     assert columns == {(1.0, 0.0, -1.0), (0.0, 1.0, 0.0)}
-    assert "`h[1]` - `J[1-2]`" in str(whole) or "`J[1-2]` - `h[1]`" in str(whole)
+    assert "`h[1]` - `J[1, 2]`" in str(whole) or "`J[1, 2]` - `h[1]`" in str(whole)
     whole.save(tmp_path / "a.fit")
     again = gm.load_fit(tmp_path / "a.fit")
     assert again.undetermined_directions().equals(shown)

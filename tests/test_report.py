@@ -68,7 +68,7 @@ def pictures() -> dict[str, Figure]:
             ["J", "h"], {"single": np.array([1, 2.0]), "pairs": np.array([1.1, np.nan])}, {"single": [0.1, np.nan], "pairs": [0.1, 0.1]}
         ),
         "profile": plot_profile(
-            np.linspace(-1, 3, 9), (np.linspace(-1, 3, 9) - 1) ** 2 * 2, estimate=1.0, interval=(-0.33, np.inf), label="`J[0-1]`"
+            np.linspace(-1, 3, 9), (np.linspace(-1, 3, 9) - 1) ** 2 * 2, estimate=1.0, interval=(-0.33, np.inf), label="`J[0, 1]`"
         ),
         "ess": plot_ess_r_hat(ess, np.array([1.2, 1, 1, np.nan]), chains=4),
         "categories": plot_categories(
