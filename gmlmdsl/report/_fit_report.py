@@ -22,6 +22,7 @@ MOST_CHECKED_STATES = 2**14
 MOST_CHECKED_PAIRS = 1 << 20  # rows times cells squared
 MOST_ROWS = 500  # of the table of estimates
 MOST_IN_FOREST = 40
+MOST_GAPS = 40  # cells in the table of missing ones
 LEVEL = 0.94
 
 
@@ -41,6 +42,8 @@ def fit_report(fit: Fit, *, check: PredictiveCheck | None = None, title: str = "
     _status(report, fit)
     if any(p.size for p in fit.graph.parameters):
         _estimates(report, fit)
+    if fit.missing is not None and fit.missing.rows:
+        _missing(report, fit)
     check = quick_check(fit) if check is None else check
     if check is not None:
         check_section(report, check)
@@ -93,6 +96,17 @@ def _status(report: Report, fit: Fit) -> None:
         report.text("The objective is not known to be convex: this is a minimum, perhaps not the lowest. Try other starts.")
     for finding in fit.status.findings:
         report.warning(finding.slug.replace("-", " "), f"{finding.message}.", f"{finding.remedy}.")
+
+
+def _missing(report: Report, fit: Fit) -> None:
+    assert fit.missing is not None
+    report.section("Missing cells")
+    report.text(f"{fit.missing.words}.")
+    counts = fit.missing.table(fit.graph)["missing"]
+    counts = counts[counts > 0].sort_values(ascending=False, kind="stable")
+    more = f"; the {MOST_GAPS} with the most of {len(counts)}" if len(counts) > MOST_GAPS else ""
+    rows = [[str(name), int(n), int(n) / int(fit.meta["rows"])] for name, n in counts.head(MOST_GAPS).items()]
+    report.table(["cell", "missing", "share of rows"], rows, f"How often each cell is missing{more}.")
 
 
 def _estimates(report: Report, fit: Fit) -> None:
