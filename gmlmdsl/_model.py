@@ -104,7 +104,7 @@ class Model:
         """
         from .run import missing as gaps
 
-        rows = data.encode(self.graph, x, missing=missing)
+        rows = data.encode(self.graph, x, missing=data.stated_missing(x, missing))
         return gaps.log_completions(self.graph, self._device(), self._params(params), rows.codes).reshape(rows.shape)
 
     def log_partition(self, params: Params) -> jax.Array:
@@ -193,7 +193,7 @@ class Model:
         """
         from .run import conditionals
 
-        rows = data.encode(self.graph, x, missing=missing)
+        rows = data.encode(self.graph, x, missing=data.stated_missing(x, missing))
         return conditionals.loss(self.lowered, self.mask(mask), self._params(params), rows.codes, weights, key, n_masks)
 
     def transition_matrix(self, params: Params, sampler: str | None = None) -> np.ndarray:
@@ -285,7 +285,7 @@ class Model:
         """
         if given is not None:
             raise fail("E510", "`given=` is not in this version", help="leave it out")
-        rows = data.encode(self.graph, x, missing=missing)
+        rows = data.encode(self.graph, x, missing=data.stated_missing(x, missing))
         if len(rows.shape) != 1:
             raise fail("E501", f"x must have one axis of rows before the variable's axes, got rows of shape {rows.shape}")
         name, lowered = self.mask(mask)

@@ -154,6 +154,10 @@ def _model_and_params(request: SampleRequest) -> tuple[Model, Any]:
     verify_readable(request.file)
     with request.file.open("rb") as file:
         is_fit = file.read(2) == b"PK"
+    if request.file.suffix == ".fit" and not is_fit:
+        raise fail(
+            "E520", f"{request.file} is not a saved fit, or is damaged", help="name a file that `gmlm fit --out` wrote, or a .gmlm file"
+        )
     if is_fit:
         for option, value in (
             ("--params", request.params),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import getpass
 import os
 import tempfile
@@ -19,6 +20,19 @@ jax.config.update("jax_disable_most_optimizations", True)  # each program runs o
 jax.config.update("jax_compilation_cache_dir", str(Path(tempfile.gettempdir()) / f"gmlmdsl-tests-{getpass.getuser()}"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+MOST_MAPPINGS = 20_000  # a process may have 65 530 memory mappings; every compiled program takes some, and beyond them it crashes
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_mappings() -> Iterator[None]:
+    """Compiled programs are let go between files where there are many."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and len(maps.read_text().splitlines()) > MOST_MAPPINGS:
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from fit_cases import counted, flat, rows, trio, unflat
 from oracle import numerical_gradient
 from scipy.optimize import brentq, minimize
 from scipy.stats import chi2, norm
+from scipy.stats import f as f_law
 
 import gmlmdsl as gm
 from gmlmdsl.run._parameters import log_prior, unflatten
@@ -280,7 +281,9 @@ def test_a_wald_test_is_the_quadratic_form_of_the_difference():
     v = a.covariance + b.covariance + apart @ prior @ apart
     assert found.statistic == pytest.approx(d @ np.linalg.pinv(v, rcond=1e-8) @ d, rel=1e-6)
     assert found.degrees_of_freedom == 7  # data say nothing of what h[0] and u share: no fit varies there
-    assert found.p_value == pytest.approx(chi2.sf(found.statistic, 7))
+    n = found.rows
+    assert n == pytest.approx(min(made(k)[2].sum() for k in (0, 1)))
+    assert found.p_value == pytest.approx(f_law.sf(found.statistic * (n - 7) / (7 * (n - 1)), 7, n - 7))
     assert found.p_value > 0.001  # one law made both
     z = d / np.sqrt(np.diag(v))
     np.testing.assert_allclose(found.table["z"].to_numpy(), z[np.argsort(-np.abs(z), kind="stable")], rtol=1e-6)

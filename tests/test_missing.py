@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from cases import BY_NAME, Case, masks_of
 from oracle import Oracle, numerical_gradient
@@ -205,3 +206,25 @@ def test_observed_cells_that_break_a_requirement_name_the_row() -> None:
     x = {"a": [0, 1, 1], "b": [0, 9, 0], "c": [1, 1, 9]}
     with pytest.raises(gm.GmlmError, match="row 2 of x is impossible"):
         model.fit(x, missing=9)
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_no_complete_row_is_needed() -> None:
+    model = gm.parse(TRIPLE + "mask one = subsets(size = 1)").model()
+    rng = np.random.default_rng(6)
+    rows = rng.choice(3, (60, 3))
+    rows[np.arange(60), rng.integers(0, 3, 60)] = 9
+    exact, drawn = model.fit(rows, "all", missing=9), model.fit(rows, "all", missing=9, impute=True)
+    assert (exact.missing.summed, drawn.missing.imputed) == (60, 60)
+    for name, errors in exact.standard_errors.items():
+        np.testing.assert_array_less(np.abs(drawn.params[name] - exact.params[name]), 0.25 * errors)
+    held = model.fit(rows, "one", missing=9, impute=True, fixed={"h": [0.1, 0.2], "J": 0.3})
+    assert held.status.converged
+    assert held.params["J"] == pytest.approx(0.3)
+    batches = model.fit(rows, "one", missing=9, optimizer=optax.sgd(1e-3), batch_size=4, max_steps=2)
+    assert len(batches.loss_trace) == 2
+
+
+def test_impute_is_yes_no_or_as_needed() -> None:
+    with pytest.raises(gm.GmlmError, match="impute must be True, False or None"):
+        gm.parse(TRIPLE).model().fit([[0, 1, 9]], missing=9, impute="yes")

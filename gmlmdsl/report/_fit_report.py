@@ -102,10 +102,10 @@ def _missing(report: Report, fit: Fit) -> None:
     assert fit.missing is not None
     report.section("Missing cells")
     report.text(f"{fit.missing.words}.")
-    counts = fit.missing.table(fit.graph)["missing"]
-    counts = counts[counts > 0].sort_values(ascending=False, kind="stable")
-    more = f"; the {MOST_GAPS} with the most of {len(counts)}" if len(counts) > MOST_GAPS else ""
-    rows = [[str(name), int(n), int(n) / int(fit.meta["rows"])] for name, n in counts.head(MOST_GAPS).items()]
+    counts = fit.missing.cells
+    order = np.argsort(-counts, kind="stable")[: int((counts > 0).sum())]
+    more = f"; the {MOST_GAPS} with the most of {len(order)}" if len(order) > MOST_GAPS else ""
+    rows = [[fit.graph.cell_name(int(c)), int(counts[c]), counts[c] / int(fit.meta["rows"])] for c in order[:MOST_GAPS]]
     report.table(["cell", "missing", "share of rows"], rows, f"How often each cell is missing{more}.")
 
 

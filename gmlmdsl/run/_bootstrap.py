@@ -114,6 +114,8 @@ def bootstrap(made: Fit, replications: int, seed: int, max_seconds: float, progr
     for name, value, least in (("replications", replications, 2), ("seed", seed, 0)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             raise fail("E507", f"{name} must be a whole number of at least {least}, got {value!r}")
+    if not isinstance(max_seconds, int | float) or not max_seconds > 0:
+        raise fail("E507", f"max_seconds must be a number above 0, got {max_seconds!r}")
     evidence, started, found = made.evidence, time.perf_counter(), []
     options = dataclasses.replace(evidence.options, init=_start(made), progress=False)
     for _, weights in _drawn(evidence, replications, seed, shows_progress(progress)):

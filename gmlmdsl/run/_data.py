@@ -62,6 +62,13 @@ def encode(graph: FactorGraph, x: Any, what: str = "x", missing: Any = None) -> 
     return Data(codes.astype(np.int32), first)
 
 
+def stated_missing(x: Any, missing: Any) -> Any:
+    """What stands for a missing cell: as said, or else as the reader of a file was told."""
+    if missing is None and isinstance(x, AbstractRows) and x.tokens:
+        return x.tokens[0]
+    return missing
+
+
 def _by_variable(graph: FactorGraph, x: Any, what: str) -> Mapping[str, Any]:
     names = [v.name for v in graph.variables]
     if not isinstance(x, Mapping):

@@ -22,7 +22,7 @@ from ._convexity import is_affine, is_convex
 from ._data import verified_weights
 from ._imputation import COPIES, STEPS, Imputed, first_values, missing_blocks, monte_carlo_em
 from ._inference import Copies, covariances, verify_counts
-from ._kinks import at_kinks
+from ._kinks import at_kinks, has_kinks
 from ._minimise import MOST_INFERRED, curvature_at, first_curvature, full_batch, params_of, stochastic
 from ._missing import Missing, Sorted, sort_rows, summed_loss, verify_present
 from ._objective import (
@@ -154,6 +154,8 @@ def reopen(evidence: Evidence, params: Mapping[str, Array]) -> tuple[Objective, 
 
 
 def _verify_options(options: Options) -> None:
+    if options.impute not in (None, True, False):
+        raise fail("E507", f"impute must be True, False or None, got {options.impute!r}")
     for name, least in (("seed", 0), ("max_steps", 1), ("batch_size", 1)):
         value = getattr(options, name)
         if value is not None and (not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least):
@@ -244,7 +246,7 @@ def make_objective(
     use = MaskUse(options.mask, n_masks, support_size(mask), is_adaptive(mask), reached_cells(host, mask), mean_size)
     if use.mean_size == 0:
         raise fail("E410", f"mask `{options.mask}` hides no cell of these rows", mask.span, "an empty support")
-    kinds = sort_rows(host, mask, options.mask, codes, masks, options.impute)
+    kinds = sort_rows(host, mask, options.mask, codes, masks, options.impute, weights)
     order, share, whole, imputed = _columns(host, codes, kinds, options.seed)
     rows_masks = None if masks is None else masks[:, :, order]
     chunk = chunk_rows(loss, 0 if rows_masks is None else len(rows_masks), 0 if rows_masks is None else rows_masks.shape[1], len(order))
@@ -298,6 +300,9 @@ def _impute(prepared: Prepared, options: Options, colours: Colouring | None) -> 
         raise fail("E511", message, help="leave `optimizer` out, or drop these rows")
     assert prepared.imputed is not None
     objective = prepared.objective
+    if has_kinks(objective):
+        message = f"{prepared.missing.imputed:,} rows have missing cells that must be imputed, which does not go with laplace priors"
+        raise fail("E511", message, help="give these parameters a normal prior, or drop these rows")
     curve = first_curvature(objective, colours, prepared.imputed.copies)
     if curve is None:
         curve = curvature_at(objective, objective.held, colours, options, prepared.imputed.copies)

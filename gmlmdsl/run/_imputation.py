@@ -36,6 +36,7 @@ BLOCK_VALUES = 8  # joint values of a block of missing cells that is redrawn at 
 FIRST_SWEEPS, SWEEPS = 50, 2
 FEWEST_ROUNDS, MOST_ROUNDS, ROUNDS_BETWEEN = 30, 300, 10
 NOISE = 0.05  # of a standard error
+UNKNOWN = 0.1  # of an estimate, at least of 1: stands for its standard error where that is not known
 DRIFT = 3.0  # Monte Carlo errors
 REDRAWN = 5  # imputations of every copy from which standard errors are computed
 STEPS = 5  # of the minimiser in one round: the next round moves the imputations anyway
@@ -136,7 +137,8 @@ def monte_carlo_em(
         free = outcome.free
         found.append(np.asarray(ravel_pytree(free)[0]))
         trace.append(outcome.trace[-1] if len(outcome.trace) else np.nan)
-        if outcome.reason == "diverged":
+        if outcome.reason == "diverged" or not free:
+            noise = drift = float("inf") if free else 0.0
             break
         if number >= FEWEST_ROUNDS and number % ROUNDS_BETWEEN == 0:
             noise, drift = _judge(np.array(found[number // 2 :]), errors)
@@ -162,12 +164,13 @@ def _judge(rounds: Array, errors: Array) -> tuple[float, float]:
     batches = rounds[n % batch :].reshape(-1, batch, rounds.shape[1]).mean(axis=1)
     error = batches.std(axis=0, ddof=1) / np.sqrt(len(batches))
     halves = np.abs(rounds[: n // 2].mean(axis=0) - rounds[n - n // 2 :].mean(axis=0))
+    if not np.isfinite(rounds).all():
+        return float("inf"), float("inf")
     known = np.isfinite(errors) & (errors > 0)
-    if not known.any():
-        return 0.0, 0.0
+    scale = np.where(known, errors, UNKNOWN * np.maximum(1.0, np.abs(rounds.mean(axis=0))))
     # A drift that is far below a standard error does not matter, however surely it is one.
-    z = halves / np.maximum(2 * error, NOISE * np.where(known, errors, 1.0))
-    return float((error / np.where(known, errors, 1.0))[known].max()), float(z[known].max())
+    z = halves / np.maximum(2 * error, NOISE * scale)
+    return float((error / scale).max(initial=0.0)), float(z.max(initial=0.0))
 
 
 def _verify_possible(objective: Objective, graph: Graph, columns: slice, imputed: Imputed) -> None:

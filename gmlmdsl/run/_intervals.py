@@ -19,8 +19,8 @@ def verified_quantile(probability: float) -> float:
     Raises:
         GmlmError: E507 unless the probability lies between 0 and 1.
     """
-    if not 0 < probability < 1:
-        raise fail("E507", f"probability lies between 0 and 1, got {probability}")
+    if not isinstance(probability, int | float | np.floating) or not 0 < probability < 1:
+        raise fail("E507", f"probability lies between 0 and 1, got {probability!r}")
     return float(ndtri(0.5 + probability / 2))
 
 

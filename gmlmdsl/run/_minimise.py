@@ -54,19 +54,21 @@ def full_batch(
             pull = off_wrong_edges(objective, outcome.free)[1]
             outcome = dataclasses.replace(outcome, reason="stalled", gradient=pull) if pull else outcome
         curve = curve_at(params_of(objective, outcome))
+        if objective.gaps is not None:  # without the linear programme, the curvature at the end is what tells
+            open_ = examine(objective, params_of(objective, outcome), curve, first, colours)
     return outcome, curve, open_
 
 
 def stochastic(objective: Objective, mask: LoweredMask, free: dict[str, Any], options: Options) -> Outcome:
     """Minibatches keyed by step: rows, and drawn masks, depend on (seed, step) only."""
     assert options.optimizer is not None
-    rows = int((np.asarray(objective.weights) > 0).sum())  # rows with gaps are few: every batch has them all
+    rows = int((np.asarray(objective.weights) > 0).sum())  # rows with gaps lie apart: every batch has all of them
     size = objective.codes.shape[1] if options.batch_size is None else min(options.batch_size, rows)
     alive = jnp.flatnonzero(objective.weights > 0)
     key, host = jax.random.key(options.seed), objective.frame.host
 
     def batch(step: int) -> Objective:
-        if options.batch_size is None:
+        if options.batch_size is None or not rows:
             return objective
         here = jax.random.fold_in(key, step)
         chosen = alive[jax.random.choice(here, rows, (size,), replace=False)]
@@ -113,4 +115,5 @@ def curvature_at(
 
 def first_curvature(objective: Objective, colours: Colouring | None, copies: Copies | None = None) -> Curvature | None:
     """The curvature at the start of the complete rows, which is cheap: it scales the minimiser."""
-    return None if colours is None else curvature(complete_rows(objective, copies), objective.held, colours)
+    whole = complete_rows(objective, copies)
+    return None if colours is None or not bool((whole.weights > 0).any()) else curvature(whole, objective.held, colours)

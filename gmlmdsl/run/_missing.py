@@ -58,7 +58,7 @@ class Missing:
         alone = f" ({self.unseen} without an observed cell under the mask score 0)" if self.unseen else ""
         text = f"{int(self.cells.sum()):,} missing cells in {self.rows:,} rows: summed out in {self.summed:,}{alone}"
         if not self.imputed:
-            return text
+            return f"{text}. Right where cells are missing completely at random, or the mask is `everything`; else see `impute=True`"
         return (
             f"{text}, imputed in {self.imputed:,} by Monte Carlo EM: {self.imputations} copies of each, {self.iterations} rounds, "
             f"Monte Carlo error at most {100 * self.noise:.2g} % of a standard error"
@@ -83,7 +83,9 @@ class Sorted:
     report: Missing
 
 
-def sort_rows(graph: FactorGraph, mask: LoweredMask, name: str, codes: Array, masks: Array | None, impute: bool | None) -> Sorted:
+def sort_rows(
+    graph: FactorGraph, mask: LoweredMask, name: str, codes: Array, masks: Array | None, impute: bool | None, weights: Array | None = None
+) -> Sorted:
     """Decide which rows with gaps are summed out and which imputed.
 
     Args:
@@ -92,6 +94,7 @@ def sort_rows(graph: FactorGraph, mask: LoweredMask, name: str, codes: Array, ma
         name: how messages call it.
         codes: (cells, rows), -1 where a cell is missing.
         masks: drawn masks (masks, members, rows), or None where all are used.
+        weights: of the rows: one of weight 0 is never imputed.
         impute: None: where summing out is above the budget; True: every row with a gap that scores; False: refuse instead.
 
     Raises:
@@ -105,19 +108,20 @@ def sort_rows(graph: FactorGraph, mask: LoweredMask, name: str, codes: Array, ma
         return Sorted(complete, nothing, nothing, None, Missing(missing.sum(axis=1)))
     if is_adaptive(mask):
         place = tuple(int(i) for i in np.argwhere(missing)[0])
-        message = f"mask `{name}` looks at x, and {graph.cell_name(place[0])} of row {place[1]} is missing: p(K | x) is not known there"
-        raise fail("E511", message, mask.span, "looks at x", help="fit with a mask that does not look at x, or drop the rows with gaps")
+        message = f"mask `{name}` looks at x, and {graph.cell_name(place[0])} of row {place[1]} (counted from 0) is missing: p(K | x) is not known there"
+        raise fail("E511", message, mask.span, "looks at x", help="fit with a mask that does not look at x, or keep the rows without gaps")
     plan = plan_gaps(graph, missing[:, gapped], _blocks(graph, mask, masks, missing, gapped))
     within = affordable_rows(plan)
     if impute is False:
         verify_gaps(plan, gapped, "leave `impute` out: these rows' cells are then drawn inside the fit; or drop the rows")
     if impute:
         within &= np.array([not t for t in plan.terms])
+    drawn = ~within if weights is None else ~within & (weights[gapped] > 0)
     seen = np.zeros(graph.n_cells, bool)
     seen[reach(mask, graph.n_cells)] = True
     unseen = int((missing[seen][:, gapped].all(axis=0)).sum())
-    report = Missing(missing.sum(axis=1), len(gapped), int(within.sum()), int((~within).sum()), unseen)
-    return Sorted(complete, gapped[within], gapped[~within], _only(plan, within), report)
+    report = Missing(missing.sum(axis=1), len(gapped), int(within.sum()), int(drawn.sum()), unseen)
+    return Sorted(complete, gapped[within], gapped[drawn], _only(plan, within), report)
 
 
 def _only(plan: GapPlan, within: Array) -> GapPlan:
@@ -127,15 +131,20 @@ def _only(plan: GapPlan, within: Array) -> GapPlan:
 
 def _blocks(graph: FactorGraph, mask: LoweredMask, masks: Array | None, missing: Array, gapped: Array) -> Sequence[tuple[Array, Array]]:
     if masks is not None:
+        _verify_planned(len(gapped), len(masks), mask, "draw fewer: `n_masks=1`, or drop rows with gaps")
         share = np.full(len(masks), 1 / len(masks))
         return [(masks[:, :, r], share) for r in gapped]
     blocks, probabilities = blocks_of(mask, graph.n_cells)
     assert probabilities is not None
     patterns = len(np.unique(missing[:, gapped], axis=1).T)
-    if patterns * len(blocks) > MOST_PLANNED:
-        message = f"{patterns:,} patterns of missing cells under {len(blocks):,} masks are {patterns * len(blocks):.3g} terms"
-        raise fail("E602", f"{message}, more than the limit of {MOST_PLANNED:.3g}", mask.span, help="draw some masks: `n_masks=4`")
+    _verify_planned(patterns, len(blocks), mask, "draw some masks: `n_masks=4`")
     return [(blocks, probabilities)]
+
+
+def _verify_planned(patterns: int, masks: int, mask: LoweredMask, help: str) -> None:
+    if patterns * masks > MOST_PLANNED:
+        message = f"{patterns:,} patterns of missing cells under {masks:,} masks are {patterns * masks:.3g} terms"
+        raise fail("E602", f"{message}, more than the limit of {MOST_PLANNED:.3g}", mask.span, help=help)
 
 
 def log_completions(graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array], codes: Array) -> jax.Array:

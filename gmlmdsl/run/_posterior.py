@@ -95,6 +95,9 @@ def _proposals(fit: Fit, rows: Rows, params: dict[str, jax.Array], total: int, r
     """Flat vectors around the estimate, Student t with the inverse Hessian as scale, and their log density up to a constant."""
     curve = curvature(rows.objective, params, colours_of(rows.objective))
     values, vectors = np.linalg.eigh(curve.hessian)
+    if values.min(initial=1.0) <= 0:
+        message = "the normal approximation needs a curvature that is positive in every direction, and here it is not"
+        raise fail("E552", message, help="give the parameters a prior, or fit from another start with `init=`")
     root = curve.basis @ (vectors / np.sqrt(values))
     size = root.shape[1]
     freedom = size + 4.0  # tails above the posterior's, and yet near the normal law in many dimensions

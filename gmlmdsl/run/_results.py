@@ -71,7 +71,11 @@ class Fit:
             GmlmError: E505 for a fit that was loaded from a file: data are not saved with it.
         """
         if self._evidence is None:
-            raise fail("E505", "a fit that was loaded from a file has no data with it", help="pass the data: `x=..`")
+            raise fail(
+                "E505",
+                "a fit that was loaded from a file has no data with it",
+                help="pass them as `x=..` where a check takes them; for the bootstrap and profiles fit again",
+            )
         return self._evidence
 
     @property
@@ -311,7 +315,9 @@ def estimate_to_fit(estimate: Estimate, graph: FactorGraph, meta: dict[str, Any]
         "mask": estimate.use.name,
         "mask_use": estimate.use.words,
         "n_masks": estimate.use.n_masks,
+        "weights_are": estimate.evidence.options.weights_are,
         "rows": estimate.rows,
+        "effective_rows": _effective_rows(estimate),
         "fixed": list(estimate.fixed),
         "convex": estimate.convex,
         "seconds": estimate.seconds,
@@ -322,6 +328,13 @@ def estimate_to_fit(estimate: Estimate, graph: FactorGraph, meta: dict[str, Any]
     covariances = estimate.covariance, estimate.one_mask_covariance
     more = {"determined": estimate.determined, "_evidence": estimate.evidence, "missing": estimate.missing}
     return Fit(params, estimate.status, trace, estimate.objective, meta, graph, *covariances, model, **more)
+
+
+def _effective_rows(estimate: Estimate) -> float:
+    """Kish's number of rows: (sum w)^2 / sum w^2 of importances, sum w of counts."""
+    options = estimate.evidence.options
+    w = np.ones(estimate.rows) if options.weights is None else np.asarray(options.weights, float)
+    return float(w.sum() if options.weights_are == "counts" else w.sum() ** 2 / (w**2).sum())
 
 
 def read_fit(path: str | Path) -> tuple[dict[str, Any], dict[str, Array]]:

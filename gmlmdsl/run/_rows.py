@@ -15,7 +15,7 @@ import numpy as np
 from .._diagnostics import GmlmError, fail
 from ..derive import compiled, graph_arrays
 from ..graph import FactorGraph
-from ._data import encode, verified_weights
+from ._data import encode, stated_missing, verified_weights
 from ._fit import Evidence, Options, make_objective
 from ._inference import _gap_scores
 from ._missing import log_completions
@@ -102,6 +102,9 @@ def evidence_of(
     if x is None and weights is not None:
         raise fail("E507", "`weights=` go with `x=`: the rows of the fit have their own", help="pass both, or neither")
     found = fit.evidence if x is None else _of_rows(fit, x, weights, missing)
+    if found.options.weights_are == "counts":
+        message = "checks of a model take weights as importances, and those of this fit are counts"
+        raise fail("E542", message, help="fit the repeated rows: `np.repeat(x, counts, axis=0)`")
     if mask is None or mask == fit.mask:
         return found if n_masks is None else dataclasses.replace(found, options=dataclasses.replace(found.options, n_masks=n_masks))
     name, lowered = fit.model.mask(mask)
@@ -109,7 +112,7 @@ def evidence_of(
 
 
 def _of_rows(fit: Fit, x: Any, weights: Any, missing: Any) -> Evidence:
-    data = encode(fit.graph, x, missing=missing)
+    data = encode(fit.graph, x, missing=stated_missing(x, missing))
     if len(data.shape) != 1 or data.shape[0] == 0:
         raise fail("E501", f"x must have one axis of rows before the variable's axes, and a row, got rows of shape {data.shape}")
     if weights is not None:
@@ -118,7 +121,7 @@ def _of_rows(fit: Fit, x: Any, weights: Any, missing: Any) -> Evidence:
         return dataclasses.replace(fit._evidence, codes=data.codes, options=dataclasses.replace(fit._evidence.options, weights=weights))
     meta = fit.meta
     fixed = {name: fit.params[name] for name in meta["fixed"]}
-    options = Options(meta["mask"], meta["seed"], meta["n_masks"], weights, fixed=fixed)
+    options = Options(meta["mask"], meta["seed"], meta["n_masks"], weights, fixed=fixed, weights_are=meta.get("weights_are", "importances"))
     return Evidence(fit.model.lowered, fit.model.mask(meta["mask"])[1], data.codes, options)
 
 

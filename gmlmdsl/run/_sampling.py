@@ -122,6 +122,12 @@ def _observable(lowered: Lowered, params: dict[str, jax.Array], name: str, what:
         values = {v.name: 2 * parts[v.name] - 1 if v.kind == "spin" else parts[v.name] for v in variables}
         return jax.vmap(lambda x: jnp.asarray(what(x)))(values if len(variables) > 1 else values[variables[0].name])  # pyright: ignore[reportGeneralTypeIssues]
 
+    try:
+        jax.eval_shape(observable, jax.ShapeDtypeStruct((lowered.graph.n_cells, 1), jnp.int32))
+    except Exception as error:  # a user's function may fail in any way
+        message = f"observe: `{name}` cannot be traced by JAX: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        help = "it takes one configuration as arrays, labels and letters as codes from 0, and uses `jax.numpy` and no `if` on values"
+        raise fail("E507", message, help=help) from None
     return observable
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import chi2, norm
+from scipy.stats import f as f_law
+from scipy.stats import norm
 
 from .._diagnostics import fail
 from ._intervals import verified_quantile
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 PART = 1e-6  # of a contrast's length: a smaller part in an open direction is rounding
+FEW_ROWS = 10  # rows per entry: below, the text says so
 RANK = 1e-9  # of the largest eigenvalue, after scaling to unit variances: below, a direction does not vary
 
 
@@ -74,8 +76,10 @@ class WaldTest:
 
     Attributes:
         statistic: d' V^- d, d the difference of the estimates that are compared.
-        degrees_of_freedom: the rank of V.
-        p_value: the chance that chi-square of so many degrees of freedom exceeds the statistic.
+        degrees_of_freedom: the rank p of V.
+        rows: the effective number n of rows of the smaller fit.
+        p_value: the chance that Hotelling's T^2 with p and n - 1 degrees of freedom exceeds the statistic, which is chi-square with p
+            for many rows; nan where n is not above p.
         table: one row per entry, the farthest apart first: both estimates, their difference, its standard error, z, and the
             two-sided p-value adjusted for their number by Holm's method.
         left_out: entries without a finite estimate, or that do not vary, in one of the fits.
@@ -83,12 +87,17 @@ class WaldTest:
 
     statistic: float
     degrees_of_freedom: int
+    rows: float
     p_value: float
     table: pd.DataFrame
     left_out: tuple[str, ...]
 
     def __str__(self) -> str:
-        head = f"Wald test: chi-square {self.statistic:.4g} on {self.degrees_of_freedom} degrees of freedom, p = {self.p_value:.3g}"
+        head = f"Wald test: {self.statistic:.4g} on {self.degrees_of_freedom} degrees of freedom, p = {self.p_value:.3g}"
+        if self.rows < FEW_ROWS * self.degrees_of_freedom:
+            head += (
+                f"\nfew rows: {self.rows:.4g} of the smaller fit for {self.degrees_of_freedom} entries; its standard errors are too small"
+            )
         left = f"left out, without a finite estimate or fixed: {', '.join(self.left_out)}" if self.left_out else ""
         return "\n".join([head, *([left] if left else []), self.table.head(10).to_string(float_format=lambda v: f"{v:.4g}")])
 
@@ -97,7 +106,7 @@ def wald_test(a: Fit, b: Fit, parameters: Sequence[str] | None = None, *, names:
     """The Wald test that two fits of one model, to independent data, have the same parameters.
 
     d' V^- d with d the difference of estimates is, where the parameters are the same, chi-square with rank(V) degrees of freedom for
-    many rows. V is the sum of the sandwich covariances and, where there is a prior, of what it adds: it pulls an estimate from the
+    many rows; p-values are those of Hotelling's T^2 with the rows of the smaller fit, since V is estimated from them. V is the sum of the sandwich covariances and, where there is a prior, of what it adds: it pulls an estimate from the
     common truth by -L P (truth - mean), L the inverse of the fit's penalised Hessian and P the prior's curvature; fits to fewer
     rows are pulled further. Over truths that follow the prior the difference of the two pulls has covariance
     (L_a - L_b) P (L_a - L_b). The test is valid for misspecified models too: it compares what the fits converge to.
@@ -111,8 +120,13 @@ def wald_test(a: Fit, b: Fit, parameters: Sequence[str] | None = None, *, names:
     Raises:
         GmlmError: E545 for fits that cannot be compared, or of which nothing can.
 
-    Reference: Wald 1943; White 1982, Theorem 3.4; Holm 1979.
+    Reference: Wald 1943; Hotelling 1931; White 1982, Theorem 3.4; Holm 1979.
     """
+    for fit in (a, b):
+        if not hasattr(fit, "determined_covariance"):
+            raise fail(
+                "E545", f"a Wald test compares two fits, got {type(fit).__name__}", help="`gm.wald_test(model.fit(x), model.fit(y))`"
+            )
     _verify_alike(a, b)
     all_names, chosen = entry_names(a.graph), _chosen(a, parameters)
     usable = chosen.copy()
@@ -132,7 +146,10 @@ def wald_test(a: Fit, b: Fit, parameters: Sequence[str] | None = None, *, names:
     statistic, rank = float((turned**2 / values[kept]).sum()), int(kept.sum())
     table = _table([all_names[i] for i in at], names, flat, difference, errors)
     left = tuple(all_names[i] for i in np.flatnonzero(chosen & ~usable))
-    return WaldTest(statistic, rank, float(chi2.sf(statistic, rank)), table, left)
+    n = min(float(fit.meta.get("effective_rows", fit.meta["rows"])) for fit in (a, b))
+    free = n - rank
+    p_value = float(f_law.sf(statistic * free / (rank * (n - 1)), rank, free)) if free > 0 else float("nan")
+    return WaldTest(statistic, rank, n, p_value, table, left)
 
 
 def _pulls(a: Fit, b: Fit) -> Array:

@@ -105,7 +105,7 @@ def _single_equals(fault: Fault, faults: Faults) -> Edit | None:
         return None
     message = "`=` does not compare" if meant == "==" else "`=` does not say how something is distributed"
     help_ = f"write `{meant}`"
-    diagnostic = Diagnostic("E108", message, fault.span(token), "", help=help_, fix=Fix(fault.span(token), meant))
+    diagnostic = Diagnostic("E108", message, fault.span(token), "", help=help_, fix=Fix(fault.span(token), meant, guess=meant == "=="))
     return Edit(at, at + 1, (fault.make(meant, token),), diagnostic, far=1 if meant == "==" else 3)
 
 
