@@ -108,7 +108,8 @@ def sort_rows(
         return Sorted(complete, nothing, nothing, None, Missing(missing.sum(axis=1)))
     if is_adaptive(mask):
         place = tuple(int(i) for i in np.argwhere(missing)[0])
-        message = f"mask `{name}` looks at x, and {graph.cell_name(place[0])} of row {place[1]} (counted from 0) is missing: p(K | x) is not known there"
+        cell, row = graph.cell_name(place[0]), place[1]
+        message = f"mask `{name}` looks at x, and {cell} of row {row} (counted from 0) is missing: p(K | x) is not known there"
         raise fail("E511", message, mask.span, "looks at x", help="fit with a mask that does not look at x, or keep the rows without gaps")
     plan = plan_gaps(graph, missing[:, gapped], _blocks(graph, mask, masks, missing, gapped))
     within = affordable_rows(plan)

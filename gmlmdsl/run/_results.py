@@ -71,11 +71,8 @@ class Fit:
             GmlmError: E505 for a fit that was loaded from a file: data are not saved with it.
         """
         if self._evidence is None:
-            raise fail(
-                "E505",
-                "a fit that was loaded from a file has no data with it",
-                help="pass them as `x=..` where a check takes them; for the bootstrap and profiles fit again",
-            )
+            help = "pass them as `x=..` where a check takes them; for the bootstrap and profiles fit again"
+            raise fail("E505", "a fit that was loaded from a file has no data with it", help=help)
         return self._evidence
 
     @property

@@ -106,10 +106,12 @@ def wald_test(a: Fit, b: Fit, parameters: Sequence[str] | None = None, *, names:
     """The Wald test that two fits of one model, to independent data, have the same parameters.
 
     d' V^- d with d the difference of estimates is, where the parameters are the same, chi-square with rank(V) degrees of freedom for
-    many rows; p-values are those of Hotelling's T^2 with the rows of the smaller fit, since V is estimated from them. V is the sum of the sandwich covariances and, where there is a prior, of what it adds: it pulls an estimate from the
-    common truth by -L P (truth - mean), L the inverse of the fit's penalised Hessian and P the prior's curvature; fits to fewer
-    rows are pulled further. Over truths that follow the prior the difference of the two pulls has covariance
-    (L_a - L_b) P (L_a - L_b). The test is valid for misspecified models too: it compares what the fits converge to.
+    many rows; p-values are those of Hotelling's T^2 with the rows of the smaller fit, since V is estimated from them.
+
+    V is the sum of the sandwich covariances and, where there is a prior, of what it adds: it pulls an estimate from the common truth
+    by -L P (truth - mean), L the inverse of the fit's penalised Hessian and P the prior's curvature; fits to fewer rows are pulled
+    further. Over truths that follow the prior the difference of the two pulls has covariance (L_a - L_b) P (L_a - L_b). The test is
+    valid for misspecified models too: it compares what the fits converge to.
 
     Args:
         a: a fit.
