@@ -61,6 +61,15 @@ class SampleRequest:
     report: Path | None
 
 
+def _note_size(model: Model) -> None:
+    """Say before a large fit what it will not give."""
+    from .run.fitting import MOST_INFERRED
+
+    size = sum(p.size for p in model.graph.parameters)
+    if size > MOST_INFERRED:
+        note(f"{size:,} parameters: above {MOST_INFERRED:,} a fit gives estimates without standard errors, and may take long")
+
+
 def run_fit(request: FitRequest) -> None:
     """Read, fit, print, and write what was asked for; on an error nothing is written."""
     from ._fit_data import print_data, program_and_data, weights_of
@@ -78,6 +87,7 @@ def run_fit(request: FitRequest) -> None:
     show([d for d in model.warnings if d.code == "W811" and _within(d, program.checked.masks[mask])], sys.stderr)
     with _naming(request.data, "x"):
         weights = weights_of(model, data, request.reading)
+    _note_size(model)
     with _naming(request.data, "x"), _waiting(f"fitting `{name}` under mask `{mask}`"):
         options: dict[str, Any] = {"seed": request.seed, "n_masks": n_masks, "weights": weights, "max_steps": request.max_steps}
         fit = model.fit(data.x, mask=mask, missing=data.missing, **options)
