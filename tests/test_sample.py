@@ -325,3 +325,12 @@ def test_a_model_of_one_variable_observes_its_array():
     text = "index n = range(3)\nmodel m { var x[i in n] : range(3)  factor x[i] for i in n }\nsampler s { update x[i] for i in n }"
     idata = gm.parse(text).model().sample({}, draws=5, chains=2, warmup=0, observe={"first": lambda v: v[0]})
     np.testing.assert_array_equal(draws(idata, "first"), draws(idata)[..., 0])
+
+
+def test_a_function_to_observe_that_fails_is_one_diagnostic():
+    model = gm.parse(
+        'model m { var x[i in range(2)] : labels("a", "b")  param h  factor h * (x[0] == "a") }\nsampler s { update x }'
+    ).model()
+    with pytest.raises(gm.GmlmError, match=r"(?s)E553.*`n` fails: .*codes from 0") as caught:
+        model.sample({"h": 0.0}, draws=2, observe={"n": lambda x: (x == "a").sum()})
+    assert len(caught.value.diagnostics) == 1

@@ -125,9 +125,9 @@ def _observable(lowered: Lowered, params: dict[str, jax.Array], name: str, what:
     try:
         jax.eval_shape(observable, jax.ShapeDtypeStruct((lowered.graph.n_cells, 1), jnp.int32))
     except Exception as error:  # a user's function may fail in any way
-        message = f"observe: `{name}` cannot be traced by JAX: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-        help = "it takes one configuration as arrays, labels and letters as codes from 0, and uses `jax.numpy` and no `if` on values"
-        raise fail("E507", message, help=help) from None
+        first = str(error).strip().splitlines()[0] if str(error).strip() else ""
+        help = "it takes one configuration as arrays, labels and letters as codes from 0; it uses `jax.numpy`, and `jnp.where` for `if`"
+        raise fail("E553", f"`{name}` fails: {type(error).__name__}: {first}", help=help) from None
     return observable
 
 
