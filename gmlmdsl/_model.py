@@ -263,7 +263,8 @@ class Model:
                 many masks per row (1 where None) are drawn once and kept.
             weights: one per row, multiplying its loss; standard errors take them as `weights_are` says.
             missing: a number or text outside the domain, nan for nan and None, or a dict of them by variable: such cells are summed
-                out of both p(x_K, x_rest) and p(x_rest); a row without an observed cell in K scores 0.
+                out of both p(x_K, x_rest) and p(x_rest); a row without an observed cell in K scores 0. Right where cells are missing
+                completely at random, or the mask is `everything`; where at random only, see `impute`.
             given: not in this version.
             init: starts of some parameters.
             fixed: values at which some are held.

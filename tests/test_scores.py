@@ -334,3 +334,17 @@ def test_one_law_is_one_mask_whatever_it_is_called(fits: dict[str, Any]):
     assert (same.law, same.rows) == (reference.law, reference.rows)
     assert other.law != reference.law
     assert fits["seeing"].score(x).measure.law not in (reference.law, other.law)
+
+
+def test_an_entry_at_its_kink_is_no_effective_parameter():
+    """A coupling that a laplace prior holds at 0 leaves the criterion of the model without it."""
+    text = (
+        "model m {{ var x[i in range(3)] : spin  param h[i in range(3)] ~ normal(0, 3)  {0}  factor h[i] * x[i] for i in range(3)  {1} }}"
+    )
+    x = np.random.default_rng(0).choice([-1, 1], (100, 3))
+    sparse = text.format("param J ~ laplace(0, 0.001)", "factor J * x[0] * x[1]")
+    found = [gm.parse(f"{t}\nmask one = subsets(x, size = 1)").model().fit(x, "one") for t in (sparse, text.format("", ""))]
+    held, without = (f.information_criterion() for f in found)
+    assert found[0].params["J"] == 0
+    assert held.effective_parameters == pytest.approx(without.effective_parameters, rel=1e-6)
+    assert held.value == pytest.approx(without.value, rel=1e-6)

@@ -11,6 +11,7 @@ import numpy as np
 from .._diagnostics import fail
 from ._fit import _colours as colours_of
 from ._inference import SINGULAR, curvature
+from ._kinks import at_kinks
 from ._measure import Measure, measure_of
 from ._rows import Rows, evidence_of, params64, rows_under, verify_own
 
@@ -86,8 +87,11 @@ def effective_shares(rows: Rows, params: dict[str, jax.Array]) -> tuple[Array, i
     """Each row's share of tr(S H^-1), u_r' H^-1 (u_r - mean u), and the number of free directions.
 
     H^-1 u_r is how far the estimate moves when row r is left out, to first order; so the share is what the row's loss then grows by.
+    An entry at the kink of its prior does not move.
     """
-    curve = curvature(rows.objective, params, colours_of(rows.objective))
+    host, fixed = rows.objective.frame.host, rows.objective.frame.fixed
+    held = at_kinks(host, fixed, params)
+    curve = curvature(rows.objective, params, colours_of(rows.objective)).without(np.eye(len(held))[:, held])
     values, vectors = np.linalg.eigh(curve.hessian)
     determined = values > SINGULAR * max(values.max(initial=0.0), 1e-300)
     root = curve.basis @ (vectors[:, determined] / np.sqrt(values[determined]))  # root root' = H^-1
