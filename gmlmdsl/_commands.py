@@ -251,7 +251,7 @@ def info(file: File, inputs: Inputs = None, arrays: Arrays = None, as_json: AsJs
 
         print(json.dumps(found, indent=2))
         return
-    from ._show import show_info
+    from ._show_info import show_info
 
     show_info(found)
 

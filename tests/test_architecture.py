@@ -42,7 +42,7 @@ ROOMS = {
     **dict.fromkeys(
         (
             *("cli", "_commands", "_check", "_console", "_arguments", "_biases", "_fit_data", "_fixes", "_sizes"),
-            *("_tables", "_show", "__main__"),
+            *("_tables", "_show", "_show_info", "__main__"),
         ),
         "cli",
     ),
