@@ -12,6 +12,7 @@ import numpy as np
 from ._diagnostics import fail, listed
 from .program import Program, ir
 from .read import AMINO_ACIDS, AbstractRows, Table, choose, parse_table, read_alignment, read_arrays, table_of
+from .run.data import is_number
 from .run.fields import columns_of_cells, is_cell, is_row_of_letters, plain
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ def _looks_like_header(first: Sequence[str], domains: Sequence[ir.Domain], input
     values = {plain(t) for d in domains for t in _texts_of(d, inputs)}
     good = [plain(f) in values for f in first]
     if not any(good):
-        return not any(_is_number(f) for f in first) or (len(first) > 1 and len(set(first)) == len(first) and _counts_up(first))
+        return not any(is_number(f) for f in first) or (len(first) > 1 and len(set(first)) == len(first) and _counts_up(first))
     return not all(good) and len(set(first)) == len(first) > len(values) + 1
 
 
@@ -185,14 +186,6 @@ def _texts_of(domain: ir.Domain, inputs: Mapping[str, Any]) -> list[str]:
 
 def _counts_up(fields: Sequence[str]) -> bool:
     return all(f.isdigit() for f in fields) and [int(f) - int(fields[0]) for f in fields] == list(range(len(fields)))
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 # What is said of them

@@ -228,3 +228,11 @@ def test_no_complete_row_is_needed() -> None:
 def test_impute_is_yes_no_or_as_needed() -> None:
     with pytest.raises(gm.GmlmError, match="impute must be True, False or None"):
         gm.parse(TRIPLE).model().fit([[0, 1, 9]], missing=9, impute="yes")
+
+
+@pytest.mark.usefixtures("float64")
+def test_a_model_without_factors_is_uniform_over_what_was_observed() -> None:
+    model = gm.parse("model m { var x[i in range(3)] : range(4) }\nmask one = subsets(x, size = 1)").model()
+    rows = [[0, 1, 9], [9, 9, 9]]
+    np.testing.assert_allclose(model.log_prob({}, rows, missing=9), [-2 * np.log(4), 0], atol=1e-12)
+    np.testing.assert_allclose(model.loss({}, rows, "one", missing=9), np.log(4) * 2 / 3 / 2)

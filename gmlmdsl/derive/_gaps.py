@@ -174,7 +174,8 @@ def _chunk(host: FactorGraph, t: GapTerms, span: slice) -> _Chunk:
         "predicted": t.predicted[:, span].T,
         "weights": t.weights[span],
     }
-    found = []
+    nothing = np.zeros(0, np.int64)
+    found = [(nothing, nothing, nothing, np.zeros((0, cells.shape[1]), bool))]  # a model may have no factors
     for k, (group, instances) in enumerate(zip(host.groups, touch, strict=True)):
         term, width = np.nonzero(instances >= 0)
         instance = instances[term, width]

@@ -8,7 +8,7 @@ member of K cancels, and the others are summed one by one. So the work depends o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,7 +43,7 @@ class GapTerms:
 
 @dataclass(frozen=True)
 class GapPlan:
-    """What summing out costs: `evaluations` of factors for each row, and the largest component's joint `values`."""
+    """What summing out costs each row: `evaluations`, joint values times touching factors, an upper bound; and its most joint `values`."""
 
     evaluations: Array
     values: Array
@@ -59,28 +59,28 @@ def plan_gaps(graph: FactorGraph, missing: Array, masks: Sequence[tuple[Array, A
         masks: blocks of shape (masks, members), padded with the number of cells, and their probabilities: one pair for all rows,
             or one for each.
     """
-    shared = len(masks) == 1
-    near = _Neighbours(graph)
-    known: dict[bytes, tuple[dict[Term, float], float, float]] = {}
-    found = []
-    for r in range(missing.shape[1]):
-        pattern = missing[:, r]
-        key = pattern.tobytes()
-        if not shared or key not in known:
-            terms = _terms(near, pattern, *masks[0 if shared else r])
-            known[key] = (terms, *_cost(near, terms))
-        found.append(known[key])
-    return GapPlan(np.array([c for _, c, _ in found]), np.array([v for _, _, v in found]), tuple(t for t, _, _ in found))
+    if len(masks) == 1:
+        return _plan(graph, missing, lambda near, r, holes: _terms(near, holes, *masks[0]))
+    return _plan(graph, missing, lambda near, r, holes: _terms(near, holes, *masks[r]), like=False)
 
 
 def plan_completions(graph: FactorGraph, missing: Array) -> GapPlan:
     """The components of each row's missing cells, which log p sums over; arguments and result as in `plan_gaps`."""
-    near, known, found = _Neighbours(graph), {}, []
+    return _plan(graph, missing, lambda near, r, holes: {(cells, ()): 1.0 for cells, _ in _split(near, holes, set())})
+
+
+def _plan(
+    graph: FactorGraph, missing: Array, terms_of: Callable[[_Neighbours, int, set[int]], dict[Term, float]], like: bool = True
+) -> GapPlan:
+    """The terms and costs of every row; where `like`, rows with the same gaps have the same terms, found once."""
+    near = _Neighbours(graph)
+    known: dict[bytes, tuple[dict[Term, float], float, float]] = {}
+    found = []
     for r in range(missing.shape[1]):
         key = missing[:, r].tobytes()
-        if key not in known:
-            terms = {(cells, ()): 1.0 for cells in _components(near, set(np.flatnonzero(missing[:, r]).tolist()))}
-            known[key] = (terms, *_cost(near, terms))
+        if not like or key not in known:
+            terms = terms_of(near, r, set(np.flatnonzero(missing[:, r]).tolist()))
+            known[key] = (terms, *_cost(graph, terms))
         found.append(known[key])
     return GapPlan(np.array([c for _, c, _ in found]), np.array([v for _, _, v in found]), tuple(t for t, _, _ in found))
 
@@ -96,7 +96,7 @@ def verify_gaps(plan: GapPlan, rows: Array, help: str, budget: Budget = BUDGET) 
     worst = int(np.argmax(plan.evaluations))
     message = (
         f"summing out the missing cells of row {int(rows[worst])} takes {plan.values[worst]:.3g} joint values and "
-        f"{plan.evaluations[worst]:.3g} factor evaluations (all rows: {plan.evaluations.sum():.3g}); the limit is "
+        f"up to {plan.evaluations[worst]:.3g} factor evaluations (all rows: {plan.evaluations.sum():.3g}); the limit is "
         f"{budget.row_gaps:.3g} for a row and {budget.all_gaps:.3g} for all"
     )
     raise fail("E601", message, help=help)
@@ -138,15 +138,6 @@ def _padded(graph: FactorGraph, found: list[tuple[int, Term, float]]) -> GapTerm
     return GapTerms(rows, cells, predicted, weights, int(max(_values(graph, term) for _, term, _ in found)))
 
 
-def _components(near: _Neighbours, free: set[int]) -> list[tuple[int, ...]]:
-    """Cells joined by factors inside `free`, each component ascending."""
-    left, out = set(free), []
-    while left:
-        out.append(near.component({min(left)}, left))
-        left.difference_update(out[-1])
-    return out
-
-
 class _Neighbours:
     """Cells that share a factor with a cell, as sets."""
 
@@ -170,9 +161,8 @@ class _Neighbours:
         return tuple(sorted(reached))
 
 
-def _terms(near: _Neighbours, missing: Array, masks: Array, shares: Array) -> dict[Term, float]:
+def _terms(near: _Neighbours, holes: set[int], masks: Array, shares: Array) -> dict[Term, float]:
     """The terms of one pattern of gaps; equal ones of several masks are one, their probabilities added."""
-    holes = set(np.flatnonzero(missing).tolist())
     out: dict[Term, float] = {}
     found: dict[tuple[int, ...], list[Term]] = {}
     n = near.graph.n_cells
@@ -186,6 +176,7 @@ def _terms(near: _Neighbours, missing: Array, masks: Array, shares: Array) -> di
 
 
 def _split(near: _Neighbours, predicted: set[int], holes: set[int]) -> list[Term]:
+    """The components of predicted and missing cells that hold a predicted one."""
     out, left, free = [], set(predicted), predicted | holes
     while left:
         cells = near.component({min(left)}, free)
@@ -194,9 +185,9 @@ def _split(near: _Neighbours, predicted: set[int], holes: set[int]) -> list[Term
     return out
 
 
-def _cost(near: _Neighbours, terms: dict[Term, float]) -> tuple[float, float]:
-    """Factor evaluations of all terms, and the joint values of the largest."""
-    graph, cost, most = near.graph, 0.0, 0.0
+def _cost(graph: FactorGraph, terms: dict[Term, float]) -> tuple[float, float]:
+    """Joint values times touching factors of all terms, and the joint values of the largest."""
+    cost = most = 0.0
     for term in terms:
         values = _values(graph, term)
         touching = sum(int(starts[c + 1] - starts[c]) for starts, _ in graph.incidences for c in term[0])

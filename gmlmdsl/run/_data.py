@@ -155,11 +155,12 @@ def _numbers(array: Array, what: str) -> Array:
     try:
         return array.astype(np.float64)
     except ValueError:
-        wrong = next(str(t) for t in array.ravel() if not _is_number(str(t)))
+        wrong = next(str(t) for t in array.ravel() if not is_number(str(t)))
         raise fail("E502", f"{what} must hold numbers, got {wrong!r}") from None
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a text is a number, as a data file writes it."""
     try:
         float(text)
     except ValueError:

@@ -276,8 +276,8 @@ def _columns(host: FactorGraph, codes: Array, kinds: Sorted, seed: int) -> tuple
     if not len(rows):
         return order, np.ones(len(order)), codes[:, order], None
     columns = np.repeat(rows, COPIES)
-    blocks, values = missing_blocks(host, codes[:, columns] < 0)
-    imputed = Imputed(Copies(len(order), len(rows), COPIES), blocks, values, rows)
+    blocks, values = missing_blocks(host, codes[:, rows] < 0)
+    imputed = Imputed(Copies(len(order), len(rows), COPIES), np.repeat(blocks, COPIES, axis=2), values, rows)
     filled = first_values(host, codes, np.random.default_rng(seed))[:, columns]
     share = np.append(np.ones(len(order)), np.full(len(columns), 1 / COPIES))
     return np.append(order, columns), share, np.concatenate([codes[:, order], filled], axis=1), imputed

@@ -57,12 +57,16 @@ class Missing:
             return ""
         alone = f" ({self.unseen} without an observed cell under the mask score 0)" if self.unseen else ""
         text = f"{int(self.cells.sum()):,} missing cells in {self.rows:,} rows: summed out in {self.summed:,}{alone}"
-        if not self.imputed:
-            return f"{text}. Right where cells are missing completely at random, or the mask is `everything`; else see `impute=True`"
-        return (
-            f"{text}, imputed in {self.imputed:,} by Monte Carlo EM: {self.imputations} copies of each, {self.iterations} rounds, "
-            f"Monte Carlo error at most {100 * self.noise:.2g} % of a standard error"
-        )
+        if self.imputed:
+            text += (
+                f", imputed in {self.imputed:,} by Monte Carlo EM: {self.imputations} copies of each, {self.iterations} rounds, "
+                f"Monte Carlo error at most {100 * self.noise:.2g} % of a standard error"
+            )
+        if self.summed > self.unseen:
+            text += (
+                ". Summing out is right where cells are missing completely at random, or the mask is `everything`; else see `impute=True`"
+            )
+        return text
 
     def table(self, graph: FactorGraph) -> pd.DataFrame:
         """How often each cell is missing."""

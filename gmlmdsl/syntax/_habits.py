@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from .._diagnostics import Diagnostic, Fix, Span
 from ._fault import Edit, Fault
-from ._lex import CLOSING, OPENING, Token, short
+from ._lex import Token, closing, short
 from ._words import STATEMENT_WORDS
 
 Faults = dict[int, Diagnostic]
@@ -137,7 +137,7 @@ def block_as_a_mask(fault: Fault, faults: Faults) -> Edit | None:
     tokens, at = fault.tokens, fault.at
     if tokens[fault.start].text != "mask" or fault.token.text != "{" or not fault.previous or fault.previous.text != "=":
         return None
-    close = _closing(tokens, at)
+    close = closing(tokens, at)
     if close is None:
         return None
     span = fault.span(fault.token).to(fault.span(tokens[close]))
@@ -145,15 +145,6 @@ def block_as_a_mask(fault: Fault, faults: Faults) -> Edit | None:
     made = (_word("blocks", fault.token), fault.make("(", fault.token), *tokens[at : close + 1], fault.make(")", tokens[close]))
     message, help_ = "a block is no mask: a mask lists its blocks", f"write `{short(text)}`"
     return Edit(at, close + 1, made, Diagnostic("E101", message, span, "a block", help=help_, fix=Fix(span, text)), whole=True)
-
-
-def _closing(tokens: list[Token], at: int) -> int | None:
-    depth = 0
-    for k in range(at, len(tokens)):
-        depth += (tokens[k].text in OPENING) - (tokens[k].text in CLOSING)
-        if depth == 0:
-            return k
-    return None
 
 
 def block_without_where(fault: Fault, faults: Faults) -> Edit | None:

@@ -245,3 +245,13 @@ def _too_deep(span: Span) -> Diagnostic:
 def short(text: str) -> str:
     """A piece of the text, cut to fit a message."""
     return text if len(text) <= 30 else text[:27] + "..."
+
+
+def closing(tokens: list[Token], at: int) -> int | None:
+    """Where the bracket that opens at a token is closed; None where it is not."""
+    depth = 0
+    for k in range(at, len(tokens)):
+        depth += (tokens[k].text in OPENING) - (tokens[k].text in CLOSING)
+        if depth == 0:
+            return k
+    return None

@@ -9,7 +9,7 @@ from importlib.resources import files
 from .._diagnostics import Diagnostic, Fix, Span, did_you_mean
 from ._fault import Edit, Fault, opens_statement
 from ._habits import MENDS
-from ._lex import CLOSING, OPENING, Token, short
+from ._lex import CLOSING, OPENING, Token, closing, short
 from ._words import LEVELS
 
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
@@ -210,7 +210,7 @@ def _round_brackets(fault: Fault, faults: Faults) -> Edit | None:
     at, tokens = fault.at, fault.tokens
     if fault.token.text != "(" or "[" not in fault.expected or at == 0:
         return None
-    close = _closing(tokens, at)
+    close = closing(tokens, at)
     if close is None:
         return None
     name = tokens[at - 1].text
@@ -220,15 +220,6 @@ def _round_brackets(fault: Fault, faults: Faults) -> Edit | None:
     help_ = f"write `{name}{short(fix.text)}`"
     diagnostic = Diagnostic("E121", f"`{name}` is indexed with square brackets", span, "", help=help_, fix=fix)
     return Edit(at, close + 1, (fault.make("[", tokens[at]), *inside, fault.make("]", tokens[close])), diagnostic)
-
-
-def _closing(tokens: list[Token], at: int) -> int | None:
-    depth = 0
-    for k in range(at, len(tokens)):
-        depth += (tokens[k].text in OPENING) - (tokens[k].text in CLOSING)
-        if depth == 0:
-            return k
-    return None
 
 
 def _punctuation(fault: Fault, faults: Faults) -> Edit | None:
