@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +15,7 @@ from ._diagnostics import Diagnostic, fail, listed, unknown
 from .graph import Lowered, lower_model
 from .graph.masks import LoweredMask, lower_mask
 from .program import allowed, ir
-from .run import data, fitting, parameters, results, sampling
+from .run import data, exact, fitting, parameters, results, sampling
 
 if TYPE_CHECKING:
     import optax
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from ._compile import BoundProgram
 
 Params = Mapping[str, Any]
-MOST_COMPILED_STEPS = 100
 
 
 class Model:
@@ -115,21 +113,11 @@ class Model:
         """
         if self.graph.is_normalised:
             return jnp.zeros((), derive.float_type())
-        return self._log_partition(self._device(), self._params(params))
+        return exact.log_partition(self._contractions, self._device(), self._params(params))[0]
 
     @cached_property
-    def _log_partition(self) -> Callable[[derive.Graph, dict[str, jax.Array]], jax.Array]:
-        """log Z, compiled as a whole where it has few steps; many steps repeat shapes, and run faster than they compile."""
-        elimination = self._elimination
-
-        def whole(device: derive.Graph, params: dict[str, jax.Array]) -> jax.Array:
-            return derive.log_partition(self.graph, device, params, elimination)
-
-        return eqx.filter_jit(whole) if len(elimination.cells) <= MOST_COMPILED_STEPS else whole
-
-    @cached_property
-    def _elimination(self) -> plan.Elimination:
-        return plan.plan_elimination(self.graph)
+    def _contractions(self) -> exact.Contractions:
+        return exact.Contractions(self.graph)
 
     def log_prob(self, params: Params, x: Any, *, missing: Any = None) -> jax.Array:
         """log p(x) = log_potential - log Z of each row, of its observed cells where some are `missing`; shape (rows..).

@@ -67,9 +67,9 @@ def test_the_plan_knows_its_cost():
     graph = gm.parse(CHAIN, n=60).model().graph
     plan = plan_elimination(graph)
     assert sorted(plan.cells) == list(range(60))
-    assert max(len(s) for s in plan.steps) == 3  # a ring has treewidth 2
-    assert plan.flops == sum(3.0 ** len(s) for s in plan.steps)
-    assert plan.bytes == 8 * 27
+    assert plan.arity.max() == 3  # a ring has treewidth 2
+    assert plan.flops == sum(3.0**n for n in plan.arity)
+    assert plan.largest == 27
 
 
 def test_too_costly_a_sum_is_refused_with_its_cost_before_it_starts():

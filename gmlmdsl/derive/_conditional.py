@@ -39,6 +39,11 @@ def logsumexp(scores: Float[Array, "blocks values rows"]) -> Float[Array, "block
     return jnp.where(positive, jnp.log(jnp.where(positive, total, 1.0)) + safe[:, 0], -jnp.inf)
 
 
+def tempered(scores: Float[Array, "*shape rows"], beta: Float[Array, " rows"]) -> Float[Array, "*shape rows"]:
+    """Scores of p to the power beta: every factor times beta, and what is impossible stays so, at beta 0 too."""
+    return jnp.where(scores == -jnp.inf, -jnp.inf, beta.reshape((1,) * (scores.ndim - 1) + (-1,)) * scores)
+
+
 def log_conditional(
     graph: Graph, params: Params, codes: Codes, blocks: Blocks, correction: Float[Array, "blocks values rows"] | None = None
 ) -> Float[Array, "blocks values rows"]:

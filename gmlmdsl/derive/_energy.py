@@ -46,7 +46,7 @@ def local_scores(graph: Graph, params: Params, codes: Codes, blocks: Blocks) -> 
     scores = jnp.where(blocks.valid, 0.0, -jnp.inf).astype(float_type())
     for group, touch in zip(graph.groups, blocks.touch[: len(graph.groups)], strict=True):
         if touch.shape[1]:
-            scores = scores + _touching_sum(group, params, codes, blocks.cells, touch, blocks.codes)
+            scores = scores + touching_sum(group, params, codes, blocks.cells, touch, blocks.codes)
     return jnp.broadcast_to(scores, (*scores.shape[:2], codes.shape[1]))
 
 
@@ -59,20 +59,20 @@ def scores_in_turn(graph: Graph, params: Params, codes: Codes, blocks: Blocks) -
         if touch.shape[1] > 1 and scores.size >= LEAST_IN_TURN:
 
             def add(total: Array, one: Array, group: Group = group) -> tuple[Array, None]:
-                return total + _touching_sum(group, params, codes, cells, one[:, None], given), None
+                return total + touching_sum(group, params, codes, cells, one[:, None], given), None
 
             scores, _ = jax.lax.scan(add, scores, jnp.moveaxis(touch, 1, 0))
         elif touch.shape[1] and blocks.n_values <= MOST_UNROLLED:
             # One value after another: an axis of values in the middle keeps the loop over rows from running on vectors.
             # Each into its place: joining the values' arrays is what XLA 0.10 fuses into functions that it fails to compile.
             for v in range(blocks.n_values):
-                scores = scores.at[:, v].add(_touching_sum(group, params, codes, cells, touch, given[:, v : v + 1])[:, 0])
+                scores = scores.at[:, v].add(touching_sum(group, params, codes, cells, touch, given[:, v : v + 1])[:, 0])
         elif touch.shape[1]:
-            scores = scores + _touching_sum(group, params, codes, cells, touch, given)
+            scores = scores + touching_sum(group, params, codes, cells, touch, given)
     return scores
 
 
-def _touching_sum(
+def touching_sum(
     group: Group,
     params: Params,
     codes: Codes,

@@ -16,10 +16,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ._arrays import Blocks, Graph, drawn_blocks
-from ._conditional import clamp_scores, pick_value, put_value
+from ._conditional import clamp_scores, pick_value, put_value, tempered
+from ._contraction import Contraction
 from ._energy import Codes, Params, scores_in_turn
 from ._mask_law import AbstractMaskLaw
 from ._random import fold, uniform
+from ._sums import backward, evidence, forward
 
 
 class State(NamedTuple):
@@ -101,18 +103,13 @@ def draw_blocks(
     return put_value(blocks, codes, value, ~possible)
 
 
-def tempered(scores: Float[Array, "blocks values rows"], beta: Float[Array, " rows"]) -> Float[Array, "blocks values rows"]:
-    """Scores of p to the power beta: every factor times beta, and what is impossible stays so, at beta 0 too."""
-    return jnp.where(scores == -jnp.inf, -jnp.inf, beta[None, None] * scores)
-
-
 def free(target: Target, cells: Int[Array, "*shape"]) -> Bool[Array, "*shape"]:
     """Which of the cells a step may move: they are no padding, and not clamped."""
     inside = cells < target.graph.n_cells
     return inside if target.clamped is None else inside & ~target.clamped[cells]
 
 
-def _counted(before: Codes, after: Codes, drawn: Int[Array, " chains"]) -> Info:
+def counted(before: Codes, after: Codes, drawn: Int[Array, " chains"]) -> Info:
     none = jnp.zeros((0, before.shape[1]), jnp.int32)
     return Info((before != after).sum(axis=0, dtype=jnp.int32)[None], drawn[None], none, none)
 
@@ -144,7 +141,30 @@ class SweepKernel(AbstractKernel):
 
             codes, _ = jax.lax.scan(one, codes, (stage.blocks, numbers))
         drawn = _drawn_by_all(target, [s.blocks for s in self.stages], codes.shape[1])
-        return State(codes), _counted(state.codes, codes, drawn)
+        return State(codes), counted(state.codes, codes, drawn)
+
+
+class EliminationKernel(AbstractKernel):
+    """Blocks too large to enumerate, colour after colour, all of one colour at once by one elimination of their cells."""
+
+    colours: tuple[Contraction, ...]
+
+    def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
+        codes = state.codes
+        drawn = jnp.zeros((), jnp.int32)
+        for k, c in enumerate(self.colours):
+            codes = draw_free(target, codes, c, uniform(fold(keys, k), (c.n_places,)))
+            drawn = drawn + free(target, c.free).sum(dtype=jnp.int32)
+        return State(codes), counted(state.codes, codes, jnp.full(codes.shape[1], drawn))
+
+
+def draw_free(target: Target, codes: Codes, c: Contraction, numbers: Float[Array, "places chains"]) -> Codes:
+    """The free cells of a contraction redrawn jointly given the rest; where the rest is impossible they stay."""
+    unary = None
+    if target.clamped is not None:
+        held = target.clamped[c.free][:, None, None]
+        unary = jnp.where(held, evidence(target.graph, codes, c), 0.0)
+    return backward(c, codes, forward(target.graph, target.params, codes, c, unary, target.beta), numbers)
 
 
 class ParallelKernel(AbstractKernel):
@@ -159,7 +179,7 @@ class ParallelKernel(AbstractKernel):
         codes = state.codes
         for k, blocks in enumerate(self.stages):
             codes = draw_blocks(target, codes, blocks, uniform(fold(keys, k), (blocks.cells.shape[0],)))
-        return State(codes), _counted(state.codes, codes, _drawn_by_all(target, self.stages, codes.shape[1]))
+        return State(codes), counted(state.codes, codes, _drawn_by_all(target, self.stages, codes.shape[1]))
 
 
 class RandomKernel(AbstractKernel):
@@ -180,7 +200,7 @@ class RandomKernel(AbstractKernel):
         sizes = (cells < graph.n_cells).sum(axis=0, dtype=jnp.int32)
         draw = self.separately if self.separate else self.jointly
         codes = draw(target, state.codes, cells, sizes, fold(keys, 1))
-        return State(codes), _counted(state.codes, codes, free(target, cells).sum(axis=0, dtype=jnp.int32))
+        return State(codes), counted(state.codes, codes, free(target, cells).sum(axis=0, dtype=jnp.int32))
 
     def separately(self, target: Target, codes: Codes, cells: Array, sizes: Array, keys: PRNGKeyArray) -> Codes:
         """Every drawn cell as a block of its own, all at once at the old x."""

@@ -14,7 +14,18 @@ from ..graph.masks import LoweredMask, normalised
 from ..plan import BlockPlan, ParallelPlan, RandomPlan, SweepPlan, plan_temper, plan_update, repeat_count, update_line
 from ..program import ir
 from ._arrays import Blocks, fixed_blocks, log2_values
-from ._kernels import AbstractKernel, CycleKernel, MixtureKernel, ParallelKernel, RandomKernel, RepeatKernel, Stage, SweepKernel
+from ._contraction import contraction
+from ._kernels import (
+    AbstractKernel,
+    CycleKernel,
+    EliminationKernel,
+    MixtureKernel,
+    ParallelKernel,
+    RandomKernel,
+    RepeatKernel,
+    Stage,
+    SweepKernel,
+)
 from ._mask_law import mask_law
 from ._temper import TemperKernel
 
@@ -75,8 +86,10 @@ def build(lowered: Lowered, kernel: ir.Kernel) -> Planned:
 def _update(graph: FactorGraph, planned: SweepPlan | ParallelPlan | RandomPlan) -> Planned:
     """The kernel of one planned update."""
     match planned:
-        case SweepPlan():
+        case SweepPlan(eliminations=()):
             kernel = _sweep(graph, planned)
+        case SweepPlan():
+            kernel = EliminationKernel(tuple(contraction(graph, e) for e in planned.eliminations))
         case ParallelPlan():
             stages = tuple(fixed_blocks(graph, single_cells(b, graph.n_cells)) for b in planned.blocks)
             kernel = ParallelKernel(stages)

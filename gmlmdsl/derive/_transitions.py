@@ -19,9 +19,8 @@ from ..graph.masks import blocks_of, is_adaptive, lower_mask, normalised, suppor
 from ..plan import BUDGET, plan_temper, repeat_count, sweep_blocks, verify_positive
 from ..program import ir
 from ._arrays import Blocks, Graph, fixed_blocks, graph_arrays
-from ._conditional import rest_possible
+from ._conditional import rest_possible, tempered
 from ._energy import Params, local_scores, log_potential
-from ._kernels import tempered
 from ._loss import alike_blocks
 from ._mask_law import AbstractMaskLaw, mask_law, weight_groups
 from ._samplers import single_cells

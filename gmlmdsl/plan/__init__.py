@@ -1,5 +1,7 @@
 """In: `FactorGraph`. Out: how to sum and draw, and at what cost. Never: JAX."""
 
+from ._budget import BUDGET as BUDGET
+from ._budget import Budget as Budget
 from ._elimination import Elimination as Elimination
 from ._elimination import plan_elimination as plan_elimination
 from ._gaps import GapPlan as GapPlan
@@ -14,12 +16,18 @@ from ._lints import moved_cells as moved_cells
 from ._mask_use import MaskPlan as MaskPlan
 from ._mask_use import mean_size as mean_size
 from ._mask_use import plan_use as plan_use
-from ._plan import BUDGET as BUDGET
 from ._plan import BlockPlan as BlockPlan
-from ._plan import Budget as Budget
+from ._plan import is_affordable as is_affordable
 from ._plan import plan_block as plan_block
+from ._plan import plan_blocks as plan_blocks
 from ._plan import touching_factors as touching_factors
 from ._plan import verify_affordable as verify_affordable
+from ._stages import Stage as Stage
+from ._stages import places as step_places
+from ._tables import FactorTables as FactorTables
+from ._tables import TableUse as TableUse
+from ._tables import factor_tables as factor_tables
+from ._tables import place_factors as place_factors
 from ._temper import TemperPlan as TemperPlan
 from ._temper import plan_temper as plan_temper
 from ._updates import ParallelPlan as ParallelPlan

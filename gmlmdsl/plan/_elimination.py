@@ -1,91 +1,297 @@
-"""Variable elimination: an order for summing a whole model, and what it costs, known before it starts."""
+"""Variable elimination: an order for summing some cells out, or drawing them, and what it costs, known before it starts.
+
+One order serves sums, maxima and draws: chains and trees are the orders whose tables have two cells, forward filtering and backward
+sampling is what it does on a chain.
+"""
 
 from __future__ import annotations
 
+import heapq
 import math
+from collections import deque
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import GmlmError, fail
 from ..graph import FactorGraph
-from ._plan import BUDGET, Budget
+from ._budget import BUDGET, Budget
+from ._stages import Stage, plan_stages
 
 Array = np.ndarray
-MOST_STEPS = 20_000
+MOST_CORE = 20_000  # cells on cycles whose order is sought one by one
+MOST_COMPARED = 2_000  # such cells for which two orders are compared
+WORTH = 1.5  # how much more work an order of fewer levels may take
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Elimination:
-    """An order of all cells.
+    """An order of the free cells, those of one value left out. Steps are sorted by level: those of one level do not wait for one another.
 
     Attributes:
-        steps: for each eliminated cell, the cells of the table it is summed out of (itself among them), ascending.
-        cells: the eliminated cells, in order.
-        flops: table entries visited in all.
-        bytes: of the largest table, at 8 bytes.
+        n_cells: of the graph; the padding of `scopes`.
+        scopes: the cells of each step's table, shape (steps, width): the eliminated cell, then the others in the order in which they
+            are eliminated. The step's message, a table over the others, goes to the step of the second.
+        parents: the step that takes the message of each; -1 where the table has one cell, at the end of a component.
+        levels: 0 for steps that wait for none.
+        components: of each step, numbered by their least cell: cells joined by factors inside the free cells.
+        radix: the number of values of each cell of `scopes`, 1 for padding.
     """
 
-    cells: tuple[int, ...]
-    steps: tuple[tuple[int, ...], ...]
-    flops: float
-    bytes: float
+    n_cells: int
+    scopes: Array
+    parents: Array
+    levels: Array
+    components: Array
+    radix: Array
+
+    @property
+    def cells(self) -> Array:
+        """The eliminated cells, in order."""
+        return self.scopes[:, 0]
+
+    @property
+    def n_components(self) -> int:
+        """The number of components."""
+        return int(self.components.max(initial=-1)) + 1
+
+    @property
+    def arity(self) -> Array:
+        """How many cells each table has."""
+        return (self.scopes < self.n_cells).sum(axis=1)
+
+    @cached_property
+    def entries(self) -> Array:
+        """The entries of each step's table, as floats."""
+        return np.prod(self.radix.astype(float), axis=1)
+
+    @property
+    def flops(self) -> float:
+        """Table entries visited in all, for one row."""
+        return float(self.entries.sum())
+
+    @property
+    def largest(self) -> float:
+        """The entries of the largest table."""
+        return float(self.entries.max(initial=0.0))
+
+    @property
+    def method(self) -> str:
+        """Product, chain, tree or elimination, by the structure that the order found."""
+        if len(self.parents) == 0 or (self.parents < 0).all():
+            return "product"
+        if self.scopes.shape[1] > 2:
+            return "elimination"
+        children = np.bincount(self.parents[self.parents >= 0], minlength=len(self.parents))
+        return "chain" if (children + (self.parents >= 0)).max() <= 2 else "tree"
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """The steps as arrays of like tables."""
+        return plan_stages(self.scopes, self.radix, self.parents, self.levels, self.n_cells)
 
     @property
     def words(self) -> str:
         """One line for `gmlm explain`."""
-        size = f"{self.bytes / 2**20:.3g} MiB" if self.bytes >= 2**20 else f"{self.bytes / 2**10:.3g} KiB"
-        return f"elimination: {len(self.cells)} cells, {self.flops:.3g} operations, largest table {size}"
+        depth = int(self.levels.max(initial=-1)) + 1
+        size = 8 * self.largest
+        table = f"{size / 2**20:.3g} MiB" if size >= 2**20 else f"{size / 2**10:.3g} KiB"
+        where = f" in {self.n_components:,} parts" if self.n_components > 1 else ""
+        return f"{self.method}: {len(self.parents):,} cells{where}, {depth:,} levels, {self.flops:.3g} operations, largest table {table}"
 
 
-def plan_elimination(graph: FactorGraph, what: str = "log Z", budget: Budget = BUDGET) -> Elimination:
-    """Eliminate, each time, the cell whose table is smallest.
+def plan_elimination(
+    graph: FactorGraph, free: Array | None = None, what: str = "log Z", budget: Budget = BUDGET, help: str = ""
+) -> Elimination:
+    """Eliminate cells with one neighbour as long as there are any, then, each time, the cell whose table is smallest.
 
     Args:
         graph: the factor graph.
+        free: the cells to eliminate, the others being known; None: all.
         what: how a refusal calls the quantity.
         budget: the limits.
+        help: what a refusal advises.
 
     Raises:
         GmlmError: E601 with the cost of the first table that does not fit.
     """
-    near = _adjacency(graph, what, budget)
-    sizes = [math.log(s) for s in graph.sizes.tolist()]
-    weight = {c: sizes[c] + sum(sizes[o] for o in near[c]) for c in range(graph.n_cells)}
-    cells, steps, flops, largest = [], [], 0.0, 0.0
-    while weight:
-        cell = min(weight, key=weight.__getitem__)
-        table = math.exp(weight.pop(cell))
-        flops, largest = flops + table, max(largest, 8 * table)
-        if largest > budget.bytes or flops > budget.flops:
-            _refuse(what, len(near[cell]) + 1, 8 * table, flops, budget)
-        around = near.pop(cell)
-        cells.append(cell)
-        steps.append(tuple(sorted((cell, *around))))
-        for other in around:
-            near[other] |= around
-            near[other] -= {cell, other}
-        for other in around:
-            weight[other] = sizes[other] + sum(sizes[o] for o in near[other])
-    return Elimination(tuple(cells), tuple(steps), flops, largest)
+    free = np.arange(graph.n_cells) if free is None else np.unique(np.asarray(free, np.int64))
+    free = free[graph.sizes[free] > 1]  # a cell of one value is known
+    _verify_scopes(graph, free, what, budget, help)
+    found: list[_Search] = []
+    faults: list[GmlmError] = []
+    for shallow in (True, False):
+        search = _Search(graph, free, what, budget, help)
+        search.strip_leaves()
+        core = search.done.count(False)
+        try:
+            search.eliminate_core(shallow)
+            found.append(search)
+        except GmlmError as error:
+            faults.append(error)
+        if not 0 < core <= MOST_COMPARED:
+            break
+    if not found:
+        raise faults[-1]
+    # Few levels are worth some work: what stands on one level is done at once.
+    return found[0 if found[0].flops <= WORTH * found[-1].flops else -1].result()
 
 
-def _adjacency(graph: FactorGraph, what: str, budget: Budget) -> dict[int, set[int]]:
-    if graph.n_cells > MOST_STEPS:
-        message = f"{what} of {graph.n_cells:,} cells takes {graph.n_cells:,} steps, more than the limit of {MOST_STEPS:,}"
-        raise fail("E601", message, help="conditionals, losses and samplers need no normaliser")
+class _Search:
+    """The order as it is found, in numbers that count through the free cells."""
+
+    def __init__(self, graph: FactorGraph, free: Array, what: str, budget: Budget, help: str):
+        self.graph, self.free, self.what, self.budget, self.help = graph, free, what, budget, help
+        self.starts, self.near = _adjacency(graph, free)
+        self.sizes = graph.sizes[free].tolist()
+        self.order: list[int] = []
+        self.others: list[tuple[int, ...]] = []  # the rest of each table
+        self.done = [False] * len(free)
+        self.level = [0] * len(free)
+        self.flops, self.largest = 0.0, 0.0
+
+    def add(self, cell: int, others: tuple[int, ...], entries: float) -> None:
+        """One step, unless it is too costly."""
+        self.flops, self.largest = self.flops + entries, max(self.largest, entries)
+        if 8 * self.largest > self.budget.bytes or self.flops > self.budget.flops:
+            raise _too_costly(self.what, len(others) + 1, entries, self.flops, self.budget, self.help)
+        self.done[cell] = True
+        self.order.append(cell)
+        self.others.append(others)
+
+    def strip_leaves(self) -> None:
+        """Cells with one neighbour left, or none: whole trees, in time linear in their size."""
+        degree = np.diff(self.starts).tolist()
+        # The sum of a cell's neighbours that are left: with one left, it is that neighbour.
+        source = np.repeat(np.arange(len(self.free)), np.diff(self.starts))
+        total = np.bincount(source, weights=self.near, minlength=len(self.free)).astype(np.int64).tolist()
+        waiting = deque(c for c, d in enumerate(degree) if d <= 1)
+        while waiting:
+            cell = waiting.popleft()
+            if degree[cell] == 0:
+                self.add(cell, (), self.sizes[cell])
+                continue
+            parent = total[cell]
+            self.add(cell, (parent,), self.sizes[cell] * self.sizes[parent])
+            degree[parent] -= 1
+            total[parent] -= cell
+            self.level[parent] = max(self.level[parent], self.level[cell] + 1)
+            if degree[parent] == 1:
+                waiting.append(parent)
+
+    def eliminate_core(self, shallow: bool) -> None:
+        """What is left, by the smallest table; among equal ones the cell that waits least where `shallow`, else the first."""
+        left = [c for c, done in enumerate(self.done) if not done]
+        if len(left) > MOST_CORE:
+            message = f"{self.what} has {len(left):,} cells on cycles of factors, more than the {MOST_CORE:,} whose order is sought"
+            raise fail("E601", message, help=self.help or "conditionals, losses and samplers need no normaliser")
+        near = {c: {o for o in self.near[self.starts[c] : self.starts[c + 1]].tolist() if not self.done[o]} for c in left}
+        logs = [math.log(s) for s in self.sizes]
+        weight = {c: logs[c] + sum(logs[o] for o in near[c]) for c in left}
+
+        def key(cell: int) -> tuple[float, int]:
+            return round(weight[cell], 9), self.level[cell] * shallow
+
+        heap = [(*key(c), c) for c in left]
+        heapq.heapify(heap)
+        while heap:
+            *found, cell = heapq.heappop(heap)
+            if self.done[cell] or tuple(found) != key(cell):
+                continue
+            around = near.pop(cell)
+            self.add(cell, tuple(around), math.exp(min(weight[cell], 700.0)))
+            for other in around:
+                near[other] |= around
+                near[other] -= {cell, other}
+                self.level[other] = max(self.level[other], self.level[cell] + 1)
+            for other in around:
+                weight[other] = logs[other] + sum(logs[o] for o in near[other])
+                heapq.heappush(heap, (*key(other), other))
+
+    def result(self) -> Elimination:
+        """The order as arrays, steps sorted by level."""
+        n, width = len(self.order), max((len(o) + 1 for o in self.others), default=1)
+        place = np.full(n + 1, n)  # of each free cell in the order; the padding behind all
+        place[self.order] = np.arange(n)
+        lengths = np.array([len(o) for o in self.others], np.int64)
+        row = np.repeat(np.arange(n), lengths)
+        column = 1 + np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        scopes = np.full((n, width), n)
+        scopes[:, 0] = self.order
+        scopes[row, column] = np.fromiter((c for o in self.others for c in o), np.int64, len(row))
+        scopes = np.take_along_axis(scopes, np.argsort(place[scopes], axis=1, kind="stable"), axis=1)
+        parents = np.where(lengths > 0, place[scopes[:, min(1, width - 1)]], -1) if width > 1 else np.full(n, -1)
+        levels = _levels(parents)
+        components = _components(parents, scopes[:, 0])
+        order = np.argsort(levels, kind="stable")
+        back = np.empty(n, np.int64)
+        back[order] = np.arange(n)
+        cells = np.append(self.free, self.graph.n_cells)[scopes[order]]
+        return Elimination(
+            self.graph.n_cells,
+            cells,
+            np.where(parents[order] >= 0, back[parents[order]], -1),
+            levels[order],
+            components[order],
+            np.append(self.graph.sizes, 1)[cells].astype(np.int64),
+        )
+
+
+def _verify_scopes(graph: FactorGraph, free: Array, what: str, budget: Budget, help: str) -> None:
+    """Refuse a factor whose own table is too large, before its pairs of cells are listed."""
+    logs = np.zeros(graph.n_cells + 1)
+    logs[free] = np.log(graph.sizes[free])
     for group in graph.groups:
-        scope = np.unique(group.cells[0]) if group.n else np.zeros(0, int)
-        log_table = np.log(graph.sizes[scope[scope < graph.n_cells]]).sum()
-        if log_table > math.log(budget.bytes / 8):
-            _refuse(what, len(scope), 8 * math.exp(min(log_table, 700)), math.exp(min(log_table, 700)), budget)
-    starts, neighbours = graph.neighbours
-    return {c: set(neighbours[starts[c] : starts[c + 1]].tolist()) for c in range(graph.n_cells)}
+        if group.n and logs.max() * group.cells.shape[1] > math.log(budget.bytes / 8):
+            scopes = np.sort(group.cells, axis=1)
+            again = np.concatenate([np.zeros((group.n, 1), bool), scopes[:, 1:] == scopes[:, :-1]], axis=1)
+            tables = np.where(again, 0.0, logs[scopes])
+            worst = int(np.argmax(tables.sum(axis=1)))
+            size = math.exp(min(700.0, float(tables[worst].sum())))
+            if 8 * size > budget.bytes:
+                raise _too_costly(what, int((tables[worst] > 0).sum()), size, size, budget, help)
 
 
-def _refuse(what: str, members: int, size: float, flops: float, budget: Budget) -> None:
+def _too_costly(what: str, members: int, entries: float, flops: float, budget: Budget, help: str) -> GmlmError:
     message = (
-        f"{what} needs a table over {members} cells: {size / 2**30:.3g} GiB and at least {flops:.3g} operations, "
+        f"{what} needs a table over {members} cells: {8 * entries / 2**30:.3g} GiB and at least {flops:.3g} operations, "
         f"above the limit of {budget.bytes / 2**30:.3g} GiB and {budget.flops:.3g} operations"
     )
-    raise fail("E601", message, help="conditionals, losses and samplers need no normaliser; or fix cells so that the rest falls apart")
+    return fail(
+        "E601", message, help=help or "conditionals, losses and samplers need no normaliser; or fix cells so that the rest falls apart"
+    )
+
+
+def _levels(parents: Array) -> Array:
+    """One more than the highest level of a step's children; parents stand behind their children."""
+    levels = [0] * len(parents)
+    for step, parent in enumerate(parents.tolist()):
+        if parent >= 0 and levels[parent] <= levels[step]:
+            levels[parent] = levels[step] + 1
+    return np.array(levels, np.int64)
+
+
+def _components(parents: Array, cells: Array) -> Array:
+    """The component of each step, numbered by the least cell in it."""
+    root = list(range(len(parents)))
+    for step in range(len(parents) - 1, -1, -1):
+        if parents[step] >= 0:
+            root[step] = root[int(parents[step])]
+    least = np.full(len(parents), len(parents))
+    np.minimum.at(least, root, cells)
+    return np.unique(least[root], return_inverse=True)[1].reshape(-1) if len(parents) else np.zeros(0, np.int64)
+
+
+def _adjacency(graph: FactorGraph, free: Array) -> tuple[Array, Array]:
+    """Neighbours among the free cells, in numbers that count through them: (starts, neighbours)."""
+    starts, near = graph.neighbours
+    if len(free) == graph.n_cells:
+        return starts, near
+    local = np.full(graph.n_cells, -1, np.int64)
+    local[free] = np.arange(len(free))
+    lengths = starts[free + 1] - starts[free]
+    first = np.repeat(starts[free] - (np.cumsum(lengths) - lengths), lengths)
+    found = local[near[first + np.arange(int(lengths.sum()))]]
+    source = np.repeat(np.arange(len(free)), lengths)[found >= 0]
+    return np.searchsorted(source, np.arange(len(free) + 1)), found[found >= 0]

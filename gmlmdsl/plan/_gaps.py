@@ -15,7 +15,7 @@ import numpy as np
 
 from .._diagnostics import fail
 from ..graph import FactorGraph
-from ._plan import BUDGET, Budget
+from ._budget import BUDGET, Budget
 
 Array = np.ndarray
 WORTH_COMPILING = 1 << 16  # joint values above which terms of a size are kept apart

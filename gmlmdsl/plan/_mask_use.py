@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from ..graph import FactorGraph
 from ..graph.masks import BernoulliMask, ListedMask, LoweredMask, MixtureMask, SubsetMask, is_adaptive, reach, support_size
-from ._plan import BUDGET, BlockPlan
+from ._budget import BUDGET
+from ._plan import BlockPlan
 from ._updates import plan_mask
 
 

@@ -3,63 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from .._diagnostics import Span, fail
+from .._diagnostics import GmlmError, Span, fail
 from ..graph import FactorGraph
 from ..graph.colours import has_inner_factor
+from ._budget import BUDGET, Budget
+from ._elimination import Elimination, plan_elimination
 
 Array = np.ndarray
-
-
-@dataclass(frozen=True)
-class Budget:
-    """Limits on exact work.
-
-    Attributes:
-        values: joint values of one block that are enumerated.
-        terms: factor evaluations for one block.
-        bytes: memory of one computation.
-        flops: operations of one contraction.
-        states: configurations of a transition matrix.
-        support: distinct masks that a loss averages over.
-        row_gaps: factor evaluations that sum out the missing cells of one row.
-        all_gaps: the same for all rows of a fit.
-    """
-
-    values: float = 2.0**20
-    terms: float = 2.0**28
-    bytes: float = 2.0**30
-    flops: float = 1e10
-    states: float = 2.0**13
-    support: int = 4096
-    row_gaps: float = 2.0**22
-    all_gaps: float = 2.0**26
-
-
-BUDGET = Budget()
+FEW_VALUES = 256.0  # joint values that are listed without looking for an order
+TABLE_COST = 8.0  # what an entry of a table costs, in factor evaluations
 
 
 @dataclass(frozen=True)
 class BlockPlan:
-    """`method` is product (no factor joins two members) or enumeration.
+    """How a block is summed and drawn.
 
     Attributes:
+        method: product (no factor joins two members), enumeration, or how its cells are eliminated: chain, tree, elimination.
         members: cells in the block.
-        values: joint values that are listed at once.
-        terms: factor evaluations, the most for a block of this kind.
+        values: joint values that are listed at once: all of them, or the entries of the largest table.
+        terms: factor evaluations, or entries of all tables, the most for a block of this kind.
+        elimination: the order, where there is one.
+        refusal: why there is none, where it was sought and costs too much.
     """
 
     method: str
     members: int
     values: float
     terms: float
+    elimination: Elimination | None = field(default=None, repr=False)
+    refusal: str = field(default="", repr=False)
 
     @property
     def words(self) -> str:
         """One line for `gmlm explain`."""
+        if self.elimination is not None:
+            return self.elimination.words
         cells = f"{self.members} cell{'s' * (self.members != 1)}"
         if self.method == "product":
             return f"product: {cells}, no factor between them; {self.terms:.3g} factor evaluations"
@@ -72,14 +55,44 @@ def touching_factors(graph: FactorGraph, cells: Array) -> int:
     return int(sum((starts[inside + 1] - starts[inside]).sum() for starts, _ in graph.incidences))
 
 
-def plan_block(graph: FactorGraph, cells: Array, corrected: bool = False) -> BlockPlan:
-    """The plan of one block: a product where no factor joins two of its cells and no mask's correction does, else enumeration."""
+def plan_block(graph: FactorGraph, cells: Array, corrected: bool = False, budget: Budget = BUDGET) -> BlockPlan:
+    """The plan of one block.
+
+    A product where no factor joins two of its cells and no mask's correction does, else the cheaper of enumeration and elimination. A
+    correction looks at the block as a whole, so such a block is enumerated.
+    """
     cells = cells[cells < graph.n_cells]
     factors, sizes = touching_factors(graph, cells), graph.sizes[cells].astype(float)
     if len(cells) > 1 and not corrected and not has_inner_factor(graph, cells):
         return BlockPlan("product", len(cells), float(sizes.max()), factors * float(sizes.max()))
     values = float(np.prod(sizes))
-    return BlockPlan("enumeration", len(cells), values, factors * values)
+    listed = BlockPlan("enumeration", len(cells), values, factors * values)
+    if corrected or values <= FEW_VALUES:
+        return listed
+    try:
+        found = plan_elimination(graph, cells, "a block", budget)
+    except GmlmError as error:
+        return replace(listed, refusal=error.diagnostics[0].message)
+    if is_affordable(listed, budget) and listed.terms <= TABLE_COST * found.flops:
+        return listed
+    return BlockPlan(found.method, len(cells), found.largest, found.flops, found)
+
+
+def plan_blocks(graph: FactorGraph, blocks: Array, corrected: bool = False) -> list[BlockPlan]:
+    """A plan for each of many blocks, padded with the number of cells; where one is better eliminated, all with inner factors are."""
+    sizes = np.append(graph.sizes, 1).astype(float)
+    values = np.prod(sizes[blocks], axis=1)
+    if values.max(initial=0.0) <= FEW_VALUES or corrected:
+        return [plan_block(graph, b, corrected) for b in blocks]
+    worst = plan_block(graph, blocks[int(np.argmax(values))])
+    if worst.elimination is None and worst.method == "enumeration" and is_affordable(worst):
+        return [plan_block(graph, b, True) if has_inner_factor(graph, b[b < graph.n_cells]) else plan_block(graph, b) for b in blocks]
+    return [plan_block(graph, b) for b in blocks]
+
+
+def is_affordable(plan: BlockPlan, budget: Budget = BUDGET) -> bool:
+    """Whether a plan is within the budget; an elimination was found within it."""
+    return plan.elimination is not None or (plan.values <= budget.values and plan.terms <= budget.terms)
 
 
 def verify_affordable(plan: BlockPlan, what: str, span: Span | None, budget: Budget = BUDGET, alternatives: Sequence[str] = ()) -> None:
@@ -88,10 +101,11 @@ def verify_affordable(plan: BlockPlan, what: str, span: Span | None, budget: Bud
     Raises:
         GmlmError: E601.
     """
-    if plan.values <= budget.values and plan.terms <= budget.terms:
+    if is_affordable(plan, budget):
         return
     over_values = plan.values > budget.values
     figure, limit, unit = (plan.values, budget.values, "joint values") if over_values else (plan.terms, budget.terms, "factor evaluations")
     message = f"{what} of {plan.members} cells needs {figure:.3g} {unit}, more than the limit of {limit:.3g}"
+    message += f"; by elimination {plan.refusal.removeprefix('a block ')}" * bool(plan.refusal)
     help = "; ".join((*alternatives, "use smaller blocks, or blocks whose cells share no factor"))
     raise fail("E601", message, span, f"{figure:.3g} {unit}", help=help)

@@ -12,9 +12,12 @@ from ..graph import FactorGraph, Lowered, reaches_zero
 from ..graph.colours import colour
 from ..graph.masks import ListedMask, LoweredMask, is_adaptive, largest_block, lower_mask, reach, term_blocks
 from ..program import ir
-from ._plan import BlockPlan, plan_block, verify_affordable
+from ._budget import Budget
+from ._elimination import Elimination, plan_elimination
+from ._plan import BlockPlan, is_affordable, plan_block, plan_blocks, verify_affordable
 
 Array = np.ndarray
+TOGETHER = Budget(flops=1e12)  # each block is within the budget
 MOST_PARALLEL = 256  # blocks updated independently, one after another
 
 
@@ -26,12 +29,14 @@ class SweepPlan:
         blocks: integers of shape (blocks, cells), padded with the number of cells.
         colours: one per block; blocks of one colour share no factor.
         plans: one per block.
+        eliminations: one per colour, of all its blocks at once, where blocks are eliminated.
     """
 
     update: ir.Sweep
     blocks: Array
     colours: Array
     plans: tuple[BlockPlan, ...]
+    eliminations: tuple[Elimination, ...] = ()
 
     @property
     def n_colours(self) -> int:
@@ -42,7 +47,8 @@ class SweepPlan:
     def words(self) -> str:
         """How the blocks are redrawn."""
         words = sorted({p.words for p in self.plans}, key=len)
-        return f"{_count(len(self.blocks), 'block')} in {_count(self.n_colours, 'colour')}; {'; '.join(words[:3])}"
+        together = ", those of a colour at once" * bool(self.eliminations)
+        return f"{_count(len(self.blocks), 'block')} in {_count(self.n_colours, 'colour')}{together}; {'; '.join(words[:3])}"
 
     @property
     def keeps(self) -> bool:
@@ -132,12 +138,18 @@ def sweep_blocks(lowered: Lowered, term: ir.BlockTerm) -> Array:
 
 
 def _sweep(lowered: Lowered, sweep: ir.Sweep) -> SweepPlan:
+    graph = lowered.graph
     blocks = sweep_blocks(lowered, sweep.blocks)
-    colours = colour(lowered.graph, blocks)
-    plans = _plans(lowered.graph, blocks)
-    worst = max(plans, key=lambda p: p.terms)
+    colours = colour(graph, blocks)
+    plans = _plans(graph, blocks)
+    worst = max(plans, key=lambda p: (not is_affordable(p), p.values, p.terms))
     verify_affordable(worst, f"`{sweep.span.text}`: a block", sweep.span)
-    return SweepPlan(sweep, blocks, colours, tuple(plans))
+    if all(p.elimination is None for p in plans):
+        return SweepPlan(sweep, blocks, colours, tuple(plans))
+    # Blocks of one colour share no factor: together they are eliminated as they would be one by one, level by level.
+    cells = [np.unique(blocks[colours == c]) for c in range(int(colours.max()) + 1)]
+    found = tuple(plan_elimination(graph, c[c < graph.n_cells], "blocks of one colour", TOGETHER) for c in cells)
+    return SweepPlan(sweep, blocks, colours, tuple(plans), found)
 
 
 def _plans(graph: FactorGraph, blocks: Array) -> Sequence[BlockPlan]:
@@ -145,7 +157,7 @@ def _plans(graph: FactorGraph, blocks: Array) -> Sequence[BlockPlan]:
     if blocks.shape[1] == 1:
         widest = blocks[int(np.argmax(graph.sizes[blocks[:, 0]]))]
         return [plan_block(graph, widest)] * len(blocks)
-    return [plan_block(graph, b) for b in blocks]
+    return plan_blocks(graph, blocks)
 
 
 def _parallel(lowered: Lowered, sweep: ir.Sweep) -> ParallelPlan:

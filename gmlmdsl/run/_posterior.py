@@ -81,7 +81,7 @@ def _verify_likelihood(fit: Fit, evidence: Evidence) -> None:
 
 def _verify_cost(fit: Fit, rows: int, total: int) -> None:
     terms = sum(g.n for g in fit.graph.groups)
-    flops = 0.0 if fit.graph.is_normalised else fit.model._elimination.flops
+    flops = 0.0 if fit.graph.is_normalised else fit.model._contractions.of(np.zeros(fit.graph.n_cells, bool), "log Z")[0].flops
     operations, memory = total * (flops + rows * terms), 8.0 * total * rows
     if operations > MOST_OPERATIONS or memory > BUDGET.bytes:
         message = (
@@ -112,11 +112,12 @@ def _log_posterior(fit: Fit, rows: Rows, params: dict[str, jax.Array], vectors: 
     inside = np.array([not any(in_support(p, unflatten(host, v)[p.name]) for p in free) for v in vectors])
     safe = np.where(inside[:, None], vectors, np.asarray(flatten(host, params)))
     device = derive.graph_arrays(host)
-    plan = None if host.is_normalised else fit.model._elimination
+    none = np.zeros(host.n_cells, bool)
+    c = None if host.is_normalised else fit.model._contractions.of(none, "log Z")[1]
 
     def at(vector: jax.Array) -> tuple[jax.Array, jax.Array]:
         here = unflatten(host, vector)
-        log_z = jnp.zeros(()) if plan is None else derive.log_partition(host, device, here, plan)
+        log_z = jnp.zeros(()) if c is None else derive.log_sum(device, here, jnp.zeros((host.n_cells, 1), jnp.int32), c)[0]
         return log_completions(host, device, here, rows.codes) - log_z, log_prior(host, here)
 
     pointwise, prior = eqx.filter_jit(lambda v: jax.lax.map(at, v))(jnp.asarray(safe))

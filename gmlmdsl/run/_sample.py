@@ -65,7 +65,8 @@ def sample(
     state = kernel.init(jnp.asarray(codes, jnp.int32))
     if anneal:
         state = _cool(kernel, target, fold(keys, ANNEALING), state, jnp.asarray(anneal))
-    state = _advance(kernel, target, keys, state, jnp.asarray(0), jnp.asarray(warmup))
+    if warmup:
+        state = _advance(kernel, target, keys, state, jnp.asarray(0), jnp.asarray(warmup))
     parts = []
     per_call = min(STEPS_PER_CALL, draws)
     with _bar(draws, progress) as moved:

@@ -20,6 +20,7 @@ from ..program import ir
 from ._arviz import to_arviz
 from ._data import clamped_cells, decode
 from ._discrete import Diagnosis, diagnose
+from ._exact import Contractions, independent_kernel
 from ._sample import Draws, sample
 from ._starts import Annealed, Starts, starts
 
@@ -69,6 +70,35 @@ def run(lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax.Array], opt
         progress=_shows_progress(options.progress),
     )
     return label(graph, found, held[0], planned, options, provenance | {"starts": _words(begun, options.init)})
+
+
+def run_exact(lowered: Lowered, kept: Contractions, params: dict[str, jax.Array], options: Options, provenance: dict[str, Any]) -> Any:
+    """Independent draws from p, given clamped cells, as the installed ArviZ takes them: no warm-up, no thinning, no start.
+
+    Raises:
+        GmlmError: E601 where that is not affordable; E507 for `init=`; E512 where no configuration agrees with the clamped cells.
+    """
+    _verify(options)
+    if options.init is not None:
+        raise fail("E507", "exact draws are independent: they start nowhere", help="leave out `init=`")
+    graph, held = lowered.graph, clamped_cells(lowered.graph, options.clamp)
+    device = derive.graph_arrays(graph)
+    kernel, line = independent_kernel(kept, device, params, held)
+    found = sample(
+        kernel,
+        derive.Target(device, params, None),
+        np.repeat(held[1][:, None], options.chains, axis=1),
+        seed=options.seed,
+        draws=options.draws,
+        warmup=0,
+        thin=1,
+        observe=_observables(lowered, params, options.observe),
+        keep=options.keep_draws,
+        progress=_shows_progress(options.progress),
+    )
+    options = replace(options, warmup=0, thin=1)
+    planned = derive.Planned(kernel, (line,))
+    return label(graph, found, held[0], planned, options, provenance | {"starts": "none: draws are independent"})
 
 
 def _masks_in(body: tuple[ir.Kernel, ...] | ir.FormCall) -> list[ir.Mask]:

@@ -1,0 +1,152 @@
+"""An elimination on the device: which factors and messages are added into each table, as index arrays."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+
+from ..graph import FactorGraph
+from ..plan import Elimination, factor_tables, place_factors, step_places
+from ..plan import FactorTables as PlannedTables
+from ..plan import TableUse as PlannedUse
+from ._arrays import Blocks
+
+
+class FactorTables(eqx.Module):
+    """Sums of factors, tables of one shape; see `plan.FactorTables`.
+
+    Attributes:
+        radix: the shape of a table.
+        by_row: whether rows differ.
+        blocks: the cells of each table and the factors of each group that stand in it; `blocks.radix` is `radix`.
+        sizes: how many values each cell really has, shape (tables, members, 1).
+    """
+
+    radix: tuple[int, ...] = eqx.field(static=True)
+    by_row: bool = eqx.field(static=True)
+    blocks: Blocks
+    sizes: Int[Array, "tables members 1"]
+
+
+class TableUse(eqx.Module):
+    """Which factor tables are added into a stage's tables; see `plan.TableUse`."""
+
+    tables: int = eqx.field(static=True)
+    axes: tuple[int, ...] = eqx.field(static=True)
+    slots: Int[Array, "levels width"]
+
+
+class Feed(eqx.Module):
+    """Messages into a stage's tables; see `plan.Feed`."""
+
+    source: int = eqx.field(static=True)
+    axes: tuple[int, ...] = eqx.field(static=True)
+    slots: Int[Array, "levels width each"]
+    to: Int[Array, "levels edges"] | None
+
+
+class Stage(eqx.Module):
+    """Tables of one shape; see `plan.Stage`.
+
+    Attributes:
+        radix: the shape of a table. levels, width: how many there are. first: the number of its first place among all stages'.
+        cells: which free cell is eliminated in each place, their number for none, shape (levels, width).
+        others: the places, among all stages', where the other cells of each table are eliminated, shape (levels, width, axes - 1).
+        sizes: how many values each axis really has, shape (levels, width, axes); None where that is `radix` everywhere.
+        roots: places whose table has one cell, whose sum is that of a component.
+    """
+
+    radix: tuple[int, ...] = eqx.field(static=True)
+    levels: int = eqx.field(static=True)
+    width: int = eqx.field(static=True)
+    first: int = eqx.field(static=True)
+    cells: Int[Array, "levels width"]
+    others: Int[Array, "levels width others"]
+    sizes: Int[Array, "levels width axes"] | None
+    roots: Int[Array, " roots"]
+    uses: tuple[TableUse, ...]
+    feeds: tuple[Feed, ...]
+
+
+class Contraction(eqx.Module):
+    """How to sum, maximise or draw the free cells given the others.
+
+    Attributes:
+        free: positions of the free cells, ascending.
+        place: where each is eliminated, among all stages' places. component: which component it is in.
+        root_order: where the sum of each component stands among the stages' roots, one stage after another.
+        tables: sums of factors, which the stages use.
+        rest: of each group the instances that mention no free cell.
+    """
+
+    n_cells: int = eqx.field(static=True)
+    n_components: int = eqx.field(static=True)
+    n_places: int = eqx.field(static=True)
+    free: Int[Array, " free"]
+    place: Int[Array, " free"]
+    component: Int[Array, " free"]
+    root_order: Int[Array, " components"]
+    tables: tuple[FactorTables, ...]
+    stages: tuple[Stage, ...]
+    rest: tuple[Int[Array, " instances"], ...]
+
+
+def contraction(host: FactorGraph, plan: Elimination) -> Contraction:
+    """The device form of a plan."""
+    stage_of, place_of = step_places(plan.stages, len(plan.parents))
+    at = np.array([s.slots for s in plan.stages], np.int64)[stage_of] + place_of if len(plan.stages) else np.zeros(0, np.int64)
+    order, factors = np.argsort(plan.cells), place_factors(host, plan)
+    n_places = sum(s.size for s in plan.stages)
+    roots = np.flatnonzero(plan.parents < 0)
+    roots = roots[np.argsort(at[roots])]
+    tables, uses = factor_tables(host, plan, factors)
+    return Contraction(
+        host.n_cells,
+        plan.n_components,
+        n_places,
+        _ints(plan.cells[order]),
+        _ints(at[order]),
+        _ints(plan.components[order]),
+        _ints(np.argsort(plan.components[roots])),
+        tuple(_tables(host, t) for t in tables),
+        tuple(_stage(host, plan, k, at, n_places, uses[k]) for k in range(len(plan.stages))),
+        tuple(_ints(f.rest) for f in factors),
+    )
+
+
+def _stage(host: FactorGraph, plan: Elimination, number: int, at: np.ndarray, n_places: int, uses: tuple[PlannedUse, ...]) -> Stage:
+    s = plan.stages[number]
+    steps, axes, shape = s.steps.ravel(), len(s.radix), (s.levels, s.width)
+    here = steps >= 0
+    scopes = np.full((len(steps), axes), host.n_cells)
+    scopes[here] = plan.scopes[steps[here], :axes]
+    sizes = np.append(host.sizes, 1)[scopes]
+    sizes[~here] = s.radix  # a place without a step: whatever is there is not used
+    place_of_cell = np.full(host.n_cells + 1, n_places)
+    place_of_cell[plan.cells] = at
+    index_of_cell = np.full(host.n_cells + 1, len(plan.cells))
+    index_of_cell[np.sort(plan.cells)] = np.arange(len(plan.cells))
+    return Stage(
+        s.radix,
+        *shape,
+        s.slots,
+        _ints(index_of_cell[scopes[:, 0]].reshape(shape)),
+        _ints(place_of_cell[scopes[:, 1:]].reshape(*shape, axes - 1)),
+        None if (sizes == s.radix).all() else _ints(sizes.reshape(*shape, axes)),
+        _ints(np.flatnonzero(here & (plan.parents[np.maximum(steps, 0)] < 0))),
+        tuple(TableUse(u.tables, u.axes, _ints(u.slots)) for u in uses),
+        tuple(Feed(f.source, f.axes, _ints(f.slots), None if f.to is None else _ints(f.to)) for f in s.feeds),
+    )
+
+
+def _tables(host: FactorGraph, t: PlannedTables) -> FactorTables:
+    radix = np.broadcast_to(t.radix, t.cells.shape)
+    strides = np.cumprod(np.concatenate([radix[:, 1:], np.ones((len(radix), 1), np.int64)], axis=1)[:, ::-1], axis=1)[:, ::-1]
+    cells, radix, strides, sizes, *touch = (_ints(a)[..., None] for a in (t.cells, radix, strides, host.sizes[t.cells], *t.touch))
+    return FactorTables(t.radix, t.by_row, Blocks(int(np.prod(t.radix)), cells, radix, strides, tuple(touch)), sizes)
+
+
+def _ints(a: np.ndarray) -> Array:
+    return jnp.asarray(np.asarray(a, np.int32))

@@ -1,0 +1,77 @@
+"""Exact answers from a contraction: marginals, and kernels whose every step is an independent draw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ..graph import FactorGraph
+from ._arrays import Blocks, Graph, float_type
+from ._contraction import Contraction
+from ._energy import Codes, Params
+from ._kernels import AbstractKernel, Info, Stage, State, SweepKernel, Target, counted
+from ._random import uniform
+from ._sums import Forward, Unary, backward, log_sum
+
+
+def log_marginals(
+    graph: Graph, params: Params, codes: Codes, c: Contraction, unary: Unary | None = None
+) -> tuple[Float[Array, " rows"], Float[Array, "free values rows"]]:
+    """The log sum of `log_sum`, and p(x_i = v | the rest) of every free cell: its gradient by what is added for each value.
+
+    Entries beyond a cell's values are 0; all are 0 where the sum is -inf.
+    """
+    start = jnp.zeros((c.free.shape[0], graph.most_values, codes.shape[1]), float_type())
+    start = start if unary is None else start + unary
+
+    def value(u: Unary) -> tuple[Array, Array]:
+        found = log_sum(graph, params, codes, c, u)
+        return jnp.where(jnp.isfinite(found), found, 0.0).sum(), found
+
+    gradient, found = jax.grad(value, has_aux=True)(start)
+    return found, gradient
+
+
+class IndependentKernel(AbstractKernel):
+    """Every free cell drawn anew from its joint law, whatever the state: the steps of a chain are independent."""
+
+    contraction: Contraction
+    found: Forward
+
+    def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
+        codes = backward(self.contraction, state.codes, self.found, uniform(keys, (self.contraction.n_places,)))
+        drawn = jnp.full(codes.shape[1], self.contraction.free.shape[0], jnp.int32)
+        return State(codes), counted(state.codes, codes, drawn)
+
+
+def ancestral_kernel(host: FactorGraph) -> SweepKernel:
+    """Cells of a product of laws drawn parents first, each from its law given its parents: an independent draw at every step."""
+    laws = [(k, g) for k, g in enumerate(host.groups) if g.kind == "categorical"]
+    level = _generations([g.cells for _, g in laws], host.n_cells)
+    order = np.argsort(level, kind="stable")
+    counts = np.bincount(level)
+    cells = np.full((len(counts), int(counts.max())), host.n_cells)
+    cells[level[order], np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)] = order
+    own = np.full((len(host.groups), host.n_cells + 1), -1)
+    for k, g in laws:
+        own[k, g.cells[:, 0]] = np.arange(g.n)
+    radix = np.append(host.sizes, 1)[cells]
+    touch = tuple(jnp.asarray(o[cells][..., None, None], jnp.int32) for o in own)
+    arrays = (jnp.asarray(a[..., None, None], jnp.int32) for a in (cells, radix, np.ones_like(cells)))
+    return SweepKernel((Stage(Blocks(int(host.sizes.max()), *arrays, touch), len(counts)),))
+
+
+def _generations(cells: Sequence[np.ndarray], n_cells: int) -> np.ndarray:
+    """The length of the longest path of parents above each cell; a law's own cell stands in its first slot."""
+    level = np.zeros(n_cells + 1, np.int64)
+    while True:
+        before = level.copy()
+        for c in cells:
+            above = np.where(c[:, 1:] < n_cells, level[c[:, 1:]], -1).max(axis=1, initial=-1)
+            level[c[:, 0]] = above + 1
+        if (level == before).all():
+            return level[:n_cells]

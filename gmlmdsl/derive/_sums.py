@@ -1,0 +1,288 @@
+"""One routine sums, maximises and draws the free cells of a contraction.
+
+Forward, a table over each cell and those that it is joined to is the sum of its factors and of the messages that it takes; its
+own message is the log-sum-exp, or the maximum, over the cell's values. Backward, every cell is picked given the cells of its table
+that were picked before: at random, or the best. On a chain this is forward filtering and backward sampling, or Viterbi's algorithm.
+
+Reference: Dechter 1999, "Bucket elimination"; Rabiner 1989 for chains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import reduce
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from ._arrays import Graph, Group, float_type
+from ._conditional import logsumexp, pick_value, tempered
+from ._contraction import Contraction, FactorTables, Stage
+from ._energy import Codes, Params, touching_sum
+
+Numbers = Float[Array, "places rows"]
+Unary = Float[Array, "free values rows"]
+MOST_WRITTEN_OUT = 4  # values whose sum is written out
+Combine = Callable[[Array], Array]
+LEAST_IN_TURN = 1 << 20  # factor evaluations of like tables from which on their factors are added one after another
+
+
+def total(scores: Float[Array, "width values *rest"]) -> Array:
+    """The log of the sum of exponentials over the values.
+
+    All other axes as one, and few values written out: a loop whose innermost axis is short does not run on vectors.
+    """
+    flat = scores.reshape(*scores.shape[:2], -1)
+    if flat.shape[1] > MOST_WRITTEN_OUT:
+        return logsumexp(flat).reshape(scores.shape[0], *scores.shape[2:])
+    values = [flat[:, v] for v in range(flat.shape[1])]
+    top = jax.lax.stop_gradient(reduce(jnp.maximum, values))
+    safe = jnp.where(jnp.isfinite(top), top, 0.0)
+    weight = sum((jnp.exp(v - safe) for v in values[1:]), jnp.exp(values[0] - safe))
+    some = weight > 0
+    found = jnp.where(some, jnp.log(jnp.where(some, weight, 1.0)) + safe, -jnp.inf)
+    return found.reshape(scores.shape[0], *scores.shape[2:])
+
+
+def maximum(scores: Float[Array, "width values *rest"]) -> Array:
+    """The maximum over the values."""
+    return scores.max(axis=1)
+
+
+class Inputs(NamedTuple):
+    """What is added into tables beside messages: `tables` of shape (tables, *axes, rows or 1), `unary` of (free, values, rows or 1).
+
+    Both have zeros behind, for places without them.
+    """
+
+    tables: tuple[Array, ...]
+    unary: Array | None
+    rows: int
+
+
+class Forward(NamedTuple):
+    """What the forward pass found: the sum of each component, and what the backward pass needs.
+
+    `messages` are each stage's, of shape (places, *axes, rows) with zeros behind.
+    """
+
+    sums: Float[Array, "components rows"]
+    inputs: Inputs
+    messages: tuple[Array, ...]
+
+
+class Level(NamedTuple):
+    """What differs between the levels of a stage: arrays with a leading axis of levels, or one level of them."""
+
+    number: Int[Array, ""]
+    cells: Int[Array, " width"]
+    others: Int[Array, "width others"]
+    sizes: Int[Array, "width axes"] | None
+    feeds: tuple[tuple[Array, Array | None], ...]
+    uses: tuple[Int[Array, " width"], ...]
+
+
+def forward(
+    graph: Graph,
+    params: Params,
+    codes: Codes,
+    c: Contraction,
+    unary: Unary | None = None,
+    beta: Float[Array, " rows"] | None = None,
+    combine: Combine = total,
+) -> Forward:
+    """The log of the sum (or, with `combine=maximum`, the maximum) over each component's values of exp(factors that touch it).
+
+    Args:
+        graph: the factor graph.
+        params: parameters.
+        codes: (cells, rows); what they hold in free cells does not matter.
+        c: the contraction.
+        unary: what is added for each value of each free cell, shape (free, most values, rows or 1): -inf forbids a value.
+        beta: an inverse temperature for each row, which multiplies the factors and not `unary`.
+        combine: `total` or `maximum`.
+
+    Returns:
+        Sums of shape (components, rows).
+    """
+    tables = factor_sums(graph, params, codes, c)
+    if beta is not None:
+        tables = tuple(tempered(t, beta) for t in tables)
+    return eliminate(c, tables, codes.shape[1], unary, combine)
+
+
+def eliminate(c: Contraction, tables: tuple[Array, ...], rows: int, unary: Unary | None = None, combine: Combine = total) -> Forward:
+    """The same from factor tables, of shape (tables, *axes, rows or 1) with zeros behind."""
+    inputs = Inputs(tables, None if unary is None else jnp.concatenate([unary, jnp.zeros_like(unary[:1])]), rows)
+    messages: tuple[Array, ...] = ()
+    for stage in c.stages:
+
+        def level(own: Array, x: Level, stage: Stage = stage, sent: tuple[Array, ...] = messages) -> tuple[Array, None]:
+            message = combine(_joint(stage, x, inputs, (*sent, own)))
+            return jax.lax.dynamic_update_slice_in_dim(own, message, x.number * stage.width, axis=0), None
+
+        own = jnp.zeros((stage.levels * stage.width + 1, *stage.radix[1:], rows), float_type())
+        messages = (*messages, _over_levels(level, own, stage))
+    ends = [(m, s.roots) for m, s in zip(messages, c.stages, strict=True) if s.roots.shape[0]]
+    roots = [m[at].reshape(at.shape[0], -1, rows)[:, 0] for m, at in ends]
+    sums = jnp.concatenate([jnp.zeros((0, rows), float_type()), *roots])[c.root_order]
+    return Forward(sums, inputs, messages)
+
+
+def backward(c: Contraction, codes: Codes, found: Forward, numbers: Numbers | None = None) -> Codes:
+    """The free cells picked one after another given those picked before, in the order opposite to that of the sums.
+
+    Args:
+        c: the contraction.
+        codes: (cells, rows): a component without any possible value stays as it is there.
+        found: the forward pass.
+        numbers: uniform numbers of shape (places, rows), by which each cell is drawn; None: the best value is taken, the first of equals.
+
+    Returns:
+        Codes of shape (cells, rows).
+    """
+    rows = codes.shape[1]
+    picked = jnp.zeros((c.n_places + 1, rows), jnp.int32)
+    inputs = found.inputs._replace(rows=rows)
+    for stage in reversed(c.stages):
+
+        def level(picked: Array, x: Level, stage: Stage = stage) -> tuple[Array, None]:
+            scores = _slice(stage, x, inputs, found.messages, picked)
+            start = stage.first + x.number * stage.width
+            if numbers is None:
+                value = jnp.argmax(scores, axis=1).astype(jnp.int32)
+            else:
+                value, _ = pick_value(scores, jax.lax.dynamic_slice_in_dim(numbers, start, stage.width))
+            return jax.lax.dynamic_update_slice_in_dim(picked, value, start, axis=0), None
+
+        picked = _over_levels(level, picked, stage, reverse=True)
+    possible = jnp.isfinite(found.sums)[c.component]
+    return codes.at[c.free].set(jnp.where(possible, picked[c.place], codes[c.free]).astype(codes.dtype))
+
+
+def rest_sum(graph: Graph, params: Params, codes: Codes, c: Contraction) -> Float[Array, " rows"]:
+    """The sum of the factors that mention no free cell; -inf where one of their requirements fails."""
+    total = jnp.zeros(codes.shape[1], float_type())
+    nobody, nothing = jnp.full((1, 1, 1), c.n_cells, jnp.int32), jnp.zeros((1, 1, 1, 1), jnp.int32)
+    for group, instances in zip(graph.groups, c.rest, strict=True):
+        if instances.shape[0]:
+            total = total + touching_sum(group, params, codes, nobody, instances[None, :, None], nothing)[0, 0]
+    return total
+
+
+def log_sum(
+    graph: Graph, params: Params, codes: Codes, c: Contraction, unary: Unary | None = None, beta: Float[Array, " rows"] | None = None
+) -> Float[Array, " rows"]:
+    """log of the sum over the free cells of exp(log_potential), the other cells as in `codes`."""
+    return rest_sum(graph, params, codes, c) + forward(graph, params, codes, c, unary, beta).sums.sum(axis=0)
+
+
+def evidence(graph: Graph, codes: Codes, c: Contraction) -> Unary:
+    """What `unary` is where free cells are known in some rows: only the value of `codes` is possible; -1 leaves all."""
+    here = codes[c.free][:, None]
+    values = jnp.arange(graph.most_values, dtype=codes.dtype)[None, :, None]
+    return jnp.where((here < 0) | (values == here), 0.0, -jnp.inf).astype(float_type())
+
+
+def _over_levels(level: Callable[[Array, Level], tuple[Array, None]], carry: Array, stage: Stage, reverse: bool = False) -> Array:
+    """Level after level, by one loop where there are several."""
+    feeds, uses = tuple((f.slots, f.to) for f in stage.feeds), tuple(u.slots for u in stage.uses)
+    every = Level(jnp.arange(stage.levels, dtype=jnp.int32), stage.cells, stage.others, stage.sizes, feeds, uses)
+    if stage.levels == 1:
+        return level(carry, jax.tree.map(lambda a: a[0], every))[0]
+    return jax.lax.scan(level, carry, every, reverse=reverse)[0]
+
+
+def factor_sums(graph: Graph, params: Params, codes: Codes, c: Contraction) -> tuple[Array, ...]:
+    """The factor tables of a contraction, of shape (tables, *axes, rows or 1), with zeros behind."""
+    return tuple(_evaluated(graph, params, codes, t) for t in c.tables)
+
+
+def _evaluated(graph: Graph, params: Params, codes: Codes, t: FactorTables) -> Array:
+    """The tables, with zeros behind for places without one."""
+    b = t.blocks
+    known = codes if t.by_row else jnp.zeros((codes.shape[0], 1), codes.dtype)
+    given = jnp.minimum(b.codes, (t.sizes - 1)[:, None])  # what a shorter axis has beyond its values is left out later
+    total = jnp.zeros((b.cells.shape[0], b.n_values, known.shape[1]), float_type())
+    for group, touch in zip(graph.groups, b.touch, strict=True):
+        if touch.shape[1] > 1 and total.size * touch.shape[1] > LEAST_IN_TURN:
+
+            def add(total: Array, one: Array, group: Group = group) -> tuple[Array, None]:
+                return total + touching_sum(group, params, known, b.cells, one[:, None], given), None
+
+            total, _ = jax.lax.scan(add, total, jnp.moveaxis(touch, 1, 0))
+        elif touch.shape[1]:
+            total = total + touching_sum(group, params, known, b.cells, touch, given)
+    total = jnp.concatenate([total, jnp.zeros_like(total[:1])])
+    return total.reshape(total.shape[0], *t.radix, total.shape[-1])
+
+
+def _parts(stage: Stage, x: Level, inputs: Inputs, sent: tuple[Array, ...]) -> Iterator[tuple[tuple[int, ...], Array]]:
+    """What is added into the tables of a level: axes, and an array of shape (width, *axes, rows or 1)."""
+    for use, slots in zip(stage.uses, x.uses, strict=True):
+        yield use.axes, inputs.tables[use.tables][slots]
+    for f, (slots, to) in zip(stage.feeds, x.feeds, strict=True):
+        message = sent[f.source][slots] if to is not None else sum_of(sent[f.source], slots)
+        if to is not None:
+            message = jnp.zeros((stage.width, *message.shape[1:]), message.dtype).at[to].add(message, mode="drop")
+        yield f.axes, _fitted(message, tuple(stage.radix[a] for a in f.axes))
+    if inputs.unary is not None:
+        values = inputs.unary[x.cells][:, : stage.radix[0]]
+        short = stage.radix[0] - values.shape[1]
+        yield (0,), jnp.pad(values, ((0, 0), (0, short), (0, 0))) if short else values
+
+
+def sum_of(messages: Array, slots: Int[Array, "width each"]) -> Array:
+    """The sum of the messages in each row of `slots`."""
+    total = messages[slots[:, 0]]
+    for k in range(1, slots.shape[1]):
+        total = total + messages[slots[:, k]]
+    return total
+
+
+def _fitted(message: Array, shape: tuple[int, ...]) -> Array:
+    """A message with the axes that the receiving table has for it: axes beyond them have one value, longer ones are padding."""
+    inner = message.shape[1:-1]
+    message = message[(slice(None), *(slice(None, n) for n in shape), *(0 for _ in inner[len(shape) :]), slice(None))]
+    short = [(0, n - m) for n, m in zip(shape, message.shape[1:-1], strict=True)]
+    return jnp.pad(message, ((0, 0), *short, (0, 0))) if any(b for _, b in short) else message
+
+
+def _joint(stage: Stage, x: Level, inputs: Inputs, sent: tuple[Array, ...]) -> Float[Array, "width *axes rows"]:
+    """The tables of one level; -inf where an axis has no such value."""
+    total = jnp.zeros((stage.width, *(1 for _ in stage.radix), 1), float_type())
+    for axes, array in _parts(stage, x, inputs, sent):
+        total = total + array.reshape(stage.width, *(n if a in axes else 1 for a, n in enumerate(stage.radix)), array.shape[-1])
+    total = jnp.broadcast_to(total, (stage.width, *stage.radix, inputs.rows))
+    if x.sizes is None:
+        return total
+    for a in range(len(stage.radix)):
+        place = jnp.arange(stage.radix[a], dtype=jnp.int32).reshape(*(-1 if b == a else 1 for b in range(len(stage.radix))))
+        inside = place[None] < x.sizes[:, a].reshape(-1, *(1 for _ in stage.radix))
+        total = jnp.where(inside[..., None], total, -jnp.inf)
+    return total
+
+
+def _slice(
+    stage: Stage, x: Level, inputs: Inputs, sent: tuple[Array, ...], picked: Int[Array, "places rows"]
+) -> Float[Array, "width values rows"]:
+    """The tables of one level at the values that were picked for all axes but the first."""
+    values = stage.radix[0]
+    others = picked[x.others]  # width, others, rows
+    total = jnp.zeros((stage.width, 1, 1), float_type())
+    for axes, array in _parts(stage, x, inputs, sent):
+        own = axes[:1] == (0,)
+        array = array.reshape(stage.width, values if own else 1, -1, array.shape[-1])
+        index = jnp.zeros((stage.width, inputs.rows), jnp.int32)
+        for a in axes[own:]:
+            index = index * stage.radix[a] + others[:, a - 1]
+        if array.shape[2] > 1:
+            array = jnp.take_along_axis(array, index[:, None, None], axis=2)
+        total = total + array[:, :, 0]
+    total = jnp.broadcast_to(total, (stage.width, values, inputs.rows))
+    if x.sizes is None:
+        return total
+    inside = jnp.arange(values, dtype=jnp.int32)[None] < x.sizes[:, :1]
+    return jnp.where(inside[..., None], total, -jnp.inf)

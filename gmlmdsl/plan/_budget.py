@@ -1,0 +1,33 @@
+"""Limits on exact work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Limits on exact work.
+
+    Attributes:
+        values: joint values of one block that are enumerated.
+        terms: factor evaluations for one block.
+        bytes: memory of one computation.
+        flops: operations of one contraction.
+        states: configurations of a transition matrix.
+        support: distinct masks that a loss averages over.
+        row_gaps: factor evaluations that sum out the missing cells of one row.
+        all_gaps: the same for all rows of a fit.
+    """
+
+    values: float = 2.0**20
+    terms: float = 2.0**28
+    bytes: float = 2.0**30
+    flops: float = 1e10
+    states: float = 2.0**13
+    support: int = 4096
+    row_gaps: float = 2.0**22
+    all_gaps: float = 2.0**26
+
+
+BUDGET = Budget()

@@ -1,0 +1,219 @@
+"""Steps of an elimination as arrays: stages of like tables, each a number of levels that wait for one another, run by one loop.
+
+A table's axes are the cells of its step in the order of their elimination, so what is added into it, a factor or the message of
+another step, is over some of its axes in the same order: a set of axes, written as bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+import numpy as np
+
+Array = np.ndarray
+SMALL = 1 << 12  # padded table entries of a level that cost less than what starting its operations does
+LARGE = 1 << 16  # table entries of a level from which on it is a stage of its own, so that its memory can be let go
+MOST_ALONE = 200  # such levels before they are put together all the same
+FEW_LEVELS = 16  # as many levels are a stage each: they are compiled soon, and nothing is padded
+WASTE = 4.0  # padded entries for each real one, at most
+MOST_CHILDREN = 4  # messages into the same axes of one table that are listed side by side
+
+
+@dataclass(frozen=True, eq=False)
+class Feed:
+    """Messages of one stage into tables of another (or of the same one, at a later level), over one set of axes.
+
+    Attributes:
+        source: the number of the stage that sends them.
+        axes: which axes of the receiving table they are over, ascending.
+        slots: where they stand in that stage, `size` of it for none: shape (levels, width, each); or (levels, edges) with `to`.
+        to: the column that takes each, shape (levels, edges), `width` for none; None where `slots` lists them by column.
+    """
+
+    source: int
+    axes: tuple[int, ...]
+    slots: Array
+    to: Array | None
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """Tables of one shape, `levels` times `width` of them.
+
+    Attributes:
+        radix: the shape of each table: the eliminated cell's values first.
+        steps: the step in each place, shape (levels, width), -1 for none.
+        slots: how many places there are in the stages before this one: its places are numbered from there.
+        feeds: the messages that it takes.
+    """
+
+    radix: tuple[int, ...]
+    steps: Array
+    slots: int
+    feeds: tuple[Feed, ...] = field(default=())
+
+    @property
+    def levels(self) -> int:
+        return self.steps.shape[0]
+
+    @property
+    def width(self) -> int:
+        return self.steps.shape[1]
+
+    @property
+    def size(self) -> int:
+        """The number of places."""
+        return self.steps.size
+
+    @property
+    def entries(self) -> float:
+        """The entries of one table."""
+        return float(np.prod(np.array(self.radix, float)))
+
+
+def plan_stages(scopes: Array, radix: Array, parents: Array, levels: Array, n_cells: int) -> tuple[Stage, ...]:
+    """Stages in the order in which they run.
+
+    Args:
+        scopes: the cells of each step, padded with `n_cells`, shape (steps, width).
+        radix: the number of values of each, 1 for padding.
+        parents: the step that takes each message, -1 for none.
+        levels: ascending; steps of one level do not wait for one another.
+        n_cells: the padding.
+    """
+    stages, before = [], 0
+    for shape, runs in _runs(radix, (scopes < n_cells).sum(axis=1), levels):
+        width = max(len(r) for r in runs)
+        steps = np.full((len(runs), width), -1)
+        for k, r in enumerate(runs):
+            steps[k, : len(r)] = r
+        stages.append(Stage(shape, steps, before))
+        before += steps.size
+    feeds = _feeds(stages, scopes, parents, n_cells)
+    return tuple(Stage(s.radix, s.steps, s.slots, f) for s, f in zip(stages, feeds, strict=True))
+
+
+def places(stages: Sequence[Stage], n_steps: int) -> tuple[Array, Array]:
+    """The stage of each step, and its place there, counted level by level."""
+    stage, place = np.zeros(n_steps, np.int64), np.zeros(n_steps, np.int64)
+    for k, s in enumerate(stages):
+        at = np.flatnonzero(s.steps.ravel() >= 0)
+        stage[s.steps.ravel()[at]], place[s.steps.ravel()[at]] = k, at
+    return stage, place
+
+
+@dataclass
+class _Run:
+    """Levels that may become one stage: their tables padded to one shape."""
+
+    shape: list[int]
+    width: int
+    actual: float
+    runs: list[Array]
+
+    @property
+    def level(self) -> float:
+        """Padded entries of one level."""
+        return float(self.width * math.prod(self.shape))
+
+    @property
+    def is_wasteful(self) -> bool:
+        return self.level > SMALL and self.level * len(self.runs) > WASTE * self.actual
+
+    def takes(self, other: _Run, most: float) -> bool:
+        """Take the one level of another run, if the padded tables of a level stay below `most` and little is wasted."""
+        shape = [max(a, b) for a, b in zip_longest(self.shape, other.shape, fillvalue=1)]
+        width, actual = max(self.width, other.width), self.actual + other.actual
+        level = width * math.prod(shape)
+        if level > most or (level > SMALL and level * (len(self.runs) + 1) > WASTE * actual):
+            return False
+        self.shape, self.width, self.actual = shape, width, actual
+        self.runs += other.runs
+        return True
+
+
+def _runs(radix: Array, arity: Array, levels: Array) -> list[tuple[tuple[int, ...], list[Array]]]:
+    """For each stage the shape of its tables, and the steps of each of its levels."""
+    if not len(levels):
+        return []
+    entries = np.prod(radix.astype(float), axis=1)
+    starts = np.flatnonzero(np.diff(levels, prepend=-1))
+    widest = np.maximum.reduceat(radix, starts, axis=0).tolist()
+    members = np.maximum.reduceat(arity, starts).tolist()
+    actual = np.add.reduceat(entries, starts).tolist()
+    ends = [*starts[1:].tolist(), len(levels)]
+    most = LARGE if sum(a > LARGE for a in actual) <= MOST_ALONE else math.inf
+    out: list[_Run] = []
+    open_ = False  # whether the last run may take another level
+    for k, (start, end) in enumerate(zip(starts.tolist(), ends, strict=True)):
+        level = _Run(widest[k][: members[k]], end - start, actual[k], [np.arange(start, end)])
+        if level.is_wasteful:
+            out += _alike(radix, arity, entries, level.runs[0])
+            open_ = False
+        elif not (open_ and len(starts) > FEW_LEVELS and out[-1].takes(level, most)):
+            out.append(level)
+            open_ = True
+    return [(tuple(r.shape), r.runs) for r in out]
+
+
+def _alike(radix: Array, arity: Array, entries: Array, steps: Array) -> list[_Run]:
+    """The steps of one level, those with tables of one shape together."""
+    keys, inverse = np.unique(radix[steps], axis=0, return_inverse=True)
+    inverse = inverse.reshape(-1)
+    out = []
+    for k in range(len(keys)):
+        mine = steps[inverse == k]
+        out.append(_Run(keys[k][: int(arity[mine].max())].tolist(), len(mine), float(entries[mine].sum()), [mine]))
+    return out
+
+
+def _feeds(stages: Sequence[Stage], scopes: Array, parents: Array, n_cells: int) -> list[tuple[Feed, ...]]:
+    stage, place = places(stages, len(parents))
+    children = np.flatnonzero(parents >= 0)
+    sets = axes_of(scopes[children, 1:], scopes[parents[children]], n_cells)
+    keys = np.column_stack([stage[parents[children]], stage[children], sets])
+    kinds, inverse = np.unique(keys, axis=0, return_inverse=True)
+    order = np.argsort(inverse.reshape(-1), kind="stable")
+    bounds = np.searchsorted(inverse.reshape(-1)[order], np.arange(len(kinds) + 1))
+    out: list[list[Feed]] = [[] for _ in stages]
+    for k, (target, source, bits) in enumerate(kinds.tolist()):
+        mine = children[order[bounds[k] : bounds[k + 1]]]
+        slots, to = _listed(place[mine], place[parents[mine]], stages[source].size, stages[target])
+        out[target].append(Feed(source, bits_to_axes(bits), slots, to))
+    return [tuple(f) for f in out]
+
+
+def axes_of(cells: Array, scopes: Array, n_cells: int) -> Array:
+    """Which axes of each scope hold some of the cells, as bits; `n_cells` among the cells counts nothing."""
+    bits = np.zeros(len(cells), np.int64)
+    powers = 1 << np.arange(scopes.shape[1], dtype=np.int64)
+    for column in cells.T:
+        bits |= ((scopes == column[:, None]) & (column < n_cells)[:, None]) @ powers
+    return bits
+
+
+def bits_to_axes(bits: int) -> tuple[int, ...]:
+    """The numbers of the bits that are set."""
+    return tuple(k for k in range(bits.bit_length()) if bits >> k & 1)
+
+
+def _listed(source: Array, target: Array, none: int, stage: Stage) -> tuple[Array, Array | None]:
+    """Messages by the place that takes them, or, where few places take many, as a list with the column of each."""
+    order = np.argsort(target, kind="stable")
+    source, target = source[order], target[order]
+    counts = np.bincount(target, minlength=stage.size)
+    rank = np.arange(len(target)) - (np.cumsum(counts) - counts)[target]
+    each = int(counts.max())
+    if each <= MOST_CHILDREN:
+        slots = np.full((stage.size, each), none)
+        slots[target, rank] = source
+        return slots.reshape(stage.levels, stage.width, each), None
+    level = target // stage.width
+    of_level = np.bincount(level, minlength=stage.levels)
+    rank = np.arange(len(target)) - (np.cumsum(of_level) - of_level)[level]
+    slots, to = np.full((stage.levels, int(of_level.max())), none), np.full((stage.levels, int(of_level.max())), stage.width)
+    slots[level, rank], to[level, rank] = source, target % stage.width
+    return slots, to

@@ -1,0 +1,225 @@
+"""Exact answers for whole models, where an order of elimination is affordable: log Z, marginals, a mode, independent draws."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import derive
+from .._diagnostics import GmlmError, fail
+from ..graph import FactorGraph
+from ..plan import Elimination, plan_elimination
+from ._data import clamped_cells, decode
+
+Array = np.ndarray
+Params = Mapping[str, jax.Array]
+MOST_KEPT = 8  # patterns of known cells whose contractions are kept
+
+
+class Contractions:
+    """The plans and contractions of a model by which cells are known; a few are kept."""
+
+    def __init__(self, graph: FactorGraph):
+        self.graph = graph
+        self._kept: OrderedDict[bytes, tuple[Elimination, derive.Contraction]] = OrderedDict()
+
+    def of(self, known: Array, what: str) -> tuple[Elimination, derive.Contraction]:
+        """The plan and contraction of the cells that are not known.
+
+        Args:
+            known: booleans over cells.
+            what: how a refusal calls the quantity.
+
+        Raises:
+            GmlmError: E601 with the cost where it is above the budget.
+        """
+        key = known.tobytes()
+        if key not in self._kept:
+            plan = plan_elimination(self.graph, np.flatnonzero(~known), what)
+            self._kept[key] = plan, derive.contraction(self.graph, plan)
+            if len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return self._kept[key]
+
+
+def log_partition(kept: Contractions, device: derive.Graph, params: Params, rest: Array | None = None) -> jax.Array:
+    """log Z for each row of known codes (cells, rows); None: one row.
+
+    Raises:
+        GmlmError: E601 with the cost where it is above the budget, before any work.
+    """
+    graph = kept.graph
+    codes = np.zeros((graph.n_cells, 1), np.int32) if rest is None else rest
+    _, c = kept.of(np.zeros(graph.n_cells, bool), "log Z")
+    return log_sums(device, params, jnp.asarray(codes, jnp.int32), c)
+
+
+log_sums = eqx.filter_jit(derive.log_sum)
+_marginals = eqx.filter_jit(derive.log_marginals)
+
+
+@eqx.filter_jit
+def _best(device: derive.Graph, params: Params, codes: jax.Array, c: derive.Contraction) -> tuple[jax.Array, jax.Array]:
+    found = derive.forward(device, params, codes, c, combine=derive.maximum)
+    return derive.backward(c, codes, found), derive.rest_sum(device, params, codes, c) + found.sums.sum(axis=0)
+
+
+def marginals(
+    kept: Contractions, device: derive.Graph, params: Params, clamp: Mapping[str, Any] | None, rest: Array | None = None
+) -> dict[str, Array]:
+    """p(x_i = v) of every cell, given the clamped ones, which are sure of their values.
+
+    Returns:
+        By variable, shape (*axes, values), or (rows, *axes, values) where `rest` has rows.
+
+    Raises:
+        GmlmError: E601 with the cost; E512 where no configuration agrees with the clamped cells.
+    """
+    graph = kept.graph
+    held, codes = _start(graph, clamp, rest)
+    _, c = kept.of(held, "the marginals")
+    found, table = (np.asarray(a) for a in _marginals(device, params, jnp.asarray(codes), c))
+    _verify_possible(found)
+    full = np.zeros((graph.n_cells, int(graph.sizes.max(initial=1)), codes.shape[1]), table.dtype)
+    np.put_along_axis(full, codes[:, None], 1.0, axis=1)
+    full[np.asarray(c.free)] = table
+    out = {}
+    for v in graph.variables:
+        part = np.moveaxis(full[v.offset : v.offset + v.size, : len(v.labels)], 2, 0)
+        part = part.reshape(-1, *v.shape, len(v.labels))
+        out[v.name] = part if rest is not None else part[0]
+    return out
+
+
+def best(
+    kept: Contractions, device: derive.Graph, params: Params, clamp: Mapping[str, Any] | None, rest: Array | None = None
+) -> tuple[Array, Array]:
+    """Codes (cells, rows) of a most probable configuration that agrees with the clamped cells, and its unnormalised log p.
+
+    Raises:
+        GmlmError: E601 with the cost; E512 where no configuration agrees with the clamped cells.
+    """
+    held, codes = _start(kept.graph, clamp, rest)
+    _, c = kept.of(held, "a mode")
+    found, value = (np.asarray(a) for a in _best(device, params, jnp.asarray(codes), c))
+    _verify_possible(value)
+    return found, value
+
+
+def independent_kernel(
+    kept: Contractions, device: derive.Graph, params: Params, held: tuple[Array, Array]
+) -> tuple[derive.AbstractKernel, str]:
+    """A kernel whose steps are independent draws given the held cells, and one line about it: by elimination, or parents first.
+
+    Args:
+        kept: contractions.
+        device: the graph.
+        params: parameters.
+        held: which cells are clamped, and codes.
+
+    Raises:
+        GmlmError: E601 where neither is affordable; E512 where no configuration agrees with the clamped cells.
+    """
+    graph = kept.graph
+    try:
+        plan, c = kept.of(held[0], "an exact draw")
+    except GmlmError:
+        if graph.is_normalised and not held[0].any():
+            return derive.ancestral_kernel(graph), "`exact`: every cell given its parents"
+        raise
+    found = _forward(device, params, jnp.asarray(held[1][:, None], jnp.int32), c)
+    _verify_possible(np.asarray(found.sums.sum(axis=0)))
+    return derive.IndependentKernel(c, found), f"`exact`: {plan.words}"
+
+
+_forward = eqx.filter_jit(derive.forward)
+
+
+def next_symbol(kept: Contractions, device: derive.Graph, params: Params, codes: Array, cell: int) -> Array:
+    """p(x_cell = v | the cells whose code is not -1), of shape (rows, values), nan where those are impossible together.
+
+    Raises:
+        GmlmError: E601 with the cost where summing the others out is above the budget.
+    """
+    graph = kept.graph
+    known = np.zeros(graph.n_cells, bool)
+    try:
+        _, c = kept.of(known, "the law of the next symbol")
+    except GmlmError:
+        if not graph.is_normalised:
+            raise
+        # Of a product of laws, what is neither seen, nor asked for, nor an ancestor of such a cell sums to 1.
+        seen = (codes >= 0).any(axis=1)
+        seen[cell] = True
+        return _pruned(graph, params, codes, cell, seen)
+    return np.asarray(_next(device, params, jnp.asarray(codes), c, jnp.asarray(cell)))[:, : graph.sizes[cell]]
+
+
+def _pruned(graph: FactorGraph, params: Params, codes: Array, cell: int, seen: Array) -> Array:
+    kept = ancestors(graph, seen)
+    smaller = only_laws_of(graph, kept)
+    free = np.flatnonzero(kept & ((codes < 0).any(axis=1)))
+    plan = plan_elimination(smaller, free, "the law of the next symbol")
+    c = derive.contraction(smaller, plan)
+    return np.asarray(_next(derive.graph_arrays(smaller), params, jnp.asarray(codes), c, jnp.asarray(cell)))[:, : graph.sizes[cell]]
+
+
+@eqx.filter_jit
+def _next(device: derive.Graph, params: Params, codes: jax.Array, c: derive.Contraction, cell: jax.Array) -> jax.Array:
+    unary = derive.evidence(device, codes, c)
+    place = jnp.searchsorted(c.free, cell)
+    known = jnp.maximum(codes, 0)
+
+    def value(added: jax.Array) -> tuple[jax.Array, jax.Array]:
+        found = derive.log_sum(device, params, known, c, unary.at[place].add(added))
+        return jnp.where(jnp.isfinite(found), found, 0.0).sum(), found
+
+    table, found = jax.grad(value, has_aux=True)(jnp.zeros(unary.shape[1:], unary.dtype))
+    return jnp.where(jnp.isfinite(found), table, jnp.nan).T
+
+
+def ancestors(graph: FactorGraph, seeds: Array) -> Array:
+    """The seeds and every cell that a law of theirs names, and so on; booleans over cells."""
+    reached = np.append(seeds, False)
+    while True:
+        before = reached.copy()
+        for g in graph.groups:
+            mine = reached[g.cells[:, 0]]
+            reached[g.cells[mine].ravel()] = True
+            reached[graph.n_cells] = False
+        if (reached == before).all():
+            return reached[: graph.n_cells]
+
+
+def only_laws_of(graph: FactorGraph, cells: Array) -> FactorGraph:
+    """A product of laws without the laws of the other cells."""
+    import dataclasses
+
+    return dataclasses.replace(graph, factors=tuple(g.take(np.flatnonzero(cells[g.cells[:, 0]])) for g in graph.factors))
+
+
+def _start(graph: FactorGraph, clamp: Mapping[str, Any] | None, rest: Array | None) -> tuple[Array, Array]:
+    """Which cells are known, and codes (cells, rows) that hold their values."""
+    held, codes = clamped_cells(graph, clamp)
+    if rest is None:
+        return held, codes[:, None].astype(np.int32)
+    return held, np.where(held[:, None], codes[:, None], rest).astype(np.int32)
+
+
+def _verify_possible(value: Array) -> None:
+    if not np.isfinite(value).all():
+        message = "no configuration agrees with the clamped cells: together they have probability zero"
+        raise fail("E512", message, help="clamp fewer cells, or other values; see the `require`s of the model")
+
+
+def configuration(graph: FactorGraph, codes: Array, lead: tuple[int, ...]) -> Any:
+    """Values as a user passes them: an array where the model has one variable, else a dict."""
+    values = decode(graph, codes, lead)
+    return values if len(values) > 1 else next(iter(values.values()))
