@@ -31,6 +31,7 @@ from ._partition import log_partition as log_partition
 from ._random import fold as fold
 from ._samplers import Planned as Planned
 from ._samplers import build_kernel as build_kernel
+from ._samplers import single_site_sweep as single_site_sweep
 from ._temper import TemperKernel as TemperKernel
 from ._transitions import Transitions as Transitions
 from ._transitions import all_states as all_states
