@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 from cases import BY_NAME, CASES, Case
+from references.kaufman import CRITICAL, torus
 
 import gmlmdsl as gm
 from gmlmdsl.run._annealed_importance import LogPartitionEstimate, summarise, verified_betas
@@ -171,11 +172,11 @@ def test_rounding_to_32_bits_is_below_every_standard_error() -> None:
 def test_batches_of_chains_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chain's weight depends on the seed and its number, not on the chains beside it."""
     model = gm.parse(GRID, L=3).model()
-    whole = model.annealed_log_partition({"J": 0.5}, "sweep", betas=COARSE, chains=50, seed=4)
+    whole = model.annealed_log_partition({"J": 0.5}, "sweep", betas=8, chains=50, seed=4)
     monkeypatch.setattr("gmlmdsl.run._annealed_importance.AT_ONCE", 18 * 7)
-    parts = model.annealed_log_partition({"J": 0.5}, "sweep", betas=COARSE, chains=50, seed=4)
+    parts = model.annealed_log_partition({"J": 0.5}, "sweep", betas=8, chains=50, seed=4)
     np.testing.assert_allclose(parts.log_weights, whole.log_weights, rtol=1e-6)
-    again = model.annealed_log_partition({"J": 0.5}, "sweep", betas=COARSE, chains=50, seed=5)
+    again = model.annealed_log_partition({"J": 0.5}, "sweep", betas=8, chains=50, seed=5)
     assert not np.allclose(again.log_weights, whole.log_weights)
 
 
@@ -197,6 +198,52 @@ def test_degenerate_weights_are_said() -> None:
         good = model.annealed_log_partition({"J": 0.3}, betas=100, chains=64)
     assert good.warnings == ()
     assert "64 chains, 101 betas" in repr(good)
+
+
+@pytest.mark.parametrize(("variance", "least", "most"), [(0.5, 0.0, 0.02), (1.0, 0.0, 0.05), (3.0, 0.8, 1.0), (6.0, 0.98, 1.0)])
+@pytest.mark.parametrize("chains", [64, 256])
+@pytest.mark.filterwarnings("ignore::gmlmdsl.run._sampling.SamplingWarning")
+def test_the_warning_comes_where_standard_errors_fail(variance: float, least: float, most: float, chains: int) -> None:
+    """Log-normal weights, 200 times over: the warning is rare where intervals cover and near certain where they do not.
+
+    The sample's own effective size alone would pass most cases of variance 3, whose large weights it has not seen.
+    """
+    rng = np.random.default_rng(0)
+    found = [summarise(rng.normal(0, np.sqrt(variance), chains) - variance / 2, np.array([0.0, 1.0])) for _ in range(200)]
+    warned = np.array([bool(e.warnings) for e in found])
+    covered = np.array([abs(e.log_partition) < 1.96 * e.standard_error for e in found])
+    assert least <= warned.mean() <= most
+    assert covered.mean() > 0.87 if most < 0.5 else covered.mean() < 0.9
+    if variance == 3:
+        assert np.mean([e.effective_sample_size for e in found]) > 0.1 * chains
+
+
+def test_small_weights_do_no_harm() -> None:
+    """Half of the chains in a mode that weighs nothing: an effective size of half of them, and no warning."""
+    log_w = np.concatenate([np.full(50, -80.0), np.random.default_rng(0).normal(0, 0.1, 51)])
+    found = summarise(log_w, np.array([0.0, 1.0]))
+    assert found.warnings == ()
+    assert found.effective_sample_size == pytest.approx(50.5, abs=1)
+    assert summarise(np.zeros(20), np.array([0.0, 1.0])).warnings == ()
+
+
+@pytest.mark.parametrize(("n", "m"), [(12, 12), (6, 20)])
+def test_tori_have_kaufmans_partition_function(n: int, m: int) -> None:
+    """144 spins at the critical coupling, far beyond enumeration."""
+    text = GRID.replace("input L : int", "input n : int  input m : int").replace("grid(L, L)", "grid(n, m, wrap = true)")
+    model = gm.parse(text, n=n, m=m).model()
+    found = model.annealed_log_partition({"J": CRITICAL}, "sweep", betas=800, chains=128)
+    assert agrees(found, torus(n, m, float(np.float32(CRITICAL))).log_partition)
+    assert found.standard_error < 0.15
+    assert found.warnings == ()
+
+
+def test_anneals_too_quick_for_a_large_torus_say_so() -> None:
+    """1024 spins through their critical point: the estimate is many standard errors too low, and warned of."""
+    model = gm.parse(GRID.replace("grid(L, L)", "grid(L, L, wrap = true)"), L=32).model()
+    with pytest.warns(gm.SamplingWarning, match="The weights degenerate"):
+        found = model.annealed_log_partition({"J": 0.44}, "sweep", betas=200, chains=64)
+    assert 2 * found.standard_error < torus(32, 32, 0.44).log_partition - found.log_partition < 10
 
 
 def test_the_summary_of_weights_is_the_delta_method() -> None:

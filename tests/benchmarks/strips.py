@@ -51,8 +51,8 @@ class Plan:
     per_call: int
 
 
-# A sweep of cells forgets |magnetisation| within some thousand sweeps here: its chains must be long.
-FULL = Plan(64, {"cells": 8000, "rows": 2000, "both": 1000}, {"cells": 24000, "rows": 6000, "both": 3000}, 250)
+# A sweep of cells forgets |magnetisation| within some hundred sweeps here: its chains must be long.
+FULL = Plan(64, {"cells": 8000, "rows": 4000, "both": 2000}, {"cells": 32000, "rows": 16000, "both": 8000}, 250)
 QUICK = Plan(8, {"cells": 400, "rows": 400, "both": 400}, {"cells": 4000, "rows": 4000, "both": 4000}, 200)
 WORDS = {"cells": "cells in turn", "rows": "rows", "both": "rows, then columns"}
 
