@@ -15,7 +15,7 @@ from ._diagnostics import Diagnostic, fail, listed, unknown
 from .graph import Lowered, lower_model
 from .graph.masks import LoweredMask, lower_mask
 from .program import allowed, ir
-from .run import data, exact, fitting, parameters, results, sampling
+from .run import annealing, data, exact, fitting, parameters, results, sampling
 
 if TYPE_CHECKING:
     import optax
@@ -118,6 +118,18 @@ class Model:
     @cached_property
     def _contractions(self) -> exact.Contractions:
         return exact.Contractions(self.graph)
+
+    def annealed_log_partition(
+        self, params: Params, sampler: str | None = None, *, betas: Any = 1000, steps_per_beta: int = 1, chains: int = 128, seed: int = 0
+    ) -> annealing.LogPartitionEstimate:
+        """log Z with its standard error by annealed importance sampling (Neal 2001), from uniform configurations at beta 0 to p at 1.
+
+        `sampler` takes `steps_per_beta` steps on p to the power of each of `betas` (ascending from 0 to 1, or a number of even
+        steps); none: sweeps of single cells. E507, E509 for options, samplers or models that it cannot use.
+        """
+        checked = None if sampler is None else self.sampler(sampler)[1]
+        options = annealing.Options(betas, steps_per_beta, chains, seed)
+        return annealing.estimate(self.lowered, checked, self._params(params), options)
 
     def log_prob(self, params: Params, x: Any, *, missing: Any = None) -> jax.Array:
         """log p(x) = log_potential - log Z of each row, of its observed cells where some are `missing`; shape (rows..).

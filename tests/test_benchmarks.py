@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks import _table, _tasks
+from benchmarks._autocorrelation import autocorrelation
 from benchmarks._ising_data import ising_data
 from benchmarks._measure import Check, Figure
 
@@ -55,6 +56,37 @@ def test_sampling_and_fitting_agree_with_the_peers(tmp_path: Path) -> None:
     done = run(*(a for n in names for a in ("--only", n)), "--out", str(out))
     assert done.returncode == 0, done.stdout + done.stderr
     verify_well_formed(json.loads(out.read_text()), set(names))
+
+
+@pytest.mark.slow
+def test_strips_have_kaufmans_energy_and_forget_faster_than_cells(tmp_path: Path) -> None:
+    out = tmp_path / "found.json"
+    done = run("--only", "strips", "--out", str(out))
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(out.read_text())
+    verify_well_formed(found, {"strips"})
+    assert len(found["checks"]) == 5
+    times = {f["implementation"]: f["value"] for f in found["figures"] if f["quantity"] == "integrated autocorrelation time, energy"}
+    assert times["rows, then columns"] < times["rows"] < times["cells in turn"]
+
+
+def test_autocorrelation_times_are_those_of_an_autoregression() -> None:
+    """x_t = r x_t-1 + noise: the integrated time is (1 + r) / (1 - r) / 2, and the standard error of the mean follows."""
+    rng, r = np.random.default_rng(0), 0.8
+    x = np.zeros((200, 4000))
+    x[:, 0] = rng.normal(size=200) / np.sqrt(1 - r**2)
+    for t in range(1, 4000):
+        x[:, t] = r * x[:, t - 1] + rng.normal(size=200)
+    found = autocorrelation(x[:20])
+    assert abs(found.time - 4.5) < 4 * found.error
+    assert found.error < 0.2
+    assert found.enough
+    assert found.effective == pytest.approx(80000 / (2 * found.time))
+    z = [one.mean / one.standard_error for one in (autocorrelation(row[None]) for row in x)]
+    assert 0.85 < np.std(z) < 1.15
+    assert not autocorrelation(x[:1, :60]).enough
+    assert autocorrelation(rng.normal(size=(4, 5000))).time == pytest.approx(0.5, abs=0.05)
+    assert np.isnan(autocorrelation(np.ones((2, 10))).time)
 
 
 def test_what_was_not_measured_says_so() -> None:

@@ -35,6 +35,7 @@ from ._mask_law import weight_groups as weight_groups
 from ._random import fold as fold
 from ._samplers import Planned as Planned
 from ._samplers import build_kernel as build_kernel
+from ._samplers import single_site_sweep as single_site_sweep
 from ._sums import backward as backward
 from ._sums import evidence as evidence
 from ._sums import forward as forward

@@ -10,6 +10,7 @@ import numpy as np
 
 from .._diagnostics import fail
 from ..graph import FactorGraph, Lowered
+from ..graph.colours import colour
 from ..graph.masks import LoweredMask, normalised
 from ..plan import BlockPlan, ParallelPlan, RandomPlan, SweepPlan, plan_temper, plan_update, repeat_count, update_line
 from ..program import ir
@@ -101,6 +102,12 @@ def _update(graph: FactorGraph, planned: SweepPlan | ParallelPlan | RandomPlan) 
 def _sweep(graph: FactorGraph, planned: SweepPlan) -> AbstractKernel:
     cells, colours = _split_products(graph, planned.blocks, planned.colours, planned.plans)
     return SweepKernel(_stages(graph, cells, colours))
+
+
+def single_site_sweep(graph: FactorGraph) -> AbstractKernel:
+    """Every cell once, colour after colour: the kernel of a model without a sampler."""
+    cells = np.arange(graph.n_cells, dtype=np.int32)[:, None]
+    return SweepKernel(_stages(graph, cells, colour(graph, cells)))
 
 
 def _split_products(graph: FactorGraph, blocks: Array, colours: Array, plans: Sequence[BlockPlan]) -> tuple[Array, Array]:

@@ -49,7 +49,7 @@ def run(lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax.Array], opt
     _verify(options)
     graph = lowered.graph
     planned = derive.build_kernel(lowered, sampler)
-    for mask in _masks_in(sampler.body):
+    for mask in masks_in(sampler.body):
         verify_mask(lower_mask(lowered, mask), graph.sizes, {k: np.asarray(v) for k, v in params.items()})
     held = clamped_cells(graph, options.clamp)
     device = derive.graph_arrays(graph)
@@ -101,7 +101,7 @@ def run_exact(lowered: Lowered, kept: Contractions, params: dict[str, jax.Array]
     return label(graph, found, held[0], planned, options, provenance | {"starts": "none: draws are independent"})
 
 
-def _masks_in(body: tuple[ir.Kernel, ...] | ir.FormCall) -> list[ir.Mask]:
+def masks_in(body: tuple[ir.Kernel, ...] | ir.FormCall) -> list[ir.Mask]:
     """The masks of a sampler that mention parameters."""
     if isinstance(body, ir.FormCall):
         return []

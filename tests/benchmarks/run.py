@@ -32,6 +32,12 @@ def _fitting(quick: bool) -> Report:
     return fitting.run(quick)
 
 
+def _strips(quick: bool) -> Report:
+    from benchmarks import strips
+
+    return strips.run(quick)
+
+
 BENCHMARKS: dict[str, Callable[[bool], Report]] = {
     "lowering": lowering.run,
     "first_draw": first_draw.run,
@@ -39,6 +45,7 @@ BENCHMARKS: dict[str, Callable[[bool], Report]] = {
     "t2": partial(_sampling, "t2"),
     "t3": partial(_sampling, "t3"),
     "f1": _fitting,
+    "strips": _strips,
 }
 
 
