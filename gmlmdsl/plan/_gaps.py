@@ -85,8 +85,8 @@ def _plan(
     return GapPlan(np.array([c for _, c, _ in found]), np.array([v for _, _, v in found]), tuple(t for t, _, _ in found))
 
 
-def verify_gaps(plan: GapPlan, rows: Array, help: str, budget: Budget = BUDGET) -> None:
-    """Refuse what is above the budget; `rows` are the rows' numbers.
+def verify_gaps(plan: GapPlan, rows: Array, help: str, budget: Budget = BUDGET, what: str = "the missing cells") -> None:
+    """Refuse what is above the budget; `rows` are the rows' numbers, `what` is summed out.
 
     Raises:
         GmlmError: E601 with the figures of the costliest row.
@@ -95,7 +95,7 @@ def verify_gaps(plan: GapPlan, rows: Array, help: str, budget: Budget = BUDGET) 
         return
     worst = int(np.argmax(plan.evaluations))
     message = (
-        f"summing out the missing cells of row {int(rows[worst])} takes {plan.values[worst]:.3g} joint values and "
+        f"summing out {what} of row {int(rows[worst])} takes {plan.values[worst]:.3g} joint values and "
         f"up to {plan.evaluations[worst]:.3g} factor evaluations (all rows: {plan.evaluations.sum():.3g}); the limit is "
         f"{budget.row_gaps:.3g} for a row and {budget.all_gaps:.3g} for all"
     )

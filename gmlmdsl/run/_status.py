@@ -311,7 +311,8 @@ def _stopped(outcome: Outcome, missing: Missing | None) -> list[Finding]:
             f"Monte Carlo EM did not settle in {missing.iterations} rounds: its error is {missing.noise:.2g} standard errors, "
             f"and the mean of its rounds drifts by {missing.drift:.2g} of these errors"
         )
-        return [Finding("imputation", message, "Drop the rows with the most missing cells, or give the parameters a prior")]
+        remedy = "Raise `rounds` of the method, or give the parameters a prior" if missing.latents else ""
+        return [Finding("imputation", message, remedy or "Drop the rows with the most missing cells, or give the parameters a prior")]
     if outcome.reason == "steps" and not outcome.gradient <= NEAR:
         message = f"The minimiser stopped after {counted(outcome.steps, 'step')} with a gradient of {outcome.gradient:.2g} per row"
         return [Finding("not-converged", message, "Raise `max_steps`, or rescale the parameters")]
