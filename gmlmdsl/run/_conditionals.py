@@ -44,7 +44,10 @@ def log_conditional(
     gapped = (codes[rest] < 0).any(axis=0)
     if mask is not None and adaptive and gapped.any():
         raise unknown_law(host, mask[1], mask[0], (codes < 0) & rest[:, None])
-    table = conditional_table(device, params, jnp.asarray(np.maximum(codes, 0)), blocks, law, adaptive).T
+    table = jnp.zeros((codes.shape[1], int(plan.values)), derive.float_type())
+    if not gapped.all() or not gapped.size:
+        whole = jnp.asarray(np.maximum(codes[:, ~gapped], 0))
+        table = table.at[np.flatnonzero(~gapped)].set(conditional_table(device, params, whole, blocks, law, adaptive).T)
     if gapped.any():
         table = table.at[np.flatnonzero(gapped)].set(block_tables(host, device, params, codes[:, gapped], block[0]))
     return table.reshape(codes.shape[1], *host.sizes[block[0]].tolist())

@@ -24,16 +24,28 @@ import scipy.stats
 from jax.flatten_util import ravel_pytree
 
 from .._diagnostics import GmlmError, counted, fail, listed
-from ..derive import AbstractKernel, GapLoss, Graph, State, Target, build_kernel, fold, gap_loss, graph_arrays, log_marginal
-from ..derive import log_partition, log_potential, redraw_gaps
-from ..derive.compiled import log_potential as log_potential_of
+from ..derive import (
+    AbstractKernel,
+    GapLoss,
+    Graph,
+    State,
+    Target,
+    build_kernel,
+    fold,
+    gap_loss,
+    graph_arrays,
+    log_marginal,
+    log_partition,
+    log_potential,
+    redraw_gaps,
+)
 from ..graph import FactorGraph, Lowered
 from ..plan import affordable_rows, gap_terms, moved_cells, plan_completions, plan_elimination
 from ..program import ir
 from ._imputation import FIRST_SWEEPS, SWEEPS, first_values, missing_blocks
 from ._methods import PersistentContrastiveDivergence
 from ._minimise import shows_progress
-from ._missing import MOST_VALUES, Missing, log_completions, reported
+from ._missing import MOST_VALUES, Missing, reported
 from ._objective import Frame, frame
 from ._optimise import Outcome
 from ._parameters import log_prior
@@ -82,13 +94,26 @@ class Rows(eqx.Module):
             return codes[:, chosen]
         return redraw_gaps(self.graph, params, codes[:, chosen], self.blocks[:, :, self.pattern[chosen]], self.values, sweeps, key)
 
-    def mean(self, params: Mapping[str, jax.Array], codes: jax.Array, chosen: jax.Array) -> jax.Array:
-        """The weighted mean of the unnormalised log p of the chosen rows."""
+    def each(self, params: Mapping[str, jax.Array], codes: jax.Array) -> jax.Array:
+        """The unnormalised log p of as many rows as a step takes, what they lack summed out (of redrawn ones: of the completion)."""
         if self.gaps is None:
-            found = log_potential(self.graph, params, codes)
-        else:
-            found = log_marginal(eqx.tree_at(lambda g: g.codes, self.gaps, codes), params)
-        return (self.weights[chosen] * found).mean()
+            return log_potential(self.graph, params, codes)
+        return log_marginal(eqx.tree_at(lambda g: g.codes, self.gaps, codes), params)
+
+    def mean(self, params: Mapping[str, jax.Array], codes: jax.Array, chosen: jax.Array) -> jax.Array:
+        """The weighted mean of `each` over the chosen rows."""
+        return (self.weights[chosen] * self.each(params, codes)).mean()
+
+
+_each = eqx.filter_jit(Rows.each)
+
+
+def log_rows(rows: Rows, params: Mapping[str, jax.Array], codes: jax.Array) -> Array:
+    """`Rows.each` of all rows, as many at a time as a step takes."""
+    count = codes.shape[1]
+    size = count if rows.size is None else rows.size
+    found = [np.asarray(_each(rows, params, codes[:, np.arange(k, k + size) % count])) for k in range(0, count, size)]
+    return np.concatenate(found)[:count]
 
 
 class Climb(eqx.Module):
@@ -174,9 +199,7 @@ class Climbed:
     objective: float
 
 
-def climb(
-    lowered: Lowered, codes: Array, weights: Array, start: dict[str, jax.Array], fixed: tuple[str, ...], options: Options
-) -> Climbed:
+def climb(lowered: Lowered, codes: Array, weights: Array, start: dict[str, jax.Array], fixed: tuple[str, ...], options: Options) -> Climbed:
     """Maximise the likelihood times the prior by persistent contrastive divergence.
 
     Args:
@@ -190,21 +213,37 @@ def climb(
     Raises:
         GmlmError: E506 or E704 for a sampler that does not fit, E508 for a row without a possible completion.
     """
-    method, host = options.method, lowered.graph
-    kernel = build_kernel(lowered, chosen_sampler(lowered, method.sampler)).kernel
-    alive = weights > 0
-    rows, missing = rows_of(host, graph_arrays(host), codes[:, alive], weights[alive], method.batch_size, options.seed)
-    key = jax.random.fold_in(jax.random.key(options.seed), 0x9CD)
-    optimizer = optax.adam(LEARNING_RATE) if method.optimizer is None else method.optimizer
-    keys = jax.vmap(lambda c: jax.random.fold_in(key, c))(jnp.arange(method.chains))
-    total = jnp.asarray(weights.sum(), rows.weights.dtype)
-    job = Climb(rows, kernel, start, total, jax.random.fold_in(key, method.chains), keys, frame(host, fixed), optimizer, method)
-    carry = _run(job, _begin(job, host, codes[:, alive], np.flatnonzero(alive), options.seed), shows_progress(options.progress))
+    method, host, alive = options.method, lowered.graph, weights > 0
+    job, carry = prepared(lowered, codes, weights, start, fixed, method, options.seed)
+    _verify_rows(job, carry, np.flatnonzero(alive))
+    carry = _run(job, carry, shows_progress(options.progress))
     last, restore = ravel_pytree(carry.free)
     free = restore(carry.mean if method.average else last)
     params = job.frame.constrain(free, start)
     outcome, status = _judged(host, free, np.asarray(carry.gradients), np.asarray(carry.trace), method)
-    return Climbed(outcome, params, status, missing, _objective(host, params, codes[:, alive], weights[alive]))
+    missing = _report(job.rows, reported(host, codes[:, alive]), codes[:, alive])
+    return Climbed(outcome, params, status, missing, _objective(job.rows, host, params, float(weights.sum())))
+
+
+def prepared(
+    lowered: Lowered,
+    codes: Array,
+    weights: Array,
+    start: dict[str, jax.Array],
+    fixed: tuple[str, ...],
+    method: PersistentContrastiveDivergence,
+    seed: int,
+) -> tuple[Climb, Carry]:
+    """What the steps need, and their first carry; arguments as in `climb`."""
+    host, alive = lowered.graph, weights > 0
+    kernel = build_kernel(lowered, chosen_sampler(lowered, method.sampler)).kernel
+    rows = rows_of(host, graph_arrays(host), codes[:, alive], weights[alive], method.batch_size, seed)
+    key = jax.random.fold_in(jax.random.key(seed), 0x9CD)
+    keys = jax.vmap(lambda c: jax.random.fold_in(key, c))(jnp.arange(method.chains))
+    total = jnp.asarray(weights.sum(), rows.weights.dtype)
+    optimizer = optax.adam(LEARNING_RATE) if method.optimizer is None else method.optimizer
+    job = Climb(rows, kernel, start, total, jax.random.fold_in(key, method.chains), keys, frame(host, fixed), optimizer, method)
+    return job, _begin(job, host, seed)
 
 
 def chosen_sampler(lowered: Lowered, name: str | None) -> ir.Sampler:
@@ -230,17 +269,17 @@ def chosen_sampler(lowered: Lowered, name: str | None) -> ir.Sampler:
     return sampler
 
 
-def rows_of(host: FactorGraph, device: Graph, codes: Array, weights: Array, size: int | None, seed: int) -> tuple[Rows, Missing]:
-    """Rows whose missing cells are summed out where that is affordable in every step, else redrawn; and what is said of them.
+def rows_of(host: FactorGraph, device: Graph, codes: Array, weights: Array, size: int | None, seed: int) -> Rows:
+    """Rows whose missing cells are summed out where that is affordable in every step, else redrawn.
 
     Steps that take some of the rows sum out where all rows lack the same cells.
     """
-    report, count = reported(host, codes), codes.shape[1]
+    count = codes.shape[1]
     patterns, pattern = np.unique(codes < 0, axis=1, return_inverse=True)
     scaled = jnp.asarray(weights * (count / weights.sum()), jnp.zeros(()).dtype)
-    whole = Rows(device, jnp.asarray(np.maximum(codes, 0)), scaled, None, None, jnp.asarray(pattern.reshape(-1)), 1, size)
-    if not report.any:
-        return whole, report
+    whole = Rows(device, jnp.asarray(np.maximum(codes, 0), jnp.int32), scaled, None, None, jnp.asarray(pattern.reshape(-1)), 1, size)
+    if not patterns.any():
+        return whole
     like, taken = patterns.shape[1] == 1, size or count
     if like or size is None:
         plan = plan_completions(host, patterns)
@@ -249,14 +288,19 @@ def rows_of(host: FactorGraph, device: Graph, codes: Array, weights: Array, size
         if affordable_rows(each).all():
             terms = gap_terms(host, plan, which.tolist())
             gaps = gap_loss(host, device, np.zeros((host.n_cells, taken), np.int32), terms, MOST_VALUES)
-            return dataclasses.replace(whole, gaps=gaps), dataclasses.replace(report, summed=int((codes < 0).any(axis=0).sum()))
+            return dataclasses.replace(whole, gaps=gaps)
     blocks, values = missing_blocks(host, patterns)
     filled = first_values(host, codes, np.random.default_rng(seed))
-    drawn = dataclasses.replace(whole, codes=jnp.asarray(filled), blocks=jnp.asarray(blocks), values=values)
-    return drawn, dataclasses.replace(report, imputed=int((codes < 0).any(axis=0).sum()))
+    return dataclasses.replace(whole, codes=jnp.asarray(filled, jnp.int32), blocks=jnp.asarray(blocks), values=values)
 
 
-def _begin(job: Climb, host: FactorGraph, codes: Array, numbers: Array, seed: int) -> Carry:
+def _report(rows: Rows, report: Missing, codes: Array) -> Missing:
+    """What was done about missing cells."""
+    count = int((codes < 0).any(axis=0).sum())
+    return dataclasses.replace(report, imputed=count) if rows.blocks is not None else dataclasses.replace(report, summed=count)
+
+
+def _begin(job: Climb, host: FactorGraph, seed: int) -> Carry:
     """Chains that are burnt in, completions that are drawn, sums at 0."""
     method, held = job.method, (np.zeros(host.n_cells, bool), np.zeros(host.n_cells, np.int32))
     begun = starts(host, method.chains, seed, None, held, job.held)
@@ -265,14 +309,22 @@ def _begin(job: Climb, host: FactorGraph, codes: Array, numbers: Array, seed: in
     here, key = job.rows.codes, jax.random.fold_in(job.key, method.steps)
     if job.rows.blocks is not None:
         here = eqx.filter_jit(Rows.redrawn)(job.rows, job.held, here, jnp.arange(here.shape[1]), FIRST_SWEEPS, key)
-        bad = ~np.isfinite(np.asarray(log_potential_of(job.rows.graph, job.held, here)))
-        if bad.any():
-            message = f"no possible completion of what row {int(numbers[int(np.argmax(bad))])} lacks was found"
-            raise fail("E508", message, help="the observed cells may break a `require`: mend or drop the row")
     free = job.frame.unconstrain(job.held)
     flat = ravel_pytree(free)[0]
     sums = jnp.zeros((BATCHES, flat.size), flat.dtype)
     return Carry(free, job.optimizer.init(free), chains, here, jnp.zeros_like(flat), sums, jnp.zeros(method.steps, flat.dtype))
+
+
+def _verify_rows(job: Climb, carry: Carry, numbers: Array) -> None:
+    """Refuse a row that no values of what it lacks make possible.
+
+    Raises:
+        GmlmError: E508.
+    """
+    bad = ~np.isfinite(log_rows(job.rows, job.held, carry.codes))
+    if bad.any():
+        message = f"row {int(numbers[int(np.argmax(bad))])} of x is impossible: no completion of what it lacks was found"
+        raise fail("E508", message, help="the observed cells may break a `require`: mend or drop the row; or start elsewhere with `init=`")
 
 
 def _run(job: Climb, carry: Carry, show: bool) -> Carry:
@@ -303,25 +355,29 @@ def _judged(
     moving = (np.abs(mean) > NEAR) & (np.abs(mean) > bound * error)
     noise = f"{float(error.max(initial=0.0)):.2g}"
     if moving.any():
-        worst = float(np.abs(mean[moving]).max())
-        message = f"The estimate still moves after {method.steps} steps: its mean gradient is {worst:.2g} per row, the Monte Carlo error {noise}"
-        found, code = Finding("not-converged", message, "Raise `steps` of the method, or the learning rate"), "not-converged"
+        worst = f"{float(np.abs(mean[moving]).max()):.2g}"
+        message = (
+            f"The estimate still moves after {method.steps} steps: its mean gradient is {worst} per row, the Monte Carlo error {noise}"
+        )
+        finding = Finding("not-converged", message, "Raise `steps` of the method, or the learning rate")
     else:
         message = (
             f"The optimum is approximate, found by {method.name}: over the last {len(late)} of {method.steps} steps the mean "
             f"gradient is at most {largest:.2g} per row, with a Monte Carlo error of {noise}; it has no standard errors"
         )
-        found, code = Finding("stochastic", message, "More `chains` and `steps` bring it nearer; `fit.bootstrap()` gives errors"), "converged"
-    return Outcome(free, trace, largest, method.steps, "converged" if code == "converged" else "steps"), Status(code, (found,), *nothing)
+        finding = Finding("stochastic", message, "More `chains` and `steps` bring it nearer; `fit.bootstrap()` gives errors")
+    reason, code = ("steps", "not-converged") if moving.any() else ("converged", "converged")
+    return Outcome(free, trace, largest, method.steps, reason), Status(code, (finding,), *nothing)
 
 
-def _objective(host: FactorGraph, params: dict[str, jax.Array], codes: Array, weights: Array) -> float:
-    """-sum over rows of w log p(x) - log prior, or nan where it costs too much."""
+def _objective(rows: Rows, host: FactorGraph, params: dict[str, jax.Array], total: float) -> float:
+    """-sum over rows of w log p(x) - log prior; nan where rows are redrawn or log Z costs too much."""
+    if rows.blocks is not None:
+        return float("nan")
     try:
         plan = None if host.is_normalised else plan_elimination(host)
-        device = graph_arrays(host)
-        found = np.asarray(log_completions(host, device, params, codes), float)
-        log_z = 0.0 if plan is None else float(log_partition(host, device, params, plan))
     except GmlmError:
         return float("nan")
-    return float(-(weights * (found - log_z)).sum() - float(log_prior(host, params)))
+    log_z = 0.0 if plan is None else float(log_partition(host, rows.graph, params, plan))
+    mean = float((np.asarray(rows.weights, float) * (log_rows(rows, params, rows.codes).astype(float) - log_z)).mean())
+    return -total * mean - float(log_prior(host, params))

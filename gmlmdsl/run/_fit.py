@@ -24,7 +24,7 @@ from ._data import verified_weights
 from ._imputation import COPIES, MOST_ROUNDS, STEPS, SWEEPS, Imputed, first_values, missing_blocks, monte_carlo_em
 from ._inference import Copies, covariances, verify_counts
 from ._kinks import at_kinks, has_kinks
-from ._methods import MonteCarloEM, PersistentContrastiveDivergence, verify_method, verify_whole
+from ._methods import MonteCarloEM, PersistentContrastiveDivergence, completed_masks, verify_method, verify_whole
 from ._minimise import MOST_INFERRED, curvature_at, first_curvature, full_batch, params_of, stochastic
 from ._missing import Missing, Sorted, reported, sort_rows, summed_loss, verify_latents, verify_present
 from ._objective import (
@@ -259,6 +259,8 @@ def make_objective(
     if options.impute and reported(host, codes).latents:
         help = "`method=gm.MonteCarloEM()` draws latents and missing cells"
         raise fail("E704", "`impute=True` is about missing cells, and these rows lack latents", help=help)
+    named, lacking = mask, (codes < 0).any(axis=1) & host.is_latent
+    mask, counted_by = completed_masks(host, mask, np.flatnonzero(lacking)) if drawing else (mask, mask)
     device = graph_arrays(host)
     loss, n_masks = make_loss(host, device, mask, options.n_masks)
     filled = jnp.asarray(np.maximum(codes, 0))
@@ -267,8 +269,10 @@ def make_objective(
     if counts and n_masks is not None:
         help_ = "repeat the rows instead, so that each has its own masks"
         raise fail("E542", f"weights are counts, and mask `{options.mask}` is drawn for each row", mask.span, "drawn", help=help_)
-    mean_size = counted_mean_size(host, mask, filled, weights) if counts and is_adaptive(mask) else mean_block_size(host, mask, filled)
-    use = MaskUse(options.mask, n_masks, support_size(mask), is_adaptive(mask), reached_cells(host, mask), mean_size)
+    mean_size = (
+        counted_mean_size(host, counted_by, filled, weights) if counts and is_adaptive(mask) else mean_block_size(host, counted_by, filled)
+    )
+    use = MaskUse(options.mask, n_masks, support_size(named), is_adaptive(mask), reached_cells(host, counted_by), mean_size)
     if use.mean_size == 0:
         raise fail("E410", f"mask `{options.mask}` hides no cell of these rows", mask.span, "an empty support")
     kinds = sort_rows(host, mask, options.mask, codes, masks, drawing or options.impute, weights)

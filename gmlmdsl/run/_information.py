@@ -12,8 +12,8 @@ from .._diagnostics import fail
 from ._fit import _colours as colours_of
 from ._inference import SINGULAR, curvature
 from ._kinks import at_kinks
-from ._methods import PersistentContrastiveDivergence
 from ._measure import Measure, measure_of
+from ._methods import PersistentContrastiveDivergence
 from ._rows import Rows, evidence_of, params64, rows_under, verify_own
 
 if TYPE_CHECKING:

@@ -11,11 +11,13 @@ import optax
 
 from .._diagnostics import Source, Span, fail, unknown
 from ..graph import FactorGraph
-from ..graph.masks import ListedMask, LoweredMask, blocks_of, is_adaptive, support_size
+from ..graph.masks import ListedMask, LoweredMask, MixtureMask, SubsetMask, blocks_of, is_adaptive, reach, support_size
+from ..plan import BUDGET, mean_size, plan_mask
 
 if TYPE_CHECKING:
     from ._fit import Options
 
+JOINT_VALUES = 2**10  # of a block with the latents: it is enumerated for every copy of every row
 WHOLE = "(everything)"  # the mask of a likelihood that no mask of the file was named for
 
 
@@ -66,7 +68,11 @@ class MonteCarloEM:
     """For `method=` of `Model.fit`: latents and missing cells drawn inside the fit, whatever the mask.
 
     Each round redraws them in several copies of each row from p(. | observed) at the present parameters, by block dynamics, and then
-    lowers the mask's loss of the completed rows by a few steps. The estimate is the mean over the last rounds.
+    lowers a loss of the completed rows by a few steps. The estimate is the mean over the last rounds.
+
+    Latents H join each block K of the mask where that stays small: the mean of grad log p(x_K, h | x_rest) over p(h | x) is
+    grad log p(x_K | x_rest), so the fit ends where one that sums them out ends. Else each cell of H is a block of its own beside the
+    mask's: the pseudolikelihood of completed rows, whose mean gradient is 0 at the truth too.
 
     Args:
         copies: completed copies of each row.
@@ -150,3 +156,29 @@ def verify_whole(graph: FactorGraph, name: str, mask: LoweredMask) -> None:
     if not one or not np.array_equal(np.setdiff1d(blocks_of(mask, graph.n_cells)[0], [graph.n_cells]), cells):
         message = f"{PersistentContrastiveDivergence.name} maximises the likelihood, and mask `{name}` has a pseudolikelihood"
         raise fail("E704", message, mask.span, "not everything", help="leave `mask` out, or name one that is `everything`")
+
+
+def completed_masks(graph: FactorGraph, mask: LoweredMask, latents: np.ndarray) -> tuple[LoweredMask, LoweredMask]:
+    """The mask of the loss of completed rows, and the one that its factor c is counted by; see `MonteCarloEM`.
+
+    Args:
+        graph: the factor graph.
+        mask: as it was named, over what data hold; it looks at nothing.
+        latents: the latent cells that rows lack.
+    """
+    if not len(latents):
+        return mask, mask
+    if support_size(mask) <= BUDGET.support:
+        blocks, probabilities = blocks_of(mask, graph.n_cells)
+        joined = np.sort(np.concatenate([blocks, np.broadcast_to(latents, (len(blocks), len(latents)))], axis=1), axis=1)
+        joined = np.where((blocks < graph.n_cells).any(axis=1, keepdims=True), joined, graph.n_cells)  # an empty block stays empty
+        joint = ListedMask(joined.astype(np.int32), probabilities, (), (), mask.span)
+        plan = plan_mask(graph, joint, False)
+        if plan.values <= JOINT_VALUES:
+            return joint, mask
+    mean = mean_size(mask, graph.n_cells)
+    assert mean is not None
+    each = len(reach(mask, graph.n_cells)) / mean  # so that every cell counts as often as every other
+    weights = np.array([each, len(latents)]) / (each + len(latents))
+    alone = MixtureMask(weights, (mask, SubsetMask(latents, 1, mask.span)), mask.span)
+    return alone, alone

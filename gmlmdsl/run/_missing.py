@@ -15,7 +15,7 @@ from .._diagnostics import GmlmError, counted, fail, listed
 from ..derive import GapLoss, Graph, gap_loss
 from ..derive.compiled import all_values, log_marginal, log_potential
 from ..graph import FactorGraph
-from ..graph.masks import ListedMask, LoweredMask, blocks_of, is_adaptive, looked_at, reach
+from ..graph.masks import BernoulliMask, LoweredMask, MixtureMask, SubsetMask, blocks_of, is_adaptive, looked_at, reach, support_size
 from ..plan import BUDGET, Budget, GapPlan, affordable_rows, gap_terms, plan_completions, plan_gaps, verify_gaps
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 MOST_PLANNED = 4e6  # (pattern of gaps, mask) pairs whose terms are listed
+TRIED = 8  # drawn masks by which a sum is judged before all are drawn
 MOST_CODES = 1 << 26  # cells of completed rows held at once
 MOST_VALUES = 1 << 18  # joint values of components held at once
 METHODS = (
@@ -191,10 +192,49 @@ def verify_latents(graph: FactorGraph, mask: LoweredMask, name: str, codes: Arra
         return
     if is_adaptive(mask):
         raise unknown_law(graph, mask, name, missing)
-    if summed and isinstance(mask, ListedMask):
-        largest = np.argmax((mask.blocks < graph.n_cells).sum(axis=1))
-        plan = plan_gaps(graph, missing[:, lacking[:1]], [(mask.blocks[largest][None], np.ones(1))])
-        verify_gaps(plan, lacking[:1], METHODS, what=_gaps_in_words(reported(graph, codes[:, lacking[:1]])))
+    if summed:
+        _verify_first(graph, mask, codes, lacking)
+
+
+def _verify_first(graph: FactorGraph, mask: LoweredMask, codes: Array, lacking: Array) -> None:
+    """Refuse at once where the first row is above the budget: under the largest block that is listed, or under each of several draws.
+
+    Drawn masks are drawn anew for every row: where each of these is too costly, all rows of the fit cannot be affordable.
+    """
+    first = lacking[:1]
+    if support_size(mask) <= BUDGET.support:
+        blocks = blocks_of(mask, graph.n_cells)[0]
+        blocks = blocks[np.argmax((blocks < graph.n_cells).sum(axis=1))][None]
+    elif len(lacking) < TRIED:
+        return
+    else:
+        blocks = _drawn(mask, graph.n_cells, np.random.default_rng(0))
+    plans = [plan_gaps(graph, codes[:, first] < 0, [(b[None], np.ones(1))]) for b in blocks]
+    if not any(affordable_rows(p).all() for p in plans):
+        cheapest = min(plans, key=lambda p: float(p.evaluations[0]))
+        verify_gaps(cheapest, first, METHODS, what=_gaps_in_words(reported(graph, codes[:, first])))
+
+
+def _drawn(mask: LoweredMask, n_cells: int, rng: np.random.Generator) -> Array:
+    """Some blocks of a mask that looks at nothing, padded."""
+
+    def one(m: LoweredMask) -> Array:
+        match m:
+            case SubsetMask():
+                return rng.choice(m.cells, m.size, replace=False)
+            case BernoulliMask():
+                rates = rng.uniform(*m.uniform) if m.rates is None and m.uniform is not None else m.rates
+                return m.cells[rng.random(len(m.cells)) < rates]
+            case MixtureMask():
+                return one(m.parts[rng.choice(len(m.parts), p=m.weights)])
+        blocks, probabilities = blocks_of(m, n_cells)
+        return blocks[rng.choice(len(blocks), p=probabilities)]
+
+    out = np.full((TRIED, n_cells), n_cells, np.int64)
+    for row in out:
+        found = one(mask)
+        row[: len(found)] = found
+    return out
 
 
 def _gaps_in_words(report: Missing) -> str:

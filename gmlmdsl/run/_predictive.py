@@ -208,7 +208,8 @@ def predictive(
         for s, out in zip(chosen, replicated, strict=True):
             out[m] = s.of(rows, index)
     found = {s.name: Statistics(s.name, s.labels, o, r) for s, o, r in zip(chosen, observed, replicated, strict=True)}
-    return PredictiveCheck(found, len(codes), int((codes[:, ~fit.graph.is_latent] < 0).any(axis=1).sum()), draws, source.words, source.notes)
+    incomplete = int((codes[:, ~fit.graph.is_latent] < 0).any(axis=1).sum())
+    return PredictiveCheck(found, len(codes), incomplete, draws, source.words, source.notes)
 
 
 def _verify(draws: int, seed: int, statistics: Any, functions: Any, summaries: Any) -> None:

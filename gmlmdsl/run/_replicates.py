@@ -281,7 +281,9 @@ def function_values(fit: Fit, functions: Mapping[str, Any], codes: Array) -> dic
                 raise fail("E553", f"function `{name}` mentions a latent, which data do not hold", help="observe it in draws: `fit.sample`")
         observe = _observables(fit.model.lowered, params64(fit), {name: what}, graph.observed)
         assert observe is not None
-        array = _guarded(name, lambda observe=observe, name=name: np.asarray(observe(jnp.asarray(np.maximum(codes, 0), jnp.int32))[name], float))
+        array = _guarded(
+            name, lambda observe=observe, name=name: np.asarray(observe(jnp.asarray(np.maximum(codes, 0), jnp.int32))[name], float)
+        )
         if array.shape != (codes.shape[1],) or not np.isfinite(array).all():
             got = f"an array of shape {array.shape[1:]}" if array.ndim > 1 else "a number that is not finite"
             raise fail("E553", f"function `{name}` must give one number for each configuration, got {got}", help="`lambda x: x.sum()`, say")

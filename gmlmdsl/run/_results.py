@@ -97,7 +97,9 @@ class Fit:
         """
         if self.full_covariance is None and self.meta.get("method") == PersistentContrastiveDivergence.name:
             message = f"a fit by {self.meta['method']} has no standard errors: its optimum is approximate, and no curvature is computed"
-            raise fail("E543", message, help="`fit.bootstrap()` refits to resampled rows; or fit without `method=` where that is affordable")
+            raise fail(
+                "E543", message, help="`fit.bootstrap()` refits to resampled rows; or fit without `method=` where that is affordable"
+            )
         if self.full_covariance is None:
             n = sum(p.size for p in self.graph.parameters)
             message = f"standard errors of {n:,} parameters were not computed: their covariance takes {8 * n * n / 2**30:.3g} GiB"
