@@ -254,13 +254,8 @@ def make_objective(
     options: Options,
 ) -> Prepared:
     """The objective of a fit: complete rows and copies of imputed ones side by side, rows that are summed out apart."""
-    drawing = isinstance(options.method, MonteCarloEM)
-    verify_latents(host, mask, options.mask, codes, not drawing)
-    if options.impute and reported(host, codes).latents:
-        help = "`method=gm.MonteCarloEM()` draws latents and missing cells"
-        raise fail("E704", "`impute=True` is about missing cells, and these rows lack latents", help=help)
-    named, lacking = mask, (codes < 0).any(axis=1) & host.is_latent
-    mask, counted_by = completed_masks(host, mask, np.flatnonzero(lacking)) if drawing else (mask, mask)
+    named = mask
+    mask, counted_by = _completed_masks(host, mask, codes, options)
     device = graph_arrays(host)
     loss, n_masks = make_loss(host, device, mask, options.n_masks)
     filled = jnp.asarray(np.maximum(codes, 0))
@@ -275,7 +270,7 @@ def make_objective(
     use = MaskUse(options.mask, n_masks, support_size(named), is_adaptive(mask), reached_cells(host, counted_by), mean_size)
     if use.mean_size == 0:
         raise fail("E410", f"mask `{options.mask}` hides no cell of these rows", mask.span, "an empty support")
-    kinds = sort_rows(host, mask, options.mask, codes, masks, drawing or options.impute, weights)
+    kinds = sort_rows(host, mask, options.mask, codes, masks, isinstance(options.method, MonteCarloEM) or options.impute, weights)
     order, share, whole, imputed = _columns(host, codes, kinds, options)
     rows_masks = None if masks is None else masks[:, :, order]
     chunk = chunk_rows(loss, 0 if rows_masks is None else len(rows_masks), 0 if rows_masks is None else rows_masks.shape[1], len(order))
@@ -297,6 +292,16 @@ def make_objective(
     if gaps is not None:
         _verify_finite(objective, start, kinds.summed)
     return Prepared(objective, use, kinds.report, imputed)
+
+
+def _completed_masks(host: FactorGraph, mask: LoweredMask, codes: Array, options: Options) -> tuple[LoweredMask, LoweredMask]:
+    """The mask of the loss, and the one that its factor is counted by: the mask named, unless latents are drawn; see `MonteCarloEM`."""
+    drawing = isinstance(options.method, MonteCarloEM)
+    verify_latents(host, mask, options.mask, codes, not drawing)
+    if options.impute and reported(host, codes).latents:
+        help = "`method=gm.MonteCarloEM()` draws latents and missing cells"
+        raise fail("E704", "`impute=True` is about missing cells, and these rows lack latents", help=help)
+    return completed_masks(host, mask, np.flatnonzero((codes < 0).any(axis=1) & host.is_latent)) if drawing else (mask, mask)
 
 
 def _columns(host: FactorGraph, codes: Array, kinds: Sorted, options: Options) -> tuple[Array, Array, Array, Imputed | None]:

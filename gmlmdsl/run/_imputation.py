@@ -135,7 +135,6 @@ def monte_carlo_em(
     _verify_possible(objective, graph, columns, imputed)
     found, trace = [], []
     noise = drift = float("inf")
-    fewest = FEWEST_LATENT if report.latents else FEWEST_ROUNDS
     restore = ravel_pytree(free)[1]
     for number in range(1, most_rounds + 1):
         objective = redrawn(objective, free, sweeps, number)
@@ -146,7 +145,7 @@ def monte_carlo_em(
         if outcome.reason == "diverged" or not free:
             noise = drift = float("inf") if free else 0.0
             break
-        if number >= fewest and number % ROUNDS_BETWEEN == 0:
+        if number >= (FEWEST_LATENT if report.latents else FEWEST_ROUNDS) and number % ROUNDS_BETWEEN == 0:
             noise, drift = _judge(np.array(found[number // 2 :]), errors)
             if noise < NOISE and drift < DRIFT:
                 break
