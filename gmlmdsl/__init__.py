@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from .read import sequence_weights as sequence_weights
     from .report import Report as Report
     from .run.checks import compare as compare
+    from .run.fitting import MonteCarloEM as MonteCarloEM
+    from .run.fitting import PersistentContrastiveDivergence as PersistentContrastiveDivergence
     from .run.inference import wald_test as wald_test
     from .run.results import Fit as Fit
     from .run.sampling import SamplingWarning as SamplingWarning
@@ -41,6 +43,8 @@ _WHERE = {
     "GmlmError": "._diagnostics",
     "GmlmWarning": "._diagnostics",
     "Model": "._model",
+    "MonteCarloEM": ".run.fitting",
+    "PersistentContrastiveDivergence": ".run.fitting",
     "Alignment": ".read",
     "Table": ".read",
     "read_alignment": ".read",
@@ -61,6 +65,8 @@ __all__ = [
     "GmlmError",
     "GmlmWarning",
     "Model",
+    "MonteCarloEM",
+    "PersistentContrastiveDivergence",
     "Report",
     "SamplingWarning",
     "Table",

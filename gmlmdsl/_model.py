@@ -83,9 +83,8 @@ class Model:
         return (*checked.warnings, *allowed(plan.lint_sizes(self.lowered, checked, self.name), checked.allowances))
 
     def init_params(self, seed: int = 0) -> dict[str, np.ndarray]:
-        """Where a fit starts: 0, positive 1, simplex uniform. `seed` matters to models with latent variables only."""
-        del seed
-        return {k: v.astype(derive.float_type()) for k, v in parameters.init_params(self.graph).items()}
+        """Where a fit starts: 0, positive 1, simplex uniform; with noise of sd 0.01 from `seed` where the model has latents."""
+        return {k: v.astype(derive.float_type()) for k, v in parameters.init_params(self.graph, seed).items()}
 
     # Exact answers
 
@@ -160,7 +159,7 @@ class Model:
 
         rows = data.encode(self.graph, x)
         lowered = None if mask is None else self.mask(mask)
-        table = conditionals.log_conditional(self.lowered, self._params(params), jnp.asarray(rows.codes), K, lowered)
+        table = conditionals.log_conditional(self.lowered, self._params(params), rows.codes, K, lowered)
         return table.reshape(*rows.shape, *table.shape[1:])
 
     def loss(
@@ -250,6 +249,7 @@ class Model:
         weights_are: str = "importances",
         progress: bool | None = None,
         impute: bool | None = None,
+        method: Any = None,
     ) -> results.Fit:
         """Minimise c * sum over rows of w loss_r - log prior, c = (cells the mask can reach) / E|K|.
 
@@ -275,6 +275,9 @@ class Model:
             progress: whether to show a bar; none: where a person watches.
             impute: what becomes of rows whose missing cells cost too much to sum out. None: they are drawn inside the fit by block
                 dynamics (Monte Carlo EM); True: so are all rows with missing cells; False: they are refused with the cost.
+            method: none: the exact objective, latents that x lacks summed out (refused where that costs too much);
+                `gm.MonteCarloEM()`: they are drawn inside the fit; `gm.PersistentContrastiveDivergence()`: the likelihood, by
+                chains, and then `mask` may be left out. "mcem" and "pcd" stand for these with their defaults.
 
         Returns:
             A `Fit`: estimates, sandwich standard errors, status with remedies.
@@ -289,9 +292,11 @@ class Model:
         rows = data.encode(self.graph, x, missing=data.stated_missing(x, missing))
         if len(rows.shape) != 1:
             raise fail("E501", f"x must have one axis of rows before the variable's axes, got rows of shape {rows.shape}")
-        name, lowered = self.mask(mask)
+        method = fitting.method_of(method)
+        whole = mask is None and isinstance(method, fitting.PersistentContrastiveDivergence)
+        name, lowered = (fitting.WHOLE, fitting.whole_mask(self.graph)) if whole else self.mask(mask)
         options = fitting.Options(
-            name, seed, n_masks, weights, init, fixed, optimizer, batch_size, max_steps, progress, impute, weights_are
+            name, seed, n_masks, weights, init, fixed, optimizer, batch_size, max_steps, progress, impute, weights_are, method
         )
         estimate = fitting.fit(self.lowered, lowered, rows.codes, options)
         meta = self.program.provenance() | {"model": self.name, "seed": seed}

@@ -96,7 +96,7 @@ def run_fit(request: FitRequest) -> None:
     print(f"mask {fit.meta['mask_use']}; {fit.status.code} after {counted(len(fit.loss_trace), 'step')}, {fit.meta['seconds']:.2g} s")
     if fit.meta["convex"] and fit.status.converged:
         print("the objective is convex: this is its global minimum")
-    if fit.missing is not None and fit.missing.rows:
+    if fit.missing is not None and fit.missing.any:
         print(fit.missing.words)
     if any(p.size for p in fit.graph.parameters):
         print_frame(fit.summary(), request.rows)

@@ -71,11 +71,11 @@ def read_data(path: Path, program: Program, model: str, inputs: Mapping[str, Any
     kind = path.suffix.lower()
     _verify_options(path, kind, reading)
     if kind in ARRAYS:
-        x = _by_variable(read_arrays(path), [v.name for v in program.models[model].variables.values()], path)
+        x = _by_variable(read_arrays(path), [v.name for v in _observed(program, model)], path)
         width = x.shape[1] if isinstance(x, np.ndarray) and x.ndim == 2 else None
         return DataFile(x, _code(reading.missing), width, None)
     if kind in ALIGNMENTS:
-        alphabet = "".join(a for v in program.models[model].variables.values() for a in v.domain.labels) or AMINO_ACIDS
+        alphabet = "".join(a for v in _observed(program, model) for a in v.domain.labels) or AMINO_ACIDS
         focus = True if reading.focus is None else reading.focus or False
         policy = reading.unknown_letters or "drop"
         gaps = {"row_gaps": reading.row_gaps, "column_gaps": reading.column_gaps}
@@ -139,7 +139,7 @@ def _from_table(path: Path, program: Program, model: str, inputs: Mapping[str, A
     parsed = parse_table(path)
     if not parsed.fields:
         raise fail("E505", f"{path} has no rows of data: it is empty")
-    variables = list(program.models[model].variables.values())
+    variables = _observed(program, model)
     header = reading.header
     if header is None:
         header = _looks_like_header(parsed.fields[0], [v.domain for v in variables], inputs)
@@ -153,6 +153,11 @@ def _from_table(path: Path, program: Program, model: str, inputs: Mapping[str, A
     cells = [] if table.in_order else [c for c in table.columns if is_cell(c, variables[0].name)]
     named = table.header is not None and not cells
     return DataFile(table, missing, len(cells or table.columns), table.columns if named else None)
+
+
+def _observed(program: Program, model: str) -> list[ir.Variable]:
+    """The variables that a file of data is expected to hold."""
+    return [v for v in program.models[model].variables.values() if v.role == "var"]
 
 
 def _groups(where: Sequence[str]) -> dict[str, list[str]]:
@@ -198,7 +203,7 @@ def words_of(graph: FactorGraph, x: Any) -> str:
     if not isinstance(x, Table):
         return x.words
     if is_row_of_letters(len(x.columns), graph):
-        return f"{x.words}, one text of {graph.n_cells} letters per row"
+        return f"{x.words}, one text of {graph.observed[0].size} letters per row"
     order = columns_of_cells(graph, x)
     ignored = [name for k, name in enumerate(x.columns) if k not in order]
     more = " .." if len(ignored) > 4 else ""

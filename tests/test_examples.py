@@ -16,9 +16,11 @@ PAIRS = np.array([[0, 1], [2, 1]])
 INPUTS = {
     "adaptive": {"L": 3},
     "digits": {"n_pixels": 3, "pairs": PAIRS},
+    "hmm": {"n_tags": 2, "width": 3},
     "ising": {"L": 3},
     "mixed": {},
     "potts": {"n_sites": 3, "pairs": PAIRS},
+    "rbm": {"n_visible": 3, "n_hidden": 2},
     "tables": {"U": np.zeros(3), "T": np.zeros((2, 3, 4)), "P": np.ones((2, 2))},
     "votes": {"n": 3},
 }

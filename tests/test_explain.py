@@ -141,7 +141,7 @@ def test_latex_writes_names_as_mathematics():
     assert "\\operatorname{gamma}" in written
 
 
-def test_latent_and_network_models_are_explained_without_plans():
+def test_latent_and_network_models_are_explained():
     hmm = """
     index tag = range(3)  index time = range(4)
     model hmm {
@@ -152,11 +152,15 @@ def test_latent_and_network_models_are_explained_without_plans():
       z[t] ~ categorical(first) for t in time
       x[t] ~ categorical(emit[z[t]]) for t in time
     }
+    mask one = subsets(size = 1)
+    mask tag_of = subsets(z, size = 1)
     """
     text = explain(*checked(hmm))
     assert "∑{t ∈ time} log(emit[z[t], x[t]])" in text
     assert "`z` is latent" in text
-    assert "No plans: model `hmm` has `latent` variables" in text
+    assert "Latents that x lacks are summed out of the largest block's terms: up to 6 joint values" in text
+    assert "It names a latent: it may sample, not fit." in text
+    assert "It never hides" not in text.split("mask tag_of")[0]
     network = "network net = mlp() model m { var x[i in range(3)] : bit conditional x ~ net() } sampler s { update x[i] for i in range(3) }"
     assert "promises no joint law" in explain(*checked(network))
 

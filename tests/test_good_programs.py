@@ -43,8 +43,8 @@ def inputs_of(name: str) -> dict[str, object]:
 
 
 def is_compiled(model: ir.Model) -> bool:
-    """Whether this version compiles a model: it has neither latent nor given variables, nor a network."""
-    return model.conditional is None and all(v.role == "var" for v in model.variables.values())
+    """Whether this version compiles a model: it has neither given variables nor a network."""
+    return model.conditional is None and all(v.role != "given" for v in model.variables.values())
 
 
 def checked(name: str) -> Program:

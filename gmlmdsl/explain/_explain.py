@@ -175,9 +175,27 @@ def _mask(mask: ir.Mask, lowered: Lowered | None, formulas: ModelFormulas) -> Se
         add_objective(section, factor, formulas.n)
     if plan:
         section.words(plan)
-    if lowered is not None and used is not None and used.reached < lowered.graph.n_cells:
+    if lowered is not None and lowered.graph.latents:
+        section.words(_latents(mask, lowered))
+    if lowered is not None and used is not None and used.reached < sum(v.size for v in lowered.graph.observed):
         section.words(_never_hidden(mask, lowered))
     return section
+
+
+def _latents(mask: ir.Mask, lowered: Lowered) -> str:
+    """How latents are summed out under a mask, or why not."""
+    from ..graph.masks import looked_at, lower_mask, reach
+    from ..plan import affordable_rows, plan_latents
+
+    graph, m = lowered.graph, lower_mask(lowered, mask)
+    if graph.is_latent[reach(m, graph.n_cells)].any() or graph.is_latent[looked_at(m, graph.n_cells)].any():
+        return "It names a latent: it may sample, not fit."
+    if mask.adaptive:
+        return "It looks at x: rows that lack a latent are refused."
+    plan = plan_latents(graph, m)
+    refused = "" if affordable_rows(plan).all() else " Refused; `method=` of `fit` has other ways."
+    cost = f"up to {plan.values[0]:.3g} joint values and {plan.evaluations[0]:.3g} factor evaluations a row"
+    return f"Latents that x lacks are summed out of the largest block's terms: {cost}.{refused}"
 
 
 def _never_hidden(mask: ir.Mask, lowered: Lowered) -> str:
@@ -185,7 +203,8 @@ def _never_hidden(mask: ir.Mask, lowered: Lowered) -> str:
 
     graph = lowered.graph
     held = set(reach(lower_mask(lowered, mask), graph.n_cells).tolist())
-    return f"It never hides {listed([graph.cell_name(c) for c in range(graph.n_cells) if c not in held], 5)}: a fit takes these as given."
+    names = [graph.cell_name(c) for c in range(graph.n_cells) if c not in held and not graph.is_latent[c]]
+    return f"It never hides {listed(names, 5)}: a fit takes these as given."
 
 
 def _too_costly(plan: BlockPlan, mask: ir.Mask) -> str:

@@ -149,6 +149,21 @@ class FactorGraph:
         )
 
     @property
+    def observed(self) -> tuple[VariableArray, ...]:
+        """The variables that data hold: every `var`."""
+        return tuple(v for v in self.variables if v.role == "var")
+
+    @property
+    def latents(self) -> tuple[VariableArray, ...]:
+        """The variables that data may lack as a whole: every `latent`."""
+        return tuple(v for v in self.variables if v.role == "latent")
+
+    @cached_property
+    def is_latent(self) -> Array:
+        """Which cells are latent, shape (n_cells,)."""
+        return np.repeat([v.role == "latent" for v in self.variables], [v.size for v in self.variables]).astype(bool)
+
+    @property
     def is_normalised(self) -> bool:
         """Whether log p is a product of laws, one for each cell: then log Z is 0. A law's cell stands in its group's first slot."""
         if self.requires or any(g.kind != "categorical" for g in self.factors):

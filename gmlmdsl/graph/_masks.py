@@ -306,6 +306,21 @@ def mentions_parameter(mask: LoweredMask) -> bool:
     return False
 
 
+def looked_at(mask: LoweredMask, n_cells: int) -> Array:
+    """The cells that p(K | x) depends on, ascending."""
+    match mask:
+        case ListedMask():
+            groups: tuple[FactorGroup, ...] = mask.weights
+        case IndependentMask():
+            groups = mask.rates
+        case MixtureMask():
+            return np.unique(np.concatenate([looked_at(p, n_cells) for p in mask.parts]))
+        case _:
+            groups = ()
+    cells = np.unique(np.concatenate([np.zeros(0, np.int64), *(g.cells.ravel() for g in groups)])).astype(np.int64)
+    return cells[cells < n_cells]
+
+
 def verify_mask(mask: LoweredMask, sizes: Array, params: Mapping[str, Array]) -> None:
     """Judge weights and rates that mention parameters, at given parameters; `sizes` are the numbers of values of the cells.
 

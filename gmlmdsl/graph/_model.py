@@ -37,12 +37,10 @@ def lower_model(bound: Bound, name: str) -> Lowered:
         GmlmError: for what only the inputs show: an index out of range, a pair that is no edge, a cell with two laws, a program too large.
     """
     model = bound.program.models[name]
-    latents = [v for v in model.variables.values() if v.role != "var"]
-    if latents:
-        word = "`latent` variables" if latents[0].role == "latent" else "`given` variables"
-        raise fail(
-            "E330", f"model `{name}` has {word}, which this version checks but does not compile", latents[0].span, "not compiled yet"
-        )
+    given = [v for v in model.variables.values() if v.role == "given"]
+    if given:
+        message = f"model `{name}` has `given` variables, which this version checks but does not compile"
+        raise fail("E330", message, given[0].span, "not compiled yet")
     if model.conditional is not None:
         message = f"model `{name}` is a network conditional, which this version checks but does not compile"
         raise fail("E330", message, model.conditional.span, "not compiled yet")

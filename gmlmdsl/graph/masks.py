@@ -7,6 +7,7 @@ from ._masks import LoweredMask as LoweredMask
 from ._masks import MixtureMask as MixtureMask
 from ._masks import SubsetMask as SubsetMask
 from ._masks import is_adaptive as is_adaptive
+from ._masks import looked_at as looked_at
 from ._masks import lower_mask as lower_mask
 from ._masks import mentions_parameter as mentions_parameter
 from ._masks import normalised as normalised

@@ -15,6 +15,7 @@ import numpy as np
 
 from .._diagnostics import fail
 from ..graph import FactorGraph
+from ..graph.masks import LoweredMask, largest_block
 from ._budget import BUDGET, Budget
 
 Array = np.ndarray
@@ -69,6 +70,12 @@ def plan_completions(graph: FactorGraph, missing: Array) -> GapPlan:
     return _plan(graph, missing, lambda near, r, holes: {(cells, ()): 1.0 for cells, _ in _split(near, holes, set())})
 
 
+def plan_latents(graph: FactorGraph, mask: LoweredMask) -> GapPlan:
+    """The terms and the cost of one row that lacks every latent and nothing else, under the mask's largest block."""
+    block = largest_block(mask, graph.n_cells)[None].astype(np.int64)
+    return plan_gaps(graph, graph.is_latent[:, None], [(block, np.ones(1))])
+
+
 def _plan(
     graph: FactorGraph, missing: Array, terms_of: Callable[[_Neighbours, int, set[int]], dict[Term, float]], like: bool = True
 ) -> GapPlan:
@@ -85,8 +92,8 @@ def _plan(
     return GapPlan(np.array([c for _, c, _ in found]), np.array([v for _, _, v in found]), tuple(t for t, _, _ in found))
 
 
-def verify_gaps(plan: GapPlan, rows: Array, help: str, budget: Budget = BUDGET) -> None:
-    """Refuse what is above the budget; `rows` are the rows' numbers.
+def verify_gaps(plan: GapPlan, rows: Array, help: str, budget: Budget = BUDGET, what: str = "the missing cells") -> None:
+    """Refuse what is above the budget; `rows` are the rows' numbers, `what` is summed out.
 
     Raises:
         GmlmError: E601 with the figures of the costliest row.
@@ -95,7 +102,7 @@ def verify_gaps(plan: GapPlan, rows: Array, help: str, budget: Budget = BUDGET) 
         return
     worst = int(np.argmax(plan.evaluations))
     message = (
-        f"summing out the missing cells of row {int(rows[worst])} takes {plan.values[worst]:.3g} joint values and "
+        f"summing out {what} of row {int(rows[worst])} takes {plan.values[worst]:.3g} joint values and "
         f"up to {plan.evaluations[worst]:.3g} factor evaluations (all rows: {plan.evaluations.sum():.3g}); the limit is "
         f"{budget.row_gaps:.3g} for a row and {budget.all_gaps:.3g} for all"
     )

@@ -42,7 +42,7 @@ def fit_report(fit: Fit, *, check: PredictiveCheck | None = None, title: str = "
     _status(report, fit)
     if any(p.size for p in fit.graph.parameters):
         _estimates(report, fit)
-    if fit.missing is not None and fit.missing.rows:
+    if fit.missing is not None and fit.missing.any:
         _missing(report, fit)
     check = quick_check(fit) if check is None else check
     if check is not None:
@@ -100,8 +100,10 @@ def _status(report: Report, fit: Fit) -> None:
 
 def _missing(report: Report, fit: Fit) -> None:
     assert fit.missing is not None
-    report.section("Missing cells")
-    report.text(f"{fit.missing.words}.")
+    report.section("Missing cells" if fit.missing.rows else "Latent variables")
+    report.text(f"{fit.missing.words[0].upper()}{fit.missing.words[1:]}.")
+    if not fit.missing.rows:
+        return
     counts = fit.missing.cells
     order = np.argsort(-counts, kind="stable")[: int((counts > 0).sum())]
     more = f"; the {MOST_GAPS} with the most of {len(order)}" if len(order) > MOST_GAPS else ""
@@ -113,7 +115,9 @@ def _estimates(report: Report, fit: Fit) -> None:
     report.section("Estimates")
     known = fit.full_covariance is not None
     if not known:
-        report.text("There are too many parameters for standard errors: their covariance was not computed.")
+        method = fit.meta.get("method")
+        why = f"A fit by {method} has no standard errors." if method else "There are too many parameters for standard errors."
+        report.text(f"{why} Their covariance was not computed.")
     at = 0
     separated = fit.status.separated != 0
     for p in fit.graph.parameters:

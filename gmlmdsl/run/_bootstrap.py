@@ -133,8 +133,10 @@ def bootstrap(made: Fit, replications: int, seed: int, max_seconds: float, progr
 def _start(made: Fit) -> dict[str, Any]:
     """The estimate where it is finite and of a real parameter; elsewhere where the fit began."""
     usual = init_params(made.graph) | {k: np.asarray(v) for k, v in (made.evidence.options.init or {}).items()}
+    # With latents another start may lead to the same minimum with its values named otherwise.
+    away = lambda p: p.kind != "real" and not made.graph.latents  # noqa: E731
     open_ = unflatten(made.graph, (made.status.separated != 0) | made.status.undetermined)
-    return {p.name: np.where(open_[p.name] | (p.kind != "real"), usual[p.name], made.params[p.name]) for p in made.graph.parameters}
+    return {p.name: np.where(open_[p.name] | away(p), usual[p.name], made.params[p.name]) for p in made.graph.parameters}
 
 
 def _drawn(evidence: Evidence, replications: int, seed: int, show: bool) -> Iterator[tuple[int, Array]]:

@@ -16,14 +16,14 @@ from ..graph import Lowered
 from ..graph.masks import LoweredMask, draws, is_adaptive, support_size, verify_mask
 from ..plan import BUDGET, plan_block, verify_affordable
 from ._data import verified_weights
-from ._missing import log_completions, sort_rows, summed_loss
+from ._missing import block_tables, log_completions, sort_rows, summed_loss, unknown_law, verify_latents
 from ._objective import draw_masks, make_loss
 
 Params = Mapping[str, jax.Array]
 
 
 def log_conditional(
-    lowered: Lowered, params: Params, codes: jax.Array, cells: Sequence[int] | int, mask: tuple[str, LoweredMask] | None
+    lowered: Lowered, params: Params, codes: np.ndarray, cells: Sequence[int] | int, mask: tuple[str, LoweredMask] | None
 ) -> jax.Array:
     """The table of one block for every row, shape (rows, values of each member..); see `Model.log_conditional`."""
     host = lowered.graph
@@ -39,8 +39,18 @@ def log_conditional(
         if not draws(mask[1], block[0], host.n_cells):
             names = ", ".join(host.cell_name(int(c)) for c in block[0])
             raise fail("E507", f"mask `{mask[0]}` never draws the block {{{names}}}", help="K must lie in the mask's support")
-    table = conditional_table(device, params, codes, blocks, law, adaptive)
-    return table.T.reshape(codes.shape[1], *host.sizes[block[0]].tolist())
+    rest = np.ones(host.n_cells, bool)
+    rest[block[0]] = False
+    gapped = (codes[rest] < 0).any(axis=0)
+    if mask is not None and adaptive and gapped.any():
+        raise unknown_law(host, mask[1], mask[0], (codes < 0) & rest[:, None])
+    table = jnp.zeros((codes.shape[1], int(plan.values)), derive.float_type())
+    if not gapped.all() or not gapped.size:
+        whole = jnp.asarray(np.maximum(codes[:, ~gapped], 0))
+        table = table.at[np.flatnonzero(~gapped)].set(conditional_table(device, params, whole, blocks, law, adaptive).T)
+    if gapped.any():
+        table = table.at[np.flatnonzero(gapped)].set(block_tables(host, device, params, codes[:, gapped], block[0]))
+    return table.reshape(codes.shape[1], *host.sizes[block[0]].tolist())
 
 
 def _verify(lowered: Lowered, mask: LoweredMask, params: Params) -> None:
@@ -90,6 +100,7 @@ def row_losses(
     rows = jnp.asarray(np.maximum(codes, 0))
     if codes.shape[1] == 0:
         raise fail("E505", "x has no rows")
+    verify_latents(host, mask, name, codes, summed=True)
     if (key is None) != (n_masks is None):
         raise fail("E507", "`key=` and `n_masks=` go together: they draw masks instead of averaging over all")
     if key is None and support_size(mask) > BUDGET.support:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,8 +33,9 @@ def encode(graph: FactorGraph, x: Any, what: str = "x", missing: Any = None) -> 
 
     Args:
         graph: the factor graph.
-        x: an array where the model has one variable, else a dict of arrays by variable; shape (rows.., *axes). Spin, bit and
-            range hold values; letters and labels hold texts (a row of letters also one string) or 0-based codes. Or rows of a file.
+        x: an array where the model has one `var`, else a dict of arrays by variable; shape (rows.., *axes). Spin, bit and range
+            hold values; letters and labels hold texts (a row of letters also one string) or 0-based codes. Or rows of a file.
+            A `latent` that x lacks is missing in every row.
         what: how messages call it.
         missing: a number or text outside the domain that stands for a missing cell, nan for nan and None; a dict by variable where they
             differ; None: every cell is observed.
@@ -47,19 +49,21 @@ def encode(graph: FactorGraph, x: Any, what: str = "x", missing: Any = None) -> 
     if isinstance(x, AbstractRows):
         x, missing = values_of(graph, x, missing), None if missing is None else np.nan
     given = _by_variable(graph, x, what)
-    parts, shapes = [], []
+    parts, shapes = {}, {}
     for v in graph.variables:
-        name = f"{what}[{v.name!r}]" if len(graph.variables) > 1 else what
-        codes, lead = _codes(v, given[v.name], name, _missing_code(graph, v, missing))
-        parts.append(codes)
-        shapes.append(lead)
-    first = shapes[0]
-    for v, lead in zip(graph.variables, shapes, strict=True):
-        if lead != first:
-            message = f"{what}: `{graph.variables[0].name}` has rows of shape {first}, `{v.name}` has {lead}"  # pyright: ignore[reportGeneralTypeIssues]
+        if v.name in given:
+            name = f"{what}[{v.name!r}]" if isinstance(x, Mapping) and len(graph.variables) > 1 else what
+            parts[v.name], shapes[v.name] = _codes(v, given[v.name], name, _missing_code(graph, v, missing))
+    first, lead = next(iter(shapes.items()))
+    for name, found in shapes.items():
+        if found != lead:
+            message = f"{what}: `{first}` has rows of shape {lead}, `{name}` has {found}"
             raise fail("E501", message, help="every variable needs as many rows")
-    codes = np.concatenate([p.reshape(-1, v.size).T for p, v in zip(parts, graph.variables, strict=True)])
-    return Data(codes.astype(np.int32), first)
+    codes = np.full((graph.n_cells, math.prod(lead)), MISSING, np.int32)
+    for v in graph.variables:
+        if v.name in parts:
+            codes[v.offset : v.offset + v.size] = parts[v.name].reshape(-1, v.size).T
+    return Data(codes, lead)
 
 
 def stated_missing(x: Any, missing: Any) -> Any:
@@ -70,21 +74,22 @@ def stated_missing(x: Any, missing: Any) -> Any:
 
 
 def _by_variable(graph: FactorGraph, x: Any, what: str) -> Mapping[str, Any]:
-    names = [v.name for v in graph.variables]
+    """What x holds; every `var` is there, a `latent` may be lacking."""
+    names, needed = [v.name for v in graph.variables], [v.name for v in graph.observed]
     if not isinstance(x, Mapping):
-        if len(names) > 1:
+        if len(needed) != 1:
             raise fail(
                 "E503",
-                f"{what} must be a dict by variable: this model has {listed(names)}",
-                help=f"pass `{{{', '.join(f'{n!r}: ..' for n in names)}}}`",
+                f"{what} must be a dict by variable: this model has {listed(needed or names)}",
+                help=f"pass `{{{', '.join(f'{n!r}: ..' for n in needed or names)}}}`",
             )
-        return {names[0]: x}
+        return {needed[0]: x}
     for name in x:
         if name not in names:
             raise unknown(f"{what}: the model has no variable `{name}`", name, names)
-    lacking = [n for n in names if n not in x]
-    if lacking:
-        raise fail("E503", f"{what} lacks {listed(lacking)}", help="every variable must be given")
+    lacking = [n for n in needed if n not in x]
+    if lacking or not x:
+        raise fail("E503", f"{what} lacks {listed(lacking or names)}", help="every `var` must be given; a `latent` may be left out")
     return x
 
 

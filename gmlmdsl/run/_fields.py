@@ -29,34 +29,45 @@ def values_of(graph: FactorGraph, rows: AbstractRows, missing: Any = None) -> di
     """
     said = missing.values() if isinstance(missing, Mapping) else [missing]
     tokens = () if missing is None else (*rows.tokens, *(m for m in said if isinstance(m, str)))
-    v = graph.variables[0]
     if is_row_of_letters(len(rows.columns), graph):
+        v = graph.observed[0]
         return {v.name: _letters(rows, v, tokens)}
-    order = columns_of_cells(graph, rows)
-    out = {}
-    for v in graph.variables:
-        part = order[v.offset : v.offset + v.size]
-        out[v.name] = _values(rows, part, v, tokens).reshape(-1, *v.shape)
+    order, out, at = columns_of_cells(graph, rows), {}, 0
+    for v in held_variables(graph, rows):
+        out[v.name] = _values(rows, order[at : at + v.size], v, tokens).reshape(-1, *v.shape)
+        at += v.size
     return out
+
+
+def held_variables(graph: FactorGraph, rows: AbstractRows) -> tuple[VariableArray, ...]:
+    """The variables that a file holds: every `var`, and each `latent` whose cells all have a column of their names."""
+    named = set() if rows.in_order else {_squeezed(name) for name in rows.columns}
+
+    def is_held(v: VariableArray) -> bool:
+        return v.role == "var" or all(_squeezed(graph.cell_name(c)) in named for c in v.positions.ravel().tolist())
+
+    return tuple(v for v in graph.variables if is_held(v))
 
 
 def is_row_of_letters(columns: int, graph: FactorGraph) -> bool:
     """Whether the one column holds a text for the one row of letters of the model."""
-    v = graph.variables[0]
-    return columns == 1 and len(graph.variables) == 1 and v.kind == "letters" and len(v.shape) == 1 and v.size > 1
+    found = graph.observed
+    return columns == 1 and len(found) == 1 and found[0].kind == "letters" and len(found[0].shape) == 1 and found[0].size > 1
 
 
 def columns_of_cells(graph: FactorGraph, rows: AbstractRows) -> list[int]:
-    """The column of each cell: by name where the columns have the names of cells, else by position."""
-    cells = [graph.cell_name(i) for i in range(graph.n_cells)]
+    """The column of each cell of `held_variables`: by name where the columns have the names of cells, else by position."""
+    variables = held_variables(graph, rows)
+    cells = [graph.cell_name(i) for v in variables for i in v.positions.ravel().tolist()]
     if not rows.in_order:
         place = {_squeezed(name): k for k, name in enumerate(rows.columns)}
         wanted = [_squeezed(c) for c in cells]
-        labels = [_squeezed(str(c)) for c in graph.variables[0].coords[0]] if _has_one_axis(graph) else wanted
+        has_one_axis = len(variables) == 1 and len(variables[0].shape) == 1
+        labels = [_squeezed(str(c)) for c in variables[0].coords[0]] if has_one_axis else wanted
         for names in (wanted, labels):
             if all(n in place for n in names):
                 return [place[n] for n in names]
-        if len(graph.variables) > 1 or any(w in place for w in wanted):
+        if len(variables) > 1 or any(w in place for w in wanted):
             lacking = [c for c, w in zip(cells, wanted, strict=True) if w not in place]
             help = "name the columns by cell, or list them with `columns=` in that order"
             raise fail("E503", f"{rows.path} has no column for {listed(lacking)}", help=help)
@@ -64,10 +75,6 @@ def columns_of_cells(graph: FactorGraph, rows: AbstractRows) -> list[int]:
         return list(range(len(cells)))
     message = f"{rows.path} has {len(rows.columns)} columns, the model has {len(cells)} cells: {listed(cells, 4)}"
     raise fail("E501", message, help="choose columns with `columns=`, or give the inputs that size the model")
-
-
-def _has_one_axis(graph: FactorGraph) -> bool:
-    return len(graph.variables) == 1 and len(graph.variables[0].shape) == 1
 
 
 def is_cell(name: str, variable: str) -> bool:

@@ -18,13 +18,15 @@ from ..derive import DrawnLoss, graph_arrays
 from ..derive.compiled import all_values, gap_rows, log_potential
 from ..graph import FactorGraph, Lowered
 from ..graph.masks import LoweredMask, is_adaptive, mentions_parameter, support_size
+from ._contrastive import Climbed, climb
 from ._convexity import is_affine, is_convex
 from ._data import verified_weights
-from ._imputation import COPIES, STEPS, Imputed, first_values, missing_blocks, monte_carlo_em
+from ._imputation import COPIES, MOST_ROUNDS, STEPS, SWEEPS, Imputed, first_values, missing_blocks, monte_carlo_em
 from ._inference import Copies, covariances, verify_counts
 from ._kinks import at_kinks, has_kinks
+from ._methods import MonteCarloEM, PersistentContrastiveDivergence, completed_masks, verify_method, verify_whole
 from ._minimise import MOST_INFERRED, curvature_at, first_curvature, full_batch, params_of, stochastic
-from ._missing import Missing, Sorted, sort_rows, summed_loss, verify_present
+from ._missing import Missing, Sorted, reported, sort_rows, summed_loss, verify_latents, verify_present
 from ._objective import (
     MaskUse,
     Objective,
@@ -61,6 +63,7 @@ class Options:
     progress: bool | None = None
     impute: bool | None = None
     weights_are: str = "importances"
+    method: Any = None
 
 
 @dataclass(frozen=True)
@@ -114,13 +117,18 @@ def fit(lowered: Lowered, mask: LoweredMask, codes: Array, options: Options) -> 
     weights = np.ones(codes.shape[1]) if options.weights is None else verified_weights(options.weights, codes.shape[1])
     verify_counts(options.weights_are, weights)
     # Digits matter in a line search and in standard errors: full-batch fits run in float64 whatever the default.
-    with jax.enable_x64(options.optimizer is None or bool(jax.config.jax_enable_x64)):  # pyright: ignore[reportAttributeAccessIssue]
+    exact = options.optimizer is None and not isinstance(options.method, PersistentContrastiveDivergence)
+    with jax.enable_x64(exact or bool(jax.config.jax_enable_x64)):  # pyright: ignore[reportAttributeAccessIssue]
         start, fixed = _start(host, options)
         verify_possible(lowered, codes, weights, start)
+        if isinstance(options.method, PersistentContrastiveDivergence):
+            verify_whole(host, options.mask, mask)
+            climbed = climb(lowered, codes, weights, start, fixed, options)
+            return _climbed(Evidence(lowered, mask, codes, options), climbed, fixed, started)
         prepared = make_objective(host, mask, codes, weights, start, fixed, options)
         objective, use, missing = prepared.objective, prepared.use, prepared.missing
         free = objective.frame.unconstrain(objective.held)
-        convex, colours = is_convex(host) and not missing.rows, _colours(objective)
+        convex, colours = is_convex(host) and not missing.any, _colours(objective)
         if prepared.imputed is not None:
             objective, outcome, missing, copies = _impute(prepared, options, colours)
             curve = curvature_at(objective, params_of(objective, outcome), colours, options, copies)
@@ -144,6 +152,17 @@ def fit(lowered: Lowered, mask: LoweredMask, codes: Array, options: Options) -> 
     )
 
 
+def _climbed(evidence: Evidence, found: Climbed, fixed: tuple[str, ...], started: float) -> Estimate:
+    """The estimate of persistent contrastive divergence, which has no covariance."""
+    rows, cells = evidence.codes.shape[1], int((~evidence.lowered.graph.is_latent).sum())
+    use = MaskUse(evidence.options.mask, None, 1, False, cells, cells)
+    params = {k: np.asarray(v) for k, v in found.params.items()}
+    seconds = time.perf_counter() - started
+    return Estimate(
+        evidence, params, None, None, found.status, found.outcome, found.objective, use, fixed, False, rows, found.missing, seconds, {}
+    )
+
+
 def reopen(evidence: Evidence, params: Mapping[str, Array]) -> tuple[Objective, Colouring | None]:
     """The objective that a fit minimised, with `params` as its start, and its colours; to be called and used in float64."""
     lowered, mask, codes, options = evidence.lowered, evidence.mask, evidence.codes, evidence.options
@@ -154,6 +173,7 @@ def reopen(evidence: Evidence, params: Mapping[str, Array]) -> tuple[Objective, 
 
 
 def _verify_options(options: Options) -> None:
+    verify_method(options)
     if options.impute not in (None, True, False):
         raise fail("E507", f"impute must be True, False or None, got {options.impute!r}")
     for name, least in (("seed", 0), ("max_steps", 1), ("batch_size", 1)):
@@ -198,7 +218,7 @@ def verify_possible(lowered: Lowered, codes: Array, weights: Array, start: dict[
 
 def _start(host: FactorGraph, options: Options) -> tuple[dict[str, jax.Array], tuple[str, ...]]:
     names = [p.name for p in host.parameters]
-    start: dict[str, Any] = dict(init_params(host))
+    start: dict[str, Any] = dict(init_params(host, options.seed))
     for what, given in (("init", options.init), ("fixed", options.fixed)):
         if given is not None and not isinstance(given, Mapping):
             raise fail("E507", f"{what} must be a dict of arrays by parameter, got {type(given).__name__}")
@@ -234,6 +254,8 @@ def make_objective(
     options: Options,
 ) -> Prepared:
     """The objective of a fit: complete rows and copies of imputed ones side by side, rows that are summed out apart."""
+    named = mask
+    mask, counted_by = _completed_masks(host, mask, codes, options)
     device = graph_arrays(host)
     loss, n_masks = make_loss(host, device, mask, options.n_masks)
     filled = jnp.asarray(np.maximum(codes, 0))
@@ -242,12 +264,14 @@ def make_objective(
     if counts and n_masks is not None:
         help_ = "repeat the rows instead, so that each has its own masks"
         raise fail("E542", f"weights are counts, and mask `{options.mask}` is drawn for each row", mask.span, "drawn", help=help_)
-    mean_size = counted_mean_size(host, mask, filled, weights) if counts and is_adaptive(mask) else mean_block_size(host, mask, filled)
-    use = MaskUse(options.mask, n_masks, support_size(mask), is_adaptive(mask), reached_cells(host, mask), mean_size)
+    mean_size = (
+        counted_mean_size(host, counted_by, filled, weights) if counts and is_adaptive(mask) else mean_block_size(host, counted_by, filled)
+    )
+    use = MaskUse(options.mask, n_masks, support_size(named), is_adaptive(mask), reached_cells(host, counted_by), mean_size)
     if use.mean_size == 0:
         raise fail("E410", f"mask `{options.mask}` hides no cell of these rows", mask.span, "an empty support")
-    kinds = sort_rows(host, mask, options.mask, codes, masks, options.impute, weights)
-    order, share, whole, imputed = _columns(host, codes, kinds, options.seed)
+    kinds = sort_rows(host, mask, options.mask, codes, masks, isinstance(options.method, MonteCarloEM) or options.impute, weights)
+    order, share, whole, imputed = _columns(host, codes, kinds, options)
     rows_masks = None if masks is None else masks[:, :, order]
     chunk = chunk_rows(loss, 0 if rows_masks is None else len(rows_masks), 0 if rows_masks is None else rows_masks.shape[1], len(order))
     padding, dtype = -len(order) % chunk, jnp.zeros(()).dtype
@@ -270,16 +294,27 @@ def make_objective(
     return Prepared(objective, use, kinds.report, imputed)
 
 
-def _columns(host: FactorGraph, codes: Array, kinds: Sorted, seed: int) -> tuple[Array, Array, Array, Imputed | None]:
+def _completed_masks(host: FactorGraph, mask: LoweredMask, codes: Array, options: Options) -> tuple[LoweredMask, LoweredMask]:
+    """The mask of the loss, and the one that its factor is counted by: the mask named, unless latents are drawn; see `MonteCarloEM`."""
+    drawing = isinstance(options.method, MonteCarloEM)
+    verify_latents(host, mask, options.mask, codes, not drawing)
+    if options.impute and reported(host, codes).latents:
+        help = "`method=gm.MonteCarloEM()` draws latents and missing cells"
+        raise fail("E704", "`impute=True` is about missing cells, and these rows lack latents", help=help)
+    return completed_masks(host, mask, np.flatnonzero((codes < 0).any(axis=1) & host.is_latent)) if drawing else (mask, mask)
+
+
+def _columns(host: FactorGraph, codes: Array, kinds: Sorted, options: Options) -> tuple[Array, Array, Array, Imputed | None]:
     """Complete rows, then copies of the imputed ones: which row each column is, its share of the row's weight, and its codes."""
     order, rows = kinds.complete, kinds.imputed
     if not len(rows):
         return order, np.ones(len(order)), codes[:, order], None
-    columns = np.repeat(rows, COPIES)
+    count = options.method.copies if isinstance(options.method, MonteCarloEM) else COPIES
+    columns = np.repeat(rows, count)
     blocks, values = missing_blocks(host, codes[:, rows] < 0)
-    imputed = Imputed(Copies(len(order), len(rows), COPIES), np.repeat(blocks, COPIES, axis=2), values, rows)
-    filled = first_values(host, codes, np.random.default_rng(seed))[:, columns]
-    share = np.append(np.ones(len(order)), np.full(len(columns), 1 / COPIES))
+    imputed = Imputed(Copies(len(order), len(rows), count), np.repeat(blocks, count, axis=2), values, rows)
+    filled = first_values(host, codes, np.random.default_rng(options.seed))[:, columns]
+    share = np.append(np.ones(len(order)), np.full(len(columns), 1 / count))
     return np.append(order, columns), share, np.concatenate([codes[:, order], filled], axis=1), imputed
 
 
@@ -318,7 +353,8 @@ def _impute(prepared: Prepared, options: Options, colours: Colouring | None) -> 
     if curve is not None:
         errors = _unconstrained_errors(objective, free, np.sqrt(np.maximum(np.diag(curve.without(curve.flat()).sandwich()), 0)))
     seed, graph = options.seed, objective.loss.graph
-    return monte_carlo_em(objective, prepared.imputed, graph, minimise, errors, seed, prepared.missing)
+    most, sweeps = (options.method.rounds, options.method.sweeps) if isinstance(options.method, MonteCarloEM) else (MOST_ROUNDS, SWEEPS)
+    return monte_carlo_em(objective, prepared.imputed, graph, minimise, errors, seed, prepared.missing, most, sweeps)
 
 
 def _unconstrained_errors(objective: Objective, free: dict[str, Any], errors: Array) -> Array:

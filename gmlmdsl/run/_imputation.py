@@ -35,6 +35,7 @@ COPIES = 20
 BLOCK_VALUES = 8  # joint values of a block of missing cells that is redrawn at once
 FIRST_SWEEPS, SWEEPS = 50, 2
 FEWEST_ROUNDS, MOST_ROUNDS, ROUNDS_BETWEEN = 30, 300, 10
+FEWEST_LATENT = 100  # with latents it starts near a saddle, where the values of a latent mean the same
 NOISE = 0.05  # of a standard error
 UNKNOWN = 0.1  # of an estimate, at least of 1: stands for its standard error where that is not known
 DRIFT = 3.0  # Monte Carlo errors
@@ -98,6 +99,8 @@ def monte_carlo_em(
     errors: Array,
     seed: int,
     report: Missing,
+    most_rounds: int = MOST_ROUNDS,
+    sweeps: int = SWEEPS,
 ) -> tuple[Objective, Outcome, Missing, Copies]:
     """Alternate redrawing and minimising until the estimate stands still.
 
@@ -109,6 +112,8 @@ def monte_carlo_em(
         errors: rough standard errors of the unconstrained parameters, by which the Monte Carlo error is judged.
         seed: what the imputations depend on.
         report: to be completed.
+        most_rounds: the most rounds.
+        sweeps: how often missing cells are redrawn in one round.
 
     Returns:
         The objective with the last imputations, the outcome at the mean of the last rounds, the report, and further imputations there.
@@ -131,8 +136,8 @@ def monte_carlo_em(
     found, trace = [], []
     noise = drift = float("inf")
     restore = ravel_pytree(free)[1]
-    for number in range(1, MOST_ROUNDS + 1):
-        objective = redrawn(objective, free, SWEEPS, number)
+    for number in range(1, most_rounds + 1):
+        objective = redrawn(objective, free, sweeps, number)
         outcome = minimise(objective, free)
         free = outcome.free
         found.append(np.asarray(ravel_pytree(free)[0]))
@@ -140,7 +145,7 @@ def monte_carlo_em(
         if outcome.reason == "diverged" or not free:
             noise = drift = float("inf") if free else 0.0
             break
-        if number >= FEWEST_ROUNDS and number % ROUNDS_BETWEEN == 0:
+        if number >= (FEWEST_LATENT if report.latents else FEWEST_ROUNDS) and number % ROUNDS_BETWEEN == 0:
             noise, drift = _judge(np.array(found[number // 2 :]), errors)
             if noise < NOISE and drift < DRIFT:
                 break
@@ -148,7 +153,7 @@ def monte_carlo_em(
     free = restore(jnp.asarray(mean))
     last = []
     for number in range(REDRAWN):
-        objective = redrawn(objective, free, FIRST_SWEEPS, MOST_ROUNDS + 1 + number)
+        objective = redrawn(objective, free, FIRST_SWEEPS, most_rounds + 1 + number)
         last.append(np.asarray(objective.codes[:, columns]))
     copies = dataclasses.replace(imputed.copies, redrawn=np.array(last))
     settled = noise < NOISE and drift < DRIFT

@@ -17,6 +17,7 @@ from ._parameters import flatten, log_prior, tangent, unflatten
 from ._statistics import Colouring, second_order
 
 Array = np.ndarray
+FALLING = 1e-6  # of the largest eigenvalue: what is further below 0 is no rounding
 SINGULAR = 1e-9  # of the largest eigenvalue: below, a direction is undetermined
 
 
@@ -58,6 +59,11 @@ class Curvature:
         """An orthonormal basis of the directions in which the curvature vanishes, shape (parameters, directions)."""
         values, vectors = np.linalg.eigh(self.hessian)
         return self.basis @ vectors[:, values <= SINGULAR * max(values.max(initial=0.0), 1e-300)]
+
+    def falling(self) -> Array:
+        """An orthonormal basis of the directions in which the objective curves down, shape (parameters, directions): at a saddle."""
+        values, vectors = np.linalg.eigh(self.hessian)
+        return self.basis @ vectors[:, values < -FALLING * max(values.max(initial=0.0), 1e-300)]
 
     def without(self, directions: Array) -> Curvature:
         """The picture on the orthogonal complement of some directions of parameter space."""

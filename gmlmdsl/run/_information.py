@@ -13,6 +13,7 @@ from ._fit import _colours as colours_of
 from ._inference import SINGULAR, curvature
 from ._kinks import at_kinks
 from ._measure import Measure, measure_of
+from ._methods import PersistentContrastiveDivergence
 from ._rows import Rows, evidence_of, params64, rows_under, verify_own
 
 if TYPE_CHECKING:
@@ -112,6 +113,9 @@ def verify_minimum(fit: Fit, what: str) -> None:
     Raises:
         GmlmError: E552.
     """
+    if fit.meta.get("method") == PersistentContrastiveDivergence.name:
+        message = f"{what} needs the objective that was minimised, and {fit.meta['method']} minimises none: its optimum is approximate"
+        raise fail("E552", message, help="`fit.score(x)` gives held-out losses where they are affordable")
     if fit.missing is not None and fit.missing.imputed:
         message = f"{what} needs the objective that was minimised, and {fit.missing.imputed:,} rows of this fit were imputed at random"
         raise fail("E552", message, help="fit with `impute=False`, or compare by the held-out losses of complete rows: `fit.score(x)`")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -10,34 +11,41 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import GmlmError, counted, fail, listed
 from ..derive import GapLoss, Graph, gap_loss
 from ..derive.compiled import all_values, log_marginal, log_potential
 from ..graph import FactorGraph
-from ..graph.masks import LoweredMask, blocks_of, is_adaptive, reach
-from ..plan import GapPlan, affordable_rows, gap_terms, plan_completions, plan_gaps, verify_gaps
+from ..graph.masks import BernoulliMask, LoweredMask, MixtureMask, SubsetMask, blocks_of, is_adaptive, looked_at, reach, support_size
+from ..plan import BUDGET, Budget, GapPlan, affordable_rows, gap_terms, plan_completions, plan_gaps, verify_gaps
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Array = np.ndarray
 MOST_PLANNED = 4e6  # (pattern of gaps, mask) pairs whose terms are listed
+TRIED = 8  # drawn masks by which a sum is judged before all are drawn
+MOST_CODES = 1 << 26  # cells of completed rows held at once
 MOST_VALUES = 1 << 18  # joint values of components held at once
+METHODS = (
+    "draw the latents inside the fit, `method=gm.MonteCarloEM()`; or maximise the likelihood by sampling, "
+    "`method=gm.PersistentContrastiveDivergence()`; or take a mask with smaller blocks"
+)
 
 
 @dataclass(frozen=True)
 class Missing:
-    """What a fit did about missing cells.
+    """What a fit did about cells that x lacks: missing cells of its `var`s, and latents.
 
     Attributes:
-        cells: how often each cell is missing, shape (cells,).
+        cells: how often each cell is missing, shape (cells,); latents, which are not in the data, are not missing.
         rows: the number of rows with a missing cell.
-        summed: rows whose missing cells were summed out of their loss.
-        imputed: rows whose missing cells were drawn, again and again, from the model that was being fitted.
+        summed: rows whose missing cells and latents were summed out of their loss.
+        imputed: rows whose missing cells and latents were drawn, again and again, from the model that was being fitted.
         unseen: rows without an observed cell that the mask reaches: they score 0 (and count among the summed).
         imputations: completed copies of each imputed row. iterations: how often they were redrawn.
         noise: the Monte Carlo error of the estimates, as a share of their standard errors, at its largest; nan where nothing was imputed.
         drift: the last change of the mean estimate, in units of its Monte Carlo error, at its largest.
+        latents: the latents that some row lacks.
     """
 
     cells: Array = field(repr=False)
@@ -49,20 +57,38 @@ class Missing:
     iterations: int = 0
     noise: float = float("nan")
     drift: float = float("nan")
+    latents: tuple[str, ...] = ()
+
+    @property
+    def any(self) -> bool:
+        """Whether some row lacks a cell."""
+        return bool(self.rows or self.latents)
+
+    @property
+    def lacking(self) -> str:
+        """What the rows lack, as the subject of a sentence."""
+        parts = [f"latent {listed(self.latents)}"] if self.latents else []
+        parts += [f"{int(self.cells.sum()):,} missing cells in {self.rows:,} rows"] if self.rows else []
+        return " and ".join(parts)
 
     @property
     def words(self) -> str:
-        """One or two sentences; empty where nothing is missing."""
-        if not self.rows:
+        """One or two sentences; empty where nothing is lacking."""
+        if not self.any:
             return ""
         alone = f" ({self.unseen} without an observed cell under the mask score 0)" if self.unseen else ""
-        text = f"{int(self.cells.sum()):,} missing cells in {self.rows:,} rows: summed out in {self.summed:,}{alone}"
-        if self.imputed:
-            text += (
-                f", imputed in {self.imputed:,} by Monte Carlo EM: {self.imputations} copies of each, {self.iterations} rounds, "
+        rows = f"{self.summed:,}" if self.rows and not self.latents else counted(self.summed, "row")
+        done = [f"summed out in {rows}{alone}"] if self.summed or not self.imputed or not self.latents else []
+        if self.imputations:
+            drawn = f"drawn in {counted(self.imputed, 'row')}" if self.latents else f"imputed in {self.imputed:,}"
+            done.append(
+                f"{drawn} by Monte Carlo EM: {self.imputations} copies of each, {self.iterations} rounds, "
                 f"Monte Carlo error at most {100 * self.noise:.2g} % of a standard error"
             )
-        if self.summed > self.unseen:
+        elif self.imputed:
+            done.append(f"drawn in {counted(self.imputed, 'row')} by block dynamics")
+        text = f"{self.lacking}: {', '.join(done)}"
+        if self.rows and self.summed > self.unseen:
             text += (
                 ". Summing out is right where cells are missing completely at random, or the mask is `everything`; else see `impute=True`"
             )
@@ -99,7 +125,8 @@ def sort_rows(
         codes: (cells, rows), -1 where a cell is missing.
         masks: drawn masks (masks, members, rows), or None where all are used.
         weights: of the rows: one of weight 0 is never imputed.
-        impute: None: where summing out is above the budget; True: every row with a gap that scores; False: refuse instead.
+        impute: None: where summing out missing cells is above the budget (latents are never drawn unasked); True: every row with
+            a gap that scores; False: refuse instead.
 
     Raises:
         GmlmError: E511 for a mask that looks at x; E601 or E602 for what costs too much.
@@ -108,25 +135,122 @@ def sort_rows(
     gapped = np.flatnonzero(missing.any(axis=0))
     complete = np.flatnonzero(~missing.any(axis=0))
     nothing = np.zeros(0, np.int64)
+    report = reported(graph, codes)
     if not len(gapped):
-        return Sorted(complete, nothing, nothing, None, Missing(missing.sum(axis=1)))
+        return Sorted(complete, nothing, nothing, None, report)
     if is_adaptive(mask):
-        place = tuple(int(i) for i in np.argwhere(missing)[0])
-        cell, row = graph.cell_name(place[0]), place[1]
-        message = f"mask `{name}` looks at x, and {cell} of row {row} (counted from 0) is missing: p(K | x) is not known there"
-        raise fail("E511", message, mask.span, "looks at x", help="fit with a mask that does not look at x, or keep the rows without gaps")
+        raise unknown_law(graph, mask, name, missing)
     plan = plan_gaps(graph, missing[:, gapped], _blocks(graph, mask, masks, missing, gapped))
     within = affordable_rows(plan)
-    if impute is False:
-        verify_gaps(plan, gapped, "leave `impute` out: these rows' cells are then drawn inside the fit; or drop the rows")
+    if impute is False or (impute is None and report.latents):
+        help = METHODS if report.latents else "leave `impute` out: these rows' cells are then drawn inside the fit; or drop the rows"
+        verify_gaps(plan, gapped, help, what=_gaps_in_words(report))
     if impute:
         within &= np.array([not t for t in plan.terms])
     drawn = ~within if weights is None else ~within & (weights[gapped] > 0)
     seen = np.zeros(graph.n_cells, bool)
     seen[reach(mask, graph.n_cells)] = True
     unseen = int((missing[seen][:, gapped].all(axis=0)).sum())
-    report = Missing(missing.sum(axis=1), len(gapped), int(within.sum()), int(drawn.sum()), unseen)
+    report = dataclasses.replace(report, summed=int(within.sum()), imputed=int(drawn.sum()), unseen=unseen)
     return Sorted(complete, gapped[within], gapped[drawn], _only(plan, within), report)
+
+
+def reported(graph: FactorGraph, codes: Array) -> Missing:
+    """What rows lack, before anything is done about it."""
+    missing = codes < 0
+    lacking = missing.any(axis=1)
+    latents = tuple(v.name for v in graph.latents if lacking[v.offset : v.offset + v.size].any())
+    seen = missing & ~graph.is_latent[:, None]
+    return Missing(seen.sum(axis=1), int(seen.any(axis=0).sum()), latents=latents)
+
+
+def verify_latents(graph: FactorGraph, mask: LoweredMask, name: str, codes: Array, summed: bool) -> None:
+    """Refuse what latents rule out, before anything is compiled or drawn.
+
+    Args:
+        graph: the factor graph.
+        mask: the mask of a loss.
+        name: how messages call it.
+        codes: (cells, rows), -1 where a cell is missing.
+        summed: whether latents that x lacks are summed out.
+
+    Raises:
+        GmlmError: E703 for a mask that names a latent or looks at one, E511 for a mask that looks at x while latents are lacking,
+            E601 with the figures where a block's sum is above the budget for the first row.
+    """
+    if not graph.latents:
+        return
+    hidden = graph.is_latent
+    for cells, does in ((reach(mask, graph.n_cells), "hides"), (looked_at(mask, graph.n_cells), "looks at")):
+        if hidden[cells].any():
+            cell = graph.cell_name(int(cells[hidden[cells]][0]))
+            message = f"mask `{name}` {does} {cell}, a latent: such a mask may sample, and has no loss, for data do not hold it"
+            raise fail("E703", message, mask.span, f"{does} a latent", help="name the `var`s that it is about")
+    missing = codes < 0
+    lacking = np.flatnonzero(missing[hidden].any(axis=0))
+    if not len(lacking):
+        return
+    if is_adaptive(mask):
+        raise unknown_law(graph, mask, name, missing)
+    if summed:
+        _verify_first(graph, mask, codes, lacking)
+
+
+def _verify_first(graph: FactorGraph, mask: LoweredMask, codes: Array, lacking: Array) -> None:
+    """Refuse at once where the first row is above the budget: under the largest block that is listed, or under each of several draws.
+
+    Drawn masks are drawn anew for every row: where each of these is too costly, all rows of the fit cannot be affordable.
+    """
+    first = lacking[:1]
+    if support_size(mask) <= BUDGET.support:
+        blocks = blocks_of(mask, graph.n_cells)[0]
+        blocks = blocks[np.argmax((blocks < graph.n_cells).sum(axis=1))][None]
+    elif len(lacking) < TRIED:
+        return
+    else:
+        blocks = _drawn(mask, graph.n_cells, np.random.default_rng(0))
+    plans = [plan_gaps(graph, codes[:, first] < 0, [(b[None], np.ones(1))]) for b in blocks]
+    if not any(affordable_rows(p).all() for p in plans):
+        cheapest = min(plans, key=lambda p: float(p.evaluations[0]))
+        verify_gaps(cheapest, first, METHODS, what=_gaps_in_words(reported(graph, codes[:, first])))
+
+
+def _drawn(mask: LoweredMask, n_cells: int, rng: np.random.Generator) -> Array:
+    """Some blocks of a mask that looks at nothing, padded."""
+
+    def one(m: LoweredMask) -> Array:
+        match m:
+            case SubsetMask():
+                return rng.choice(m.cells, m.size, replace=False)
+            case BernoulliMask():
+                rates = rng.uniform(*m.uniform) if m.rates is None and m.uniform is not None else m.rates
+                return m.cells[rng.random(len(m.cells)) < rates]
+            case MixtureMask():
+                return one(m.parts[rng.choice(len(m.parts), p=m.weights)])
+        blocks, probabilities = blocks_of(m, n_cells)
+        return blocks[rng.choice(len(blocks), p=probabilities)]
+
+    out = np.full((TRIED, n_cells), n_cells, np.int64)
+    for row in out:
+        found = one(mask)
+        row[: len(found)] = found
+    return out
+
+
+def _gaps_in_words(report: Missing) -> str:
+    hidden = f"latent {listed(report.latents)}" if report.latents else ""
+    return " and ".join([*([hidden] if hidden else []), *(["the missing cells"] if report.rows or not hidden else [])])
+
+
+def unknown_law(graph: FactorGraph, mask: LoweredMask, name: str, missing: Array) -> GmlmError:
+    """A mask that looks at x beside cells that are not there."""
+    cell, row = (int(i) for i in np.argwhere(missing)[0])
+    help = "fit with a mask that does not look at x, or keep the rows without gaps"
+    if graph.is_latent[cell]:
+        message = f"mask `{name}` looks at x, and x lacks {graph.cell_name(cell)}: this version sums latents out under plain masks only"
+        return fail("E511", message, mask.span, "looks at x", help="fit with a mask that does not look at x")
+    message = f"mask `{name}` looks at x, and {graph.cell_name(cell)} of row {row} (counted from 0) is missing: p(K | x) is not known there"
+    return fail("E511", message, mask.span, "looks at x", help=help)
 
 
 def _only(plan: GapPlan, within: Array) -> GapPlan:
@@ -163,9 +287,49 @@ def log_completions(graph: FactorGraph, device: Graph, params: Mapping[str, jax.
     if not len(gapped):
         return value
     plan = plan_completions(graph, codes[:, gapped] < 0)
-    verify_gaps(plan, gapped, "fill some of the cells, or drop the rows with the most gaps")
+    verify_gaps(plan, gapped, *_cure(graph, codes))
     gaps = gap_loss(graph, device, codes[:, gapped], gap_terms(graph, plan, range(len(gapped))), MOST_VALUES)
     return value.at[gapped].set(log_marginal(gaps, params))
+
+
+def _cure(graph: FactorGraph, codes: Array) -> tuple[str, Budget, str]:
+    """The further arguments of `verify_gaps` outside of fits."""
+    report = reported(graph, codes)
+    hidden = f"let x hold {listed(report.latents)}" if report.latents else ""
+    return hidden or "fill some of the cells, or drop the rows with the most gaps", BUDGET, _gaps_in_words(report)
+
+
+def block_tables(graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array], codes: Array, members: Array) -> jax.Array:
+    """log p(x_K | the observed cells of x outside K), other missing cells summed out; shape (rows, joint values of K).
+
+    Args:
+        graph: the factor graph.
+        device: the same on the device.
+        params: parameters.
+        codes: (cells, rows), -1 where a cell is missing; what K holds does not matter.
+        members: the cells of K, ascending.
+
+    Raises:
+        GmlmError: E601 where the sums cost too much.
+    """
+    sizes = graph.sizes[members].tolist()
+    values = np.array(list(np.ndindex(*sizes)), np.int32).T.reshape(len(members), -1)
+    count, rows = values.shape[1], np.arange(codes.shape[1])
+    codes = codes.copy()
+    codes[members] = 0
+    plan = plan_completions(graph, codes < 0)
+    all_values = GapPlan(plan.evaluations * count, plan.values, plan.terms)
+    verify_gaps(all_values, rows, *_cure(graph, codes))
+    each = max(1, MOST_CODES // (count * graph.n_cells))
+    tables = []
+    for some in np.split(rows, list(range(each, len(rows), each))):
+        filled = np.repeat(codes[:, some], count, axis=1)
+        filled[members] = np.tile(values, len(some))
+        terms = gap_terms(graph, plan, np.repeat(some, count).tolist())
+        found = log_marginal(gap_loss(graph, device, filled, terms, MOST_VALUES), params)
+        tables.append(found.reshape(len(some), count))
+    table = jnp.concatenate(tables)
+    return table - jax.scipy.special.logsumexp(table, axis=1, keepdims=True)
 
 
 def summed_loss(graph: FactorGraph, device: Graph, codes: Array, sorted_rows: Sorted) -> GapLoss | None:

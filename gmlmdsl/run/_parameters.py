@@ -20,9 +20,31 @@ from ..graph import FactorGraph, ParameterArray
 Array = np.ndarray
 
 
-def init_params(graph: FactorGraph) -> dict[str, Array]:
-    """Where a fit starts: 0, positive 1, simplex uniform, bounded the middle (or one beside the only bound)."""
-    return {p.name: np.full(p.shape, _start(p)) for p in graph.parameters}
+NOISE = 0.01  # of starts where there are latents: without it values of a latent that mean the same stay the same
+
+
+def init_params(graph: FactorGraph, seed: int = 0) -> dict[str, Array]:
+    """Where a fit starts: 0, positive 1, simplex uniform, bounded the middle (or one beside the only bound).
+
+    Where the model has latents, with normal noise of standard deviation 0.01: on the log scale of a parameter with one bound, the
+    logit scale of one with two, the softmax scale of a simplex; on the gauge.
+    """
+    if not graph.latents:
+        return {p.name: np.full(p.shape, _start(p)) for p in graph.parameters}
+    return {p.name: _noisy(p, np.random.default_rng([seed, k]).normal(0, NOISE, p.shape)) for k, p in enumerate(graph.parameters)}
+
+
+def _noisy(p: ParameterArray, noise: Array) -> Array:
+    """The start moved by noise."""
+    if p.kind == "simplex":
+        weights = np.exp(noise)
+        return weights / weights.sum(axis=-1, keepdims=True)
+    low, high = math.isfinite(p.lower), math.isfinite(p.upper)
+    if low and high:
+        return p.lower + (p.upper - p.lower) / (1 + np.exp(-noise))
+    if low:
+        return p.lower + np.exp(noise)
+    return p.upper - np.exp(noise) if high else on_gauge(p, noise)
 
 
 def _start(p: ParameterArray) -> float:

@@ -12,7 +12,8 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail
-from ..graph.masks import blocks_of, is_adaptive, support_size
+from ..graph import FactorGraph
+from ..graph.masks import LoweredMask, blocks_of, is_adaptive, support_size
 from ..plan import BUDGET
 from ._arviz import to_arviz
 from ._data import decode
@@ -64,7 +65,7 @@ def _verify_likelihood(fit: Fit, evidence: Evidence) -> None:
         GmlmError: E550 with the reason; E552 where the posterior is improper.
     """
     mask, weights = evidence.mask, evidence.options.weights
-    whole = not is_adaptive(mask) and support_size(mask) == 1 and len(np.unique(blocks_of(mask, fit.graph.n_cells)[0])) == fit.graph.n_cells
+    whole = not is_adaptive(mask) and support_size(mask) == 1 and _hides_all(fit.graph, mask)
     help = "compare such fits by `gm.compare`: information criteria, or held-out losses with `folds=10`"
     if not whole:
         message = (
@@ -77,6 +78,11 @@ def _verify_likelihood(fit: Fit, evidence: Evidence) -> None:
     if fit.status.undetermined.any():
         message = "neither data nor prior determine some direction of the parameters: the posterior cannot be normalised"
         raise fail("E552", message, help="give them a prior, or fix a `gauge`")
+
+
+def _hides_all(graph: FactorGraph, mask: LoweredMask) -> bool:
+    """Whether the only block is every cell that data hold."""
+    return np.array_equal(np.unique(blocks_of(mask, graph.n_cells)[0]), np.flatnonzero(~graph.is_latent))
 
 
 def _verify_cost(fit: Fit, rows: int, total: int) -> None:
@@ -152,10 +158,10 @@ def _labelled(fit: Fit, evidence: Evidence, vectors: Array, lp: Array, accepted:
     draws = {p.name: np.stack([s[p.name] for s in stacked]).reshape(*lp.shape, *p.shape) for p in graph.parameters}
     dims: dict[str, list[str]] = {p.name: list(p.dims) for p in graph.parameters}
     coords: dict[str, Any] = {d: list(c) for p in graph.parameters for d, c in zip(p.dims, p.coords, strict=True)}
-    observed = decode(graph, evidence.codes, (evidence.codes.shape[1],))
-    dims |= {v.name: list(v.dims) for v in graph.variables if v.name not in dims}
-    coords |= {d: list(c) for v in graph.variables for d, c in zip(v.dims, v.coords, strict=True)}
-    name = graph.variables[0].name if len(graph.variables) == 1 else fit.meta["model"]
+    observed = {v.name: decode(graph, evidence.codes, (evidence.codes.shape[1],))[v.name] for v in graph.observed}
+    dims |= {v.name: list(v.dims) for v in graph.observed if v.name not in dims}
+    coords |= {d: list(c) for v in graph.observed for d, c in zip(v.dims, v.coords, strict=True)}
+    name = graph.observed[0].name if len(graph.observed) == 1 else fit.meta["model"]
     meta = fit.meta
     attrs = {
         "model": meta["model"],

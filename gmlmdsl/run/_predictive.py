@@ -208,7 +208,8 @@ def predictive(
         for s, out in zip(chosen, replicated, strict=True):
             out[m] = s.of(rows, index)
     found = {s.name: Statistics(s.name, s.labels, o, r) for s, o, r in zip(chosen, observed, replicated, strict=True)}
-    return PredictiveCheck(found, len(codes), int((codes < 0).any(axis=1).sum()), draws, source.words, source.notes)
+    incomplete = int((codes[:, ~fit.graph.is_latent] < 0).any(axis=1).sum())
+    return PredictiveCheck(found, len(codes), incomplete, draws, source.words, source.notes)
 
 
 def _verify(draws: int, seed: int, statistics: Any, functions: Any, summaries: Any) -> None:
@@ -259,7 +260,7 @@ def _statistics(
     summaries: Mapping[str, Callable[[Any], Any]],
 ) -> list[AbstractStatistics]:
     seen = codes >= 0
-    complete = np.asarray(seen.all(axis=1))
+    complete = np.asarray(seen[:, ~fit.graph.is_latent].all(axis=1))  # functions see what data hold: no latent
     if (functions or summaries) and not complete.any():
         raise fail("E553", "functions of a configuration need rows without gaps, and there are none", help="use `statistics=` alone")
     made: dict[str, Callable[..., AbstractStatistics]] = {"marginals": Marginals, "pairs": Pairs}

@@ -15,6 +15,7 @@ from .._diagnostics import fail, unknown
 from ._fit import reopen
 from ._inference import Curvature, curvature
 from ._intervals import verified_quantile
+from ._methods import PersistentContrastiveDivergence
 from ._minimise import shows_progress
 from ._objective import Objective
 from ._optimise import Scaled, lbfgs, scaling
@@ -81,9 +82,12 @@ def profile(made: Fit, along: Any, points: int, probability: float, progress: bo
     if not isinstance(points, int | np.integer) or isinstance(points, bool) or points < 5:
         raise fail("E507", f"points must be a whole number of at least 5, got {points!r}")
     evidence = made.evidence
+    if isinstance(evidence.options.method, PersistentContrastiveDivergence):
+        message = f"{evidence.options.method.name} minimises no objective that could be profiled"
+        raise fail("E547", message, help="fit without `method=` where that is affordable; or `fit.bootstrap()`")
     if made.missing is not None and made.missing.imputed:
         message = f"{made.missing.imputed:,} rows of this fit were imputed at random: the objective has no profile"
-        raise fail("E547", message, help="`fit.bootstrap()` imputes anew, or fit with `impute=False`")
+        raise fail("E547", message, help="`fit.bootstrap()` imputes anew; or fit with `impute=False`, or without `method=`")
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
         objective, colours = reopen(evidence, {k: v for k, v in made.params.items() if k not in made.meta["fixed"]})
         if any(p.kind == "simplex" for p in made.graph.parameters) or "sandwich" not in made.determined:

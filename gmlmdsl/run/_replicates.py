@@ -15,7 +15,7 @@ import numpy as np
 
 from .._diagnostics import fail
 from ..derive import all_states, compiled, graph_arrays
-from ..graph import FactorGraph
+from ..graph import FactorGraph, lower_let
 from ._arviz import groups_of
 from ._data import decode, encode
 from ._indicators import effective_sample_size
@@ -254,7 +254,8 @@ class Summary(AbstractStatistics):
     def of(self, rows: Array, index: Array | None) -> Array:
         del index
         chosen = rows[self.complete]
-        values = decode(self.graph, chosen.T, (len(chosen),))
+        found = decode(self.graph, chosen.T, (len(chosen),))
+        values = {v.name: found[v.name] for v in self.graph.observed}
         x = values if len(values) > 1 else next(iter(values.values()))
         return np.array([_number(self.name, lambda: self.f(x))])
 
@@ -272,11 +273,17 @@ def function_values(fit: Fit, functions: Mapping[str, Any], codes: Array) -> dic
     """
     from ._sampling import _observables
 
-    out = {}
+    out, graph = {}, fit.graph
     for name, what in functions.items():
-        observe = _observables(fit.model.lowered, params64(fit), {name: what})
+        if isinstance(what, str) and what in fit.model.lowered.names.model.lets and graph.latents:
+            cells = np.append(graph.is_latent, False)[lower_let(fit.model.lowered, what)[0].cells]
+            if cells.any():
+                raise fail("E553", f"function `{name}` mentions a latent, which data do not hold", help="observe it in draws: `fit.sample`")
+        observe = _observables(fit.model.lowered, params64(fit), {name: what}, graph.observed)
         assert observe is not None
-        array = _guarded(name, lambda observe=observe, name=name: np.asarray(observe(jnp.asarray(codes, jnp.int32))[name], float))
+        array = _guarded(
+            name, lambda observe=observe, name=name: np.asarray(observe(jnp.asarray(np.maximum(codes, 0), jnp.int32))[name], float)
+        )
         if array.shape != (codes.shape[1],) or not np.isfinite(array).all():
             got = f"an array of shape {array.shape[1:]}" if array.ndim > 1 else "a number that is not finite"
             raise fail("E553", f"function `{name}` must give one number for each configuration, got {got}", help="`lambda x: x.sum()`, say")

@@ -19,6 +19,7 @@ from . import _checks
 from ._fit import Estimate, Evidence
 from ._intervals import intervals, verified_quantile
 from ._kinks import at_kinks
+from ._methods import PersistentContrastiveDivergence
 from ._missing import Missing
 from ._parameters import entry_names, unflatten
 from ._status import Finding, Status, sparse_directions
@@ -94,6 +95,11 @@ class Fit:
         Raises:
             GmlmError: E601 where it was not computed because there are too many parameters.
         """
+        if self.full_covariance is None and self.meta.get("method") == PersistentContrastiveDivergence.name:
+            message = f"a fit by {self.meta['method']} has no standard errors: its optimum is approximate, and no curvature is computed"
+            raise fail(
+                "E543", message, help="`fit.bootstrap()` refits to resampled rows; or fit without `method=` where that is affordable"
+            )
         if self.full_covariance is None:
             n = sum(p.size for p in self.graph.parameters)
             message = f"standard errors of {n:,} parameters were not computed: their covariance takes {8 * n * n / 2**30:.3g} GiB"
@@ -260,7 +266,7 @@ class Fit:
         lines = [
             head,
             *([kind] if kind else []),
-            *([self.missing.words] if self.missing is not None and self.missing.rows else []),
+            *([self.missing.words] if self.missing is not None and self.missing.any else []),
             *([errors] if self.full_covariance is not None else []),
             *(f"{f.message}. {f.remedy}." for f in self.status.findings),
         ]
@@ -318,6 +324,7 @@ def estimate_to_fit(estimate: Estimate, graph: FactorGraph, meta: dict[str, Any]
         "fixed": list(estimate.fixed),
         "convex": estimate.convex,
         "seconds": estimate.seconds,
+        "method": getattr(estimate.evidence.options.method, "name", None),
         "reached": estimate.use.reached,
         "mean_block_size": estimate.use.mean_size,
     }
@@ -370,7 +377,7 @@ def fit_from_file(meta: dict[str, Any], arrays: dict[str, Array], graph: FactorG
     inputs = {k.removeprefix("input:"): v for k, v in arrays.items() if k.startswith("input:")}
     objective = float(meta.pop("objective"))
     counts = meta.pop("missing", None)
-    missing = None if counts is None else Missing(arrays["missing"], **counts)
+    missing = None if counts is None else Missing(arrays["missing"], **counts | {"latents": tuple(counts.get("latents", ()))})
     kept = meta | {"inputs": inputs}
     covariances = arrays.get("covariance"), arrays.get("one_mask_covariance")
     return Fit(params, status, arrays["loss_trace"], objective, kept, graph, *covariances, model, determined, None, missing)

@@ -18,6 +18,7 @@ from ..graph import FactorGraph
 from ._data import encode, stated_missing, verified_weights
 from ._fit import Evidence, Options, make_objective
 from ._inference import _gap_scores
+from ._methods import WHOLE, whole_mask
 from ._missing import log_completions
 from ._objective import MaskUse, Objective, finite
 from ._parameters import as_params, flatten, unflatten
@@ -76,7 +77,7 @@ def rows_under(evidence: Evidence, params: Params) -> Rows:
     codes, host = evidence.codes, evidence.lowered.graph
     weights = row_weights(evidence)
     fixed = tuple(p.name for p in host.parameters if p.name in (evidence.options.fixed or {}))
-    options = dataclasses.replace(evidence.options, impute=False)
+    options = dataclasses.replace(evidence.options, impute=False, method=None)
     try:
         prepared = make_objective(host, evidence.mask, codes, weights, dict(params), fixed, options)
     except GmlmError as error:
@@ -122,7 +123,8 @@ def _of_rows(fit: Fit, x: Any, weights: Any, missing: Any) -> Evidence:
     meta = fit.meta
     fixed = {name: fit.params[name] for name in meta["fixed"]}
     options = Options(meta["mask"], meta["seed"], meta["n_masks"], weights, fixed=fixed, weights_are=meta.get("weights_are", "importances"))
-    return Evidence(fit.model.lowered, fit.model.mask(meta["mask"])[1], data.codes, options)
+    mask = whole_mask(fit.graph) if meta["mask"] == WHOLE else fit.model.mask(meta["mask"])[1]
+    return Evidence(fit.model.lowered, mask, data.codes, options)
 
 
 def verify_own(fit: Fit, rows: Rows, params: Params) -> None:

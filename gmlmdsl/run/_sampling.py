@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail, listed, unknown
-from ..graph import FactorGraph, Lowered, lower_let
+from ..graph import FactorGraph, Lowered, VariableArray, lower_let
 from ..graph.masks import lower_mask, verify_mask
 from ..program import ir
 from ._arviz import to_arviz
@@ -124,16 +124,20 @@ def _shows_progress(wanted: bool | None) -> bool:
     return sys.stderr.isatty() and not os.environ.get("CI") if wanted is None else wanted
 
 
-def _observables(lowered: Lowered, params: dict[str, jax.Array], observe: Any) -> Callable[[jax.Array], dict[str, jax.Array]] | None:
-    """A function from codes (cells, chains) to arrays by name, chains first."""
+def _observables(
+    lowered: Lowered, params: dict[str, jax.Array], observe: Any, variables: tuple[VariableArray, ...] | None = None
+) -> Callable[[jax.Array], dict[str, jax.Array]] | None:
+    """A function from codes (cells, chains) to arrays by name, chains first; functions get `variables`, None for all."""
     if not observe:
         return None
     named = {n: n for n in observe} if not isinstance(observe, Mapping) else dict(observe)
-    functions = {name: _observable(lowered, params, name, what) for name, what in named.items()}
+    functions = {name: _observable(lowered, params, name, what, variables or lowered.graph.variables) for name, what in named.items()}
     return lambda codes: {name: f(codes) for name, f in functions.items()}
 
 
-def _observable(lowered: Lowered, params: dict[str, jax.Array], name: str, what: Any) -> Callable[[jax.Array], jax.Array]:
+def _observable(
+    lowered: Lowered, params: dict[str, jax.Array], name: str, what: Any, variables: tuple[VariableArray, ...]
+) -> Callable[[jax.Array], jax.Array]:
     if name in [v.name for v in lowered.graph.variables]:
         raise fail("E507", f"observe: `{name}` is a variable's name", help="choose another")
     if isinstance(what, str):
@@ -145,12 +149,11 @@ def _observable(lowered: Lowered, params: dict[str, jax.Array], name: str, what:
         return lambda codes: derive.all_values(device, params, codes).T.reshape(-1, *shape)
     if not callable(what):
         raise fail("E507", f"observe: `{name}` must be a function of one configuration, or the name of a `let`")
-    variables = lowered.graph.variables
 
     def observable(codes: jax.Array) -> jax.Array:
         parts = {v.name: codes[v.offset : v.offset + v.size].T.reshape(-1, *v.shape) for v in variables}
         values = {v.name: 2 * parts[v.name] - 1 if v.kind == "spin" else parts[v.name] for v in variables}
-        return jax.vmap(lambda x: jnp.asarray(what(x)))(values if len(variables) > 1 else values[variables[0].name])  # pyright: ignore[reportGeneralTypeIssues]
+        return jax.vmap(lambda x: jnp.asarray(what(x)))(values if len(variables) > 1 else values[variables[0].name])
 
     try:
         jax.eval_shape(observable, jax.ShapeDtypeStruct((lowered.graph.n_cells, 1), jnp.int32))

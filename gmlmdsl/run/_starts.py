@@ -70,7 +70,7 @@ def starts(graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Ar
     """
     device = graph_arrays(graph)
     if init is not None and not isinstance(init, Annealed):
-        return Starts(_given(graph, chains, init, held, device, params), "given")
+        return Starts(_given(graph, chains, seed, init, held, device, params), "given")
     codes, how = np.zeros((graph.n_cells, chains), np.int32), "uniform"
     for c in range(chains):
         rng = np.random.default_rng([seed, c])
@@ -88,19 +88,32 @@ def _possible(device: Graph, params: Mapping[str, Any], codes: Array) -> Array:
     return np.asarray(compiled.log_potential(device, params, jnp.asarray(codes))) > -np.inf
 
 
-def _given(graph: FactorGraph, chains: int, init: Any, held: tuple[Array, Array], device: Graph, params: Mapping[str, Any]) -> Array:
+def _given(
+    graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Array, Array], device: Graph, params: Mapping[str, Any]
+) -> Array:
     fixed, values = held
     data = encode(graph, init, "init")
     if data.shape not in ((), (chains,)):
         raise fail("E501", f"init must hold one configuration, or one for each of {chains} chains, got rows of shape {data.shape}")
     codes = np.broadcast_to(data.codes, (graph.n_cells, chains)).copy()
     codes[fixed] = values[fixed, None]
+    for c in np.flatnonzero((codes < 0).any(axis=0)).tolist():
+        codes[:, c] = _completed(graph, np.random.default_rng([seed, c]), codes[:, c], device, params)
     bad = ~_possible(device, params, codes)
     if bad.any():
         raise fail(
             "E509", f"the start of chain {int(np.argmax(bad))} has probability zero", help="pass another `init=`, or loosen `clamp=`"
         )
     return codes
+
+
+def _completed(graph: FactorGraph, rng: np.random.Generator, codes: Array, device: Graph, params: Mapping[str, Any]) -> Array:
+    """A start whose lacking latents are filled in; with any values where none that is possible was found."""
+    held = codes >= 0, np.maximum(codes, 0)
+    found = _uniform(graph, rng, held, device, params)
+    if found is None:
+        found = _built(graph, rng, held, device, params)
+    return _random(graph, rng, held, 1)[:, 0] if found is None else found
 
 
 def _random(graph: FactorGraph, rng: np.random.Generator, held: tuple[Array, Array], count: int) -> Array:

@@ -116,13 +116,19 @@ def judge(
         separated = _signs(open_.direction)
         findings.append(_no_minimiser(separated, names, constant_cells(objective, separated != 0, colours)))
     undetermined = _parts(open_.flat) & (separated == 0)
-    if undetermined.any():
+    falling = np.zeros((size, 0)) if curve is None or outcome.reason != "converged" else curve.falling()
+    if falling.shape[1]:
+        findings.append(_saddle(falling, names))
+    elif undetermined.any():
         findings.append(_undetermined(host, open_.flat, undetermined, names, colours, bool(separated.any())))
     stopped = [] if separated.any() else _stopped(outcome, missing)
     kinks = at_kinks(host, objective.frame.fixed, params)
     findings += [*_prior_decides(open_, curve, kinks, names), *_at_kinks(kinks, names)]
     findings += [*_revealing(objective, params), *_at_bounds(host, params), *stopped]
-    code = "no-minimiser" if separated.any() else "not-converged" if stopped else "undetermined" if undetermined.any() else "converged"
+    code = "undetermined" if undetermined.any() else "converged"
+    if stopped or falling.shape[1]:
+        code = "not-converged"
+    code = "no-minimiser" if separated.any() else code
     return Status(code, tuple(findings), separated, undetermined, open_.span.T)
 
 
@@ -254,8 +260,15 @@ def _prior_decides(open_: Recession, curve: Curvature | None, kinks: Array, name
         return []
     worst = directions[:, -1] / np.abs(directions[:, -1]).max()
     more = f", and more than {SHARE:.0%} in {count - 1} other direction{'s' * (count > 2)}" if count > 1 else ""
-    message = f"The prior gives {shares[-1]:.0%} of the curvature along {in_words(worst, names)}{more}: the data say little there"
+    part = f"{shares[-1]:.0%} of the curvature" if shares[-1] <= 1 else "all of the curvature, and more than the data take away,"
+    message = f"The prior gives {part} along {in_words(worst, names)}{more}: the data say little there"
     return [Finding("prior-decides", message, remedy)]
+
+
+def _saddle(falling: Array, names: list[str]) -> Finding:
+    words = in_words(sparse_directions(falling)[0], names)
+    message = f"The minimiser stopped at a saddle: the objective falls both ways along {words}"
+    return Finding("saddle", message, "Start elsewhere: another `seed`, or `init=`")
 
 
 def _at_kinks(kinks: Array, names: list[str]) -> list[Finding]:
@@ -311,7 +324,8 @@ def _stopped(outcome: Outcome, missing: Missing | None) -> list[Finding]:
             f"Monte Carlo EM did not settle in {missing.iterations} rounds: its error is {missing.noise:.2g} standard errors, "
             f"and the mean of its rounds drifts by {missing.drift:.2g} of these errors"
         )
-        return [Finding("imputation", message, "Drop the rows with the most missing cells, or give the parameters a prior")]
+        remedy = "Raise `rounds` of the method, or give the parameters a prior" if missing.latents else ""
+        return [Finding("imputation", message, remedy or "Drop the rows with the most missing cells, or give the parameters a prior")]
     if outcome.reason == "steps" and not outcome.gradient <= NEAR:
         message = f"The minimiser stopped after {counted(outcome.steps, 'step')} with a gradient of {outcome.gradient:.2g} per row"
         return [Finding("not-converged", message, "Raise `max_steps`, or rescale the parameters")]

@@ -4,3 +4,8 @@ from ._fit import MOST_INFERRED as MOST_INFERRED
 from ._fit import Estimate as Estimate
 from ._fit import Options as Options
 from ._fit import fit as fit
+from ._methods import WHOLE as WHOLE
+from ._methods import MonteCarloEM as MonteCarloEM
+from ._methods import PersistentContrastiveDivergence as PersistentContrastiveDivergence
+from ._methods import method_of as method_of
+from ._methods import whole_mask as whole_mask
