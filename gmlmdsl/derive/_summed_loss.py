@@ -12,13 +12,16 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from ..graph import FactorGraph
-from ..plan import Elimination
+from ..graph.masks import LoweredMask, blocks_of, is_adaptive
+from ..plan import Elimination, HiddenPlan
 from ._arrays import Graph, drawn_blocks, float_type
 from ._conditional import logsumexp, observed_value
 from ._contraction import Contraction, contraction
 from ._energy import Codes, Params
-from ._mask_law import AbstractMaskLaw
+from ._mask_law import AbstractMaskLaw, mask_law
 from ._sums import eliminate, evidence, factor_sums, log_sum
+
+MOST_ENTRIES = 1 << 22  # table entries held at once
 
 
 class Passes(eqx.Module):
@@ -108,11 +111,12 @@ class EnumeratedLoss(eqx.Module):
 
         def one(total: Array, x: tuple[Array, Array]) -> tuple[Array, None]:
             mask, share = x
-            scores = self.scores(params, codes, mask)
-            here = observed
+            scores, here, weight = self.scores(params, codes, mask), observed, jnp.broadcast_to(share, observed.shape)
             if self.law is not None:
-                scores, here = self.corrected(params, codes, mask, scores, observed)
-            return total + _difference(logsumexp(scores[None]), here[None], share.reshape(1, 1)), None
+                log_law, now = self.log_law(params, codes, mask)
+                scores, here = scores + log_law, observed + now
+                weight = jnp.exp(now) if self.shares is not None else weight
+            return total + _difference(logsumexp(scores[None]), here[None], weight[None]), None
 
         return _each(one, jnp.zeros(codes.shape[1], float_type()), (masks, shares))[0]
 
@@ -129,28 +133,68 @@ class EnumeratedLoss(eqx.Module):
     def listed(self, codes: Codes, mask: Int[Array, "members rows"]) -> tuple[Int[Array, "cells valuesxrows"], Bool[Array, "values rows"]]:
         """The rows with every joint value of K put in, value by value."""
         blocks = drawn_blocks(self.graph, mask[None], self.n_values)
-        rows = jnp.arange(codes.shape[1])
+        rows = jnp.arange(codes.shape[1], dtype=jnp.int32)
         cells = jnp.minimum(mask, self.graph.n_cells - 1)
         lacks = (codes[cells, rows] < 0) & (mask < self.graph.n_cells)
         digits = blocks.codes[0]  # values, members, rows
         valid = blocks.valid[0] & ~(lacks[None] & (digits > 0)).any(axis=1)
         wide = jnp.broadcast_to(codes[:, None], (codes.shape[0], self.n_values, codes.shape[1]))
         new = jnp.where(lacks[None], -1, digits)
-        wide = wide.at[mask[None], jnp.arange(self.n_values)[:, None, None], rows].set(new, mode="drop")
+        wide = wide.at[mask[None], jnp.arange(self.n_values, dtype=jnp.int32)[:, None, None], rows].set(new, mode="drop")
         return wide.reshape(codes.shape[0], -1), valid
 
-    def corrected(
-        self, params: Params, codes: Codes, mask: Array, scores: Array, observed: Array
-    ) -> tuple[Float[Array, "values rows"], Float[Array, " rows"]]:
-        """With log p(K | x') added, which is a constant of the parameters."""
+    def log_law(self, params: Params, codes: Codes, mask: Array) -> tuple[Float[Array, "values rows"], Float[Array, " rows"]]:
+        """log p(K | x') under every joint value of K, and at the row's own; constants of the parameters."""
         assert self.law is not None
-        n_cells, known = self.graph.n_cells, jnp.maximum(codes, 0)
+        known = jnp.maximum(codes, 0)
         blocks = drawn_blocks(self.graph, mask[None], self.n_values, self.law.groups())
         touch = iter(blocks.touch[len(self.graph.groups) :])
-        log_law = jax.lax.stop_gradient(self.law.log_probability(params, known, blocks, touch))[0]
-        here = observed_value(blocks, known, n_cells)
-        now = jnp.take_along_axis(jnp.broadcast_to(log_law, scores.shape), here, axis=0)[0]
-        return scores + log_law, observed + now
+        found = jax.lax.stop_gradient(self.law.log_probability(params, known, blocks, touch))[0]
+        found = jnp.broadcast_to(found, (self.n_values, codes.shape[1]))
+        here = observed_value(blocks, known, self.graph.n_cells)
+        return found, jnp.take_along_axis(found, here, axis=0)[0]
+
+
+class HiddenRows(eqx.Module):
+    """A loss of rows that lack cells, in chunks of rows.
+
+    Attributes:
+        loss: which loss.
+        codes: -1 where a cell is lacking, shape (cells, rows).
+        masks: those drawn for each row, (masks, members, rows); None where every mask is used.
+        chunk: rows at a time.
+    """
+
+    loss: EliminatedLoss | DrawnEliminatedLoss | EnumeratedLoss
+    codes: Codes
+    masks: Int[Array, "masks members rows"] | None
+    chunk: int = eqx.field(static=True)
+
+    def rows(self, params: Params) -> Float[Array, " rows"]:
+        """The loss of each row."""
+        count = self.codes.shape[1]
+        if count <= self.chunk:
+            return self._some(params, self.codes, self.masks)
+        chunks = -(-count // self.chunk)
+
+        def split(a: Array) -> Array:
+            wide = jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, chunks * self.chunk - count)], mode="edge")
+            return jnp.moveaxis(wide.reshape(*a.shape[:-1], chunks, self.chunk), -2, 0)
+
+        once = jax.checkpoint(lambda x: self._some(params, *x))  # pyright: ignore[reportPrivateImportUsage]
+        return jax.lax.map(once, jax.tree.map(split, (self.codes, self.masks))).reshape(-1)[:count]
+
+    def _some(self, params: Params, codes: Codes, masks: Array | None) -> Float[Array, " rows"]:
+        if isinstance(self.loss, EliminatedLoss):
+            return self.loss.rows(params, codes)
+        if isinstance(self.loss, EnumeratedLoss):
+            return self.loss.rows(params, codes, masks)
+        assert masks is not None
+        return self.loss.rows(params, codes, masks)
+
+    def take(self, chosen: Int[Array, " rows"]) -> HiddenRows:
+        """The loss of some of the rows."""
+        return HiddenRows(self.loss, self.codes[:, chosen], None if self.masks is None else self.masks[..., chosen], self.chunk)
 
 
 def _each(one, total: Array, xs) -> tuple[Array, None]:
@@ -167,18 +211,48 @@ def _difference(every: Float[Array, "terms rows"], observed: Float[Array, "terms
 
 def block_passes(host: FactorGraph, plan: Elimination, blocks: np.ndarray, probabilities: np.ndarray) -> Passes:
     """One pass for blocks that share no factor: all their cells at once, each component with its block's probability."""
-    c = contraction(host, plan)
     share = np.zeros(host.n_cells + 1)
     for block, p in zip(blocks, probabilities, strict=True):
         share[block[block < host.n_cells]] = p
-    weights = np.zeros(c.n_components)
-    weights[np.asarray(c.component)] = share[np.asarray(c.free)]
-    return Passes(c, jnp.ones((1, c.free.shape[0]), bool), jnp.asarray(weights[None], float_type()))
+    weights = np.zeros(plan.n_components)
+    weights[plan.components] = share[plan.cells]
+    freed = jnp.ones((1, len(plan.cells)), bool)
+    return Passes(contraction(host, plan), freed, jnp.asarray(weights[None], float_type()))
 
 
 def mask_passes(host: FactorGraph, plan: Elimination, blocks: np.ndarray, probabilities: np.ndarray) -> Passes:
     """One pass for each mask."""
-    c = contraction(host, plan)
-    freed = (blocks[:, None, :] == np.asarray(c.free)[None, :, None]).any(axis=2)
-    weights = np.broadcast_to(probabilities[:, None], (len(blocks), c.n_components))
-    return Passes(c, jnp.asarray(freed), jnp.asarray(weights, float_type()))
+    freed = (blocks[:, None, :] == np.sort(plan.cells)[None, :, None]).any(axis=2)
+    weights = np.broadcast_to(probabilities[:, None], (len(blocks), plan.n_components))
+    return Passes(contraction(host, plan), jnp.asarray(freed), jnp.asarray(weights, float_type()))
+
+
+def hidden_rows(
+    host: FactorGraph, graph: Graph, codes: np.ndarray, plan: HiddenPlan, mask: LoweredMask, masks: np.ndarray | None
+) -> HiddenRows:
+    """The loss of rows that lack cells, as planned.
+
+    Args:
+        host: the factor graph.
+        graph: the same on the device.
+        codes: (cells, rows), -1 where a cell is lacking.
+        plan: how it is summed.
+        mask: the mask.
+        masks: those drawn for each row, (masks, members, rows); None: all of the mask's.
+    """
+    blocks, probabilities = blocks_of(mask, host.n_cells) if masks is None else (None, None)
+    if plan.listed:
+        law = mask_law(mask, host.n_cells) if is_adaptive(mask) else None
+        shares = np.ones(0 if blocks is None else len(blocks)) if probabilities is None else probabilities
+        listed = None if blocks is None else jnp.asarray(blocks, jnp.int32)
+        every = None if blocks is None else jnp.asarray(shares, float_type())
+        loss = EnumeratedLoss(graph, contraction(host, plan.elimination), law, int(plan.values), listed, every)
+    elif blocks is None:
+        loss = DrawnEliminatedLoss(graph, contraction(host, plan.elimination))
+    else:
+        assert probabilities is not None
+        keep = (blocks < host.n_cells).any(axis=1)
+        loss = EliminatedLoss(graph, (mask_passes(host, plan.elimination, blocks[keep], probabilities[keep]),))
+    chunk = int(max(1, min(codes.shape[1], MOST_ENTRIES // plan.entries)))
+    drawn = None if masks is None else jnp.asarray(masks, jnp.int32)
+    return HiddenRows(loss, jnp.asarray(codes, jnp.int32), drawn, chunk)

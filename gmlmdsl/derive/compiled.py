@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from ._arrays import Blocks, Graph
 from ._conditional import logsumexp
 from ._conditional import rest_possible as _rest_possible
+from ._contraction import Contraction
 from ._energy import Codes, Params
 from ._energy import all_values as _all_values
 from ._energy import local_scores as _local_scores
@@ -17,6 +18,8 @@ from ._gaps import GapLoss
 from ._gaps import log_marginal as _log_marginal
 from ._loss import DrawnLoss, ExactLoss
 from ._mask_law import AbstractMaskLaw
+from ._summed_loss import HiddenRows
+from ._sums import evidence, log_sum
 
 all_values = eqx.filter_jit(_all_values)
 local_scores = eqx.filter_jit(_local_scores)
@@ -24,8 +27,19 @@ log_potential = eqx.filter_jit(_log_potential)
 rest_possible = eqx.filter_jit(_rest_possible)
 exact_rows = eqx.filter_jit(ExactLoss.rows_and_mass)
 drawn_rows = eqx.filter_jit(DrawnLoss.rows)
-gap_rows = eqx.filter_jit(GapLoss.rows)
 log_marginal = eqx.filter_jit(_log_marginal)
+
+
+@eqx.filter_jit
+def gap_rows(gaps: GapLoss | HiddenRows, params: Params) -> jax.Array:
+    """The loss of rows that lack cells."""
+    return gaps.rows(params)
+
+
+@eqx.filter_jit
+def log_observed(graph: Graph, params: Params, codes: Codes, c: Contraction) -> jax.Array:
+    """log of the sum over what rows lack, the code -1, of exp(log_potential); shape (rows,)."""
+    return log_sum(graph, params, jnp.maximum(codes, 0), c, evidence(graph, codes, c))
 
 
 @eqx.filter_jit

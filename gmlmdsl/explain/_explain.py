@@ -185,17 +185,16 @@ def _mask(mask: ir.Mask, lowered: Lowered | None, formulas: ModelFormulas) -> Se
 def _latents(mask: ir.Mask, lowered: Lowered) -> str:
     """How latents are summed out under a mask, or why not."""
     from ..graph.masks import looked_at, lower_mask, reach
-    from ..plan import affordable_rows, plan_latents
+    from ..plan import plan_hidden
 
     graph, m = lowered.graph, lower_mask(lowered, mask)
     if graph.is_latent[reach(m, graph.n_cells)].any() or graph.is_latent[looked_at(m, graph.n_cells)].any():
         return "It names a latent: it may sample, not fit."
-    if mask.adaptive:
-        return "It looks at x: rows that lack a latent are refused."
-    plan = plan_latents(graph, m)
-    refused = "" if affordable_rows(plan).all() else " Refused; `method=` of `fit` has other ways."
-    cost = f"up to {plan.values[0]:.3g} joint values and {plan.evaluations[0]:.3g} factor evaluations a row"
-    return f"Latents that x lacks are summed out of the largest block's terms: {cost}.{refused}"
+    try:
+        plan = plan_hidden(graph, graph.is_latent, m, 1, 1, "latents", "")
+    except GmlmError as error:
+        return f"Refused: {error.diagnostics[0].message}. `method=` of `fit` has other ways."
+    return f"Latents that x lacks are summed out: {plan.words}."
 
 
 def _never_hidden(mask: ir.Mask, lowered: Lowered) -> str:

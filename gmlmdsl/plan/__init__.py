@@ -10,8 +10,10 @@ from ._gaps import affordable_rows as affordable_rows
 from ._gaps import gap_terms as gap_terms
 from ._gaps import plan_completions as plan_completions
 from ._gaps import plan_gaps as plan_gaps
-from ._gaps import plan_latents as plan_latents
 from ._gaps import verify_gaps as verify_gaps
+from ._hidden import HiddenPlan as HiddenPlan
+from ._hidden import plan_hidden as plan_hidden
+from ._hidden import plan_sum as plan_sum
 from ._lints import lint_sizes as lint_sizes
 from ._lints import moved_cells as moved_cells
 from ._mask_use import MaskPlan as MaskPlan

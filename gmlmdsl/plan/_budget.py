@@ -18,6 +18,8 @@ class Budget:
         support: distinct masks that a loss averages over.
         row_gaps: factor evaluations that sum out the missing cells of one row.
         all_gaps: the same for all rows of a fit.
+        row_hidden: table entries of the eliminations of one row.
+        all_hidden: the same for all rows that are summed at once.
     """
 
     values: float = 2.0**20
@@ -28,6 +30,8 @@ class Budget:
     support: int = 4096
     row_gaps: float = 2.0**22
     all_gaps: float = 2.0**26
+    row_hidden: float = 2.0**28
+    all_hidden: float = 2.0**33
 
 
 BUDGET = Budget()

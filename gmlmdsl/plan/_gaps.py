@@ -15,7 +15,6 @@ import numpy as np
 
 from .._diagnostics import fail
 from ..graph import FactorGraph
-from ..graph.masks import LoweredMask, largest_block
 from ._budget import BUDGET, Budget
 
 Array = np.ndarray
@@ -68,12 +67,6 @@ def plan_gaps(graph: FactorGraph, missing: Array, masks: Sequence[tuple[Array, A
 def plan_completions(graph: FactorGraph, missing: Array) -> GapPlan:
     """The components of each row's missing cells, which log p sums over; arguments and result as in `plan_gaps`."""
     return _plan(graph, missing, lambda near, r, holes: {(cells, ()): 1.0 for cells, _ in _split(near, holes, set())})
-
-
-def plan_latents(graph: FactorGraph, mask: LoweredMask) -> GapPlan:
-    """The terms and the cost of one row that lacks every latent and nothing else, under the mask's largest block."""
-    block = largest_block(mask, graph.n_cells)[None].astype(np.int64)
-    return plan_gaps(graph, graph.is_latent[:, None], [(block, np.ones(1))])
 
 
 def _plan(

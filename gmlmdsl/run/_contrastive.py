@@ -26,26 +26,26 @@ from jax.flatten_util import ravel_pytree
 from .._diagnostics import GmlmError, counted, fail, listed
 from ..derive import (
     AbstractKernel,
-    GapLoss,
+    Contraction,
     Graph,
     State,
     Target,
     build_kernel,
+    contraction,
+    evidence,
     fold,
-    gap_loss,
     graph_arrays,
-    log_marginal,
-    log_partition,
     log_potential,
+    log_sum,
     redraw_gaps,
 )
 from ..graph import FactorGraph, Lowered
-from ..plan import affordable_rows, gap_terms, moved_cells, plan_completions, plan_elimination
+from ..plan import moved_cells, plan_elimination, plan_sum
 from ..program import ir
 from ._imputation import FIRST_SWEEPS, SWEEPS, first_values, missing_blocks
 from ._methods import PersistentContrastiveDivergence
 from ._minimise import shows_progress
-from ._missing import MOST_VALUES, Missing, reported
+from ._missing import Missing, reported
 from ._objective import Frame, frame
 from ._optimise import Outcome
 from ._parameters import log_prior
@@ -66,9 +66,9 @@ class Rows(eqx.Module):
     """The rows, and how the mean of grad log p over them is found.
 
     Attributes:
-        codes: (cells, rows), any value where a cell is missing.
+        codes: (cells, rows), completed where missing cells are redrawn.
         weights: (rows,), with mean 1.
-        gaps: what sums missing cells out of as many rows as a step takes; None where nothing is missing, or it is redrawn.
+        gaps: what sums missing cells out, whose code is -1; None where nothing is missing, or it is redrawn.
         blocks: the blocks in which missing cells are redrawn, (steps, members, patterns of missing cells); None where they are not.
         pattern: which pattern each row has. values: the most joint values of a block.
         size: rows per step, None for all.
@@ -77,7 +77,7 @@ class Rows(eqx.Module):
     graph: Graph
     codes: jax.Array
     weights: jax.Array
-    gaps: GapLoss | None
+    gaps: Contraction | None
     blocks: jax.Array | None
     pattern: jax.Array
     values: int = eqx.field(static=True)
@@ -98,7 +98,7 @@ class Rows(eqx.Module):
         """The unnormalised log p of as many rows as a step takes, what they lack summed out (of redrawn ones: of the completion)."""
         if self.gaps is None:
             return log_potential(self.graph, params, codes)
-        return log_marginal(eqx.tree_at(lambda g: g.codes, self.gaps, codes), params)
+        return log_sum(self.graph, params, jnp.maximum(codes, 0), self.gaps, evidence(self.graph, codes, self.gaps))
 
     def mean(self, params: Mapping[str, jax.Array], codes: jax.Array, chosen: jax.Array) -> jax.Array:
         """The weighted mean of `each` over the chosen rows."""
@@ -270,25 +270,18 @@ def chosen_sampler(lowered: Lowered, name: str | None) -> ir.Sampler:
 
 
 def rows_of(host: FactorGraph, device: Graph, codes: Array, weights: Array, size: int | None, seed: int) -> Rows:
-    """Rows whose missing cells are summed out where that is affordable in every step, else redrawn.
-
-    Steps that take some of the rows sum out where all rows lack the same cells.
-    """
+    """Rows whose missing cells are summed out where that is affordable in every step, else redrawn."""
     count = codes.shape[1]
     patterns, pattern = np.unique(codes < 0, axis=1, return_inverse=True)
     scaled = jnp.asarray(weights * (count / weights.sum()), jnp.zeros(()).dtype)
     whole = Rows(device, jnp.asarray(np.maximum(codes, 0), jnp.int32), scaled, None, None, jnp.asarray(pattern.reshape(-1)), 1, size)
     if not patterns.any():
         return whole
-    like, taken = patterns.shape[1] == 1, size or count
-    if like or size is None:
-        plan = plan_completions(host, patterns)
-        which = np.zeros(taken, np.int64) if like else pattern.reshape(-1)
-        each = dataclasses.replace(plan, evaluations=plan.evaluations[which], values=plan.values[which])
-        if affordable_rows(each).all():
-            terms = gap_terms(host, plan, which.tolist())
-            gaps = gap_loss(host, device, np.zeros((host.n_cells, taken), np.int32), terms, MOST_VALUES)
-            return dataclasses.replace(whole, gaps=gaps)
+    try:
+        plan = plan_sum(host, patterns.any(axis=1), size or count, "what rows lack", "")
+        return dataclasses.replace(whole, codes=jnp.asarray(codes, jnp.int32), gaps=contraction(host, plan))
+    except GmlmError:
+        pass  # each cell is redrawn instead
     blocks, values = missing_blocks(host, patterns)
     filled = first_values(host, codes, np.random.default_rng(seed))
     return dataclasses.replace(whole, codes=jnp.asarray(filled, jnp.int32), blocks=jnp.asarray(blocks), values=values)
@@ -378,6 +371,9 @@ def _objective(rows: Rows, host: FactorGraph, params: dict[str, jax.Array], tota
         plan = None if host.is_normalised else plan_elimination(host)
     except GmlmError:
         return float("nan")
-    log_z = 0.0 if plan is None else float(log_partition(host, rows.graph, params, plan))
+    log_z = 0.0
+    if plan is not None:
+        nothing = jnp.zeros((host.n_cells, 1), jnp.int32)
+        log_z = float(eqx.filter_jit(log_sum)(rows.graph, params, nothing, contraction(host, plan))[0])
     mean = float((np.asarray(rows.weights, float) * (log_rows(rows, params, rows.codes).astype(float) - log_z)).mean())
     return -total * mean - float(log_prior(host, params))

@@ -12,18 +12,29 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import GmlmError, counted, fail, listed
-from ..derive import GapLoss, Graph, gap_loss
-from ..derive.compiled import all_values, log_marginal, log_potential
+from ..derive import GapLoss, Graph, HiddenRows, contraction, gap_loss, hidden_rows
+from ..derive.compiled import all_values, log_marginal, log_observed, log_potential
 from ..graph import FactorGraph
-from ..graph.masks import BernoulliMask, LoweredMask, MixtureMask, SubsetMask, blocks_of, is_adaptive, looked_at, reach, support_size
-from ..plan import BUDGET, Budget, GapPlan, affordable_rows, gap_terms, plan_completions, plan_gaps, verify_gaps
+from ..graph.masks import LoweredMask, blocks_of, is_adaptive, looked_at, reach, support_size
+from ..plan import (
+    BUDGET,
+    GapPlan,
+    HiddenPlan,
+    affordable_rows,
+    gap_terms,
+    plan_completions,
+    plan_gaps,
+    plan_hidden,
+    plan_sum,
+    verify_gaps,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Array = np.ndarray
 MOST_PLANNED = 4e6  # (pattern of gaps, mask) pairs whose terms are listed
-TRIED = 8  # drawn masks by which a sum is judged before all are drawn
+MOST_ENTRIES = 1 << 22  # table entries held at once
 MOST_CODES = 1 << 26  # cells of completed rows held at once
 MOST_VALUES = 1 << 18  # joint values of components held at once
 METHODS = (
@@ -104,13 +115,18 @@ class Missing:
 
 @dataclass(frozen=True)
 class Sorted:
-    """Rows by what becomes of them: positions among the rows given, ascending."""
+    """Rows by what becomes of them: positions among the rows given, ascending.
+
+    `plan` is how the summed ones are summed; `mask` and the `masks` drawn for them belong to a `HiddenPlan`.
+    """
 
     complete: Array
     summed: Array
     imputed: Array
-    plan: GapPlan | None
+    plan: GapPlan | HiddenPlan | None
     report: Missing
+    mask: LoweredMask | None = None
+    masks: Array | None = None
 
 
 def sort_rows(
@@ -138,13 +154,19 @@ def sort_rows(
     report = reported(graph, codes)
     if not len(gapped):
         return Sorted(complete, nothing, nothing, None, report)
-    if is_adaptive(mask):
+    if is_adaptive(mask) and missing[looked_at(mask, graph.n_cells)].any():
         raise unknown_law(graph, mask, name, missing)
+    if not impute and (report.latents or is_adaptive(mask)):
+        return _all_summed(graph, mask, masks, codes, report, METHODS)
     plan = plan_gaps(graph, missing[:, gapped], _blocks(graph, mask, masks, missing, gapped))
     within = affordable_rows(plan)
-    if impute is False or (impute is None and report.latents):
-        help = METHODS if report.latents else "leave `impute` out: these rows' cells are then drawn inside the fit; or drop the rows"
-        verify_gaps(plan, gapped, help, what=_gaps_in_words(report))
+    if not impute and not within.all():
+        help = "leave `impute` out: these rows' cells are then drawn inside the fit; or drop the rows"
+        try:
+            return _all_summed(graph, mask, masks, codes, report, help)
+        except GmlmError:
+            if impute is False:
+                verify_gaps(plan, gapped, help, what=_gaps_in_words(report))
     if impute:
         within &= np.array([not t for t in plan.terms])
     drawn = ~within if weights is None else ~within & (weights[gapped] > 0)
@@ -153,6 +175,20 @@ def sort_rows(
     unseen = int((missing[seen][:, gapped].all(axis=0)).sum())
     report = dataclasses.replace(report, summed=int(within.sum()), imputed=int(drawn.sum()), unseen=unseen)
     return Sorted(complete, gapped[within], gapped[drawn], _only(plan, within), report)
+
+
+def _all_summed(graph: FactorGraph, mask: LoweredMask, masks: Array | None, codes: Array, report: Missing, help: str) -> Sorted:
+    """Every row with gaps summed by elimination."""
+    missing = codes < 0
+    gapped = missing.any(axis=0)
+    count = support_size(mask) if masks is None else len(masks)
+    plan = plan_hidden(graph, missing.any(axis=1), mask, count, int(gapped.sum()), _gaps_in_words(report), help)
+    seen = np.zeros(graph.n_cells, bool)
+    seen[reach(mask, graph.n_cells)] = True
+    unseen = int((missing[seen][:, gapped].all(axis=0)).sum())
+    report = dataclasses.replace(report, summed=int(gapped.sum()), unseen=unseen)
+    chosen = None if masks is None else masks[:, :, gapped]
+    return Sorted(np.flatnonzero(~gapped), np.flatnonzero(gapped), np.zeros(0, np.int64), plan, report, mask, chosen)
 
 
 def reported(graph: FactorGraph, codes: Array) -> Missing:
@@ -190,51 +226,10 @@ def verify_latents(graph: FactorGraph, mask: LoweredMask, name: str, codes: Arra
     lacking = np.flatnonzero(missing[hidden].any(axis=0))
     if not len(lacking):
         return
-    if is_adaptive(mask):
-        raise unknown_law(graph, mask, name, missing)
     if summed:
-        _verify_first(graph, mask, codes, lacking)
-
-
-def _verify_first(graph: FactorGraph, mask: LoweredMask, codes: Array, lacking: Array) -> None:
-    """Refuse at once where the first row is above the budget: under the largest block that is listed, or under each of several draws.
-
-    Drawn masks are drawn anew for every row: where each of these is too costly, all rows of the fit cannot be affordable.
-    """
-    first = lacking[:1]
-    if support_size(mask) <= BUDGET.support:
-        blocks = blocks_of(mask, graph.n_cells)[0]
-        blocks = blocks[np.argmax((blocks < graph.n_cells).sum(axis=1))][None]
-    elif len(lacking) < TRIED:
-        return
-    else:
-        blocks = _drawn(mask, graph.n_cells, np.random.default_rng(0))
-    plans = [plan_gaps(graph, codes[:, first] < 0, [(b[None], np.ones(1))]) for b in blocks]
-    if not any(affordable_rows(p).all() for p in plans):
-        cheapest = min(plans, key=lambda p: float(p.evaluations[0]))
-        verify_gaps(cheapest, first, METHODS, what=_gaps_in_words(reported(graph, codes[:, first])))
-
-
-def _drawn(mask: LoweredMask, n_cells: int, rng: np.random.Generator) -> Array:
-    """Some blocks of a mask that looks at nothing, padded."""
-
-    def one(m: LoweredMask) -> Array:
-        match m:
-            case SubsetMask():
-                return rng.choice(m.cells, m.size, replace=False)
-            case BernoulliMask():
-                rates = rng.uniform(*m.uniform) if m.rates is None and m.uniform is not None else m.rates
-                return m.cells[rng.random(len(m.cells)) < rates]
-            case MixtureMask():
-                return one(m.parts[rng.choice(len(m.parts), p=m.weights)])
-        blocks, probabilities = blocks_of(m, n_cells)
-        return blocks[rng.choice(len(blocks), p=probabilities)]
-
-    out = np.full((TRIED, n_cells), n_cells, np.int64)
-    for row in out:
-        found = one(mask)
-        row[: len(found)] = found
-    return out
+        report = reported(graph, codes[:, lacking[:1]])
+        count = 1 if support_size(mask) > BUDGET.support else support_size(mask)
+        plan_hidden(graph, missing[:, lacking[:1]].any(axis=1), mask, count, 1, _gaps_in_words(report), METHODS)
 
 
 def _gaps_in_words(report: Missing) -> str:
@@ -286,17 +281,23 @@ def log_completions(graph: FactorGraph, device: Graph, params: Mapping[str, jax.
     value = log_potential(device, params, jnp.asarray(np.maximum(codes, 0)))
     if not len(gapped):
         return value
-    plan = plan_completions(graph, codes[:, gapped] < 0)
-    verify_gaps(plan, gapped, *_cure(graph, codes))
-    gaps = gap_loss(graph, device, codes[:, gapped], gap_terms(graph, plan, range(len(gapped))), MOST_VALUES)
-    return value.at[gapped].set(log_marginal(gaps, params))
-
-
-def _cure(graph: FactorGraph, codes: Array) -> tuple[str, Budget, str]:
-    """The further arguments of `verify_gaps` outside of fits."""
     report = reported(graph, codes)
-    hidden = f"let x hold {listed(report.latents)}" if report.latents else ""
-    return hidden or "fill some of the cells, or drop the rows with the most gaps", BUDGET, _gaps_in_words(report)
+    plan = plan_completions(graph, codes[:, gapped] < 0)
+    if not report.latents and affordable_rows(plan).all():
+        gaps = gap_loss(graph, device, codes[:, gapped], gap_terms(graph, plan, range(len(gapped))), MOST_VALUES)
+        return value.at[gapped].set(log_marginal(gaps, params))
+    return value.at[gapped].set(eliminated(graph, device, params, codes[:, gapped], report))
+
+
+def eliminated(graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array], codes: Array, report: Missing) -> jax.Array:
+    """The same by elimination, in chunks of rows."""
+    hidden, rows = (codes < 0).any(axis=1), codes.shape[1]
+    help = f"let x hold {listed(report.latents)}" if report.latents else "fill some of the cells, or drop the rows with the most gaps"
+    plan = plan_sum(graph, hidden, rows, _gaps_in_words(report), help)
+    c, each = contraction(graph, plan), int(max(1, min(rows, MOST_ENTRIES // max(1.0, plan.flops))))
+    padded = np.pad(codes, ((0, 0), (0, -rows % each)), mode="edge")  # chunks of one shape: one compilation
+    parts = [jnp.asarray(p) for p in np.split(padded, padded.shape[1] // each, axis=1)]
+    return jnp.concatenate([log_observed(device, params, p, c) for p in parts])[:rows]
 
 
 def block_tables(graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array], codes: Array, members: Array) -> jax.Array:
@@ -317,25 +318,23 @@ def block_tables(graph: FactorGraph, device: Graph, params: Mapping[str, jax.Arr
     count, rows = values.shape[1], np.arange(codes.shape[1])
     codes = codes.copy()
     codes[members] = 0
-    plan = plan_completions(graph, codes < 0)
-    all_values = GapPlan(plan.evaluations * count, plan.values, plan.terms)
-    verify_gaps(all_values, rows, *_cure(graph, codes))
     each = max(1, MOST_CODES // (count * graph.n_cells))
     tables = []
     for some in np.split(rows, list(range(each, len(rows), each))):
         filled = np.repeat(codes[:, some], count, axis=1)
         filled[members] = np.tile(values, len(some))
-        terms = gap_terms(graph, plan, np.repeat(some, count).tolist())
-        found = log_marginal(gap_loss(graph, device, filled, terms, MOST_VALUES), params)
-        tables.append(found.reshape(len(some), count))
+        tables.append(log_completions(graph, device, params, filled).reshape(len(some), count))
     table = jnp.concatenate(tables)
     return table - jax.scipy.special.logsumexp(table, axis=1, keepdims=True)
 
 
-def summed_loss(graph: FactorGraph, device: Graph, codes: Array, sorted_rows: Sorted) -> GapLoss | None:
+def summed_loss(graph: FactorGraph, device: Graph, codes: Array, sorted_rows: Sorted) -> GapLoss | HiddenRows | None:
     """The loss of the rows that are summed out."""
     if sorted_rows.plan is None or not len(sorted_rows.summed):
         return None
+    if isinstance(sorted_rows.plan, HiddenPlan):
+        assert sorted_rows.mask is not None
+        return hidden_rows(graph, device, codes[:, sorted_rows.summed], sorted_rows.plan, sorted_rows.mask, sorted_rows.masks)
     terms = gap_terms(graph, sorted_rows.plan, range(len(sorted_rows.summed)))
     return gap_loss(graph, device, codes[:, sorted_rows.summed], terms, MOST_VALUES)
 

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._diagnostics import counted, fail
-from ..derive import AbstractMaskLaw, DrawnLoss, ExactLoss, GapLoss, Graph, exact_loss, loss_terms, mask_law
+from ..derive import AbstractMaskLaw, DrawnLoss, ExactLoss, GapLoss, Graph, HiddenRows, exact_loss, loss_terms, mask_law
 from ..graph import FactorGraph
 from ..graph.masks import LoweredMask, is_adaptive, reach, support_size
 from ..plan import BUDGET, plan_mask, verify_affordable
@@ -69,7 +69,7 @@ class Objective(eqx.Module):
     scale: Float[Array, ""]
     frame: Frame = eqx.field(static=True)
     chunk: int = eqx.field(static=True)
-    gaps: GapLoss | None = None
+    gaps: GapLoss | HiddenRows | None = None
     gap_weights: Array | None = None
 
     def __call__(self, free: Mapping[str, Array]) -> Float[Array, ""]:

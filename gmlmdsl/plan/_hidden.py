@@ -1,0 +1,126 @@
+"""Rows that lack cells, latents above all: how their losses are summed by elimination, and at what cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._diagnostics import GmlmError, fail
+from ..graph import FactorGraph
+from ..graph.masks import LoweredMask, is_adaptive, reach
+from ._budget import BUDGET, Budget
+from ._elimination import Elimination, plan_elimination
+from ._plan import touching_factors
+from ._updates import plan_mask
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class HiddenPlan:
+    """How -log p(x_K | x_rest) is summed where cells are hidden.
+
+    Attributes:
+        listed: whether the joint values of K are listed and what is hidden is summed out for each; else K is summed out with it.
+        elimination: of the hidden cells, and of those that masks reach where K is not listed.
+        values: the joint values that are listed for each mask, 1 where none are.
+        masks: how many for each row.
+        factors: evaluations of factors for one sum.
+    """
+
+    listed: bool
+    elimination: Elimination
+    values: float
+    masks: float
+    factors: float
+
+    @property
+    def entries(self) -> float:
+        """Entries of tables, and factors, for one mask of one row: what memory it takes is in proportion."""
+        return self.values * (self.elimination.flops + self.factors)
+
+    @property
+    def row_cost(self) -> float:
+        """The same for all masks of a row."""
+        return (self.masks + 1) * self.entries
+
+    @property
+    def words(self) -> str:
+        """One line for `gmlm explain`."""
+        how = f"{self.values:.3g} joint values of a block listed, for each of them " if self.listed else "with each block, "
+        return f"{how}{self.elimination.words}; {self.row_cost:.3g} entries for a row"
+
+
+def plan_hidden(
+    graph: FactorGraph,
+    hidden: Array,
+    mask: LoweredMask,
+    masks: float,
+    rows: int,
+    what: str,
+    help: str,
+    budget: Budget = BUDGET,
+) -> HiddenPlan:
+    """The cheaper of two ways: to sum each block out with the hidden cells, or to list its values.
+
+    Args:
+        graph: the factor graph.
+        hidden: the cells that some row lacks, as booleans.
+        mask: the mask of the loss. One that looks at x has its blocks listed, for the sake of p(K | x).
+        masks: how many for each row.
+        rows: how many rows are summed at once.
+        what: how a refusal calls the hidden cells.
+        help: what it advises.
+        budget: the limits.
+
+    Raises:
+        GmlmError: E601 with the figures of both.
+    """
+    free = np.flatnonzero(hidden)
+    found: list[HiddenPlan] = []
+    refusals: list[str] = []
+    block = plan_mask(graph, mask, True)
+    factors = float(sum(g.n for g in graph.groups))
+    if not is_adaptive(mask):
+        try:
+            joint = plan_elimination(graph, np.union1d(free, reach(mask, graph.n_cells)), "with the mask's cells it", budget)
+            found.append(HiddenPlan(False, joint, 1.0, masks, factors))
+        except GmlmError as error:
+            refusals.append(error.diagnostics[0].message.removeprefix("with the mask's cells it "))
+    if block.values <= budget.values:
+        try:
+            alone = plan_elimination(graph, free, "by itself it", budget)
+            found.append(HiddenPlan(True, alone, block.values, masks, factors))
+        except GmlmError as error:
+            refusals.append(error.diagnostics[0].message)
+    else:
+        refusals.append(f"the largest block, of {block.members} cells, has {block.values:.3g} joint values, more than {budget.values:.3g}")
+    plan = min(found, key=lambda p: p.row_cost, default=None)
+    if plan is None:
+        raise fail("E601", f"{what} cannot be summed out: eliminated with the mask's cells it {'; '.join(refusals)}", help=help)
+    if plan.row_cost > budget.row_hidden or plan.row_cost * rows > budget.all_hidden:
+        message = (
+            f"summing out {what} takes {plan.row_cost:.3g} table entries for a row, {plan.row_cost * rows:.3g} for {rows:,}; the limit is "
+        )
+        raise fail("E601", message + f"{budget.row_hidden:.3g} for a row and {budget.all_hidden:.3g} for all", help=help)
+    return plan
+
+
+def plan_sum(graph: FactorGraph, hidden: Array, rows: int, what: str, help: str, budget: Budget = BUDGET) -> Elimination:
+    """An elimination of hidden cells that is affordable for as many rows.
+
+    Raises:
+        GmlmError: E601 with the figures.
+    """
+    plan = plan_elimination(graph, np.flatnonzero(hidden), f"summing out {what}", budget, help)
+    cost = plan.flops + touching_factors(graph, plan.cells)
+    if cost > budget.row_hidden or cost * rows > budget.all_hidden:
+        raise _too_costly(what, cost, rows, budget, help)
+    return plan
+
+
+def _too_costly(what: str, cost: float, rows: int, budget: Budget, help: str) -> GmlmError:
+    message = f"summing out {what} takes {cost:.3g} table entries for a row and {cost * rows:.3g} for {rows:,}"
+    limits = f"the limit is {budget.row_hidden:.3g} for a row and {budget.all_hidden:.3g} for all"
+    return fail("E601", f"{message}; {limits}", help=help)
