@@ -37,6 +37,7 @@ from ._samplers import Planned as Planned
 from ._samplers import build_kernel as build_kernel
 from ._samplers import single_site_sweep as single_site_sweep
 from ._summed_loss import EliminatedLoss as EliminatedLoss
+from ._summed_loss import EnumeratedLoss as EnumeratedLoss
 from ._summed_loss import HiddenRows as HiddenRows
 from ._summed_loss import hidden_rows as hidden_rows
 from ._sums import backward as backward

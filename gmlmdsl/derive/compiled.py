@@ -18,7 +18,7 @@ from ._gaps import GapLoss
 from ._gaps import log_marginal as _log_marginal
 from ._loss import DrawnLoss, ExactLoss
 from ._mask_law import AbstractMaskLaw
-from ._summed_loss import HiddenRows
+from ._summed_loss import EnumeratedLoss, HiddenRows
 from ._sums import evidence, log_sum
 
 all_values = eqx.filter_jit(_all_values)
@@ -34,6 +34,17 @@ log_marginal = eqx.filter_jit(_log_marginal)
 def gap_rows(gaps: GapLoss | HiddenRows, params: Params) -> jax.Array:
     """The loss of rows that lack cells."""
     return gaps.rows(params)
+
+
+@eqx.filter_jit
+def block_table(loss: EnumeratedLoss, params: Params, codes: Codes, cells: jax.Array) -> jax.Array:
+    """log p(x_K | observed[, K]) of one block for every row, shape (rows, values); nan where what is observed is impossible."""
+    mask = jnp.broadcast_to(cells[:, None], (cells.shape[0], codes.shape[1]))
+    scores = loss.scores(params, codes, mask)
+    if loss.law is not None:
+        scores = scores + loss.log_law(params, codes, mask)[0]
+    top = logsumexp(scores[None])[0]
+    return jnp.where(jnp.isfinite(top), scores - top[None], jnp.nan).T
 
 
 @eqx.filter_jit

@@ -13,7 +13,7 @@ from .. import derive
 from .._diagnostics import fail
 from ..derive.compiled import conditional_table, drawn_rows, exact_rows, gap_rows, log_potential
 from ..graph import Lowered
-from ..graph.masks import LoweredMask, draws, is_adaptive, support_size, verify_mask
+from ..graph.masks import LoweredMask, draws, is_adaptive, looked_at, support_size, verify_mask
 from ..plan import BUDGET, plan_block, verify_affordable
 from ._data import verified_weights
 from ._missing import block_tables, log_completions, sort_rows, summed_loss, unknown_law, verify_latents
@@ -42,14 +42,15 @@ def log_conditional(
     rest = np.ones(host.n_cells, bool)
     rest[block[0]] = False
     gapped = (codes[rest] < 0).any(axis=0)
-    if mask is not None and adaptive and gapped.any():
-        raise unknown_law(host, mask[1], mask[0], (codes < 0) & rest[:, None])
+    lacking = (codes < 0) & rest[:, None]
+    if mask is not None and adaptive and lacking[looked_at(mask[1], host.n_cells)].any():
+        raise unknown_law(host, mask[1], mask[0], lacking)
     table = jnp.zeros((codes.shape[1], int(plan.values)), derive.float_type())
     if not gapped.all() or not gapped.size:
         whole = jnp.asarray(np.maximum(codes[:, ~gapped], 0))
         table = table.at[np.flatnonzero(~gapped)].set(conditional_table(device, params, whole, blocks, law, adaptive).T)
     if gapped.any():
-        table = table.at[np.flatnonzero(gapped)].set(block_tables(host, device, params, codes[:, gapped], block[0]))
+        table = table.at[np.flatnonzero(gapped)].set(block_tables(host, device, params, codes[:, gapped], block[0], law if adaptive else None))
     return table.reshape(codes.shape[1], *host.sizes[block[0]].tolist())
 
 

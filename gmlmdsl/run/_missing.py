@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import GmlmError, counted, fail, listed
-from ..derive import GapLoss, Graph, HiddenRows, contraction, gap_loss, hidden_rows
-from ..derive.compiled import all_values, log_marginal, log_observed, log_potential
+from ..derive import AbstractMaskLaw, EnumeratedLoss, GapLoss, Graph, HiddenRows, contraction, gap_loss, hidden_rows
+from ..derive.compiled import all_values, block_table, log_marginal, log_observed, log_potential
 from ..graph import FactorGraph
 from ..graph.masks import LoweredMask, blocks_of, is_adaptive, looked_at, reach, support_size
 from ..plan import (
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 Array = np.ndarray
 MOST_PLANNED = 4e6  # (pattern of gaps, mask) pairs whose terms are listed
 MOST_ENTRIES = 1 << 22  # table entries held at once
-MOST_CODES = 1 << 26  # cells of completed rows held at once
 MOST_VALUES = 1 << 18  # joint values of components held at once
 METHODS = (
     "draw the latents inside the fit, `method=gm.MonteCarloEM()`; or maximise the likelihood by sampling, "
@@ -300,8 +299,10 @@ def eliminated(graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array
     return jnp.concatenate([log_observed(device, params, p, c) for p in parts])[:rows]
 
 
-def block_tables(graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array], codes: Array, members: Array) -> jax.Array:
-    """log p(x_K | the observed cells of x outside K), other missing cells summed out; shape (rows, joint values of K).
+def block_tables(
+    graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array], codes: Array, members: Array, law: AbstractMaskLaw | None = None
+) -> jax.Array:
+    """log p(x_K | the observed cells of x outside K[, K]), other missing cells summed out; shape (rows, joint values of K).
 
     Args:
         graph: the factor graph.
@@ -309,23 +310,22 @@ def block_tables(graph: FactorGraph, device: Graph, params: Mapping[str, jax.Arr
         params: parameters.
         codes: (cells, rows), -1 where a cell is missing; what K holds does not matter.
         members: the cells of K, ascending.
+        law: of a mask that looks at observed cells.
 
     Raises:
         GmlmError: E601 where the sums cost too much.
     """
-    sizes = graph.sizes[members].tolist()
-    values = np.array(list(np.ndindex(*sizes)), np.int32).T.reshape(len(members), -1)
-    count, rows = values.shape[1], np.arange(codes.shape[1])
+    count, rows = int(np.prod(graph.sizes[members])), codes.shape[1]
     codes = codes.copy()
     codes[members] = 0
-    each = max(1, MOST_CODES // (count * graph.n_cells))
-    tables = []
-    for some in np.split(rows, list(range(each, len(rows), each))):
-        filled = np.repeat(codes[:, some], count, axis=1)
-        filled[members] = np.tile(values, len(some))
-        tables.append(log_completions(graph, device, params, filled).reshape(len(some), count))
-    table = jnp.concatenate(tables)
-    return table - jax.scipy.special.logsumexp(table, axis=1, keepdims=True)
+    report = reported(graph, codes)
+    help = f"let x hold {listed(report.latents)}" if report.latents else "fill some of the cells"
+    plan = plan_sum(graph, (codes < 0).any(axis=1), rows * count, _gaps_in_words(report), help)
+    loss = EnumeratedLoss(device, contraction(graph, plan), law, count, None, None)
+    each = int(max(1, min(rows, MOST_ENTRIES // (count * (plan.flops + graph.n_cells)))))
+    padded = np.pad(codes, ((0, 0), (0, -rows % each)), mode="edge")
+    parts = np.split(padded, padded.shape[1] // each, axis=1)
+    return jnp.concatenate([block_table(loss, params, jnp.asarray(p), jnp.asarray(members, jnp.int32)) for p in parts])[:rows]
 
 
 def summed_loss(graph: FactorGraph, device: Graph, codes: Array, sorted_rows: Sorted) -> GapLoss | HiddenRows | None:
