@@ -158,7 +158,7 @@ def sort_rows(
 def reported(graph: FactorGraph, codes: Array) -> Missing:
     """What rows lack, before anything is done about it."""
     missing = codes < 0
-    lacking = missing.any(axis=1)
+    lacking = np.asarray(missing.any(axis=1))
     latents = tuple(v.name for v in graph.latents if lacking[v.offset : v.offset + v.size].any())
     seen = missing & ~graph.is_latent[:, None]
     return Missing(seen.sum(axis=1), int(seen.any(axis=0).sum()), latents=latents)
@@ -223,7 +223,7 @@ def _drawn(mask: LoweredMask, n_cells: int, rng: np.random.Generator) -> Array:
             case SubsetMask():
                 return rng.choice(m.cells, m.size, replace=False)
             case BernoulliMask():
-                rates = rng.uniform(*m.uniform) if m.rates is None and m.uniform is not None else m.rates
+                rates = np.full(len(m.cells), rng.uniform(*m.uniform)) if m.uniform is not None else np.asarray(m.rates)
                 return m.cells[rng.random(len(m.cells)) < rates]
             case MixtureMask():
                 return one(m.parts[rng.choice(len(m.parts), p=m.weights)])
