@@ -193,7 +193,7 @@ def _all_summed(graph: FactorGraph, mask: LoweredMask, masks: Array | None, code
 def reported(graph: FactorGraph, codes: Array) -> Missing:
     """What rows lack, before anything is done about it."""
     missing = codes < 0
-    lacking = missing.any(axis=1)
+    lacking = np.asarray(missing.any(axis=1))
     latents = tuple(v.name for v in graph.latents if lacking[v.offset : v.offset + v.size].any())
     seen = missing & ~graph.is_latent[:, None]
     return Missing(seen.sum(axis=1), int(seen.any(axis=0).sum()), latents=latents)

@@ -153,7 +153,7 @@ def _observable(
     def observable(codes: jax.Array) -> jax.Array:
         parts = {v.name: codes[v.offset : v.offset + v.size].T.reshape(-1, *v.shape) for v in variables}
         values = {v.name: 2 * parts[v.name] - 1 if v.kind == "spin" else parts[v.name] for v in variables}
-        return jax.vmap(lambda x: jnp.asarray(what(x)))(values if len(variables) > 1 else values[variables[0].name])
+        return jax.vmap(lambda x: jnp.asarray(what(x)))(values if len(variables) > 1 else values[variables[0].name])  # pyright: ignore[reportGeneralTypeIssues]
 
     try:
         jax.eval_shape(observable, jax.ShapeDtypeStruct((lowered.graph.n_cells, 1), jnp.int32))
