@@ -198,7 +198,7 @@ def words_of(graph: FactorGraph, x: Any) -> str:
     if not isinstance(x, Table):
         return x.words
     if is_row_of_letters(len(x.columns), graph):
-        return f"{x.words}, one text of {graph.n_cells} letters per row"
+        return f"{x.words}, one text of {graph.n_random} letters per row"
     order = columns_of_cells(graph, x)
     ignored = [name for k, name in enumerate(x.columns) if k not in order]
     more = " .." if len(ignored) > 4 else ""

@@ -28,6 +28,7 @@ from ._mask_law import AbstractMaskLaw as AbstractMaskLaw
 from ._mask_law import mask_law as mask_law
 from ._mask_law import weight_groups as weight_groups
 from ._partition import log_partition as log_partition
+from ._partition import log_partition_rows as log_partition_rows
 from ._random import fold as fold
 from ._samplers import Planned as Planned
 from ._samplers import build_kernel as build_kernel

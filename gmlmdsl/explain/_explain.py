@@ -175,7 +175,7 @@ def _mask(mask: ir.Mask, lowered: Lowered | None, formulas: ModelFormulas) -> Se
         add_objective(section, factor, formulas.n)
     if plan:
         section.words(plan)
-    if lowered is not None and used is not None and used.reached < lowered.graph.n_cells:
+    if lowered is not None and used is not None and used.reached < lowered.graph.n_random:
         section.words(_never_hidden(mask, lowered))
     return section
 
@@ -185,7 +185,7 @@ def _never_hidden(mask: ir.Mask, lowered: Lowered) -> str:
 
     graph = lowered.graph
     held = set(reach(lower_mask(lowered, mask), graph.n_cells).tolist())
-    return f"It never hides {listed([graph.cell_name(c) for c in range(graph.n_cells) if c not in held], 5)}: a fit takes these as given."
+    return f"It never hides {listed([graph.cell_name(c) for c in range(graph.n_random) if c not in held], 5)}: a fit takes these as given."
 
 
 def _too_costly(plan: BlockPlan, mask: ir.Mask) -> str:

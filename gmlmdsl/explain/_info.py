@@ -104,7 +104,7 @@ def _model(program: Program, model: ir.Model, bound: Bound | None) -> dict[str, 
     return {
         "variables": variables,
         "parameters": parameters,
-        "cells": None if graph is None else graph.n_cells,
+        "cells": None if graph is None else graph.n_random,
         "factors": None if graph is None else sum(g.n for g in graph.factors),
         "masks": {m.name: _mask(m, lowered) for m in program.masks.values() if m.model == model.name},
         "samplers": {s.name: _sampler(s) for s in program.samplers.values() if s.model == model.name},

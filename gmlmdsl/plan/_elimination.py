@@ -51,7 +51,7 @@ def plan_elimination(graph: FactorGraph, what: str = "log Z", budget: Budget = B
     """
     near = _adjacency(graph, what, budget)
     sizes = [math.log(s) for s in graph.sizes.tolist()]
-    weight = {c: sizes[c] + sum(sizes[o] for o in near[c]) for c in range(graph.n_cells)}
+    weight = {c: sizes[c] + sum(sizes[o] for o in near[c]) for c in range(graph.n_random)}
     cells, steps, flops, largest = [], [], 0.0, 0.0
     while weight:
         cell = min(weight, key=weight.__getitem__)
@@ -71,16 +71,16 @@ def plan_elimination(graph: FactorGraph, what: str = "log Z", budget: Budget = B
 
 
 def _adjacency(graph: FactorGraph, what: str, budget: Budget) -> dict[int, set[int]]:
-    if graph.n_cells > MOST_STEPS:
-        message = f"{what} of {graph.n_cells:,} cells takes {graph.n_cells:,} steps, more than the limit of {MOST_STEPS:,}"
+    if graph.n_random > MOST_STEPS:
+        message = f"{what} of {graph.n_random:,} cells takes {graph.n_random:,} steps, more than the limit of {MOST_STEPS:,}"
         raise fail("E601", message, help="conditionals, losses and samplers need no normaliser")
     for group in graph.groups:
-        scope = np.unique(group.cells[0]) if group.n else np.zeros(0, int)
+        scope = np.unique(group.scope[0]) if group.n else np.zeros(0, int)
         log_table = np.log(graph.sizes[scope[scope < graph.n_cells]]).sum()
         if log_table > math.log(budget.bytes / 8):
             _refuse(what, len(scope), 8 * math.exp(min(log_table, 700)), math.exp(min(log_table, 700)), budget)
     starts, neighbours = graph.neighbours
-    return {c: set(neighbours[starts[c] : starts[c + 1]].tolist()) for c in range(graph.n_cells)}
+    return {c: set(neighbours[starts[c] : starts[c + 1]].tolist()) for c in range(graph.n_random)}
 
 
 def _refuse(what: str, members: int, size: float, flops: float, budget: Budget) -> None:

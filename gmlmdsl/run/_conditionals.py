@@ -55,10 +55,10 @@ def _block(lowered: Lowered, cells: Sequence[int] | int) -> np.ndarray:
         whole = members.dtype.kind in "iu"
     except (TypeError, ValueError):
         members, whole = np.zeros(0), False
-    if not whole or not len(members) or members[0] < 0 or members[-1] >= host.n_cells or (np.diff(members) == 0).any():
+    if not whole or not len(members) or members[0] < 0 or members[-1] >= host.n_random or (np.diff(members) == 0).any():
         raise fail(
             "E507",
-            f"K must be distinct positions from 0 to {host.n_cells - 1}, got {cells!r}",
+            f"K must be distinct positions from 0 to {host.n_random - 1}, got {cells!r}",
             help="`model.positions(name)` gives a variable's",
         )
     return members[None].astype(np.int32)

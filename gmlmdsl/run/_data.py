@@ -39,7 +39,7 @@ def encode(graph: FactorGraph, x: Any, what: str = "x", missing: Any = None) -> 
             differ; None: every cell is observed.
 
     Returns:
-        Codes of shape (cells, rows) and the leading shape.
+        Codes of shape (cells, rows) and the leading shape; a row cell is 0: `bound_rows` says which row of given data each goes with.
 
     Raises:
         GmlmError: naming the variable, the row, the value found and the domain.
@@ -50,7 +50,7 @@ def encode(graph: FactorGraph, x: Any, what: str = "x", missing: Any = None) -> 
     parts, shapes = [], []
     for v in graph.variables:
         name = f"{what}[{v.name!r}]" if len(graph.variables) > 1 else what
-        codes, lead = _codes(v, given[v.name], name, _missing_code(graph, v, missing))
+        codes, lead = value_codes(v, given[v.name], name, _missing_code(graph, v, missing))
         parts.append(codes)
         shapes.append(lead)
     first = shapes[0]
@@ -59,6 +59,8 @@ def encode(graph: FactorGraph, x: Any, what: str = "x", missing: Any = None) -> 
             message = f"{what}: `{graph.variables[0].name}` has rows of shape {first}, `{v.name}` has {lead}"  # pyright: ignore[reportGeneralTypeIssues]
             raise fail("E501", message, help="every variable needs as many rows")
     codes = np.concatenate([p.reshape(-1, v.size).T for p, v in zip(parts, graph.variables, strict=True)])
+    if graph.row_cell is not None:
+        codes = np.append(codes, np.zeros((1, codes.shape[1]), codes.dtype), axis=0)
     return Data(codes.astype(np.int32), first)
 
 
@@ -119,7 +121,12 @@ def _absent(array: Array, code: Any) -> Array:
     return np.isnan(array) if np.isnan(code) else array == code
 
 
-def _codes(v: VariableArray, value: Any, what: str, missing: Any = None) -> tuple[Array, tuple[int, ...]]:
+def value_codes(v: VariableArray, value: Any, what: str, missing: Any = None) -> tuple[Array, tuple[int, ...]]:
+    """The codes of one variable's values, -1 where one is missing, and the axes before the variable's own.
+
+    Raises:
+        GmlmError: E501, E502 or E504 for an array that does not fit.
+    """
     try:
         array = np.asarray(value)
     except ValueError:
@@ -129,7 +136,7 @@ def _codes(v: VariableArray, value: Any, what: str, missing: Any = None) -> tupl
         holes = np.array([e is None or (isinstance(e, float) and np.isnan(e)) for e in array.ravel()], bool).reshape(array.shape)
         present = array[~holes]
         filled = np.where(holes, present[0] if len(present) else v.labels[0], array)
-        codes, lead = _codes(v, np.asarray(filled.tolist()), what)
+        codes, lead = value_codes(v, np.asarray(filled.tolist()), what)
         return np.where(holes, MISSING, codes), lead
     if array.dtype == object and all(isinstance(e, str) for e in array.ravel()):
         array = array.astype(str)
@@ -279,7 +286,7 @@ def clamped_cells(graph: FactorGraph, clamp: Mapping[str, Any] | None) -> tuple[
                 codes[cell] = _to_codes(v, np.asarray(one), f"clamp[{name!r}][{place!r}]")
                 held[cell] = True
         else:
-            found, lead = _codes(v, value, f"clamp[{name!r}]")
+            found, lead = value_codes(v, value, f"clamp[{name!r}]")
             if lead:
                 raise fail("E501", f"clamp[{name!r}] must have shape {v.shape}, got {(*lead, *v.shape)}")
             codes[v.offset : v.offset + v.size] = found.ravel()

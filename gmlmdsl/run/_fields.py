@@ -48,7 +48,7 @@ def is_row_of_letters(columns: int, graph: FactorGraph) -> bool:
 
 def columns_of_cells(graph: FactorGraph, rows: AbstractRows) -> list[int]:
     """The column of each cell: by name where the columns have the names of cells, else by position."""
-    cells = [graph.cell_name(i) for i in range(graph.n_cells)]
+    cells = [graph.cell_name(i) for i in range(graph.n_random)]
     if not rows.in_order:
         place = {_squeezed(name): k for k, name in enumerate(rows.columns)}
         wanted = [_squeezed(c) for c in cells]

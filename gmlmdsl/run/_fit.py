@@ -17,7 +17,7 @@ from .._diagnostics import fail
 from ..derive import DrawnLoss, graph_arrays
 from ..derive.compiled import all_values, gap_rows, log_potential
 from ..graph import FactorGraph, Lowered
-from ..graph.masks import LoweredMask, is_adaptive, mentions_parameter, support_size
+from ..graph.masks import LoweredMask, is_adaptive, mentions_parameter, support_size, varies
 from ._convexity import is_affine, is_convex
 from ._data import verified_weights
 from ._imputation import COPIES, STEPS, Imputed, first_values, missing_blocks, monte_carlo_em
@@ -185,8 +185,8 @@ def verify_possible(lowered: Lowered, codes: Array, weights: Array, start: dict[
             if bad.any():
                 row = int(np.argmax(bad))
                 cells = host.cells[int(np.argmin(holds[:, row]))]
-                names = [lowered.graph.cell_name(int(c)) for c in np.unique(cells) if c < lowered.graph.n_cells]
-                message = f"row {int(whole[row])} of x is impossible: it breaks this `require` at {', '.join(names)}"
+                names = [lowered.graph.cell_name(int(c)) for c in np.unique(cells) if c < lowered.graph.n_random]
+                message = f"row {int(whole[row])} of x is impossible: it breaks this `require`{' at ' * bool(names)}{', '.join(names)}"
                 raise fail("E508", message, host.span, "broken here", help="mend or drop the row, or loosen the requirement")
     value = np.asarray(log_potential(device, start, jnp.asarray(codes)))
     bad = (np.isnan(value) | np.isneginf(value)) & (weights > 0)
@@ -242,7 +242,7 @@ def make_objective(
     if counts and n_masks is not None:
         help_ = "repeat the rows instead, so that each has its own masks"
         raise fail("E542", f"weights are counts, and mask `{options.mask}` is drawn for each row", mask.span, "drawn", help=help_)
-    mean_size = counted_mean_size(host, mask, filled, weights) if counts and is_adaptive(mask) else mean_block_size(host, mask, filled)
+    mean_size = counted_mean_size(host, mask, filled, weights) if counts and varies(mask) else mean_block_size(host, mask, filled)
     use = MaskUse(options.mask, n_masks, support_size(mask), is_adaptive(mask), reached_cells(host, mask), mean_size)
     if use.mean_size == 0:
         raise fail("E410", f"mask `{options.mask}` hides no cell of these rows", mask.span, "an empty support")

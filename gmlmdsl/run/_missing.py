@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail
-from ..derive import GapLoss, Graph, gap_loss
+from ..derive import GapLoss, Graph, fixed_blocks, gap_loss, mask_law, weight_groups
 from ..derive.compiled import all_values, log_marginal, log_potential
 from ..graph import FactorGraph
 from ..graph.masks import LoweredMask, blocks_of, is_adaptive, reach
@@ -72,7 +72,7 @@ class Missing:
         """How often each cell is missing."""
         import pandas as pd
 
-        names = [graph.cell_name(c) for c in range(graph.n_cells)]
+        names = [graph.cell_name(c) for c in range(graph.n_random)]
         return pd.DataFrame({"missing": self.cells}, index=pd.Index(names, name="cell"))
 
 
@@ -107,15 +107,15 @@ def sort_rows(
     missing = codes < 0
     gapped = np.flatnonzero(missing.any(axis=0))
     complete = np.flatnonzero(~missing.any(axis=0))
-    nothing = np.zeros(0, np.int64)
+    nothing, counts = np.zeros(0, np.int64), missing[: graph.n_random].sum(axis=1)
     if not len(gapped):
-        return Sorted(complete, nothing, nothing, None, Missing(missing.sum(axis=1)))
+        return Sorted(complete, nothing, nothing, None, Missing(counts))
     if is_adaptive(mask):
         place = tuple(int(i) for i in np.argwhere(missing)[0])
         cell, row = graph.cell_name(place[0]), place[1]
         message = f"mask `{name}` looks at x, and {cell} of row {row} (counted from 0) is missing: p(K | x) is not known there"
         raise fail("E511", message, mask.span, "looks at x", help="fit with a mask that does not look at x, or keep the rows without gaps")
-    plan = plan_gaps(graph, missing[:, gapped], _blocks(graph, mask, masks, missing, gapped))
+    plan = plan_gaps(graph, missing[:, gapped], _blocks(graph, mask, masks, codes, gapped))
     within = affordable_rows(plan)
     if impute is False:
         verify_gaps(plan, gapped, "leave `impute` out: these rows' cells are then drawn inside the fit; or drop the rows")
@@ -125,7 +125,7 @@ def sort_rows(
     seen = np.zeros(graph.n_cells, bool)
     seen[reach(mask, graph.n_cells)] = True
     unseen = int((missing[seen][:, gapped].all(axis=0)).sum())
-    report = Missing(missing.sum(axis=1), len(gapped), int(within.sum()), int(drawn.sum()), unseen)
+    report = Missing(counts, len(gapped), int(within.sum()), int(drawn.sum()), unseen)
     return Sorted(complete, gapped[within], gapped[drawn], _only(plan, within), report)
 
 
@@ -134,16 +134,24 @@ def _only(plan: GapPlan, within: Array) -> GapPlan:
     return GapPlan(plan.evaluations[within], plan.values[within], terms)
 
 
-def _blocks(graph: FactorGraph, mask: LoweredMask, masks: Array | None, missing: Array, gapped: Array) -> Sequence[tuple[Array, Array]]:
+def _blocks(graph: FactorGraph, mask: LoweredMask, masks: Array | None, codes: Array, gapped: Array) -> Sequence[tuple[Array, Array]]:
     if masks is not None:
         _verify_planned(len(gapped), len(masks), mask, "draw fewer: `n_masks=1`, or drop rows with gaps")
         share = np.full(len(masks), 1 / len(masks))
         return [(masks[:, :, r], share) for r in gapped]
     blocks, probabilities = blocks_of(mask, graph.n_cells)
-    assert probabilities is not None
-    patterns = len(np.unique(missing[:, gapped], axis=1).T)
+    patterns = len(gapped) if probabilities is None else len(np.unique(codes[:, gapped] < 0, axis=1).T)
     _verify_planned(patterns, len(blocks), mask, "draw some masks: `n_masks=4`")
+    if probabilities is None:
+        return [(blocks, p) for p in _by_row(graph, mask, blocks, codes[:, gapped]).T]
     return [(blocks, probabilities)]
+
+
+def _by_row(graph: FactorGraph, mask: LoweredMask, blocks: Array, codes: Array) -> Array:
+    """p(K) of each block in each row, of a mask that looks at given variables alone; shape (blocks, rows)."""
+    law, fixed = mask_law(mask, graph.n_cells), fixed_blocks(graph, blocks, weight_groups(mask))
+    found = law.log_probability({}, jnp.asarray(np.maximum(codes, 0)), fixed, iter(fixed.touch[len(graph.groups) :]))
+    return np.exp(np.broadcast_to(np.asarray(found), (len(blocks), fixed.n_values, codes.shape[1]))[:, 0])
 
 
 def _verify_planned(patterns: int, masks: int, mask: LoweredMask, help: str) -> None:
@@ -191,6 +199,6 @@ def verify_present(graph: FactorGraph, device: Graph, codes: Array, weights: Arr
             bad = known & ~holds
             if bad.any():
                 instance, row = (int(i) for i in np.argwhere(bad)[0])
-                names = ", ".join(graph.cell_name(int(c)) for c in np.unique(host.cells[instance]) if c < graph.n_cells)
-                message = f"row {int(rows[row])} of x is impossible: it breaks this `require` at {names}"
+                names = ", ".join(graph.cell_name(int(c)) for c in np.unique(host.cells[instance]) if c < graph.n_random)
+                message = f"row {int(rows[row])} of x is impossible: it breaks this `require`{f' at {names}' if names else ''}"
                 raise fail("E508", message, host.span, "broken here", help="mend or drop the row, or loosen the requirement")

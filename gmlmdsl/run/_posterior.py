@@ -34,23 +34,23 @@ LEAST_ACCEPTED = 0.2
 MOST_OPERATIONS = 1e11
 
 
-def posterior(fit: Fit, draws: int, chains: int, seed: int, x: Any, missing: Any) -> Any:
+def posterior(fit: Fit, draws: int, chains: int, seed: int, x: Any, missing: Any, given: Any) -> Any:
     """See `Fit.to_arviz`."""
     for name, value, least in (("draws", draws, 1), ("chains", chains, 1), ("seed", seed, 0)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             raise fail("E507", f"{name} must be a whole number of at least {least}, got {value!r}")
-    evidence = evidence_of(fit, x, None, missing)
+    evidence = evidence_of(fit, x, None, missing, given=given)
     _verify_likelihood(fit, evidence)
     verify_minimum(fit, "the normal approximation of the posterior")
     fit.covariance  # noqa: B018 - refuses where curvature would be too large
     total = chains * (draws + WARMUP)
-    _verify_cost(fit, evidence.codes.shape[1], total)
+    _verify_cost(fit, evidence, total)
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
         params = params64(fit)
         rows = rows_under(evidence, params)
         verify_own(fit, rows, params)
         vectors, log_q = _proposals(fit, rows, params, total, np.random.default_rng([seed, 2]))
-        lp, pointwise = _log_posterior(fit, rows, params, vectors)
+        lp, pointwise = _log_posterior(fit, evidence, rows, params, vectors)
     kept, accepted = _metropolis((lp - log_q).reshape(chains, -1), np.random.default_rng([seed, 3]))
     _announce(float(accepted.mean()))
     place = (kept + (np.arange(chains) * (draws + WARMUP))[:, None])[:, WARMUP:]
@@ -64,7 +64,9 @@ def _verify_likelihood(fit: Fit, evidence: Evidence) -> None:
         GmlmError: E550 with the reason; E552 where the posterior is improper.
     """
     mask, weights = evidence.mask, evidence.options.weights
-    whole = not is_adaptive(mask) and support_size(mask) == 1 and len(np.unique(blocks_of(mask, fit.graph.n_cells)[0])) == fit.graph.n_cells
+    whole = (
+        not is_adaptive(mask) and support_size(mask) == 1 and len(np.unique(blocks_of(mask, fit.graph.n_cells)[0])) == fit.graph.n_random
+    )
     help = "compare such fits by `gm.compare`: information criteria, or held-out losses with `folds=10`"
     if not whole:
         message = (
@@ -79,9 +81,10 @@ def _verify_likelihood(fit: Fit, evidence: Evidence) -> None:
         raise fail("E552", message, help="give them a prior, or fix a `gauge`")
 
 
-def _verify_cost(fit: Fit, rows: int, total: int) -> None:
+def _verify_cost(fit: Fit, evidence: Evidence, total: int) -> None:
+    rows, given = evidence.codes.shape[1], evidence.lowered.data
     terms = sum(g.n for g in fit.graph.groups)
-    flops = 0.0 if fit.graph.is_normalised else fit.model._elimination.flops
+    flops = 0.0 if fit.graph.is_normalised else fit.model._elimination.flops * (1 if given is None else given.rows)
     operations, memory = total * (flops + rows * terms), 8.0 * total * rows
     if operations > MOST_OPERATIONS or memory > BUDGET.bytes:
         message = (
@@ -106,17 +109,22 @@ def _proposals(fit: Fit, rows: Rows, params: dict[str, jax.Array], total: int, r
     return centre + e @ root.T, -0.5 * (freedom + size) * np.log1p((e**2).sum(axis=1) / freedom)
 
 
-def _log_posterior(fit: Fit, rows: Rows, params: dict[str, jax.Array], vectors: Array) -> tuple[Array, Array]:
+def _log_posterior(fit: Fit, evidence: Evidence, rows: Rows, params: dict[str, jax.Array], vectors: Array) -> tuple[Array, Array]:
     """log p(x) + log prior at each vector, -inf outside the parameters' ranges, and log p(x_r), shape (vectors, rows)."""
-    host, free = fit.graph, [p for p in fit.graph.parameters if p.name not in fit.meta["fixed"]]
+    host, free = evidence.lowered.graph, [p for p in fit.graph.parameters if p.name not in fit.meta["fixed"]]
     inside = np.array([not any(in_support(p, unflatten(host, v)[p.name]) for p in free) for v in vectors])
     safe = np.where(inside[:, None], vectors, np.asarray(flatten(host, params)))
     device = derive.graph_arrays(host)
-    plan = None if host.is_normalised else fit.model._elimination
+    plan, given = None if host.is_normalised else fit.model._elimination, evidence.lowered.data
 
     def at(vector: jax.Array) -> tuple[jax.Array, jax.Array]:
         here = unflatten(host, vector)
-        log_z = jnp.zeros(()) if plan is None else derive.log_partition(host, device, here, plan)
+        if plan is None:
+            log_z = jnp.zeros(())
+        elif given is None:
+            log_z = derive.log_partition(host, device, here, plan)
+        else:
+            log_z = derive.log_partition_rows(host, device, here, plan, given.rows)[rows.codes[host.row_cell]]
         return log_completions(host, device, here, rows.codes) - log_z, log_prior(host, here)
 
     pointwise, prior = eqx.filter_jit(lambda v: jax.lax.map(at, v))(jnp.asarray(safe))
