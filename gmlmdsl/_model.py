@@ -12,8 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import derive, plan
-from ._diagnostics import Diagnostic, fail, listed
-from ._names import known, only
+from ._diagnostics import Diagnostic, fail, known, listed, only
 from .graph import Lowered, lower_model, with_given
 from .graph.masks import LoweredMask, lower_mask
 from .program import allowed, ir

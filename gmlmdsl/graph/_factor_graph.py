@@ -224,8 +224,8 @@ class FactorGraph:
         return _neighbours(self.groups, self.n_cells)
 
     def variable(self, name: str) -> VariableArray:
-        """The variable of that name."""
-        return next(v for v in self.variables if v.name == name)
+        """The variable of that name, given ones among them."""
+        return next(v for v in (*self.variables, *self.given) if v.name == name)
 
     def cell_name(self, position: int) -> str:
         """How a user writes a cell: `x[3]`, with the labels of its index sets."""
