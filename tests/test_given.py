@@ -146,14 +146,14 @@ def test_chains_follow_the_row(float64: None):
 def test_clamped_cells_and_lets_of_given_variables(float64: None):
     case = CASES["fields"]
     row = case.row(1)
-    found = case.model.sample(case.params, "gibbs", draws=20, warmup=5, chains=2, clamp={"x": {1: 1}}, observe=["warm"], given=row)
+    found = case.model.sample(case.params, "gibbs", draws=200, warmup=5, chains=4, clamp={"x": {1: 1}}, observe=["warm"], given=row)
     assert (np.asarray(found.posterior["x"])[..., 1] == 1).all()
     expected = row["t"] / (1 + np.exp(-row["y"]))
-    np.testing.assert_allclose(found.posterior["warm"], np.broadcast_to(expected, (2, 20, 3)), rtol=1e-6)
+    np.testing.assert_allclose(found.posterior["warm"], np.broadcast_to(expected, (4, 200, 3)), rtol=1e-6)
 
 
 def test_a_start_obeys_what_the_row_requires():
     case = CASES["hard"]
     with pytest.raises(gm.GmlmError, match="probability zero"):
-        case.model.sample(case.params, "pairs", draws=2, init=[1, 1, 1], given=case.row(0))
-    case.model.sample(case.params, "pairs", draws=2, init=[1, 1, 1], given=case.row(1))
+        case.model.sample(case.params, "pairs", draws=500, init=[1, 1, 1], given=case.row(0))
+    case.model.sample(case.params, "pairs", draws=500, init=[1, 1, 1], given=case.row(1))

@@ -56,7 +56,8 @@ def logistic_objective(v: np.ndarray, x: np.ndarray, f: np.ndarray, side: np.nda
     near[:, 1:] += x[:, :-1]
     field = h + f @ beta + c * side[:, None] + J * near
     losses = np.logaddexp(0, -2 * x * field)
-    return float((losses if weights is None else weights * losses).sum() + (v**2).sum() / 18)
+    prior = (v**2).sum() / 18 + len(v) * np.log(3 * np.sqrt(2 * np.pi))
+    return float((losses if weights is None else weights * losses).sum() + prior)
 
 
 @pytest.mark.usefixtures("standard_promotion")
@@ -103,7 +104,7 @@ class TestFits:
         model, x, given, _ = crf
         one = {k: v[0] for k, v in given.items()}
         fit = model.fit(x, "one", given=one)
-        assert fit.sample("gibbs", draws=100, warmup=10, chains=2).posterior["x"].shape == (2, 100, 3)
+        assert fit.sample("gibbs", draws=200, warmup=20, chains=4).posterior["x"].shape == (4, 200, 3)
         with pytest.raises(gm.GmlmError, match="given variables"):
             model.fit(x, "one", given=given).sample("gibbs")
 

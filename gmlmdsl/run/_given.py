@@ -13,6 +13,7 @@ from ..graph.masks import LoweredMask, mask_with
 from ._data import Data, encode, stated_missing, value_codes
 
 Array = np.ndarray
+MOST_NUMBERS = (1 << 31) - 1  # of one table, so that 32-bit integers index it
 
 
 def bound_rows(lowered: Lowered, x: Any, missing: Any, given: Any) -> tuple[Lowered, Data]:
@@ -78,6 +79,10 @@ def encode_given(graph: FactorGraph, given: Any) -> GivenRows | None:
             message = f"given: `{next(iter(shapes))}` has rows of shape {shape}, `{name}` has {lead}"
             raise fail("E510", message, help="every given variable needs as many rows, or none")
     count = int(np.prod(shape, dtype=np.int64))
+    largest = max(graph.given, key=lambda v: v.size)
+    if count * largest.size >= MOST_NUMBERS:
+        message = f"given: `{largest.name}` has {count * largest.size:,} numbers, more than the limit of {MOST_NUMBERS:,}"
+        raise fail("E510", message, help="take fewer rows at a time")
     arrays = {v.name: np.broadcast_to(found[v.name][0].reshape(-1, v.size), (count, v.size)) for v in graph.given}
     return GivenRows(arrays, count, shape)
 
