@@ -171,6 +171,7 @@ class FactorGraph:
         requires: groups whose condition must hold.
         given: variables whose data come with each row. Where there are some, one cell behind all others, the row cell, says which row
             of the data a configuration goes with. It has one value, so it is never summed over or drawn, and no user sees it.
+        model: the same graph before data of given variables were bound to it; None where none are.
     """
 
     variables: tuple[VariableArray, ...]
@@ -178,6 +179,12 @@ class FactorGraph:
     factors: tuple[FactorGroup, ...]
     requires: tuple[FactorGroup, ...]
     given: tuple[GivenArray, ...] = ()
+    model: FactorGraph | None = None
+
+    @property
+    def without_data(self) -> FactorGraph:
+        """The graph by whose identity compiled functions are kept: one for all data."""
+        return self if self.model is None else self.model
 
     @property
     def n_cells(self) -> int:

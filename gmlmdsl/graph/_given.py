@@ -31,8 +31,8 @@ class GivenRows:
 
 
 def group_with(group: FactorGroup, data: GivenRows) -> FactorGroup:
-    """The group with data in its tables."""
-    if group.given is None:
+    """The group with data in its tables; of no rows, as it is: a table with nothing in it cannot be read."""
+    if group.given is None or not data.rows:
         return group
     arrays = group.given.arrays
     tables = tuple(t if v is None else np.ravel(data.arrays[v.name]) for t, v in zip(group.tables, arrays, strict=True))
@@ -48,7 +48,7 @@ def group_with(group: FactorGroup, data: GivenRows) -> FactorGroup:
 def graph_with(graph: FactorGraph, data: GivenRows) -> FactorGraph:
     """The graph with data in the tables of its groups."""
     factors, requires = (tuple(group_with(g, data) for g in groups) for groups in (graph.factors, graph.requires))
-    found = replace(graph, factors=factors, requires=requires)
+    found = replace(graph, factors=factors, requires=requires, model=graph.without_data)
     found.__dict__.update({k: getattr(graph, k) for k in KEPT})
     return found
 

@@ -260,7 +260,7 @@ def make_objective(
         start,
         jnp.asarray(use.reached / use.mean_size),
         jnp.asarray(float(weights.sum())),
-        frame(host, fixed),
+        frame(host.without_data, fixed),
         chunk,
         gaps,
         None if gaps is None else jnp.asarray(weights[kinds.summed], dtype=dtype),

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import GmlmError, fail
-from ..derive import compiled, graph_arrays
+from ..derive import compiled
 from ..graph import FactorGraph
 from ._data import verified_weights
 from ._fit import Evidence, Options, make_objective
@@ -50,7 +50,7 @@ class Rows:
         found[~gapped] = np.asarray(_losses(self.objective, dict(params)))[: (~gapped).sum()]
         if self.objective.gaps is not None:
             found[gapped] = float(self.objective.factor) * np.asarray(compiled.gap_rows(self.objective.gaps, dict(params)))
-        joint = np.asarray(log_completions(host, graph_arrays(host), dict(params), self.codes))
+        joint = np.asarray(log_completions(host, self.objective.loss.graph, dict(params), self.codes))
         return np.where(joint > -np.inf, found, np.inf)
 
     def scores(self, params: Params, directions: Array) -> Array:
