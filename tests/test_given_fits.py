@@ -8,8 +8,10 @@ import numpy as np
 import optax
 import pytest
 from scipy.optimize import minimize
+from typer.testing import CliRunner
 
 import gmlmdsl as gm
+from gmlmdsl._commands import app
 
 CRF = """
 input n : int = 3
@@ -116,3 +118,40 @@ class TestFits:
         fit.save(tmp_path / "crf.fit")
         loaded = gm.load_fit(tmp_path / "crf.fit")
         np.testing.assert_allclose(loaded.score(x, given=given).mean, fit.score(x, given=given).mean, rtol=1e-6)
+
+    def test_imputed_cells_follow_their_rows(self, crf: Any):
+        """Cells imputed by Monte Carlo EM and cells summed out estimate the same, near it with so few copies."""
+        model, x, given, _ = crf
+        holes = np.where(np.random.default_rng(4).random(x.shape) < 0.15, -9, x)
+        summed = model.fit(holes, "whole", missing=-9, given=given)
+        imputed = model.fit(holes, "whole", missing=-9, impute=True, given=given)
+        assert imputed.missing.imputed == (holes == -9).any(axis=1).sum() > 100
+        errors = summed.flat(summed.standard_errors)
+        assert (np.abs(imputed.flat(imputed.params) - summed.flat(summed.params)) < 0.5 * errors).all()
+
+    def test_commands_read_given_arrays_beside_x(self, crf: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch):
+        model, x, given, _ = crf
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "crf.gmlm").write_text(CRF)
+        (tmp_path / "x.csv").write_text("1,1,-1\n-1,1,1\n")
+        np.savez(tmp_path / "crf.npz", x=x, **given)
+        np.savez(tmp_path / "bare.npz", x=x, side=given["side"])
+
+        def run(*words: str) -> tuple[int, str]:
+            found = CliRunner().invoke(app, words)
+            return found.exit_code, found.output
+
+        status, text = run("fit", "crf.gmlm", "crf.npz", "--mask", "one", "--out", "crf.fit")
+        assert status == 0, text
+        expected = model.fit(x, "one", given=given).params["beta"]
+        np.testing.assert_allclose(gm.load_fit("crf.fit").params["beta"], expected, rtol=1e-5)
+        for words in (
+            ("fit", "crf.gmlm", "bare.npz", "--mask", "one"),
+            ("fit", "crf.gmlm", "x.csv", "--mask", "one"),
+            ("sample", "crf.fit"),
+        ):
+            status, text = run(*words)
+            assert status == 1, text
+            assert "E510" in text
+        assert "lacks `f`" in run("fit", "crf.gmlm", "bare.npz", "--mask", "one")[1]
+        assert run("explain", "crf.gmlm")[0] == run("info", "crf.gmlm")[0] == 0
