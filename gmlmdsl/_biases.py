@@ -45,7 +45,7 @@ def _sentence(program: Program, bound: Bound, sampler: ir.Sampler, params: Path 
         model = BoundProgram.of(program, bound).model(sampler.model)
         distance = model.sampler_bias({} if params is None else read_arrays(params), sampler.name)
     except GmlmError as error:
-        if error.diagnostics[0].code != "E601":
+        if error.diagnostics[0].code not in ("E510", "E601"):  # of given variables each row has a chain of its own
             raise
         return f"not computed: {error.diagnostics[0].message}"
     if distance != distance:

@@ -43,7 +43,7 @@ def weights_of(model: Model, data: DataFile, reading: Reading) -> Any:
     from .read import sequence_weights
     from .run.data import encode
 
-    return sequence_weights(encode(model.graph, data.x, missing=data.missing).codes.T, reading.identity)
+    return sequence_weights(encode(model.graph, data.x, missing=data.missing).codes[: model.graph.n_random].T, reading.identity)
 
 
 def print_data(data: DataFile, reading: Reading, weights: Any) -> None:

@@ -3,164 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from . import derive, plan
-from ._diagnostics import Diagnostic, fail, listed, unknown
-from .graph import Lowered, lower_model
-from .graph.masks import LoweredMask, lower_mask
-from .program import allowed, ir
-from .run import annealing, data, exact, fitting, parameters, results, sampling
+from . import derive
+from ._diagnostics import fail, listed
+from ._queries import Params, Queries
+from .program import ir
+from .run import fitting, parameters, results, sampling
+from .run import given as givens
 
 if TYPE_CHECKING:
     import optax
 
-    from ._compile import BoundProgram
 
-Params = Mapping[str, Any]
-
-
-class Model:
+class Model(Queries):
     """A model of a bound program.
 
     Configurations `x` are arrays where the model has one variable, else dicts by variable, of shape (rows.., *axes): values
     for spin, bit and range, texts or 0-based codes for letters and labels. Parameters are dicts of arrays by name.
     """
-
-    def __init__(self, program: BoundProgram, name: str):
-        self.program, self.name = program, name
-        self.lowered: Lowered = lower_model(program.bound, name)
-
-    # What there is
-
-    @property
-    def graph(self) -> Any:
-        """The factor graph: variables, parameters, groups of factors."""
-        return self.lowered.graph
-
-    @property
-    def masks(self) -> tuple[str, ...]:
-        """The names of the model's masks."""
-        return tuple(n for n, m in self.program.checked.masks.items() if m.model == self.name)
-
-    @property
-    def samplers(self) -> tuple[str, ...]:
-        """The names of the model's samplers."""
-        return tuple(n for n, s in self.program.checked.samplers.items() if s.model == self.name)
-
-    def positions(self, variable: str) -> np.ndarray:
-        """The global positions of a variable's cells, in its shape."""
-        return self.graph.variable(_known(variable, [v.name for v in self.graph.variables], "variable")).positions
-
-    def mask(self, name: str | None) -> tuple[str, LoweredMask]:
-        """A lowered mask by name; without one, the model's only mask."""
-        name = _only(name, self.masks, "mask", self.name)
-        if name not in self._masks:
-            self._masks[name] = lower_mask(self.lowered, self.program.checked.masks[name])
-        return name, self._masks[name]
-
-    @cached_property
-    def _masks(self) -> dict[str, LoweredMask]:
-        return {}
-
-    def sampler(self, name: str | None) -> tuple[str, ir.Sampler]:
-        """A checked sampler by name; without one, the model's only sampler."""
-        name = _only(name, self.samplers, "sampler", self.name)
-        return name, self.program.checked.samplers[name]
-
-    @property
-    def warnings(self) -> tuple[Diagnostic, ...]:
-        """What the checker warns of in the program, and what only the sizes show: cells of this model never hidden or moved.
-
-        Warnings that a comment `# gmlm: allow CODE` allows are left out. Each has `code`, `message` and `render()`.
-        """
-        checked = self.program.checked
-        return (*checked.warnings, *allowed(plan.lint_sizes(self.lowered, checked, self.name), checked.allowances))
-
-    def init_params(self, seed: int = 0) -> dict[str, np.ndarray]:
-        """Where a fit starts: 0, positive 1, simplex uniform; with noise of sd 0.01 from `seed` where the model has latents."""
-        return {k: v.astype(derive.float_type()) for k, v in parameters.init_params(self.graph, seed).items()}
-
-    # Exact answers
-
-    def log_potential(self, params: Params, x: Any, *, missing: Any = None) -> jax.Array:
-        """The unnormalised log p of each row: the sum of all factors, -inf where a `require` fails; shape (rows..).
-
-        Args:
-            params: parameters.
-            x: configurations.
-            missing: what stands for a missing cell, as in `fit`; such cells are summed out: the log of the sum of exp(log p).
-
-        Raises:
-            GmlmError: E601 where the sum over a row's missing cells costs too much.
-        """
-        from .run import missing as gaps
-
-        rows = data.encode(self.graph, x, missing=data.stated_missing(x, missing))
-        return gaps.log_completions(self.graph, self._device(), self._params(params), rows.codes).reshape(rows.shape)
-
-    def log_partition(self, params: Params) -> jax.Array:
-        """log Z, exact, by variable elimination; 0 where laws cover every cell and nothing else stands.
-
-        Raises:
-            GmlmError: E601 with the cost where it is above the budget, before any work.
-        """
-        if self.graph.is_normalised:
-            return jnp.zeros((), derive.float_type())
-        return exact.log_partition(self._contractions, self._device(), self._params(params))[0]
-
-    @cached_property
-    def _contractions(self) -> exact.Contractions:
-        return exact.Contractions(self.graph)
-
-    def annealed_log_partition(
-        self, params: Params, sampler: str | None = None, *, betas: Any = 1000, steps_per_beta: int = 1, chains: int = 128, seed: int = 0
-    ) -> annealing.LogPartitionEstimate:
-        """log Z with its standard error by annealed importance sampling (Neal 2001), from uniform configurations at beta 0 to p at 1.
-
-        `sampler` takes `steps_per_beta` steps on p to the power of each of `betas` (ascending from 0 to 1, or a number of even
-        steps); none: sweeps of single cells. E507, E509 for options, samplers or models that it cannot use.
-        """
-        checked = None if sampler is None else self.sampler(sampler)[1]
-        options = annealing.Options(betas, steps_per_beta, chains, seed)
-        return annealing.estimate(self.lowered, checked, self._params(params), options)
-
-    def log_prob(self, params: Params, x: Any, *, missing: Any = None) -> jax.Array:
-        """log p(x) = log_potential - log Z of each row, of its observed cells where some are `missing`; shape (rows..).
-
-        -inf where p(x) = 0.
-        """
-        return self.log_potential(params, x, missing=missing) - self.log_partition(params)
-
-    def log_conditional(self, params: Params, x: Any, K: Sequence[int] | int, mask: str | None = None) -> jax.Array:
-        """The table log p(x_K | x_rest), or with `mask` log p(x_K | x_rest, K), proportional to p(x) p(K | x).
-
-        Args:
-            params: parameters.
-            x: configurations; what they hold in K does not matter.
-            K: positions of cells, see `positions`.
-            mask: the mask that drew K.
-
-        Returns:
-            Shape (rows.., values of the first member, values of the second, ..), members ascending; -inf at impossible values,
-            nan where the rest itself is impossible.
-
-        Raises:
-            GmlmError: for positions that are none, a K outside the mask's support, a block too costly to enumerate.
-
-        Reference: Li et al. 2024, Definition 7.
-        """
-        from .run import conditionals
-
-        rows = data.encode(self.graph, x)
-        lowered = None if mask is None else self.mask(mask)
-        table = conditionals.log_conditional(self.lowered, self._params(params), rows.codes, K, lowered)
-        return table.reshape(*rows.shape, *table.shape[1:])
 
     def loss(
         self,
@@ -172,6 +36,7 @@ class Model:
         key: jax.Array | None = None,
         n_masks: int | None = None,
         missing: Any = None,
+        given: Any = None,
     ) -> jax.Array:
         """The mean over rows (weighted) of the mean over masks of -log p(x_K | x_rest[, K]), joint over K, never divided by |K|.
 
@@ -183,6 +48,7 @@ class Model:
             key: with `n_masks`, draws that many masks per row instead of averaging over all.
             n_masks: masks per row.
             missing: what stands for a missing cell, as in `fit`; such cells are summed out of both p(x_K, x_rest) and p(x_rest).
+            given: data of given variables, as in `fit`.
 
         Raises:
             GmlmError: E511 for missing cells under a mask that looks at x, E601 where summing them out costs too much, E602
@@ -192,11 +58,16 @@ class Model:
         """
         from .run import conditionals
 
-        rows = data.encode(self.graph, x, missing=data.stated_missing(x, missing))
-        return conditionals.loss(self.lowered, self.mask(mask), self._params(params), rows.codes, weights, key, n_masks)
+        lowered, rows = givens.bound_rows(self.lowered, x, missing, given)
+        return conditionals.loss(lowered, self._mask(mask, lowered), self._params(params), rows.codes, weights, key, n_masks)
 
-    def transition_matrix(self, params: Params, sampler: str | None = None) -> np.ndarray:
+    def transition_matrix(self, params: Params, sampler: str | None = None, *, given: Any = None) -> np.ndarray:
         """One run of a sampler's body as a matrix over all configurations, first position slowest; float64, rows sum to 1.
+
+        Args:
+            params: parameters.
+            sampler: the sampler's name; left out where the model has one.
+            given: one row of data of given variables, without an axis of rows.
 
         Raises:
             GmlmError: E601 for more configurations than the limit.
@@ -204,10 +75,11 @@ class Model:
         _, checked = self.sampler(sampler)
         if isinstance(checked.body, ir.FormCall):
             raise fail("E330", f"`{checked.body.form.name}` is not compiled by this version", checked.span)
+        lowered = givens.bound_once(self.lowered, given, "a transition matrix")
         with jax.enable_x64(True):
-            return derive.Transitions(self.lowered, parameters.as_params(self.graph, params)).of(checked.body)
+            return derive.Transitions(lowered, parameters.as_params(self.graph, params)).of(checked.body)
 
-    def sampler_bias(self, params: Params, sampler: str | None = None) -> float:
+    def sampler_bias(self, params: Params, sampler: str | None = None, *, given: Any = None) -> float:
         """How far a sampler's long run is from p: max over sets A of |pi(A) - p(A)| = 1/2 sum over x of |pi(x) - p(x)|.
 
         pi is the stationary law of `transition_matrix`, solved for in float64. 0 up to rounding where every update keeps p; an
@@ -225,9 +97,10 @@ class Model:
 
         _, checked = self.sampler(sampler)
         sampler_bias.verify_small(self.graph)
-        matrix = self.transition_matrix(params, checked.name)
+        lowered = givens.bound_once(self.lowered, given, "the bias of a sampler")
+        matrix = self.transition_matrix(params, checked.name, given=given)
         with jax.enable_x64(True):
-            return sampler_bias.total_variation(self.graph, parameters.as_params(self.graph, params), matrix)
+            return sampler_bias.total_variation(lowered.graph, parameters.as_params(self.graph, params), matrix)
 
     # Fitting and sampling
 
@@ -265,7 +138,7 @@ class Model:
             missing: a number or text outside the domain, nan for nan and None, or a dict of them by variable: such cells are summed
                 out of both p(x_K, x_rest) and p(x_rest); a row without an observed cell in K scores 0. Right where cells are missing
                 completely at random, or the mask is `everything`; where at random only, see `impute`.
-            given: not in this version.
+            given: data of given variables, a dict of arrays by name: as x, one row for each row of x, or without rows, the same for all.
             init: starts of some parameters.
             fixed: values at which some are held.
             optimizer: an optax transformation; none: full-batch L-BFGS with a line search, in float64.
@@ -287,18 +160,16 @@ class Model:
 
         Reference: Li et al. 2024, Definitions 2 and 7, Lemma 1.
         """
-        if given is not None:
-            raise fail("E510", "`given=` is not in this version", help="leave it out")
-        rows = data.encode(self.graph, x, missing=data.stated_missing(x, missing))
+        bound, rows = givens.bound_rows(self.lowered, x, missing, given)
         if len(rows.shape) != 1:
             raise fail("E501", f"x must have one axis of rows before the variable's axes, got rows of shape {rows.shape}")
         method = fitting.method_of(method)
         whole = mask is None and isinstance(method, fitting.PersistentContrastiveDivergence)
-        name, lowered = (fitting.WHOLE, fitting.whole_mask(self.graph)) if whole else self.mask(mask)
+        name, lowered = (fitting.WHOLE, fitting.whole_mask(self.graph)) if whole else self._mask(mask, bound)
         options = fitting.Options(
             name, seed, n_masks, weights, init, fixed, optimizer, batch_size, max_steps, progress, impute, weights_are, method
         )
-        estimate = fitting.fit(self.lowered, lowered, rows.codes, options)
+        estimate = fitting.fit(bound, lowered, rows.codes, options)
         meta = self.program.provenance() | {"model": self.name, "seed": seed}
         return results.estimate_to_fit(estimate, self.graph, meta, lambda: self, derive.float_type())
 
@@ -317,12 +188,14 @@ class Model:
         observe: Mapping[str, Callable[[Any], Any]] | Sequence[str] | None = None,
         keep_draws: bool = True,
         progress: bool | None = None,
+        given: Any = None,
     ) -> Any:
         """Run many chains of a sampler in one compiled scan.
 
         Args:
             params: parameters.
-            sampler: the sampler's name; left out where the model has one.
+            sampler: the sampler's name; left out where the model has one; "exact" (unless the file has a sampler of that name):
+                independent draws, where a plan is affordable, for which `warmup`, `thin` and `init` have no meaning.
             draws: kept draws per chain.
             warmup: steps before the first.
             thin: steps per draw.
@@ -334,6 +207,7 @@ class Model:
             observe: functions of one configuration (a value array, or a dict of them), or names of `let`s.
             keep_draws: whether configurations are kept.
             progress: whether to show a bar; none: where a person watches.
+            given: one row of data of given variables, without an axis of rows, for all chains.
 
         Returns:
             What the installed ArviZ takes (InferenceData or DataTree): `posterior` with named dims and coords, `sample_stats`
@@ -342,29 +216,19 @@ class Model:
         Raises:
             GmlmError: for options that do not fit, a start of probability zero, a block too costly to draw.
         """
+        lowered = givens.bound_once(self.lowered, given, "a sampler")
+        if sampler == "exact" and sampler not in self.samplers:
+            options = sampling.Options(sampler, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)
+            provenance = self.program.provenance() | {"model": self.name}
+            return sampling.run_exact(lowered, self._contractions, self._params(params), options, provenance)
         name, checked = self.sampler(sampler)
         options = sampling.Options(name, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)
-        return sampling.run(self.lowered, checked, self._params(params), options, self.program.provenance() | {"model": self.name})
-
-    # Inside
-
-    def _params(self, params: Params) -> dict[str, jax.Array]:
-        return parameters.as_params(self.graph, params)
-
-    def _device(self) -> derive.Graph:
-        key = str(derive.float_type())
-        if key not in self._devices:
-            self._devices[key] = derive.graph_arrays(self.graph)
-        return self._devices[key]
-
-    @cached_property
-    def _devices(self) -> dict[str, derive.Graph]:
-        return {}
+        return sampling.run(lowered, checked, self._params(params), options, self.program.provenance() | {"model": self.name})
 
     def __repr__(self) -> str:
         n_params = sum(p.size for p in self.graph.parameters)
         factors = sum(g.n for g in self.graph.factors)
-        sizes = f"{self.graph.n_cells} cells, {n_params} parameters, {factors} factors"
+        sizes = f"{self.graph.n_random} cells, {n_params} parameters, {factors} factors"
         return f"Model `{self.name}`: {sizes}; masks {listed(self.masks)}; samplers {listed(self.samplers)}"
 
     def _repr_html_(self) -> str:
@@ -373,18 +237,3 @@ class Model:
         rows = "".join(f"<tr><td>{escape(v.name)}</td><td>{v.kind}</td><td>{v.shape}</td></tr>" for v in self.graph.variables)
         rows += "".join(f"<tr><td>{escape(p.name)}</td><td>{p.kind}</td><td>{p.shape}</td></tr>" for p in self.graph.parameters)
         return f"<div><p>{escape(repr(self))}</p><table><tr><th>name</th><th>kind</th><th>shape</th></tr>{rows}</table></div>"
-
-
-def _known(name: str, names: Sequence[str], what: str) -> str:
-    if name in names:
-        return name
-    kind, _, owner = what.partition(" of ")
-    raise unknown(f"{owner or 'the model'} has no {kind} `{name}`", name, names)
-
-
-def _only(name: str | None, names: Sequence[str], what: str, model: str) -> str:
-    if name is not None:
-        return _known(name, names, f"{what} of model `{model}`")
-    if len(names) != 1:
-        raise fail("E506", f"model `{model}` has {len(names)} {what}s: say which", help=f"`{what}=` one of {listed(names)}")
-    return names[0]

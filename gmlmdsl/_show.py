@@ -90,7 +90,7 @@ def run_fit(request: FitRequest) -> None:
     _note_size(model)
     with _naming(request.data, "x"), _waiting(f"fitting `{name}` under mask `{mask}`"):
         options: dict[str, Any] = {"seed": request.seed, "n_masks": n_masks, "weights": weights, "max_steps": request.max_steps}
-        fit = model.fit(data.x, mask=mask, missing=data.missing, **options)
+        fit = model.fit(data.x, mask=mask, missing=data.missing, given=data.given, **options)
     print(f"Fit of `{name}` to {counted(fit.meta['rows'], 'row')} of {request.data} ({words_of(model.graph, data.x)})")
     print_data(data, request.reading, weights)
     print(f"mask {fit.meta['mask_use']}; {fit.status.code} after {counted(len(fit.loss_trace), 'step')}, {fit.meta['seconds']:.2g} s")
@@ -122,6 +122,9 @@ def run_sample(request: SampleRequest) -> None:
         need_netcdf()
     verify_writable(request.report)
     model, params = _model_and_params(request)
+    if model.graph.given:
+        message = f"`gmlm sample` takes no data of {listed([v.name for v in model.graph.given])}, which model `{model.name}` is given"
+        raise fail("E510", message, help="sample in Python: `model.sample(params, given={..})`")
     sampler = pick(request.sampler, model.samplers, f"sampler of model `{model.name}`", "sampler")
     show([d for d in model.warnings if _within(d, model.sampler(sampler)[1])], sys.stderr)
     clamp = read_clamps(request.clamp, model.graph)

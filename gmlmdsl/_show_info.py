@@ -8,6 +8,8 @@ from typing import Any
 from ._console import note, print_table
 from ._diagnostics import listed
 
+REAL = ("real", "positive", "bounded")
+
 
 def show_info(found: dict[str, Any]) -> None:
     """The plain data of `describe` as tables."""
@@ -51,7 +53,8 @@ def _show_model(name: str, model: dict[str, Any]) -> None:
     if model["note"]:
         note(model["note"])
     rows = [
-        [f"{v['role']} {k}{v['axes']}", v["type"], _values(v["values"]), _or_unknown(v["shape"])] for k, v in model["variables"].items()
+        [f"{v['role']} {k}{v['axes']}", v["type"], _values(v["values"], v["type"]), _or_unknown(v["shape"])]
+        for k, v in model["variables"].items()
     ]
     print_table(["variable", "type", "values", "shape"], rows)
     if model["parameters"]:
@@ -70,7 +73,7 @@ def _show_model(name: str, model: dict[str, Any]) -> None:
         print_table(["sampler", "updates"], [[k, "; ".join(s["updates"])] for k, s in model["samplers"].items()])
 
 
-def _values(values: Sequence[object] | None) -> str:
+def _values(values: Sequence[object] | None, type_: str) -> str:
     if values is None:
-        return "?"
+        return "numbers" if type_ in REAL else "?"
     return ", ".join(map(str, values)) if len(values) <= 6 else f"{', '.join(map(str, values[:3]))}, .. {values[-1]} ({len(values)})"

@@ -40,6 +40,9 @@ class Reading:
     column_gaps: float | None = None
 
 
+TOGETHER = "save one array for each variable, given ones too, in an .npz file, under its name"
+
+
 @dataclass(frozen=True)
 class DataFile:
     """Data as `Model.fit` takes them, and what they say of the program.
@@ -49,12 +52,14 @@ class DataFile:
         missing: what `missing=` takes.
         width: the number of cells of a row, where the file tells.
         names: the names of the columns, where they have names of their own.
+        given: what `given=` takes.
     """
 
     x: Any
     missing: Any
     width: int | None
     names: tuple[str, ...] | None
+    given: dict[str, Array] | None = None
 
     @property
     def table(self) -> Table | None:
@@ -70,10 +75,18 @@ def read_data(path: Path, program: Program, model: str, inputs: Mapping[str, Any
     """
     kind = path.suffix.lower()
     _verify_options(path, kind, reading)
+    given = [v.name for v in program.models[model].variables.values() if v.role == "given"]
     if kind in ARRAYS:
-        x = _by_variable(read_arrays(path), [v.name for v in _observed(program, model)], path)
+        arrays = read_arrays(path)
+        lacking = [name for name in given if name not in arrays]
+        if lacking:
+            raise fail("E510", f"{path} lacks {listed(lacking)}, which the model is given; it has {listed(list(arrays))}", help=TOGETHER)
+        along = {name: arrays.pop(name) for name in given}
+        x = _by_variable(arrays, [v.name for v in _observed(program, model)], path)
         width = x.shape[1] if isinstance(x, np.ndarray) and x.ndim == 2 else None
-        return DataFile(x, _code(reading.missing), width, None)
+        return DataFile(x, _code(reading.missing), width, None, along or None)
+    if given:
+        raise fail("E510", f"{path} holds no data of {listed(given)}, which the model is given", help=TOGETHER)
     if kind in ALIGNMENTS:
         alphabet = "".join(a for v in _observed(program, model) for a in v.domain.labels) or AMINO_ACIDS
         focus = True if reading.focus is None else reading.focus or False

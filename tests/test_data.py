@@ -176,7 +176,7 @@ def test_rows_with_more_axes_do_not_fit(model: Any):
         ({"init": {"h": np.inf}}, "must be finite"),
         ({"fixed": {"h": [1.0]}}, "must have shape"),
         ({"missing": 1}, "is a value of"),
-        ({"given": {}}, "not in this version"),
+        ({"given": {}}, "no given variable"),
     ],
 )
 def test_options_of_a_fit_that_do_not_fit_are_refused(model: Any, options: dict[str, Any], message: str):

@@ -37,7 +37,7 @@ def all_states(graph: FactorGraph, limit: float = BUDGET.states, what: str = "al
     """
     count = float(np.prod(graph.sizes.astype(float)))
     if count > limit:
-        message = f"{what} of {graph.n_cells} cells: {count:.3g} configurations, more than the limit of {limit:.3g}"
+        message = f"{what} of {graph.n_random} cells: {count:.3g} configurations, more than the limit of {limit:.3g}"
         raise fail("E601", message, help="use a smaller model, or sample and look at the diagnostics")
     return np.stack(np.unravel_index(np.arange(int(count)), tuple(graph.sizes.tolist()))).astype(np.int32)
 

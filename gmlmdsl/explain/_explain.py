@@ -91,7 +91,8 @@ def _model(program: Program, model: ir.Model, bound: Bound | None, n: Notation, 
 def _head(model: ir.Model, lowered: Lowered | None, formulas: ModelFormulas) -> Section:
     section = Section(f"model {model.name}")
     for v in model.variables.values():
-        count = "" if lowered is None else _counted(lowered.graph.variable(v.name).size, "cell")
+        what = "number" if v.domain.real else "value" if v.role == "given" else "cell"
+        count = "" if lowered is None else _counted(lowered.graph.variable(v.name).size, what)
         section.words(f"`{v.role} {v.name}{axes_text(v.axes)} : {domain_text(v.domain)}`{count}", 1)
     for p in model.parameters.values():
         count = "" if lowered is None else _counted(next(q.size for q in lowered.graph.parameters if q.name == p.name), "number")
@@ -105,6 +106,9 @@ def _head(model: ir.Model, lowered: Lowered | None, formulas: ModelFormulas) -> 
         section.words(
             f"{listed(hidden)} {'is' if len(hidden) == 1 else 'are'} latent: not in the data, and summed out of conditionals and losses."
         )
+    given = [v.name for v in model.variables.values() if v.role == "given"]
+    if given:
+        section.words(f"{listed(given)} {'comes' if len(given) == 1 else 'come'} with each row: p, Z and what follows are given them.")
     section.words("The model:")
     formulas.add_log_p(section)
     section.words("The terms that hold a cell of a block K; no other enters a conditional or a loss:")
@@ -126,7 +130,7 @@ def _counted(n: int, what: str) -> str:
 
 def domain_text(domain: ir.Domain) -> str:
     """A domain as it is named or written."""
-    return domain.name or domain.kind if not domain.labels or domain.name else domain.span.text
+    return domain.name or domain.kind if not (domain.labels or domain.real) or domain.name else domain.span.text
 
 
 def _normaliser(section: Section, model: ir.Model, lowered: Lowered | None) -> None:
@@ -202,7 +206,7 @@ def _never_hidden(mask: ir.Mask, lowered: Lowered) -> str:
 
     graph = lowered.graph
     held = set(reach(lower_mask(lowered, mask), graph.n_cells).tolist())
-    names = [graph.cell_name(c) for c in range(graph.n_cells) if c not in held and not graph.is_latent[c]]
+    names = [graph.cell_name(c) for c in range(graph.n_random) if c not in held and not graph.is_latent[c]]
     return f"It never hides {listed(names, 5)}: a fit takes these as given."
 
 

@@ -30,8 +30,8 @@ Lets = Mapping[str, ir.Let]
 class Writer:
     """Writes the expressions of one model in one notation."""
 
-    def __init__(self, notation: Notation, lets: Lets):
-        self.n, self.lets = notation, lets
+    def __init__(self, notation: Notation, lets: Lets, given: frozenset[str] = frozenset()):
+        self.n, self.lets, self.given = notation, lets, given
 
     def number(self, e: ir.Expression, least: int = _OR) -> str:
         """An expression where a number is wanted: a condition counts as 1 or 0. Bracketed where it binds less than `least`."""
@@ -134,11 +134,11 @@ class Writer:
         return self.n.entry(self.n.name(cells.variable), [] if cells.indices is None else [self.number(i) for i in cells.indices])
 
     def touched(self, e: ir.Expression) -> list[str] | None:
-        """The cells that an expression mentions, each once; None where some depend on a cell's value or on an inner sum."""
+        """The cells that an expression mentions (nothing given), each once; None where some depend on a cell's value or on an inner sum."""
         found: list[str] = []
         inner = {name for part in _walk(e, self.lets) if isinstance(part, ir.Sum) for loop in part.clauses.loops for name in loop.names}
         for part in _walk(e, self.lets):
-            if isinstance(part, ir.VariableValue):
+            if isinstance(part, ir.VariableValue) and part.name not in self.given:
                 inside = [x for i in part.indices for x in _walk(i, self.lets)]
                 if any(isinstance(x, ir.VariableValue) or (isinstance(x, ir.IndexValue) and x.name in inner) for x in inside):
                     return None

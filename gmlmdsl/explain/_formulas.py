@@ -25,7 +25,7 @@ class ModelFormulas:
 
     def __init__(self, model: ir.Model, notation: Notation):
         self.model, self.n = model, notation
-        self.write = Writer(notation, model.lets)
+        self.write = Writer(notation, model.lets, frozenset(v.name for v in model.variables.values() if v.role == "given"))
 
     def terms(self) -> Iterator[Term]:
         """The summands of log p: factors, then conditionals given by `~`."""

@@ -83,12 +83,12 @@ def _model(program: Program, model: ir.Model, bound: Bound | None) -> dict[str, 
     variables = {}
     for v in model.variables.values():
         found = None if graph is None else graph.variable(v.name)
-        labels = list(found.labels) if found is not None else list(v.domain.labels) or None
+        labels = list(v.domain.labels) if found is None else list(found.labels)
         variables[v.name] = {
             "role": v.role,
             "axes": axes_text(v.axes),
             "type": v.domain.name or v.domain.kind,
-            "values": None if labels is None else [x if isinstance(x, int) else str(x) for x in labels],
+            "values": None if not labels else [x if isinstance(x, int) else str(x) for x in labels],
             "shape": None if found is None else list(found.shape),
         }
     parameters = {}
@@ -104,7 +104,7 @@ def _model(program: Program, model: ir.Model, bound: Bound | None) -> dict[str, 
     return {
         "variables": variables,
         "parameters": parameters,
-        "cells": None if graph is None else graph.n_cells,
+        "cells": None if graph is None else graph.n_random,
         "factors": None if graph is None else sum(g.n for g in graph.factors),
         "masks": {m.name: _mask(m, lowered) for m in program.masks.values() if m.model == model.name},
         "samplers": {s.name: _sampler(s) for s in program.samplers.values() if s.model == model.name},

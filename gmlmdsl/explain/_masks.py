@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .._diagnostics import listed
 from ..program import ir
 from ._document import Section
 from ._formulas import ModelFormulas
@@ -15,6 +16,8 @@ def add_mask(section: Section, mask: ir.Mask, formulas: ModelFormulas) -> None:
     if mask.adaptive:
         mentioned = ", ".join(f"`{v}`" for v in mask.given)
         section.words(f"Adaptive: it looks at {mentioned or 'x'}, so K itself tells of x, and the conditional corrects for that:")
+    elif mask.given:
+        section.words(f"It looks at {listed(mask.given)}, which comes with each row: the law of K differs from row to row.")
     formulas.add_conditional(section, mask.adaptive)
     p_k = n.given("p", "K", "x") if mask.adaptive else n.given("p", "K")
     rest = n.sub("x", "rest" if n.one_line else "\\text{rest}")

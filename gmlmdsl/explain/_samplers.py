@@ -96,7 +96,7 @@ class _Teller:
 
         assert self.lowered is not None
         assert self.moved is not None
-        n = self.lowered.graph.n_cells
+        n = self.lowered.graph.n_random
         cells = reach(planned.mask, n) if isinstance(planned, RandomPlan) else planned.blocks.ravel()  # type: ignore[attr-defined]
         self.moved |= {int(c) for c in cells if c < n}
 
@@ -117,7 +117,7 @@ class _Teller:
         if self.moved is None or self.lowered is None or any(word in (UNKNOWN, "refused") for _, word in self.kept):
             return ""
         graph = self.lowered.graph
-        missed = [graph.cell_name(c) for c in range(graph.n_cells) if c not in self.moved]
+        missed = [graph.cell_name(c) for c in range(graph.n_random) if c not in self.moved]
         return f" It never moves {listed(missed, 5)}: a chain keeps the values there that it starts with." if missed else ""
 
 

@@ -88,9 +88,11 @@ def _graph(name: str, bound: Bound) -> Iterator[str]:
     from ..graph import lower_model
 
     graph = lower_model(bound, name).graph
-    yield f"FactorGraph of {name}: {graph.n_cells} cells, {sum(g.n for g in graph.groups)} factors"
+    yield f"FactorGraph of {name}: {graph.n_random} cells, {sum(g.n for g in graph.groups)} factors"
     for v in graph.variables:
         yield f"  {v.role} {v.name}: {v.kind}, shape {v.shape}, positions {v.offset}..{v.offset + v.size - 1}, {len(v.labels)} values"
+    for v in graph.given:
+        yield f"  given {v.name}: {v.kind}, shape {v.shape}, read at the row that cell {graph.row_cell} says"
     for p in graph.parameters:
         prior = f", prior {p.prior.name}" if p.prior is not None else ""
         yield f"  param {p.name}: {p.kind}, shape {p.shape}{prior}{f', gauge axes {p.gauge}' if p.gauge else ''}"

@@ -4,9 +4,12 @@ from ._bind import Bound as Bound
 from ._bind import bind as bind
 from ._factor_graph import FactorGraph as FactorGraph
 from ._factor_graph import FactorGroup as FactorGroup
+from ._factor_graph import GivenArray as GivenArray
 from ._factor_graph import ParameterArray as ParameterArray
 from ._factor_graph import VariableArray as VariableArray
+from ._given import GivenRows as GivenRows
 from ._model import Lowered as Lowered
 from ._model import lower_let as lower_let
 from ._model import lower_model as lower_model
+from ._model import with_given as with_given
 from ._weights import reaches_zero as reaches_zero

@@ -48,6 +48,39 @@ class VariableArray:
 
 
 @dataclass(frozen=True)
+class GivenArray(VariableArray):
+    """A given variable: it has no cells, its values stand in tables; a real one has bounds in place of labels."""
+
+    lower: float = -np.inf
+    upper: float = np.inf
+
+    @property
+    def ordered(self) -> bool:
+        """Whether its values are numbers."""
+        return self.real or super().ordered
+
+    @property
+    def real(self) -> bool:
+        """Whether its values are real numbers."""
+        return self.kind in ("real", "positive", "bounded")
+
+
+@dataclass(frozen=True)
+class GivenTables:
+    """How a group reads given variables: at row number * size of the variable + place.
+
+    Attributes:
+        slot: the slot that holds the row cell, whose code is the row's number.
+        arrays: of each table of the group: the given variable whose data it holds, None where it holds an input.
+        rows: the number of rows of data; 0 while there are none, and the tables hold one row of zeros.
+    """
+
+    slot: int
+    arrays: tuple[GivenArray | None, ...]
+    rows: int = 0
+
+
+@dataclass(frozen=True)
 class Prior:
     """A distribution's name and its arguments, each broadcasting against the parameter."""
 
@@ -86,8 +119,9 @@ class FactorGroup:
         n: the number of instances.
         cells: integers of shape (n, slots): the position of the cell in each slot; `n_cells` of the graph where a slot is unused.
         columns: numbers that vary over instances, of shape (n or 1, *sums).
-        tables: flat inputs that are indexed by cells.
+        tables: flat inputs that are indexed by cells, and data of given variables that are indexed by the row.
         kind: factor, categorical, require or weight.
+        given: how it reads given variables; None where it mentions none.
     """
 
     root: Node
@@ -97,6 +131,12 @@ class FactorGroup:
     tables: tuple[Array, ...]
     kind: str
     span: Span = field(compare=False, repr=False)
+    given: GivenTables | None = None
+
+    @property
+    def scope(self) -> Array:
+        """The cells of variables that each instance mentions: `cells` without the row cell."""
+        return self.cells if self.given is None else np.delete(self.cells, self.given.slot, axis=1)
 
     def take(self, rows: Array) -> FactorGroup:
         """The group of some of the instances."""
@@ -104,11 +144,11 @@ class FactorGroup:
         return replace(self, n=len(rows), cells=self.cells[rows], columns=columns)
 
     def incidence(self, n_cells: int) -> tuple[Array, Array]:
-        """For each cell the instances that mention it: (starts of shape (n_cells + 1,), instances), each once, ascending."""
-        n, slots = self.cells.shape
+        """For each cell of a variable the instances that mention it: (starts of shape (n_cells + 1,), instances), each once, ascending."""
+        n, slots = self.scope.shape
         if slots == 0 or n == 0:
             return np.zeros(n_cells + 1, np.int64), np.zeros(0, np.int32)
-        cell, instance = self.cells.ravel(), np.repeat(np.arange(n, dtype=np.int64), slots)
+        cell, instance = self.scope.ravel(), np.repeat(np.arange(n, dtype=np.int64), slots)
         keys = np.unique(cell.astype(np.int64) * n + instance) if slots > 1 else np.sort(cell.astype(np.int64) * n + instance)
         keys = keys[keys < n_cells * n]
         starts = np.searchsorted(keys, np.arange(n_cells + 1, dtype=np.int64) * n)
@@ -129,24 +169,43 @@ class FactorGraph:
         parameters: in declaration order.
         factors: groups whose values add to log p.
         requires: groups whose condition must hold.
+        given: variables whose data come with each row. Where there are some, one cell behind all others, the row cell, says which row
+            of the data a configuration goes with. It has one value, so it is never summed over or drawn, and no user sees it.
+        model: the same graph before data of given variables were bound to it; None where none are.
     """
 
     variables: tuple[VariableArray, ...]
     parameters: tuple[ParameterArray, ...]
     factors: tuple[FactorGroup, ...]
     requires: tuple[FactorGroup, ...]
+    given: tuple[GivenArray, ...] = ()
+    model: FactorGraph | None = None
+
+    @property
+    def without_data(self) -> FactorGraph:
+        """The graph by whose identity compiled functions are kept: one for all data."""
+        return self if self.model is None else self.model
 
     @property
     def n_cells(self) -> int:
-        """The number of cells."""
+        """The number of cells, the row cell included: what a state has rows, and the position that stands for no cell."""
+        return self.n_random + bool(self.given)
+
+    @property
+    def n_random(self) -> int:
+        """The number of cells of variables: those that a model gives probabilities."""
         return sum(v.size for v in self.variables)
+
+    @property
+    def row_cell(self) -> int | None:
+        """The position of the row cell; None in a model without given variables."""
+        return self.n_random if self.given else None
 
     @cached_property
     def sizes(self) -> Array:
-        """The number of values of each cell, shape (n_cells,)."""
-        return (
-            np.concatenate([np.full(v.size, len(v.labels), np.int32) for v in self.variables]) if self.variables else np.zeros(0, np.int32)
-        )
+        """The number of values of each cell, shape (n_cells,); of the row cell 1."""
+        parts = [np.full(v.size, len(v.labels), np.int32) for v in self.variables]
+        return np.concatenate([*parts, np.ones(self.n_cells - self.n_random, np.int32)])
 
     @property
     def observed(self) -> tuple[VariableArray, ...]:
@@ -169,7 +228,7 @@ class FactorGraph:
         if self.requires or any(g.kind != "categorical" for g in self.factors):
             return False
         heads = [g.cells[:, 0] for g in self.factors]
-        return bool(heads) and len(np.unique(np.concatenate(heads))) == self.n_cells
+        return bool(heads) and len(np.unique(np.concatenate(heads))) == self.n_random
 
     @property
     def groups(self) -> tuple[FactorGroup, ...]:
@@ -187,8 +246,8 @@ class FactorGraph:
         return _neighbours(self.groups, self.n_cells)
 
     def variable(self, name: str) -> VariableArray:
-        """The variable of that name."""
-        return next(v for v in self.variables if v.name == name)
+        """The variable of that name, given ones among them."""
+        return next(v for v in (*self.variables, *self.given) if v.name == name)
 
     def cell_name(self, position: int) -> str:
         """How a user writes a cell: `x[3]`, with the labels of its index sets."""
@@ -206,9 +265,10 @@ PAIRS_AT_ONCE = 1 << 23
 def _neighbours(groups: tuple[FactorGroup, ...], n: int) -> tuple[Array, Array]:
     keys = [np.zeros(0, np.int64)]
     for g in groups:
-        step = max(1, PAIRS_AT_ONCE // max(1, g.cells.shape[1] ** 2))
-        for start in range(0, g.n if g.cells.shape[1] > 1 else 0, step):
-            cells = g.cells[start : start + step].astype(np.int64)
+        scope = g.scope
+        step = max(1, PAIRS_AT_ONCE // max(1, scope.shape[1] ** 2))
+        for start in range(0, g.n if scope.shape[1] > 1 else 0, step):
+            cells = scope[start : start + step].astype(np.int64)
             i, j = np.broadcast_arrays(cells[:, :, None], cells[:, None, :])
             good = (i != j) & (i < n) & (j < n)
             keys.append(np.unique(i[good] * n + j[good]))

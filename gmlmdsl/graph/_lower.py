@@ -11,7 +11,8 @@ from .._diagnostics import Span, fail
 from ..program import ir
 from ._bind import Bound
 from ._constants import constant, in_range
-from ._factor_graph import FactorGroup, ParameterArray, VariableArray
+from ._factor_graph import FactorGroup, GivenArray, GivenTables, ParameterArray, VariableArray
+from ._given import over_domains
 from ._index_check import verify_index
 from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, Pick
 from ._turns import MOST_ENTRIES, Turns, deeper, keep_used, product, with_turns
@@ -26,7 +27,7 @@ class Names:
     variables: dict[str, VariableArray]
     parameters: dict[str, ParameterArray]
     model: ir.Model
-    n_cells: int
+    n_cells: int  # that of the graph: a row cell is the last
 
 
 class Lowering:
@@ -39,13 +40,17 @@ class Lowering:
         self.slots: list[Array] = []  # each of shape (n,)
         self.slot_sizes: list[int] = []
         self._seen: dict[tuple[str, bytes], CellValue] = {}
+        self._mentions: dict[tuple[str, bytes], Gather] = {}
         self._tables: dict[str, int] = {}
+        self._given: dict[int, GivenArray] = {}  # by table
+        self._row: int | None = None  # the slot of the row cell
         self._static: dict[int, bool] = {}
 
     def group(self, root: Node, turns: Turns, kind: str, span: Span) -> FactorGroup:
         """The finished group."""
         cells = np.stack(self.slots, axis=1).astype(np.int32) if self.slots else np.zeros((turns.n, 0), np.int32)
-        return FactorGroup(root, turns.n, cells, tuple(self.columns), tuple(self.tables), kind, span)
+        given = None if self._row is None else GivenTables(self._row, tuple(self._given.get(k) for k in range(len(self.tables))))
+        return FactorGroup(root, turns.n, cells, tuple(self.columns), tuple(self.tables), kind, span, given)
 
     # Fixed parts
 
@@ -171,8 +176,14 @@ class Lowering:
         node = self.lower(e, turns)
         if isinstance(e, ir.VariableValue) and isinstance(node, CellValue) and not node.spin and self.slot_sizes[node.start] <= length:
             return node
-        verify_index(node, turns.guards, turns.taken, length, self.columns, self.tables, self.slot_sizes, e, name)
+        self.verify(node, turns, length, e, name)
         return node
+
+    def verify(self, node: Node, turns: Turns, length: int, e: ir.Expression, name: str) -> None:
+        """Check an index over all values of what it mentions; of what is given, over all that its domain allows."""
+        (node, *tests), sizes = over_domains([node, *(g for g, _ in turns.guards)], self._given, self.columns, self.slot_sizes)
+        guards = tuple(zip(tests, (depth for _, depth in turns.guards), strict=True))
+        verify_index(node, guards, turns.taken, length, self.columns, self.tables, sizes, e, name)
 
     def cell(self, e: ir.VariableValue, turns: Turns) -> Node:
         """The value of a cell, or of the one among several that other cells choose."""
@@ -210,8 +221,26 @@ class Lowering:
             at, k = at + 1, k + over.arity
         return position
 
-    def slot(self, v: VariableArray, positions: Array, turns: Turns) -> CellValue:
+    def given_entry(self, v: GivenArray, places: Array, turns: Turns) -> Gather:
+        """The leaf for values of a given variable at some places; the same places are one leaf."""
+        key = (v.name, repr(places.shape).encode() + places.tobytes())
+        if key not in self._mentions:
+            if v.name not in self._tables:
+                self._tables[v.name] = len(self.tables)
+                self._given[len(self.tables)] = v
+                self.tables.append(np.zeros(v.size, np.float64 if v.real else np.int64))
+            if self._row is None:
+                self._row = len(self.slots)
+                self.slots.append(np.full(turns.n, self.names.n_cells - 1))
+                self.slot_sizes.append(1)
+            row = CellValue(self._row, (1,) * turns.depth, False)
+            self._mentions[key] = Gather("", self._tables[v.name], v.size, self.column(places), ((row, Constant(v.size)),))
+        return self._mentions[key]
+
+    def slot(self, v: VariableArray, positions: Array, turns: Turns) -> CellValue | Gather:
         """The leaf for cells at given positions; the same cells are one leaf. Where nothing is taken the slot is unused."""
+        if isinstance(v, GivenArray):
+            return self.given_entry(v, positions, turns)
         positions = np.where(turns.taken, positions, self.names.n_cells).astype(np.int32)
         shape = positions.shape[1:]
         key = (v.name, repr(positions.shape).encode() + positions.tobytes())
@@ -296,7 +325,7 @@ class Lowering:
         self.tables.append(graph.edge_index(a, b, over.part == "arcs"))
         ends = [(self.lower(x, turns), Constant(stride)) for x, stride in ((i, length), (j, 1))]
         place = Gather("", len(self.tables) - 1, length**2, Constant(0), tuple(ends))
-        verify_index(place, turns.guards, turns.taken, len(graph.part(over.part)), self.columns, self.tables, self.slot_sizes, i, over.name)
+        self.verify(place, turns, len(graph.part(over.part)), i, over.name)
         return place, np.zeros(1, bool)
 
     def edge(self, over: ir.SetOf, i: Array, j: Array, turns: Turns, e: ir.Expression) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from .._diagnostics import Span, fail
 from ..program import ir
 from ._constants import constant, in_range
 from ._factor_graph import FactorGroup
+from ._given import GivenRows, group_with
 from ._lower import Lowering
 from ._model import Lowered
 from ._nodes import Constant
@@ -86,7 +87,25 @@ def lower_mask(lowered: Lowered, mask: ir.Mask) -> LoweredMask:
     Raises:
         GmlmError: for a block with a cell twice, weights that are not finite and >= 0, a mask that never hides anything.
     """
-    return _lower(lowered, mask.body)
+    found = _lower(lowered, mask.body)
+    return found if lowered.data is None else mask_with(found, lowered.data, lowered.graph.sizes)
+
+
+def mask_with(mask: LoweredMask, data: GivenRows, sizes: Array) -> LoweredMask:
+    """The mask with the data of given variables, its weights and rates judged on them; `sizes` are the numbers of values of the cells.
+
+    Raises:
+        GmlmError: E409 for a weight or rate that some row makes negative, infinite or too large.
+    """
+    match mask:
+        case ListedMask():
+            mask = replace(mask, weights=tuple(group_with(g, data) for g in mask.weights))
+        case IndependentMask():
+            mask = replace(mask, rates=tuple(group_with(g, data) for g in mask.rates))
+        case MixtureMask():
+            return replace(mask, parts=tuple(mask_with(p, data, sizes) for p in mask.parts))
+    _verify(mask, sizes, None)
+    return mask
 
 
 def _lower(lowered: Lowered, body: ir.MaskBody) -> LoweredMask:
@@ -286,11 +305,23 @@ def is_adaptive(mask: LoweredMask) -> bool:
     """Whether p(K | x) varies with x."""
     match mask:
         case ListedMask():
-            return any(g.cells.shape[1] for g in mask.weights)
+            return any(g.scope.shape[1] for g in mask.weights)
         case IndependentMask():
-            return any(g.cells.shape[1] for g in mask.rates)
+            return any(g.scope.shape[1] for g in mask.rates)
         case MixtureMask():
             return any(is_adaptive(p) for p in mask.parts)
+    return False
+
+
+def varies(mask: LoweredMask) -> bool:
+    """Whether p(K | x) varies from row to row: with x, or with what is given."""
+    match mask:
+        case ListedMask():
+            return is_adaptive(mask) or any(g.given is not None for g in mask.weights)
+        case IndependentMask():
+            return is_adaptive(mask) or any(g.given is not None for g in mask.rates)
+        case MixtureMask():
+            return any(varies(p) for p in mask.parts)
     return False
 
 
@@ -327,6 +358,11 @@ def verify_mask(mask: LoweredMask, sizes: Array, params: Mapping[str, Array]) ->
     Raises:
         GmlmError: E409 with the number found.
     """
+    _verify(mask, sizes, params)
+
+
+def _verify(mask: LoweredMask, sizes: Array, params: Mapping[str, Array] | None) -> None:
+    """Judge what mentions parameters, or without `params` what mentions given variables alone."""
     match mask:
         case ListedMask():
             groups, at_most = mask.weights, math.inf
@@ -334,10 +370,10 @@ def verify_mask(mask: LoweredMask, sizes: Array, params: Mapping[str, Array]) ->
             groups, at_most = mask.rates, 1.0
         case MixtureMask():
             for part in mask.parts:
-                verify_mask(part, sizes, params)
+                _verify(part, sizes, params)
             return
         case _:
             return
     for group in groups:
-        if group.parameters:
+        if group.parameters if params is not None else group.given is not None:
             verify_weights(group, np.append(sizes, 1)[group.cells].max(axis=0).tolist(), at_most, params)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,10 +11,11 @@ from .._diagnostics import fail
 from ..program import ir
 from ._bind import Bound
 from ._constants import constant
-from ._factor_graph import FactorGraph, FactorGroup, ParameterArray, Prior, VariableArray
+from ._factor_graph import FactorGraph, FactorGroup, GivenArray, ParameterArray, Prior, VariableArray
+from ._given import GivenRows, graph_with, group_with
 from ._labels import lazy_labels
 from ._lower import Lowering, Names
-from ._nodes import Apply, Constant, Gather, nodes_in
+from ._nodes import Apply, CellValue, Constant, Gather, nodes_in
 from ._turns import unroll
 
 Array = np.ndarray
@@ -28,6 +29,12 @@ class Lowered:
     graph: FactorGraph
     names: Names
     bound: Bound
+    data: GivenRows | None = None  # of the given variables, which masks and lets that are lowered for it read too
+
+
+def with_given(lowered: Lowered, data: GivenRows) -> Lowered:
+    """The model with the data of its given variables, of one row or one per row of x; masks and lets lowered for it have them too."""
+    return replace(lowered, graph=graph_with(lowered.graph, data), data=data)
 
 
 def lower_model(bound: Bound, name: str) -> Lowered:
@@ -37,28 +44,24 @@ def lower_model(bound: Bound, name: str) -> Lowered:
         GmlmError: for what only the inputs show: an index out of range, a pair that is no edge, a cell with two laws, a program too large.
     """
     model = bound.program.models[name]
-    given = [v for v in model.variables.values() if v.role == "given"]
-    if given:
-        message = f"model `{name}` has `given` variables, which this version checks but does not compile"
-        raise fail("E330", message, given[0].span, "not compiled yet")
     if model.conditional is not None:
         message = f"model `{name}` is a network conditional, which this version checks but does not compile"
         raise fail("E330", message, model.conditional.span, "not compiled yet")
-    variables = _variables(model, bound)
+    variables, given = _variables(model, bound), _given(model, bound)
     parameters = tuple(_parameter(p, model, bound) for p in model.parameters.values())
-    n_cells = sum(v.size for v in variables)
-    names = Names({v.name: v for v in variables}, {p.name: p for p in parameters}, model, n_cells)
+    n_cells = sum(v.size for v in variables) + bool(given)
+    names = Names({v.name: v for v in (*variables, *given)}, {p.name: p for p in parameters}, model, n_cells)
     factors = [_group(f.value, f.clauses, "factor", bound, names) for f in model.factors]
     factors += _categorical(model, bound, names)
     requires = [_group(r.condition, r.clauses, "require", bound, names) for r in model.requires]
-    graph = FactorGraph(variables, parameters, tuple(g for g in factors if g.n), tuple(g for g in requires if g.n))
+    graph = FactorGraph(variables, parameters, tuple(g for g in factors if g.n), tuple(g for g in requires if g.n), given)
     return Lowered(graph, names, bound)
 
 
 def _variables(model: ir.Model, bound: Bound) -> tuple[VariableArray, ...]:
     out: list[VariableArray] = []
     offset = 0
-    for v in model.variables.values():
+    for v in (v for v in model.variables.values() if v.role != "given"):
         shape = tuple(bound.set_size(a.over) for a in v.axes)
         start, offset = offset, offset + math.prod(shape)
         if offset > MOST_CELLS:
@@ -68,6 +71,30 @@ def _variables(model: ir.Model, bound: Bound) -> tuple[VariableArray, ...]:
         coords = tuple(lazy_labels(bound, a.over) for a in v.axes)
         out.append(VariableArray(v.name, v.role, start, shape, v.domain.kind, bound.domain_labels(v.domain), _dims(v.axes), coords))
     return tuple(out)
+
+
+def _given(model: ir.Model, bound: Bound) -> tuple[GivenArray, ...]:
+    out = []
+    for v in (v for v in model.variables.values() if v.role == "given"):
+        shape = tuple(bound.set_size(a.over) for a in v.axes)
+        if not 0 < math.prod(shape) <= MOST_CELLS:
+            raise fail(
+                "E406", f"given variable `{v.name}` has {math.prod(shape):,} entries", v.span, "empty" if 0 in shape else "too large"
+            )
+        labels = () if v.domain.real else bound.domain_labels(v.domain)
+        coords = tuple(lazy_labels(bound, a.over) for a in v.axes)
+        bounds = _bounds(v.domain, f"given variable `{v.name}`", bound)
+        out.append(GivenArray(v.name, v.role, 0, shape, v.domain.kind, labels, _dims(v.axes), coords, *bounds))
+    return tuple(out)
+
+
+def _bounds(type_: ir.ValueType | ir.Domain, what: str, bound: Bound) -> tuple[float, float]:
+    """Between what numbers the values lie: infinite where the type does not say."""
+    lower = 0.0 if type_.kind == "positive" else -math.inf if type_.lower is None else bound.number(type_.lower)
+    upper = math.inf if type_.upper is None else bound.number(type_.upper)
+    if lower >= upper:
+        raise fail("E404", f"{what} lies between {lower:g} and {upper:g}: nothing is left", type_.span, "empty")
+    return lower, upper
 
 
 def _dims(axes: tuple[ir.Loop, ...]) -> tuple[str, ...]:
@@ -80,14 +107,7 @@ def _parameter(p: ir.Parameter, model: ir.Model, bound: Bound) -> ParameterArray
     shape = tuple(bound.set_size(a.over) for a in p.axes)
     if math.prod(shape) > MOST_CELLS:
         raise fail("E412", f"parameter `{p.name}` has {math.prod(shape):,} entries, more than {MOST_CELLS:,}", p.span, "too large")
-    lower, upper = -math.inf, math.inf
-    if p.type.kind == "positive":
-        lower = 0.0
-    if p.type.kind == "bounded":
-        lower = -math.inf if p.type.lower is None else bound.number(p.type.lower)
-        upper = math.inf if p.type.upper is None else bound.number(p.type.upper)
-        if lower >= upper:
-            raise fail("E404", f"parameter `{p.name}` lies between {lower:g} and {upper:g}: nothing is left", p.type.span, "empty")
+    lower, upper = _bounds(p.type, f"parameter `{p.name}`", bound)
     gauge = tuple(k for k, a in enumerate(p.axes) if a.over.kind == "domain") if p.name in [g for g, _ in model.gauges] else ()
     coords = tuple(lazy_labels(bound, a.over) for a in p.axes)
     return ParameterArray(p.name, shape, p.type.kind, lower, upper, _prior(p, shape, bound), gauge, _dims(p.axes), coords, p.span)
@@ -131,6 +151,9 @@ def _categorical(model: ir.Model, bound: Bound, names: Names) -> list[FactorGrou
             continue
         lowering = Lowering(bound, names)
         target = lowering.cell(d.target, turns)
+        if not isinstance(target, CellValue):
+            help = "index it by names of loops, and choose the probabilities by cells: `categorical(p[..])`"
+            raise fail("E413", f"which cell of `{d.target.name}` has this law varies", d.target.span, "no certain cell", help=help)
         cells = np.broadcast_to(lowering.slots[0], (turns.n,)) if lowering.slots else np.zeros(0, int)
         seen.append(cells)
         _verify_once(np.concatenate(seen), d)
@@ -175,8 +198,8 @@ def _verify_length(d: ir.Distributed, bound: Bound, names: Names) -> None:
 
 def _verify_acyclic(groups: list[FactorGroup], model: ir.Model, names: Names) -> None:
     """Kahn's algorithm on arrays: remove cells without parents until none is left."""
-    heads = [np.repeat(g.cells[:, :1], g.cells.shape[1] - 1, axis=1).ravel() for g in groups]
-    tails = [g.cells[:, 1:].ravel() for g in groups]
+    heads = [np.repeat(g.scope[:, :1], g.scope.shape[1] - 1, axis=1).ravel() for g in groups]
+    tails = [g.scope[:, 1:].ravel() for g in groups]
     if not groups:
         return
     head, tail = np.concatenate(heads), np.concatenate(tails)
@@ -210,4 +233,5 @@ def lower_let(lowered: Lowered, name: str) -> tuple[FactorGroup, tuple[int, ...]
     let = lowered.names.model.lets[name]
     clauses = ir.Clauses(let.span, let.axes)
     group = _group(let.value, clauses, "let", lowered.bound, lowered.names)
+    group = group if lowered.data is None else group_with(group, lowered.data)
     return group, tuple(lowered.bound.set_size(a.over) for a in let.axes)

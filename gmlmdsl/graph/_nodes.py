@@ -7,7 +7,7 @@ arrays whose last axes are the caller's batch axes; every `Add` over a `sum(..)`
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -185,6 +185,26 @@ def _kind(a: Any) -> str:
     if isinstance(a, float):
         return "f"
     return "i" if a.dtype.kind in "iu" else a.dtype.kind
+
+
+def mapped(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The tree with every node replaced by `change` of it, those inside first."""
+
+    def inner(n: Node) -> Node:
+        return mapped(n, change)
+
+    match node:
+        case Apply():
+            node = replace(node, operands=tuple(inner(o) for o in node.operands))
+        case If():
+            node = replace(node, test=inner(node.test), yes=inner(node.yes), no=inner(node.no))
+        case Add():
+            node = replace(node, body=inner(node.body), mask=inner(node.mask))
+        case Pick():
+            node = replace(node, index=inner(node.index), body=inner(node.body))
+        case Gather():
+            node = replace(node, base=inner(node.base), terms=tuple((inner(t), inner(s)) for t, s in node.terms))
+    return change(node)
 
 
 def nodes_in(node: Node) -> list[Node]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._diagnostics import fail
 from ._factor_graph import FactorGroup
+from ._given import group_over_domains, reads_real, rows_of
 from ._index_check import CHUNK, MOST_VALUES, numpy_leaves
 from ._nodes import evaluate
 
@@ -15,11 +16,18 @@ from ._nodes import evaluate
 def verify_weights(group: FactorGroup, sizes: Sequence[int], at_most: float, params: Mapping[str, np.ndarray] | None = None) -> None:
     """Weights are finite and >= 0, rates at most 1, whatever the cells hold. Those that mention a parameter need `params`.
 
+    Discrete given variables are tried in all their values; those that mention a real one wait for its data, and are then tried row by row.
+
     Raises:
         GmlmError: with the number found, or because the cells have too many joint values to try.
     """
     if not group.n or (group.parameters and params is None):
         return
+    for piece, found in _tried(group, sizes):
+        _verify_finite(piece, found, at_most, params)
+
+
+def _verify_finite(group: FactorGroup, sizes: Sequence[int], at_most: float, params: Mapping[str, np.ndarray] | None) -> None:
     count = int(np.prod([float(q) for q in sizes[: group.cells.shape[1]]]))
     if count > MOST_VALUES:
         raise fail("E412", f"this weight depends on cells with {count:,} joint values: too many to check", group.span, "too many cells")
@@ -33,10 +41,24 @@ def verify_weights(group: FactorGroup, sizes: Sequence[int], at_most: float, par
             )
 
 
+def _tried(group: FactorGroup, sizes: Sequence[int]) -> Iterator[tuple[FactorGroup, Sequence[int]]]:
+    """The group, or pieces of it, such that all values of all slots are all that it can meet; nothing before real data are there."""
+    if group.given is None:
+        yield group, sizes
+    elif not reads_real(group):
+        yield group_over_domains(group, sizes[: group.cells.shape[1]])
+    else:
+        slot, step = group.given.slot, max(1, int(MOST_VALUES // np.prod([float(q) for q in sizes[: group.cells.shape[1]]])))
+        for start in range(0, group.given.rows, step):
+            stop = min(group.given.rows, start + step)
+            yield rows_of(group, start, stop), [stop - start if k == slot else q for k, q in enumerate(sizes)]
+
+
 def alive(group: FactorGroup, sizes: Sequence[int]) -> np.ndarray:
-    """Which instances are above 0 for some values of their cells; all of those that mention a parameter."""
-    if group.parameters or not group.n:
+    """Which instances are above 0 for some values of their cells; all of those that mention a parameter or a real given variable."""
+    if group.parameters or not group.n or reads_real(group):
         return np.ones(group.n, bool)
+    ((group, sizes),) = _tried(group, sizes)
     found = [np.atleast_1d(v).reshape(v.shape[0] if v.ndim else 1, -1).max(axis=1) for v in _values(group, sizes)]
     # A value that does not vary over instances comes once for each chunk of them.
     return np.broadcast_to(np.concatenate(found) > 0, (group.n,)) if len(found) == 1 else np.concatenate(found) > 0
@@ -52,9 +74,10 @@ def reaches_zero(group: FactorGroup, sizes: np.ndarray) -> bool:
     if group.parameters or not group.n:
         return False
     slots = sizes[group.cells].max(axis=0).tolist()
-    if np.prod([float(q) for q in slots]) > MOST_VALUES:
-        return False
-    return any(bool((value == -np.inf).any()) for value in _values(group, slots))
+    for piece, found in _tried(group, slots):
+        if np.prod([float(q) for q in found]) <= MOST_VALUES and any(bool((v == -np.inf).any()) for v in _values(piece, found)):
+            return True
+    return False
 
 
 def _values(group: FactorGroup, sizes: Sequence[int], params: Mapping[str, np.ndarray] | None = None) -> Iterator[np.ndarray]:

@@ -51,6 +51,8 @@ ERROR = Kind("error", integer=True)
 
 def kind_of(domain: Domain) -> Kind:
     """The kind of a cell's value."""
+    if domain.real:
+        return NUMBER
     if domain.ordered:
         return Kind("number", domain, integer=True, spin=domain.kind == "spin", plain=True)
     return Kind("label", domain, plain=True)

@@ -64,7 +64,10 @@ def as_mask(
 ) -> Mask:
     """The mask of a body, with what follows from it: whether it is adaptive, whether it mentions a parameter."""
     mentioned = [part for e in _weights(body) for part in mentions(e, model.lets)]
-    adaptive = bool(given) or any(isinstance(part, VariableValue) for part in mentioned) or _has_adaptive_part(written, scope)
+    looked_at = {*given, *(part.name for part in mentioned if isinstance(part, VariableValue))}
+    # What is given with a row tells nothing of its cells: a mask that looks at nothing else needs no correction.
+    fixed = {v.name for v in model.variables.values() if v.role == "given"}
+    adaptive = bool(looked_at - fixed) or _has_adaptive_part(written, scope)
     parameter = any(isinstance(part, ParameterValue) for part in mentioned)
     return Mask(span or written.span, name, model.name, given, body, adaptive, parameter)
 

@@ -12,7 +12,7 @@ from ._expressions import MODEL, STATE, check_condition, check_expression, check
 from ._kinds import kind_of, same_domain
 from ._scope import Scope
 from ._sets import check_clauses, check_loops
-from ._types import check_domain, check_type
+from ._types import check_domain, check_given, check_type
 from .ir import (
     Distributed,
     Factor,
@@ -55,8 +55,13 @@ def check_model(model: tree.Model, scope: Scope) -> Model:
     for statement in model.body:
         with scope.nested():
             _statement(statement, body, scope)
-    if not body.variables and len(scope.diagnostics) == before and scope.is_whole() and not scope.is_broken(model.span):
-        message = f"model `{model.name.name}` declares no variable"
+    if (
+        all(v.role == "given" for v in body.variables.values())
+        and len(scope.diagnostics) == before
+        and scope.is_whole()
+        and not scope.is_broken(model.span)
+    ):
+        message = f"model `{model.name.name}` declares no variable{' to predict' if body.variables else ''}"
         scope.report("E320", message, model.name.span, "empty", help="declare one: `var x[i in site] : spin`")
     if body.conditional is not None and (body.factors or body.requires or body.distributed):
         other = (body.factors or body.requires or body.distributed)[0]
@@ -109,7 +114,7 @@ def _declare(kind: str, name: tree.Name, value: object, scope: Scope, type: obje
 
 def _variable(s: tree.Variable, body: _Body, scope: Scope) -> None:
     axes = check_loops(s.axes, scope)
-    domain = check_domain(s.type, scope)
+    domain = check_given(s.type, scope) if s.kind == "given" else check_domain(s.type, scope)
     value = None if axes is None or domain is None else Variable(s.span, s.kind, s.name.name, axes, domain)
     if _declare(s.kind, s.name, value, scope) and value is not None:
         body.variables[s.name.name] = value

@@ -180,7 +180,7 @@ MaskBody = Listed | Independent | FormMask | MaskMixture
 
 @dataclass(frozen=True, slots=True)
 class Mask(Checked):
-    """`given` names the variables that weights and rates may mention: with one, the mask is adaptive."""
+    """`given` names the variables that weights and rates may mention: with a `var` or `latent` among them the mask is adaptive."""
 
     name: str
     model: str

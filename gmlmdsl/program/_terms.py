@@ -160,18 +160,28 @@ class SetOf(Checked):
 
 @dataclass(frozen=True, slots=True)
 class Domain(Checked):
-    """The values of a cell: `kind` spin, bit, range (`size`), letters or labels (`labels`); `name` where it was declared under one."""
+    """The values of a cell: `kind` spin, bit, range (`size`), letters or labels (`labels`); `name` where it was declared under one.
+
+    Of a `given` cell also real, positive or bounded (`lower`, `upper`): numbers that come with each row.
+    """
 
     kind: str
     name: str = ""
     labels: tuple[str, ...] = ()
     size: Expression | None = None
     of: SetOf | None = None  # an index set used as a type
+    lower: Expression | None = None
+    upper: Expression | None = None
 
     @property
     def ordered(self) -> bool:
         """Whether the values are numbers."""
-        return self.kind in ("spin", "bit", "range")
+        return self.kind in ("spin", "bit", "range") or self.real
+
+    @property
+    def real(self) -> bool:
+        """Whether the values are real numbers, which no list holds."""
+        return self.kind in ("real", "positive", "bounded")
 
 
 @dataclass(frozen=True, slots=True)

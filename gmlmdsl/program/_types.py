@@ -16,6 +16,16 @@ DOMAINS = "`spin`, `bit`, `range(q)`, `letters(..)`, `labels(..)`, a declared do
 PARAMETER_TYPES = "`real`, `positive`, `simplex` or `real(lower = .., upper = ..)`"
 
 
+def check_given(e: tree.Expression, scope: Scope) -> Domain | None:
+    """The values of a given cell: those of any cell, or `real`, `positive`, `real(lower = .., upper = ..)`."""
+    symbol = scope.find(e.name) if isinstance(e, tree.Name) else None
+    named = isinstance(e, tree.Name) and e.name in ("real", "positive") and (symbol is None or symbol.kind not in ("domain", "index"))
+    if not named and not (isinstance(e, tree.Call) and e.function.name == "real"):
+        return check_domain(e, scope)
+    type_ = check_type(e, scope, e.span, inputs=False)
+    return None if type_ is None else Domain(e.span, type_.kind, lower=type_.lower, upper=type_.upper)
+
+
 def check_domain(e: tree.Expression, scope: Scope) -> Domain | None:
     """The values of a cell: spin, bit, range(q), letters(..), labels(..), a declared domain or an index set."""
     match e:
@@ -28,6 +38,8 @@ def check_domain(e: tree.Expression, scope: Scope) -> Domain | None:
             return None if size is None else Domain(e.span, "range", e.span.text, size=size)
         case tree.Call() if e.function.name in ("letters", "labels"):
             return _label_domain(e, scope)
+        case tree.Call() if e.function.name == "real":
+            _report_real(e, "real", scope)
         case tree.Call():
             help, fix = suggestion(e.function, ("range", "letters", "labels"), DOMAINS, "type")
             scope.report("E301", f"there is no domain `{e.function.name}(..)`", e.function.span, "unknown domain", help=help, fix=fix)
@@ -43,12 +55,17 @@ def _named_domain(e: tree.Name, scope: Scope) -> Domain | None:
     if symbol is not None:
         return _domain_of(check_set(e, scope), e, scope)
     if e.name in VALUE_TYPES:
-        scope.report("E205", f"a cell cannot be `{e.name}`: models are discrete", e.span, "not a domain", help=DOMAINS)
+        _report_real(e, e.name, scope)
     elif forms.form("type", e.name):
         scope.report("E302", f"`{e.name}` needs its values", e.span, "argument missing", help=f"write `{e.name}(..)`")
     else:
         _report_unknown(e, ("spin", "bit"), scope)
     return None
+
+
+def _report_real(e: tree.Expression, name: str, scope: Scope) -> None:
+    help = DOMAINS if name in ("simplex", "int") else f"{DOMAINS}; real numbers that come with each row are `given`"
+    scope.report("E205", f"a cell cannot be `{name}`: models are discrete", e.span, "not a domain", help=help)
 
 
 def _report_unknown(e: tree.Name, built_in: tuple[str, ...], scope: Scope) -> None:

@@ -63,9 +63,9 @@ def quick_check(fit: Fit) -> PredictiveCheck | None:
         rows = fit.evidence.codes.shape[1]
     except GmlmError:
         return None
-    cells = fit.graph.n_cells
+    cells = fit.graph.n_random
     listable = float(np.prod(fit.graph.sizes.astype(float))) <= MOST_CHECKED_STATES
-    if not listable or rows * cells**2 > MOST_CHECKED_PAIRS or fit.status.code == "diverged":
+    if fit.graph.given or not listable or rows * cells**2 > MOST_CHECKED_PAIRS or fit.status.code == "diverged":
         return None
     return fit.predictive("exact", draws=200)
 
@@ -84,7 +84,7 @@ def _status(report: Report, fit: Fit) -> None:
             "steps": len(fit.loss_trace),
             "seconds": float(meta["seconds"]),
             "rows": int(meta["rows"]),
-            "cells": fit.graph.n_cells,
+            "cells": fit.graph.n_random,
             "parameters": sum(p.size for p in fit.graph.parameters),
             "objective": float(fit.objective),
             "convex": bool(meta["convex"]),

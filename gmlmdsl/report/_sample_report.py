@@ -45,7 +45,7 @@ def diagnose_draws(graph: FactorGraph, idata: Any, clamp: Mapping[str, Any] | No
         by_update = {
             name: float(np.nanmean(rates.values[..., k])) for k, name in enumerate(names) if np.isfinite(rates.values[..., k]).any()
         }
-    cells = [graph.cell_name(i) for i in range(graph.n_cells)]
+    cells = [graph.cell_name(i) for i in range(graph.n_random)]
     labels = [tuple(str(x) for x in v.labels) for v in graph.variables for _ in range(v.size)]
     return diagnose(np.concatenate(parts, axis=2), cells, labels, clamped=clamped_cells(graph, clamp)[0], flip_rates=by_update)
 

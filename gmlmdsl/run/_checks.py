@@ -52,7 +52,8 @@ def predictive(
         fit matched are near z = 0 by construction, and p-values of the others are, on average, rather too large than too small.
 
     Raises:
-        GmlmError: E553 for a statistic that does not fit, E601 with the figure where all pairs are too many, E505 without rows.
+        GmlmError: E510 for a model with given variables, whose rows have a law each;
+            E553 for a statistic that does not fit, E601 with the figure where all pairs are too many, E505 without rows.
 
     Reference: Gelman, Meng and Stern 1996, section 2; Davison and Hinkley 1997, section 4.2.5, for the p-value.
     """
@@ -76,7 +77,15 @@ def predictive(
 
 
 def score(
-    fit: Fit, x: Any, weights: Any = None, *, mask: str | None = None, missing: Any = None, groups: Any = None, n_masks: Any = None
+    fit: Fit,
+    x: Any,
+    weights: Any = None,
+    *,
+    mask: str | None = None,
+    missing: Any = None,
+    given: Any = None,
+    groups: Any = None,
+    n_masks: Any = None,
 ) -> Score:
     """The losses of new rows: held-out pseudolikelihood, in nats per row.
 
@@ -86,6 +95,7 @@ def score(
         weights: one per row.
         mask: the mask to score under; none: the fit's.
         missing: see `Model.fit`.
+        given: of these rows, see `Model.fit`.
         groups: one label per row; rows of one group count as one observation in the standard error.
         n_masks: see `Model.fit`; none: what the fit did.
 
@@ -97,7 +107,7 @@ def score(
     """
     from ._score import score
 
-    return score(fit, x, weights, mask, missing, groups, n_masks)
+    return score(fit, x, weights, mask, missing, given, groups, n_masks)
 
 
 def cross_validate(
@@ -111,6 +121,7 @@ def cross_validate(
     x: Any = None,
     weights: Any = None,
     missing: Any = None,
+    given: Any = None,
     n_masks: Any = None,
 ) -> CrossValidation:
     """The loss of each row under a fit, made in the same way, to the other folds.
@@ -125,6 +136,7 @@ def cross_validate(
         x: the rows, where the fit was loaded from a file; with `weights` and `missing` as in `Model.fit`.
         weights: one per row of x.
         missing: see `Model.fit`.
+        given: of the rows x, see `Model.fit`.
         n_masks: of the scoring mask, see `Model.fit`.
 
     Returns:
@@ -137,11 +149,20 @@ def cross_validate(
     """
     from ._score import cross_validate
 
-    options = {"mask": mask, "groups": groups, "strata": strata, "x": x, "weights": weights, "missing": missing, "n_masks": n_masks}
+    options = {
+        "mask": mask,
+        "groups": groups,
+        "strata": strata,
+        "x": x,
+        "weights": weights,
+        "missing": missing,
+        "given": given,
+        "n_masks": n_masks,
+    }
     return cross_validate(fit, folds, seed, **options)
 
 
-def information_criterion(fit: Fit, x: Any = None, weights: Any = None, missing: Any = None) -> InformationCriterion:
+def information_criterion(fit: Fit, x: Any = None, weights: Any = None, missing: Any = None, given: Any = None) -> InformationCriterion:
     """CLIC = 2 * (loss + tr(S H^-1)), the composite-likelihood information criterion.
 
     S = sum_r (u_r - mean u)(u_r - mean u)', u_r = c w_r grad loss_r; H is the Hessian of c sum w loss - log prior, so with a prior
@@ -153,6 +174,7 @@ def information_criterion(fit: Fit, x: Any = None, weights: Any = None, missing:
         x: the rows of the fit, where it was loaded from a file; with `weights` and `missing` as in `Model.fit`.
         weights: one per row of x.
         missing: see `Model.fit`.
+        given: of the rows x, see `Model.fit`.
 
     Raises:
         GmlmError: E552 where the fit is no minimum, E551 where x is not what was fitted, E601 for too many parameters.
@@ -161,10 +183,10 @@ def information_criterion(fit: Fit, x: Any = None, weights: Any = None, missing:
     """
     from ._information import information_criterion
 
-    return information_criterion(fit, x, weights, missing)
+    return information_criterion(fit, x, weights, missing, given)
 
 
-def to_arviz(fit: Fit, *, draws: int = 1000, chains: int = 4, seed: int = 0, x: Any = None, missing: Any = None) -> Any:
+def to_arviz(fit: Fit, *, draws: int = 1000, chains: int = 4, seed: int = 0, x: Any = None, missing: Any = None, given: Any = None) -> Any:
     """Draws of the parameters with log p(x_r) of each row, for `arviz.loo` and `arviz.compare`.
 
     The draws are from the posterior, p(x | parameters) times the priors, by independence Metropolis with proposals around the
@@ -177,6 +199,7 @@ def to_arviz(fit: Fit, *, draws: int = 1000, chains: int = 4, seed: int = 0, x: 
         seed: of the draws.
         x: the rows of the fit, where it was loaded from a file.
         missing: see `Model.fit`.
+        given: of the rows x, see `Model.fit`.
 
     Returns:
         InferenceData or DataTree with the groups `posterior`, `sample_stats` (`lp`, `accepted`), `log_likelihood` and `observed_data`.
@@ -190,4 +213,4 @@ def to_arviz(fit: Fit, *, draws: int = 1000, chains: int = 4, seed: int = 0, x: 
     """
     from ._posterior import posterior
 
-    return posterior(fit, draws, chains, seed, x, missing)
+    return posterior(fit, draws, chains, seed, x, missing, given)

@@ -48,9 +48,11 @@ def log_conditional(
     table = jnp.zeros((codes.shape[1], int(plan.values)), derive.float_type())
     if not gapped.all() or not gapped.size:
         whole = jnp.asarray(np.maximum(codes[:, ~gapped], 0))
-        table = table.at[np.flatnonzero(~gapped)].set(conditional_table(device, params, whole, blocks, law, adaptive).T)
+        found = conditional_table(device, params, whole, blocks, law, adaptive).T
+        table = table.at[np.flatnonzero(~gapped)].set(found)
     if gapped.any():
-        table = table.at[np.flatnonzero(gapped)].set(block_tables(host, device, params, codes[:, gapped], block[0], law if adaptive else None))
+        found = block_tables(host, device, params, codes[:, gapped], block[0], law if adaptive else None)
+        table = table.at[np.flatnonzero(gapped)].set(found)
     return table.reshape(codes.shape[1], *host.sizes[block[0]].tolist())
 
 
@@ -66,10 +68,10 @@ def _block(lowered: Lowered, cells: Sequence[int] | int) -> np.ndarray:
         whole = members.dtype.kind in "iu"
     except (TypeError, ValueError):
         members, whole = np.zeros(0), False
-    if not whole or not len(members) or members[0] < 0 or members[-1] >= host.n_cells or (np.diff(members) == 0).any():
+    if not whole or not len(members) or members[0] < 0 or members[-1] >= host.n_random or (np.diff(members) == 0).any():
         raise fail(
             "E507",
-            f"K must be distinct positions from 0 to {host.n_cells - 1}, got {cells!r}",
+            f"K must be distinct positions from 0 to {host.n_random - 1}, got {cells!r}",
             help="`model.positions(name)` gives a variable's",
         )
     return members[None].astype(np.int32)

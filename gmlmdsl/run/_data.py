@@ -41,7 +41,7 @@ def encode(graph: FactorGraph, x: Any, what: str = "x", missing: Any = None) -> 
             differ; None: every cell is observed.
 
     Returns:
-        Codes of shape (cells, rows) and the leading shape.
+        Codes of shape (cells, rows) and the leading shape; a row cell is 0: `bound_rows` says which row of given data each goes with.
 
     Raises:
         GmlmError: naming the variable, the row, the value found and the domain.
@@ -53,7 +53,7 @@ def encode(graph: FactorGraph, x: Any, what: str = "x", missing: Any = None) -> 
     for v in graph.variables:
         if v.name in given:
             name = f"{what}[{v.name!r}]" if isinstance(x, Mapping) and len(graph.variables) > 1 else what
-            parts[v.name], shapes[v.name] = _codes(v, given[v.name], name, _missing_code(graph, v, missing))
+            parts[v.name], shapes[v.name] = value_codes(v, given[v.name], name, _missing_code(graph, v, missing))
     first, lead = next(iter(shapes.items()))
     for name, found in shapes.items():
         if found != lead:
@@ -63,6 +63,8 @@ def encode(graph: FactorGraph, x: Any, what: str = "x", missing: Any = None) -> 
     for v in graph.variables:
         if v.name in parts:
             codes[v.offset : v.offset + v.size] = parts[v.name].reshape(-1, v.size).T
+    if graph.row_cell is not None:
+        codes[graph.row_cell] = 0
     return Data(codes, lead)
 
 
@@ -124,7 +126,12 @@ def _absent(array: Array, code: Any) -> Array:
     return np.isnan(array) if np.isnan(code) else array == code
 
 
-def _codes(v: VariableArray, value: Any, what: str, missing: Any = None) -> tuple[Array, tuple[int, ...]]:
+def value_codes(v: VariableArray, value: Any, what: str, missing: Any = None) -> tuple[Array, tuple[int, ...]]:
+    """The codes of one variable's values, -1 where one is missing, and the axes before the variable's own.
+
+    Raises:
+        GmlmError: E501, E502 or E504 for an array that does not fit.
+    """
     try:
         array = np.asarray(value)
     except ValueError:
@@ -134,7 +141,7 @@ def _codes(v: VariableArray, value: Any, what: str, missing: Any = None) -> tupl
         holes = np.array([e is None or (isinstance(e, float) and np.isnan(e)) for e in array.ravel()], bool).reshape(array.shape)
         present = array[~holes]
         filled = np.where(holes, present[0] if len(present) else v.labels[0], array)
-        codes, lead = _codes(v, np.asarray(filled.tolist()), what)
+        codes, lead = value_codes(v, np.asarray(filled.tolist()), what)
         return np.where(holes, MISSING, codes), lead
     if array.dtype == object and all(isinstance(e, str) for e in array.ravel()):
         array = array.astype(str)
@@ -284,7 +291,7 @@ def clamped_cells(graph: FactorGraph, clamp: Mapping[str, Any] | None) -> tuple[
                 codes[cell] = _to_codes(v, np.asarray(one), f"clamp[{name!r}][{place!r}]")
                 held[cell] = True
         else:
-            found, lead = _codes(v, value, f"clamp[{name!r}]")
+            found, lead = value_codes(v, value, f"clamp[{name!r}]")
             if lead:
                 raise fail("E501", f"clamp[{name!r}] must have shape {v.shape}, got {(*lead, *v.shape)}")
             codes[v.offset : v.offset + v.size] = found.ravel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
@@ -13,9 +14,9 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import GmlmError, fail
-from ..graph import FactorGraph
+from ..graph import FactorGraph, GivenRows, VariableArray
 from ..plan import Elimination, plan_elimination
-from ._data import clamped_cells, decode
+from ._data import clamped_cells, decode, value_codes
 
 Array = np.ndarray
 Params = Mapping[str, jax.Array]
@@ -28,6 +29,10 @@ class Contractions:
     def __init__(self, graph: FactorGraph):
         self.graph = graph
         self._kept: OrderedDict[bytes, tuple[Elimination, derive.Contraction]] = OrderedDict()
+
+    def whole(self, what: str) -> tuple[Elimination, derive.Contraction]:
+        """Those of all cells; see `of`."""
+        return self.of(np.zeros(self.graph.n_cells, bool), what)
 
     def of(self, known: Array, what: str) -> tuple[Elimination, derive.Contraction]:
         """The plan and contraction of the cells that are not known.
@@ -49,16 +54,22 @@ class Contractions:
         return self._kept[key]
 
 
-def log_partition(kept: Contractions, device: derive.Graph, params: Params, rest: Array | None = None) -> jax.Array:
-    """log Z for each row of known codes (cells, rows); None: one row.
+def known_rows(graph: FactorGraph, given: GivenRows | None) -> Array:
+    """Codes (cells, rows) that say which row of given data counts, one for each; what they hold elsewhere does not matter."""
+    codes = np.zeros((graph.n_cells, 1 if given is None else given.rows), np.int32)
+    if graph.row_cell is not None and given is not None:
+        codes[graph.row_cell] = np.arange(given.rows)
+    return codes
+
+
+def log_partition(kept: Contractions, device: derive.Graph, params: Params, given: GivenRows | None) -> jax.Array:
+    """log Z for each row of given data, or of shape (1,).
 
     Raises:
         GmlmError: E601 with the cost where it is above the budget, before any work.
     """
-    graph = kept.graph
-    codes = np.zeros((graph.n_cells, 1), np.int32) if rest is None else rest
-    _, c = kept.of(np.zeros(graph.n_cells, bool), "log Z")
-    return log_sums(device, params, jnp.asarray(codes, jnp.int32), c)
+    _, c = kept.whole("log Z")
+    return log_sums(device, params, jnp.asarray(known_rows(kept.graph, given)), c)
 
 
 log_sums = eqx.filter_jit(derive.log_sum)
@@ -72,18 +83,18 @@ def _best(device: derive.Graph, params: Params, codes: jax.Array, c: derive.Cont
 
 
 def marginals(
-    kept: Contractions, device: derive.Graph, params: Params, clamp: Mapping[str, Any] | None, rest: Array | None = None
+    kept: Contractions, device: derive.Graph, params: Params, clamp: Mapping[str, Any] | None, given: GivenRows | None
 ) -> dict[str, Array]:
     """p(x_i = v) of every cell, given the clamped ones, which are sure of their values.
 
     Returns:
-        By variable, shape (*axes, values), or (rows, *axes, values) where `rest` has rows.
+        By variable, shape (rows.., *axes, values): rows where given data have them.
 
     Raises:
         GmlmError: E601 with the cost; E512 where no configuration agrees with the clamped cells.
     """
     graph = kept.graph
-    held, codes = _start(graph, clamp, rest)
+    held, codes = _start(graph, clamp, given)
     _, c = kept.of(held, "the marginals")
     found, table = (np.asarray(a) for a in _marginals(device, params, jnp.asarray(codes), c))
     _verify_possible(found)
@@ -93,20 +104,19 @@ def marginals(
     out = {}
     for v in graph.variables:
         part = np.moveaxis(full[v.offset : v.offset + v.size, : len(v.labels)], 2, 0)
-        part = part.reshape(-1, *v.shape, len(v.labels))
-        out[v.name] = part if rest is not None else part[0]
+        out[v.name] = part.reshape(*(() if given is None else given.shape), *v.shape, len(v.labels))
     return out
 
 
 def best(
-    kept: Contractions, device: derive.Graph, params: Params, clamp: Mapping[str, Any] | None, rest: Array | None = None
+    kept: Contractions, device: derive.Graph, params: Params, clamp: Mapping[str, Any] | None, given: GivenRows | None
 ) -> tuple[Array, Array]:
     """Codes (cells, rows) of a most probable configuration that agrees with the clamped cells, and its unnormalised log p.
 
     Raises:
         GmlmError: E601 with the cost; E512 where no configuration agrees with the clamped cells.
     """
-    held, codes = _start(kept.graph, clamp, rest)
+    held, codes = _start(kept.graph, clamp, given)
     _, c = kept.of(held, "a mode")
     found, value = (np.asarray(a) for a in _best(device, params, jnp.asarray(codes), c))
     _verify_possible(value)
@@ -200,17 +210,13 @@ def ancestors(graph: FactorGraph, seeds: Array) -> Array:
 
 def only_laws_of(graph: FactorGraph, cells: Array) -> FactorGraph:
     """A product of laws without the laws of the other cells."""
-    import dataclasses
-
     return dataclasses.replace(graph, factors=tuple(g.take(np.flatnonzero(cells[g.cells[:, 0]])) for g in graph.factors))
 
 
-def _start(graph: FactorGraph, clamp: Mapping[str, Any] | None, rest: Array | None) -> tuple[Array, Array]:
+def _start(graph: FactorGraph, clamp: Mapping[str, Any] | None, given: GivenRows | None) -> tuple[Array, Array]:
     """Which cells are known, and codes (cells, rows) that hold their values."""
     held, codes = clamped_cells(graph, clamp)
-    if rest is None:
-        return held, codes[:, None].astype(np.int32)
-    return held, np.where(held[:, None], codes[:, None], rest).astype(np.int32)
+    return held, np.where(held[:, None], codes[:, None], known_rows(graph, given)).astype(np.int32)
 
 
 def _verify_possible(value: Array) -> None:
@@ -223,3 +229,40 @@ def configuration(graph: FactorGraph, codes: Array, lead: tuple[int, ...]) -> An
     """Values as a user passes them: an array where the model has one variable, else a dict."""
     values = decode(graph, codes, lead)
     return values if len(values) > 1 else next(iter(values.values()))
+
+
+def prefix_codes(graph: FactorGraph, prefix: Any, given: GivenRows | None) -> tuple[Array, int, tuple[int, ...]]:
+    """Codes (cells, rows) of the first cells of the only observed variable, -1 elsewhere; the first cell that lacks; the shape of rows.
+
+    Raises:
+        GmlmError: E507 where there is no such cell or variable, E501 or E510 where rows do not fit.
+    """
+    if len(graph.observed) != 1:
+        raise fail("E507", f"the next symbol is one of the model's only `var`; it has {len(graph.observed)}")
+    v = graph.observed[0]
+    array = np.asarray(prefix)
+    if array.dtype.kind == "U" and v.kind == "letters" and (array.ndim == 0 or np.char.str_len(array).max(initial=0) != 1):
+        lengths = np.char.str_len(array)
+        if array.size and lengths.min() != lengths.max():
+            raise fail("E501", f"prefixes of one call have one length, found {int(lengths.min())} to {int(lengths.max())} letters")
+        array = np.array([list(t) for t in array.ravel().tolist()], str).reshape(*array.shape, int(lengths.max(initial=0)))
+    if array.ndim == 0:
+        raise fail("E501", "prefix must have shape (rows.., t), got a single value", help="`[value]` is a prefix of one cell")
+    *lead, t = array.shape
+    if t >= v.size:
+        raise fail("E507", f"a prefix of {t} cells leaves no next one: `{v.name}` has {v.size}", help=f"t is below {v.size}")
+    known = value_codes(flat(v, t), array if t else np.zeros((*lead, 0), np.int64), "prefix")[0].reshape(-1, t)
+    rows = len(known) if t else int(np.prod(lead))
+    codes = np.full((graph.n_cells, rows), -1, np.int32)
+    codes[v.offset : v.offset + t] = known.T
+    if graph.row_cell is not None:
+        assert given is not None
+        if given.shape not in ((), tuple(lead)):
+            raise fail("E510", f"given: rows of shape {given.shape}, and the prefixes have {tuple(lead)}")
+        codes[graph.row_cell] = np.arange(rows) if given.shape else 0
+    return codes, v.offset + t, tuple(lead)
+
+
+def flat(v: VariableArray, t: int) -> VariableArray:
+    """The first cells of a variable, as one axis."""
+    return dataclasses.replace(v, shape=(t,), dims=("cell",), coords=(range(t),))

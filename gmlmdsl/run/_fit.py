@@ -17,7 +17,7 @@ from .._diagnostics import fail
 from ..derive import DrawnLoss, graph_arrays
 from ..derive.compiled import all_values, gap_rows, log_potential
 from ..graph import FactorGraph, Lowered
-from ..graph.masks import LoweredMask, is_adaptive, mentions_parameter, support_size
+from ..graph.masks import LoweredMask, is_adaptive, mentions_parameter, support_size, varies
 from ._contrastive import Climbed, climb
 from ._convexity import is_affine, is_convex
 from ._data import verified_weights
@@ -205,8 +205,8 @@ def verify_possible(lowered: Lowered, codes: Array, weights: Array, start: dict[
             if bad.any():
                 row = int(np.argmax(bad))
                 cells = host.cells[int(np.argmin(holds[:, row]))]
-                names = [lowered.graph.cell_name(int(c)) for c in np.unique(cells) if c < lowered.graph.n_cells]
-                message = f"row {int(whole[row])} of x is impossible: it breaks this `require` at {', '.join(names)}"
+                names = [lowered.graph.cell_name(int(c)) for c in np.unique(cells) if c < lowered.graph.n_random]
+                message = f"row {int(whole[row])} of x is impossible: it breaks this `require`{' at ' * bool(names)}{', '.join(names)}"
                 raise fail("E508", message, host.span, "broken here", help="mend or drop the row, or loosen the requirement")
     value = np.asarray(log_potential(device, start, jnp.asarray(codes)))
     bad = (np.isnan(value) | np.isneginf(value)) & (weights > 0)
@@ -265,7 +265,7 @@ def make_objective(
         help_ = "repeat the rows instead, so that each has its own masks"
         raise fail("E542", f"weights are counts, and mask `{options.mask}` is drawn for each row", mask.span, "drawn", help=help_)
     mean_size = (
-        counted_mean_size(host, counted_by, filled, weights) if counts and is_adaptive(mask) else mean_block_size(host, counted_by, filled)
+        counted_mean_size(host, counted_by, filled, weights) if counts and varies(mask) else mean_block_size(host, counted_by, filled)
     )
     use = MaskUse(options.mask, n_masks, support_size(named), is_adaptive(mask), reached_cells(host, counted_by), mean_size)
     if use.mean_size == 0:
@@ -284,7 +284,7 @@ def make_objective(
         start,
         jnp.asarray(use.reached / use.mean_size),
         jnp.asarray(float(weights.sum())),
-        frame(host, fixed),
+        frame(host.without_data, fixed),
         chunk,
         gaps,
         None if gaps is None else jnp.asarray(weights[kinds.summed], dtype=dtype),

@@ -67,10 +67,10 @@ def sum_error(values: Array) -> float:
     return float(np.sqrt(n / (n - 1) * ((values - values.mean()) ** 2).sum())) if n > 1 else float("nan")
 
 
-def information_criterion(fit: Fit, x: Any, weights: Any, missing: Any) -> InformationCriterion:
+def information_criterion(fit: Fit, x: Any, weights: Any, missing: Any, given: Any) -> InformationCriterion:
     """See `Fit.information_criterion`."""
     verify_minimum(fit, "an information criterion")
-    evidence = evidence_of(fit, x, weights, missing)
+    evidence = evidence_of(fit, x, weights, missing, given=given)
     fit.covariance  # noqa: B018 - refuses where curvature would be too large
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
         params = params64(fit)

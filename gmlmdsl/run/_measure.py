@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..graph.masks import LoweredMask, blocks_of, is_adaptive, support_size
+from ..graph.masks import LoweredMask, blocks_of, support_size, varies
 from ..plan import BUDGET
 from ._fit import Evidence
 from ._objective import MaskUse
@@ -39,14 +39,14 @@ def measure_of(evidence: Evidence, use: MaskUse) -> Measure:
     drawn = None if use.n_masks is None else (options.seed, use.n_masks)
     _feed(law, drawn)
     rows = hashlib.sha256()
-    _feed(rows, np.asarray(evidence.codes, np.int32))
+    _feed(rows, np.asarray(evidence.codes[: host.n_random], np.int32))
     _feed(rows, None if options.weights is None else np.asarray(options.weights, float))
     return Measure(use.words, law.hexdigest(), rows.hexdigest())
 
 
 def _law(mask: LoweredMask, n_cells: int) -> Any:
     """What decides p(K | x): the blocks with their probabilities where they are few, else the mask's own arrays."""
-    if is_adaptive(mask) or support_size(mask) > BUDGET.support:
+    if varies(mask) or support_size(mask) > BUDGET.support:
         return mask
     blocks, probabilities = blocks_of(mask, n_cells)
     assert probabilities is not None

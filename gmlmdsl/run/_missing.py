@@ -12,7 +12,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import GmlmError, counted, fail, listed
-from ..derive import AbstractMaskLaw, EnumeratedLoss, GapLoss, Graph, HiddenRows, contraction, gap_loss, hidden_rows
+from ..derive import (
+    AbstractMaskLaw,
+    EnumeratedLoss,
+    GapLoss,
+    Graph,
+    HiddenRows,
+    contraction,
+    fixed_blocks,
+    gap_loss,
+    hidden_rows,
+    mask_law,
+    weight_groups,
+)
 from ..derive.compiled import all_values, block_table, log_marginal, log_observed, log_potential
 from ..graph import FactorGraph
 from ..graph.masks import LoweredMask, blocks_of, is_adaptive, looked_at, reach, support_size
@@ -108,7 +120,7 @@ class Missing:
         """How often each cell is missing."""
         import pandas as pd
 
-        names = [graph.cell_name(c) for c in range(graph.n_cells)]
+        names = [graph.cell_name(c) for c in range(graph.n_random)]
         return pd.DataFrame({"missing": self.cells}, index=pd.Index(names, name="cell"))
 
 
@@ -157,7 +169,7 @@ def sort_rows(
         raise unknown_law(graph, mask, name, missing)
     if not impute and (report.latents or is_adaptive(mask)):
         return _all_summed(graph, mask, masks, codes, report, METHODS)
-    plan = plan_gaps(graph, missing[:, gapped], _blocks(graph, mask, masks, missing, gapped))
+    plan = plan_gaps(graph, missing[:, gapped], _blocks(graph, mask, masks, codes, gapped))
     within = affordable_rows(plan)
     if not impute and not within.all():
         help = "leave `impute` out: these rows' cells are then drawn inside the fit; or drop the rows"
@@ -196,7 +208,7 @@ def reported(graph: FactorGraph, codes: Array) -> Missing:
     lacking = np.asarray(missing.any(axis=1))
     latents = tuple(v.name for v in graph.latents if lacking[v.offset : v.offset + v.size].any())
     seen = missing & ~graph.is_latent[:, None]
-    return Missing(seen.sum(axis=1), int(seen.any(axis=0).sum()), latents=latents)
+    return Missing(seen[: graph.n_random].sum(axis=1), int(seen.any(axis=0).sum()), latents=latents)
 
 
 def verify_latents(graph: FactorGraph, mask: LoweredMask, name: str, codes: Array, summed: bool) -> None:
@@ -252,16 +264,24 @@ def _only(plan: GapPlan, within: Array) -> GapPlan:
     return GapPlan(plan.evaluations[within], plan.values[within], terms)
 
 
-def _blocks(graph: FactorGraph, mask: LoweredMask, masks: Array | None, missing: Array, gapped: Array) -> Sequence[tuple[Array, Array]]:
+def _blocks(graph: FactorGraph, mask: LoweredMask, masks: Array | None, codes: Array, gapped: Array) -> Sequence[tuple[Array, Array]]:
     if masks is not None:
         _verify_planned(len(gapped), len(masks), mask, "draw fewer: `n_masks=1`, or drop rows with gaps")
         share = np.full(len(masks), 1 / len(masks))
         return [(masks[:, :, r], share) for r in gapped]
     blocks, probabilities = blocks_of(mask, graph.n_cells)
-    assert probabilities is not None
-    patterns = len(np.unique(missing[:, gapped], axis=1).T)
+    patterns = len(gapped) if probabilities is None else len(np.unique(codes[:, gapped] < 0, axis=1).T)
     _verify_planned(patterns, len(blocks), mask, "draw some masks: `n_masks=4`")
+    if probabilities is None:
+        return [(blocks, p) for p in _by_row(graph, mask, blocks, codes[:, gapped]).T]
     return [(blocks, probabilities)]
+
+
+def _by_row(graph: FactorGraph, mask: LoweredMask, blocks: Array, codes: Array) -> Array:
+    """p(K) of each block in each row, of a mask that looks at given variables alone; shape (blocks, rows)."""
+    law, fixed = mask_law(mask, graph.n_cells), fixed_blocks(graph, blocks, weight_groups(mask))
+    found = law.log_probability({}, jnp.asarray(np.maximum(codes, 0)), fixed, iter(fixed.touch[len(graph.groups) :]))
+    return np.exp(np.broadcast_to(np.asarray(found), (len(blocks), fixed.n_values, codes.shape[1]))[:, 0])
 
 
 def _verify_planned(patterns: int, masks: int, mask: LoweredMask, help: str) -> None:
@@ -354,6 +374,6 @@ def verify_present(graph: FactorGraph, device: Graph, codes: Array, weights: Arr
             bad = known & ~holds
             if bad.any():
                 instance, row = (int(i) for i in np.argwhere(bad)[0])
-                names = ", ".join(graph.cell_name(int(c)) for c in np.unique(host.cells[instance]) if c < graph.n_cells)
-                message = f"row {int(rows[row])} of x is impossible: it breaks this `require` at {names}"
+                names = ", ".join(graph.cell_name(int(c)) for c in np.unique(host.cells[instance]) if c < graph.n_random)
+                message = f"row {int(rows[row])} of x is impossible: it breaks this `require`{f' at {names}' if names else ''}"
                 raise fail("E508", message, host.span, "broken here", help="mend or drop the row, or loosen the requirement")

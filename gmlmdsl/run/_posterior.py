@@ -17,6 +17,7 @@ from ..graph.masks import LoweredMask, blocks_of, is_adaptive, support_size
 from ..plan import BUDGET
 from ._arviz import to_arviz
 from ._data import decode
+from ._exact import known_rows
 from ._fit import Evidence
 from ._fit import _colours as colours_of
 from ._inference import curvature
@@ -35,23 +36,23 @@ LEAST_ACCEPTED = 0.2
 MOST_OPERATIONS = 1e11
 
 
-def posterior(fit: Fit, draws: int, chains: int, seed: int, x: Any, missing: Any) -> Any:
+def posterior(fit: Fit, draws: int, chains: int, seed: int, x: Any, missing: Any, given: Any) -> Any:
     """See `Fit.to_arviz`."""
     for name, value, least in (("draws", draws, 1), ("chains", chains, 1), ("seed", seed, 0)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             raise fail("E507", f"{name} must be a whole number of at least {least}, got {value!r}")
-    evidence = evidence_of(fit, x, None, missing)
+    evidence = evidence_of(fit, x, None, missing, given=given)
     _verify_likelihood(fit, evidence)
     verify_minimum(fit, "the normal approximation of the posterior")
     fit.covariance  # noqa: B018 - refuses where curvature would be too large
     total = chains * (draws + WARMUP)
-    _verify_cost(fit, evidence.codes.shape[1], total)
+    _verify_cost(fit, evidence, total)
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
         params = params64(fit)
         rows = rows_under(evidence, params)
         verify_own(fit, rows, params)
         vectors, log_q = _proposals(fit, rows, params, total, np.random.default_rng([seed, 2]))
-        lp, pointwise = _log_posterior(fit, rows, params, vectors)
+        lp, pointwise = _log_posterior(fit, evidence, rows, params, vectors)
     kept, accepted = _metropolis((lp - log_q).reshape(chains, -1), np.random.default_rng([seed, 3]))
     _announce(float(accepted.mean()))
     place = (kept + (np.arange(chains) * (draws + WARMUP))[:, None])[:, WARMUP:]
@@ -85,9 +86,10 @@ def _hides_all(graph: FactorGraph, mask: LoweredMask) -> bool:
     return np.array_equal(np.unique(blocks_of(mask, graph.n_cells)[0]), np.flatnonzero(~graph.is_latent))
 
 
-def _verify_cost(fit: Fit, rows: int, total: int) -> None:
+def _verify_cost(fit: Fit, evidence: Evidence, total: int) -> None:
+    rows, given = evidence.codes.shape[1], evidence.lowered.data
     terms = sum(g.n for g in fit.graph.groups)
-    flops = 0.0 if fit.graph.is_normalised else fit.model._contractions.of(np.zeros(fit.graph.n_cells, bool), "log Z")[0].flops
+    flops = 0.0 if fit.graph.is_normalised else fit.model._contractions.whole("log Z")[0].flops * (1 if given is None else given.rows)
     operations, memory = total * (flops + rows * terms), 8.0 * total * rows
     if operations > MOST_OPERATIONS or memory > BUDGET.bytes:
         message = (
@@ -112,18 +114,21 @@ def _proposals(fit: Fit, rows: Rows, params: dict[str, jax.Array], total: int, r
     return centre + e @ root.T, -0.5 * (freedom + size) * np.log1p((e**2).sum(axis=1) / freedom)
 
 
-def _log_posterior(fit: Fit, rows: Rows, params: dict[str, jax.Array], vectors: Array) -> tuple[Array, Array]:
+def _log_posterior(fit: Fit, evidence: Evidence, rows: Rows, params: dict[str, jax.Array], vectors: Array) -> tuple[Array, Array]:
     """log p(x) + log prior at each vector, -inf outside the parameters' ranges, and log p(x_r), shape (vectors, rows)."""
-    host, free = fit.graph, [p for p in fit.graph.parameters if p.name not in fit.meta["fixed"]]
+    host, free = evidence.lowered.graph, [p for p in fit.graph.parameters if p.name not in fit.meta["fixed"]]
     inside = np.array([not any(in_support(p, unflatten(host, v)[p.name]) for p in free) for v in vectors])
     safe = np.where(inside[:, None], vectors, np.asarray(flatten(host, params)))
     device = derive.graph_arrays(host)
-    none = np.zeros(host.n_cells, bool)
-    c = None if host.is_normalised else fit.model._contractions.of(none, "log Z")[1]
+    c, given = None if host.is_normalised else fit.model._contractions.whole("log Z")[1], evidence.lowered.data
 
     def at(vector: jax.Array) -> tuple[jax.Array, jax.Array]:
         here = unflatten(host, vector)
-        log_z = jnp.zeros(()) if c is None else derive.log_sum(device, here, jnp.zeros((host.n_cells, 1), jnp.int32), c)[0]
+        if c is None:
+            log_z = jnp.zeros(())
+        else:
+            log_z = derive.log_sum(device, here, jnp.asarray(known_rows(host, given)), c)
+            log_z = log_z[0] if given is None else log_z[rows.codes[host.row_cell]]
         return log_completions(host, device, here, rows.codes) - log_z, log_prior(host, here)
 
     pointwise, prior = eqx.filter_jit(lambda v: jax.lax.map(at, v))(jnp.asarray(safe))

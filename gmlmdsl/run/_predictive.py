@@ -190,6 +190,9 @@ def predictive(
 ) -> PredictiveCheck:
     """See `Fit.predictive`."""
     _verify(draws, seed, statistics, functions, summaries)
+    if fit.graph.given:
+        message = "a predictive check draws rows from one law, and with given variables each row has its own"
+        raise fail("E510", message, help="hold out rows instead: `fit.cross_validate()`; or draw rows yourself: `fit.sample(given=..)`")
     if fit.status.code == "diverged":
         raise fail("E552", "the fit diverged: its estimates are no numbers to draw from", help="mend the fit first, see `print(fit)`")
     evidence = evidence_of(fit, x, weights, missing)
@@ -240,10 +243,10 @@ def _verify_cost(fit: Fit, rows: int, draws: int, statistics: Sequence[str]) -> 
     if "pairs" not in statistics:
         return
     operations = Pairs.cost(fit.graph, rows) * (draws + 1)
-    memory = 8.0 * draws * fit.graph.n_cells**2 / 2
+    memory = 8.0 * draws * fit.graph.n_random**2 / 2
     if operations > MOST_OPERATIONS or memory > BUDGET.bytes:
         message = (
-            f"statistics of all pairs of {fit.graph.n_cells:,} cells in {draws} data sets of {rows:,} rows take "
+            f"statistics of all pairs of {fit.graph.n_random:,} cells in {draws} data sets of {rows:,} rows take "
             f"{operations:.2g} operations and {memory / 2**30:.2g} GiB, "
             f"above the limit of {MOST_OPERATIONS:.2g} and {BUDGET.bytes / 2**30:.2g} GiB"
         )

@@ -244,7 +244,10 @@ class Fit:
         return np.concatenate([np.ravel(arrays[p.name]) for p in self.graph.parameters] or [np.zeros(0)])
 
     def sample(self, sampler: str | None = None, **options: Any) -> Any:
-        """Draws from the fitted model; see `Model.sample`."""
+        """Draws from the fitted model; see `Model.sample`. Given data that the rows of the fit had in common are taken along."""
+        data = None if self._evidence is None else self._evidence.lowered.data
+        if data is not None and data.shape == () and "given" not in options:
+            options["given"] = {v.name: data.arrays[v.name].reshape(v.shape) for v in self.graph.given}
         return self.model.sample(self.params, sampler, **options)
 
     # Checks: what they do stands with the functions

@@ -13,7 +13,8 @@ import numpy as np
 import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 
-from ..derive import ExactLoss, all_states, local_scores
+from ..derive import AbstractMaskLaw, ExactLoss, all_states, local_scores
+from ..graph import FactorGraph
 from ._objective import Objective
 
 Array = np.ndarray
@@ -29,10 +30,15 @@ def _corrected(loss: ExactLoss, params: dict[str, jax.Array], codes: jax.Array, 
     return jnp.isfinite(scores + loss.shares(params, codes, k)[1])  # pyright: ignore[reportOperatorIssue]
 
 
+def _looks_at_cells(law: AbstractMaskLaw, host: FactorGraph) -> bool:
+    """Whether the law of K varies with cells of variables, and not only with what is given."""
+    return any((np.asarray(g.cells) < host.n_random).any() for g in law.groups())
+
+
 def revealed_cells(objective: Objective, params: dict[str, jax.Array]) -> Array:
     """The cells that are drawn by some mask, but whose value every mask that draws them gives away, at all rows."""
     loss = objective.loss
-    if not isinstance(loss, ExactLoss) or loss.law is None:
+    if not isinstance(loss, ExactLoss) or loss.law is None or not _looks_at_cells(loss.law, objective.frame.host):
         return np.zeros(0, np.int64)
     keep = np.asarray(objective.weights) > 0
     distinct = np.unique(np.asarray(objective.codes)[:, keep], axis=1)[:, :1024]
@@ -54,8 +60,8 @@ def revealed_cells(objective: Objective, params: dict[str, jax.Array]) -> Array:
 def is_reducible(objective: Objective, params: dict[str, jax.Array]) -> bool | None:
     """Whether the mask's block dynamics fall apart on the support of a small model; None where it is too large to say."""
     loss, host = objective.loss, objective.frame.host
-    if not isinstance(loss, ExactLoss) or loss.law is None:
-        return None
+    if not isinstance(loss, ExactLoss) or loss.law is None or host.given:
+        return None  # of given variables each row has a chain of its own
     count = float(np.prod(host.sizes.astype(float)))
     if count > MOST_STATES or count * sum(b.cells.shape[0] for b in loss.blocks) > MOST_PAIRS:
         return None

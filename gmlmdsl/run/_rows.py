@@ -13,10 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import GmlmError, fail
-from ..derive import compiled, graph_arrays
+from ..derive import compiled
 from ..graph import FactorGraph
-from ._data import encode, stated_missing, verified_weights
+from ._data import verified_weights
 from ._fit import Evidence, Options, make_objective
+from ._given import bound_mask, bound_rows
 from ._inference import _gap_scores
 from ._methods import WHOLE, whole_mask
 from ._missing import log_completions
@@ -50,7 +51,7 @@ class Rows:
         found[~gapped] = np.asarray(_losses(self.objective, dict(params)))[: (~gapped).sum()]
         if self.objective.gaps is not None:
             found[gapped] = float(self.objective.factor) * np.asarray(compiled.gap_rows(self.objective.gaps, dict(params)))
-        joint = np.asarray(log_completions(host, graph_arrays(host), dict(params), self.codes))
+        joint = np.asarray(log_completions(host, self.objective.loss.graph, dict(params), self.codes))
         return np.where(joint > -np.inf, found, np.inf)
 
     def scores(self, params: Params, directions: Array) -> Array:
@@ -93,7 +94,13 @@ def row_weights(evidence: Evidence) -> Array:
 
 
 def evidence_of(
-    fit: Fit, x: Any = None, weights: Any = None, missing: Any = None, mask: str | None = None, n_masks: int | str | None = None
+    fit: Fit,
+    x: Any = None,
+    weights: Any = None,
+    missing: Any = None,
+    mask: str | None = None,
+    n_masks: int | str | None = None,
+    given: Any = None,
 ) -> Evidence:
     """What a fit was made from; or other rows, or another mask, in its place.
 
@@ -102,29 +109,33 @@ def evidence_of(
     """
     if x is None and weights is not None:
         raise fail("E507", "`weights=` go with `x=`: the rows of the fit have their own", help="pass both, or neither")
-    found = fit.evidence if x is None else _of_rows(fit, x, weights, missing)
+    if x is None and given is not None:
+        raise fail("E510", "`given=` go with `x=`: the rows of the fit have their own", help="pass both, or neither")
+    found = fit.evidence if x is None else _of_rows(fit, x, weights, missing, given)
     if found.options.weights_are == "counts":
         message = "checks of a model take weights as importances, and those of this fit are counts"
         raise fail("E542", message, help="fit the repeated rows: `np.repeat(x, counts, axis=0)`")
     if mask is None or mask == fit.mask:
         return found if n_masks is None else dataclasses.replace(found, options=dataclasses.replace(found.options, n_masks=n_masks))
     name, lowered = fit.model.mask(mask)
-    return dataclasses.replace(found, mask=lowered, options=dataclasses.replace(found.options, mask=name, n_masks=n_masks))
+    drawn = bound_mask(found.lowered, lowered)
+    return dataclasses.replace(found, mask=drawn, options=dataclasses.replace(found.options, mask=name, n_masks=n_masks))
 
 
-def _of_rows(fit: Fit, x: Any, weights: Any, missing: Any) -> Evidence:
-    data = encode(fit.graph, x, missing=stated_missing(x, missing))
+def _of_rows(fit: Fit, x: Any, weights: Any, missing: Any, given: Any) -> Evidence:
+    bound, data = bound_rows(fit.model.lowered, x, missing, given)
     if len(data.shape) != 1 or data.shape[0] == 0:
         raise fail("E501", f"x must have one axis of rows before the variable's axes, and a row, got rows of shape {data.shape}")
     if weights is not None:
         verified_weights(weights, data.shape[0])
+    mask = bound_mask(bound, fit.model.mask(fit.mask)[1])
     if fit._evidence is not None:
-        return dataclasses.replace(fit._evidence, codes=data.codes, options=dataclasses.replace(fit._evidence.options, weights=weights))
+        options = dataclasses.replace(fit._evidence.options, weights=weights)
+        return Evidence(bound, mask, data.codes, options)
     meta = fit.meta
     fixed = {name: fit.params[name] for name in meta["fixed"]}
     options = Options(meta["mask"], meta["seed"], meta["n_masks"], weights, fixed=fixed, weights_are=meta.get("weights_are", "importances"))
-    mask = whole_mask(fit.graph) if meta["mask"] == WHOLE else fit.model.mask(meta["mask"])[1]
-    return Evidence(fit.model.lowered, mask, data.codes, options)
+    return Evidence(bound, whole_mask(fit.graph) if meta["mask"] == WHOLE else mask, data.codes, options)
 
 
 def verify_own(fit: Fit, rows: Rows, params: Params) -> None:

@@ -113,9 +113,9 @@ def standard_error(values: Array, weights: Array, groups: Array | None = None) -
     return float(np.sqrt(n / (n - 1) * (apart**2).sum()) / w.sum()) if n > 1 else float("nan")
 
 
-def score(fit: Fit, x: Any, weights: Any, mask: str | None, missing: Any, groups: Any, n_masks: int | str | None) -> Score:
+def score(fit: Fit, x: Any, weights: Any, mask: str | None, missing: Any, given: Any, groups: Any, n_masks: Any) -> Score:
     """Losses of new rows under a fit; see `Fit.score`."""
-    evidence = evidence_of(fit, x, weights, missing, mask, n_masks)
+    evidence = evidence_of(fit, x, weights, missing, mask, n_masks, given)
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
         params = params64(fit)
         rows = rows_under(evidence, params)
@@ -134,14 +134,15 @@ def cross_validate(
     x: Any,
     weights: Any,
     missing: Any,
+    given: Any,
     n_masks: int | str | None,
 ) -> CrossValidation:
     """Losses of each row under a fit to the other folds; see `Fit.cross_validate`.
 
     Rows that are held out have weight 0: all folds have the same shapes, and only the first compiles.
     """
-    own = evidence_of(fit, x, weights, missing)
-    scored = own if mask is None or mask == fit.mask else evidence_of(fit, x, weights, missing, mask, n_masks)
+    own = evidence_of(fit, x, weights, missing, given=given)
+    scored = own if mask is None or mask == fit.mask else evidence_of(fit, x, weights, missing, mask, n_masks, given)
     w = row_weights(own)
     together, kinds = _labels(groups, len(w), "groups"), _labels(strata, len(w), "strata")
     place = assign_folds(w, folds, seed, together, kinds)

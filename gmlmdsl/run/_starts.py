@@ -169,8 +169,8 @@ def _built(
 
 def _padded_scopes(graph: FactorGraph) -> Array:
     """The cells of every instance of every group, padded with the number of cells."""
-    width = max((g.cells.shape[1] for g in graph.groups), default=0)
-    padded = [np.pad(g.cells, ((0, 0), (0, width - g.cells.shape[1])), constant_values=graph.n_cells) for g in graph.groups]
+    width = max((g.scope.shape[1] for g in graph.groups), default=0)
+    padded = [np.pad(g.scope, ((0, 0), (0, width - g.scope.shape[1])), constant_values=graph.n_cells) for g in graph.groups]
     return np.concatenate(padded)
 
 

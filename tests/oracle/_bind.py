@@ -43,7 +43,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Cellular:
-    """A variable: its axes, its shape, its first position (`given`: none) and the value of each code."""
+    """A variable: its axes, its shape, its first position (`given`: none) and the value of each code (none where it is real)."""
 
     role: str
     axes: tuple[Axis, ...]
@@ -98,10 +98,13 @@ class Bound:
         for name, v in model.variables.items():
             axes = tuple(self.axis(a) for a in v.axes)
             shape = tuple(len(a.members) for a in axes)
-            self.variables[name] = Cellular(v.role, axes, shape, start, self.values(v.domain))
+            real = v.domain.kind in ("real", "positive", "bounded")
+            values = np.zeros(0) if real else self.values(v.domain)
+            self.variables[name] = Cellular(v.role, axes, shape, start, values)
             if v.role == "given":
                 if name in given:
-                    self.given[name] = self.codes(v.domain, given[name]).reshape(-1)
+                    number = np.asarray(given[name], dtype=float) if real else values[self.codes(v.domain, given[name])]
+                    self.given[name] = number.reshape(math.prod(shape))
             else:
                 start += math.prod(shape)
         self.n_cells = start
