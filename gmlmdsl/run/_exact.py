@@ -97,7 +97,7 @@ def marginals(
     held, codes = _start(graph, clamp, given)
     _, c = kept.of(held, "the marginals")
     found, table = (np.asarray(a) for a in _marginals(device, params, jnp.asarray(codes), c))
-    _verify_possible(found)
+    _verify_possible(found, held)
     full = np.zeros((graph.n_cells, int(graph.sizes.max(initial=1)), codes.shape[1]), table.dtype)
     np.put_along_axis(full, codes[:, None], 1.0, axis=1)
     full[np.asarray(c.free)] = table
@@ -119,7 +119,7 @@ def best(
     held, codes = _start(kept.graph, clamp, given)
     _, c = kept.of(held, "a mode")
     found, value = (np.asarray(a) for a in _best(device, params, jnp.asarray(codes), c))
-    _verify_possible(value)
+    _verify_possible(value, held)
     return found, value
 
 
@@ -144,12 +144,14 @@ def independent_kernel(
         if graph.is_normalised and not held[0].any():
             return derive.ancestral_kernel(graph), "`exact`: every cell given its parents"
         raise
-    found = _forward(device, params, jnp.asarray(held[1][:, None], jnp.int32), c)
-    _verify_possible(np.asarray(found.sums.sum(axis=0)))
+    codes = jnp.asarray(held[1][:, None], jnp.int32)
+    found = _forward(device, params, codes, c)
+    _verify_possible(np.asarray(found.sums.sum(axis=0) + _rest(device, params, codes, c)), held[0])
     return derive.IndependentKernel(c, found), f"`exact`: {plan.words}"
 
 
 _forward = eqx.filter_jit(derive.forward)
+_rest = eqx.filter_jit(derive.rest_sum)
 
 
 def next_symbol(kept: Contractions, device: derive.Graph, params: Params, codes: Array, cell: int) -> Array:
@@ -219,10 +221,14 @@ def _start(graph: FactorGraph, clamp: Mapping[str, Any] | None, given: GivenRows
     return held, np.where(held[:, None], codes[:, None], known_rows(graph, given)).astype(np.int32)
 
 
-def _verify_possible(value: Array) -> None:
-    if not np.isfinite(value).all():
+def _verify_possible(value: Array, held: Array) -> None:
+    if np.isfinite(value).all():
+        return
+    if held.any():
         message = "no configuration agrees with the clamped cells: together they have probability zero"
         raise fail("E512", message, help="clamp fewer cells, or other values; see the `require`s of the model")
+    message = "no configuration has a positive, finite probability at these parameters"
+    raise fail("E512", message, help="pass finite parameters; see the `require`s of the model")
 
 
 def configuration(graph: FactorGraph, codes: Array, lead: tuple[int, ...]) -> Any:
