@@ -168,7 +168,7 @@ def next_symbol(kept: Contractions, device: derive.Graph, params: Params, codes:
         if not graph.is_normalised:
             raise
         # Of a product of laws, what is neither seen, nor asked for, nor an ancestor of such a cell sums to 1.
-        seen = (codes >= 0).any(axis=1)
+        seen = np.any(codes >= 0, axis=1)
         seen[cell] = True
         return _pruned(graph, params, codes, cell, seen)
     return np.asarray(_next(device, params, jnp.asarray(codes), c, jnp.asarray(cell)))[:, : graph.sizes[cell]]
