@@ -99,7 +99,7 @@ def marginals(
     found, table = (np.asarray(a) for a in _marginals(device, params, jnp.asarray(codes), c))
     _verify_possible(found)
     full = np.zeros((graph.n_cells, int(graph.sizes.max(initial=1)), codes.shape[1]), table.dtype)
-    np.put_along_axis(full, codes[:, None], 1.0, axis=1)
+    np.put_along_axis(full[: graph.n_random], codes[: graph.n_random, None], 1.0, axis=1)  # the row cell's code is a row's number
     full[np.asarray(c.free)] = table
     out = {}
     for v in graph.variables:
