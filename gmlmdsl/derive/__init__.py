@@ -27,6 +27,7 @@ from ._kernels import State as State
 from ._kernels import Target as Target
 from ._loss import DrawnLoss as DrawnLoss
 from ._loss import ExactLoss as ExactLoss
+from ._loss import drawn_loss as drawn_loss
 from ._loss import exact_loss as exact_loss
 from ._loss import loss_terms as loss_terms
 from ._mask_law import AbstractMaskLaw as AbstractMaskLaw
@@ -36,6 +37,7 @@ from ._random import fold as fold
 from ._samplers import Planned as Planned
 from ._samplers import build_kernel as build_kernel
 from ._samplers import single_site_sweep as single_site_sweep
+from ._summed_loss import DrawnEliminatedLoss as DrawnEliminatedLoss
 from ._summed_loss import EliminatedLoss as EliminatedLoss
 from ._summed_loss import EnumeratedLoss as EnumeratedLoss
 from ._summed_loss import HiddenRows as HiddenRows

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -91,6 +93,11 @@ class Contraction(eqx.Module):
     tables: tuple[FactorTables, ...]
     stages: tuple[Stage, ...]
     rest: tuple[Int[Array, " instances"], ...]
+
+    @property
+    def entries(self) -> int:
+        """The entries of all stages' tables, for one row."""
+        return sum(s.levels * s.width * math.prod(s.radix) for s in self.stages)
 
 
 def contraction(host: FactorGraph, plan: Elimination) -> Contraction:

@@ -17,11 +17,9 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ._arrays import Blocks, Graph, drawn_blocks
 from ._conditional import clamp_scores, pick_value, put_value, tempered
-from ._contraction import Contraction
 from ._energy import Codes, Params, scores_in_turn
 from ._mask_law import AbstractMaskLaw
 from ._random import fold, uniform
-from ._sums import backward, evidence, forward
 
 
 class State(NamedTuple):
@@ -142,29 +140,6 @@ class SweepKernel(AbstractKernel):
             codes, _ = jax.lax.scan(one, codes, (stage.blocks, numbers))
         drawn = _drawn_by_all(target, [s.blocks for s in self.stages], codes.shape[1])
         return State(codes), counted(state.codes, codes, drawn)
-
-
-class EliminationKernel(AbstractKernel):
-    """Blocks too large to enumerate, colour after colour, all of one colour at once by one elimination of their cells."""
-
-    colours: tuple[Contraction, ...]
-
-    def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
-        codes = state.codes
-        drawn = jnp.zeros((), jnp.int32)
-        for k, c in enumerate(self.colours):
-            codes = draw_free(target, codes, c, uniform(fold(keys, k), (c.n_places,)))
-            drawn = drawn + free(target, c.free).sum(dtype=jnp.int32)
-        return State(codes), counted(state.codes, codes, jnp.full(codes.shape[1], drawn))
-
-
-def draw_free(target: Target, codes: Codes, c: Contraction, numbers: Float[Array, "places chains"]) -> Codes:
-    """The free cells of a contraction redrawn jointly given the rest; where the rest is impossible they stay."""
-    unary = None
-    if target.clamped is not None:
-        held = target.clamped[c.free][:, None, None]
-        unary = jnp.where(held, evidence(target.graph, codes, c), 0.0)
-    return backward(c, codes, forward(target.graph, target.params, codes, c, unary, target.beta), numbers)
 
 
 class ParallelKernel(AbstractKernel):

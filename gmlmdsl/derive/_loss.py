@@ -10,13 +10,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from .._diagnostics import GmlmError
 from ..graph import FactorGraph
-from ..graph.masks import LoweredMask, blocks_of, is_adaptive
-from ..plan import plan_block, verify_affordable
+from ..graph.colours import colour
+from ..graph.masks import LoweredMask, blocks_of, is_adaptive, reach
+from ..plan import is_affordable, plan_block, plan_blocks, plan_elimination, plan_mask, verify_affordable
 from ._arrays import Blocks, Graph, block_values, drawn_blocks, fixed_blocks, log2_values
 from ._conditional import logsumexp, observed_value
+from ._contraction import contraction
 from ._energy import Codes, Params, local_scores
 from ._mask_law import AbstractMaskLaw, mask_law, weight_groups
+from ._summed_loss import DrawnEliminatedLoss, EliminatedLoss, block_passes, mask_passes
+
+MOST_LISTED = 1 << 10  # joint values of a block up to which they are listed, and local statistics are at hand
+MOST_COLOURS = 32  # sets of blocks that are compiled one by one
 
 
 class ExactLoss(eqx.Module):
@@ -109,7 +116,7 @@ def _weighted_sum(losses: Float[Array, "blocks rows"], weight: Float[Array, "blo
     return jnp.where(weight > 0, losses * jnp.where(weight > 0, weight, 1.0), 0.0).sum(axis=0)
 
 
-def exact_loss(host: FactorGraph, graph: Graph, mask: LoweredMask) -> ExactLoss:
+def exact_loss(host: FactorGraph, graph: Graph, mask: LoweredMask) -> ExactLoss | EliminatedLoss:
     """The loss over a mask's whole support, whose size the caller has judged.
 
     Raises:
@@ -119,6 +126,10 @@ def exact_loss(host: FactorGraph, graph: Graph, mask: LoweredMask) -> ExactLoss:
     keep = (blocks < host.n_cells).any(axis=1)  # the empty block scores 0
     blocks, probabilities = blocks[keep], None if probabilities is None else probabilities[keep]
     corrected = is_adaptive(mask)
+    if not corrected and probabilities is not None and block_values(np.append(host.sizes, 1), blocks).max(initial=0.0) > MOST_LISTED:
+        found = _eliminated(host, graph, mask, blocks, probabilities)
+        if found is not None:
+            return found
     whole, members = len(blocks), (blocks < host.n_cells).sum()
     blocks, probabilities = _split_products(host, blocks, probabilities)
     split = bool(len(blocks) != whole or (blocks < host.n_cells).sum() != members)
@@ -131,6 +142,48 @@ def exact_loss(host: FactorGraph, graph: Graph, mask: LoweredMask) -> ExactLoss:
     law = mask_law(mask, host.n_cells) if corrected or probabilities is None else None
     shares = None if probabilities is None else tuple(jnp.asarray(probabilities[p]) for p in pieces)
     return ExactLoss(graph, law, found, shares, split)
+
+
+def _eliminated(host: FactorGraph, graph: Graph, mask: LoweredMask, blocks: np.ndarray, probabilities: np.ndarray) -> EliminatedLoss | None:
+    """The loss of blocks that are better eliminated than enumerated, those that share no factor at once; None where none is."""
+    plans = plan_blocks(host, blocks)
+    for p in plans:
+        verify_affordable(p, "the loss: a block", mask.span)
+    if all(p.elimination is None for p in plans):
+        return None
+    colours = colour(host, blocks)
+    count = int(colours.max()) + 1
+    if count > MOST_COLOURS:
+        cells = np.unique(blocks[blocks < host.n_cells])
+        return EliminatedLoss(graph, (mask_passes(host, plan_elimination(host, cells, "the loss: all blocks"), blocks, probabilities),))
+    parts = []
+    for c in range(count):
+        mine = blocks[colours == c]
+        plan = plan_elimination(host, np.unique(mine[mine < host.n_cells]), "the loss: blocks of one colour")
+        parts.append(block_passes(host, plan, mine, probabilities[colours == c]))
+    return EliminatedLoss(graph, tuple(parts))
+
+
+def drawn_loss(host: FactorGraph, graph: Graph, mask: LoweredMask) -> DrawnLoss | DrawnEliminatedLoss:
+    """The loss over masks that are drawn for each row.
+
+    Raises:
+        GmlmError: E601 if a block is too costly.
+    """
+    corrected = is_adaptive(mask)
+    plan = plan_mask(host, mask, corrected)
+    separate = plan.method == "product"
+    if not separate and not corrected and (plan.values > MOST_LISTED or plan.elimination is not None):
+        # Blocks differ from row to row: one order of all their cells serves every one.
+        try:
+            whole = plan_elimination(host, reach(mask, host.n_cells), "the loss: all cells of the mask")
+            if whole.flops < plan.values or not is_affordable(plan) or plan.elimination is not None:
+                return DrawnEliminatedLoss(graph, contraction(host, whole))
+        except GmlmError:
+            plan = plan if plan.elimination is None else plan_mask(host, mask, True)
+    if not separate:
+        verify_affordable(plan, "the loss: a block", mask.span)
+    return DrawnLoss(graph, mask_law(mask, host.n_cells) if corrected else None, int(plan.values), separate)
 
 
 def _split_products(host: FactorGraph, blocks: np.ndarray, probabilities: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:

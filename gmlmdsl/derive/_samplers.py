@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -12,14 +14,25 @@ from .._diagnostics import fail
 from ..graph import FactorGraph, Lowered
 from ..graph.colours import colour
 from ..graph.masks import LoweredMask, normalised
-from ..plan import BlockPlan, ParallelPlan, RandomPlan, SweepPlan, plan_temper, plan_update, repeat_count, update_line
+from ..plan import (
+    BlockPlan,
+    ParallelPlan,
+    RandomPlan,
+    SweepPlan,
+    listed_blocks,
+    plan_elimination,
+    plan_temper,
+    plan_update,
+    repeat_count,
+    update_line,
+)
 from ..program import ir
 from ._arrays import Blocks, fixed_blocks, log2_values
 from ._contraction import contraction
+from ._elimination_kernels import EliminationKernel, ListedEliminationKernel
 from ._kernels import (
     AbstractKernel,
     CycleKernel,
-    EliminationKernel,
     MixtureKernel,
     ParallelKernel,
     RandomKernel,
@@ -31,6 +44,7 @@ from ._mask_law import mask_law
 from ._temper import TemperKernel
 
 Array = np.ndarray
+MOST_KINDS = 32  # shapes of blocks that are compiled one by one
 
 
 @dataclass(frozen=True)
@@ -94,6 +108,8 @@ def _update(graph: FactorGraph, planned: SweepPlan | ParallelPlan | RandomPlan) 
         case ParallelPlan():
             stages = tuple(fixed_blocks(graph, single_cells(b, graph.n_cells)) for b in planned.blocks)
             kernel = ParallelKernel(stages)
+        case RandomPlan() if planned.plan.elimination is not None and not planned.separate:
+            kernel = _listed(graph, planned)
         case RandomPlan():
             kernel = _random(graph, planned)
     return Planned(kernel, (update_line(planned),))
@@ -108,6 +124,30 @@ def single_site_sweep(graph: FactorGraph) -> AbstractKernel:
     """Every cell once, colour after colour: the kernel of a model without a sampler."""
     cells = np.arange(graph.n_cells, dtype=np.int32)[:, None]
     return SweepKernel(_stages(graph, cells, colour(graph, cells)))
+
+
+def _listed(graph: FactorGraph, planned: RandomPlan) -> AbstractKernel:
+    """Blocks by elimination, those of one shape together."""
+    blocks = listed_blocks(graph, planned.mask, planned.corrected)
+    assert blocks is not None
+    alike: dict[Any, list[int]] = {}
+    found = {}
+    for k, block in enumerate(blocks):
+        cells = block[block < graph.n_cells]
+        if len(cells):
+            found[k] = contraction(graph, plan_elimination(graph, cells, "a block"))
+            leaves, tree = jax.tree.flatten(found[k])
+            alike.setdefault((tree, tuple(a.shape for a in leaves)), []).append(k)
+    if len(alike) > MOST_KINDS:
+        message = f"the {len(blocks)} blocks of `{planned.update.span.text}` are eliminated in {len(alike)} different ways"
+        help = "a sweep takes such blocks, all of one colour at once: `update x[r] for r in ..`"
+        raise fail("E601", f"{message}, each of them compiled: the limit is {MOST_KINDS}", planned.update.span, help=help)
+    kind, place, kinds = np.full(len(blocks), -1), np.full(len(blocks), -1), []
+    for k, members in enumerate(alike.values()):
+        kind[members], place[members] = k, np.arange(len(members))
+        kinds.append(jax.tree.map(lambda *a: jnp.stack(a), *(found[m] for m in members)))
+    law = mask_law(planned.mask, graph.n_cells)
+    return ListedEliminationKernel(law, jnp.asarray(blocks, jnp.int32), tuple(kinds), jnp.asarray(kind), jnp.asarray(place))
 
 
 def _split_products(graph: FactorGraph, blocks: Array, colours: Array, plans: Sequence[BlockPlan]) -> tuple[Array, Array]:

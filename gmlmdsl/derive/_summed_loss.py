@@ -43,6 +43,11 @@ class EliminatedLoss(eqx.Module):
     graph: Graph
     parts: tuple[Passes, ...]
 
+    @property
+    def entries(self) -> float:
+        """Table entries of one pass over one row."""
+        return float(max((p.contraction.entries for p in self.parts), default=1))
+
     def rows(self, params: Params, codes: Codes) -> Float[Array, " rows"]:
         """The mean over masks of -log p(x_K | x_rest), with -1 summed out of both; 0 where no cell of K is observed."""
         total = jnp.zeros(codes.shape[1], float_type())
@@ -65,6 +70,11 @@ class DrawnEliminatedLoss(eqx.Module):
 
     graph: Graph
     contraction: Contraction
+
+    @property
+    def entries(self) -> float:
+        """Table entries of one mask of one row."""
+        return float(self.contraction.entries)
 
     def rows(self, params: Params, codes: Codes, masks: Int[Array, "masks members rows"]) -> Float[Array, " rows"]:
         """One loss per row: the mean over its masks; an empty mask scores 0."""

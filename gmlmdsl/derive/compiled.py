@@ -18,16 +18,28 @@ from ._gaps import GapLoss
 from ._gaps import log_marginal as _log_marginal
 from ._loss import DrawnLoss, ExactLoss
 from ._mask_law import AbstractMaskLaw
-from ._summed_loss import EnumeratedLoss, HiddenRows
+from ._summed_loss import DrawnEliminatedLoss, EliminatedLoss, EnumeratedLoss, HiddenRows
 from ._sums import evidence, log_sum
 
 all_values = eqx.filter_jit(_all_values)
 local_scores = eqx.filter_jit(_local_scores)
 log_potential = eqx.filter_jit(_log_potential)
 rest_possible = eqx.filter_jit(_rest_possible)
-exact_rows = eqx.filter_jit(ExactLoss.rows_and_mass)
-drawn_rows = eqx.filter_jit(DrawnLoss.rows)
 log_marginal = eqx.filter_jit(_log_marginal)
+
+
+@eqx.filter_jit
+def complete_rows(
+    loss: ExactLoss | DrawnLoss | EliminatedLoss | DrawnEliminatedLoss, params: Params, codes: Codes, masks: jax.Array | None
+) -> tuple[jax.Array, jax.Array]:
+    """The loss of rows that lack nothing, and the probability that K is not empty (0 where all drawn ones are)."""
+    if masks is not None:
+        assert not isinstance(loss, ExactLoss | EliminatedLoss)
+        return loss.rows(params, codes, masks), (masks < loss.graph.n_cells).any(axis=(0, 1)).astype(float)
+    if isinstance(loss, ExactLoss):
+        return loss.rows_and_mass(params, codes)
+    assert isinstance(loss, EliminatedLoss)
+    return loss.rows(params, codes), jnp.ones(codes.shape[1])
 
 
 @eqx.filter_jit

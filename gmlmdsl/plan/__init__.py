@@ -37,6 +37,7 @@ from ._updates import ParallelPlan as ParallelPlan
 from ._updates import RandomPlan as RandomPlan
 from ._updates import SweepPlan as SweepPlan
 from ._updates import UpdatePlan as UpdatePlan
+from ._updates import listed_blocks as listed_blocks
 from ._updates import plan_mask as plan_mask
 from ._updates import plan_update as plan_update
 from ._updates import repeat_count as repeat_count

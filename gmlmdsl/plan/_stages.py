@@ -17,7 +17,8 @@ Array = np.ndarray
 SMALL = 1 << 12  # padded table entries of a level that cost less than what starting its operations does
 LARGE = 1 << 16  # table entries of a level from which on it is a stage of its own, so that its memory can be let go
 MOST_ALONE = 200  # such levels before they are put together all the same
-FEW_LEVELS = 16  # as many levels are a stage each: they are compiled soon, and nothing is padded
+FEW_LEVELS = 16  # as many levels are put together only where that pads little: they are compiled soon
+LITTLE_WASTE = 1.5
 WASTE = 4.0  # padded entries for each real one, at most
 MOST_CHILDREN = 4  # messages into the same axes of one table that are listed side by side
 
@@ -123,12 +124,12 @@ class _Run:
     def is_wasteful(self) -> bool:
         return self.level > SMALL and self.level * len(self.runs) > WASTE * self.actual
 
-    def takes(self, other: _Run, most: float) -> bool:
+    def takes(self, other: _Run, most: float, waste: float, small: float) -> bool:
         """Take the one level of another run, if the padded tables of a level stay below `most` and little is wasted."""
         shape = [max(a, b) for a, b in zip_longest(self.shape, other.shape, fillvalue=1)]
         width, actual = max(self.width, other.width), self.actual + other.actual
         level = width * math.prod(shape)
-        if level > most or (level > SMALL and level * (len(self.runs) + 1) > WASTE * actual):
+        if level > most or (level > small and level * (len(self.runs) + 1) > waste * actual):
             return False
         self.shape, self.width, self.actual = shape, width, actual
         self.runs += other.runs
@@ -146,6 +147,7 @@ def _runs(radix: Array, arity: Array, levels: Array) -> list[tuple[tuple[int, ..
     actual = np.add.reduceat(entries, starts).tolist()
     ends = [*starts[1:].tolist(), len(levels)]
     most = LARGE if sum(a > LARGE for a in actual) <= MOST_ALONE else math.inf
+    padding = (WASTE, SMALL) if len(starts) > FEW_LEVELS else (LITTLE_WASTE, 0.0)
     out: list[_Run] = []
     open_ = False  # whether the last run may take another level
     for k, (start, end) in enumerate(zip(starts.tolist(), ends, strict=True)):
@@ -153,7 +155,7 @@ def _runs(radix: Array, arity: Array, levels: Array) -> list[tuple[tuple[int, ..
         if level.is_wasteful:
             out += _alike(radix, arity, entries, level.runs[0])
             open_ = False
-        elif not (open_ and len(starts) > FEW_LEVELS and out[-1].takes(level, most)):
+        elif not (open_ and out[-1].takes(level, most, *padding)):
             out.append(level)
             open_ = True
     return [(tuple(r.shape), r.runs) for r in out]

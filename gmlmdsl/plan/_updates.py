@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from .._diagnostics import fail
 from ..graph import FactorGraph, Lowered, reaches_zero
 from ..graph.colours import colour
-from ..graph.masks import ListedMask, LoweredMask, is_adaptive, largest_block, lower_mask, reach, term_blocks
+from ..graph.masks import (
+    ListedMask,
+    LoweredMask,
+    MixtureMask,
+    blocks_of,
+    is_adaptive,
+    largest_block,
+    lower_mask,
+    reach,
+    support_size,
+    term_blocks,
+)
 from ..program import ir
-from ._budget import Budget
+from ._budget import BUDGET, Budget
 from ._elimination import Elimination, plan_elimination
-from ._plan import BlockPlan, is_affordable, plan_block, plan_blocks, verify_affordable
+from ._plan import FEW_VALUES, BlockPlan, is_affordable, plan_block, plan_blocks, verify_affordable
 
 Array = np.ndarray
 TOGETHER = Budget(flops=1e12)  # each block is within the budget
@@ -194,11 +205,13 @@ def _random(lowered: Lowered, update: ir.RandomUpdate) -> RandomPlan:
 
 def plan_mask(graph: FactorGraph, mask: LoweredMask, corrected: bool) -> BlockPlan:
     """The plan of a random block: that of the costliest block the mask can draw."""
-    if isinstance(mask, ListedMask):
-        plans = [plan_block(graph, b, corrected) for b in mask.blocks]
-        worst = max(plans, key=lambda p: (p.method == "enumeration", p.values, p.terms))
+    blocks = listed_blocks(graph, mask, corrected)
+    if blocks is not None:
+        plans = plan_blocks(graph, blocks, corrected)
+        worst = max(plans, key=lambda p: (not is_affordable(p), p.elimination is not None, p.method == "enumeration", p.values, p.terms))
         if worst.method == "enumeration":
-            return BlockPlan("enumeration", max(p.members for p in plans), max(p.values for p in plans), max(p.terms for p in plans))
+            merged = [max(getattr(p, name) for p in plans) for name in ("members", "values", "terms")]
+            return replace(worst, members=int(merged[0]), values=merged[1], terms=merged[2])
         return worst
     pool = plan_block(graph, reach(mask, graph.n_cells), corrected)
     if pool.method == "product":
@@ -209,6 +222,17 @@ def plan_mask(graph: FactorGraph, mask: LoweredMask, corrected: bool) -> BlockPl
     values = float(np.prod(sizes[:members]))
     degrees = np.sort(_degrees(graph)[reach(mask, graph.n_cells)])[::-1]
     return BlockPlan("enumeration", members, values, values * float(degrees[:members].sum()))
+
+
+def listed_blocks(graph: FactorGraph, mask: LoweredMask, corrected: bool) -> Array | None:
+    """The blocks of a mask where each has a plan of its own: those of a list, and of another mask that draws few but large ones."""
+    if isinstance(mask, ListedMask):
+        return mask.blocks
+    largest = largest_block(mask, graph.n_cells)
+    small = np.prod(graph.sizes[largest].astype(float)) <= FEW_VALUES
+    if corrected or small or not isinstance(mask, MixtureMask) or support_size(mask) > BUDGET.support:
+        return None
+    return blocks_of(mask, graph.n_cells)[0]
 
 
 def _degrees(graph: FactorGraph) -> Array:

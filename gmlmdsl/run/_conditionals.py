@@ -11,13 +11,13 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail
-from ..derive.compiled import conditional_table, drawn_rows, exact_rows, gap_rows, log_potential
+from ..derive.compiled import complete_rows, conditional_table, gap_rows, log_potential
 from ..graph import Lowered
 from ..graph.masks import LoweredMask, draws, is_adaptive, looked_at, support_size, verify_mask
 from ..plan import BUDGET, plan_block, verify_affordable
 from ._data import verified_weights
 from ._missing import block_tables, log_completions, sort_rows, summed_loss, unknown_law, verify_latents
-from ._objective import draw_masks, make_loss
+from ._objective import draw_masks, make_loss, masks_per_row
 
 Params = Mapping[str, jax.Array]
 
@@ -109,22 +109,18 @@ def row_losses(
     if key is None and support_size(mask) > BUDGET.support:
         message = f"this mask has {support_size(mask):.3g} distinct blocks, more than the limit of {BUDGET.support}"
         raise fail("E602", message, mask.span, help="draw some: `key=jax.random.key(0), n_masks=1`")
-    form, drawn = make_loss(host, device, mask, "all" if n_masks is None else n_masks)
+    drawn = masks_per_row(mask, "all" if n_masks is None else n_masks)
     masks = None
-    if isinstance(form, derive.DrawnLoss):
+    if drawn is not None:
         assert key is not None
-        assert drawn is not None
         masks = draw_masks(host, mask, rows, drawn, key)
     kinds = sort_rows(host, mask, name, codes, None if masks is None else np.asarray(masks), impute=False)
+    form = make_loss(host, device, mask, drawn, len(kinds.complete))
     losses = jnp.zeros(codes.shape[1], derive.float_type())
     if len(kinds.complete):
         here = rows if kinds.plan is None else rows[:, kinds.complete]
-        if isinstance(form, derive.DrawnLoss):
-            assert masks is not None
-            chosen = masks if kinds.plan is None else masks[:, :, kinds.complete]
-            found, mass = drawn_rows(form, params, here, chosen), (chosen < host.n_cells).any(axis=(0, 1)).astype(float)
-        else:
-            found, mass = exact_rows(form, params, here)
+        chosen = masks if masks is None or kinds.plan is None else masks[:, :, kinds.complete]
+        found, mass = complete_rows(form, params, here, chosen)
         possible = log_potential(device, params, here) > -jnp.inf
         losses = losses.at[kinds.complete].set(jnp.where(possible | (mass == 0), found, jnp.inf))
     gaps = summed_loss(host, device, codes, kinds)

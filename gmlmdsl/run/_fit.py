@@ -14,7 +14,7 @@ import numpy as np
 import optax
 
 from .._diagnostics import fail
-from ..derive import DrawnLoss, graph_arrays
+from ..derive import ExactLoss, graph_arrays
 from ..derive.compiled import all_values, gap_rows, log_potential
 from ..graph import FactorGraph, Lowered
 from ..graph.masks import LoweredMask, is_adaptive, mentions_parameter, support_size, varies
@@ -35,6 +35,7 @@ from ._objective import (
     draw_masks,
     frame,
     make_loss,
+    masks_per_row,
     mean_block_size,
     reached_cells,
     value_at,
@@ -257,7 +258,7 @@ def make_objective(
     named = mask
     mask, counted_by = _completed_masks(host, mask, codes, options)
     device = graph_arrays(host)
-    loss, n_masks = make_loss(host, device, mask, options.n_masks)
+    n_masks = masks_per_row(mask, options.n_masks)
     filled = jnp.asarray(np.maximum(codes, 0))
     masks = None if n_masks is None else np.asarray(draw_masks(host, mask, filled, n_masks, jax.random.key(options.seed)))
     counts = options.weights_are == "counts"
@@ -272,6 +273,7 @@ def make_objective(
         raise fail("E410", f"mask `{options.mask}` hides no cell of these rows", mask.span, "an empty support")
     kinds = sort_rows(host, mask, options.mask, codes, masks, isinstance(options.method, MonteCarloEM) or options.impute, weights)
     order, share, whole, imputed = _columns(host, codes, kinds, options)
+    loss = make_loss(host, device, mask, n_masks, len(order))
     rows_masks = None if masks is None else masks[:, :, order]
     chunk = chunk_rows(loss, 0 if rows_masks is None else len(rows_masks), 0 if rows_masks is None else rows_masks.shape[1], len(order))
     padding, dtype = -len(order) % chunk, jnp.zeros(()).dtype
@@ -377,6 +379,6 @@ def _colours(objective: Objective) -> Colouring | None:
     host = objective.frame.host
     size = sum(p.size for p in host.parameters)
     rows = int((objective.weights > 0).sum())
-    if isinstance(objective.loss, DrawnLoss) or not is_affine(host) or not 0 < size <= MOST_INFERRED or not rows:
+    if not isinstance(objective.loss, ExactLoss) or not is_affine(host) or not 0 < size <= MOST_INFERRED or not rows:
         return None
     return colouring(objective, flatten(host, objective.held))

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..derive import DrawnLoss
 from ..graph.masks import LoweredMask
 from ._edges import off_wrong_edges
 from ._existence import Recession
@@ -74,8 +73,7 @@ def stochastic(objective: Objective, mask: LoweredMask, free: dict[str, Any], op
         chosen = alive[jax.random.choice(here, rows, (size,), replace=False)]
         codes = objective.codes[:, chosen]
         masks = None
-        if isinstance(objective.loss, DrawnLoss):
-            assert objective.masks is not None
+        if objective.masks is not None:
             masks = draw_masks(host, mask, codes, objective.masks.shape[0], jax.random.fold_in(here, 1))
         weights = objective.weights[chosen] * (rows / size)
         return dataclasses.replace(objective, codes=codes, weights=weights, masks=masks, chunk=size)

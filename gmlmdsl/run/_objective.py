@@ -13,12 +13,26 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._diagnostics import counted, fail
-from ..derive import AbstractMaskLaw, DrawnLoss, ExactLoss, GapLoss, Graph, HiddenRows, exact_loss, loss_terms, mask_law
+from ..derive import (
+    AbstractMaskLaw,
+    DrawnEliminatedLoss,
+    DrawnLoss,
+    EliminatedLoss,
+    ExactLoss,
+    GapLoss,
+    Graph,
+    HiddenRows,
+    drawn_loss,
+    exact_loss,
+    loss_terms,
+    mask_law,
+)
 from ..graph import FactorGraph
-from ..graph.masks import LoweredMask, is_adaptive, reach, support_size
-from ..plan import BUDGET, plan_mask, verify_affordable
+from ..graph.masks import LoweredMask, reach, support_size
+from ..plan import BUDGET
 from ._parameters import bijection, log_prior, on_gauge
 
+Loss = ExactLoss | DrawnLoss | EliminatedLoss | DrawnEliminatedLoss
 MOST_TERMS = 1 << 18  # factor evaluations held at once: they should stay in the cache
 
 
@@ -53,14 +67,14 @@ class Objective(eqx.Module):
     Attributes:
         codes: (cells, rows), padded with rows of weight 0 to whole chunks.
         weights: (rows,).
-        masks: of a `DrawnLoss`, (masks, members, rows).
+        masks: drawn for each row, (masks, members, rows); None where all are used.
         held: all parameters at the start, from which fixed ones are read.
         factor: c = (cells the mask can reach) / E|K|.
         gaps: the loss of the rows whose missing cells are summed out; these rows are not among `codes`.
         gap_weights: their weights.
     """
 
-    loss: ExactLoss | DrawnLoss
+    loss: Loss
     codes: Array
     weights: Float[Array, " rows"]
     masks: Array | None
@@ -95,7 +109,7 @@ class Objective(eqx.Module):
 
     def rows(self, params: Mapping[str, Array], codes: Array, masks: Array | None) -> Float[Array, " rows"]:
         """The loss of each row."""
-        if isinstance(self.loss, DrawnLoss):
+        if isinstance(self.loss, DrawnLoss | DrawnEliminatedLoss):
             assert masks is not None
             return self.loss.rows(params, codes, masks)
         return self.loss.rows(params, codes)
@@ -148,31 +162,32 @@ class MaskUse:
         return f"{self.name}: {how}{', adaptive' if self.adaptive else ''}"
 
 
-def make_loss(host: FactorGraph, graph: Graph, mask: LoweredMask, n_masks: int | str | None) -> tuple[ExactLoss | DrawnLoss, int | None]:
-    """The loss over all masks where they are few (or asked for), else over drawn ones; and how many are drawn per row.
+def masks_per_row(mask: LoweredMask, n_masks: int | str | None) -> int | None:
+    """How many masks are drawn for each row: None where all are used, as they are where they are few (or asked for).
 
     Raises:
-        GmlmError: E601 or E602 where that is too costly, E507 for a bad `n_masks`.
+        GmlmError: E602 where "all" are too many, E507 for a bad `n_masks`.
     """
     count = support_size(mask)
     if n_masks not in (None, "all") and (not isinstance(n_masks, int | np.integer) or isinstance(n_masks, bool) or n_masks < 1):
         raise fail("E507", f'n_masks must be a whole number above 0, "all" or None, got {n_masks!r}')
     if n_masks == "all" and count > 2**20:
-        raise fail(
-            "E602",
-            f"this mask has {count:.3g} distinct blocks, more than the limit of {2**20:.3g}",
-            mask.span,
-            help="draw some: `n_masks=4`",
-        )
+        message = f"this mask has {count:.3g} distinct blocks, more than the limit of {2**20:.3g}"
+        raise fail("E602", message, mask.span, help="draw some: `n_masks=4`")
     if n_masks == "all" or (n_masks is None and count <= BUDGET.support):
-        return exact_loss(host, graph, mask), None
-    corrected = is_adaptive(mask)
-    plan = plan_mask(host, mask, corrected)
-    separate = plan.method == "product"
-    if not separate:
-        verify_affordable(plan, "the loss: a block", mask.span)
-    law = mask_law(mask, host.n_cells) if corrected else None
-    return DrawnLoss(graph, law, int(plan.values), separate), 1 if n_masks is None else int(n_masks)
+        return None
+    return 1 if n_masks is None else int(n_masks)
+
+
+def make_loss(host: FactorGraph, graph: Graph, mask: LoweredMask, n_masks: int | None, rows: int = 1) -> Loss:
+    """The loss of complete rows over all masks, or over as many drawn ones; of no rows, an empty one.
+
+    Raises:
+        GmlmError: E601 where a block is too costly.
+    """
+    if not rows:
+        return EliminatedLoss(graph, ())
+    return exact_loss(host, graph, mask) if n_masks is None else drawn_loss(host, graph, mask)
 
 
 def draw_masks(host: FactorGraph, mask: LoweredMask, codes: Array, n_masks: int, key: Array) -> Array:
@@ -211,10 +226,12 @@ def reached_cells(host: FactorGraph, mask: LoweredMask) -> int:
     return len(reach(mask, host.n_cells))
 
 
-def chunk_rows(loss: ExactLoss | DrawnLoss, masks: int, members: int, rows: int) -> int:
+def chunk_rows(loss: Loss, masks: int, members: int, rows: int) -> int:
     """Rows per chunk such that a chunk's factor evaluations fit into memory; drawn masks per row, and the members of each."""
     if isinstance(loss, ExactLoss):
         per_row = loss_terms(loss.blocks, 1)
+    elif isinstance(loss, EliminatedLoss | DrawnEliminatedLoss):
+        per_row = loss.entries
     else:
         per_row = masks * loss.n_values * members * max(1, sum(g.most for g in loss.graph.groups))
     pieces = max(1, int(np.ceil(per_row * rows / MOST_TERMS)))

@@ -1,0 +1,86 @@
+"""Kernels that draw blocks too large to enumerate, by elimination of their cells."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from ._contraction import Contraction
+from ._energy import Codes
+from ._kernels import AbstractKernel, Info, State, Target, counted, free
+from ._mask_law import AbstractMaskLaw
+from ._random import fold, uniform
+from ._sums import backward, evidence, forward
+
+
+class EliminationKernel(AbstractKernel):
+    """Blocks too large to enumerate, colour after colour, all of one colour at once by one elimination of their cells."""
+
+    colours: tuple[Contraction, ...]
+
+    def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
+        codes = state.codes
+        drawn = jnp.zeros((), jnp.int32)
+        for k, c in enumerate(self.colours):
+            codes = draw_free(target, codes, c, uniform(fold(keys, k), (c.n_places,)))
+            drawn = drawn + free(target, c.free).sum(dtype=jnp.int32)
+        return State(codes), counted(state.codes, codes, jnp.full(codes.shape[1], drawn))
+
+
+def draw_free(target: Target, codes: Codes, c: Contraction, numbers: Float[Array, "places chains"]) -> Codes:
+    """The free cells of a contraction redrawn jointly given the rest; where the rest is impossible they stay."""
+    unary = None
+    if target.clamped is not None:
+        held = target.clamped[c.free][:, None, None]
+        unary = jnp.where(held, evidence(target.graph, codes, c), 0.0)
+    return backward(c, codes, forward(target.graph, target.params, codes, c, unary, target.beta), numbers)
+
+
+class ListedEliminationKernel(AbstractKernel):
+    """A block drawn from a mask's list, then redrawn by elimination; blocks of one shape share a compiled contraction.
+
+    Attributes:
+        law: the mask's.
+        blocks: its blocks, shape (blocks, members), padded with the number of cells.
+        kinds: contractions of blocks that are alike, every array with a leading axis of blocks.
+        kind, place: of each block, which of `kinds` it is, and where it stands there; -1 for the empty block.
+    """
+
+    law: AbstractMaskLaw
+    blocks: Int[Array, "blocks members"]
+    kinds: tuple[Contraction, ...]
+    kind: Int[Array, " blocks"]
+    place: Int[Array, " blocks"]
+
+    def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
+        graph, codes = target.graph, state.codes
+        cells = self.law.draw(target.params, codes, fold(keys, 0))
+        width = max(cells.shape[0], self.blocks.shape[1])
+        wide = [jnp.pad(a, ((0, width - a.shape[0]), (0, 0)), constant_values=graph.n_cells) for a in (cells, self.blocks.T)]
+        drawn = (wide[0][:, None] == wide[1][:, :, None]).all(axis=0)  # blocks, chains
+        block = jnp.argmax(drawn, axis=0)
+        kind = jnp.where(drawn.any(axis=0), self.kind[block], -1)
+        for k, contractions in enumerate(self.kinds):
+            numbers = uniform(fold(keys, k + 1), (contractions.n_places,))
+            mine = jnp.where(kind == k, self.place[block], 0)
+
+            def redraw(codes: Codes, c: Contraction = contractions, numbers: Array = numbers, mine: Array = mine, k: int = k) -> Codes:
+                return jnp.where(kind == k, draw_each(target, codes, c, mine, numbers), codes)
+
+            codes = jax.lax.cond((kind == k).any(), redraw, lambda c: c, codes)
+        return State(codes), counted(state.codes, codes, free(target, cells).sum(axis=0, dtype=jnp.int32))
+
+
+def draw_each(
+    target: Target, codes: Codes, alike: Contraction, mine: Int[Array, " chains"], numbers: Float[Array, "places chains"]
+) -> Codes:
+    """Each chain's own contraction among alike ones, redrawn jointly given the rest."""
+
+    def one(column: Array, which: Array, u: Array, beta: Array | None) -> Array:
+        c = jax.tree.map(lambda a: a[which], alike)
+        alone = target._replace(beta=None if beta is None else beta[None])
+        return draw_free(alone, column[:, None], c, u[:, None])[:, 0]
+
+    axes = (1, 0, 1, None if target.beta is None else 0)
+    return jax.vmap(one, in_axes=axes, out_axes=1)(codes, mine, numbers, target.beta)
