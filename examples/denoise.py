@@ -22,9 +22,7 @@ def draw(model: gm.Model, pictures: int, seed: int) -> tuple[np.ndarray, np.ndar
     """Pictures from the model without y, one from each chain, and what noise makes of them."""
     nothing = {"a": np.array(0.0), "b": np.array(0.0), "J": np.array(COUPLING)}
     cells = model.graph.variable("x").size
-    drawn = model.sample(
-        nothing, "sweep", draws=1, warmup=2000, chains=pictures, seed=seed, given={"y": np.zeros(cells)}, progress=False
-    )
+    drawn = model.sample(nothing, "sweep", draws=1, warmup=2000, chains=pictures, seed=seed, given={"y": np.zeros(cells)}, progress=False)
     x = drawn["posterior"]["x"].values[:, 0]
     return x, x + NOISE * np.random.default_rng(seed).normal(size=x.shape)
 
@@ -51,7 +49,9 @@ def main(side: int = 24, fitted: int = 8, held_out: int = 4, draws: int = 200, o
     for mask in ("one", "edges"):
         started = time.perf_counter()
         fits[mask] = fit = square.fit(x[:fitted], mask=mask, given={"y": y[:fitted]}, progress=False)
-        shown = ", ".join(f"{k} {float(v):.3f} (s.e. {float(fit.standard_errors[k]):.3f}, true {float(TRUE[k]):.3f})" for k, v in fit.params.items())
+        shown = ", ".join(
+            f"{k} {float(v):.3f} (s.e. {float(fit.standard_errors[k]):.3f}, true {float(TRUE[k]):.3f})" for k, v in fit.params.items()
+        )
         print(f"mask {mask:6} {shown}, {time.perf_counter() - started:.1f} s")
 
     new, seen = x[fitted:], y[fitted:]
@@ -69,7 +69,10 @@ def main(side: int = 24, fitted: int = 8, held_out: int = 4, draws: int = 200, o
     sampled = cleaned(narrow, fits["edges"].params, y8, draws, "strips")
     best, _ = narrow.map(fits["edges"].params, given={"y": y8})
     found |= {"exact": right(x8, exact), "strips": right(x8, sampled), "mode": right(x8, best)}
-    print(f"{NARROW} wide: exact {found['exact']:.4f}, drawn by strips {found['strips']:.4f}, most probable picture {found['mode']:.4f}, ", end="")
+    print(
+        f"{NARROW} wide: exact {found['exact']:.4f}, drawn by strips {found['strips']:.4f}, most probable picture {found['mode']:.4f}, ",
+        end="",
+    )
     print(f"sign of y {right(x8, y8):.4f}; means of x drawn and exact differ by {np.sqrt(((exact - sampled) ** 2).mean()):.3f} (rms)")
     if out:
         write(out, [new[0], seen[0], np.sign(seen[0]), means["mask edges"][0], np.sign(means["mask edges"][0])], side)
