@@ -108,6 +108,21 @@ def test_a_page_without_marks_is_left_alone(tmp_path: Path) -> None:
     assert page.read_text() == "nothing"
 
 
+def test_a_run_of_one_benchmark_renews_its_own_part_of_the_page(tmp_path: Path) -> None:
+    page, where = tmp_path / "page.md", {"date": "2026-01-01", "cores": 2, "architecture": "a", "system": "b", "load": 0, "load_after": 1}
+    where |= {"python": "3", "versions": {}}
+    begin, end = (m.replace(" -->", " strips -->") for m in (_table.BEGIN, _table.END))
+    page.write_text(f"{_table.BEGIN}\nthe others\n{_table.END}\n\n{begin}\nold\n{end}\n")
+    one, other = (Figure(name, "x", "speed", 2.0, "1/s") for name in ("strips", "t1"))
+    _table.write_page(page, where, [one], [])
+    text = page.read_text()
+    assert "the others" in text and "old" not in text
+    assert text.index(begin) < text.index("| strips | x |") < text.index(end)
+    _table.write_page(page, where, [one, other], [])
+    text = page.read_text()
+    assert "the others" not in text and text.index("| t1 | x |") < text.index(begin)
+
+
 @pytest.mark.parametrize("name", list(_tasks.TASKS))
 def test_the_plain_energy_is_the_programs(name: str) -> None:
     import gmlmdsl as gm

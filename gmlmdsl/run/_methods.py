@@ -141,7 +141,7 @@ def verify_method(options: Options) -> None:
 
 def whole_mask(graph: FactorGraph) -> ListedMask:
     """The mask of a likelihood: every cell that data hold."""
-    cells = np.flatnonzero(~graph.is_latent).astype(np.int32)
+    cells = np.flatnonzero(graph.is_observed).astype(np.int32)
     return ListedMask(cells[None], np.ones(1), (), (), Span(Source("<method>", ""), 0, 0))
 
 
@@ -151,7 +151,7 @@ def verify_whole(graph: FactorGraph, name: str, mask: LoweredMask) -> None:
     Raises:
         GmlmError: E704.
     """
-    cells = np.flatnonzero(~graph.is_latent)
+    cells = np.flatnonzero(graph.is_observed)
     one = not is_adaptive(mask) and support_size(mask) == 1
     if not one or not np.array_equal(np.setdiff1d(blocks_of(mask, graph.n_cells)[0], [graph.n_cells]), cells):
         message = f"{PersistentContrastiveDivergence.name} maximises the likelihood, and mask `{name}` has a pseudolikelihood"

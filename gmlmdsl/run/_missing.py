@@ -207,7 +207,7 @@ def reported(graph: FactorGraph, codes: Array) -> Missing:
     missing = codes < 0
     lacking = np.asarray(missing.any(axis=1))
     latents = tuple(v.name for v in graph.latents if lacking[v.offset : v.offset + v.size].any())
-    seen = missing & ~graph.is_latent[:, None]
+    seen = missing & graph.is_observed[:, None]
     return Missing(seen[: graph.n_random].sum(axis=1), int(seen.any(axis=0).sum()), latents=latents)
 
 

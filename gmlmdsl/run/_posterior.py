@@ -83,7 +83,7 @@ def _verify_likelihood(fit: Fit, evidence: Evidence) -> None:
 
 def _hides_all(graph: FactorGraph, mask: LoweredMask) -> bool:
     """Whether the only block is every cell that data hold."""
-    return np.array_equal(np.unique(blocks_of(mask, graph.n_cells)[0]), np.flatnonzero(~graph.is_latent))
+    return np.array_equal(np.unique(blocks_of(mask, graph.n_cells)[0]), np.flatnonzero(graph.is_observed))
 
 
 def _verify_cost(fit: Fit, evidence: Evidence, total: int) -> None:

@@ -211,7 +211,7 @@ def predictive(
         for s, out in zip(chosen, replicated, strict=True):
             out[m] = s.of(rows, index)
     found = {s.name: Statistics(s.name, s.labels, o, r) for s, o, r in zip(chosen, observed, replicated, strict=True)}
-    incomplete = int((codes[:, ~fit.graph.is_latent] < 0).any(axis=1).sum())
+    incomplete = int((codes[:, fit.graph.is_observed] < 0).any(axis=1).sum())
     return PredictiveCheck(found, len(codes), incomplete, draws, source.words, source.notes)
 
 
@@ -263,7 +263,7 @@ def _statistics(
     summaries: Mapping[str, Callable[[Any], Any]],
 ) -> list[AbstractStatistics]:
     seen = codes >= 0
-    complete = np.asarray(seen[:, ~fit.graph.is_latent].all(axis=1))  # functions see what data hold: no latent
+    complete = np.asarray(seen[:, fit.graph.is_observed].all(axis=1))  # functions see what data hold: no latent
     if (functions or summaries) and not complete.any():
         raise fail("E553", "functions of a configuration need rows without gaps, and there are none", help="use `statistics=` alone")
     made: dict[str, Callable[..., AbstractStatistics]] = {"marginals": Marginals, "pairs": Pairs}

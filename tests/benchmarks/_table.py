@@ -58,16 +58,20 @@ def environment(where: dict[str, Any]) -> str:
 
 
 def write_page(page: Path, where: dict[str, Any], figures: Sequence[Figure], checks: Sequence[Check]) -> None:
-    """Renew what stands between the marks of a page.
+    """Renew what stands between the marks of a page: its marks for one benchmark where it has such and no other was run.
 
     Raises:
         ValueError: if the page has no such marks.
     """
     text = page.read_text(encoding="utf-8")
-    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(END) < text.index(BEGIN):
-        raise ValueError(f"{page}: wants the lines {BEGIN} and {END}, once each, in this order")
-    before, after = text[: text.index(BEGIN)], text[text.index(END) :]
+    names = {f.benchmark for f in figures}
+    begin, end = (mark.replace(" -->", f" {next(iter(names))} -->") if len(names) == 1 else mark for mark in (BEGIN, END))
+    if begin not in text:
+        begin, end = BEGIN, END
+    if text.count(begin) != 1 or text.count(end) != 1 or text.index(end) < text.index(begin):
+        raise ValueError(f"{page}: wants the lines {begin} and {end}, once each, in this order")
+    before, after = text[: text.index(begin)], text[text.index(end) :]
     parts = [environment(where), markdown(HEADINGS, figure_rows(figures))]
     if checks:
         parts += ["Checks of the same run:", markdown(CHECK_HEADINGS, check_rows(checks))]
-    page.write_text(before + BEGIN + "\n\n" + "\n\n".join(parts) + "\n\n" + after, encoding="utf-8")
+    page.write_text(before + begin + "\n\n" + "\n\n".join(parts) + "\n\n" + after, encoding="utf-8")
