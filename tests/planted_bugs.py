@@ -15,6 +15,7 @@ from typing import Any
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,9 +26,10 @@ from one_step import LEAST_P, MIXED, RING, follows_its_row, keeps_p, numbered
 from oracle import numerical_gradient
 
 from gmlmdsl import derive
-from gmlmdsl.derive import _arrays, _energy, _gaps, _kernels, _loss, _samplers, _temper, _transitions
+from gmlmdsl.derive import _arrays, _energy, _gaps, _kernels, _loss, _samplers, _summed_loss, _sums, _temper, _transitions
+from gmlmdsl.graph import masks
 from gmlmdsl.graph.nodes import CellValue
-from gmlmdsl.plan import _updates
+from gmlmdsl.plan import _tables, _updates, plan_elimination
 from gmlmdsl.run import _fit, _inference, _objective, _sample
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "how-it-is-tested.md"
@@ -74,6 +76,37 @@ sampler hot   { temper(betas = [0, 0.5, 1]) { update {a, b} } }
 sampler heat  { temper(betas = [0.3, 1]) { update K where K ~ see } }
 """,
     seed=6,
+)
+
+
+MACHINE = case(
+    "machine",
+    """
+model machine {
+  var v[i in range(3)] : range(3)
+  latent h[j in range(2)] : range(3)
+  param a[i in range(3), c in range(3)]
+  param W[i in range(3), j in range(2), c in range(3), d in range(3)]
+  factor a[i, v[i]] for i in range(3)
+  factor W[i, j, v[i], h[j]] for i in range(3) for j in range(2)
+}
+mask all  = everything(v)
+mask ends = blocks({v[0], v[1]}, {v[2]})
+""",
+    seed=7,
+)
+PARTS = case(
+    "parts",
+    """
+model parts {
+  var x[i in range(3)] : range(3)
+  latent z[i in range(3)] : range(3)
+  param W[i in range(3), c in range(3), d in range(3)]
+  factor W[i, x[i], z[2 - i]] for i in range(3)
+}
+mask uneven { choose {x[0], z[2]} weight 1  choose {x[1], z[1]} weight 2  choose {x[2], z[0]} weight 5 }
+""",
+    seed=8,
 )
 
 
@@ -161,6 +194,55 @@ def _error(found: np.ndarray, expected: np.ndarray | float) -> Found:
     with np.errstate(invalid="ignore"):
         away = np.abs(found - expected)
     return Found(float(np.max(np.where(alike, 0.0, np.where(np.isnan(away), np.inf, away)))), 1e-9, False)
+
+
+def _contracted(of: Case) -> tuple[derive.Graph, Any, derive.Contraction]:
+    """A new contraction of all cells: those that a model keeps were made without the bug."""
+    graph = of.model.graph
+    return derive.graph_arrays(graph), of.model._params(of.params), derive.contraction(graph, plan_elimination(graph))
+
+
+def marginals_are_right(of: Case) -> Found:
+    """p(x_i = v) of every cell by elimination, beside counting."""
+    with jax.enable_x64(True):
+        device, params, c = _contracted(of)
+        _, found = derive.log_marginals(device, params, jnp.zeros((of.model.graph.n_cells, 1), jnp.int32), c)
+        found = np.asarray(found)[..., 0]
+    p, states = of.oracle.probabilities(of.params), of.oracle.states
+    return _error(found, np.array([[p[states[:, i] == v].sum() for v in range(found.shape[1])] for i in range(states.shape[1])]))
+
+
+def draws_are_right(of: Case) -> Found:
+    """40 000 independent draws by elimination, beside p."""
+    device, params, c = _contracted(of)
+    codes = jnp.zeros((of.model.graph.n_cells, 1), jnp.int32)
+    kernel = derive.IndependentKernel(c, derive.forward(device, params, codes, c))
+    start = np.zeros((of.model.graph.n_cells, CHAINS), np.int32)
+    found = _sample.sample(
+        kernel, derive.Target(device, params, None), start, seed=3, draws=1, warmup=0, thin=1, observe=None, keep=True, progress=False
+    ).last
+    p = of.oracle.probabilities(of.params)
+    return Found(p_value(np.bincount(numbered(of, found), minlength=len(p)), p), LEAST_P, True)
+
+
+def hidden_loss_is_right(of: Case, mask: str, n_hidden: int) -> Found:
+    """The loss of a dozen rows whose last cells are hidden, beside the oracle's."""
+    codes = of.rows.copy()
+    codes[:, -n_hidden:] = -1
+    with jax.enable_x64(True):
+        found = np.asarray(of.model.loss(of.params, codes[:, :-n_hidden], mask))
+    return _error(found, of.oracle.loss(of.params, codes, mask))
+
+
+def block_loss_is_right(of: Case, mask: str) -> Found:
+    """The loss of a dozen whole rows whose blocks share no factor and are summed at once, beside the oracle's."""
+    host = of.model.graph
+    blocks, probabilities = masks.blocks_of(of.model.mask(mask)[1], host.n_cells)
+    with jax.enable_x64(True):
+        passes = _summed_loss.block_passes(host, plan_elimination(host), blocks, probabilities)
+        loss = _summed_loss.EliminatedLoss(derive.graph_arrays(host), (passes,))
+        found = np.asarray(loss.rows(of.model._params(of.params), jnp.asarray(of.rows.T, jnp.int32)))
+    return _error(found, of.oracle.row_losses(of.params, of.rows, mask))
 
 
 WEIGHTS = np.arange(1.0, 13.0) / 4
@@ -264,6 +346,29 @@ def _no_requirement(original: Any, group: Any, *rest: Any) -> Any:
 
 def _scaled_correction(original: Any, target: Any, codes: Any, blocks: Any, numbers: Any, correction: Any = None) -> Any:
     return original(target, codes, blocks, numbers, correction if target.beta is None else correction * target.beta[None, None])
+
+
+def _transposed(original: Any, message: Any, shape: Any) -> Any:
+    found = original(message, shape)
+    return jnp.swapaxes(found, 1, 2) if len(shape) == 2 and shape[0] == shape[1] else found
+
+
+def _first_child_only(original: Any, messages: Any, slots: Any) -> Any:
+    return messages[slots[:, 0]]
+
+
+def _placed_twice(original: Any, table: Any, instance: Any, count: int) -> Any:
+    found = original(table, instance, count)
+    return np.concatenate([found, found[:, :1]], axis=1)
+
+
+def _marginal_draws(original: Any, stage: Any, x: Any, inputs: Any, sent: Any, picked: Any) -> Any:
+    return original(stage, x, inputs, sent, jnp.zeros_like(picked))
+
+
+def _nothing_freed(original: Any, *arguments: Any) -> Any:
+    found = original(*arguments)
+    return type(found)(found.contraction, jnp.zeros_like(found.freed), found.weights)
 
 
 def _constant_spin(patch: pytest.MonkeyPatch) -> None:
@@ -406,6 +511,43 @@ BUGS = (
         "logsumexp",
         _around(_gaps, "logsumexp", lambda f, scores: scores.max(axis=1)),
         partial(objective_is_right, TINY, "one", gaps=True),
+    ),
+    Bug(
+        "message into the wrong axes",
+        "_fitted",
+        _around(_sums, "_fitted", _transposed),
+        partial(marginals_are_right, MACHINE),
+    ),
+    Bug(
+        "messages of all children but the first dropped",
+        "sum_of",
+        _around(_sums, "sum_of", _first_child_only),
+        partial(marginals_are_right, MACHINE),
+    ),
+    Bug("factor placed twice", "_listed", _around(_tables, "_listed", _placed_twice), partial(marginals_are_right, MACHINE)),
+    Bug(
+        "backward not conditioned on what was picked",
+        "_slice",
+        _around(_sums, "_slice", _marginal_draws),
+        partial(draws_are_right, MACHINE),
+    ),
+    Bug(
+        "evidence dropped",
+        "evidence",
+        _around(_summed_loss, "evidence", lambda f, *a: jnp.zeros_like(f(*a))),
+        partial(hidden_loss_is_right, MACHINE, "all", 2),
+    ),
+    Bug(
+        "cells of the block not freed",
+        "mask_passes",
+        _around(_summed_loss, "mask_passes", _nothing_freed),
+        partial(hidden_loss_is_right, MACHINE, "ends", 2),
+    ),
+    Bug(
+        "order of components",
+        "contraction",
+        _around(_summed_loss, "contraction", lambda f, *a: eqx.tree_at(lambda c: c.root_order, f(*a), f(*a).root_order[::-1])),
+        partial(block_loss_is_right, PARTS, "uneven"),
     ),
     Bug("spin read as a bit", "CellValue.spin", _constant_spin, partial(log_potential_is_right, MIXED)),
 )

@@ -77,7 +77,7 @@ def test_marginals_and_a_mode(of: Case):
     verify(of.model, of.oracle, of.params, p, np.log(p.max()))
 
 
-@pytest.mark.parametrize("of", ALL, ids=str)
+@pytest.mark.parametrize("of", [*CASES[::2], LATENT], ids=str)
 def test_marginals_and_a_mode_given_clamped_cells(of: Case):
     p = of.oracle.probabilities(of.params)
     clamp, agree = held(of.oracle, of.rows[0])
@@ -151,7 +151,7 @@ def test_draws_given_clamped_cells(of: Case):
 
 def test_draws_given_covariates():
     of = GIVEN["fields"]
-    for r in (0, 4):
+    for r in (4,):
         draws = of.model.sample(of.params, "exact", draws=500, chains=40, seed=3, given=of.row(r))
         codes = of.oracles[r].encode({k: draws["posterior"][k].values.reshape(20_000, -1) for k in ("x", "w")})
         counts = np.bincount(np.ravel_multi_index(tuple(codes.T), of.oracles[r].domain_sizes), minlength=len(of.oracles[r].states))

@@ -89,6 +89,7 @@ def test_next_symbols_of_a_long_hidden_markov_model(hmm: tuple[Any, dict[str, Ar
         np.testing.assert_allclose(model.next_symbol(params, x[:, :t]), expected[:, t], atol=1e-10)
 
 
+@pytest.mark.slow
 def test_draws_of_a_long_hidden_markov_model(hmm: tuple[Any, dict[str, Array], Array]):
     """400 independent draws given every third symbol: no cell's frequency is 5.5 standard errors away, of 64 000 compared."""
     model, params, x = hmm
@@ -96,7 +97,7 @@ def test_draws_of_a_long_hidden_markov_model(hmm: tuple[Any, dict[str, Array], A
     holes = np.full((1, TIME), -1)
     holes[0, list(seen)] = list(seen.values())
     options = {"observe": {"path": lambda x: x["z"]}, "keep_draws": False}
-    draws = model.sample(params, "exact", draws=20, chains=20, seed=2, clamp={"x": seen}, **options)
+    draws = model.sample(params, "exact", draws=2, chains=200, seed=2, clamp={"x": seen}, **options)
     draws = draws["posterior"]["path"].values.reshape(-1, TIME).astype(int)
     expected = reference.smooth(*parts(params), holes).posterior[0]
     found = (draws[:, :, None] == np.arange(STATES)).mean(axis=0)
@@ -182,7 +183,7 @@ def tree_log_z(parents: Array, h: Array, J: Array) -> float:
     return float(top + np.log(np.exp(message[0] - top).sum()))
 
 
-@pytest.mark.parametrize("shape", ["random", "path", "star"])
+@pytest.mark.parametrize("shape", ["random", *(pytest.param(s, marks=pytest.mark.slow) for s in ("path", "star"))])
 def test_log_z_of_a_tree_of_100_000_nodes(shape: str):
     n, rng = 100_000, np.random.default_rng(3)
     above = {"random": lambda: rng.integers(0, np.arange(1, n)), "path": lambda: np.arange(n - 1), "star": lambda: np.zeros(n - 1, int)}
