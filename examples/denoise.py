@@ -22,9 +22,7 @@ def draw(model: gm.Model, pictures: int, seed: int, sampler: str = "sweep") -> t
     """Pictures from the model without y, one from each chain, and what noise makes of them."""
     nothing = {"a": np.array(0.0), "b": np.array(0.0), "J": np.array(COUPLING)}
     cells = model.graph.variable("x").size
-    drawn = model.sample(
-        nothing, sampler, draws=1, warmup=2000, chains=pictures, seed=seed, given={"y": np.zeros(cells)}, progress=False
-    )
+    drawn = model.sample(nothing, sampler, draws=1, warmup=2000, chains=pictures, seed=seed, given={"y": np.zeros(cells)}, progress=False)
     x = drawn["posterior"]["x"].values[:, 0]
     return x, x + NOISE * np.random.default_rng(seed).normal(size=x.shape)
 
@@ -43,7 +41,9 @@ def right(x: np.ndarray, score: np.ndarray) -> float:
     return float((np.where(score > 0, 1, -1) == x).mean())
 
 
-def main(side: int = 24, fitted: int = 8, held_out: int = 4, draws: int = 200, masks: tuple[str, ...] = ("one",), out: str | None = None) -> dict[str, float]:
+def main(
+    side: int = 24, fitted: int = 8, held_out: int = 4, draws: int = 200, masks: tuple[str, ...] = ("one",), out: str | None = None
+) -> dict[str, float]:
     warnings.simplefilter("ignore", gm.SamplingWarning)  # short chains are meant
     square = load(side, side)
     x, y = draw(square, fitted + held_out, seed=1)
@@ -51,7 +51,9 @@ def main(side: int = 24, fitted: int = 8, held_out: int = 4, draws: int = 200, m
     for mask in masks:
         started = time.perf_counter()
         fits[mask] = fit = square.fit(x[:fitted], mask=mask, given={"y": y[:fitted]}, progress=False)
-        shown = ", ".join(f"{k} {float(v):.3f} (s.e. {float(fit.standard_errors[k]):.3f}, true {float(TRUE[k]):.3f})" for k, v in fit.params.items())
+        shown = ", ".join(
+            f"{k} {float(v):.3f} (s.e. {float(fit.standard_errors[k]):.3f}, true {float(TRUE[k]):.3f})" for k, v in fit.params.items()
+        )
         print(f"mask {mask:6} {shown}, {time.perf_counter() - started:.1f} s")
 
     new, seen = x[fitted:], y[fitted:]
@@ -69,7 +71,10 @@ def main(side: int = 24, fitted: int = 8, held_out: int = 4, draws: int = 200, m
     sampled = cleaned(narrow, fit.params, y8, draws, "strips")
     best, _ = narrow.map(fit.params, given={"y": y8})
     found |= {"exact": right(x8, exact), "strips": right(x8, sampled), "mode": right(x8, best)}
-    print(f"{NARROW} wide: exact {found['exact']:.4f}, drawn by strips {found['strips']:.4f}, most probable picture {found['mode']:.4f}, ", end="")
+    print(
+        f"{NARROW} wide: exact {found['exact']:.4f}, drawn by strips {found['strips']:.4f}, most probable picture {found['mode']:.4f}, ",
+        end="",
+    )
     print(f"sign of y {right(x8, y8):.4f}; means of x drawn and exact differ by {np.sqrt(((exact - sampled) ** 2).mean()):.3f} (rms)")
     if out:
         write(out, [new[0], seen[0], np.sign(seen[0]), means[f"mask {mask}"][0], np.sign(means[f"mask {mask}"][0])], side)

@@ -1,7 +1,7 @@
 """From text to a model, on one page: parse, check, bind, lower; then `derive` and `run` do what a verb asks.
 
 text --parse--> SyntaxTree --check--> Program --bind--> Bound --lower--> FactorGraph
-FactorGraph --plan--> BlockPlan, Elimination --derive--> energies, conditionals, losses, kernels --run--> Fit, draws
+FactorGraph --plan--> BlockPlan, Elimination --derive--> energies, sums, losses, kernels --run--> Fit, draws, exact answers
 """
 
 from __future__ import annotations

@@ -223,7 +223,8 @@ class Queries:
         """
         found = givens.encode_given(self.graph, given)
         codes, cell, lead = exact.prefix_codes(self.graph, prefix, found)
-        return exact.next_symbol(self._contractions, self._bound_device(found), self._params(params), codes, cell).reshape(*lead, -1)
+        table = exact.next_symbol(self._contractions, self._bound_device(found), self._params(params), codes, cell)
+        return table.reshape(*lead, table.shape[1])
 
     # Inside
 

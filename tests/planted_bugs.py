@@ -385,8 +385,8 @@ BUGS = (
     ),
     Bug(
         "`require` ignored in a block",
-        "_touching_sum",
-        _around(_energy, "_touching_sum", _no_requirement),
+        "touching_sum",
+        _around(_energy, "touching_sum", _no_requirement),
         partial(stays_in_p, TWO, "draws"),
     ),
     Bug(

@@ -37,6 +37,7 @@ ROOMS = {
     "_files": "files",
     "_compile": "compile",
     "_model": "model",
+    "_queries": "model",
     "demo": "demo",
     "_demo_report": "demo",
     **dict.fromkeys(

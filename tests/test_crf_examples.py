@@ -134,10 +134,10 @@ def test_the_scripts_draws_are_the_models(tagging: Any) -> None:
 
 @pytest.mark.usefixtures("standard_promotion")
 def test_the_tagger_tags_better_with_its_chain(capsys: pytest.CaptureFixture[str]) -> None:
-    found = load_script("tagger").main(rows=100, held_out=1000, length=LENGTH, n_words=WORDS)
+    found = load_script("tagger").main(rows=100, held_out=4000, length=LENGTH, n_words=WORDS)
     assert "place by place" in capsys.readouterr().out
     # Rows are independent, places of a row are not: a row's share of right tags has a standard deviation below 1/2.
-    error = 0.5 / np.sqrt(1000)
+    error = 0.5 / np.sqrt(4000)
     assert found["true parameters"][1] - found["without the chain"][1] > 4 * error
     assert found["likelihood"][1] - found["without the chain"][1] > 4 * error
     assert found["true parameters"][1] >= found["true parameters"][0] - 4 * error  # place by place is best by place

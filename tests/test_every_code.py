@@ -47,6 +47,7 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "E508": lambda path: model().fit([[0, 0]], mask="one"),
     "E509": lambda path: model().sample(P, draws=1, init=[0, 0]),
     "E510": lambda path: model().fit(ROWS, mask="one", given={"y": [0]}),
+    "E512": lambda path: model().marginals(P, clamp={"x": [0, 0]}),
     "E520": lambda path: gm.load_fit(write(path / "a.fit", "no fit")),
     "E521": lambda path: gm.load_fit(path / "none.fit"),
     "E601": lambda path: model(LARGE).log_partition({}),

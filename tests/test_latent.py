@@ -198,9 +198,7 @@ def test_a_start_has_noise_that_a_seed_gives(program: gm.BoundProgram) -> None:
     np.testing.assert_allclose([J.sum(axis=0), J.sum(axis=1)], 0, atol=1e-8)
 
 
-@pytest.mark.parametrize(
-    ("mask", "code", "words"), [("units", "E703", "hides h"), ("peeks", "E703", "looks at h")]
-)
+@pytest.mark.parametrize(("mask", "code", "words"), [("units", "E703", "hides h"), ("peeks", "E703", "looks at h")])
 def test_masks_that_have_no_loss(program: gm.BoundProgram, oracle: Oracle, rows: np.ndarray, mask: str, code: str, words: str) -> None:
     _, x = without(oracle, rows)
     for call in (lambda: program.model().fit(x, mask), lambda: program.model().loss(oracle.random_params(1), x, mask)):
@@ -247,7 +245,9 @@ def test_what_costs_too_much_is_refused_at_once_with_figures_and_methods(text: s
         assert part in text or (part == "joint values" and model.name == "loops")
     assert min(elapsed) < 0.2
     with pytest.raises(gm.GmlmError, match="GiB|joint values"):
-        model.log_potential(model.init_params(), x) if model.name == "loops" else model.log_conditional(model.init_params(), x, [*range(30)])
+        model.log_potential(model.init_params(), x) if model.name == "loops" else model.log_conditional(
+            model.init_params(), x, [*range(30)]
+        )
     assert "impute" not in text
 
 

@@ -334,3 +334,11 @@ def test_a_function_to_observe_that_fails_is_one_diagnostic():
     with pytest.raises(gm.GmlmError, match=r"(?s)E553.*`n` fails: .*codes from 0") as caught:
         model.sample({"h": 0.0}, draws=2, observe={"n": lambda x: (x == "a").sum()})
     assert len(caught.value.diagnostics) == 1
+
+
+@pytest.mark.parametrize("clamp", [{"w": "snow", "x": {2: 1}}, {"w": "snow", "x": [1, 1, 1]}], ids=["some", "all"])
+def test_exact_draws_refuse_clamped_cells_that_are_impossible_together(small: Any, clamp: dict[str, Any]):
+    """Also where every cell is clamped, so that nothing is left to sum."""
+    with pytest.raises(gm.GmlmError, match="no configuration agrees") as caught:
+        small.sample(PARAMS, "exact", chains=1, draws=2, clamp=clamp)
+    assert caught.value.codes == ("E512",)

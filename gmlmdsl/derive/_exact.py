@@ -61,8 +61,8 @@ def ancestral_kernel(host: FactorGraph) -> SweepKernel:
         own[k, g.cells[:, 0]] = np.arange(g.n)
     radix = np.append(host.sizes, 1)[cells]
     touch = tuple(jnp.asarray(o[cells][..., None, None], jnp.int32) for o in own)
-    arrays = (jnp.asarray(a[..., None, None], jnp.int32) for a in (cells, radix, np.ones_like(cells)))
-    return SweepKernel((Stage(Blocks(int(host.sizes.max()), *arrays, touch), len(counts)),))
+    at, radices, strides = (jnp.asarray(a[..., None, None], jnp.int32) for a in (cells, radix, np.ones_like(cells)))
+    return SweepKernel((Stage(Blocks(int(host.sizes.max()), at, radices, strides, touch), len(counts)),))
 
 
 def _generations(cells: Sequence[np.ndarray], n_cells: int) -> np.ndarray:

@@ -173,12 +173,14 @@ class HiddenRows(eqx.Module):
         codes: -1 where a cell is lacking, shape (cells, rows).
         masks: those drawn for each row, (masks, members, rows); None where every mask is used.
         chunk: rows at a time.
+        row_cost: table entries of one row's loss.
     """
 
     loss: EliminatedLoss | DrawnEliminatedLoss | EnumeratedLoss
     codes: Codes
     masks: Int[Array, "masks members rows"] | None
     chunk: int = eqx.field(static=True)
+    row_cost: float = eqx.field(static=True)
 
     def rows(self, params: Params) -> Float[Array, " rows"]:
         """The loss of each row."""
@@ -204,7 +206,9 @@ class HiddenRows(eqx.Module):
 
     def take(self, chosen: Int[Array, " rows"]) -> HiddenRows:
         """The loss of some of the rows."""
-        return HiddenRows(self.loss, self.codes[:, chosen], None if self.masks is None else self.masks[..., chosen], self.chunk)
+        return HiddenRows(
+            self.loss, self.codes[:, chosen], None if self.masks is None else self.masks[..., chosen], self.chunk, self.row_cost
+        )
 
 
 def _each(one, total: Array, xs) -> tuple[Array, None]:
@@ -265,4 +269,4 @@ def hidden_rows(
         loss = EliminatedLoss(graph, (mask_passes(host, plan.elimination, blocks[keep], probabilities[keep]),))
     chunk = int(max(1, min(codes.shape[1], MOST_ENTRIES // plan.entries)))
     drawn = None if masks is None else jnp.asarray(masks, jnp.int32)
-    return HiddenRows(loss, jnp.asarray(codes, jnp.int32), drawn, chunk)
+    return HiddenRows(loss, jnp.asarray(codes, jnp.int32), drawn, chunk, plan.row_cost)

@@ -196,4 +196,4 @@ def _cost(graph: FactorGraph, terms: dict[Term, float]) -> tuple[float, float]:
 
 
 def _values(graph: FactorGraph, term: Term) -> float:
-    return float(np.prod(graph.sizes[list(term[0])], dtype=float))
+    return math.prod(graph.sizes[list(term[0])].astype(float).tolist())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -65,7 +66,7 @@ def plan_block(graph: FactorGraph, cells: Array, corrected: bool = False, budget
     factors, sizes = touching_factors(graph, cells), graph.sizes[cells].astype(float)
     if len(cells) > 1 and not corrected and not has_inner_factor(graph, cells):
         return BlockPlan("product", len(cells), float(sizes.max()), factors * float(sizes.max()))
-    values = float(np.prod(sizes))
+    values = math.prod(sizes.tolist())
     listed = BlockPlan("enumeration", len(cells), values, factors * values)
     if corrected or values <= FEW_VALUES:
         return listed
@@ -81,7 +82,8 @@ def plan_block(graph: FactorGraph, cells: Array, corrected: bool = False, budget
 def plan_blocks(graph: FactorGraph, blocks: Array, corrected: bool = False) -> list[BlockPlan]:
     """A plan for each of many blocks, padded with the number of cells; where one is better eliminated, all with inner factors are."""
     sizes = np.append(graph.sizes, 1).astype(float)
-    values = np.prod(sizes[blocks], axis=1)
+    with np.errstate(over="ignore"):  # infinitely many are too many as well
+        values = np.prod(sizes[blocks], axis=1)
     if values.max(initial=0.0) <= FEW_VALUES or corrected:
         return [plan_block(graph, b, corrected) for b in blocks]
     worst = plan_block(graph, blocks[int(np.argmax(values))])

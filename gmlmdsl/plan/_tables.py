@@ -95,7 +95,7 @@ def _placed(group: FactorGroup, plan: Elimination, step_of: Array, stage: Array,
     first = steps.min(axis=1) if group.cells.shape[1] else np.full(group.n, none)
     instances = np.flatnonzero(first < none)
     cells, step, is_free = group.cells[instances], first[instances], steps[instances] < none
-    by_row = ((cells < plan.n_cells) & ~is_free).any(axis=1)
+    by_row = np.any((cells < plan.n_cells) & ~is_free, axis=1)
     bits = axes_of(np.where(is_free, cells, plan.n_cells), plan.scopes[step], plan.n_cells)
     content = _content(group, instances, plan.scopes[step], plan.radix[step], is_free)
     return Placed(np.flatnonzero(first == none), instances, stage[step], place[step], bits, by_row, content)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -219,7 +220,7 @@ def plan_mask(graph: FactorGraph, mask: LoweredMask, corrected: bool) -> BlockPl
     members = len(largest_block(mask, graph.n_cells))
     # The costliest block of that size: the cells with the most values and the most factors.
     sizes = np.sort(graph.sizes[reach(mask, graph.n_cells)].astype(float))[::-1]
-    values = float(np.prod(sizes[:members]))
+    values = math.prod(sizes[:members].tolist())
     degrees = np.sort(_degrees(graph)[reach(mask, graph.n_cells)])[::-1]
     return BlockPlan("enumeration", members, values, values * float(degrees[:members].sum()))
 

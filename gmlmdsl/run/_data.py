@@ -264,7 +264,7 @@ def decode(graph: FactorGraph, codes: Array, lead: Sequence[int]) -> dict[str, A
     """Values by variable from codes of shape (cells, rows): numbers for spin, bit and range, codes for letters and labels."""
     out = {}
     for v in graph.variables:
-        part = codes[v.offset : v.offset + v.size].T.reshape(*lead, *v.shape)
+        part = codes[v.offset : v.offset + v.size].T.reshape((*lead, *v.shape))
         out[v.name] = (2 * part - 1 if v.kind == "spin" else part).astype(np.int8 if len(v.labels) < 128 else np.int32)
     return out
 

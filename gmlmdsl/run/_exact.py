@@ -97,9 +97,10 @@ def marginals(
     held, codes = _start(graph, clamp, given)
     _, c = kept.of(held, "the marginals")
     found, table = (np.asarray(a) for a in _marginals(device, params, jnp.asarray(codes), c))
-    _verify_possible(found)
-    full = np.zeros((graph.n_cells, int(graph.sizes.max(initial=1)), codes.shape[1]), table.dtype)
-    np.put_along_axis(full[: graph.n_random], codes[: graph.n_random, None], 1.0, axis=1)  # the row cell's code is a row's number
+    _verify_possible(found, held)
+    n = graph.n_random  # the cell of a row of given data is no answer
+    full = np.zeros((n, int(graph.sizes.max(initial=1)), codes.shape[1]), table.dtype)
+    np.put_along_axis(full, codes[:n, None], 1.0, axis=1)
     full[np.asarray(c.free)] = table
     out = {}
     for v in graph.variables:
@@ -119,7 +120,7 @@ def best(
     held, codes = _start(kept.graph, clamp, given)
     _, c = kept.of(held, "a mode")
     found, value = (np.asarray(a) for a in _best(device, params, jnp.asarray(codes), c))
-    _verify_possible(value)
+    _verify_possible(value, held)
     return found, value
 
 
@@ -144,12 +145,15 @@ def independent_kernel(
         if graph.is_normalised and not held[0].any():
             return derive.ancestral_kernel(graph), "`exact`: every cell given its parents"
         raise
-    found = _forward(device, params, jnp.asarray(held[1][:, None], jnp.int32), c)
-    _verify_possible(np.asarray(found.sums.sum(axis=0)))
+    found, value = _forward(device, params, jnp.asarray(held[1][:, None], jnp.int32), c)
+    _verify_possible(np.asarray(value), held[0])
     return derive.IndependentKernel(c, found), f"`exact`: {plan.words}"
 
 
-_forward = eqx.filter_jit(derive.forward)
+@eqx.filter_jit
+def _forward(device: derive.Graph, params: Params, codes: jax.Array, c: derive.Contraction) -> tuple[derive.Forward, jax.Array]:
+    found = derive.forward(device, params, codes, c)
+    return found, derive.rest_sum(device, params, codes, c) + found.sums.sum(axis=0)
 
 
 def next_symbol(kept: Contractions, device: derive.Graph, params: Params, codes: Array, cell: int) -> Array:
@@ -159,16 +163,17 @@ def next_symbol(kept: Contractions, device: derive.Graph, params: Params, codes:
         GmlmError: E601 with the cost where summing the others out is above the budget.
     """
     graph = kept.graph
-    known = np.zeros(graph.n_cells, bool)
     try:
-        _, c = kept.of(known, "the law of the next symbol")
+        _, c = kept.whole("the law of the next symbol")
     except GmlmError:
         if not graph.is_normalised:
             raise
         # Of a product of laws, what is neither seen, nor asked for, nor an ancestor of such a cell sums to 1.
-        seen = (codes >= 0).any(axis=1)
+        seen = np.any(codes >= 0, axis=1)
         seen[cell] = True
         return _pruned(graph, params, codes, cell, seen)
+    if not codes.shape[1]:
+        return np.zeros((0, int(graph.sizes[cell])), derive.float_type())
     return np.asarray(_next(device, params, jnp.asarray(codes), c, jnp.asarray(cell)))[:, : graph.sizes[cell]]
 
 
@@ -219,10 +224,14 @@ def _start(graph: FactorGraph, clamp: Mapping[str, Any] | None, given: GivenRows
     return held, np.where(held[:, None], codes[:, None], known_rows(graph, given)).astype(np.int32)
 
 
-def _verify_possible(value: Array) -> None:
-    if not np.isfinite(value).all():
+def _verify_possible(value: Array, held: Array) -> None:
+    if np.isfinite(value).all():
+        return
+    if held.any():
         message = "no configuration agrees with the clamped cells: together they have probability zero"
         raise fail("E512", message, help="clamp fewer cells, or other values; see the `require`s of the model")
+    message = "no configuration has a positive, finite probability at these parameters"
+    raise fail("E512", message, help="pass finite parameters; see the `require`s of the model")
 
 
 def configuration(graph: FactorGraph, codes: Array, lead: tuple[int, ...]) -> Any:
@@ -251,8 +260,8 @@ def prefix_codes(graph: FactorGraph, prefix: Any, given: GivenRows | None) -> tu
     *lead, t = array.shape
     if t >= v.size:
         raise fail("E507", f"a prefix of {t} cells leaves no next one: `{v.name}` has {v.size}", help=f"t is below {v.size}")
-    known = value_codes(flat(v, t), array if t else np.zeros((*lead, 0), np.int64), "prefix")[0].reshape(-1, t)
-    rows = len(known) if t else int(np.prod(lead))
+    rows = int(np.prod(lead, dtype=np.int64))
+    known = value_codes(flat(v, t), array if t else np.zeros((*lead, 0), np.int64), "prefix")[0].reshape(rows, t)
     codes = np.full((graph.n_cells, rows), -1, np.int32)
     codes[v.offset : v.offset + t] = known.T
     if graph.row_cell is not None:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..derive import DrawnEliminatedLoss, EliminatedLoss, HiddenRows
 from ..graph.masks import LoweredMask
 from ._edges import off_wrong_edges
 from ._existence import Recession
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ._fit import Options
 
 MOST_INFERRED = 2000  # parameters whose standard errors are computed without being asked
+MOST_ENTRIES = 2.0**36  # table entries of that computation
 
 
 def full_batch(
@@ -61,22 +63,33 @@ def full_batch(
 def stochastic(objective: Objective, mask: LoweredMask, free: dict[str, Any], options: Options) -> Outcome:
     """Minibatches keyed by step: rows, and drawn masks, depend on (seed, step) only."""
     assert options.optimizer is not None
-    rows = int((np.asarray(objective.weights) > 0).sum())  # rows with gaps lie apart: every batch has all of them
-    size = objective.codes.shape[1] if options.batch_size is None else min(options.batch_size, rows)
-    alive = jnp.flatnonzero(objective.weights > 0)
     key, host = jax.random.key(options.seed), objective.frame.host
+    alive = jnp.flatnonzero(objective.weights > 0)
+    hidden = objective.gaps if isinstance(objective.gaps, HiddenRows) else None  # other rows with gaps lie apart: every batch has all
+    lacking = jnp.zeros(0, jnp.int32) if objective.gap_weights is None or hidden is None else jnp.flatnonzero(objective.gap_weights > 0)
+    sizes = _shares(options.batch_size, len(alive), len(lacking))
 
     def batch(step: int) -> Objective:
-        if options.batch_size is None or not rows:
+        if sizes is None:
             return objective
         here = jax.random.fold_in(key, step)
-        chosen = alive[jax.random.choice(here, rows, (size,), replace=False)]
-        codes = objective.codes[:, chosen]
-        masks = None
-        if objective.masks is not None:
-            masks = draw_masks(host, mask, codes, objective.masks.shape[0], jax.random.fold_in(here, 1))
-        weights = objective.weights[chosen] * (rows / size)
-        return dataclasses.replace(objective, codes=codes, weights=weights, masks=masks, chunk=size)
+        out = objective
+        if sizes[0]:
+            chosen = alive[jax.random.choice(here, len(alive), (sizes[0],), replace=False)]
+            codes, masks = objective.codes[:, chosen], None
+            if objective.masks is not None:
+                masks = draw_masks(host, mask, codes, objective.masks.shape[0], jax.random.fold_in(here, 1))
+            weights = objective.weights[chosen] * (len(alive) / sizes[0])
+            out = dataclasses.replace(out, codes=codes, weights=weights, masks=masks, chunk=sizes[0])
+        if hidden is not None and sizes[1]:
+            assert objective.gap_weights is not None
+            chosen = lacking[jax.random.choice(jax.random.fold_in(here, 2), len(lacking), (sizes[1],), replace=False)]
+            some = hidden.take(chosen)
+            if some.masks is not None:
+                again = draw_masks(host, mask, jnp.maximum(some.codes, 0), some.masks.shape[0], jax.random.fold_in(here, 3))
+                some = dataclasses.replace(some, masks=again)
+            out = dataclasses.replace(out, gaps=some, gap_weights=objective.gap_weights[chosen] * (len(lacking) / sizes[1]))
+        return out
 
     steps = 2000 if options.max_steps is None else options.max_steps
     outcome = minibatches(batch, free, options.optimizer, steps, shows_progress(options.progress))
@@ -84,6 +97,15 @@ def stochastic(objective: Objective, mask: LoweredMask, free: dict[str, Any], op
     gradient = jax.tree.leaves(gradient_at(objective, outcome.free))
     largest = max((float(jnp.abs(g).max(initial=0.0)) for g in gradient), default=0.0)
     return dataclasses.replace(outcome, gradient=largest)
+
+
+def _shares(batch_size: int | None, complete: int, lacking: int) -> tuple[int, int] | None:
+    """How many complete rows and how many that lack cells a batch has, in proportion; None: all."""
+    if batch_size is None or not complete + lacking:
+        return None
+    size = min(batch_size, complete + lacking)
+    some = min(lacking, max(int(lacking > 0), round(size * lacking / (complete + lacking))))
+    return min(complete, max(int(complete > 0), size - some)), some
 
 
 def shows_progress(wanted: bool | None) -> bool:
@@ -106,9 +128,19 @@ def curvature_at(
 ) -> Curvature | None:
     """Where it is affordable and the parameters are finite."""
     flat = np.concatenate([np.ravel(v) for v in params.values()] or [np.zeros(0)])
-    if flat.size > MOST_INFERRED or not np.isfinite(flat).all():
+    if flat.size > MOST_INFERRED or not np.isfinite(flat).all() or inference_cost(objective, flat.size) > MOST_ENTRIES:
         return None
     return curvature(objective, params, colours, copies, options.weights_are == "counts")
+
+
+def inference_cost(objective: Objective, size: int) -> float:
+    """Table entries of a second derivative by every parameter, where rows are summed by elimination; 0 elsewhere."""
+    gaps = objective.gaps
+    lacking = gaps.row_cost * gaps.codes.shape[1] if isinstance(gaps, HiddenRows) else 0.0
+    eliminated = isinstance(objective.loss, EliminatedLoss | DrawnEliminatedLoss)
+    passes = 1 if objective.masks is None else len(objective.masks)
+    whole = objective.loss.entries * passes * objective.codes.shape[1] if eliminated else 0.0
+    return size * (lacking + whole)
 
 
 def first_curvature(objective: Objective, colours: Colouring | None, copies: Copies | None = None) -> Curvature | None:

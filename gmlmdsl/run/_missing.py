@@ -193,7 +193,7 @@ def _all_summed(graph: FactorGraph, mask: LoweredMask, masks: Array | None, code
     missing = codes < 0
     gapped = missing.any(axis=0)
     count = support_size(mask) if masks is None else len(masks)
-    plan = plan_hidden(graph, missing.any(axis=1), mask, count, int(gapped.sum()), _gaps_in_words(report), help)
+    plan = plan_hidden(graph, np.any(missing, axis=1), mask, count, int(gapped.sum()), _gaps_in_words(report), help)
     seen = np.zeros(graph.n_cells, bool)
     seen[reach(mask, graph.n_cells)] = True
     unseen = int((missing[seen][:, gapped].all(axis=0)).sum())
@@ -240,7 +240,7 @@ def verify_latents(graph: FactorGraph, mask: LoweredMask, name: str, codes: Arra
     if summed:
         report = reported(graph, codes[:, lacking[:1]])
         count = 1 if support_size(mask) > BUDGET.support else support_size(mask)
-        plan_hidden(graph, missing[:, lacking[:1]].any(axis=1), mask, count, 1, _gaps_in_words(report), METHODS)
+        plan_hidden(graph, np.any(missing[:, lacking[:1]], axis=1), mask, count, 1, _gaps_in_words(report), METHODS)
 
 
 def _gaps_in_words(report: Missing) -> str:
@@ -310,7 +310,7 @@ def log_completions(graph: FactorGraph, device: Graph, params: Mapping[str, jax.
 
 def eliminated(graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array], codes: Array, report: Missing) -> jax.Array:
     """The same by elimination, in chunks of rows."""
-    hidden, rows = (codes < 0).any(axis=1), codes.shape[1]
+    hidden, rows = np.any(codes < 0, axis=1), codes.shape[1]
     help = f"let x hold {listed(report.latents)}" if report.latents else "fill some of the cells, or drop the rows with the most gaps"
     plan = plan_sum(graph, hidden, rows, _gaps_in_words(report), help)
     c, each = contraction(graph, plan), int(max(1, min(rows, MOST_ENTRIES // max(1.0, plan.flops))))
@@ -340,7 +340,7 @@ def block_tables(
     codes[members] = 0
     report = reported(graph, codes)
     help = f"let x hold {listed(report.latents)}" if report.latents else "fill some of the cells"
-    plan = plan_sum(graph, (codes < 0).any(axis=1), rows * count, _gaps_in_words(report), help)
+    plan = plan_sum(graph, np.any(codes < 0, axis=1), rows * count, _gaps_in_words(report), help)
     loss = EnumeratedLoss(device, contraction(graph, plan), law, count, None, None)
     each = int(max(1, min(rows, MOST_ENTRIES // (count * (plan.flops + graph.n_cells)))))
     padded = np.pad(codes, ((0, 0), (0, -rows % each)), mode="edge")
