@@ -18,11 +18,11 @@ def load(height: int, width: int) -> gm.Model:
     return gm.load(HERE / "denoise.gmlm", height=height, width=width).model()
 
 
-def draw(model: gm.Model, pictures: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def draw(model: gm.Model, pictures: int, seed: int, sampler: str = "sweep") -> tuple[np.ndarray, np.ndarray]:
     """Pictures from the model without y, one from each chain, and what noise makes of them."""
     nothing = {"a": np.array(0.0), "b": np.array(0.0), "J": np.array(COUPLING)}
     cells = model.graph.variable("x").size
-    drawn = model.sample(nothing, "sweep", draws=1, warmup=2000, chains=pictures, seed=seed, given={"y": np.zeros(cells)}, progress=False)
+    drawn = model.sample(nothing, sampler, draws=1, warmup=2000, chains=pictures, seed=seed, given={"y": np.zeros(cells)}, progress=False)
     x = drawn["posterior"]["x"].values[:, 0]
     return x, x + NOISE * np.random.default_rng(seed).normal(size=x.shape)
 
@@ -41,12 +41,14 @@ def right(x: np.ndarray, score: np.ndarray) -> float:
     return float((np.where(score > 0, 1, -1) == x).mean())
 
 
-def main(side: int = 24, fitted: int = 8, held_out: int = 4, draws: int = 200, out: str | None = None) -> dict[str, float]:
+def main(
+    side: int = 24, fitted: int = 8, held_out: int = 4, draws: int = 200, masks: tuple[str, ...] = ("one",), out: str | None = None
+) -> dict[str, float]:
     warnings.simplefilter("ignore", gm.SamplingWarning)  # short chains are meant
     square = load(side, side)
     x, y = draw(square, fitted + held_out, seed=1)
     fits = {}
-    for mask in ("one", "edges"):
+    for mask in masks:
         started = time.perf_counter()
         fits[mask] = fit = square.fit(x[:fitted], mask=mask, given={"y": y[:fitted]}, progress=False)
         shown = ", ".join(
@@ -64,10 +66,10 @@ def main(side: int = 24, fitted: int = 8, held_out: int = 4, draws: int = 200, o
         print(f"  {name:16} {share:.4f}")
 
     narrow = load(side, NARROW)
-    x8, y8 = draw(narrow, held_out, seed=2)
-    exact = narrow.marginals(fits["edges"].params, given={"y": y8})["x"] @ np.array([-1.0, 1.0])
-    sampled = cleaned(narrow, fits["edges"].params, y8, draws, "strips")
-    best, _ = narrow.map(fits["edges"].params, given={"y": y8})
+    x8, y8 = draw(narrow, held_out, seed=2, sampler="exact")
+    exact = narrow.marginals(fit.params, given={"y": y8})["x"] @ np.array([-1.0, 1.0])
+    sampled = cleaned(narrow, fit.params, y8, draws, "strips")
+    best, _ = narrow.map(fit.params, given={"y": y8})
     found |= {"exact": right(x8, exact), "strips": right(x8, sampled), "mode": right(x8, best)}
     print(
         f"{NARROW} wide: exact {found['exact']:.4f}, drawn by strips {found['strips']:.4f}, most probable picture {found['mode']:.4f}, ",
@@ -75,7 +77,7 @@ def main(side: int = 24, fitted: int = 8, held_out: int = 4, draws: int = 200, o
     )
     print(f"sign of y {right(x8, y8):.4f}; means of x drawn and exact differ by {np.sqrt(((exact - sampled) ** 2).mean()):.3f} (rms)")
     if out:
-        write(out, [new[0], seen[0], np.sign(seen[0]), means["mask edges"][0], np.sign(means["mask edges"][0])], side)
+        write(out, [new[0], seen[0], np.sign(seen[0]), means[f"mask {mask}"][0], np.sign(means[f"mask {mask}"][0])], side)
     return found
 
 
@@ -89,8 +91,8 @@ def write(path: str, pictures: list[np.ndarray], side: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Clean noisy pictures.")
-    parser.add_argument("--full", action="store_true", help="more and larger pictures, longer chains")
+    parser.add_argument("--full", action="store_true", help="more and larger pictures, longer chains, one more fit")
     parser.add_argument("--out", help="where to write a picture")
     options = parser.parse_args()
-    sizes = {"side": 32, "fitted": 20, "held_out": 12, "draws": 1000} if options.full else {}
+    sizes = {"side": 32, "fitted": 20, "held_out": 12, "draws": 1000, "masks": ("one", "edges")} if options.full else {}
     main(out=options.out, **sizes)

@@ -15,6 +15,7 @@ EXAMPLES = ROOT / "examples"
 PAIRS = np.array([[0, 1], [2, 1]])
 INPUTS = {
     "adaptive": {"L": 3},
+    "denoise": {"height": 2, "width": 3},
     "digits": {"n_pixels": 3, "pairs": PAIRS},
     "hmm": {"n_tags": 2, "width": 3},
     "ising": {"L": 3},
@@ -22,6 +23,7 @@ INPUTS = {
     "potts": {"n_sites": 3, "pairs": PAIRS},
     "rbm": {"n_visible": 3, "n_hidden": 2},
     "tables": {"U": np.zeros(3), "T": np.zeros((2, 3, 4)), "P": np.ones((2, 2))},
+    "tagger": {"length": 3, "n_words": 2},
     "votes": {"n": 3},
 }
 
@@ -43,7 +45,8 @@ def test_a_program_gives_rows_their_probability(name):
         model = program.model(of_program)
         first = {v.name: np.broadcast_to(v.labels[0], (1, *v.shape)) for v in model.graph.variables}
         x = first if len(first) > 1 else next(iter(first.values()))
-        assert np.isfinite(np.asarray(model.log_potential(model.init_params(), x))).all()
+        given = {v.name: np.zeros(v.shape, float if v.real else int) for v in model.graph.given} or None
+        assert np.isfinite(np.asarray(model.log_potential(model.init_params(), x, given=given))).all()
 
 
 def load_script(name):
@@ -54,7 +57,8 @@ def load_script(name):
 
 
 def test_every_script_is_tested():
-    assert [p.stem for p in EXAMPLES.glob("*.py")] == ["quickstart"]
+    crf = {"denoise", "tagger"}  # in test_crf_examples.py
+    assert {p.stem for p in EXAMPLES.glob("*.py")} == {"quickstart", "rbm_digits"} | crf
 
 
 @pytest.mark.usefixtures("standard_promotion")
@@ -64,6 +68,22 @@ def test_the_quickstart_finds_what_it_drew_from(capsys):
     assert fit.status.converged
     worst = re.search(r"in standard errors ([\d.]+)", capsys.readouterr().out)
     assert float(worst[1]) < 5  # eighteen couplings; 5 standard errors happen once in 10^5
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_hidden_units_give_held_out_digits_more_than_independent_pixels(tmp_path, capsys):
+    pytest.importorskip("sklearn")
+    found = load_script("rbm_digits").main(steps=800, betas=200, chains=32, out=str(tmp_path / "digits.png"))
+    alone, hidden = (found[name] for name in ("independent pixels", "persistent chains"))
+    assert hidden.gain > 4 * hidden.gain_error > 0 == alone.gain
+    assert "cannot be summed out" in capsys.readouterr().out
+    assert (tmp_path / "digits.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_the_digits_need_scikit_learn(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    assert load_script("rbm_digits").main() == {}
+    assert "gmlmdsl[demo]" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("standard_promotion")
