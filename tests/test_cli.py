@@ -179,7 +179,8 @@ def test_format_leaves_a_faulty_file_alone(folder):
 
 def test_explain_reads_files_codes_and_slugs(folder):
     assert "log p(x) = " in gmlm("explain", "m.gmlm").output
-    assert "chain" not in gmlm("explain", "m.gmlm", "--latex").output
+    latex = gmlm("explain", "m.gmlm", "--latex").output
+    assert "\\begin{align*}" in latex and "log Z by chain: 4 cells" in latex and "chain(" not in latex
     assert "E203 unknown-name" in gmlm("explain", "E203").output
     assert "E203 unknown-name" in gmlm("explain", "unknown-name").output
     assert "did you mean `unknown-name`" in gmlm("explain", "unknwon-name", status=1).output
