@@ -27,7 +27,7 @@ class BoundProgram:
     def __init__(self, checked: Program, inputs: Mapping[str, Any], coords: Mapping[str, Sequence[Any]] | None):
         self.checked = checked
         self.bound: Bound = bind(checked, inputs, coords)
-        self._models: dict[str, Model] = {}
+        self._models: dict[tuple[str, str | None], Model] = {}
 
     @classmethod
     def of(cls, checked: Program, bound: Bound) -> BoundProgram:
@@ -41,13 +41,21 @@ class BoundProgram:
         """What the checker warns of."""
         return self.checked.warnings
 
-    def model(self, name: str | None = None) -> Model:
+    def model(self, name: str | None = None, *, plan: str | None = None) -> Model:
         """A model by name; without one, the program's only model.
+
+        Args:
+            name: the model's name.
+            plan: how blocks whose cells share factors are summed and drawn: "enumeration" of their joint values, or "elimination" of
+                their cells; none: whichever is estimated to be cheaper, which `gmlm explain` prints.
 
         Raises:
             GmlmError: for an unknown or missing name, and for what only the inputs show.
         """
         from ._model import Model
+
+        if plan not in (None, "enumeration", "elimination"):
+            raise fail("E507", f'plan must be "enumeration", "elimination" or None, got {plan!r}')
 
         names = list(self.checked.models)
         if name is None and len(names) != 1:
@@ -55,9 +63,9 @@ class BoundProgram:
         name = names[0] if name is None else name
         if name not in names:
             raise unknown(f"the program has no model `{name}`", name, names)
-        if name not in self._models:
-            self._models[name] = Model(self, name)
-        return self._models[name]
+        if (name, plan) not in self._models:
+            self._models[name, plan] = Model(self, name, plan)
+        return self._models[name, plan]
 
     def graph(self, name: str) -> GraphArrays:
         """A graph's arrays: `.edges`, `.rows`, ..

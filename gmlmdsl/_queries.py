@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +28,11 @@ Params = Mapping[str, Any]
 class Queries:
     """The part of a `Model` that asks and neither fits nor samples."""
 
-    def __init__(self, program: BoundProgram, name: str):
+    def __init__(self, program: BoundProgram, name: str, plan: str | None = None):
         self.program, self.name = program, name
         self.lowered: Lowered = lower_model(program.bound, name)
+        if plan is not None:
+            self.lowered = replace(self.lowered, graph=replace(self.lowered.graph, method=plan))
 
     # What there is
 

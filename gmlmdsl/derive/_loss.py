@@ -126,7 +126,8 @@ def exact_loss(host: FactorGraph, graph: Graph, mask: LoweredMask) -> ExactLoss 
     keep = (blocks < host.n_cells).any(axis=1)  # the empty block scores 0
     blocks, probabilities = blocks[keep], None if probabilities is None else probabilities[keep]
     corrected = is_adaptive(mask)
-    if not corrected and probabilities is not None and block_values(np.append(host.sizes, 1), blocks).max(initial=0.0) > MOST_LISTED:
+    large = host.method == "elimination" or block_values(np.append(host.sizes, 1), blocks).max(initial=0.0) > MOST_LISTED
+    if not corrected and probabilities is not None and large:
         found = _eliminated(host, graph, mask, blocks, probabilities)
         if found is not None:
             return found

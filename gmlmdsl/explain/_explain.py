@@ -138,10 +138,13 @@ def _normaliser(section: Section, model: ir.Model, lowered: Lowered | None) -> N
         section.words("Only conditionals: log Z = 0 where every cell has its `~`.")
     if lowered is None:
         return
-    from ..plan import plan_elimination
+    from ..plan import plan_elimination, sum_memory
 
     try:
-        section.words(f"log Z by {plan_elimination(lowered.graph).words}.")
+        plan = plan_elimination(lowered.graph)
+        size = sum_memory(lowered.graph, plan)
+        held = f"{size / 2**20:.3g} MiB" if size >= 2**20 else f"{size / 2**10:.3g} KiB"
+        section.words(f"log Z by {plan.words}, about {held} in float32.")
     except GmlmError as error:
         section.words(f"log Z is refused: {error.diagnostics[0].message}. No fit and no sampler needs it.")
 

@@ -172,6 +172,7 @@ class FactorGraph:
         given: variables whose data come with each row. Where there are some, one cell behind all others, the row cell, says which row
             of the data a configuration goes with. It has one value, so it is never summed over or drawn, and no user sees it.
         model: the same graph before data of given variables were bound to it; None where none are.
+        method: how large blocks are summed where the user says so: enumeration or elimination.
     """
 
     variables: tuple[VariableArray, ...]
@@ -180,6 +181,7 @@ class FactorGraph:
     requires: tuple[FactorGroup, ...]
     given: tuple[GivenArray, ...] = ()
     model: FactorGraph | None = None
+    method: str | None = None
 
     @property
     def without_data(self) -> FactorGraph:

@@ -68,13 +68,13 @@ def plan_block(graph: FactorGraph, cells: Array, corrected: bool = False, budget
         return BlockPlan("product", len(cells), float(sizes.max()), factors * float(sizes.max()))
     values = math.prod(sizes.tolist())
     listed = BlockPlan("enumeration", len(cells), values, factors * values)
-    if corrected or values <= FEW_VALUES:
+    if corrected or graph.method == "enumeration" or (values <= FEW_VALUES and graph.method is None) or len(cells) < 2:
         return listed
     try:
         found = plan_elimination(graph, cells, "a block", budget)
     except GmlmError as error:
         return replace(listed, refusal=error.diagnostics[0].message)
-    if is_affordable(listed, budget) and listed.terms <= TABLE_COST * found.flops:
+    if graph.method is None and is_affordable(listed, budget) and listed.terms <= TABLE_COST * found.flops:
         return listed
     return BlockPlan(found.method, len(cells), found.largest, found.flops, found)
 
@@ -84,7 +84,7 @@ def plan_blocks(graph: FactorGraph, blocks: Array, corrected: bool = False) -> l
     sizes = np.append(graph.sizes, 1).astype(float)
     with np.errstate(over="ignore"):  # infinitely many are too many as well
         values = np.prod(sizes[blocks], axis=1)
-    if values.max(initial=0.0) <= FEW_VALUES or corrected:
+    if values.max(initial=0.0) <= FEW_VALUES or corrected or graph.method is not None:
         return [plan_block(graph, b, corrected) for b in blocks]
     worst = plan_block(graph, blocks[int(np.argmax(values))])
     if worst.elimination is None and worst.method == "enumeration" and is_affordable(worst):
