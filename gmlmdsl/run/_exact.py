@@ -169,7 +169,7 @@ def next_symbol(kept: Contractions, device: derive.Graph, params: Params, codes:
         if not graph.is_normalised:
             raise
         # Of a product of laws, what is neither seen, nor asked for, nor an ancestor of such a cell sums to 1.
-        seen = (codes >= 0).any(axis=1)
+        seen = np.asarray((codes >= 0).any(axis=1))
         seen[cell] = True
         return _pruned(graph, params, codes, cell, seen)
     if not codes.shape[1]:
