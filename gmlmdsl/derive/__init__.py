@@ -42,6 +42,7 @@ from ._summed_loss import EliminatedLoss as EliminatedLoss
 from ._summed_loss import EnumeratedLoss as EnumeratedLoss
 from ._summed_loss import HiddenRows as HiddenRows
 from ._summed_loss import hidden_rows as hidden_rows
+from ._sums import Forward as Forward
 from ._sums import backward as backward
 from ._sums import evidence as evidence
 from ._sums import forward as forward
