@@ -12,8 +12,8 @@ from chi_square import p_value
 from one_step import LEAST_P, RING, follows_its_row, keeps_p, numbered
 
 from gmlmdsl import derive
-from gmlmdsl.derive._kernels import EliminationKernel
-from gmlmdsl.plan import _plan
+from gmlmdsl.derive._elimination_kernels import EliminationKernel, ListedEliminationKernel
+from gmlmdsl.plan import _plan, _updates
 from gmlmdsl.run import _sample
 
 pytestmark = pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning")
@@ -22,15 +22,21 @@ CHAINS = 40_000
 GRID = """
 input q : int = 3
 graph G = grid(3, 2, wrap = false)
-model strips {
+model potts {
   var x[i in G.nodes] : range(q)
   param h[i in G.nodes, a in range(q)]
   param J[(i, j) in G.edges, a in range(q), b in range(q)]
   factor h[i, x[i]] for i in G.nodes
   factor J[i, j, x[i], x[j]] for (i, j) in G.edges
 }
+mask strips = blocks(G.columns)
+mask some = mixture { 0.6 : strips  0.4 : subsets(x, size = 1) }
+mask whole = everything(x)
 sampler rows { update x[r] for r in G.rows }
 sampler columns { update x[r] for r in G.columns }
+sampler drawn { update x[K] where K ~ strips }
+sampler mixed { update x[K] where K ~ some }
+sampler all { update x[K] where K ~ whole }
 """
 HARD = """
 graph G = grid(2, 3)
@@ -44,7 +50,9 @@ model hard {
   require x[i] + x[j] < 2 for (i, j) in G.edges
   require k > 0 or x[5] == 0
 }
+mask strips = blocks(G.rows)
 sampler rows { update x[r] for r in G.rows  update k }
+sampler drawn { update x[K] where K ~ strips }
 """
 LADDER = """
 graph G = grid(2, 2)
@@ -66,6 +74,7 @@ STRIPS = [(POTTS, "columns"), (BY_NAME["lattice"], "strips"), (HARD_CASE, "rows"
 def every_block_is_eliminated(monkeypatch: pytest.MonkeyPatch) -> None:
     """As blocks of more values are: these are small, so that they can be enumerated by the oracle."""
     monkeypatch.setattr(_plan, "FEW_VALUES", 1.0)
+    monkeypatch.setattr(_updates, "FEW_VALUES", 1.0)
     monkeypatch.setattr(_plan, "TABLE_COST", 0.0)
 
 
@@ -77,6 +86,16 @@ def kernels_of(of: Case, sampler: str) -> list[Any]:
 @pytest.mark.parametrize(("of", "sampler"), STRIPS, ids=str)
 def test_one_step_follows_its_row_and_keeps_p(of: Case, sampler: str):
     assert isinstance(kernels_of(of, sampler)[0], EliminationKernel)
+    assert keeps_p(of, sampler, CHAINS) > LEAST_P
+    assert follows_its_row(of, sampler, CHAINS) > LEAST_P
+
+
+LISTED = [(POTTS, "drawn"), (POTTS, "mixed"), (POTTS, "all"), (HARD_CASE, "drawn")]
+
+
+@pytest.mark.parametrize(("of", "sampler"), LISTED, ids=str)
+def test_a_block_drawn_from_a_list_follows_its_row_and_keeps_p(of: Case, sampler: str):
+    assert isinstance(kernels_of(of, sampler)[0], ListedEliminationKernel)
     assert keeps_p(of, sampler, CHAINS) > LEAST_P
     assert follows_its_row(of, sampler, CHAINS) > LEAST_P
 
