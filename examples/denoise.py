@@ -70,13 +70,11 @@ def main(
     exact = narrow.marginals(fit.params, given={"y": y_narrow})["x"] @ np.array([-1.0, 1.0])
     sampled = cleaned(narrow, fit.params, y_narrow, draws, "strips")
     found |= {"exact": right(x_narrow, exact), "strips": right(x_narrow, sampled)}
+    apart = np.sqrt(((exact - sampled) ** 2).mean())
     print(
-        f"{NARROW} wide: exact {found['exact']:.4f}, drawn by strips {found['strips']:.4f}, most probable picture {found['mode']:.4f}, ",
-        end="",
+        f"{NARROW} wide: exact {found['exact']:.4f}, drawn by strips {found['strips']:.4f}, the sign of y {right(x_narrow, y_narrow):.4f}"
     )
-    print(
-        f"sign of y {right(x_narrow, y_narrow):.4f}; means of x drawn and exact differ by {np.sqrt(((exact - sampled) ** 2).mean()):.3f} (rms)"
-    )
+    print(f"means of x drawn and exact differ by {apart:.3f} (rms)")
     if out:
         write(out, [new[0], seen[0], np.sign(seen[0]), means[f"mask {mask}"][0], np.sign(means[f"mask {mask}"][0])], side)
     return found
