@@ -137,9 +137,10 @@ def inference_cost(objective: Objective, size: int) -> float:
     """Table entries of a second derivative by every parameter, where rows are summed by elimination; 0 elsewhere."""
     gaps = objective.gaps
     lacking = gaps.row_cost * gaps.codes.shape[1] if isinstance(gaps, HiddenRows) else 0.0
-    eliminated = isinstance(objective.loss, EliminatedLoss | DrawnEliminatedLoss)
     passes = 1 if objective.masks is None else len(objective.masks)
-    whole = objective.loss.entries * passes * objective.codes.shape[1] if eliminated else 0.0
+    whole = 0.0
+    if isinstance(objective.loss, EliminatedLoss | DrawnEliminatedLoss):
+        whole = objective.loss.entries * passes * objective.codes.shape[1]
     return size * (lacking + whole)
 
 
