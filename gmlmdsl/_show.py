@@ -106,7 +106,7 @@ def run_fit(request: FitRequest) -> None:
         raise fail("E507", "the fit diverged: nothing is written", help="check the data and the priors")
     if request.out is not None:
         fit.save(request.out)
-        print(f"saved {request.out}; next: gmlm sample {request.out}")
+        print(f"saved {request.out}" + (f"; next: gmlm sample {request.out}" if not fit.graph.given else ""))
     if request.report is not None:
         from .report import fit_report
 

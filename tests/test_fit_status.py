@@ -103,6 +103,24 @@ def fit_imputed(rows: np.ndarray) -> gm.Fit:
     return bits.fit(rows[(rows < 9).any(axis=1)], "one", missing=9, impute=True)
 
 
+MIXTURE = """
+model m {
+  latent z : bit
+  var y[i in range(3)] : bit
+  param b[k in range(2), i in range(3)] ~ normal(0, 2)
+  factor b[z, i] * y[i] for i in range(3)
+}
+mask all = everything(y)
+"""
+
+
+def fit_mixture(apart: float) -> gm.Fit:
+    """Two kinds of rows; where both start alike, no gradient tells them apart."""
+    weights = np.where((x0 == x1) & (x1 == x2), 40.0, 2.0)
+    start = {"b": apart * np.array([[1.0] * 3, [-1.0] * 3])}
+    return gm.parse(MIXTURE).model().fit(STATES, "all", weights=weights, init=start)
+
+
 WHOLE = np.repeat(STATES, EVEN.astype(int), axis=0)
 RAISES = {
     "no-minimiser": (lambda: fit_bits(where((x0 == x1) & (x1 == x2))), lambda: fit_bits(EVEN)),
@@ -117,6 +135,7 @@ RAISES = {
         lambda: fit_bits(optimizer=optax.sgd(1.0), max_steps=300),
     ),
     "prior-decides": (lambda: fit_priors(where((x0 == 0) | (x1 == 0))), lambda: fit_priors(np.where(x0 == x2, 90.0, 40.0))),
+    "saddle": (lambda: fit_mixture(0.0), lambda: fit_mixture(1.0)),
     # Where the complete rows separate, imputed ones follow them, and the rounds of EM drift.
     "imputation": (lambda: fit_imputed(WHOLE[(WHOLE[:, 0] == WHOLE[:, 1]) & (WHOLE[:, 1] == WHOLE[:, 2])]), lambda: fit_imputed(WHOLE)),
     "at-kink": (lambda: fit_priors(np.where(x0 == x2, 9.0, 4.0)), lambda: fit_priors(np.where(x0 == 1, 90.0, 40.0) + 20.0 * (x0 == x2))),

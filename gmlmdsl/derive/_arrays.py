@@ -107,7 +107,8 @@ def float_type() -> np.dtype:
 
 def block_values(sizes: np.ndarray, blocks: np.ndarray) -> np.ndarray:
     """The number of joint values of each block, as floats; `sizes` has a 1 behind."""
-    return np.prod(sizes[blocks].astype(float), axis=1)
+    with np.errstate(over="ignore"):  # beyond the range of floats it is too many all the same
+        return np.prod(sizes[blocks].astype(float), axis=1)
 
 
 def fixed_blocks(graph: FactorGraph, blocks: np.ndarray, extra: Sequence[FactorGroup] = ()) -> Blocks:

@@ -20,6 +20,10 @@ from ._budget import BUDGET, Budget
 from ._stages import Stage, plan_stages
 
 Array = np.ndarray
+ADVICE = (
+    "`annealed_log_partition` estimates log Z; marginals, modes and exact draws take `clamp=`, by which the rest may fall apart; "
+    "conditionals, losses and samplers need no normaliser"
+)
 MOST_CORE = 20_000  # cells on cycles whose order is sought one by one
 MOST_COMPARED = 2_000  # such cells for which two orders are compared
 WORTH = 1.5  # how much more work an order of fewer levels may take
@@ -185,7 +189,7 @@ class _Search:
         left = [c for c, done in enumerate(self.done) if not done]
         if len(left) > MOST_CORE:
             message = f"{self.what} has {len(left):,} cells on cycles of factors, more than the {MOST_CORE:,} whose order is sought"
-            raise fail("E601", message, help=self.help or "conditionals, losses and samplers need no normaliser")
+            raise fail("E601", message, help=self.help or ADVICE)
         near = {c: {o for o in self.near[self.starts[c] : self.starts[c + 1]].tolist() if not self.done[o]} for c in left}
         logs = [math.log(s) for s in self.sizes]
         weight = {c: logs[c] + sum(logs[o] for o in near[c]) for c in left}
@@ -258,9 +262,7 @@ def _too_costly(what: str, members: int, entries: float, flops: float, budget: B
         f"{what} needs a table over {members} cells: {8 * entries / 2**30:.3g} GiB and at least {flops:.3g} operations, "
         f"above the limit of {budget.bytes / 2**30:.3g} GiB and {budget.flops:.3g} operations"
     )
-    return fail(
-        "E601", message, help=help or "conditionals, losses and samplers need no normaliser; or fix cells so that the rest falls apart"
-    )
+    return fail("E601", message, help=help or ADVICE)
 
 
 def _levels(parents: Array) -> Array:

@@ -230,7 +230,7 @@ def listed_blocks(graph: FactorGraph, mask: LoweredMask, corrected: bool) -> Arr
     if isinstance(mask, ListedMask):
         return mask.blocks
     largest = largest_block(mask, graph.n_cells)
-    small = np.prod(graph.sizes[largest].astype(float)) <= FEW_VALUES
+    small = np.log(graph.sizes[largest].astype(float)).sum() <= np.log(FEW_VALUES)
     if corrected or small or not isinstance(mask, MixtureMask) or support_size(mask) > BUDGET.support:
         return None
     return blocks_of(mask, graph.n_cells)[0]

@@ -281,6 +281,9 @@ def clamped_cells(graph: FactorGraph, clamp: Mapping[str, Any] | None) -> tuple[
     """
     held, codes = np.zeros(graph.n_cells, bool), np.zeros(graph.n_cells, np.int32)
     names = [v.name for v in graph.variables]
+    if clamp is not None and not isinstance(clamp, Mapping):
+        message = f"clamp must be a dict by variable, got {type(clamp).__name__}"
+        raise fail("E507", message, help=f"for example `clamp={{{names[0]!r}: ..}}`, whole or `{{place: value}}`")
     for name, value in (clamp or {}).items():
         if name not in names:
             raise unknown(f"clamp: the model has no variable `{name}`", name, names)

@@ -95,7 +95,7 @@ def marginals(
     """
     graph = kept.graph
     held, codes = _start(graph, clamp, given)
-    _, c = kept.of(held, "the marginals")
+    _, c = kept.of(held, "a table of marginals")
     found, table = (np.asarray(a) for a in _marginals(device, params, jnp.asarray(codes), c))
     _verify_possible(found, held)
     n = graph.n_random  # the cell of a row of given data is no answer

@@ -18,6 +18,7 @@ from ..derive import float_type
 from ..graph import FactorGraph, ParameterArray
 
 Array = np.ndarray
+SIMPLEX_ERROR = 1e-3  # of a sum, at most: rounding, and gradients by finite differences
 
 
 NOISE = 0.01  # of starts where there are latents: without it values of a latent that mean the same stay the same
@@ -70,7 +71,16 @@ def as_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params
     lacking = [n for n in names if n not in params]
     if lacking:
         raise fail("E506", f"{what} lacks {listed(lacking)}", help="`model.init_params()` gives one of each")
-    return {p.name: _array(p, params[p.name], what) for p in graph.parameters}
+    arrays = {p.name: _array(p, params[p.name], what) for p in graph.parameters}
+    for p in graph.parameters:
+        # log Z of a product of laws is 0 only where they are laws.
+        if p.kind == "simplex" and not isinstance(arrays[p.name], jax.core.Tracer):  # pyright: ignore[reportAttributeAccessIssue]
+            value = np.asarray(arrays[p.name])
+            if (value < 0).any() or np.abs(value.sum(-1) - 1).max(initial=0.0) > SIMPLEX_ERROR:
+                worst = value.sum(-1).ravel()[int(np.argmax(np.abs(value.sum(-1) - 1)))]
+                message = f"{what}[{p.name!r}] is a simplex: its last axis is not negative and sums to 1; found a sum of {worst:g}"
+                raise fail("E509", message, help="divide by the sum over the last axis")
+    return arrays
 
 
 def verify_names(given: Mapping[str, Any], names: list[str], what: str) -> None:

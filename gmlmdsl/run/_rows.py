@@ -128,14 +128,14 @@ def _of_rows(fit: Fit, x: Any, weights: Any, missing: Any, given: Any) -> Eviden
         raise fail("E501", f"x must have one axis of rows before the variable's axes, and a row, got rows of shape {data.shape}")
     if weights is not None:
         verified_weights(weights, data.shape[0])
-    mask = bound_mask(bound, fit.model.mask(fit.mask)[1])
+    mask = whole_mask(fit.graph) if fit.mask == WHOLE else bound_mask(bound, fit.model.mask(fit.mask)[1])
     if fit._evidence is not None:
         options = dataclasses.replace(fit._evidence.options, weights=weights)
         return Evidence(bound, mask, data.codes, options)
     meta = fit.meta
     fixed = {name: fit.params[name] for name in meta["fixed"]}
     options = Options(meta["mask"], meta["seed"], meta["n_masks"], weights, fixed=fixed, weights_are=meta.get("weights_are", "importances"))
-    return Evidence(bound, whole_mask(fit.graph) if meta["mask"] == WHOLE else mask, data.codes, options)
+    return Evidence(bound, mask, data.codes, options)
 
 
 def verify_own(fit: Fit, rows: Rows, params: Params) -> None:

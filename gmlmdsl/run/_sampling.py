@@ -179,11 +179,12 @@ def label(
         for v in graph.variables:
             dims[v.name] = list(v.dims)
             coords |= {d: [_plain(x) for x in c] for d, c in zip(v.dims, v.coords, strict=True)}
-        cells = [graph.cell_name(i) for i in range(graph.n_random)]
-        values = [tuple(str(x) for x in v.labels) for v in graph.variables for _ in range(v.size)]
-        diagnosis = diagnose(
-            found.codes[..., : graph.n_random], cells, values, clamped=clamped[: graph.n_random], flip_rates=_moving(names, overall)
-        )
+        if not isinstance(planned.kernel, derive.IndependentKernel):  # independent draws have nothing to diagnose but chance
+            cells = [graph.cell_name(i) for i in range(graph.n_random)]
+            values = [tuple(str(x) for x in v.labels) for v in graph.variables for _ in range(v.size)]
+            diagnosis = diagnose(
+                found.codes[..., : graph.n_random], cells, values, clamped=clamped[: graph.n_random], flip_rates=_moving(names, overall)
+            )
     stats = {"lp": found.log_potential, "flip_rate": _rates(found.changed, found.drawn)}
     dims["flip_rate"], coords["update"] = ["update"], names
     if planned.pairs:
