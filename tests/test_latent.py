@@ -374,3 +374,39 @@ def test_a_file_of_rows_may_hold_latents_by_name(tmp_path: Path) -> None:
 def test_a_sampler_that_leaves_a_latent_says_so() -> None:
     with pytest.warns(gm.GmlmWarning, match="W804"):
         gm.parse(MIXTURE + "sampler still { update y }\n")
+
+
+BY_ROW = """
+model m {
+  latent h : bit
+  var v[i in range(2)] : bit
+  given y : real
+  param a[i in range(2)]
+  param w
+  factor a[i] * v[i] for i in range(2)
+  factor w * h * (v[0] - v[1]) + y * v[0]
+}
+mask by given y { choose {v[0]} weight exp(y)  choose {v[1]} weight 1 }
+mask sees given v { choose {v[0]} weight 1 + v[1]  choose {v[1]} weight 1 }
+mask first  = blocks({v[0]})
+mask second = blocks({v[1]})
+"""
+
+
+@pytest.mark.usefixtures("float64")
+def test_a_mask_whose_weights_are_given_has_each_rows_own_probabilities() -> None:
+    model = gm.parse(BY_ROW).model()
+    params = {"a": np.array([0.3, -0.2]), "w": np.array(0.9)}
+    x, y = np.array([[0, 1], [1, 1], [1, 0]]), np.array([0.5, -1.0, 2.0])
+    alone = [[float(model.loss(params, x[r], m, given={"y": y[r]})) for m in ("first", "second")] for r in range(3)]
+    share = np.exp(y) / (1 + np.exp(y))
+    expected = np.mean([s * one + (1 - s) * two for s, (one, two) in zip(share, alone, strict=True)])
+    np.testing.assert_allclose(model.loss(params, x, "by", given={"y": y}), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("mask", ["by", "sees"])
+def test_monte_carlo_em_refuses_a_mask_that_varies_with_rows(mask: str) -> None:
+    x, y = np.array([[0, 1], [1, 1], [1, 0]]), np.array([0.5, -1.0, 2.0])
+    with pytest.raises(gm.GmlmError) as caught:
+        gm.parse(BY_ROW).model().fit(x, mask, given={"y": y}, method="mcem")
+    assert caught.value.codes == ("E704",)

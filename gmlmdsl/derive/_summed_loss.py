@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from ..graph import FactorGraph
-from ..graph.masks import LoweredMask, blocks_of, is_adaptive
+from ..graph.masks import LoweredMask, blocks_of, varies
 from ..plan import Elimination, HiddenPlan
 from ._arrays import Graph, drawn_blocks, float_type
 from ._conditional import logsumexp, observed_value
@@ -96,7 +96,7 @@ class EnumeratedLoss(eqx.Module):
 
     Attributes:
         hidden: how to sum the cells that rows lack.
-        law: of a mask that looks at x.
+        law: of a mask whose probabilities vary with rows: with x, or with given data.
         blocks: every mask, or None where masks are drawn: shape (masks, members), padded with the number of cells.
         shares: the probability of each.
     """
@@ -256,7 +256,7 @@ def hidden_rows(
     """
     blocks, probabilities = blocks_of(mask, host.n_cells) if masks is None else (None, None)
     if plan.listed:
-        law = mask_law(mask, host.n_cells) if is_adaptive(mask) else None
+        law = mask_law(mask, host.n_cells) if varies(mask) else None
         shares = np.ones(0 if blocks is None else len(blocks)) if probabilities is None else probabilities
         listed = None if blocks is None else jnp.asarray(blocks, jnp.int32)
         every = None if blocks is None else jnp.asarray(shares, float_type())

@@ -172,11 +172,9 @@ def rest_sum(graph: Graph, params: Params, codes: Codes, c: Contraction) -> Floa
     return total
 
 
-def log_sum(
-    graph: Graph, params: Params, codes: Codes, c: Contraction, unary: Unary | None = None, beta: Float[Array, " rows"] | None = None
-) -> Float[Array, " rows"]:
+def log_sum(graph: Graph, params: Params, codes: Codes, c: Contraction, unary: Unary | None = None) -> Float[Array, " rows"]:
     """log of the sum over the free cells of exp(log_potential), the other cells as in `codes`."""
-    return rest_sum(graph, params, codes, c) + forward(graph, params, codes, c, unary, beta).sums.sum(axis=0)
+    return rest_sum(graph, params, codes, c) + forward(graph, params, codes, c, unary).sums.sum(axis=0)
 
 
 def evidence(graph: Graph, codes: Codes, c: Contraction) -> Unary:
@@ -224,22 +222,16 @@ def _parts(stage: Stage, x: Level, inputs: Inputs, sent: tuple[Array, ...]) -> I
     for use, slots in zip(stage.uses, x.uses, strict=True):
         yield use.axes, inputs.tables[use.tables][slots]
     for f, (slots, to) in zip(stage.feeds, x.feeds, strict=True):
-        message = sent[f.source][slots] if to is not None else sum_of(sent[f.source], slots)
-        if to is not None:
+        if to is None:  # one after another: side by side they would take as much memory more
+            message = reduce(jnp.add, (sent[f.source][slots[:, k]] for k in range(slots.shape[1])))
+        else:
+            message = sent[f.source][slots]
             message = jnp.zeros((stage.width, *message.shape[1:]), message.dtype).at[to].add(message, mode="drop")
         yield f.axes, _fitted(message, tuple(stage.radix[a] for a in f.axes))
     if inputs.unary is not None:
         values = inputs.unary[x.cells][:, : stage.radix[0]]
         short = stage.radix[0] - values.shape[1]
         yield (0,), jnp.pad(values, ((0, 0), (0, short), (0, 0))) if short else values
-
-
-def sum_of(messages: Array, slots: Int[Array, "width each"]) -> Array:
-    """The sum of the messages in each row of `slots`."""
-    total = messages[slots[:, 0]]
-    for k in range(1, slots.shape[1]):
-        total = total + messages[slots[:, k]]
-    return total
 
 
 def _fitted(message: Array, shape: tuple[int, ...]) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._diagnostics import GmlmError, fail
 from ..graph import FactorGraph
-from ..graph.masks import LoweredMask, is_adaptive, reach
+from ..graph.masks import LoweredMask, reach, varies
 from ._budget import BUDGET, Budget
 from ._elimination import Elimination, plan_elimination
 from ._plan import touching_factors
@@ -67,7 +67,7 @@ def plan_hidden(
     Args:
         graph: the factor graph.
         hidden: the cells that some row lacks, as booleans.
-        mask: the mask of the loss. One that looks at x has its blocks listed, for the sake of p(K | x).
+        mask: the mask of the loss. One whose p(K) varies with rows has its blocks listed.
         masks: how many for each row.
         rows: how many rows are summed at once.
         what: how a refusal calls the hidden cells.
@@ -82,7 +82,7 @@ def plan_hidden(
     refusals: list[str] = []
     block = plan_mask(graph, mask, True)
     factors = float(sum(g.n for g in graph.groups))
-    if not is_adaptive(mask):
+    if not varies(mask):
         try:
             joint = plan_elimination(graph, np.union1d(free, reach(mask, graph.n_cells)), "with the mask's cells it", budget)
             found.append(HiddenPlan(False, joint, 1.0, masks, factors))

@@ -303,7 +303,11 @@ def _completed_masks(host: FactorGraph, mask: LoweredMask, codes: Array, options
     if options.impute and reported(host, codes).latents:
         help = "`method=gm.MonteCarloEM()` draws latents and missing cells"
         raise fail("E704", "`impute=True` is about missing cells, and these rows lack latents", help=help)
-    return completed_masks(host, mask, np.flatnonzero((codes < 0).any(axis=1) & host.is_latent)) if drawing else (mask, mask)
+    latents = np.flatnonzero((codes < 0).any(axis=1) & host.is_latent)
+    if drawing and len(latents) and varies(mask):
+        message = f"mask `{options.mask}` has other probabilities in other rows, and {MonteCarloEM.name} joins latents to blocks of one law"
+        raise fail("E704", message, mask.span, "varies with rows", help="name a mask without weights that look at x or at given data")
+    return completed_masks(host, mask, latents) if drawing else (mask, mask)
 
 
 def _columns(host: FactorGraph, codes: Array, kinds: Sorted, options: Options) -> tuple[Array, Array, Array, Imputed | None]:

@@ -165,7 +165,7 @@ def sort_rows(
     report = reported(graph, codes)
     if not len(gapped):
         return Sorted(complete, nothing, nothing, None, report)
-    if is_adaptive(mask) and missing[looked_at(mask, graph.n_cells)].any():
+    if is_adaptive(mask) and (impute or missing[looked_at(mask, graph.n_cells)].any()):
         raise unknown_law(graph, mask, name, missing)
     if not impute and (report.latents or is_adaptive(mask)):
         return _all_summed(graph, mask, masks, codes, report, METHODS)
@@ -181,9 +181,7 @@ def sort_rows(
     if impute:
         within &= np.array([not t for t in plan.terms])
     drawn = ~within if weights is None else ~within & (weights[gapped] > 0)
-    seen = np.zeros(graph.n_cells, bool)
-    seen[reach(mask, graph.n_cells)] = True
-    unseen = int((missing[seen][:, gapped].all(axis=0)).sum())
+    unseen = _unseen(graph, mask, missing[:, gapped])
     report = dataclasses.replace(report, summed=int(within.sum()), imputed=int(drawn.sum()), unseen=unseen)
     return Sorted(complete, gapped[within], gapped[drawn], _only(plan, within), report)
 
@@ -194,12 +192,14 @@ def _all_summed(graph: FactorGraph, mask: LoweredMask, masks: Array | None, code
     gapped = missing.any(axis=0)
     count = support_size(mask) if masks is None else len(masks)
     plan = plan_hidden(graph, np.any(missing, axis=1), mask, count, int(gapped.sum()), _gaps_in_words(report), help)
-    seen = np.zeros(graph.n_cells, bool)
-    seen[reach(mask, graph.n_cells)] = True
-    unseen = int((missing[seen][:, gapped].all(axis=0)).sum())
-    report = dataclasses.replace(report, summed=int(gapped.sum()), unseen=unseen)
+    report = dataclasses.replace(report, summed=int(gapped.sum()), unseen=_unseen(graph, mask, missing[:, gapped]))
     chosen = None if masks is None else masks[:, :, gapped]
     return Sorted(np.flatnonzero(~gapped), np.flatnonzero(gapped), np.zeros(0, np.int64), plan, report, mask, chosen)
+
+
+def _unseen(graph: FactorGraph, mask: LoweredMask, missing: Array) -> int:
+    """The number of rows that lack every cell that the mask reaches."""
+    return int(missing[reach(mask, graph.n_cells)].all(axis=0).sum())
 
 
 def reported(graph: FactorGraph, codes: Array) -> Missing:
@@ -250,11 +250,12 @@ def _gaps_in_words(report: Missing) -> str:
 
 def unknown_law(graph: FactorGraph, mask: LoweredMask, name: str, missing: Array) -> GmlmError:
     """A mask that looks at x beside cells that are not there."""
-    cell, row = (int(i) for i in np.argwhere(missing)[0])
+    seen = missing & np.isin(np.arange(len(missing)), looked_at(mask, graph.n_cells))[:, None]
+    cell, row = (int(i) for i in np.argwhere(seen if seen.any() else missing)[0])
     help = "fit with a mask that does not look at x, or keep the rows without gaps"
-    if graph.is_latent[cell]:
-        message = f"mask `{name}` looks at x, and x lacks {graph.cell_name(cell)}: this version sums latents out under plain masks only"
-        return fail("E511", message, mask.span, "looks at x", help="fit with a mask that does not look at x")
+    if not seen.any():
+        message = f"mask `{name}` looks at x, and {graph.cell_name(cell)} would be drawn inside the fit: that goes with plain masks only"
+        return fail("E511", message, mask.span, "looks at x", help=help)
     message = f"mask `{name}` looks at x, and {graph.cell_name(cell)} of row {row} (counted from 0) is missing: p(K | x) is not known there"
     return fail("E511", message, mask.span, "looks at x", help=help)
 
@@ -301,8 +302,8 @@ def log_completions(graph: FactorGraph, device: Graph, params: Mapping[str, jax.
     if not len(gapped):
         return value
     report = reported(graph, codes)
-    plan = plan_completions(graph, codes[:, gapped] < 0)
-    if not report.latents and affordable_rows(plan).all():
+    plan = None if report.latents else plan_completions(graph, codes[:, gapped] < 0)
+    if plan is not None and affordable_rows(plan).all():
         gaps = gap_loss(graph, device, codes[:, gapped], gap_terms(graph, plan, range(len(gapped))), MOST_VALUES)
         return value.at[gapped].set(log_marginal(gaps, params))
     return value.at[gapped].set(eliminated(graph, device, params, codes[:, gapped], report))
