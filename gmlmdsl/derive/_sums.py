@@ -222,8 +222,8 @@ def _parts(stage: Stage, x: Level, inputs: Inputs, sent: tuple[Array, ...]) -> I
     for use, slots in zip(stage.uses, x.uses, strict=True):
         yield use.axes, inputs.tables[use.tables][slots]
     for f, (slots, to) in zip(stage.feeds, x.feeds, strict=True):
-        if to is None:  # one after another: side by side they would take as much memory more
-            message = reduce(jnp.add, (sent[f.source][slots[:, k]] for k in range(slots.shape[1])))
+        if to is None:
+            message = sum_of(sent[f.source], slots)
         else:
             message = sent[f.source][slots]
             message = jnp.zeros((stage.width, *message.shape[1:]), message.dtype).at[to].add(message, mode="drop")
@@ -232,6 +232,11 @@ def _parts(stage: Stage, x: Level, inputs: Inputs, sent: tuple[Array, ...]) -> I
         values = inputs.unary[x.cells][:, : stage.radix[0]]
         short = stage.radix[0] - values.shape[1]
         yield (0,), jnp.pad(values, ((0, 0), (0, short), (0, 0))) if short else values
+
+
+def sum_of(messages: Array, slots: Int[Array, "width each"]) -> Array:
+    """The sum of the messages in each row of `slots`, one after another: side by side they would take more memory."""
+    return reduce(jnp.add, (messages[slots[:, k]] for k in range(slots.shape[1])))
 
 
 def _fitted(message: Array, shape: tuple[int, ...]) -> Array:
