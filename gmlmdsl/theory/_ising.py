@@ -1,8 +1,8 @@
-"""Ising models recognised by their numbers, and cliques of cells that hold one another."""
+"""Ising models, recognised by their numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 Array = np.ndarray
 NEGLIGIBLE = 1e-9  # of the largest coefficient: rounding
 MOST_ORDERS = 1 << 20  # sets of three cells and more whose coefficients are added up
-MOST_THRESHOLDS = 32
-MOST_CLIQUES = 2048
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,42 +111,3 @@ def _expand(
             higher[cells] = higher.get(cells, 0.0) + float(found[instance, k])
         if len(higher) > MOST_ORDERS:
             raise _none(what, f"log p has more than {MOST_ORDERS:,} products of three and more spins", "it needs none")
-
-
-def strong_cliques(J: Array) -> Iterator[tuple[int, ...]]:
-    """Cliques of the graphs of all pairs with |J_ij| at least a threshold, maximal in each; thresholds from the largest |J_ij| down.
-
-    Each clique comes once. At most 2048 of them come, and 32 thresholds are tried: an order statistic each where there are more.
-    """
-    size = np.abs(J)
-    levels = np.unique(size[np.triu_indices(len(J), 1)])
-    levels = levels[levels > NEGLIGIBLE * levels.max(initial=0.0)][::-1]
-    # Couplings that differ by rounding only are one level.
-    levels = levels[np.append(True, -np.diff(levels) > NEGLIGIBLE * levels[:-1])] if len(levels) else levels
-    if len(levels) > MOST_THRESHOLDS:
-        levels = levels[np.linspace(0, len(levels) - 1, MOST_THRESHOLDS).round().astype(int)]
-    seen: set[tuple[int, ...]] = set()
-    for level in levels:
-        for clique in _maximal_cliques(size >= level * (1 - NEGLIGIBLE)):
-            if clique not in seen:
-                seen.add(clique)
-                yield clique
-            if len(seen) >= MOST_CLIQUES:
-                return
-
-
-def _maximal_cliques(adjacent: Array) -> Iterator[tuple[int, ...]]:
-    """All maximal cliques of at least two cells (Bron and Kerbosch 1973, with pivots)."""
-    near = [frozenset(np.flatnonzero(row).tolist()) - {i} for i, row in enumerate(adjacent)]
-    start = frozenset(i for i, others in enumerate(near) if others)
-    todo: list[tuple[frozenset[int], frozenset[int], frozenset[int]]] = [(frozenset(), start, frozenset())]
-    while todo:
-        chosen, open_, closed = todo.pop()
-        if not open_:
-            if not closed and len(chosen) > 1:
-                yield tuple(sorted(chosen))
-            continue
-        pivot = max(open_ | closed, key=lambda v: (len(near[v] & open_), -v))
-        for v in sorted(open_ - near[pivot]):
-            todo.append((chosen | {v}, open_ & near[v], closed & near[v]))
-            open_, closed = open_ - {v}, closed | {v}
