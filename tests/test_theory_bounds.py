@@ -13,8 +13,9 @@ from oracle import Oracle
 import gmlmdsl as gm
 from gmlmdsl._diagnostics import Source
 from gmlmdsl.program import check_source
-from gmlmdsl.theory._bounds import GeneralizationBound, conditional_entropy, generalization_bound, tensorization_above
 from gmlmdsl.theory._block_dynamics import dynamics_of
+from gmlmdsl.theory._bounds import GeneralizationBound, conditional_entropy, generalization_bound, tensorization_above
+from gmlmdsl.theory._mixing import reversible_gap
 from gmlmdsl.theory._quantity import Quantity
 
 Array = np.ndarray
@@ -145,6 +146,15 @@ def test_slopes_and_the_least_probability_are_sharp_where_each_block_is_one_cell
     assert np.isclose(found.log_cover, math.log(55 * 17 * 11))  # of 2 * width * 3 / 0.11, rounded up
 
 
+def test_the_least_probability_counts_all_values_and_what_the_mask_tells() -> None:
+    text = "model m {\n  var k : range(3)\n  param a\n  factor a * (k == 0)\n}\nmask one = subsets(size = 1)\n"
+    assert np.isclose(bound(text, {"a": np.array(-1.0)}, box=0.0).beta, 1 / (1 + 2 * math.e))
+    text = "model m {\n  var x[i in range(2)] : bit\n  param a\n  factor a * x[0]\n}\n"
+    text += "mask one given x { choose {x[0]} weight 1 + 9 * x[0]  choose {x[1]} weight 1 }\n"
+    # p(K = {0} | x) is 1/2 where x[0] is 0, else 10/11.
+    assert np.isclose(bound(text, {"a": np.array(0.0)}, box=0.0).beta, (1 / 2) / (1 / 2 + 10 / 11))
+
+
 def test_a_part_of_the_cover_loses_at_most_epsilon() -> None:
     text, params, _ = CASES["mixed"]
     rng, epsilon = np.random.default_rng(2), 0.3
@@ -199,7 +209,7 @@ def test_the_bound_is_the_formula_in_plain_arithmetic(excess: bool) -> None:
 
 
 def test_the_printed_bound_does_not_vanish_with_data_and_that_of_the_excess_does() -> None:
-    endless = {"n": 1e300, "m": 1e300, "epsilon": 1e-12, "box": 0.1}
+    endless: dict[str, Any] = {"n": 1e300, "m": 1e300, "epsilon": 1e-12, "box": 0.1}
     printed, better = bound(**endless), bound(**endless, excess=True)
     assert np.isclose(printed.bound, math.sqrt(printed.tensorization / 2 * printed.loss), rtol=1e-4)
     assert printed.vacuous
@@ -244,6 +254,16 @@ def test_the_constant_of_tensorization_is_above_what_a_search_finds(case: str, m
     assert above.kind == "upper bound"
     assert largest <= above
     assert largest > 1 - 1e-9
+
+
+def test_the_constant_of_tensorization_may_be_far_above_the_poincare_constant() -> None:
+    """All mass on the less probable mode of two cold spins: KL(r, q) / E KL is -ln q(x) / -(1/2) sum over i of ln q(x_i | x_-i)."""
+    text = ISING.replace("range(3)", "range(2)")
+    _, dynamics = dynamics_of(gm.parse(text).model(), {"h": np.full(2, 2.0), "J": np.array(2.5)}, "one", "this test")
+    conditionals = sum(np.log(b.conditional) for b in dynamics) / 2
+    ratio = float((dynamics.space.log_p / conditionals)[0, 0])
+    assert ratio > 2.5 / reversible_gap(dynamics)[0]
+    assert ratio <= tensorization_above(dynamics, "this test")
 
 
 @pytest.mark.parametrize("mask", ["one", "two", "all", "some"])
@@ -346,6 +366,12 @@ def test_masks_that_mention_a_parameter_are_refused() -> None:
     text = ISING + "mask tuned { choose {x[0]} weight exp(J)  choose {x[1], x[2]} weight 1 }\n"
     with pytest.raises(gm.GmlmError, match="E702"):
         bound(text, mask="tuned")
+
+
+def test_masks_of_latents_are_refused() -> None:
+    params = CASES["hidden"][1]
+    with pytest.raises(gm.GmlmError, match="E703"):
+        bound(HIDDEN + "mask code = subsets(z, size = 1)\n", params, "code", empirical_loss=0.5, tensorization=4.0)
 
 
 def test_what_is_too_large_to_list_says_so_unless_it_is_passed() -> None:

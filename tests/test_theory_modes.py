@@ -172,6 +172,16 @@ def test_the_strong_clique_is_found_whatever_its_cells_are_called(seed: int) -> 
     assert found.binomial_stay_steps > 1
 
 
+def test_the_mode_is_the_one_that_the_fields_favour() -> None:
+    params = drawn(np.random.default_rng(2), 5, (0, 1, 2), 1.0)
+    for sign in (1, -1):
+        found = separation({"h": np.full(5, 0.3 * sign), "J": params["J"]}, k=4, clique=(2, 0, 1))
+        assert found.mode == {f"x[{i}]": sign for i in range(3)}
+        assert found.opposite == {f"x[{i}]": -sign for i in range(3)}
+        assert found.mass > found.opposite_mass
+        assert f"reach all {sign} from any start" in found.statement
+
+
 def test_all_maximal_cliques_come_and_no_others() -> None:
     rng = np.random.default_rng(3)
     for _ in range(20):

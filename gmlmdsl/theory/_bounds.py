@@ -8,10 +8,10 @@ The printed bracket holds the loss itself, which does not go to 0 with data: it 
 E_K H(x_K | x_-K, K) of the law of the data. What the proof needs is the excess over that, because KL(p, p_hat) <= C_AT (L(p_hat) - entropy)
 with equality of the mean divergence of the conditionals and the excess.
 
-C_AT, the constant of block approximate tensorization of entropy of p_hat, is at most C ln(1 / q - 1) / (1 - 2 q), C the Poincare constant
-and q < 1/2 the least probability of a possible configuration: for f = r / p_hat, the entropy of f is at most ln(1 / q - 1) / (1 - 2 q) times
-the variance of sqrt(f) (Diaconis and Saloff-Coste 1996, Corollary A.4), that is at most C E_K Var(sqrt(f) | x_-K, K), and each variance
-of sqrt(f) is at most the entropy of f. It is 1 where every block is all cells.
+C_AT, the constant of block approximate tensorization of entropy of p_hat, is at most C ln(1 / q - 1) / (1 - 2 q), C the Poincare
+constant and q < 1/2 the least probability of a possible configuration: for f = r / p_hat, the entropy of f is at most
+ln(1 / q - 1) / (1 - 2 q) times the variance of sqrt(f) (Diaconis and Saloff-Coste 1996, Corollary A.4), that is at most
+C E_K Var(sqrt(f) | x_-K, K), and each variance of sqrt(f) is at most the entropy of f. It is 1 where every block is all cells.
 
 Reference: Li et al. 2024, Assumptions 3 and 4, Definition 9, Theorem 4, Proposition 6.
 """
@@ -27,6 +27,7 @@ import numpy as np
 from .._diagnostics import fail
 from ..graph.masks import LoweredMask, blocks_of, is_adaptive, mentions_parameter, support_size
 from ..run import given as givens
+from ..run.missing import verify_latents
 from ..run.parameters import entry_names
 from ._block_dynamics import BlockDynamics, dynamics_of
 from ._box import Box, BoxConstants, box_around, box_constants
@@ -115,13 +116,15 @@ class GeneralizationBound:
 
     def __repr__(self) -> str:
         steepest = max(self.lipschitz.items(), key=lambda e: e[1], default=("", 0.0))
+        reading = "with the excess loss" if self.excess else "as printed"
+        ending = ": vacuous, a total variation distance is at most 1" if self.vacuous else ""
+        slope = f"largest L_j {steepest[1]:.6g}{' of ' * bool(steepest[0])}{steepest[0]}"
         lines = [
-            f"Theorem 4 {'with the excess loss' if self.excess else 'as printed'}: TV <= {_power(self.log_bound)} with probability at least "
-            f"{1 - self.delta:g}{': vacuous, a total variation distance is at most 1' if self.vacuous else ''}",
+            f"Theorem 4 {reading}: TV <= {_power(self.log_bound)} with probability at least {1 - self.delta:g}{ending}",
             f"  N = {self.N} cells, |X| = {_power(self.log_configurations)}, n = {self.n:,.6g} rows, m = {self.m:,.6g} masks a row",
             f"  C_AT = {self.tensorization!r}",
             f"  loss {self.loss:.6g}" + (f", conditional entropy {self.entropy:.6g}" if self.excess else ""),
-            f"  C_eps = {_power(self.log_cover)} (epsilon {self.epsilon:g}; largest L_j {steepest[1]:.6g}{' of ' * bool(steepest[0])}{steepest[0]})",
+            f"  C_eps = {_power(self.log_cover)} (epsilon {self.epsilon:g}; {slope})",
             f"  ln(1 / beta) = {-self.log_beta:.6g}",
             f"  B = {_power(self.log_B)} (masks {_power(self.log_mask_term)}, rows {self.row_term:.6g}), C' = {_power(self.log_C)}",
             f"  {'certified' if self.certified else 'not certified: ' + '; '.join(self.assumed)}",
@@ -177,21 +180,19 @@ def generalization_bound(
         given: one row of data of given variables.
 
     Raises:
-        GmlmError: E712 for a model that is not affine in its parameters, E702 for a mask that mentions one, E507 for arguments out of
-            bounds, E601 or E602 where the loss, the entropy or C_AT must be computed and there is too much to list: then pass them.
+        GmlmError: E712 for a model that is not affine in its parameters, E702 for a mask that mentions one, E703 for one that uses a
+            latent, E507 for arguments out of bounds, E601 or E602 where the loss, the entropy or C_AT must be computed and there is too
+            much to list: then pass them.
 
     Reference: Li et al. 2024, Theorem 4; Proposition 6 for the excess.
     """
     what = "a generalization bound"
     _verify_numbers(n, m, epsilon, delta)
-    for name, value in (("empirical_loss", empirical_loss), ("entropy", entropy)):
-        if value is not None and not 0 <= value < math.inf:
-            raise fail("E507", f"{name} must be a finite number of at least 0, got {value!r}")
-    if tensorization is not None and not tensorization >= 1:
-        raise fail("E507", f"tensorization must be at least 1, got {tensorization!r}", help="C_AT is at least the Poincare constant")
+    _verify_known(empirical_loss, entropy, tensorization)
     name, lowered_mask = model.mask(mask)
     if mentions_parameter(lowered_mask):
         raise fail("E702", f"mask `{name}` mentions a parameter: it may sample, and has no loss", lowered_mask.span)
+    verify_latents(model.graph, lowered_mask, name, np.zeros((model.graph.n_cells, 0), np.int32), False)
     lowered = givens.bound_once(model.lowered, given, what)
     bound_mask = givens.bound_mask(lowered, lowered_mask)
     region = box_around(model.graph, params, box)
@@ -229,6 +230,14 @@ def _verify_numbers(n: float, m: float, epsilon: float, delta: float) -> None:
             raise fail("E507", f"{name} must be above 0 and finite, got {value!r}")
     if not 0 < delta < 1:
         raise fail("E507", f"delta must lie between 0 and 1, got {delta!r}")
+
+
+def _verify_known(empirical_loss: float | None, entropy: float | None, tensorization: float | None) -> None:
+    for name, value in (("empirical_loss", empirical_loss), ("entropy", entropy)):
+        if value is not None and not 0 <= value < math.inf:
+            raise fail("E507", f"{name} must be a finite number of at least 0, got {value!r}")
+    if tensorization is not None and not tensorization >= 1:
+        raise fail("E507", f"tensorization must be at least 1, got {tensorization!r}", help="C_AT is at least the Poincare constant")
 
 
 def _is_everything(observed: Array, mask: LoweredMask, n_cells: int) -> bool:

@@ -266,7 +266,8 @@ def _separation(graph: FactorGraph, q: Clique, delta: float, blocks: str, cover:
 
     return ModeSeparation(
         q,
-        *(_values(graph, q, sign) for sign in (1, -1)),
+        _values(graph, q, 1),
+        _values(graph, q, -1),
         delta,
         blocks,
         cover,
