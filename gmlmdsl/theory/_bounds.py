@@ -189,10 +189,7 @@ def generalization_bound(
     what = "a generalization bound"
     _verify_numbers(n, m, epsilon, delta)
     _verify_known(empirical_loss, entropy, tensorization)
-    name, lowered_mask = model.mask(mask)
-    if mentions_parameter(lowered_mask):
-        raise fail("E702", f"mask `{name}` mentions a parameter: it may sample, and has no loss", lowered_mask.span)
-    verify_latents(model.graph, lowered_mask, name, np.zeros((model.graph.n_cells, 0), np.int32), False)
+    name, lowered_mask = _fitting_mask(model, mask)
     lowered = givens.bound_once(model.lowered, given, what)
     bound_mask = givens.bound_mask(lowered, lowered_mask)
     region = box_around(model.graph, params, box)
@@ -238,6 +235,15 @@ def _verify_known(empirical_loss: float | None, entropy: float | None, tensoriza
             raise fail("E507", f"{name} must be a finite number of at least 0, got {value!r}")
     if tensorization is not None and not tensorization >= 1:
         raise fail("E507", f"tensorization must be at least 1, got {tensorization!r}", help="C_AT is at least the Poincare constant")
+
+
+def _fitting_mask(model: Queries, mask: str | None) -> tuple[str, LoweredMask]:
+    """A mask that has a loss."""
+    name, lowered = model.mask(mask)
+    if mentions_parameter(lowered):
+        raise fail("E702", f"mask `{name}` mentions a parameter: it may sample, and has no loss", lowered.span)
+    verify_latents(model.graph, lowered, name, np.zeros((model.graph.n_cells, 0), np.int32), False)
+    return name, lowered
 
 
 def _is_everything(observed: Array, mask: LoweredMask, n_cells: int) -> bool:
