@@ -1,8 +1,8 @@
 """Block approximate tensorization of entropy: how much of KL(r, q) a mask's conditionals see, for the worst r.
 
-B takes x to what a block shows, (x_-K, K), with K ~ p(K | x). Since KL(r, q) = KL(Br, Bq) + E_{x ~ r} E_{K | x} KL(r(.|x_-K, K), q(.|x_-K, K)),
-C_AT = 1 / (1 - sup over r of R(r)), R(r) = KL(Br, Bq) / KL(r, q). Near r = q, R is the quotient of the chain's second eigenvalue,
-so C_AT is at least the Poincare constant; the supremum may be reached there only, or far away.
+B takes x to what a block shows, (x_-K, K), with K ~ p(K | x). KL(r, q) is KL(Br, Bq) and what blocks do not show,
+E_{x ~ r} E_{K | x} KL(r(.|x_-K, K), q(.|x_-K, K)). So C_AT = 1 / (1 - sup over r of R(r)), R(r) = KL(Br, Bq) / KL(r, q). Near r = q, R is
+the quotient of the chain's second eigenvalue, so C_AT is at least the Poincare constant; the supremum may be there only, or far away.
 
 The search climbs from many starts. With a(x) = sum over K of p(K | x) log(Br / Bq), the derivative of KL(Br, Bq), the step
 r <- q exp(a / R(r)), normalised, never lowers R: it maximises KL(Br, Bq) linearised at r minus R(r) KL(., q). The best climb on and are
@@ -33,7 +33,7 @@ MOST_CONFIGURATIONS = 1 << 12
 MOST_AT_ONCE = 1 << 21  # configurations times blocks times starts of one step
 CLIMBS = 10  # steps after which the better half of the starts goes on
 KEPT = 6  # starts that climb to the end
-FURTHER = 1000  # steps of these, at most
+FURTHER = 300  # steps of these, at most
 POLISHED = 2  # of these, that L-BFGS goes on from
 SMALL = 1e-2  # d below which t log t - t + 1 is summed as a series
 DEEPEST = -60.0  # log r / q: below, r is 0
@@ -138,7 +138,7 @@ class _Search:
             logs = self.climbed(logs)
             if step % 20 == 19:
                 lost = self.lost(self.excess(logs))[0]
-                if abs(lost.min() - before) <= 1e-12 * lost.min():
+                if abs(lost.min() - before) <= 1e-9 * lost.min():
                     break
                 before = lost.min()
         lost = self.lost(self.excess(logs))[0]
