@@ -3,6 +3,9 @@
 Exact answers list every configuration of a small model, in float64.
 """
 
+from ._compare import MaskComparison as MaskComparison
+from ._compare import MaskReport as MaskReport
+from ._compare import compare_masks as compare_masks
 from ._estimation import Information as Information
 from ._estimation import asymptotic_covariance as asymptotic_covariance
 from ._estimation import fisher_information as fisher_information
@@ -20,3 +23,4 @@ from ._mixing import spectral_gap as spectral_gap
 from ._mixing import total_variation as total_variation
 from ._product_gap import product_gap as product_gap
 from ._quantity import Quantity as Quantity
+from ._tensorization import entropy_tensorization as entropy_tensorization
