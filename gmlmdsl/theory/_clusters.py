@@ -1,8 +1,8 @@
 """Strong clusters of cells, by exact local analysis: sets in which single cells hardly move on their own.
 
-The influence of cell j on cell i is the largest change of p(x_i | rest) in total variation when x_j alone changes (Dobrushin): exact for a
-rest, and taken over many. Cells joined by influences above a threshold are a cluster; inside it, given a likely rest, the Poincare constant of
-single-cell moves is computed exactly.
+The influence of cell j on cell i is the largest change of p(x_i | rest) in total variation when x_j alone changes (Dobrushin): exact
+for a rest, and taken over many. Cells joined by influences above a threshold are a cluster; inside it, given a likely rest, the Poincare
+constant of single-cell moves is computed exactly.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ def strong_clusters(lowered: Lowered, params: Mapping[str, jax.Array], codes: Ar
         params: parameters.
         codes: likely configurations, of shape (cells, rows), latents included.
         edges: pairs of cells that share a factor.
+
+    Call it under 64-bit types.
     """
     host = lowered.graph
     if not len(edges):

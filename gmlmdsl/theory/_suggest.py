@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -84,15 +85,16 @@ def suggest_masks(
     if params is None:
         raise fail("E507", "suggest_masks needs parameters, or a fit", help="`suggest_masks(model, params)`, `suggest_masks(fit)`")
     lowered, arrays, codes = _likely_rows(model, params, sampler, draws, seed, given)
-    clusters = strong_clusters(lowered, arrays, codes, interacting_pairs(model.graph))
+    with jax.enable_x64(True):
+        clusters = strong_clusters(lowered, arrays, codes, interacting_pairs(model.graph))
     kept, extended, left_out = _that_compile(model, list(candidates(model, clusters)))
     options = {"draws": draws, "sampler": sampler, "seed": seed, "given": given, "measure": measure}
     comparison = compare_masks(extended, params, [c.name for c in kept], **options)
     order = sorted(comparison.reports, key=_rank)
     by_name = {c.name: c for c in kept}
-    found = MaskSuggestions(
-        format_source("".join(_statement(k + 1, r, by_name[r.name], model) for k, r in enumerate(order)), "<suggested>")
-    )
+    body = "".join(_statement(k + 1, r, by_name[r.name], model) for k, r in enumerate(order))
+    head = _comment(f"{comparison.words} {comparison.recommendation}")
+    found = MaskSuggestions(format_source(f"{head}\n{body}", "<suggested>"))
     found.comparison, found.names, found.left_out = comparison, tuple(r.name for r in order), tuple(left_out)
     return found
 
@@ -159,11 +161,15 @@ def _rank(r: MaskReport) -> tuple[float, float]:
 
 def _statement(place: int, r: MaskReport, candidate: Candidate, model: Any) -> str:
     """A mask with a comment that says what it is worth."""
-    every = "every mask" if r.averages else "one mask drawn for each row"
-    words = f"variance {r.variance:.4g} times maximum likelihood's with {every}"
+    words = f"{place}. {candidate.why}. Variance {r.variance:.4g} times maximum likelihood's"
     if r.averages and r.blocks > 1:
-        words += f", {float(r.variance_one):.4g} with one drawn for each row"
+        words += f" with every mask, {float(r.variance_one):.4g} with one drawn for each row"
     words += f"; Poincare constant {'>= ' * (r.poincare.kind == 'lower bound')}{float(r.poincare):.4g}"
-    words += "" if r.gradient is None else f"; {float(r.gradient):.3g} ms a gradient of 1000 rows"
-    unseen = f"\n# does not see {', '.join(r.unseen[:4])}{', ..' * (len(r.unseen) > 4)}" if r.unseen else ""
-    return f"# {place}. {candidate.why}\n# {words}{unseen}\n{_written(candidate, model)}"
+    words += "" if r.gradient is None else f"; {float(r.gradient):.3g} ms a gradient"
+    words += "" if r.step is None else f", {float(r.step):.3g} us a step"
+    words += f". Does not see {', '.join(r.unseen[:4])}{', ..' * (len(r.unseen) > 4)}" if r.unseen else ""
+    return f"{_comment(words)}\n{_written(candidate, model)}\n"
+
+
+def _comment(text: str) -> str:
+    return textwrap.fill(text, 100, initial_indent="# ", subsequent_indent="# ", break_long_words=False)
