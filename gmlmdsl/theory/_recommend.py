@@ -41,7 +41,7 @@ def _for_fit(useful: Sequence[MaskReport]) -> str:
     close = [r for r in useful if r.variance <= CLOSE * least]
     timed = [r for r in useful if np.isfinite(r.per_second)]
     if not timed:
-        best = min(useful, key=lambda r: r.variance)
+        best = min(close, key=lambda r: r.mean_size)
         return f"For `fit` as it runs by default: `{best.name}`, {_regime(best)}; {_times(best.variance)}."
     cheap = max([r for r in close if r in timed] or timed, key=lambda r: r.per_second)
     fast = max(timed, key=lambda r: r.per_second)
