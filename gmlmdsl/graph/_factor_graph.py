@@ -256,6 +256,14 @@ class FactorGraph:
         """Cells that share a factor: (starts, cells), each neighbour once, ascending, a cell not its own."""
         return _neighbours(self.groups, self.n_cells)
 
+    @cached_property
+    def interacting_pairs(self) -> Array:
+        """Pairs of cells of `var`s that share a factor, i < j, shape (pairs, 2)."""
+        starts, cells = self.neighbours
+        first = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        seen = self.is_observed[first] & self.is_observed[cells] & (first < cells)
+        return np.stack([first[seen], cells[seen]], axis=1)
+
     def variable(self, name: str) -> VariableArray:
         """The variable of that name, given ones among them."""
         return next(v for v in (*self.variables, *self.given) if v.name == name)

@@ -5,6 +5,8 @@ Exact answers list every configuration of a small model, in float64.
 
 from ._bounds import GeneralizationBound as GeneralizationBound
 from ._bounds import generalization_bound as generalization_bound
+from ._by_chains import Agreement as Agreement
+from ._by_chains import sampler_agreement as sampler_agreement
 from ._compare import MaskComparison as MaskComparison
 from ._compare import MaskReport as MaskReport
 from ._compare import compare_masks as compare_masks

@@ -44,7 +44,7 @@ def candidates(model: Any, clusters: Clusters) -> Iterator[Candidate]:
     for size in range(1, min(LARGEST_SUBSETS, len(cells)) + 1):
         why = "every cell on its own: Besag's pseudolikelihood" if size == 1 else f"every {size} cells together"
         yield Candidate(f"subsets_{size}", f" = subsets({variables}, size = {size})", why)
-    edges = interacting_pairs(host)
+    edges = host.interacting_pairs
     if len(edges):
         yield from _interacting(model, edges, cells)
     for k, blocks in enumerate(clusters.partitions):
@@ -66,14 +66,6 @@ def cell_text(host: FactorGraph, position: int) -> str:
     v = next(v for v in host.variables if v.offset <= position < v.offset + v.size)
     place = np.unravel_index(position - v.offset, v.shape) if v.shape else ()
     return f"{v.name}[{', '.join(str(int(i)) for i in place)}]" if v.shape else v.name
-
-
-def interacting_pairs(host: FactorGraph) -> Array:
-    """Pairs of observed cells that share a factor, i < j."""
-    starts, cells = host.neighbours
-    first = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    seen = host.is_observed[first] & host.is_observed[cells] & (first < cells)
-    return np.stack([first[seen], cells[seen]], axis=1)
 
 
 def _graph_of(model: Any, edges: Array) -> str | None:

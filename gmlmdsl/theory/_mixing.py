@@ -11,6 +11,7 @@ import scipy.sparse.linalg
 
 from .._diagnostics import fail
 from ._block_dynamics import BlockDynamics, dynamics_of
+from ._by_chains import gap_by_chains
 from ._chains import MOST_DENSE, Chain, chain_of, start_of
 from ._configurations import Configurations
 from ._quantity import Quantity
@@ -134,8 +135,20 @@ def _iterate(product: Callable[[Array], Array], size: int, solver: Callable[...,
         raise fail("E714", message, help="take a smaller model, or bound the gap by sampling: `spectral_gap(.., draws=)`") from None
 
 
-def spectral_gap(model: Queries, params: Params, sampler: str | None = None, *, mask: str | None = None, given: Any = None) -> Quantity:
-    """1 - max |lambda| over the eigenvalues of a chain beside its 1, exact: the absolute spectral gap.
+def spectral_gap(
+    model: Queries,
+    params: Params,
+    sampler: str | None = None,
+    *,
+    mask: str | None = None,
+    given: Any = None,
+    draws: int | None = None,
+    seed: int = 0,
+) -> Quantity:
+    """1 - max |lambda| over the eigenvalues of a chain beside its 1, exact: the absolute spectral gap. Or, by `draws`, a bound on it.
+
+    For a model too large to list, the slowest autocorrelation rho(t) found among the cells' values bounds it: of block dynamics of a
+    mask, rho(t) <= (1 - gap)^t, so that gap <= 1 - rho(t)^(1/t).
 
     Args:
         model: the model; a sampler's state holds the latents.
@@ -143,13 +156,20 @@ def spectral_gap(model: Queries, params: Params, sampler: str | None = None, *, 
         sampler: the sampler's name: one run of its body is one step.
         mask: instead, the block dynamics of this mask, latents summed out.
         given: one row of data of given variables.
+        draws: instead of an exact answer, draws of each of 16 chains, after as many of warm-up.
+        seed: of these.
 
     Returns:
-        Between 0 and 1; 0.0 where the chain falls into parts.
+        Between 0 and 1; 0.0 where the chain falls into parts. By `draws` of block dynamics an upper bound, itself estimated with the error
+        that it carries; of other samplers an estimate only.
 
     Raises:
-        GmlmError: E601, E602 for what is too large to list, E714 where an iteration does not settle.
+        GmlmError: E601, E602 for what is too large to list, E714 where an iteration does not settle, or no cell moved.
     """
+    if draws is not None:
+        if mask is not None:
+            raise fail("E507", "by draws the gap is a sampler's", help="declare `sampler NAME { update K where K ~ MASK }` and name it")
+        return gap_by_chains(model, params, sampler, draws, seed, given)
     chain = chain_of(model, params, sampler, mask, "the spectral gap", given)
     gap, note = gap_of(chain)
     return Quantity(gap, "exact", f"spectral_gap({model.name}, {chain.name})", note=note)

@@ -15,7 +15,7 @@ from ..graph.masks import LoweredMask, is_adaptive
 from ..plan import plan_mask, verify_affordable
 from ..run.results import Fit
 from ..syntax import format_source
-from ._candidates import Candidate, candidates, interacting_pairs
+from ._candidates import Candidate, candidates
 from ._clusters import strong_clusters
 from ._compare import DRAWS, MaskComparison, MaskReport, compare_masks
 from ._configurations import MOST_STATES, configurations
@@ -86,7 +86,7 @@ def suggest_masks(
         raise fail("E507", "suggest_masks needs parameters, or a fit", help="`suggest_masks(model, params)`, `suggest_masks(fit)`")
     lowered, arrays, codes = _likely_rows(model, params, sampler, draws, seed, given)
     with jax.enable_x64(True):
-        clusters = strong_clusters(lowered, arrays, codes, interacting_pairs(model.graph))
+        clusters = strong_clusters(lowered, arrays, codes, model.graph.interacting_pairs)
     kept, extended, left_out = _that_compile(model, list(candidates(model, clusters)))
     options = {"draws": draws, "sampler": sampler, "seed": seed, "given": given, "measure": measure}
     comparison = compare_masks(extended, params, [c.name for c in kept], **options)

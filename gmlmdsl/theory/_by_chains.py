@@ -1,0 +1,191 @@
+"""What chains say of samplers whose configurations are too many to list: a bound on the gap, and whether two samplers agree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.stats
+
+from .._diagnostics import fail
+from ..program import ir
+from ..run.data import encode
+from ._quantity import Quantity
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .._queries import Params
+
+Array = np.ndarray
+CHAINS = 16
+MOST_STATISTICS = 4096
+DISAGREE = 0.01  # p-value below which two samplers are said to disagree
+LEVEL = float(np.exp(-1))  # the autocorrelation at whose lag the gap is read off: later ones are mostly noise
+
+
+def chain_codes(model: Any, params: Params, sampler: str | None, draws: int, seed: int, given: Any) -> tuple[str, Array]:
+    """The sampler's name, and the codes that 16 chains of it visit, shape (chains, draws, cells)."""
+    if not isinstance(draws, int | np.integer) or isinstance(draws, bool) or draws < 100:
+        raise fail("E507", f"draws must be a whole number of at least 100, got {draws!r}")
+    exact = sampler == "exact" and sampler not in model.samplers
+    name = "exact" if exact else model.sampler(sampler)[0]
+    warmup = {} if exact else {"warmup": int(draws)}
+    idata = model.sample(params, sampler=name, draws=int(draws), chains=CHAINS, seed=seed, given=given, progress=False, **warmup)
+    held = {v.name: np.asarray(idata["posterior"][v.name]) for v in model.graph.variables}
+    codes = encode(model.graph, {k: v.reshape(-1, *v.shape[2:]) for k, v in held.items()}).codes
+    return name, codes.T.reshape(CHAINS, int(draws), -1)
+
+
+def gap_by_chains(model: Any, params: Params, sampler: str | None, draws: int, seed: int, given: Any) -> Quantity:
+    """The gap read off the slowest autocorrelation found; see `spectral_gap`."""
+    name, codes = chain_codes(model, params, sampler, draws, seed, given)
+    body = model.sampler(name)[1].body
+    half = CHAINS // 2
+    functions = np.moveaxis(indicators(model, codes, pairs=False), 2, 0)  # functions, chains, draws
+    functions = functions[functions.std(axis=(1, 2)) > 0]
+    if not len(functions):
+        raise fail("E714", f"no cell moved in {draws:,} draws of sampler `{name}`: nothing can be said of its gap", help="draw more")
+    # Which function, and at which lag, is chosen on some of the chains and judged on the others.
+    slowest, lag = _slowest(functions[:, :half])
+    rho, error = _correlation(functions[slowest, half:], lag)
+    source = f"spectral_gap({model.name}, sampler `{name}`, draws={draws})"
+    if not rho > 2 * error:
+        return Quantity(1.0, "upper bound", source, note="the slowest function found forgets within a draw")
+    gap = 1 - rho ** (1 / lag)
+    spread = error * rho ** (1 / lag - 1) / lag
+    note = f"from the autocorrelation {rho:.3g} +- {error:.2g} at lag {lag} of the slowest indicator of a cell"
+    if not _is_reversible(body):
+        return Quantity(gap, "estimate", source, spread, f"{note}; a bound from above for reversible chains only")
+    return Quantity(gap, "upper bound", source, spread, f"{note}; estimated")
+
+
+def _is_reversible(body: Any) -> bool:
+    """Whether one run is block dynamics of one mask: reversible, with eigenvalues of at least 0."""
+    return isinstance(body, tuple) and len(body) == 1 and isinstance(body[0], ir.RandomUpdate) and not body[0].independently
+
+
+def _slowest(functions: Array) -> tuple[int, int]:
+    """The function with the longest lag at which its autocorrelation is still above 1/e, and that lag."""
+    best = (0, 1)
+    for k, f in enumerate(functions):
+        if f.std() == 0:
+            continue
+        lag = best[1]
+        while lag < f.shape[1] // 4 and _correlation(f, lag)[0] > LEVEL:
+            best, lag = (k, lag), lag + max(1, lag // 8)
+    return best
+
+
+def _correlation(f: Array, lag: int) -> tuple[float, float]:
+    """The autocorrelation of chains (chains, draws) about their common mean, with its standard error by the jackknife over chains."""
+    centred = f - f.mean()
+    over = (centred[:, :-lag] * centred[:, lag:]).mean(axis=1)
+    under = (centred**2).mean(axis=1)
+    if under.sum() == 0:
+        return 0.0, np.inf
+    count = len(f)
+    apart = (over.sum() - over) / np.maximum(under.sum() - under, 1e-300)
+    return float(over.sum() / under.sum()), float(np.sqrt((count - 1) * apart.var()))
+
+
+def indicators(model: Any, codes: Array, pairs: bool) -> Array:
+    """1 where a cell has a value (all but the first), and where two that share a factor have theirs; shape (chains, draws, statistics)."""
+    host = model.graph
+    cells = np.arange(host.n_random)
+    columns = [(codes[..., c] == v)[..., None] for c in cells for v in range(1, int(host.sizes[c]))]
+    for i, j in host.interacting_pairs if pairs else ():
+        if len(columns) >= MOST_STATISTICS:
+            break
+        ends = ((codes[..., i] == a) & (codes[..., j] == b) for a in range(1, int(host.sizes[i])) for b in range(1, int(host.sizes[j])))
+        columns += [e[..., None] for e in ends]
+    return np.concatenate(columns[:MOST_STATISTICS], axis=-1).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Two samplers side by side.
+
+    Attributes:
+        samplers: their names.
+        names: of the statistics: the probability that a cell has a value, or that two have theirs.
+        means: of shape (2, statistics).
+        errors: standard errors, from the spread of the chains, shape (2, statistics).
+        chains: of each sampler.
+        draws: of each chain.
+    """
+
+    samplers: tuple[str, str]
+    names: tuple[str, ...]
+    means: Array
+    errors: Array
+    chains: int
+    draws: int
+
+    @cached_property
+    def z(self) -> Array:
+        """Differences in standard errors, shape (statistics,); 0 where neither sampler ever varied and both say the same."""
+        apart, error = self.means[0] - self.means[1], np.hypot(*self.errors)
+        return np.divide(apart, error, out=np.where(apart == 0, 0.0, np.inf * np.sign(apart)), where=error > 0)
+
+    @property
+    def p_value(self) -> float:
+        """That of the largest |z|, for as many statistics (Bonferroni, Student's t)."""
+        largest = np.abs(self.z).max(initial=0.0)
+        return float(min(1.0, len(self.z) * 2 * scipy.stats.t.sf(largest, 2 * self.chains - 2)))
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per statistic, the largest difference first."""
+        import pandas as pd
+
+        a, b = self.samplers
+        columns = {a: self.means[0], f"{a}_error": self.errors[0], b: self.means[1], f"{b}_error": self.errors[1], "z": self.z}
+        return pd.DataFrame(columns, index=pd.Index(self.names, name="statistic")).sort_values("z", key=np.abs, ascending=False)
+
+    def __repr__(self) -> str:
+        worst = int(np.argmax(np.abs(self.z)))
+        (a, b), z = self.samplers, self.z[worst]
+        ends = (f"{m:.4g} +- {e:.2g}" for m, e in zip(self.means[:, worst], self.errors[:, worst], strict=True))
+        text = f"`{a}` beside `{b}`: {len(self.names):,} probabilities, {self.chains} chains of {self.draws:,} draws each. The largest"
+        text += f" difference is in P({self.names[worst]}): {' and '.join(ends)}, z = {z:.3g}; p = {self.p_value:.2g} for all of them."
+        return f"{text} {'They disagree.' if self.p_value < DISAGREE else 'Nothing says that they disagree.'}"
+
+
+def sampler_agreement(
+    model: Any, params: Params, samplers: Sequence[str], *, draws: int = 1000, seed: int = 0, given: Any = None
+) -> Agreement:
+    """Whether two samplers draw from one law: probabilities of cells and of interacting pairs, with errors from independent chains.
+
+    Args:
+        model: the model.
+        params: parameters.
+        samplers: two names; "exact" for independent draws, where a plan is affordable.
+        draws: kept draws of each of 16 chains, after as many of warm-up.
+        seed: the two get seeds of their own.
+        given: one row of data of given variables.
+
+    Raises:
+        GmlmError: E507 unless two samplers are named; what `Model.sample` raises.
+    """
+    if isinstance(samplers, str) or len(samplers) != 2:
+        raise fail("E507", f"sampler_agreement takes the names of two samplers, got {samplers!r}", help='`samplers=["gibbs", "exact"]`')
+    found = [chain_codes(model, params, s, draws, 2 * seed + k, given) for k, s in enumerate(samplers)]
+    by_chain = np.stack([indicators(model, codes, pairs=True).mean(axis=1, dtype=np.float64) for _, codes in found])
+    means, errors = by_chain.mean(axis=1), by_chain.std(axis=1, ddof=1) / np.sqrt(CHAINS)
+    return Agreement((found[0][0], found[1][0]), tuple(_names(model)), means, errors, CHAINS, int(draws))
+
+
+def _names(model: Any) -> list[str]:
+    host = model.graph
+    labels = [v.labels for v in host.variables for _ in range(v.size)]
+    names = [f"{host.cell_name(c)} = {labels[c][v]}" for c in range(host.n_random) for v in range(1, len(labels[c]))]
+    for i, j in host.interacting_pairs:
+        if len(names) >= MOST_STATISTICS:
+            break
+        every = ((a, b) for a in range(1, len(labels[i])) for b in range(1, len(labels[j])))
+        names += [f"{host.cell_name(i)} = {labels[i][a]}, {host.cell_name(j)} = {labels[j][b]}" for a, b in every]
+    return names[:MOST_STATISTICS]
