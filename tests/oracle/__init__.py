@@ -30,5 +30,5 @@ from ._theory import plain_dynamics as plain_dynamics
 from ._theory import poincare_constant as poincare_constant
 from ._theory import product_gap as product_gap
 from ._theory import seen as seen
-from ._theory import tensorization_ratio as tensorization_ratio
+from ._theory import tensorization_quotient as tensorization_quotient
 from ._theory import visible as visible
