@@ -168,7 +168,7 @@ def _split(matrix: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
 
 def _covariance(u: np.ndarray, p: np.ndarray) -> np.ndarray:
     mean = p @ u
-    return (u - mean).T @ np.diag(p) @ (u - mean)
+    return (u - mean).T @ (p[:, None] * (u - mean))
 
 
 def estimation(rows: Sequence[Moved], mask: str | ir.Mask, n_masks: int | None) -> Estimation:
