@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import theory as theory
     from ._compile import BoundProgram as BoundProgram
     from ._compile import load as load
     from ._compile import load_fit as load_fit
@@ -57,6 +58,7 @@ _WHERE = {
     "annealed": ".run.sampling",
     "wald_test": ".run.inference",
 }
+_ROOMS = ("theory",)
 __all__ = [
     "Alignment",
     "BoundProgram",
@@ -78,6 +80,7 @@ __all__ = [
     "read_alignment",
     "read_table",
     "sequence_weights",
+    "theory",
     "wald_test",
 ]
 
@@ -87,10 +90,12 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("gmlmdsl")
-    if name not in _WHERE:
+    if name not in _WHERE and name not in _ROOMS:
         raise AttributeError(f"module 'gmlmdsl' has no attribute {name!r}")
     from importlib import import_module
 
+    if name in _ROOMS:
+        return import_module(f".{name}", __name__)
     return getattr(import_module(_WHERE[name], __name__), name)
 
 

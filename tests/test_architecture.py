@@ -24,6 +24,7 @@ ORDER = [
     "plan",
     "derive",
     "run",
+    "theory",
     "compile",
     "model",
     "explain",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -27,12 +28,21 @@ sampler s { update x }
 LARGE = "model m {\n  var x[i in range(40)] : bit\n  factor x[i] * x[j] for i in range(40) for j in range(40) if i < j\n}\n"
 LARGE += "mask all = bernoulli(x, rate = 0.5)\nsampler s { update x[i] for i in range(40) }\n"
 PRIOR = "model m {\n  var x : bit\n  param p : positive ~ gamma(0.5, 1)\n  factor p * x\n}\nmask one = subsets(size = 1)\n"
+# More spins than a matrix takes, so cold that they do not turn; and a mask that leaves most of them where they are.
+CHAIN = "model m {\n  var x[i in range(12)] : spin\n  factor 9 * x[i] * x[i + 1] for i in range(12) if i < 11\n}\n"
+CHAIN += "mask lonely = blocks({x[0]})\nmask single = subsets(x, size = 1)\n"
 P = {"J": np.array(0.2)}
 ROWS = [[1, 0], [1, 1], [0, 1]]
 
 
 def model(text: str = TEXT) -> gm.Model:
     return gm.parse(text).model()
+
+
+def impatient(call: Callable[[], object]) -> object:
+    """A call under a limit of three steps."""
+    with patch("gmlmdsl.theory._mixing.MOST_STEPS", 3):
+        return call()
 
 
 # A call for each code that no program raises.
@@ -53,6 +63,8 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "E601": lambda path: model(LARGE).log_partition({}),
     "E602": lambda path: model(LARGE).loss({}, [[0] * 40], mask="all"),
     "E701": lambda path: model(PRIOR).fit([0, 1], mask="one"),
+    "E713": lambda path: gm.theory.stationary_law(model(CHAIN), {}, mask="lonely"),
+    "E714": lambda path: impatient(lambda: gm.theory.mixing_time(model(CHAIN), {}, mask="single", start=[1] * 12)),
     "E702": lambda path: model().fit(ROWS, mask="tuned"),
 }
 

@@ -46,6 +46,16 @@ class AbstractMaskLaw(eqx.Module):
         `touch` gives, group by group, the instances of the law's weights that touch each block.
         """
 
+    @abc.abstractmethod
+    def block_probabilities(self, params: Params, codes: Codes, blocks: Int[Array, "blocks members"]) -> Float[Array, "blocks rows"]:
+        """p(K | x) of each block K, positions ascending and padded, at each row; up to broadcasting over rows."""
+
+
+def _fixed_probabilities(law: AbstractMaskLaw, blocks: Int[Array, "blocks members"]) -> Float[Array, "blocks 1"]:
+    """Of a law that does not look at x: any values will do."""
+    ones = jnp.ones((*blocks.shape, 1), jnp.int32)
+    return jnp.exp(law.log_probability({}, jnp.zeros((0, 1), jnp.int32), Blocks(1, blocks[..., None], ones, ones, ()), iter(()))[:, 0])
+
 
 def _uniform(keys: PRNGKeyArray, n: int) -> Float[Array, "n rows"]:
     return jax.vmap(lambda k: jax.random.uniform(k, (n,)))(keys).T
@@ -65,8 +75,18 @@ def _touches(group: Group, blocks: Blocks, n_cells: int) -> Bool[Array, "blocks 
     return (scope == members).any(axis=(2, 3))
 
 
-def _same_block(listed: Int[Array, "listed members"], blocks: Blocks, n_cells: int) -> Bool[Array, "blocks listed rows"]:
+def _same_positions(
+    listed: Int[Array, "listed members"], blocks: Int[Array, "blocks members"], n_cells: int
+) -> Bool[Array, "blocks listed"]:
     """Which listed block, if any, each block is."""
+    width = max(listed.shape[1], blocks.shape[1])
+    mine = jnp.pad(listed, ((0, 0), (0, width - listed.shape[1])), constant_values=n_cells)
+    theirs = jnp.pad(blocks, ((0, 0), (0, width - blocks.shape[1])), constant_values=n_cells)
+    return (mine[None] == theirs[:, None]).all(axis=2)
+
+
+def _same_block(listed: Int[Array, "listed members"], blocks: Blocks, n_cells: int) -> Bool[Array, "blocks listed rows"]:
+    """Which listed block, if any, each block is at each row."""
     width = max(listed.shape[1], blocks.cells.shape[1])
     mine = jnp.pad(listed, ((0, 0), (0, width - listed.shape[1])), constant_values=n_cells)
     theirs = jnp.pad(blocks.cells, ((0, 0), (0, width - blocks.cells.shape[1]), (0, 0)), constant_values=n_cells)
@@ -94,6 +114,9 @@ class FixedListLaw(AbstractMaskLaw):
     def log_probability(self, params: Params, codes: Codes, blocks: Blocks, touch: Touch) -> Float[Array, "blocks values rows"]:
         mine = _same_block(self.blocks, blocks, self.n_cells)
         return jnp.log(jnp.where(mine, self.probabilities[None, :, None], 0.0).sum(axis=1))[:, None]
+
+    def block_probabilities(self, params: Params, codes: Codes, blocks: Int[Array, "blocks members"]) -> Float[Array, "blocks rows"]:
+        return _fixed_probabilities(self, blocks)
 
 
 class WeightedListLaw(AbstractMaskLaw):
@@ -145,6 +168,12 @@ class WeightedListLaw(AbstractMaskLaw):
                 total = total + values.sum(axis=1)
         return jnp.where(own > 0, jnp.log(jnp.where(own > 0, own, 1.0)) - jnp.log(jnp.where(total > 0, total, 1.0)), -jnp.inf)
 
+    def block_probabilities(self, params: Params, codes: Codes, blocks: Int[Array, "blocks members"]) -> Float[Array, "blocks rows"]:
+        weights = self.block_weights(params, codes)
+        total = weights.sum(axis=0)
+        mine = _same_positions(self.blocks, blocks, self.n_cells).astype(weights.dtype)
+        return mine @ weights / jnp.where(total > 0, total, 1.0)
+
 
 class SubsetLaw(AbstractMaskLaw):
     """Uniform over the subsets of `size` of `cells`."""
@@ -177,6 +206,9 @@ class SubsetLaw(AbstractMaskLaw):
         members = blocks.cells < self.n_cells
         inside = (pool[blocks.cells] | ~members).all(axis=1) & (members.sum(axis=1) == self.size)
         return jnp.where(inside, -self.log_count, -jnp.inf)[:, None]
+
+    def block_probabilities(self, params: Params, codes: Codes, blocks: Int[Array, "blocks members"]) -> Float[Array, "blocks rows"]:
+        return _fixed_probabilities(self, blocks)
 
 
 class BernoulliLaw(AbstractMaskLaw):
@@ -212,6 +244,9 @@ class BernoulliLaw(AbstractMaskLaw):
             drawn = (blocks.cells[:, None] == self.cells[None, :, None, None]).any(axis=2)
             probability = jnp.where(drawn, self.rates[None, :, None], 1 - self.rates[None, :, None]).prod(axis=1)
         return jnp.where(inside, jnp.log(probability), -jnp.inf)[:, None]
+
+    def block_probabilities(self, params: Params, codes: Codes, blocks: Int[Array, "blocks members"]) -> Float[Array, "blocks rows"]:
+        return _fixed_probabilities(self, blocks)
 
 
 class IndependentLaw(AbstractMaskLaw):
@@ -256,6 +291,13 @@ class IndependentLaw(AbstractMaskLaw):
                 total = total + jnp.where((here >= 0)[:, :, None], values, 0.0).sum(axis=1)
         return total
 
+    def block_probabilities(self, params: Params, codes: Codes, blocks: Int[Array, "blocks members"]) -> Float[Array, "blocks rows"]:
+        rates = self.cell_rates(params, codes)[None]  # blocks, pool, rows
+        drawn = (blocks[:, None] == self.cells[None, :, None]).any(axis=2)
+        inside = drawn.sum(axis=1) == (blocks < self.n_cells).sum(axis=1)
+        found = jnp.where(drawn[..., None], rates, 1 - rates).prod(axis=1)
+        return jnp.where(inside[:, None], found, 0.0)
+
 
 def _log_rate(rate: Array, drawn: Bool[Array, ...]) -> Array:
     return jnp.log(jnp.where(drawn, rate, 1 - rate))
@@ -287,6 +329,10 @@ class MixtureLaw(AbstractMaskLaw):
         terms = [jnp.log(w) + p.log_probability(params, codes, blocks, touch) for w, p in zip(self.weights, self.parts, strict=True)]
         shape = jnp.broadcast_shapes(*(t.shape for t in terms))
         return jax.nn.logsumexp(jnp.stack([jnp.broadcast_to(t, shape) for t in terms]), axis=0)
+
+    def block_probabilities(self, params: Params, codes: Codes, blocks: Int[Array, "blocks members"]) -> Float[Array, "blocks rows"]:
+        terms = (w * p.block_probabilities(params, codes, blocks) for w, p in zip(self.weights, self.parts, strict=True))
+        return sum(terms, jnp.zeros((1, 1), self.weights.dtype))
 
 
 def mask_law(mask: LoweredMask, n_cells: int) -> AbstractMaskLaw:

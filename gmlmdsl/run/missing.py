@@ -2,3 +2,4 @@
 
 from ._missing import Missing as Missing
 from ._missing import log_completions as log_completions
+from ._missing import verify_latents as verify_latents

@@ -1,0 +1,22 @@
+"""In: a model, parameters, masks or samplers. Out: what they can do, each number with its kind. Never: data, a conditional of its own.
+
+Exact answers list every configuration of a small model, in float64.
+"""
+
+from ._estimation import Information as Information
+from ._estimation import asymptotic_covariance as asymptotic_covariance
+from ._estimation import fisher_information as fisher_information
+from ._estimation import pseudolikelihood_information as pseudolikelihood_information
+from ._hitting import hitting_tail as hitting_tail
+from ._hitting import hitting_time as hitting_time
+from ._laws import Bias as Bias
+from ._laws import stationary_bias as stationary_bias
+from ._laws import stationary_law as stationary_law
+from ._mixing import dirichlet_form as dirichlet_form
+from ._mixing import mixing_time as mixing_time
+from ._mixing import poincare_constant as poincare_constant
+from ._mixing import relaxation_time as relaxation_time
+from ._mixing import spectral_gap as spectral_gap
+from ._mixing import total_variation as total_variation
+from ._product_gap import product_gap as product_gap
+from ._quantity import Quantity as Quantity

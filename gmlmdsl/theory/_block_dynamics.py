@@ -1,0 +1,219 @@
+"""Block dynamics of a mask on all configurations: K ~ p(K | x), then x_K ~ p(. | x_-K, K).
+
+On functions it is (P f)(x) = sum over K of p(K | x) E[f | x_-K, K], the expectation over x_K with weights p(x) p(K | x). Everything that
+this room says of masks follows from P: the loss has the Hessian E[u (u - P u)'], u the score; the chain has the spectral gap of P.
+
+On the support, sqrt(p) P 1/sqrt(p) = sum over K of s_K s_K' within fibres (configurations that agree outside K), with
+s_K(x) = sqrt(p(K | x) p(x_K | x_-K, K)): symmetric and positive semidefinite by its form, and free of underflow.
+
+Reference: Li et al. 2024, Definitions 4, 6 and 8, Proposition 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import derive
+from .._diagnostics import Span, fail
+from ..graph.masks import LoweredMask, blocks_of, support_size, verify_mask
+from ..run import given as givens
+from ..run.missing import verify_latents
+from ._configurations import Configurations, configurations
+
+if TYPE_CHECKING:
+    from .._queries import Params, Queries
+
+Array = np.ndarray
+MOST_BLOCKS = 1 << 16
+MOST_WORK = 2.0**33  # configurations times blocks of one application
+MOST_KEPT = 1 << 27  # entries of conditionals that are kept
+CHANCES_AT_ONCE = 1 << 24  # entries of p(K | x) that are computed at once
+
+
+@dataclass(frozen=True)
+class Block:
+    """One K on all configurations.
+
+    Attributes:
+        axes: its cells, as axes of the tensors.
+        chance: p(K | x), a number or a tensor.
+        conditional: p(x_K | x_-K, K) at each x, a tensor; 0 where x has no part in it.
+    """
+
+    axes: tuple[int, ...]
+    chance: Array
+    conditional: Array
+
+    def mean(self, f: Array) -> Array:
+        """E[f | x_-K, K], with axes of length 1 in place of K's; f may have further axes behind."""
+        weights = self.conditional.reshape(*self.conditional.shape, *(1,) * (f.ndim - self.conditional.ndim))
+        return (weights * f).sum(axis=self.axes, keepdims=True)
+
+
+class BlockDynamics:
+    """The block dynamics of blocks with probabilities.
+
+    Args:
+        space: the configurations.
+        blocks: axes of each block; none is empty, none stands twice.
+        chances: p(K | x) of each, a number or a tensor over the configurations.
+    """
+
+    def __init__(self, space: Configurations, blocks: Sequence[tuple[int, ...]], chances: Sequence[Array]):
+        self.space, self.blocks, self.chances = space, blocks, chances
+        total = sum((np.asarray(c) for c in chances), np.zeros(()))
+        self.stay = np.maximum(0.0, 1 - np.broadcast_to(total, space.sizes))  # K is empty
+        self.stay[self.stay < 1e-14] = 0.0
+        self._kept: list[Array | None] = [None] * len(blocks)
+        self._room = MOST_KEPT // max(space.count, 1)
+
+    def conditional(self, k: int) -> Array:
+        """p(x_K | x_-K, K) of block number k, by a softmax within each fibre: nothing underflows as a whole."""
+        if self._kept[k] is None:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                log_w = self.space.log_p + np.log(self.chances[k]) if np.ndim(self.chances[k]) else self.space.log_p
+                top = log_w.max(axis=self.blocks[k], keepdims=True)
+                w = np.exp(log_w - np.where(top > -np.inf, top, 0.0))
+            found = w / np.maximum(w.sum(axis=self.blocks[k], keepdims=True), 1e-300)
+            if k >= self._room:
+                return found
+            self._kept[k] = found
+        return self._kept[k]  # pyright: ignore[reportReturnType]
+
+    def __iter__(self) -> Iterator[Block]:
+        for k, axes in enumerate(self.blocks):
+            yield Block(axes, np.asarray(self.chances[k]), self.conditional(k))
+
+    def apply(self, f: Array) -> Array:
+        """P f of a tensor, or of several with further axes behind."""
+        extra = (1,) * (f.ndim - len(self.space.sizes))
+        out = self.stay.reshape(*self.space.sizes, *extra) * f
+        for block in self:
+            chance = block.chance.reshape(*block.chance.shape, *extra) if block.chance.ndim else block.chance
+            out += chance * block.mean(f)
+        return out
+
+    def push(self, law: Array) -> Array:
+        """The law after one step from a law: (mu P)(y), a tensor."""
+        out = self.stay * law
+        for block in self:
+            out += (block.chance * law).sum(axis=block.axes, keepdims=True) * block.conditional
+        return out
+
+    def symmetric(self, f: Array) -> Array:
+        """sqrt(p) P (f / sqrt(p)) of a tensor on the support."""
+        out = self.stay * f
+        for block in self:
+            s = np.sqrt(block.chance * block.conditional)
+            out += s * (s * f).sum(axis=block.axes, keepdims=True)
+        return out
+
+    def dense(self, symmetric: bool = False) -> Array:
+        """P as a matrix over the support, or sqrt(p) P 1/sqrt(p)."""
+        n, count = len(self.space.sizes), self.space.count
+        matrix = np.diag(self.stay.ravel())
+        tensor = matrix.reshape(*self.space.sizes, *self.space.sizes)
+        for block in self:
+            left = np.sqrt(block.chance * block.conditional) if symmetric else np.broadcast_to(block.chance, self.space.sizes)
+            right = left if symmetric else block.conditional
+            _add_within_fibres(tensor, left, right, block.axes, n)
+        inside = self.space.support
+        return matrix if len(inside) == count else matrix[np.ix_(inside, inside)]
+
+    def components(self) -> Array:
+        """Which part of the support each of its configurations belongs to: parts that no step joins, numbered from 0."""
+        alive = self.space.log_p > -np.inf
+        label = np.where(alive, np.arange(self.space.count).reshape(self.space.sizes), self.space.count)
+        while True:
+            before = label.copy()
+            for axes, chance in zip(self.blocks, self.chances, strict=True):
+                moves = alive & (np.asarray(chance) > 0)
+                least = np.where(moves, label, self.space.count).min(axis=axes, keepdims=True)
+                label = np.where(moves, np.minimum(label, least), label)
+            if (label == before).all():
+                return np.unique(label.ravel()[self.space.support], return_inverse=True)[1]
+
+
+def _add_within_fibres(matrix: Array, left: Array, right: Array, axes: tuple[int, ...], n: int) -> None:
+    """matrix[x, y] += left(x) right(y) wherever x and y agree outside `axes`; `matrix` has the axes of x, then those of y."""
+    rest = [a for a in range(n) if a not in axes]
+    second = [n + a if a in axes else a for a in range(n)]
+    view = np.einsum(matrix, [*range(n), *second], [*rest, *axes, *(n + a for a in axes)])
+    own = [left.shape[a] for a in axes]
+    view += left.transpose(*rest, *axes).reshape(*view.shape[: n - len(axes)], *own, *(1,) * len(axes)) * right.transpose(
+        *rest, *axes
+    ).reshape(*view.shape[: n - len(axes)], *(1,) * len(axes), *own)
+
+
+def block_dynamics(space: Configurations, mask: LoweredMask, what: str) -> BlockDynamics:
+    """The block dynamics of a mask with the given data of `space`, empty blocks left out.
+
+    Raises:
+        GmlmError: E602 for too many blocks, E601 for too much work.
+    """
+    host = space.host
+    count = support_size(mask)
+    if count > MOST_BLOCKS:
+        raise _too_many(count, what, mask.span)
+    with jax.enable_x64(True):
+        verify_mask(mask, host.sizes, {k: np.asarray(v) for k, v in space.params.items()})
+        blocks, probabilities = blocks_of(mask, host.n_cells)
+        keep = (blocks < host.n_cells).any(axis=1)
+        blocks = blocks[keep]
+        if len(blocks) * float(space.count) > MOST_WORK:
+            message = (
+                f"{what}: {len(blocks):,} blocks on {space.count:,} configurations, {len(blocks) * float(space.count):.3g} entries a step"
+            )
+            help = "take fewer cells or blocks, or estimate by sampling: `sampler=`, `draws=`"
+            raise fail("E601", f"{message}, more than the limit of {MOST_WORK:.3g}", mask.span, help=help)
+        if probabilities is not None:
+            chances: Sequence[Array] = list(probabilities[keep])
+        else:
+            chances = _chances(space, mask, blocks)
+    axes = [tuple(np.searchsorted(space.cells, b[b < host.n_cells]).tolist()) for b in blocks]
+    return BlockDynamics(space, axes, chances)
+
+
+def _chances(space: Configurations, mask: LoweredMask, blocks: Array) -> list[Array]:
+    """p(K | x) of every block, tensors."""
+    if len(blocks) * space.count > MOST_KEPT:
+        raise fail(
+            "E601", f"p(K | x) of {len(blocks):,} blocks at {space.count:,} configurations is more than {MOST_KEPT:,} numbers", mask.span
+        )
+    law, codes = derive.mask_law(mask, space.host.n_cells), jnp.asarray(np.maximum(space.codes, 0))
+    each = max(1, CHANCES_AT_ONCE // (space.count * max(1, len(space.cells))))
+    out: list[Array] = []
+    for at in range(0, len(blocks), each):
+        piece = np.pad(blocks[at : at + each], ((0, max(0, at + each - len(blocks)) if len(blocks) > each else 0), (0, 0)), mode="edge")
+        found = np.asarray(_block_probabilities(law, space.params, codes, jnp.asarray(piece)))
+        out += [np.broadcast_to(row, (space.count,)).reshape(space.sizes) for row in found[: len(blocks) - at]]
+    return out
+
+
+@eqx.filter_jit
+def _block_probabilities(law: derive.AbstractMaskLaw, params: Any, codes: jax.Array, blocks: jax.Array) -> jax.Array:
+    return law.block_probabilities(params, codes, blocks)
+
+
+def _too_many(count: float, what: str, span: Span) -> Exception:
+    message = f"{what} sums over {count:.3g} blocks, more than the limit of {MOST_BLOCKS:,}"
+    return fail("E602", message, span, help="take a mask with fewer blocks, or estimate by sampling: `sampler=`, `draws=`")
+
+
+def dynamics_of(model: Queries, params: Params, mask: str | None, what: str, given: Any = None) -> tuple[str, BlockDynamics]:
+    """The name of a mask, and its block dynamics on the configurations of the `var`s, latents summed out.
+
+    Raises:
+        GmlmError: E601, E602 for what is too large; E703 for a mask that hides or looks at a latent.
+    """
+    name, lowered = model.mask(mask)
+    verify_latents(model.graph, lowered, name, np.zeros((model.graph.n_cells, 0), np.int32), False)
+    space = configurations(model, params, what, given=given)
+    return name, block_dynamics(space, givens.bound_mask(space.lowered, lowered), what)

@@ -1,0 +1,247 @@
+"""Chains of small models: matrices where they are dense enough to hold, operators beyond, their laws and their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+import scipy.sparse
+from scipy.sparse.csgraph import connected_components
+
+from .. import derive
+from .._diagnostics import fail
+from ..derive.sampler_bias import stationary_law
+from ..graph.colours import colour
+from ..graph.masks import lower_mask, normalised
+from ..plan import repeat_count, sweep_blocks
+from ..program import ir
+from ..run.data import encode
+from ._block_dynamics import BlockDynamics, block_dynamics, dynamics_of
+from ._configurations import Configurations, configurations
+
+if TYPE_CHECKING:
+    from .._queries import Params, Queries
+
+Array = np.ndarray
+MOST_DENSE = 2048  # configurations of a chain that is a matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """A chain on the configurations of a model with p > 0.
+
+    Attributes:
+        name: how messages call it.
+        space: the configurations.
+        apply: f -> P f, of tensors.
+        push: law -> law P, of tensors.
+        dense: the matrix over the support.
+        dynamics: where the chain is a mask's block dynamics, which is reversible.
+        keeps: whether every update keeps p.
+        joined: for each configuration of the support, which part of it: parts that no step joins.
+    """
+
+    name: str
+    space: Configurations
+    apply: Callable[[Array], Array]
+    push: Callable[[Array], Array]
+    dense: Callable[[], Array]
+    dynamics: BlockDynamics | None
+    keeps: bool
+    joined: Callable[[], Array]
+
+    @property
+    def size(self) -> int:
+        """The number of configurations with p > 0."""
+        return len(self.space.support)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether its matrix is held."""
+        return self.size <= MOST_DENSE
+
+    @cached_property
+    def matrix(self) -> Array:
+        """P over the support; rows sum to 1."""
+        return self.dense()
+
+    @cached_property
+    def is_irreducible(self) -> bool:
+        """Whether every configuration of the support is reached from every other."""
+        return bool(self.joined().max(initial=0) == 0)
+
+    @cached_property
+    def law(self) -> Array | None:
+        """The stationary law over the support; None where there are several."""
+        if self.keeps:
+            return self.target if self.is_irreducible else None
+        return stationary_law(self.matrix)
+
+    @property
+    def target(self) -> Array:
+        """p over the support."""
+        return self.space.p.ravel()[self.space.support]
+
+
+def chain_of(model: Queries, params: Params, sampler: str | None, mask: str | None, what: str, given: Any = None) -> Chain:
+    """The chain of a sampler's body, or of the block dynamics of a mask.
+
+    Raises:
+        GmlmError: E507 where both are named, E601, E602 for what is too large.
+    """
+    if sampler is not None and mask is not None:
+        raise fail("E507", f"{what}: name a sampler or a mask, not both", help="`mask=` is the sampler that updates K ~ mask")
+    if mask is not None:
+        name, dynamics = dynamics_of(model, params, mask, what, given)
+        return mask_chain(f"mask `{name}`", dynamics)
+    name, checked = model.sampler(sampler)
+    if isinstance(checked.body, ir.FormCall):
+        raise fail("E330", f"`{checked.body.form.name}` is not compiled by this version", checked.span)
+    space = configurations(model, params, what, latents=True, given=given)
+    return sampler_chain(f"sampler `{name}`", space, checked, what)
+
+
+def mask_chain(name: str, dynamics: BlockDynamics) -> Chain:
+    """The chain that draws K from a mask and redraws x_K."""
+    return Chain(name, dynamics.space, dynamics.apply, dynamics.push, dynamics.dense, dynamics, True, dynamics.components)
+
+
+def sampler_chain(name: str, space: Configurations, sampler: ir.Sampler, what: str) -> Chain:
+    """The chain of a sampler's body. Small ones are the matrix that the kernels' own conditionals give; larger ones are operators."""
+    assert isinstance(sampler.body, tuple)
+    if len(space.support) > MOST_DENSE:
+        parts = _Steps(space, what)
+        steps = [parts.of(k) for k in sampler.body]
+        return Chain(name, space, parts.forward(steps), parts.backward(steps), _never, None, True, parts.components)
+    inside = space.support
+    with jax.enable_x64(True):
+        whole = derive.Transitions(space.lowered, space.params).of(sampler.body)
+    matrix = whole[np.ix_(inside, inside)]
+
+    def on(f: Callable[[Array], Array]) -> Callable[[Array], Array]:
+        def tensor(a: Array) -> Array:
+            flat = a.reshape(space.count, -1)
+            out = np.zeros_like(flat, float)
+            out[inside] = f(flat[inside])
+            return out.reshape(a.shape)
+
+        return tensor
+
+    def parts_of() -> Array:
+        return connected_components(scipy.sparse.csr_matrix(matrix), connection="strong")[1]
+
+    keeps = not any(getattr(k, "independently", False) for k in ir.kernels_in(sampler.body))
+    return Chain(name, space, on(lambda f: matrix @ f), on(lambda law: matrix.T @ law), lambda: matrix, None, keeps, parts_of)
+
+
+def _never() -> Array:
+    raise AssertionError("a large chain has no matrix")
+
+
+Step = tuple[Callable[[Array], Array], Callable[[Array], Array]]
+
+
+class _Steps:
+    """Kernels of a sampler as operators on tensors: on functions, and on laws."""
+
+    def __init__(self, space: Configurations, what: str):
+        self.space, self.what = space, what
+        self.blocks: list[BlockDynamics] = []
+
+    def of(self, kernel: ir.Kernel) -> Step:
+        """One kernel."""
+        lowered = self.space.lowered
+        if getattr(kernel, "independently", False):
+            message = (
+                f"{self.what}: an update drawn `independently` is a product over cells, and {len(self.space.support):,} configurations"
+            )
+            raise fail("E601", f"{message} are more than the limit of {MOST_DENSE:,} for its matrix", kernel.span)
+        match kernel:
+            case ir.Sweep():
+                blocks = sweep_blocks(lowered, kernel.blocks)
+                order = np.argsort(colour(self.space.host, blocks), kind="stable")
+                return self.in_order([self.kept(self.single(blocks[k])) for k in order])
+            case ir.RandomUpdate():
+                return self.kept(block_dynamics(self.space, lower_mask(lowered, kernel.mask), self.what))
+            case ir.Cycle():
+                return self.in_order([self.of(k) for k in kernel.body])
+            case ir.Repeat():
+                return self.in_order([self.of(k) for k in kernel.body] * repeat_count(lowered, kernel))
+            case ir.KernelMixture():
+                weights = normalised(np.array([lowered.bound.number(w) for w, _ in kernel.rows]), kernel.span)
+                parts = [self.of(k) for _, k in kernel.rows]
+                return (
+                    lambda f: sum((w * p[0](f) for w, p in zip(weights, parts, strict=True)), np.zeros_like(f)),
+                    lambda law: sum((w * p[1](law) for w, p in zip(weights, parts, strict=True)), np.zeros_like(law)),
+                )
+            case ir.Temper():
+                raise fail("E507", "`temper` moves a replica for each beta at once: it is no chain on configurations", kernel.span)
+
+    def single(self, block: Array) -> BlockDynamics:
+        """One block, always."""
+        axes = np.searchsorted(self.space.cells, block[block < self.space.host.n_cells])
+        return BlockDynamics(self.space, [tuple(axes.tolist())], [np.asarray(1.0)])
+
+    def kept(self, dynamics: BlockDynamics) -> Step:
+        """The operators of block dynamics, which are remembered."""
+        self.blocks.append(dynamics)
+        return dynamics.apply, dynamics.push
+
+    def in_order(self, steps: list[Step]) -> Step:
+        """One after another."""
+        return self.forward(steps), self.backward(steps)
+
+    @staticmethod
+    def forward(steps: list[Step]) -> Callable[[Array], Array]:
+        """On functions the last step acts first: P1 P2 f."""
+
+        def apply(f: Array) -> Array:
+            for step, _ in reversed(steps):
+                f = step(f)
+            return f
+
+        return apply
+
+    @staticmethod
+    def backward(steps: list[Step]) -> Callable[[Array], Array]:
+        """On laws the first step acts first."""
+
+        def push(law: Array) -> Array:
+            for _, step in steps:
+                law = step(law)
+            return law
+
+        return push
+
+    def components(self) -> Array:
+        """Parts of the support that no update joins: every update may also leave all as it is, so order plays no part."""
+        every = [(b, c) for d in self.blocks for b, c in zip(d.blocks, d.chances, strict=True)]
+        return BlockDynamics(self.space, [b for b, _ in every], [np.asarray(c) / len(every) for _, c in every]).components()
+
+
+def start_of(chain: Chain, start: Any, what: str) -> Array:
+    """A start as a law over the support: of a configuration as the model takes it, or probabilities of all configurations.
+
+    Raises:
+        GmlmError: E501, E502 for a configuration that does not fit, E512 for an impossible one.
+    """
+    space = chain.space
+    array = np.asarray(start) if not isinstance(start, dict) else np.zeros(())
+    if array.dtype.kind == "f" and array.shape == (space.count,):
+        law = array[space.support]
+        if (law < 0).any() or abs(law.sum() - 1) > 1e-8:
+            raise fail("E509", f"{what}: a start that is a law has probabilities of sum 1 over possible configurations, got {law.sum():g}")
+        return law
+    host = space.host
+    codes = encode(host, start).codes
+    if codes.shape[1] != 1 or (codes[space.cells] < 0).any():
+        raise fail("E501", f"{what}: a start is one configuration of all its cells, without an axis of rows")
+    law = np.zeros(space.count)
+    law[space.place(codes[:, 0])] = 1.0
+    if not law[space.support].any():
+        raise fail("E512", f"{what}: the start has probability 0")
+    return law[space.support]

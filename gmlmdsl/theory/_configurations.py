@@ -1,0 +1,201 @@
+"""Every configuration of a small model with its probability and its score: tensors with one axis per cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import derive
+from .._diagnostics import fail
+from ..graph import FactorGraph, Lowered
+from ..run import given as givens
+from ..run import missing
+from ..run.data import decode
+from ..run.parameters import as_params, tangent, unflatten
+from ..run.parameters import flatten as flat_vector
+
+if TYPE_CHECKING:
+    from .._queries import Queries
+
+Array = np.ndarray
+MOST_STATES = 1 << 16
+MOST_SCORES = 1 << 27  # entries of configurations by parameters
+ROWS_AT_ONCE = 1 << 13
+
+
+@dataclass(frozen=True, eq=False)
+class Configurations:
+    """All configurations of some cells, the first position slowest; tensors have one axis per cell.
+
+    Attributes:
+        lowered: the model, with its given data.
+        params: parameters, float64.
+        cells: the positions of the cells, ascending: every cell of a `var`, and of a `latent` where the state holds these.
+        codes: of shape (cells of the graph, configurations), -1 where a latent is summed out.
+        log_p: log p of each configuration, a tensor; -inf where it is impossible.
+    """
+
+    lowered: Lowered
+    params: Mapping[str, jax.Array]
+    cells: Array
+    codes: Array
+    log_p: Array
+
+    @property
+    def host(self) -> FactorGraph:
+        """The factor graph."""
+        return self.lowered.graph
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of values of each cell."""
+        return self.log_p.shape
+
+    @property
+    def count(self) -> int:
+        """How many configurations there are."""
+        return self.log_p.size
+
+    @cached_property
+    def p(self) -> Array:
+        """p of each configuration, a tensor; of sum 1."""
+        return np.exp(self.log_p)
+
+    @cached_property
+    def support(self) -> Array:
+        """The numbers of the configurations with p > 0, ascending."""
+        return np.flatnonzero(self.log_p.ravel() > -np.inf)
+
+    @cached_property
+    def basis(self) -> Array:
+        """An orthonormal basis of the directions in which the parameters may move, shape (parameters, directions)."""
+        return tangent(self.host, frozenset())
+
+    @cached_property
+    def scores(self) -> Array:
+        """u(x) = grad log p(x) in the directions of `basis`, shape (*sizes, directions); 0 where p is 0, of mean 0 under p.
+
+        Raises:
+            GmlmError: E601 for more entries than the limit.
+        """
+        directions = self.basis.shape[1]
+        if self.count * directions > MOST_SCORES:
+            message = f"the scores of {self.count:,} configurations in {directions} directions: {self.count * directions:.3g} numbers"
+            help = "take fewer cells or parameters, or estimate by sampling: `sampler=`, `draws=`"
+            raise fail("E601", f"{message}, more than the limit of {MOST_SCORES:.3g}", help=help)
+        if not directions:
+            return np.zeros((*self.sizes, 0))
+        with jax.enable_x64(True):
+            raw = np.concatenate([self._slopes(rows) for rows in self._pieces(self.codes)])
+        alive = self.log_p.reshape(-1, 1) > -np.inf
+        raw = np.where(alive, raw, 0.0)
+        return np.where(alive, raw - self.p.ravel() @ raw, 0.0).reshape(*self.sizes, directions)
+
+    def _slopes(self, rows: Array) -> Array:
+        """The derivatives of log_potential, latents summed out, shape (rows, directions)."""
+        vector, directions = flat_vector(self.host, self.params), jnp.asarray(self.basis.T)
+        device = derive.graph_arrays(self.host)
+        if (rows >= 0).all():
+            return np.asarray(_slopes(device, _Frame(self.host), vector, directions, jnp.asarray(rows))).T
+
+        def summed(v: jax.Array) -> jax.Array:
+            return missing.log_completions(self.host, device, unflatten(self.host, v), rows)
+
+        return np.asarray(jax.lax.map(lambda d: jax.jvp(summed, (vector,), (d,))[1], directions)).T
+
+    @staticmethod
+    def _pieces(codes: Array) -> list[Array]:
+        return [codes[:, at : at + ROWS_AT_ONCE] for at in range(0, codes.shape[1], ROWS_AT_ONCE)]
+
+    def values(self) -> Any:
+        """The configurations as the model takes them, rows first: an array, or a dict by variable where there are several."""
+        inside = np.zeros(self.host.n_cells, bool)
+        inside[self.cells] = True
+        found = decode(self.host, np.maximum(self.codes, 0), (self.count,))
+        kept = {v.name: found[v.name] for v in self.host.variables if inside[v.offset]}
+        return kept if len(kept) > 1 else next(iter(kept.values()))
+
+    def place(self, codes: Array) -> int:
+        """The number of one configuration, given by the codes of all its cells."""
+        return int(np.ravel_multi_index(tuple(codes[self.cells]), self.sizes))
+
+
+@dataclass(frozen=True)
+class _Frame:
+    host: FactorGraph
+
+
+@eqx.filter_jit
+def _slopes(graph: derive.Graph, frame: _Frame, vector: jax.Array, directions: jax.Array, codes: jax.Array) -> jax.Array:
+    """Directional derivatives of log_potential, shape (directions, rows); impossible rows count 0."""
+
+    def finite(v: jax.Array) -> jax.Array:
+        value = derive.log_potential(graph, unflatten(frame.host, v), codes)
+        return jnp.where(jnp.isfinite(value), value, 0.0)
+
+    return jax.lax.map(lambda d: jax.jvp(finite, (vector,), (d,))[1], directions)
+
+
+def verify_count(host: FactorGraph, cells: Array, what: str, most: int = MOST_STATES, help: str = "") -> None:
+    """Refuse more configurations than are listed.
+
+    Raises:
+        GmlmError: E601 with the number.
+    """
+    count = float(np.prod(host.sizes[cells].astype(float)))
+    if count > most:
+        message = f"{what} lists all configurations: {len(cells)} cells have {count:.3g}, more than the limit of {most:,}"
+        raise fail("E601", message, help=help or "take a smaller model, or estimate by sampling: `sampler=`, `draws=`")
+
+
+def configurations(
+    model: Queries, params: Mapping[str, Any], what: str, *, latents: bool = False, given: Any = None, most: int = MOST_STATES
+) -> Configurations:
+    """The configurations of a model.
+
+    Args:
+        model: the model.
+        params: parameters.
+        what: what they are listed for, in words.
+        latents: whether they hold the latents, which are summed out else.
+        given: one row of given data.
+        most: the most configurations.
+
+    Raises:
+        GmlmError: E601 for too many, or for a costly sum over latents; E510 for given data that do not fit.
+    """
+    lowered = givens.bound_once(model.lowered, given, what)
+    with jax.enable_x64(True):
+        return listed(lowered, as_params(model.graph, params), what, latents, most)
+
+
+def listed(lowered: Lowered, params: Mapping[str, jax.Array], what: str, latents: bool = False, most: int = MOST_STATES) -> Configurations:
+    """The same of a model with its given data; call it under 64-bit types."""
+    host = lowered.graph
+    cells = np.arange(host.n_random) if latents else np.flatnonzero(host.is_observed)
+    verify_count(host, cells, what, most)
+    sizes = tuple(host.sizes[cells].tolist())
+    codes = np.zeros((host.n_cells, int(np.prod(sizes, dtype=np.int64))), np.int32)
+    codes[np.flatnonzero(host.is_latent)] = -1
+    codes[cells] = np.stack(np.unravel_index(np.arange(codes.shape[1]), sizes))
+    device = derive.graph_arrays(host)
+    pieces = Configurations._pieces(codes)
+    found = np.concatenate([np.asarray(_log_potential(host, device, params, rows)) for rows in pieces])
+    top = found.max()
+    if not top > -np.inf:
+        raise fail("E512", "every configuration is impossible at these parameters: no `require` is ever met, or every factor is log 0")
+    weights = np.exp(found - top)
+    return Configurations(lowered, params, cells, codes, (found - top - np.log(weights.sum())).reshape(sizes))
+
+
+def _log_potential(host: FactorGraph, device: derive.Graph, params: Mapping[str, jax.Array], rows: Array) -> jax.Array:
+    if (rows >= 0).all():
+        return derive.compiled.log_potential(device, params, jnp.asarray(rows))
+    return missing.log_completions(host, device, params, rows)

@@ -1,0 +1,178 @@
+"""When a chain first reaches a set of configurations: expected steps, and the chance that it takes longer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+import scipy.sparse.linalg
+from scipy.sparse.csgraph import breadth_first_order
+
+from .._diagnostics import fail
+from ._chains import Chain, chain_of, start_of
+from ._mixing import MOST_STEPS, function_values
+from ._quantity import Quantity
+
+if TYPE_CHECKING:
+    from .._queries import Params, Queries
+
+Array = np.ndarray
+
+
+def hitting_time(
+    model: Queries,
+    params: Params,
+    target: Any,
+    sampler: str | None = None,
+    *,
+    mask: str | None = None,
+    start: Any = None,
+    given: Any = None,
+) -> Any:
+    """The expected number of steps until a chain first is in a set, exact; 0 where it starts there.
+
+    It solves h = 0 on the set and h = 1 + P h elsewhere.
+
+    Args:
+        model: the model; a sampler's state holds the latents.
+        params: parameters.
+        target: the set: a function that takes configurations as the model does, rows first, and says which belong to it; or one
+            boolean per configuration, the first position slowest.
+        sampler: the sampler's name: one run of its body is one step.
+        mask: instead, the block dynamics of this mask, latents summed out.
+        start: none: the worst start; one configuration as the model takes it, or a law over all configurations; "each": all of them.
+        given: one row of data of given variables.
+
+    Returns:
+        A number, inf where the set may never be reached; for "each" an array of shape (configurations,), nan where p is 0.
+
+    Raises:
+        GmlmError: E601 for what is too large to list, E507 for an empty set, E714 where an iteration does not settle.
+    """
+    chain = chain_of(model, params, sampler, mask, "the hitting time", given)
+    inside = _members(chain, target)
+    times = _expected(chain, inside)
+    source = f"hitting_time({model.name}, {chain.name})"
+    if isinstance(start, str) and start == "each":
+        out = np.full(chain.space.count, np.nan)
+        out[chain.space.support] = times
+        return out
+    if start is None:
+        return Quantity(times.max(), "exact", source, note="from the worst start")
+    law = start_of(chain, start, "the hitting time")
+    return Quantity(float(law[law > 0] @ times[law > 0]), "exact", source)
+
+
+def _members(chain: Chain, target: Any) -> Array:
+    """Which configurations of the support belong to a set."""
+    inside = function_values(chain.space, target).ravel()[chain.space.support] != 0
+    if not inside.any():
+        raise fail(
+            "E507", "no possible configuration belongs to the set", help="the set is of values as the model takes them: spins -1 and +1"
+        )
+    return inside
+
+
+def _expected(chain: Chain, inside: Array) -> Array:
+    """Expected steps from each configuration of the support."""
+    times = np.zeros(chain.size)
+    sure = _surely(chain, inside)
+    times[~sure] = np.inf
+    open_ = sure & ~inside
+    if not open_.any():
+        return times
+    if chain.is_small:
+        rest = np.ix_(open_, open_)
+        times[open_] = scipy.linalg.solve(np.eye(int(open_.sum())) - chain.matrix[rest], np.ones(int(open_.sum())))
+    else:
+        times[open_] = _iterated(chain, open_)
+    return times
+
+
+def _surely(chain: Chain, inside: Array) -> Array:
+    """From where the set is reached with probability 1: nowhere on the way is a place from which it cannot be."""
+    if not chain.is_small:  # every step of these chains can be undone, so parts say all
+        parts = chain.joined()
+        return np.isin(parts, parts[inside])
+    steps = chain.matrix > 0
+    return ~_leading_to(steps, ~_leading_to(steps, inside), avoid=inside)
+
+
+def _leading_to(steps: Array, goal: Array, avoid: Array | None = None) -> Array:
+    """From where some path leads to a goal, without passing through what is avoided."""
+    if not goal.any():
+        return np.zeros(len(goal), bool)
+    edges = steps if avoid is None else steps & ~avoid[:, None]
+    links = np.zeros((len(goal) + 1, len(goal) + 1), bool)
+    links[:-1, :-1], links[-1, :-1] = edges.T, goal
+    found = breadth_first_order(scipy.sparse.csr_matrix(links), len(goal), return_predecessors=False)
+    out = np.zeros(len(goal) + 1, bool)
+    out[found] = True
+    return out[:-1]
+
+
+def _iterated(chain: Chain, open_: Array) -> Array:
+    """The same without a matrix."""
+    space, size = chain.space, int(open_.sum())
+    place = space.support[open_]
+
+    def product(h: Array) -> Array:
+        tensor = np.zeros(space.count)
+        tensor[place] = h.ravel()
+        return h.ravel() - chain.apply(tensor.reshape(space.sizes)).ravel()[place]
+
+    operator = scipy.sparse.linalg.LinearOperator((size, size), matvec=product, dtype=np.float64)  # pyright: ignore[reportCallIssue]
+    found, left = scipy.sparse.linalg.gmres(operator, np.ones(size), rtol=1e-11, atol=0.0, restart=60, maxiter=200)
+    if left:
+        raise fail("E714", "the hitting times of this chain do not settle: the set is hard to reach", help="take a smaller model")
+    return found
+
+
+def hitting_tail(
+    model: Queries,
+    params: Params,
+    target: Any,
+    start: Any,
+    sampler: str | None = None,
+    steps: int = 100,
+    *,
+    mask: str | None = None,
+    given: Any = None,
+) -> Array:
+    """The probability that a chain has not been in a set after 0, 1, .., `steps` steps, exact.
+
+    Args:
+        model: the model; a sampler's state holds the latents.
+        params: parameters.
+        target: the set, as in `hitting_time`.
+        start: one configuration as the model takes it, or a law over all configurations.
+        sampler: the sampler's name: one run of its body is one step.
+        steps: the last step.
+        mask: instead, the block dynamics of this mask, latents summed out.
+        given: one row of data of given variables.
+
+    Returns:
+        Shape (steps + 1,), falling.
+
+    Raises:
+        GmlmError: E601 for what is too large to list, E507 for an empty set or a bad `steps`.
+    """
+    if not isinstance(steps, int | np.integer) or isinstance(steps, bool) or not 0 <= steps <= MOST_STEPS:
+        raise fail("E507", f"steps must be a whole number from 0 to {MOST_STEPS:,}, got {steps!r}")
+    chain = chain_of(model, params, sampler, mask, "the hitting tail", given)
+    inside = _members(chain, target)
+    space = chain.space
+    outside = np.zeros(space.count, bool)
+    outside[space.support[~inside]] = True
+    law = np.zeros(space.count)
+    law[space.support] = start_of(chain, start, "the hitting tail")
+    law, outside = law.reshape(space.sizes), outside.reshape(space.sizes)
+    out = np.zeros(steps + 1)
+    for step in range(steps + 1):
+        law = np.where(outside, law, 0.0)
+        out[step] = law.sum()
+        if step < steps:
+            law = chain.push(law)
+    return out

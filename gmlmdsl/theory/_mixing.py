@@ -1,0 +1,330 @@
+"""How fast a chain forgets its start: Poincare constant, spectral gap, relaxation and mixing times, total variation against time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse.linalg
+
+from .._diagnostics import fail
+from ._block_dynamics import BlockDynamics, dynamics_of
+from ._chains import MOST_DENSE, Chain, chain_of, start_of
+from ._configurations import Configurations
+from ._quantity import Quantity
+
+if TYPE_CHECKING:
+    from .._queries import Params, Queries
+
+Array = np.ndarray
+MOST_DIGITS = 52  # of a mixing time
+MOST_STEPS = 1_000_000  # one by one, of a chain too large for its matrix
+TOLERANCE = 1e-13  # of eigenvalues found by iteration
+ROUNDING = 1e-12  # gaps below are not told from 0 by their digits
+
+
+def dirichlet_form(model: Queries, params: Params, f: Any, mask: str | None = None, *, given: Any = None) -> Quantity:
+    """E(f, f) = E_{x, K} Var(f | x_-K, K) of the block dynamics of a mask, exact.
+
+    Args:
+        model: the model; latents are summed out.
+        params: parameters.
+        f: a number for each configuration of the `var`s, shape (configurations,), the first position slowest; or a function that takes
+            such configurations as the model does, rows first, and returns one number per row.
+        mask: the mask's name.
+        given: one row of data of given variables.
+
+    Raises:
+        GmlmError: E601, E602 for what is too large to list, E501 where f does not give a number per configuration.
+
+    Reference: Li et al. 2024, Definition 4 and Proposition 1.
+    """
+    name, dynamics = dynamics_of(model, params, mask, "the Dirichlet form", given)
+    values = function_values(dynamics.space, f)
+    left = values - dynamics.apply(values)
+    value = float((dynamics.space.p * values * left).sum())
+    return Quantity(max(value, 0.0), "exact", f"dirichlet_form({model.name}, mask={name!r})")
+
+
+def function_values(space: Configurations, f: Any) -> Array:
+    """A function on configurations as a tensor; 0 where p is 0."""
+    raw = f(space.values()) if callable(f) else f
+    try:
+        values = np.asarray(raw, float)
+    except (TypeError, ValueError):
+        raise fail("E502", "f must give numbers") from None
+    if values.shape != (space.count,):
+        raise fail("E501", f"f must give one number per configuration, shape ({space.count},), got {values.shape}")
+    return np.where(space.log_p > -np.inf, values.reshape(space.sizes), 0.0)
+
+
+def poincare_constant(model: Queries, params: Params, mask: str | None = None, *, given: Any = None) -> Quantity:
+    """C, the smallest number with Var(f) <= C E(f, f) for every f: 1 / (spectral gap of the mask's block dynamics), exact.
+
+    The estimator's covariance with one mask drawn for each row is at most C times that of maximum likelihood.
+
+    Args:
+        model: the model; latents are summed out.
+        params: parameters.
+        mask: the mask's name.
+        given: one row of data of given variables.
+
+    Returns:
+        At least 1; inf where the chain cannot reach all of the support, and so never settles.
+
+    Raises:
+        GmlmError: E601, E602 for what is too large to list.
+
+    Reference: Li et al. 2024, Definition 5, Theorems 2 and 3; the constant is over functions of x.
+    """
+    name, dynamics = dynamics_of(model, params, mask, "the Poincare constant", given)
+    gap, note = reversible_gap(dynamics)
+    source = f"poincare_constant({model.name}, mask={name!r})"
+    return Quantity(np.inf if gap == 0 else 1 / gap, "exact", source, note=note)
+
+
+def reversible_gap(dynamics: BlockDynamics) -> tuple[float, str]:
+    """1 - the second eigenvalue of block dynamics, and what to note of it."""
+    parts = dynamics.components()
+    if parts.max(initial=0):
+        return 0.0, f"no step joins the {parts.max() + 1} parts of the support"
+    size = len(dynamics.space.support)
+    if size < 2:
+        return 1.0, "the support is one configuration"
+    if size <= MOST_DENSE:
+        values = scipy.linalg.eigvalsh(dynamics.dense(symmetric=True), subset_by_index=[size - 2, size - 2])
+        second = float(values[0])
+    else:
+        second = _second_symmetric(dynamics)
+    return _told(1 - second)
+
+
+def _told(gap: float) -> tuple[float, str]:
+    """A gap, never below rounding: irreducible chains have one."""
+    if gap >= ROUNDING:
+        return min(gap, 1.0), ""
+    return max(gap, 1e-16), "at the limit of float64: only its order of magnitude is meant"
+
+
+def _second_symmetric(dynamics: BlockDynamics) -> float:
+    """The largest eigenvalue of sqrt(p) P 1/sqrt(p) beside 1, by Lanczos."""
+    space = dynamics.space
+    top = np.sqrt(space.p).ravel()
+    top /= np.linalg.norm(top)
+    alive = (space.log_p > -np.inf).ravel()
+
+    def product(f: Array) -> Array:
+        f = np.where(alive, f.ravel(), 0.0)
+        f = f - top * (top @ f)
+        out = dynamics.symmetric(f.reshape(space.sizes)).ravel()
+        return np.where(alive, out - top * (top @ out), 0.0)
+
+    return float(_iterate(product, space.count, scipy.sparse.linalg.eigsh, "LA", np.float64)[0])
+
+
+def _iterate(product: Callable[[Array], Array], size: int, solver: Callable[..., Array], which: str, dtype: Any) -> Array:
+    operator = scipy.sparse.linalg.LinearOperator((size, size), matvec=product, dtype=dtype)  # pyright: ignore[reportCallIssue]
+    start = np.random.default_rng(0).normal(size=size)
+    try:
+        return solver(operator, k=1, which=which, tol=TOLERANCE, v0=start, ncv=40, maxiter=2000, return_eigenvectors=False)
+    except scipy.sparse.linalg.ArpackNoConvergence:
+        message = "the eigenvalues of this chain do not settle in 2000 restarts: several lie together at its gap"
+        raise fail("E714", message, help="take a smaller model, or bound the gap by sampling: `spectral_gap(.., draws=)`") from None
+
+
+def spectral_gap(model: Queries, params: Params, sampler: str | None = None, *, mask: str | None = None, given: Any = None) -> Quantity:
+    """1 - max |lambda| over the eigenvalues of a chain beside its 1, exact: the absolute spectral gap.
+
+    Args:
+        model: the model; a sampler's state holds the latents.
+        params: parameters.
+        sampler: the sampler's name: one run of its body is one step.
+        mask: instead, the block dynamics of this mask, latents summed out.
+        given: one row of data of given variables.
+
+    Returns:
+        Between 0 and 1; 0.0 where the chain falls into parts.
+
+    Raises:
+        GmlmError: E601, E602 for what is too large to list, E714 where an iteration does not settle.
+    """
+    chain = chain_of(model, params, sampler, mask, "the spectral gap", given)
+    gap, note = gap_of(chain)
+    return Quantity(gap, "exact", f"spectral_gap({model.name}, {chain.name})", note=note)
+
+
+def gap_of(chain: Chain) -> tuple[float, str]:
+    """The absolute spectral gap of a chain, and what to note of it."""
+    if chain.dynamics is not None:
+        return reversible_gap(chain.dynamics)
+    if not chain.is_irreducible and chain.law is None:
+        return 0.0, "the chain falls into parts"
+    if chain.size < 2:
+        return 1.0, "the support is one configuration"
+    law = chain.law
+    assert law is not None
+    if chain.is_small:
+        # Without the part that stays, so that the 1 is not among them.
+        values = np.linalg.eigvals(chain.matrix - law[None])
+    else:
+        space = chain.space
+        inside = space.support
+
+        def product(f: Array) -> Array:
+            tensor = np.zeros(space.count)
+            tensor[inside] = f.ravel()
+            out = chain.apply(tensor.reshape(space.sizes)).ravel()[inside]
+            return out - law @ f.ravel()
+
+        values = _iterate(product, chain.size, scipy.sparse.linalg.eigs, "LM", np.float64)
+    return _told(1 - float(np.abs(values).max()))
+
+
+def relaxation_time(model: Queries, params: Params, sampler: str | None = None, *, mask: str | None = None, given: Any = None) -> Quantity:
+    """1 / spectral gap, in steps; inf where the gap is 0. See `spectral_gap`."""
+    gap = spectral_gap(model, params, sampler, mask=mask, given=given)
+    return Quantity(np.inf if gap == 0 else 1 / gap, "exact", gap.source.replace("spectral_gap", "relaxation_time"), note=gap.note)
+
+
+def mixing_time(
+    model: Queries,
+    params: Params,
+    sampler: str | None = None,
+    tv: float = 0.25,
+    *,
+    mask: str | None = None,
+    start: Any = None,
+    given: Any = None,
+) -> Quantity:
+    """The first step t with max over starts of TV(P^t(x, .), pi) <= tv, exact; pi is the chain's own stationary law.
+
+    Args:
+        model: the model; a sampler's state holds the latents.
+        params: parameters.
+        sampler: the sampler's name: one run of its body is one step.
+        tv: the threshold, between 0 and 1.
+        mask: instead, the block dynamics of this mask, latents summed out.
+        start: none: the worst start; one configuration as the model takes it, or a law over all configurations.
+        given: one row of data of given variables.
+
+    Returns:
+        A whole number; inf where the chain settles in no single law.
+
+    Raises:
+        GmlmError: E601 for what is too large to list; without a start, for more than 2048 possible configurations.
+    """
+    if not 0 < tv < 1:
+        raise fail("E507", f"tv must lie between 0 and 1, got {tv:g}")
+    chain = chain_of(model, params, sampler, mask, "the mixing time", given)
+    source = f"mixing_time({model.name}, {chain.name}, tv={tv:g}{', start=..' * (start is not None)})"
+    law = chain.law
+    if law is None:
+        return Quantity(np.inf, "exact", source, note="the chain falls into parts")
+    if start is None:
+        verify_matrix(chain, "the mixing time from the worst start")
+    starts = np.eye(chain.size) if start is None else start_of(chain, start, "the mixing time")[None]
+    found = _first_power(chain.matrix, starts, law, tv) if chain.is_small else _first_below(chain, starts[0], law, tv)
+    return Quantity(found, "exact", source)
+
+
+def verify_matrix(chain: Chain, what: str) -> None:
+    """Refuse a chain too large for its matrix.
+
+    Raises:
+        GmlmError: E601.
+    """
+    if not chain.is_small:
+        message = f"{what} needs the matrix of {chain.size:,} configurations, more than the limit of {MOST_DENSE:,}"
+        raise fail("E601", message, help="name a start, `start=x`: then the law is followed step by step")
+
+
+def _distance(rows: Array, law: Array) -> float:
+    return float(0.5 * np.abs(rows - law).sum(axis=-1).max())
+
+
+def _first_power(matrix: Array, starts: Array, law: Array, tv: float) -> float:
+    """The first t with starts matrix^t within tv of the law: by squaring until it is so, then by bisection on the digits of t."""
+    if _distance(starts, law) <= tv:
+        return 0.0
+    powers = [matrix]
+    while _distance(starts @ powers[-1], law) > tv:
+        if len(powers) > MOST_DIGITS:
+            return np.inf
+        square = powers[-1] @ powers[-1]
+        powers.append(square / square.sum(axis=1, keepdims=True))
+    steps = 0.0
+    for k in reversed(range(len(powers) - 1)):
+        further = starts @ powers[k]
+        if _distance(further, law) > tv:
+            steps, starts = steps + 2.0**k, further
+    return steps + 1
+
+
+def _first_below(chain: Chain, now: Array, law: Array, tv: float) -> float:
+    """The same of a chain without a matrix."""
+    for step, distance in enumerate(distances(chain, now, law, MOST_STEPS)):
+        if distance <= tv:
+            return float(step)
+    raise fail("E714", f"the chain is not within {tv:g} of its law after {MOST_STEPS:,} steps", help="see its relaxation time")
+
+
+def distances(chain: Chain, now: Array, law: Array, steps: int) -> Iterator[float]:
+    """TV to a law after 0, 1, .. steps."""
+    space, inside = chain.space, chain.space.support
+    tensor = np.zeros(space.count)
+    tensor[inside] = now
+    tensor = tensor.reshape(space.sizes)
+    for step in range(steps + 1):
+        yield _distance(tensor.ravel()[inside], law)
+        if step < steps:
+            tensor = chain.push(tensor)
+
+
+def total_variation(
+    model: Queries,
+    params: Params,
+    sampler: str | None = None,
+    steps: int = 100,
+    *,
+    mask: str | None = None,
+    start: Any = None,
+    to: str = "stationary",
+    given: Any = None,
+) -> Array:
+    """TV between the law of a chain and its own stationary law (or p) after 0, 1, .., `steps` steps, exact.
+
+    Args:
+        model: the model; a sampler's state holds the latents.
+        params: parameters.
+        sampler: the sampler's name: one run of its body is one step.
+        steps: the last step.
+        mask: instead, the block dynamics of this mask, latents summed out.
+        start: none: the worst start at each step; one configuration as the model takes it, or a law over all configurations.
+        to: "stationary", the chain's own law, or "target", p: a chain with a bias does not come near.
+        given: one row of data of given variables.
+
+    Returns:
+        Shape (steps + 1,), between 0 and 1; nan where the chain settles in no single law and `to` is "stationary".
+
+    Raises:
+        GmlmError: E507 for a bad option, E601 for what is too large to list.
+    """
+    if to not in ("stationary", "target"):
+        raise fail("E507", f'to must be "stationary" or "target", got {to!r}')
+    if not isinstance(steps, int | np.integer) or isinstance(steps, bool) or not 0 <= steps <= MOST_STEPS:
+        raise fail("E507", f"steps must be a whole number from 0 to {MOST_STEPS:,}, got {steps!r}")
+    chain = chain_of(model, params, sampler, mask, "total variation", given)
+    law = chain.target if to == "target" else chain.law
+    if law is None:
+        return np.full(steps + 1, np.nan)
+    if start is not None:
+        return np.fromiter(distances(chain, start_of(chain, start, "total variation"), law, steps), float, steps + 1)
+    verify_matrix(chain, "total variation from the worst start")
+    rows, out = np.eye(chain.size), np.zeros(steps + 1)
+    for step in range(steps + 1):
+        out[step] = _distance(rows, law)
+        if step < steps:
+            rows = rows @ chain.matrix
+    return out

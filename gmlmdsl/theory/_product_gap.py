@@ -1,0 +1,53 @@
+"""What a step that draws cells one by one from their own conditionals cannot carry: the dependence inside a block."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._block_dynamics import BlockDynamics, dynamics_of
+from ._quantity import Quantity
+
+if TYPE_CHECKING:
+    from .._queries import Params, Queries
+
+Array = np.ndarray
+
+
+def product_gap(model: Queries, params: Params, mask: str | None = None, *, given: Any = None) -> Quantity:
+    """E KL(p(x_K | x_-K[, K]), the product over K of its single-cell marginals), in nats, exact.
+
+    The expectation is over x ~ p and K ~ p(K | x). It is 0 where no block's cells depend on one another given the rest, and no decoder
+    whose step is a product over cells comes nearer on average to the block's conditional.
+
+    Args:
+        model: the model; latents are summed out.
+        params: parameters.
+        mask: the mask's name.
+        given: one row of data of given variables.
+
+    Raises:
+        GmlmError: E601, E602 for what is too large to list.
+
+    Reference: Li et al. 2024, Proposition 3.
+    """
+    name, dynamics = dynamics_of(model, params, mask, "the product gap", given)
+    return Quantity(product_gap_of(dynamics), "exact", f"product_gap({model.name}, mask={name!r})")
+
+
+def product_gap_of(dynamics: BlockDynamics) -> float:
+    """The same of block dynamics."""
+    total = 0.0
+    for block in dynamics:
+        if len(block.axes) > 1:
+            weight = dynamics.space.p * block.chance
+            joint = block.conditional
+            product = np.ones_like(joint)
+            for axis in block.axes:
+                others = tuple(a for a in block.axes if a != axis)
+                product = product * joint.sum(axis=others, keepdims=True)
+            alive = (joint > 0) & (weight > 0)
+            ratio = np.log(np.where(alive, joint, 1.0)) - np.log(np.where(alive, product, 1.0))
+            total += float((weight * ratio).sum())
+    return max(total, 0.0)
