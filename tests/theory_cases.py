@@ -47,8 +47,9 @@ model potts {
   factor h[x[i]] for i in G.nodes
   factor J[i, j, x[i], x[j]] for (i, j) in G.edges
 }
-mask single = subsets(x, size = 1)
-mask ends   = blocks(G.edges)
+mask one  = subsets(x, size = 1)
+mask two  = subsets(x, size = 2)
+mask ends = blocks(G.edges)
 mask like given x { choose {x[i], x[j]} for (i, j) in G.edges weight 1 + 2 * (x[i] == x[j])  choose {x[1]} weight 0.5 }
 sampler gibbs { update x[K] where K ~ ends }
 sampler sweep { update x[i] for i in G.nodes }

@@ -107,7 +107,7 @@ class Moved:
     def along(self) -> tuple[np.ndarray, np.ndarray]:
         """Steps (directions,) and log weights (directions, nodes, configurations) of the basis."""
         lines = [self._line(v) for v in self.basis.T]
-        return np.array([h for h, _ in lines]), np.array([w for _, w in lines])
+        return np.array([h for h, _ in lines]), np.array([w for _, w in lines]).reshape(-1, len(STEPS), len(self.p))
 
     @cached_property
     def across(self) -> tuple[np.ndarray, np.ndarray]:
