@@ -32,3 +32,4 @@ from ._theory import product_gap as product_gap
 from ._theory import seen as seen
 from ._theory import tensorization_quotient as tensorization_quotient
 from ._theory import visible as visible
+from ._theory import visible_states as visible_states

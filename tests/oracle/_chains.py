@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ._oracle import Oracle, Params
 
 UNIT = 1e-9  # an eigenvalue this near to the unit circle is on it
+TIE = 1e-12  # a distance this little above the threshold is the threshold
 MOST_STEPS = 200_000
 
 
@@ -57,7 +58,7 @@ def mixing_time(matrix: np.ndarray, tv: float, start: int | None = None) -> floa
     law, now = stationary_law(matrix), np.eye(len(matrix))
     now = now if start is None else now[[start]]
     for t in range(MOST_STEPS):
-        if max(total_variation(row, law) for row in now) <= tv:
+        if max(total_variation(row, law) for row in now) <= tv + TIE:
             return float(t)
         now = now @ matrix
     raise RuntimeError("the chain is too slow to be stepped through")
