@@ -20,3 +20,4 @@ from ._mixing import spectral_gap as spectral_gap
 from ._mixing import total_variation as total_variation
 from ._product_gap import product_gap as product_gap
 from ._quantity import Quantity as Quantity
+from ._tensorization import entropy_tensorization as entropy_tensorization
