@@ -77,6 +77,17 @@ class BoundProgram:
             raise unknown(f"the program has no graph `{name}`", name, self.bound.graphs)
         return self.bound.graphs[name]
 
+    def extended(self, text: str) -> BoundProgram:
+        """The same program with more statements behind its own, bound to the same inputs; nothing is written.
+
+        Raises:
+            GmlmError: for faults of the text.
+        """
+        files = {s.path: s.text for s in self.checked.sources}
+        main = next(iter(files))
+        checked = checked_texts(files | {main: f"{files[main].rstrip()}\n{text}"})
+        return BoundProgram(checked, dict(self.bound.inputs), self.bound.coords)
+
     def provenance(self) -> dict[str, Any]:
         """What a result keeps of the program: its files, inputs, coordinates and versions."""
         import hashlib
@@ -151,25 +162,32 @@ def load_fit(path: str | Path) -> Fit:
 
 def _model_of(meta: dict[str, Any], inputs: dict[str, Any]) -> Model:
     """The model of a saved fit, from the program's text that travels with it."""
-    import tempfile
-
-    files: dict[str, str] = meta["program"]
-    main = next(iter(files))
     try:
-        if len(files) == 1:
-            checked = check_source(Source(main, files[main]))
-        else:
-            with tempfile.TemporaryDirectory() as folder:
-                root = Path(main).parent
-                for path, text in files.items():
-                    inside = Path(path)
-                    inside = inside.relative_to(root) if inside.is_relative_to(root) else Path(inside.name)
-                    target = (Path(folder) / inside).resolve()
-                    if not target.is_relative_to(Path(folder).resolve()):
-                        raise fail("E520", f"the saved program has a file outside its folder: {path}")
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    target.write_text(text, encoding="utf-8")
-                checked = check_file(Path(folder) / Path(main).name)
+        checked = checked_texts(meta["program"])
         return BoundProgram(checked, inputs, meta["coords"]).model(meta["model"])
     except GmlmError as error:
         raise fail("E520", f"the saved program does not load any more: {error.diagnostics[0].message}") from None
+
+
+def checked_texts(files: dict[str, str]) -> Program:
+    """A program from the texts of its files by path, the main one first; imports find the others.
+
+    Raises:
+        GmlmError: for faults of the texts; E520 for a file outside the main one's folder.
+    """
+    import tempfile
+
+    main = next(iter(files))
+    if len(files) == 1:
+        return check_source(Source(main, files[main]))
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(main).parent
+        for path, text in files.items():
+            inside = Path(path)
+            inside = inside.relative_to(root) if inside.is_relative_to(root) else Path(inside.name)
+            target = (Path(folder) / inside).resolve()
+            if not target.is_relative_to(Path(folder).resolve()):
+                raise fail("E520", f"the saved program has a file outside its folder: {path}")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+        return check_file(Path(folder) / Path(main).name)

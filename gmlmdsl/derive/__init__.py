@@ -35,6 +35,7 @@ from ._mask_law import mask_law as mask_law
 from ._mask_law import weight_groups as weight_groups
 from ._random import fold as fold
 from ._samplers import Planned as Planned
+from ._samplers import build as build
 from ._samplers import build_kernel as build_kernel
 from ._samplers import single_site_sweep as single_site_sweep
 from ._summed_loss import DrawnEliminatedLoss as DrawnEliminatedLoss

@@ -172,7 +172,7 @@ class WeightedListLaw(AbstractMaskLaw):
         weights = self.block_weights(params, codes)
         total = weights.sum(axis=0)
         mine = _same_positions(self.blocks, blocks, self.n_cells).astype(weights.dtype)
-        return mine @ weights / jnp.where(total > 0, total, 1.0)
+        return mine @ weights / jnp.where(total > 0, total, 1.0)[None]
 
 
 class SubsetLaw(AbstractMaskLaw):

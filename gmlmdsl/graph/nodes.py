@@ -1,5 +1,6 @@
 """The lowered trees of factors: shared by the binder, which checks them, and the compiler, which evaluates them."""
 
+from ._index_check import numpy_leaves as numpy_leaves
 from ._nodes import Add as Add
 from ._nodes import Apply as Apply
 from ._nodes import CellValue as CellValue

@@ -1,5 +1,6 @@
-"""Re-exports of `_parameters`."""
+"""Re-exports of `_parameters`, and of what `_convexity` says of trees in them."""
 
+from ._convexity import degree as degree
 from ._parameters import as_params as as_params
 from ._parameters import entry_names as entry_names
 from ._parameters import flatten as flatten

@@ -3,6 +3,11 @@
 Exact answers list every configuration of a small model, in float64.
 """
 
+from ._bounds import GeneralizationBound as GeneralizationBound
+from ._bounds import generalization_bound as generalization_bound
+from ._compare import MaskComparison as MaskComparison
+from ._compare import MaskReport as MaskReport
+from ._compare import compare_masks as compare_masks
 from ._estimation import Information as Information
 from ._estimation import asymptotic_covariance as asymptotic_covariance
 from ._estimation import fisher_information as fisher_information
@@ -18,6 +23,10 @@ from ._mixing import poincare_constant as poincare_constant
 from ._mixing import relaxation_time as relaxation_time
 from ._mixing import spectral_gap as spectral_gap
 from ._mixing import total_variation as total_variation
+from ._modes import ModeSeparation as ModeSeparation
+from ._modes import mode_separation as mode_separation
 from ._product_gap import product_gap as product_gap
 from ._quantity import Quantity as Quantity
+from ._suggest import MaskSuggestions as MaskSuggestions
+from ._suggest import suggest_masks as suggest_masks
 from ._tensorization import entropy_tensorization as entropy_tensorization

@@ -1,0 +1,216 @@
+"""What holds of every log-conditional of a mask at all parameters of a box: slopes, smallest probabilities, how many parts cover it.
+
+Let F be the sum of the factors that touch K. Where every factor is affine in the parameters,
+log p(x_K | x_-K, K) = F(x) + log p(K | x) - log sum over x_K' of exp(F + log p(K | .)), and its derivative in theta_j is that of F minus a
+mean of it over x_K'. So at every parameter it is at most the range over x_K of dF / dtheta_j in absolute value, which is at most the
+sum over the factors of each one's range; and the conditional is at least 1 / (1 + (|X_K| - 1) exp(range of F + log p(K | .))). Latents
+are summed out of both p(x_K, x_-K) and p(x_-K): the same holds with them beside K. Impossible values have no part in a range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from .._diagnostics import fail
+from ..graph import FactorGraph, Lowered
+from ..graph.masks import LoweredMask, blocks_of, is_adaptive, reach, support_size
+from ..run.parameters import as_params, degree
+from ._block_dynamics import BlockDynamics
+from ._local_tables import LocalTables, local_tables
+
+if TYPE_CHECKING:
+    from .._queries import Params
+
+Array = np.ndarray
+MOST_BLOCKS = 1 << 12  # listed one by one; of more, one block that contains all stands for them
+MOST_PAIRS = 1 << 28  # of blocks and factors, likewise
+MOST_WORK = 2.0**34  # entries of tables times parameters
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """Parameters between two bounds, each entry on its own; flat vectors."""
+
+    low: Array
+    high: Array
+
+    @property
+    def width(self) -> Array:
+        """The range of each entry."""
+        return self.high - self.low
+
+
+@dataclass(frozen=True, eq=False)
+class BoxConstants:
+    """Constants of a mask over a box.
+
+    Attributes:
+        lipschitz: of each entry of the flat parameter vector, an upper bound on the derivative of every log-conditional of every block.
+        log_beta: log of a lower bound on every conditional probability of what a row can hold.
+    """
+
+    lipschitz: Array
+    log_beta: float
+
+
+def box_around(graph: FactorGraph, params: Params, box: Any) -> Box:
+    """A box from a half-width, or from a dict of (low, high) by parameter, that holds the parameters.
+
+    Raises:
+        GmlmError: E507 where it is none, or does not hold the parameters.
+    """
+    with jax.enable_x64(True):
+        centre = {k: np.asarray(v) for k, v in as_params(graph, params).items()}
+    if isinstance(box, Mapping):
+        low, high = (_side(graph, box, side) for side in (0, 1))
+    elif isinstance(box, int | float | np.number) and not isinstance(box, bool) and 0 <= box < np.inf:
+        low = {p.name: np.maximum(centre[p.name] - box, p.lower) for p in graph.parameters}
+        high = {p.name: np.minimum(centre[p.name] + box, p.upper) for p in graph.parameters}
+    else:
+        raise fail("E507", f"box must be a half-width of at least 0, or a dict of (low, high) by parameter, got {box!r}")
+    for p in graph.parameters:
+        if not (
+            np.isfinite(low[p.name]) & np.isfinite(high[p.name]) & (low[p.name] <= centre[p.name]) & (centre[p.name] <= high[p.name])
+        ).all():
+            raise fail("E507", f"box[{p.name!r}] must be finite and hold params[{p.name!r}]: low <= value <= high", help="widen it")
+    flat = [np.concatenate([np.zeros(0), *(np.ravel(side[p.name]) for p in graph.parameters)]) for side in (low, high)]
+    return Box(*flat)
+
+
+def _side(graph: FactorGraph, box: Mapping[str, Any], side: int) -> dict[str, Array]:
+    ends: dict[str, Any] = {}
+    for name, pair in box.items():
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise fail("E507", f"box[{name!r}] must be a pair (low, high), got {pair!r}")
+        shape = next((p.shape for p in graph.parameters if p.name == name), ())
+        try:
+            ends[name] = np.broadcast_to(np.asarray(pair[side], np.float64), shape)
+        except (TypeError, ValueError):
+            raise fail("E507", f"box[{name!r}]: numbers, or arrays of shape {shape}, are bounds; got {pair[side]!r}") from None
+    with jax.enable_x64(True):
+        return {k: np.asarray(v) for k, v in as_params(graph, ends, "box").items()}
+
+
+def box_constants(lowered: Lowered, mask: LoweredMask, box: Box, what: str, dynamics: BlockDynamics | None) -> BoxConstants:
+    """The constants of a mask.
+
+    Args:
+        lowered: the model with its given data.
+        mask: the mask with the same.
+        box: the box.
+        what: what they are for, in words.
+        dynamics: the mask's block dynamics; needed where it looks at x.
+
+    Raises:
+        GmlmError: E712 for a model that is not affine in its parameters, E601 for too much work.
+    """
+    graph = lowered.graph
+    verify_affine(graph, what)
+    blocks = _blocks(graph, mask)
+    inside = np.zeros((len(blocks), graph.n_random + 1), bool)
+    np.put_along_axis(inside, np.minimum(blocks, graph.n_random), True, axis=1)
+    inside[:, graph.n_random] = False
+    empty = ~inside.any(axis=1)
+    inside[:, np.flatnonzero(graph.is_latent)] = True
+    slopes, spread = _sums(graph, local_tables(graph, what), box, inside[~empty], what)
+    if is_adaptive(mask):
+        assert dynamics is not None
+        spread = spread + _mask_range(dynamics)
+    log_count = inside[~empty, :-1] @ np.log(graph.sizes[: graph.n_random].astype(float))
+    # 1 + (count - 1) exp(spread), without overflow.
+    log_others = np.where(log_count > 0, log_count + np.log1p(-np.exp(-np.maximum(log_count, 1e-300))), -np.inf)
+    return BoxConstants(slopes, -float(np.logaddexp(0.0, log_others + spread).max(initial=0.0)))
+
+
+def verify_affine(graph: FactorGraph, what: str) -> None:
+    """Refuse a model whose log p is not affine in its parameters.
+
+    Raises:
+        GmlmError: E712 with the factor or the parameter.
+    """
+    for p in graph.parameters:
+        if p.kind == "simplex":
+            raise fail("E712", f"{what}: `{p.name}` is a simplex, which fills no box", p.span, "a simplex")
+    for group in graph.groups:
+        if degree(group.root) is None:
+            message = f"{what}: a factor is not affine in the parameters, so that its slope differs from place to place"
+            raise fail(
+                "E712", message, group.span, "not affine in a parameter", help="write it as a parameter times numbers, or bound it by hand"
+            )
+
+
+def _blocks(graph: FactorGraph, mask: LoweredMask) -> Array:
+    count = support_size(mask)
+    if count <= MOST_BLOCKS and count * sum(g.n for g in graph.groups) <= MOST_PAIRS:
+        return blocks_of(mask, graph.n_cells)[0]
+    return np.asarray(reach(mask, graph.n_cells))[None, :]
+
+
+def _sums(graph: FactorGraph, kinds: list[LocalTables], box: Box, inside: Array, what: str) -> tuple[Array, Array]:
+    """Of each parameter the largest sum of slopes over a block's factors; of each block the range of log p over it, over the box."""
+    shapes = {p.name: p.shape for p in graph.parameters}
+    sizes = np.array([p.size for p in graph.parameters], int)
+    first = dict(zip(shapes, np.cumsum([0, *sizes])[:-1].tolist(), strict=True)) if len(sizes) else {}
+    middle, half = (box.low + box.high) / 2, box.width / 2
+
+    def arrays(vector: Array) -> dict[str, Array]:
+        return {name: vector[first[name] : first[name] + int(np.prod(shape, dtype=int))].reshape(shape) for name, shape in shapes.items()}
+
+    slopes, spread = np.zeros((len(middle), len(inside))), np.zeros(len(inside))
+    for tables in kinds:
+        entries = [first[name] + i for name in tables.group.parameters for i in range(int(np.prod(shapes[name], dtype=int)))]
+        if tables.group.n * float(np.prod(tables.sizes, dtype=float)) * (len(entries) + 1) > MOST_WORK:
+            raise fail("E601", f"{what}: the slopes of {tables.group.n:,} factors in {len(entries):,} parameters are too many to list")
+        patterns = _Patterns(tables, inside)
+        start, at_middle = tables.values(arrays(np.zeros(len(middle)))), tables.values(arrays(middle))
+        if np.isnan(at_middle).any() or (at_middle == np.inf).any():
+            raise fail("E712", f"{what}: a factor is infinite at some values and parameters", tables.group.span, "not finite")
+        spread += patterns.sums(at_middle, np.isfinite(at_middle))
+        for j in entries:
+            step = np.zeros(len(middle))
+            step[j] = 1.0
+            with np.errstate(invalid="ignore"):
+                slopes[j] += patterns.sums(tables.values(arrays(step)) - start, np.isfinite(start))
+    return slopes.max(axis=1, initial=0.0), spread + half @ slopes
+
+
+class _Patterns:
+    """Which axes of each factor's table every block holds, so that ranges over them can be added up."""
+
+    def __init__(self, tables: LocalTables, inside: Array):
+        self.tables, axes = tables, len(tables.sizes)
+        self.bits = np.zeros((len(inside), tables.group.n), np.min_scalar_type((1 << axes) - 1))
+        for axis in range(axes):
+            self.bits |= inside[:, tables.cells[:, axis]] * self.bits.dtype.type(1 << axis)
+        self.kinds = [b for b in np.unique(self.bits).tolist() if b]
+
+    def sums(self, values: Array, possible: Array) -> Array:
+        """The sum, over the factors that touch each block, of the range of values over the block's cells, the rest as it is worst."""
+        out = np.zeros(len(self.bits))
+        for bits in self.kinds:
+            over = tuple(1 + a for a in range(len(self.tables.sizes)) if bits >> a & 1)
+            top = np.where(possible, values, -np.inf).max(axis=over)
+            spread = (
+                np.where(top > -np.inf, top - np.where(possible, values, np.inf).min(axis=over), 0.0).reshape(len(values), -1).max(axis=1)
+            )
+            moves = np.flatnonzero(spread)
+            out += (self.bits[:, moves] == bits) @ spread[moves]
+        return out
+
+
+def _mask_range(dynamics: BlockDynamics) -> float:
+    """The largest difference of log p(K | x) over the values of K, among those where K can be drawn."""
+    widest = 0.0
+    for axes, chance in zip(dynamics.blocks, dynamics.chances, strict=True):
+        if np.ndim(chance):
+            possible = (chance > 0) & (dynamics.space.log_p > -np.inf)
+            log_chance = np.log(np.where(possible, chance, 1.0))
+            top = np.where(possible, log_chance, -np.inf).max(axis=axes)
+            bottom = np.where(possible, log_chance, np.inf).min(axis=axes)
+            widest = max(widest, float(np.where(top > -np.inf, top - np.where(top > -np.inf, bottom, 0.0), 0.0).max()))
+    return widest

@@ -1,0 +1,130 @@
+"""Strong clusters of cells, by exact local analysis: sets in which single cells hardly move on their own.
+
+The influence of cell j on cell i is the largest change of p(x_i | rest) in total variation when x_j alone changes (Dobrushin): exact
+for a rest, and taken over many. Cells joined by influences above a threshold are a cluster; inside it, given a likely rest, the Poincare
+constant of single-cell moves is computed exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse
+from scipy.sparse.csgraph import connected_components
+
+from .. import derive
+from ..derive import fixed_blocks, graph_arrays
+from ..graph import FactorGraph, Lowered
+from ._block_dynamics import BlockDynamics
+from ._configurations import Configurations
+from ._mixing import reversible_gap
+
+Array = np.ndarray
+THRESHOLDS = (0.95, 0.8, 0.6, 0.4)
+MOST_VALUES = 1 << 10  # joint values of a cluster
+MOST_PARTITIONS = 2
+RESTS = 256  # beside which influences are computed
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Partitions into clusters of two cells or more, the strongest first, and what to say of each."""
+
+    partitions: tuple[tuple[Array, ...], ...]
+    words: tuple[str, ...]
+
+
+def strong_clusters(lowered: Lowered, params: Mapping[str, jax.Array], codes: Array, edges: Array) -> Clusters:
+    """Clusters of cells of `var`s.
+
+    Args:
+        lowered: the model, with its given data.
+        params: parameters.
+        codes: likely configurations, of shape (cells, rows), latents included.
+        edges: pairs of cells that share a factor.
+
+    Call it under 64-bit types.
+    """
+    host = lowered.graph
+    if not len(edges):
+        return Clusters((), ())
+    strength = influences(host, params, _rests(host, codes), edges)
+    found: list[tuple[Array, ...]] = []
+    for threshold in THRESHOLDS:
+        blocks = _components(host, edges[strength >= threshold])
+        if blocks and not any(_same(blocks, other) for other in found):
+            found.append(blocks)
+    kept = found[:MOST_PARTITIONS]
+    return Clusters(tuple(kept), tuple(_words(lowered, params, codes[:, :1], blocks) for blocks in kept))
+
+
+def _same(a: tuple[Array, ...], b: tuple[Array, ...]) -> bool:
+    return [x.tolist() for x in a] == [x.tolist() for x in b]
+
+
+def _rests(host: FactorGraph, codes: Array) -> Array:
+    """Half likely configurations and half uniform ones: where all else is settled no cell has an influence."""
+    rng = np.random.default_rng(0)
+    uniform = (rng.random((host.n_cells, RESTS // 2)) * host.sizes[:, None]).astype(np.int32)
+    return np.concatenate([codes[:, np.arange(RESTS // 2) % codes.shape[1]], uniform], axis=1)
+
+
+def influences(host: FactorGraph, params: Mapping[str, jax.Array], rests: Array, edges: Array) -> Array:
+    """For each pair the larger of its two influences, over the rests that are possible, between 0 and 1; shape (pairs,)."""
+    blocks = fixed_blocks(host, edges.astype(np.int32))
+    scores = np.asarray(_scores(graph_arrays(host), dict(params), jnp.asarray(rests), blocks))  # pairs, values, rows
+    out = np.zeros(len(edges))
+    for k, (i, j) in enumerate(edges):
+        a, b = int(host.sizes[i]), int(host.sizes[j])
+        table = scores[k, : a * b].reshape(a, b, -1)
+        with np.errstate(invalid="ignore"):
+            p = np.exp(table - table.max(axis=(0, 1)))
+            p = np.nan_to_num(p)
+        for t in (p, p.swapaxes(0, 1)):
+            mass = t.sum(axis=0)
+            law = np.where(mass > 0, t / np.maximum(mass, 1e-300), np.nan)  # of one end, for each value of the other
+            apart = 0.5 * np.abs(law[:, :, None] - law[:, None]).sum(axis=0)
+            out[k] = max(out[k], float(np.nan_to_num(apart).max(initial=0.0)))
+    return out
+
+
+@eqx.filter_jit
+def _scores(graph: derive.Graph, params: dict[str, jax.Array], codes: jax.Array, blocks: derive.Blocks) -> jax.Array:
+    return derive.local_scores(graph, params, codes, blocks)
+
+
+def _components(host: FactorGraph, edges: Array) -> tuple[Array, ...]:
+    """Cells joined by edges, in clusters that can be listed; larger ones are left out."""
+    links = scipy.sparse.coo_matrix((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(host.n_cells, host.n_cells))
+    _, label = connected_components(links, directed=False)
+    parts = [np.flatnonzero(label == c) for c in np.unique(label[edges.ravel()])] if len(edges) else []
+    return tuple(p for p in parts if np.prod(host.sizes[p].astype(float)) <= MOST_VALUES)
+
+
+def _words(lowered: Lowered, params: Mapping[str, jax.Array], codes: Array, blocks: tuple[Array, ...]) -> str:
+    """How slowly single cells move inside the slowest cluster."""
+    constants = [local_constant(lowered, params, codes, cells) for cells in blocks]
+    worst = int(np.argmax(constants))
+    names = ", ".join(lowered.graph.cell_name(int(c)) for c in blocks[worst][:6]) + ", .." * (len(blocks[worst]) > 6)
+    return f"single cells inside {{{names}}} have Poincare constant {constants[worst]:.3g}, given a likely rest"
+
+
+def local_constant(lowered: Lowered, params: Mapping[str, jax.Array], codes: Array, cells: Array) -> float:
+    """The Poincare constant of moves of single cells inside a cluster, the rest held as in `codes` of one column; exact."""
+    host = lowered.graph
+    block = fixed_blocks(host, cells[None].astype(np.int32))
+    scores = np.asarray(_scores(graph_arrays(host), dict(params), jnp.asarray(codes), block))[0, :, 0]
+    sizes = tuple(host.sizes[cells].tolist())
+    scores = scores[: int(np.prod(sizes))]
+    top = scores.max()
+    if not np.isfinite(top):
+        return 1.0
+    log_p = (scores - top - np.log(np.exp(scores - top).sum())).reshape(sizes)
+    space = Configurations(lowered, params, cells, codes, log_p)
+    gap, _ = reversible_gap(BlockDynamics(space, [(k,) for k in range(len(cells))], [np.asarray(1 / len(cells))] * len(cells)))
+    return np.inf if gap == 0 else 1 / gap

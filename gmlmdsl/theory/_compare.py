@@ -1,0 +1,301 @@
+"""Masks side by side: what each costs in rows and in time, how fast its chain forgets, and which to take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from .._diagnostics import GmlmError, fail
+from ..graph.masks import LoweredMask, mentions_parameter, support_size
+from ..run import given as givens
+from ..run.objective import mean_block_size
+from ..run.results import Fit
+from ._block_dynamics import BlockDynamics, block_dynamics
+from ._configurations import MOST_STATES, Configurations, configurations, verify_count
+from ._costs import gradient_cost, step_cost
+from ._estimation import Information, information_matrices
+from ._mixing import reversible_gap
+from ._monte_carlo import DrawnRows, Sampled, draw_rows, row_scores, sampled_information
+from ._quantity import Quantity
+from ._recommend import recommendation
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .._queries import Params
+
+Array = np.ndarray
+DRAWS = 4000
+ROWS = 1000
+
+
+@dataclass(frozen=True)
+class MaskReport:
+    """One mask.
+
+    Attributes:
+        name: of the mask.
+        blocks: how many it has.
+        mean_size: E|K|.
+        variance_one: the mean variance of a parameter's estimate with one mask drawn for each row, divided by that of maximum likelihood.
+        variance_all: the same where each row's loss averages over every mask.
+        worst_one: the largest ratio over all directions of the parameters, with one mask for each row; at most the Poincare constant.
+        poincare: the Poincare constant of its block dynamics.
+        gradient: milliseconds of a gradient over 1000 rows.
+        step: microseconds of one step of one chain, of 64 side by side.
+        unseen: parameters with a part that the mask does not see.
+        averages: whether `fit` averages over all its masks unasked; else one is drawn for each row.
+    """
+
+    name: str
+    blocks: float
+    mean_size: float
+    variance_one: Quantity
+    variance_all: Quantity
+    worst_one: Quantity
+    poincare: Quantity
+    gradient: Quantity | None
+    step: Quantity | None
+    unseen: tuple[str, ...]
+    averages: bool
+
+    @property
+    def variance(self) -> float:
+        """In the regime that `fit` uses."""
+        return float(self.variance_all if self.averages else self.variance_one)
+
+    @property
+    def per_second(self) -> float:
+        """Efficiency per millisecond of gradient, in no unit; nan where costs were not measured."""
+        return float("nan") if self.gradient is None else 1 / (self.variance * float(self.gradient))
+
+
+@dataclass(frozen=True)
+class MaskComparison:
+    """Masks side by side.
+
+    Attributes:
+        reports: one for each mask, in the order asked for.
+        recommendation: which to take, in words.
+        words: how the numbers were made.
+        source: the call that makes them.
+    """
+
+    reports: tuple[MaskReport, ...]
+    recommendation: str
+    words: str
+    source: str
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """One row for each mask; `.._error` are standard errors, nan where a number is exact."""
+        import pandas as pd
+
+        best = max((r.per_second for r in self.reports if np.isfinite(r.per_second)), default=np.nan)
+        rows = []
+        for r in self.reports:
+            row: dict[str, Any] = {"blocks": r.blocks, "mean_size": r.mean_size}
+            for name in ("variance_one", "variance_all", "worst_one", "poincare"):
+                value = getattr(r, name)
+                row |= {name: float(value), f"{name}_error": value.error, f"{name}_kind": value.kind}
+            row |= {"efficiency_one": 1 / row["variance_one"], "efficiency_all": 1 / row["variance_all"]}
+            row |= {"gradient_ms": _number(r.gradient), "step_us": _number(r.step), "efficiency_per_second": r.per_second / best}
+            rows.append(row)
+        return pd.DataFrame(rows, index=pd.Index([r.name for r in self.reports], name="mask"))
+
+    def shown(self) -> list[list[str]]:
+        """The table as texts, the header first."""
+        head = ["mask", "blocks", "cells", "variance, one mask", "variance, all masks", "Poincare", "ms/gradient", "us/step", "per second"]
+        out = [head]
+        for r, rate in zip(self.reports, self.table["efficiency_per_second"], strict=True):
+            bound = ">= " if r.poincare.kind == "lower bound" else ""
+            numbers = [_with_error(r.variance_one), _with_error(r.variance_all), bound + _with_error(r.poincare)]
+            costs = ["" if c is None else f"{float(c):.3g}" for c in (r.gradient, r.step)]
+            out.append([r.name, f"{r.blocks:.6g}", f"{r.mean_size:.3g}", *numbers, *costs, "" if np.isnan(rate) else f"{rate:.2f}"])
+        return out
+
+    def __repr__(self) -> str:
+        rows = self.shown()
+        widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+        lines = ["  ".join(c.ljust(w) if k == 0 else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True))) for row in rows]
+        return "\n".join([*lines, "", self.words, self.recommendation])
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        head, *rows = self.shown()
+        cells = "".join(f"<th>{escape(c)}</th>" for c in head)
+        body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in rows)
+        return f"<div><table><tr>{cells}</tr>{body}</table><p>{escape(self.words)}</p><p>{escape(self.recommendation)}</p></div>"
+
+
+def _number(q: Quantity | None) -> float:
+    return float("nan") if q is None else float(q)
+
+
+def _with_error(q: Quantity) -> str:
+    return f"{float(q):.4g}" + ("" if np.isnan(q.error) else f" +- {q.error:.1g}")
+
+
+def compare_masks(
+    model: Any,
+    params: Params | None = None,
+    masks: Sequence[str] | None = None,
+    *,
+    draws: int | None = None,
+    sampler: str | None = None,
+    seed: int = 0,
+    given: Any = None,
+    measure: bool = True,
+) -> MaskComparison:
+    """The table to choose a mask from: efficiency beside maximum likelihood, Poincare constant, and costs on this machine.
+
+    Efficiency stands twice, for it differs much: with one mask drawn for each row, as in minibatches, and with every row's loss averaged
+    over all masks, as `fit` does where they are at most 4096. Each is 1 / (the mean variance of a parameter's estimate, divided by that
+    of maximum likelihood), from H^-1 S H^-1 beside I^-1.
+
+    Args:
+        model: a model, or a fit (then `params` are its estimates).
+        params: parameters.
+        masks: names of masks; none: every mask of the model that can fit.
+        draws: how many draws of x the estimates are made from; none: exact where all configurations can be listed, else 4000 draws.
+        sampler: what draws them; none: independent draws where affordable, else the model's only sampler.
+        seed: of draws.
+        given: one row of data of given variables.
+        measure: whether gradients and steps are timed, which compiles both.
+
+    Returns:
+        A `MaskComparison`; its `table` is a DataFrame, its `recommendation` says which mask to take for what.
+
+    Raises:
+        GmlmError: E506 for an unknown mask, E601, E602 for what is too costly, E702, E703 for a mask that cannot fit.
+
+    Reference: Li et al. 2024, Lemmas 1 and 2, Theorems 1 to 3.
+    """
+    if isinstance(model, Fit):
+        params, model = model.params if params is None else params, model.model
+    if params is None:
+        raise fail("E507", "compare_masks needs parameters, or a fit", help="`compare_masks(model, params)`, `compare_masks(fit)`")
+    names = _names(model, masks)
+    source = f"compare_masks({model.name}, masks=[{', '.join(map(repr, names))}]{'' if draws is None else f', draws={draws}'})"
+    exact = draws is None and sampler is None and _is_small(model, names)
+    if exact:
+        space = configurations(model, params, "the comparison of masks", given=given)
+        found = [_exact_report(model, space, name, source) for name in names]
+        words = f"Exact, over {space.count:,} configurations."
+        rows = _some_rows(space)
+    else:
+        rows = draw_rows(model, params, sampler, DRAWS if draws is None else draws, seed, given)
+        with jax.enable_x64(True):
+            scores = row_scores(rows)
+        found = [_sampled_report(model, rows, scores, name, seed, source) for name in names]
+        words = f"Estimates with standard errors, from {rows.words}; a Poincare constant is bounded from below by the worst direction."
+    if measure:
+        found = [_with_costs(model, report, rows, params, source) for report in found]
+        words += " Times measured here: a gradient over 1000 rows, a step of one of 64 chains."
+    words += f" Variances are multiples of maximum likelihood's. From {source}."
+    return MaskComparison(tuple(found), recommendation(found), words, source)
+
+
+def _names(model: Any, masks: Sequence[str] | None) -> list[str]:
+    if isinstance(masks, str):
+        masks = [masks]
+    if masks is None:
+        masks = [n for n in model.masks if not mentions_parameter(model.mask(n)[1])]
+        if not masks:
+            raise fail("E506", "the model has no mask that can fit", help="declare one, or see `gm.theory.suggest_masks`")
+    return [model.mask(n)[0] for n in masks]
+
+
+def _is_small(model: Any, names: Sequence[str]) -> bool:
+    """Whether every configuration and every block can be listed."""
+    try:
+        verify_count(model.graph, np.flatnonzero(model.graph.is_observed), "", MOST_STATES)
+    except GmlmError:
+        return False
+    count = float(np.prod(model.graph.sizes[model.graph.is_observed].astype(float)))
+    return all(support_size(model.mask(n)[1]) * count <= 2.0**30 for n in names)
+
+
+def _exact_report(model: Any, space: Configurations, name: str, source: str) -> MaskReport:
+    from ..run.missing import verify_latents
+
+    mask = givens.bound_mask(space.lowered, model.mask(name)[1])
+    if mentions_parameter(mask):
+        raise fail("E702", f"mask `{name}` mentions a parameter: it may sample, and has no loss", mask.span)
+    verify_latents(model.graph, mask, name, np.zeros((model.graph.n_cells, 0), np.int32), False)
+    dynamics = block_dynamics(space, mask, "the comparison of masks")
+    information = Information(space.basis, *information_matrices(dynamics), _entries(model))
+    gap, note = reversible_gap(dynamics)
+    one, every, worst = _figures(information)
+    quantities = [Quantity(v, "exact", source) for v in (one, every, worst)]
+    poincare = Quantity(np.inf if gap == 0 else 1 / gap, "exact", source, note=note)
+    size = float((space.p * _mean_size(dynamics)).sum())
+    return MaskReport(name, support_size(mask), size, *quantities, poincare, None, None, _unseen(information), _averages(mask))
+
+
+def _entries(model: Any) -> tuple[str, ...]:
+    from ..run.parameters import entry_names
+
+    return tuple(entry_names(model.graph))
+
+
+def _mean_size(dynamics: BlockDynamics) -> Array:
+    return sum((np.asarray(b.chance) * len(b.axes) for b in dynamics), np.zeros(dynamics.space.sizes))
+
+
+def _averages(mask: LoweredMask) -> bool:
+    from ..run.objective import masks_per_row
+
+    return masks_per_row(mask, None) is None
+
+
+def _figures(information: Information) -> Array:
+    """Mean variances beside maximum likelihood with one and with all masks, and the worst direction with one."""
+    if not information.whitening.shape[1]:
+        return np.ones(3)
+    likelihood = np.trace(information.basis @ information.whitening @ information.whitening.T @ information.basis.T)
+    values, _ = information.seen
+    if information.undetermined.any():
+        return np.array([np.inf, np.inf, np.inf])
+    one, every = (np.trace(information.covariance(n)) / likelihood for n in (1, None))
+    return np.array([one, every, 1 / values[0]])
+
+
+def _unseen(information: Information) -> tuple[str, ...]:
+    return tuple(n for n, u in zip(information.names, information.undetermined, strict=True) if u)
+
+
+def _sampled_report(model: Any, rows: DrawnRows, scores: list[Array], name: str, seed: int, source: str) -> MaskReport:
+    mask = givens.bound_mask(rows.lowered, model.mask(name)[1])
+    found: Sampled = sampled_information(rows, mask, name, seed, scores)
+    values, errors = found.estimate(_figures)
+    one, every, worst = (Quantity(v, "estimate", source, e) for v, e in zip(values, errors, strict=True))
+    poincare = Quantity(float(worst), "lower bound", source, worst.error, "the worst direction of the parameters, estimated")
+    with jax.enable_x64(True):
+        size = mean_block_size(rows.lowered.graph, mask, np.maximum(rows.codes, 0))  # pyright: ignore[reportArgumentType]
+    return MaskReport(name, support_size(mask), size, one, every, worst, poincare, None, None, _unseen(found.mean), _averages(mask))
+
+
+def _some_rows(space: Configurations) -> DrawnRows:
+    """Configurations drawn from p, for timing."""
+    chosen = np.random.default_rng(0).choice(space.count, ROWS, p=space.p.ravel() / space.p.sum())
+    return DrawnRows(space.lowered, dict(space.params), space.codes[:, chosen], 1, "")
+
+
+def _with_costs(model: Any, report: MaskReport, rows: DrawnRows, params: Params, source: str) -> MaskReport:
+    """The report with measured costs; without them where rows lack latents, or where no kernel is affordable."""
+    if (rows.codes < 0).any():
+        return report
+    _, mask = model.mask(report.name)
+    gradient = gradient_cost(rows.lowered, givens.bound_mask(rows.lowered, mask), rows.params, rows.codes, source)
+    try:
+        step = step_cost(rows.lowered, model.program.checked.masks[report.name], rows.params, rows.codes, source)
+    except GmlmError:
+        step = None
+    return replace(report, gradient=gradient, step=step)

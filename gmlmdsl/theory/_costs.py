@@ -1,0 +1,91 @@
+"""What a mask costs on this machine: one gradient of its loss, one step of its block dynamics; measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import derive
+from ..graph import Lowered
+from ..graph.masks import LoweredMask
+from ..program import ir
+from ..run.objective import Objective, draw_masks, make_loss, masks_per_row
+from ._monte_carlo import objective_over
+from ._quantity import Quantity
+
+Array = np.ndarray
+ROWS = 1000
+CHAINS = 64
+STEPS = 16  # between looks at the clock
+REPEATS = 7
+LEAST = 0.02  # seconds of one repeat
+
+
+def gradient_cost(lowered: Lowered, mask: LoweredMask, params: Mapping[str, jax.Array], codes: Array, source: str) -> Quantity:
+    """Milliseconds of one gradient over 1000 rows, as `fit` takes it: over every mask where it averages, else over one drawn for each.
+
+    Args:
+        lowered: the model, with its given data.
+        mask: the mask.
+        params: parameters.
+        codes: rows, of shape (cells, rows), repeated up to 1000.
+        source: the call that asks.
+    """
+    host = lowered.graph
+    with jax.enable_x64(True):
+        rows = codes[:, np.arange(ROWS) % codes.shape[1]]
+        count = masks_per_row(mask, None)
+        loss = make_loss(host, derive.graph_arrays(host), mask, count)
+        masks = None if count is None else np.asarray(draw_masks(host, mask, jnp.asarray(rows), count, jax.random.key(0)))
+        objective = objective_over(host, loss, rows, dict(params), masks)
+        return _measured(lambda: _gradient(objective, dict(params)), 1e3, source)
+
+
+@eqx.filter_jit
+def _gradient(objective: Objective, params: dict[str, jax.Array]) -> dict[str, jax.Array]:
+    return jax.grad(lambda p: objective.at(p))(params)
+
+
+def step_cost(lowered: Lowered, mask: ir.Mask, params: Mapping[str, jax.Array], codes: Array, source: str) -> Quantity:
+    """Microseconds of one update `K ~ mask` of one chain, of 64 side by side.
+
+    Args:
+        lowered: the model, with its given data.
+        mask: the checked mask.
+        params: parameters.
+        codes: possible configurations, of shape (cells, rows), latents included; the chains start there.
+        source: the call that asks.
+    """
+    planned = derive.build(lowered, ir.RandomUpdate(mask.span, mask, "", False))
+    device = derive.graph_arrays(lowered.graph)
+    target = derive.Target(device, {k: jnp.asarray(v, derive.float_type()) for k, v in params.items()}, None)
+    keys = jax.random.split(jax.random.key(0), CHAINS)
+    state = planned.kernel.init(jnp.asarray(codes[:, np.arange(CHAINS) % codes.shape[1]], jnp.int32))
+    return _measured(lambda: _steps(planned.kernel, target, keys, state), 1e6 / (STEPS * CHAINS), source)
+
+
+@eqx.filter_jit
+def _steps(kernel: derive.AbstractKernel, target: derive.Target, keys: jax.Array, state: derive.State) -> derive.State:
+    return jax.lax.fori_loop(0, STEPS, lambda t, s: kernel.step(target, derive.fold(keys, t), s)[0], state)
+
+
+def _measured(call: Callable[[], Any], unit: float, source: str) -> Quantity:
+    """The median time of a compiled call, in `unit` per second, with the standard error of the mean over repeats."""
+    jax.block_until_ready(call())
+    started = time.perf_counter()
+    jax.block_until_ready(call())
+    times = max(1, int(np.ceil(LEAST / max(time.perf_counter() - started, 1e-7))))
+    found = []
+    for _ in range(REPEATS):
+        started = time.perf_counter()
+        for _ in range(times):
+            out = call()
+        jax.block_until_ready(out)
+        found.append((time.perf_counter() - started) / times * unit)
+    return Quantity(float(np.median(found)), "measured", source, float(np.std(found, ddof=1) / np.sqrt(REPEATS)))

@@ -1,0 +1,113 @@
+"""Ising models, recognised by their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from .._diagnostics import fail
+from ..graph import FactorGraph
+from ..run import given as givens
+from ..run.parameters import as_params
+from ._local_tables import LocalTables, local_tables
+
+if TYPE_CHECKING:
+    from .._queries import Queries
+
+Array = np.ndarray
+NEGLIGIBLE = 1e-9  # of the largest coefficient: rounding
+MOST_ORDERS = 1 << 20  # sets of three cells and more whose coefficients are added up
+
+
+@dataclass(frozen=True, eq=False)
+class Ising:
+    """log p(x) = constant + sum over i of h_i s_i + sum over pairs i < j of J_ij s_i s_j, each unordered pair once.
+
+    s_i is -1 at the first value of a cell and +1 at the second, whatever its domain calls them.
+
+    Attributes:
+        graph: the factor graph, whose cells i counts, latents among them.
+        h: shape (cells,).
+        J: symmetric with a zero diagonal, shape (cells, cells).
+    """
+
+    graph: FactorGraph
+    h: Array
+    J: Array
+
+
+def ising(model: Queries, params: Mapping[str, Any], what: str, given: Any = None) -> Ising:
+    """A model as an Ising model, from the exact expansion of all its factors.
+
+    Every function of two-valued cells is a sum of products of spins in one way only (its Walsh coefficients), so a model is an Ising
+    model where the coefficients of all products of three and more spins are 0 once the factors are added.
+
+    Raises:
+        GmlmError: E711 where it is none; E601 for a factor over very many cells; E510 for given data that do not fit.
+
+    Reference: Li et al. 2024, Equations 5 and 6; a pair counts once.
+    """
+    lowered = givens.bound_once(model.lowered, given, what)
+    graph, n = lowered.graph, lowered.graph.n_random
+    sizes = graph.sizes[:n]
+    if (sizes != 2).any():
+        cell = int(np.argmax(sizes != 2))
+        raise _none(what, f"`{graph.cell_name(cell)}` has {sizes[cell]} values", "it needs cells of two values each")
+    with jax.enable_x64(True):
+        numbers = {k: np.asarray(v, np.float64) for k, v in as_params(model.graph, params).items()}
+    h, J, higher = np.zeros(n), np.zeros((n, n)), {}
+    for tables in local_tables(graph, what):
+        _expand(graph, tables, numbers, what, h, J, higher)
+    scale = max(np.abs(h).max(initial=0.0), np.abs(J).max(initial=0.0), max(map(abs, higher.values()), default=0.0))
+    for cells, value in higher.items():
+        if abs(value) > NEGLIGIBLE * scale:
+            names = " * ".join(graph.cell_name(c) for c in cells)
+            raise _none(
+                what,
+                f"log p as a function of spins has the term {value:.6g} * {names}",
+                "it needs log p affine in single spins and pairs of them",
+            )
+    return Ising(graph, h, J + J.T)
+
+
+def _none(what: str, found: str, needed: str) -> Exception:
+    return fail("E711", f"{what}: the model is no Ising model, {found}", help=needed)
+
+
+def _expand(
+    graph: FactorGraph,
+    tables: LocalTables,
+    params: Mapping[str, Array],
+    what: str,
+    h: Array,
+    J: Array,
+    higher: dict[tuple[int, ...], float],
+) -> None:
+    """Add the coefficients of the factors of one kind; pairs stand in the upper triangle of J."""
+    found, axes = tables.values(params), len(tables.sizes)
+    if not np.isfinite(found).all():
+        instance = int(np.argmax(~np.isfinite(found.reshape(len(found), -1)).all(axis=1)))
+        names = ", ".join(graph.cell_name(int(c)) for c in tables.cells[instance])
+        raise _none(what, f"a factor over {names} is not finite at some values", "it needs every configuration to be possible")
+    for axis in range(1, axes + 1):
+        first, second = np.take(found, 0, axis), np.take(found, 1, axis)
+        found = np.stack([(first + second) / 2, (second - first) / 2], axis)
+    found = found.reshape(len(found), -1)
+    inside = np.stack(np.unravel_index(np.arange(found.shape[1]), tables.sizes), axis=1) if axes else np.zeros((1, 0), int)
+    order = inside.sum(axis=1)
+    for k in np.flatnonzero(order == 1):
+        np.add.at(h, tables.cells[:, inside[k] == 1][:, 0], found[:, k])
+    for k in np.flatnonzero(order == 2):
+        i, j = tables.cells[:, inside[k] == 1].T
+        np.add.at(J, (i, j), found[:, k])
+    floor = NEGLIGIBLE**2 * np.abs(found[:, order > 0]).max(initial=0.0)
+    for k in np.flatnonzero(order > 2):
+        for instance in np.flatnonzero(np.abs(found[:, k]) > floor):
+            cells = tuple(tables.cells[instance, inside[k] == 1].tolist())
+            higher[cells] = higher.get(cells, 0.0) + float(found[instance, k])
+        if len(higher) > MOST_ORDERS:
+            raise _none(what, f"log p has more than {MOST_ORDERS:,} products of three and more spins", "it needs none")

@@ -1,0 +1,306 @@
+"""Ising mode separation: how soon block updates reach a mode, and how long independent updates stay out of it.
+
+In the setting of the paper, cells of a clique C hold one another so strongly that all agree most of the time: in the mode R_1, or in
+the less probable mode R_-1 where all are opposite. Steps that redraw C jointly go from one to the other. Steps that redraw every
+cell on its own, given the old values of the others, do not.
+
+The constants are derived here from the model rather than assumed, each as sharp as the proof that uses it allows. Write s for spins
+turned such that R_1 is s = 1 on C, f_i(y) = h_i + sum over j outside C of J_ij y_j for the field of the outside y, and W(s_C | y) for
+log p up to a constant.
+
+ - hG = min over y of the sum over C of f_i(y), so that W(1 | y) - W(-1 | y) >= 2 hG.
+ - mode gap J0 = min over y and s_C that are no mode of (W(-1 | y) - W(s_C | y)) / 2.
+ - stay field J0 = min of -(field of cell i) over i in C, y, and all s_C with sum <= -2.
+
+Proposition 4. Whatever K contains C, the state and the rest drawn with it, C is drawn as 1 with probability at least
+exp(2 (J0 + hG)) / (exp(2 (J0 + hG)) + exp(2 J0) + 2^|C| - 2) (mode gap), so that R_1 is missed with probability at most c in a step.
+Proposition 5. From sum <= -2, each cell of C becomes +1 with probability at most 1 / (1 + exp(2 J0)) (stay field), independently;
+Hoeffding's inequality with r = |C| tanh(J0) / 2 - 1 > 0 bounds the chance that the sum rises above -2. The tail of a binomial law
+bounds it more closely, and for every r.
+Proposition 8. The same inequalities in expectation over y bound p(R_1) and p(R_-1).
+
+Reference: Li et al. 2024, Equations 5 to 8, Assumptions 5 to 7, Propositions 4, 5 and 8, Corollary 1. The assumptions are checked in the
+form that these proofs use.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from .._diagnostics import fail
+from ..graph import FactorGraph
+from ..graph.masks import BernoulliMask, ListedMask, LoweredMask, MixtureMask, SubsetMask
+from ._cliques import Clique, clique_of, strongest_clique
+from ._ising import ising
+from ._quantity import Quantity
+
+if TYPE_CHECKING:
+    from .._queries import Params, Queries
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A number that must be above 0 (at least 0 where `or_equal`).
+
+    Attributes:
+        meaning: what it says, in words.
+        needed_by: the statement that needs it.
+        value: the number: by how much it holds, or fails.
+    """
+
+    meaning: str
+    needed_by: str
+    value: float
+    or_equal: bool = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is met."""
+        return self.value >= 0 if self.or_equal else self.value > 0
+
+
+@dataclass(frozen=True, eq=False)
+class ModeSeparation:
+    """What Propositions 4, 5 and 8 and Corollary 1 say of a clique of an Ising model.
+
+    The bounds hold whether or not the conditions do; where these fail, they say little or nothing.
+
+    Attributes:
+        clique: the cells and their constants.
+        mode, opposite: R_1 and R_-1, the values of the clique's cells by name.
+        delta: the probability of an exception.
+        blocks: the blocks of the chain, in words.
+        cover: the probability that a step's block contains the clique.
+        conditions: what the statements need, with the numbers found.
+        J0: the smaller of the mode gap and the stay field: the constant for which both propositions' inequalities hold.
+        hG, r: see the module's formulas.
+        c: the chance of one step of block updates to miss R_1 is at most this.
+        reach_steps: Proposition 4. From any start, block updates have been in R_1 within so many steps with probability at least 1 - delta.
+        stay_steps: Proposition 5 as printed. For so many steps independent parallel updates stay where the sum over the clique is at most
+            -2, outside R_1, with probability at least 1 - delta, from any such start. 0 where the bound says nothing.
+        binomial_stay_steps: the same from the binomial tail in place of Hoeffding's inequality and a union bound; never fewer.
+        mass, opposite_mass, rest_mass: Proposition 8. p(R_1) and p(R_-1) are at least, and the probability of all else is at most this.
+
+    Reference: Li et al. 2024, Propositions 4, 5 and 8, Corollary 1.
+    """
+
+    clique: Clique
+    mode: dict[str, Any]
+    opposite: dict[str, Any]
+    delta: float
+    blocks: str
+    cover: float
+    conditions: tuple[Condition, ...]
+    J0: float
+    hG: float
+    r: float
+    c: Quantity
+    reach_steps: Quantity
+    stay_steps: Quantity
+    binomial_stay_steps: Quantity
+    mass: Quantity
+    opposite_mass: Quantity
+    rest_mass: Quantity
+
+    @property
+    def holds(self) -> bool:
+        """Whether every condition does, so that Corollary 1 applies as printed."""
+        return all(c.holds for c in self.conditions)
+
+    @property
+    def statement(self) -> str:
+        """Corollary 1 in words, with the numbers of this model, or why it says nothing."""
+        sure = f"with probability at least {1 - self.delta:g}"
+        stay = max(self.stay_steps, self.binomial_stay_steps)
+        parts = []
+        if np.isfinite(self.reach_steps):
+            parts.append(f"{self.blocks} reach {_shown(self.mode)} from any start within {self.reach_steps:,.0f} steps {sure}")
+        else:
+            parts.append(f"{self.blocks} never redraw the clique as one block: nothing bounds when they reach {_shown(self.mode)}")
+        if stay >= 1:
+            parts.append(f"independent parallel updates from {_shown(self.opposite)} are kept out of it for {stay:,.6g} steps {sure}")
+        else:
+            parts.append("nothing keeps independent parallel updates out of it")
+        if stay > self.reach_steps:
+            parts.append("so independent updates are slower")
+        failed = [c.meaning for c in self.conditions if not c.holds]
+        ending = f" Corollary 1 does not apply as printed, these fail: {'; '.join(failed)}." if failed else ""
+        return "; ".join(parts) + "." + ending
+
+    def __repr__(self) -> str:
+        lines = [f"mode separation of the clique {', '.join(self.mode)} (delta {self.delta:g}, {self.blocks})"]
+        for c in self.conditions:
+            lines.append(f"  {'holds' if c.holds else 'FAILS'}  {c.meaning}: {c.value:.6g} (for {c.needed_by})")
+        lines.append(f"  J0 = {self.J0:.6g} (mode gap {self.clique.mode_gap:.6g}, stay field {self.clique.stay_field:.6g})")
+        lines.append(f"  hG = {self.hG:.6g}, r = {self.r:.6g}, c = {self.c:.6g}, P(K contains the clique) = {self.cover:.6g}")
+        lines.append(f"  Proposition 4: R_1 is reached within {self.reach_steps:,.0f} steps")
+        lines.append(
+            f"  Proposition 5: independent updates stay {self.stay_steps:,.6g} steps; by the binomial tail {self.binomial_stay_steps:,.6g}"
+        )
+        lines.append(f"  Proposition 8: p(R_1) >= {self.mass:.6g}, p(R_-1) >= {self.opposite_mass:.6g}, the rest <= {self.rest_mass:.6g}")
+        return "\n".join([*lines, f"  {self.statement}"])
+
+
+def _shown(values: dict[str, Any]) -> str:
+    distinct = set(map(str, values.values()))
+    return f"all {next(iter(distinct))}" if len(distinct) == 1 else "(" + ", ".join(f"{k} = {v}" for k, v in values.items()) + ")"
+
+
+def mode_separation(
+    model: Queries,
+    params: Params,
+    mask: str | None = None,
+    *,
+    k: int | None = None,
+    clique: Sequence[int] | None = None,
+    delta: float = 0.05,
+    given: Any = None,
+) -> ModeSeparation:
+    """How soon block updates reach the heavier mode of an Ising model, and how long independent parallel updates stay out of it.
+
+    Any model counts as an Ising model whose cells have two values and whose log p is affine in single spins and pairs of them, whatever
+    its domains and factors are called; a cell's second value is the spin +1. Couplings of either sign are fine where the clique's can
+    be made positive by turning cells; the mode R_1 is the one that the fields favour.
+
+    Args:
+        model: the model; its latents are cells like others.
+        params: parameters.
+        mask: the name of the mask that draws the blocks of the chain; it may not look at x. Left out where the model has one, or with `k`.
+        k: in place of a mask: blocks are uniform among all sets of k cells (k-Gibbs).
+        clique: positions of its cells, at least two. None: of the cliques of pairs with |J_ij| above each threshold, the one out of which
+            independent updates find least easily.
+        delta: the probability of an exception.
+        given: one row of data of given variables.
+
+    Raises:
+        GmlmError: E711 for a model that is no Ising model, E710 where no two cells interact, E507 for arguments out of bounds.
+
+    Reference: Li et al. 2024, Propositions 4, 5 and 8, Corollary 1 (k-Gibbs: Definition 10; independent parallel: Definition 11).
+    """
+    if not 0 < delta < 1:
+        raise fail("E507", f"delta must lie between 0 and 1, got {delta!r}")
+    found = ising(model, params, "mode separation", given)
+    blocks, cover_of = _chain(model, mask, k)
+    chosen = strongest_clique(found) if clique is None else clique_of(found, _positions(found.graph, clique))
+    return _separation(found.graph, chosen, delta, blocks, cover_of(np.array(chosen.cells)), f"mode_separation({model.name})")
+
+
+def _positions(graph: FactorGraph, clique: Any) -> tuple[int, ...]:
+    try:
+        cells = np.asarray(clique)
+        good = cells.ndim == 1 and cells.dtype.kind in "iu" and len(cells) > 1 and len(np.unique(cells)) == len(cells)
+        good = good and int(cells.min()) >= 0 and int(cells.max()) < graph.n_random
+    except (TypeError, ValueError):
+        good = False
+    if not good:
+        message = f"clique must be two or more distinct positions from 0 to {graph.n_random - 1}, got {clique!r}"
+        raise fail("E507", message, help="`model.positions(name)` gives a variable's")
+    return tuple(sorted(np.asarray(clique).tolist()))
+
+
+def _chain(model: Queries, mask: str | None, k: int | None) -> tuple[str, Any]:
+    """The chain's blocks in words, and the probability with which one contains given cells."""
+    if k is None:
+        name, lowered = model.mask(mask)
+        _cover(lowered, np.zeros(0, np.int64), model.graph.n_cells, name)  # refuses what no proposition covers
+        return f"updates of mask {name}", lambda cells: _cover(lowered, cells, model.graph.n_cells, name)
+    if mask is not None:
+        raise fail("E507", "`mask` and `k` both say which blocks are drawn", help="give one of them")
+    n = model.graph.n_random
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= n:
+        raise fail("E507", f"k must be a whole number from 1 to {n}, got {k!r}")
+    return f"{k}-Gibbs updates", lambda cells: _subset_cover(n, int(k), len(cells))
+
+
+def _subset_cover(n: int, k: int, size: int) -> float:
+    """binom(n - size, k - size) / binom(n, k)."""
+    return math.prod((k - i) / (n - i) for i in range(size)) if k >= size else 0.0
+
+
+def _cover(mask: LoweredMask, cells: Array, n_cells: int, name: str) -> float:
+    """The probability that a block of a mask contains some cells."""
+    match mask:
+        case SubsetMask():
+            return _subset_cover(len(mask.cells), mask.size, len(cells)) if np.isin(cells, mask.cells).all() else 0.0
+        case MixtureMask():
+            return float(sum(w * _cover(p, cells, n_cells, name) for w, p in zip(mask.weights, mask.parts, strict=True)))
+        case BernoulliMask():
+            if not np.isin(cells, mask.cells).all():
+                return 0.0
+            if mask.rates is not None:
+                return float(np.prod(mask.rates[np.searchsorted(mask.cells, cells)]))
+            (a, b), power = mask.uniform or (0.0, 0.0), len(cells) + 1
+            return (b**power - a**power) / (power * (b - a))
+    blocks, probabilities = (mask.blocks, mask.probabilities) if isinstance(mask, ListedMask) else (np.zeros((0, 0)), None)
+    if probabilities is None:
+        message = f"mode separation: the blocks of mask `{name}` have no fixed probabilities"
+        raise fail("E507", message, mask.span, help="take a mask whose weights mention neither cells nor parameters nor given variables")
+    inside = (blocks[:, :, None] == cells).any(axis=1).all(axis=1)
+    return float(probabilities[inside].sum())
+
+
+def _separation(graph: FactorGraph, q: Clique, delta: float, blocks: str, cover: float, source: str) -> ModeSeparation:
+    weights = q.log_weights
+    mass = math.exp(weights[0] - logsumexp(weights))
+    opposite = math.exp(-logsumexp([2 * q.most_hG, 0.0, weights[2] - weights[1]]))
+    rest = math.exp(weights[2] - logsumexp(weights))
+    hit = cover * mass
+    reach = max(1.0, math.ceil(math.log(delta) / math.log1p(-hit))) if 0 < hit < 1 else 1.0 if hit else math.inf
+    stay = _floored(math.log(delta / 2) + 2 * q.r**2 / q.size) if q.r > 0 else 0.0
+    leaving = q.log_leaving
+    # Staying t steps has probability at least (1 - q)^t.
+    log_rate = math.log(-math.log1p(-math.exp(leaving))) if -700 < leaving < 0 else leaving if leaving < 0 else math.inf
+    binomial = _floored(math.log(-math.log1p(-delta)) - log_rate)
+
+    def quantity(value: float, kind: Any, note: str) -> Quantity:
+        return Quantity(value, kind, source, note=note)
+
+    return ModeSeparation(
+        q,
+        _values(graph, q, 1),
+        _values(graph, q, -1),
+        delta,
+        blocks,
+        cover,
+        _conditions(q, cover),
+        min(q.mode_gap, q.stay_field),
+        q.hG,
+        q.r,
+        quantity(1 - hit, "upper bound", "Proposition 4"),
+        quantity(reach, "upper bound", "Proposition 4"),
+        quantity(stay, "lower bound", "Proposition 5"),
+        quantity(max(binomial, stay), "lower bound", "Proposition 5 with the binomial tail"),
+        quantity(mass, "lower bound", "Proposition 8"),
+        quantity(opposite, "lower bound", "Proposition 8"),
+        quantity(rest, "upper bound", "Proposition 8"),
+    )
+
+
+def _floored(log_steps: float) -> float:
+    """The whole part of exp(log_steps); a lower bound stays finite."""
+    return float(math.floor(math.exp(log_steps))) if log_steps < 709 else sys.float_info.max
+
+
+def _values(graph: FactorGraph, q: Clique, sign: int) -> dict[str, Any]:
+    labels = {v.offset + i: v.labels for v in graph.variables for i in range(v.size)}
+    return {graph.cell_name(c): labels[c][1 if s == sign else 0] for c, s in zip(q.cells, q.signs, strict=True)}
+
+
+def _conditions(q: Clique, cover: float) -> tuple[Condition, ...]:
+    return (
+        Condition(
+            "the clique's couplings outweigh the fields and couplings on it, J0 > 0", "Assumptions 5 to 7", min(q.mode_gap, q.stay_field)
+        ),
+        Condition("R_1 is at least as probable as R_-1 whatever is outside, hG >= 0", "Assumptions 5 to 7", q.hG, or_equal=True),
+        Condition("blocks can contain the clique, P(K contains it) > 0", "Proposition 4", cover),
+        Condition("|C| tanh(J0) > 2, r > 0", "Proposition 5", q.r),
+    )

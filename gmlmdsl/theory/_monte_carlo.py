@@ -1,0 +1,247 @@
+"""The information of masks for models too large to list: estimates over draws of x, with standard errors.
+
+Draws come in groups that do not depend on one another (chains, or parts of independent draws). Information matrices are means over draws,
+so each group has its own; a figure made of them gets its standard error, and loses its bias of order 1 / draws, by the jackknife that
+leaves one group out at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import derive
+from .._diagnostics import GmlmError, fail
+from ..derive import DrawnEliminatedLoss, DrawnLoss, ExactLoss
+from ..graph import FactorGraph, Lowered
+from ..graph.masks import LoweredMask, mentions_parameter
+from ..run import given as givens
+from ..run.data import encode
+from ..run.missing import verify_latents
+from ..run.objective import Objective, chunk_rows, colouring, draw_masks, frame, is_affine, make_loss, masks_per_row, second_order
+from ..run.parameters import as_params, entry_names, flatten, tangent, unflatten
+from ._estimation import Information
+
+if TYPE_CHECKING:
+    from .._queries import Params
+
+Array = np.ndarray
+MOST_PARAMETERS = 2000
+MASKS_PER_ROW = 4  # of masks with too many blocks to average over
+GROUPS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnRows:
+    """Draws from p, in groups.
+
+    Attributes:
+        lowered: the model, with its given data.
+        params: parameters, float64.
+        codes: of shape (cells, draws), group after group, all of one size; -1 for latents, which losses sum out.
+        groups: the number of groups.
+        words: how they were drawn.
+    """
+
+    lowered: Lowered
+    params: dict[str, jax.Array]
+    codes: Array
+    groups: int
+    words: str
+
+    def of(self, group: int) -> Array:
+        """The codes of one group."""
+        size = self.codes.shape[1] // self.groups
+        return self.codes[:, group * size : (group + 1) * size]
+
+
+def draw_rows(model: Any, params: Params, sampler: str | None, draws: int, seed: int, given: Any) -> DrawnRows:
+    """Draws from p: independent where a plan is affordable and no sampler is named, else by chains of a sampler.
+
+    Raises:
+        GmlmError: E507 for a bad `draws`, E506 where a sampler must be named; what `Model.sample` raises.
+    """
+    if not isinstance(draws, int | np.integer) or isinstance(draws, bool) or draws < 10 * GROUPS:
+        raise fail("E507", f"draws must be a whole number of at least {10 * GROUPS}, got {draws!r}")
+    size = sum(p.size for p in model.graph.parameters)
+    if size > MOST_PARAMETERS:
+        message = f"the covariance of {size:,} parameters: the limit is {MOST_PARAMETERS:,}"
+        raise fail("E601", message, help="compare masks on a smaller model of the same kind")
+    each = -(-draws // GROUPS)
+    options = {"draws": each, "chains": GROUPS, "seed": seed, "given": given, "progress": False}
+    if sampler is None:
+        try:
+            idata, words = model.sample(params, sampler="exact", **options), "independent draws"
+        except GmlmError:
+            sampler = model.sampler(None)[0]
+    if sampler is not None:
+        _, checked = model.sampler(sampler)
+        idata = model.sample(params, sampler=sampler, warmup=max(200, each), **options)
+        words = f"draws of sampler `{checked.name}`, {GROUPS} chains"
+    held = {v.name: np.asarray(idata["posterior"][v.name]) for v in model.graph.observed}
+    x = {k: v.reshape(-1, *v.shape[2:]) for k, v in held.items()}
+    with jax.enable_x64(True):
+        lowered = givens.bound_once(model.lowered, given, "a sampler")
+        return DrawnRows(lowered, as_params(model.graph, params), encode(model.graph, x).codes, GROUPS, f"{GROUPS * each:,} {words}")
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """Information matrices of one mask, group by group."""
+
+    groups: tuple[Information, ...]
+
+    def estimate(self, figures: Callable[[Information], Array]) -> tuple[Array, Array]:
+        """Figures of the information matrices and their standard errors, shape (figures,) each; without an error where one is infinite."""
+        count = len(self.groups)
+        whole = figures(_mean(self.groups))
+        apart = np.stack([figures(_mean(self.groups[:k] + self.groups[k + 1 :])) for k in range(count)])
+        finite = np.isfinite(apart).all(axis=0) & np.isfinite(whole)
+        apart = np.where(finite, apart, 0.0)
+        errors = np.sqrt((count - 1) * apart.var(axis=0))
+        return np.where(finite, count * whole - (count - 1) * apart.mean(axis=0), whole), np.where(finite, errors, np.nan)
+
+    @property
+    def mean(self) -> Information:
+        """Over all groups."""
+        return _mean(self.groups)
+
+
+def _mean(groups: tuple[Information, ...]) -> Information:
+    first = groups[0]
+    parts = (np.mean([getattr(g, name) for g in groups], axis=0) for name in ("fisher", "hessian", "score_all"))
+    return Information(first.basis, *parts, first.names)
+
+
+def sampled_information(rows: DrawnRows, mask: LoweredMask, name: str, seed: int, scores: list[Array] | None = None) -> Sampled:
+    """The information matrices of a mask over draws.
+
+    Args:
+        rows: draws from p.
+        mask: the mask, with the given data of the rows.
+        name: how messages call it.
+        seed: of masks that are drawn.
+        scores: what `row_scores` gave for these rows; none: computed.
+
+    Raises:
+        GmlmError: E702, E703 for a mask without a loss, E601 where a block is too costly.
+    """
+    host = rows.lowered.graph
+    if mentions_parameter(mask):
+        raise fail("E702", f"mask `{name}` mentions a parameter: it may sample, and has no loss", mask.span)
+    verify_latents(host, mask, name, rows.codes, True)
+    basis = tangent(host, frozenset())
+    with jax.enable_x64(True):
+        scores = row_scores(rows) if scores is None else scores
+        pairs = _second_moments(rows, mask, seed)
+    total = rows.codes.shape[1]
+    bias = total / max(total - 1, 1)  # the scores' mean is taken off
+    found = [
+        Information(basis, bias * u.T @ u / len(u), basis.T @ h @ basis, basis.T @ s @ basis, tuple(entry_names(host)))
+        for u, (h, s) in zip(scores, pairs, strict=True)
+    ]
+    return Sampled(tuple(found))
+
+
+def row_scores(rows: DrawnRows) -> list[Array]:
+    """grad log p of every draw less the mean of all, by group, shape (draws, directions)."""
+    host = rows.lowered.graph
+    device, basis = derive.graph_arrays(host), tangent(host, frozenset())
+    vector = flatten(host, rows.params)
+    found = (_row_scores(device, frame(host, ()), vector, jnp.asarray(rows.of(g))) for g in range(rows.groups))
+    raw = [np.asarray(r) @ basis for r in found]
+    middle = np.concatenate(raw).mean(axis=0)
+    return [r - middle for r in raw]
+
+
+@eqx.filter_jit
+def _row_scores(graph: derive.Graph, frame: Any, vector: jax.Array, codes: jax.Array) -> jax.Array:
+    """grad log_potential of each row, shape (rows, parameters)."""
+
+    def one(c: jax.Array) -> jax.Array:
+        return jax.grad(lambda v: derive.log_potential(graph, unflatten(frame.host, v), c[:, None])[0])(vector)
+
+    return jax.lax.map(one, codes.T, batch_size=256)
+
+
+def _second_moments(rows: DrawnRows, mask: LoweredMask, seed: int) -> list[tuple[Array, Array]]:
+    """H and S_all of each group, in parameter space."""
+    host = rows.lowered.graph
+    device = derive.graph_arrays(host)
+    every = masks_per_row(mask, None) is None
+    if every and is_affine(host) and not host.latents:
+        loss = make_loss(host, device, mask, None)
+        if isinstance(loss, ExactLoss):
+            return _by_local_statistics(rows, loss)
+    return _by_drawn_masks(rows, mask, make_loss(host, device, mask, MASKS_PER_ROW), seed)
+
+
+def _by_local_statistics(rows: DrawnRows, loss: ExactLoss) -> list[tuple[Array, Array]]:
+    """Of an exponential family: the covariance within each block has the least noise."""
+    host = rows.lowered.graph
+    vector, colours, out = flatten(host, rows.params), None, []
+    for g in range(rows.groups):
+        objective = objective_over(host, loss, rows.of(g), rows.params)
+        colours = colouring(objective, vector) if colours is None else colours
+        sums = second_order(objective, vector, colours)
+        count = rows.of(g).shape[1]
+        out.append((sums.hessian / count, sums.second / count))
+    return out
+
+
+def objective_over(host: FactorGraph, loss: Any, codes: Array, params: dict[str, jax.Array], masks: Any = None) -> Objective:
+    """The mean loss over complete rows, without a prior's weight, in chunks."""
+    drawn, members = (0, 0) if masks is None else masks.shape[:2]
+    chunk = chunk_rows(loss, drawn, members, codes.shape[1])
+    padding = -codes.shape[1] % chunk
+    return Objective(
+        loss,
+        jnp.pad(jnp.asarray(codes), ((0, 0), (0, padding)), mode="edge"),
+        jnp.pad(jnp.ones(codes.shape[1]), (0, padding)),
+        None if masks is None else jnp.pad(jnp.asarray(masks), ((0, 0), (0, 0), (0, padding)), constant_values=host.n_cells),
+        params,
+        jnp.ones(()),
+        jnp.asarray(float(codes.shape[1])),
+        frame(host.without_data, ()),
+        chunk,
+    )
+
+
+def _by_drawn_masks(rows: DrawnRows, mask: LoweredMask, loss: DrawnLoss | DrawnEliminatedLoss, seed: int) -> list[tuple[Array, Array]]:
+    """Of any model and mask: gradients of a few masks drawn for each row.
+
+    H = E g g' over one of them, by the generalised information-matrix equality; S_all = E g h' over two, which are independent given x.
+    """
+    host = rows.lowered.graph
+    vector, out = flatten(host, rows.params), []
+    for g in range(rows.groups):
+        codes = jnp.asarray(rows.of(g))
+        masks = draw_masks(host, mask, codes, MASKS_PER_ROW, jax.random.fold_in(jax.random.key(seed), g))
+        found = np.asarray(_mask_gradients(loss, frame(host.without_data, ()), vector, codes, masks))  # rows, masks, parameters
+        flat = found.reshape(-1, found.shape[-1])
+        same = flat.T @ flat
+        together = found.sum(axis=1)
+        count = found.shape[0] * MASKS_PER_ROW
+        out.append((same / count, (together.T @ together - same) / (count * (MASKS_PER_ROW - 1))))
+    return out
+
+
+@eqx.filter_jit
+def _mask_gradients(loss: Any, frame: Any, vector: jax.Array, codes: jax.Array, masks: jax.Array) -> jax.Array:
+    """The gradient of every row's loss under each of its masks, shape (rows, masks, parameters)."""
+
+    def row(piece: tuple[jax.Array, jax.Array]) -> jax.Array:
+        c, m = piece
+
+        def one(k: jax.Array) -> jax.Array:
+            return jax.grad(lambda v: loss.rows(unflatten(frame.host, v), c[:, None], k[None, :, None])[0])(vector)
+
+        return jax.vmap(one)(m)
+
+    return jax.lax.map(row, (codes.T, jnp.moveaxis(masks, 2, 0)), batch_size=64)

@@ -1,0 +1,175 @@
+"""Masks worth trying for a model, written as text to paste, the best first."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from .._diagnostics import GmlmError, fail
+from ..graph import FactorGraph, Lowered
+from ..graph.masks import LoweredMask, is_adaptive
+from ..plan import plan_mask, verify_affordable
+from ..run.results import Fit
+from ..syntax import format_source
+from ._candidates import Candidate, candidates, interacting_pairs
+from ._clusters import strong_clusters
+from ._compare import DRAWS, MaskComparison, MaskReport, compare_masks
+from ._configurations import MOST_STATES, configurations
+from ._monte_carlo import draw_rows
+
+if TYPE_CHECKING:
+    from .._queries import Params
+
+Array = np.ndarray
+LIKELY = 256  # configurations beside which clusters are judged
+MOST_VALUES = 1 << 12  # joint values of a block that is listed
+ALIKE = 0.1  # of the logarithm of a variance: masks so near one another are ranked by cost
+
+
+class MaskSuggestions(str):
+    """Masks as `.gmlm` text, the best first; a str with the comparison that ranked them.
+
+    Attributes:
+        comparison: the table.
+        names: the masks in order.
+        left_out: candidates that were not compared, each with the reason.
+    """
+
+    comparison: MaskComparison
+    names: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def suggest_masks(
+    model: Any,
+    params: Params | None = None,
+    *,
+    draws: int | None = None,
+    sampler: str | None = None,
+    seed: int = 0,
+    given: Any = None,
+    measure: bool = True,
+) -> MaskSuggestions:
+    """Candidate masks from the model's graph, compared and ranked, as text to paste behind the model.
+
+    Candidates are subsets of cells, pairs that share a factor (plain, and adaptive: the likelier the more they agree), strong clusters,
+    rows and columns of grids, forests, and all cells. A cluster is found by exact local analysis: influences of cells on one another,
+    and the Poincare constant of single-cell moves inside it.
+
+    They are ranked by the variance of a fit as it runs by default; those within 10 % of one another by the time of a gradient.
+
+    Args:
+        model: a model, or a fit (then `params` are its estimates).
+        params: parameters.
+        draws: how many draws the estimates are made from; none: exact where possible, see `compare_masks`.
+        sampler: what draws them.
+        seed: of draws.
+        given: one row of data of given variables.
+        measure: whether gradients and steps are timed; else masks alike in variance are ranked by the size of their blocks.
+
+    Returns:
+        A str of `mask` statements with a comment each, which check as they stand; its `comparison` has the numbers.
+
+    Raises:
+        GmlmError: as `compare_masks`.
+    """
+    if isinstance(model, Fit):
+        params, model = model.params if params is None else params, model.model
+    if params is None:
+        raise fail("E507", "suggest_masks needs parameters, or a fit", help="`suggest_masks(model, params)`, `suggest_masks(fit)`")
+    lowered, arrays, codes = _likely_rows(model, params, sampler, draws, seed, given)
+    with jax.enable_x64(True):
+        clusters = strong_clusters(lowered, arrays, codes, interacting_pairs(model.graph))
+    kept, extended, left_out = _that_compile(model, list(candidates(model, clusters)))
+    options = {"draws": draws, "sampler": sampler, "seed": seed, "given": given, "measure": measure}
+    comparison = compare_masks(extended, params, [c.name for c in kept], **options)
+    order = sorted(comparison.reports, key=_rank)
+    by_name = {c.name: c for c in kept}
+    body = "".join(_statement(k + 1, r, by_name[r.name], model) for k, r in enumerate(order))
+    head = _comment(f"{comparison.words} {comparison.recommendation}")
+    found = MaskSuggestions(format_source(f"{head}\n{body}", "<suggested>"))
+    found.comparison, found.names, found.left_out = comparison, tuple(r.name for r in order), tuple(left_out)
+    return found
+
+
+def _likely_rows(
+    model: Any, params: Params, sampler: str | None, draws: int | None, seed: int, given: Any
+) -> tuple[Lowered, dict[str, jax.Array], Array]:
+    """The model with its given data, parameters, and configurations drawn from p, latents included."""
+    count = float(np.prod(model.graph.sizes.astype(float)))
+    if draws is None and sampler is None and count <= MOST_STATES:
+        space = configurations(model, params, "the suggestion of masks", latents=True, given=given)
+        chosen = np.random.default_rng(seed).choice(space.count, LIKELY, p=space.p.ravel() / space.p.sum())
+        return space.lowered, dict(space.params), space.codes[:, chosen]
+    rows = draw_rows(model, params, sampler, draws or DRAWS, seed, given)
+    if (rows.codes < 0).any():
+        raise fail("E703", "suggest_masks looks for clusters among cells of `var`s, and this model has latents too many to list")
+    return rows.lowered, rows.params, rows.codes
+
+
+def _that_compile(model: Any, found: list[Candidate]) -> tuple[list[Candidate], Any, list[str]]:
+    """Candidates that check and are affordable, the model with their masks, and why the others are left out."""
+    taken, kept, left_out = _names(model), [], []
+    for candidate in found:
+        if candidate.name in taken:
+            candidate = replace(candidate, name=f"suggested_{candidate.name}")
+        try:
+            extended = model.program.extended(_written(candidate, model)).model(model.name)
+            verify_modest(extended.graph, extended.mask(candidate.name)[1])
+        except GmlmError as error:
+            left_out.append(f"{candidate.name}: {error.diagnostics[0].message}")
+            continue
+        kept.append(candidate)
+    return kept, model.program.extended("".join(_written(c, model) for c in kept)).model(model.name), left_out
+
+
+def verify_modest(host: FactorGraph, mask: LoweredMask) -> None:
+    """Refuse a mask whose loss would list many joint values.
+
+    Raises:
+        GmlmError: E601.
+    """
+    plan = plan_mask(host, mask, is_adaptive(mask))
+    verify_affordable(plan, "a block", mask.span)
+    if plan.elimination is None and plan.method != "product" and plan.values > MOST_VALUES:
+        raise fail("E601", f"a block has {plan.values:.3g} joint values, more than {MOST_VALUES:,}", mask.span)
+
+
+def _names(model: Any) -> set[str]:
+    """Every name of the program and of the model."""
+    c, m = model.program.checked, model.program.checked.models[model.name]
+    tables = (c.inputs, c.domains, c.index_sets, c.graphs, c.networks, c.models, c.masks, c.samplers, m.variables, m.parameters, m.lets)
+    return {name for table in tables for name in table}
+
+
+def _written(candidate: Candidate, model: Any) -> str:
+    return f"{candidate.text(model.name, len(model.program.checked.models) == 1)}\n"
+
+
+def _rank(r: MaskReport) -> tuple[float, float]:
+    """By variance in steps of 10 %, then by cost."""
+    step = np.inf if not np.isfinite(r.variance) else float(np.round(np.log(max(r.variance, 1.0)) / ALIKE))
+    return step, r.mean_size if r.gradient is None else float(r.gradient)
+
+
+def _statement(place: int, r: MaskReport, candidate: Candidate, model: Any) -> str:
+    """A mask with a comment that says what it is worth."""
+    words = f"{place}. {candidate.why}. Variance {r.variance:.4g} times maximum likelihood's"
+    if r.averages and r.blocks > 1:
+        words += f" with every mask, {float(r.variance_one):.4g} with one drawn for each row"
+    words += f"; Poincare constant {'>= ' * (r.poincare.kind == 'lower bound')}{float(r.poincare):.4g}"
+    words += "" if r.gradient is None else f"; {float(r.gradient):.3g} ms a gradient"
+    words += "" if r.step is None else f", {float(r.step):.3g} us a step"
+    words += f". Does not see {', '.join(r.unseen[:4])}{', ..' * (len(r.unseen) > 4)}" if r.unseen else ""
+    return f"{_comment(words)}\n{_written(candidate, model)}\n"
+
+
+def _comment(text: str) -> str:
+    return textwrap.fill(text, 100, initial_indent="# ", subsequent_indent="# ", break_long_words=False)
