@@ -17,7 +17,7 @@ import gmlmdsl as gm
 from gmlmdsl import theory
 from gmlmdsl.theory._block_dynamics import BlockDynamics, dynamics_of
 from gmlmdsl.theory._chains import Chain, mask_chain
-from gmlmdsl.theory._mixing import gap_of
+from gmlmdsl.theory._mixing import _first_power, gap_of
 
 MASKS = crossed("masks")
 BY_NAME = BY_NAME | {c.name: c for c in EVERY}
@@ -232,6 +232,7 @@ def test_a_periodic_chain_has_no_gap():
     made = Chain("a circle", dynamics.space, chain.apply, chain.push, lambda: turn, None, False, lambda: np.zeros(16, int))
     np.testing.assert_allclose(made.law, 1 / 16, atol=1e-12)
     assert gap_of(made)[0] < 1e-12
+    assert _first_power(turn, np.eye(16), np.full(16, 1 / 16), 0.25) == np.inf
     assert oracle.spectral_gap(turn) == 0.0
     assert oracle.mixing_time(turn, 0.25) == np.inf
 
