@@ -161,7 +161,7 @@ class Queries:
             GmlmError: for positions that are none, a K outside the mask's support, a block too costly to enumerate.
 
         Warns:
-            GmlmWarning: W813 without `mask`, where only masks that look at x draw K.
+            GmlmWarning: W901 without `mask`, where only masks that look at x draw K.
 
         Reference: Li et al. 2024, Definition 7.
         """
@@ -175,7 +175,7 @@ class Queries:
         return table.reshape(*rows.shape, *table.shape[1:])
 
     def _warn_plain(self, K: Sequence[int] | int) -> None:
-        """Say W813 of a block that only adaptive masks draw."""
+        """Say W901 of a block that only adaptive masks draw."""
         checked = self.program.checked
         own = [m for m in checked.masks.values() if m.model == self.name]
         if any(m.adaptive for m in own):

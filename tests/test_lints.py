@@ -150,14 +150,14 @@ mask agreeing given x { choose {x[0], x[1]} weight exp(x[0] * x[1])  choose {x[2
 
 def test_the_plain_conditional_of_an_adaptive_masks_block_is_warned_of() -> None:
     model, x = gm.parse(ADAPTIVE % "").model(), [[1, 1, 1]]
-    with pytest.warns(gm.GmlmWarning, match="W813 plain-conditional.*agreeing"):
+    with pytest.warns(gm.GmlmWarning, match="W901 plain-conditional.*agreeing"):
         plain = model.log_conditional({}, x, K=(1, 0))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.log_conditional({}, x, K=2)  # `single` draws it too
         model.log_conditional({}, x, K=(1, 2))  # no mask draws it
         right = model.log_conditional({}, x, K=(1, 0), mask="agreeing")
-        gm.parse(ADAPTIVE % "  # gmlm: allow W813").model().log_conditional({}, x, K=(0, 1))
+        gm.parse(ADAPTIVE % "  # gmlm: allow W901").model().log_conditional({}, x, K=(0, 1))
     # What the warning is about: the two differ.
     assert np.abs(np.asarray(plain) - np.asarray(right)).max() > 0.1
 

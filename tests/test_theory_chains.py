@@ -332,3 +332,13 @@ def test_rates_and_chances_are_on_the_whole_space():
     np.testing.assert_allclose(dynamics.stay, 0.6**4, atol=1e-14)
     _, dynamics = dynamics_of(ising.model, IRON, "telling", "a test")
     np.testing.assert_array_equal(dynamics.stay.ravel(), np.arange(16) == 0)
+
+
+TWO_SPINS = "model m {\n  var a : spin\n  var b : spin\n  param J\n  factor J * a * b\n}\nmask single = subsets(size = 1)\n"
+
+
+@pytest.mark.parametrize("coupling", [0.5, 5.0, 15.0, 20.0, 40.0])
+def test_a_constant_keeps_its_digits_however_slow_the_chain(coupling: float) -> None:
+    # Of two spins and single cells the slowest function is the sum: C = 1 + exp(2 J).
+    found = gm.theory.poincare_constant(gm.parse(TWO_SPINS).model(), {"J": coupling}, "single")
+    np.testing.assert_allclose(found, 1 + np.exp(2 * coupling), rtol=1e-12)
