@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,7 +94,7 @@ def _expected(chain: Chain, inside: Array) -> Array:
 
 def _surely(chain: Chain, inside: Array) -> Array:
     """From where the set is reached with probability 1: nowhere on the way is a place from which it cannot be."""
-    if not chain.is_small:  # every step of these chains can be undone, so parts say all
+    if chain.dynamics is not None or not chain.is_small:  # every step of these chains can be undone, so parts say all
         parts = chain.joined()
         return np.isin(parts, parts[inside])
     steps = chain.matrix > 0
@@ -163,16 +164,27 @@ def hitting_tail(
         raise fail("E507", f"steps must be a whole number from 0 to {MOST_STEPS:,}, got {steps!r}")
     chain = chain_of(model, params, sampler, mask, "the hitting tail", given)
     inside = _members(chain, target)
-    space = chain.space
-    outside = np.zeros(space.count, bool)
-    outside[space.support[~inside]] = True
-    law = np.zeros(space.count)
-    law[space.support] = start_of(chain, start, "the hitting tail")
-    law, outside = law.reshape(space.sizes), outside.reshape(space.sizes)
-    out = np.zeros(steps + 1)
+    law, out = start_of(chain, start, "the hitting tail") * ~inside, np.zeros(steps + 1)
+    push = _open_push(chain, ~inside)
     for step in range(steps + 1):
-        law = np.where(outside, law, 0.0)
         out[step] = law.sum()
+        if out[step] == 0:
+            break
         if step < steps:
-            law = chain.push(law)
+            law = push(law)
     return out
+
+
+def _open_push(chain: Chain, open_: Array) -> Callable[[Array], Array]:
+    """One step of laws over the support, of which only what stays open is kept."""
+    if chain.is_small:
+        step = np.where(open_[:, None] & open_, chain.matrix, 0.0)
+        return lambda law: law @ step
+    space = chain.space
+
+    def push(law: Array) -> Array:
+        tensor = np.zeros(space.count)
+        tensor[space.support] = law
+        return np.where(open_, chain.push(tensor.reshape(space.sizes)).ravel()[space.support], 0.0)
+
+    return push
