@@ -4,7 +4,7 @@ from math import comb
 
 import numpy as np
 import pictures
-from pictures import Number, Table
+from pictures import Table
 
 import gmlmdsl as gm
 
@@ -132,19 +132,20 @@ def _gaps(found: Found) -> pictures.Figure:
 
 
 def tables(found: Found) -> list[Table]:
-    rows = []
-    for e in found.escapes:
-        last, call = len(e.waiting) - 1, 'hitting_tail(.., mask="block")'
-        rows += [
-            Number(f"J = {e.coupling:g}: P({SIZE}-Gibbs reaches the mode in {last} steps)", 1 - float(e.waiting[-1]), "exact", call),
-            Number("at least, by Prop. 4", 1 - float(e.waiting_bound[-1]), "bound", ""),
-            Number("P(independent parallel stays as long)", float(e.staying[-1]), "exact", 'hitting_tail(.., sampler="parallel")'),
-            Number("P(it stays 1 step)", float(e.staying[1]), "exact", 'hitting_tail(.., sampler="parallel")'),
-            Number("at least, as in Prop. 5", float(e.staying_bound[1]), "bound", ""),
-        ]
     lee = [[f"J = {c:g}", *(pictures.short(v) for v in values)] for c, values in found.lee.items()]
     heads = ["C of one cell / C of k, exact", *(f"k = {k}" for k in range(1, LEE_CELLS + 1))]
-    return [pictures.numbers("corollary1", rows), Table("lee", heads, lee), _gap_table(found)]
+    return [_escape_table(found.escapes), Table("lee", heads, lee), _gap_table(found)]
+
+
+def _escape_table(escapes: list[Escape]) -> Table:
+    last = len(escapes[0].waiting) - 1
+    heads = ["J", f"P({SIZE}-Gibbs reaches the mode in {last} steps), exact", "at least, by Prop. 4, a bound"]
+    heads += [f"P(independent parallel stays {last} steps), exact", "stays 1 step, exact", "at least, as in Prop. 5, a bound"]
+    rows = []
+    for e in escapes:
+        values = (1 - e.waiting[-1], 1 - e.waiting_bound[-1], e.staying[-1], e.staying[1], e.staying_bound[1])
+        rows.append([f"{e.coupling:g}", *(pictures.short(float(v)) for v in values)])
+    return Table("corollary1", heads, rows)
 
 
 def _gap_table(found: Found) -> Table:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -145,12 +146,7 @@ class BlockDynamics:
         for axis in range(len(sizes)):
             by_axis = np.moveaxis(held, axis, 0)
             by_axis[0] += by_axis[1]
-        differ = np.zeros((1, 1), np.int32)
-        for size in sizes:
-            own = 1 - np.eye(size, dtype=np.int32)
-            width = len(differ) * size
-            differ = (2 * differ[:, None, :, None] + own[None, :, None, :]).reshape(width, width)
-        return held.ravel().take(differ * np.int64(count) + np.arange(count))
+        return held.ravel().take(_differences(sizes))
 
     def components(self) -> Array:
         """Which part of the support each of its configurations belongs to: parts that no step joins, numbered from 0."""
@@ -164,6 +160,17 @@ class BlockDynamics:
                 label = np.where(moves, np.minimum(label, least), label)
             if (label == before).all():
                 return np.unique(label.ravel()[self.space.support], return_inverse=True)[1]
+
+
+@lru_cache(maxsize=1)
+def _differences(sizes: tuple[int, ...]) -> Array:
+    """Of configurations x and y: the set of cells in which they differ, as a number, times how many configurations there are, plus y."""
+    differ = np.zeros((1, 1), np.intp)
+    for size in sizes:
+        own = 1 - np.eye(size, dtype=np.intp)
+        width = len(differ) * size
+        differ = (2 * differ[:, None, :, None] + own[None, :, None, :]).reshape(width, width)
+    return differ * len(differ) + np.arange(len(differ))
 
 
 def _add_within_fibres(matrix: Array, left: Array, right: Array, axes: tuple[int, ...], n: int) -> None:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from .._queries import Params, Queries
 
 Array = np.ndarray
+MOST_BY_DIFFERENCES = 1e5  # expected steps up to which differences keep ten digits
+ROUNDING = 1e-6
+PANEL = 32  # states that are taken out before the rest is brought up to date
 
 
 def hitting_time(
@@ -85,10 +88,43 @@ def _expected(chain: Chain, inside: Array) -> Array:
     if not open_.any():
         return times
     if chain.is_small:
-        rest = np.ix_(open_, open_)
-        times[open_] = scipy.linalg.solve(np.eye(int(open_.sum())) - chain.matrix[rest], np.ones(int(open_.sum())))
+        times[open_] = _solved(chain.matrix[np.ix_(open_, open_)], chain.matrix[np.ix_(open_, inside)].sum(axis=1))
     else:
         times[open_] = _iterated(chain, open_)
+    return times
+
+
+def _solved(stays: Array, enters: Array) -> Array:
+    """h = 1 + stays h. Where the steps are many, 1 - stays is almost singular and its differences have few digits: then without any."""
+    found = scipy.linalg.lu_solve(scipy.linalg.lu_factor(np.eye(len(stays)) - stays, check_finite=False), np.ones(len(stays)))
+    return found if found.min() >= 1 - ROUNDING and found.max() < MOST_BY_DIFFERENCES else _censored(stays, enters)
+
+
+def _censored(stays: Array, enters: Array) -> Array:
+    """The same by taking out one state after the other, the last first, with sums, products and quotients of positive numbers only.
+
+    The chain seen outside of a state i goes from a to b with the chance P(a, b) + P(a, i) P(i, b) / s, s the chance of leaving i, and the
+    steps spent in i are added to those of a. Each entry keeps its digits, however rare the way out (Grassmann, Taksar, Heyman 1985).
+    Rows above a panel are brought up to date once for the whole of it.
+    """
+    step, out = stays.copy(), enters.copy()
+    size = len(step)
+    spent, leaving = np.ones(size), np.zeros(size)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for top in range(size, 0, -PANEL):
+            low = max(top - PANEL, 0)
+            for i in reversed(range(low, top)):
+                leaving[i] = step[i, :i].sum() + out[i]
+                share = step[:i, i] / leaving[i]
+                step[low:i, :i] += share[low:, None] * step[i, :i]
+                step[:low, low:i] += share[:low, None] * step[i, low:i]
+                step[:low, i] = share[:low]
+                out[:i] += share * out[i]
+                spent[:i] += share * spent[i]
+            step[:low, :low] += step[:low, low:top] @ step[low:top, :low]
+        times = np.zeros(size)
+        for i in range(size):
+            times[i] = (spent[i] + step[i, :i] @ times[:i]) / leaving[i]
     return times
 
 
