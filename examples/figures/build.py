@@ -1,11 +1,13 @@
 # Draws every picture of docs/explanation/gallery.md and fills in its tables: `python examples/figures/build.py [--out DIR] [--small]`.
 import argparse
 import importlib
+import os
 import re
 import time
 from pathlib import Path
 
-import pictures
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of matrices this small: threads wait for one another more than they work
+import pictures  # noqa: E402
 
 DOCS = pictures.HERE.parent.parent / "docs" / "explanation"
 PAGE = DOCS / "gallery.md"

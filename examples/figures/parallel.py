@@ -1,6 +1,5 @@
 # What blocks buy, and what drawing all cells at once costs: Corollary 1, Lee's ratio, the bias of independent draws, the product gap.
 from dataclasses import dataclass
-from math import comb
 
 import numpy as np
 import pictures
@@ -11,6 +10,7 @@ import gmlmdsl as gm
 N, CLIQUE, SIZE = 10, 8, 9  # cells, cells of the clique, cells redrawn at once
 COUPLINGS = (0.1, 0.2, 0.4, 0.8)
 STEPS = 60
+DELTA = 0.05
 LEE_CELLS, LEE_COUPLINGS = 4, (0.05, 0.3, 0.6)
 GRID = tuple(np.round(np.linspace(0, 1.2, 25), 3).tolist())
 
@@ -20,15 +20,17 @@ class Escape:
     """Corollary 1 at one coupling.
 
     Attributes:
-        waiting: P(k-Gibbs has not been in the mode +1 after 0, 1, .. steps), and its upper bound.
-        staying: P(independent parallel has always had a sum over the clique of at most -2), and its lower bound.
+        waiting: P(k-Gibbs has not been in the mode +1 after 0, 1, .. steps).
+        staying: P(independent parallel has always had a sum over the clique of at most -2).
+        missed: at most this is P(a step of k-Gibbs misses the mode), by Proposition 4.
+        kept: so many steps it stays with probability 1 - DELTA at least, by Proposition 5 with the binomial tail.
     """
 
     coupling: float
     waiting: np.ndarray
-    waiting_bound: np.ndarray
     staying: np.ndarray
-    staying_bound: np.ndarray
+    missed: float
+    kept: float
 
 
 @dataclass(frozen=True)
@@ -55,12 +57,8 @@ def escape(model: gm.Model, coupling: float, steps: int) -> Escape:
     start = np.where(np.arange(N) < 3, 1, -1)
     waiting = gm.theory.hitting_tail(model, params, in_first_mode, start, mask="block", steps=steps)
     staying = gm.theory.hitting_tail(model, params, has_left, start, sampler="parallel", steps=steps)
-    both = comb(N - CLIQUE, SIZE - CLIQUE) / comb(N, SIZE)  # the chance that a block holds the clique
-    rate = both * np.exp(2 * coupling) / (2 * np.exp(2 * coupling) + 2**CLIQUE - 2)
-    r = np.tanh(coupling) * CLIQUE / 2 - 1
-    leaving = np.exp(-2 * r**2 / CLIQUE) if r > 0 else 1.0
-    at = np.arange(steps + 1)
-    return Escape(coupling, waiting, (1 - rate) ** at, staying, np.maximum(0.0, 1 - at * leaving))
+    bounds = gm.theory.mode_separation(model, params, mask="block", clique=range(CLIQUE), delta=DELTA)
+    return Escape(coupling, waiting, staying, float(bounds.c), float(bounds.binomial_stay_steps))
 
 
 def ratios(coupling: float) -> list[float]:
@@ -94,9 +92,12 @@ def _escapes(found: Found) -> pictures.Figure:
     for k, e in enumerate(found.escapes):
         at, style = np.arange(len(e.waiting)), {"color": pictures.SERIES[k], "linewidth": 2.8 - 0.6 * k}  # where they agree, all are seen
         reach.plot(at, 1 - e.waiting, label=f"J = {e.coupling:g}", **style)
+        reach.plot(at, 1 - e.missed**at, color=style["color"], linestyle=":")
         stay.plot(at, e.staying, label=f"J = {e.coupling:g}", **style)
     reach.set(ylabel="P(has been in the mode)", ylim=(0, 1.03))
     reach.set_title(f"{SIZE}-Gibbs reaches the other mode")
+    reach.plot([], [], color=pictures.INK, linestyle=":", label="at least, by Prop. 4")
+    reach.legend(handles=[reach.lines[-1]], loc="lower right")
     stay.set(ylabel="P(has never left)", xlabel="steps", ylim=(0, 1.03))
     stay.set_title("All cells at once, each on its own: it stays")
     pictures.legend_below(stay, 4)
@@ -140,10 +141,11 @@ def tables(found: Found) -> list[Table]:
 def _escape_table(escapes: list[Escape]) -> Table:
     last = len(escapes[0].waiting) - 1
     heads = ["J", f"P({SIZE}-Gibbs reaches the mode in {last} steps), exact", "at least, by Prop. 4, a bound"]
-    heads += [f"P(independent parallel stays {last} steps), exact", "stays 1 step, exact", "at least, as in Prop. 5, a bound"]
+    heads += [f"P(independent parallel stays {last} steps), exact", f"steps it stays with probability {1 - DELTA:g} at least, a bound"]
+    heads += [f"P(it stays so long, at most {last}), exact"]
     rows = []
     for e in escapes:
-        values = (1 - e.waiting[-1], 1 - e.waiting_bound[-1], e.staying[-1], e.staying[1], e.staying_bound[1])
+        values = (1 - e.waiting[-1], 1 - e.missed**last, e.staying[-1], e.kept, e.staying[int(min(e.kept, last))])
         rows.append([f"{e.coupling:g}", *(pictures.short(float(v)) for v in values)])
     return Table("corollary1", heads, rows)
 
