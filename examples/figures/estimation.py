@@ -146,7 +146,9 @@ def curves(model: gm.Model, mask: str, rows: tuple[int, ...], repetitions: int) 
     flat = counts.reshape(-1, *counts.shape[3:])
     vectors = np.stack([np.asarray(parameters.flatten(model.graph, t)) for t in true])
     found, sure = fit_all(table, flat / flat.sum(axis=(1, 2), keepdims=True), vectors.shape[1])
-    features = np.asarray(jax.jacobian(lambda v: model.log_potential(parameters.unflatten(model.graph, v), values))(jnp.asarray(vectors[0])))
+    features = np.asarray(
+        jax.jacobian(lambda v: model.log_potential(parameters.unflatten(model.graph, v), values))(jnp.asarray(vectors[0]))
+    )
     for place in np.flatnonzero(~sure):
         if not recession(features, states, blocks, flat[place] > 0):
             raise RuntimeError(f"{mask}: data set {place} has a minimiser, and Newton's method did not find it")
