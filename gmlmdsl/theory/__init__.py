@@ -27,6 +27,8 @@ from ._mixing import spectral_gap as spectral_gap
 from ._mixing import total_variation as total_variation
 from ._modes import ModeSeparation as ModeSeparation
 from ._modes import mode_separation as mode_separation
+from ._monte_carlo import EstimatedCovariance as EstimatedCovariance
+from ._monte_carlo import estimated_covariance as estimated_covariance
 from ._product_gap import product_gap as product_gap
 from ._quantity import Quantity as Quantity
 from ._suggest import MaskSuggestions as MaskSuggestions

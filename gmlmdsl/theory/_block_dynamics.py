@@ -26,7 +26,7 @@ from .._diagnostics import Span, fail
 from ..graph.masks import LoweredMask, blocks_of, support_size, verify_mask
 from ..run import given as givens
 from ..run.missing import verify_latents
-from ._configurations import Configurations, configurations
+from ._configurations import BY_SAMPLING, Configurations, configurations
 
 if TYPE_CHECKING:
     from .._queries import Params, Queries
@@ -203,7 +203,7 @@ def block_dynamics(space: Configurations, mask: LoweredMask, what: str) -> Block
             message = (
                 f"{what}: {len(blocks):,} blocks on {space.count:,} configurations, {len(blocks) * float(space.count):.3g} entries a step"
             )
-            help = "take fewer cells or blocks, or estimate by sampling: `sampler=`, `draws=`"
+            help = f"take fewer cells or blocks, or {BY_SAMPLING}"
             raise fail("E601", f"{message}, more than the limit of {MOST_WORK:.3g}", mask.span, help=help)
         if probabilities is not None:
             chances: Sequence[Array] = list(probabilities[keep])
@@ -236,7 +236,12 @@ def _block_probabilities(law: derive.AbstractMaskLaw, params: Any, codes: jax.Ar
 
 def _too_many(count: float, what: str, span: Span) -> Exception:
     message = f"{what} sums over {count:.3g} blocks, more than the limit of {MOST_BLOCKS:,}"
-    return fail("E602", message, span, help="take a mask with fewer blocks, or estimate by sampling: `sampler=`, `draws=`")
+    return fail(
+        "E602",
+        message,
+        span,
+        help=f"take a mask with fewer blocks, or {BY_SAMPLING}",
+    )
 
 
 def dynamics_of(model: Queries, params: Params, mask: str | None, what: str, given: Any = None) -> tuple[str, BlockDynamics]:

@@ -28,6 +28,7 @@ Array = np.ndarray
 MOST_STATES = 1 << 16
 MOST_SCORES = 1 << 27  # entries of configurations by parameters
 ROWS_AT_ONCE = 1 << 13
+BY_SAMPLING = "estimate: `compare_masks(.., draws=)`, `estimated_covariance`, `spectral_gap(.., draws=)`"
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +89,7 @@ class Configurations:
         directions = self.basis.shape[1]
         if self.count * directions > MOST_SCORES:
             message = f"the scores of {self.count:,} configurations in {directions} directions: {self.count * directions:.3g} numbers"
-            help = "take fewer cells or parameters, or estimate by sampling: `sampler=`, `draws=`"
+            help = f"take fewer cells or parameters, or {BY_SAMPLING}"
             raise fail("E601", f"{message}, more than the limit of {MOST_SCORES:.3g}", help=help)
         if not directions:
             return np.zeros((*self.sizes, 0))
@@ -152,7 +153,11 @@ def verify_count(host: FactorGraph, cells: Array, what: str, most: int = MOST_ST
     count = float(np.prod(host.sizes[cells].astype(float)))
     if count > most:
         message = f"{what} lists all configurations: {len(cells)} cells have {count:.3g}, more than the limit of {most:,}"
-        raise fail("E601", message, help=help or "take a smaller model, or estimate by sampling: `sampler=`, `draws=`")
+        raise fail(
+            "E601",
+            message,
+            help=help or f"take a smaller model, or {BY_SAMPLING}",
+        )
 
 
 def configurations(

@@ -87,7 +87,7 @@ class Information:
     @property
     def undetermined(self) -> Array:
         """Which entries of the flat parameter vector have a part in an unseen direction, shape (parameters,)."""
-        return (np.abs(self.unseen) > PART).any(axis=1)
+        return np.any(np.abs(self.unseen) > PART, axis=1)
 
     def relative(self, n_masks: int | None) -> Array:
         """The covariance in coordinates in which that of maximum likelihood is 1, shape (rank, rank), where the mask sees all."""
@@ -220,6 +220,15 @@ def asymptotic_covariance(
 
     Reference: Li et al. 2024, Lemmas 1, 2 and 5; for `everything` it is the inverse of Fisher information.
     """
+    verify_masks_per_row(n_masks)
+    return pseudolikelihood_information(model, params, mask, given=given).covariance(n_masks)
+
+
+def verify_masks_per_row(n_masks: int | None) -> None:
+    """Refuse a number of masks that is none.
+
+    Raises:
+        GmlmError: E507.
+    """
     if n_masks is not None and (not isinstance(n_masks, int | np.integer) or isinstance(n_masks, bool) or n_masks < 1):
         raise fail("E507", f"n_masks must be a whole number above 0, or None for all masks, got {n_masks!r}")
-    return pseudolikelihood_information(model, params, mask, given=given).covariance(n_masks)

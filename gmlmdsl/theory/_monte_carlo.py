@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import GmlmError, fail
-from ..derive import DrawnEliminatedLoss, DrawnLoss, ExactLoss
+from ..derive import DrawnEliminatedLoss, DrawnLoss, ExactLoss, drawn_loss
 from ..graph import FactorGraph, Lowered
 from ..graph.masks import LoweredMask, mentions_parameter
 from ..run import given as givens
@@ -26,7 +26,7 @@ from ..run.data import encode
 from ..run.missing import verify_latents
 from ..run.objective import Objective, chunk_rows, colouring, draw_masks, frame, is_affine, make_loss, masks_per_row, second_order
 from ..run.parameters import as_params, entry_names, flatten, tangent, unflatten
-from ._estimation import Information
+from ._estimation import Information, verify_masks_per_row
 
 if TYPE_CHECKING:
     from .._queries import Params
@@ -115,8 +115,8 @@ class Sampled:
 
 def _mean(groups: tuple[Information, ...]) -> Information:
     first = groups[0]
-    parts = (np.mean([getattr(g, name) for g in groups], axis=0) for name in ("fisher", "hessian", "score_all"))
-    return Information(first.basis, *parts, first.names)
+    fisher, hessian, score_all = (np.mean([getattr(g, name) for g in groups], axis=0) for name in ("fisher", "hessian", "score_all"))
+    return Information(first.basis, fisher, hessian, score_all, first.names)
 
 
 def sampled_information(rows: DrawnRows, mask: LoweredMask, name: str, seed: int, scores: list[Array] | None = None) -> Sampled:
@@ -179,7 +179,7 @@ def _second_moments(rows: DrawnRows, mask: LoweredMask, seed: int) -> list[tuple
         loss = make_loss(host, device, mask, None)
         if isinstance(loss, ExactLoss):
             return _by_local_statistics(rows, loss)
-    return _by_drawn_masks(rows, mask, make_loss(host, device, mask, MASKS_PER_ROW), seed)
+    return _by_drawn_masks(rows, mask, drawn_loss(host, device, mask), seed)
 
 
 def _by_local_statistics(rows: DrawnRows, loss: ExactLoss) -> list[tuple[Array, Array]]:
@@ -245,3 +245,53 @@ def _mask_gradients(loss: Any, frame: Any, vector: jax.Array, codes: jax.Array, 
         return jax.vmap(one)(m)
 
     return jax.lax.map(row, (codes.T, jnp.moveaxis(masks, 2, 0)), batch_size=64)
+
+
+@dataclass(frozen=True)
+class EstimatedCovariance:
+    """An asymptotic covariance estimated from draws.
+
+    Attributes:
+        value: n times the covariance of the estimator, shape (parameters, parameters), as `asymptotic_covariance` has it.
+        error: the standard error of every entry; nan where the entry is inf or nan.
+        words: what it was made from.
+    """
+
+    value: Array
+    error: Array
+    words: str
+
+
+def estimated_covariance(
+    model: Any,
+    params: Params,
+    mask: str | None = None,
+    n_masks: int | None = None,
+    *,
+    draws: int = 4000,
+    sampler: str | None = None,
+    seed: int = 0,
+    given: Any = None,
+) -> EstimatedCovariance:
+    """`asymptotic_covariance` of a model too large to list, from draws of x, with a standard error for every entry.
+
+    Args:
+        model: the model; latents are summed out.
+        params: parameters: those that made the data.
+        mask: the mask's name.
+        n_masks: masks drawn for each row; None: each row's loss averages over all of them.
+        draws: how many.
+        sampler: what draws them; none: independent draws where affordable, else the model's only sampler.
+        seed: of draws and of drawn masks.
+        given: one row of data of given variables.
+
+    Raises:
+        GmlmError: E507 for a bad option, E601 where a block or the draws are too costly, E702, E703 for a mask without a loss.
+    """
+    verify_masks_per_row(n_masks)
+    name, lowered = model.mask(mask)
+    rows = draw_rows(model, params, sampler, draws, seed, given)
+    found = sampled_information(rows, givens.bound_mask(rows.lowered, lowered), name, seed)
+    size = sum(p.size for p in model.graph.parameters)
+    value, error = found.estimate(lambda information: information.covariance(n_masks).ravel())
+    return EstimatedCovariance(value.reshape(size, size), error.reshape(size, size), f"{rows.words}; seed {seed}")
