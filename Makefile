@@ -6,7 +6,7 @@ JOBS   ?= 2
 OUT    ?= demo-report
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test nightly lint format types bench docs clean
+.PHONY: help demo test nightly lint format types bench docs figures clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -52,6 +52,9 @@ bench: $(VENV)/.test  ## measure speed; a table and JSON
 docs: $(VENV)/.test  ## build the generated pages; run every block and check every link
 	$(BIN)/python docs/build_reference.py
 	$(BIN)/python -m pytest -n $(JOBS) tests/test_docs.py tests/test_readme.py
+
+figures: $(VENV)/.demo  ## draw the gallery's pictures and its tables of numbers (minutes)
+	$(BIN)/python examples/figures/build.py
 
 clean:  ## remove what the other targets make
 	rm -rf $(VENV) build dist $(OUT) .pytest_cache .ruff_cache .hypothesis .coverage htmlcov

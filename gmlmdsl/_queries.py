@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import derive, plan
-from ._diagnostics import Diagnostic, GmlmError, known, only
+from ._diagnostics import Diagnostic, GmlmError, GmlmWarning, known, only
 from .graph import GivenRows, Lowered, lower_model, with_given
 from .graph.masks import LoweredMask, lower_mask
 from .program import allowed, ir
@@ -159,14 +160,29 @@ class Queries:
         Raises:
             GmlmError: for positions that are none, a K outside the mask's support, a block too costly to enumerate.
 
+        Warns:
+            GmlmWarning: W901 without `mask`, where only masks that look at x draw K.
+
         Reference: Li et al. 2024, Definition 7.
         """
         from .run import conditionals
 
         lowered, rows = givens.bound_rows(self.lowered, x, None, given)
         drawn = None if mask is None else self._mask(mask, lowered)
+        if mask is None:
+            self._warn_plain(K)
         table = conditionals.log_conditional(lowered, self._params(params), rows.codes, K, drawn)
         return table.reshape(*rows.shape, *table.shape[1:])
+
+    def _warn_plain(self, K: Sequence[int] | int) -> None:
+        """Say W901 of a block that only adaptive masks draw."""
+        checked = self.program.checked
+        own = [m for m in checked.masks.values() if m.model == self.name]
+        if any(m.adaptive for m in own):
+            block = np.unique(np.asarray(K, np.int64))
+            found = plan.lint_conditional(self.lowered, ((m, self.mask(m.name)[1]) for m in own), block)
+            for d in allowed(found, checked.allowances):
+                warnings.warn(f"\n{d.render()}", GmlmWarning, stacklevel=3)
 
     def marginals(self, params: Params, clamp: Mapping[str, Any] | None = None, given: Any = None) -> dict[str, np.ndarray]:
         """p(x_i = v | clamped cells) of every cell, exact.

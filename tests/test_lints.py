@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -135,6 +136,30 @@ def test_a_block_that_tells_what_it_hides(body: str) -> None:
                 held.setdefault(tuple(block), set()).add(tuple(state[c] for c in block))
     tells = any(len({values[k] for values in found}) == 1 for block, found in held.items() for k in range(len(block)))
     assert tells == REVEALING[body] or (REVEALING[body] is False and tells)
+
+
+ADAPTIVE = """\
+model m {
+  var x[i in range(3)] : spin
+  factor 0.4 * x[0] * x[1] + 0.2 * x[1] * x[2]
+}
+mask single = subsets(x, size = 1)
+mask agreeing given x { choose {x[0], x[1]} weight exp(x[0] * x[1])  choose {x[2]} weight 1 }%s
+"""
+
+
+def test_the_plain_conditional_of_an_adaptive_masks_block_is_warned_of() -> None:
+    model, x = gm.parse(ADAPTIVE % "").model(), [[1, 1, 1]]
+    with pytest.warns(gm.GmlmWarning, match="W901 plain-conditional.*agreeing"):
+        plain = model.log_conditional({}, x, K=(1, 0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.log_conditional({}, x, K=2)  # `single` draws it too
+        model.log_conditional({}, x, K=(1, 2))  # no mask draws it
+        right = model.log_conditional({}, x, K=(1, 0), mask="agreeing")
+        gm.parse(ADAPTIVE % "  # gmlm: allow W901").model().log_conditional({}, x, K=(0, 1))
+    # What the warning is about: the two differ.
+    assert np.abs(np.asarray(plain) - np.asarray(right)).max() > 0.1
 
 
 def test_cells_left_out_are_named_once_sizes_are_known() -> None:

@@ -14,6 +14,7 @@ from ._gaps import verify_gaps as verify_gaps
 from ._hidden import HiddenPlan as HiddenPlan
 from ._hidden import plan_hidden as plan_hidden
 from ._hidden import plan_sum as plan_sum
+from ._lints import lint_conditional as lint_conditional
 from ._lints import lint_sizes as lint_sizes
 from ._lints import moved_cells as moved_cells
 from ._mask_use import MaskPlan as MaskPlan

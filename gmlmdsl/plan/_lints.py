@@ -8,7 +8,7 @@ import numpy as np
 
 from .._diagnostics import Diagnostic, GmlmError, listed
 from ..graph import Lowered
-from ..graph.masks import lower_mask, reach
+from ..graph.masks import LoweredMask, draws, is_adaptive, lower_mask, reach
 from ..program import Program, ir, used_bodies
 from ..program.places import name_in
 from ._updates import sweep_blocks
@@ -36,6 +36,17 @@ def lint_sizes(lowered: Lowered, program: Program, name: str) -> Iterator[Diagno
             except GmlmError:
                 continue
             yield from _left_out(lowered, program.models[name], cells, "W812", f"sampler `{sampler.name}` never moves", sampler)
+
+
+def lint_conditional(lowered: Lowered, masks: Iterable[tuple[ir.Mask, LoweredMask]], block: Array) -> Iterator[Diagnostic]:
+    """W901 where a block (distinct positions, ascending) is drawn by adaptive masks only: "may", for it has other uses."""
+    drawing = [(mask, of) for mask, of in masks if draws(of, block, lowered.graph.n_cells)]
+    if drawing and all(is_adaptive(of) for _, of in drawing):
+        mask, _ = drawing[0]
+        names = ", ".join(lowered.graph.cell_name(int(c)) for c in block)
+        message = f"p(x_K | x_rest) of {{{names}}} does not go with mask `{mask.name}`, which looks at x and draws this block"
+        help = f'for a step after `{mask.name}` ask for `mask="{mask.name}"`: p(x_K | x_rest, K); the plain one has another stationary law'
+        yield Diagnostic("W901", message, name_in(mask.span, mask.name), "looks at x", (), help)
 
 
 def moved_cells(lowered: Lowered, kernel: ir.Kernel) -> Array:

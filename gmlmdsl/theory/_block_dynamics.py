@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -34,6 +35,7 @@ Array = np.ndarray
 MOST_BLOCKS = 1 << 16
 MOST_WORK = 2.0**33  # configurations times blocks of one application
 MOST_KEPT = 1 << 27  # entries of conditionals that are kept
+MOST_LISTED = 1 << 22  # sets of cells times configurations whose sums over supersets are listed
 CHANCES_AT_ONCE = 1 << 24  # entries of p(K | x) that are computed at once
 
 
@@ -118,14 +120,33 @@ class BlockDynamics:
     def dense(self, symmetric: bool = False) -> Array:
         """P as a matrix over the support, or sqrt(p) P 1/sqrt(p)."""
         n, count = len(self.space.sizes), self.space.count
+        inside = self.space.support
+        if not symmetric and not any(np.ndim(c) for c in self.chances) and count * 2.0**n <= MOST_LISTED:
+            matrix = self._by_difference()
+            return matrix if len(inside) == count else matrix[np.ix_(inside, inside)]
         matrix = np.diag(self.stay.ravel())
         tensor = matrix.reshape(*self.space.sizes, *self.space.sizes)
         for block in self:
             left = np.sqrt(block.chance * block.conditional) if symmetric else np.broadcast_to(block.chance, self.space.sizes)
             right = left if symmetric else block.conditional
             _add_within_fibres(tensor, left, right, block.axes, n)
-        inside = self.space.support
         return matrix if len(inside) == count else matrix[np.ix_(inside, inside)]
+
+    def _by_difference(self) -> Array:
+        """P where no block's chance depends on x.
+
+        P(x, y) is then the sum of p(K) p(y_K | y_-K) over all K that hold D, the cells in which x and y differ: of D and y alone, by
+        one sum over supersets.
+        """
+        sizes, count = self.space.sizes, self.space.count
+        held = np.zeros((2,) * len(sizes) + (count,))
+        held[(0,) * len(sizes)] = self.stay.ravel()
+        for block in self:
+            held[tuple(int(a in block.axes) for a in range(len(sizes)))] += (block.chance * block.conditional).ravel()
+        for axis in range(len(sizes)):
+            by_axis = np.moveaxis(held, axis, 0)
+            by_axis[0] += by_axis[1]
+        return held.ravel().take(_differences(sizes))
 
     def components(self) -> Array:
         """Which part of the support each of its configurations belongs to: parts that no step joins, numbered from 0."""
@@ -139,6 +160,17 @@ class BlockDynamics:
                 label = np.where(moves, np.minimum(label, least), label)
             if (label == before).all():
                 return np.unique(label.ravel()[self.space.support], return_inverse=True)[1]
+
+
+@lru_cache(maxsize=1)
+def _differences(sizes: tuple[int, ...]) -> Array:
+    """Of configurations x and y: the set of cells in which they differ, as a number, times how many configurations there are, plus y."""
+    differ = np.zeros((1, 1), np.intp)
+    for size in sizes:
+        own = 1 - np.eye(size, dtype=np.intp)
+        width = len(differ) * size
+        differ = (2 * differ[:, None, :, None] + own[None, :, None, :]).reshape(width, width)
+    return differ * len(differ) + np.arange(len(differ))
 
 
 def _add_within_fibres(matrix: Array, left: Array, right: Array, axes: tuple[int, ...], n: int) -> None:

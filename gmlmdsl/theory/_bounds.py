@@ -31,8 +31,8 @@ from ..run.missing import verify_latents
 from ..run.parameters import entry_names
 from ._block_dynamics import BlockDynamics, dynamics_of
 from ._box import Box, BoxConstants, box_around, box_constants
-from ._mixing import reversible_gap
 from ._quantity import Quantity
+from ._reversible import reversible_gap
 
 if TYPE_CHECKING:
     from .._queries import Params, Queries

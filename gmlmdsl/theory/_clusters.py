@@ -22,7 +22,7 @@ from ..derive import fixed_blocks, graph_arrays
 from ..graph import FactorGraph, Lowered
 from ._block_dynamics import BlockDynamics
 from ._configurations import Configurations
-from ._mixing import reversible_gap
+from ._reversible import reversible_gap
 
 Array = np.ndarray
 THRESHOLDS = (0.95, 0.8, 0.6, 0.4)

@@ -21,10 +21,10 @@ from ._block_dynamics import BlockDynamics, block_dynamics
 from ._configurations import MOST_STATES, Configurations, configurations, verify_count
 from ._costs import gradient_cost, step_cost
 from ._estimation import Information, information_matrices
-from ._mixing import reversible_gap
 from ._monte_carlo import DrawnRows, Sampled, draw_rows, row_scores, sampled_information
 from ._quantity import Quantity
 from ._recommend import recommendation
+from ._reversible import reversible_gap
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from .._queries import Params, Queries
 
 Array = np.ndarray
+MOST_BY_DIFFERENCES = 1e5  # expected steps up to which differences keep ten digits
+ROUNDING = 1e-6
+PANEL = 32  # states that are taken out before the rest is brought up to date
 
 
 def hitting_time(
@@ -84,16 +88,49 @@ def _expected(chain: Chain, inside: Array) -> Array:
     if not open_.any():
         return times
     if chain.is_small:
-        rest = np.ix_(open_, open_)
-        times[open_] = scipy.linalg.solve(np.eye(int(open_.sum())) - chain.matrix[rest], np.ones(int(open_.sum())))
+        times[open_] = _solved(chain.matrix[np.ix_(open_, open_)], chain.matrix[np.ix_(open_, inside)].sum(axis=1))
     else:
         times[open_] = _iterated(chain, open_)
     return times
 
 
+def _solved(stays: Array, enters: Array) -> Array:
+    """h = 1 + stays h. Where the steps are many, 1 - stays is almost singular and its differences have few digits: then without any."""
+    found = scipy.linalg.lu_solve(scipy.linalg.lu_factor(np.eye(len(stays)) - stays, check_finite=False), np.ones(len(stays)))
+    return found if found.min() >= 1 - ROUNDING and found.max() < MOST_BY_DIFFERENCES else _censored(stays, enters)
+
+
+def _censored(stays: Array, enters: Array) -> Array:
+    """The same by taking out one state after the other, the last first, with sums, products and quotients of positive numbers only.
+
+    The chain seen outside of a state i goes from a to b with the chance P(a, b) + P(a, i) P(i, b) / s, s the chance of leaving i, and the
+    steps spent in i are added to those of a. Each entry keeps its digits, however rare the way out (Grassmann, Taksar, Heyman 1985).
+    Rows above a panel are brought up to date once for the whole of it.
+    """
+    step, out = stays.copy(), enters.copy()
+    size = len(step)
+    spent, leaving = np.ones(size), np.zeros(size)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for top in range(size, 0, -PANEL):
+            low = max(top - PANEL, 0)
+            for i in reversed(range(low, top)):
+                leaving[i] = step[i, :i].sum() + out[i]
+                share = step[:i, i] / leaving[i]
+                step[low:i, :i] += share[low:, None] * step[i, :i]
+                step[:low, low:i] += share[:low, None] * step[i, low:i]
+                step[:low, i] = share[:low]
+                out[:i] += share * out[i]
+                spent[:i] += share * spent[i]
+            step[:low, :low] += step[:low, low:top] @ step[low:top, :low]
+        times = np.zeros(size)
+        for i in range(size):
+            times[i] = (spent[i] + step[i, :i] @ times[:i]) / leaving[i]
+    return times
+
+
 def _surely(chain: Chain, inside: Array) -> Array:
     """From where the set is reached with probability 1: nowhere on the way is a place from which it cannot be."""
-    if not chain.is_small:  # every step of these chains can be undone, so parts say all
+    if chain.dynamics is not None or not chain.is_small:  # every step of these chains can be undone, so parts say all
         parts = chain.joined()
         return np.isin(parts, parts[inside])
     steps = chain.matrix > 0
@@ -163,16 +200,27 @@ def hitting_tail(
         raise fail("E507", f"steps must be a whole number from 0 to {MOST_STEPS:,}, got {steps!r}")
     chain = chain_of(model, params, sampler, mask, "the hitting tail", given)
     inside = _members(chain, target)
-    space = chain.space
-    outside = np.zeros(space.count, bool)
-    outside[space.support[~inside]] = True
-    law = np.zeros(space.count)
-    law[space.support] = start_of(chain, start, "the hitting tail")
-    law, outside = law.reshape(space.sizes), outside.reshape(space.sizes)
-    out = np.zeros(steps + 1)
+    law, out = start_of(chain, start, "the hitting tail") * ~inside, np.zeros(steps + 1)
+    push = _open_push(chain, ~inside)
     for step in range(steps + 1):
-        law = np.where(outside, law, 0.0)
         out[step] = law.sum()
+        if out[step] == 0:
+            break
         if step < steps:
-            law = chain.push(law)
+            law = push(law)
     return out
+
+
+def _open_push(chain: Chain, open_: Array) -> Callable[[Array], Array]:
+    """One step of laws over the support, of which only what stays open is kept."""
+    if chain.is_small:
+        step = np.where(open_[:, None] & open_, chain.matrix, 0.0)
+        return lambda law: law @ step
+    space = chain.space
+
+    def push(law: Array) -> Array:
+        tensor = np.zeros(space.count)
+        tensor[space.support] = law
+        return np.where(open_, chain.push(tensor.reshape(space.sizes)).ravel()[space.support], 0.0)
+
+    return push

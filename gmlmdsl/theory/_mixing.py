@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse.linalg
 
 from .._diagnostics import fail
-from ._block_dynamics import BlockDynamics, dynamics_of
+from ._block_dynamics import dynamics_of
 from ._by_chains import gap_by_chains
 from ._chains import MOST_DENSE, Chain, chain_of, start_of
 from ._configurations import Configurations
 from ._quantity import Quantity
+from ._reversible import iterate, reversible_gap
 
 if TYPE_CHECKING:
     from .._queries import Params, Queries
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 MOST_DIGITS = 52  # of a mixing time
 MOST_STEPS = 1_000_000  # one by one, of a chain too large for its matrix
-TOLERANCE = 1e-13  # of eigenvalues found by iteration
-ROUNDING = 1e-12  # gaps below are not told from 0 by their digits
+ROUNDING = 1e-10  # gaps of chains that are not reversible: below, their digits are lost
 
 
 def dirichlet_form(model: Queries, params: Params, f: Any, mask: str | None = None, *, given: Any = None) -> Quantity:
@@ -84,55 +83,6 @@ def poincare_constant(model: Queries, params: Params, mask: str | None = None, *
     gap, note = reversible_gap(dynamics)
     source = f"poincare_constant({model.name}, mask={name!r})"
     return Quantity(np.inf if gap == 0 else 1 / gap, "exact", source, note=note)
-
-
-def reversible_gap(dynamics: BlockDynamics) -> tuple[float, str]:
-    """1 - the second eigenvalue of block dynamics, and what to note of it."""
-    parts = dynamics.components()
-    if parts.max(initial=0):
-        return 0.0, f"no step joins the {parts.max() + 1} parts of the support"
-    size = len(dynamics.space.support)
-    if size < 2:
-        return 1.0, "the support is one configuration"
-    if size <= MOST_DENSE:
-        values = scipy.linalg.eigvalsh(dynamics.dense(symmetric=True), subset_by_index=[size - 2, size - 2])
-        second = float(values[0])
-    else:
-        second = _second_symmetric(dynamics)
-    return _told(1 - second)
-
-
-def _told(gap: float) -> tuple[float, str]:
-    """A gap, never below rounding: irreducible chains have one."""
-    if gap >= ROUNDING:
-        return min(gap, 1.0), ""
-    return max(gap, 1e-16), "at the limit of float64: only its order of magnitude is meant"
-
-
-def _second_symmetric(dynamics: BlockDynamics) -> float:
-    """The largest eigenvalue of sqrt(p) P 1/sqrt(p) beside 1, by Lanczos."""
-    space = dynamics.space
-    top = np.sqrt(space.p).ravel()
-    top /= np.linalg.norm(top)
-    alive = (space.log_p > -np.inf).ravel()
-
-    def product(f: Array) -> Array:
-        f = np.where(alive, f.ravel(), 0.0)
-        f = f - top * (top @ f)
-        out = dynamics.symmetric(f.reshape(space.sizes)).ravel()
-        return np.where(alive, out - top * (top @ out), 0.0)
-
-    return float(_iterate(product, space.count, scipy.sparse.linalg.eigsh, "LA", np.float64)[0])
-
-
-def _iterate(product: Callable[[Array], Array], size: int, solver: Callable[..., Array], which: str, dtype: Any) -> Array:
-    operator = scipy.sparse.linalg.LinearOperator((size, size), matvec=product, dtype=dtype)  # pyright: ignore[reportCallIssue]
-    start = np.random.default_rng(0).normal(size=size)
-    try:
-        return solver(operator, k=1, which=which, tol=TOLERANCE, v0=start, ncv=40, maxiter=2000, return_eigenvectors=False)
-    except scipy.sparse.linalg.ArpackNoConvergence:
-        message = "the eigenvalues of this chain do not settle in 2000 restarts: several lie together at its gap"
-        raise fail("E714", message, help="take a smaller model, or bound the gap by sampling: `spectral_gap(.., draws=)`") from None
 
 
 def spectral_gap(
@@ -198,8 +148,9 @@ def gap_of(chain: Chain) -> tuple[float, str]:
             out = chain.apply(tensor.reshape(space.sizes)).ravel()[inside]
             return out - law @ f.ravel()
 
-        values = _iterate(product, chain.size, scipy.sparse.linalg.eigs, "LM", np.float64)
-    return _told(1 - float(np.abs(values).max()))
+        values, _ = iterate(product, chain.size, scipy.sparse.linalg.eigs, "LM", 1)
+    gap = 1 - float(np.abs(values).max())
+    return max(gap, 0.0), "" if gap >= ROUNDING else "its digits are lost to rounding: only its order of magnitude is meant"
 
 
 def relaxation_time(model: Queries, params: Params, sampler: str | None = None, *, mask: str | None = None, given: Any = None) -> Quantity:

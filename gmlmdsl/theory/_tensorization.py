@@ -17,13 +17,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.linalg
 import scipy.optimize
 
 from .._diagnostics import fail
 from ._block_dynamics import BlockDynamics, dynamics_of
-from ._mixing import reversible_gap
 from ._quantity import Quantity
+from ._reversible import reversible_gap, slow_functions
 
 if TYPE_CHECKING:
     from .._queries import Params, Queries
@@ -34,7 +33,6 @@ MOST_AT_ONCE = 1 << 21  # configurations times blocks times starts of one step
 CLIMBS = 10  # steps after which the better half of the starts goes on
 KEPT = 6  # starts that climb to the end
 FURTHER = 300  # steps of these, at most
-POLISHED = 2  # of these, that L-BFGS goes on from
 SMALL = 1e-2  # d below which t log t - t + 1 is summed as a series
 DEEPEST = -60.0  # log r / q: below, r is 0
 
@@ -142,7 +140,7 @@ class _Search:
                     break
                 before = lost.min()
         lost = self.lost(self.excess(logs))[0]
-        return min(self.polished(logs[..., k]) for k in np.argsort(lost)[:POLISHED])
+        return min(self.polished(logs[..., k]) for k in range(len(lost)))
 
     def polished(self, logs: Array) -> float:
         """The smallest 1 - R that L-BFGS reaches from one start."""
@@ -167,7 +165,7 @@ class _Search:
         space = self.dynamics.space
         rng = np.random.default_rng(seed)
         for f in self.slow():
-            for size in (1e-3, 0.5, 3.0):
+            for size in (1e-3, 0.1, 0.5, 3.0):
                 yield size * f
                 yield -size * f
             yield np.where(f > 0, 0.0, -12.0)
@@ -188,26 +186,18 @@ class _Search:
     def slow(self) -> list[Array]:
         """The chain's slowest functions, of size 1."""
         space = self.dynamics.space
-        inside, root = space.support, np.sqrt(space.p.ravel()[space.support])
-        count = min(3, len(inside) - 1)
-        if len(inside) <= 1024:
-            last = [len(inside) - 1 - count, len(inside) - 2]
-            _, vectors = scipy.linalg.eigh(self.dynamics.dense(symmetric=True), subset_by_index=last)
-        else:
-            vectors = np.random.default_rng(0).normal(size=(len(inside), count))
+        _, found = slow_functions(self.dynamics)
         out = []
-        for v in vectors.T:
-            f = np.zeros(space.count)
-            f[inside] = v / np.maximum(root, 1e-150)
-            f = np.clip(f, *np.quantile(f[inside], [0.001, 0.999]))
-            out.append((f / np.abs(f).max()).reshape(space.sizes))
+        for f in np.moveaxis(found, -1, 0)[:3]:
+            clipped = np.clip(f, *np.quantile(f.ravel()[space.support], [0.001, 0.999]))
+            out.append(clipped / max(np.abs(clipped).max(), 1e-300))
         return out
 
 
 def _entropy(d: Array) -> Array:
     """(1 + d) log(1 + d) - d."""
     far = np.where(np.abs(d) < SMALL, 0.5, np.maximum(d, -1.0))
-    direct = np.where(far > -1, (1 + far) * np.log1p(np.maximum(far, -1 + 1e-300)), 0.0) - far
+    direct = (1 + far) * np.log1p(np.where(far > -1, far, 0.0)) - far
     near = np.where(np.abs(d) < SMALL, d, 0.0)
     series = sum(((-1) ** k * near**k / (k * (k - 1)) for k in range(9, 1, -1)), np.zeros_like(near))
     return np.where(np.abs(d) < SMALL, series, direct)
@@ -215,4 +205,4 @@ def _entropy(d: Array) -> Array:
 
 def _log1p(d: Array) -> Array:
     """log(1 + d), and the deepest where r is 0."""
-    return np.where(d > -1, np.log1p(np.maximum(d, np.expm1(DEEPEST))), DEEPEST)
+    return np.where(d > -1, np.log1p(np.where(d > -1, d, 0.0)), DEEPEST)
