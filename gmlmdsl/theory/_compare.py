@@ -211,32 +211,47 @@ def compare_masks(
     if params is None:
         raise fail("E507", "compare_masks needs parameters, or a fit", help="`compare_masks(model, params)`, `compare_masks(fit)`")
     names = _names(model, masks)
-    source = _call(model, names, draws, sampler, seed, given)
-    exact = draws is None and sampler is None and _is_small(model, names)
+    means = Means(draws, sampler, seed, given, measure)
+    source = f"compare_masks({model.name}, masks=[{', '.join(map(repr, names))}]{means.words})"
+    return comparison_of(model, params, names, source, means)
+
+
+@dataclass(frozen=True)
+class Means:
+    """How a comparison is made: arguments of `compare_masks` of these names."""
+
+    draws: int | None
+    sampler: str | None
+    seed: int
+    given: Any
+    measure: bool
+
+    @property
+    def words(self) -> str:
+        """As a call has them, without those at their defaults."""
+        options = (("draws", self.draws), ("sampler", self.sampler), ("seed", self.seed or None))
+        return "".join([*(f", {k}={v!r}" for k, v in options if v is not None), ", given=.." * (self.given is not None)])
+
+
+def comparison_of(model: Any, params: Params, names: Sequence[str], source: str, means: Means) -> MaskComparison:
+    """What `compare_masks` returns; `source` is the call that asks."""
+    exact = means.draws is None and means.sampler is None and _is_small(model, names)
     if exact:
-        space = configurations(model, params, "the comparison of masks", given=given)
+        space = configurations(model, params, "the comparison of masks", given=means.given)
         found = [_exact_report(model, space, name, source) for name in names]
         words = f"Exact, over {space.count:,} configurations."
         rows = _some_rows(space)
     else:
-        rows = draw_rows(model, params, sampler, DRAWS if draws is None else draws, seed, given)
+        rows = draw_rows(model, params, means.sampler, DRAWS if means.draws is None else means.draws, means.seed, means.given)
         with jax.enable_x64(True):
             scores = row_scores(rows)
-        found = [_sampled_report(model, rows, scores, name, seed, source) for name in names]
+        found = [_sampled_report(model, rows, scores, name, means.seed, source) for name in names]
         words = f"Estimates with standard errors, from {rows.words}; a Poincare constant is bounded from below by the worst direction."
-    if measure:
+    if means.measure:
         found = [_with_costs(model, report, rows, params, source) for report in found]
         words += " Times measured here: a gradient over 1000 rows, a step of one of 64 chains."
     words += f" Variances are multiples of maximum likelihood's. From {source}."
     return MaskComparison(tuple(found), recommendation(found), words, source)
-
-
-def _call(model: Any, names: Sequence[str], draws: int | None, sampler: str | None, seed: int, given: Any) -> str:
-    """The call that makes these numbers again."""
-    options = [f"masks=[{', '.join(map(repr, names))}]"]
-    options += [f"{k}={v!r}" for k, v in (("draws", draws), ("sampler", sampler), ("seed", seed or None)) if v is not None]
-    options += [] if given is None else ["given=.."]
-    return f"compare_masks({model.name}, {', '.join(options)})"
 
 
 def _names(model: Any, masks: Sequence[str] | None) -> list[str]:
