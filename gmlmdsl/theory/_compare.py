@@ -235,8 +235,7 @@ class Means:
 
 def comparison_of(model: Any, params: Params, names: Sequence[str], source: str, means: Means) -> MaskComparison:
     """What `compare_masks` returns; `source` is the call that asks."""
-    exact = means.draws is None and means.sampler is None and _is_small(model, names)
-    if exact:
+    if _is_exact(model, names, means):
         space = configurations(model, params, "the comparison of masks", given=means.given)
         found = [_exact_report(model, space, name, source) for name in names]
         words = f"Exact, over {space.count:,} configurations."
@@ -268,6 +267,21 @@ def _names(model: Any, masks: Sequence[str] | None) -> list[str]:
             raise fail("E702", f"mask `{name}` mentions a parameter: it may sample, and has no loss", mask.span)
         verify_latents(model.graph, mask, name, np.zeros((model.graph.n_cells, 0), np.int32), False)
     return list(dict.fromkeys(name for name, _ in found))
+
+
+def _is_exact(model: Any, names: Sequence[str], means: Means) -> bool:
+    """Whether all is listed.
+
+    Raises:
+        GmlmError: E507, E601 for estimates of a model with latents, which would have to be summed out of every row.
+    """
+    small = _is_small(model, names)
+    asked = means.draws is not None or means.sampler is not None
+    if model.graph.latents and (asked or not small):
+        message = f"model `{model.name}` has latents: its masks are compared exactly, up to {MOST_STATES:,} configurations of its `var`s"
+        remedy = "leave `draws` and `sampler` out" if small else "compare on a smaller model of the same kind"
+        raise fail("E507" if small else "E601", message, help=remedy)
+    return small and not asked
 
 
 def _is_small(model: Any, names: Sequence[str]) -> bool:

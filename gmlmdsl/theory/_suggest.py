@@ -101,15 +101,20 @@ def suggest_masks(
 
 
 def _likely_rows(model: Any, params: Params, means: Means) -> tuple[Lowered, dict[str, jax.Array], Array]:
-    """The model with its given data, parameters, and configurations drawn from p, latents included."""
+    """The model with its given data, parameters, and configurations drawn from p, latents included.
+
+    Raises:
+        GmlmError: E507, E601 for latents that are too many to list.
+    """
     count = float(np.prod(model.graph.sizes.astype(float)))
     if means.draws is None and means.sampler is None and count <= MOST_STATES:
         space = configurations(model, params, "the suggestion of masks", latents=True, given=means.given)
         chosen = np.random.default_rng(means.seed).choice(space.count, LIKELY, p=space.p.ravel() / space.p.sum())
         return space.lowered, dict(space.params), space.codes[:, chosen]
+    if model.graph.latents:
+        message = f"model `{model.name}` has latents: masks are suggested up to {MOST_STATES:,} configurations of all its cells"
+        raise fail("E601" if count > MOST_STATES else "E507", message, help="leave `draws` and `sampler` out, or take a smaller model")
     rows = draw_rows(model, params, means.sampler, DRAWS if means.draws is None else means.draws, means.seed, means.given)
-    if (rows.codes < 0).any():
-        raise fail("E703", "suggest_masks looks for clusters among cells of `var`s, and this model has latents too many to list")
     return rows.lowered, rows.params, rows.codes
 
 
