@@ -62,7 +62,7 @@ def test_the_small_version_has_every_picture_and_every_table_of_the_page(built, 
     fresh = (out / PAGE.name).read_text(encoding="utf-8")
     for page in (text, fresh):
         tables = [found[0] for found in builder.PLACE.finditer(page)]
-        assert len(tables) == 10
+        assert len(tables) == 11
         assert all("| --- |" in t and "nan" not in t for t in tables)
     heads = [re.findall(r"^\| (?:quantity|exact|J|C of).*", p, re.M)[0] for p in (text, fresh)]
     assert heads[0].split("|")[1:3] == heads[1].split("|")[1:3]
@@ -102,7 +102,7 @@ def brute_trace(coupling, size):
 
 
 def test_squared_errors_come_to_the_trace(built):
-    for curve in built["estimation"]:
+    for curve in built["estimation"].curves:
         np.testing.assert_allclose(curve.trace, brute_trace(curve.coupling, curve.size), rtol=1e-9)
         mean, sd, kept = curve.mean()
         n = curve.rows[-1]
@@ -112,10 +112,10 @@ def test_squared_errors_come_to_the_trace(built):
 
 
 def test_data_without_a_minimiser_are_counted_and_not_averaged(built):
-    by = {(c.coupling, c.size): c for c in built["estimation"]}
+    by = {(c.coupling, c.size): c for c in built["estimation"].curves}
     assert by[0.3, 1].lost[0] > by[0.3, 2].lost[0] >= 1  # forty rows
-    assert all(c.lost[-1] == 0 for c in built["estimation"])
-    assert all(np.nanmax(c.squares) < 1e3 for c in built["estimation"])
+    assert all(c.lost[-1] == 0 for c in built["estimation"].curves)
+    assert all(np.nanmax(c.squares) < 1e3 for c in built["estimation"].curves)
     assert by[0.3, 1].mean()[2][0] == by[0.3, 1].squares.shape[1] - by[0.3, 1].lost[0]
 
 

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of matrices this small: threads wait for one another more than they work
-import pictures  # noqa: E402
+import pictures
 
 DOCS = pictures.HERE.parent.parent / "docs" / "explanation"
 PAGE = DOCS / "gallery.md"

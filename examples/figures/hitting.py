@@ -1,5 +1,6 @@
 # Figure 3 of the paper: steps that k-Gibbs takes from one mode of a clique to the other; exact beside Monte Carlo with its budget.
 import time
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,7 +55,7 @@ class Found:
 
 
 def in_first_mode(x: np.ndarray) -> np.ndarray:
-    """Whether all cells of the clique are +1, of rows of configurations; also of one."""
+    """Whether all cells of the clique are +1, of configurations along the last axis."""
     return (x[..., :CLIQUE] == 1).all(axis=-1)
 
 
@@ -62,9 +63,10 @@ def steps_drawn(model: gm.Model, params: dict[str, float], budget: int, chains: 
     """Steps to the mode in chains of the sampler, at most the budget."""
     start = -np.ones(N, int)
     for stage in [s for s in STAGES if s < budget] + [budget]:
-        options = {"draws": stage, "warmup": 0, "chains": chains, "init": start, "observe": {"hit": in_first_mode}}
-        drawn = model.sample(params, "gibbs", **options, keep_draws=False, progress=False, seed=seed)
-        hit = np.asarray(drawn["posterior"]["hit"], bool)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", gm.SamplingWarning)  # that chains have not settled: how they begin is what is asked
+            drawn = model.sample(params, "gibbs", draws=stage, warmup=0, chains=chains, init=start, seed=seed, progress=False)
+        hit = in_first_mode(np.asarray(drawn["posterior"]["x"]))
         if hit.any(axis=1).all():
             break
     return np.where(hit.any(axis=1), hit.argmax(axis=1) + 1, budget)

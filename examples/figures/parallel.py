@@ -153,4 +153,6 @@ def _escape_table(escapes: list[Escape]) -> Table:
 def _gap_table(found: Found) -> Table:
     chosen = range(0, len(found.grid), max(1, len(found.grid) // 6))
     rows = [[f"{found.grid[i]:g}", pictures.short(found.bias[i]), *(pictures.short(g[i]) for g in found.gaps.values())] for i in chosen]
-    return Table("gaps", ["J", "TV of independent parallel to p, exact", *(f"product gap, blocks of {k}, nats, exact" for k in found.gaps)], rows)
+    return Table(
+        "gaps", ["J", "TV of independent parallel to p, exact", *(f"product gap, blocks of {k}, nats, exact" for k in found.gaps)], rows
+    )

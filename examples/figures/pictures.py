@@ -2,7 +2,7 @@
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -52,18 +52,16 @@ class Table:
         name: of the place on the page.
         columns: their heads; the heads of columns of numbers end with the kind.
         rows: texts.
-        notes: what stands below.
     """
 
     name: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
-    notes: Sequence[str] = field(default_factory=tuple)
 
     def markdown(self) -> str:
         lines = ["| " + " | ".join(self.columns) + " |", "|" + " --- |" * len(self.columns)]
         lines += ["| " + " | ".join(row) + " |" for row in self.rows]
-        return "\n".join([*lines, *(("", *self.notes) if self.notes else ())])
+        return "\n".join(lines)
 
 
 def numbers(name: str, rows: Sequence[Number]) -> Table:

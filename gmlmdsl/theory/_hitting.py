@@ -12,7 +12,7 @@ import scipy.sparse.linalg
 from scipy.sparse.csgraph import breadth_first_order
 
 from .._diagnostics import fail
-from ._chains import Chain, chain_of, start_of
+from ._chains import MOST_DENSE, Chain, chain_of, start_of
 from ._mixing import MOST_STEPS, function_values
 from ._quantity import Quantity
 
@@ -151,20 +151,28 @@ def _leading_to(steps: Array, goal: Array, avoid: Array | None = None) -> Array:
 
 
 def _iterated(chain: Chain, open_: Array) -> Array:
-    """The same without a matrix."""
+    """The same without a matrix: of block dynamics by conjugate gradients, for 1 - P is symmetric beside p; of others by GMRES."""
     space, size = chain.space, int(open_.sum())
     place = space.support[open_]
+    reversible = chain.dynamics is not None
+    root = np.sqrt(space.p.ravel()[place]) if reversible else np.ones(size)
 
-    def product(h: Array) -> Array:
+    def product(z: Array) -> Array:
         tensor = np.zeros(space.count)
-        tensor[place] = h.ravel()
-        return h.ravel() - chain.apply(tensor.reshape(space.sizes)).ravel()[place]
+        tensor[place] = z.ravel()
+        step = chain.dynamics.symmetric if chain.dynamics is not None else chain.apply
+        return z.ravel() - step(tensor.reshape(space.sizes)).ravel()[place]
 
     operator = scipy.sparse.linalg.LinearOperator((size, size), matvec=product, dtype=np.float64)  # pyright: ignore[reportCallIssue]
-    found, left = scipy.sparse.linalg.gmres(operator, np.ones(size), rtol=1e-11, atol=0.0, restart=60, maxiter=200)
-    if left:
-        raise fail("E714", "the hitting times of this chain do not settle: the set is hard to reach", help="take a smaller model")
-    return found
+    if reversible:
+        found, left = scipy.sparse.linalg.cg(operator, root, rtol=1e-12, atol=0.0, maxiter=5000)
+    else:
+        found, left = scipy.sparse.linalg.gmres(operator, root, rtol=1e-11, atol=0.0, restart=100, maxiter=20)
+    times = found / np.where(root > 0, root, np.nan)
+    if left or not np.isfinite(times).all() or times.min() < 1 - ROUNDING:
+        message = "the hitting times of this chain do not settle: the set is hard to reach"
+        raise fail("E714", message, help=f"take a model of at most {MOST_DENSE:,} configurations, or a mask's chain: `mask=`")
+    return times
 
 
 def hitting_tail(
