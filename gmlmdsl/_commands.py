@@ -104,6 +104,8 @@ UnknownLetters = Annotated[
 ]
 RowGaps = Annotated[float | None, typer.Option("--row-gaps", metavar="SHARE", help="Drop sequences with a larger share of gaps.")]
 ColumnGaps = Annotated[float | None, typer.Option("--column-gaps", metavar="SHARE", help="Drop columns with a larger share of gaps.")]
+FittedFile = Annotated[Path, typer.Argument(metavar="FILE", help="A saved fit, or a .gmlm file with --params.", show_default=False)]
+ParamsFile = Annotated[Path | None, typer.Option("--params", metavar="FILE.npz", help="For a .gmlm file: the parameters, by name.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print data (JSON) instead of text.")]
 
 
@@ -300,10 +302,10 @@ def fit(
 
 @app.command()
 def sample(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A saved fit, or a .gmlm file with --params.", show_default=False)],
+    file: FittedFile,
     sampler: SamplerName = None,
     model: ModelName = None,
-    params: Annotated[Path | None, typer.Option("--params", metavar="FILE.npz", help="For a .gmlm file: the parameters, by name.")] = None,
+    params: ParamsFile = None,
     inputs: Inputs = None,
     arrays: Arrays = None,
     draws: Annotated[int, typer.Option("--draws", metavar="N", min=1, help="Kept draws per chain.")] = 1000,
@@ -321,11 +323,45 @@ def sample(
     report: ReportFile = None,
 ) -> None:
     """Sample from a fitted model, or from a model with given parameters: ArviZ summary and warnings."""
+    from ._model_source import ModelSource
     from ._show import SampleRequest, run_sample
 
-    run_sample(
-        SampleRequest(file, sampler, model, params, inputs or [], arrays, draws, warmup, chains, thin, seed, clamp or [], rows, out, report)
-    )
+    source = ModelSource(file, model, params, inputs or [], arrays)
+    run_sample(SampleRequest(source, sampler, draws, warmup, chains, thin, seed, clamp or [], rows, out, report))
+
+
+@app.command()
+def masks(
+    file: FittedFile,
+    mask: Annotated[
+        list[str] | None, typer.Option("--mask", "-m", metavar="NAME", help="A mask; may be repeated. Every mask that can fit by default.")
+    ] = None,
+    model: ModelName = None,
+    params: ParamsFile = None,
+    inputs: Inputs = None,
+    arrays: Arrays = None,
+    suggest: Annotated[
+        bool, typer.Option("--suggest", help="Print masks worth trying as .gmlm text, the best first, and nothing else: `>> file.gmlm`.")
+    ] = False,
+    draws: Annotated[
+        int | None,
+        typer.Option("--draws", metavar="N", help="Estimate from N draws, 200 or more. By default exact for small models, else 4000."),
+    ] = None,
+    sampler: Annotated[
+        str | None, typer.Option("--sampler", "-s", metavar="NAME", help="What draws them. Independent draws by default, where affordable.")
+    ] = None,
+    seed: Seed = 0,
+    no_times: Annotated[bool, typer.Option("--no-times", help="Do not time gradients and steps, which compiles both.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare masks at a model's parameters: what each costs in rows and in time, how fast its chain forgets, which to take."""
+    from ._masks import MasksRequest, run_masks
+    from ._model_source import ModelSource
+
+    if suggest and mask:
+        raise typer.BadParameter("suggested masks are not the program's: leave --mask out", param_hint="--suggest")
+    source = ModelSource(file, model, params, inputs or [], arrays)
+    run_masks(MasksRequest(source, mask, suggest, draws, sampler, seed, not no_times, as_json))
 
 
 @app.command()

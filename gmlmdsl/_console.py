@@ -106,8 +106,8 @@ def warn(text: str, remedy: str = "") -> None:
         print(f"{paint('help', _CYAN, sys.stderr)}: {remedy}", file=sys.stderr)
 
 
-def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
-    """A table on the output; numbers of a column share their decimals."""
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "", *, written: bool = False) -> None:
+    """A table on the output; numbers of a column share their decimals. `written`: all but the first column are numbers as texts."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -116,12 +116,12 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]], title: st
     console = Console(file=sys.stdout, width=wide, highlight=False, markup=False, emoji=False)
     table = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", title_style="bold", pad_edge=False)
     columns = [[row[k] for row in rows] for k in range(len(headers))]
-    written = [_written(c) for c in columns]
-    for header, column in zip(headers, columns, strict=True):
-        numeric = all(isinstance(v, int | float) for v in column) and bool(column)
+    texts = [_written(c) for c in columns]
+    for place, (header, column) in enumerate(zip(headers, columns, strict=True)):
+        numeric = (all(isinstance(v, int | float) for v in column) and bool(column)) or (written and place > 0)
         table.add_column(header, justify="right" if numeric else "left", overflow="fold")
     for k in range(len(rows)):
-        table.add_row(*(column[k] for column in written))
+        table.add_row(*(column[k] for column in texts))
     console.print(table)
 
 

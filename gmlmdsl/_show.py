@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._arguments import bind_program, read_clamps, read_inputs, read_n_masks
+from ._arguments import read_clamps, read_n_masks
 from ._console import note, print_table, show, warn
-from ._diagnostics import Diagnostic, GmlmError, counted, did_you_mean, fail, listed
+from ._diagnostics import Diagnostic, GmlmError, counted, fail, listed
+from ._model_source import ModelSource, checked_program, model_and_params, pick
 
 if TYPE_CHECKING:
     from ._compile import BoundProgram
     from ._model import Model
     from ._tables import Reading
-    from .program import Program
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,8 @@ class FitRequest:
 class SampleRequest:
     """The command line of `gmlm sample`."""
 
-    file: Path
+    source: ModelSource
     sampler: str | None
-    model: str | None
-    params: Path | None
-    inputs: Sequence[str]
-    arrays: Path | None
     draws: int
     warmup: int
     chains: int
@@ -88,7 +84,7 @@ def run_fit(request: FitRequest) -> None:
     with _naming(request.data, "x"):
         weights = weights_of(model, data, request.reading)
     _note_size(model)
-    with _naming(request.data, "x"), _waiting(f"fitting `{name}` under mask `{mask}`"):
+    with _naming(request.data, "x"), waiting(f"fitting `{name}` under mask `{mask}`"):
         options: dict[str, Any] = {"seed": request.seed, "n_masks": n_masks, "weights": weights, "max_steps": request.max_steps}
         fit = model.fit(data.x, mask=mask, missing=data.missing, given=data.given, **options)
     print(f"Fit of `{name}` to {counted(fit.meta['rows'], 'row')} of {request.data} ({words_of(model.graph, data.x)})")
@@ -121,7 +117,7 @@ def run_sample(request: SampleRequest) -> None:
 
         need_netcdf()
     verify_writable(request.report)
-    model, params = _model_and_params(request)
+    model, params = model_and_params(request.source, "sample")
     if model.graph.given:
         message = f"`gmlm sample` takes no data of {listed([v.name for v in model.graph.given])}, which model `{model.name}` is given"
         raise fail("E510", message, help="sample in Python: `model.sample(params, given={..})`")
@@ -131,7 +127,7 @@ def run_sample(request: SampleRequest) -> None:
     import time
 
     started = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught, _waiting(f"sampling with `{sampler}`"):
+    with warnings.catch_warnings(record=True) as caught, waiting(f"sampling with `{sampler}`"):
         warnings.simplefilter("always")
         idata = model.sample(
             params,
@@ -161,50 +157,6 @@ def run_sample(request: SampleRequest) -> None:
         print(f"wrote {sample_report(model, idata, clamp=clamp).save(request.report)}")
 
 
-def _model_and_params(request: SampleRequest) -> tuple[Model, Any]:
-    from .read import read_arrays, verify_readable
-
-    verify_readable(request.file)
-    with request.file.open("rb") as file:
-        is_fit = file.read(2) == b"PK"
-    if request.file.suffix == ".fit" and not is_fit:
-        raise fail(
-            "E520", f"{request.file} is not a saved fit, or is damaged", help="name a file that `gmlm fit --out` wrote, or a .gmlm file"
-        )
-    if is_fit:
-        for option, value in (
-            ("--params", request.params),
-            ("--input", request.inputs),
-            ("--inputs", request.arrays),
-            ("--model", request.model),
-        ):
-            if value:
-                raise fail("E507", f"{request.file} is a saved fit, which has its own: leave `{option}` out")
-        from ._compile import load_fit
-
-        fit = load_fit(request.file)
-        return fit.model, fit.params
-    program = _program(request.file, request.inputs, request.arrays)
-    name = pick(request.model, list(program.checked.models), "model")
-    wanted = list(program.checked.models[name].parameters)
-    if request.params is None and wanted:
-        message = f"model `{name}` has the parameters {listed(wanted)}: their values are needed"
-        raise fail("E507", message, help="fit first and sample the saved fit, or pass `--params FILE.npz` with one array for each")
-    return program.model(name), {} if request.params is None else read_arrays(request.params)
-
-
-def checked_program(file: Path, inputs: Sequence[str], arrays: Path | None) -> tuple[Program, dict[str, Any]]:
-    """A checked program, and the inputs that were given for it."""
-    from .program import check_file
-
-    program = check_file(file)
-    return program, read_inputs(program, inputs, arrays)
-
-
-def _program(file: Path, inputs: Sequence[str], arrays: Path | None) -> BoundProgram:
-    return bind_program(*checked_program(file, inputs, arrays))
-
-
 def _warn_outside_samplers(program: BoundProgram) -> None:
     """The checker's warnings, less those about samplers, which a fit does not run."""
     inside = {d for s in program.checked.samplers.values() for d in program.warnings if _within(d, s)}
@@ -217,31 +169,6 @@ def _within(d: Diagnostic, declared: Any) -> bool:
 
 def _owned(table: dict[str, Any], model: str) -> list[str]:
     return [name for name, value in table.items() if value.model == model]
-
-
-def pick(name: str | None, names: Sequence[str], what: str, option: str = "model") -> str:
-    """The one that was named, or the only one.
-
-    Raises:
-        GmlmError: E506 for an unknown name, or where there are several.
-    """
-    if name is not None and name not in names:
-        near = did_you_mean(name, names)
-        kind, _, owner = what.partition(" of ")
-        raise fail(
-            "E506",
-            f"{owner or 'the program'} has no {kind} `{name}`",
-            help=f"did you mean `{near}`?" if near else f"there are {listed(names)}",
-        )
-    if name is None and len(names) != 1:
-        kind, _, owner = what.partition(" of ")
-        message = f"{owner or 'the program'} has {len(names) or 'no'} {kind}s" + (": say which" if names else "")
-        raise fail(
-            "E506",
-            message,
-            help=f"`--{option} {names[0]}`, or another of {listed(names)}" if names else f"declare one in the file: `{kind} ..`",
-        )
-    return names[0] if name is None else name
 
 
 def verify_writable(path: Path | None, endings: Sequence[str] = ()) -> None:
@@ -266,7 +193,7 @@ def verify_writable(path: Path | None, endings: Sequence[str] = ()) -> None:
 
 
 @contextlib.contextmanager
-def _waiting(text: str) -> Iterator[None]:
+def waiting(text: str) -> Iterator[None]:
     """A sign of life, where a person watches."""
     if not sys.stderr.isatty():
         yield

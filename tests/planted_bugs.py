@@ -23,14 +23,18 @@ import pytest
 from cases import Case, case
 from chi_square import p_value
 from one_step import LEAST_P, MIXED, RING, follows_its_row, keeps_p, numbered
-from oracle import numerical_gradient
+from oracle import estimation, numerical_gradient, poincare_constant
+from scipy.stats import t as student
+from theory_cases import ising, moved
 
-from gmlmdsl import derive
+import gmlmdsl as gm
+from gmlmdsl import derive, theory
 from gmlmdsl.derive import _arrays, _energy, _gaps, _kernels, _loss, _samplers, _summed_loss, _sums, _temper, _transitions
 from gmlmdsl.graph import masks
 from gmlmdsl.graph.nodes import CellValue
 from gmlmdsl.plan import _tables, _updates, plan_elimination
 from gmlmdsl.run import _fit, _inference, _objective, _sample
+from gmlmdsl.theory import _block_dynamics, _clusters, _estimation, _monte_carlo
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "how-it-is-tested.md"
 BEGIN, END = "<!-- planted bugs: begin -->", "<!-- planted bugs: end -->"
@@ -305,6 +309,37 @@ def _sandwich(of: Case, mask: str) -> np.ndarray:
     return spread @ score @ spread.T
 
 
+def comparison_is_right(of: Case, mask: str) -> Found:
+    """Exact variances with one and with all masks a row, and the Poincare constant, beside the oracle's; relative."""
+    r = theory.compare_masks(of.model, of.params, [mask], measure=False).reports[0]
+    expected = [*_variances(of, mask), poincare_constant(of.oracle, of.params, mask)]
+    found = np.array([r.variance_one, r.variance_all, r.poincare], float)
+    return Found(float(np.abs(found / expected - 1).max()), 1e-7, False)
+
+
+@cache
+def _variances(of: Case, mask: str) -> tuple[float, ...]:
+    parts = [estimation([moved(of)], mask, n) for n in (1, None)]
+    return tuple(float(np.trace(e.covariance()) / np.trace(e.flat(np.linalg.inv(e.fisher)))) for e in parts)
+
+
+def estimates_are_right(of: Case, mask: str) -> Found:
+    """Variances estimated from 2000 draws beside the oracle's, in their standard errors: Student's t, as there are 20 groups."""
+    r = theory.compare_masks(of.model, of.params, [mask], draws=2000, measure=False).reports[0]
+    pairs = zip((r.variance_one, r.variance_all), _variances(of, mask), strict=True)
+    return Found(min(2 * float(student.sf(abs(float(q) - e) / q.error, 19)) for q, e in pairs), LEAST_P, True)
+
+
+def clique_is_found(strength: float) -> Found:
+    """The share of cells of the model of Figure 3 that are in no cluster and should be, or the other way round."""
+    model = gm.load(Path(__file__).parents[1] / "examples" / "figures" / "modes.gmlm").model()
+    params, codes = model._params({"h": 0.1, "J": strength}), np.zeros((10, 1), np.int32)
+    with jax.enable_x64(True):
+        found = _clusters.strong_clusters(model.lowered, params, codes, model.graph.interacting_pairs).partitions
+    inside = set(found[0][0].tolist()) if found else set()
+    return Found(len(inside ^ {0, 1, 2, 3}) / 10, 0.0, False)
+
+
 # Bugs: each changes one function of the library where it is used
 
 
@@ -369,6 +404,19 @@ def _marginal_draws(original: Any, stage: Any, x: Any, inputs: Any, sent: Any, p
 def _nothing_freed(original: Any, *arguments: Any) -> Any:
     found = original(*arguments)
     return type(found)(found.contraction, jnp.zeros_like(found.freed), found.weights)
+
+
+def _plain_conditional(original: Any, self: Any, k: int) -> Any:
+    return original(_block_dynamics.BlockDynamics(self.space, [self.blocks[k]], [np.ones(())]), 0)
+
+
+def _nothing_stays(original: Any, self: Any, f: Any) -> Any:
+    return original(self, f) - self.stay.reshape(*self.space.sizes, *(1,) * (f.ndim - len(self.space.sizes))) * f
+
+
+def _without_jackknife_factor(original: Any, self: Any, figures: Any) -> Any:
+    values, errors = original(self, figures)
+    return values, errors / (len(self.groups) - 1)
 
 
 def _constant_spin(patch: pytest.MonkeyPatch) -> None:
@@ -548,6 +596,48 @@ BUGS = (
         "contraction",
         _around(_summed_loss, "contraction", lambda f, *a: eqx.tree_at(lambda c: c.root_order, f(*a), f(*a).root_order[::-1])),
         partial(block_loss_is_right, PARTS, "uneven"),
+    ),
+    Bug(
+        "adaptive correction dropped in the block dynamics",
+        "BlockDynamics.conditional",
+        _around(_block_dynamics.BlockDynamics, "conditional", _plain_conditional),
+        partial(comparison_is_right, ising, "seeing"),
+    ),
+    Bug(
+        "empty block forgotten",
+        "BlockDynamics.apply",
+        _around(_block_dynamics.BlockDynamics, "apply", _nothing_stays),
+        partial(comparison_is_right, ising, "coin"),
+    ),
+    Bug(
+        "score of one mask taken for that of all",
+        "Information.score",
+        _around(_estimation.Information, "score", lambda f, self, n_masks: self.hessian),
+        partial(comparison_is_right, ising, "k2"),
+    ),
+    Bug(
+        "information without the weights p",
+        "_weighted",
+        _around(_estimation, "_weighted", lambda f, space, a, b: a.reshape(space.count, -1).T @ b.reshape(space.count, -1)),
+        partial(comparison_is_right, ising, "k2"),
+    ),
+    Bug(
+        "jackknife without its factor",
+        "Sampled.estimate",
+        _around(_monte_carlo.Sampled, "estimate", _without_jackknife_factor),
+        partial(estimates_are_right, ising, "k1"),
+    ),
+    Bug(
+        "two masks of a row not kept apart",
+        "_second_moments",
+        _around(_monte_carlo, "_second_moments", lambda f, *a: [(h, h) for h, _ in f(*a)]),
+        partial(estimates_are_right, ising, "k1"),
+    ),
+    Bug(
+        "influence inverted",
+        "influences",
+        _around(_clusters, "influences", lambda f, *a: 1 - f(*a)),
+        partial(clique_is_found, 1.0),
     ),
     Bug("spin read as a bit", "CellValue.spin", _constant_spin, partial(log_potential_is_right, MIXED)),
 )

@@ -44,7 +44,7 @@ ROOMS = {
     **dict.fromkeys(
         (
             *("cli", "_commands", "_check", "_console", "_arguments", "_biases", "_fit_data", "_fixes", "_sizes"),
-            *("_tables", "_show", "_show_info", "__main__"),
+            *("_tables", "_show", "_show_info", "_masks", "_model_source", "__main__"),
         ),
         "cli",
     ),

@@ -79,7 +79,7 @@ def process(*words: str, **options) -> subprocess.CompletedProcess[str]:
 
 def test_alone_it_shows_help():
     output = gmlm().output
-    for command in ("check", "format", "explain", "info", "fit", "sample", "demo"):
+    for command in ("check", "format", "explain", "info", "fit", "sample", "masks", "demo"):
         assert command in output
 
 
@@ -87,7 +87,7 @@ def test_version():
     assert gmlm("--version").output.startswith("gmlm")
 
 
-@pytest.mark.parametrize("command", ["check", "format", "explain", "info", "fit", "sample", "demo"])
+@pytest.mark.parametrize("command", ["check", "format", "explain", "info", "fit", "sample", "masks", "demo"])
 def test_every_command_has_help(command):
     assert len(gmlm(command, "--help").output) > 300
 

@@ -23,7 +23,7 @@ class Candidate:
 
     Attributes:
         name: of the mask.
-        body: what stands behind the name, with `{model}` where `for MODEL` belongs.
+        body: what stands behind the name and `for MODEL`; empty for a mask that the program has.
         why: one line for readers.
     """
 
@@ -32,8 +32,8 @@ class Candidate:
     why: str
 
     def text(self, model: str, alone: bool) -> str:
-        """The statement."""
-        return f"mask {self.name}{'' if alone else f' for {model}'}{self.body}"
+        """The statement; empty for a mask that the program has."""
+        return self.body and f"mask {self.name}{'' if alone else f' for {model}'}{self.body}"
 
 
 def candidates(model: Any, clusters: Clusters) -> Iterator[Candidate]:
@@ -41,6 +41,7 @@ def candidates(model: Any, clusters: Clusters) -> Iterator[Candidate]:
     host = model.graph
     variables = ", ".join(v.name for v in host.observed)
     cells = np.flatnonzero(host.is_observed)
+    yield Candidate("whole", f" = everything({variables})", "all cells: maximum likelihood")
     for size in range(1, min(LARGEST_SUBSETS, len(cells)) + 1):
         why = "every cell on its own: Besag's pseudolikelihood" if size == 1 else f"every {size} cells together"
         yield Candidate(f"subsets_{size}", f" = subsets({variables}, size = {size})", why)
@@ -58,7 +59,6 @@ def candidates(model: Any, clusters: Clusters) -> Iterator[Candidate]:
         listed = _blocks(host, forests, np.zeros(0, int))
         if listed:
             yield Candidate("forests", listed, "trees of cells, which are drawn exactly in linear time")
-    yield Candidate("whole", f" = everything({variables})", "all cells: maximum likelihood")
 
 
 def cell_text(host: FactorGraph, position: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,6 +14,7 @@ import numpy as np
 from .._diagnostics import GmlmError, fail
 from ..graph.masks import LoweredMask, mentions_parameter, support_size
 from ..run import given as givens
+from ..run.missing import verify_latents
 from ..run.objective import mean_block_size
 from ..run.results import Fit
 from ._block_dynamics import BlockDynamics, block_dynamics
@@ -32,6 +34,18 @@ if TYPE_CHECKING:
 Array = np.ndarray
 DRAWS = 4000
 ROWS = 1000
+WIDTH = 110
+COLUMNS = {
+    "mask": "",
+    "blocks": "masks that it may draw",
+    "cells": "the mean number of cells that one hides",
+    "var, one": "variance of a fit that draws one mask for each row, as a multiple of maximum likelihood's (mean over parameters)",
+    "var, all": "the same where each row's loss averages over every mask, as `fit` does where they are at most 4096",
+    "Poincare": "relaxation time of the mask's chain, in steps; maximum likelihood's 1 is the least; bounds the worst of `var, one`",
+    "ms/gradient": "milliseconds of a gradient of a default fit's loss over 1000 rows, measured here",
+    "us/step": "microseconds of a step of one chain, of 64 side by side, measured here",
+    "per second": "efficiency per second of a default fit: 1 / (variance * time of a gradient), the best is 1",
+}
 
 
 @dataclass(frozen=True)
@@ -110,20 +124,30 @@ class MaskComparison:
 
     def shown(self) -> list[list[str]]:
         """The table as texts, the header first."""
-        head = ["mask", "blocks", "cells", "variance, one mask", "variance, all masks", "Poincare", "ms/gradient", "us/step", "per second"]
-        out = [head]
+        out = [[*COLUMNS]]
         for r, rate in zip(self.reports, self.table["efficiency_per_second"], strict=True):
             bound = ">= " if r.poincare.kind == "lower bound" else ""
-            numbers = [_with_error(r.variance_one), _with_error(r.variance_all), bound + _with_error(r.poincare)]
+            numbers = [with_error(r.variance_one), with_error(r.variance_all), bound + with_error(r.poincare)]
             costs = ["" if c is None else f"{float(c):.3g}" for c in (r.gradient, r.step)]
             out.append([r.name, f"{r.blocks:.6g}", f"{r.mean_size:.3g}", *numbers, *costs, "" if np.isnan(rate) else f"{rate:.2f}"])
-        return out
+        filled = [k for k in range(len(COLUMNS)) if any(row[k] for row in out[1:])]
+        return [[row[k] for k in filled] for row in out]
+
+    def legend(self) -> list[str]:
+        """What each column of `shown` means, a line each."""
+        return [f"{name}: {COLUMNS[name]}" for name in self.shown()[0] if COLUMNS[name]]
 
     def __repr__(self) -> str:
         rows = self.shown()
         widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
         lines = ["  ".join(c.ljust(w) if k == 0 else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True))) for row in rows]
-        return "\n".join([*lines, "", self.words, self.recommendation])
+        return "\n".join([*lines, "", *self.paragraphs()])
+
+    def paragraphs(self) -> list[str]:
+        """How the numbers were made, and the recommendation, in lines of one width."""
+        return [
+            line for text in (self.words, *self.recommendation.splitlines()) for line in textwrap.wrap(text, WIDTH, subsequent_indent="  ")
+        ]
 
     def _repr_html_(self) -> str:
         from html import escape
@@ -131,15 +155,20 @@ class MaskComparison:
         head, *rows = self.shown()
         cells = "".join(f"<th>{escape(c)}</th>" for c in head)
         body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in rows)
-        return f"<div><table><tr>{cells}</tr>{body}</table><p>{escape(self.words)}</p><p>{escape(self.recommendation)}</p></div>"
+        texts = "".join(f"<p>{escape(t)}</p>" for t in (self.words, *self.recommendation.splitlines()))
+        return f"<div><table><tr>{cells}</tr>{body}</table>{texts}</div>"
 
 
 def _number(q: Quantity | None) -> float:
     return float("nan") if q is None else float(q)
 
 
-def _with_error(q: Quantity) -> str:
-    return f"{float(q):.4g}" + ("" if np.isnan(q.error) else f" +- {q.error:.1g}")
+def with_error(q: Quantity) -> str:
+    """A number as its error allows: `2.79`, `3.64 +- 0.03`."""
+    if not 0 < q.error < np.inf:
+        return f"{float(q):.4g}"
+    places = max(0, 1 - int(np.floor(np.log10(q.error))) - (f"{q.error:.1e}"[0] != "1"))  # an error of 0.013 keeps its 3
+    return f"{float(q):.{places}f} +- {q.error:.{places}f}"
 
 
 def compare_masks(
@@ -182,20 +211,42 @@ def compare_masks(
     if params is None:
         raise fail("E507", "compare_masks needs parameters, or a fit", help="`compare_masks(model, params)`, `compare_masks(fit)`")
     names = _names(model, masks)
-    source = f"compare_masks({model.name}, masks=[{', '.join(map(repr, names))}]{'' if draws is None else f', draws={draws}'})"
-    exact = draws is None and sampler is None and _is_small(model, names)
-    if exact:
-        space = configurations(model, params, "the comparison of masks", given=given)
+    means = Means(draws, sampler, seed, given, measure)
+    source = f"compare_masks({model.name}, masks=[{', '.join(map(repr, names))}]{means.words})"
+    return comparison_of(model, params, names, source, means)
+
+
+@dataclass(frozen=True)
+class Means:
+    """How a comparison is made: arguments of `compare_masks` of these names."""
+
+    draws: int | None
+    sampler: str | None
+    seed: int
+    given: Any
+    measure: bool
+
+    @property
+    def words(self) -> str:
+        """As a call has them, without those at their defaults."""
+        options = (("draws", self.draws), ("sampler", self.sampler), ("seed", self.seed or None))
+        return "".join([*(f", {k}={v!r}" for k, v in options if v is not None), ", given=.." * (self.given is not None)])
+
+
+def comparison_of(model: Any, params: Params, names: Sequence[str], source: str, means: Means) -> MaskComparison:
+    """What `compare_masks` returns; `source` is the call that asks."""
+    if _is_exact(model, names, means):
+        space = configurations(model, params, "the comparison of masks", given=means.given)
         found = [_exact_report(model, space, name, source) for name in names]
         words = f"Exact, over {space.count:,} configurations."
         rows = _some_rows(space)
     else:
-        rows = draw_rows(model, params, sampler, DRAWS if draws is None else draws, seed, given)
+        rows = draw_rows(model, params, means.sampler, DRAWS if means.draws is None else means.draws, means.seed, means.given)
         with jax.enable_x64(True):
             scores = row_scores(rows)
-        found = [_sampled_report(model, rows, scores, name, seed, source) for name in names]
+        found = [_sampled_report(model, rows, scores, name, means.seed, source) for name in names]
         words = f"Estimates with standard errors, from {rows.words}; a Poincare constant is bounded from below by the worst direction."
-    if measure:
+    if means.measure:
         found = [_with_costs(model, report, rows, params, source) for report in found]
         words += " Times measured here: a gradient over 1000 rows, a step of one of 64 chains."
     words += f" Variances are multiples of maximum likelihood's. From {source}."
@@ -208,8 +259,29 @@ def _names(model: Any, masks: Sequence[str] | None) -> list[str]:
     if masks is None:
         masks = [n for n in model.masks if not mentions_parameter(model.mask(n)[1])]
         if not masks:
-            raise fail("E506", "the model has no mask that can fit", help="declare one, or see `gm.theory.suggest_masks`")
-    return [model.mask(n)[0] for n in masks]
+            help = "declare one; `gm.theory.suggest_masks` and `gmlm masks --suggest` print some to paste"
+            raise fail("E506", "the model has no mask that can fit", help=help)
+    found = [model.mask(n) for n in masks]
+    for name, mask in found:
+        if mentions_parameter(mask):
+            raise fail("E702", f"mask `{name}` mentions a parameter: it may sample, and has no loss", mask.span)
+        verify_latents(model.graph, mask, name, np.zeros((model.graph.n_cells, 0), np.int32), False)
+    return list(dict.fromkeys(name for name, _ in found))
+
+
+def _is_exact(model: Any, names: Sequence[str], means: Means) -> bool:
+    """Whether all is listed.
+
+    Raises:
+        GmlmError: E507, E601 for estimates of a model with latents, which would have to be summed out of every row.
+    """
+    small = _is_small(model, names)
+    asked = means.draws is not None or means.sampler is not None
+    if model.graph.latents and (asked or not small):
+        message = f"model `{model.name}` has latents: its masks are compared exactly, up to {MOST_STATES:,} configurations of its `var`s"
+        remedy = "leave `draws` and `sampler` out" if small else "compare on a smaller model of the same kind"
+        raise fail("E507" if small else "E601", message, help=remedy)
+    return small and not asked
 
 
 def _is_small(model: Any, names: Sequence[str]) -> bool:
@@ -223,12 +295,7 @@ def _is_small(model: Any, names: Sequence[str]) -> bool:
 
 
 def _exact_report(model: Any, space: Configurations, name: str, source: str) -> MaskReport:
-    from ..run.missing import verify_latents
-
     mask = givens.bound_mask(space.lowered, model.mask(name)[1])
-    if mentions_parameter(mask):
-        raise fail("E702", f"mask `{name}` mentions a parameter: it may sample, and has no loss", mask.span)
-    verify_latents(model.graph, mask, name, np.zeros((model.graph.n_cells, 0), np.int32), False)
     dynamics = block_dynamics(space, mask, "the comparison of masks")
     information = Information(space.basis, *information_matrices(dynamics), _entries(model))
     gap, note = reversible_gap(dynamics)

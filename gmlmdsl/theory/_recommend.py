@@ -16,16 +16,16 @@ CLOSE = 1.05  # variances that differ by less are told apart by their cost
 
 
 def recommendation(reports: Sequence[MaskReport]) -> str:
-    """A sentence for each use."""
+    """A line for each use."""
     blind = [r for r in reports if r.unseen]
     useful = [r for r in reports if np.isfinite(r.variance)]
     out = [_blind(r) for r in blind]
     if not useful:
-        return " ".join([*out, "None of these masks determines all parameters: add blocks that reach the cells of their factors."])
+        return "\n".join([*out, "None of these masks determines all parameters: add blocks that reach the cells of their factors."])
     out.append(_for_fit(useful))
     out.append(_for_one_mask(useful))
     out.append(_for_sampling(reports))
-    return " ".join(t for t in out if t)
+    return "\n".join(t for t in out if t)
 
 
 def _blind(r: MaskReport) -> str:

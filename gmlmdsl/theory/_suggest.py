@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,13 @@ import numpy as np
 
 from .._diagnostics import GmlmError, fail
 from ..graph import FactorGraph, Lowered
-from ..graph.masks import LoweredMask, is_adaptive
+from ..graph.masks import LoweredMask, SubsetMask, blocks_of, is_adaptive, mentions_parameter, support_size, varies
 from ..plan import plan_mask, verify_affordable
 from ..run.results import Fit
 from ..syntax import format_source
 from ._candidates import Candidate, candidates
 from ._clusters import strong_clusters
-from ._compare import DRAWS, MaskComparison, MaskReport, compare_masks
+from ._compare import DRAWS, MaskComparison, MaskReport, Means, comparison_of
 from ._configurations import MOST_STATES, configurations
 from ._monte_carlo import draw_rows
 
@@ -84,50 +85,87 @@ def suggest_masks(
         params, model = model.params if params is None else params, model.model
     if params is None:
         raise fail("E507", "suggest_masks needs parameters, or a fit", help="`suggest_masks(model, params)`, `suggest_masks(fit)`")
-    lowered, arrays, codes = _likely_rows(model, params, sampler, draws, seed, given)
+    means = Means(draws, sampler, seed, given, measure)
+    lowered, arrays, codes = _likely_rows(model, params, means)
     with jax.enable_x64(True):
         clusters = strong_clusters(lowered, arrays, codes, model.graph.interacting_pairs)
     kept, extended, left_out = _that_compile(model, list(candidates(model, clusters)))
-    options = {"draws": draws, "sampler": sampler, "seed": seed, "given": given, "measure": measure}
-    comparison = compare_masks(extended, params, [c.name for c in kept], **options)
+    comparison = comparison_of(extended, params, [c.name for c in kept], f"suggest_masks({model.name}{means.words})", means)
     order = sorted(comparison.reports, key=_rank)
     by_name = {c.name: c for c in kept}
     body = "".join(_statement(k + 1, r, by_name[r.name], model) for k, r in enumerate(order))
-    head = _comment(f"{comparison.words} {comparison.recommendation}")
-    found = MaskSuggestions(format_source(f"{head}\n{body}", "<suggested>"))
+    head = "\n#\n".join(_comment(text) for text in (comparison.words, *comparison.recommendation.splitlines()))
+    found = MaskSuggestions(format_source(f"{head}\n\n{body}", "<suggested>"))
     found.comparison, found.names, found.left_out = comparison, tuple(r.name for r in order), tuple(left_out)
     return found
 
 
-def _likely_rows(
-    model: Any, params: Params, sampler: str | None, draws: int | None, seed: int, given: Any
-) -> tuple[Lowered, dict[str, jax.Array], Array]:
-    """The model with its given data, parameters, and configurations drawn from p, latents included."""
+def _likely_rows(model: Any, params: Params, means: Means) -> tuple[Lowered, dict[str, jax.Array], Array]:
+    """The model with its given data, parameters, and configurations drawn from p, latents included.
+
+    Raises:
+        GmlmError: E507, E601 for latents that are too many to list.
+    """
     count = float(np.prod(model.graph.sizes.astype(float)))
-    if draws is None and sampler is None and count <= MOST_STATES:
-        space = configurations(model, params, "the suggestion of masks", latents=True, given=given)
-        chosen = np.random.default_rng(seed).choice(space.count, LIKELY, p=space.p.ravel() / space.p.sum())
+    if means.draws is None and means.sampler is None and count <= MOST_STATES:
+        space = configurations(model, params, "the suggestion of masks", latents=True, given=means.given)
+        chosen = np.random.default_rng(means.seed).choice(space.count, LIKELY, p=space.p.ravel() / space.p.sum())
         return space.lowered, dict(space.params), space.codes[:, chosen]
-    rows = draw_rows(model, params, sampler, draws or DRAWS, seed, given)
-    if (rows.codes < 0).any():
-        raise fail("E703", "suggest_masks looks for clusters among cells of `var`s, and this model has latents too many to list")
+    if model.graph.latents:
+        message = f"model `{model.name}` has latents: masks are suggested up to {MOST_STATES:,} configurations of all its cells"
+        raise fail("E601" if count > MOST_STATES else "E507", message, help="leave `draws` and `sampler` out, or take a smaller model")
+    rows = draw_rows(model, params, means.sampler, DRAWS if means.draws is None else means.draws, means.seed, means.given)
     return rows.lowered, rows.params, rows.codes
 
 
 def _that_compile(model: Any, found: list[Candidate]) -> tuple[list[Candidate], Any, list[str]]:
-    """Candidates that check and are affordable, the model with their masks, and why the others are left out."""
-    taken, kept, left_out = _names(model), [], []
+    """Candidates that check and are affordable, each law once, the model with their masks, and why the others are left out.
+
+    A mask that the program has, under whatever name, stands for the candidate of its law.
+    """
+    taken, left_out = _names(model), []
+    own = {law: name for name in reversed(model.masks) if (law := _law(model.mask(name)[1], model.graph.n_cells)) is not None}
+    kept: dict[Hashable, Candidate] = {}
     for candidate in found:
-        if candidate.name in taken:
-            candidate = replace(candidate, name=f"suggested_{candidate.name}")
+        candidate = _renamed(candidate, model, taken)
         try:
             extended = model.program.extended(_written(candidate, model)).model(model.name)
-            verify_modest(extended.graph, extended.mask(candidate.name)[1])
+            mask = extended.mask(candidate.name)[1]
+            verify_modest(extended.graph, mask)
         except GmlmError as error:
             left_out.append(f"{candidate.name}: {error.diagnostics[0].message}")
             continue
-        kept.append(candidate)
-    return kept, model.program.extended("".join(_written(c, model) for c in kept)).model(model.name), left_out
+        law = _law(mask, model.graph.n_cells) or candidate.name
+        if law in kept:
+            candidate = replace(kept[law], why=f"{kept[law].why}; {candidate.why}")
+        elif law in own:
+            candidate = replace(candidate, name=own[law], body="")
+        kept[law] = candidate
+    listed = list(kept.values())
+    return listed, model.program.extended("".join(_written(c, model) for c in listed)).model(model.name), left_out
+
+
+def _renamed(candidate: Candidate, model: Any, taken: set[str]) -> Candidate:
+    """The candidate under a name that is free; one that the program has word for word stands for itself."""
+    if candidate.name in model.masks and any(_words(_written(candidate, model)) in _words(s.text) for s in model.program.checked.sources):
+        return replace(candidate, body="")
+    names = (candidate.name, f"suggested_{candidate.name}", *(f"suggested_{candidate.name}_{k}" for k in range(2, 1000)))
+    return replace(candidate, name=next(n for n in names if n not in taken))
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _law(mask: LoweredMask, n_cells: int) -> Hashable:
+    """Equal for masks that draw the same blocks equally often, however they are written; None where that is not told."""
+    if isinstance(mask, SubsetMask) and support_size(mask) > MOST_VALUES:
+        return mask.size, tuple(np.sort(mask.cells).tolist())
+    if varies(mask) or mentions_parameter(mask) or support_size(mask) > MOST_VALUES:
+        return None
+    blocks, p = blocks_of(mask, n_cells)
+    assert p is not None
+    return frozenset((tuple(c for c in block if c < n_cells), round(q, 12)) for block, q in zip(blocks.tolist(), p.tolist(), strict=True))
 
 
 def verify_modest(host: FactorGraph, mask: LoweredMask) -> None:
@@ -161,7 +199,8 @@ def _rank(r: MaskReport) -> tuple[float, float]:
 
 def _statement(place: int, r: MaskReport, candidate: Candidate, model: Any) -> str:
     """A mask with a comment that says what it is worth."""
-    words = f"{place}. {candidate.why}. Variance {r.variance:.4g} times maximum likelihood's"
+    own = "" if candidate.body else f"`{r.name}` of the program: "
+    words = f"{place}. {own}{candidate.why}. Variance {r.variance:.4g} times maximum likelihood's"
     if r.averages and r.blocks > 1:
         words += f" with every mask, {float(r.variance_one):.4g} with one drawn for each row"
     words += f"; Poincare constant {'>= ' * (r.poincare.kind == 'lower bound')}{float(r.poincare):.4g}"
