@@ -44,7 +44,7 @@ class DrawnRows:
     Attributes:
         lowered: the model, with its given data.
         params: parameters, float64.
-        codes: of shape (cells, draws), group after group, all of one size; -1 for latents, which losses sum out.
+        codes: of shape (cells, draws), group after group, all of one size.
         groups: the number of groups.
         words: how they were drawn.
     """
@@ -65,10 +65,13 @@ def draw_rows(model: Any, params: Params, sampler: str | None, draws: int, seed:
     """Draws from p: independent where a plan is affordable and no sampler is named, else by chains of a sampler.
 
     Raises:
-        GmlmError: E507 for a bad `draws`, E506 where a sampler must be named; what `Model.sample` raises.
+        GmlmError: E507 for a bad `draws` or a model with latents, E506 where a sampler must be named; what `Model.sample` raises.
     """
     if not isinstance(draws, int | np.integer) or isinstance(draws, bool) or draws < 10 * GROUPS:
         raise fail("E507", f"draws must be a whole number of at least {10 * GROUPS}, got {draws!r}")
+    if model.graph.latents:
+        message = f"model `{model.name}` has latents, which every draw's score would have to sum out: information is not estimated for it"
+        raise fail("E507", message, help="where the `var`s have at most 65,536 configurations it is exact")
     size = sum(p.size for p in model.graph.parameters)
     if size > MOST_PARAMETERS:
         message = f"the covariance of {size:,} parameters: the limit is {MOST_PARAMETERS:,}"
@@ -175,7 +178,7 @@ def _second_moments(rows: DrawnRows, mask: LoweredMask, seed: int) -> list[tuple
     host = rows.lowered.graph
     device = derive.graph_arrays(host)
     every = masks_per_row(mask, None) is None
-    if every and is_affine(host) and not host.latents:
+    if every and is_affine(host):
         loss = make_loss(host, device, mask, None)
         if isinstance(loss, ExactLoss):
             return _by_local_statistics(rows, loss)
@@ -276,7 +279,7 @@ def estimated_covariance(
     """`asymptotic_covariance` of a model too large to list, from draws of x, with a standard error for every entry.
 
     Args:
-        model: the model; latents are summed out.
+        model: the model, without latents.
         params: parameters: those that made the data.
         mask: the mask's name.
         n_masks: masks drawn for each row; None: each row's loss averages over all of them.
