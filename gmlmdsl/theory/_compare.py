@@ -243,7 +243,7 @@ def comparison_of(model: Any, params: Params, names: Sequence[str], source: str,
         words = f"Exact, over {space.count:,} configurations."
         rows = _some_rows(space)
     else:
-        rows = draw_rows(model, params, means.sampler, DRAWS if means.draws is None else means.draws, means.seed, means.given)
+        rows = rows_of(model, params, means)
         with jax.enable_x64(True):
             scores = row_scores(rows)
         found = [_sampled_report(model, rows, scores, name, means.seed, source) for name in names]
@@ -253,6 +253,24 @@ def comparison_of(model: Any, params: Params, names: Sequence[str], source: str,
         words += " Times measured here: a gradient over 1000 rows, a step of one of 64 chains."
     words += f" Variances are multiples of maximum likelihood's. From {source}."
     return MaskComparison(tuple(found), recommendation(found), words, source)
+
+
+def rows_of(model: Any, params: Params, means: Means) -> DrawnRows:
+    """Draws to estimate from.
+
+    Raises:
+        GmlmError: E506 where independent draws cost too much and no one sampler stands for them; what `draw_rows` raises.
+    """
+    try:
+        return draw_rows(model, params, means.sampler, DRAWS if means.draws is None else means.draws, means.seed, means.given)
+    except GmlmError as error:
+        if means.sampler is not None or error.diagnostics[0].code != "E506":
+            raise
+        message = (
+            f"model `{model.name}` is too large to list and to draw from independently, and has {len(model.samplers) or 'no'} samplers"
+        )
+        help = f"`sampler={model.samplers[0]}`, or another" if model.samplers else "declare one: `sampler sweep { update .. }`"
+        raise fail("E506", message, help=help) from None
 
 
 def _names(model: Any, masks: Sequence[str] | None) -> list[str]:
