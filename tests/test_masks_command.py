@@ -89,7 +89,7 @@ def test_a_fit_brings_its_parameters_and_suggestions_extend_the_file(folder, sta
     assert "no faults" in gmlm("check", "m.gmlm").output
     (folder / "m.gmlm").write_text(before + text)
     assert "would change" not in gmlm("format", "--check", "m.gmlm").output
-    assert set(gm.load("m.gmlm").model().masks) > {"one", "ends", "tuned", "subsets_1", "edges"}
+    assert set(gm.load("m.gmlm").model().masks) > {"one", "ends", "tuned", "subsets_2", "edges"}
     assert "leave `--params` out" in gmlm("masks", "m.fit", "--params", "p.npz", status=1).output
 
 

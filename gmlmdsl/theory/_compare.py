@@ -319,11 +319,10 @@ def _exact_report(model: Any, space: Configurations, name: str, source: str) -> 
     dynamics = block_dynamics(space, mask, "the comparison of masks")
     information = Information(space.basis, *information_matrices(dynamics), _entries(model))
     gap, note = reversible_gap(dynamics)
-    one, every, worst = _figures(information)
-    quantities = [Quantity(v, "exact", source) for v in (one, every, worst)]
+    one, every, worst = (Quantity(v, "exact", source) for v in _figures(information))
     poincare = Quantity(np.inf if gap == 0 else 1 / gap, "exact", source, note=note)
     size = float((space.p * _mean_size(dynamics)).sum())
-    return MaskReport(name, support_size(mask), size, *quantities, poincare, None, None, _unseen(information), _averages(mask))
+    return MaskReport(name, support_size(mask), size, one, every, worst, poincare, None, None, _unseen(information), _averages(mask))
 
 
 def _entries(model: Any) -> tuple[str, ...]:
