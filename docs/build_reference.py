@@ -1,10 +1,11 @@
-"""Writes the generated parts of the reference: forms from the table of forms, errors from the table of codes.
+"""Writes the generated parts of the reference: forms from the table of forms, errors from the table of codes, verbs of `gm.theory`.
 
 python docs/build_reference.py
 """
 
 from __future__ import annotations
 
+import ast
 import sys
 import tomllib
 from pathlib import Path
@@ -16,6 +17,10 @@ from gmlmdsl.program import forms  # noqa: E402 - found through the line above, 
 
 LANGUAGE = DOCS / "reference" / "language.md"
 ERRORS = DOCS / "reference" / "errors.md"
+PYTHON = DOCS / "reference" / "python.md"
+THEORY = DOCS.parent / "gmlmdsl" / "theory"
+BEGIN_THEORY = "<!-- theory: written by docs/build_reference.py -->\n"
+END_THEORY = "<!-- end of theory -->"
 BEGIN = "<!-- forms: written by docs/build_reference.py -->\n"
 END = "<!-- end of forms -->"
 ROOMS = {
@@ -40,6 +45,7 @@ GROUPS = {
     "6": "Costs",
     "7": "Fits",
     "8": "Warnings",
+    "9": "Warnings of calls from Python",
 }  # by the first digit of a code
 
 
@@ -93,10 +99,48 @@ def _sentence(title: str) -> str:
     return title[0].upper() + title[1:] + "."
 
 
+def python_page(text: str) -> str:
+    """The page with its table of `gm.theory` made anew."""
+    before, rest = text.split(BEGIN_THEORY)
+    after = rest.split(END_THEORY)[1]
+    lines = ["", "| call | gives |", "|---|---|", *_theory_rows(), ""]
+    return before + BEGIN_THEORY + "\n".join(lines) + "\n" + END_THEORY + after
+
+
+def _theory_rows() -> list[str]:
+    """A row for each public function, from its source: nothing heavy is imported."""
+    rows = []
+    for node in ast.parse((THEORY / "__init__.py").read_text(encoding="utf-8")).body:
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        defined = ast.parse((THEORY / f"{node.module}.py").read_text(encoding="utf-8")).body
+        for name in (a.name for a in node.names):
+            function = next((d for d in defined if isinstance(d, ast.FunctionDef) and d.name == name), None)
+            if function is not None:
+                rows.append(f"| `{name}({_arguments(function.args)})` | {_cell(_first_sentence(function))} |")
+    return rows
+
+
+def _arguments(found: ast.arguments) -> str:
+    """The arguments with their defaults, without their types."""
+    for a in (*found.args, *found.kwonlyargs):
+        a.annotation = None
+    return _cell(ast.unparse(found).replace("'", '"'))
+
+
+def _first_sentence(function: ast.FunctionDef) -> str:
+    paragraph = (ast.get_docstring(function) or "").split("\n\n")[0]
+    return " ".join(paragraph.split()).rstrip(".")
+
+
 def pages() -> dict[Path, str]:
     """Every generated page with the text that it should have."""
     codes = tomllib.loads((DOCS.parent / "gmlmdsl" / "codes.toml").read_text(encoding="utf-8"))
-    return {LANGUAGE: language_page(LANGUAGE.read_text(encoding="utf-8")), ERRORS: errors_page(codes)}
+    return {
+        LANGUAGE: language_page(LANGUAGE.read_text(encoding="utf-8")),
+        ERRORS: errors_page(codes),
+        PYTHON: python_page(PYTHON.read_text(encoding="utf-8")),
+    }
 
 
 def main() -> None:

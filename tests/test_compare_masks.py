@@ -91,6 +91,7 @@ def test_what_is_refused():
     for options, code in (
         ({"masks": ["k9"]}, "E506"),
         ({"params": None}, "E507"),
+        ({"params": ["k1"]}, "E507"),
         ({"draws": 3}, "E507"),
         ({"draws": True}, "E507"),
         ({"sampler": "nope"}, "E506"),

@@ -33,7 +33,7 @@ RESTS = 256  # beside which influences are computed
 
 @dataclass(frozen=True)
 class Clusters:
-    """Partitions into clusters of two cells or more, the strongest first, and what to say of each."""
+    """Partitions into clusters of two cells or more, that in which single cells are slowest first, and what to say of each."""
 
     partitions: tuple[tuple[Array, ...], ...]
     words: tuple[str, ...]
@@ -59,8 +59,9 @@ def strong_clusters(lowered: Lowered, params: Mapping[str, jax.Array], codes: Ar
         blocks = _components(host, edges[strength >= threshold])
         if blocks and not any(_same(blocks, other) for other in found):
             found.append(blocks)
-    kept = found[:MOST_PARTITIONS]
-    return Clusters(tuple(kept), tuple(_words(lowered, params, codes[:, :1], blocks) for blocks in kept))
+    judged = [(blocks, *_slowest(lowered, params, codes[:, :1], blocks)) for blocks in found]
+    kept = sorted(judged, key=lambda j: -j[1])[:MOST_PARTITIONS]
+    return Clusters(tuple(blocks for blocks, _, _ in kept), tuple(words for _, _, words in kept))
 
 
 def _same(a: tuple[Array, ...], b: tuple[Array, ...]) -> bool:
@@ -106,12 +107,13 @@ def _components(host: FactorGraph, edges: Array) -> tuple[Array, ...]:
     return tuple(p for p in parts if np.prod(host.sizes[p].astype(float)) <= MOST_VALUES)
 
 
-def _words(lowered: Lowered, params: Mapping[str, jax.Array], codes: Array, blocks: tuple[Array, ...]) -> str:
-    """How slowly single cells move inside the slowest cluster."""
+def _slowest(lowered: Lowered, params: Mapping[str, jax.Array], codes: Array, blocks: tuple[Array, ...]) -> tuple[float, str]:
+    """The largest Poincare constant of single cells inside a cluster, and what to say of it."""
     constants = [local_constant(lowered, params, codes, cells) for cells in blocks]
     worst = int(np.argmax(constants))
     names = ", ".join(lowered.graph.cell_name(int(c)) for c in blocks[worst][:6]) + ", .." * (len(blocks[worst]) > 6)
-    return f"single cells inside {{{names}}} have Poincare constant {constants[worst]:.3g}, given a likely rest"
+    words = f"single cells inside {{{names}}} have Poincare constant {constants[worst]:.3g}, given a likely rest"
+    return constants[worst], words
 
 
 def local_constant(lowered: Lowered, params: Mapping[str, jax.Array], codes: Array, cells: Array) -> float:

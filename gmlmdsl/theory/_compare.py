@@ -208,6 +208,8 @@ def compare_masks(
     """
     if isinstance(model, Fit):
         params, model = model.params if params is None else params, model.model
+    if isinstance(params, str | Sequence):
+        raise fail("E507", f"params must be a dict of arrays by parameter, got {params!r}", help="masks go by name: `masks=[..]`")
     if params is None:
         raise fail("E507", "compare_masks needs parameters, or a fit", help="`compare_masks(model, params)`, `compare_masks(fit)`")
     names = _names(model, masks)

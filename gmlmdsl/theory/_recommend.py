@@ -79,5 +79,7 @@ def _for_sampling(reports: Sequence[MaskReport]) -> str:
     if moving:
         best = min(moving, key=lambda r: float(r.poincare) * float(r.step or 0))
         time = float(best.poincare) * float(best.step or 0)
-        out.append(f"For sampling: `{best.name}`, a relaxation time of {float(best.poincare):.3g} steps or {time:.3g} us of one chain.")
+        steps = f"{float(best.poincare):.3g}"
+        steps += " step" if steps == "1" else " steps"
+        out.append(f"For sampling: `{best.name}`, a relaxation time of {steps} or {time:.3g} us of one chain.")
     return " ".join(out)
