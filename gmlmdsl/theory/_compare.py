@@ -302,10 +302,11 @@ def _exact_report(model: Any, space: Configurations, name: str, source: str) -> 
     information = Information(space.basis, *information_matrices(dynamics), _entries(model))
     gap, note = reversible_gap(dynamics)
     one, every, worst = _figures(information)
-    quantities = [Quantity(v, "exact", source) for v in (one, every, worst)]
+    variance_one, variance_all, worst_one = (Quantity(v, "exact", source) for v in (one, every, worst))
     poincare = Quantity(np.inf if gap == 0 else 1 / gap, "exact", source, note=note)
     size = float((space.p * _mean_size(dynamics)).sum())
-    return MaskReport(name, support_size(mask), size, *quantities, poincare, None, None, _unseen(information), _averages(mask))
+    unseen, averages = _unseen(information), _averages(mask)
+    return MaskReport(name, support_size(mask), size, variance_one, variance_all, worst_one, poincare, None, None, unseen, averages)
 
 
 def _entries(model: Any) -> tuple[str, ...]:
