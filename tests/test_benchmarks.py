@@ -70,6 +70,14 @@ def test_strips_have_kaufmans_energy_and_forget_faster_than_cells(tmp_path: Path
     assert times["rows, then columns"] < times["rows"] < times["cells in turn"]
 
 
+@pytest.mark.slow
+def test_estimates_of_the_theory_agree_with_exact_answers(tmp_path: Path) -> None:
+    out = tmp_path / "found.json"
+    done = run("--only", "theory", "--out", str(out))
+    assert done.returncode == 0, done.stdout + done.stderr
+    verify_well_formed(json.loads(out.read_text()), {"theory"})
+
+
 def test_autocorrelation_times_are_those_of_an_autoregression() -> None:
     """x_t = r x_t-1 + noise: the integrated time is (1 + r) / (1 - r) / 2, and the standard error of the mean follows."""
     rng, r = np.random.default_rng(0), 0.8

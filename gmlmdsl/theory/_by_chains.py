@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,7 @@ import scipy.stats
 from .._diagnostics import fail
 from ..program import ir
 from ..run.data import encode
+from ..run.sampling import SamplingWarning
 from ._quantity import Quantity
 
 if TYPE_CHECKING:
@@ -34,7 +36,9 @@ def chain_codes(model: Any, params: Params, sampler: str | None, draws: int, see
     exact = sampler == "exact" and sampler not in model.samplers
     name = "exact" if exact else model.sampler(sampler)[0]
     warmup = {} if exact else {"warmup": int(draws)}
-    idata = model.sample(params, sampler=name, draws=int(draws), chains=CHAINS, seed=seed, given=given, progress=False, **warmup)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SamplingWarning)  # how slow the chains are is what is asked
+        idata = model.sample(params, sampler=name, draws=int(draws), chains=CHAINS, seed=seed, given=given, progress=False, **warmup)
     held = {v.name: np.asarray(idata["posterior"][v.name]) for v in model.graph.variables}
     codes = encode(model.graph, {k: v.reshape(-1, *v.shape[2:]) for k, v in held.items()}).codes
     return name, codes.T.reshape(CHAINS, int(draws), -1)

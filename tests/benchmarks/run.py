@@ -38,6 +38,12 @@ def _strips(quick: bool) -> Report:
     return strips.run(quick)
 
 
+def _theory(quick: bool) -> Report:
+    from benchmarks import theory
+
+    return theory.run(quick)
+
+
 BENCHMARKS: dict[str, Callable[[bool], Report]] = {
     "lowering": lowering.run,
     "first_draw": first_draw.run,
@@ -46,6 +52,7 @@ BENCHMARKS: dict[str, Callable[[bool], Report]] = {
     "t3": partial(_sampling, "t3"),
     "f1": _fitting,
     "strips": _strips,
+    "theory": _theory,
 }
 
 
