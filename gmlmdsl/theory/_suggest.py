@@ -14,6 +14,7 @@ from .._diagnostics import GmlmError, fail
 from ..graph import FactorGraph, Lowered
 from ..graph.masks import LoweredMask, SubsetMask, blocks_of, is_adaptive, mentions_parameter, support_size, varies
 from ..plan import plan_mask, verify_affordable
+from ..run.objective import masks_per_row
 from ..run.results import Fit
 from ..syntax import format_source
 from ._candidates import Candidate, candidates
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 LIKELY = 256  # configurations beside which clusters are judged
 MOST_VALUES = 1 << 12  # joint values of a block that are listed at once
+MOST_WORK = 1 << 18  # of all blocks, times parameters
 ALIKE = 0.1  # of the logarithm of a variance: masks so near one another are ranked by cost
 
 
@@ -177,6 +179,11 @@ def verify_modest(host: FactorGraph, mask: LoweredMask) -> None:
     verify_affordable(plan, "a block", mask.span)
     if plan.method != "product" and plan.values > MOST_VALUES:
         raise fail("E601", f"a block has {plan.values:.3g} joint values, more than {MOST_VALUES:,}", mask.span)
+    blocks = support_size(mask) if masks_per_row(mask, None) is None else 1.0
+    work = blocks * plan.values * (1 + sum(p.size for p in host.parameters))
+    if work > MOST_WORK:
+        message = f"{blocks:,.0f} blocks of {plan.values:.3g} joint values: the information of a row takes {work:.3g} entries"
+        raise fail("E601", f"{message}, more than {MOST_WORK:,}", mask.span)
 
 
 def _names(model: Any) -> set[str]:
