@@ -27,6 +27,8 @@ mask tuned { choose {x[0]} weight exp(J)  choose {x[1]} weight 1 }
 sampler gibbs { update K where K ~ tuned }
 sampler sweep { update x[i] for i in G.nodes }
 """
+BIG = "graph G = grid(30, 30)\nmodel big {\n  var x[i in G.nodes] : spin\n  factor 0.2 * x[i] * x[j] for (i, j) in G.edges\n}\n"
+BIG += "mask one = subsets(x, size = 1)\n"
 GIVEN = "model m {\n  given z : bit\n  var x : bit\n  factor z * x\n}\nmask one = subsets(size = 1)\n"
 
 
@@ -36,6 +38,8 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "m.gmlm").write_text(TEXT)
     (tmp_path / "given.gmlm").write_text(GIVEN)
+    (tmp_path / "big.gmlm").write_text(BIG)
+    (tmp_path / "two.gmlm").write_text(f"{BIG}sampler s {{ update x[i] for i in G.nodes }}\nsampler t {{ update K where K ~ one }}\n")
     np.savez(tmp_path / "p.npz", h=np.array([0.1, 0.4, -0.5]), J=0.7)
     return tmp_path
 
@@ -85,7 +89,7 @@ def test_a_fit_brings_its_parameters_and_suggestions_extend_the_file(folder, sta
     assert "no faults" in gmlm("check", "m.gmlm").output
     (folder / "m.gmlm").write_text(before + text)
     assert "would change" not in gmlm("format", "--check", "m.gmlm").output
-    assert set(gm.load("m.gmlm").model().masks) > {"one", "ends", "tuned", "subsets_1", "edges"}
+    assert set(gm.load("m.gmlm").model().masks) > {"one", "ends", "tuned", "subsets_2", "edges"}
     assert "leave `--params` out" in gmlm("masks", "m.fit", "--params", "p.npz", status=1).output
 
 
@@ -98,6 +102,8 @@ FAULTS = {
     "no file": (["nope.gmlm"], "there is no file nope.gmlm"),
     "not a fit": (["p.npz"], "error[E520"),
     "an array of another name": (["m.gmlm", "--params", "other.npz"], "no parameter `g`"),
+    "no sampler for draws": (["big.gmlm"], "is too large to list and to draw from independently, and has no samplers"),
+    "which sampler draws": (["two.gmlm"], "`--sampler s`, or another"),
     "given data": (["given.gmlm"], "takes no data of `z`"),
     "unknown input": (["m.gmlm", "--params", "p.npz", "-i", "N=3"], "the program has no input `N`"),
 }

@@ -243,7 +243,7 @@ def comparison_of(model: Any, params: Params, names: Sequence[str], source: str,
         words = f"Exact, over {space.count:,} configurations."
         rows = _some_rows(space)
     else:
-        rows = draw_rows(model, params, means.sampler, DRAWS if means.draws is None else means.draws, means.seed, means.given)
+        rows = rows_of(model, params, means)
         with jax.enable_x64(True):
             scores = row_scores(rows)
         found = [_sampled_report(model, rows, scores, name, means.seed, source) for name in names]
@@ -253,6 +253,24 @@ def comparison_of(model: Any, params: Params, names: Sequence[str], source: str,
         words += " Times measured here: a gradient over 1000 rows, a step of one of 64 chains."
     words += f" Variances are multiples of maximum likelihood's. From {source}."
     return MaskComparison(tuple(found), recommendation(found), words, source)
+
+
+def rows_of(model: Any, params: Params, means: Means) -> DrawnRows:
+    """Draws to estimate from.
+
+    Raises:
+        GmlmError: E506 where independent draws cost too much and no one sampler stands for them; what `draw_rows` raises.
+    """
+    try:
+        return draw_rows(model, params, means.sampler, DRAWS if means.draws is None else means.draws, means.seed, means.given)
+    except GmlmError as error:
+        if means.sampler is not None or error.diagnostics[0].code != "E506":
+            raise
+        message = (
+            f"model `{model.name}` is too large to list and to draw from independently, and has {len(model.samplers) or 'no'} samplers"
+        )
+        help = f"`sampler={model.samplers[0]}`, or another" if model.samplers else "declare one: `sampler sweep { update .. }`"
+        raise fail("E506", message, help=help) from None
 
 
 def _names(model: Any, masks: Sequence[str] | None) -> list[str]:
@@ -301,12 +319,10 @@ def _exact_report(model: Any, space: Configurations, name: str, source: str) -> 
     dynamics = block_dynamics(space, mask, "the comparison of masks")
     information = Information(space.basis, *information_matrices(dynamics), _entries(model))
     gap, note = reversible_gap(dynamics)
-    one, every, worst = _figures(information)
-    variance_one, variance_all, worst_one = (Quantity(v, "exact", source) for v in (one, every, worst))
+    one, every, worst = (Quantity(v, "exact", source) for v in _figures(information))
     poincare = Quantity(np.inf if gap == 0 else 1 / gap, "exact", source, note=note)
     size = float((space.p * _mean_size(dynamics)).sum())
-    unseen, averages = _unseen(information), _averages(mask)
-    return MaskReport(name, support_size(mask), size, variance_one, variance_all, worst_one, poincare, None, None, unseen, averages)
+    return MaskReport(name, support_size(mask), size, one, every, worst, poincare, None, None, _unseen(information), _averages(mask))
 
 
 def _entries(model: Any) -> tuple[str, ...]:

@@ -18,9 +18,8 @@ from ..run.results import Fit
 from ..syntax import format_source
 from ._candidates import Candidate, candidates
 from ._clusters import strong_clusters
-from ._compare import DRAWS, MaskComparison, MaskReport, Means, comparison_of
+from ._compare import MaskComparison, MaskReport, Means, comparison_of, rows_of
 from ._configurations import MOST_STATES, configurations
-from ._monte_carlo import draw_rows
 
 if TYPE_CHECKING:
     from .._queries import Params
@@ -114,7 +113,7 @@ def _likely_rows(model: Any, params: Params, means: Means) -> tuple[Lowered, dic
     if model.graph.latents:
         message = f"model `{model.name}` has latents: masks are suggested up to {MOST_STATES:,} configurations of all its cells"
         raise fail("E601" if count > MOST_STATES else "E507", message, help="leave `draws` and `sampler` out, or take a smaller model")
-    rows = draw_rows(model, params, means.sampler, DRAWS if means.draws is None else means.draws, means.seed, means.given)
+    rows = rows_of(model, params, means)
     return rows.lowered, rows.params, rows.codes
 
 
