@@ -79,7 +79,14 @@ class Information:
         scale = np.where(spread > 0, 1 / np.where(spread > 0, spread, 1.0), 0.0)
         values, vectors = np.linalg.eigh(_even(scale[:, None] * self.fisher * scale))
         keep = values > NO_CHANGE
-        return scale[:, None] * vectors[:, keep] / np.sqrt(values[keep])
+        found = scale[:, None] * vectors[:, keep] / np.sqrt(values[keep])
+        # Without a part in directions that change nothing, as a pseudo-inverse has it.
+        nothing = scale[:, None] * vectors[:, ~keep]
+        length = np.linalg.norm(nothing, axis=0)
+        nothing = nothing[:, length > PART * scale.max(initial=0.0)]  # the others lie where no score varies
+        left, size, _ = np.linalg.svd(nothing / np.linalg.norm(nothing, axis=0), full_matrices=False)
+        left = left[:, size > PART]
+        return found - left @ (left.T @ found)
 
     @cached_property
     def seen(self) -> tuple[Array, Array]:
@@ -101,6 +108,12 @@ class Information:
     def undetermined(self) -> Array:
         """Which entries of the flat parameter vector have a part in an unseen direction, shape (parameters,)."""
         return np.any(np.abs(self.unseen) > PART, axis=1)
+
+    def relative(self, n_masks: int | None) -> Array:
+        """The covariance in coordinates in which that of maximum likelihood is 1, shape (rank, rank), where the mask sees all."""
+        values, vectors = self.seen
+        inverse = (vectors / values) @ vectors.T
+        return _even(inverse @ self.whitening.T @ self.score(n_masks) @ self.whitening @ inverse)
 
     def _blind(self, values: Array) -> Array:
         """Which eigenvalues of `seen` are 0."""
