@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 DRAWS = 4000
 ROWS = 1000
+MOST_UNASKED = 2.0**32  # entries beyond which estimates are made: about a minute
 WIDTH = 110
 COLUMNS = {
     "mask": "",
@@ -192,7 +193,7 @@ def compare_masks(
         model: a model, or a fit (then `params` are its estimates).
         params: parameters.
         masks: names of masks; none: every mask of the model that can fit.
-        draws: how many draws of x the estimates are made from; none: exact where all configurations can be listed, else 4000 draws.
+        draws: how many draws of x the estimates are made from; none: exact where that takes about a minute at most, else 4000.
         sampler: what draws them; none: independent draws where affordable, else the model's only sampler.
         seed: of draws.
         given: one row of data of given variables.
@@ -309,7 +310,13 @@ def _is_exact(model: Any, names: Sequence[str], means: Means) -> bool:
         message = f"model `{model.name}` has latents: its masks are compared exactly, up to {MOST_STATES:,} configurations of its `var`s"
         remedy = "leave `draws` and `sampler` out" if small else "compare on a smaller model of the same kind"
         raise fail("E507" if small else "E601", message, help=remedy)
-    return small and not asked
+    return small and not asked and (bool(model.graph.latents) or _work(model, names) <= MOST_UNASKED)
+
+
+def _work(model: Any, names: Sequence[str]) -> float:
+    """Configurations times blocks times parameters: what exact information takes."""
+    count = float(np.prod(model.graph.sizes[model.graph.is_observed].astype(float)))
+    return count * (1 + sum(p.size for p in model.graph.parameters)) * sum(support_size(model.mask(n)[1]) for n in names)
 
 
 def _is_small(model: Any, names: Sequence[str]) -> bool:
