@@ -17,7 +17,8 @@ from ..run import given as givens
 from ..run.missing import verify_latents
 from ..run.objective import mean_block_size
 from ..run.results import Fit
-from ._block_dynamics import MOST_REPEATED, BlockDynamics, block_dynamics
+from ._block_dynamics import BlockDynamics, block_dynamics
+from ._chains import MOST_DENSE
 from ._configurations import MOST_STATES, Configurations, configurations, verify_count
 from ._costs import gradient_cost, step_cost
 from ._estimation import Information, information_matrices, verify_interior
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 DRAWS = 4000
 ROWS = 1000
-MOST_UNASKED = 2.0**32  # entries beyond which estimates are made: about a minute
+MOST_UNASKED = 2.0**33  # configurations times blocks times functions, beyond which estimates are made: about a minute
 WIDTH = 110
 COLUMNS = {
     "mask": "",
@@ -310,24 +311,18 @@ def _is_exact(model: Any, names: Sequence[str], means: Means) -> bool:
         message = f"model `{model.name}` has latents: its masks are compared exactly, up to {MOST_STATES:,} configurations of its `var`s"
         remedy = "leave `draws` and `sampler` out" if small else "compare on a smaller model of the same kind"
         raise fail("E507" if small else "E601", message, help=remedy)
-    return small and not asked and (bool(model.graph.latents) or _work(model, names) <= MOST_UNASKED)
-
-
-def _work(model: Any, names: Sequence[str]) -> float:
-    """Configurations times blocks times parameters: what exact information takes."""
-    count = float(np.prod(model.graph.sizes[model.graph.is_observed].astype(float)))
-    return count * (1 + sum(p.size for p in model.graph.parameters)) * sum(support_size(model.mask(n)[1]) for n in names)
+    return small and not asked
 
 
 def _is_small(model: Any, names: Sequence[str]) -> bool:
-    """Whether every configuration and every block can be listed."""
+    """Whether every configuration can be listed, and block dynamics applied to scores and iterated, in about a minute."""
     try:
         verify_count(model.graph, np.flatnonzero(model.graph.is_observed), "", MOST_STATES)
     except GmlmError:
         return False
     count = float(np.prod(model.graph.sizes[model.graph.is_observed].astype(float)))
-    directions = sum(p.size for p in model.graph.parameters)
-    return all(support_size(model.mask(n)[1]) * count * (directions + PRODUCTS) <= MOST_REPEATED for n in names)
+    functions = PRODUCTS * (count > MOST_DENSE) + sum(p.size for p in model.graph.parameters)
+    return sum(support_size(model.mask(n)[1]) for n in names) * count * functions <= MOST_UNASKED
 
 
 def _exact_report(model: Any, space: Configurations, name: str, source: str) -> MaskReport:
