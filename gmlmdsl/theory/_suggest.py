@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 LIKELY = 256  # configurations beside which clusters are judged
-MOST_VALUES = 1 << 12  # joint values of a block that is listed
+MOST_VALUES = 1 << 12  # joint values of a block that are listed at once
 ALIKE = 0.1  # of the logarithm of a variance: masks so near one another are ranked by cost
 
 
@@ -176,7 +176,7 @@ def verify_modest(host: FactorGraph, mask: LoweredMask) -> None:
     """
     plan = plan_mask(host, mask, is_adaptive(mask))
     verify_affordable(plan, "a block", mask.span)
-    if plan.elimination is None and plan.method != "product" and plan.values > MOST_VALUES:
+    if plan.method != "product" and plan.values > MOST_VALUES:
         raise fail("E601", f"a block has {plan.values:.3g} joint values, more than {MOST_VALUES:,}", mask.span)
 
 
