@@ -169,9 +169,9 @@ class Queries:
 
         lowered, rows = givens.bound_rows(self.lowered, x, None, given)
         drawn = None if mask is None else self._mask(mask, lowered)
+        table = conditionals.log_conditional(lowered, self._params(params), rows.codes, K, drawn)
         if mask is None:
             self._warn_plain(K)
-        table = conditionals.log_conditional(lowered, self._params(params), rows.codes, K, drawn)
         return table.reshape(*rows.shape, *table.shape[1:])
 
     def _warn_plain(self, K: Sequence[int] | int) -> None:

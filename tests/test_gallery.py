@@ -211,4 +211,4 @@ def test_the_bias_of_independent_draws_is_that_of_its_closed_form(built):
     p = np.exp(found.grid[-1] * (states * fields).sum(axis=1) / 2)
     p /= p.sum()
     np.testing.assert_allclose(found.gaps[4][-1], 4 * np.log(2) + (p * np.log(p)).sum(), atol=1e-6)
-    assert all(values[0] == 0 for values in found.gaps.values())
+    assert all(values[0] < 1e-12 for values in found.gaps.values())

@@ -312,7 +312,7 @@ def test_what_is_assumed_is_said() -> None:
         assert not found.certified
         assert found.bound.kind == "estimate"
         assert said in repr(found)
-    assert bound(empirical_loss=0.5, tensorization=Quantity(4.0, "upper bound", "a proof")).certified
+    assert bound(empirical_loss=0.5, tensorization=Quantity(4.0, "upper bound", "tensorization_above(..)")).certified
 
 
 # Faults

@@ -231,7 +231,9 @@ def test_a_periodic_chain_has_no_gap():
     chain = mask_chain("a circle", dynamics)
     made = Chain("a circle", dynamics.space, chain.apply, chain.push, lambda: turn, None, False, lambda: np.zeros(16, int))
     np.testing.assert_allclose(made.law, 1 / 16, atol=1e-12)
-    assert gap_of(made)[0] < 1e-12
+    gap, note = gap_of(made)  # rounding hides whether it is 0: it is bounded
+    assert gap <= 1e-10
+    assert "lost to rounding" in note
     assert _first_power(turn, np.eye(16), np.full(16, 1 / 16), 0.25) == np.inf
     assert oracle.spectral_gap(turn) == 0.0
     assert oracle.mixing_time(turn, 0.25) == np.inf

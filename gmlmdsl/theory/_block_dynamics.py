@@ -26,7 +26,7 @@ from .._diagnostics import Span, fail
 from ..graph.masks import LoweredMask, blocks_of, support_size, verify_mask
 from ..run import given as givens
 from ..run.missing import verify_latents
-from ._configurations import BY_SAMPLING, Configurations, configurations
+from ._configurations import BY_SAMPLING, Configurations, configurations, verify_model
 
 if TYPE_CHECKING:
     from .._queries import Params, Queries
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 MOST_BLOCKS = 1 << 16
 MOST_WORK = 2.0**33  # configurations times blocks of one application
+MOST_REPEATED = 2.0**35  # the same times the functions that it is applied to
 MOST_KEPT = 1 << 27  # entries of conditionals that are kept
 MOST_LISTED = 1 << 22  # sets of cells times configurations whose sums over supersets are listed
 CHANCES_AT_ONCE = 1 << 24  # entries of p(K | x) that are computed at once
@@ -213,6 +214,19 @@ def block_dynamics(space: Configurations, mask: LoweredMask, what: str) -> Block
     return BlockDynamics(space, axes, chances)
 
 
+def verify_work(dynamics: BlockDynamics, functions: float, what: str) -> None:
+    """Refuse to apply block dynamics to so many functions, one after another or side by side.
+
+    Raises:
+        GmlmError: E601 with the figure.
+    """
+    work = float(dynamics.space.count) * len(dynamics.blocks) * functions
+    if work > MOST_REPEATED:
+        message = f"{what}: {len(dynamics.blocks):,} blocks on {dynamics.space.count:,} configurations, {functions:,.0f} times over"
+        message += f": {work:.3g} numbers, more than the limit of {MOST_REPEATED:.3g}"
+        raise fail("E601", message, help=f"take fewer cells or blocks, or {BY_SAMPLING}")
+
+
 def _chances(space: Configurations, mask: LoweredMask, blocks: Array) -> list[Array]:
     """p(K | x) of every block, tensors."""
     if len(blocks) * space.count > MOST_KEPT:
@@ -250,6 +264,7 @@ def dynamics_of(model: Queries, params: Params, mask: str | None, what: str, giv
     Raises:
         GmlmError: E601, E602 for what is too large; E703 for a mask that hides or looks at a latent.
     """
+    verify_model(model)
     name, lowered = model.mask(mask)
     verify_latents(model.graph, lowered, name, np.zeros((model.graph.n_cells, 0), np.int32), False)
     space = configurations(model, params, what, given=given)

@@ -256,9 +256,10 @@ def _is_everything(observed: Array, mask: LoweredMask, n_cells: int) -> bool:
 
 def _tensorization(given: float | None, whole: bool, dynamics: BlockDynamics | None, source: str) -> tuple[Quantity, tuple[str, ...]]:
     """C_AT, and what is assumed of it."""
+    if isinstance(given, Quantity) and given.kind == "upper bound" and "tensorization" in given.source:
+        return given, ()
     if isinstance(given, Quantity):
-        assumed = () if given.kind in ("exact", "upper bound") else (f"C_AT is a number that is no upper bound: {given.kind}",)
-        return given, assumed
+        return given, (f"C_AT is a number that is no upper bound of it: {given.source}",)
     if given is not None:
         return Quantity(given, "estimate", "the caller's"), ("C_AT is the caller's",)
     if whole:

@@ -46,6 +46,8 @@ def chain_codes(model: Any, params: Params, sampler: str | None, draws: int, see
 
 def gap_by_chains(model: Any, params: Params, sampler: str | None, draws: int, seed: int, given: Any) -> Quantity:
     """The gap read off the slowest autocorrelation found; see `spectral_gap`."""
+    if sampler == "exact" and sampler not in model.samplers:
+        raise fail("E507", "independent draws are no chain: they have no gap", help="name a sampler of the program")
     name, codes = chain_codes(model, params, sampler, draws, seed, given)
     body = model.sampler(name)[1].body
     half = CHAINS // 2

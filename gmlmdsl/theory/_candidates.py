@@ -87,7 +87,7 @@ def _interacting(model: Any, edges: Array, cells: Array) -> Iterator[Candidate]:
     lone = np.setdiff1d(cells, edges)
     if graph is not None and not len(lone):
         name = host.observed[0].name
-        yield Candidate("edges", f" = blocks({graph}.edges)", "the two ends of each edge")
+        yield Candidate("edges", f" = blocks({{{name}[i], {name}[j]}} for (i, j) in {graph}.edges)", "the two ends of each edge")
         weighed = f"  choose {{{name}[i], {name}[j]}} for (i, j) in {graph}.edges weight if {name}[i] == {name}[j] then 3 else 1\n"
         yield Candidate("agreeing", f" given {name} {{\n{weighed}}}", AGREEING)
         return

@@ -21,7 +21,7 @@ from ..plan import repeat_count, sweep_blocks
 from ..program import ir
 from ..run.data import encode
 from ._block_dynamics import BlockDynamics, block_dynamics, dynamics_of
-from ._configurations import Configurations, configurations
+from ._configurations import Configurations, configurations, verify_model
 
 if TYPE_CHECKING:
     from .._queries import Params, Queries
@@ -95,6 +95,7 @@ def chain_of(model: Queries, params: Params, sampler: str | None, mask: str | No
     """
     if sampler is not None and mask is not None:
         raise fail("E507", f"{what}: name a sampler or a mask, not both", help="`mask=` is the sampler that updates K ~ mask")
+    verify_model(model)
     if mask is not None:
         name, dynamics = dynamics_of(model, params, mask, what, given)
         return mask_chain(f"mask `{name}`", dynamics)
@@ -113,6 +114,9 @@ def mask_chain(name: str, dynamics: BlockDynamics) -> Chain:
 def sampler_chain(name: str, space: Configurations, sampler: ir.Sampler, what: str) -> Chain:
     """The chain of a sampler's body. Small ones are the matrix that the kernels' own conditionals give; larger ones are operators."""
     assert isinstance(sampler.body, tuple)
+    only = sampler.body[0] if len(sampler.body) == 1 else None
+    if isinstance(only, ir.RandomUpdate) and not only.independently:
+        return mask_chain(name, block_dynamics(space, lower_mask(space.lowered, only.mask), what))
     if len(space.support) > MOST_DENSE:
         parts = _Steps(space, what)
         steps = [parts.of(k) for k in sampler.body]

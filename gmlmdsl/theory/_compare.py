@@ -12,19 +12,20 @@ import jax
 import numpy as np
 
 from .._diagnostics import GmlmError, fail
-from ..graph.masks import LoweredMask, mentions_parameter, support_size
+from ..graph.masks import LoweredMask, looked_at, mentions_parameter, reach, support_size
 from ..run import given as givens
 from ..run.missing import verify_latents
 from ..run.objective import mean_block_size
 from ..run.results import Fit
 from ._block_dynamics import BlockDynamics, block_dynamics
+from ._chains import MOST_DENSE
 from ._configurations import MOST_STATES, Configurations, configurations, verify_count
 from ._costs import gradient_cost, step_cost
-from ._estimation import Information, information_matrices
-from ._monte_carlo import DrawnRows, Sampled, draw_rows, row_scores, sampled_information
+from ._estimation import Information, information_matrices, verify_interior
+from ._monte_carlo import LEAST_DRAWS, DrawnRows, Sampled, draw_rows, row_scores, sampled_information
 from ._quantity import Quantity
 from ._recommend import recommendation
-from ._reversible import reversible_gap
+from ._reversible import PRODUCTS, constant_kind, reversible_gap
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 DRAWS = 4000
 ROWS = 1000
-MOST_UNASKED = 2.0**32  # entries beyond which estimates are made: about a minute
+MOST_UNASKED = 2.0**33  # configurations times blocks times functions, beyond which estimates are made: about a minute
 WIDTH = 110
 COLUMNS = {
     "mask": "",
@@ -59,7 +60,7 @@ class MaskReport:
         mean_size: E|K|.
         variance_one: the mean variance of a parameter's estimate with one mask drawn for each row, divided by that of maximum likelihood.
         variance_all: the same where each row's loss averages over every mask.
-        worst_one: the largest ratio over all directions of the parameters, with one mask for each row; at most the Poincare constant.
+        worst_one: the largest ratio over all directions of the parameters, with one mask for each row; estimated, that of a slow one.
         poincare: the Poincare constant of its block dynamics.
         gradient: milliseconds of a gradient over 1000 rows.
         step: microseconds of one step of one chain, of 64 side by side.
@@ -262,8 +263,10 @@ def rows_of(model: Any, params: Params, means: Means) -> DrawnRows:
     Raises:
         GmlmError: E506 where independent draws cost too much and no one sampler stands for them; what `draw_rows` raises.
     """
+    size = sum(p.size for p in model.graph.parameters)
+    draws = max(DRAWS, LEAST_DRAWS * size) if means.draws is None else means.draws
     try:
-        return draw_rows(model, params, means.sampler, DRAWS if means.draws is None else means.draws, means.seed, means.given)
+        return draw_rows(model, params, means.sampler, draws, means.seed, means.given)
     except GmlmError as error:
         if means.sampler is not None or error.diagnostics[0].code != "E506":
             raise
@@ -277,17 +280,23 @@ def rows_of(model: Any, params: Params, means: Means) -> DrawnRows:
 def _names(model: Any, masks: Sequence[str] | None) -> list[str]:
     if isinstance(masks, str):
         masks = [masks]
-    if masks is None:
-        masks = [n for n in model.masks if not mentions_parameter(model.mask(n)[1])]
-        if not masks:
-            help = "declare one; `gm.theory.suggest_masks` and `gmlm masks --suggest` print some to paste"
-            raise fail("E506", "the model has no mask that can fit", help=help)
+    masks = [n for n in model.masks if _has_loss(model, n)] if masks is None else masks
+    if not masks:
+        help = "declare one; `gm.theory.suggest_masks` and `gmlm masks --suggest` print some to paste"
+        raise fail("E506", "the model has no mask that can fit, or `masks=` names none", help=help)
     found = [model.mask(n) for n in masks]
     for name, mask in found:
         if mentions_parameter(mask):
             raise fail("E702", f"mask `{name}` mentions a parameter: it may sample, and has no loss", mask.span)
         verify_latents(model.graph, mask, name, np.zeros((model.graph.n_cells, 0), np.int32), False)
     return list(dict.fromkeys(name for name, _ in found))
+
+
+def _has_loss(model: Any, name: str) -> bool:
+    """Whether a mask can fit: it mentions no parameter, and neither hides nor looks at a latent."""
+    mask, latent = model.mask(name)[1], model.graph.is_latent
+    cells = np.concatenate([reach(mask, model.graph.n_cells), looked_at(mask, model.graph.n_cells)])
+    return not mentions_parameter(mask) and not latent[cells].any()
 
 
 def _is_exact(model: Any, names: Sequence[str], means: Means) -> bool:
@@ -302,32 +311,28 @@ def _is_exact(model: Any, names: Sequence[str], means: Means) -> bool:
         message = f"model `{model.name}` has latents: its masks are compared exactly, up to {MOST_STATES:,} configurations of its `var`s"
         remedy = "leave `draws` and `sampler` out" if small else "compare on a smaller model of the same kind"
         raise fail("E507" if small else "E601", message, help=remedy)
-    return small and not asked and (bool(model.graph.latents) or _work(model, names) <= MOST_UNASKED)
-
-
-def _work(model: Any, names: Sequence[str]) -> float:
-    """Configurations times blocks times parameters: what exact information takes."""
-    count = float(np.prod(model.graph.sizes[model.graph.is_observed].astype(float)))
-    return count * (1 + sum(p.size for p in model.graph.parameters)) * sum(support_size(model.mask(n)[1]) for n in names)
+    return small and not asked
 
 
 def _is_small(model: Any, names: Sequence[str]) -> bool:
-    """Whether every configuration and every block can be listed."""
+    """Whether every configuration can be listed, and block dynamics applied to scores and iterated, in about a minute."""
     try:
         verify_count(model.graph, np.flatnonzero(model.graph.is_observed), "", MOST_STATES)
     except GmlmError:
         return False
     count = float(np.prod(model.graph.sizes[model.graph.is_observed].astype(float)))
-    return all(support_size(model.mask(n)[1]) * count <= 2.0**30 for n in names)
+    functions = PRODUCTS * (count > MOST_DENSE) + sum(p.size for p in model.graph.parameters)
+    return sum(support_size(model.mask(n)[1]) for n in names) * count * functions <= MOST_UNASKED
 
 
 def _exact_report(model: Any, space: Configurations, name: str, source: str) -> MaskReport:
     mask = givens.bound_mask(space.lowered, model.mask(name)[1])
+    verify_interior(model.graph, space.params)
     dynamics = block_dynamics(space, mask, "the comparison of masks")
     information = Information(space.basis, *information_matrices(dynamics), _entries(model))
     gap, note = reversible_gap(dynamics)
     one, every, worst = (Quantity(v, "exact", source) for v in _figures(information))
-    poincare = Quantity(np.inf if gap == 0 else 1 / gap, "exact", source, note=note)
+    poincare = Quantity(np.inf if gap == 0 else 1 / gap, constant_kind(note), source, note=note)
     size = float((space.p * _mean_size(dynamics)).sum())
     return MaskReport(name, support_size(mask), size, one, every, worst, poincare, None, None, _unseen(information), _averages(mask))
 
@@ -368,8 +373,9 @@ def _sampled_report(model: Any, rows: DrawnRows, scores: list[Array], name: str,
     mask = givens.bound_mask(rows.lowered, model.mask(name)[1])
     found: Sampled = sampled_information(rows, mask, name, seed, scores)
     values, errors = found.estimate(_figures)
-    one, every, worst = (Quantity(v, "estimate", source, e) for v, e in zip(values, errors, strict=True))
-    poincare = Quantity(float(worst), "lower bound", source, worst.error, "the worst direction of the parameters, estimated")
+    one, every, _ = (Quantity(v, "estimate", source, e) for v, e in zip(values, errors, strict=True))
+    worst = Quantity(found.worst()[0], "estimate", source, found.worst()[1])
+    poincare = Quantity(float(worst), "lower bound", source, worst.error, "estimated: one slow direction of the parameters")
     with jax.enable_x64(True):
         size = mean_block_size(rows.lowered.graph, mask, np.maximum(rows.codes, 0))  # pyright: ignore[reportArgumentType]
     return MaskReport(name, support_size(mask), size, one, every, worst, poincare, None, None, _unseen(found.mean), _averages(mask))

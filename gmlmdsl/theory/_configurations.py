@@ -20,6 +20,7 @@ from ..run import missing
 from ..run.data import decode
 from ..run.parameters import as_params, tangent, unflatten
 from ..run.parameters import flatten as flat_vector
+from ..run.results import Fit
 
 if TYPE_CHECKING:
     from .._queries import Queries
@@ -28,6 +29,7 @@ Array = np.ndarray
 MOST_STATES = 1 << 16
 MOST_SCORES = 1 << 27  # entries of configurations by parameters
 ROWS_AT_ONCE = 1 << 13
+CONSTANT = 1e-12  # of a score: what varies by less is rounding
 BY_SAMPLING = "estimate: `compare_masks(.., draws=)`, `estimated_covariance`, `spectral_gap(.., draws=)`"
 
 
@@ -97,7 +99,9 @@ class Configurations:
             raw = np.concatenate([self._slopes(rows) for rows in self._pieces(self.codes)])
         alive = self.log_p.reshape(-1, 1) > -np.inf
         raw = np.where(alive, raw, 0.0)
-        return np.where(alive, raw - self.p.ravel() @ raw, 0.0).reshape(*self.sizes, directions)
+        found = np.where(alive, raw - self.p.ravel() @ raw, 0.0)
+        constant = np.abs(found).max(axis=0) <= CONSTANT * np.abs(raw).max(axis=0)
+        return np.where(constant, 0.0, found).reshape(*self.sizes, directions)
 
     def _slopes(self, rows: Array) -> Array:
         """The derivatives of log_potential, latents summed out, shape (rows, directions)."""
@@ -144,6 +148,16 @@ def _slopes(graph: derive.Graph, frame: _Frame, vector: jax.Array, directions: j
     return jax.lax.map(lambda d: jax.jvp(finite, (vector,), (d,))[1], directions)
 
 
+def verify_model(model: Any) -> None:
+    """Refuse a fit where a model is wanted.
+
+    Raises:
+        GmlmError: E507.
+    """
+    if isinstance(model, Fit):
+        raise fail("E507", "this takes a model and parameters, and got a fit", help="pass `fit.model, fit.params`")
+
+
 def verify_count(host: FactorGraph, cells: Array, what: str, most: int = MOST_STATES, help: str = "") -> None:
     """Refuse more configurations than are listed.
 
@@ -176,6 +190,7 @@ def configurations(
     Raises:
         GmlmError: E601 for too many, or for a costly sum over latents; E510 for given data that do not fit.
     """
+    verify_model(model)
     lowered = givens.bound_once(model.lowered, given, what)
     with jax.enable_x64(True):
         return listed(lowered, as_params(model.graph, params), what, latents, most)

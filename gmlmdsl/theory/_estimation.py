@@ -29,15 +29,17 @@ from ..graph import FactorGraph
 from ..graph.masks import mentions_parameter
 from ..run import given as givens
 from ..run.parameters import entry_names, tangent
-from ._block_dynamics import BlockDynamics, dynamics_of
-from ._configurations import Configurations, configurations
+from ._block_dynamics import BlockDynamics, dynamics_of, verify_work
+from ._configurations import Configurations, configurations, verify_model
 
 if TYPE_CHECKING:
     from .._queries import Params, Queries
 
 Array = np.ndarray
-NO_CHANGE = 1e-12  # of the largest eigenvalue of I: directions below change no probability
-UNSEEN = 1e-11  # of H beside I: the mask does not see directions below
+NO_CHANGE = 1e-12  # of the scores' correlations: directions below change no probability
+UNSEEN = 1e-12  # of H beside I, where the mask's chain falls into parts: the mask does not see directions below
+MOST_ROWS = 256  # of given data, different ones
+LEAST = 1e-16  # of H beside I, where it does not: rounding
 PART = 1e-7  # of an entry in an unseen direction: below, the entry has no part in it
 
 
@@ -51,6 +53,7 @@ class Information:
         hessian: H of the mean loss.
         score_all: the covariance of a row's score when its loss averages over every mask.
         names: of the entries of the flat parameter vector.
+        connected: whether the mask's chain is known to reach all of the support, so that its loss sees every direction.
     """
 
     basis: Array
@@ -58,6 +61,7 @@ class Information:
     hessian: Array
     score_all: Array
     names: tuple[str, ...]
+    connected: bool = False
 
     def score(self, n_masks: int | None) -> Array:
         """The covariance of a row's score with `n_masks` drawn for it; None: all. One mask a row: the Hessian itself."""
@@ -67,21 +71,37 @@ class Information:
 
     @cached_property
     def whitening(self) -> Array:
-        """W with W' I W = 1, over the directions that change a probability, shape (directions, rank of I)."""
-        values, vectors = np.linalg.eigh(self.fisher)
-        keep = values > NO_CHANGE * max(values.max(initial=0.0), 1e-300)
-        return vectors[:, keep] / np.sqrt(values[keep])
+        """W with W' I W = 1, over the directions that change a probability, shape (directions, rank of I).
+
+        Each direction is measured by its own standard deviation first: what is small in its unit is not nothing.
+        """
+        spread = np.sqrt(np.maximum(np.diag(self.fisher), 0.0))
+        scale = np.where(spread > 0, 1 / np.where(spread > 0, spread, 1.0), 0.0)
+        values, vectors = np.linalg.eigh(_even(scale[:, None] * self.fisher * scale))
+        keep = values > NO_CHANGE
+        found = scale[:, None] * vectors[:, keep] / np.sqrt(values[keep])
+        # Without a part in directions that change nothing, as a pseudo-inverse has it.
+        nothing = scale[:, None] * vectors[:, ~keep]
+        length = np.linalg.norm(nothing, axis=0)
+        nothing = nothing[:, length > PART * scale.max(initial=0.0)]  # the others lie where no score varies
+        left, size, _ = np.linalg.svd(nothing / np.linalg.norm(nothing, axis=0), full_matrices=False)
+        left = left[:, size > PART]
+        return found - left @ (left.T @ found)
 
     @cached_property
     def seen(self) -> tuple[Array, Array]:
-        """Eigenvalues of H beside I, ascending, and their vectors, as columns in whitened coordinates."""
-        return np.linalg.eigh(_even(self.whitening.T @ self.hessian @ self.whitening))
+        """Eigenvalues of H beside I, ascending, and their vectors, as columns in whitened coordinates.
+
+        Where the mask's chain reaches all of the support none is 0: H v = 0 says that v'u is constant.
+        """
+        values, vectors = np.linalg.eigh(_even(self.whitening.T @ self.hessian @ self.whitening))
+        return np.maximum(values, LEAST) if self.connected else values, vectors
 
     @property
     def unseen(self) -> Array:
         """Directions of the flat parameter vector that change probabilities but not the loss, as columns of length 1."""
         values, vectors = self.seen
-        found = self.basis @ self.whitening @ vectors[:, values <= UNSEEN]
+        found = self.basis @ self.whitening @ vectors[:, self._blind(values)]
         return found / np.linalg.norm(found, axis=0)
 
     @property
@@ -95,13 +115,17 @@ class Information:
         inverse = (vectors / values) @ vectors.T
         return _even(inverse @ self.whitening.T @ self.score(n_masks) @ self.whitening @ inverse)
 
+    def _blind(self, values: Array) -> Array:
+        """Which eigenvalues of `seen` are 0."""
+        return np.zeros(len(values), bool) if self.connected else values <= UNSEEN
+
     def covariance(self, n_masks: int | None) -> Array:
         """n times the covariance of the estimator, in parameter space, shape (parameters, parameters).
 
         Entries with a part in an unseen direction have variance inf and covariances nan.
         """
         values, vectors = self.seen
-        keep = values > UNSEEN
+        keep = ~self._blind(values)
         spread = self.basis @ self.whitening @ (vectors[:, keep] / values[keep]) @ vectors[:, keep].T @ self.whitening.T
         out = _even(spread @ self.score(n_masks) @ spread.T)
         open_ = self.undetermined
@@ -125,8 +149,14 @@ def _mean_over(model: Queries, given: Any, one: Callable[[Any], tuple[Array, ...
     found = givens.encode_given(model.graph, given)
     if found is None or not found.shape:
         return one(given)
-    each = [one(row) for row in _rows_of(model.graph, given, found.shape)]
-    return tuple(np.mean(parts, axis=0) for parts in zip(*each, strict=True))
+    rows = _rows_of(model.graph, given, found.shape)
+    keys = [tuple((k, np.asarray(v).tobytes()) for k, v in row.items()) for row in rows]
+    distinct = {key: row for key, row in zip(keys, rows, strict=True)}
+    if len(distinct) > MOST_ROWS:
+        message = f"given: {len(distinct):,} different rows, each with a law of its own; the limit is {MOST_ROWS}"
+        raise fail("E601", message, help="take some of the rows: the mean over them is an estimate of that over all")
+    each = {key: one(row) for key, row in distinct.items()}
+    return tuple(np.mean([each[k][place] for k in keys], axis=0) for place in range(len(each[keys[0]])))
 
 
 def _rows_of(host: FactorGraph, given: Any, shape: tuple[int, ...]) -> list[dict[str, Any]]:
@@ -157,6 +187,8 @@ def fisher_information(model: Queries, params: Params, *, given: Any = None) -> 
     Raises:
         GmlmError: E601 for more configurations than 65,536.
     """
+    verify_model(model)
+    verify_interior(model.graph, params)
 
     def one(row: Any) -> tuple[Array, ...]:
         space = configurations(model, params, "Fisher information", given=row)
@@ -177,25 +209,52 @@ def pseudolikelihood_information(model: Queries, params: Params, mask: str | Non
     Raises:
         GmlmError: E601, E602 where there is too much to list, E702 for a mask that mentions a parameter, E703 for one that uses a latent.
     """
+    verify_model(model)
     name, lowered = model.mask(mask)
     if mentions_parameter(lowered):
         raise fail("E702", f"mask `{name}` mentions a parameter: it may sample, and has no loss", lowered.span)
 
+    verify_interior(model.graph, params)
+
     def one(row: Any) -> tuple[Array, ...]:
         _, dynamics = dynamics_of(model, params, mask, "the information of a mask", row)
-        return information_matrices(dynamics)
+        return *information_matrices(dynamics), np.asarray(float(not dynamics.components().any()))
 
-    fisher, hessian, score_all = _mean_over(model, given, one)
-    return Information(tangent(model.graph, frozenset()), fisher, hessian, score_all, tuple(entry_names(model.graph)))
+    fisher, hessian, score_all, connected = _mean_over(model, given, one)
+    return Information(tangent(model.graph, frozenset()), fisher, hessian, score_all, tuple(entry_names(model.graph)), bool(connected == 1))
 
 
 def information_matrices(dynamics: BlockDynamics) -> tuple[Array, Array, Array]:
-    """I, H and S_all of block dynamics, in the directions of the configurations' basis."""
+    """I, H and S_all of block dynamics, in the directions of the configurations' basis.
+
+    H = E[u (u - P u)'] is summed as E over x and K of Cov(u | x_-K, K), in which nothing cancels.
+
+    Raises:
+        GmlmError: E601 for too much work.
+    """
     space = dynamics.space
+    verify_work(dynamics, space.basis.shape[1], "the information of a mask")
     u = space.scores
-    left = u - dynamics.apply(u)
+    left, hessian = np.zeros_like(u), np.zeros((u.shape[-1], u.shape[-1]))
+    for block in dynamics:
+        apart = u - block.mean(u)
+        chance = np.broadcast_to(block.chance, space.sizes)[..., None]
+        left += chance * apart
+        hessian += _weighted(space, apart, chance * apart)
     left[space.log_p == -np.inf] = 0.0
-    return _even(_weighted(space, u, u)), _even(_weighted(space, u, left)), _even(_weighted(space, left, left))
+    return _even(_weighted(space, u, u)), _even(hessian), _even(_weighted(space, left, left))
+
+
+def verify_interior(host: FactorGraph, params: Params) -> None:
+    """Refuse a simplex on its boundary: the score of what it makes impossible is infinite.
+
+    Raises:
+        GmlmError: E509.
+    """
+    for p in host.parameters:
+        if p.kind == "simplex" and p.name in params and (np.asarray(params[p.name]) <= 0).any():
+            message = f"`{p.name}` has an entry 0: a simplex on its boundary has no finite information there"
+            raise fail("E509", message, help="move it inside, or declare the model without that value")
 
 
 def asymptotic_covariance(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 MOST_BY_DIFFERENCES = 1e5  # expected steps up to which differences keep ten digits
 ROUNDING = 1e-6
+MOST_ITERATED = 1e9  # expected steps up to which iteration keeps its digits
 PANEL = 32  # states that are taken out before the rest is brought up to date
 
 
@@ -71,12 +72,13 @@ def hitting_time(
 
 def _members(chain: Chain, target: Any) -> Array:
     """Which configurations of the support belong to a set."""
-    inside = function_values(chain.space, target).ravel()[chain.space.support] != 0
-    if not inside.any():
-        raise fail(
-            "E507", "no possible configuration belongs to the set", help="the set is of values as the model takes them: spins -1 and +1"
-        )
-    return inside
+    found = function_values(chain.space, target, "target").ravel()[chain.space.support]
+    if not np.isin(found, (0, 1)).all():
+        raise fail("E502", f"target must say True or False of each configuration, got {found[~np.isin(found, (0, 1))][0]:g}")
+    if not found.any():
+        help = "values are as `sample` gives them: spins -1 and +1, letters and labels as codes from 0; a `require` may rule the set out"
+        raise fail("E507", "no possible configuration belongs to the set `target`", help=help)
+    return found != 0
 
 
 def _expected(chain: Chain, inside: Array) -> Array:
@@ -169,7 +171,7 @@ def _iterated(chain: Chain, open_: Array) -> Array:
     else:
         found, left = scipy.sparse.linalg.gmres(operator, root, rtol=1e-11, atol=0.0, restart=100, maxiter=20)
     times = found / np.where(root > 0, root, np.nan)
-    if left or not np.isfinite(times).all() or times.min() < 1 - ROUNDING:
+    if left or not np.isfinite(times).all() or times.min() < 1 - ROUNDING or times.max() > MOST_ITERATED:
         message = "the hitting times of this chain do not settle: the set is hard to reach"
         raise fail("E714", message, help=f"take a model of at most {MOST_DENSE:,} configurations, or a mask's chain: `mask=`")
     return times

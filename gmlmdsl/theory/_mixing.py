@@ -14,12 +14,13 @@ from ._by_chains import gap_by_chains
 from ._chains import MOST_DENSE, Chain, chain_of, start_of
 from ._configurations import Configurations
 from ._quantity import Quantity
-from ._reversible import iterate, reversible_gap
+from ._reversible import CUT, constant_kind, dirichlet_matrix, gap_kind, iterate, reversible_gap
 
 if TYPE_CHECKING:
     from .._queries import Params, Queries
 
 Array = np.ndarray
+MOST_PRODUCTS = 2.0**41  # multiplications
 MOST_DIGITS = 52  # of a mixing time
 MOST_STEPS = 1_000_000  # one by one, of a chain too large for its matrix
 ROUNDING = 1e-10  # gaps of chains that are not reversible: below, their digits are lost
@@ -43,21 +44,31 @@ def dirichlet_form(model: Queries, params: Params, f: Any, mask: str | None = No
     """
     name, dynamics = dynamics_of(model, params, mask, "the Dirichlet form", given)
     values = function_values(dynamics.space, f)
-    left = values - dynamics.apply(values)
-    value = float((dynamics.space.p * values * left).sum())
-    return Quantity(max(value, 0.0), "exact", f"dirichlet_form({model.name}, mask={name!r})")
+    value = float(dirichlet_matrix(dynamics, values[..., None])[0, 0])
+    return Quantity(value, "exact", f"dirichlet_form({model.name}, mask={name!r})")
 
 
-def function_values(space: Configurations, f: Any) -> Array:
-    """A function on configurations as a tensor; 0 where p is 0."""
-    raw = f(space.values()) if callable(f) else f
+def function_values(space: Configurations, f: Any, what: str = "f") -> Array:
+    """A function on configurations as a tensor; 0 where p is 0.
+
+    Raises:
+        GmlmError: E553 where the function fails, E501, E502, E504 where it does not give one finite number per configuration.
+    """
+    try:
+        raw = f(space.values()) if callable(f) else f
+    except Exception as error:  # a user's function may fail in any way
+        help = "it takes configurations as arrays, rows first; letters and labels are codes from 0, in the order of their domain"
+        raise fail("E553", f"`{what}` fails: {type(error).__name__}: {error}", help=help) from None
     try:
         values = np.asarray(raw, float)
     except (TypeError, ValueError):
-        raise fail("E502", "f must give numbers") from None
+        raise fail("E502", f"{what} must give numbers") from None
     if values.shape != (space.count,):
-        raise fail("E501", f"f must give one number per configuration, shape ({space.count},), got {values.shape}")
-    return np.where(space.log_p > -np.inf, values.reshape(space.sizes), 0.0)
+        raise fail("E501", f"{what} must give one number per configuration, shape ({space.count},), got {values.shape}")
+    values = np.where(space.log_p > -np.inf, values.reshape(space.sizes), 0.0)
+    if not np.isfinite(values).all():
+        raise fail("E504", f"{what} must give finite numbers, got {values[~np.isfinite(values)][0]:g}")
+    return values
 
 
 def poincare_constant(model: Queries, params: Params, mask: str | None = None, *, given: Any = None) -> Quantity:
@@ -82,7 +93,7 @@ def poincare_constant(model: Queries, params: Params, mask: str | None = None, *
     name, dynamics = dynamics_of(model, params, mask, "the Poincare constant", given)
     gap, note = reversible_gap(dynamics)
     source = f"poincare_constant({model.name}, mask={name!r})"
-    return Quantity(np.inf if gap == 0 else 1 / gap, "exact", source, note=note)
+    return Quantity(np.inf if gap == 0 else 1 / gap, constant_kind(note), source, note=note)
 
 
 def spectral_gap(
@@ -122,7 +133,7 @@ def spectral_gap(
         return gap_by_chains(model, params, sampler, draws, seed, given)
     chain = chain_of(model, params, sampler, mask, "the spectral gap", given)
     gap, note = gap_of(chain)
-    return Quantity(gap, "exact", f"spectral_gap({model.name}, {chain.name})", note=note)
+    return Quantity(gap, gap_kind(note), f"spectral_gap({model.name}, {chain.name})", note=note)
 
 
 def gap_of(chain: Chain) -> tuple[float, str]:
@@ -150,13 +161,15 @@ def gap_of(chain: Chain) -> tuple[float, str]:
 
         values, _ = iterate(product, chain.size, scipy.sparse.linalg.eigs, "LM", 1)
     gap = 1 - float(np.abs(values).max())
-    return max(gap, 0.0), "" if gap >= ROUNDING else "its digits are lost to rounding: only its order of magnitude is meant"
+    # Rounding may hide the gap of an irreducible chain, and it is not 0.
+    return (gap, "") if gap >= ROUNDING else (ROUNDING, f"{CUT}: what is left of it is lost to rounding")
 
 
 def relaxation_time(model: Queries, params: Params, sampler: str | None = None, *, mask: str | None = None, given: Any = None) -> Quantity:
     """1 / spectral gap, in steps; inf where the gap is 0. See `spectral_gap`."""
     gap = spectral_gap(model, params, sampler, mask=mask, given=given)
-    return Quantity(np.inf if gap == 0 else 1 / gap, "exact", gap.source.replace("spectral_gap", "relaxation_time"), note=gap.note)
+    kind = "lower bound" if gap.kind == "upper bound" else "exact"
+    return Quantity(np.inf if gap == 0 else 1 / gap, kind, gap.source.replace("spectral_gap", "relaxation_time"), note=gap.note)
 
 
 def mixing_time(
@@ -197,6 +210,8 @@ def mixing_time(
         verify_matrix(chain, "the mixing time from the worst start")
     starts = np.eye(chain.size) if start is None else start_of(chain, start, "the mixing time")[None]
     found = _first_power(chain.matrix, starts, law, tv) if chain.is_small else _first_below(chain, starts[0], law, tv)
+    if np.isinf(found):
+        return Quantity(2.0**MOST_DIGITS, "lower bound", source, note="float64 counts no further")
     return Quantity(found, "exact", source)
 
 
@@ -293,6 +308,9 @@ def total_variation(
     if start is not None:
         return np.fromiter(distances(chain, start_of(chain, start, "total variation"), law, steps), float, steps + 1)
     verify_matrix(chain, "total variation from the worst start")
+    if steps * float(chain.size) ** 3 > MOST_PRODUCTS:
+        message = f"total variation from the worst start: {steps:,} products of matrices of {chain.size:,} configurations"
+        raise fail("E601", message, help="name a start, `start=x`, or take fewer steps")
     rows, out = np.eye(chain.size), np.zeros(steps + 1)
     for step in range(steps + 1):
         out[step] = _distance(rows, law)

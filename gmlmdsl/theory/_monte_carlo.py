@@ -7,6 +7,7 @@ leaves one group out at a time.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,11 +22,13 @@ from .._diagnostics import GmlmError, fail
 from ..derive import DrawnEliminatedLoss, DrawnLoss, ExactLoss, drawn_loss
 from ..graph import FactorGraph, Lowered
 from ..graph.masks import LoweredMask, mentions_parameter
+from ..program import ir
 from ..run import given as givens
 from ..run.data import encode
 from ..run.missing import verify_latents
 from ..run.objective import Objective, chunk_rows, colouring, draw_masks, frame, is_affine, make_loss, masks_per_row, second_order
 from ..run.parameters import as_params, entry_names, flatten, tangent, unflatten
+from ..run.sampling import SamplingWarning
 from ._estimation import Information, verify_masks_per_row
 
 if TYPE_CHECKING:
@@ -35,6 +38,7 @@ Array = np.ndarray
 MOST_PARAMETERS = 2000
 MASKS_PER_ROW = 4  # of masks with too many blocks to average over
 GROUPS = 20
+LEAST_DRAWS = 10  # for each parameter
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +71,37 @@ def draw_rows(model: Any, params: Params, sampler: str | None, draws: int, seed:
     Raises:
         GmlmError: E507 for a bad `draws` or a model with latents, E506 where a sampler must be named; what `Model.sample` raises.
     """
+    _verify_draws(model, draws, seed)
+    each = -(-draws // GROUPS)
+    options = {"draws": each, "chains": GROUPS, "seed": seed, "given": given, "progress": False}
+    if sampler is None:
+        try:
+            idata, words = model.sample(params, sampler="exact", **options), "independent draws"
+        except GmlmError as error:
+            if error.codes != ("E601",):
+                raise
+            sampler = model.sampler(None)[0]
+    if sampler is not None:
+        _, checked = model.sampler(sampler)
+        _verify_keeps(checked)
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            idata = model.sample(params, sampler=sampler, warmup=max(200, each), **options)
+        for w in found:
+            warnings.warn(w.message, stacklevel=3)
+        words = f"draws of sampler `{checked.name}`, {GROUPS} chains"
+        words += " THAT HAVE NOT MIXED, so that errors are too small" * any(issubclass(w.category, SamplingWarning) for w in found)
+    held = {v.name: np.asarray(idata["posterior"][v.name]) for v in model.graph.observed}
+    x = {k: v.reshape(-1, *v.shape[2:]) for k, v in held.items()}
+    with jax.enable_x64(True):
+        lowered = givens.bound_once(model.lowered, given, "a sampler")
+        return DrawnRows(lowered, as_params(model.graph, params), encode(model.graph, x).codes, GROUPS, f"{GROUPS * each:,} {words}")
+
+
+def _verify_draws(model: Any, draws: int, seed: int) -> None:
+    """Refuse what gives no estimate, before anything is drawn."""
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
+        raise fail("E507", f"seed must be a whole number of at least 0, got {seed!r}")
     if not isinstance(draws, int | np.integer) or isinstance(draws, bool) or draws < 10 * GROUPS:
         raise fail("E507", f"draws must be a whole number of at least {10 * GROUPS}, got {draws!r}")
     if model.graph.latents:
@@ -76,22 +111,17 @@ def draw_rows(model: Any, params: Params, sampler: str | None, draws: int, seed:
     if size > MOST_PARAMETERS:
         message = f"the covariance of {size:,} parameters: the limit is {MOST_PARAMETERS:,}"
         raise fail("E601", message, help="compare masks on a smaller model of the same kind")
-    each = -(-draws // GROUPS)
-    options = {"draws": each, "chains": GROUPS, "seed": seed, "given": given, "progress": False}
-    if sampler is None:
-        try:
-            idata, words = model.sample(params, sampler="exact", **options), "independent draws"
-        except GmlmError:
-            sampler = model.sampler(None)[0]
-    if sampler is not None:
-        _, checked = model.sampler(sampler)
-        idata = model.sample(params, sampler=sampler, warmup=max(200, each), **options)
-        words = f"draws of sampler `{checked.name}`, {GROUPS} chains"
-    held = {v.name: np.asarray(idata["posterior"][v.name]) for v in model.graph.observed}
-    x = {k: v.reshape(-1, *v.shape[2:]) for k, v in held.items()}
-    with jax.enable_x64(True):
-        lowered = givens.bound_once(model.lowered, given, "a sampler")
-        return DrawnRows(lowered, as_params(model.graph, params), encode(model.graph, x).codes, GROUPS, f"{GROUPS * each:,} {words}")
+    if draws < LEAST_DRAWS * size:
+        message = f"{draws:,} draws are too few for the covariance of {size:,} parameters"
+        raise fail("E507", message, help=f"take at least {LEAST_DRAWS} for each: `draws={LEAST_DRAWS * size}`")
+
+
+def _verify_keeps(sampler: ir.Sampler) -> None:
+    """Refuse a sampler whose draws are not of p."""
+    for kernel in ir.kernels_in(sampler.body) if isinstance(sampler.body, tuple) else ():
+        if getattr(kernel, "independently", False):
+            message = f"sampler `{sampler.name}` updates `independently`: its draws need not be of p, from which the estimates are made"
+            raise fail("E507", message, kernel.span, "keeps no known law", help="name a sampler without it")
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +139,23 @@ class Sampled:
         apart = np.where(finite, apart, 0.0)
         errors = np.sqrt((count - 1) * apart.var(axis=0))
         return np.where(finite, count * whole - (count - 1) * apart.mean(axis=0), whole), np.where(finite, errors, np.nan)
+
+    def worst(self) -> tuple[float, float]:
+        """v' I v / v' H v of one direction v and its standard error: v is chosen on one half of the groups and judged on the other."""
+        half = len(self.groups) // 2
+        first = _mean(self.groups[:half])
+        values, vectors = first.seen
+        if not len(values):
+            return 1.0, 0.0
+        if first.undetermined.any():
+            return np.inf, np.nan
+        v = first.whitening @ vectors[:, 0]
+
+        def ratio(information: Information) -> Array:
+            return np.array([v @ information.fisher @ v / (v @ information.hessian @ v)])
+
+        value, error = Sampled(self.groups[half:]).estimate(ratio)
+        return float(value[0]), float(error[0])
 
     @property
     def mean(self) -> Information:

@@ -43,11 +43,10 @@ def product_gap_of(dynamics: BlockDynamics) -> float:
         if len(block.axes) > 1:
             weight = dynamics.space.p * block.chance
             joint = block.conditional
-            product = np.ones_like(joint)
+            alive = (joint > 0) & (weight > 0)
+            ratio = np.log(np.where(alive, joint, 1.0))
             for axis in block.axes:
                 others = tuple(a for a in block.axes if a != axis)
-                product = product * joint.sum(axis=others, keepdims=True)
-            alive = (joint > 0) & (weight > 0)
-            ratio = np.log(np.where(alive, joint, 1.0)) - np.log(np.where(alive, product, 1.0))
-            total += float((weight * ratio).sum())
+                ratio = ratio - np.log(np.where(alive, joint.sum(axis=others, keepdims=True), 1.0))
+            total += float((weight * np.where(alive, ratio, 0.0)).sum())
     return max(total, 0.0)

@@ -8,50 +8,72 @@ loses no digit.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
 
 from .._diagnostics import fail
-from ._block_dynamics import BlockDynamics
+from ._block_dynamics import BlockDynamics, verify_work
 from ._chains import MOST_DENSE
 
 Array = np.ndarray
 TOLERANCE = 1e-13  # of eigenvalues found by iteration
-SLOWEST = 4  # vectors that are kept
+SLOWEST = 4  # vectors that are found at first
+TOLD_APART = 1e-8  # 1 - eigenvalue from which on vectors are not mixed with those nearer to 1
+UNDERFLOW = 1e-280  # of E(f, f)
+PRODUCTS = 100  # of an iteration, at least
+CUT = "a bound"
 SMALL = 1e-3  # gaps below which the digits of 1 - eigenvalue are too few
 LEAST_ROOT = 1e-60  # sqrt(p) below which a vector says nothing of its function
 
 
 def reversible_gap(dynamics: BlockDynamics) -> tuple[float, str]:
-    """1 - the second eigenvalue of block dynamics, and what to note of it."""
+    """1 - the second eigenvalue of block dynamics, and what to note of it: with a note that begins with CUT it is an upper bound only.
+
+    Raises:
+        GmlmError: E601 for too much work, E714 where an iteration does not settle.
+    """
     parts = dynamics.components()
     if parts.max(initial=0):
         return 0.0, f"no step joins the {parts.max() + 1} parts of the support"
     if len(dynamics.space.support) < 2:
         return 1.0, "the support is one configuration"
-    return slow_functions(dynamics)[0], ""
+    gap, _, note = slow_functions(dynamics)
+    return gap, note
 
 
-def slow_functions(dynamics: BlockDynamics) -> tuple[float, Array]:
-    """The gap of irreducible dynamics, and slow functions, the slowest first, of variance 1; shape (*sizes, functions)."""
+def gap_kind(note: str) -> Literal["exact", "upper bound"]:
+    """What kind of gap `reversible_gap` gave."""
+    return "upper bound" if note.startswith(CUT) else "exact"
+
+
+def constant_kind(note: str) -> Literal["exact", "lower bound"]:
+    """What kind of number 1 / gap is."""
+    return "lower bound" if note.startswith(CUT) else "exact"
+
+
+def slow_functions(dynamics: BlockDynamics) -> tuple[float, Array, str]:
+    """The gap of irreducible dynamics, slow functions of variance 1, slowest first, shape (*sizes, functions), and a note on the gap."""
     space = dynamics.space
     root = np.sqrt(space.p).ravel()
     root /= np.linalg.norm(root)
-    second, vectors = _dense_vectors(dynamics) if len(space.support) <= MOST_DENSE else _iterated_vectors(dynamics, root)
+    second, last, vectors = _dense_vectors(dynamics) if len(space.support) <= MOST_DENSE else _iterated_vectors(dynamics, root)
     known = root[:, None] > LEAST_ROOT
     f = np.where(known, vectors / np.where(known, root[:, None], 1.0), 0.0).reshape(*space.sizes, -1)
     if 1 - second > SMALL:
-        return float(min(1.0, 1 - second)), _of_variance_one(space.p, f)
+        return float(min(1.0, 1 - second)), _of_variance_one(space.p, f), ""
     # A step keeps what is slow, and smooths what rounding left where p is small.
     flat = _of_variance_one(space.p, dynamics.apply(f)).reshape(space.count, -1)
-    form = _dirichlet(dynamics, flat.reshape(*space.sizes, -1))
-    scale = 1 / np.sqrt(np.maximum(np.diag(form), 1e-300))  # so that small ones keep their digits
+    form = dirichlet_matrix(dynamics, flat.reshape(*space.sizes, -1))
+    note = f"{CUT}: more slow modes lie together than were told apart" if 1 - last < TOLD_APART else ""
+    if np.diag(form).min() < UNDERFLOW:
+        return UNDERFLOW, flat.reshape(*space.sizes, -1), f"{CUT}: the chain is slower than float64 can say"
+    scale = 1 / np.sqrt(np.diag(form))  # so that small ones keep their digits
     times, chosen = scipy.linalg.eigh(np.diag(scale**2), scale[:, None] * form * scale)
     order = np.argsort(-times)
-    return float(1 / times[order[0]]), (flat @ (scale[:, None] * chosen)[:, order]).reshape(*space.sizes, -1)
+    return float(1 / times[order[0]]), (flat @ (scale[:, None] * chosen)[:, order]).reshape(*space.sizes, -1), note
 
 
 def _of_variance_one(p: Array, f: Array) -> Array:
@@ -63,7 +85,7 @@ def _of_variance_one(p: Array, f: Array) -> Array:
     return (flat @ (turn[:, keep] / np.sqrt(size[keep]))[:, ::-1]).reshape(*p.shape, -1)
 
 
-def _dirichlet(dynamics: BlockDynamics, f: Array) -> Array:
+def dirichlet_matrix(dynamics: BlockDynamics, f: Array) -> Array:
     """E(f_i, f_j) of functions on an axis behind, as sums of squares."""
     form = np.zeros((f.shape[-1], f.shape[-1]))
     for block in dynamics:
@@ -73,19 +95,28 @@ def _dirichlet(dynamics: BlockDynamics, f: Array) -> Array:
     return form
 
 
-def _dense_vectors(dynamics: BlockDynamics) -> tuple[float, Array]:
-    """The second eigenvalue of sqrt(p) P 1/sqrt(p), and its first eigenvectors, the constant's among them, over all configurations."""
+def _dense_vectors(dynamics: BlockDynamics) -> tuple[float, float, Array]:
+    """The second eigenvalue of sqrt(p) P 1/sqrt(p), the last one told apart from 1, and the eigenvectors up to it, the constant's too.
+
+    Vectors whose eigenvalues agree to rounding are mixed with one another: all of them are wanted, or none.
+    """
     space, size = dynamics.space, len(dynamics.space.support)
-    first = max(0, size - 1 - SLOWEST)
-    values, found = scipy.linalg.eigh(dynamics.dense(symmetric=True), subset_by_index=[first, size - 1])
+    matrix, count = dynamics.dense(symmetric=True), SLOWEST
+    while True:
+        first = max(0, size - 1 - count)
+        values, found = scipy.linalg.eigh(matrix, subset_by_index=[first, size - 1])
+        if first == 0 or 1 - values[0] >= TOLD_APART:
+            break
+        count = 4 * count
     out = np.zeros((space.count, found.shape[1]))
     out[space.support] = found
-    return float(values[-2]), out
+    return float(values[-2]), -1.0 if first == 0 else float(values[0]), out
 
 
-def _iterated_vectors(dynamics: BlockDynamics, root: Array) -> tuple[float, Array]:
+def _iterated_vectors(dynamics: BlockDynamics, root: Array) -> tuple[float, float, Array]:
     """The same without the constant's, by Lanczos."""
     space = dynamics.space
+    verify_work(dynamics, PRODUCTS, "the spectral gap")
     alive = (space.log_p > -np.inf).ravel()
 
     def product(f: Array) -> Array:
@@ -94,8 +125,8 @@ def _iterated_vectors(dynamics: BlockDynamics, root: Array) -> tuple[float, Arra
         out = dynamics.symmetric(f.reshape(space.sizes)).ravel()
         return np.where(alive, out - root * (root @ out), 0.0)
 
-    values, vectors = iterate(product, space.count, scipy.sparse.linalg.eigsh, "LA", 2)
-    return float(values.max()), vectors
+    values, vectors = iterate(product, space.count, scipy.sparse.linalg.eigsh, "LA", SLOWEST)
+    return float(values.max()), float(values.min()), vectors
 
 
 def iterate(product: Callable[[Array], Array], size: int, solver: Callable[..., Any], which: str, count: int) -> tuple[Array, Array]:

@@ -96,7 +96,8 @@ def suggest_masks(
     by_name = {c.name: c for c in kept}
     body = "".join(_statement(k + 1, r, by_name[r.name], model) for k, r in enumerate(order))
     head = "\n#\n".join(_comment(text) for text in (comparison.words, *comparison.recommendation.splitlines()))
-    found = MaskSuggestions(format_source(f"{head}\n\n{body}", "<suggested>"))
+    tail = "".join(f"{_comment(f'left out: {why}')}\n" for why in left_out)
+    found = MaskSuggestions(format_source(f"{head}\n\n{body}\n{tail}", "<suggested>"))
     found.comparison, found.names, found.left_out = comparison, tuple(r.name for r in order), tuple(left_out)
     return found
 

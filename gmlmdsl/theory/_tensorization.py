@@ -20,7 +20,7 @@ import numpy as np
 import scipy.optimize
 
 from .._diagnostics import fail
-from ._block_dynamics import BlockDynamics, dynamics_of
+from ._block_dynamics import BlockDynamics, dynamics_of, verify_work
 from ._quantity import Quantity
 from ._reversible import reversible_gap, slow_functions
 
@@ -56,6 +56,8 @@ def entropy_tensorization(model: Queries, params: Params, mask: str | None = Non
 
     Reference: Li et al. 2024, Definition 9.
     """
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
+        raise fail("E507", f"seed must be a whole number of at least 0, got {seed!r}")
     name, dynamics = dynamics_of(model, params, mask, "entropy tensorization", given)
     if dynamics.space.count > MOST_CONFIGURATIONS:
         message = f"entropy tensorization searches over laws on {dynamics.space.count:,} configurations"
@@ -72,6 +74,7 @@ def tensorization_of(dynamics: BlockDynamics, seed: int = 0) -> tuple[float, str
         return np.inf, "the chain falls into parts"
     if len(dynamics.space.support) < 2:
         return 1.0, "the support is one configuration"
+    verify_work(dynamics, 2 * KEPT * (CLIMBS + FURTHER), "entropy tensorization")
     search = _Search(dynamics)
     logs = np.stack(list(search.starts(seed)), axis=-1)
     most = max(2 * KEPT, int(MOST_AT_ONCE // (dynamics.space.count * (1 + len(dynamics.blocks)))))
@@ -186,7 +189,7 @@ class _Search:
     def slow(self) -> list[Array]:
         """The chain's slowest functions, of size 1."""
         space = self.dynamics.space
-        _, found = slow_functions(self.dynamics)
+        _, found, _ = slow_functions(self.dynamics)
         out = []
         for f in np.moveaxis(found, -1, 0)[:3]:
             clipped = np.clip(f, *np.quantile(f.ravel()[space.support], [0.001, 0.999]))
