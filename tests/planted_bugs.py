@@ -410,8 +410,9 @@ def _plain_conditional(original: Any, self: Any, k: int) -> Any:
     return original(_block_dynamics.BlockDynamics(self.space, [self.blocks[k]], [np.ones(())]), 0)
 
 
-def _nothing_stays(original: Any, self: Any, f: Any) -> Any:
-    return original(self, f) - self.stay.reshape(*self.space.sizes, *(1,) * (f.ndim - len(self.space.sizes))) * f
+def _nothing_stays(original: Any, self: Any, *arguments: Any) -> None:
+    original(self, *arguments)
+    self.stay = np.zeros_like(self.stay)
 
 
 def _without_jackknife_factor(original: Any, self: Any, figures: Any) -> Any:
@@ -605,8 +606,8 @@ BUGS = (
     ),
     Bug(
         "empty block forgotten",
-        "BlockDynamics.apply",
-        _around(_block_dynamics.BlockDynamics, "apply", _nothing_stays),
+        "BlockDynamics",
+        _around(_block_dynamics.BlockDynamics, "__init__", _nothing_stays),
         partial(comparison_is_right, ising, "coin"),
     ),
     Bug(
