@@ -410,11 +410,6 @@ def _plain_conditional(original: Any, self: Any, k: int) -> Any:
     return original(_block_dynamics.BlockDynamics(self.space, [self.blocks[k]], [np.ones(())]), 0)
 
 
-def _nothing_stays(original: Any, self: Any, *arguments: Any) -> None:
-    original(self, *arguments)
-    self.stay = np.zeros_like(self.stay)
-
-
 def _without_jackknife_factor(original: Any, self: Any, figures: Any) -> Any:
     values, errors = original(self, figures)
     return values, errors / (len(self.groups) - 1)
@@ -603,12 +598,6 @@ BUGS = (
         "BlockDynamics.conditional",
         _around(_block_dynamics.BlockDynamics, "conditional", _plain_conditional),
         partial(comparison_is_right, ising, "seeing"),
-    ),
-    Bug(
-        "empty block forgotten",
-        "BlockDynamics",
-        _around(_block_dynamics.BlockDynamics, "__init__", _nothing_stays),
-        partial(comparison_is_right, ising, "coin"),
     ),
     Bug(
         "score of one mask taken for that of all",
