@@ -288,4 +288,4 @@ def test_what_costs_too_much_is_refused_at_once_with_the_figure(text: str, cells
         assert caught.value.codes == ("E601",)
         for part in (cells, "GiB", "limit"):
             assert part in str(caught.value)
-        assert min(elapsed) < 0.2
+        assert min(elapsed) < 5  # seconds of this process: what is refused would take years
