@@ -6,6 +6,8 @@ from ._allow import apply_allowances as allowed
 from ._check import check_file as check_file
 from ._check import check_source as check_source
 from ._mask_lints import used_bodies as used_bodies
+from ._options import Multiple as Multiple
+from ._options import form_options as form_options
 from ._program import Program as Program
 
-__all__ = ["Program", "allowed", "check_file", "check_source", "forms", "ir", "used_bodies"]
+__all__ = ["Multiple", "Program", "allowed", "check_file", "check_source", "form_options", "forms", "ir", "used_bodies"]

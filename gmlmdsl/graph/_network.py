@@ -1,0 +1,113 @@
+"""Lowers a `conditional`: its network with every option evaluated, and what masks do to what it sees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._diagnostics import Span, fail
+from ..program import Multiple, form_options, ir
+from ._bind import Bound
+from ._factor_graph import GivenArray, VariableArray
+from ._network_form import NetworkForm, Value
+
+def lower_network(model: ir.Model, bound: Bound, variables: tuple[VariableArray, ...], given: tuple[GivenArray, ...]) -> NetworkForm | None:
+    """The network of a model's `conditional`; None where it has none.
+
+    Raises:
+        GmlmError: E731 for a given variable that the network is not applied to, E404 for an option that only the inputs show to be bad.
+    """
+    c = model.conditional
+    if c is None:
+        return None
+    target = next(v for v in variables if v.name == c.target)
+    by_name = {g.name: g for g in given}
+    unused = [name for name in by_name if name not in c.given]
+    if unused:
+        help = f"write `conditional {c.target} ~ {c.network}({', '.join((*c.given, *unused))})`, or remove it"
+        raise fail("E731", f"network `{c.network}` is not applied to the given `{unused[0]}`", c.span, "not seen", help=help)
+    call = bound.program.networks[c.network]
+    sizes = tuple((g.name, g.size, 0 if g.real else len(g.labels)) for g in (by_name[name] for name in c.given))
+    return NetworkForm(call.form.name, evaluated(call, bound), target.size, len(target.labels), sizes, call.span, c.network)
+
+
+def evaluated(call: ir.FormCall, bound: Bound) -> dict[str, Value]:
+    """The options of a network or sampler form as numbers and words; those that are "none" are left out."""
+    stated = form_options(call)
+    found = {name: _value(e, bound) for name, e in stated.items() if e is not None and not isinstance(e, Multiple)}
+    follow = {name: e.of(found) for name, e in stated.items() if isinstance(e, Multiple)}  # type: ignore[arg-type]
+    return {name: (found | follow)[name] for name in stated if name in found or name in follow}
+
+
+def _value(e: object, bound: Bound) -> Value:
+    if isinstance(e, bool | str | int | float):
+        return e
+    number = bound.number(e)  # type: ignore[arg-type]
+    return int(number) if float(number).is_integer() and not isinstance(getattr(e, "value", None), float) else number
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What a network sees in the cells of K: nothing, a uniform value, or the true one, with these probabilities."""
+
+    hide: float = 1.0
+    uniform: float = 0.0
+    keep: float = 0.0
+
+
+@dataclass(frozen=True)
+class Corruption:
+    """How a mask makes a network's input: noise for each part of the mask, and stages that feed predictions back.
+
+    Attributes:
+        noises: of the mask's parts, in their order; one for a mask without parts. With their probabilities.
+        stages: how many predictions are made and scored: the input of each but the first is the prediction of the one before.
+        inputs: what of a prediction is fed back: its `argmax`, or a `sample`.
+    """
+
+    parts: tuple[tuple[float, ir.MaskBody, Noise], ...]
+    stages: int = 1
+    inputs: str = "argmax"
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the input follows from x and K alone."""
+        return self.stages == 1 and all(n.hide == 1 for _, _, n in self.parts)
+
+
+def lower_corruption(bound: Bound, body: ir.MaskBody) -> Corruption:
+    """The parts of a mask that are no mixtures, with their probabilities and noise.
+
+    Raises:
+        GmlmError: E409 for noise whose probabilities do not sum to 1, or parts that differ in their stages.
+    """
+    parts, stages = [], set()
+    for weight, leaf in _leaves(bound, body, 1.0):
+        call = leaf.call if isinstance(leaf, ir.FormMask) else getattr(leaf, "call", None)
+        found = {} if call is None else call.arguments
+        parts.append((weight, leaf, _noise(bound, found.get("noise"), leaf.span)))
+        count = found.get("stages")
+        stages.add((1 if count is None else bound.integer(count), found.get("stage_inputs", "argmax")))  # type: ignore[arg-type]
+    if len(stages) > 1:
+        raise fail("E409", "the parts of this mixture differ in `stages` or `stage_inputs`", body.span, "give all the same")
+    return Corruption(tuple(parts), *stages.pop())
+
+
+def _leaves(bound: Bound, body: ir.MaskBody, weight: float) -> list[tuple[float, ir.MaskBody]]:
+    if not isinstance(body, ir.MaskMixture):
+        return [(weight, body)]
+    weights = np.array([bound.number(w) for w, _ in body.rows])
+    total = weights.sum()
+    return [leaf for w, (_, part) in zip(weights, body.rows, strict=True) if w > 0 for leaf in _leaves(bound, part, weight * w / total)]
+
+
+def _noise(bound: Bound, stated: object, span: Span) -> Noise:
+    if stated is None:
+        return Noise()
+    assert isinstance(stated, dict)
+    found = {name: bound.number(e) for name, e in stated.items()}
+    total = sum(found.values())
+    if any(not 0 <= v <= 1 for v in found.values()) or abs(total - 1) > 1e-6:
+        raise fail("E409", f"the probabilities of `noise` lie between 0 and 1 and sum to 1, found {total:g}", span, "not probabilities")
+    return Noise(**{"hide": 0.0, "uniform": 0.0, "keep": 0.0} | found)
