@@ -184,7 +184,8 @@ class RefinementKernel(AbstractKernel):
                 sure = two[..., 0] - two[..., -1]
             case "entropy":
                 p = jnp.exp(logits - total[..., None])
-                sure = -jnp.where(p > 0, -p * (logits - total[..., None]), 0.0).sum(axis=-1)
+                nats = jnp.where(p > 0, -p * (logits - total[..., None]), 0.0).sum(axis=-1)
+                sure = 1 - nats / jnp.log(max(logits.shape[-1], 2))
             case _:
                 sure = jnp.exp(log_p)
         return token.T, log_p.T, sure.T

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from .._diagnostics import Span, fail
-from ..program import Multiple, form_options, ir
+from ..program import input_options, ir, network_options, refinement_options
 from ._bind import Bound
 from ._factor_graph import GivenArray, VariableArray
 from ._network_form import NetworkForm, Value
@@ -29,22 +30,26 @@ def lower_network(model: ir.Model, bound: Bound, variables: tuple[VariableArray,
         raise fail("E731", f"network `{c.network}` is not applied to the given `{unused[0]}`", c.span, "not seen", help=help)
     call = bound.program.networks[c.network]
     sizes = tuple((g.name, g.size, 0 if g.real else len(g.labels)) for g in (by_name[name] for name in c.given))
-    return NetworkForm(call.form.name, evaluated(call, bound), target.size, len(target.labels), sizes, call.span, c.network)
+    return NetworkForm(call.form.name, _evaluated(network_options(call), bound), target.size, len(target.labels), sizes, call.span, c.network)
 
 
-def evaluated(call: ir.FormCall, bound: Bound) -> dict[str, Value]:
-    """The options of a network or sampler form as numbers and words; those that are "none" are left out."""
-    stated = form_options(call)
-    found = {name: _value(e, bound) for name, e in stated.items() if e is not None and not isinstance(e, Multiple)}
-    follow = {name: e.of(found) for name, e in stated.items() if isinstance(e, Multiple)}  # type: ignore[arg-type]
-    return {name: (found | follow)[name] for name in stated if name in found or name in follow}
+def refinement(call: ir.FormCall, bound: Bound) -> dict[str, Value | ir.Mask]:
+    """The options of `refinement` or of one of its presets as numbers and words; a schedule's mask as it is."""
+    stated = refinement_options(call)
+    masks = {name: e for name, e in stated.items() if isinstance(e, ir.Mask)}
+    return _evaluated({name: e for name, e in stated.items() if name not in masks}, bound) | masks
+
+
+def _evaluated(options: Mapping[str, object], bound: Bound) -> dict[str, Value]:
+    return {name: _value(e, bound) for name, e in options.items()}
 
 
 def _value(e: object, bound: Bound) -> Value:
-    if isinstance(e, bool | str | int | float):
+    """A number of any kind: whole ones, such as counts, as integers."""
+    if isinstance(e, bool | str):
         return e
     number = bound.number(e)  # type: ignore[arg-type]
-    return int(number) if float(number).is_integer() and not isinstance(getattr(e, "value", None), float) else number
+    return int(number) if float(number).is_integer() else number
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ class Corruption:
         inputs: what of a prediction is fed back: its `argmax`, or a `sample`.
     """
 
-    parts: tuple[tuple[float, ir.MaskBody, Noise], ...]
+    parts: tuple[tuple[float, ir.FormMask | ir.Listed | ir.Independent, Noise], ...]
     stages: int = 1
     inputs: str = "argmax"
 
@@ -84,17 +89,18 @@ def lower_corruption(bound: Bound, body: ir.MaskBody) -> Corruption:
     """
     parts, stages = [], set()
     for weight, leaf in _leaves(bound, body, 1.0):
-        call = leaf.call if isinstance(leaf, ir.FormMask) else getattr(leaf, "call", None)
-        found = {} if call is None else call.arguments
-        parts.append((weight, leaf, _noise(bound, found.get("noise"), leaf.span)))
-        count = found.get("stages")
-        stages.add((1 if count is None else bound.integer(count), found.get("stage_inputs", "argmax")))  # type: ignore[arg-type]
+        found = input_options(leaf)
+        parts.append((weight, leaf, _noise(bound, found["noise"], leaf.span)))
+        stages.add((bound.integer(found["stages"]), found["stage_inputs"]))  # type: ignore[arg-type]
     if len(stages) > 1:
         raise fail("E409", "the parts of this mixture differ in `stages` or `stage_inputs`", body.span, "give all the same")
     return Corruption(tuple(parts), *stages.pop())
 
 
-def _leaves(bound: Bound, body: ir.MaskBody, weight: float) -> list[tuple[float, ir.MaskBody]]:
+Leaf = ir.FormMask | ir.Listed | ir.Independent
+
+
+def _leaves(bound: Bound, body: ir.MaskBody, weight: float) -> list[tuple[float, Leaf]]:
     if not isinstance(body, ir.MaskMixture):
         return [(weight, body)]
     weights = np.array([bound.number(w) for w, _ in body.rows])
@@ -103,8 +109,6 @@ def _leaves(bound: Bound, body: ir.MaskBody, weight: float) -> list[tuple[float,
 
 
 def _noise(bound: Bound, stated: object, span: Span) -> Noise:
-    if stated is None:
-        return Noise()
     assert isinstance(stated, dict)
     found = {name: bound.number(e) for name, e in stated.items()}
     total = sum(found.values())

@@ -1,47 +1,58 @@
-"""The options of a form call, all of them: what stands in the file, and defaults for the rest."""
+"""All options of a call of a form, defaults filled in: what later stages read, whichever preset was written."""
 
 from __future__ import annotations
 
-from ._forms import BOOLEAN, INTEGER, NUMBER
-from ._program import FormCall
+from . import _forms as forms
+from ._forms import Option
+from .ir import Expression, FormCall, FormMask, Independent, Listed, Literal, Operation
+
+_NUMERIC = (forms.NUMBER, forms.INTEGER)
+_NEEDS_A_SCHEDULE = ("least_confident", "remdm")
 
 
-def form_options(call: FormCall) -> dict[str, object]:
-    """Every option by name: an expression or a word as the file has it, else the default: a number, a word or a truth value.
+def refinement_options(call: FormCall) -> dict[str, object]:
+    """Every option of `refinement` or of one of its presets: words as texts, numbers as expressions, a schedule's mask as a `Mask`.
 
-    A default that is another option's value, such as `width`, or a multiple of it, such as `4 * width`, is left out where that
-    option is an expression: the later stage that evaluates it fills it in. None stands for "none".
+    `top_k` and `top_p` are the text `none` where they are not set.
     """
-    found: dict[str, object] = {}
+    out = _filled(call)
+    if out["schedule"] == "":
+        out["schedule"] = "linear" if out["remask"] in _NEEDS_A_SCHEDULE else "all"
+    return out
+
+
+def network_options(call: FormCall) -> dict[str, object]:
+    """Every option of a network: booleans, texts, and numbers as expressions; of `python` those that are written."""
+    return _filled(call)
+
+
+def input_options(body: FormMask | Listed | Independent) -> dict[str, object]:
+    """How a mask makes a network's input: `noise` (probabilities by word), `stages` (an expression) and `stage_inputs` (a word)."""
+    call = body.call if isinstance(body, FormMask | Listed) else None
+    arguments = {} if call is None else call.arguments
+    one = Literal(body.span, 1)
+    return {"noise": {"hide": one}, "stages": one, "stage_inputs": "argmax"} | {
+        name: arguments[name] for name in ("noise", "stages", "stage_inputs") if name in arguments
+    }
+
+
+def _filled(call: FormCall) -> dict[str, object]:
+    out: dict[str, object] = {}
     for option in call.form.options:
-        if option.name in call.arguments:
-            found[option.name] = call.arguments[option.name]
-        elif option.default:
-            found[option.name] = _default(option.default, option.takes)
-    return found | {name: value for name, value in call.arguments.items() if name not in found}
+        out[option.name] = call.arguments[option.name] if option.name in call.arguments else _default(option, out, call)
+    return out | {name: value for name, value in call.arguments.items() if name not in out}
 
 
-def _default(text: str, takes: str) -> object:
-    if text == "none":
-        return None
-    if takes == BOOLEAN:
+def _default(option: Option, before: dict[str, object], call: FormCall) -> object:
+    """The value of a default, which the table has as text: a word, a number, or a multiple of an earlier option."""
+    text = option.default
+    if text in ("true", "false"):
         return text == "true"
-    if takes in (INTEGER, NUMBER):
-        try:
-            return int(text)
-        except ValueError:
-            pass
-        try:
-            return float(text)
-        except ValueError:
-            return Multiple(text)
-    return text
-
-
-class Multiple(str):
-    """A default that follows from another option: `width`, or `4 * width`."""
-
-    def of(self, options: dict[str, float]) -> float:
-        """Its value, once the other option's is known."""
-        *times, name = self.split(" * ")
-        return options[name] * (int(times[0]) if times else 1)
+    if option.takes not in _NUMERIC or text in option.words:
+        return text
+    factor, _, name = text.rpartition(" * ")
+    value = before[name] if name in before else Literal(call.span, float(text) if option.takes == forms.NUMBER else int(text))
+    if not factor:
+        return value
+    parts: tuple[Expression, Expression] = (Literal(call.span, int(factor)), value)  # pyright: ignore[reportAssignmentType]
+    return Operation(call.span, "*", parts)
