@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -24,11 +23,11 @@ class LengthClassifier(AbstractLengthHead):
     Reference: Ghazvininejad et al. 2019, Section 3.2; Li et al. 2024, Section 3.2.
     """
 
-    needs_place: ClassVar[bool] = True
+    needs_place: bool = eqx.field(static=True)
     table: Float[Array, "lengths width"]
 
     def __init__(self, n_cells: int, width: int, *, key: PRNGKeyArray):
-        self.table = normal(key, (n_cells, width), 1 / math.sqrt(width))
+        self.table, self.needs_place = normal(key, (n_cells, width), 1 / math.sqrt(width)), True
 
     def scores(self, encoded: Encoding) -> Float[Array, " lengths"]:
         """log p of every length."""
@@ -42,13 +41,14 @@ class LengthClassifier(AbstractLengthHead):
 class AffineLength(AbstractLengthHead):
     """slope * (given length) + intercept, by squared error."""
 
-    needs_place: ClassVar[bool] = False
+    needs_place: bool = eqx.field(static=True)
     slope: Float[Array, ""]
     intercept: Float[Array, ""]
     n_cells: int = eqx.field(static=True)
 
     def __init__(self, n_cells: int):
-        self.slope, self.intercept, self.n_cells = jnp.ones(()), jnp.zeros(()), n_cells
+        self.slope, self.intercept = jnp.ones(()), jnp.zeros(())
+        self.n_cells, self.needs_place = n_cells, False
 
     def _predicted(self, encoded: Encoding) -> Float[Array, ""]:
         kind = wide(self.slope.dtype)
@@ -68,7 +68,7 @@ class FertilityLength(AbstractLengthHead):
     No gradient goes into the encoder. Reference: Gu et al. 2018, Section 3.2 (fertilities).
     """
 
-    needs_place: ClassVar[bool] = False
+    needs_place: bool = eqx.field(static=True)
     inner: Float[Array, "width width"]
     outer: Float[Array, "width fertilities"]
     n_cells: int = eqx.field(static=True)
@@ -77,7 +77,7 @@ class FertilityLength(AbstractLengthHead):
         i, o = jax.random.split(key)
         self.inner = normal(i, (width, width), 1 / math.sqrt(width))
         self.outer = normal(o, (width, MOST_FERTILITY - LEAST_FERTILITY + 1), 1 / math.sqrt(width))
-        self.n_cells = n_cells
+        self.n_cells, self.needs_place = n_cells, False
 
     def _predicted(self, encoded: Encoding) -> Float[Array, ""]:
         kind = wide(self.inner.dtype)

@@ -30,7 +30,7 @@ class AbstractLengthHead(eqx.Module):
         needs_place: whether it reads the encoder's output at a place of its own.
     """
 
-    needs_place: eqx.AbstractClassVar[bool]
+    needs_place: eqx.AbstractVar[bool]
 
     @abc.abstractmethod
     def scores(self, encoded: Any) -> Float[Array, " lengths"]:
