@@ -13,6 +13,7 @@ from ._bind import Bound
 from ._factor_graph import GivenArray, VariableArray
 from ._network_form import NetworkForm, Value
 
+
 def lower_network(model: ir.Model, bound: Bound, variables: tuple[VariableArray, ...], given: tuple[GivenArray, ...]) -> NetworkForm | None:
     """The network of a model's `conditional`; None where it has none."""
     c = model.conditional
@@ -22,7 +23,9 @@ def lower_network(model: ir.Model, bound: Bound, variables: tuple[VariableArray,
     by_name = {g.name: g for g in given}
     call = bound.program.networks[c.network]
     sizes = tuple((g.name, g.size, 0 if g.real else len(g.labels)) for g in (by_name[name] for name in c.given))
-    return NetworkForm(call.form.name, _evaluated(network_options(call), bound), target.size, len(target.labels), sizes, call.span, c.network)
+    return NetworkForm(
+        call.form.name, _evaluated(network_options(call), bound), target.size, len(target.labels), sizes, call.span, c.network
+    )
 
 
 def refinement(call: ir.FormCall, bound: Bound) -> dict[str, Value | ir.Mask]:
