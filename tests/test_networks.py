@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from network_cases import N_CELLS, N_VALUES, ints, network, one_pass
-from oracle import networks as oracle
+from oracle import _networks as oracle
 
 SEEN = [3, 5, 0, 5, 5, 1, 2, 4]  # 5 = hidden
 ONE, TWO, OTHER = (("s", 6, 5),), (("s", 6, 5), ("u", 3, 4)), (("s", 6, 7),)

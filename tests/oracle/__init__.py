@@ -18,7 +18,6 @@ from ._information import Moved as Moved
 from ._information import estimation as estimation
 from ._kernels import stationary as stationary
 from ._kernels import total_variation as total_variation
-from . import _networks as networks
 from ._oracle import Oracle as Oracle
 from ._oracle import numerical_gradient as numerical_gradient
 from ._theory import Seen as Seen
