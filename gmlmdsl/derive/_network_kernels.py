@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ..graph import Lowered
-from ..graph.masks import lower_mask
+from ..graph.masks import LoweredMask, is_adaptive, lower_mask
 from ..plan import sweep_blocks
 from ..program import ir
 from ._energy import Codes
@@ -138,7 +138,7 @@ def network_update(lowered: Lowered, update: ir.Sweep | ir.RandomUpdate) -> Abst
     """The kernel of one update of a conditional model.
 
     Raises:
-        GmlmError: E732 for a mask that looks at x.
+        GmlmError: E741 for a mask that looks at x.
     """
     n = lowered.graph.n_cells
     if isinstance(update, ir.Sweep):
@@ -150,4 +150,18 @@ def network_update(lowered: Lowered, update: ir.Sweep | ir.RandomUpdate) -> Abst
         call = update.mask.body.call
         cells = np.concatenate([lowered.graph.variable(v).positions.ravel() for v in update.mask.body.variables])
         return LeastConfidentKernel(jnp.asarray(np.sort(cells), jnp.int32), lowered.bound.integer(call.arguments["count"]))  # type: ignore[arg-type]
-    return NetworkKernel(mask_law(lower_mask(lowered, update.mask), n))
+    return NetworkKernel(mask_law(unadapted(lowered, update.mask), n))
+
+
+def unadapted(lowered: Lowered, mask: ir.Mask) -> LoweredMask:
+    """A mask that a network's sampler may use.
+
+    Raises:
+        GmlmError: E741 for one that looks at x.
+    """
+    found = lower_mask(lowered, mask)
+    if is_adaptive(found):
+        message = f"mask `{mask.name}` looks at x: a draw from p(x_K | x_rest, K) then needs p(K | x), and a network's output cannot be corrected"
+        help = "sample with a mask that does not look at x; this one may train the network, whose output then is p(x_i | x_rest, K) for it"
+        raise fail("E741", message, mask.span, "looks at x", help=help)
+    return found

@@ -24,12 +24,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from ..graph import Lowered, refinement
+from ..program import ir
 from ._energy import Codes
 from ._kernels import AbstractKernel, Info, State, Target
-from ._mask_law import AbstractMaskLaw
+from ._mask_law import AbstractMaskLaw, mask_law
 from ._membership import members
 from ._network import NetworkGraph
-from ._network_kernels import Held, free_cells, least, pick_token
+from ._network_kernels import Held, free_cells, least, pick_token, unadapted
 from ._random import fold, uniform
 
 
@@ -220,6 +222,24 @@ class RefinementKernel(AbstractKernel):
             case _:  # easy_first
                 counts = held - 1
         return least(sure, jnp.maximum(jnp.minimum(counts, held), 0)) & candidates
+
+
+def refinement_kernel(lowered: Lowered, call: ir.FormCall) -> RefinementKernel:
+    """The kernel of `refinement` or of one of its presets.
+
+    Raises:
+        GmlmError: E741 for a schedule's mask that looks at x.
+    """
+    found = refinement(call, lowered.bound)
+    schedule, law = found["schedule"], None
+    if isinstance(schedule, ir.Mask):
+        law = mask_law(unadapted(lowered, schedule), lowered.graph.n_cells)
+    words = {name: str(found[name]) for name in ("start", "confidence", "decode", "remask", "stop")}
+    numbers = {name: float(found[name]) for name in ("threshold", "temperature", "eta")}  # type: ignore[arg-type]
+    top_k = None if found["top_k"] == "none" else int(found["top_k"])  # type: ignore[arg-type]
+    top_p = None if found["top_p"] == "none" else float(found["top_p"])  # type: ignore[arg-type]
+    rules = Rules(int(found["steps"]), schedule="mask" if law else str(schedule), top_k=top_k, top_p=top_p, **words, **numbers)  # type: ignore[arg-type]
+    return RefinementKernel(rules, law)
 
 
 def uniform_values(target: Target, keys: PRNGKeyArray, like: Codes) -> Codes:

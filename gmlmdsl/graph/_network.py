@@ -14,20 +14,12 @@ from ._factor_graph import GivenArray, VariableArray
 from ._network_form import NetworkForm, Value
 
 def lower_network(model: ir.Model, bound: Bound, variables: tuple[VariableArray, ...], given: tuple[GivenArray, ...]) -> NetworkForm | None:
-    """The network of a model's `conditional`; None where it has none.
-
-    Raises:
-        GmlmError: E731 for a given variable that the network is not applied to, E404 for an option that only the inputs show to be bad.
-    """
+    """The network of a model's `conditional`; None where it has none."""
     c = model.conditional
     if c is None:
         return None
     target = next(v for v in variables if v.name == c.target)
     by_name = {g.name: g for g in given}
-    unused = [name for name in by_name if name not in c.given]
-    if unused:
-        help = f"write `conditional {c.target} ~ {c.network}({', '.join((*c.given, *unused))})`, or remove it"
-        raise fail("E731", f"network `{c.network}` is not applied to the given `{unused[0]}`", c.span, "not seen", help=help)
     call = bound.program.networks[c.network]
     sizes = tuple((g.name, g.size, 0 if g.real else len(g.labels)) for g in (by_name[name] for name in c.given))
     return NetworkForm(call.form.name, _evaluated(network_options(call), bound), target.size, len(target.labels), sizes, call.span, c.network)
