@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,9 @@ def stutters(tokens: Any, lengths: Any) -> Array:
     """
     ids, ends = np.asarray(tokens), np.asarray(lengths)
     if ids.ndim < 1 or ends.shape != ids.shape[:-1]:
-        raise fail("E501", f"`lengths` of tokens of shape {ids.shape} has shape {ids.shape[:-1]}, got {ends.shape}", help="one for each row")
+        raise fail(
+            "E501", f"`lengths` of tokens of shape {ids.shape} has shape {ids.shape[:-1]}, got {ends.shape}", help="one for each row"
+        )
     again = np.zeros(ids.shape, bool)
     again[..., 1:] = ids[..., 1:] == ids[..., :-1]
     return again & (np.arange(ids.shape[-1]) < ends[..., None])
@@ -98,5 +101,4 @@ def _split(words: Words) -> Sequence[str]:
 
 def _doubled(words: Words) -> Counter[str]:
     """How often each word stands right behind itself."""
-    found = list(_split(words))
-    return Counter(b for a, b in zip(found, found[1:], strict=False) if a == b)
+    return Counter(b for a, b in pairwise(_split(words)) if a == b)
