@@ -45,7 +45,7 @@ def test_a_transformer_computes_what_t5_describes(length: int):
 def test_an_encoder_decoder_computes_what_t5_describes(positional: bool, given: tuple, lengths: tuple):
     net = network("encoder_decoder", {"positional_attention": positional, "decoder_layers": 3}, given)
     _, logits = run(net, (SOURCE, SECOND)[: len(given)], lengths, SEEN, 6)
-    cut = [np.array(v[:n]) for v, n in zip((SOURCE, SECOND), lengths, strict=False)]
+    cut = [(np.array(v[:n]), q) for v, n, (_, _, q) in zip((SOURCE, SECOND), lengths, given, strict=False)]
     assert close(logits[:6], oracle.encoder_decoder(net, cut, np.array(SEEN[:6]))[0])
 
 
@@ -72,12 +72,12 @@ def test_positional_attention_is_folded_once():
     net = network("encoder_decoder", None, ONE)
     encoded, first = run(net, (SOURCE,), (6,), SEEN, 6)
     prepared = net.prepare(encoded, ints(6), 8)
-    _, _, _, weights = oracle.encoder_decoder(net, [np.array(SOURCE)], np.array(SEEN[:6]))
+    _, _, _, weights = oracle.encoder_decoder(net, [(np.array(SOURCE), 5)], np.array(SEEN[:6]))
     assert close(jnp.stack(prepared.positional)[:, :, :6, :6], weights)
     assert not np.asarray(jnp.stack(prepared.positional))[..., 6:].any()
     other = [0] * 8  # other tokens, the same weights
     again = net.logits(encoded, prepared, ints(other), ints(6))
-    assert close(again[:6], oracle.encoder_decoder(net, [np.array(SOURCE)], np.array(other[:6]))[0])
+    assert close(again[:6], oracle.encoder_decoder(net, [(np.array(SOURCE), 5)], np.array(other[:6]))[0])
     assert not close(again, first)
 
 
@@ -134,7 +134,7 @@ def test_cells_of_an_all_hidden_row_differ_where_positions_are_known():
 def test_a_length_head_computes_its_formula(kind: str, given: tuple, lengths: tuple):
     net = network("encoder_decoder", {"length": kind}, given)
     encoded, _ = run(net, (SOURCE, SECOND)[: len(given)], lengths, SEEN, 8)
-    cut = [np.array(v[:n]) for v, n in zip((SOURCE, SECOND), lengths, strict=False)]
+    cut = [(np.array(v[:n]), q) for v, n, (_, _, q) in zip((SOURCE, SECOND), lengths, given, strict=False)]
     wanted = oracle.length_scores(net.length_head, kind, net, cut, N_CELLS)
     assert close(net.length_head.scores(encoded), wanted)
     losses = [net.length_head.loss(encoded, ints(n)) for n in range(1, N_CELLS + 1)]
@@ -213,7 +213,7 @@ def test_attention_weights_are_those_of_the_pass(positional: bool):
     net = network("encoder_decoder", {"positional_attention": positional}, ONE)
     encoded, _ = run(net, (SOURCE,), (4,), SEEN, 6)
     found = net.attention(encoded, net.prepare(encoded, ints(6), 8), ints(SEEN), ints(6))
-    _, here, there, placed = oracle.encoder_decoder(net, [np.array(SOURCE[:4])], np.array(SEEN[:6]))
+    _, here, there, placed = oracle.encoder_decoder(net, [(np.array(SOURCE[:4]), 5)], np.array(SEEN[:6]))
     assert found.self_weights.shape == (2, 2, 8, 8) and found.cross_weights.shape == (2, 2, 8, 6)
     assert close(found.self_weights[:, :, :6, :6], here) and close(found.cross_weights[:, :, :6, :4], there)
     assert not np.asarray(found.self_weights)[..., 6:].any() and not np.asarray(found.cross_weights)[..., 4:].any()

@@ -102,11 +102,16 @@ def transformer(net: Any, seen: Array) -> tuple[Array, list[Array]]:
     return tied(states, net.embedding), found
 
 
-def sources(net: Any, given: list[Array]) -> Array:
-    return np.concatenate([tokens(net.embeddings[k], g) for k, g in zip(net.sources, given, strict=True)])
+Given = list[tuple[Array, int]]  # codes without padding, and the number of values
 
 
-def encoder_decoder(net: Any, given: list[Array], seen: Array) -> tuple[Array, list[Array], list[Array], list[Array]]:
+def sources(net: Any, given: Given) -> Array:
+    """Each array by the table that has as many rows as it has values."""
+    by_size = {len(np.asarray(table)): table for table in net.embeddings}
+    return np.concatenate([tokens(by_size[q], codes) for codes, q in given])
+
+
+def encoder_decoder(net: Any, given: Given, seen: Array) -> tuple[Array, list[Array], list[Array], list[Array]]:
     """Logits, and the weights of self-, cross- and positional attention, of a row without padding; positional attention anew in every layer."""
     states, _ = encoder(net.encoder, sources(net, given))
     x, places = tokens(net.embeddings[0], seen, net.positions), list(range(len(seen)))
@@ -140,9 +145,9 @@ def mlp(net: Any, n_values: int, given: list[tuple[Array, int]], seen: Array) ->
     return x.reshape(len(seen), n_values)
 
 
-def length_scores(head: Any, kind: str, net: Any, given: list[Array], n_cells: int) -> Array:
+def length_scores(head: Any, kind: str, net: Any, given: Given, n_cells: int) -> Array:
     """log p of every length 1..n for a classifier, minus the squared distance from the predicted one for the others."""
-    count = sum(len(g) for g in given)
+    count = sum(len(codes) for codes, _ in given)
     if kind == "classifier":
         scores = np.asarray(head.table) @ place_before(net.encoder, sources(net, given))
         return scores - scores.max() - np.log(np.exp(scores - scores.max()).sum())
@@ -150,7 +155,7 @@ def length_scores(head: Any, kind: str, net: Any, given: list[Array], n_cells: i
     return np.array([-((k - predicted) ** 2) for k in range(1, n_cells + 1)])
 
 
-def _fertility(head: Any, net: Any, given: list[Array]) -> float:
+def _fertility(head: Any, net: Any, given: Given) -> float:
     states, _ = encoder(net.encoder, sources(net, given))
     laws = [softmax(np.maximum(s @ np.asarray(head.inner), 0) @ np.asarray(head.outer)) for s in states]
     return sum(float(law @ np.array([-3, -2, -1, 0, 1, 2])) for law in laws)
