@@ -1,0 +1,71 @@
+"""From a network as declared to one with random weights; its shapes and parameter counts without any."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+from jaxtyping import PRNGKeyArray
+
+from .._diagnostics import fail
+from ..graph import NetworkForm
+from ._mlp import MLP
+from ._network import AbstractNetwork
+from ._python import python_network
+from ._transformer import Transformer
+
+
+def build_network(form: NetworkForm, key: PRNGKeyArray) -> AbstractNetwork:
+    """A network with random weights.
+
+    Raises:
+        GmlmError: E735, E736 for a class of Python that is not found or does not fit; E737 for options that do not fit.
+    """
+    return BUILDERS[form.name](form, key)
+
+
+def network_shapes(form: NetworkForm) -> Any:
+    """The same network with shapes in the place of arrays: nothing is allocated."""
+    return eqx.filter_eval_shape(build_network, form, jax.random.key(0))
+
+
+def parameter_counts(network: Any) -> dict[str, int]:
+    """The number of parameters of each part of a network, or of its shapes; parts are its fields."""
+    counts: dict[str, int] = {}
+    for path, leaf in jax.tree_util.tree_flatten_with_path(network)[0]:
+        if hasattr(leaf, "shape"):
+            part = str(getattr(path[0], "name", path[0])).replace("_", " ")
+            counts[part] = counts.get(part, 0) + math.prod(leaf.shape)
+    return counts
+
+
+def _blocks(form: NetworkForm) -> dict[str, Any]:
+    """The options that all stacks of T5 blocks share, checked."""
+    o = form.options
+    found = {name: int(o[name]) for name in ("width", "heads", "ffn")} | {"rate": float(o["dropout"])}
+    for name in ("width", "heads", "ffn", "layers"):
+        if int(o[name]) < 1:
+            raise fail("E737", f"`{name}` of `{form.name}` must be at least 1, got {o[name]}", form.span)
+    if found["width"] % found["heads"]:
+        message = f"the width {found['width']} of `{form.name}` does not divide by its {found['heads']} heads"
+        raise fail("E737", message, form.span, help="make `width` a multiple of `heads`")
+    return found
+
+
+def _transformer(form: NetworkForm, key: PRNGKeyArray) -> Transformer:
+    if form.given:
+        help = "use `encoder_decoder` or `mlp`, which do, or remove it"
+        raise fail("E737", f"a `transformer` takes no given variables, and is applied to `{form.given[0][0]}`", form.span, help=help)
+    return Transformer(form.n_values, int(form.options["layers"]), **_blocks(form), key=key)
+
+
+def _mlp(form: NetworkForm, key: PRNGKeyArray) -> MLP:
+    layers, width = int(form.options["layers"]), int(form.options["width"])
+    if layers < 0 or width < 1:
+        raise fail("E737", f"an `mlp` has at least 0 layers of width 1, got {layers} of {width}", form.span)
+    return MLP(form.n_cells, form.n_values, [(n, q) for _, n, q in form.given], layers, width, key=key)
+
+
+BUILDERS = {"transformer": _transformer, "mlp": _mlp, "python": python_network}
