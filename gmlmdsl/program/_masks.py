@@ -338,3 +338,10 @@ def variables_of(body: MaskBody) -> set[str]:
             return {c.variable for term, _ in body.terms for c in term.cells}
         case MaskMixture():
             return set().union(*(variables_of(part) for _, part in body.rows))
+
+
+def has_least_confident(body: MaskBody) -> bool:
+    """Whether a mask, or a part of a mixture, is `least_confident`."""
+    if isinstance(body, MaskMixture):
+        return any(has_least_confident(part) for _, part in body.rows)
+    return isinstance(body, FormMask) and body.call.form.name == "least_confident"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from .._diagnostics import Diagnostic, Span
 from ._expressions import known_number
 from ._mask_inputs import parts_of
+from ._masks import has_least_confident
 from ._options import input_options, refinement_options
 from .ir import Expression, FormCall, Mask, MaskMixture, Model, Program, Sampler
 from .places import name_in
@@ -17,7 +18,7 @@ FULL = 1 - 1e-6
 def lint_networks(program: Program) -> Iterator[Diagnostic]:
     """Every warning of the masks and samplers of models that have a `conditional`."""
     for model in (m for m in program.models.values() if m.conditional is not None):
-        masks = [m for m in program.masks.values() if m.model == model.name]
+        masks = [m for m in program.masks.values() if m.model == model.name and not has_least_confident(m.body)]
         for mask in masks:
             yield from _showing(mask)
         for sampler in (s for s in program.samplers.values() if s.model == model.name and masks):
@@ -36,14 +37,13 @@ def _trains(masks: list[Mask], word: str) -> bool:
 
 def _untrained(sampler: Sampler, masks: list[Mask], model: Model) -> Iterator[Diagnostic]:
     """A sampler that hides cells, or starts them at random, where no mask does."""
-    options = refinement_options(sampler.body) if isinstance(sampler.body, FormCall) else {"start": "hide", "schedule": "all"}
-    starts = options["start"]
-    hides = starts == "hide" or options["schedule"] != "all"
+    options = refinement_options(sampler.body) if isinstance(sampler.body, FormCall) else {"start": "hide"}
+    starts = options["start"]  # what a cell shows that is predicted again, too
     place = name_in(sampler.span, sampler.name)
     related = tuple((name_in(m.span, m.name), "trains the network") for m in masks[:4])
-    if hides and not _trains(masks, "hide"):
+    if starts == "hide" and not _trains(masks, "hide"):
         message = f"sampler `{sampler.name}` hides cells, and no mask of model `{model.name}` trains the network on hidden cells"
-        help = "add `hide` to the `noise` of a mask" + (", or start with `uniform` and the schedule `all`" if starts == "hide" else "")
+        help = "add `hide` to the `noise` of a mask" + (", or write `start = uniform`" if isinstance(sampler.body, FormCall) else "")
         yield Diagnostic("W813", message, place, "never trained", related, help)
     if starts == "uniform" and not _trains(masks, "uniform"):
         message = f"sampler `{sampler.name}` starts from random values, and no mask of model `{model.name}` trains the network on them"

@@ -8,18 +8,20 @@ from .._diagnostics import Fix, Span
 from ..syntax import tree
 from ._arguments import check_arguments, find_form
 from ._expressions import known_number
+from ._masks import has_least_confident
 from ._networks import predicts_lengths, report_idle
 from ._options import refinement_options
 from ._scope import Scope
 from .ir import FormCall, Literal, Mask, Model
 
 # What may be remasked under which schedule, and why nothing else may.
+SETTLED = "a cell that is sure enough is settled for good"
 REMASKS = {
     "all": (("none", "stutter"), "every cell is predicted in every pass, so that none is settled"),
-    "linear": (("none", "least_confident", "remdm"), "repeated tokens are replaced where all tokens enter the next pass, `schedule = all`"),
-    "cosine": (("none", "least_confident", "remdm"), "repeated tokens are replaced where all tokens enter the next pass, `schedule = all`"),
-    "threshold": (("none",), "a cell above the threshold is settled for good"),
-    "easy_first": (("none",), "a cell that was the surest is settled for good"),
+    "linear": (("none", "stutter", "least_confident", "remdm"), ""),
+    "cosine": (("none", "stutter", "least_confident", "remdm"), ""),
+    "threshold": (("none", "stutter"), SETTLED),
+    "easy_first": (("none", "stutter"), SETTLED),
     "mask": (("none",), "the mask says which cells are predicted again"),
 }
 MOVING = {
@@ -58,10 +60,22 @@ def check_refinement(call: tree.Call, model: Model, scope: Scope) -> FormCall | 
 
 
 def _check_mask(written: Mapping[str, tree.Argument], schedule: object, model: Model, scope: Scope) -> None:
-    if isinstance(schedule, Mask) and schedule.model != model.name:
+    """The mask of a schedule is one of this model, and its law is known before the tokens are."""
+    if not isinstance(schedule, Mask):
+        return
+    span, place = written["schedule"].value.span, ((schedule.span, "declared here"),)
+    if schedule.model != model.name:
         message = f"mask `{schedule.name}` belongs to model `{schedule.model}`, not to `{model.name}`"
-        place = ((schedule.span, "declared here"),)
-        scope.report("E313", message, written["schedule"].value.span, "another model's", related=place)
+        scope.report("E313", message, span, "another model's", related=place)
+    elif schedule.adaptive:
+        message, help = (
+            f"mask `{schedule.name}` looks at x: a network's output cannot be corrected for p(K | x)",
+            "take one without `given`",
+        )
+        scope.report("E307", message, span, "adaptive mask", help=help, related=place)
+    elif has_least_confident(schedule.body):
+        help = "write `remask = least_confident`, whose schedule says how many"
+        scope.report("E324", "`least_confident` is no schedule", span, "not here", help=help, related=place)
 
 
 def _word(schedule: object) -> str:
@@ -99,8 +113,7 @@ def _check_remask(call: tree.Call, written: Mapping[str, tree.Argument], o: Mapp
         return
     under, remask = f"under {_shown(o['schedule'])} {reason}", str(o["remask"])
     if "remask" in written:
-        help = f"write `remask = none`, or `schedule = {'all' if remask == 'stutter' else 'linear'}`"
-        report_idle("remask", under, call, scope, help=help)
+        report_idle("remask", under, call, scope, help="write `remask = none`, or `schedule = linear`")
     else:
         place = written["schedule"].span
         message, label = f"`{call.function.name}` has `remask = {remask}`, which does not go with this schedule", "does not go with it"

@@ -9,7 +9,7 @@ from ..syntax import tree
 from ._arguments import check_arguments, find_form
 from ._expressions import CONSTANT, check_number, known_number, mentions
 from ._mask_inputs import check_no_stages
-from ._masks import as_mask, check_cells, check_mask_body, check_row_weights, variables_of
+from ._masks import as_mask, check_cells, check_mask_body, check_row_weights, has_least_confident, variables_of
 from ._networks import refuse_joint, refuse_ladder
 from ._refinement import check_refinement
 from ._scope import Scope
@@ -161,13 +161,17 @@ def _random_update(s: tree.Update, where: tree.Where, model: Model, scope: Scope
     single = _single_cells(mask.body)
     if s.independently:
         _check_independent(s, model, variables_of(mask.body), single, mask.adaptive, scope)
-    elif _has_least_confident(mask.body):
+    elif has_least_confident(mask.body):
         message = "`least_confident` stands only under `independently`"
         fix = Fix(Span(s.span.source, s.target.span.end, s.target.span.end), " independently")
         scope.report("E324", message, where.mask.span, "not here", help=f"write `{s.target.span.text} independently where ..`", fix=fix)
         return None
     elif model.conditional is not None and not single:
         refuse_joint(s, scope)
+        return None
+    elif model.conditional is not None and mask.adaptive:
+        message = "this mask looks at x: a network's output cannot be corrected for p(K | x)"
+        scope.report("E307", message, where.mask.span, "adaptive mask", help="take a mask without `given`")
         return None
     return RandomUpdate(s.span, mask, within, s.independently)
 
@@ -233,12 +237,6 @@ def _within(s: tree.Update, block: str, scope: Scope) -> str | None:
         help, fix = f"write `{text}`", Fix(s.target.span, text)
     scope.report("E308", f"the update does not use its block `{block}`", s.target.span, f"no `{block}` here", help=help, fix=fix)
     return None
-
-
-def _has_least_confident(body: MaskBody) -> bool:
-    if isinstance(body, MaskMixture):
-        return any(_has_least_confident(part) for _, part in body.rows)
-    return isinstance(body, FormMask) and body.call.form.name == "least_confident"
 
 
 def _single_cells(body: MaskBody) -> bool:
