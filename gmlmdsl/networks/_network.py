@@ -24,7 +24,13 @@ class Attention(eqx.Module):
 
 
 class AbstractLengthHead(eqx.Module):
-    """Predicts how many cells a row has."""
+    """Predicts how many cells a row has.
+
+    Attributes:
+        needs_place: whether it reads the encoder's output at a place of its own.
+    """
+
+    needs_place: eqx.AbstractVar[bool]
 
     @abc.abstractmethod
     def scores(self, encoded: Any) -> Float[Array, " lengths"]:
