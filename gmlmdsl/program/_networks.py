@@ -196,7 +196,7 @@ def check_no_joint(body: Body, scope: Scope) -> None:
 def refuse_joint(s: tree.Update, scope: Scope) -> None:
     """A joint redraw of several cells of a model that has no joint law."""
     fix = Fix(Span(s.span.source, s.target.span.end, s.target.span.end), " independently", guess=True)
-    help = "add `independently` (Li et al. 2024, Definition 11: what is drawn is then the product, Section 3), or update one cell at a time"
+    help = "add `independently`: what is drawn is then the product (Li et al. 2024, Definition 11, Section 3); or update one cell at a time"
     scope.report("E314", PRODUCT, s.span, "a joint update", help=help, fix=fix)
 
 
