@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._diagnostics import Span, fail
-from ..program import input_options, ir, network_options, refinement_options
+from ..program import input_options, ir, network_options, option_faults, refinement_options
 from ._bind import Bound
 from ._factor_graph import GivenArray, VariableArray
 from ._network_form import NetworkForm, Value
@@ -29,10 +29,17 @@ def lower_network(model: ir.Model, bound: Bound, variables: tuple[VariableArray,
 
 
 def refinement(call: ir.FormCall, bound: Bound) -> dict[str, Value | ir.Mask]:
-    """The options of `refinement` or of one of its presets as numbers and words; a schedule's mask as it is."""
+    """The options of `refinement` or of one of its presets as numbers and words; a schedule's mask as it is.
+
+    Raises:
+        GmlmError: E409 for a number that an input makes too large or too small.
+    """
     stated = refinement_options(call)
     masks = {name: e for name, e in stated.items() if isinstance(e, ir.Mask)}
-    return _evaluated({name: e for name, e in stated.items() if name not in masks}, bound) | masks
+    found = _evaluated({name: e for name, e in stated.items() if name not in masks}, bound)
+    for _, message in option_faults(call.form, found):
+        raise fail("E409", message, call.span, "out of bounds")
+    return found | masks
 
 
 def _evaluated(options: Mapping[str, object], bound: Bound) -> dict[str, Value]:
