@@ -34,6 +34,8 @@ ROOMS = {
     "gauge": "Gauges",
     "function": "Functions",
 }
+MANY = 6  # options of a form that has a table of its own for them
+KINDS = {"boolean": "`true` or `false`", "schedule": "the name of a mask", "integer": "a whole number", "number": "a number"}
 ABSENT = {"sampler", "network"}  # rooms that this version declares and does not compile
 ABSENT_FORMS = {"least_confident"}
 GROUPS = {
@@ -61,13 +63,34 @@ def _room(room: str, title: str) -> str:
     if room in ABSENT:
         lines += ["Checked, and not compiled by this version.", ""]
     lines += ["| form | means | options |", "|---|---|---|"]
-    for form in forms.FORMS:
-        if form.room == room:
-            note = " Checked, and not compiled by this version." if form.name in ABSENT_FORMS else ""
-            options = "; ".join(f"`{o.name}`: {o.doc}" for o in form.options)
-            shown = form.signature if form.options else form.name
-            lines.append(f"| `{shown}` | {_cell(form.doc)}{note} | {_cell(options)} |")
+    found = [form for form in forms.FORMS if form.room == room]
+    for form in found:
+        note = " Checked, and not compiled by this version." if form.name in ABSENT_FORMS else ""
+        shown = form.signature if form.options else form.name
+        lines.append(f"| `{shown}` | {_cell(form.doc)}{note} | {_cell(_options(form))} |")
+    for form in found:
+        if len(form.options) > MANY and form.of is None:
+            lines += ["", f"Options of `{form.name}`:", "", "| option | takes | default | means |", "|---|---|---|---|"]
+            lines += [f"| `{o.name}` | {_cell(_takes(o))} | {_default(o)} | {_cell(o.doc)} |" for o in form.options]
     return "\n".join([*lines, ""]) + "\n"
+
+
+def _options(form: forms.Form) -> str:
+    if form.of is not None:
+        return f"those of `{form.of.name}`, with other defaults"
+    return "in a table below" if len(form.options) > MANY else "; ".join(f"`{o.name}`: {o.doc}" for o in form.options)
+
+
+def _takes(option: forms.Option) -> str:
+    """`hide` or `uniform`; a whole number at least 1."""
+    kind = KINDS.get(option.takes, "")
+    if option.bounds is not None:
+        kind += f", {option.bounds.words}"
+    return ", ".join([kind] * bool(kind) + [f"`{w}`" for w in option.words])
+
+
+def _default(option: forms.Option) -> str:
+    return f"`{option.default}`" if option.default else ""
 
 
 def _cell(text: str) -> str:

@@ -22,6 +22,7 @@ ORDER = [
     "program",
     "graph",
     "plan",
+    "networks",
     "derive",
     "run",
     "theory",

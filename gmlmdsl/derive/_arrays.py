@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int
 
+from .._diagnostics import GmlmError, fail
 from ..graph import FactorGraph, FactorGroup
 from ..graph.nodes import Node
 
@@ -82,8 +83,23 @@ def group_arrays(group: FactorGroup, n_cells: int, incidence: tuple[np.ndarray, 
     return Group(group.root, group.kind, group.n, most, _ints(group.cells), columns, tables, _ints(starts), _ints(touching))
 
 
+def no_joint(graph: FactorGraph) -> GmlmError:
+    """Why a conditional model does not answer."""
+    assert graph.network is not None
+    target = graph.variables[0].name
+    message = f"`conditional {target} ~ {graph.network.label}(..)` declares p(x_i | x_rest, K) for every cell on its own, and no joint law"
+    help = "log p, marginals, modes and exact draws need one; `log_conditional`, `loss`, `fit` and `sample` do not"
+    return fail("E742", message, graph.network.span, "conditionals only", help=help)
+
+
 def graph_arrays(graph: FactorGraph) -> Graph:
-    """The device form of a factor graph."""
+    """The device form of a factor graph.
+
+    Raises:
+        GmlmError: E742 for a conditional model, which has none: whatever asks for it asks for a joint law.
+    """
+    if graph.network is not None:
+        raise no_joint(graph)
     groups = tuple(group_arrays(g, graph.n_cells, i) for g, i in zip(graph.groups, graph.incidences, strict=True))
     return Graph(graph.n_cells, int(graph.sizes.max(initial=1)), groups, _ints(np.append(graph.sizes, 1)))
 

@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ._arrays import Blocks, Graph, drawn_blocks
 from ._conditional import clamp_scores, pick_value, put_value, tempered
-from ._energy import Codes, Params, scores_in_turn
+from ._energy import Codes, Params, log_potential, scores_in_turn
 from ._mask_law import AbstractMaskLaw
 from ._random import fold, uniform
 
@@ -46,11 +46,14 @@ class Info(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What a kernel leaves invariant: p to the power `beta` (1 where there is none), given the clamped cells."""
+    """What a kernel leaves invariant: p to the power `beta` (1 where there is none), given the clamped cells.
 
-    graph: Graph
+    Of a conditional model, which has no p, `graph` is its network over some rows.
+    """
+
+    graph: Any
     params: Params
-    clamped: Bool[Array, " cells_and_padding"] | None
+    clamped: Bool[Array, "cells_and_padding"] | Bool[Array, "cells_and_padding chains"] | None
     beta: Float[Array, " chains"] | None = None
 
 
@@ -79,6 +82,10 @@ class AbstractKernel(eqx.Module):
     def init(self, codes: Codes) -> State:
         """The state of chains that start at `codes`."""
         return State(codes, self.memory(codes))
+
+    def score(self, target: Target, state: State) -> Float[Array, " chains"] | None:
+        """What is recorded of a state: unnormalised log p; None where there is no joint law."""
+        return log_potential(target.graph, target.params, state.codes) if isinstance(target.graph, Graph) else None
 
     def nothing(self, chains: int) -> Info:
         """The information of no step."""

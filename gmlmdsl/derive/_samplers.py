@@ -41,6 +41,8 @@ from ._kernels import (
     SweepKernel,
 )
 from ._mask_law import mask_law
+from ._network_kernels import network_update
+from ._refinement import refinement_kernel
 from ._temper import TemperKernel
 
 Array = np.ndarray
@@ -60,10 +62,10 @@ def build_kernel(lowered: Lowered, sampler: ir.Sampler) -> Planned:
     """The kernel of a sampler.
 
     Raises:
-        GmlmError: for a block that is too costly to draw, or a form that this version does not compile.
+        GmlmError: for a block that is too costly to draw, or a mask that looks at x in a model without a joint law.
     """
     if isinstance(sampler.body, ir.FormCall):
-        raise fail("E330", f"`{sampler.body.form.name}` decodes networks, which this version checks but does not compile", sampler.span)
+        return Planned(refinement_kernel(lowered, sampler.body), (f"`{sampler.body.span.text}`: every pass at once, from its start",))
     return _cycle(lowered, sampler.body)
 
 
@@ -81,6 +83,8 @@ def _names(parts: Sequence[Planned]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def build(lowered: Lowered, kernel: ir.Kernel) -> Planned:
     """The device form of one kernel."""
     match kernel:
+        case ir.Sweep() | ir.RandomUpdate() if lowered.graph.network is not None:
+            return Planned(network_update(lowered, kernel), (f"`{kernel.span.text}`: from the network's outputs, in one pass",))
         case ir.Sweep() | ir.RandomUpdate():
             return _update(lowered.graph, plan_update(lowered, kernel))
         case ir.Cycle():
@@ -94,6 +98,9 @@ def build(lowered: Lowered, kernel: ir.Kernel) -> Planned:
             weights = normalised(weights, kernel.span)
             return Planned(MixtureKernel(tuple(p.kernel for p in parts), jnp.asarray(weights)), *_names(parts))
         case ir.Temper():
+            if lowered.graph.network is not None:
+                help = "`refinement(decode = sample, temperature = ..)` draws at other temperatures"
+                raise fail("E742", "`temper` needs log p, and a `conditional` declares no joint law", kernel.span, "no joint", help=help)
             part, planned = _cycle(lowered, kernel.body), plan_temper(lowered, kernel)
             return Planned(TemperKernel(part.kernel, jnp.asarray(planned.betas), planned.cold), part.lines, planned.pairs)
 

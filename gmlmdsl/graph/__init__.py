@@ -12,4 +12,9 @@ from ._model import Lowered as Lowered
 from ._model import lower_let as lower_let
 from ._model import lower_model as lower_model
 from ._model import with_given as with_given
+from ._network import Corruption as Corruption
+from ._network import Noise as Noise
+from ._network import lower_corruption as lower_corruption
+from ._network import refinement as refinement
+from ._network_form import NetworkForm as NetworkForm
 from ._weights import reaches_zero as reaches_zero

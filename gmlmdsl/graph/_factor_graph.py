@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._diagnostics import Span
+from ._network_form import NetworkForm
 from ._nodes import Gather, Node, nodes_in
 
 Array = np.ndarray
@@ -173,6 +174,7 @@ class FactorGraph:
             of the data a configuration goes with. It has one value, so it is never summed over or drawn, and no user sees it.
         model: the same graph before data of given variables were bound to it; None where none are.
         method: how large blocks are summed where the user says so: enumeration or elimination.
+        network: of a conditional model, which has no factors, no joint law and no parameters but the network's; else None.
     """
 
     variables: tuple[VariableArray, ...]
@@ -182,6 +184,7 @@ class FactorGraph:
     given: tuple[GivenArray, ...] = ()
     model: FactorGraph | None = None
     method: str | None = None
+    network: NetworkForm | None = None
 
     @property
     def without_data(self) -> FactorGraph:

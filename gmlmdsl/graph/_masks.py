@@ -87,7 +87,12 @@ def lower_mask(lowered: Lowered, mask: ir.Mask) -> LoweredMask:
     Raises:
         GmlmError: for a block with a cell twice, weights that are not finite and >= 0, a mask that never hides anything.
     """
-    found = _lower(lowered, mask.body)
+    return lower_body(lowered, mask.body)
+
+
+def lower_body(lowered: Lowered, body: ir.MaskBody) -> LoweredMask:
+    """The arrays of a mask or of a part of one; see `lower_mask`."""
+    found = _lower(lowered, body)
     return found if lowered.data is None else mask_with(found, lowered.data, lowered.graph.sizes)
 
 
@@ -150,9 +155,8 @@ def _form(lowered: Lowered, body: ir.FormMask) -> LoweredMask:
         case "bernoulli":
             return _bernoulli(lowered, cells, arguments["rate"], body.span)
         case other:
-            raise fail(
-                "E330", f"`{other}` belongs to networks, which this version checks but does not compile", body.span, "not compiled yet"
-            )
+            message = f"`{other}` depends on what a network gives the present values: it has no law of its own"
+            raise fail("E316", message, body.span, "only in an update")
 
 
 def _bernoulli(lowered: Lowered, cells: Array, rate: object, span: Span) -> BernoulliMask:

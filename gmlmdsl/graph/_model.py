@@ -15,6 +15,7 @@ from ._factor_graph import FactorGraph, FactorGroup, GivenArray, ParameterArray,
 from ._given import GivenRows, graph_with, group_with
 from ._labels import lazy_labels
 from ._lower import Lowering, Names
+from ._network import lower_network
 from ._nodes import Apply, CellValue, Constant, Gather, nodes_in
 from ._turns import unroll
 
@@ -44,17 +45,16 @@ def lower_model(bound: Bound, name: str) -> Lowered:
         GmlmError: for what only the inputs show: an index out of range, a pair that is no edge, a cell with two laws, a program too large.
     """
     model = bound.program.models[name]
-    if model.conditional is not None:
-        message = f"model `{name}` is a network conditional, which this version checks but does not compile"
-        raise fail("E330", message, model.conditional.span, "not compiled yet")
     variables, given = _variables(model, bound), _given(model, bound)
+    network = lower_network(model, bound, variables, given)
     parameters = tuple(_parameter(p, model, bound) for p in model.parameters.values())
     n_cells = sum(v.size for v in variables) + bool(given)
     names = Names({v.name: v for v in (*variables, *given)}, {p.name: p for p in parameters}, model, n_cells)
     factors = [_group(f.value, f.clauses, "factor", bound, names) for f in model.factors]
     factors += _categorical(model, bound, names)
     requires = [_group(r.condition, r.clauses, "require", bound, names) for r in model.requires]
-    graph = FactorGraph(variables, parameters, tuple(g for g in factors if g.n), tuple(g for g in requires if g.n), given)
+    kept = (tuple(g for g in groups if g.n) for groups in (factors, requires))
+    graph = FactorGraph(variables, parameters, *kept, given, network=network)
     return Lowered(graph, names, bound)
 
 

@@ -8,6 +8,7 @@ from ._masks import MixtureMask as MixtureMask
 from ._masks import SubsetMask as SubsetMask
 from ._masks import is_adaptive as is_adaptive
 from ._masks import looked_at as looked_at
+from ._masks import lower_body as lower_body
 from ._masks import lower_mask as lower_mask
 from ._masks import mask_with as mask_with
 from ._masks import mentions_parameter as mentions_parameter

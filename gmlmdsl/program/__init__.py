@@ -6,6 +6,20 @@ from ._allow import apply_allowances as allowed
 from ._check import check_file as check_file
 from ._check import check_source as check_source
 from ._mask_lints import used_bodies as used_bodies
+from ._options import input_options as input_options
+from ._options import network_options as network_options
+from ._options import refinement_options as refinement_options
 from ._program import Program as Program
 
-__all__ = ["Program", "allowed", "check_file", "check_source", "forms", "ir", "used_bodies"]
+__all__ = [
+    "Program",
+    "allowed",
+    "check_file",
+    "check_source",
+    "forms",
+    "input_options",
+    "ir",
+    "network_options",
+    "refinement_options",
+    "used_bodies",
+]

@@ -93,16 +93,15 @@ def check_arguments(call: tree.Call, form: Form, scope: Scope, skip: tuple[str, 
     return {o.name: out[o.name] for o in form.options if o.name in out} | out if good else None
 
 
-def _number(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> Expression:
-    return check_number(arguments[0].value, scope, INDEXED if axes else CONSTANT)
-
-
-def _integer(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> Expression:
+def _number(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
     e = arguments[0].value
-    value = check_number(e, scope, CONSTANT, integer=True)
-    number = known_number(value)
-    if number is not None and number < 1:
-        scope.report("E319", f"`{option.name}` is at least 1, found {number}", e.span, "too small")
+    if isinstance(e, tree.Name) and e.name in option.words:
+        return e.name
+    value = check_number(e, scope, INDEXED if axes else CONSTANT, integer=option.takes == forms.INTEGER)
+    number, bounds = known_number(value), option.bounds
+    if number is not None and bounds is not None and not bounds.holds(number):
+        label = "too small" if not forms.Bounds(bounds.low, open=bounds.open).holds(number) else "too large"
+        scope.report("E319", f"`{option.name}` is {bounds.words}, found {number}", e.span, label)
     return value
 
 
@@ -205,10 +204,23 @@ def _word(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bo
     e = arguments[0].value
     if isinstance(e, tree.Name) and e.name in option.words:
         return e.name
-    otherwise = f"one of {listed(option.words)}"
+    otherwise = f"one of {listed(option.words)}{', or the name of a mask' * (option.takes == forms.SCHEDULE)}"
     help, fix = suggestion(e, option.words, otherwise) if isinstance(e, tree.Name) else (otherwise, None)
     scope.report("E303", f"`{option.name}` cannot be `{e.span.text}`", e.span, "not one of its words", help=help, fix=fix)
     return None
+
+
+def _schedule(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
+    """A word, or a mask that is declared before."""
+    e = arguments[0].value
+    symbol = scope.find(e.name) if isinstance(e, tree.Name) else None
+    if not isinstance(e, tree.Name) or symbol is None or symbol.kind != "mask":
+        return _word(arguments, option, scope, axes)
+    if e.name in option.words:
+        message = f"`{e.name}` is a word of `{option.name}` and the name of a mask"
+        scope.report("E303", message, e.span, "which of the two?", help="rename the mask", related=((symbol.span, "the mask"),))
+        return None
+    return symbol.value
 
 
 def _free(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
@@ -218,7 +230,7 @@ def _free(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bo
 
 _CHECKS: dict[str, Callable[[list[tree.Argument], Option, Scope, bool], object]] = {
     forms.NUMBER: _number,
-    forms.INTEGER: _integer,
+    forms.INTEGER: _number,
     forms.BOOLEAN: _boolean,
     forms.SIZE: _size,
     forms.SET: _set,
@@ -228,6 +240,7 @@ _CHECKS: dict[str, Callable[[list[tree.Argument], Option, Scope, bool], object]]
     forms.NUMBERS: _numbers,
     forms.TEXT: _text,
     forms.WORD: _word,
+    forms.SCHEDULE: _schedule,
     forms.EXPRESSION: _free,
 }
 

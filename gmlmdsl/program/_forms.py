@@ -6,70 +6,33 @@ the rooms that build things look their builders up by its names.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ._form import BLOCKS as BLOCKS
+from ._form import BOOLEAN as BOOLEAN
+from ._form import COUNTS as COUNTS
+from ._form import EXPRESSION as EXPRESSION
+from ._form import INPUT as INPUT
+from ._form import INTEGER as INTEGER
+from ._form import NOISE as NOISE
+from ._form import NUMBER as NUMBER
+from ._form import NUMBERS as NUMBERS
+from ._form import PROBABILITIES as PROBABILITIES
+from ._form import PROBABILITY as PROBABILITY
+from ._form import RATE as RATE
+from ._form import SCHEDULE as SCHEDULE
+from ._form import SET as SET
+from ._form import SIZE as SIZE
+from ._form import TEXT as TEXT
+from ._form import TEXTS as TEXTS
+from ._form import VARIABLES as VARIABLES
+from ._form import WORD as WORD
+from ._form import Bounds as Bounds
+from ._form import Form as Form
+from ._form import Option as Option
+from ._form import named
+from ._network_forms import NETWORKS, SAMPLERS, SEEN
 
-# What an option takes. The checker has one function per kind (`_arguments.py`).
-NUMBER = "number"  # an expression of inputs (and of the axes' index names in a prior)
-INTEGER = "integer"
-BOOLEAN = "boolean"
-SIZE = "size"  # an integer, or an index set whose size it is
-SET = "set"
-INPUT = "input"  # the name of an input array
-VARIABLES = "variables"  # one or more variables of the model, or none: all
-BLOCKS = "blocks"  # sets of cells, with `for`
-RATE = "rate"  # a number or `uniform(a, b)`
-NOISE = "noise"  # {hide: .., uniform: .., keep: ..}
-NUMBERS = "numbers"  # [a, b, ..]
-TEXT = "text"
-TEXTS = "texts"
-WORD = "word"  # one of `words`
-EXPRESSION = "expression"
-PROBABILITY = "probability"  # an array with its last axis open
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One argument of a form: what it is called, what it takes, whether it must be given, and what it means."""
-
-    name: str
-    takes: str
-    doc: str
-    required: bool = True
-    default: str = ""
-    words: tuple[str, ...] = ()
-    named: bool = False  # only as `name = value`
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """One construct. `room` is graph, mask, sampler, network, distribution, type, gauge, function or kernel."""
-
-    room: str
-    name: str
-    options: tuple[Option, ...]
-    doc: str
-    support: str = ""  # of a distribution: real, positive, unit or simplex
-    since: str = "0.1"
-    free: bool = False  # takes further named options, handed on as they are
-
-    @property
-    def signature(self) -> str:
-        """`grid(n, m, wrap = false)`."""
-        parts = []
-        for o in self.options:
-            many = ", .." if o.takes in (VARIABLES, BLOCKS, TEXTS) else ""
-            parts.append(f"{o.name} = {o.default or '..'}" if o.named else o.name + many)
-        return f"{self.name}({', '.join(parts + ['..'] * self.free)})"
-
-
-def _named(name: str, takes: str, doc: str, default: str = "", required: bool = False, words: tuple[str, ...] = ()) -> Option:
-    return Option(name, takes, doc, required, default, words, named=True)
-
-
-_WRAP = _named("wrap", BOOLEAN, "join the last to the first along each axis", "false")
+_WRAP = named("wrap", BOOLEAN, "join the last to the first along each axis", "false")
 _VARIABLES = Option("variables", VARIABLES, "the variables whose cells it ranges over; none: every `var`", required=False)
-_NOISE = _named("noise", NOISE, "what a network sees in the cells of K; probabilities that sum to 1", "{hide: 1}")
-
 GRAPHS = (
     Form(
         "graph",
@@ -90,7 +53,7 @@ GRAPHS = (
         "edges",
         (
             Option("pairs", INPUT, "an integer input of shape (number of edges, 2)"),
-            _named("nodes", SIZE, "the nodes the pairs join", required=True),
+            named("nodes", SIZE, "the nodes the pairs join", required=True),
         ),
         "The graph whose edges are bound from Python.",
     ),
@@ -156,75 +119,36 @@ MASKS = (
     Form(
         "mask",
         "subsets",
-        (_VARIABLES, _named("size", INTEGER, "k, the number of cells", required=True), _NOISE),
+        (_VARIABLES, named("size", INTEGER, "k, the number of cells", required=True), *SEEN),
         "Uniform over the subsets of k cells (Li et al. 2024, Definition 3).",
     ),
-    Form("mask", "everything", (_VARIABLES, _NOISE), "All cells at once: maximum likelihood."),
+    Form("mask", "everything", (_VARIABLES, *SEEN), "All cells at once: maximum likelihood."),
     Form(
         "mask",
         "blocks",
-        (Option("blocks", BLOCKS, "sets of cells, or `G.rows`, `G.columns`, `G.edges`"), _NOISE),
+        (Option("blocks", BLOCKS, "sets of cells, or `G.rows`, `G.columns`, `G.edges`"), *SEEN),
         "Uniform over the blocks.",
     ),
     Form(
         "mask",
         "bernoulli",
-        (_VARIABLES, _named("rate", RATE, "a number, or `uniform(a, b)` drawn once per mask", required=True), _NOISE),
+        (_VARIABLES, named("rate", RATE, "a number, or `uniform(a, b)` drawn once per mask", required=True), *SEEN),
         "Every cell on its own with probability `rate`.",
     ),
     Form(
         "mask",
         "least_confident",
-        (_VARIABLES, _named("count", INTEGER, "number of cells", required=True)),
+        (_VARIABLES, named("count", INTEGER, "number of cells", required=True)),
         "The cells whose present value a `conditional` model gives the lowest probability; only under `independently`.",
     ),
 )
 
-SAMPLERS = (
-    Form(
-        "sampler",
-        "refinement",
-        (
-            _named("steps", INTEGER, "passes", "4"),
-            _named("lengths", INTEGER, "candidate lengths", "1"),
-            _named("start", WORD, "what stands in the cells before the first pass", "hide", words=("hide", "uniform")),
-            _named("remask", WORD, "which cells are drawn again", "none", words=("none", "stutter", "least_confident", "remdm")),
-        ),
-        "Parallel decoding by iterative refinement, for `conditional` models.",
-    ),
-)
 KERNELS = (
     Form(
         "kernel",
         "temper",
-        (_named("betas", NUMBERS, "inverse temperatures: distinct, at least 0, 1 among them", required=True),),
+        (named("betas", NUMBERS, "inverse temperatures: distinct, at least 0, 1 among them", required=True),),
         "Runs its body on replicas of log p scaled by each beta, with exchange moves.",
-    ),
-)
-
-_LAYERS = (
-    _named("layers", INTEGER, "blocks", "4"),
-    _named("heads", INTEGER, "attention heads", "8"),
-    _named("width", INTEGER, "model width", "256"),
-    _named("ffn", INTEGER, "inner width of the feed-forward part; none: 4 times the width", "4 * width"),
-    _named("dropout", NUMBER, "dropout rate", "0"),
-    _named("positional_attention", BOOLEAN, "weights from positions alone in the decoder", "false"),
-)
-NETWORKS = (
-    Form("network", "transformer", _LAYERS[:5], "An encoder over the cells."),
-    Form("network", "encoder_decoder", _LAYERS, "An encoder of the `given` array and a decoder of the predicted one."),
-    Form(
-        "network",
-        "mlp",
-        (_named("layers", INTEGER, "hidden layers", "2"), _named("width", INTEGER, "hidden width", "256")),
-        "A perceptron on the one-hot cells.",
-    ),
-    Form(
-        "network",
-        "python",
-        (Option("target", TEXT, '"package.module:Class"'),),
-        "A class of the user's, called with the other options; loads only when the Python call allows it.",
-        free=True,
     ),
 )
 
@@ -235,7 +159,7 @@ TYPES = (
     Form(
         "type",
         "real",
-        (_named("lower", NUMBER, "lower bound", "-infinity"), _named("upper", NUMBER, "upper bound", "infinity")),
+        (named("lower", NUMBER, "lower bound", "-infinity"), named("upper", NUMBER, "upper bound", "infinity")),
         "Real numbers, perhaps bounded.",
     ),
     Form("type", "spin", (), "-1 or +1."),

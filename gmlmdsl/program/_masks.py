@@ -141,7 +141,7 @@ def _form(call: tree.Call, model: Model, scope: Scope) -> MaskBody | None:
         scope.report("E323", message, noise.span, "no network here", help="remove it", fix=fix)
         return None
     if form.name == "blocks":
-        return _blocks(call, raw["blocks"], model, scope)
+        return _blocks(FormCall(call.span, form, arguments), raw["blocks"], model, scope)
     variables = _variables(raw.get("variables", []), model, scope)
     return None if variables is None else FormMask(call.span, FormCall(call.span, form, arguments), variables)
 
@@ -182,7 +182,7 @@ def _is_predicted(name: tree.Name, scope: Scope) -> bool:
     return symbol is not None
 
 
-def _blocks(call: tree.Call, arguments: list[tree.Argument], model: Model, scope: Scope) -> Listed | None:
+def _blocks(call: FormCall, arguments: list[tree.Argument], model: Model, scope: Scope) -> Listed | None:
     terms = []
     for a in arguments:
         with scope.nested():
@@ -194,7 +194,7 @@ def _blocks(call: tree.Call, arguments: list[tree.Argument], model: Model, scope
                 term = None if cells is None else BlockTerm(a.span, cells, clauses)
         if term is not None:
             terms.append((term, None))
-    return Listed(call.span, tuple(terms), uniform=True) if len(terms) == len(arguments) else None
+    return Listed(call.span, tuple(terms), uniform=True, call=call) if len(terms) == len(arguments) else None
 
 
 def _graph_blocks(a: tree.Argument, model: Model, scope: Scope) -> BlockTerm | None:

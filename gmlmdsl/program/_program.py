@@ -42,7 +42,7 @@ class ValueType(Checked):
 
 @dataclass(frozen=True, slots=True)
 class FormCall(Checked):
-    """A form with its checked arguments by option name; options left out are absent."""
+    """A form with its checked arguments by option name; options left out are absent (`_options.py` fills them in)."""
 
     form: Form
     arguments: dict[str, object] = field(hash=False)
@@ -147,10 +147,11 @@ class BlockTerm(Checked):
 
 @dataclass(frozen=True, slots=True)
 class Listed(Checked):
-    """Blocks with weights: `blocks(..)` (`uniform`, each distinct block once) or `choose .. weight ..`."""
+    """Blocks with weights: `blocks(..)` (`uniform`, each distinct block once; `call` has its options) or `choose .. weight ..`."""
 
     terms: tuple[tuple[BlockTerm, Expression | None], ...]
     uniform: bool
+    call: FormCall | None = None
 
 
 @dataclass(frozen=True, slots=True)

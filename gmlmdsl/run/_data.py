@@ -53,7 +53,7 @@ def encode(graph: FactorGraph, x: Any, what: str = "x", missing: Any = None) -> 
     for v in graph.variables:
         if v.name in given:
             name = f"{what}[{v.name!r}]" if isinstance(x, Mapping) and len(graph.variables) > 1 else what
-            parts[v.name], shapes[v.name] = value_codes(v, given[v.name], name, _missing_code(graph, v, missing))
+            parts[v.name], shapes[v.name] = value_codes(v, given[v.name], name, missing_code(graph, v, missing))
     first, lead = next(iter(shapes.items()))
     for name, found in shapes.items():
         if found != lead:
@@ -95,10 +95,10 @@ def _by_variable(graph: FactorGraph, x: Any, what: str) -> Mapping[str, Any]:
     return x
 
 
-def _missing_code(graph: FactorGraph, v: VariableArray, missing: Any) -> Any:
+def missing_code(graph: FactorGraph, v: VariableArray, missing: Any) -> Any:
     """What stands for a missing cell of one variable."""
     if isinstance(missing, Mapping):
-        names = [u.name for u in graph.variables]
+        names = [u.name for u in (*graph.variables, *(graph.given if graph.network is not None else ()))]
         for name in missing:
             if name not in names:
                 raise unknown(f"missing: the model has no variable `{name}`", name, names)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..derive import AbstractKernel, Info, State, Target, float_type, fold, log_potential
+from ..derive import AbstractKernel, Info, State, Target, float_type, fold
 
 Array = np.ndarray
 STEPS_PER_CALL = 64  # draws per compiled call: the progress bar moves between calls
@@ -25,7 +25,8 @@ class Draws:
 
     Attributes:
         codes: (chains, draws, cells), or None where draws were not kept.
-        log_potential: unnormalised log p, (chains, draws).
+        score: unnormalised log p, or what the kernel records instead, (chains, draws); None where there is nothing.
+        memory: what `remember` gave of each draw, leading axis draws.
         changed, drawn: cells that changed and that were drawn, (chains, draws, updates).
         proposed, accepted: exchanges of neighbouring replicas, (chains, draws, pairs).
         observed: by name, (chains, draws, *shape).
@@ -33,13 +34,18 @@ class Draws:
     """
 
     codes: Array | None
-    log_potential: Array
+    score: Array | None
+    memory: Any
     changed: Array
     drawn: Array
     proposed: Array
     accepted: Array
     observed: dict[str, Array]
     last: Array
+
+
+def forget(state: State) -> None:
+    """Keep nothing beside the codes."""
 
 
 def sample(
@@ -55,13 +61,17 @@ def sample(
     observe: Observe | None,
     keep: bool,
     progress: bool,
+    keys: Any = None,
+    remember: Callable[[State], Any] = forget,
 ) -> Draws:
     """Run every chain from its start; draw t of chain c depends on the seed, c and t only.
 
-    Before the warm-up come `anneal` steps on p to the power 1/anneal, 2/anneal, .., 1.
+    Before the warm-up come `anneal` steps on p to the power 1/anneal, 2/anneal, .., 1. `keys` are the chains' own, where a chain's
+    number does not say which it is; `remember` keeps of each draw what a kernel leaves beside the codes.
     """
     chains = codes.shape[1]
-    keys = jax.vmap(lambda c: jax.random.fold_in(jax.random.key(seed), c))(jnp.arange(chains))
+    if keys is None:
+        keys = jax.vmap(lambda c: jax.random.fold_in(jax.random.key(seed), c))(jnp.arange(chains))
     state = kernel.init(jnp.asarray(codes, jnp.int32))
     if anneal:
         state = _cool(kernel, target, fold(keys, ANNEALING), state, jnp.asarray(anneal))
@@ -74,14 +84,15 @@ def sample(
             count = min(per_call, draws - start)
             # Every call records as many draws, so that one compilation serves; the last takes no step for those it cuts off.
             first = jnp.asarray(warmup + start * thin)
-            state, out = _record(kernel, target, keys, state, first, jnp.asarray(thin), jnp.asarray(count), per_call, observe, keep)
+            state, out = _record(kernel, target, keys, state, first, jnp.asarray(thin), jnp.asarray(count), per_call, observe, keep, remember)
             parts.append(jax.tree.map(lambda a, n=count: np.asarray(a)[:n], out))
             moved(count, parts[-1])
     stacked = jax.tree.map(lambda *a: np.concatenate(a), *parts)
     info = jax.tree.map(lambda rows: np.moveaxis(rows, 2, 0), stacked["info"])
     return Draws(
         None if stacked["codes"] is None else np.moveaxis(stacked["codes"], 2, 0),
-        stacked["log_potential"].T,
+        None if stacked["score"] is None else stacked["score"].T,
+        stacked["memory"],
         info.changed,
         info.drawn,
         info.proposed,
@@ -120,6 +131,7 @@ def _record(
     most: int,
     observe: Observe | None,
     keep: bool,
+    remember: Callable[[State], Any],
 ) -> tuple[State, dict[str, Any]]:
     """`count` draws, and as many copies of the last as make `most`."""
 
@@ -133,7 +145,8 @@ def _record(
         state, info = jax.lax.fori_loop(0, steps, step, (state, kernel.nothing(state.codes.shape[1])))
         out = {
             "codes": state.codes.astype(_small(target)) if keep else None,
-            "log_potential": log_potential(target.graph, target.params, state.codes),
+            "score": kernel.score(target, state),
+            "memory": remember(state) if keep else None,
             "info": info,
             "observed": {} if observe is None else observe(state.codes),
         }
@@ -170,7 +183,8 @@ class _bar:
 
         def moved(count: int, out: dict[str, Any]) -> None:
             rate = out["info"].changed.sum() / max(out["info"].drawn.sum(), 1)
-            note = f"log p {out['log_potential'][-1].mean():.4g}, flip rate {rate:.2g}"
+            score = "" if out["score"] is None else f"log p {out['score'][-1].mean():.4g}, "
+            note = f"{score}flip rate {rate:.2g}"
             assert self.progress is not None
             self.progress.update(task, advance=count, note=note)
 

@@ -185,7 +185,8 @@ def label(
             diagnosis = diagnose(
                 found.codes[..., : graph.n_random], cells, values, clamped=clamped[: graph.n_random], flip_rates=_moving(names, overall)
             )
-    stats = {"lp": found.log_potential, "flip_rate": _rates(found.changed, found.drawn)}
+    stats = {} if found.score is None else {"lp": found.score}
+    stats["flip_rate"] = _rates(found.changed, found.drawn)
     dims["flip_rate"], coords["update"] = ["update"], names
     if planned.pairs:
         stats["swap_rate"] = _rates(found.accepted, found.proposed)

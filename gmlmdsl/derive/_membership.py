@@ -1,0 +1,154 @@
+"""Masks as membership: which cells of each row K holds, for rows that are shorter than the model's arrays.
+
+A network's rows may end early: the cells behind are padding, and no mask holds them. `subsets` are then the subsets of the cells
+that are there; every other mask is cut down to them.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+import equinox as eqx
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from ..graph import Corruption, Lowered
+from ..graph.masks import lower_body
+from ._energy import Codes
+from ._mask_law import (
+    AbstractMaskLaw,
+    BernoulliLaw,
+    FixedListLaw,
+    IndependentLaw,
+    MixtureLaw,
+    SubsetLaw,
+    WeightedListLaw,
+    mask_law,
+)
+from ._random import fold, uniform
+
+Present = Bool[Array, "cells rows"]
+
+
+@singledispatch
+def members(law: AbstractMaskLaw, codes: Codes, keys: PRNGKeyArray, present: Present) -> Present:
+    """Which cells K holds, drawn for each row, of those that are `present`; `keys` has one key per row."""
+    found = law.draw({}, codes, keys)
+    held = jnp.zeros((present.shape[0] + 1, present.shape[1]), bool)
+    return held.at[jnp.minimum(found, present.shape[0]), jnp.arange(present.shape[1])].set(True)[:-1] & present
+
+
+@members.register
+def _(law: SubsetLaw, codes: Codes, keys: PRNGKeyArray, present: Present) -> Present:
+    """The cells with the least of as many random numbers; all of them where there are fewer than `size`."""
+    pool = jnp.zeros(present.shape[0] + 1, bool).at[law.cells].set(True, mode="drop")[:-1]
+    numbers = jnp.where(pool[:, None] & present, uniform(keys, (present.shape[0],)), 2.0)
+    rank = jnp.argsort(jnp.argsort(numbers, axis=0), axis=0)
+    return (rank < law.size) & (numbers < 2)
+
+
+@members.register
+def _(law: MixtureLaw, codes: Codes, keys: PRNGKeyArray, present: Present) -> Present:
+    choice = picked(law.weights, keys)
+    found = jnp.stack([members(p, codes, fold(keys, 1), present) for p in law.parts])
+    return (found & (choice[None] == jnp.arange(len(law.parts))[:, None])[:, None]).any(axis=0)
+
+
+def picked(weights: Float[Array, " parts"], keys: PRNGKeyArray) -> Array:
+    """Which part of a mixture each row draws."""
+    below = jnp.cumsum(weights) / weights.sum()
+    return jnp.minimum((below[:, None] <= uniform(fold(keys, 0), ())[None]).sum(axis=0), weights.shape[0] - 1)
+
+
+@singledispatch
+def mean_members(law: AbstractMaskLaw, codes: Codes, present: Present) -> Float[Array, " rows"]:
+    """E(|K|) of each row, of the cells that are `present`."""
+    raise TypeError(type(law))
+
+
+@mean_members.register
+def _(law: FixedListLaw, codes: Codes, present: Present) -> Float[Array, " rows"]:
+    return law.probabilities @ _counts(law.blocks, present).astype(law.probabilities.dtype)
+
+
+@mean_members.register
+def _(law: WeightedListLaw, codes: Codes, present: Present) -> Float[Array, " rows"]:
+    weights = law.block_weights({}, codes)
+    total = weights.sum(axis=0)
+    return (weights * _counts(law.blocks, present)).sum(axis=0) / jnp.where(total > 0, total, 1.0)
+
+
+@mean_members.register
+def _(law: SubsetLaw, codes: Codes, present: Present) -> Float[Array, " rows"]:
+    return jnp.minimum(_counts(law.cells[None], present)[0], law.size).astype(float)
+
+
+@mean_members.register
+def _(law: BernoulliLaw, codes: Codes, present: Present) -> Float[Array, " rows"]:
+    rates = law.rates if law.ends is None else jnp.full(law.cells.shape, sum(law.ends) / 2)
+    inside = jnp.pad(present, ((0, 1), (0, 0)))[jnp.minimum(law.cells, present.shape[0])]
+    return (rates[:, None] * inside).sum(axis=0)
+
+
+@mean_members.register
+def _(law: IndependentLaw, codes: Codes, present: Present) -> Float[Array, " rows"]:
+    inside = jnp.pad(present, ((0, 1), (0, 0)))[jnp.minimum(law.cells, present.shape[0])]
+    return (law.cell_rates({}, codes) * inside).sum(axis=0)
+
+
+@mean_members.register
+def _(law: MixtureLaw, codes: Codes, present: Present) -> Float[Array, " rows"]:
+    sizes = jnp.stack([mean_members(p, codes, present) for p in law.parts])
+    return (law.weights[:, None].astype(sizes.dtype) * sizes).sum(axis=0)
+
+
+def _counts(blocks: Array, present: Present) -> Array:
+    """How many cells of each block are there, shape (blocks, rows)."""
+    inside = jnp.pad(present, ((0, 1), (0, 0)))
+    return inside[jnp.minimum(blocks, present.shape[0])].sum(axis=1)
+
+
+class NoisyMask(eqx.Module):
+    """A mask with what a network sees in the cells of K: a mixture of parts that have one law and one noise each.
+
+    Attributes:
+        weights: the probability of each part.
+        laws: the parts' laws.
+        noises: the probabilities of hiding, of a uniform value and of the true one, shape (parts, 3).
+        stages: how often a prediction is scored; each stage but the first sees the one before.
+        sampled: whether a stage's input is drawn from the prediction, else it is its mode.
+    """
+
+    weights: Float[Array, " parts"]
+    laws: tuple[AbstractMaskLaw, ...]
+    noises: Float[Array, "parts 3"]
+    stages: int = eqx.field(static=True)
+    sampled: bool = eqx.field(static=True)
+
+    def draw(self, codes: Codes, present: Present, keys: PRNGKeyArray, n_values: int) -> tuple[Present, Codes]:
+        """K of each row, and what the network sees: `n_values` where a cell is hidden."""
+        part = picked(self.weights, keys)
+        held = jnp.stack([members(law, codes, fold(keys, 1), present) for law in self.laws])
+        held = (held & (part[None] == jnp.arange(len(self.laws))[:, None])[:, None]).any(axis=0)
+        kinds, values = uniform(fold(keys, 2), held.shape), uniform(fold(keys, 3), held.shape)
+        hide, random = self.noises[part, 0], self.noises[part, 1]
+        drawn = jnp.minimum((values * n_values).astype(codes.dtype), n_values - 1)
+        corrupt = jnp.where(kinds < hide[None], n_values, jnp.where(kinds < (hide + random)[None], drawn, codes))
+        return held, jnp.where(held, corrupt, codes)
+
+    def mean_members(self, codes: Codes, present: Present) -> Float[Array, " rows"]:
+        """E(|K|) of each row."""
+        sizes = jnp.stack([mean_members(law, codes, present) for law in self.laws])
+        return (self.weights[:, None].astype(sizes.dtype) * sizes).sum(axis=0)
+
+
+def noisy_mask(lowered: Lowered, found: Corruption) -> NoisyMask:
+    """The device form of a mask and its noise."""
+    laws = tuple(mask_law(lower_body(lowered, body), lowered.graph.n_cells) for _, body, _ in found.parts)
+    noises = np.array([(n.hide, n.uniform, n.keep) for _, _, n in found.parts])
+    weights = np.array([w for w, _, _ in found.parts])
+    return NoisyMask(jnp.asarray(weights), laws, jnp.asarray(noises), found.stages, found.inputs == "sample")
+
+

@@ -1,0 +1,161 @@
+"""A network as a conditional: p(x_K | x_rest, K) as a product over cells, its loss under a mask, and draws from it.
+
+What a factor graph's arrays are to other models, a `NetworkGraph` is to these: it holds all that does not change from pass to
+pass, above all the encoding of given data, once per row of them. A state is `codes` of shape (cells, chains) as everywhere;
+the chains of one row of given data stand side by side and share its encoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from ..networks import AbstractNetwork
+from ._energy import Codes
+from ._membership import NoisyMask
+from ._random import fold
+
+Given = tuple[Int[Array, "rows entries"], ...]
+
+
+class NetworkGraph(eqx.Module):
+    """What passes of a network over some rows have in common.
+
+    Attributes:
+        n_cells: the width of the network's input: cells behind it do not exist here.
+        label: the network's name among the parameters.
+        encoded: of each row of given data.
+        prepared: of each chain, what depends on its length only; leading axes (rows, chains of a row).
+        lengths: of each chain, shape (rows, chains of a row): cells behind are padding.
+    """
+
+    n_cells: int = eqx.field(static=True)
+    most_values: int = eqx.field(static=True)
+    label: str = eqx.field(static=True)
+    encoded: Any
+    prepared: Any
+    lengths: Int[Array, "rows chains_of_a_row"]
+
+    @property
+    def present(self) -> Bool[Array, "cells chains"]:
+        """Which cells are no padding."""
+        return jnp.arange(self.n_cells)[:, None] < self.lengths.reshape(1, -1)
+
+    def logits(self, params: Mapping[str, Any], seen: Codes, keys: PRNGKeyArray | None = None) -> Float[Array, "chains cells values"]:
+        """Unnormalised log p of every value of every cell, all cells at once; `seen` holds `most_values` where a cell is hidden."""
+        network = params[self.label]
+        shape = (*self.lengths.shape, self.n_cells)
+        keys = None if keys is None else keys.reshape(self.lengths.shape)
+
+        def one(encoded: Any, prepared: Any, seen: Array, length: Array, key: Any) -> Array:
+            return network.logits(encoded, prepared, seen, length, key=key)
+
+        axes = (None, 0, 0, 0, None if keys is None else 0)
+        every = jax.vmap(jax.vmap(one, in_axes=axes), in_axes=(0, 0, 0, 0, axes[-1]))
+        out = every(self.encoded, self.prepared, seen.T.reshape(shape), self.lengths, keys)
+        return out.reshape(-1, *out.shape[2:])
+
+
+def encode(network: AbstractNetwork, given: Given, given_lengths: Given, keys: PRNGKeyArray | None = None) -> Any:
+    """The encodings of rows of given data."""
+    return jax.vmap(lambda g, n, k: network.encode(g, n, key=k), in_axes=(0, 0, None if keys is None else 0))(given, given_lengths, keys)
+
+
+def network_graph(network: AbstractNetwork, label: str, encoded: Any, lengths: Int[Array, "rows chains_of_a_row"], n_cells: int) -> NetworkGraph:
+    """Ready for passes over chains of the given lengths."""
+    prepare = jax.vmap(jax.vmap(lambda e, n: network.prepare(e, n, n_cells), in_axes=(None, 0)))
+    return NetworkGraph(n_cells, network.n_values, label, encoded, prepare(encoded, lengths), lengths)
+
+
+def negative_log(logits: Float[Array, "chains cells values"], codes: Codes, smoothing: float = 0.0) -> Float[Array, "cells chains"]:
+    """-log p of each cell's value; with `smoothing` s, (1 - s) of it and s times the mean over all values.
+
+    Reference: Szegedy et al. 2016 (label smoothing).
+    """
+    total = jax.nn.logsumexp(logits, axis=-1)
+    own = jnp.take_along_axis(logits, jnp.maximum(codes.T, 0)[..., None], axis=-1)[..., 0]
+    loss = total - own
+    if smoothing:
+        loss = (1 - smoothing) * loss + smoothing * (total - logits.mean(axis=-1))
+    return loss.T
+
+
+class NetworkLoss(eqx.Module):
+    """The loss of a mask: the mean over `n_masks` draws of K, and of what the network sees, of the sum over K of -log p(x_i | x_rest, K).
+
+    With stages it is their mean: what is fed back is an integer, so no gradient passes through it, and only cells of K change.
+    """
+
+    mask: NoisyMask
+    label: str = eqx.field(static=True)
+    n_masks: int = eqx.field(static=True, default=1)
+    smoothing: float = eqx.field(static=True, default=0.0)
+    width: int | None = eqx.field(static=True, default=None)  # of the network's input, where the states' rows hold more than it
+
+    def rows(
+        self, params: Mapping[str, Any], codes: Codes, given: Given, given_lengths: Given, keys: PRNGKeyArray, dropout: bool = False
+    ) -> tuple[Float[Array, " rows"], Float[Array, " rows"], Float[Array, " rows"]]:
+        """By row: the loss, E(|K|), and the loss of the predicted length (0 where none is predicted).
+
+        Codes of -1 are missing: behind the last value they are padding, before it they are hidden and not scored.
+        """
+        network: AbstractNetwork = params[self.label]
+        lengths, present = row_lengths(codes), codes >= 0
+        width = codes.shape[0] if self.width is None else self.width
+        encoded = encode(network, given, given_lengths, fold(keys, 0) if dropout else None)
+        graph = network_graph(network, self.label, encoded, lengths[:, None], width)
+        total = jnp.zeros(codes.shape[1])
+        for m in range(self.n_masks):
+            total = total + self._stages(graph, params, codes, present, fold(keys, m + 1), dropout)
+        head = network.length_head
+        size = jnp.zeros(codes.shape[1]) if head is None else jax.vmap(head.loss)(encoded, lengths)
+        return total / self.n_masks, self.mask.mean_members(codes, present), size
+
+    def _stages(self, graph: NetworkGraph, params: Any, codes: Codes, present: Array, keys: PRNGKeyArray, dropout: bool) -> Array:
+        held, seen = self.mask.draw(jnp.maximum(codes, 0), present, keys, graph.most_values)
+        n, total = graph.n_cells, jnp.zeros(codes.shape[1])
+        held, seen = held[:n], jnp.where(present, seen, graph.most_values)[:n]
+        for stage in range(self.mask.stages):
+            logits = graph.logits(params, seen, fold(keys, 10 + 2 * stage) if dropout else None)
+            losses = negative_log(logits, codes[:n], self.smoothing)
+            total = total + jnp.where(held, losses, 0.0).sum(axis=0) / self.mask.stages
+            if stage + 1 < self.mask.stages:
+                fed = self._fed_back(jax.lax.stop_gradient(logits), fold(keys, 11 + 2 * stage))
+                seen = jnp.where(held, fed.astype(seen.dtype), seen)
+        return total
+
+    def _fed_back(self, logits: Float[Array, "rows cells values"], keys: PRNGKeyArray) -> Codes:
+        if not self.mask.sampled:
+            return jnp.argmax(logits, axis=-1).T
+        return jax.vmap(lambda k, row: jax.random.categorical(k, row))(keys, logits).T
+
+
+def row_lengths(codes: Codes) -> Int[Array, " rows"]:
+    """The place behind the last value of each row."""
+    return jnp.max(jnp.where(codes >= 0, jnp.arange(1, codes.shape[0] + 1)[:, None], 0), axis=0).astype(jnp.int32)
+
+
+def fixed_loss(
+    graph: NetworkGraph, params: Mapping[str, Any], codes: Codes, blocks: Bool[Array, "blocks cells"], probabilities: Float[Array, " blocks"]
+) -> Float[Array, " rows"]:
+    """The mean over every K of a mask that hides its cells: sum over K of p(K) * sum over i in K of -log p(x_i | x_rest, K)."""
+    present = codes >= 0
+
+    def one(total: Array, item: tuple[Array, Array]) -> tuple[Array, None]:
+        block, probability = item
+        held = block[:, None] & present
+        logits = graph.logits(params, jnp.where(held | ~present, graph.most_values, codes))
+        return total + probability * jnp.where(held, negative_log(logits, codes), 0.0).sum(axis=0), None
+
+    return jax.lax.scan(one, jnp.zeros(codes.shape[1]), (blocks, probabilities))[0]
+
+
+def cell_tables(graph: NetworkGraph, params: Mapping[str, Any], codes: Codes, held: Bool[Array, "cells 1"]) -> Float[Array, "chains cells values"]:
+    """log p(x_i | x_rest, K) of every cell, those of K meant: K is hidden, the rest seen."""
+    seen = jnp.where(held | (codes < 0), graph.most_values, codes)
+    return jax.nn.log_softmax(graph.logits(params, seen), axis=-1)

@@ -1,0 +1,167 @@
+"""Kernels of a network's conditional: K is hidden, and its cells are redrawn at once from p(x_i | x_rest, K), in one pass.
+
+For a K of one cell that is the single-site kernel of the network's conditionals. They need not be those of any joint law, and a
+K of more cells takes a product step: what such a chain keeps is not known, and nothing here says so.
+Reference: Li et al. 2024, Definition 11 and Section 3.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from ..graph import Lowered
+from ..graph.masks import LoweredMask, is_adaptive, lower_mask
+from ..plan import sweep_blocks
+from ..program import ir
+from ._energy import Codes
+from ._kernels import AbstractKernel, Info, State, Target, counted
+from ._mask_law import AbstractMaskLaw, mask_law
+from ._membership import members
+from ._network import NetworkGraph
+from ._random import fold, uniform
+
+Held = Bool[Array, "cells chains"]
+
+
+def pick_token(logits: Float[Array, "*shape values"], numbers: Float[Array, "*shape"]) -> Int[Array, "*shape"]:
+    """A value with probability proportional to exp(logits), by inverting the distribution function with one uniform number each."""
+    below = jnp.cumsum(jnp.exp(logits - logits.max(axis=-1, keepdims=True)), axis=-1)
+    threshold = jnp.minimum(numbers, 1 - jnp.finfo(numbers.dtype).eps)[..., None] * below[..., -1:]
+    return jnp.minimum((below <= threshold).sum(axis=-1, dtype=jnp.int32), logits.shape[-1] - 1)
+
+
+def free_cells(target: Target) -> Held:
+    """The cells that may move: no padding, and not clamped."""
+    assert isinstance(target.graph, NetworkGraph)
+    present = target.graph.present
+    if target.clamped is None:
+        return present
+    clamped = target.clamped[: present.shape[0]]
+    return present & ~(clamped if clamped.ndim == 2 else clamped[:, None])
+
+
+def redraw(target: Target, codes: Codes, held: Held, numbers: Float[Array, "cells chains"]) -> Codes:
+    """The cells of K from p(x_i | x_rest, K), all in one pass."""
+    graph = target.graph
+    assert isinstance(graph, NetworkGraph)
+    held = held & free_cells(target)
+    logits = graph.logits(target.params, jnp.where(held | ~graph.present, graph.most_values, codes))
+    return jnp.where(held, pick_token(logits, numbers.T).T, codes)
+
+
+class AbstractNetworkKernel(AbstractKernel):
+    """One update: K is chosen, then redrawn."""
+
+    @abc.abstractmethod
+    def blocks(self, target: Target, codes: Codes, keys: PRNGKeyArray) -> Held:
+        """K of each chain."""
+
+    def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
+        held = self.blocks(target, state.codes, fold(keys, 0)) & free_cells(target)
+        codes = redraw(target, state.codes, held, uniform(fold(keys, 1), state.codes.shape[:1]))
+        return State(codes, state.memory), counted(state.codes, codes, held.sum(axis=0, dtype=jnp.int32))
+
+
+class NetworkKernel(AbstractNetworkKernel):
+    """K drawn from a mask."""
+
+    law: AbstractMaskLaw
+
+    def blocks(self, target: Target, codes: Codes, keys: PRNGKeyArray) -> Held:
+        assert isinstance(target.graph, NetworkGraph)
+        return members(self.law, codes, keys, target.graph.present)
+
+
+class LeastConfidentKernel(AbstractNetworkKernel):
+    """K is the `count` cells of `cells` whose present value has the lowest p(x_i | x_-i); of equal ones the first.
+
+    Each cell is hidden on its own, so a step takes as many passes as there are cells.
+    """
+
+    cells: Int[Array, " pool"]
+    count: int = eqx.field(static=True)
+
+    def blocks(self, target: Target, codes: Codes, keys: PRNGKeyArray) -> Held:
+        graph, free = target.graph, free_cells(target)
+        assert isinstance(graph, NetworkGraph)
+        log_p = present_values(graph, target.params, codes, self.cells)
+        pool = jnp.zeros(codes.shape[0], bool).at[self.cells].set(True, mode="drop")[:, None] & free
+        return least(jnp.where(pool, log_p, jnp.inf), jnp.full(codes.shape[1], self.count)) & pool
+
+
+def present_values(graph: NetworkGraph, params: Any, codes: Codes, cells: Int[Array, " pool"]) -> Float[Array, "cells chains"]:
+    """log p(x_i | x_-i) of each of `cells`, by one pass for each; 0 elsewhere."""
+
+    def one(cell: Array) -> Array:
+        place = jnp.minimum(cell, codes.shape[0] - 1)
+        hidden = (jnp.arange(codes.shape[0]) == place)[:, None] | ~graph.present
+        rows = jax.nn.log_softmax(graph.logits(params, jnp.where(hidden, graph.most_values, codes))[:, place], axis=-1)
+        return jnp.take_along_axis(rows, jnp.maximum(codes[place], 0)[:, None], axis=-1)[:, 0]
+
+    return jnp.zeros(codes.shape).at[cells].set(jax.lax.map(one, cells), mode="drop")
+
+
+def least(values: Float[Array, "cells chains"], counts: Int[Array, " chains"]) -> Held:
+    """The cells with the `counts` lowest values of each chain; of equal ones the first. Exactly so many, none where it is 0."""
+    rank = jnp.argsort(jnp.argsort(values, axis=0, stable=True), axis=0)
+    return rank < counts[None]
+
+
+class NetworkSweepKernel(AbstractKernel):
+    """Every block of a list once, in the order of their first cells: in a network every cell may depend on every other one.
+
+    `held` has the blocks' members, shape (blocks, cells).
+    """
+
+    held: Bool[Array, "blocks cells"]
+
+    def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
+        def one(codes: Codes, item: tuple[Array, Array]) -> tuple[Codes, None]:
+            block, k = item
+            numbers = uniform(fold(keys, k), codes.shape[:1])
+            return redraw(target, codes, jnp.broadcast_to(block[: codes.shape[0], None], codes.shape), numbers), None
+
+        codes, _ = jax.lax.scan(one, state.codes, (self.held, jnp.arange(self.held.shape[0])))
+        free = free_cells(target)
+        drawn = (self.held[:, : free.shape[0]].sum(axis=0, dtype=jnp.int32)[:, None] * free).sum(axis=0, dtype=jnp.int32)
+        return State(codes, state.memory), counted(state.codes, codes, drawn)
+
+
+def network_update(lowered: Lowered, update: ir.Sweep | ir.RandomUpdate) -> AbstractKernel:
+    """The kernel of one update of a conditional model.
+
+    Raises:
+        GmlmError: E741 for a mask that looks at x.
+    """
+    n = lowered.graph.n_cells
+    if isinstance(update, ir.Sweep):
+        blocks = sweep_blocks(lowered, update.blocks)
+        held = np.zeros((len(blocks), n + 1), bool)
+        held[np.arange(len(blocks))[:, None], blocks] = True
+        return NetworkSweepKernel(jnp.asarray(held[:, : lowered.graph.n_random]))
+    if isinstance(update.mask.body, ir.FormMask) and update.mask.body.call.form.name == "least_confident":
+        call = update.mask.body.call
+        cells = np.concatenate([lowered.graph.variable(v).positions.ravel() for v in update.mask.body.variables])
+        return LeastConfidentKernel(jnp.asarray(np.sort(cells), jnp.int32), lowered.bound.integer(call.arguments["count"]))  # type: ignore[arg-type]
+    return NetworkKernel(mask_law(unadapted(lowered, update.mask), n))
+
+
+def unadapted(lowered: Lowered, mask: ir.Mask) -> LoweredMask:
+    """A mask that a network's sampler may use.
+
+    Raises:
+        GmlmError: E741 for one that looks at x.
+    """
+    found = lower_mask(lowered, mask)
+    if is_adaptive(found):
+        message = f"mask `{mask.name}` looks at x: a draw from p(x_K | x_rest, K) then needs p(K | x), and a network's output cannot be corrected"
+        help = "sample with a mask that does not look at x; this one may train the network, whose output then is p(x_i | x_rest, K) for it"
+        raise fail("E741", message, mask.span, "looks at x", help=help)
+    return found

@@ -1,0 +1,95 @@
+"""The transition matrix of a sampler of a small conditional model: products of the network's outputs over each K."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..graph import FactorGroup, Lowered
+from ..plan import sweep_blocks
+from ..program import ir
+from ._network import NetworkGraph, cell_tables
+from ._network_kernels import LeastConfidentKernel, least, network_update, present_values, unadapted
+from ._transitions import Transitions, all_states
+
+Array = np.ndarray
+
+
+class NetworkTransitions(Transitions):
+    """As `Transitions`, where no joint law stands behind the conditionals.
+
+    `network` is over one row of given data with as many chains as there are configurations.
+    """
+
+    def __init__(self, lowered: Lowered, params: Mapping[str, Any], network: NetworkGraph):
+        self.lowered, self.host, self.params, self.network = lowered, lowered.graph, params, network
+        self.states = all_states(lowered.graph, what="the transition matrix")
+        self.codes = jnp.asarray(self.states)
+        sizes = self.host.sizes.astype(np.int64)
+        self.place = np.append(np.cumprod(np.append(sizes[1:], 1)[::-1])[::-1], 0)
+        self.count = self.states.shape[1]
+
+    def sweep(self, sweep: ir.Sweep) -> Array:
+        """Blocks in their order: no two of them can be redrawn at once."""
+        matrix = np.eye(self.count)
+        for block in sweep_blocks(self.lowered, sweep.blocks):
+            matrix = matrix @ self.block(block[None])
+        return matrix
+
+    def random(self, update: ir.RandomUpdate) -> Array:
+        """The sum over K of p(K) times the product step of K; of `least_confident`, the step of the K that each state has."""
+        kernel = network_update(self.lowered, update) if _is_least_confident(update) else None
+        if not isinstance(kernel, LeastConfidentKernel):
+            unadapted(self.lowered, update.mask)
+            return super().random(update)
+        cells = np.asarray(kernel.cells)
+        values = np.full((self.host.n_random, self.count), np.inf)
+        values[cells] = np.asarray(_present_values(self.network, self.params, self.codes[: self.host.n_random], kernel.cells))[cells]
+        held = np.asarray(least(jnp.asarray(values), jnp.full(self.count, min(kernel.count, len(cells))))).T
+        matrix = np.zeros((self.count, self.count))
+        for members in np.unique(held, axis=0):
+            mine = (held == members).all(axis=1)
+            matrix[mine] = self.block(np.flatnonzero(members)[None])[mine]
+        return matrix
+
+    def pieces(self, blocks: Array, extra: Sequence[FactorGroup] = ()) -> dict[int, Any]:
+        """A network needs nothing but the cells."""
+        return dict.fromkeys(range(len(blocks)))
+
+    def conditional(self, block: Array, found: Any = None, correction: Array | None = None) -> tuple[Array, Array]:
+        """The product over the block's cells, all hidden, of p(x_i | x_rest, K)."""
+        members = self.members(block)
+        held = np.zeros((self.host.n_random, 1), bool)
+        held[members] = True
+        tables = np.exp(np.asarray(_cell_tables(self.network, self.params, self.codes[: self.host.n_random], jnp.asarray(held)), np.float64))
+        table = np.ones((len(self.values(block)), self.count))
+        for m, cell in enumerate(members):
+            table *= tables[:, cell, self.values(block)[:, m]].T
+        return table, np.zeros(self.count, bool)
+
+    def block(self, block: Array, found: Any = None, correction: Array | None = None) -> Array:
+        """One block drawn at once."""
+        return self.spread(block, *self.conditional(block))
+
+    def parallel(self, block: Array) -> Array:
+        """The same: a network has no other way to draw several cells."""
+        return self.block(block)
+
+
+def _is_least_confident(update: ir.RandomUpdate) -> bool:
+    return isinstance(update.mask.body, ir.FormMask) and update.mask.body.call.form.name == "least_confident"
+
+
+@eqx.filter_jit
+def _cell_tables(network: NetworkGraph, params: Mapping[str, Any], codes: jax.Array, held: jax.Array) -> jax.Array:
+    return cell_tables(network, params, codes, held)
+
+
+@eqx.filter_jit
+def _present_values(network: NetworkGraph, params: Mapping[str, Any], codes: jax.Array, cells: jax.Array) -> jax.Array:
+    return present_values(network, params, codes, cells)

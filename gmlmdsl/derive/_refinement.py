@@ -1,0 +1,273 @@
+"""Decoding by iterative refinement: a fixed number of passes over all cells at once, as one step of a kernel.
+
+A pass predicts the open cells from the tokens as they stand. Then it is decided which cells the next pass predicts again:
+
+    all               every cell, each pass
+    linear, cosine    floor(n (T - t) / T), floor(n cos(pi t / 2T)) cells after pass t of T
+    threshold         those less confident than the threshold, but at least one is kept at each pass
+    easy_first        all but one more at each pass
+    a mask            K drawn from it
+
+What is open is shown as the start shows it: hidden, or as a uniform value. Everything is per chain: candidate lengths and
+starts are chains that share one encoding, and no array of (chains, cells, values) is carried from pass to pass.
+
+Reference: Ghazvininejad et al. 2019 (mask-predict), Savinov et al. 2022 (SUNDAE), Wang et al. 2025 (ReMDM), Li et al. 2024, Section 3.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from ..graph import Lowered, refinement
+from ..program import ir
+from ._energy import Codes
+from ._kernels import AbstractKernel, Info, State, Target
+from ._mask_law import AbstractMaskLaw, mask_law
+from ._membership import members
+from ._network import NetworkGraph
+from ._network_kernels import Held, free_cells, least, pick_token, unadapted
+from ._random import fold, uniform
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The options of `refinement`, see the language reference."""
+
+    steps: int
+    start: str
+    schedule: str  # a word, or `mask`
+    threshold: float
+    confidence: str
+    decode: str
+    temperature: float
+    top_k: int | None
+    top_p: float | None
+    remask: str
+    eta: float
+    stop: str
+
+
+class Hypothesis(NamedTuple):
+    """Where a decode stands; chains are the last axis, behind cells.
+
+    `log_p` and `confidence` are those of each token at the pass that last predicted it; `open` are the cells that the next pass predicts.
+    """
+
+    tokens: Codes
+    log_p: Float[Array, "cells chains"]
+    confidence: Float[Array, "cells chains"]
+    open: Held
+    moving: Bool[Array, " chains"]
+    passes: Int[Array, " chains"]
+
+
+class Decoded(NamedTuple):
+    """What a decode leaves beside its tokens.
+
+    Attributes:
+        score: the mean over the cells that were predicted of log p of their tokens.
+        passes: how many passes a chain took before nothing changed, or all of them.
+        trace: the tokens after each pass, shape (passes, cells, chains); no passes where it was not asked for.
+        draft: the tokens that the chain began with.
+    """
+
+    score: Float[Array, " chains"]
+    passes: Int[Array, " chains"]
+    trace: Int[Array, "passes cells chains"]
+    draft: Codes
+
+
+class RefinementKernel(AbstractKernel):
+    """One step is one decode, from the start to the last pass; it does not depend on the step before.
+
+    `law` is that of the mask of the schedule. With `draft`, tokens start where the chain started.
+    """
+
+    rules: Rules = eqx.field(static=True)
+    law: AbstractMaskLaw | None
+    draft: bool = eqx.field(static=True, default=False)
+    trace: bool = eqx.field(static=True, default=False)
+
+    @property
+    def may_end(self) -> bool:
+        """Whether passes may be left out, which takes a branch at each; a fixed number of them takes none."""
+        return self.rules.stop == "fixed_point" or self.rules.schedule in ("threshold", "easy_first")
+
+    def memory(self, codes: Codes) -> Decoded:
+        zero = jnp.zeros(codes.shape[1])
+        kept = jnp.zeros((self.rules.steps if self.trace else 0, *codes.shape), codes.dtype)
+        return Decoded(zero, jnp.zeros(codes.shape[1], jnp.int32), kept, codes)
+
+    def score(self, target: Target, state: State) -> Array:
+        return state.memory.score
+
+    def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
+        free, draft = free_cells(target), state.memory.draft
+        first = self.begin(target, draft, free, fold(keys, 0))
+
+        def once(at: Hypothesis, t: Array) -> tuple[Hypothesis, Any]:
+            def move(h: Hypothesis) -> Hypothesis:
+                return self.one_pass(target, h, free, t, fold(keys, t + 1))
+
+            at = jax.lax.cond(at.moving.any(), move, lambda h: h, at) if self.may_end else move(at)
+            return at, at.tokens if self.trace else None
+
+        end, trace = jax.lax.scan(once, first, jnp.arange(self.rules.steps))
+        count = free.sum(axis=0)
+        score = jnp.where(free, end.log_p, 0.0).sum(axis=0) / jnp.maximum(count, 1)
+        memory = Decoded(score, end.passes, state.memory.trace if trace is None else trace, draft)
+        drawn = count.astype(jnp.int32) * self.rules.steps
+        changed = (end.tokens != state.codes).sum(axis=0, dtype=jnp.int32)
+        none = jnp.zeros((0, count.shape[0]), jnp.int32)
+        return State(end.tokens, memory), Info(changed[None], drawn[None], none, none)
+
+    def begin(self, target: Target, draft: Codes, free: Held, keys: PRNGKeyArray) -> Hypothesis:
+        """What stands before the first pass: nothing, a uniform value in every free cell, or the draft."""
+        zero = jnp.zeros(draft.shape)
+        hidden = free if self.rules.start == "hide" and not self.draft else jnp.zeros_like(free)
+        tokens = draft if self.draft else jnp.where(free, uniform_values(target, keys, draft), draft)
+        chains = jnp.arange(draft.shape[1])
+        return Hypothesis(tokens, zero, zero - jnp.inf, hidden, chains >= 0, jnp.zeros_like(chains, jnp.int32))
+
+    def one_pass(self, target: Target, at: Hypothesis, free: Held, t: Array, keys: PRNGKeyArray) -> Hypothesis:
+        """Predict, then decide what the next pass predicts. A chain that no longer moves stays as it is."""
+        rules, graph = self.rules, target.graph
+        assert isinstance(graph, NetworkGraph)
+        last = t == rules.steps - 1
+        if self.law is not None:
+            chosen = members(self.law, at.tokens, fold(keys, 0), graph.present) & free
+            shown_open, predicted = at.open | chosen, chosen | (at.open & last)
+        else:
+            shown_open, predicted = at.open, free if rules.schedule == "all" else self._predicted(at, free, t)
+        seen = jnp.where(shown_open, self._shown_value(target, at.tokens, fold(keys, 1)), at.tokens)
+        token, log_p, confidence = self.decode(graph.logits(target.params, jnp.where(graph.present, seen, graph.most_values)), fold(keys, 2))
+        predicted = predicted & at.moving[None]
+        new, log_p, confidence = (
+            jnp.where(predicted, a, b) for a, b in ((token, at.tokens), (log_p, at.log_p), (confidence, at.confidence))
+        )
+        still = at.open & ~predicted if self.law is not None else at.open
+        after = Hypothesis(new, log_p, confidence, still, at.moving, at.passes + at.moving)
+        opened = jnp.where(last, jnp.zeros_like(free), self.reopened(after, free, t + 1, fold(keys, 3)))
+        moving = at.moving
+        if rules.schedule in ("threshold", "easy_first"):
+            moving = moving & opened.any(axis=0)
+        elif rules.stop == "fixed_point":
+            moving = moving & ((new != at.tokens) | opened | at.open).any(axis=0)
+        return after._replace(open=jnp.where(moving[None], opened, False), moving=moving)
+
+    def _predicted(self, at: Hypothesis, free: Held, t: Array) -> Held:
+        """The open cells; in the first pass over tokens that were never predicted, every one."""
+        return jnp.where(t == 0, free, at.open)
+
+    def _shown_value(self, target: Target, tokens: Codes, keys: PRNGKeyArray) -> Codes:
+        if self.rules.start == "hide":
+            return jnp.full_like(tokens, target.graph.most_values)
+        return uniform_values(target, keys, tokens)
+
+    def decode(self, logits: Float[Array, "chains cells values"], keys: PRNGKeyArray) -> tuple[Array, Array, Array]:
+        """Tokens with their log p and how sure they are, cells first; log p is the network's own, whatever the temperature."""
+        total = jax.nn.logsumexp(logits, axis=-1)
+        if self.rules.decode == "argmax":
+            token, own = jnp.argmax(logits, axis=-1).astype(jnp.int32), logits.max(axis=-1)
+        else:
+            narrowed = narrow(logits / self.rules.temperature, self.rules.top_k, self.rules.top_p)
+            token = pick_token(narrowed, uniform(keys, (logits.shape[1],)).T)
+            own = jnp.take_along_axis(logits, token[..., None], axis=-1)[..., 0]
+        log_p = own - total
+        match self.rules.confidence:
+            case "margin":
+                two = jnp.exp(jax.lax.top_k(logits, min(2, logits.shape[-1]))[0] - total[..., None])
+                sure = two[..., 0] - two[..., -1]
+            case "entropy":
+                p = jnp.exp(logits - total[..., None])
+                nats = jnp.where(p > 0, -p * (logits - total[..., None]), 0.0).sum(axis=-1)
+                sure = 1 - nats / jnp.log(max(logits.shape[-1], 2))
+            case _:
+                sure = jnp.exp(log_p)
+        return token.T, log_p.T, sure.T
+
+    def reopened(self, after: Hypothesis, free: Held, t: Array, keys: PRNGKeyArray) -> Held:
+        """The cells that the next pass predicts (where it does not predict all), after `t` passes."""
+        rules = self.rules
+        if rules.schedule == "all" or self.law is not None:
+            found = after.open if self.law is not None else jnp.zeros_like(free)
+        else:
+            # What the pass predicted is open until it is kept: in the first pass, all that is free.
+            candidates = free if rules.remask == "least_confident" else jnp.where(t == 1, free, after.open)
+            found = self._less_sure(after, candidates, free, t)
+        if rules.remask == "remdm":
+            found = found | (free & ~found & (uniform(keys, free.shape) < rules.eta))
+        if rules.remask == "stutter":
+            found = found | stuttering(after.tokens, free)
+        return found
+
+    def _less_sure(self, after: Hypothesis, candidates: Held, free: Held, t: Array) -> Held:
+        """The candidates that stay open, the least confident ones, by the schedule."""
+        sure = jnp.where(candidates, after.confidence, jnp.inf)
+        n, held, steps = free.sum(axis=0), candidates.sum(axis=0), self.rules.steps
+        match self.rules.schedule:
+            case "linear":
+                counts = (n * (steps - t)) // steps
+            case "cosine":
+                counts = jnp.floor(n * jnp.cos(jnp.pi / 2 * t / steps) + 1e-6).astype(n.dtype)
+            case "threshold":
+                unsure = (candidates & (after.confidence < self.rules.threshold)).sum(axis=0)
+                counts = jnp.minimum(unsure, held - 1)
+            case _:  # easy_first
+                counts = held - 1
+        return least(sure, jnp.maximum(jnp.minimum(counts, held), 0)) & candidates
+
+
+def refinement_kernel(lowered: Lowered, call: ir.FormCall) -> RefinementKernel:
+    """The kernel of `refinement` or of one of its presets.
+
+    Raises:
+        GmlmError: E741 for a schedule's mask that looks at x.
+    """
+    found = refinement(call, lowered.bound)
+    schedule, law = found["schedule"], None
+    if isinstance(schedule, ir.Mask):
+        law = mask_law(unadapted(lowered, schedule), lowered.graph.n_cells)
+    words = {name: str(found[name]) for name in ("start", "confidence", "decode", "remask", "stop")}
+    numbers = {name: float(found[name]) for name in ("threshold", "temperature", "eta")}  # type: ignore[arg-type]
+    top_k = None if found["top_k"] == "none" else int(found["top_k"])  # type: ignore[arg-type]
+    top_p = None if found["top_p"] == "none" else float(found["top_p"])  # type: ignore[arg-type]
+    rules = Rules(int(found["steps"]), schedule="mask" if law else str(schedule), top_k=top_k, top_p=top_p, **words, **numbers)  # type: ignore[arg-type]
+    return RefinementKernel(rules, law)
+
+
+def uniform_values(target: Target, keys: PRNGKeyArray, like: Codes) -> Codes:
+    """Independent uniform values of the shape of `like`."""
+    q = target.graph.most_values
+    return jnp.minimum((uniform(keys, like.shape[:1]) * q).astype(like.dtype), q - 1)
+
+
+def stuttering(tokens: Codes, present: Held) -> Held:
+    """The second and later tokens of a run of equal ones; the first cell has none before it."""
+    again = (tokens[1:] == tokens[:-1]) & present[1:] & present[:-1]
+    return jnp.concatenate([jnp.zeros_like(again[:1]), again])
+
+
+def narrow(logits: Float[Array, "*shape values"], top_k: int | None, top_p: float | None) -> Float[Array, "*shape values"]:
+    """Logits with all but the `top_k` likeliest values, or all but the fewest that hold probability `top_p`, at -infinity.
+
+    Of equal logits at the edge all stay. Reference: Fan et al. 2018 (top-k), Holtzman et al. 2020 (top-p).
+    """
+    if top_k is not None and top_k < logits.shape[-1]:
+        edge = jax.lax.top_k(logits, top_k)[0][..., -1:]
+        logits = jnp.where(logits >= edge, logits, -jnp.inf)
+    if top_p is not None and top_p < 1:
+        ordered = jnp.flip(jnp.sort(logits, axis=-1), axis=-1)
+        p = jax.nn.softmax(ordered, axis=-1)
+        needed = jnp.cumsum(p, axis=-1) - p < top_p  # what stands before does not hold enough
+        edge = jnp.where(needed, ordered, jnp.inf).min(axis=-1, keepdims=True)
+        logits = jnp.where(logits >= edge, logits, -jnp.inf)
+    return logits
+
+

@@ -1,0 +1,109 @@
+"""Lowers a `conditional`: its network with every option evaluated, and what masks do to what it sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._diagnostics import Span, fail
+from ..program import input_options, ir, network_options, refinement_options
+from ._bind import Bound
+from ._factor_graph import GivenArray, VariableArray
+from ._network_form import NetworkForm, Value
+
+def lower_network(model: ir.Model, bound: Bound, variables: tuple[VariableArray, ...], given: tuple[GivenArray, ...]) -> NetworkForm | None:
+    """The network of a model's `conditional`; None where it has none."""
+    c = model.conditional
+    if c is None:
+        return None
+    target = next(v for v in variables if v.name == c.target)
+    by_name = {g.name: g for g in given}
+    call = bound.program.networks[c.network]
+    sizes = tuple((g.name, g.size, 0 if g.real else len(g.labels)) for g in (by_name[name] for name in c.given))
+    return NetworkForm(call.form.name, _evaluated(network_options(call), bound), target.size, len(target.labels), sizes, call.span, c.network)
+
+
+def refinement(call: ir.FormCall, bound: Bound) -> dict[str, Value | ir.Mask]:
+    """The options of `refinement` or of one of its presets as numbers and words; a schedule's mask as it is."""
+    stated = refinement_options(call)
+    masks = {name: e for name, e in stated.items() if isinstance(e, ir.Mask)}
+    return _evaluated({name: e for name, e in stated.items() if name not in masks}, bound) | masks
+
+
+def _evaluated(options: Mapping[str, object], bound: Bound) -> dict[str, Value]:
+    return {name: _value(e, bound) for name, e in options.items()}
+
+
+def _value(e: object, bound: Bound) -> Value:
+    """A number of any kind: whole ones, such as counts, as integers."""
+    if isinstance(e, bool | str):
+        return e
+    number = bound.number(e)  # type: ignore[arg-type]
+    return int(number) if float(number).is_integer() else number
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What a network sees in the cells of K: nothing, a uniform value, or the true one, with these probabilities."""
+
+    hide: float = 1.0
+    uniform: float = 0.0
+    keep: float = 0.0
+
+
+@dataclass(frozen=True)
+class Corruption:
+    """How a mask makes a network's input: noise for each part of the mask, and stages that feed predictions back.
+
+    Attributes:
+        noises: of the mask's parts, in their order; one for a mask without parts. With their probabilities.
+        stages: how many predictions are made and scored: the input of each but the first is the prediction of the one before.
+        inputs: what of a prediction is fed back: its `argmax`, or a `sample`.
+    """
+
+    parts: tuple[tuple[float, ir.FormMask | ir.Listed | ir.Independent, Noise], ...]
+    stages: int = 1
+    inputs: str = "argmax"
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the input follows from x and K alone."""
+        return self.stages == 1 and all(n.hide == 1 for _, _, n in self.parts)
+
+
+def lower_corruption(bound: Bound, body: ir.MaskBody) -> Corruption:
+    """The parts of a mask that are no mixtures, with their probabilities and noise.
+
+    Raises:
+        GmlmError: E409 for noise whose probabilities do not sum to 1, or parts that differ in their stages.
+    """
+    parts, stages = [], set()
+    for weight, leaf in _leaves(bound, body, 1.0):
+        found = input_options(leaf)
+        parts.append((weight, leaf, _noise(bound, found["noise"], leaf.span)))
+        stages.add((bound.integer(found["stages"]), found["stage_inputs"]))  # type: ignore[arg-type]
+    if len(stages) > 1:
+        raise fail("E409", "the parts of this mixture differ in `stages` or `stage_inputs`", body.span, "give all the same")
+    return Corruption(tuple(parts), *stages.pop())
+
+
+Leaf = ir.FormMask | ir.Listed | ir.Independent
+
+
+def _leaves(bound: Bound, body: ir.MaskBody, weight: float) -> list[tuple[float, Leaf]]:
+    if not isinstance(body, ir.MaskMixture):
+        return [(weight, body)]
+    weights = np.array([bound.number(w) for w, _ in body.rows])
+    total = weights.sum()
+    return [leaf for w, (_, part) in zip(weights, body.rows, strict=True) if w > 0 for leaf in _leaves(bound, part, weight * w / total)]
+
+
+def _noise(bound: Bound, stated: object, span: Span) -> Noise:
+    assert isinstance(stated, dict)
+    found = {name: bound.number(e) for name, e in stated.items()}
+    total = sum(found.values())
+    if any(not 0 <= v <= 1 for v in found.values()) or abs(total - 1) > 1e-6:
+        raise fail("E409", f"the probabilities of `noise` lie between 0 and 1 and sum to 1, found {total:g}", span, "not probabilities")
+    return Noise(**{"hide": 0.0, "uniform": 0.0, "keep": 0.0} | found)

@@ -1,0 +1,114 @@
+"""From a network as declared to one with random weights; its shapes and parameter counts without any."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+from jaxtyping import PRNGKeyArray
+
+from .._diagnostics import fail
+from ..graph import NetworkForm
+from ._decoder import Decoder
+from ._encoder_decoder import EncoderDecoder
+from ._length import AffineLength, FertilityLength, LengthClassifier
+from ._mlp import MLP
+from ._network import AbstractLengthHead, AbstractNetwork
+from ._python import python_network
+from ._transformer import Encoder, Transformer
+
+
+def build_network(form: NetworkForm, key: PRNGKeyArray) -> AbstractNetwork:
+    """A network with random weights.
+
+    Raises:
+        GmlmError: E735, E736 for a class of Python that is not found or does not fit; E737 for options that do not fit.
+    """
+    return BUILDERS[form.name](form, key)
+
+
+def network_shapes(form: NetworkForm) -> Any:
+    """The same network with shapes in the place of arrays: nothing is allocated."""
+    return eqx.filter_eval_shape(build_network, form, jax.random.key(0))
+
+
+def parameter_counts(network: Any) -> dict[str, int]:
+    """The number of parameters of each part of a network, or of its shapes; parts are its fields."""
+    counts: dict[str, int] = {}
+    for path, leaf in jax.tree_util.tree_flatten_with_path(network)[0]:
+        if hasattr(leaf, "shape"):
+            part = str(getattr(path[0], "name", path[0])).replace("_", " ")
+            counts[part] = counts.get(part, 0) + math.prod(leaf.shape)
+    return counts
+
+
+def _blocks(form: NetworkForm) -> dict[str, Any]:
+    """The options that all stacks of T5 blocks share, checked."""
+    o = form.options
+    found = {name: int(o[name]) for name in ("width", "heads", "ffn")} | {"rate": float(o["dropout"])}
+    for name in ("width", "heads", "ffn", "layers"):
+        if int(o[name]) < 1:
+            raise fail("E737", f"`{name}` of `{form.name}` must be at least 1, got {o[name]}", form.span)
+    if found["width"] % found["heads"]:
+        message = f"the width {found['width']} of `{form.name}` does not divide by its {found['heads']} heads"
+        raise fail("E737", message, form.span, help="make `width` a multiple of `heads`")
+    return found
+
+
+def _transformer(form: NetworkForm, key: PRNGKeyArray) -> Transformer:
+    if form.given:
+        help = "use `encoder_decoder` or `mlp`, which do, or remove it"
+        raise fail("E737", f"a `transformer` takes no given variables, and is applied to `{form.given[0][0]}`", form.span, help=help)
+    return Transformer(form.n_values, int(form.options["layers"]), **_blocks(form), key=key)
+
+
+def _encoder_decoder(form: NetworkForm, key: PRNGKeyArray) -> EncoderDecoder:
+    o, blocks = form.options, _blocks(form)
+    _verify_given(form)
+    n_positions = int(o["positions"]) if o["positional_attention"] else 0
+    if 0 < n_positions < form.n_cells:
+        message = f"positional attention over {form.n_cells} cells has only {n_positions} positions"
+        raise fail("E737", message, form.span, help=f"write `positions = {form.n_cells}`")
+    if int(o["decoder_layers"]) < 1:
+        raise fail("E737", f"`decoder_layers` must be at least 1, got {o['decoder_layers']}", form.span)
+    e, d, h, rest = jax.random.split(key, 4)
+    encoder = Encoder(int(o["layers"]), **blocks, key=e)
+    decoder = Decoder(int(o["decoder_layers"]), **blocks, positional=n_positions > 0, key=d)
+    head = _length_head(form, h)
+    values = [form.n_values, *(q for _, _, q in form.given)]
+    length = head, 0.0 if head is None else float(o["length_weight"])
+    return EncoderDecoder(values, (encoder, decoder), n_positions, length, width=blocks["width"], key=rest)
+
+
+def _verify_given(form: NetworkForm) -> None:
+    if not form.given:
+        help = "use `transformer`, or declare what is `given`"
+        raise fail("E737", "an `encoder_decoder` encodes given variables, and is applied to none", form.span, help=help)
+    real = [name for name, _, q in form.given if q == 0]
+    if real:
+        raise fail("E737", f"an `encoder_decoder` reads codes, and `{real[0]}` is real", form.span, help="an `mlp` takes real numbers")
+
+
+def _length_head(form: NetworkForm, key: PRNGKeyArray) -> AbstractLengthHead | None:
+    n, width = form.n_cells, int(form.options["width"])
+    match form.options["length"]:
+        case "classifier":
+            return LengthClassifier(n, width, key=key)
+        case "affine":
+            return AffineLength(n)
+        case "fertility":
+            return FertilityLength(n, width, key=key)
+        case _:  # oracle: lengths come with the call
+            return None
+
+
+def _mlp(form: NetworkForm, key: PRNGKeyArray) -> MLP:
+    layers, width = int(form.options["layers"]), int(form.options["width"])
+    if layers < 0 or width < 1:
+        raise fail("E737", f"an `mlp` has at least 0 layers of width 1, got {layers} of {width}", form.span)
+    return MLP(form.n_cells, form.n_values, [(n, q) for _, n, q in form.given], layers, width, key=key)
+
+
+BUILDERS = {"transformer": _transformer, "encoder_decoder": _encoder_decoder, "mlp": _mlp, "python": python_network}

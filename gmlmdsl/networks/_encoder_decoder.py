@@ -1,0 +1,143 @@
+"""The `encoder_decoder`: an encoder of the given arrays, a decoder that sees all cells at once, and a head for their number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from ._decoder import Decoder, Weights
+from ._encoding import Encoding
+from ._layers import NEVER, dropout, embedded, normal, split, tied_logits, unseen
+from ._network import AbstractLengthHead, AbstractNetwork, Attention
+from ._transformer import Encoder
+
+
+class Prepared(eqx.Module):
+    """What all passes over rows of one length share.
+
+    Attributes:
+        bias: relative position biases of self-attention, with what may not be seen.
+        positional: the weights of positional attention in every layer; none where there is none.
+    """
+
+    bias: Float[Array, "heads n n"]
+    positional: tuple[Float[Array, "heads n n"], ...]
+
+
+class EncoderDecoder(AbstractNetwork):
+    """p(x_i | x_rest, K, given) of all cells: T5.1.0 blocks, no causal mask, tied embeddings.
+
+    Several given arrays stand one behind the other, without the padding between them. A hidden cell enters as its row of the table
+    of positions, or as zero where there is no such table: with zeros alone, nothing would tell one cell of an all-hidden row from another.
+
+    Reference: Raffel et al. 2020, Section 2.1; Li et al. 2024, Section 3.2.
+
+    Attributes:
+        embeddings: one table for each number of values that there is; the first is that of the cells.
+        positions: the table of positional attention; None without.
+        sources: the table of each given array.
+    """
+
+    embeddings: tuple[Float[Array, "values width"], ...]
+    encoder: Encoder
+    decoder: Decoder
+    positions: Float[Array, "positions width"] | None
+    length_head: AbstractLengthHead | None
+    n_values: int = eqx.field(static=True)
+    sources: tuple[int, ...] = eqx.field(static=True)
+    length_weight: float = eqx.field(static=True)
+
+    def __init__(
+        self,
+        values: Sequence[int],
+        stacks: tuple[Encoder, Decoder],
+        n_positions: int,
+        length: tuple[AbstractLengthHead | None, float],
+        *,
+        width: int,
+        key: PRNGKeyArray,
+    ):
+        """`values` are the numbers of values of the cells and of each given array; no table of positions where `n_positions` is 0."""
+        e, p = jax.random.split(key)
+        kinds = list(dict.fromkeys(values))
+        self.embeddings = tuple(normal(k, (q, width), 1.0) for q, k in zip(kinds, jax.random.split(e, len(kinds)), strict=True))
+        self.encoder, self.decoder = stacks
+        self.positions = normal(p, (n_positions, width), 1.0) if n_positions else None
+        self.length_head, self.length_weight = length
+        self.n_values, self.sources = values[0], tuple(kinds.index(q) for q in values[1:])
+
+    def encode(self, given: tuple[Array, ...], lengths: tuple[Int[Array, ""], ...], *, key: PRNGKeyArray | None = None) -> Encoding:
+        """Encoder states, with keys and values for every layer of the decoder."""
+        x, positions, shown = self._sources(given, lengths)
+        with_place = self.length_head is not None and self.length_head.needs_place
+        if with_place:
+            x = jnp.concatenate([jnp.zeros_like(x[:1]), x])
+            positions = jnp.concatenate([jnp.full_like(positions[:1], -1), positions])
+            shown = jnp.concatenate([jnp.ones_like(shown[:1]), shown])
+        bias = self.encoder.bias(positions) + unseen(shown, x.dtype)
+        if with_place:  # no given entry sees the place, so that it changes nothing for them
+            bias = bias.at[:, 1:, 0].set(NEVER)
+        states, _ = self.encoder(x, bias, key)
+        place = states[0] if with_place else None
+        states, shown = (states[1:], shown[1:]) if with_place else (states, shown)
+        across = [layer.cross_attention for layer in self.decoder.layers]
+        keys, values = tuple(a.keys(states) for a in across), tuple(a.values(states) for a in across)
+        return Encoding(states, shown, sum(lengths[1:], lengths[0]), place, keys, values)
+
+    def _sources(
+        self, given: tuple[Array, ...], lengths: tuple[Int[Array, ""], ...]
+    ) -> tuple[Float[Array, "m width"], Int[Array, " m"], Bool[Array, " m"]]:
+        """Embedded entries of all given arrays, their positions without padding, and which are no padding."""
+        rows, positions, shown, start = [], [], [], None
+        for codes, length, source in zip(given, lengths, self.sources, strict=True):
+            place = jnp.arange(codes.shape[0], dtype=length.dtype)
+            shown.append(place < length)
+            rows.append(embedded(self.embeddings[source], codes, shown[-1]))
+            positions.append(place if start is None else place + start)
+            start = length if start is None else start + length
+        return jnp.concatenate(rows), jnp.concatenate(positions), jnp.concatenate(shown)
+
+    def prepare(self, encoded: Encoding, length: Int[Array, ""], n: int) -> Prepared:
+        """Biases, and positional attention folded into its weights."""
+        places = jnp.arange(n, dtype=length.dtype)
+        bias = self.decoder.bias(places) + unseen(places < length, self.embeddings[0].dtype)
+        if self.positions is None:
+            return Prepared(bias, ())
+        table = self.positions[:n]
+        return Prepared(bias, tuple(b.positional.folded(table, bias) for b in self.decoder.layers if b.positional is not None))
+
+    def _states(
+        self, encoded: Encoding, prepared: Prepared, seen: Int[Array, " n"], length: Int[Array, ""], key: PRNGKeyArray | None
+    ) -> tuple[Float[Array, "n width"], list[tuple[Weights, Weights]]]:
+        """The decoder's normed states, and the self- and cross-attention weights of each layer."""
+        decoder, n = self.decoder, seen.shape[0]
+        first, last, *keys = split(key, len(decoder.layers) + 2)
+        x = dropout(self._cells(seen, jnp.arange(n, dtype=length.dtype) < length), decoder.dropout, first)
+        across, found = unseen(encoded.shown, x.dtype), []
+        positional = prepared.positional or (None,) * len(decoder.layers)
+        for layer, k, v, p, own in zip(decoder.layers, encoded.keys, encoded.values, positional, keys, strict=True):
+            x, here, there = layer(x, prepared.bias, p, (k, v, across), own)
+            found.append((here, there))
+        return dropout(decoder.norm(x), decoder.dropout, last), found
+
+    def _cells(self, seen: Int[Array, " n"], shown: Bool[Array, " n"]) -> Float[Array, "n width"]:
+        x = embedded(self.embeddings[0], seen, shown)
+        if self.positions is None:
+            return x
+        hidden = shown & ((seen < 0) | (seen >= self.n_values))
+        return jnp.where(hidden[:, None], self.positions[: seen.shape[0]], x)
+
+    def logits(
+        self, encoded: Encoding, prepared: Prepared, seen: Int[Array, " n"], length: Int[Array, ""], *, key: PRNGKeyArray | None = None
+    ) -> Float[Array, "n values"]:
+        """Products of the states with the embedding of the cells' values, which is tied."""
+        return tied_logits(self._states(encoded, prepared, seen, length, key)[0], self.embeddings[0])
+
+    def attention(self, encoded: Encoding, prepared: Prepared, seen: Int[Array, " n"], length: Int[Array, ""]) -> Attention:
+        """Self-, cross- and positional attention of every layer."""
+        here, there = zip(*self._states(encoded, prepared, seen, length, None)[1], strict=True)
+        return Attention(jnp.stack(here), jnp.stack(there), jnp.stack(prepared.positional) if prepared.positional else None)

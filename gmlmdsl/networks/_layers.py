@@ -1,0 +1,167 @@
+"""The layers of T5.1.0: RMS norms, multi-head attention with relative position biases, ReLU feed-forward; no bias vectors.
+
+Initialisers are T5's (Raffel et al. 2020; the published code): normal, of standard deviation 1 for embeddings, 1 / sqrt(inputs) for
+matrices, and 1 / sqrt(inputs * width of a head) for queries, which takes the place of a scale on the attention logits.
+"""
+
+from __future__ import annotations
+
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+EPSILON = 1e-6
+N_BUCKETS, MOST_DISTANCE = 32, 128
+NEVER = -1e10  # added to an attention logit; its exponential is 0 beside any other, and finite gradients remain where nothing is seen
+
+
+def normal(key: PRNGKeyArray, shape: tuple[int, ...], sd: float) -> Float[Array, "*shape"]:
+    return sd * jax.random.normal(key, shape)
+
+
+def wide(dtype: jnp.dtype) -> jnp.dtype:
+    """The type of sums: float32, or float64 for float64 weights."""
+    return jnp.promote_types(dtype, jnp.float32)
+
+
+def dropout(x: Float[Array, "n width"], rate: float, key: PRNGKeyArray | None) -> Float[Array, "n width"]:
+    """Sets a share `rate` of the features to 0, the same ones at all positions; nothing without a key."""
+    if key is None or rate == 0:
+        return x
+    kept = jax.random.bernoulli(key, 1 - rate, (1, x.shape[1]))
+    return jnp.where(kept, x / (1 - rate), 0)
+
+
+def split(key: PRNGKeyArray | None, n: int) -> tuple[PRNGKeyArray | None, ...]:
+    """Keys, or as many None."""
+    return (None,) * n if key is None else tuple(jax.random.split(key, n))
+
+
+def embedded(table: Float[Array, "values width"], codes: Int[Array, " n"], shown: Bool[Array, " n"]) -> Float[Array, "n width"]:
+    """Rows of a table; the zero vector where a cell is not shown, or holds no code of its domain."""
+    q = table.shape[0]
+    inside = shown & (codes >= 0) & (codes < q)
+    return jnp.where(inside[:, None], table[jnp.clip(codes, 0, q - 1)], 0)
+
+
+class RMSNorm(eqx.Module):
+    """x / sqrt(mean of x^2 + epsilon), times a learnt scale.
+
+    Reference: Zhang and Sennrich 2019.
+    """
+
+    scale: Float[Array, " width"]
+
+    def __init__(self, width: int):
+        self.scale = jnp.ones(width)
+
+    def __call__(self, x: Float[Array, "n width"]) -> Float[Array, "n width"]:
+        y = x.astype(wide(x.dtype))
+        y = y * jax.lax.rsqrt(jnp.mean(y * y, axis=-1, keepdims=True) + EPSILON)
+        return (y * self.scale.astype(y.dtype)[None, :]).astype(x.dtype)
+
+
+def _distance_buckets() -> np.ndarray:
+    """The bucket of each distance 0..128 to one side: one each up to 7, then 8 whose widths grow geometrically."""
+    exact = N_BUCKETS // 4
+    distance = np.arange(1, MOST_DISTANCE + 1)
+    far = exact + np.floor(np.log2(distance / exact) / math.log2(MOST_DISTANCE / exact) * exact)
+    return np.append(0, np.where(distance < exact, distance, np.minimum(far, 2 * exact - 1))).astype(np.int32)
+
+
+def relative_buckets(distance: Int[Array, "*shape"]) -> Int[Array, "*shape"]:
+    """The bucket of key position minus query position: 0..15 for keys before, 16..31 for keys behind."""
+    side = jnp.asarray(_distance_buckets())[jnp.minimum(jnp.abs(distance), MOST_DISTANCE)]
+    return jnp.where(distance > 0, side + N_BUCKETS // 2, side)
+
+
+class RelativeBias(eqx.Module):
+    """A bias of the attention logits for each head and bucket of distances; all layers of a stack share it.
+
+    Reference: Raffel et al. 2020, Section 2.1.
+    """
+
+    table: Float[Array, "buckets heads"]
+
+    def __init__(self, width: int, heads: int, *, key: PRNGKeyArray):
+        self.table = normal(key, (N_BUCKETS, heads), 1 / math.sqrt(width))
+
+    def __call__(self, positions: Int[Array, " n"]) -> Float[Array, "heads n n"]:
+        """From each position (second axis) to each position."""
+        buckets = relative_buckets(positions[None, :] - positions[:, None])
+        return jnp.moveaxis(self.table.astype(wide(self.table.dtype))[buckets], -1, 0)
+
+
+class MultiHeadAttention(eqx.Module):
+    """Attention whose queries, keys and values are computed apart, so that what does not change is computed once.
+
+    Attributes:
+        heads: their number; each is `width // heads` wide.
+    """
+
+    query: Float[Array, "width inner"]
+    key: Float[Array, "width inner"]
+    value: Float[Array, "width inner"]
+    output: Float[Array, "inner width"]
+    heads: int = eqx.field(static=True)
+
+    def __init__(self, width: int, heads: int, *, key: PRNGKeyArray):
+        q, k, v, o = jax.random.split(key, 4)
+        sd = 1 / math.sqrt(width)
+        self.query = normal(q, (width, width), sd / math.sqrt(width // heads))
+        self.key = normal(k, (width, width), sd)
+        self.value = normal(v, (width, width), sd)
+        self.output = normal(o, (width, width), sd)
+        self.heads = heads
+
+    def _by_head(self, x: Float[Array, "n inner"]) -> Float[Array, "n heads size"]:
+        return x.reshape(x.shape[0], self.heads, -1)
+
+    def keys(self, x: Float[Array, "m width"]) -> Float[Array, "m heads size"]:
+        return self._by_head(x @ self.key)
+
+    def values(self, x: Float[Array, "m width"]) -> Float[Array, "m heads size"]:
+        return self._by_head(x @ self.value)
+
+    def weights(
+        self, x: Float[Array, "n width"], keys: Float[Array, "m heads size"], bias: Float[Array, "#heads #n m"]
+    ) -> Float[Array, "heads n m"]:
+        """softmax over the keys of query . key + bias, in float32 at least."""
+        queries = self._by_head(x @ self.query)
+        logits = jnp.einsum("qhd,khd->hqk", queries, keys, preferred_element_type=wide(x.dtype))
+        return jax.nn.softmax(logits + bias, axis=-1)
+
+    def mixed(self, weights: Float[Array, "heads n m"], values: Float[Array, "m heads size"]) -> Float[Array, "n width"]:
+        """The weighted values of all heads through the output matrix."""
+        found = jnp.einsum("hqk,khd->qhd", weights.astype(values.dtype), values)
+        return found.reshape(found.shape[0], -1) @ self.output
+
+
+class FeedForward(eqx.Module):
+    """Two matrices with ReLU between."""
+
+    inner: Float[Array, "width ffn"]
+    outer: Float[Array, "ffn width"]
+
+    def __init__(self, width: int, ffn: int, *, key: PRNGKeyArray):
+        i, o = jax.random.split(key)
+        self.inner = normal(i, (width, ffn), 1 / math.sqrt(width))
+        self.outer = normal(o, (ffn, width), 1 / math.sqrt(ffn))
+
+    def __call__(self, x: Float[Array, "n width"]) -> Float[Array, "n width"]:
+        return jax.nn.relu(x @ self.inner) @ self.outer
+
+
+def unseen(shown: Bool[Array, " m"], dtype: jnp.dtype) -> Float[Array, "1 1 m"]:
+    """The bias that keeps attention from padding."""
+    return jnp.where(shown, 0, jnp.asarray(NEVER, wide(dtype)))[None, None, :]
+
+
+def tied_logits(x: Float[Array, "n width"], table: Float[Array, "values width"]) -> Float[Array, "n values"]:
+    """Products with the embedding of every value over sqrt(width), in float32 at least."""
+    scaled = x * (1 / math.sqrt(table.shape[1]))  # n numbers instead of n * values
+    return jnp.einsum("nw,vw->nv", scaled, table, preferred_element_type=wide(table.dtype))

@@ -1,0 +1,117 @@
+"""The `python` network: a class of the user's, loaded, made and checked."""
+
+from __future__ import annotations
+
+import importlib
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Int, PRNGKeyArray
+
+from .._diagnostics import fail
+from ..graph import NetworkForm
+from ._layers import wide
+from ._network import AbstractLengthHead, AbstractNetwork, Attention
+
+
+class Python(AbstractNetwork):
+    """An Equinox module called as `module(seen, *given)`.
+
+    `seen` has the declared width and holds q where a cell is hidden, q + 1 at padding; a given array holds one more than its number
+    of values at padding, a real one 0.
+
+    Attributes:
+        module: the user's.
+        given: of each given variable its number of entries and of values, 0 where it is real.
+    """
+
+    module: eqx.Module
+    n_cells: int = eqx.field(static=True)
+    n_values: int = eqx.field(static=True)
+    given: tuple[tuple[int, int], ...] = eqx.field(static=True)
+    length_head: AbstractLengthHead | None
+    length_weight: float = eqx.field(static=True)
+
+    def __init__(self, module: eqx.Module, form: NetworkForm):
+        self.module, self.n_cells, self.n_values = module, form.n_cells, form.n_values
+        self.given = tuple((n, q) for _, n, q in form.given)
+        self.length_head, self.length_weight = None, 0.0
+
+    def encode(
+        self, given: tuple[Array, ...], lengths: tuple[Int[Array, ""], ...], *, key: PRNGKeyArray | None = None
+    ) -> tuple[Array, ...]:
+        """The given arrays at their declared width, with padding marked."""
+        padding = [(n, q + 1 if q else 0) for n, q in self.given]
+        return tuple(_padded(g, length, n, fill) for g, length, (n, fill) in zip(given, lengths, padding, strict=True))
+
+    def prepare(self, encoded: tuple[Array, ...], length: Int[Array, ""], n: int) -> None:
+        """Nothing depends on the length alone."""
+
+    def logits(
+        self, encoded: tuple[Array, ...], prepared: None, seen: Int[Array, " n"], length: Int[Array, ""], *, key: PRNGKeyArray | None = None
+    ) -> Array:
+        """What the module returns, for the cells that there are."""
+        found = self.module(_padded(seen, length, self.n_cells, self.n_values + 1), *encoded)  # type: ignore[operator]
+        return found[: seen.shape[0]].astype(wide(found.dtype))
+
+    def attention(self, encoded: tuple[Array, ...], prepared: None, seen: Int[Array, " n"], length: Int[Array, ""]) -> Attention:
+        """Its attention, if it has any, is not known."""
+        raise fail("E738", "a `python` network does not say what it attends to", help="a `transformer` or an `encoder_decoder` does")
+
+
+def _padded(values: Array, length: Int[Array, ""], n: int, fill: int) -> Array:
+    """A vector of n entries, `fill` from `length` on."""
+    shown = jnp.arange(values.shape[0], dtype=length.dtype) < length
+    return jnp.pad(jnp.where(shown, values, fill), (0, n - values.shape[0]), constant_values=fill)
+
+
+def python_network(form: NetworkForm, key: PRNGKeyArray) -> Python:
+    """Imports the class, makes it, and checks what it returns without computing it.
+
+    Raises:
+        GmlmError: E735 if there is no such class, or its instance is no Equinox module that can be called; E736 if it returns
+            another shape.
+    """
+    options = dict(form.options)
+    target = str(options.pop("target"))
+    made = _made(form, _class(form, target), target, options, key)
+    network = Python(made, form)
+    _verify_shape(form, network, target)
+    return network
+
+
+def _class(form: NetworkForm, target: str) -> type:
+    module, _, name = target.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as e:
+        help = 'name a class that Python can import, as "package.module:Class"; the module\'s folder must be on sys.path'
+        raise fail("E735", f"`{target}` cannot be imported: {e}", form.span, "not found", help=help) from e
+    if not isinstance(found, type) or not issubclass(found, eqx.Module) or not any("__call__" in vars(c) for c in found.__mro__):
+        raise fail("E735", f"`{target}` is no class of Equinox modules with `__call__`", form.span, help="derive it from `equinox.Module`")
+    return found
+
+
+def _made(form: NetworkForm, found: type, target: str, options: dict, key: PRNGKeyArray) -> eqx.Module:
+    try:
+        return found(key=key, n_cells=form.n_cells, n_values=form.n_values, given=form.given, **options)
+    except TypeError as e:
+        help = f"its `__init__` takes `key`, `n_cells`, `n_values`, `given` and the options of the call: {', '.join(options) or 'none'}"
+        raise fail("E735", f"`{target}` cannot be made: {e}", form.span, help=help) from e
+
+
+def _verify_shape(form: NetworkForm, network: Python, target: str) -> None:
+    seen = jnp.zeros(form.n_cells, jnp.int32)
+    given = tuple(jnp.zeros(n, jnp.int32 if q else None) for _, n, q in form.given)
+    lengths = tuple(jnp.asarray(n, jnp.int32) for _, n, _ in form.given)
+    wanted = (form.n_cells, form.n_values)
+    help = "return one row of logits for each cell, one column for each value"
+    try:
+        encoded = network.encode(given, lengths)
+        found = eqx.filter_eval_shape(lambda net: net.module(seen, *encoded), network)
+    except (TypeError, ValueError, IndexError) as e:
+        raise fail("E736", f"`{target}` cannot be called: {e}", form.span, help=help) from e
+    shape = getattr(found, "shape", None)
+    if shape != wanted or not jnp.issubdtype(found.dtype, jnp.floating):
+        got = f"{found.dtype} of shape {shape}" if shape is not None else f"{type(found).__name__}"
+        raise fail("E736", f"`{target}` must return float logits of shape {wanted}, returned {got}", form.span, help=help)

@@ -1,0 +1,114 @@
+"""Encoder blocks of T5.1.0, and the `transformer`: such a stack over the cells themselves."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from ._layers import FeedForward, MultiHeadAttention, RelativeBias, RMSNorm, dropout, embedded, normal, split, tied_logits, unseen
+from ._network import AbstractLengthHead, AbstractNetwork, Attention
+
+
+class EncoderBlock(eqx.Module):
+    """Self-attention and feed-forward, each of the normed stream and added to it."""
+
+    attention_norm: RMSNorm
+    attention: MultiHeadAttention
+    ffn_norm: RMSNorm
+    ffn: FeedForward
+    dropout: float = eqx.field(static=True)
+
+    def __init__(self, width: int, heads: int, ffn: int, rate: float, *, key: PRNGKeyArray):
+        a, f = jax.random.split(key)
+        self.attention_norm, self.ffn_norm = RMSNorm(width), RMSNorm(width)
+        self.attention = MultiHeadAttention(width, heads, key=a)
+        self.ffn = FeedForward(width, ffn, key=f)
+        self.dropout = rate
+
+    def __call__(
+        self, x: Float[Array, "n width"], bias: Float[Array, "heads n n"], key: PRNGKeyArray | None
+    ) -> tuple[Float[Array, "n width"], Float[Array, "heads n n"]]:
+        """The stream behind the block, and the attention weights."""
+        a, f = split(key, 2)
+        y = self.attention_norm(x)
+        weights = self.attention.weights(y, self.attention.keys(y), bias)
+        x = x + dropout(self.attention.mixed(weights, self.attention.values(y)), self.dropout, a)
+        return x + dropout(self.ffn(self.ffn_norm(x)), self.dropout, f), weights
+
+
+class Encoder(eqx.Module):
+    """A stack of blocks with one table of relative position biases, and a norm behind it."""
+
+    layers: tuple[EncoderBlock, ...]
+    bias: RelativeBias
+    norm: RMSNorm
+    dropout: float = eqx.field(static=True)
+
+    def __init__(self, layers: int, width: int, heads: int, ffn: int, rate: float, *, key: PRNGKeyArray):
+        b, *keys = jax.random.split(key, layers + 1)
+        self.layers = tuple(EncoderBlock(width, heads, ffn, rate, key=k) for k in keys)
+        self.bias = RelativeBias(width, heads, key=b)
+        self.norm = RMSNorm(width)
+        self.dropout = rate
+
+    def __call__(
+        self, x: Float[Array, "n width"], bias: Float[Array, "heads n n"], key: PRNGKeyArray | None
+    ) -> tuple[Float[Array, "n width"], list[Float[Array, "heads n n"]]]:
+        """The normed states, and the attention weights of each layer; `bias` has what may not be seen."""
+        first, last, *keys = split(key, len(self.layers) + 2)
+        x, found = dropout(x, self.dropout, first), []
+        for layer, k in zip(self.layers, keys, strict=True):
+            x, weights = layer(x, bias, k)
+            found.append(weights)
+        return dropout(self.norm(x), self.dropout, last), found
+
+
+class Transformer(AbstractNetwork):
+    """An encoder over the cells: every cell sees every other one, a hidden one as the zero vector.
+
+    Reference: Raffel et al. 2020, Section 2.1, its encoder; the masked model of Devlin et al. 2019.
+    """
+
+    embedding: Float[Array, "values width"]
+    encoder: Encoder
+    n_values: int = eqx.field(static=True)
+    length_head: AbstractLengthHead | None
+    length_weight: float = eqx.field(static=True)
+
+    def __init__(self, n_values: int, layers: int, width: int, heads: int, ffn: int, rate: float, *, key: PRNGKeyArray):
+        e, b = jax.random.split(key)
+        self.embedding = normal(e, (n_values, width), 1.0)
+        self.encoder = Encoder(layers, width, heads, ffn, rate, key=b)
+        self.n_values, self.length_head, self.length_weight = n_values, None, 0.0
+
+    def encode(self, given: tuple[Array, ...], lengths: tuple[Int[Array, ""], ...], *, key: PRNGKeyArray | None = None) -> None:
+        """Nothing: it takes no given arrays."""
+
+    def prepare(self, encoded: None, length: Int[Array, ""], n: int) -> Float[Array, "heads n n"]:
+        """The relative position biases, and what keeps attention from padding."""
+        positions = jnp.arange(n, dtype=length.dtype)
+        return self.encoder.bias(positions) + unseen(positions < length, self.embedding.dtype)
+
+    def _states(
+        self, bias: Float[Array, "heads n n"], seen: Int[Array, " n"], length: Int[Array, ""], key: PRNGKeyArray | None
+    ) -> tuple[Float[Array, "n width"], list[Float[Array, "heads n n"]]]:
+        shown = jnp.arange(seen.shape[0], dtype=length.dtype) < length
+        return self.encoder(embedded(self.embedding, seen, shown), bias, key)
+
+    def logits(
+        self,
+        encoded: None,
+        prepared: Float[Array, "heads n n"],
+        seen: Int[Array, " n"],
+        length: Int[Array, ""],
+        *,
+        key: PRNGKeyArray | None = None,
+    ) -> Float[Array, "n values"]:
+        """Products of the states with the embedding, which is tied."""
+        return tied_logits(self._states(prepared, seen, length, key)[0], self.embedding)
+
+    def attention(self, encoded: None, prepared: Float[Array, "heads n n"], seen: Int[Array, " n"], length: Int[Array, ""]) -> Attention:
+        """Self-attention of every layer."""
+        return Attention(jnp.stack(self._states(prepared, seen, length, None)[1]))

@@ -1,0 +1,103 @@
+"""What a form is: a named construct with arguments, and what each of them takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+# What an option takes. The checker has one function per kind (`_arguments.py`).
+NUMBER = "number"  # an expression of inputs (and of the axes' index names in a prior)
+INTEGER = "integer"
+BOOLEAN = "boolean"
+SIZE = "size"  # an integer, or an index set whose size it is
+SET = "set"
+INPUT = "input"  # the name of an input array
+VARIABLES = "variables"  # one or more variables of the model, or none: all
+BLOCKS = "blocks"  # sets of cells, with `for`
+RATE = "rate"  # a number or `uniform(a, b)`
+NOISE = "noise"  # {hide: .., uniform: .., keep: ..}
+NUMBERS = "numbers"  # [a, b, ..]
+TEXT = "text"
+TEXTS = "texts"
+WORD = "word"  # one of `words`
+SCHEDULE = "schedule"  # one of `words`, or the name of a mask of the model
+EXPRESSION = "expression"
+PROBABILITY = "probability"  # an array with its last axis open
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The numbers between `low` and `high`; `open` names the ends that are left out."""
+
+    low: float = -inf
+    high: float = inf
+    open: str = ""  # "low", "high"
+
+    def holds(self, x: float) -> bool:
+        """Whether `x` lies inside."""
+        above = x > self.low if self.open == "low" else x >= self.low
+        below = x < self.high if self.open == "high" else x <= self.high
+        return above and below
+
+    @property
+    def words(self) -> str:
+        """`above 0 and at most 1`."""
+        low = f"{'above' if self.open == 'low' else 'at least'} {self.low:g}"
+        high = f"{'below' if self.open == 'high' else 'at most'} {self.high:g}"
+        return " and ".join([low] * (self.low > -inf) + [high] * (self.high < inf))
+
+
+COUNTS = Bounds(1)
+PROBABILITIES = Bounds(0, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One argument of a form: what it is called, what it takes, whether it must be given, and what it means."""
+
+    name: str
+    takes: str
+    doc: str
+    required: bool = True
+    default: str = ""
+    words: tuple[str, ...] = ()  # what a word may be; of a number, words that stand in its place
+    named: bool = False  # only as `name = value`
+    bounds: Bounds | None = None  # of a number
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One construct. `room` is graph, mask, sampler, network, distribution, type, gauge, function or kernel."""
+
+    room: str
+    name: str
+    options: tuple[Option, ...]
+    doc: str
+    support: str = ""  # of a distribution: real, positive, unit or simplex
+    since: str = "0.1"
+    free: bool = False  # takes further named options, handed on as they are
+    of: Form | None = None  # the form that this one is, with other defaults
+
+    @property
+    def signature(self) -> str:
+        """`grid(n, m, wrap = false)`; of a preset, the defaults that are its own."""
+        parts = []
+        for o in self.options:
+            if self.of is not None and o in self.of.options:
+                continue
+            many = ", .." if o.takes in (VARIABLES, BLOCKS, TEXTS) else ""
+            parts.append(f"{o.name} = {o.default or '..'}" if o.named else o.name + many)
+        return f"{self.name}({', '.join(parts + ['..'] * (self.free or self.of is not None))})"
+
+
+def named(
+    name: str,
+    takes: str,
+    doc: str,
+    default: str = "",
+    required: bool = False,
+    words: tuple[str, ...] = (),
+    bounds: Bounds | None = None,
+) -> Option:
+    """An option that is given by its name; whole numbers are counts."""
+    return Option(name, takes, doc, required, default, words, named=True, bounds=bounds or (COUNTS if takes == INTEGER else None))

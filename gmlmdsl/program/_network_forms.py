@@ -1,0 +1,133 @@
+"""The forms of networks and of what trains and decodes them: their options, defaults and documentation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ._form import BOOLEAN, INTEGER, NOISE, NUMBER, PROBABILITIES, SCHEDULE, TEXT, WORD, Bounds, Form, Option, named
+
+# How a mask makes a network's input: only in models with a `conditional`.
+SEEN = (
+    named("noise", NOISE, "what a network sees in the cells of K; probabilities that sum to 1", "{hide: 1}"),
+    named("stages", INTEGER, "losses per row and mask, averaged: each after the first sees the network's own prediction", "1"),
+    named("stage_inputs", WORD, "how that prediction is made; no gradient goes through it", "argmax", words=("argmax", "sample")),
+)
+_REFINEMENT = (
+    named("steps", INTEGER, "T, the number of passes", "4"),
+    named("lengths", INTEGER, "candidate lengths, the likeliest first; 1 where the network predicts no length", "1"),
+    named("starts", INTEGER, "candidates per length, each from a start of its own", "1"),
+    named("start", WORD, "what stands in a cell before its first prediction", "hide", words=("hide", "uniform")),
+    named(
+        "schedule",
+        SCHEDULE,
+        "which cells the next pass predicts: `all`; the n (T - t) / T (`linear`) or n cos(pi t / 2 T) (`cosine`) least confident; those "
+        "below `threshold`; all but the surest (`easy_first`); or a mask's. Left out: `linear` where `remask` needs it, else `all`",
+        words=("all", "linear", "cosine", "threshold", "easy_first"),
+    ),
+    named("threshold", NUMBER, "the confidence at which a cell is settled", "0.9", bounds=Bounds(0, 1, "low")),
+    named(
+        "confidence",
+        WORD,
+        "in a token: its probability, its lead over the next one, or 1 - entropy / log q",
+        "probability",
+        words=("probability", "margin", "entropy"),
+    ),
+    named("decode", WORD, "how a token is picked from its distribution", "argmax", words=("argmax", "sample")),
+    named("temperature", NUMBER, "of `sample`: log probabilities are divided by it", "1", bounds=Bounds(0, open="low")),
+    named("top_k", INTEGER, "of `sample`: among the k likeliest values only", "none", words=("none",)),
+    named(
+        "top_p", NUMBER, "of `sample`: among the fewest values with this probability", "none", words=("none",), bounds=Bounds(0, 1, "low")
+    ),
+    named(
+        "remask",
+        WORD,
+        "which settled cells are predicted again: repeated tokens (`stutter`), the least confident, or some at random (`remdm`)",
+        "none",
+        words=("none", "stutter", "least_confident", "remdm"),
+    ),
+    named("eta", NUMBER, "of `remdm`: the probability that a settled cell is hidden again", "0.1", bounds=PROBABILITIES),
+    named("stop", WORD, "after T passes, or for each row where a pass changes nothing", "fixed", words=("fixed", "fixed_point")),
+)
+
+
+REFINEMENT = Form("sampler", "refinement", _REFINEMENT, "Parallel decoding by iterative refinement, for `conditional` models.")
+
+
+def _preset(name: str, doc: str, defaults: dict[str, str]) -> Form:
+    """`refinement` under a name of its own, with other defaults."""
+    options = tuple(replace(o, default=defaults.get(o.name, o.default)) for o in _REFINEMENT)
+    return Form("sampler", name, options, doc, of=REFINEMENT)
+
+
+SAMPLERS = (
+    REFINEMENT,
+    _preset(
+        "padir",
+        "Every token again in every pass, repeated ones from their start values (Li et al. 2024, Section 3.2).",
+        {"steps": "4", "lengths": "5", "start": "uniform", "schedule": "all", "remask": "stutter"},
+    ),
+    _preset(
+        "mask_predict",
+        "The least confident tokens again, fewer in each pass (Ghazvininejad et al. 2019).",
+        {"steps": "10", "lengths": "5", "start": "hide", "schedule": "linear", "remask": "least_confident"},
+    ),
+    _preset(
+        "easy_first",
+        "The least confident tokens again, those that were settled never (Chang et al. 2022).",
+        {"steps": "10", "lengths": "5", "start": "hide", "schedule": "linear", "remask": "none"},
+    ),
+    _preset(
+        "sundae",
+        "Every token drawn again in every pass, at a low temperature (Savinov et al. 2022).",
+        {"steps": "10", "lengths": "5", "start": "uniform", "schedule": "all", "decode": "sample", "temperature": "0.5"},
+    ),
+    _preset(
+        "remdm",
+        "The least confident tokens drawn again, and settled ones hidden again at a rate (Wang et al. 2025).",
+        {"steps": "10", "lengths": "5", "start": "hide", "schedule": "linear", "decode": "sample", "remask": "remdm"},
+    ),
+)
+
+_LAYERS = (
+    named("layers", INTEGER, "blocks", "4"),
+    named("heads", INTEGER, "attention heads; a divisor of the width", "8"),
+    named("width", INTEGER, "model width", "256"),
+    named("ffn", INTEGER, "inner width of the feed-forward part", "4 * width"),
+    named("dropout", NUMBER, "share of activations dropped in training", "0", bounds=Bounds(0, 1, "high")),
+)
+_DECODER = (
+    named("positional_attention", BOOLEAN, "attention with weights from positions alone in every block of the decoder", "false"),
+    named("decoder_layers", INTEGER, "blocks of the decoder", "layers"),
+    named("positions", INTEGER, "positions of `positional_attention`: no row is longer", "256"),
+    named(
+        "length",
+        WORD,
+        "how the length of the predicted array is found: a class of its own for each length, a multiple of the given length plus a "
+        "constant, a sum over the given cells, or not at all",
+        "classifier",
+        words=("classifier", "affine", "fertility", "oracle"),
+    ),
+    named("length_weight", NUMBER, "weight of a row's length loss beside its loss of cells", "0.1", bounds=Bounds(0)),
+)
+NETWORKS = (
+    Form("network", "transformer", _LAYERS, "An encoder over the cells: blocks of T5 with relative position biases. Takes no `given`."),
+    Form(
+        "network",
+        "encoder_decoder",
+        _LAYERS + _DECODER,
+        "An encoder of the `given` arrays and a decoder of the predicted one that sees all of it: blocks of T5 (Raffel et al. 2020).",
+    ),
+    Form(
+        "network",
+        "mlp",
+        (named("layers", INTEGER, "hidden layers", "2"), named("width", INTEGER, "hidden width", "256")),
+        "A perceptron on the one-hot cells and what is given, real numbers as they are.",
+    ),
+    Form(
+        "network",
+        "python",
+        (Option("target", TEXT, '"package.module:Class"'),),
+        "A class of the user's, called with the other options; loads only when the Python call allows it.",
+        free=True,
+    ),
+)

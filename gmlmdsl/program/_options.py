@@ -1,0 +1,58 @@
+"""All options of a call of a form, defaults filled in: what later stages read, whichever preset was written."""
+
+from __future__ import annotations
+
+from . import _forms as forms
+from ._forms import Option
+from .ir import Expression, FormCall, FormMask, Independent, Listed, Literal, Operation
+
+_NUMERIC = (forms.NUMBER, forms.INTEGER)
+_NEEDS_A_SCHEDULE = ("least_confident", "remdm")
+
+
+def refinement_options(call: FormCall) -> dict[str, object]:
+    """Every option of `refinement` or of one of its presets: words as texts, numbers as expressions, a schedule's mask as a `Mask`.
+
+    `top_k` and `top_p` are the text `none` where they are not set.
+    """
+    out = _filled(call)
+    if out["schedule"] == "":
+        out["schedule"] = "linear" if out["remask"] in _NEEDS_A_SCHEDULE else "all"
+    return out
+
+
+def network_options(call: FormCall) -> dict[str, object]:
+    """Every option of a network: booleans, texts, and numbers as expressions; of `python` those that are written."""
+    return _filled(call)
+
+
+def input_options(body: FormMask | Listed | Independent) -> dict[str, object]:
+    """How a mask makes a network's input: `noise` (probabilities by word), `stages` (an expression) and `stage_inputs` (a word)."""
+    call = body.call if isinstance(body, FormMask | Listed) else None
+    arguments = {} if call is None else call.arguments
+    one = Literal(body.span, 1)
+    return {"noise": {"hide": one}, "stages": one, "stage_inputs": "argmax"} | {
+        name: arguments[name] for name in ("noise", "stages", "stage_inputs") if name in arguments
+    }
+
+
+def _filled(call: FormCall) -> dict[str, object]:
+    out: dict[str, object] = {}
+    for option in call.form.options:
+        out[option.name] = call.arguments[option.name] if option.name in call.arguments else _default(option, out, call)
+    return out | {name: value for name, value in call.arguments.items() if name not in out}
+
+
+def _default(option: Option, before: dict[str, object], call: FormCall) -> object:
+    """The value of a default, which the table has as text: a word, a number, or a multiple of an earlier option."""
+    text = option.default
+    if text in ("true", "false"):
+        return text == "true"
+    if option.takes not in _NUMERIC or text in option.words:
+        return text
+    factor, _, name = text.rpartition(" * ")
+    value = before[name] if name in before else Literal(call.span, float(text) if option.takes == forms.NUMBER else int(text))
+    if not factor:
+        return value
+    parts: tuple[Expression, Expression] = (Literal(call.span, int(factor)), value)  # pyright: ignore[reportAssignmentType]
+    return Operation(call.span, "*", parts)
