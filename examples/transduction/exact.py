@@ -1,4 +1,4 @@
-# What is best possible on the task: exact conditionals, the best products, and the decoders' loops with exact conditionals in the network's place.
+# What is best possible on the task: exact conditionals, the best products, and decoders with exact conditionals in the network's place.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -86,17 +86,19 @@ def product(law: Law, n_words: int) -> Product:
         targets, weights = law.of_length(length)
         table = one_by_one(targets, weights, n_words)
         drawn = table[np.arange(length), targets].prod(axis=1)
-        positive = table[table > 0]
-        entropy = -(weights * np.log(weights)).sum()
-        found += p * np.array([(targets == table.argmax(axis=1)).all(axis=1).any(), drawn.sum(), -(positive * np.log(positive)).sum() - entropy])
+        apart = -(table[table > 0] * np.log(table[table > 0])).sum() + (weights * np.log(weights)).sum()
+        valid = (targets == table.argmax(axis=1)).all(axis=1).any()
+        found += p * np.array([valid, drawn.sum(), apart])
     return Product(*(float(v) for v in found))
 
 
 def refine(
     law: Law, length: int, noise: Noise, n_words: int, passes: int, schedule: str, rng: np.random.Generator
 ) -> tuple[Words, list[Words]]:
-    """Refinement with exact conditionals: `all` predicts every position in each pass, from uniform words; `linear` starts with all hidden, and
-    hides the least probable ones again, fewer in each pass (mask-predict). Returns the last tokens, and those of each pass.
+    """Refinement with exact conditionals; returns the last tokens, and those of each pass.
+
+    `all` predicts every position in each pass, from uniform words; `linear` starts with all hidden, and hides the least probable ones
+    again, fewer in each pass (mask-predict).
     """
     seen = rng.integers(n_words, size=length) if schedule == "all" else np.full(length, HIDDEN)
     tokens, confidence, trace = np.zeros(length, int), np.full(length, -np.inf), []

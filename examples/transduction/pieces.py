@@ -1,4 +1,5 @@
 # Vocabularies of the task: whole words, characters, or pieces that were learnt from another language's text.
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -74,7 +75,7 @@ def learn(text: Sequence[str], size: int) -> tuple[str, ...]:
     while len(pieces) < size:
         joins: Counter[tuple[str, str]] = Counter()
         for word, parts in cut.items():
-            for two in zip(parts, parts[1:], strict=False):
+            for two in itertools.pairwise(parts):
                 joins[two] += counts[word]
         if not joins:
             break

@@ -1,4 +1,5 @@
 # Scores of translations whose law is known: valid or not, and what is wrong with those that are not.
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 
@@ -8,7 +9,7 @@ from task import Grammar, Law, Words
 
 def doubled(sentence: Sequence[int]) -> Counter[int]:
     """How often each word follows itself."""
-    return Counter(b for a, b in zip(sentence, sentence[1:], strict=False) if a == b)
+    return Counter(b for a, b in itertools.pairwise(sentence) if a == b)
 
 
 def stutters(law: Law, output: Sequence[int]) -> int:

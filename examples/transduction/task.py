@@ -1,13 +1,13 @@
 # A made-up translation task whose p(target | source) is known exactly: what a parallel decoder finds hard, in small.
 #
-# A source sentence is one or two clauses, `NP (do) verb (NP)`, joined by a conjunction; an NP is a pronoun or `determiner ((very) adjective) noun`.
-# Its translation depends on four choices, each drawn once per sentence; everything else is fixed by rules:
+# A source sentence is one or two clauses, `NP (do) verb (NP)`, joined by a conjunction; an NP is a pronoun, or a determiner and a noun
+# with or without an adjective between them, and `very` before that. Its translation depends on four choices, each drawn once per sentence:
 #   dialect   which of three words every noun gets; some nouns share one word between the second and the third dialect
 #   register  which of two words every verb and every pronoun gets, so that they agree across the sentence
 #   order     verbs stand second or last in their clauses
 #   article   determiners are translated or dropped, so that one source has translations of several lengths
-# Adjectives follow their nouns; `very` doubles the adjective; compounds become two words; separable verbs become a stem and a particle, which
-# stands last where the verb is second; `do` vanishes.
+# Everything else is fixed by rules: adjectives follow their nouns; `very` doubles the adjective; compounds become two words; separable
+# verbs become a stem and a particle, which stands last where the verb is second; `do` vanishes.
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -100,7 +100,9 @@ class Grammar:
 
     def __init__(self, seed: int = 0):
         self.source_roles = [(role, k) for role, n in SOURCE.items() for k in range(n)]
-        self.target_roles = [(role, k, form) for role, (of, _, forms) in TARGET.items() for k in range(SOURCE[of]) for form in sorted(set(forms))]
+        self.target_roles = [
+            (role, k, form) for role, (of, _, forms) in TARGET.items() for k in range(SOURCE[of]) for form in sorted(set(forms))
+        ]
         self._source = {name: code for code, name in enumerate(self.source_roles)}
         self._target = {name: code for code, name in enumerate(self.target_roles)}
         rng = np.random.default_rng([seed, 20])
