@@ -36,8 +36,6 @@ ROOMS = {
 }
 MANY = 6  # options of a form that has a table of its own for them
 KINDS = {"boolean": "`true` or `false`", "schedule": "the name of a mask", "integer": "a whole number", "number": "a number"}
-ABSENT = {"sampler", "network"}  # rooms that this version declares and does not compile
-ABSENT_FORMS = {"least_confident"}
 GROUPS = {
     "1": "Text and syntax",
     "2": "Names, types and indices",
@@ -60,14 +58,11 @@ def language_page(text: str) -> str:
 
 def _room(room: str, title: str) -> str:
     lines = [f"### {title}", ""]
-    if room in ABSENT:
-        lines += ["Checked, and not compiled by this version.", ""]
     lines += ["| form | means | options |", "|---|---|---|"]
     found = [form for form in forms.FORMS if form.room == room]
     for form in found:
-        note = " Checked, and not compiled by this version." if form.name in ABSENT_FORMS else ""
         shown = form.signature if form.options else form.name
-        lines.append(f"| `{shown}` | {_cell(form.doc)}{note} | {_cell(_options(form))} |")
+        lines.append(f"| `{shown}` | {_cell(form.doc)} | {_cell(_options(form))} |")
     for form in found:
         if len(form.options) > MANY and form.of is None:
             lines += ["", f"Options of `{form.name}`:", "", "| option | takes | default | means |", "|---|---|---|---|"]

@@ -61,7 +61,9 @@ def _value(name: str, text: str, program: Program) -> Any:
         raise fail("E507", f'`--input {name}={text}`: "{text}" is not a number', help=help) from None
 
 
-def bind_program(program: Program, inputs: Mapping[str, Any], coords: Mapping[str, Sequence[Any]] | None = None) -> BoundProgram:
+def bind_program(
+    program: Program, inputs: Mapping[str, Any], coords: Mapping[str, Sequence[Any]] | None = None, allow_python: bool = False
+) -> BoundProgram:
     """The program with its inputs.
 
     Raises:
@@ -76,7 +78,7 @@ def bind_program(program: Program, inputs: Mapping[str, Any], coords: Mapping[st
             faults.append(Diagnostic("E401", f"input `{d.name}` is not given", d.span, "needs a value", help=help))
     if faults:
         raise GmlmError(faults)
-    return BoundProgram(program, inputs, coords)
+    return BoundProgram(program, inputs, coords, allow_python)
 
 
 def read_weights(text: str, table: Table | None) -> Any:

@@ -20,7 +20,8 @@ def show_biases(program: Program, bound: Bound, model: str | None, sampler: str 
         params: a file of parameters by name; without one only models without parameters are judged.
     """
     for s in program.samplers.values():
-        if (model and s.model != model) or (sampler and s.name != sampler) or not _independent(s):
+        named = (not model or s.model == model) and (not sampler or s.name == sampler)
+        if not named or not _independent(s) or program.models[s.model].conditional is not None:  # a network has no p to be away from
             continue
         print(f"\nbias of sampler {s.name}\n  {_sentence(program, bound, s, params)}")
 

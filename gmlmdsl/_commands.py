@@ -106,6 +106,9 @@ RowGaps = Annotated[float | None, typer.Option("--row-gaps", metavar="SHARE", he
 ColumnGaps = Annotated[float | None, typer.Option("--column-gaps", metavar="SHARE", help="Drop columns with a larger share of gaps.")]
 FittedFile = Annotated[Path, typer.Argument(metavar="FILE", help="A saved fit, or a .gmlm file with --params.", show_default=False)]
 ParamsFile = Annotated[Path | None, typer.Option("--params", metavar="FILE.npz", help="For a .gmlm file: the parameters, by name.")]
+AllowPython = Annotated[
+    bool, typer.Option("--allow-python", help='Let a network `python("package.module:Class")` import and run that class.')
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print data (JSON) instead of text.")]
 
 
@@ -242,12 +245,12 @@ def _bound_if_possible(file: Path, inputs: list[str] | None, arrays: Path | None
 
 
 @app.command()
-def info(file: File, inputs: Inputs = None, arrays: Arrays = None, as_json: AsJson = False) -> None:
-    """List what a program has: inputs, graphs, models with shapes and counts, masks, samplers."""
+def info(file: File, inputs: Inputs = None, arrays: Arrays = None, as_json: AsJson = False, allow_python: AllowPython = False) -> None:
+    """List what a program has: inputs, graphs, models with shapes and counts, masks, samplers; of a network its parameters by part."""
     from .explain import describe
 
     program, bound = _bound_if_possible(file, inputs, arrays)
-    found = describe(program, bound)
+    found = describe(program, bound, allow_python)
     if as_json:
         import json
 
@@ -287,6 +290,7 @@ def fit(
         Path | None, typer.Option("--out", "-o", metavar="FILE.fit", help="Save the fit, for `gmlm sample` and Python's `gm.load_fit`.")
     ] = None,
     report: ReportFile = None,
+    allow_python: AllowPython = False,
 ) -> None:
     """Fit a model to data under a mask: estimates with standard errors, and what must be said about them.
 
@@ -297,7 +301,7 @@ def fit(
 
     gaps = {"row_gaps": row_gaps, "column_gaps": column_gaps}
     reading = Reading(columns, where or (), missing or (), header, weights, identity, focus, unknown_letters, **gaps)
-    run_fit(FitRequest(file, data, mask, model, inputs or [], arrays, reading, n_masks, max_steps, seed, rows, out, report))
+    run_fit(FitRequest(file, data, mask, model, inputs or [], arrays, reading, n_masks, max_steps, seed, rows, out, report, allow_python))
 
 
 @app.command()
@@ -321,12 +325,13 @@ def sample(
         Path | None, typer.Option("--out", "-o", metavar="FILE.nc|.npz", help="Save the draws: netCDF for ArviZ, or .npz.")
     ] = None,
     report: ReportFile = None,
+    allow_python: AllowPython = False,
 ) -> None:
     """Sample from a fitted model, or from a model with given parameters: ArviZ summary and warnings."""
     from ._model_source import ModelSource
     from ._show import SampleRequest, run_sample
 
-    source = ModelSource(file, model, params, inputs or [], arrays)
+    source = ModelSource(file, model, params, inputs or [], arrays, allow_python)
     run_sample(SampleRequest(source, sampler, draws, warmup, chains, thin, seed, clamp or [], rows, out, report))
 
 
@@ -353,6 +358,7 @@ def masks(
     seed: Seed = 0,
     no_times: Annotated[bool, typer.Option("--no-times", help="Do not time gradients and steps, which compiles both.")] = False,
     as_json: AsJson = False,
+    allow_python: AllowPython = False,
 ) -> None:
     """Compare masks at a model's parameters: what each costs in rows and in time, how fast its chain forgets, which to take."""
     from ._masks import MasksRequest, run_masks
@@ -360,7 +366,7 @@ def masks(
 
     if suggest and mask:
         raise typer.BadParameter("suggested masks are not the program's: leave --mask out", param_hint="--suggest")
-    source = ModelSource(file, model, params, inputs or [], arrays)
+    source = ModelSource(file, model, params, inputs or [], arrays, allow_python)
     run_masks(MasksRequest(source, mask, suggest, draws, sampler, seed, not no_times, as_json))
 
 

@@ -18,22 +18,23 @@ from .program import Program, check_file, check_source
 
 if TYPE_CHECKING:
     from ._model import Model
+    from .run.networks import NetworkFit
     from .run.results import Fit
 
 
 class BoundProgram:
     """A checked program with its inputs."""
 
-    def __init__(self, checked: Program, inputs: Mapping[str, Any], coords: Mapping[str, Sequence[Any]] | None):
-        self.checked = checked
+    def __init__(self, checked: Program, inputs: Mapping[str, Any], coords: Mapping[str, Sequence[Any]] | None, allow_python: bool = False):
+        self.checked, self.allow_python = checked, allow_python
         self.bound: Bound = bind(checked, inputs, coords)
         self._models: dict[tuple[str, str | None], Model] = {}
 
     @classmethod
-    def of(cls, checked: Program, bound: Bound) -> BoundProgram:
+    def of(cls, checked: Program, bound: Bound, allow_python: bool = False) -> BoundProgram:
         """A program whose inputs are bound already."""
         program = cls.__new__(cls)
-        program.checked, program.bound, program._models = checked, bound, {}
+        program.checked, program.bound, program._models, program.allow_python = checked, bound, {}, allow_python
         return program
 
     @property
@@ -52,8 +53,6 @@ class BoundProgram:
         Raises:
             GmlmError: for an unknown or missing name, and for what only the inputs show.
         """
-        from ._model import Model
-
         if plan not in (None, "enumeration", "elimination"):
             raise fail("E507", f'plan must be "enumeration", "elimination" or None, got {plan!r}')
 
@@ -61,11 +60,37 @@ class BoundProgram:
         if name is None and len(names) != 1:
             raise fail("E506", f"the program has {len(names)} models: say which", help=f"one of {listed(names)}")
         name = names[0] if name is None else name
+        self._verify_allowed(name)
         if name not in names:
             raise unknown(f"the program has no model `{name}`", name, names)
         if (name, plan) not in self._models:
-            self._models[name, plan] = Model(self, name, plan)
+            self._models[name, plan] = self._made(name, plan)
         return self._models[name, plan]
+
+    def _made(self, name: str, plan: str | None) -> Model:
+        if self.checked.models[name].conditional is None:
+            from ._model import Model
+
+            return Model(self, name, plan)
+        from ._conditional_model import ConditionalModel
+
+        if plan is not None:
+            raise fail("E507", f"plan has no meaning for model `{name}`: a network's conditional is a product over cells")
+        return ConditionalModel(self, name)
+
+    def _verify_allowed(self, name: str) -> None:
+        """Refuse a model whose network is a class of Python, which making it imports and runs, unless the call allowed that."""
+        model = self.checked.models.get(name)
+        if self.allow_python or model is None or model.conditional is None:
+            return
+        network = self.checked.networks[model.conditional.network]
+        if network.form.name == "python":
+            target = network.arguments["target"]
+            help = (
+                "load it with `allow_python=True` (`gm.load`, `gm.parse`, `gm.load_fit`), or `--allow-python` on the command line, "
+                "if you trust this file and the class"
+            )
+            raise fail("E739", f"model `{name}` runs code: its network is the class `{target}`", network.span, "not allowed", help=help)
 
     def graph(self, name: str) -> GraphArrays:
         """A graph's arrays: `.edges`, `.rows`, ..
@@ -86,7 +111,7 @@ class BoundProgram:
         files = {s.path: s.text for s in self.checked.sources}
         main = next(iter(files))
         checked = checked_texts(files | {main: f"{files[main].rstrip()}\n{text}"})
-        return BoundProgram(checked, dict(self.bound.inputs), self.bound.coords)
+        return BoundProgram(checked, dict(self.bound.inputs), self.bound.coords, self.allow_python)
 
     def provenance(self) -> dict[str, Any]:
         """What a result keeps of the program: its files, inputs, coordinates and versions."""
@@ -116,12 +141,13 @@ def versions() -> dict[str, str]:
     return out
 
 
-def load(path: str | Path, *, coords: Mapping[str, Sequence[Any]] | None = None, **inputs: Any) -> BoundProgram:
+def load(path: str | Path, *, coords: Mapping[str, Sequence[Any]] | None = None, allow_python: bool = False, **inputs: Any) -> BoundProgram:
     """Parse, check and bind a `.gmlm` file and what it imports.
 
     Args:
         path: the file.
         coords: labels of an index set's members, by its name.
+        allow_python: whether a network `python("package.module:Class")` may import and run that class; loading never does.
         inputs: the program's inputs.
 
     Raises:
@@ -130,12 +156,12 @@ def load(path: str | Path, *, coords: Mapping[str, Sequence[Any]] | None = None,
     Warns:
         GmlmWarning: once, with every warning of the file; `# gmlm: allow CODE` behind a statement silences one.
     """
-    return _announced(BoundProgram(check_file(path), inputs, coords))
+    return _announced(BoundProgram(check_file(path), inputs, coords, allow_python))
 
 
-def parse(text: str, *, coords: Mapping[str, Sequence[Any]] | None = None, **inputs: Any) -> BoundProgram:
+def parse(text: str, *, coords: Mapping[str, Sequence[Any]] | None = None, allow_python: bool = False, **inputs: Any) -> BoundProgram:
     """Parse, check and bind a text, which may not import; see `load`."""
-    return _announced(BoundProgram(check_source(Source("<text>", text)), inputs, coords))
+    return _announced(BoundProgram(check_source(Source("<text>", text)), inputs, coords, allow_python))
 
 
 def _announced(program: BoundProgram) -> BoundProgram:
@@ -147,25 +173,31 @@ def _announced(program: BoundProgram) -> BoundProgram:
     return program
 
 
-def load_fit(path: str | Path) -> Fit:
-    """A fit saved by `Fit.save`, with its program; no code runs.
+def load_fit(path: str | Path, *, allow_python: bool = False) -> Fit | NetworkFit:
+    """A fit saved by `Fit.save`, with its program; no code runs, unless `allow_python` lets a network import its class.
 
     Raises:
-        GmlmError: if the file is missing, damaged or not a fit.
+        GmlmError: if the file is missing, damaged or not a fit; E739 where its network is a class of Python that is not allowed.
     """
     from .run.results import fit_from_file, read_fit
 
     meta, arrays = read_fit(path)
-    model = _model_of(meta, {k.removeprefix("input:"): v for k, v in arrays.items() if k.startswith("input:")})
+    model = _model_of(meta, {k.removeprefix("input:"): v for k, v in arrays.items() if k.startswith("input:")}, allow_python)
+    if meta.get("kind") == "network":
+        from .run.networks import network_fit_from_file
+
+        return network_fit_from_file(meta, arrays, model.graph, lambda: model)
     return fit_from_file(meta, arrays, model.graph, lambda: model)
 
 
-def _model_of(meta: dict[str, Any], inputs: dict[str, Any]) -> Model:
+def _model_of(meta: dict[str, Any], inputs: dict[str, Any], allow_python: bool) -> Model:
     """The model of a saved fit, from the program's text that travels with it."""
     try:
         checked = checked_texts(meta["program"])
-        return BoundProgram(checked, inputs, meta["coords"]).model(meta["model"])
+        return BoundProgram(checked, inputs, meta["coords"], allow_python).model(meta["model"])
     except GmlmError as error:
+        if "E739" in error.codes:
+            raise
         raise fail("E520", f"the saved program does not load any more: {error.diagnostics[0].message}") from None
 
 

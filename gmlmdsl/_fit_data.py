@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def program_and_data(
-    checked: Program, model: str, inputs: Mapping[str, Any], path: Path, reading: Reading
+    checked: Program, model: str, inputs: Mapping[str, Any], path: Path, reading: Reading, allow_python: bool = False
 ) -> tuple[BoundProgram, DataFile]:
     """The program, bound, and the data.
 
@@ -29,10 +29,10 @@ def program_and_data(
     sized = with_size(checked, model, inputs, data.width)
     for name in sized.keys() - inputs.keys():
         note(f"{name} = {sized[name]}, from the columns of {path}")
-    program = bind_program(checked, sized)
+    program = bind_program(checked, sized, None, allow_python)
     axis = axis_of(checked, model)
     if data.names is not None and axis is not None and program.bound.set_size(axis) == len(data.names):
-        program = bind_program(checked, sized, coords_of(checked, model, data.names))
+        program = bind_program(checked, sized, coords_of(checked, model, data.names), allow_python)
     return program, data
 
 

@@ -74,7 +74,7 @@ class Model(Queries):
         """
         _, checked = self.sampler(sampler)
         if isinstance(checked.body, ir.FormCall):
-            raise fail("E330", f"`{checked.body.form.name}` is not compiled by this version", checked.span)
+            raise fail("E742", f"`{checked.body.form.name}` decodes a network, and this model has none", checked.span)
         lowered = givens.bound_once(self.lowered, given, "a transition matrix")
         with jax.enable_x64(True):
             return derive.Transitions(lowered, parameters.as_params(self.graph, params)).of(checked.body)

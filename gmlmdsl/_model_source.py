@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelSource:
-    """What a command line says of a model: FILE, --model, --params, --input, --inputs."""
+    """What a command line says of a model: FILE, --model, --params, --input, --inputs, --allow-python."""
 
     file: Path
     model: str | None
     params: Path | None
     inputs: Sequence[str]
     arrays: Path | None
+    allow_python: bool = False
 
 
 def model_and_params(source: ModelSource, verb: str) -> tuple[Model, Any]:
@@ -47,7 +48,7 @@ def model_and_params(source: ModelSource, verb: str) -> tuple[Model, Any]:
         )
     if is_fit:
         return _of_fit(source)
-    program = bind_program(*checked_program(source.file, source.inputs, source.arrays))
+    program = bind_program(*checked_program(source.file, source.inputs, source.arrays), allow_python=source.allow_python)
     name = pick(source.model, list(program.checked.models), "model")
     wanted = list(program.checked.models[name].parameters)
     if source.params is None and wanted:
@@ -64,7 +65,7 @@ def _of_fit(source: ModelSource) -> tuple[Model, Any]:
             raise fail("E507", f"{source.file} is a saved fit, which has its own: leave `{option}` out")
     from ._compile import load_fit
 
-    fit = load_fit(source.file)
+    fit = load_fit(source.file, allow_python=source.allow_python)
     return fit.model, fit.params
 
 

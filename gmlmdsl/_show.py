@@ -38,6 +38,7 @@ class FitRequest:
     rows: int
     out: Path | None
     report: Path | None
+    allow_python: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def run_fit(request: FitRequest) -> None:
     verify_writable(request.report)
     checked, inputs = checked_program(request.file, request.inputs, request.arrays)
     name = pick(request.model, list(checked.models), "model")
-    program, data = program_and_data(checked, name, inputs, request.data, request.reading)
+    program, data = program_and_data(checked, name, inputs, request.data, request.reading, request.allow_python)
     _warn_outside_samplers(program)
     mask = pick(request.mask, _owned(program.checked.masks, name), f"mask of model `{name}`", "mask")
     model = program.model(name)

@@ -49,9 +49,7 @@ def _or_unknown(value: object) -> str:
 
 def _show_model(name: str, model: dict[str, Any]) -> None:
     counted = f": {model['cells']} cells, {model['factors']} factors" if model["cells"] is not None else ""
-    print(f"model {name}{counted}")
-    if model["note"]:
-        note(model["note"])
+    print(f"model {name}{counted if model['network'] is None else counted.rpartition(',')[0]}")
     rows = [
         [f"{v['role']} {k}{v['axes']}", v["type"], _values(v["values"], v["type"]), _or_unknown(v["shape"])]
         for k, v in model["variables"].items()
@@ -63,6 +61,8 @@ def _show_model(name: str, model: dict[str, Any]) -> None:
             for k, p in model["parameters"].items()
         ]
         print_table(["parameter", "type", "prior", "shape", "count"], rows)
+    if model["network"] is not None:
+        _show_network(model["network"])
     if model["masks"]:
         rows = [
             [k, m["kind"], "yes" if m["adaptive"] else "no", _or_unknown(m["support"]), _or_unknown(m["reached"])]
@@ -71,6 +71,19 @@ def _show_model(name: str, model: dict[str, Any]) -> None:
         print_table(["mask", "kind", "adaptive", "distinct masks", "cells it reaches"], rows)
     if model["samplers"]:
         print_table(["sampler", "updates"], [[k, "; ".join(s["updates"])] for k, s in model["samplers"].items()])
+
+
+def _show_network(network: dict[str, Any]) -> None:
+    """The network's options, and its parameters by part."""
+    options = network["options"]
+    if options is not None:
+        written = ", ".join(f"{k} = {str(v).lower() if isinstance(v, bool) else v}" for k, v in options.items())
+        print(f"network {network['name']} = {network['form']}({written})")
+    if network["parameters"] is not None:
+        rows = [[part, f"{count:,}"] for part, count in network["parameters"].items()]
+        print_table(["part", "parameters"], [*rows, ["total", f"{network['count']:,}"]])
+    elif options is not None:
+        note(f"network `{network['name']}` is a class of Python: counting its parameters runs it, which `--allow-python` allows")
 
 
 def _values(values: Sequence[object] | None, type_: str) -> str:

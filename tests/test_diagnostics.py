@@ -86,7 +86,7 @@ def diagnostics_of(path: Path, code: str) -> tuple[Diagnostic, ...]:
             return (*program.warnings, *(d for name in program.models for d in lint_sizes(lower_model(bound, name), program, name)))
         if code[0] == "W":
             return program.warnings
-        if code == "E330" or code[1] == "4":
+        if code[1] == "4":
             bind_and_lower(program, inputs_of(path.read_text()) or {})
     except GmlmError as error:
         return error.diagnostics
@@ -144,7 +144,7 @@ def test_every_code_of_a_program_has_two_to_six_bad_programs() -> None:
 
 def test_most_codes_have_a_program_with_a_second_error_nearby() -> None:
     several = {name.split("_")[0] for name in (*PROGRAMS, *MADE) if len(re.findall(r"^\w+\[", (BAD / f"{name}.txt").read_text(), re.M)) > 1}
-    alone = {"E117", "E118", "E119", "E120", "E330"}  # nothing else can be said of these files
+    alone = {"E117", "E118", "E119", "E120"}  # nothing else can be said of these files
     wanted = {code for code in codes() if code[:2] in ("E1", "E2", "E3", "W8")}
     assert wanted - several - alone == set()
 
@@ -171,7 +171,7 @@ def said_of(text: str) -> list[str]:
         return list(error.codes)
 
 
-@pytest.mark.parametrize("code", [c for c in codes() if c[:2] in ("E2", "E3", "W8") and c not in ("E315", "E330", *WITH_SIZES)])
+@pytest.mark.parametrize("code", [c for c in codes() if c[:2] in ("E2", "E3", "W8") and c not in ("E315", *WITH_SIZES)])
 def test_the_examples_of_a_code_are_wrong_and_right(code: str) -> None:
     assert set(said_of(codes()[code]["wrong"])) == {code}
     assert said_of(codes()[code]["right"]) == []

@@ -239,3 +239,98 @@ def test_block_capacity_of_a_mixture_is_that_of_its_largest_block():
     program, bound = checked(text)
     lowered = lower_model(bound, "m")
     assert plan_use(lowered.graph, lower_mask(lowered, program.masks["a"])).block.members == 3
+
+
+TRANSLATE = (ROOT / "tests" / "programs" / "good" / "translate.gmlm").read_text()
+EVERY_KIND = (ROOT / "tests" / "programs" / "good" / "refinement_of_every_kind.gmlm").read_text()
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_a_network_is_explained_as_a_conditional_with_its_options():
+    text = flat(explain(*checked(TRANSLATE)))
+    assert "p(tgt_i | tgt_rest, K, src) = softmax(net(tgt_rest, K, src)_i)" in text
+    assert "layers = 6, heads = 8, width = 512, ffn = 2048, dropout = 0.1, positional_attention = true, decoder_layers = 6" in text
+    assert "predicted (classifier): a softmax over every length" in text
+    unbound = flat(explain(check_source(Source("m.gmlm", "input w : int\n" + TRANSLATE.replace("width = 512", "width = w")))))
+    assert "width = w, ffn = 2048" in unbound
+
+
+def test_a_mask_of_a_network_shows_its_noise_and_its_stages():
+    text = flat(explain(*checked(TRANSLATE), mask="corrupt"))
+    assert "each cell of K holds its true value with probability 0.15, holds a uniform value with probability 0.85." in text
+    assert "loss(x) = E[∑{i ∈ K} −log p(x_i | seen, K, src)]" in text
+    assert "objective = (∑{rows r} w_r·loss(x_r)) / (∑{rows r} w_r·E|K_r|) + 0.1·mean length loss" in text
+    staged = flat(explain(*checked(EVERY_KIND, k=3, seen=0.25), mask="noisy"))
+    assert "loss(x) = E[1 / 3·∑{s = 1..3} ∑{i ∈ K} −log p(x_i | seen(s), K, s, c)]" in staged
+    assert "seen(s + 1)_i = a draw from p(x_i | seen(s), K, s, c) for i ∈ K" in staged
+    assert "holds a uniform value with probability 0.25, holds its true value with probability 0.75" in staged
+    assert "length loss" not in explain(*checked(EVERY_KIND, k=3, seen=0.25), mask="plain")
+    parts = flat(explain(*checked(EVERY_KIND, k=3, seen=0.25), mask="both"))
+    assert "each cell of K of part 1 is hidden." in parts
+    assert "part 2 is hidden with probability 0.5, holds a uniform value" in parts
+
+
+@pytest.mark.parametrize(
+    ("sampler", "said"),
+    [
+        ("all_again", "T = 3 passes over 3 candidate lengths, the likeliest first, 3 starts of each, which share one encoding of `s`, `c`"),
+        ("all_again", "for a row already after the first that changes nothing"),
+        ("few_again", "n_t = ⌊n·(T − t) / T⌋ the n_t least confident of all free cells"),
+        ("few_again", "the lead of the likeliest value over the next. For n = 6, after each pass: 4, 3, 1, 0."),
+        ("cosine", "n_t = ⌊n·cos(π t / (2 T))⌋ the n_t least confident of the open cells"),
+        ("cosine", "with log p divided by 0.7, among the 3 likeliest values and the fewest values with probability 0.9"),
+        ("sure", "a confidence below 0.8, but at least one is settled"),
+        ("one", "all of the open cells but the most confident one"),
+        ("drawn", "each cell of K, drawn from mask `both` in every pass"),
+        ("a", "the second and later cell of a run of equal values holds a new uniform value"),
+        ("e", "and each cell that was settled, with probability 0.2."),
+        ("f", "T = 10 passes over 1 candidate length, 1 start"),
+    ],
+)
+def test_refinement_is_told_pass_by_pass(sampler: str, said: str):
+    text = flat(explain(*checked(EVERY_KIND, k=3, seen=0.5), sampler=sampler))
+    assert said in text
+    assert "score = 1 / n·∑{i free} log p(x_i | seen)" in text
+
+
+def test_updates_of_a_network_are_not_said_to_keep_a_law():
+    text = flat(explain(*checked((ROOT / "tests" / "programs" / "good" / "text.gmlm").read_text())))
+    assert "K from the mask, hidden, then each cell of K from p(x_i | x_rest, K), all in one pass" in text
+    assert "lowest p(x_i | x_-i)" in text
+    assert "eeps p" not in text
+
+
+def test_latex_of_networks_is_balanced():
+    written = explain(*checked(EVERY_KIND, k=3, seen=0.5), latex=True)
+    plain = written.replace("\\{", "").replace("\\}", "")
+    assert plain.count("{") == plain.count("}")
+    assert not set(written) & set("∑∈∋·−≤⌊π")
+
+
+def test_stages_of_a_network_are_printed():
+    assert "network net: encoder_decoder(layers=6" in print_stage("graph", *checked(TRANSLATE))
+    assert "in one pass" in print_stage("plan", *checked(TRANSLATE))
+
+
+def test_networks_are_explained_without_jax_and_counted_with_it():
+    script = (
+        "import sys; from gmlmdsl._diagnostics import Source; from gmlmdsl.program import check_source; from gmlmdsl.graph import bind\n"
+        "from gmlmdsl.explain import explain, describe\n"
+        "p = check_source(Source('m', sys.stdin.read())); b = bind(p, {'source_vocab': 32128, 'target_vocab': 32128}); explain(p, b)\n"
+        "print('jax' in sys.modules, describe(p, b)['models']['translate']['network']['count'])"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    run = subprocess.run([sys.executable, "-c", script], input=TRANSLATE, capture_output=True, text=True, check=True, env=environment)
+    assert run.stdout.split() == ["False", "66997760"]  # T5.1.0-small with positional attention, as in Li et al. 2024, Appendix L
+
+
+def test_info_counts_the_parameters_of_a_network_by_part():
+    program, bound = checked(TRANSLATE, source_vocab=50, target_vocab=40)
+    found = json.loads(json.dumps(describe(program, bound)))["models"]["translate"]
+    assert found["network"]["form"] == "encoder_decoder"
+    assert sum(found["network"]["parameters"].values()) == found["network"]["count"]
+    assert found["network"]["parameters"]["positions"] == 256 * 512
+    assert describe(program)["models"]["translate"]["network"]["count"] is None

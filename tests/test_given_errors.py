@@ -158,12 +158,3 @@ def test_nobody_sees_the_row_cell():
     assert 3 not in near
     assert starts[-1] == starts[-2]
     assert not case.model.warnings
-
-
-def test_networks_stay_refused():
-    text = """
-    index s = range(2)
-    network net = transformer(layers = 1, heads = 1, width = 8)
-    model m { given y[i in s] : bit  var x[i in s] : bit  conditional x ~ net(y) }
-    """
-    assert "network" in refused(gm.parse(text).model, "E330")

@@ -25,6 +25,7 @@ WARNED = {
     "scalars_of_every_domain": ["W808"],
     "ising": ["W801"],
     "adaptive": ["W801"],
+    "translate": ["W813"],
     "samplers_of_every_form": [*["W807"] * 6, "W801", "W807", "W807"],
     "unused_parameter": ["W803"],
     "unbounded_prior": ["W802"],

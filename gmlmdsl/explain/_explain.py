@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .._diagnostics import GmlmError, listed
-from ..program import Program, ir
+from ..program import Program, has_least_confident, ir
 from ._document import Section, as_latex, as_text
 from ._formulas import ModelFormulas
-from ._info import axes_text, known, lowered_or_note, needed_inputs
+from ._info import axes_text, known, lowered_if_bound, needed_inputs
 from ._masks import add_mask, add_objective
+from ._networks import add_conditional, add_network_mask
 from ._notation import Latex, Notation, Unicode
+from ._refinement import add_refinement
 from ._samplers import add_sampler
 
 if TYPE_CHECKING:
@@ -71,19 +73,20 @@ def _models(program: Program, model: str | None, mask: str | None, sampler: str 
 
 def _model(program: Program, model: ir.Model, bound: Bound | None, n: Notation, mask: str | None, sampler: str | None) -> list[Section]:
     formulas = ModelFormulas(model, n)
-    lowered, refusal = lowered_or_note(bound, model.name)
+    lowered = lowered_if_bound(bound, model.name)
     out = [_head(model, lowered, formulas)]
-    if refusal:
-        out[0].words(f"No plans: {refusal}")
-    if model.conditional is None:
-        masks = [m for m in program.masks.values() if m.model == model.name and (mask == m.name if mask else sampler is None)]
-        out += [_mask(m, lowered, formulas) for m in masks]
-    else:
-        _network(out[0], model, n)
+    if model.conditional is not None:
+        add_conditional(out[0], program, model, lowered, n)
+    for m in program.masks.values():
+        if m.model == model.name and (mask == m.name if mask else sampler is None):
+            out.append(_mask(m, lowered, formulas) if model.conditional is None else _network_mask(m, program, lowered, formulas))
     for s in program.samplers.values():
         if s.model == model.name and (sampler == s.name if sampler else mask is None):
             section = Section(f"sampler {s.name}")
-            add_sampler(section, s, lowered, promised=model.conditional is None)
+            if isinstance(s.body, ir.FormCall):
+                add_refinement(section, s.body, model, lowered, n)
+            else:
+                add_sampler(section, s.body, lowered, promised=model.conditional is None)
             out.append(section)
     return out
 
@@ -149,22 +152,20 @@ def _normaliser(section: Section, model: ir.Model, lowered: Lowered | None) -> N
         section.words(f"log Z is refused: {error.diagnostics[0].message}. No fit and no sampler needs it.")
 
 
-def _network(section: Section, model: ir.Model, n: Notation) -> None:
-    c = model.conditional
-    assert c is not None
-    x, rest = f"{c.target}_i", f"{c.target}_rest, K"
-    if not n.one_line:
-        x, rest = f"{n.name(c.target)}_i", f"{n.name(c.target)}_{{\\text{{rest}}}}, K"
-    section.formula(n.given("p", x, rest), n.call(c.network, [rest, *c.given]))
-    section.words(
-        "A network's product over positions of p(x_i | x_rest, K), for any K. No joint law is promised: no log p, no joint updates."
-    )
+def _network_mask(mask: ir.Mask, program: Program, lowered: Lowered | None, formulas: ModelFormulas) -> Section:
+    section = Section(f"mask {mask.name}")
+    add_network_mask(section, mask, formulas, program, lowered)
+    if lowered is not None and not has_least_confident(mask.body):
+        words = _never_hidden(mask, lowered)
+        if words:
+            section.words(words)
+    return section
 
 
 def _mask(mask: ir.Mask, lowered: Lowered | None, formulas: ModelFormulas) -> Section:
     section = Section(f"mask {mask.name}")
     add_mask(section, mask, formulas)
-    factor, plan, used = "c = (cells that K can reach) / E|K|.", "", None
+    factor, plan = "c = (cells that K can reach) / E|K|.", ""
     if lowered is not None:
         from ..graph.masks import lower_mask
         from ..plan import plan_use
@@ -184,8 +185,9 @@ def _mask(mask: ir.Mask, lowered: Lowered | None, formulas: ModelFormulas) -> Se
         section.words(plan)
     if lowered is not None and lowered.graph.latents:
         section.words(_latents(mask, lowered))
-    if lowered is not None and used is not None and used.reached < sum(v.size for v in lowered.graph.observed):
-        section.words(_never_hidden(mask, lowered))
+    words = "" if lowered is None else _never_hidden(mask, lowered)
+    if words:
+        section.words(words)
     return section
 
 
@@ -205,12 +207,13 @@ def _latents(mask: ir.Mask, lowered: Lowered) -> str:
 
 
 def _never_hidden(mask: ir.Mask, lowered: Lowered) -> str:
+    """Which cells of the data no block holds; empty where each is held."""
     from ..graph.masks import lower_mask, reach
 
     graph = lowered.graph
     held = set(reach(lower_mask(lowered, mask), graph.n_cells).tolist())
     names = [graph.cell_name(c) for c in range(graph.n_random) if c not in held and not graph.is_latent[c]]
-    return f"It never hides {listed(names, 5)}: a fit takes these as given."
+    return f"It never hides {listed(names, 5)}: a fit takes these as given." if names else ""
 
 
 def _too_costly(plan: BlockPlan, mask: ir.Mask) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .._diagnostics import GmlmError, did_you_mean, fail, listed
-from ..program import Program, ir
+from .._diagnostics import did_you_mean, fail, listed
+from ..program import Program, has_least_confident, ir
 
 if TYPE_CHECKING:
     from ..graph import Bound, Lowered
@@ -39,12 +39,13 @@ def axes_text(axes: Sequence[ir.Loop]) -> str:
     return f"[{', '.join(one(a) for a in axes)}]" if axes else ""
 
 
-def describe(program: Program, bound: Bound | None = None) -> dict[str, Any]:
+def describe(program: Program, bound: Bound | None = None, allow_python: bool = False) -> dict[str, Any]:
     """What a program has.
 
     Args:
         program: a checked program.
         bound: the program with its inputs; none: what the text alone tells.
+        allow_python: whether the class of a `python` network may be imported, to count its parameters.
 
     Returns:
         Data for `json.dumps`; what is not known without inputs is None.
@@ -54,7 +55,7 @@ def describe(program: Program, bound: Bound | None = None) -> dict[str, Any]:
         "bound": bound is not None,
         "inputs": {d.name: _input(d, bound) for d in program.inputs.values()},
         "graphs": {name: _graph(name, call, bound) for name, call in program.graphs.items()},
-        "models": {name: _model(program, model, bound) for name, model in program.models.items()},
+        "models": {name: _model(program, model, bound, allow_python) for name, model in program.models.items()},
         "warnings": [w.as_dict() for w in program.warnings],
     }
 
@@ -77,8 +78,8 @@ def _graph(name: str, call: ir.FormCall, bound: Bound | None) -> dict[str, Any]:
     return {"form": call.span.text, "nodes": nodes, "edges": None if arrays is None else len(arrays.edges)}
 
 
-def _model(program: Program, model: ir.Model, bound: Bound | None) -> dict[str, Any]:
-    lowered, note = lowered_or_note(bound, model.name)
+def _model(program: Program, model: ir.Model, bound: Bound | None, allow_python: bool) -> dict[str, Any]:
+    lowered = lowered_if_bound(bound, model.name)
     graph = None if lowered is None else lowered.graph
     variables = {}
     for v in model.variables.values():
@@ -108,22 +109,35 @@ def _model(program: Program, model: ir.Model, bound: Bound | None) -> dict[str, 
         "factors": None if graph is None else sum(g.n for g in graph.factors),
         "masks": {m.name: _mask(m, lowered) for m in program.masks.values() if m.model == model.name},
         "samplers": {s.name: _sampler(s) for s in program.samplers.values() if s.model == model.name},
-        "note": note or None,
+        "network": _network(program, model, lowered, allow_python),
     }
 
 
-def lowered_or_note(bound: Bound | None, name: str) -> tuple[Lowered | None, str]:
-    """The lowered model; None without inputs, and with a note where this version does not compile it."""
+def lowered_if_bound(bound: Bound | None, name: str) -> Lowered | None:
+    """The lowered model; None without inputs."""
     if bound is None:
-        return None, ""
+        return None
     from ..graph import lower_model
 
-    try:
-        return lower_model(bound, name), ""
-    except GmlmError as error:
-        if error.diagnostics[0].code != "E330":
-            raise
-        return None, error.diagnostics[0].message
+    return lower_model(bound, name)
+
+
+def _network(program: Program, model: ir.Model, lowered: Lowered | None, allow_python: bool) -> dict[str, Any] | None:
+    """The network of a conditional and, where it may be made, its parameters by part, which takes JAX and no memory."""
+    if model.conditional is None:
+        return None
+    call = program.networks[model.conditional.network]
+    out: dict[str, Any] = {"name": model.conditional.network, "form": call.form.name, "given": list(model.conditional.given)}
+    if lowered is None or lowered.graph.network is None:
+        return out | {"options": None, "parameters": None, "count": None}
+    form = lowered.graph.network
+    out["options"] = dict(form.options)
+    if form.name == "python" and not allow_python:
+        return out | {"parameters": None, "count": None}
+    from ..networks import network_shapes, parameter_counts
+
+    counts = parameter_counts(network_shapes(form))
+    return out | {"parameters": counts, "count": sum(counts.values())}
 
 
 def _mask(mask: ir.Mask, lowered: Lowered | None) -> dict[str, Any]:
@@ -131,9 +145,9 @@ def _mask(mask: ir.Mask, lowered: Lowered | None) -> dict[str, Any]:
         "kind": mask_kind(mask.body),
         "adaptive": mask.adaptive,
         "given": list(mask.given),
-        "may_fit": not mask.mentions_parameter,
+        "may_fit": not mask.mentions_parameter and not has_least_confident(mask.body),
     }
-    if lowered is None:
+    if lowered is None or has_least_confident(mask.body):
         return out | {"support": None, "reached": None}
     from ..graph.masks import lower_mask, reach, support_size
 

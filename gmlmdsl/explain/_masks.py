@@ -12,7 +12,7 @@ from ._notation import Notation
 def add_mask(section: Section, mask: ir.Mask, formulas: ModelFormulas) -> None:
     """All that a mask means for a fit, as far as the text tells it."""
     n = formulas.n
-    _add_law(section, mask.body, formulas, mask.adaptive)
+    add_law(section, mask.body, formulas, mask.adaptive)
     if mask.adaptive:
         mentioned = ", ".join(f"`{v}`" for v in mask.given)
         section.words(f"Adaptive: it looks at {mentioned or 'x'}, so K itself tells of x, and the conditional corrects for that:")
@@ -39,7 +39,7 @@ def add_objective(section: Section, factor: str, n: Notation) -> None:
     section.words(factor)
 
 
-def _add_law(section: Section, body: ir.MaskBody, formulas: ModelFormulas, adaptive: bool, name: str = "p", depth: int = 0) -> None:
+def add_law(section: Section, body: ir.MaskBody, formulas: ModelFormulas, adaptive: bool, name: str = "p", depth: int = 0) -> None:
     """p(K), or p(K | x)."""
     n, write = formulas.n, formulas.write
     left = n.given(name, "K", "x") if adaptive else n.given(name, "K")
@@ -76,7 +76,7 @@ def _add_law(section: Section, body: ir.MaskBody, formulas: ModelFormulas, adapt
             section.formula(left, " + ".join(rows))
             section.words("The weights in front are divided by their sum.")
             for (_, part), p in zip(body.rows, parts, strict=True):
-                _add_law(section, part, formulas, adaptive and _looks(part, formulas.model.lets), p, depth + 1)
+                add_law(section, part, formulas, adaptive and _looks(part, formulas.model.lets), p, depth + 1)
 
 
 def _looks(body: ir.MaskBody, lets: dict[str, ir.Let]) -> bool:

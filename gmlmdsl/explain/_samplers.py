@@ -6,31 +6,32 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .._diagnostics import GmlmError, listed
-from ..program import ir
+from ..program import has_least_confident, ir
 from ._document import Section
 
 if TYPE_CHECKING:
     from ..graph import Lowered
 
-KEEPS, BREAKS, MAY_BREAK, UNKNOWN = "keeps p", "keeps no known law", "may keep no known law", "not compiled by this version"
+KEEPS, BREAKS, MAY_BREAK = "keeps p", "keeps no known law", "may keep no known law"
+UNPROMISED = (
+    "A network promises no joint law p, so there is none that this could keep: its conditionals for different K need not be those of "
+    "one law."
+)
 
 
-def add_sampler(section: Section, sampler: ir.Sampler, lowered: Lowered | None, promised: bool = True) -> None:
-    """The sampler's body as an indented list, and the verdict; `promised` says whether the model has a joint law."""
-    if isinstance(sampler.body, ir.FormCall):
-        section.words(f"`{sampler.body.span.text}`: {sampler.body.form.doc} This version checks it but does not compile it.")
-        return
-    teller = _Teller(section, lowered)
-    section.words("One draw runs this in order:" if len(sampler.body) > 1 else "One draw:")
-    teller.body(sampler.body, 0)
-    section.words(teller.verdict() if promised else "A network promises no joint law p, so there is none that this could keep.")
+def add_sampler(section: Section, body: Sequence[ir.Kernel], lowered: Lowered | None, promised: bool = True) -> None:
+    """A sampler's body as an indented list, and the verdict; `promised` says whether the model has a joint law."""
+    teller = _Teller(section, lowered, promised)
+    section.words("One draw runs this in order:" if len(body) > 1 else "One draw:")
+    teller.body(body, 0)
+    section.words(teller.verdict() if promised else UNPROMISED)
 
 
 class _Teller:
     """Walks the kernels, adds their lines, and remembers what each keeps and which cells move."""
 
-    def __init__(self, section: Section, lowered: Lowered | None):
-        self.section, self.lowered = section, lowered
+    def __init__(self, section: Section, lowered: Lowered | None, promised: bool):
+        self.section, self.lowered, self.promised = section, lowered, promised
         self.kept: list[tuple[str, str]] = []
         self.moved: set[int] | None = set() if lowered is not None else None
 
@@ -73,6 +74,9 @@ class _Teller:
     def update(self, update: ir.Sweep | ir.RandomUpdate, depth: int, mark: str) -> None:
         say, text = self.section.words, update.span.text
         say(f"`{text}`", depth, mark)
+        if not self.promised:
+            say(network_law(update), depth + 1)
+            return
         say(law(update), depth + 1)
         if self.lowered is None:
             self.kept.append((text, MAY_BREAK if update.independently else KEEPS))
@@ -84,7 +88,7 @@ class _Teller:
         except GmlmError as error:
             d = error.diagnostics[0]
             say(f"refused: {d.message}" + (f"; {d.help}" if d.help else ""), depth + 1)
-            self.kept.append((text, UNKNOWN if d.code == "E330" else "refused"))
+            self.kept.append((text, "refused"))
             return
         say(planned.words, depth + 1)
         self.kept.append((text, KEEPS if planned.keeps else BREAKS))
@@ -114,7 +118,7 @@ class _Teller:
         return said + self.still()
 
     def still(self) -> str:
-        if self.moved is None or self.lowered is None or any(word in (UNKNOWN, "refused") for _, word in self.kept):
+        if self.moved is None or self.lowered is None or any(word == "refused" for _, word in self.kept):
             return ""
         graph = self.lowered.graph
         missed = [graph.cell_name(c) for c in range(graph.n_random) if c not in self.moved]
@@ -134,3 +138,15 @@ def law(update: ir.Sweep | ir.RandomUpdate) -> str:
     if update.mask.adaptive:
         return f"{source}, which looks at x, then x_K from p(x_K | x_rest, K): its correction for K keeps p"
     return f"{source}, then x_K from p(x_K | x_rest)"
+
+
+def network_law(update: ir.Sweep | ir.RandomUpdate) -> str:
+    """What a network's update draws from, and in how many passes."""
+    if isinstance(update, ir.Sweep):
+        if not update.blocks.clauses.loops:
+            return "every cell hidden, then each from p(x_i | x_rest, K), all in one pass"
+        return "every block once, in order: hidden, then each of its cells from p(x_i | x_rest, K); a pass for each block"
+    if has_least_confident(update.mask.body):
+        return "K the cells whose present values have the lowest p(x_i | x_-i), a pass for each; hidden, then each from p(x_i | x_rest, K)"
+    source = f"K from mask `{update.mask.name}`" if update.mask.name else "K from the mask"
+    return f"{source}, hidden, then each cell of K from p(x_i | x_rest, K), all in one pass"

@@ -93,6 +93,12 @@ def _graph(name: str, bound: Bound) -> Iterator[str]:
         yield f"  {v.role} {v.name}: {v.kind}, shape {v.shape}, positions {v.offset}..{v.offset + v.size - 1}, {len(v.labels)} values"
     for v in graph.given:
         yield f"  given {v.name}: {v.kind}, shape {v.shape}, read at the row that cell {graph.row_cell} says"
+    if graph.network is not None:
+        form = graph.network
+        options = ", ".join(f"{name}={value!r}" for name, value in form.options.items())
+        given = ", ".join(f"{name} ({n} entries, {q} values)" if q else f"{name} ({n} numbers)" for name, n, q in form.given)
+        yield f"  network {form.label}: {form.name}({options}), {form.n_cells} cells, {form.n_values} values"
+        yield f"    given: {given or 'nothing'}"
     for p in graph.parameters:
         prior = f", prior {p.prior.name}" if p.prior is not None else ""
         yield f"  param {p.name}: {p.kind}, shape {p.shape}{prior}{f', gauge axes {p.gauge}' if p.gauge else ''}"
@@ -116,6 +122,9 @@ def _plan(name: str, program: Program, bound: Bound) -> Iterator[str]:
     from ..plan import plan_elimination, plan_use
 
     lowered = lower_model(bound, name)
+    if lowered.graph.network is not None:
+        yield f"plans of {name}: none; its network predicts any K in one pass"
+        return
     yield f"plans of {name}"
     yield f"  log Z: {_or_refusal(lambda: plan_elimination(lowered.graph).words)}"
     for mask in (m for m in program.masks.values() if m.model == name):

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._diagnostics import Span, fail
-from ..program import input_options, ir, network_options, refinement_options
+from ..program import input_options, ir, network_options, option_faults, refinement_options
 from ._bind import Bound
 from ._factor_graph import GivenArray, VariableArray
 from ._network_form import NetworkForm, Value
+
 
 def lower_network(model: ir.Model, bound: Bound, variables: tuple[VariableArray, ...], given: tuple[GivenArray, ...]) -> NetworkForm | None:
     """The network of a model's `conditional`; None where it has none."""
@@ -22,14 +23,23 @@ def lower_network(model: ir.Model, bound: Bound, variables: tuple[VariableArray,
     by_name = {g.name: g for g in given}
     call = bound.program.networks[c.network]
     sizes = tuple((g.name, g.size, 0 if g.real else len(g.labels)) for g in (by_name[name] for name in c.given))
-    return NetworkForm(call.form.name, _evaluated(network_options(call), bound), target.size, len(target.labels), sizes, call.span, c.network)
+    return NetworkForm(
+        call.form.name, _evaluated(network_options(call), bound), target.size, len(target.labels), sizes, call.span, c.network
+    )
 
 
 def refinement(call: ir.FormCall, bound: Bound) -> dict[str, Value | ir.Mask]:
-    """The options of `refinement` or of one of its presets as numbers and words; a schedule's mask as it is."""
+    """The options of `refinement` or of one of its presets as numbers and words; a schedule's mask as it is.
+
+    Raises:
+        GmlmError: E409 for a number that an input makes too large or too small.
+    """
     stated = refinement_options(call)
     masks = {name: e for name, e in stated.items() if isinstance(e, ir.Mask)}
-    return _evaluated({name: e for name, e in stated.items() if name not in masks}, bound) | masks
+    found = _evaluated({name: e for name, e in stated.items() if name not in masks}, bound)
+    for _, message in option_faults(call.form, found):
+        raise fail("E409", message, call.span, "out of bounds")
+    return found | masks
 
 
 def _evaluated(options: Mapping[str, object], bound: Bound) -> dict[str, Value]:

@@ -6,6 +6,8 @@ from ._allow import apply_allowances as allowed
 from ._check import check_file as check_file
 from ._check import check_source as check_source
 from ._mask_lints import used_bodies as used_bodies
+from ._masks import has_least_confident as has_least_confident
+from ._networks import option_faults as option_faults
 from ._options import input_options as input_options
 from ._options import network_options as network_options
 from ._options import refinement_options as refinement_options
@@ -17,9 +19,11 @@ __all__ = [
     "check_file",
     "check_source",
     "forms",
+    "has_least_confident",
     "input_options",
     "ir",
     "network_options",
+    "option_faults",
     "refinement_options",
     "used_bodies",
 ]

@@ -16,6 +16,7 @@ from ._expressions import CONSTANT, check_label, check_number, known_number
 from ._lints import lint
 from ._masks import check_mask
 from ._models import check_model
+from ._networks import check_network
 from ._samplers import check_sampler
 from ._scope import Scope, Symbol
 from ._sets import check_set, check_size
@@ -73,7 +74,7 @@ class _Checker:
             case tree.Graph():
                 self.declare("graph", s.name, self.form(s.form, "graph"))
             case tree.Network():
-                self.declare("network", s.name, self.form(s.form, "network"))
+                self.declare("network", s.name, check_network(s.form, self.scope))
             case tree.Model():
                 self.model(s)
             case tree.Mask():

@@ -9,6 +9,7 @@ from ._comparisons import lint_comparisons
 from ._expressions import mentions
 from ._mask_lints import lint_masks
 from ._masks import variables_of
+from ._network_lints import lint_networks
 from .ir import (
     Cycle,
     Distributed,
@@ -37,6 +38,7 @@ def lint(program: Program) -> Iterator[Diagnostic]:
         yield from _still_variables(sampler, program.models[sampler.model])
     yield from lint_comparisons(program)
     yield from lint_masks(program)
+    yield from lint_networks(program)
 
 
 def _unused_parameters(model: Model) -> Iterator[Diagnostic]:

@@ -12,6 +12,7 @@ from .ir import (
     BlockTerm,
     Choice,
     Expression,
+    FormCall,
     Independent,
     Kernel,
     LetValue,
@@ -59,6 +60,9 @@ def used_bodies(program: Program) -> list[MaskBody]:
         if isinstance(kernel, RandomUpdate):
             found.append(kernel.mask.body)
         kernels += [row for _, row in getattr(kernel, "rows", ())] + list(getattr(kernel, "body", ()))
+    for sampler in program.samplers.values():
+        schedule = sampler.body.arguments.get("schedule") if isinstance(sampler.body, FormCall) else None
+        found += [schedule.body] if isinstance(schedule, Mask) else []
     bodies = [*found, *(m.body for m in program.masks.values())]
     while bodies:
         body = bodies.pop()

@@ -7,6 +7,7 @@ from ..syntax import tree
 from . import _forms as forms
 from ._arguments import check_arguments, find_form, match_arguments
 from ._expressions import CONSTANT, INDEXED, MODEL, check_number, known_number, lets_of, mentions
+from ._mask_inputs import check_seen, check_stages
 from ._references import check_index, slots_of, verify_count
 from ._scope import CELLS, Scope
 from ._sets import check_clauses, check_set
@@ -112,7 +113,8 @@ def check_mask_body(e: tree.MaskExpression, model: Model, scope: Scope) -> MaskB
             weights = check_row_weights(tuple(row.weight for row in e.rows), scope)
             parts = [check_mask_body(row.mask, model, scope) for row in e.rows]
             rows = tuple((w, part) for w, part in zip(weights, parts, strict=True) if part is not None)
-            return MaskMixture(e.span, rows) if len(rows) == len(e.rows) else None
+            mixed = MaskMixture(e.span, rows) if len(rows) == len(e.rows) else None
+            return None if mixed is None or not check_stages(e, mixed, scope) else mixed
         case tree.Call():
             return _form(e, model, scope)
 
@@ -133,12 +135,7 @@ def _form(call: tree.Call, model: Model, scope: Scope) -> MaskBody | None:
     raw = match_arguments(call, form, Scope()) if arguments is not None else None
     if arguments is None or raw is None:
         return None
-    if "noise" in arguments and model.conditional is None and scope.lacks_network(model.name, model.span):
-        message = f"`noise` is what a network sees: model `{model.name}` has no `conditional`"
-        noise = raw["noise"][0]
-        k = call.arguments.index(noise)
-        fix = Fix(Span(noise.span.source, call.arguments[k - 1].span.end, noise.span.end), "") if k else None
-        scope.report("E323", message, noise.span, "no network here", help="remove it", fix=fix)
+    if not check_seen(call, form, arguments, model, scope):
         return None
     if form.name == "blocks":
         return _blocks(FormCall(call.span, form, arguments), raw["blocks"], model, scope)
@@ -341,3 +338,10 @@ def variables_of(body: MaskBody) -> set[str]:
             return {c.variable for term, _ in body.terms for c in term.cells}
         case MaskMixture():
             return set().union(*(variables_of(part) for _, part in body.rows))
+
+
+def has_least_confident(body: MaskBody) -> bool:
+    """Whether a mask, or a part of a mixture, is `least_confident`."""
+    if isinstance(body, MaskMixture):
+        return any(has_least_confident(part) for _, part in body.rows)
+    return isinstance(body, FormMask) and body.call.form.name == "least_confident"

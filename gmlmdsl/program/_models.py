@@ -10,6 +10,7 @@ from . import _forms as forms
 from ._arguments import check_arguments, find_form
 from ._expressions import MODEL, STATE, check_condition, check_expression, check_number, known_number
 from ._kinds import kind_of, same_domain
+from ._networks import check_conditional, check_no_joint
 from ._scope import Scope
 from ._sets import check_clauses, check_loops
 from ._types import check_domain, check_given, check_type
@@ -34,7 +35,7 @@ from .ir import (
 
 
 @dataclass(slots=True)
-class _Body:
+class Body:
     """What has been read of a model so far."""
 
     name: str
@@ -50,7 +51,7 @@ class _Body:
 
 def check_model(model: tree.Model, scope: Scope) -> Model:
     """The checked model; its names stay in the scope's `model` until the caller takes them away."""
-    body = _Body(model.name.name)
+    body = Body(model.name.name)
     before = len(scope.diagnostics)
     for statement in model.body:
         with scope.nested():
@@ -63,10 +64,7 @@ def check_model(model: tree.Model, scope: Scope) -> Model:
     ):
         message = f"model `{model.name.name}` declares no variable{' to predict' if body.variables else ''}"
         scope.report("E320", message, model.name.span, "empty", help="declare one: `var x[i in site] : spin`")
-    if body.conditional is not None and (body.factors or body.requires or body.distributed):
-        other = (body.factors or body.requires or body.distributed)[0]
-        place = ((body.conditional.span, "the conditional"),)
-        scope.report("E314", "a model with a `conditional` declares no joint: it takes no factor", other.span, "not here", related=place)
+    check_no_joint(body, scope)
     return Model(
         model.span,
         model.name.name,
@@ -81,7 +79,7 @@ def check_model(model: tree.Model, scope: Scope) -> Model:
     )
 
 
-def _statement(s: tree.ModelStatement, body: _Body, scope: Scope) -> None:
+def _statement(s: tree.ModelStatement, body: Body, scope: Scope) -> None:
     match s:
         case tree.Variable():
             _variable(s, body, scope)
@@ -100,7 +98,7 @@ def _statement(s: tree.ModelStatement, body: _Body, scope: Scope) -> None:
         case tree.Distributed():
             _distributed(s, body, scope)
         case tree.NetworkConditional():
-            _network_conditional(s, body, scope)
+            body.conditional = check_conditional(s, body, scope) or body.conditional
 
 
 def _declare(kind: str, name: tree.Name, value: object, scope: Scope, type: object = None) -> bool:
@@ -112,7 +110,7 @@ def _declare(kind: str, name: tree.Name, value: object, scope: Scope, type: obje
     return len(scope.diagnostics) == before
 
 
-def _variable(s: tree.Variable, body: _Body, scope: Scope) -> None:
+def _variable(s: tree.Variable, body: Body, scope: Scope) -> None:
     axes = check_loops(s.axes, scope)
     domain = check_given(s.type, scope) if s.kind == "given" else check_domain(s.type, scope)
     value = None if axes is None or domain is None else Variable(s.span, s.kind, s.name.name, axes, domain)
@@ -120,7 +118,7 @@ def _variable(s: tree.Variable, body: _Body, scope: Scope) -> None:
         body.variables[s.name.name] = value
 
 
-def _parameter(s: tree.Parameter, body: _Body, scope: Scope) -> None:
+def _parameter(s: tree.Parameter, body: Body, scope: Scope) -> None:
     axes = check_loops(s.axes, scope)
     type_ = check_type(s.type, scope, s.span, inputs=False)
     prior = _prior(s, s.prior, type_, scope) if s.prior is not None else None
@@ -204,7 +202,7 @@ def _check_positive(form: forms.Form, arguments: dict[str, object], call: tree.C
             scope.report("W802", message, value.span, "below 1", help="`fit` refuses it; use a value of at least 1")
 
 
-def _let(s: tree.Let, body: _Body, scope: Scope) -> None:
+def _let(s: tree.Let, body: Body, scope: Scope) -> None:
     axes = check_loops(s.axes, scope)
     value, kind = check_expression(s.value, scope, MODEL)
     if kind.tag == "open":
@@ -214,7 +212,7 @@ def _let(s: tree.Let, body: _Body, scope: Scope) -> None:
         body.lets[s.name.name] = let
 
 
-def _gauge(s: tree.Gauge, body: _Body, scope: Scope) -> None:
+def _gauge(s: tree.Gauge, body: Body, scope: Scope) -> None:
     form = find_form(s.form, "gauge", scope)
     if form is None:
         return
@@ -241,7 +239,7 @@ def _gauge(s: tree.Gauge, body: _Body, scope: Scope) -> None:
         body.gauges.append((symbol.name, s.span))
 
 
-def _distributed(s: tree.Distributed, body: _Body, scope: Scope) -> None:
+def _distributed(s: tree.Distributed, body: Body, scope: Scope) -> None:
     clauses = check_clauses(s.clauses, s.span, scope)
     base = s.target if isinstance(s.target, tree.Name) else s.target.base
     if scope.find(base.name) is None and base.name in ("real", "positive", "simplex"):
@@ -307,18 +305,3 @@ def _check_last_axis(target: VariableValue, p: ParameterValue | InputValue, span
         message = f"the last axis of `{p.name}` does not run over the values of `{target.name}`"
         place = ((scope.model[target.name].span, "the variable"), (symbol.span, "the probabilities"))
         scope.report("E212", message, span, "two domains", related=place)
-
-
-def _network_conditional(s: tree.NetworkConditional, body: _Body, scope: Scope) -> None:
-    scope.use(s.target, "var")
-    scope.use(s.network.function, "network")
-    given = []
-    for a in s.network.arguments:
-        if not isinstance(a.value, tree.Name) or a.keyword is not None:
-            scope.report("E303", "a network takes the names of `given` variables", a.span, "not a name")
-        elif scope.use(a.value, "given") is not None:
-            given.append(a.value.name)
-    if body.conditional is not None:
-        scope.report("E314", "a model has one `conditional`", s.span, "a second one", related=((body.conditional.span, "the first"),))
-        return
-    body.conditional = NetworkConditional(s.span, s.target.name, s.network.function.name, tuple(given))

@@ -16,12 +16,13 @@ _REFINEMENT = (
     named("steps", INTEGER, "T, the number of passes", "4"),
     named("lengths", INTEGER, "candidate lengths, the likeliest first; 1 where the network predicts no length", "1"),
     named("starts", INTEGER, "candidates per length, each from a start of its own", "1"),
-    named("start", WORD, "what stands in a cell before its first prediction", "hide", words=("hide", "uniform")),
+    named("start", WORD, "what a cell shows before it is predicted, and where it is predicted again", "hide", words=("hide", "uniform")),
     named(
         "schedule",
         SCHEDULE,
         "which cells the next pass predicts: `all`; the n (T - t) / T (`linear`) or n cos(pi t / 2 T) (`cosine`) least confident; those "
-        "below `threshold`; all but the surest (`easy_first`); or a mask's. Left out: `linear` where `remask` needs it, else `all`",
+        "below `threshold`; all but one more (`easy_first`); or a mask's. The last pass settles all. Left out: `linear` where `remask` "
+        "needs it, else `all`",
         words=("all", "linear", "cosine", "threshold", "easy_first"),
     ),
     named("threshold", NUMBER, "the confidence at which a cell is settled", "0.9", bounds=Bounds(0, 1, "low")),
@@ -41,7 +42,8 @@ _REFINEMENT = (
     named(
         "remask",
         WORD,
-        "which settled cells are predicted again: repeated tokens (`stutter`), the least confident, or some at random (`remdm`)",
+        "which settled cells are predicted again: the second and later of a run of equal tokens (`stutter`), the least confident, "
+        "or some at random (`remdm`)",
         "none",
         words=("none", "stutter", "least_confident", "remdm"),
     ),

@@ -8,7 +8,10 @@ from .._diagnostics import Fix, Span
 from ..syntax import tree
 from ._arguments import check_arguments, find_form
 from ._expressions import CONSTANT, check_number, known_number, mentions
-from ._masks import as_mask, check_cells, check_mask_body, check_row_weights, variables_of
+from ._mask_inputs import check_no_stages
+from ._masks import as_mask, check_cells, check_mask_body, check_row_weights, has_least_confident, variables_of
+from ._networks import refuse_joint, refuse_ladder
+from ._refinement import check_refinement
 from ._scope import Scope
 from ._sets import check_clauses
 from .ir import (
@@ -16,7 +19,6 @@ from .ir import (
     Cells,
     Cycle,
     Factor,
-    FormCall,
     FormMask,
     IndexValue,
     Kernel,
@@ -45,15 +47,8 @@ def check_sampler(sampler: tree.Sampler, model: Model, scope: Scope) -> Sampler 
     """The checked sampler; the model's names are visible in `scope`."""
     name = sampler.name.name
     if isinstance(sampler.body, tree.Call):
-        form = find_form(sampler.body, "sampler", scope)
-        arguments = None if form is None else check_arguments(sampler.body, form, scope)
-        if form is None or arguments is None:
-            return None
-        if model.conditional is None and scope.lacks_network(model.name, model.span):
-            message = f"`{form.name}` decodes a network: model `{model.name}` has no `conditional`"
-            scope.report("E323", message, sampler.body.span, "no network")
-            return None
-        return Sampler(sampler.span, name, model.name, FormCall(sampler.body.span, form, arguments))
+        call = check_refinement(sampler.body, model, scope)
+        return None if call is None else Sampler(sampler.span, name, model.name, call)
     body = _body(sampler.body, f"sampler `{name}`", sampler.name.span, model, scope)
     return None if body is None else Sampler(sampler.span, name, model.name, body)
 
@@ -103,6 +98,9 @@ def _repeat(s: tree.Repeat, model: Model, scope: Scope) -> Kernel | None:
 
 
 def _temper(s: tree.Temper, model: Model, scope: Scope) -> Kernel | None:
+    if model.conditional is not None:
+        refuse_ladder(s, scope)
+        return None
     form = find_form(s.form, "kernel", scope)
     arguments = None if form is None else check_arguments(s.form, form, scope)
     body = _body(s.body, "this `temper`", s.form.span, model, scope)
@@ -134,7 +132,7 @@ def _sweep(s: tree.Update, model: Model, scope: Scope) -> Kernel | None:
     if s.independently:
         _check_independent(s, model, {c.variable for c in cells}, single, False, scope)
     elif model.conditional is not None and not single:
-        _refuse_joint(s, scope)
+        refuse_joint(s, scope)
         return None
     return Sweep(s.span, BlockTerm(s.span, cells, clauses), s.independently)
 
@@ -163,13 +161,17 @@ def _random_update(s: tree.Update, where: tree.Where, model: Model, scope: Scope
     single = _single_cells(mask.body)
     if s.independently:
         _check_independent(s, model, variables_of(mask.body), single, mask.adaptive, scope)
-    elif _has_least_confident(mask.body):
+    elif has_least_confident(mask.body):
         message = "`least_confident` stands only under `independently`"
         fix = Fix(Span(s.span.source, s.target.span.end, s.target.span.end), " independently")
         scope.report("E324", message, where.mask.span, "not here", help=f"write `{s.target.span.text} independently where ..`", fix=fix)
         return None
     elif model.conditional is not None and not single:
-        _refuse_joint(s, scope)
+        refuse_joint(s, scope)
+        return None
+    elif model.conditional is not None and mask.adaptive:
+        message = "this mask looks at x: a network's output cannot be corrected for p(K | x)"
+        scope.report("E307", message, where.mask.span, "adaptive mask", help="take a mask without `given`")
         return None
     return RandomUpdate(s.span, mask, within, s.independently)
 
@@ -215,6 +217,8 @@ def _anonymous(e: tree.MaskExpression, model: Model, scope: Scope) -> Mask | Non
         if symbol is not None and isinstance(symbol.value, Mask) and symbol.value.model == model.name:
             return symbol.value
     body = check_mask_body(e, model, scope)
+    if not isinstance(e, tree.Name) and not check_no_stages(e, scope):
+        return None
     return None if body is None else as_mask(e, "", (), body, model, scope)
 
 
@@ -235,20 +239,8 @@ def _within(s: tree.Update, block: str, scope: Scope) -> str | None:
     return None
 
 
-def _has_least_confident(body: MaskBody) -> bool:
-    if isinstance(body, MaskMixture):
-        return any(_has_least_confident(part) for _, part in body.rows)
-    return isinstance(body, FormMask) and body.call.form.name == "least_confident"
-
-
 def _single_cells(body: MaskBody) -> bool:
     if isinstance(body, MaskMixture):
         return all(_single_cells(part) for _, part in body.rows)
     arguments = body.call.arguments if isinstance(body, FormMask) else {}
     return known_number(arguments.get("size", arguments.get("count"))) == 1
-
-
-def _refuse_joint(s: tree.Update, scope: Scope) -> None:
-    help = "add `independently`, or update one cell at a time"
-    message = "a network gives a product over positions: it has no joint law of several cells"
-    scope.report("E314", message, s.span, "a joint update", help=help)

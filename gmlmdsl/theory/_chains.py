@@ -101,7 +101,7 @@ def chain_of(model: Queries, params: Params, sampler: str | None, mask: str | No
         return mask_chain(f"mask `{name}`", dynamics)
     name, checked = model.sampler(sampler)
     if isinstance(checked.body, ir.FormCall):
-        raise fail("E330", f"`{checked.body.form.name}` is not compiled by this version", checked.span)
+        raise fail("E742", f"`{checked.body.form.name}` decodes a network, which declares no joint law to compare with", checked.span)
     space = configurations(model, params, what, latents=True, given=given)
     return sampler_chain(f"sampler `{name}`", space, checked, what)
 

@@ -1,0 +1,60 @@
+"""Warnings about networks: inputs that samplers make and no mask trains, and masks that show what they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .._diagnostics import Diagnostic, Span
+from ._expressions import known_number
+from ._mask_inputs import parts_of
+from ._masks import has_least_confident
+from ._options import input_options, refinement_options
+from .ir import Expression, FormCall, Mask, MaskMixture, Model, Program, Sampler
+from .places import name_in
+
+FULL = 1 - 1e-6
+
+
+def lint_networks(program: Program) -> Iterator[Diagnostic]:
+    """Every warning of the masks and samplers of models that have a `conditional`."""
+    for model in (m for m in program.models.values() if m.conditional is not None):
+        masks = [m for m in program.masks.values() if m.model == model.name and not has_least_confident(m.body)]
+        for mask in masks:
+            yield from _showing(mask)
+        for sampler in (s for s in program.samplers.values() if s.model == model.name and masks):
+            yield from _untrained(sampler, masks, model)
+
+
+def _noises(mask: Mask) -> list[dict[str, Expression]]:
+    """The `noise` of every part of a mask."""
+    return [input_options(p)["noise"] for p in parts_of(mask.body) if not isinstance(p, MaskMixture)]  # pyright: ignore[reportReturnType]
+
+
+def _trains(masks: list[Mask], word: str) -> bool:
+    """Whether some mask may show that kind of input: a probability that an input gives may be above 0."""
+    return any(word in noise and known_number(noise[word]) != 0 for m in masks for noise in _noises(m))
+
+
+def _untrained(sampler: Sampler, masks: list[Mask], model: Model) -> Iterator[Diagnostic]:
+    """A sampler that hides cells, or starts them at random, where no mask does."""
+    options = refinement_options(sampler.body) if isinstance(sampler.body, FormCall) else {"start": "hide"}
+    starts = options["start"]  # what a cell shows that is predicted again, too
+    place = name_in(sampler.span, sampler.name)
+    related = tuple((name_in(m.span, m.name), "trains the network") for m in masks[:4])
+    if starts == "hide" and not _trains(masks, "hide"):
+        message = f"sampler `{sampler.name}` hides cells, and no mask of model `{model.name}` trains the network on hidden cells"
+        help = "add `hide` to the `noise` of a mask" + (", or write `start = uniform`" if isinstance(sampler.body, FormCall) else "")
+        yield Diagnostic("W813", message, place, "never trained", related, help)
+    if starts == "uniform" and not _trains(masks, "uniform"):
+        message = f"sampler `{sampler.name}` starts from random values, and no mask of model `{model.name}` trains the network on them"
+        yield Diagnostic("W813", message, place, "never trained", related, "add `uniform` to the `noise` of a mask, or start with `hide`")
+
+
+def _showing(mask: Mask) -> Iterator[Diagnostic]:
+    """A mask whose noise keeps every cell: the network sees what it is asked for."""
+    kept = [noise["keep"] for noise in _noises(mask) if (known_number(noise.get("keep")) or 0) >= FULL]
+    if kept:
+        message = "the network sees every cell that it is asked for: it learns to copy"
+        help = "`keep` is the share of cells that hold their true value: below 1, with `hide` or `uniform` for the others"
+        span: Span = kept[0].span
+        yield Diagnostic("W809", message, span, "keeps all of K", help=help)

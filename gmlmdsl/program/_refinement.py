@@ -1,0 +1,127 @@
+"""Checks `refinement` and its presets: which options mean something beside which others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from .._diagnostics import Fix, Span
+from ..syntax import tree
+from ._arguments import check_arguments, find_form
+from ._expressions import known_number
+from ._masks import has_least_confident
+from ._networks import predicts_lengths, report_idle
+from ._options import refinement_options
+from ._scope import Scope
+from .ir import FormCall, Literal, Mask, Model
+
+# What may be remasked under which schedule, and why nothing else may.
+SETTLED = "a cell that is sure enough is settled for good"
+REMASKS = {
+    "all": (("none", "stutter"), "every cell is predicted in every pass, so that none is settled"),
+    "linear": (("none", "stutter", "least_confident", "remdm"), ""),
+    "cosine": (("none", "stutter", "least_confident", "remdm"), ""),
+    "threshold": (("none", "stutter"), SETTLED),
+    "easy_first": (("none", "stutter"), SETTLED),
+    "mask": (("none",), "the mask says which cells are predicted again"),
+}
+MOVING = {
+    "linear": "the schedule says how many cells each pass predicts",
+    "cosine": "the schedule says how many cells each pass predicts",
+    "mask": "each pass predicts other cells",
+}
+
+
+def check_refinement(call: tree.Call, model: Model, scope: Scope) -> FormCall | None:
+    """The checked algorithm of `sampler s = form(..)`."""
+    form = find_form(call, "sampler", scope)
+    arguments = None if form is None else check_arguments(call, form, scope)
+    if form is None or arguments is None:
+        return None
+    if model.conditional is None:
+        if scope.lacks_network(model.name, model.span):
+            message = f"`{form.name}` decodes a network: model `{model.name}` has no `conditional`"
+            scope.report("E323", message, call.span, "no network")
+        return None
+    before = len(scope.diagnostics)
+    written = {a.keyword.name: a for a in call.arguments if a.keyword is not None}
+    _check_mask(written, arguments.get("schedule"), model, scope)
+    options = refinement_options(FormCall(call.span, form, arguments))
+    for name, reason in _idle(options):
+        if name in written and options[name] != "none":
+            report_idle(name, reason, call, scope)
+    _check_remask(call, written, options, scope)
+    network = scope.program[model.conditional.network].value if model.conditional.network in scope.program else None
+    if isinstance(network, FormCall) and not predicts_lengths(network):
+        if (known_number(options["lengths"]) or 1) > 1 and "lengths" in written:
+            _report_lengths(call, network, scope)
+        elif "lengths" not in written:
+            arguments = {**arguments, "lengths": Literal(call.span, 1)}  # the default of a preset may be more
+    return FormCall(call.span, form, arguments) if len(scope.diagnostics) == before else None
+
+
+def _check_mask(written: Mapping[str, tree.Argument], schedule: object, model: Model, scope: Scope) -> None:
+    """The mask of a schedule is one of this model, and its law is known before the tokens are."""
+    if not isinstance(schedule, Mask):
+        return
+    span, place = written["schedule"].value.span, ((schedule.span, "declared here"),)
+    if schedule.model != model.name:
+        message = f"mask `{schedule.name}` belongs to model `{schedule.model}`, not to `{model.name}`"
+        scope.report("E313", message, span, "another model's", related=place)
+    elif schedule.adaptive:
+        message, help = (
+            f"mask `{schedule.name}` looks at x: a network's output cannot be corrected for p(K | x)",
+            "take one without `given`",
+        )
+        scope.report("E307", message, span, "adaptive mask", help=help, related=place)
+    elif has_least_confident(schedule.body):
+        help = "write `remask = least_confident`, whose schedule says how many"
+        scope.report("E324", "`least_confident` is no schedule", span, "not here", help=help, related=place)
+
+
+def _word(schedule: object) -> str:
+    return schedule if isinstance(schedule, str) else "mask"
+
+
+def _idle(o: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Options that mean nothing beside the others, and why."""
+    schedule = _word(o["schedule"])
+    if o["decode"] == "argmax":
+        yield from ((name, "`decode = argmax` takes the likeliest token") for name in ("temperature", "top_k", "top_p"))
+    if schedule != "threshold":
+        yield "threshold", "only `schedule = threshold` compares with it"
+    if schedule in ("all", "mask"):
+        yield "confidence", f"the schedule, {_shown(o['schedule'])}, does not look at it"
+    if o["remask"] != "remdm":
+        yield "eta", "only `remask = remdm` hides settled cells at a rate"
+    random = o["start"] == "uniform" or o["decode"] == "sample" or o["remask"] == "remdm" or schedule == "mask"
+    if not random and (known_number(o["starts"]) or 1) > 1:
+        yield "starts", "nothing is random, so that all of them end alike"
+    if o["stop"] == "fixed_point" and o["decode"] == "sample":
+        yield "stop", "tokens that are drawn are never fixed"
+    elif o["stop"] == "fixed_point" and schedule in MOVING:
+        yield "stop", f"{MOVING[schedule]}, whatever the last one changed"
+
+
+def _shown(schedule: object) -> str:
+    return f"mask `{schedule.name}`" if isinstance(schedule, Mask) else f"`{schedule}`"
+
+
+def _check_remask(call: tree.Call, written: Mapping[str, tree.Argument], o: Mapping[str, object], scope: Scope) -> None:
+    """A remask that the schedule leaves nothing to do; where the preset brings one of the two, the other is reported."""
+    allowed, reason = REMASKS[_word(o["schedule"])]
+    if o["remask"] in allowed:
+        return
+    under, remask = f"under {_shown(o['schedule'])} {reason}", str(o["remask"])
+    if "remask" in written:
+        report_idle("remask", under, call, scope, help="write `remask = none`, or `schedule = linear`")
+    else:
+        place = written["schedule"].span
+        message, label = f"`{call.function.name}` has `remask = {remask}`, which does not go with this schedule", "does not go with it"
+        fix = Fix(Span(place.source, place.end, place.end), ", remask = none", guess=True)
+        scope.report("E325", message, place, label, help=f"{under}: write `remask = none` as well", fix=fix)
+
+
+def _report_lengths(call: tree.Call, network: FormCall, scope: Scope) -> None:
+    why = "`length = oracle` is told it" if network.form.name == "encoder_decoder" else f"`{network.form.name}` predicts none"
+    help = "remove it; `starts` decodes several candidates of the one length"
+    report_idle("lengths", f"there is one length, {why}", call, scope, help=help, related=((network.span, "the network"),))

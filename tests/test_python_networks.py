@@ -1,0 +1,93 @@
+"""A file alone never runs code: classes of Python are imported where the call allows it, and not before the model is made."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gmlmdsl as gm
+
+ROOT = Path(__file__).parents[1]
+TEXT = """\
+network net = python("own_network:Table", scale = 2)
+model m {
+  var x[i in range(4)] : range(3)
+  conditional x ~ net()
+}
+mask some = bernoulli(x, rate = 0.5)
+sampler s { update x[i] for i in range(4) }
+"""
+
+
+def refused(call) -> gm.Diagnostic:
+    with pytest.raises(gm.GmlmError) as caught:
+        call()
+    (d,) = caught.value.diagnostics
+    return d
+
+
+def test_the_model_is_refused_before_anything_is_imported(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "own_network", None)  # an import of it would fail
+    program = gm.parse(TEXT)
+    d = refused(program.model)
+    assert d.code == "E739"
+    assert "own_network:Table" in d.message
+    assert "allow_python=True" in d.help
+    assert "--allow-python" in d.help
+    assert d.span is not None
+    assert d.span.text.startswith("python(")
+
+
+def test_a_call_that_allows_it_makes_the_model(tmp_path: Path):
+    path = tmp_path / "own.gmlm"
+    path.write_text(TEXT)
+    for program in (gm.parse(TEXT, allow_python=True), gm.load(path, allow_python=True)):
+        assert program.model().graph.network.name == "python"
+        assert program.extended("mask one = subsets(x, size = 1)\n").model("m").name == "m"
+    assert refused(gm.load(path).extended("mask one = subsets(x, size = 1)\n").model).code == "E739"
+
+
+def test_other_networks_need_no_permission():
+    other = TEXT.replace('python("own_network:Table", scale = 2)', "mlp(width = 4)")
+    assert gm.parse(other).model().name == "m"
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gmlmdsl", *map(str, arguments)]
+    environment = {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}", "NO_COLOR": "1", "PATH": ""}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+
+
+@pytest.fixture
+def poisoned(tmp_path: Path) -> Path:
+    """A program whose network is a module that leaves a mark when it is imported."""
+    mark = tmp_path / "ran"
+    (tmp_path / "poison.py").write_text(f"open({str(mark)!r}, 'w').close()\n")
+    path = tmp_path / "poison.gmlm"
+    path.write_text(TEXT.replace("own_network:Table", "poison:Table"))
+    (tmp_path / "x.csv").write_text("0,1,2,0\n1,1,1,1\n")
+    return path
+
+
+@pytest.mark.parametrize("command", ["check", "explain", "info", "format", "fit", "sample"])
+def test_no_command_imports_the_class_unless_it_is_told_to(command: str, poisoned: Path):
+    more = [poisoned.parent / "x.csv"] if command == "fit" else []
+    environment = {"PYTHONPATH": f"{ROOT}:{poisoned.parent}", "NO_COLOR": "1", "PATH": ""}
+    done = subprocess.run(
+        [sys.executable, "-m", "gmlmdsl", command, poisoned, *more], capture_output=True, text=True, env=environment, timeout=300
+    )
+    assert not (poisoned.parent / "ran").exists()
+    assert (done.returncode == 0) == (command not in ("fit", "sample")), done.stderr
+    if command in ("fit", "sample"):
+        assert "E739" in done.stderr
+        assert "--allow-python" in done.stderr
+
+
+def test_info_counts_a_class_where_that_is_allowed(tmp_path: Path):
+    path = tmp_path / "own.gmlm"
+    path.write_text(TEXT)
+    assert "--allow-python" in run("info", path).stderr
+    assert "12" in run("info", path, "--allow-python").stdout
