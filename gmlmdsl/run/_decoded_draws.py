@@ -58,7 +58,8 @@ def _ordered(part: Part, work: Work, candidates: Candidates, n: int) -> tuple[An
     memory: Decoded = part.draws.memory
     count, k = len(part.rows), candidates.count
 
-    def split(a: Array) -> Array:  # (.., chains of all rows) -> chains, .., rows, candidates
+    def split(array: Any) -> Array:  # (.., chains of all rows) -> chains, .., rows, candidates
+        a = np.asarray(array)
         a = a.reshape(*a.shape[:-1], -1, a.shape[-1] // (padded(count) * k), k)[..., :count, :, :]
         return np.moveaxis(a, -2, 0)
 

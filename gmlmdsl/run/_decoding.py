@@ -31,6 +31,8 @@ def run(lowered: Lowered, sampler: ir.Sampler, params: dict[str, Any], options: 
     graph = lowered.graph
     planned = derive.build_kernel(lowered, sampler)
     kernel, refines = planned.kernel, isinstance(planned.kernel, RefinementKernel)
+    if refines and not options.keep_draws:
+        raise fail("E507", "keep_draws=False keeps nothing of a decode", help="leave it out")
     kept = _kept(options.observe) if refines else ()
     if isinstance(kernel, RefinementKernel):
         kernel = RefinementKernel(kernel.rules, kernel.law, options.init is not None, "trace" in kept)

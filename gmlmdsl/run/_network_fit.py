@@ -258,6 +258,6 @@ def network_fit_from_file(meta: dict[str, Any], arrays: dict[str, Array], graph:
         leaves.append(jax.numpy.asarray(array))
     network = jax.tree.unflatten(tree, leaves)
     inputs = {k.removeprefix("input:"): v for k, v in arrays.items() if k.startswith("input:")}
-    traces = (arrays[k] for k in ("loss_trace", "length_trace", "validation_trace"))
+    losses, lengths, validation = (arrays[k] for k in ("loss_trace", "length_trace", "validation_trace"))
     reason = meta.pop("reason")
-    return NetworkFit({form.label: network}, *traces, reason, meta | {"inputs": inputs}, graph, model)
+    return NetworkFit({form.label: network}, losses, lengths, validation, reason, meta | {"inputs": inputs}, graph, model)
