@@ -70,6 +70,7 @@ def test_a_preset_keeps_its_name_and_shares_the_options() -> None:
     base = forms.form("sampler", "refinement")
     presets = [f for f in forms.FORMS if f.room == "sampler" and f.of is not None]
     assert [f.name for f in presets] == ["padir", "mask_predict", "easy_first", "sundae", "remdm"]
+    assert base is not None
     assert all(f.of is base and [o.name for o in f.options] == [o.name for o in base.options] for f in presets)
 
 
