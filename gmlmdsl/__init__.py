@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ._compile import load as load
     from ._compile import load_fit as load_fit
     from ._compile import parse as parse
+    from ._conditional_model import ConditionalModel as ConditionalModel
     from ._diagnostics import Diagnostic as Diagnostic
     from ._diagnostics import GmlmError as GmlmError
     from ._diagnostics import GmlmWarning as GmlmWarning
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from .run.fitting import MonteCarloEM as MonteCarloEM
     from .run.fitting import PersistentContrastiveDivergence as PersistentContrastiveDivergence
     from .run.inference import wald_test as wald_test
+    from .run.networks import NetworkFit as NetworkFit
+    from .run.networks import Training as Training
     from .run.results import Fit as Fit
     from .run.sampling import SamplingWarning as SamplingWarning
     from .run.sampling import annealed as annealed
@@ -43,7 +46,10 @@ _WHERE = {
     "Diagnostic": "._diagnostics",
     "GmlmError": "._diagnostics",
     "GmlmWarning": "._diagnostics",
+    "ConditionalModel": "._conditional_model",
     "Model": "._model",
+    "NetworkFit": ".run.networks",
+    "Training": ".run.networks",
     "MonteCarloEM": ".run.fitting",
     "PersistentContrastiveDivergence": ".run.fitting",
     "Alignment": ".read",
@@ -62,16 +68,19 @@ _ROOMS = ("theory",)
 __all__ = [
     "Alignment",
     "BoundProgram",
+    "ConditionalModel",
     "Diagnostic",
     "Fit",
     "GmlmError",
     "GmlmWarning",
     "Model",
     "MonteCarloEM",
+    "NetworkFit",
     "PersistentContrastiveDivergence",
     "Report",
     "SamplingWarning",
     "Table",
+    "Training",
     "annealed",
     "compare",
     "load",

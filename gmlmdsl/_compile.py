@@ -18,6 +18,7 @@ from .program import Program, check_file, check_source
 
 if TYPE_CHECKING:
     from ._model import Model
+    from .run.networks import NetworkFit
     from .run.results import Fit
 
 
@@ -52,8 +53,6 @@ class BoundProgram:
         Raises:
             GmlmError: for an unknown or missing name, and for what only the inputs show.
         """
-        from ._model import Model
-
         if plan not in (None, "enumeration", "elimination"):
             raise fail("E507", f'plan must be "enumeration", "elimination" or None, got {plan!r}')
 
@@ -65,8 +64,19 @@ class BoundProgram:
         if name not in names:
             raise unknown(f"the program has no model `{name}`", name, names)
         if (name, plan) not in self._models:
-            self._models[name, plan] = Model(self, name, plan)
+            self._models[name, plan] = self._made(name, plan)
         return self._models[name, plan]
+
+    def _made(self, name: str, plan: str | None) -> Model:
+        if self.checked.models[name].conditional is None:
+            from ._model import Model
+
+            return Model(self, name, plan)
+        from ._conditional_model import ConditionalModel
+
+        if plan is not None:
+            raise fail("E507", f"plan has no meaning for model `{name}`: a network's conditional is a product over cells")
+        return ConditionalModel(self, name)
 
     def _verify_allowed(self, name: str) -> None:
         """Refuse a model whose network is a class of Python, which making it imports and runs, unless the call allowed that."""
@@ -163,7 +173,7 @@ def _announced(program: BoundProgram) -> BoundProgram:
     return program
 
 
-def load_fit(path: str | Path, *, allow_python: bool = False) -> Fit:
+def load_fit(path: str | Path, *, allow_python: bool = False) -> Fit | NetworkFit:
     """A fit saved by `Fit.save`, with its program; no code runs, unless `allow_python` lets a network import its class.
 
     Raises:
@@ -173,6 +183,10 @@ def load_fit(path: str | Path, *, allow_python: bool = False) -> Fit:
 
     meta, arrays = read_fit(path)
     model = _model_of(meta, {k.removeprefix("input:"): v for k, v in arrays.items() if k.startswith("input:")}, allow_python)
+    if meta.get("kind") == "network":
+        from .run.networks import network_fit_from_file
+
+        return network_fit_from_file(meta, arrays, model.graph, lambda: model)
     return fit_from_file(meta, arrays, model.graph, lambda: model)
 
 

@@ -8,6 +8,7 @@ from ._arrays import fixed_blocks as fixed_blocks
 from ._arrays import float_type as float_type
 from ._arrays import graph_arrays as graph_arrays
 from ._arrays import group_arrays as group_arrays
+from ._arrays import no_joint as no_joint
 from ._conditional import log_conditional as log_conditional
 from ._contraction import Contraction as Contraction
 from ._contraction import contraction as contraction
@@ -33,7 +34,17 @@ from ._loss import loss_terms as loss_terms
 from ._mask_law import AbstractMaskLaw as AbstractMaskLaw
 from ._mask_law import mask_law as mask_law
 from ._mask_law import weight_groups as weight_groups
+from ._membership import noisy_mask as noisy_mask
+from ._network import NetworkGraph as NetworkGraph
+from ._network import NetworkLoss as NetworkLoss
+from ._network import cell_tables as cell_tables
+from ._network import encode as encode_rows
+from ._network import fixed_loss as fixed_loss
+from ._network import network_graph as network_graph
+from ._network_transitions import NetworkTransitions as NetworkTransitions
 from ._random import fold as fold
+from ._refinement import Decoded as Decoded
+from ._refinement import RefinementKernel as RefinementKernel
 from ._samplers import Planned as Planned
 from ._samplers import build as build
 from ._samplers import build_kernel as build_kernel

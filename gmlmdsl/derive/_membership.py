@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import singledispatch
 
 import equinox as eqx
-
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
@@ -27,7 +26,7 @@ from ._mask_law import (
     WeightedListLaw,
     mask_law,
 )
-from ._random import fold, uniform
+from ._random import fold_apart, uniform_apart
 
 Present = Bool[Array, "cells rows"]
 
@@ -44,7 +43,7 @@ def members(law: AbstractMaskLaw, codes: Codes, keys: PRNGKeyArray, present: Pre
 def _(law: SubsetLaw, codes: Codes, keys: PRNGKeyArray, present: Present) -> Present:
     """The cells with the least of as many random numbers; all of them where there are fewer than `size`."""
     pool = jnp.zeros(present.shape[0] + 1, bool).at[law.cells].set(True, mode="drop")[:-1]
-    numbers = jnp.where(pool[:, None] & present, uniform(keys, (present.shape[0],)), 2.0)
+    numbers = jnp.where(pool[:, None] & present, uniform_apart(keys, present.shape[0]), 2.0)
     rank = jnp.argsort(jnp.argsort(numbers, axis=0), axis=0)
     return (rank < law.size) & (numbers < 2)
 
@@ -52,14 +51,14 @@ def _(law: SubsetLaw, codes: Codes, keys: PRNGKeyArray, present: Present) -> Pre
 @members.register
 def _(law: MixtureLaw, codes: Codes, keys: PRNGKeyArray, present: Present) -> Present:
     choice = picked(law.weights, keys)
-    found = jnp.stack([members(p, codes, fold(keys, 1), present) for p in law.parts])
+    found = jnp.stack([members(p, codes, fold_apart(keys, 1), present) for p in law.parts])
     return (found & (choice[None] == jnp.arange(len(law.parts))[:, None])[:, None]).any(axis=0)
 
 
 def picked(weights: Float[Array, " parts"], keys: PRNGKeyArray) -> Array:
     """Which part of a mixture each row draws."""
     below = jnp.cumsum(weights) / weights.sum()
-    return jnp.minimum((below[:, None] <= uniform(fold(keys, 0), ())[None]).sum(axis=0), weights.shape[0] - 1)
+    return jnp.minimum((below[:, None] <= uniform_apart(fold_apart(keys, 0), 1)).sum(axis=0), weights.shape[0] - 1)
 
 
 @singledispatch
@@ -130,9 +129,9 @@ class NoisyMask(eqx.Module):
     def draw(self, codes: Codes, present: Present, keys: PRNGKeyArray, n_values: int) -> tuple[Present, Codes]:
         """K of each row, and what the network sees: `n_values` where a cell is hidden."""
         part = picked(self.weights, keys)
-        held = jnp.stack([members(law, codes, fold(keys, 1), present) for law in self.laws])
+        held = jnp.stack([members(law, codes, fold_apart(keys, 1), present) for law in self.laws])
         held = (held & (part[None] == jnp.arange(len(self.laws))[:, None])[:, None]).any(axis=0)
-        kinds, values = uniform(fold(keys, 2), held.shape), uniform(fold(keys, 3), held.shape)
+        kinds, values = (uniform_apart(fold_apart(keys, k), held.shape[0]) for k in (2, 3))
         hide, random = self.noises[part, 0], self.noises[part, 1]
         drawn = jnp.minimum((values * n_values).astype(codes.dtype), n_values - 1)
         corrupt = jnp.where(kinds < hide[None], n_values, jnp.where(kinds < (hide + random)[None], drawn, codes))
@@ -150,5 +149,3 @@ def noisy_mask(lowered: Lowered, found: Corruption) -> NoisyMask:
     noises = np.array([(n.hide, n.uniform, n.keep) for _, _, n in found.parts])
     weights = np.array([w for w, _, _ in found.parts])
     return NoisyMask(jnp.asarray(weights), laws, jnp.asarray(noises), found.stages, found.inputs == "sample")
-
-

@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ..networks import AbstractNetwork
 from ._energy import Codes
 from ._membership import NoisyMask
-from ._random import fold
+from ._random import fold_apart
 
 Given = tuple[Int[Array, "rows entries"], ...]
 
@@ -61,12 +61,15 @@ class NetworkGraph(eqx.Module):
         return out.reshape(-1, *out.shape[2:])
 
 
-def encode(network: AbstractNetwork, given: Given, given_lengths: Given, keys: PRNGKeyArray | None = None) -> Any:
-    """The encodings of rows of given data."""
-    return jax.vmap(lambda g, n, k: network.encode(g, n, key=k), in_axes=(0, 0, None if keys is None else 0))(given, given_lengths, keys)
+def encode(network: AbstractNetwork, given: Given, given_lengths: Given, rows: int, keys: PRNGKeyArray | None = None) -> Any:
+    """The encodings of so many rows of given data."""
+    every = jax.vmap(lambda g, n, k: network.encode(g, n, key=k), in_axes=(0, 0, None if keys is None else 0), axis_size=rows)
+    return every(given, given_lengths, keys)
 
 
-def network_graph(network: AbstractNetwork, label: str, encoded: Any, lengths: Int[Array, "rows chains_of_a_row"], n_cells: int) -> NetworkGraph:
+def network_graph(
+    network: AbstractNetwork, label: str, encoded: Any, lengths: Int[Array, "rows chains_of_a_row"], n_cells: int
+) -> NetworkGraph:
     """Ready for passes over chains of the given lengths."""
     prepare = jax.vmap(jax.vmap(lambda e, n: network.prepare(e, n, n_cells), in_axes=(None, 0)))
     return NetworkGraph(n_cells, network.n_values, label, encoded, prepare(encoded, lengths), lengths)
@@ -105,13 +108,13 @@ class NetworkLoss(eqx.Module):
         Codes of -1 are missing: behind the last value they are padding, before it they are hidden and not scored.
         """
         network: AbstractNetwork = params[self.label]
-        lengths, present = row_lengths(codes), codes >= 0
         width = codes.shape[0] if self.width is None else self.width
-        encoded = encode(network, given, given_lengths, fold(keys, 0) if dropout else None)
+        lengths, present = row_lengths(codes[:width]), (codes >= 0) & (jnp.arange(codes.shape[0]) < width)[:, None]
+        encoded = encode(network, given, given_lengths, codes.shape[1], fold_apart(keys, 0) if dropout else None)
         graph = network_graph(network, self.label, encoded, lengths[:, None], width)
         total = jnp.zeros(codes.shape[1])
         for m in range(self.n_masks):
-            total = total + self._stages(graph, params, codes, present, fold(keys, m + 1), dropout)
+            total = total + self._stages(graph, params, codes, present, fold_apart(keys, m + 1), dropout)
         head = network.length_head
         size = jnp.zeros(codes.shape[1]) if head is None else jax.vmap(head.loss)(encoded, lengths)
         return total / self.n_masks, self.mask.mean_members(codes, present), size
@@ -121,11 +124,11 @@ class NetworkLoss(eqx.Module):
         n, total = graph.n_cells, jnp.zeros(codes.shape[1])
         held, seen = held[:n], jnp.where(present, seen, graph.most_values)[:n]
         for stage in range(self.mask.stages):
-            logits = graph.logits(params, seen, fold(keys, 10 + 2 * stage) if dropout else None)
+            logits = graph.logits(params, seen, fold_apart(keys, 10 + 2 * stage) if dropout else None)
             losses = negative_log(logits, codes[:n], self.smoothing)
             total = total + jnp.where(held, losses, 0.0).sum(axis=0) / self.mask.stages
             if stage + 1 < self.mask.stages:
-                fed = self._fed_back(jax.lax.stop_gradient(logits), fold(keys, 11 + 2 * stage))
+                fed = self._fed_back(jax.lax.stop_gradient(logits), fold_apart(keys, 11 + 2 * stage))
                 seen = jnp.where(held, fed.astype(seen.dtype), seen)
         return total
 
@@ -141,7 +144,11 @@ def row_lengths(codes: Codes) -> Int[Array, " rows"]:
 
 
 def fixed_loss(
-    graph: NetworkGraph, params: Mapping[str, Any], codes: Codes, blocks: Bool[Array, "blocks cells"], probabilities: Float[Array, " blocks"]
+    graph: NetworkGraph,
+    params: Mapping[str, Any],
+    codes: Codes,
+    blocks: Bool[Array, "blocks cells"],
+    probabilities: Float[Array, " blocks"],
 ) -> Float[Array, " rows"]:
     """The mean over every K of a mask that hides its cells: sum over K of p(K) * sum over i in K of -log p(x_i | x_rest, K)."""
     present = codes >= 0
@@ -155,7 +162,9 @@ def fixed_loss(
     return jax.lax.scan(one, jnp.zeros(codes.shape[1]), (blocks, probabilities))[0]
 
 
-def cell_tables(graph: NetworkGraph, params: Mapping[str, Any], codes: Codes, held: Bool[Array, "cells 1"]) -> Float[Array, "chains cells values"]:
+def cell_tables(
+    graph: NetworkGraph, params: Mapping[str, Any], codes: Codes, held: Bool[Array, "cells 1"]
+) -> Float[Array, "chains cells values"]:
     """log p(x_i | x_rest, K) of every cell, those of K meant: K is hidden, the rest seen."""
     seen = jnp.where(held | (codes < 0), graph.most_values, codes)
     return jax.nn.log_softmax(graph.logits(params, seen), axis=-1)

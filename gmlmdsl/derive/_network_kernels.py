@@ -25,7 +25,7 @@ from ._kernels import AbstractKernel, Info, State, Target, counted
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._membership import members
 from ._network import NetworkGraph
-from ._random import fold, uniform
+from ._random import fold_apart, uniform_apart
 
 Held = Bool[Array, "cells chains"]
 
@@ -64,8 +64,8 @@ class AbstractNetworkKernel(AbstractKernel):
         """K of each chain."""
 
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
-        held = self.blocks(target, state.codes, fold(keys, 0)) & free_cells(target)
-        codes = redraw(target, state.codes, held, uniform(fold(keys, 1), state.codes.shape[:1]))
+        held = self.blocks(target, state.codes, fold_apart(keys, 0)) & free_cells(target)
+        codes = redraw(target, state.codes, held, uniform_apart(fold_apart(keys, 1), state.codes.shape[0]))
         return State(codes, state.memory), counted(state.codes, codes, held.sum(axis=0, dtype=jnp.int32))
 
 
@@ -125,7 +125,7 @@ class NetworkSweepKernel(AbstractKernel):
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         def one(codes: Codes, item: tuple[Array, Array]) -> tuple[Codes, None]:
             block, k = item
-            numbers = uniform(fold(keys, k), codes.shape[:1])
+            numbers = uniform_apart(fold_apart(keys, k), codes.shape[0])
             return redraw(target, codes, jnp.broadcast_to(block[: codes.shape[0], None], codes.shape), numbers), None
 
         codes, _ = jax.lax.scan(one, state.codes, (self.held, jnp.arange(self.held.shape[0])))
@@ -161,7 +161,9 @@ def unadapted(lowered: Lowered, mask: ir.Mask) -> LoweredMask:
     """
     found = lower_mask(lowered, mask)
     if is_adaptive(found):
-        message = f"mask `{mask.name}` looks at x: a draw from p(x_K | x_rest, K) then needs p(K | x), and a network's output cannot be corrected"
+        message = (
+            f"mask `{mask.name}` looks at x: a draw from p(x_K | x_rest, K) then needs p(K | x), and a network's output cannot be corrected"
+        )
         help = "sample with a mask that does not look at x; this one may train the network, whose output then is p(x_i | x_rest, K) for it"
         raise fail("E741", message, mask.span, "looks at x", help=help)
     return found

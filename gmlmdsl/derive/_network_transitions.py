@@ -66,7 +66,9 @@ class NetworkTransitions(Transitions):
         members = self.members(block)
         held = np.zeros((self.host.n_random, 1), bool)
         held[members] = True
-        tables = np.exp(np.asarray(_cell_tables(self.network, self.params, self.codes[: self.host.n_random], jnp.asarray(held)), np.float64))
+        tables = np.exp(
+            np.asarray(_cell_tables(self.network, self.params, self.codes[: self.host.n_random], jnp.asarray(held)), np.float64)
+        )
         table = np.ones((len(self.values(block)), self.count))
         for m, cell in enumerate(members):
             table *= tables[:, cell, self.values(block)[:, m]].T

@@ -40,6 +40,19 @@ def uniform(keys: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "... cha
     return _as_fractions(high, low).reshape(*shape, keys.shape[0])
 
 
+def fold_apart(keys: PRNGKeyArray, number: Array | int) -> PRNGKeyArray:
+    """`fold` in the generator's own loop, which no other loop can take in.
+
+    Where numbers feed a network, XLA would write the unrolled rounds out at each of its reads, and compile for minutes.
+    """
+    return jax.vmap(lambda k: jax.random.fold_in(k, number))(keys)
+
+
+def uniform_apart(keys: PRNGKeyArray, n: int) -> Float[Array, "n chains"]:
+    """`uniform` in the generator's own loop; see `fold_apart`."""
+    return jax.vmap(lambda k: jax.random.uniform(k, (n,)))(keys).T
+
+
 def _is_threefry(keys: PRNGKeyArray) -> bool:
     return str(jax.random.key_impl(keys)) == "threefry2x32" and bool(jax.config.jax_threefry_partitionable)  # pyright: ignore[reportAttributeAccessIssue]
 

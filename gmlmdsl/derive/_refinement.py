@@ -32,7 +32,7 @@ from ._mask_law import AbstractMaskLaw, mask_law
 from ._membership import members
 from ._network import NetworkGraph
 from ._network_kernels import Held, free_cells, least, pick_token, unadapted
-from ._random import fold, uniform
+from ._random import fold_apart, uniform_apart
 
 
 @dataclass(frozen=True)
@@ -109,11 +109,11 @@ class RefinementKernel(AbstractKernel):
 
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         free, draft = free_cells(target), state.memory.draft
-        first = self.begin(target, draft, free, fold(keys, 0))
+        first = self.begin(target, draft, free, fold_apart(keys, 0))
 
         def once(at: Hypothesis, t: Array) -> tuple[Hypothesis, Any]:
             def move(h: Hypothesis) -> Hypothesis:
-                return self.one_pass(target, h, free, t, fold(keys, t + 1))
+                return self.one_pass(target, h, free, t, fold_apart(keys, t + 1))
 
             at = jax.lax.cond(at.moving.any(), move, lambda h: h, at) if self.may_end else move(at)
             return at, at.tokens if self.trace else None
@@ -141,19 +141,21 @@ class RefinementKernel(AbstractKernel):
         assert isinstance(graph, NetworkGraph)
         last = t == rules.steps - 1
         if self.law is not None:
-            chosen = members(self.law, at.tokens, fold(keys, 0), graph.present) & free
+            chosen = members(self.law, at.tokens, fold_apart(keys, 0), graph.present) & free
             shown_open, predicted = at.open | chosen, chosen | (at.open & last)
         else:
             shown_open, predicted = at.open, free if rules.schedule == "all" else self._predicted(at, free, t)
-        seen = jnp.where(shown_open, self._shown_value(target, at.tokens, fold(keys, 1)), at.tokens)
-        token, log_p, confidence = self.decode(graph.logits(target.params, jnp.where(graph.present, seen, graph.most_values)), fold(keys, 2))
+        seen = jnp.where(shown_open, self._shown_value(target, at.tokens, fold_apart(keys, 1)), at.tokens)
+        token, log_p, confidence = self.decode(
+            graph.logits(target.params, jnp.where(graph.present, seen, graph.most_values)), fold_apart(keys, 2)
+        )
         predicted = predicted & at.moving[None]
         new, log_p, confidence = (
             jnp.where(predicted, a, b) for a, b in ((token, at.tokens), (log_p, at.log_p), (confidence, at.confidence))
         )
         still = at.open & ~predicted if self.law is not None else at.open
         after = Hypothesis(new, log_p, confidence, still, at.moving, at.passes + at.moving)
-        opened = jnp.where(last, jnp.zeros_like(free), self.reopened(after, free, t + 1, fold(keys, 3)))
+        opened = jnp.where(last, jnp.zeros_like(free), self.reopened(after, free, t + 1, fold_apart(keys, 3)))
         moving = at.moving
         if rules.schedule in ("threshold", "easy_first"):
             moving = moving & opened.any(axis=0)
@@ -177,7 +179,7 @@ class RefinementKernel(AbstractKernel):
             token, own = jnp.argmax(logits, axis=-1).astype(jnp.int32), logits.max(axis=-1)
         else:
             narrowed = narrow(logits / self.rules.temperature, self.rules.top_k, self.rules.top_p)
-            token = pick_token(narrowed, uniform(keys, (logits.shape[1],)).T)
+            token = pick_token(narrowed, uniform_apart(keys, logits.shape[1]).T)
             own = jnp.take_along_axis(logits, token[..., None], axis=-1)[..., 0]
         log_p = own - total
         match self.rules.confidence:
@@ -202,7 +204,7 @@ class RefinementKernel(AbstractKernel):
             candidates = free if rules.remask == "least_confident" else jnp.where(t == 1, free, after.open)
             found = self._less_sure(after, candidates, free, t)
         if rules.remask == "remdm":
-            found = found | (free & ~found & (uniform(keys, free.shape) < rules.eta))
+            found = found | (free & ~found & (uniform_apart(keys, free.shape[0]) < rules.eta))
         if rules.remask == "stutter":
             found = found | stuttering(after.tokens, free)
         return found
@@ -245,7 +247,7 @@ def refinement_kernel(lowered: Lowered, call: ir.FormCall) -> RefinementKernel:
 def uniform_values(target: Target, keys: PRNGKeyArray, like: Codes) -> Codes:
     """Independent uniform values of the shape of `like`."""
     q = target.graph.most_values
-    return jnp.minimum((uniform(keys, like.shape[:1]) * q).astype(like.dtype), q - 1)
+    return jnp.minimum((uniform_apart(keys, like.shape[0]) * q).astype(like.dtype), q - 1)
 
 
 def stuttering(tokens: Codes, present: Held) -> Held:
@@ -269,5 +271,3 @@ def narrow(logits: Float[Array, "*shape values"], top_k: int | None, top_p: floa
         edge = jnp.where(needed, ordered, jnp.inf).min(axis=-1, keepdims=True)
         logits = jnp.where(logits >= edge, logits, -jnp.inf)
     return logits
-
-

@@ -25,7 +25,7 @@ def normal(key: PRNGKeyArray, shape: tuple[int, ...], sd: float) -> Float[Array,
 
 def wide(dtype: jnp.dtype) -> jnp.dtype:
     """The type of sums: float32, or float64 for float64 weights."""
-    return jnp.promote_types(dtype, jnp.float32)
+    return dtype if jnp.finfo(dtype).bits > 32 else jnp.dtype(jnp.float32)
 
 
 def dropout(x: Float[Array, "n width"], rate: float, key: PRNGKeyArray | None) -> Float[Array, "n width"]:

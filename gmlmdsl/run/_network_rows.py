@@ -136,7 +136,7 @@ def widths(longest: int, stated: Sequence[int] | None) -> tuple[int, ...]:
     """
     if stated is None:
         more = range(768, longest + 256, 256)
-        return tuple(w for w in (*WIDTHS, *more) if w < longest) + (longest,)
+        return (*(w for w in (*WIDTHS, *more) if w < longest), longest)
     found = sorted({int(w) for w in stated if isinstance(w, int | np.integer) and not isinstance(w, bool) and w > 0})
     if len(found) != len(tuple(stated)) or found[-1] < longest:
         raise fail("E507", f"buckets must be distinct whole numbers, the largest at least {longest}, got {tuple(stated)}")

@@ -271,7 +271,7 @@ def function_values(fit: Fit, functions: Mapping[str, Any], codes: Array) -> dic
     Raises:
         GmlmError: E553 where a function fails, or does not give one number.
     """
-    from ._sampling import _observables
+    from ._sampling import observables
 
     out, graph = {}, fit.graph
     for name, what in functions.items():
@@ -279,7 +279,7 @@ def function_values(fit: Fit, functions: Mapping[str, Any], codes: Array) -> dic
             cells = np.append(graph.is_latent, False)[lower_let(fit.model.lowered, what)[0].cells]
             if cells.any():
                 raise fail("E553", f"function `{name}` mentions a latent, which data do not hold", help="observe it in draws: `fit.sample`")
-        observe = _observables(fit.model.lowered, params64(fit), {name: what}, graph.observed)
+        observe = observables(fit.model.lowered, params64(fit), {name: what}, graph.observed)
         assert observe is not None
         array = _guarded(
             name, lambda observe=observe, name=name: np.asarray(observe(jnp.asarray(np.maximum(codes, 0), jnp.int32))[name], float)

@@ -84,7 +84,9 @@ def sample(
             count = min(per_call, draws - start)
             # Every call records as many draws, so that one compilation serves; the last takes no step for those it cuts off.
             first = jnp.asarray(warmup + start * thin)
-            state, out = _record(kernel, target, keys, state, first, jnp.asarray(thin), jnp.asarray(count), per_call, observe, keep, remember)
+            state, out = _record(
+                kernel, target, keys, state, first, jnp.asarray(thin), jnp.asarray(count), per_call, observe, keep, remember
+            )
             parts.append(jax.tree.map(lambda a, n=count: np.asarray(a)[:n], out))
             moved(count, parts[-1])
     stacked = jax.tree.map(lambda *a: np.concatenate(a), *parts)

@@ -46,7 +46,7 @@ class Options:
 
 def run(lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax.Array], options: Options, provenance: dict[str, Any]) -> Any:
     """Draws as the installed ArviZ takes them."""
-    _verify(options)
+    verify_options(options)
     graph = lowered.graph
     planned = derive.build_kernel(lowered, sampler)
     for mask in masks_in(sampler.body):
@@ -65,9 +65,9 @@ def run(lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax.Array], opt
         warmup=options.warmup,
         thin=options.thin,
         anneal=options.init.steps if isinstance(options.init, Annealed) else 0,
-        observe=_observables(lowered, params, options.observe),
+        observe=observables(lowered, params, options.observe),
         keep=options.keep_draws,
-        progress=_shows_progress(options.progress),
+        progress=shows_progress(options.progress),
     )
     return label(graph, found, held[0], planned, options, provenance | {"starts": _words(begun, options.init)})
 
@@ -78,7 +78,7 @@ def run_exact(lowered: Lowered, kept: Contractions, params: dict[str, jax.Array]
     Raises:
         GmlmError: E601 where that is not affordable; E507 for `init=`; E512 where no configuration agrees with the clamped cells.
     """
-    _verify(options)
+    verify_options(options)
     if options.init is not None:
         raise fail("E507", "exact draws are independent: they start nowhere", help="leave out `init=`")
     graph, held = lowered.graph, clamped_cells(lowered.graph, options.clamp)
@@ -92,9 +92,9 @@ def run_exact(lowered: Lowered, kept: Contractions, params: dict[str, jax.Array]
         draws=options.draws,
         warmup=0,
         thin=1,
-        observe=_observables(lowered, params, options.observe),
+        observe=observables(lowered, params, options.observe),
         keep=options.keep_draws,
-        progress=_shows_progress(options.progress),
+        progress=shows_progress(options.progress),
     )
     options = replace(options, warmup=0, thin=1)
     planned = derive.Planned(kernel, (line,))
@@ -113,18 +113,18 @@ def _words(begun: Starts, init: Any) -> str:
     return f"{words}, then {init.steps} annealing steps" if isinstance(init, Annealed) else words
 
 
-def _verify(options: Options) -> None:
+def verify_options(options: Options) -> None:
     for name, least in (("draws", 1), ("warmup", 0), ("chains", 1), ("thin", 1), ("seed", 0)):
         value = getattr(options, name)
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             raise fail("E507", f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
-def _shows_progress(wanted: bool | None) -> bool:
+def shows_progress(wanted: bool | None) -> bool:
     return sys.stderr.isatty() and not os.environ.get("CI") if wanted is None else wanted
 
 
-def _observables(
+def observables(
     lowered: Lowered, params: dict[str, jax.Array], observe: Any, variables: tuple[VariableArray, ...] | None = None
 ) -> Callable[[jax.Array], dict[str, jax.Array]] | None:
     """A function from codes (cells, chains) to arrays by name, chains first; functions get `variables`, None for all."""

@@ -1,0 +1,121 @@
+"""Checkpoints of long runs: Orbax writes them, a manifest of hashes says which are whole and whose they are.
+
+A checkpoint without its manifest was cut off while it was written, and does not count. One whose files do not match it was
+damaged, and is refused. A folder belongs to one run: the fingerprint of everything that the run depends on stands in each manifest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from .._diagnostics import fail
+from .._files import write_whole
+
+KEPT = 2  # of the latest
+
+
+def need_orbax() -> Any:
+    """The checkpoint library, imported when it is first needed.
+
+    Raises:
+        GmlmError: E751 where it is not installed.
+    """
+    try:
+        import orbax.checkpoint as ocp
+    except ImportError:
+        raise fail("E751", 'checkpoints need orbax-checkpoint: pip install "gmlmdsl[train]"') from None
+    return ocp
+
+
+class Checkpoints:
+    """The checkpoints of one run in one folder.
+
+    Args:
+        folder: where they lie; it is made.
+        fingerprint: of the run: a checkpoint of another one is refused.
+    """
+
+    def __init__(self, folder: str | Path, fingerprint: str):
+        self.folder, self.fingerprint = Path(folder).absolute(), fingerprint
+        self.ocp = need_orbax()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise fail("E560", f"cannot write `{self.folder}`: {error.strerror or error}") from None
+
+    def steps(self) -> list[int]:
+        """The steps of whole checkpoints, ascending."""
+        return sorted(int(p.name.split(".")[0]) for p in self.folder.glob("*.manifest.json") if p.name.split(".")[0].isdigit())
+
+    def save(self, step: int, state: Any, notes: dict[str, Any]) -> None:
+        """Write a checkpoint, then its manifest; older ones go when it is whole.
+
+        Raises:
+            GmlmError: E560 where it cannot be written; what was there stays.
+        """
+        place = self._place(step)
+        try:
+            if place.exists():
+                shutil.rmtree(place)
+            with self.ocp.StandardCheckpointer() as writer:
+                writer.save(place, state)
+                writer.wait_until_finished()
+            manifest = {"step": step, "fingerprint": self.fingerprint, "files": _hashes(place), "notes": notes}
+            write_whole(self._manifest(step), json.dumps(manifest).encode())
+        except OSError as error:
+            raise fail("E560", f"cannot write the checkpoint `{place}`: {error.strerror or error}") from None
+        for old in self.steps()[:-KEPT]:
+            self._manifest(old).unlink(missing_ok=True)
+            shutil.rmtree(self._place(old), ignore_errors=True)
+
+    def restore(self, like: Any) -> tuple[int, Any, dict[str, Any]] | None:
+        """The latest whole checkpoint: its step, its state and its notes; None where there is none.
+
+        Raises:
+            GmlmError: E752 where the folder holds another run, E753 where files are damaged.
+        """
+        found = self.steps()
+        if not found:
+            return None
+        step = found[-1]
+        try:
+            manifest = json.loads(self._manifest(step).read_text(encoding="utf-8"))
+            files = manifest["files"]
+        except (OSError, ValueError, KeyError):
+            raise self._damaged(step, "its manifest cannot be read") from None
+        if manifest.get("fingerprint") != self.fingerprint:
+            message = f"`{self.folder}` holds checkpoints of another run: its program, data, seed or options differ"
+            raise fail("E752", message, help="take another folder for this run, or pass `resume=False` to begin it anew here")
+        here = _hashes(self._place(step)) if self._place(step).is_dir() else {}
+        if here != files:
+            wrong = sorted(k for k in {*files, *here} if files.get(k) != here.get(k))
+            raise self._damaged(step, f"`{wrong[0]}` does not match its hash")
+        with self.ocp.StandardCheckpointer() as reader:
+            state = reader.restore(self._place(step), like)
+        return step, state, manifest["notes"]
+
+    def clear(self) -> None:
+        """Forget what is there."""
+        for step in self.steps():
+            self._manifest(step).unlink()
+            shutil.rmtree(self._place(step), ignore_errors=True)
+
+    def _damaged(self, step: int, why: str) -> Exception:
+        help = f"remove `{self._manifest(step).name}` to go on from the one before it"
+        return fail("E753", f"the checkpoint of step {step} in `{self.folder}` is damaged: {why}", help=help)
+
+    def _place(self, step: int) -> Path:
+        return self.folder / str(step)
+
+    def _manifest(self, step: int) -> Path:
+        return self.folder / f"{step}.manifest.json"
+
+
+def _hashes(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file below a folder, by its path in it."""
+    files = sorted(p for p in folder.rglob("*") if p.is_file())
+    return {p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}

@@ -1,0 +1,262 @@
+"""Fits of networks: training from the arguments of `fit`, and its result."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+import optax
+
+from .._diagnostics import fail
+from .._files import write_whole
+from ..derive import NetworkLoss, noisy_mask
+from ..graph import Corruption, FactorGraph, Lowered, NetworkForm, lower_corruption
+from ..networks import network_shapes, parameter_counts
+from ..program import ir
+from ._data import verified_weights
+from ._minimise import shows_progress
+from ._network_rows import NetworkRows, bound_to_rows, network_rows
+from ._results import FORMAT
+from ._training import Batches, Progress, Trained, Training, train, verify_training
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """The arguments of `Model.fit` that a network takes."""
+
+    mask: ir.Mask
+    seed: int = 0
+    n_masks: int | str | None = None
+    weights: Any = None
+    missing: Any = None
+    init: Mapping[str, Any] | None = None
+    optimizer: optax.GradientTransformation | None = None
+    progress: bool | None = None
+    method: Training = field(default_factory=Training)
+
+
+def mask_loss(lowered: Lowered, mask: ir.Mask, n_masks: int = 1, smoothing: float = 0.0) -> tuple[NetworkLoss, Corruption]:
+    """The loss of a mask and its noise, for a network.
+
+    Raises:
+        GmlmError: E702 for a mask that mentions a parameter.
+    """
+    network = lowered.graph.network
+    assert network is not None
+    if mask.mentions_parameter:
+        raise fail("E702", f"mask `{mask.name}` mentions a parameter: it may sample, not fit", mask.span, "mentions a parameter")
+    found = lower_corruption(lowered.bound, mask.body)
+    return NetworkLoss(noisy_mask(lowered, found), network.label, n_masks, smoothing), found
+
+
+def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, identity: Mapping[str, Any]) -> Trained:
+    """Train the network of a conditional model.
+
+    Raises:
+        GmlmError: for data, options or a mask that do not fit.
+    """
+    t = options.method
+    verify_training(t)
+    if isinstance(options.n_masks, str) or (options.n_masks is not None and options.n_masks < 1):
+        raise fail("E507", f"n_masks must be a whole number above 0 or None, got {options.n_masks!r}")
+    rows = network_rows(lowered, x, options.missing, given)
+    if len(rows.shape) != 1 or not rows.n_rows:
+        raise fail("E505", f"x must have one axis of rows before the variable's axes, and rows in it; got rows of shape {rows.shape}")
+    whole = any(law.groups() for law in mask_loss(lowered, options.mask)[0].mask.laws)
+    check_rows = None
+    if t.validation is not None:
+        check_rows = network_rows(lowered, t.validation["x"], options.missing, t.validation.get("given"))
+        if whole and lowered.graph.given:
+            raise fail("E704", f"mask `{options.mask.name}` looks at given data: its loss on other rows is not measured here")
+    if whole:
+        lowered = bound_to_rows(lowered, rows) if lowered.graph.given else lowered
+    loss, _ = mask_loss(lowered, options.mask, options.n_masks or 1, t.label_smoothing)
+    weights = np.ones(rows.n_rows) if options.weights is None else verified_weights(options.weights, rows.n_rows)
+    network = start_network(lowered.graph, options)
+    batches = _batches(lowered, rows, weights, t, whole)
+    check = None if check_rows is None else _batches(lowered, check_rows, np.ones(check_rows.n_rows), t, whole)
+    _verify_hides(loss, batches, options.mask)
+    text = json.dumps([identity["sha256"], identity["inputs"], options.mask.name, options.n_masks], default=_as_list, sort_keys=True)
+    return train(network, loss, batches, check, t, options.optimizer, options.seed, shows_progress(options.progress), text)
+
+
+def fit(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, meta: dict[str, Any], model: Callable[[], Any]) -> NetworkFit:
+    """Train, and give the result names; see `ConditionalModel.fit`."""
+    found = fit_network(lowered, x, given, options, meta)
+    rows = int(np.prod(np.shape(x)[:1], dtype=np.int64)) if not isinstance(x, Mapping) else len(next(iter(x.values())))
+    return trained_to_fit(found, lowered.graph, meta | {"rows": rows}, model)
+
+
+def _as_list(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
+
+
+def _batches(lowered: Lowered, rows: NetworkRows, weights: Array, t: Training, whole: bool) -> Batches:
+    return Batches.of(rows, weights, t, lowered.graph.n_random, whole)
+
+
+def _verify_hides(loss: NetworkLoss, batches: Batches, mask: ir.Mask) -> None:
+    """Refuse a mask that hides nothing of these rows."""
+    codes = jax.numpy.asarray(np.maximum(batches.rows.codes, 0))
+    present = jax.numpy.asarray(batches.rows.codes >= 0) & (jax.numpy.arange(len(batches.rows.codes)) < batches.n_cells)[:, None]
+    if float(loss.mask.mean_members(codes, present).sum()) == 0:
+        raise fail("E410", f"mask `{mask.name}` hides no cell of these rows", mask.span, "an empty support")
+
+
+def start_network(graph: FactorGraph, options: NetworkOptions) -> Any:
+    """The weights that training starts from: those of `init`, or random ones."""
+    from ..networks import build_network
+
+    assert graph.network is not None
+    if options.init is None:
+        return build_network(graph.network, jax.random.key(options.seed))
+    return verified_params(graph.network, options.init)[graph.network.label]
+
+
+def verified_params(form: NetworkForm, params: Any) -> dict[str, Any]:
+    """A network's parameters: a dict with its Equinox module.
+
+    Raises:
+        GmlmError: E509 for anything else, or a module whose arrays have other shapes.
+    """
+    example = f"`{{{form.label!r}: network}}`, as `init_params` and a fit's `params` are"
+    if not isinstance(params, Mapping) or set(params) != {form.label}:
+        found = f"a dict of {sorted(params)}" if isinstance(params, Mapping) else type(params).__name__
+        raise fail("E509", f"the parameters of this model are {example}; got {found}")
+    network = params[form.label]
+    wanted, here = (_shapes(n) for n in (network_shapes(form), network))
+    if wanted != here:
+        wrong = next((k for k in {*wanted, *here} if wanted.get(k) != here.get(k)), "")
+        message = (
+            f"the network `{form.label}` does not fit its declaration: {wrong or 'its class'} is {here.get(wrong)}, not {wanted.get(wrong)}"
+        )
+        raise fail("E509", message, form.span, help="were these parameters made for other sizes?")
+    return {form.label: network}
+
+
+def _shapes(network: Any) -> dict[str, tuple[int, ...]]:
+    leaves = jax.tree_util.tree_flatten_with_path(network)[0]
+    return {jax.tree_util.keystr(p): tuple(x.shape) for p, x in leaves if hasattr(x, "shape")}
+
+
+@dataclass(frozen=True, repr=False)
+class NetworkFit:
+    """A trained network.
+
+    Attributes:
+        params: `{network's name: Equinox module}`.
+        loss_trace: nats per hidden cell, of each step's batch.
+        length_trace: loss of the predicted length per row of each step's batch, 0 where none is predicted.
+        validation_trace: (step, nats per hidden cell, length loss) of each measurement.
+        reason: why training ended: steps, patience or diverged.
+        meta: program text, inputs, seed, versions, seconds, cells: what `save` keeps.
+    """
+
+    params: dict[str, Any]
+    loss_trace: Array
+    length_trace: Array
+    validation_trace: Array
+    reason: str
+    meta: dict[str, Any]
+    graph: FactorGraph = field(repr=False)
+    _model: Callable[[], Any] = field(repr=False)
+
+    @property
+    def model(self) -> Any:
+        """The model that was fitted."""
+        return self._model()
+
+    def sample(self, sampler: str | None = None, **options: Any) -> Any:
+        """Draws from the trained network; see `Model.sample`."""
+        return self.model.sample(self.params, sampler, **options)
+
+    def loss(self, x: Any, mask: str | None = None, **options: Any) -> Any:
+        """The loss of other rows; see `Model.loss`."""
+        return self.model.loss(self.params, x, self.meta["mask"] if mask is None else mask, **options)
+
+    def summary(self) -> Any:
+        """The number of parameters of each part, as a pandas Series."""
+        import pandas as pd
+
+        counts = parameter_counts(next(iter(self.params.values())))
+        return pd.Series(counts | {"total": sum(counts.values())}, name="parameters")
+
+    def __repr__(self) -> str:
+        m = self.meta
+        counts = parameter_counts(next(iter(self.params.values())))
+        last = float(np.mean(self.loss_trace[-50:])) if len(self.loss_trace) else float("nan")
+        lines = [
+            f"Fit of `{m['model']}` to {m['rows']:,} rows under mask {m['mask']}: {sum(counts.values()):,} parameters, "
+            f"{len(self.loss_trace):,} steps, {m['seconds']:.3g} s",
+            f"loss {last:.4g} nats per hidden cell, the mean of the last {min(50, len(self.loss_trace))} steps",
+        ]
+        if len(self.validation_trace):
+            best = self.validation_trace[np.argmin(self.validation_trace[:, 1])]
+            lines.append(
+                f"validation loss {self.validation_trace[-1, 1]:.4g} at the end, {best[1]:.4g} at its lowest, after {best[0]:,.0f} steps"
+            )
+        if self.reason == "diverged":
+            lines.append("The loss is no finite number any more. Take a lower learning rate, or a longer warm-up.")
+        return "\n".join(lines)
+
+    def save(self, path: str | Path) -> None:
+        """Write the fit as one file, whole or not at all: arrays and text only, so that loading runs no code.
+
+        Raises:
+            GmlmError: E560 if the file cannot be written.
+        """
+        network = next(iter(self.params.values()))
+        leaves = jax.tree_util.tree_flatten_with_path(eqx.filter(network, eqx.is_array))[0]
+        arrays = {f"param:{jax.tree_util.keystr(p)}": np.asarray(x) for p, x in leaves}
+        arrays |= {f"input:{k}": v for k, v in self.meta["inputs"].items()}
+        arrays |= {"loss_trace": self.loss_trace, "length_trace": self.length_trace, "validation_trace": self.validation_trace}
+        meta = {k: v for k, v in self.meta.items() if k != "inputs"} | {"format": FORMAT, "kind": "network", "reason": self.reason}
+        arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)  # pyright: ignore[reportArgumentType]
+        write_whole(path, buffer.getvalue())
+
+
+def trained_to_fit(found: Trained, graph: FactorGraph, meta: dict[str, Any], model: Callable[[], Any]) -> NetworkFit:
+    """Names for what training found."""
+    assert graph.network is not None
+    p: Progress = found.progress
+    meta = meta | {"seconds": p.seconds, "cells": p.cells, "widths": list(found.widths)}
+    validation = np.array(p.validation, float).reshape(-1, 3)
+    return NetworkFit(
+        {graph.network.label: found.network}, np.array(p.losses), np.array(p.lengths), validation, p.reason, meta, graph, model
+    )
+
+
+def network_fit_from_file(meta: dict[str, Any], arrays: dict[str, Array], graph: FactorGraph, model: Callable[[], Any]) -> NetworkFit:
+    """A fit from what `read_fit` found.
+
+    Raises:
+        GmlmError: E520 where arrays are lacking or have other shapes than the program says.
+    """
+    form = graph.network
+    assert form is not None
+    shapes = network_shapes(form)
+    paths, tree = jax.tree_util.tree_flatten_with_path(shapes)
+    leaves = []
+    for path, like in paths:
+        name = jax.tree_util.keystr(path)
+        array = arrays.get(f"param:{name}")
+        if array is None or tuple(array.shape) != tuple(like.shape):
+            found = "is lacking" if array is None else f"has shape {tuple(array.shape)}, not {tuple(like.shape)}"
+            raise fail("E520", f"the saved network does not fit its program: {name} {found}")
+        leaves.append(jax.numpy.asarray(array))
+    network = jax.tree.unflatten(tree, leaves)
+    inputs = {k.removeprefix("input:"): v for k, v in arrays.items() if k.startswith("input:")}
+    traces = (arrays[k] for k in ("loss_trace", "length_trace", "validation_trace"))
+    reason = meta.pop("reason")
+    return NetworkFit({form.label: network}, *traces, reason, meta | {"inputs": inputs}, graph, model)

@@ -1,0 +1,149 @@
+"""What a conditional model answers: its loss, tables of conditionals, transition matrices of small ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import derive
+from .._diagnostics import fail
+from ..derive import NetworkLoss
+from ..graph import FactorGraph, Lowered, NetworkForm
+from ..graph.masks import blocks_of, lower_mask, support_size
+from ..networks import build_network, network_shapes, parameter_counts
+from ..plan import BUDGET
+from ..program import ir
+from ._data import verified_weights
+from ._network_fit import mask_loss
+from ._network_rows import NetworkRows, bound_to_rows, network_rows, present_lengths
+
+MOST_ENTRIES = 1 << 24  # of a table of conditionals
+
+
+def init_params(graph: FactorGraph, seed: int) -> dict[str, Any]:
+    """Random weights under the network's name."""
+    assert graph.network is not None
+    return {graph.network.label: build_network(graph.network, jax.random.key(seed))}
+
+
+def counts(form: NetworkForm) -> dict[str, int]:
+    """The number of parameters of each part."""
+    return parameter_counts(network_shapes(form))
+
+
+def loss(
+    lowered: Lowered, params: dict[str, Any], x: Any, mask: ir.Mask, weights: Any, key: Any, n_masks: int | None, missing: Any, given: Any
+) -> jax.Array:
+    """The mean over rows of the mean over masks; see `ConditionalModel.loss`."""
+    rows = network_rows(lowered, x, missing, given)
+    found, corruption = mask_loss(lowered, mask, n_masks or 1)
+    whole = any(law.groups() for law in found.mask.laws)
+    if whole and lowered.graph.given:
+        lowered = bound_to_rows(lowered, rows)
+        found, corruption = mask_loss(lowered, mask, n_masks or 1)
+    w = np.ones(rows.n_rows) if weights is None else verified_weights(weights, rows.n_rows)
+    if key is not None:
+        found = NetworkLoss(found.mask, found.label, found.n_masks, 0.0, lowered.graph.n_random)
+        keys = jax.random.split(key, rows.n_rows)
+        losses = _drawn(found, params, jnp.asarray(rows.codes), *_device(rows), keys)
+    else:
+        if not corruption.is_fixed:
+            message = f"what the network sees under mask `{mask.name}` is random: its loss has no sum over a list"
+            raise fail("E602", message, mask.span, help="draw: `key=jax.random.key(0), n_masks=16`")
+        losses = _listed(lowered, params, rows, mask)
+    return (losses * w).sum() / w.sum()
+
+
+def _device(rows: NetworkRows) -> tuple[Any, Any]:
+    given = tuple(jnp.asarray(np.maximum(g, 0) if g.dtype.kind != "f" else g) for g in rows.given)
+    return given, tuple(jnp.asarray(present_lengths(g)) for g in rows.given)
+
+
+@eqx.filter_jit
+def _drawn(found: NetworkLoss, params: Any, codes: Any, given: Any, lengths: Any, keys: Any) -> Any:
+    return found.rows(params, codes, given, lengths, keys)[0]
+
+
+def _listed(lowered: Lowered, params: dict[str, Any], rows: NetworkRows, mask: ir.Mask) -> Any:
+    """Over every K of the support, all of which hide their cells."""
+    lowered_mask, n = lower_mask(lowered, mask), lowered.graph.n_random
+    help = "draw some: `key=jax.random.key(0), n_masks=16`"
+    if support_size(lowered_mask) > BUDGET.support:
+        message = f"mask `{mask.name}` has {support_size(lowered_mask):.3g} distinct blocks, more than the limit of {BUDGET.support}"
+        raise fail("E602", message, mask.span, help=help)
+    blocks, probabilities = blocks_of(lowered_mask, lowered.graph.n_cells)
+    padded = bool((rows.codes[:n] < 0).any())
+    if probabilities is None or (padded and isinstance(mask.body, ir.FormMask) and mask.body.call.form.name == "subsets"):
+        why = "looks at x" if probabilities is None else "draws subsets of a row's cells, and rows differ in length"
+        raise fail("E602", f"mask `{mask.name}` {why}: its blocks differ from row to row", mask.span, help=help)
+    held = np.zeros((len(blocks), lowered.graph.n_cells + 1), bool)
+    held[np.arange(len(blocks))[:, None], blocks] = True
+    graph = _graph(params, *_device(rows), jnp.asarray(present_lengths(rows.codes[:n].T))[:, None], n)
+    return _fixed(graph, params, jnp.asarray(rows.codes[:n]), jnp.asarray(held[:, :n]), jnp.asarray(probabilities))
+
+
+@eqx.filter_jit
+def _fixed(graph: Any, params: Any, codes: Any, held: Any, probabilities: Any) -> Any:
+    return derive.fixed_loss(graph, params, codes, held, probabilities)
+
+
+@eqx.filter_jit
+def _graph(params: Any, given: Any, given_lengths: Any, lengths: Any, width: int) -> derive.NetworkGraph:
+    (label, network), *_ = params.items()
+    encoded = derive.encode_rows(network, given, given_lengths, lengths.shape[0])
+    return derive.network_graph(network, label, encoded, lengths, width)
+
+
+def log_conditional(lowered: Lowered, params: dict[str, Any], x: Any, K: Sequence[int] | int, given: Any) -> jax.Array:
+    """Sums of log p(x_i | x_rest, K) over the cells of K, for every joint value of it."""
+    host, rows = lowered.graph, network_rows(lowered, x, None, given)
+    cells = np.unique(np.atleast_1d(np.asarray(K)))
+    if cells.dtype.kind not in "iu" or not len(cells) or cells[0] < 0 or cells[-1] >= host.n_random or len(cells) != np.size(K):
+        raise fail("E507", f"K must hold distinct positions from 0 to {host.n_random - 1}, got {K!r}")
+    q = int(host.sizes.max())
+    entries = float(q) ** len(cells) * rows.n_rows
+    if entries > MOST_ENTRIES:
+        message = f"the table over {len(cells)} cells of {q} values for {rows.n_rows:,} rows has {entries:.3g} entries"
+        raise fail("E601", f"{message}, more than the limit of {MOST_ENTRIES:,}", help="ask for one cell at a time: they are independent")
+    held = np.zeros((host.n_random, 1), bool)
+    held[cells] = True
+    lengths = np.full((rows.n_rows, 1), host.n_random, np.int32)
+    graph = _graph(params, *_device(rows), jnp.asarray(lengths), host.n_random)
+    tables = _tables(graph, params, jnp.asarray(rows.codes[: host.n_random]), jnp.asarray(held))[:, cells]
+    out = tables[:, 0]
+    for m in range(1, len(cells)):
+        out = out[..., None] + tables[:, m].reshape(-1, *(1,) * m, q)
+    return out.reshape(*rows.shape, *out.shape[1:])
+
+
+@eqx.filter_jit
+def _tables(graph: Any, params: Any, codes: Any, held: Any) -> Any:
+    return derive.cell_tables(graph, params, codes, held)
+
+
+def transition_matrix(lowered: Lowered, params: dict[str, Any], sampler: ir.Sampler, given: Any) -> np.ndarray:
+    """One run of a sampler of updates, over all configurations."""
+    if isinstance(sampler.body, ir.FormCall):
+        message = f"sampler `{sampler.name}` decodes: its draw depends on no draw before it, so it has a law and no matrix"
+        raise fail("E507", message, sampler.span, "a decoder", help="draw from it: `sample(.., draws=1000)`")
+    from ._network_rows import given_arrays
+
+    arrays, shape = given_arrays(lowered, given, None)
+    if shape != ():
+        raise fail("E510", f"given: a transition matrix takes one row, without an axis of rows; got rows of shape {shape}")
+    n = lowered.graph.n_random
+    with jax.enable_x64(True):
+        wide = {k: jax.tree.map(_as_double, v) for k, v in params.items()}
+        states = derive.all_states(lowered.graph, what="the transition matrix").shape[1]
+        rows = NetworkRows(np.zeros((lowered.graph.n_cells, 1), np.int32), arrays, ())
+        graph = _graph(wide, *_device(rows), jnp.full((1, states), n, jnp.int32), n)
+        return derive.NetworkTransitions(lowered, wide, graph).of(sampler.body)
+
+
+def _as_double(leaf: Any) -> Any:
+    return leaf.astype(jnp.float64) if eqx.is_inexact_array(leaf) else leaf

@@ -1,0 +1,104 @@
+"""Stutter: tokens or words that repeat the one before, how often, and rows without them.
+
+Doubled words can be right (German "die die", English "had had"), and a word may hold the same piece twice. So dropping is a choice,
+it drops whole words where it knows where words begin, and the rate leaves out what the reference doubles too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from .._diagnostics import fail
+
+Array = np.ndarray
+Words = str | Sequence[str]
+
+
+def stutters(tokens: Any, lengths: Any) -> Array:
+    """Which tokens equal the one before them: the second and later ones of every run of equal ids.
+
+    Args:
+        tokens: ids, shape (*rows, n).
+        lengths: how many of each row count, shape (*rows,); those behind are never marked. The first token has none before it.
+
+    Returns:
+        Booleans of the shape of `tokens`.
+
+    Raises:
+        GmlmError: E501 for shapes that do not fit.
+    """
+    ids, ends = np.asarray(tokens), np.asarray(lengths)
+    if ids.ndim < 1 or ends.shape != ids.shape[:-1]:
+        raise fail(
+            "E501", f"`lengths` of tokens of shape {ids.shape} has shape {ids.shape[:-1]}, got {ends.shape}", help="one for each row"
+        )
+    again = np.zeros(ids.shape, bool)
+    again[..., 1:] = ids[..., 1:] == ids[..., :-1]
+    return again & (np.arange(ids.shape[-1]) < ends[..., None])
+
+
+def drop_repeats(tokens: Any, length: int, starts_word: Any = None) -> Array:
+    """One row without the words that repeat the word before; of a run of equal words the first stays.
+
+    Args:
+        tokens: ids of one row.
+        length: how many of them count.
+        starts_word: for each id whether it begins a word: pieces inside of a word are never dropped on their own, and a word is
+            dropped only if all its pieces are repeated. None: every token is a word.
+
+    Raises:
+        GmlmError: E501 for a shape that does not fit, E502 for an id that `starts_word` does not cover.
+    """
+    ids = np.asarray(tokens)
+    if ids.ndim != 1 or not 0 <= length <= len(ids):
+        raise fail("E501", f"tokens are those of one row, and `length` counts some of them; got shape {ids.shape} and length {length}")
+    ids = ids[:length]
+    words = np.split(ids, np.flatnonzero(_beginnings(ids, starts_word)[1:]) + 1)
+    kept = [w for k, w in enumerate(words) if k == 0 or not np.array_equal(w, words[k - 1])]
+    return np.concatenate(kept)
+
+
+def _beginnings(ids: Array, starts_word: Any) -> Array:
+    if starts_word is None:
+        return np.ones(len(ids), bool)
+    table = np.asarray(starts_word, bool)
+    outside = ids[(ids < 0) | (ids >= len(table))]
+    if len(outside):
+        raise fail("E502", f"`starts_word` has an entry for each of {len(table)} ids, and the row holds {outside[0]}")
+    return table[ids]
+
+
+def stutter_counts(outputs: Sequence[Words], references: Sequence[Words]) -> Array:
+    """For each sentence the words that equal the word before, except as often as the reference doubles the same word.
+
+    Args:
+        outputs: one list of words for each sentence; a text is split at white space.
+        references: likewise.
+
+    Raises:
+        GmlmError: E501 unless there are as many references as outputs.
+    """
+    if len(outputs) != len(references):
+        raise fail("E501", f"{len(outputs)} outputs have {len(references)} references", help="give one reference for each output")
+    return np.array([(_doubled(o) - _doubled(r)).total() for o, r in zip(outputs, references, strict=True)], int)
+
+
+def stutter_rate(outputs: Sequence[Words], references: Sequence[Words]) -> float:
+    """Stutters for each 1,000 words of the outputs, see `stutter_counts`; nan where they have no words."""
+    n_words = sum(len(_split(o)) for o in outputs)
+    counts = stutter_counts(outputs, references)
+    return 1000 * int(counts.sum()) / n_words if n_words else float("nan")
+
+
+def _split(words: Words) -> Sequence[str]:
+    return words.split() if isinstance(words, str) else words
+
+
+def _doubled(words: Words) -> Counter[str]:
+    """How often each word stands right behind itself."""
+    return Counter(b for a, b in pairwise(_split(words)) if a == b)

@@ -1,0 +1,456 @@
+"""Trains a network: minibatches keyed by step, buckets of like width, validation, early stopping, checkpoints.
+
+What is minimised is the loss of a mask, divided by the mean number of cells that a mask hides, so that it is in nats per cell;
+plus, where the network predicts lengths, their loss per row times the network's `length_weight`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from .._diagnostics import fail
+from ..derive import NetworkLoss
+from ._checkpoints import Checkpoints
+from ._network_rows import NetworkRows, bucket_of, present_lengths, widths
+
+Array = np.ndarray
+PEAK, END = 0.003, 1e-5  # of the learning rate: Li et al. 2024, Appendix L
+WARM = 50  # a fiftieth of the steps warm up, as 10,000 of 500,000 do there
+NOTED = 20  # steps between looks at the device: the bar and the log move then
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a network is trained: `fit(.., method=gm.Training(..))`.
+
+    Attributes:
+        steps: optimiser steps.
+        batch_size: rows of a step.
+        label_smoothing: s: every target is 1 - s of the true value and s of the uniform law (Szegedy et al. 2016).
+        ema: decay of the exponential moving average of the weights that the fit returns; None: the last weights.
+        accumulate: batches whose gradients are averaged for one update.
+        precision: "float32", or "bfloat16": then weights are cast for each pass, with logits, norms and updates in float32.
+        buckets: widths, ascending; rows of like length share a batch, and each width is compiled once. None: 8, 16, 24, 32, 48, 64, ..
+        validation: `{"x": .., "given": ..}`: rows whose loss is measured every `evaluate_every` steps, always under the same masks.
+        evaluate_every: steps between measurements; None: a tenth of the steps.
+        patience: measurements without a lower loss after which training ends; the best weights are returned. None: it never does.
+        checkpoint: a folder; a run that is killed goes on from its latest checkpoint, bit for bit as if it had not been.
+        save_every: steps between checkpoints; None: a twentieth of the steps.
+        resume: whether checkpoints that lie in the folder are gone on from; False: the run begins anew.
+        log: a file of one line of JSON for every 20 steps and every measurement.
+        warmup: steps of linear warm-up of the default optimiser; None: a fiftieth.
+        learning_rate: the peak of the default optimiser, AdaFactor (Shazeer and Stern 2018) with a cosine down to 1e-5.
+    """
+
+    steps: int = 1000
+    batch_size: int = 64
+    label_smoothing: float = 0.0
+    ema: float | None = None
+    accumulate: int = 1
+    precision: str = "float32"
+    buckets: tuple[int, ...] | None = None
+    validation: Mapping[str, Any] | None = None
+    evaluate_every: int | None = None
+    patience: int | None = None
+    checkpoint: str | Path | None = None
+    save_every: int | None = None
+    resume: bool = True
+    log: str | Path | None = None
+    warmup: int | None = None
+    learning_rate: float = PEAK
+
+    name = "training"
+
+
+def verify_training(t: Training) -> None:
+    """Refuse options that cannot be meant.
+
+    Raises:
+        GmlmError: E704.
+    """
+    wholes = (("steps", 1), ("batch_size", 1), ("accumulate", 1), ("evaluate_every", 1), ("save_every", 1), ("patience", 1), ("warmup", 0))
+    for name, least in wholes:
+        value = getattr(t, name)
+        if value is not None and (not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least):
+            raise fail("E704", f"Training: {name} must be a whole number of at least {least}, got {value!r}")
+    for name, low, high in (("label_smoothing", 0, 1), ("ema", 0, 1)):
+        value = getattr(t, name)
+        if value is not None and not (isinstance(value, int | float) and low <= value < high):
+            raise fail("E704", f"Training: {name} must be a number from {low} to below {high}, got {value!r}")
+    if not isinstance(t.learning_rate, int | float) or not t.learning_rate > 0:
+        raise fail("E704", f"Training: learning_rate must be above 0, got {t.learning_rate!r}")
+    if t.precision not in ("float32", "bfloat16"):
+        raise fail("E704", f'Training: precision must be "float32" or "bfloat16", got {t.precision!r}')
+    if t.patience is not None and t.validation is None:
+        raise fail("E704", "Training: patience counts measurements on validation rows", help="pass `validation={'x': .., 'given': ..}`")
+    if t.validation is not None and (not isinstance(t.validation, Mapping) or not {"x"} <= set(t.validation) <= {"x", "given"}):
+        raise fail("E704", "Training: validation must be a dict of `x` and, where the model has given variables, `given`")
+
+
+def training_of(method: Any, batch_size: int | None, max_steps: int | None) -> Training:
+    """The training that `fit` was asked for.
+
+    Raises:
+        GmlmError: E704 for another method, or a number of steps or rows that is said twice.
+    """
+    if method is not None and not isinstance(method, Training):
+        raise fail("E704", f"a network is trained by `method=gm.Training(..)`, got {method!r:.60}")
+    if method is not None and (batch_size is not None or max_steps is not None):
+        raise fail("E704", "`batch_size` and `max_steps` are options of `gm.Training(batch_size=.., steps=..)` where there is one")
+    if method is not None:
+        return method
+    plain = Training()
+    return Training(plain.steps if max_steps is None else max_steps, plain.batch_size if batch_size is None else batch_size)
+
+
+def default_optimizer(t: Training) -> optax.GradientTransformation:
+    """AdaFactor with linear warm-up and a cosine."""
+    warm = max(1, t.steps // WARM) if t.warmup is None else t.warmup
+    schedule = optax.warmup_cosine_decay_schedule(0.0, t.learning_rate, warm, max(t.steps, warm + 1), END)
+    return optax.adafactor(schedule)
+
+
+class Batch(NamedTuple):
+    """Rows of one width, with their numbers; those of weight 0 fill the batch up."""
+
+    codes: Any
+    given: tuple[Any, ...]
+    lengths: tuple[Any, ...]
+    weights: Any
+    rows: Any
+    width: int
+
+
+@dataclass(frozen=True)
+class Batches:
+    """All batches of an epoch in an order that depends on (seed, epoch) only.
+
+    `whole` says that masks look at cells behind the width: then rows keep all of them.
+    """
+
+    rows: NetworkRows
+    weights: Array
+    size: int
+    found: tuple[int, ...]
+    bucket: Array
+    n_cells: int
+    whole: bool
+
+    @classmethod
+    def of(cls, rows: NetworkRows, weights: Array, t: Training, n_cells: int, whole: bool) -> Batches:
+        """Sorted into buckets by the longest of a row's arrays."""
+        lengths = present_lengths(rows.codes[:n_cells].T)
+        for g in rows.given:
+            if g.dtype.kind != "f":
+                lengths = np.maximum(lengths, present_lengths(g))
+        found = widths(int(lengths.max(initial=1)), t.buckets)
+        return cls(rows, weights, min(t.batch_size, rows.n_rows), found, bucket_of(lengths, found), n_cells, whole)
+
+    @property
+    def per_epoch(self) -> int:
+        """How many batches an epoch has."""
+        return sum(-(-int((self.bucket == b).sum()) // self.size) for b in range(len(self.found)))
+
+    def plan(self, seed: int, epoch: int) -> list[tuple[int, Array]]:
+        """The batches of an epoch: bucket and rows."""
+        rng = np.random.default_rng([seed, epoch])
+        out = []
+        for b in range(len(self.found)):
+            mine = rng.permutation(np.flatnonzero(self.bucket == b))
+            out += [(b, mine[i : i + self.size]) for i in range(0, len(mine), self.size)]
+        return [out[i] for i in rng.permutation(len(out))]
+
+    def in_order(self) -> list[tuple[int, Array]]:
+        """Every row once, bucket by bucket."""
+        every = [np.flatnonzero(self.bucket == b) for b in range(len(self.found))]
+        return [(b, mine[i : i + self.size]) for b, mine in enumerate(every) for i in range(0, len(mine), self.size)]
+
+    def batch(self, b: int, chosen: Array) -> Batch:
+        """The arrays of a batch, filled up to its size."""
+        width = min(self.found[b], self.n_cells)
+        rows = np.concatenate([chosen, np.full(self.size - len(chosen), chosen[0])])
+        weights = self.weights[rows] * (np.arange(self.size) < len(chosen))
+        codes = self.rows.codes[: None if self.whole else width][:, rows]
+        given = [g[rows] if g.dtype.kind == "f" else g[rows, : min(self.found[b], g.shape[1])] for g in self.rows.given]
+        lengths = tuple(present_lengths(g) for g in given)
+        inside = tuple(np.maximum(g, 0) if g.dtype.kind != "f" else g for g in given)
+        return Batch(codes, inside, lengths, weights.astype(np.float32), rows.astype(np.int32), width)
+
+
+class TrainState(NamedTuple):
+    """What a step changes. `best` and `average` are None where they are not kept."""
+
+    network: Any
+    optimizer: Any
+    average: Any
+    best: Any
+
+
+@dataclass
+class Progress:
+    """What is known of a run so far; it goes into the notes of checkpoints."""
+
+    losses: list[float] = field(default_factory=list)
+    lengths: list[float] = field(default_factory=list)
+    validation: list[tuple[int, float, float]] = field(default_factory=list)  # step, loss, length loss
+    best: float = float("inf")
+    since_best: int = 0
+    best_step: int = 0
+    reason: str = "steps"
+    seconds: float = 0.0
+    cells: int = 0
+
+    def notes(self) -> dict[str, Any]:
+        """As JSON takes it."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained network, and how it went."""
+
+    network: Any
+    progress: Progress
+    widths: tuple[int, ...]
+
+
+def train(
+    network: Any,
+    loss: NetworkLoss,
+    batches: Batches,
+    check: Batches | None,
+    t: Training,
+    optimizer: Any,
+    seed: int,
+    show: bool,
+    identity: Any,
+) -> Trained:
+    """Run a training to its end, from its latest checkpoint where there is one.
+
+    Args:
+        network: with its first weights.
+        loss: of the mask.
+        batches: the rows.
+        check: the rows of validation.
+        t: options.
+        optimizer: an optax transformation; None: the default one.
+        seed: of the order of rows, of masks, noise and dropout: those of a step depend on (seed, step) only.
+        show: whether to show a bar.
+        identity: what the run depends on beside its options and data, as text: checkpoints of another run are refused.
+    """
+    optimizer = default_optimizer(t) if optimizer is None else optimizer
+    if t.accumulate > 1:
+        optimizer = optax.MultiSteps(optimizer, t.accumulate)
+    trainable, fixed = eqx.partition(network, eqx.is_inexact_array)
+    state = TrainState(
+        trainable, optimizer.init(trainable), trainable if t.ema is not None else None, trainable if check is not None else None
+    )
+    store = None if t.checkpoint is None else Checkpoints(t.checkpoint, _fingerprint(identity, t, batches, state, seed))
+    progress, first = Progress(), 0
+    if store is not None:
+        first, state, progress = _resumed(store, state, t, progress)
+    run = _Run(loss, batches, check, t, optimizer, fixed, seed, store, progress)
+    state = run.to_the_end(state, first, show)
+    kept = state.best if t.patience is not None else state.network if t.ema is None else state.average
+    return Trained(eqx.combine(kept, fixed), progress, batches.found)
+
+
+def _resumed(store: Checkpoints, state: TrainState, t: Training, progress: Progress) -> tuple[int, TrainState, Progress]:
+    if not t.resume:
+        store.clear()
+    leaves, tree = jax.tree.flatten(state)
+    found = store.restore([jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves])
+    if found is None:
+        return 0, state, progress
+    step, restored, notes = found
+    return step, jax.tree.unflatten(tree, restored), Progress(**notes)
+
+
+def _fingerprint(identity: Any, t: Training, batches: Batches, state: TrainState, seed: int) -> str:
+    plain = {k: v for k, v in vars(t).items() if k not in ("validation", "checkpoint", "save_every", "resume", "log")}
+    shapes = [f"{jax.tree_util.keystr(p)} {x.shape} {x.dtype}" for p, x in jax.tree_util.tree_flatten_with_path(state)[0]]
+    text = json.dumps([identity, plain, shapes, seed], default=str, sort_keys=True)
+    digest = hashlib.sha256(text.encode())
+    for array in (batches.rows.codes, *batches.rows.given, batches.weights):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+@dataclass
+class _Run:
+    loss: NetworkLoss
+    batches: Batches
+    check: Batches | None
+    t: Training
+    optimizer: Any
+    fixed: Any
+    seed: int
+    store: Checkpoints | None
+    progress: Progress
+
+    def to_the_end(self, state: TrainState, first: int, show: bool) -> TrainState:
+        """The steps from `first` on, with what happens between them."""
+        t, p = self.t, self.progress
+        evaluate, save = t.evaluate_every or max(1, t.steps // 10), t.save_every or max(1, t.steps // 20)
+        waiting: list[tuple[Any, Any]] = []
+        started, before = time.perf_counter(), p.seconds
+        with _bar(t.steps, first, show) as moved:
+            for step, batch in self.order(first):
+                state, values = self.update(state, batch, step)
+                waiting.append(values)
+                p.cells += int((batch.codes[: batch.width] >= 0).sum(where=batch.weights[None] > 0))
+                done = step + 1
+                if done % NOTED == 0 or done == t.steps or done % save == 0 or done % evaluate == 0:
+                    self.look(waiting)
+                    p.seconds = before + time.perf_counter() - started
+                    self.note({"step": done, "loss": p.losses[-1], "length_loss": p.lengths[-1], "seconds": p.seconds, "cells": p.cells})
+                    moved(done, p)
+                if not np.isfinite(p.losses[-1] if p.losses else 0.0):
+                    p.reason = "diverged"
+                    break
+                if self.check is not None and (done % evaluate == 0 or done == t.steps):
+                    state = self.measure(state, done)
+                if self.store is not None and (done % save == 0 or done == t.steps):
+                    self.store.save(done, jax.tree.leaves(state), p.notes())
+                if t.patience is not None and p.since_best >= t.patience:
+                    p.reason = "patience"
+                    break
+        return state
+
+    def order(self, first: int) -> Iterator[tuple[int, Batch]]:
+        """Steps and their batches."""
+        per, plan, epoch = self.batches.per_epoch, [], -1
+        for step in range(first, self.t.steps):
+            if step // per != epoch:
+                epoch = step // per
+                plan = self.batches.plan(self.seed, epoch)
+            yield step, self.batches.batch(*plan[step % per])
+
+    def update(self, state: TrainState, batch: Batch, step: int) -> tuple[TrainState, Any]:
+        """One step."""
+        key = jax.random.fold_in(jax.random.key(self.seed), step)
+        return _update(_sized(self.loss, batch.width), self.optimizer, self.fixed, state, batch[:4], key, self.t.precision, self.t.ema)
+
+    def look(self, waiting: list[tuple[Any, Any]]) -> None:
+        """Fetch the losses of the steps since the last look."""
+        for value, length in waiting:
+            self.progress.losses.append(float(value))
+            self.progress.lengths.append(float(length))
+        waiting.clear()
+
+    def measure(self, state: TrainState, done: int) -> TrainState:
+        """The loss of the rows of validation, under the masks of one key for all measurements."""
+        assert self.check is not None
+        p, network = self.progress, state.network if self.t.ema is None else state.average
+        if p.validation and p.validation[-1][0] == done:
+            return state
+        loss, length = evaluated(self.loss, eqx.combine(network, self.fixed), self.check, self.seed, self.t.precision)
+        total = loss + _weight(network) * length
+        p.validation.append((done, loss, length))
+        self.note({"step": done, "validation_loss": loss, "validation_length_loss": length})
+        if total < p.best:
+            p.best, p.since_best, p.best_step = total, 0, done
+            return state._replace(best=network)
+        p.since_best += 1
+        return state
+
+    def note(self, line: dict[str, Any]) -> None:
+        """Append to the log."""
+        if self.t.log is not None:
+            try:
+                with Path(self.t.log).open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(line) + "\n")
+            except OSError as error:
+                raise fail("E560", f"cannot write `{self.t.log}`: {error.strerror or error}") from None
+
+
+def _weight(network: Any) -> float:
+    return float(getattr(network, "length_weight", 0.0)) if getattr(network, "length_head", None) is not None else 0.0
+
+
+def _sized(loss: NetworkLoss, width: int) -> NetworkLoss:
+    return NetworkLoss(loss.mask, loss.label, loss.n_masks, loss.smoothing, width)
+
+
+def evaluated(loss: NetworkLoss, network: Any, rows: Batches, seed: int, precision: str = "float32") -> tuple[float, float]:
+    """The loss in nats per cell and the length loss per row, without dropout or smoothing, masks drawn from the seed."""
+    sums = np.zeros(4)
+    for k, (b, chosen) in enumerate(rows.in_order()):
+        batch = rows.batch(b, chosen)
+        plain = NetworkLoss(loss.mask, loss.label, loss.n_masks, 0.0, batch.width)
+        key = jax.random.fold_in(jax.random.key(seed), k)
+        sums += np.asarray(_sums(plain, network, batch[:4], key, precision), np.float64)
+    return float(sums[0] / sums[1]), float(sums[2] / sums[3])
+
+
+def _rows(loss: NetworkLoss, network: Any, batch: Any, key: Any, precision: str, dropout: bool) -> tuple[Any, Any, Any, Any]:
+    """Sums over rows: weighted losses, numbers of hidden cells, length losses, weights."""
+    if precision == "bfloat16":
+        network = jax.tree.map(lambda a: a.astype(jnp.bfloat16) if eqx.is_inexact_array(a) else a, network)
+    codes, given, lengths, weights = batch
+    keys = jax.random.split(key, weights.shape[0])
+    found, sizes, length = loss.rows({loss.label: network}, codes, given, lengths, keys, dropout)
+    return (weights * found).sum(), (weights * sizes).sum(), (weights * length).sum(), weights.sum()
+
+
+@eqx.filter_jit
+def _sums(loss: NetworkLoss, network: Any, batch: Any, key: Any, precision: str) -> Any:
+    return jnp.stack(_rows(loss, network, batch, key, precision, False))
+
+
+@eqx.filter_jit
+def _update(
+    loss: NetworkLoss, optimizer: Any, fixed: Any, state: TrainState, batch: Any, key: Any, precision: str, ema: float | None
+) -> tuple[TrainState, tuple[Any, Any]]:
+    def objective(trainable: Any) -> tuple[Any, tuple[Any, Any]]:
+        network = eqx.combine(trainable, fixed)
+        total, sizes, length, weight = _rows(loss, network, batch, key, precision, True)
+        value, length = total / jnp.maximum(sizes, 1e-9), length / jnp.maximum(weight, 1e-9)
+        return value + network.length_weight * length, (value, length)
+
+    gradient, values = jax.grad(objective, has_aux=True)(state.network)
+    updates, inner = optimizer.update(gradient, state.optimizer, state.network)
+    network = optax.apply_updates(state.network, updates)
+    average = state.average if ema is None else optax.incremental_update(network, state.average, 1 - ema)
+    return TrainState(network, inner, average, state.best), values
+
+
+class _bar:
+    """A progress bar over steps: loss, cells per second, time left; nothing where it is not wanted."""
+
+    def __init__(self, total: int, first: int, show: bool):
+        self.total, self.first, self.show, self.progress = total, first, show, None
+
+    def __enter__(self) -> Any:
+        if not self.show:
+            return lambda done, p: None
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
+        columns = (TextColumn("training"), BarColumn(), TextColumn("{task.completed}/{task.total} steps"), TimeRemainingColumn())
+        self.progress = Bar(*columns, TextColumn("{task.fields[note]}"))
+        self.progress.start()
+        task = self.progress.add_task("", total=self.total, completed=self.first, note="")
+
+        def moved(done: int, p: Progress) -> None:
+            assert self.progress is not None
+            note = f"loss {p.losses[-1]:.4g}, {p.cells / max(p.seconds, 1e-9):,.0f} cells/s"
+            self.progress.update(task, completed=done, note=note)
+
+        return moved
+
+    def __exit__(self, *exc: object) -> None:
+        if self.progress is not None:
+            self.progress.stop()
