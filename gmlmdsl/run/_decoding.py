@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from ._sample import Draws, forget, sample
 from ._sampling import Options, label, observables, shows_progress, verify_options
 
 Array = np.ndarray
-TOGETHER = 64  # rows that are decoded at once
+SIZES = (1, 8, 64)  # rows that are decoded at once: a program is compiled for each
 KEPT = ("candidates", "trace")
 
 
@@ -202,7 +202,7 @@ def _by_width(lengths: Sequence[Array], stated: Sequence[int] | None) -> list[tu
     for kind in np.unique(place, axis=0):
         mine = np.flatnonzero((place == kind).all(axis=1))
         wide = tuple(b[k] for b, k in zip(buckets, kind, strict=True))
-        out += [(mine[i : i + TOGETHER], wide) for i in range(0, len(mine), TOGETHER)]
+        out += [(mine[i : i + SIZES[-1]], wide) for i in range(0, len(mine), SIZES[-1])]
     return out
 
 
@@ -215,9 +215,8 @@ def _trimmed(given: tuple[Array, ...], chosen: Array, wide: tuple[int, ...]) -> 
 
 
 def _filled_up(chosen: Array) -> Array:
-    """Rows, the last again until they are a power of two, so that few programs are compiled."""
-    size = 1 << (len(chosen) - 1).bit_length()
-    return np.concatenate([chosen, np.full(size - len(chosen), chosen[-1])])
+    """Rows, the last again until there are as many as a program is compiled for."""
+    return np.concatenate([chosen, np.full(_padded(len(chosen)) - len(chosen), chosen[-1])])
 
 
 @dataclass(frozen=True)
@@ -355,7 +354,8 @@ def _ordered(part: Part, work: Work, candidates: Candidates, n: int) -> tuple[An
 
 
 def _padded(count: int) -> int:
-    return 1 << (count - 1).bit_length()
+    """The least number of rows that programs are compiled for which holds so many."""
+    return next(size for size in SIZES if size >= count)
 
 
 def _labelled_decodes(
