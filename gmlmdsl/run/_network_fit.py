@@ -20,11 +20,12 @@ from ..derive import NetworkLoss, noisy_mask
 from ..graph import Corruption, FactorGraph, Lowered, NetworkForm, lower_corruption
 from ..networks import network_shapes, parameter_counts
 from ..program import ir
+from ._batches import Batches
 from ._data import verified_weights
 from ._minimise import shows_progress
 from ._network_rows import NetworkRows, bound_to_rows, network_rows
 from ._results import FORMAT
-from ._training import Batches, Progress, Trained, Training, train, verify_training
+from ._training import Progress, Trained, Training, train, verify_training
 
 Array = np.ndarray
 
@@ -101,7 +102,7 @@ def _as_list(value: Any) -> Any:
 
 
 def _batches(lowered: Lowered, rows: NetworkRows, weights: Array, t: Training, whole: bool) -> Batches:
-    return Batches.of(rows, weights, t, lowered.graph.n_random, whole)
+    return Batches.of(rows, weights, t.batch_size, t.buckets, lowered.graph.n_random, whole)
 
 
 def _verify_hides(loss: NetworkLoss, batches: Batches, mask: ir.Mask) -> None:

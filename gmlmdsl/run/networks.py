@@ -1,6 +1,6 @@
 """What conditional models do: their loss, tables and matrices, training, decoding."""
 
-from ._decoding import Decoding as Decoding
+from ._candidates import Decoding as Decoding
 from ._decoding import run as sample
 from ._network_fit import NetworkFit as NetworkFit
 from ._network_fit import NetworkOptions as NetworkOptions
