@@ -59,8 +59,8 @@ def mask_loss(lowered: Lowered, mask: ir.Mask, n_masks: int = 1, smoothing: floa
     return NetworkLoss(noisy_mask(lowered, found), network.label, n_masks, smoothing), found
 
 
-def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, identity: Mapping[str, Any]) -> Trained:
-    """Train the network of a conditional model.
+def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, identity: Mapping[str, Any]) -> tuple[Trained, int]:
+    """Train the network of a conditional model; with the number of rows.
 
     Raises:
         GmlmError: for data, options or a mask that do not fit.
@@ -87,13 +87,13 @@ def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, i
     check = None if check_rows is None else _batches(lowered, check_rows, np.ones(check_rows.n_rows), t, whole)
     _verify_hides(loss, batches, options.mask)
     text = json.dumps([identity["sha256"], identity["inputs"], options.mask.name, options.n_masks], default=_as_list, sort_keys=True)
-    return train(network, loss, batches, check, t, options.optimizer, options.seed, shows_progress(options.progress), text)
+    found = train(network, loss, batches, check, t, options.optimizer, options.seed, shows_progress(options.progress), text)
+    return found, rows.n_rows
 
 
 def fit(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, meta: dict[str, Any], model: Callable[[], Any]) -> NetworkFit:
     """Train, and give the result names; see `ConditionalModel.fit`."""
-    found = fit_network(lowered, x, given, options, meta)
-    rows = int(np.prod(np.shape(x)[:1], dtype=np.int64)) if not isinstance(x, Mapping) else len(next(iter(x.values())))
+    found, rows = fit_network(lowered, x, given, options, meta)
     return trained_to_fit(found, lowered.graph, meta | {"rows": rows}, model)
 
 
