@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from .._diagnostics import fail
 from ..graph import Lowered
 from ..graph.masks import LoweredMask, is_adaptive, lower_mask
 from ..plan import sweep_blocks
