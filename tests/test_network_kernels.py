@@ -101,8 +101,7 @@ def test_single_cells_keep_the_exact_law_and_a_product_step_does_not(model):
     params, pi = model.init_params(), law(N, Q, SEED).ravel()
     for sampler, keeps in (("single", True), ("sweep", True), ("turns", True), ("pairs", False), ("edges", False)):
         moved = np.abs(pi @ model.transition_matrix(params, sampler) - pi).max()
-        assert (moved < 1e-12) is keeps
-        assert keeps or moved > 1e-3
+        assert moved < 1e-12 if keeps else moved > 1e-3
 
 
 @pytest.mark.usefixtures("float64")
@@ -179,7 +178,7 @@ def test_clamped_cells_stay_and_the_others_move_given_them(model, sampler: str):
 
 def test_a_long_chain_has_the_transitions_of_its_matrix(model):
     """Through `sample`: consecutive draws, pooled over chains, from each state beside the state's row."""
-    idata = model.sample(model.init_params(), "mixed", draws=6000, warmup=10, chains=3, seed=3)
+    idata = model.sample(model.init_params(), "mixed", draws=4500, warmup=10, chains=4, seed=3)
     states = numbers(draws(idata), Q)
     matrix = wanted("mixed", exact(N, Q, SEED))
     pairs = np.zeros((Q**N, Q**N), int)
