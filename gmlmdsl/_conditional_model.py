@@ -48,7 +48,7 @@ class ConditionalModel(Model):
         missing: Any = None,
         given: Any = None,
     ) -> jax.Array:
-        """The mean over rows (weighted) of the mean over masks, and over what the network sees, of the sum over K of -log p(x_i | x_rest, K).
+        """The mean over rows (weighted) of the mean over masks and their noise of the sum over K of -log p(x_i | x_rest, K).
 
         Args:
             params: `{"net": module}`.

@@ -20,7 +20,7 @@ from ..plan import BUDGET
 from ..program import ir
 from ._data import verified_weights
 from ._network_fit import mask_loss
-from ._network_rows import NetworkRows, bound_to_rows, network_rows, present_lengths
+from ._network_rows import NetworkRows, bound_to_rows, given_arrays, network_rows, present_lengths
 
 MOST_ENTRIES = 1 << 24  # of a table of conditionals
 
@@ -131,18 +131,39 @@ def transition_matrix(lowered: Lowered, params: dict[str, Any], sampler: ir.Samp
     if isinstance(sampler.body, ir.FormCall):
         message = f"sampler `{sampler.name}` decodes: its draw depends on no draw before it, so it has a law and no matrix"
         raise fail("E507", message, sampler.span, "a decoder", help="draw from it: `sample(.., draws=1000)`")
-    from ._network_rows import given_arrays
+    with jax.enable_x64(True):
+        states = derive.all_states(lowered.graph, what="the transition matrix").shape[1]
+        wide, graph = _over_states(lowered, params, states, given, "a transition matrix")
+        return derive.NetworkTransitions(lowered, wide, graph).of(sampler.body)
 
+
+def tables(lowered: Lowered, params: dict[str, Any], codes: np.ndarray, held: np.ndarray, given: Any) -> np.ndarray:
+    """log p(x_i | x_rest, K) of every cell for each of the configurations, in float64.
+
+    Args:
+        lowered: the model.
+        params: its network.
+        codes: configurations, shape (cells, configurations).
+        held: K of each configuration, shape (cells, configurations or 1).
+        given: one row of given data.
+
+    Returns:
+        Shape (configurations, cells, values); of cells in K.
+    """
+    with jax.enable_x64(True):
+        wide, graph = _over_states(lowered, params, codes.shape[1], given, "tables of conditionals")
+        return np.asarray(_tables(graph, wide, jnp.asarray(codes, jnp.int32), jnp.asarray(held)))
+
+
+def _over_states(lowered: Lowered, params: dict[str, Any], states: int, given: Any, what: str) -> tuple[dict[str, Any], derive.NetworkGraph]:
+    """The network in float64 and its graph over many configurations beside one row of given data."""
     arrays, shape = given_arrays(lowered, given, None)
     if shape != ():
-        raise fail("E510", f"given: a transition matrix takes one row, without an axis of rows; got rows of shape {shape}")
+        raise fail("E510", f"given: {what} takes one row, without an axis of rows; got rows of shape {shape}")
+    wide = {k: jax.tree.map(_as_double, v) for k, v in params.items()}
+    rows = NetworkRows(np.zeros((lowered.graph.n_cells, 1), np.int32), arrays, ())
     n = lowered.graph.n_random
-    with jax.enable_x64(True):
-        wide = {k: jax.tree.map(_as_double, v) for k, v in params.items()}
-        states = derive.all_states(lowered.graph, what="the transition matrix").shape[1]
-        rows = NetworkRows(np.zeros((lowered.graph.n_cells, 1), np.int32), arrays, ())
-        graph = _graph(wide, *_device(rows), jnp.full((1, states), n, jnp.int32), n)
-        return derive.NetworkTransitions(lowered, wide, graph).of(sampler.body)
+    return wide, _graph(wide, *_device(rows), jnp.full((1, states), n, jnp.int32), n)
 
 
 def _as_double(leaf: Any) -> Any:

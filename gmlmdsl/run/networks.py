@@ -1,6 +1,6 @@
 """What conditional models do: their loss, tables and matrices, training, decoding."""
 
-from ._decoding import Decoding as Decoding
+from ._candidates import Decoding as Decoding
 from ._decoding import run as sample
 from ._network_fit import NetworkFit as NetworkFit
 from ._network_fit import NetworkOptions as NetworkOptions
@@ -11,6 +11,7 @@ from ._network_queries import counts as counts
 from ._network_queries import init_params as init_params
 from ._network_queries import log_conditional as log_conditional
 from ._network_queries import loss as loss
+from ._network_queries import tables as tables
 from ._network_queries import transition_matrix as transition_matrix
 from ._training import Training as Training
 from ._training import training_of as training_of
