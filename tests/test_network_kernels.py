@@ -111,7 +111,9 @@ def test_single_cells_are_the_sampler_of_the_factor_graph_with_that_law(model):
 
     table = np.log(law(N, Q, SEED))
     text = f"input T[{Q}, {Q}, {Q}] : real\nmodel g {{\n  var x[i in range({N})] : range({Q})\n  factor T[x[0], x[1], x[2]]\n}}\n"
-    text += "mask one = subsets(x, size = 1)\nsampler single { update x[K] where K ~ one }\nsampler sweep { update x[i] for i in range(3) }\n"
+    text += (
+        "mask one = subsets(x, size = 1)\nsampler single { update x[K] where K ~ one }\nsampler sweep { update x[i] for i in range(3) }\n"
+    )
     graph = gm.parse(text, T=table).model()
     params = model.init_params()
     for sampler in ("single", "sweep"):
