@@ -51,39 +51,34 @@ def both_law() -> oracle.Law:
     return [*((k, p / 4) for k, p in oracle.bernoulli(range(N), 0.3)), (frozenset({0, 2}), 0.75)]
 
 
+def rated_law() -> oracle.Law:
+    """Cell 0 at rate 0.9, cell 2 at rate 0.4."""
+    return [(frozenset(), 0.06), (frozenset({2}), 0.04), (frozenset({0}), 0.54), (frozenset({0, 2}), 0.36)]
+
+
 def wanted(sampler: str, predict: oracle.Predictor) -> np.ndarray:
     """The matrix of each sampler, from steps of single blocks."""
 
     def once(*k: int) -> np.ndarray:
         return oracle.step(predict, N, Q, k)
 
-    def law_of(name: oracle.Law) -> np.ndarray:
-        return oracle.mixed(predict, N, Q, name)
+    def over(law: oracle.Law) -> np.ndarray:
+        return oracle.mixed(predict, N, Q, law)
 
-    doubtful = oracle.least_confident_step(predict, N, Q, 2, range(N))
-    rated = [(frozenset(c for c, on in zip((0, 2), ons, strict=True) if on), p) for ons, p in zip(((0, 0), (0, 1), (1, 0), (1, 1)), (0.06, 0.04, 0.54, 0.36), strict=True)]  # fmt: skip
-    match sampler:
-        case "single":
-            return law_of(one_law())
-        case "sweep":
-            return once(0) @ once(1) @ once(2)
-        case "pairs":
-            return law_of(oracle.subsets(range(N), 2))
-        case "half":
-            return law_of(oracle.bernoulli(range(N), 0.3))
-        case "edges":
-            return once(0, 2)
-        case "weighed":
-            return 0.25 * once(0) + 0.75 * once(1, 2)
-        case "rated":
-            return law_of(rated)
-        case "mixed":
-            return law_of(both_law())
-        case "doubtful":
-            return doubtful @ doubtful
-        case "either":
-            return 0.75 * wanted("sweep", predict) + 0.25 * wanted("pairs", predict)
-    return once(2) @ law_of(one_law()) @ np.linalg.matrix_power(once(0), 3)
+    matrices = {
+        "single": lambda: over(one_law()),
+        "sweep": lambda: once(0) @ once(1) @ once(2),
+        "pairs": lambda: over(oracle.subsets(range(N), 2)),
+        "half": lambda: over(oracle.bernoulli(range(N), 0.3)),
+        "edges": lambda: once(0, 2),
+        "weighed": lambda: 0.25 * once(0) + 0.75 * once(1, 2),
+        "rated": lambda: over(rated_law()),
+        "mixed": lambda: over(both_law()),
+        "doubtful": lambda: np.linalg.matrix_power(oracle.least_confident_step(predict, N, Q, 2, range(N)), 2),
+        "either": lambda: 0.75 * once(0) @ once(1) @ once(2) + 0.25 * over(oracle.subsets(range(N), 2)),
+        "turns": lambda: once(2) @ over(one_law()) @ np.linalg.matrix_power(once(0), 3),
+    }
+    return matrices[sampler]()
 
 
 @pytest.mark.usefixtures("float64")
