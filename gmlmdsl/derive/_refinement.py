@@ -154,7 +154,7 @@ class RefinementKernel(AbstractKernel):
             jnp.where(predicted, a, b) for a, b in ((token, at.tokens), (log_p, at.log_p), (confidence, at.confidence))
         )
         still = at.open & ~predicted if self.law is not None else at.open
-        after = Hypothesis(new, log_p, confidence, still, at.moving, at.passes + at.moving)
+        after = Hypothesis(new, log_p, confidence, still, at.moving, at.passes + at.moving.astype(at.passes.dtype))
         opened = jnp.where(last, jnp.zeros_like(free), self.reopened(after, free, t + 1, fold_apart(keys, 3)))
         moving = at.moving
         if rules.schedule in ("threshold", "easy_first"):

@@ -14,7 +14,7 @@ from .. import derive
 from .._diagnostics import fail
 from ..derive import NetworkLoss
 from ..graph import FactorGraph, Lowered, NetworkForm
-from ..graph.masks import blocks_of, lower_mask, support_size
+from ..graph.masks import LoweredMask, MixtureMask, SubsetMask, blocks_of, lower_mask, support_size
 from ..networks import build_network, network_shapes, parameter_counts
 from ..plan import BUDGET
 from ..program import ir
@@ -78,13 +78,18 @@ def _listed(lowered: Lowered, params: dict[str, Any], rows: NetworkRows, mask: i
         raise fail("E602", message, mask.span, help=help)
     blocks, probabilities = blocks_of(lowered_mask, lowered.graph.n_cells)
     padded = bool((rows.codes[:n] < 0).any())
-    if probabilities is None or (padded and isinstance(mask.body, ir.FormMask) and mask.body.call.form.name == "subsets"):
+    if probabilities is None or (padded and _draws_subsets(lowered_mask)):
         why = "looks at x" if probabilities is None else "draws subsets of a row's cells, and rows differ in length"
         raise fail("E602", f"mask `{mask.name}` {why}: its blocks differ from row to row", mask.span, help=help)
     held = np.zeros((len(blocks), lowered.graph.n_cells + 1), bool)
     held[np.arange(len(blocks))[:, None], blocks] = True
     graph = _graph(params, *_device(rows), jnp.asarray(present_lengths(rows.codes[:n].T))[:, None], n)
     return _fixed(graph, params, jnp.asarray(rows.codes[:n]), jnp.asarray(held[:, :n]), jnp.asarray(probabilities))
+
+
+def _draws_subsets(mask: LoweredMask) -> bool:
+    """Whether some part of a mask draws so many cells, of those that a row has."""
+    return isinstance(mask, SubsetMask) or (isinstance(mask, MixtureMask) and any(map(_draws_subsets, mask.parts)))
 
 
 @eqx.filter_jit

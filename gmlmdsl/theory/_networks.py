@@ -27,9 +27,7 @@ def _verify_conditional(model: Any) -> None:
         raise fail("E743", f"model `{model.name}` has a joint law: its conditionals agree", help=help)
 
 
-def consistency_gap(
-    model: ConditionalModel, params: Params, x: Any, *, pairs: int = 32, seed: int = 0, given: Any = None
-) -> Quantity:
+def consistency_gap(model: ConditionalModel, params: Params, x: Any, *, pairs: int = 32, seed: int = 0, given: Any = None) -> Quantity:
     """How far the conditionals of a network are from those of any joint law, measured on pairs of cells.
 
     Where there is a joint law, p(x_i | x_rest, {i, j}) = sum over x_j of p(x_j | x_rest, {i, j}) p(x_i | x_j, x_rest, {i}): hiding a second
