@@ -15,7 +15,7 @@ from .._diagnostics import fail
 from ..graph import FactorGraph, Lowered, refinement
 from ..program import ir
 from ._data import clamped_cells, encode
-from ._network_rows import bucket_of, given_arrays, present_lengths, widths
+from ._network_rows import bucket_of, given_arrays, network_rows, present_lengths, widths
 from ._sampling import Options
 
 Array = np.ndarray
@@ -144,6 +144,20 @@ def _predicted(network: Any, given: tuple[Array, ...], count: int, n: int) -> tu
         scores.append(np.take_along_axis(s, best, axis=1))
     order = np.argsort(np.concatenate([c for c, _ in tops]))
     return np.concatenate([b for _, b in tops])[order].astype(np.int32), np.concatenate(scores)[order]
+
+
+def length_coverage(lowered: Lowered, params: dict[str, Any], x: Any, given: Any, missing: Any, top: tuple[int, ...]) -> dict[int, float]:
+    """The share of rows whose length is among the k best; see `ConditionalModel.length_coverage`."""
+    network = next(iter(params.values()))
+    n = lowered.graph.n_random
+    if network.length_head is None:
+        raise fail("E507", "this network predicts no length", help="give it one: `encoder_decoder(.., length = classifier)`")
+    if not top or not all(isinstance(k, int | np.integer) and not isinstance(k, bool) and 1 <= k <= n for k in top):
+        raise fail("E507", f"top must list whole numbers from 1 to {n}, got {top!r}")
+    rows = network_rows(lowered, x, missing, given)
+    best, _ = _predicted(network, rows.given, max(top), n)
+    true = present_lengths(rows.codes[:n].T)
+    return {int(k): float((best[:, :k] == true[:, None]).any(axis=1).mean()) for k in top}
 
 
 @eqx.filter_jit
