@@ -209,6 +209,28 @@ class ConditionalModel(Model):
         provenance = self.program.provenance() | {"model": self.name}
         return networks.sample(self.lowered, checked, self._network(params), options, more, provenance)
 
+    def attention(self, params: Params, x: Any, *, given: Any = None, missing: Any = None) -> dict[str, np.ndarray]:
+        """The attention weights of one pass that sees x; rows of weights sum to 1 over the last axis.
+
+        For the last pass of a decode, x is what stood before it: `trace[..., -2, :]` of `sample(.., observe=["trace"])`.
+
+        Args:
+            params: `{"net": module}`.
+            x: rows of cells; none is hidden.
+            given: data of given variables, as in `fit`.
+            missing: what stands for padding.
+
+        Returns:
+            By kind: `self`, shape (rows, layers, heads, cells, cells); of an encoder-decoder `cross`, (rows, layers, heads, cells, given
+            entries), and `positional` where it has such attention.
+
+        Raises:
+            GmlmError: E738 for a network without attention.
+
+        Reference: Li et al. 2024, Section 3.4, which `gm.attention_dependency` computes from them.
+        """
+        return networks.attention(self.lowered, self._network(params), x, given, missing)
+
     def __repr__(self) -> str:
         form = self.graph.network
         counts = networks.counts(form)

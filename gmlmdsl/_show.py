@@ -89,7 +89,7 @@ def run_fit(request: FitRequest) -> None:
     _note_size(model)
     with _naming(request.data, "x"), waiting(f"fitting `{name}` under mask `{mask}`"):
         options: dict[str, Any] = {"seed": request.seed, "n_masks": n_masks, "weights": weights, "max_steps": request.max_steps}
-        fit = model.fit(data.x, mask=mask, missing=data.missing, given=data.given, **options)
+        fit: Any = model.fit(data.x, mask=mask, missing=data.missing, given=data.given, **options)
     print(f"Fit of `{name}` to {counted(fit.meta['rows'], 'row')} of {request.data} ({words_of(model.graph, data.x)})")
     print_data(data, request.reading, weights)
     if model.graph.network is None:

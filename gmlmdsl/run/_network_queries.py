@@ -131,6 +131,27 @@ def _tables(graph: Any, params: Any, codes: Any, held: Any) -> Any:
     return derive.cell_tables(graph, params, codes, held)
 
 
+def attention(lowered: Lowered, params: dict[str, Any], x: Any, given: Any, missing: Any) -> dict[str, np.ndarray]:
+    """The attention weights of one pass over rows, by kind."""
+    rows = network_rows(lowered, x, missing, given)
+    n = lowered.graph.n_random
+    lengths = jnp.asarray(present_lengths(rows.codes[:n].T))
+    found = _attention(params, *_device(rows), jnp.asarray(rows.codes[:n].T), lengths)
+    kinds = {"self": found.self_weights, "cross": found.cross_weights, "positional": found.positional_weights}
+    return {k: np.asarray(v) for k, v in kinds.items() if v is not None}
+
+
+@eqx.filter_jit
+def _attention(params: Any, given: Any, given_lengths: Any, seen: Any, lengths: Any) -> Any:
+    (network,) = params.values()
+
+    def one(given: Any, given_lengths: Any, seen: Any, length: Any) -> Any:
+        encoded = network.encode(given, given_lengths)
+        return network.attention(encoded, network.prepare(encoded, length, seen.shape[0]), seen, length)
+
+    return jax.vmap(one)(given, given_lengths, seen, lengths)
+
+
 def transition_matrix(lowered: Lowered, params: dict[str, Any], sampler: ir.Sampler, given: Any) -> np.ndarray:
     """One run of a sampler of updates, over all configurations."""
     if isinstance(sampler.body, ir.FormCall):

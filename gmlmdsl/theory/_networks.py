@@ -23,9 +23,8 @@ AT_ONCE = 1 << 12  # configurations of one call
 
 def _verify_conditional(model: Any) -> None:
     if model.graph.network is None:
-        raise fail(
-            "E743", f"model `{model.name}` has a joint law: its conditionals agree", help="this is asked of models with a `conditional`"
-        )
+        help = "this is asked of models with a `conditional`"
+        raise fail("E743", f"model `{model.name}` has a joint law: its conditionals agree", help=help)
 
 
 def consistency_gap(model: ConditionalModel, params: Params, x: Any, *, pairs: int = 32, seed: int = 0, given: Any = None) -> Quantity:
@@ -63,10 +62,8 @@ def consistency_gap(model: ConditionalModel, params: Params, x: Any, *, pairs: i
     chosen = every if len(every) <= pairs else [every[k] for k in rng.choice(len(every), pairs, replace=False)]
     passes = len(chosen) * rows * (q + 1)
     if passes > MOST_PASSES:
-        message = (
-            f"{len(chosen)} pairs of cells, {rows:,} rows and {q} values take {passes:.3g} passes, more than the limit of {MOST_PASSES:.3g}"
-        )
-        raise fail("E601", message, help="pass fewer rows, or fewer `pairs=`")
+        message = f"{len(chosen)} pairs of cells, {rows:,} rows and {q} values take {passes:.3g} passes"
+        raise fail("E601", f"{message}, more than the limit of {MOST_PASSES:.3g}", help="pass fewer rows, or fewer `pairs=`")
     found = np.array([_pair_gap(model, checked, codes, i, j, given) for i, j in chosen])
     error = float(found.std(ddof=1) / np.sqrt(found.size)) if found.size > 1 else float("nan")
     return Quantity(float(found.mean()), "estimate", f"consistency_gap({model.name}, {rows} rows, {len(chosen)} pairs)", error)
