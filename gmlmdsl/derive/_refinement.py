@@ -73,7 +73,8 @@ class Decoded(NamedTuple):
     Attributes:
         score: the mean over the cells that were predicted of log p of their tokens.
         passes: how many passes a chain took before nothing changed, or all of them.
-        trace: the tokens after each pass, -1 where none was predicted yet, shape (passes, cells, chains); no passes where it was not asked for.
+        trace: the tokens after each pass, shape (passes, cells, chains), -1 where a cell was hidden and is not predicted yet; no
+            passes where it was not asked for.
         draft: the tokens that the chain began with.
     """
 
