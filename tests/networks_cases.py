@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -195,7 +195,7 @@ class Spy(eqx.Module):
     """The same logits whatever is seen, which is written down: `Spy.seen` has a row for every call."""
 
     own: Float[Array, "cells values"]
-    seen = []
+    seen: ClassVar[list[list[int]]] = []
 
     def __init__(self, *, key, n_cells, n_values, given, scale=1.0):
         rows = np.random.default_rng(0).normal(size=(n_cells, n_values)) * scale

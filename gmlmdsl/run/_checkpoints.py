@@ -65,7 +65,7 @@ class Checkpoints:
                 writer.save(place, state)
                 writer.wait_until_finished()
             manifest = {"step": step, "fingerprint": self.fingerprint, "files": _hashes(place), "notes": notes}
-            write_whole(self._manifest(step), json.dumps(manifest).encode())
+            write_whole(self._manifest(step), json.dumps(manifest | {"sha256": _hash_of(manifest)}).encode())
         except OSError as error:
             raise fail("E560", f"cannot write the checkpoint `{place}`: {error.strerror or error}") from None
         for old in self.steps()[:-KEPT]:
@@ -84,13 +84,15 @@ class Checkpoints:
         step = found[-1]
         try:
             manifest = json.loads(self._manifest(step).read_text(encoding="utf-8"))
-            files = manifest["files"]
-        except (OSError, ValueError, KeyError):
+            whole = manifest.pop("sha256") == _hash_of(manifest)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise self._damaged(step, "its manifest cannot be read") from None
+        if not whole:
+            raise self._damaged(step, "its manifest does not match its own hash")
         if manifest.get("fingerprint") != self.fingerprint:
             message = f"`{self.folder}` holds checkpoints of another run: its program, data, seed or options differ"
             raise fail("E752", message, help="take another folder for this run, or pass `resume=False` to begin it anew here")
-        here = _hashes(self._place(step)) if self._place(step).is_dir() else {}
+        files, here = manifest["files"], _hashes(self._place(step)) if self._place(step).is_dir() else {}
         if here != files:
             wrong = sorted(k for k in {*files, *here} if files.get(k) != here.get(k))
             raise self._damaged(step, f"`{wrong[0]}` does not match its hash")
@@ -113,6 +115,10 @@ class Checkpoints:
 
     def _manifest(self, step: int) -> Path:
         return self.folder / f"{step}.manifest.json"
+
+
+def _hash_of(manifest: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
 def _hashes(folder: Path) -> dict[str, str]:

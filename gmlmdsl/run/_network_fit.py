@@ -25,7 +25,8 @@ from ._data import verified_weights
 from ._minimise import shows_progress
 from ._network_rows import NetworkRows, bound_to_rows, network_rows
 from ._results import FORMAT
-from ._training import Progress, Trained, Training, train, verify_training
+from ._training import Progress, Trained, train
+from ._training_options import Training, verify_training
 
 Array = np.ndarray
 
@@ -59,6 +60,19 @@ def mask_loss(lowered: Lowered, mask: ir.Mask, n_masks: int = 1, smoothing: floa
     return NetworkLoss(noisy_mask(lowered, found), network.label, n_masks, smoothing), found
 
 
+def verified_count(n_masks: Any) -> int:
+    """How many masks are drawn for a row: 1 where nothing is said.
+
+    Raises:
+        GmlmError: E507 for anything but a whole number above 0.
+    """
+    if n_masks is None:
+        return 1
+    if not isinstance(n_masks, int | np.integer) or isinstance(n_masks, bool) or n_masks < 1:
+        raise fail("E507", f"n_masks must be a whole number above 0 or None, got {n_masks!r}")
+    return int(n_masks)
+
+
 def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, identity: Mapping[str, Any]) -> tuple[Trained, int]:
     """Train the network of a conditional model; with the number of rows.
 
@@ -67,8 +81,7 @@ def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, i
     """
     t = options.method
     verify_training(t)
-    if isinstance(options.n_masks, str) or (options.n_masks is not None and options.n_masks < 1):
-        raise fail("E507", f"n_masks must be a whole number above 0 or None, got {options.n_masks!r}")
+    n_masks = verified_count(options.n_masks)
     rows = network_rows(lowered, x, options.missing, given)
     if len(rows.shape) != 1 or not rows.n_rows:
         raise fail("E505", f"x must have one axis of rows before the variable's axes, and rows in it; got rows of shape {rows.shape}")
@@ -80,7 +93,7 @@ def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, i
             raise fail("E704", f"mask `{options.mask.name}` looks at given data: its loss on other rows is not measured here")
     if whole:
         lowered = bound_to_rows(lowered, rows) if lowered.graph.given else lowered
-    loss, _ = mask_loss(lowered, options.mask, options.n_masks or 1, t.label_smoothing)
+    loss, _ = mask_loss(lowered, options.mask, n_masks, t.label_smoothing)
     weights = np.ones(rows.n_rows) if options.weights is None else verified_weights(options.weights, rows.n_rows)
     network = start_network(lowered.graph, options)
     batches = _batches(lowered, rows, weights, t, whole)

@@ -19,7 +19,7 @@ from ..networks import build_network, network_shapes, parameter_counts
 from ..plan import BUDGET
 from ..program import ir
 from ._data import verified_weights
-from ._network_fit import mask_loss
+from ._network_fit import mask_loss, verified_count
 from ._network_rows import NetworkRows, bound_to_rows, given_arrays, network_rows, present_lengths
 
 MOST_ENTRIES = 1 << 24  # of a table of conditionals
@@ -40,12 +40,15 @@ def loss(
     lowered: Lowered, params: dict[str, Any], x: Any, mask: ir.Mask, weights: Any, key: Any, n_masks: int | None, missing: Any, given: Any
 ) -> jax.Array:
     """The mean over rows of the mean over masks; see `ConditionalModel.loss`."""
+    count = verified_count(n_masks)
+    if key is None and n_masks is not None:
+        raise fail("E507", "`n_masks=` says how many masks are drawn, and there is no `key=` to draw them with")
     rows = network_rows(lowered, x, missing, given)
-    found, corruption = mask_loss(lowered, mask, n_masks or 1)
+    found, corruption = mask_loss(lowered, mask, count)
     whole = any(law.groups() for law in found.mask.laws)
     if whole and lowered.graph.given:
         lowered = bound_to_rows(lowered, rows)
-        found, corruption = mask_loss(lowered, mask, n_masks or 1)
+        found, corruption = mask_loss(lowered, mask, count)
     w = np.ones(rows.n_rows) if weights is None else verified_weights(weights, rows.n_rows)
     if key is not None:
         found = NetworkLoss(found.mask, found.label, found.n_masks, 0.0, lowered.graph.n_random)

@@ -137,9 +137,10 @@ def widths(longest: int, stated: Sequence[int] | None) -> tuple[int, ...]:
     if stated is None:
         more = range(768, longest + 256, 256)
         return (*(w for w in (*WIDTHS, *more) if w < longest), longest)
-    found = sorted({int(w) for w in stated if isinstance(w, int | np.integer) and not isinstance(w, bool) and w > 0})
-    if len(found) != len(tuple(stated)) or found[-1] < longest:
-        raise fail("E507", f"buckets must be distinct whole numbers, the largest at least {longest}, got {tuple(stated)}")
+    every = tuple(stated) if isinstance(stated, Sequence | np.ndarray) and not isinstance(stated, str) else ()
+    found = sorted({int(w) for w in every if isinstance(w, int | np.integer) and not isinstance(w, bool) and w > 0})
+    if not found or len(found) != len(every) or found[-1] < longest:
+        raise fail("E507", f"buckets must be distinct whole numbers, the largest at least {longest}, got {stated!r}")
     return tuple(found)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,102 +24,10 @@ from .._diagnostics import fail
 from ..derive import NetworkLoss
 from ._batches import Batch, Batches
 from ._checkpoints import Checkpoints
+from ._training_options import Training, accumulated, default_optimizer
 
 Array = np.ndarray
-PEAK, END = 0.003, 1e-5  # of the learning rate: Li et al. 2024, Appendix L
-WARM = 50  # a fiftieth of the steps warm up, as 10,000 of 500,000 do there
 NOTED = 20  # steps between looks at the device: the bar and the log move then
-
-
-@dataclass(frozen=True)
-class Training:
-    """How a network is trained: `fit(.., method=gm.Training(..))`.
-
-    Attributes:
-        steps: optimiser steps.
-        batch_size: rows of a step.
-        label_smoothing: s: every target is 1 - s of the true value and s of the uniform law (Szegedy et al. 2016).
-        ema: decay of the exponential moving average of the weights that the fit returns; None: the last weights.
-        accumulate: batches whose gradients are averaged for one update.
-        precision: "float32", or "bfloat16": then weights are cast for each pass, with logits, norms and updates in float32.
-        buckets: widths, ascending; rows of like length share a batch, and each width is compiled once. None: 8, 16, 24, 32, 48, 64, ..
-        validation: `{"x": .., "given": ..}`: rows whose loss is measured every `evaluate_every` steps, always under the same masks.
-        evaluate_every: steps between measurements; None: a tenth of the steps.
-        patience: measurements without a lower loss after which training ends; the best weights are returned. None: it never does.
-        checkpoint: a folder; a run that is killed goes on from its latest checkpoint, bit for bit as if it had not been.
-        save_every: steps between checkpoints; None: a twentieth of the steps.
-        resume: whether checkpoints that lie in the folder are gone on from; False: the run begins anew.
-        log: a file of one line of JSON for every 20 steps and every measurement.
-        warmup: steps of linear warm-up of the default optimiser; None: a fiftieth.
-        learning_rate: the peak of the default optimiser, AdaFactor (Shazeer and Stern 2018) with a cosine down to 1e-5.
-    """
-
-    steps: int = 1000
-    batch_size: int = 64
-    label_smoothing: float = 0.0
-    ema: float | None = None
-    accumulate: int = 1
-    precision: str = "float32"
-    buckets: tuple[int, ...] | None = None
-    validation: Mapping[str, Any] | None = None
-    evaluate_every: int | None = None
-    patience: int | None = None
-    checkpoint: str | Path | None = None
-    save_every: int | None = None
-    resume: bool = True
-    log: str | Path | None = None
-    warmup: int | None = None
-    learning_rate: float = PEAK
-
-    name = "training"
-
-
-def verify_training(t: Training) -> None:
-    """Refuse options that cannot be meant.
-
-    Raises:
-        GmlmError: E704.
-    """
-    wholes = (("steps", 1), ("batch_size", 1), ("accumulate", 1), ("evaluate_every", 1), ("save_every", 1), ("patience", 1), ("warmup", 0))
-    for name, least in wholes:
-        value = getattr(t, name)
-        if value is not None and (not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least):
-            raise fail("E704", f"Training: {name} must be a whole number of at least {least}, got {value!r}")
-    for name, low, high in (("label_smoothing", 0, 1), ("ema", 0, 1)):
-        value = getattr(t, name)
-        if value is not None and not (isinstance(value, int | float) and low <= value < high):
-            raise fail("E704", f"Training: {name} must be a number from {low} to below {high}, got {value!r}")
-    if not isinstance(t.learning_rate, int | float) or not t.learning_rate > 0:
-        raise fail("E704", f"Training: learning_rate must be above 0, got {t.learning_rate!r}")
-    if t.precision not in ("float32", "bfloat16"):
-        raise fail("E704", f'Training: precision must be "float32" or "bfloat16", got {t.precision!r}')
-    if t.patience is not None and t.validation is None:
-        raise fail("E704", "Training: patience counts measurements on validation rows", help="pass `validation={'x': .., 'given': ..}`")
-    if t.validation is not None and (not isinstance(t.validation, Mapping) or not {"x"} <= set(t.validation) <= {"x", "given"}):
-        raise fail("E704", "Training: validation must be a dict of `x` and, where the model has given variables, `given`")
-
-
-def training_of(method: Any, batch_size: int | None, max_steps: int | None) -> Training:
-    """The training that `fit` was asked for.
-
-    Raises:
-        GmlmError: E704 for another method, or a number of steps or rows that is said twice.
-    """
-    if method is not None and not isinstance(method, Training):
-        raise fail("E704", f"a network is trained by `method=gm.Training(..)`, got {method!r:.60}")
-    if method is not None and (batch_size is not None or max_steps is not None):
-        raise fail("E704", "`batch_size` and `max_steps` are options of `gm.Training(batch_size=.., steps=..)` where there is one")
-    if method is not None:
-        return method
-    plain = Training()
-    return Training(plain.steps if max_steps is None else max_steps, plain.batch_size if batch_size is None else batch_size)
-
-
-def default_optimizer(t: Training) -> optax.GradientTransformation:
-    """AdaFactor with linear warm-up and a cosine."""
-    warm = max(1, t.steps // WARM) if t.warmup is None else t.warmup
-    schedule = optax.warmup_cosine_decay_schedule(0.0, t.learning_rate, warm, max(t.steps, warm + 1), END)
-    return optax.adafactor(schedule)
 
 
 class TrainState(NamedTuple):
@@ -185,12 +93,12 @@ def train(
     """
     optimizer = default_optimizer(t) if optimizer is None else optimizer
     if t.accumulate > 1:
-        optimizer = optax.MultiSteps(optimizer, t.accumulate)
+        optimizer = accumulated(optimizer, t.accumulate)
     trainable, fixed = eqx.partition(network, eqx.is_inexact_array)
     state = TrainState(
         trainable, optimizer.init(trainable), trainable if t.ema is not None else None, trainable if check is not None else None
     )
-    store = None if t.checkpoint is None else Checkpoints(t.checkpoint, _fingerprint(identity, t, batches, state, seed))
+    store = None if t.checkpoint is None else Checkpoints(t.checkpoint, _fingerprint(identity, t, batches, check, state, seed))
     progress, first = Progress(), 0
     if store is not None:
         first, state, progress = _resumed(store, state, t, progress)
@@ -211,12 +119,13 @@ def _resumed(store: Checkpoints, state: TrainState, t: Training, progress: Progr
     return step, jax.tree.unflatten(tree, restored), Progress(**notes)
 
 
-def _fingerprint(identity: Any, t: Training, batches: Batches, state: TrainState, seed: int) -> str:
+def _fingerprint(identity: Any, t: Training, batches: Batches, check: Batches | None, state: TrainState, seed: int) -> str:
     plain = {k: v for k, v in vars(t).items() if k not in ("validation", "checkpoint", "save_every", "resume", "log")}
     shapes = [f"{jax.tree_util.keystr(p)} {x.shape} {x.dtype}" for p, x in jax.tree_util.tree_flatten_with_path(state)[0]]
     text = json.dumps([identity, plain, shapes, seed], default=str, sort_keys=True)
     digest = hashlib.sha256(text.encode())
-    for array in (batches.rows.codes, *batches.rows.given, batches.weights):
+    rows = [batches.rows] if check is None else [batches.rows, check.rows]
+    for array in (*(a for r in rows for a in (r.codes, *r.given)), batches.weights, *jax.tree.leaves(state.network)):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
@@ -236,16 +145,20 @@ class _Run:
     def to_the_end(self, state: TrainState, first: int, show: bool) -> TrainState:
         """The steps from `first` on, with what happens between them."""
         t, p = self.t, self.progress
-        evaluate, save = t.evaluate_every or max(1, t.steps // 10), t.save_every or max(1, t.steps // 20)
+        kept = (self.store, t.save_every or max(1, t.steps // 20)), (self.check, t.evaluate_every or max(1, t.steps // 10))
         waiting: list[tuple[Any, Any]] = []
         started, before = time.perf_counter(), p.seconds
+        if t.patience is not None and p.since_best >= t.patience:  # the run had ended before it was asked to go on
+            p.reason = "patience"
+            return state
         with _bar(t.steps, first, show) as moved:
             for step, batch in self.order(first):
                 state, values = self.update(state, batch, step)
                 waiting.append(values)
                 p.cells += int((batch.codes[: batch.width] >= 0).sum(where=batch.weights[None] > 0))
                 done = step + 1
-                if done % NOTED == 0 or done == t.steps or done % save == 0 or done % evaluate == 0:
+                saves, measures = (at is not None and (done % every == 0 or done == t.steps) for at, every in kept)
+                if done % NOTED == 0 or done == t.steps or saves or measures:
                     self.look(waiting)
                     p.seconds = before + time.perf_counter() - started
                     self.note({"step": done, "loss": p.losses[-1], "length_loss": p.lengths[-1], "seconds": p.seconds, "cells": p.cells})
@@ -253,9 +166,9 @@ class _Run:
                 if not np.isfinite(p.losses[-1] if p.losses else 0.0):
                     p.reason = "diverged"
                     break
-                if self.check is not None and (done % evaluate == 0 or done == t.steps):
+                if measures:
                     state = self.measure(state, done)
-                if self.store is not None and (done % save == 0 or done == t.steps):
+                if saves and self.store is not None:
                     self.store.save(done, jax.tree.leaves(state), p.notes())
                 if t.patience is not None and p.since_best >= t.patience:
                     p.reason = "patience"
@@ -356,7 +269,10 @@ def _update(
     gradient, values = jax.grad(objective, has_aux=True)(state.network)
     updates, inner = optimizer.update(gradient, state.optimizer, state.network)
     network = optax.apply_updates(state.network, updates)
-    average = state.average if ema is None else optax.incremental_update(network, state.average, 1 - ema)
+    average = state.average
+    if ema is not None:
+        rate = jnp.where(inner.mini_step == 0, 1 - ema, 0.0) if isinstance(inner, optax.MultiStepsState) else 1 - ema
+        average = optax.incremental_update(network, average, rate)
     return TrainState(network, inner, average, state.best), values
 
 
