@@ -89,7 +89,14 @@ def work_of(lowered: Lowered, params: dict[str, Any], options: Options, more: De
     given = tuple(np.broadcast_to(g, (count, g.shape[1])) for g in given)
     held, values = (np.broadcast_to(a, (graph.n_cells, count)) for a in (held, values))
     codes = None if codes is None else np.broadcast_to(codes, (graph.n_cells, count))
-    lengths, scores = _lengths(lowered, params, given, codes, more.lengths, shape, candidates, refines)
+    if not count:
+        raise fail("E505", f"there are no rows to draw for: given data, `init` or `clamp` have rows of shape {shape}")
+    last = present_lengths(np.where(held[: graph.n_random], 0, -1).T)
+    lengths, scores = _lengths(lowered, params, given, codes, more.lengths, shape, candidates, refines, last)
+    if (lengths < last[:, None]).any():
+        row = int(np.argmax((lengths < last[:, None]).any(axis=1)))
+        message = f"clamp holds cell {last[row] - 1} of row {row}, which has {lengths[row].min()} cells"
+        raise fail("E507", message, help="a cell behind the end of its row is padding: let the row be longer, or do not hold it")
     return Work(given, lengths, codes, held, values, shape, scores)
 
 
@@ -109,9 +116,9 @@ def _held(graph: FactorGraph, clamp: Any, missing: Any, shape: tuple[int, ...]) 
 
 def _lengths(
     lowered: Lowered, params: dict[str, Any], given: tuple[Array, ...], codes: Array | None, stated: Any, shape: tuple[int, ...],
-    candidates: Candidates, refines: bool,
+    candidates: Candidates, refines: bool, last: Array,
 ) -> tuple[Array, Array | None]:  # fmt: skip
-    """Candidate lengths of each row, the likeliest first: stated, those of the start, predicted, or the model's own."""
+    """Candidate lengths of each row, the likeliest first: stated, those of the start, predicted (at least `last`), or the model's own."""
     graph, count = lowered.graph, int(np.prod(shape, dtype=np.int64))
     network = next(iter(params.values()))
     if stated is not None:
@@ -123,7 +130,7 @@ def _lengths(
     elif codes is not None:
         known = np.maximum(present_lengths(codes[: graph.n_random].T), 1)
     elif refines and network.length_head is not None:
-        return _predicted(network, given, candidates.lengths, graph.n_random)
+        return _predicted(network, given, candidates.lengths, graph.n_random, last)
     elif candidates.lengths > 1:
         message = f"{candidates.lengths} candidate lengths, and the network predicts none"
         raise fail("E507", message, help="pass `lengths=` with `lengths = 1`, or give the network a `length` head")
@@ -132,13 +139,15 @@ def _lengths(
     return np.repeat(known[:, None], candidates.lengths, axis=1).astype(np.int32), None
 
 
-def _predicted(network: Any, given: tuple[Array, ...], count: int, n: int) -> tuple[Array, Array]:
-    """The `count` lengths of the best scores for each row, best first, with their scores."""
-    tops, scores = [], []
+def _predicted(network: Any, given: tuple[Array, ...], count: int, n: int, shortest: Array | int = 0) -> tuple[Array, Array]:
+    """The `count` lengths of the best scores for each row, best first, with their scores; of lengths of at least `shortest`."""
+    tops, scores, floor = [], [], np.broadcast_to(shortest, len(given[0]))
     for chosen, wide in by_width(longest(given)):
         batch, lengths = trimmed(given, chosen, wide)
         s = np.asarray(_length_scores(network, batch, lengths))[: len(chosen)]
+        s = np.where(np.arange(1, s.shape[1] + 1) < floor[chosen, None], -np.inf, s)
         best = np.argsort(-s, axis=1, kind="stable")[:, : min(count, s.shape[1])]
+        best = np.where(np.isfinite(np.take_along_axis(s, best, axis=1)), best, best[:, :1])  # where fewer lengths are left: the best
         best = np.pad(best, ((0, 0), (0, count - best.shape[1])), mode="edge")
         tops.append((chosen, best + 1))
         scores.append(np.take_along_axis(s, best, axis=1))

@@ -1,7 +1,8 @@
 """Trains a network: minibatches keyed by step, buckets of like width, validation, early stopping, checkpoints.
 
 What is minimised is the loss of a mask, divided by the mean number of cells that a mask hides, so that it is in nats per cell;
-plus, where the network predicts lengths, their loss per row times the network's `length_weight`.
+plus, where the network predicts lengths, their loss per row times the network's `length_weight`. Both means are over all rows, never
+over those of a batch: a row counts as its weight says, whatever its length, its bucket and the rows beside it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,102 +25,10 @@ from .._diagnostics import fail
 from ..derive import NetworkLoss
 from ._batches import Batch, Batches
 from ._checkpoints import Checkpoints
+from ._training_options import Training, default_optimizer
 
 Array = np.ndarray
-PEAK, END = 0.003, 1e-5  # of the learning rate: Li et al. 2024, Appendix L
-WARM = 50  # a fiftieth of the steps warm up, as 10,000 of 500,000 do there
 NOTED = 20  # steps between looks at the device: the bar and the log move then
-
-
-@dataclass(frozen=True)
-class Training:
-    """How a network is trained: `fit(.., method=gm.Training(..))`.
-
-    Attributes:
-        steps: optimiser steps.
-        batch_size: rows of a step.
-        label_smoothing: s: every target is 1 - s of the true value and s of the uniform law (Szegedy et al. 2016).
-        ema: decay of the exponential moving average of the weights that the fit returns; None: the last weights.
-        accumulate: batches whose gradients are averaged for one update.
-        precision: "float32", or "bfloat16": then weights are cast for each pass, with logits, norms and updates in float32.
-        buckets: widths, ascending; rows of like length share a batch, and each width is compiled once. None: 8, 16, 24, 32, 48, 64, ..
-        validation: `{"x": .., "given": ..}`: rows whose loss is measured every `evaluate_every` steps, always under the same masks.
-        evaluate_every: steps between measurements; None: a tenth of the steps.
-        patience: measurements without a lower loss after which training ends; the best weights are returned. None: it never does.
-        checkpoint: a folder; a run that is killed goes on from its latest checkpoint, bit for bit as if it had not been.
-        save_every: steps between checkpoints; None: a twentieth of the steps.
-        resume: whether checkpoints that lie in the folder are gone on from; False: the run begins anew.
-        log: a file of one line of JSON for every 20 steps and every measurement.
-        warmup: steps of linear warm-up of the default optimiser; None: a fiftieth.
-        learning_rate: the peak of the default optimiser, AdaFactor (Shazeer and Stern 2018) with a cosine down to 1e-5.
-    """
-
-    steps: int = 1000
-    batch_size: int = 64
-    label_smoothing: float = 0.0
-    ema: float | None = None
-    accumulate: int = 1
-    precision: str = "float32"
-    buckets: tuple[int, ...] | None = None
-    validation: Mapping[str, Any] | None = None
-    evaluate_every: int | None = None
-    patience: int | None = None
-    checkpoint: str | Path | None = None
-    save_every: int | None = None
-    resume: bool = True
-    log: str | Path | None = None
-    warmup: int | None = None
-    learning_rate: float = PEAK
-
-    name = "training"
-
-
-def verify_training(t: Training) -> None:
-    """Refuse options that cannot be meant.
-
-    Raises:
-        GmlmError: E704.
-    """
-    wholes = (("steps", 1), ("batch_size", 1), ("accumulate", 1), ("evaluate_every", 1), ("save_every", 1), ("patience", 1), ("warmup", 0))
-    for name, least in wholes:
-        value = getattr(t, name)
-        if value is not None and (not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least):
-            raise fail("E704", f"Training: {name} must be a whole number of at least {least}, got {value!r}")
-    for name, low, high in (("label_smoothing", 0, 1), ("ema", 0, 1)):
-        value = getattr(t, name)
-        if value is not None and not (isinstance(value, int | float) and low <= value < high):
-            raise fail("E704", f"Training: {name} must be a number from {low} to below {high}, got {value!r}")
-    if not isinstance(t.learning_rate, int | float) or not t.learning_rate > 0:
-        raise fail("E704", f"Training: learning_rate must be above 0, got {t.learning_rate!r}")
-    if t.precision not in ("float32", "bfloat16"):
-        raise fail("E704", f'Training: precision must be "float32" or "bfloat16", got {t.precision!r}')
-    if t.patience is not None and t.validation is None:
-        raise fail("E704", "Training: patience counts measurements on validation rows", help="pass `validation={'x': .., 'given': ..}`")
-    if t.validation is not None and (not isinstance(t.validation, Mapping) or not {"x"} <= set(t.validation) <= {"x", "given"}):
-        raise fail("E704", "Training: validation must be a dict of `x` and, where the model has given variables, `given`")
-
-
-def training_of(method: Any, batch_size: int | None, max_steps: int | None) -> Training:
-    """The training that `fit` was asked for.
-
-    Raises:
-        GmlmError: E704 for another method, or a number of steps or rows that is said twice.
-    """
-    if method is not None and not isinstance(method, Training):
-        raise fail("E704", f"a network is trained by `method=gm.Training(..)`, got {method!r:.60}")
-    if method is not None and (batch_size is not None or max_steps is not None):
-        raise fail("E704", "`batch_size` and `max_steps` are options of `gm.Training(batch_size=.., steps=..)` where there is one")
-    if method is not None:
-        return method
-    plain = Training()
-    return Training(plain.steps if max_steps is None else max_steps, plain.batch_size if batch_size is None else batch_size)
-
-
-def default_optimizer(t: Training) -> optax.GradientTransformation:
-    """AdaFactor with linear warm-up and a cosine."""
-    warm = max(1, t.steps // WARM) if t.warmup is None else t.warmup
-    schedule = optax.warmup_cosine_decay_schedule(0.0, t.learning_rate, warm, max(t.steps, warm + 1), END)
-    return optax.adafactor(schedule)
 
 
 class TrainState(NamedTuple):
@@ -163,6 +72,7 @@ def train(
     network: Any,
     loss: NetworkLoss,
     batches: Batches,
+    per_batch: tuple[float, float],
     check: Batches | None,
     t: Training,
     optimizer: Any,
@@ -176,6 +86,7 @@ def train(
         network: with its first weights.
         loss: of the mask.
         batches: the rows.
+        per_batch: the cells that are hidden and the weight of the rows, in the mean over the batches of an epoch.
         check: the rows of validation.
         t: options.
         optimizer: an optax transformation; None: the default one.
@@ -190,11 +101,11 @@ def train(
     state = TrainState(
         trainable, optimizer.init(trainable), trainable if t.ema is not None else None, trainable if check is not None else None
     )
-    store = None if t.checkpoint is None else Checkpoints(t.checkpoint, _fingerprint(identity, t, batches, state, seed))
+    store = None if t.checkpoint is None else Checkpoints(t.checkpoint, _fingerprint(identity, t, batches, check, state, seed))
     progress, first = Progress(), 0
     if store is not None:
         first, state, progress = _resumed(store, state, t, progress)
-    run = _Run(loss, batches, check, t, optimizer, fixed, seed, store, progress)
+    run = _Run(loss, batches, np.asarray(per_batch, np.float32), check, t, optimizer, fixed, seed, store, progress)
     state = run.to_the_end(state, first, show)
     kept = state.best if t.patience is not None else state.network if t.ema is None else state.average
     return Trained(eqx.combine(kept, fixed), progress, batches.found)
@@ -211,12 +122,13 @@ def _resumed(store: Checkpoints, state: TrainState, t: Training, progress: Progr
     return step, jax.tree.unflatten(tree, restored), Progress(**notes)
 
 
-def _fingerprint(identity: Any, t: Training, batches: Batches, state: TrainState, seed: int) -> str:
+def _fingerprint(identity: Any, t: Training, batches: Batches, check: Batches | None, state: TrainState, seed: int) -> str:
     plain = {k: v for k, v in vars(t).items() if k not in ("validation", "checkpoint", "save_every", "resume", "log")}
     shapes = [f"{jax.tree_util.keystr(p)} {x.shape} {x.dtype}" for p, x in jax.tree_util.tree_flatten_with_path(state)[0]]
     text = json.dumps([identity, plain, shapes, seed], default=str, sort_keys=True)
     digest = hashlib.sha256(text.encode())
-    for array in (batches.rows.codes, *batches.rows.given, batches.weights):
+    data = [a for b in (batches, check) if b is not None for a in (b.rows.codes, *b.rows.given, b.weights)]
+    for array in (*data, *jax.tree.leaves(state.network)):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
@@ -225,6 +137,7 @@ def _fingerprint(identity: Any, t: Training, batches: Batches, state: TrainState
 class _Run:
     loss: NetworkLoss
     batches: Batches
+    per_batch: Array
     check: Batches | None
     t: Training
     optimizer: Any
@@ -274,7 +187,15 @@ class _Run:
     def update(self, state: TrainState, batch: Batch, step: int) -> tuple[TrainState, Any]:
         """One step."""
         key = jax.random.fold_in(jax.random.key(self.seed), step)
-        return _update(_sized(self.loss, batch.width), self.optimizer, self.fixed, state, batch[:4], key, self.t.precision, self.t.ema)
+        data = (*batch[:4], self.per_batch)
+        return _update(_sized(self.loss, batch.width), self.optimizer, self.fixed, state, data, key, self.t.precision, self.share(step))
+
+    def share(self, step: int) -> Array | None:
+        """Of the weights behind a step in their average: d^(n - k) (1 - d) / (1 - d^n) is that of update k among the first n."""
+        d, n = self.t.ema, (step + 1) // self.t.accumulate
+        if d is None:
+            return None
+        return np.asarray(0 if (step + 1) % self.t.accumulate else (1 - d) / (1 - d**n), np.float32)
 
     def look(self, waiting: list[tuple[Any, Any]]) -> None:
         """Fetch the losses of the steps since the last look."""
@@ -345,18 +266,19 @@ def _sums(loss: NetworkLoss, network: Any, batch: Any, key: Any, precision: str)
 
 @eqx.filter_jit
 def _update(
-    loss: NetworkLoss, optimizer: Any, fixed: Any, state: TrainState, batch: Any, key: Any, precision: str, ema: float | None
+    loss: NetworkLoss, optimizer: Any, fixed: Any, state: TrainState, batch: Any, key: Any, precision: str, share: Any
 ) -> tuple[TrainState, tuple[Any, Any]]:
     def objective(trainable: Any) -> tuple[Any, tuple[Any, Any]]:
         network = eqx.combine(trainable, fixed)
-        total, sizes, length, weight = _rows(loss, network, batch, key, precision, True)
-        value, length = total / jnp.maximum(sizes, 1e-9), length / jnp.maximum(weight, 1e-9)
-        return value + network.length_weight * length, (value, length)
+        total, sizes, length, weight = _rows(loss, network, batch[:4], key, precision, True)
+        cells, rows = batch[4]
+        shown = total / jnp.maximum(sizes, 1e-9), length / jnp.maximum(weight, 1e-9)
+        return total / cells + network.length_weight * length / rows, shown
 
     gradient, values = jax.grad(objective, has_aux=True)(state.network)
     updates, inner = optimizer.update(gradient, state.optimizer, state.network)
     network = optax.apply_updates(state.network, updates)
-    average = state.average if ema is None else optax.incremental_update(network, state.average, 1 - ema)
+    average = jax.tree.map(lambda a, b: a + share.astype(a.dtype) * (b - a), state.average, network) if share is not None else None
     return TrainState(network, inner, average, state.best), values
 
 

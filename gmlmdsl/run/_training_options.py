@@ -1,0 +1,111 @@
+"""How a network is trained: the options, checked, and the optimiser that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optax
+
+from .._diagnostics import fail
+
+PEAK, END = 0.003, 1e-5  # of the learning rate: Li et al. 2024, Appendix L
+WARM = 50  # a fiftieth of the steps warm up, as 10,000 of 500,000 do there
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a network is trained: `fit(.., method=gm.Training(..))`.
+
+    Attributes:
+        steps: batches; every `accumulate`-th one ends with an update.
+        batch_size: rows of a step.
+        label_smoothing: s: every target is 1 - s of the true value and s of the uniform law (Szegedy et al. 2016).
+        ema: decay, at each update, of the exponential moving average of the weights that the fit returns; the first weights have no part
+            in it (Kingma and Ba 2015, Section 3, on that correction). None: the last weights.
+        accumulate: batches whose gradients are averaged for one update.
+        precision: "float32", or "bfloat16": then weights are cast for each pass, with logits, norms and updates in float32.
+        buckets: widths, ascending; rows of like length share a batch, and each width is compiled once. None: 8, 16, 24, 32, 48, 64, ..
+        validation: `{"x": .., "given": ..}`: rows whose loss is measured every `evaluate_every` steps, always under the same masks.
+        evaluate_every: steps between measurements; None: a tenth of the steps.
+        patience: measurements without a lower loss after which training ends; the best weights are returned. None: it never does.
+        checkpoint: a folder; a run that is killed goes on from its latest checkpoint, bit for bit as if it had not been.
+        save_every: steps between checkpoints; None: a twentieth of the steps.
+        resume: whether checkpoints that lie in the folder are gone on from; False: the run begins anew.
+        log: a file of one line of JSON for every 20 steps and every measurement.
+        warmup: steps of linear warm-up of the default optimiser; None: a fiftieth.
+        learning_rate: the peak of the default optimiser, AdaFactor (Shazeer and Stern 2018) with a cosine down to 1e-5.
+    """
+
+    steps: int = 1000
+    batch_size: int = 64
+    label_smoothing: float = 0.0
+    ema: float | None = None
+    accumulate: int = 1
+    precision: str = "float32"
+    buckets: tuple[int, ...] | None = None
+    validation: Mapping[str, Any] | None = None
+    evaluate_every: int | None = None
+    patience: int | None = None
+    checkpoint: str | Path | None = None
+    save_every: int | None = None
+    resume: bool = True
+    log: str | Path | None = None
+    warmup: int | None = None
+    learning_rate: float = PEAK
+
+    name = "training"
+
+
+def verify_training(t: Training) -> None:
+    """Refuse options that cannot be meant.
+
+    Raises:
+        GmlmError: E704.
+    """
+    wholes = (("steps", 1), ("batch_size", 1), ("accumulate", 1), ("evaluate_every", 1), ("save_every", 1), ("patience", 1), ("warmup", 0))
+    for name, least in wholes:
+        value = getattr(t, name)
+        if value is not None and (not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least):
+            raise fail("E704", f"Training: {name} must be a whole number of at least {least}, got {value!r}")
+    for name, low, high in (("label_smoothing", 0, 1), ("ema", 0, 1)):
+        value = getattr(t, name)
+        if value is not None and not (isinstance(value, int | float) and low <= value < high):
+            raise fail("E704", f"Training: {name} must be a number from {low} to below {high}, got {value!r}")
+    if t.accumulate > t.steps:
+        raise fail("E704", f"Training: accumulate={t.accumulate} batches make one update, and there are steps={t.steps}")
+    if not isinstance(t.learning_rate, int | float) or not t.learning_rate > 0:
+        raise fail("E704", f"Training: learning_rate must be above 0, got {t.learning_rate!r}")
+    if t.precision not in ("float32", "bfloat16"):
+        raise fail("E704", f'Training: precision must be "float32" or "bfloat16", got {t.precision!r}')
+    if t.patience is not None and t.validation is None:
+        raise fail("E704", "Training: patience counts measurements on validation rows", help="pass `validation={'x': .., 'given': ..}`")
+    if t.validation is not None and (not isinstance(t.validation, Mapping) or not {"x"} <= set(t.validation) <= {"x", "given"}):
+        raise fail("E704", "Training: validation must be a dict of `x` and, where the model has given variables, `given`")
+
+
+def training_of(method: Any, batch_size: int | None, max_steps: int | None) -> Training:
+    """The training that `fit` was asked for.
+
+    Raises:
+        GmlmError: E704 for another method, or a number of steps or rows that is said twice.
+    """
+    if method is not None and not isinstance(method, Training):
+        raise fail("E704", f"a network is trained by `method=gm.Training(..)`, got {method!r:.60}")
+    if method is not None and (batch_size is not None or max_steps is not None):
+        raise fail("E704", "`batch_size` and `max_steps` are options of `gm.Training(batch_size=.., steps=..)` where there is one")
+    if method is not None:
+        return method
+    plain = Training()
+    return Training(plain.steps if max_steps is None else max_steps, plain.batch_size if batch_size is None else batch_size)
+
+
+def default_optimizer(t: Training) -> optax.GradientTransformation:
+    """AdaFactor with linear warm-up and a cosine, by updates: one for every `accumulate` steps."""
+    updates = t.steps // t.accumulate
+    warm = max(1, updates // WARM) if t.warmup is None else t.warmup // t.accumulate
+    schedule = optax.warmup_cosine_decay_schedule(0.0, t.learning_rate, warm, max(updates, warm + 1), END)
+    return optax.adafactor(schedule)
