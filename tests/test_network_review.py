@@ -154,6 +154,9 @@ def test_a_cell_behind_a_held_one_stutters_too() -> None:
         ("E507", lambda m, p: m.fit(rows(3), "one", seed=-1, method=gm.Training(steps=1))),
         ("E507", lambda m, p: m.fit(rows(3), "one", n_masks=1.5, method=gm.Training(steps=1))),
         ("E704", lambda m, p: m.fit(rows(3), "one", method=gm.Training(steps=3, accumulate=4))),
+        ("E507", lambda m, p: m.fit(rows(3), "one", optimizer=3, method=gm.Training(steps=1))),
+        ("E507", lambda m, p: m.fit(rows(3), "one", optimizer=optax.lbfgs(), method=gm.Training(steps=1))),
+        ("E601", lambda m, p: m.sample(p, "plain", chains=1 << 25)),
         ("E505", lambda m, p: m.fit(rows(3), "one", method=gm.Training(steps=1, validation={"x": rows(0)}))),
         ("E410", lambda m, p: m.fit(rows(3), "one", missing=-1, method=gm.Training(steps=1, validation={"x": np.full((2, 4), -1)}))),
     ],
@@ -232,3 +235,57 @@ def test_a_class_with_functions_is_saved_and_loaded(tmp_path: Path) -> None:
 def test_a_class_may_fail_in_any_way() -> None:
     with pytest.raises(gm.GmlmError, match=r"E736[\s\S]*RuntimeError: no key"):
         made('python("test_network_review:Fails")', 4, 3, MASKS).init_params(0)
+
+
+def test_padding_of_spins_is_no_spin() -> None:
+    text = program(MLP, 4, 2, "sampler r = refinement(steps = 1)\nsampler u { update x[t] for t in range(4) }").replace("range(2)", "spin")
+    m = gm.parse(text).model()
+    start = np.array([[1, -1, 1, 1], [1, -1, 0, 0]])
+    for sampler in ("r", "u"):
+        found = draws(m.sample(m.init_params(0), sampler, init=start, missing=0, draws=2, chains=1)).reshape(2, 2, 4)
+        assert (found[:, 1, 2:] == 0).all()
+        assert (np.abs(found[:, 1, :2]) == 1).all()
+        assert (np.abs(found[:, 0]) == 1).all()
+
+
+@pytest.mark.parametrize("key", [None, 0])
+def test_rows_in_pieces_have_the_loss_of_all(key: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gmlmdsl.run import _network_queries
+
+    m, x = model(), rows(7)
+    params = m.init_params(0)
+
+    def found() -> tuple[float, np.ndarray]:
+        drawn = {} if key is None else {"key": jax.random.key(key), "n_masks": 2}
+        return float(m.loss(params, x, "one", **drawn)), np.asarray(m.log_conditional(params, x, (0, 2)))
+
+    whole = found()
+    monkeypatch.setattr(_network_queries, "_pieces", lambda lowered, n: [np.arange(k, min(k + 3, n)) for k in range(0, n, 3)])
+    pieces = found()
+    assert pieces[0] == pytest.approx(whole[0], rel=1e-6)
+    np.testing.assert_allclose(pieces[1], whole[1], rtol=1e-5)
+
+
+def test_weights_steps_and_measurements_have_keys_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`fold_in(key, k)` is the k-th key of `split`, with which a network is built."""
+    from gmlmdsl.run import _training
+
+    seen: dict[str, list[tuple[int, ...]]] = {"_update": [], "_sums": []}
+
+    def noted(name: str, place: int) -> Any:
+        plain = getattr(_training, name)
+
+        def call(*a: Any) -> Any:
+            seen[name].append(tuple(np.asarray(jax.random.key_data(a[place])).tolist()))
+            return plain(*a)
+
+        return call
+
+    monkeypatch.setattr(_training, "_update", noted("_update", 5))
+    monkeypatch.setattr(_training, "_sums", noted("_sums", 3))
+    model().fit(rows(4), "half", method=gm.Training(steps=2, batch_size=2, validation={"x": rows(4)}, evaluate_every=2))
+    built = [tuple(k) for k in np.asarray(jax.random.key_data(jax.random.split(jax.random.key(0), 4))).tolist()]
+    every = [*seen["_update"], *seen["_sums"], *built]
+    assert len(seen["_update"]) == 2
+    assert len(seen["_sums"]) == 2
+    assert len(set(every)) == len(every)

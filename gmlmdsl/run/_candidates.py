@@ -20,6 +20,7 @@ from ._sampling import Options
 
 Array = np.ndarray
 SIZES = (1, 8, 64)  # rows that are decoded at once: a program is compiled for each
+MOST_ENTRIES = 1 << 28  # of the logits of one pass
 
 
 @dataclass(frozen=True)
@@ -179,13 +180,25 @@ def longest(given: tuple[Array, ...]) -> Array:
     return np.max(found, axis=0) if found else np.ones(len(given[0]) if given else 1, np.int32)
 
 
-def by_width(lengths: Array) -> list[tuple[Array, int]]:
-    """Rows of like lengths, at most so many at once: their numbers, and the width of their bucket."""
+def by_width(lengths: Array, entries: int = 1) -> list[tuple[Array, int]]:
+    """Rows of like lengths, at most so many at once: their numbers, and the width of their bucket.
+
+    Args:
+        lengths: of the rows.
+        entries: of a pass's logits, of a row, by cell.
+
+    Raises:
+        GmlmError: E601 where those of one row are too many.
+    """
     found = widths(int(lengths.max(initial=1)), None)
     place, out = bucket_of(lengths, found), []
     for k, wide in enumerate(found):
         mine = np.flatnonzero(place == k)
-        out += [(mine[i : i + SIZES[-1]], wide) for i in range(0, len(mine), SIZES[-1])]
+        if len(mine) and entries * wide > MOST_ENTRIES:
+            message = f"one pass over the chains and candidates of a row has {entries * wide:.3g} logits"
+            raise fail("E601", f"{message}, more than the limit of {MOST_ENTRIES:.3g}", help="take fewer chains, lengths or starts")
+        size = max((s for s in SIZES if s * entries * wide <= MOST_ENTRIES), default=1)
+        out += [(mine[i : i + size], wide) for i in range(0, len(mine), size)]
     return out
 
 

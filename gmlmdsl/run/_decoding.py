@@ -81,7 +81,7 @@ def _drawn(
     given = longest(work.given) if work.given else np.ones(len(work.lengths), np.int32)
     whole = bool(getattr(kernel, "law", None) is not None and kernel.law.groups())
     parts = []
-    for chosen, wide in by_width(np.maximum(given, work.lengths.max(axis=1))):
+    for chosen, wide in by_width(np.maximum(given, work.lengths.max(axis=1)), per_row * int(graph.sizes.max())):
         width = n if whole or not work.shape else min(wide, n)
         rows = filled_up(chosen)
         batch, given_lengths = trimmed(work.given, chosen, wide)

@@ -27,7 +27,7 @@ from ._minimise import shows_progress
 from ._network_rows import NetworkRows, bound_to_rows, network_rows
 from ._results import FORMAT
 from ._training import Progress, Trained, train
-from ._training_options import Training, verify_training
+from ._training_options import Training, verify_optimizer, verify_training
 
 Array = np.ndarray
 AT_ONCE = 1 << 12  # rows whose numbers of hidden cells are found at once
@@ -101,6 +101,7 @@ def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, i
     loss, _ = mask_loss(lowered, options.mask, options.n_masks or 1, t.label_smoothing)
     weights = np.ones(rows.n_rows) if options.weights is None else verified_weights(options.weights, rows.n_rows)
     network = start_network(lowered.graph, options)
+    verify_optimizer(options.optimizer, eqx.filter(network, eqx.is_inexact_array))
     batches = _batches(lowered, rows, weights, t, whole)
     check = None if check_rows is None else _batches(lowered, check_rows, np.ones(check_rows.n_rows), t, whole)
     per_batch = _per_batch(loss, batches, options.mask, "these rows")

@@ -28,6 +28,7 @@ from ._checkpoints import Checkpoints
 from ._training_options import Training, default_optimizer
 
 Array = np.ndarray
+STEPS, VALIDATION = 2**32 - 1, 2**32 - 2  # folded into the seed's key: the first weights take its first parts, as `split` has them
 NOTED = 20  # steps between looks at the device: the bar and the log move then
 
 
@@ -186,7 +187,7 @@ class _Run:
 
     def update(self, state: TrainState, batch: Batch, step: int) -> tuple[TrainState, Any]:
         """One step."""
-        key = jax.random.fold_in(jax.random.key(self.seed), step)
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self.seed), STEPS), step)
         data = (*batch[:4], self.per_batch)
         return _update(_sized(self.loss, batch.width), self.optimizer, self.fixed, state, data, key, self.t.precision, self.share(step))
 
@@ -244,7 +245,7 @@ def evaluated(loss: NetworkLoss, network: Any, rows: Batches, seed: int, precisi
     for k, (b, chosen) in enumerate(rows.in_order()):
         batch = rows.batch(b, chosen)
         plain = NetworkLoss(loss.mask, loss.label, loss.n_masks, 0.0, batch.width)
-        key = jax.random.fold_in(jax.random.key(seed), k)
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), VALIDATION), k)
         sums += np.asarray(_sums(plain, network, batch[:4], key, precision), np.float64)
     return float(sums[0] / sums[1]), float(sums[2] / sums[3])
 

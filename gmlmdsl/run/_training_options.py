@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import optax
 
@@ -109,3 +110,20 @@ def default_optimizer(t: Training) -> optax.GradientTransformation:
     warm = max(1, updates // WARM) if t.warmup is None else t.warmup // t.accumulate
     schedule = optax.warmup_cosine_decay_schedule(0.0, t.learning_rate, warm, max(updates, warm + 1), END)
     return optax.adafactor(schedule)
+
+
+def verify_optimizer(optimizer: Any, weights: Any) -> None:
+    """Refuse what is no optax transformation, or one that needs more than gradients and weights, as line searches do.
+
+    Raises:
+        GmlmError: E507.
+    """
+    if optimizer is None:
+        return
+    if not isinstance(optimizer, optax.GradientTransformation):
+        raise fail("E507", f"optimizer must be an optax transformation, got {optimizer!r}", help="`optax.adam(0.01)`, say")
+    try:
+        jax.eval_shape(lambda w: optimizer.update(w, optimizer.init(w), w), weights)
+    except TypeError as error:
+        message = f"this optimizer needs more than gradients and weights: {error}"
+        raise fail("E507", message, help="`optax.adam(0.001)`, say; batches leave nothing to search along a line") from None
