@@ -194,8 +194,9 @@ class ConditionalModel(Model):
             lengths: of the rows, where they are known; none: those of `init`, else predicted, else all cells.
 
         Returns:
-            What the installed ArviZ takes. `posterior` holds the cells, -1 behind a row's length. Of a refinement sampler
-            `sample_stats` has `score`, the mean log p of the tokens, `length`, and `passes`, how many were made before nothing changed.
+            What the installed ArviZ takes. `posterior` holds the cells, behind a row's length -1, of spins 0. Of a refinement
+            sampler `sample_stats` has `score`, the mean log p of the tokens, `length`, and `passes`, how many were made before nothing
+            changed.
 
         Raises:
             GmlmError: for options or data that do not fit.
