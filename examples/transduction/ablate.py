@@ -113,6 +113,7 @@ class Bench:
         (out / "fits").mkdir(parents=True, exist_ok=True)
         self.path = out / "results.jsonl"
         self._vocabularies: dict[str, tuple[Pieces, Pieces]] = {}
+        self._models: dict[Setting, gm.Model] = {}
 
     def finished(self) -> list[dict]:
         """The results so far, of any size; a line that a killed run left unfinished is dropped."""
@@ -151,12 +152,18 @@ class Bench:
     # Parts of a row
 
     def model(self, setting: Setting) -> gm.Model:
+        """The program as the setting has it; one model serves all seeds, so that nothing is compiled twice."""
+        if setting not in self._models:
+            self._models[setting] = self._loaded(setting)
+        return self._models[setting]
+
+    def _loaded(self, setting: Setting) -> gm.Model:
         source, target = self.vocabularies(setting.vocabulary)
         noise = setting.noise
         program = gm.load(
             HERE / "transduction.gmlm",
-            source_vocab=len(source.pieces),
-            target_vocab=len(target.pieces),
+            source_vocab=source.size,
+            target_vocab=target.size,
             source_cells=source.longest,
             target_cells=target.longest,
             width=self.size.width,
@@ -255,7 +262,7 @@ def _suffix(setting: Setting) -> str:
 
 
 def _buckets(setting: Setting) -> tuple[int, ...]:
-    return (12,) if setting.vocabulary == "own" else (24, 36)
+    return (10, 14) if setting.vocabulary == "own" else (18, 26, 38)
 
 
 def _key(setting: dict, seed: int, size: dict) -> str:
