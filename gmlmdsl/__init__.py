@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from .run.inference import wald_test as wald_test
     from .run.networks import NetworkFit as NetworkFit
     from .run.networks import Training as Training
+    from .run.networks import attention_dependency as attention_dependency
+    from .run.networks import drop_repeats as drop_repeats
+    from .run.networks import stutter_rate as stutter_rate
     from .run.results import Fit as Fit
     from .run.sampling import SamplingWarning as SamplingWarning
     from .run.sampling import annealed as annealed
@@ -49,6 +52,9 @@ _WHERE = {
     "ConditionalModel": "._conditional_model",
     "Model": "._model",
     "NetworkFit": ".run.networks",
+    "attention_dependency": ".run.networks",
+    "drop_repeats": ".run.networks",
+    "stutter_rate": ".run.networks",
     "Training": ".run.networks",
     "MonteCarloEM": ".run.fitting",
     "PersistentContrastiveDivergence": ".run.fitting",
@@ -82,13 +88,16 @@ __all__ = [
     "Table",
     "Training",
     "annealed",
+    "attention_dependency",
     "compare",
+    "drop_repeats",
     "load",
     "load_fit",
     "parse",
     "read_alignment",
     "read_table",
     "sequence_weights",
+    "stutter_rate",
     "theory",
     "wald_test",
 ]

@@ -48,7 +48,7 @@ class ConditionalModel(Model):
         missing: Any = None,
         given: Any = None,
     ) -> jax.Array:
-        """The mean over rows (weighted) of the mean over masks, and over what the network sees, of the sum over K of -log p(x_i | x_rest, K).
+        """The mean over rows (weighted) of the mean over masks and their noise of the sum over K of -log p(x_i | x_rest, K).
 
         Args:
             params: `{"net": module}`.
@@ -208,6 +208,48 @@ class ConditionalModel(Model):
         more = networks.Decoding(given, missing, lengths)
         provenance = self.program.provenance() | {"model": self.name}
         return networks.sample(self.lowered, checked, self._network(params), options, more, provenance)
+
+    def length_coverage(
+        self, params: Params, x: Any, *, given: Any = None, missing: Any = None, top: Sequence[int] = (1, 3, 5)
+    ) -> dict[int, float]:
+        """The share of rows whose true length is among the k that the network finds likeliest; k = 1 is its accuracy.
+
+        Args:
+            params: `{"net": module}`.
+            x: rows, whose lengths are the true ones.
+            given: data of given variables, as in `fit`.
+            missing: what stands for padding.
+            top: the k.
+
+        Returns:
+            Shares by k.
+
+        Raises:
+            GmlmError: E507 for a network that predicts no length.
+        """
+        return networks.length_coverage(self.lowered, self._network(params), x, given, missing, tuple(top))
+
+    def attention(self, params: Params, x: Any, *, given: Any = None, missing: Any = None) -> dict[str, np.ndarray]:
+        """The attention weights of one pass that sees x; rows of weights sum to 1 over the last axis.
+
+        For the last pass of a decode, x is what stood before it: `trace[..., -2, :]` of `sample(.., observe=["trace"])`.
+
+        Args:
+            params: `{"net": module}`.
+            x: rows of cells; none is hidden.
+            given: data of given variables, as in `fit`.
+            missing: what stands for padding.
+
+        Returns:
+            By kind: `self`, shape (rows, layers, heads, cells, cells); of an encoder-decoder `cross`, (rows, layers, heads, cells, given
+            entries), and `positional` where it has such attention.
+
+        Raises:
+            GmlmError: E738 for a network without attention.
+
+        Reference: Li et al. 2024, Section 3.4, which `gm.attention_dependency` computes from them.
+        """
+        return networks.attention(self.lowered, self._network(params), x, given, missing)
 
     def __repr__(self) -> str:
         form = self.graph.network

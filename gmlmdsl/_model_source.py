@@ -55,6 +55,9 @@ def model_and_params(source: ModelSource, verb: str) -> tuple[Model, Any]:
         message = f"model `{name}` has the parameters {listed(wanted)}: their values are needed"
         help = f"fit first and {verb} the saved fit, or pass `--params FILE.npz` with one array for each"
         raise fail("E507", message, help=help)
+    if program.checked.models[name].conditional is not None:
+        message = f"the parameters of model `{name}` are a network, which a saved fit holds"
+        raise fail("E507", message, help=f"fit first, `gmlm fit {source.file} DATA --out net.fit`, and {verb} the saved fit")
     return program.model(name), {} if source.params is None else read_arrays(source.params)
 
 

@@ -81,25 +81,22 @@ def run_fit(request: FitRequest) -> None:
     _warn_outside_samplers(program)
     mask = pick(request.mask, _owned(program.checked.masks, name), f"mask of model `{name}`", "mask")
     model = program.model(name)
+    if model.graph.network is not None and request.report is not None:
+        raise fail("E507", "`--report` draws estimates with their errors, which a network has not", help="leave it out")
     show([d for d in model.warnings if d.code == "W811" and _within(d, program.checked.masks[mask])], sys.stderr)
     with _naming(request.data, "x"):
         weights = weights_of(model, data, request.reading)
     _note_size(model)
     with _naming(request.data, "x"), waiting(f"fitting `{name}` under mask `{mask}`"):
         options: dict[str, Any] = {"seed": request.seed, "n_masks": n_masks, "weights": weights, "max_steps": request.max_steps}
-        fit = model.fit(data.x, mask=mask, missing=data.missing, given=data.given, **options)
+        fit: Any = model.fit(data.x, mask=mask, missing=data.missing, given=data.given, **options)
     print(f"Fit of `{name}` to {counted(fit.meta['rows'], 'row')} of {request.data} ({words_of(model.graph, data.x)})")
     print_data(data, request.reading, weights)
-    print(f"mask {fit.meta['mask_use']}; {fit.status.code} after {counted(len(fit.loss_trace), 'step')}, {fit.meta['seconds']:.2g} s")
-    if fit.meta["convex"] and fit.status.converged:
-        print("the objective is convex: this is its global minimum")
-    if fit.missing is not None and fit.missing.any:
-        print(fit.missing.words)
-    if any(p.size for p in fit.graph.parameters):
-        print_frame(fit.summary(), request.rows)
-    for finding in fit.status.findings:
-        warn(finding.message, finding.remedy)
-    if fit.status.code == "diverged":
+    if model.graph.network is None:
+        _tell_fit(fit, request.rows)
+    else:
+        print(fit)
+    if (fit.status.code if model.graph.network is None else fit.reason) == "diverged":
         raise fail("E507", "the fit diverged: nothing is written", help="check the data and the priors")
     if request.out is not None:
         fit.save(request.out)
@@ -108,6 +105,19 @@ def run_fit(request: FitRequest) -> None:
         from .report import fit_report
 
         print(f"wrote {fit_report(fit).save(request.report)}")
+
+
+def _tell_fit(fit: Any, rows: int) -> None:
+    """How a fit of a factor model ended, its estimates, and what must be said about them."""
+    print(f"mask {fit.meta['mask_use']}; {fit.status.code} after {counted(len(fit.loss_trace), 'step')}, {fit.meta['seconds']:.2g} s")
+    if fit.meta["convex"] and fit.status.converged:
+        print("the objective is convex: this is its global minimum")
+    if fit.missing is not None and fit.missing.any:
+        print(fit.missing.words)
+    if any(p.size for p in fit.graph.parameters):
+        print_frame(fit.summary(), rows)
+    for finding in fit.status.findings:
+        warn(finding.message, finding.remedy)
 
 
 def run_sample(request: SampleRequest) -> None:

@@ -38,6 +38,7 @@ ROOMS = {
     "_diagnostics": "diagnostics",
     "_files": "files",
     "_compile": "compile",
+    "_conditional_model": "model",
     "_model": "model",
     "_queries": "model",
     "demo": "demo",

@@ -19,7 +19,7 @@ def distributions(rng: np.random.Generator, shape: tuple[int, ...], lengths: lis
     out = np.zeros(shape)
     for r, n in enumerate(lengths):
         part = rng.dirichlet(np.ones(n), shape[1:-1])
-        out[r, ..., :n] = np.round(part * 20) / 20 + (0.01 if n else 0)  # rounded: equal weights occur
+        out[r, ..., :n] = np.round(part * 12)  # equal weights occur, and zeros
         out[r] /= out[r].sum(axis=-1, keepdims=True)
     return out
 

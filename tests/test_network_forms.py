@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gmlmdsl._diagnostics import Fix, GmlmError, Source
+from gmlmdsl.graph import Bound, bind, lower_corruption, lower_model, refinement
 from gmlmdsl.program import Program, check_source, forms, input_options, ir, network_options, option_faults, refinement_options
 
 NETWORK = """\
@@ -69,6 +70,7 @@ def test_a_preset_keeps_its_name_and_shares_the_options() -> None:
     base = forms.form("sampler", "refinement")
     presets = [f for f in forms.FORMS if f.room == "sampler" and f.of is not None]
     assert [f.name for f in presets] == ["padir", "mask_predict", "easy_first", "sundae", "remdm"]
+    assert base is not None
     assert all(f.of is base and [o.name for o in f.options] == [o.name for o in base.options] for f in presets)
 
 
@@ -138,3 +140,31 @@ def test_an_option_that_means_nothing_is_removed_by_its_fix() -> None:
     (d,) = caught.value.diagnostics
     assert isinstance(d.fix, Fix)
     assert "refinement(steps = 2)" in d.fix.applied(text)
+
+
+def lower_all(program: Program, bound: Bound) -> None:
+    """The model, and every option of its masks and samplers."""
+    lower_model(bound, "m")
+    for sampler in program.samplers.values():
+        assert isinstance(sampler.body, ir.FormCall)
+        refinement(sampler.body, bound)
+    for mask in program.masks.values():
+        lower_corruption(bound, mask.body)
+
+
+@pytest.mark.parametrize(
+    ("text", "inputs", "said"),
+    [
+        (NETWORK.replace("width = 64", "width = k"), {"k": 60}, "`width` is a multiple of `heads`"),
+        (NETWORK.replace("width = 64", "dropout = a"), {"a": 1.5}, "`dropout` is at least 0 and below 1, found 1.5"),
+        (NETWORK + "sampler s = refinement(steps = k)\n", {"k": 0}, "`steps` is at least 1, found 0"),
+        (NETWORK + "sampler s = refinement(decode = sample, temperature = a)\n", {"a": 0.0}, "`temperature` is above 0"),
+        (NETWORK + "mask m2 = everything(x, stages = k)\n", {"k": 0}, "`stages` is at least 1, found 0"),
+    ],
+)
+def test_numbers_of_inputs_are_judged_when_they_are_bound(text: str, inputs: dict[str, float], said: str) -> None:
+    program = checked("input k : int = 8\ninput a : real = 0.5\n" + text)
+    with pytest.raises(GmlmError) as caught:
+        lower_all(program, bind(program, inputs))
+    assert caught.value.codes == ("E409",)
+    assert said in str(caught.value)

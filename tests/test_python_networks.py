@@ -81,7 +81,7 @@ def test_no_command_imports_the_class_unless_it_is_told_to(command: str, poisone
     )
     assert not (poisoned.parent / "ran").exists()
     assert (done.returncode == 0) == (command not in ("fit", "sample")), done.stderr
-    if command in ("fit", "sample"):
+    if command == "fit":
         assert "E739" in done.stderr
         assert "--allow-python" in done.stderr
 
@@ -91,3 +91,31 @@ def test_info_counts_a_class_where_that_is_allowed(tmp_path: Path):
     path.write_text(TEXT)
     assert "--allow-python" in run("info", path).stderr
     assert "12" in run("info", path, "--allow-python").stdout
+
+
+def test_a_network_is_fitted_and_sampled_from_the_command_line(tmp_path: Path):
+    path, data, out = tmp_path / "own.gmlm", tmp_path / "x.csv", tmp_path / "own.fit"
+    path.write_text(TEXT)
+    data.write_text("0,1,2,0\n1,1,1,1\n2,0,1,1\n")
+    fitted = run("fit", path, data, "--max-steps", "3", "--out", out, "--allow-python")
+    assert fitted.returncode == 0, fitted.stderr
+    assert "to 3 rows" in fitted.stdout
+    assert "nats per hidden cell" in fitted.stdout
+    refusal = run("sample", out, "--draws", "4")
+    assert refusal.returncode == 1
+    assert "E739" in refusal.stderr
+    drawn = run("sample", out, "--draws", "4", "--warmup", "1", "--allow-python")
+    assert drawn.returncode == 0, drawn.stderr
+    assert "x[3]" in drawn.stdout
+    unfitted = run("sample", path, "--allow-python")
+    assert "which a saved fit holds" in unfitted.stderr
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_a_saved_fit_asks_for_permission_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    fit = gm.parse(TEXT, allow_python=True).model().fit([[0, 1, 2, 0], [1, 1, 1, 1]], max_steps=2)
+    fit.save(tmp_path / "own.fit")
+    again = gm.load_fit(tmp_path / "own.fit", allow_python=True)
+    assert (again.params["net"].module.logits == fit.params["net"].module.logits).all()
+    monkeypatch.setitem(sys.modules, "own_network", None)  # an import of it would fail
+    assert refused(lambda: gm.load_fit(tmp_path / "own.fit")).code == "E739"

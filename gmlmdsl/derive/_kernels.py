@@ -53,7 +53,7 @@ class Target(NamedTuple):
 
     graph: Any
     params: Params
-    clamped: Bool[Array, cells_and_padding] | Bool[Array, "cells_and_padding chains"] | None
+    clamped: Bool[Array, " cells_and_padding"] | Bool[Array, "cells chains"] | None
     beta: Float[Array, " chains"] | None = None
 
 

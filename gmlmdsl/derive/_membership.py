@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ..graph import Corruption, Lowered
 from ..graph.masks import lower_body
+from ._arrays import float_type
 from ._energy import Codes
 from ._mask_law import (
     AbstractMaskLaw,
@@ -76,25 +77,25 @@ def _(law: FixedListLaw, codes: Codes, present: Present) -> Float[Array, " rows"
 def _(law: WeightedListLaw, codes: Codes, present: Present) -> Float[Array, " rows"]:
     weights = law.block_weights({}, codes)
     total = weights.sum(axis=0)
-    return (weights * _counts(law.blocks, present)).sum(axis=0) / jnp.where(total > 0, total, 1.0)
+    return (weights * _counts(law.blocks, present).astype(weights.dtype)).sum(axis=0) / jnp.where(total > 0, total, 1.0)
 
 
 @mean_members.register
 def _(law: SubsetLaw, codes: Codes, present: Present) -> Float[Array, " rows"]:
-    return jnp.minimum(_counts(law.cells[None], present)[0], law.size).astype(float)
+    return jnp.minimum(_counts(law.cells[None], present)[0], law.size).astype(float_type())
 
 
 @mean_members.register
 def _(law: BernoulliLaw, codes: Codes, present: Present) -> Float[Array, " rows"]:
     rates = law.rates if law.ends is None else jnp.full(law.cells.shape, sum(law.ends) / 2)
     inside = jnp.pad(present, ((0, 1), (0, 0)))[jnp.minimum(law.cells, present.shape[0])]
-    return (rates[:, None] * inside).sum(axis=0)
+    return jnp.where(inside, rates[:, None], 0.0).sum(axis=0)
 
 
 @mean_members.register
 def _(law: IndependentLaw, codes: Codes, present: Present) -> Float[Array, " rows"]:
     inside = jnp.pad(present, ((0, 1), (0, 0)))[jnp.minimum(law.cells, present.shape[0])]
-    return (law.cell_rates({}, codes) * inside).sum(axis=0)
+    return jnp.where(inside, law.cell_rates({}, codes), 0.0).sum(axis=0)
 
 
 @mean_members.register

@@ -44,7 +44,7 @@ class NetworkGraph(eqx.Module):
     @property
     def present(self) -> Bool[Array, "cells chains"]:
         """Which cells are no padding."""
-        return jnp.arange(self.n_cells)[:, None] < self.lengths.reshape(1, -1)
+        return jnp.arange(self.n_cells, dtype=self.lengths.dtype)[:, None] < self.lengths.reshape(1, -1)
 
     def logits(self, params: Mapping[str, Any], seen: Codes, keys: PRNGKeyArray | None = None) -> Float[Array, "chains cells values"]:
         """Unnormalised log p of every value of every cell, all cells at once; `seen` holds `most_values` where a cell is hidden."""

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from .._diagnostics import fail
 from ..graph import Lowered
 from ..graph.masks import LoweredMask, is_adaptive, lower_mask
 from ..plan import sweep_blocks
@@ -101,7 +102,7 @@ def present_values(graph: NetworkGraph, params: Any, codes: Codes, cells: Int[Ar
 
     def one(cell: Array) -> Array:
         place = jnp.minimum(cell, codes.shape[0] - 1)
-        hidden = (jnp.arange(codes.shape[0]) == place)[:, None] | ~graph.present
+        hidden = (jnp.arange(codes.shape[0], dtype=cells.dtype) == place)[:, None] | ~graph.present
         rows = jax.nn.log_softmax(graph.logits(params, jnp.where(hidden, graph.most_values, codes))[:, place], axis=-1)
         return jnp.take_along_axis(rows, jnp.maximum(codes[place], 0)[:, None], axis=-1)[:, 0]
 
@@ -130,7 +131,7 @@ class NetworkSweepKernel(AbstractKernel):
 
         codes, _ = jax.lax.scan(one, state.codes, (self.held, jnp.arange(self.held.shape[0])))
         free = free_cells(target)
-        drawn = (self.held[:, : free.shape[0]].sum(axis=0, dtype=jnp.int32)[:, None] * free).sum(axis=0, dtype=jnp.int32)
+        drawn = jnp.where(free, self.held[:, : free.shape[0]].sum(axis=0, dtype=jnp.int32)[:, None], 0).sum(axis=0, dtype=jnp.int32)
         return State(codes, state.memory), counted(state.codes, codes, drawn)
 
 

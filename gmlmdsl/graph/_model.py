@@ -53,8 +53,8 @@ def lower_model(bound: Bound, name: str) -> Lowered:
     factors = [_group(f.value, f.clauses, "factor", bound, names) for f in model.factors]
     factors += _categorical(model, bound, names)
     requires = [_group(r.condition, r.clauses, "require", bound, names) for r in model.requires]
-    kept = (tuple(g for g in groups if g.n) for groups in (factors, requires))
-    graph = FactorGraph(variables, parameters, *kept, given, network=network)
+    factors, requires = (tuple(g for g in groups if g.n) for groups in (factors, requires))
+    graph = FactorGraph(variables, parameters, factors, requires, given, network=network)
     return Lowered(graph, names, bound)
 
 

@@ -15,7 +15,11 @@ from ._network_form import NetworkForm, Value
 
 
 def lower_network(model: ir.Model, bound: Bound, variables: tuple[VariableArray, ...], given: tuple[GivenArray, ...]) -> NetworkForm | None:
-    """The network of a model's `conditional`; None where it has none."""
+    """The network of a model's `conditional`; None where it has none.
+
+    Raises:
+        GmlmError: E409 for a number that an input makes too large or too small.
+    """
     c = model.conditional
     if c is None:
         return None
@@ -23,9 +27,8 @@ def lower_network(model: ir.Model, bound: Bound, variables: tuple[VariableArray,
     by_name = {g.name: g for g in given}
     call = bound.program.networks[c.network]
     sizes = tuple((g.name, g.size, 0 if g.real else len(g.labels)) for g in (by_name[name] for name in c.given))
-    return NetworkForm(
-        call.form.name, _evaluated(network_options(call), bound), target.size, len(target.labels), sizes, call.span, c.network
-    )
+    options = _judged(call, network_options(call), bound)
+    return NetworkForm(call.form.name, options, target.size, len(target.labels), sizes, call.span, c.network)
 
 
 def refinement(call: ir.FormCall, bound: Bound) -> dict[str, Value | ir.Mask]:
@@ -36,14 +39,15 @@ def refinement(call: ir.FormCall, bound: Bound) -> dict[str, Value | ir.Mask]:
     """
     stated = refinement_options(call)
     masks = {name: e for name, e in stated.items() if isinstance(e, ir.Mask)}
-    found = _evaluated({name: e for name, e in stated.items() if name not in masks}, bound)
+    return _judged(call, {name: e for name, e in stated.items() if name not in masks}, bound) | masks
+
+
+def _judged(call: ir.FormCall, options: Mapping[str, object], bound: Bound) -> dict[str, Value]:
+    """The options evaluated; the checker has judged numbers that are written, here those of inputs are judged alike."""
+    found = {name: _value(e, bound) for name, e in options.items()}
     for _, message in option_faults(call.form, found):
         raise fail("E409", message, call.span, "out of bounds")
-    return found | masks
-
-
-def _evaluated(options: Mapping[str, object], bound: Bound) -> dict[str, Value]:
-    return {name: _value(e, bound) for name, e in options.items()}
+    return found
 
 
 def _value(e: object, bound: Bound) -> Value:
@@ -94,6 +98,8 @@ def lower_corruption(bound: Bound, body: ir.MaskBody) -> Corruption:
         found = input_options(leaf)
         parts.append((weight, leaf, _noise(bound, found["noise"], leaf.span)))
         stages.add((bound.integer(found["stages"]), found["stage_inputs"]))  # type: ignore[arg-type]
+        if min(s for s, _ in stages) < 1:
+            raise fail("E409", f"`stages` is at least 1, found {min(s for s, _ in stages)}", leaf.span, "too small")
     if len(stages) > 1:
         raise fail("E409", "the parts of this mixture differ in `stages` or `stage_inputs`", body.span, "give all the same")
     return Corruption(tuple(parts), *stages.pop())

@@ -61,21 +61,21 @@ def _transformer(form: NetworkForm, key: PRNGKeyArray) -> Transformer:
     if form.given:
         help = "use `encoder_decoder` or `mlp`, which do, or remove it"
         raise fail("E737", f"a `transformer` takes no given variables, and is applied to `{form.given[0][0]}`", form.span, help=help)
-    return Transformer(form.n_values, int(form.options["layers"]), **_blocks(form), key=key)
+    return Transformer(form.n_cells, form.n_values, int(form.options["layers"]), **_blocks(form), key=key)
 
 
 def _encoder_decoder(form: NetworkForm, key: PRNGKeyArray) -> EncoderDecoder:
     o, blocks = form.options, _blocks(form)
     _verify_given(form)
-    n_positions = int(o["positions"]) if o["positional_attention"] else 0
-    if 0 < n_positions < form.n_cells:
-        message = f"positional attention over {form.n_cells} cells has only {n_positions} positions"
+    n_positions = int(o["positions"])
+    if n_positions < form.n_cells:
+        message = f"the decoder of {form.n_cells} cells has only {n_positions} positions"
         raise fail("E737", message, form.span, help=f"write `positions = {form.n_cells}`")
     if int(o["decoder_layers"]) < 1:
         raise fail("E737", f"`decoder_layers` must be at least 1, got {o['decoder_layers']}", form.span)
     e, d, h, rest = jax.random.split(key, 4)
     encoder = Encoder(int(o["layers"]), **blocks, key=e)
-    decoder = Decoder(int(o["decoder_layers"]), **blocks, positional=n_positions > 0, key=d)
+    decoder = Decoder(int(o["decoder_layers"]), **blocks, positional=bool(o["positional_attention"]), key=d)
     head = _length_head(form, h)
     values = [form.n_values, *(q for _, _, q in form.given)]
     length = head, 0.0 if head is None else float(o["length_weight"])

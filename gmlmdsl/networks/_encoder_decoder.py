@@ -13,7 +13,7 @@ from ._decoder import Decoder, Weights
 from ._encoding import Encoding
 from ._layers import NEVER, dropout, embedded, normal, split, tied_logits, unseen
 from ._network import AbstractLengthHead, AbstractNetwork, Attention
-from ._transformer import Encoder
+from ._transformer import Encoder, with_positions
 
 
 class Prepared(eqx.Module):
@@ -32,20 +32,20 @@ class EncoderDecoder(AbstractNetwork):
     """p(x_i | x_rest, K, given) of all cells: T5.1.0 blocks, no causal mask, tied embeddings.
 
     Several given arrays stand one behind the other, without the padding between them. A hidden cell enters as its row of the table
-    of positions, or as zero where there is no such table: with zeros alone, nothing would tell one cell of an all-hidden row from another.
+    of positions: with one vector for all of them, nothing would tell one cell of an all-hidden row from another.
 
     Reference: Raffel et al. 2020, Section 2.1; Li et al. 2024, Section 3.2.
 
     Attributes:
         embeddings: one table for each number of values that there is; the first is that of the cells.
-        positions: the table of positional attention; None without.
+        positions: the table of positions, of hidden cells and of positional attention.
         sources: the table of each given array.
     """
 
     embeddings: tuple[Float[Array, "values width"], ...]
     encoder: Encoder
     decoder: Decoder
-    positions: Float[Array, "positions width"] | None
+    positions: Float[Array, "positions width"]
     length_head: AbstractLengthHead | None
     n_values: int = eqx.field(static=True)
     sources: tuple[int, ...] = eqx.field(static=True)
@@ -61,12 +61,12 @@ class EncoderDecoder(AbstractNetwork):
         width: int,
         key: PRNGKeyArray,
     ):
-        """`values` are the numbers of values of the cells and of each given array; no table of positions where `n_positions` is 0."""
+        """`values` are the numbers of values of the cells and of each given array."""
         e, p = jax.random.split(key)
         kinds = list(dict.fromkeys(values))
         self.embeddings = tuple(normal(k, (q, width), 1.0) for q, k in zip(kinds, jax.random.split(e, len(kinds)), strict=True))
         self.encoder, self.decoder = stacks
-        self.positions = normal(p, (n_positions, width), 1.0) if n_positions else None
+        self.positions = normal(p, (n_positions, width), 1.0)
         self.length_head, self.length_weight = length
         self.n_values, self.sources = values[0], tuple(kinds.index(q) for q in values[1:])
 
@@ -105,8 +105,6 @@ class EncoderDecoder(AbstractNetwork):
         """Biases, and positional attention folded into its weights."""
         places = jnp.arange(n, dtype=length.dtype)
         bias = self.decoder.bias(places) + unseen(places < length, self.embeddings[0].dtype)
-        if self.positions is None:
-            return Prepared(bias, ())
         table = self.positions[:n]
         return Prepared(bias, tuple(b.positional.folded(table, bias) for b in self.decoder.layers if b.positional is not None))
 
@@ -116,20 +114,15 @@ class EncoderDecoder(AbstractNetwork):
         """The decoder's normed states, and the self- and cross-attention weights of each layer."""
         decoder, n = self.decoder, seen.shape[0]
         first, last, *keys = split(key, len(decoder.layers) + 2)
-        x = dropout(self._cells(seen, jnp.arange(n, dtype=length.dtype) < length), decoder.dropout, first)
+        shown = jnp.arange(n, dtype=length.dtype) < length
+        x = with_positions(embedded(self.embeddings[0], seen, shown), seen, shown, self.n_values, self.positions)
+        x = dropout(x, decoder.dropout, first)
         across, found = unseen(encoded.shown, x.dtype), []
         positional = prepared.positional or (None,) * len(decoder.layers)
         for layer, k, v, p, own in zip(decoder.layers, encoded.keys, encoded.values, positional, keys, strict=True):
             x, here, there = layer(x, prepared.bias, p, (k, v, across), own)
             found.append((here, there))
         return dropout(decoder.norm(x), decoder.dropout, last), found
-
-    def _cells(self, seen: Int[Array, " n"], shown: Bool[Array, " n"]) -> Float[Array, "n width"]:
-        x = embedded(self.embeddings[0], seen, shown)
-        if self.positions is None:
-            return x
-        hidden = shown & ((seen < 0) | (seen >= self.n_values))
-        return jnp.where(hidden[:, None], self.positions[: seen.shape[0]], x)
 
     def logits(
         self, encoded: Encoding, prepared: Prepared, seen: Int[Array, " n"], length: Int[Array, ""], *, key: PRNGKeyArray | None = None

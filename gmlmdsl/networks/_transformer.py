@@ -5,7 +5,7 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ._layers import FeedForward, MultiHeadAttention, RelativeBias, RMSNorm, dropout, embedded, normal, split, tied_logits, unseen
 from ._network import AbstractLengthHead, AbstractNetwork, Attention
@@ -65,21 +65,32 @@ class Encoder(eqx.Module):
         return dropout(self.norm(x), self.dropout, last), found
 
 
+def with_positions(
+    x: Float[Array, "n width"], seen: Int[Array, " n"], shown: Bool[Array, " n"], n_values: int, positions: Float[Array, "positions width"]
+) -> Float[Array, "n width"]:
+    """Embedded cells, the hidden ones as their rows of the table of positions."""
+    hidden = shown & ((seen < 0) | (seen >= n_values))
+    return jnp.where(hidden[:, None], positions[: seen.shape[0]], x)
+
+
 class Transformer(AbstractNetwork):
-    """An encoder over the cells: every cell sees every other one, a hidden one as the zero vector.
+    """An encoder over the cells: every cell sees every other one, a hidden one as its row of a table of positions.
+
+    With one vector for all hidden cells and relative positions alone, nothing would tell one cell of an all-hidden row from another.
 
     Reference: Raffel et al. 2020, Section 2.1, its encoder; the masked model of Devlin et al. 2019.
     """
 
     embedding: Float[Array, "values width"]
+    positions: Float[Array, "cells width"]
     encoder: Encoder
     n_values: int = eqx.field(static=True)
     length_head: AbstractLengthHead | None
     length_weight: float = eqx.field(static=True)
 
-    def __init__(self, n_values: int, layers: int, width: int, heads: int, ffn: int, rate: float, *, key: PRNGKeyArray):
-        e, b = jax.random.split(key)
-        self.embedding = normal(e, (n_values, width), 1.0)
+    def __init__(self, n_cells: int, n_values: int, layers: int, width: int, heads: int, ffn: int, rate: float, *, key: PRNGKeyArray):
+        e, b, p = jax.random.split(key, 3)
+        self.embedding, self.positions = normal(e, (n_values, width), 1.0), normal(p, (n_cells, width), 1.0)
         self.encoder = Encoder(layers, width, heads, ffn, rate, key=b)
         self.n_values, self.length_head, self.length_weight = n_values, None, 0.0
 
@@ -95,7 +106,7 @@ class Transformer(AbstractNetwork):
         self, bias: Float[Array, "heads n n"], seen: Int[Array, " n"], length: Int[Array, ""], key: PRNGKeyArray | None
     ) -> tuple[Float[Array, "n width"], list[Float[Array, "heads n n"]]]:
         shown = jnp.arange(seen.shape[0], dtype=length.dtype) < length
-        return self.encoder(embedded(self.embedding, seen, shown), bias, key)
+        return self.encoder(with_positions(embedded(self.embedding, seen, shown), seen, shown, self.n_values, self.positions), bias, key)
 
     def logits(
         self,

@@ -54,10 +54,9 @@ def option_faults(form: Form, values: Mapping[str, object]) -> Iterator[tuple[st
     The checker knows numbers that are written; those of inputs are judged with the same function when they are bound.
     """
     for option in form.options:
-        value = values.get(option.name)
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if number and option.bounds is not None and not option.bounds.holds(value):
-            yield option.name, f"`{option.name}` is {option.bounds.words}, found {value}"
+        value, bounds = values.get(option.name), option.bounds
+        if isinstance(value, int | float) and not isinstance(value, bool) and bounds is not None and not bounds.holds(value):
+            yield option.name, f"`{option.name}` is {bounds.words}, found {value}"
     width, heads = values.get("width"), values.get("heads")
     if isinstance(width, int) and isinstance(heads, int) and width > 0 and heads > 0 and width % heads:
         yield "width", f"`width` is a multiple of `heads`: {width} does not divide into {heads} heads"
@@ -186,11 +185,11 @@ def check_no_joint(body: Body, scope: Scope) -> None:
     for p in body.parameters.values():
         message = f"a network brings its own parameters: nothing uses `{p.name}`"
         scope.report("E314", message, p.span, "not here", related=place, help="remove it", fix=Fix(p.span, ""))
-    others = (*body.factors, *body.requires, *body.distributed)
+    others = [s.span for s in (*body.factors, *body.requires, *body.distributed)]
     if others:
         message = "a model with a `conditional` declares no joint: it takes no factor"
         also = f"; {len(others) - 1} more stand below" if len(others) > 1 else ""
-        scope.report("E314", message + also, others[0].span, "not here", related=place)
+        scope.report("E314", message + also, others[0], "not here", related=place)
 
 
 def refuse_joint(s: tree.Update, scope: Scope) -> None:

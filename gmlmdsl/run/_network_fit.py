@@ -20,11 +20,12 @@ from ..derive import NetworkLoss, noisy_mask
 from ..graph import Corruption, FactorGraph, Lowered, NetworkForm, lower_corruption
 from ..networks import network_shapes, parameter_counts
 from ..program import ir
+from ._batches import Batches
 from ._data import verified_weights
 from ._minimise import shows_progress
 from ._network_rows import NetworkRows, bound_to_rows, network_rows
 from ._results import FORMAT
-from ._training import Batches, Progress, Trained, Training, train, verify_training
+from ._training import Progress, Trained, Training, train, verify_training
 
 Array = np.ndarray
 
@@ -58,8 +59,8 @@ def mask_loss(lowered: Lowered, mask: ir.Mask, n_masks: int = 1, smoothing: floa
     return NetworkLoss(noisy_mask(lowered, found), network.label, n_masks, smoothing), found
 
 
-def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, identity: Mapping[str, Any]) -> Trained:
-    """Train the network of a conditional model.
+def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, identity: Mapping[str, Any]) -> tuple[Trained, int]:
+    """Train the network of a conditional model; with the number of rows.
 
     Raises:
         GmlmError: for data, options or a mask that do not fit.
@@ -86,13 +87,13 @@ def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, i
     check = None if check_rows is None else _batches(lowered, check_rows, np.ones(check_rows.n_rows), t, whole)
     _verify_hides(loss, batches, options.mask)
     text = json.dumps([identity["sha256"], identity["inputs"], options.mask.name, options.n_masks], default=_as_list, sort_keys=True)
-    return train(network, loss, batches, check, t, options.optimizer, options.seed, shows_progress(options.progress), text)
+    found = train(network, loss, batches, check, t, options.optimizer, options.seed, shows_progress(options.progress), text)
+    return found, rows.n_rows
 
 
 def fit(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, meta: dict[str, Any], model: Callable[[], Any]) -> NetworkFit:
     """Train, and give the result names; see `ConditionalModel.fit`."""
-    found = fit_network(lowered, x, given, options, meta)
-    rows = int(np.prod(np.shape(x)[:1], dtype=np.int64)) if not isinstance(x, Mapping) else len(next(iter(x.values())))
+    found, rows = fit_network(lowered, x, given, options, meta)
     return trained_to_fit(found, lowered.graph, meta | {"rows": rows}, model)
 
 
@@ -101,7 +102,7 @@ def _as_list(value: Any) -> Any:
 
 
 def _batches(lowered: Lowered, rows: NetworkRows, weights: Array, t: Training, whole: bool) -> Batches:
-    return Batches.of(rows, weights, t, lowered.graph.n_random, whole)
+    return Batches.of(rows, weights, t.batch_size, t.buckets, lowered.graph.n_random, whole)
 
 
 def _verify_hides(loss: NetworkLoss, batches: Batches, mask: ir.Mask) -> None:
@@ -257,6 +258,6 @@ def network_fit_from_file(meta: dict[str, Any], arrays: dict[str, Array], graph:
         leaves.append(jax.numpy.asarray(array))
     network = jax.tree.unflatten(tree, leaves)
     inputs = {k.removeprefix("input:"): v for k, v in arrays.items() if k.startswith("input:")}
-    traces = (arrays[k] for k in ("loss_trace", "length_trace", "validation_trace"))
+    losses, lengths, validation = (arrays[k] for k in ("loss_trace", "length_trace", "validation_trace"))
     reason = meta.pop("reason")
-    return NetworkFit({form.label: network}, *traces, reason, meta | {"inputs": inputs}, graph, model)
+    return NetworkFit({form.label: network}, losses, lengths, validation, reason, meta | {"inputs": inputs}, graph, model)

@@ -14,13 +14,13 @@ from .. import derive
 from .._diagnostics import fail
 from ..derive import NetworkLoss
 from ..graph import FactorGraph, Lowered, NetworkForm
-from ..graph.masks import blocks_of, lower_mask, support_size
+from ..graph.masks import LoweredMask, MixtureMask, SubsetMask, blocks_of, lower_mask, support_size
 from ..networks import build_network, network_shapes, parameter_counts
 from ..plan import BUDGET
 from ..program import ir
 from ._data import verified_weights
 from ._network_fit import mask_loss
-from ._network_rows import NetworkRows, bound_to_rows, network_rows, present_lengths
+from ._network_rows import NetworkRows, bound_to_rows, given_arrays, network_rows, present_lengths
 
 MOST_ENTRIES = 1 << 24  # of a table of conditionals
 
@@ -78,13 +78,18 @@ def _listed(lowered: Lowered, params: dict[str, Any], rows: NetworkRows, mask: i
         raise fail("E602", message, mask.span, help=help)
     blocks, probabilities = blocks_of(lowered_mask, lowered.graph.n_cells)
     padded = bool((rows.codes[:n] < 0).any())
-    if probabilities is None or (padded and isinstance(mask.body, ir.FormMask) and mask.body.call.form.name == "subsets"):
+    if probabilities is None or (padded and _draws_subsets(lowered_mask)):
         why = "looks at x" if probabilities is None else "draws subsets of a row's cells, and rows differ in length"
         raise fail("E602", f"mask `{mask.name}` {why}: its blocks differ from row to row", mask.span, help=help)
     held = np.zeros((len(blocks), lowered.graph.n_cells + 1), bool)
     held[np.arange(len(blocks))[:, None], blocks] = True
     graph = _graph(params, *_device(rows), jnp.asarray(present_lengths(rows.codes[:n].T))[:, None], n)
     return _fixed(graph, params, jnp.asarray(rows.codes[:n]), jnp.asarray(held[:, :n]), jnp.asarray(probabilities))
+
+
+def _draws_subsets(mask: LoweredMask) -> bool:
+    """Whether some part of a mask draws so many cells, of those that a row has."""
+    return isinstance(mask, SubsetMask) or (isinstance(mask, MixtureMask) and any(map(_draws_subsets, mask.parts)))
 
 
 @eqx.filter_jit
@@ -126,23 +131,67 @@ def _tables(graph: Any, params: Any, codes: Any, held: Any) -> Any:
     return derive.cell_tables(graph, params, codes, held)
 
 
+def attention(lowered: Lowered, params: dict[str, Any], x: Any, given: Any, missing: Any) -> dict[str, np.ndarray]:
+    """The attention weights of one pass over rows, by kind."""
+    rows = network_rows(lowered, x, missing, given)
+    n = lowered.graph.n_random
+    lengths = jnp.asarray(present_lengths(rows.codes[:n].T))
+    found = _attention(params, *_device(rows), jnp.asarray(rows.codes[:n].T), lengths)
+    kinds = {"self": found.self_weights, "cross": found.cross_weights, "positional": found.positional_weights}
+    return {k: np.asarray(v) for k, v in kinds.items() if v is not None}
+
+
+@eqx.filter_jit
+def _attention(params: Any, given: Any, given_lengths: Any, seen: Any, lengths: Any) -> Any:
+    (network,) = params.values()
+
+    def one(given: Any, given_lengths: Any, seen: Any, length: Any) -> Any:
+        encoded = network.encode(given, given_lengths)
+        return network.attention(encoded, network.prepare(encoded, length, seen.shape[0]), seen, length)
+
+    return jax.vmap(one)(given, given_lengths, seen, lengths)
+
+
 def transition_matrix(lowered: Lowered, params: dict[str, Any], sampler: ir.Sampler, given: Any) -> np.ndarray:
     """One run of a sampler of updates, over all configurations."""
     if isinstance(sampler.body, ir.FormCall):
         message = f"sampler `{sampler.name}` decodes: its draw depends on no draw before it, so it has a law and no matrix"
         raise fail("E507", message, sampler.span, "a decoder", help="draw from it: `sample(.., draws=1000)`")
-    from ._network_rows import given_arrays
+    with jax.enable_x64(True):
+        states = derive.all_states(lowered.graph, what="the transition matrix").shape[1]
+        wide, graph = _over_states(lowered, params, states, given, "a transition matrix")
+        return derive.NetworkTransitions(lowered, wide, graph).of(sampler.body)
 
+
+def tables(lowered: Lowered, params: dict[str, Any], codes: np.ndarray, held: np.ndarray, given: Any) -> np.ndarray:
+    """log p(x_i | x_rest, K) of every cell for each of the configurations, in float64.
+
+    Args:
+        lowered: the model.
+        params: its network.
+        codes: configurations, shape (cells, configurations).
+        held: K of each configuration, shape (cells, configurations or 1).
+        given: one row of given data.
+
+    Returns:
+        Shape (configurations, cells, values); of cells in K.
+    """
+    with jax.enable_x64(True):
+        wide, graph = _over_states(lowered, params, codes.shape[1], given, "tables of conditionals")
+        return np.asarray(_tables(graph, wide, jnp.asarray(codes, jnp.int32), jnp.asarray(held)))
+
+
+def _over_states(
+    lowered: Lowered, params: dict[str, Any], states: int, given: Any, what: str
+) -> tuple[dict[str, Any], derive.NetworkGraph]:
+    """The network in float64 and its graph over many configurations beside one row of given data."""
     arrays, shape = given_arrays(lowered, given, None)
     if shape != ():
-        raise fail("E510", f"given: a transition matrix takes one row, without an axis of rows; got rows of shape {shape}")
+        raise fail("E510", f"given: {what} takes one row, without an axis of rows; got rows of shape {shape}")
+    wide = {k: jax.tree.map(_as_double, v) for k, v in params.items()}
+    rows = NetworkRows(np.zeros((lowered.graph.n_cells, 1), np.int32), arrays, ())
     n = lowered.graph.n_random
-    with jax.enable_x64(True):
-        wide = {k: jax.tree.map(_as_double, v) for k, v in params.items()}
-        states = derive.all_states(lowered.graph, what="the transition matrix").shape[1]
-        rows = NetworkRows(np.zeros((lowered.graph.n_cells, 1), np.int32), arrays, ())
-        graph = _graph(wide, *_device(rows), jnp.full((1, states), n, jnp.int32), n)
-        return derive.NetworkTransitions(lowered, wide, graph).of(sampler.body)
+    return wide, _graph(wide, *_device(rows), jnp.full((1, states), n, jnp.int32), n)
 
 
 def _as_double(leaf: Any) -> Any:

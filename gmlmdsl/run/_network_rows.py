@@ -136,11 +136,18 @@ def widths(longest: int, stated: Sequence[int] | None) -> tuple[int, ...]:
     """
     if stated is None:
         more = range(768, longest + 256, 256)
-        return tuple(w for w in (*WIDTHS, *more) if w < longest) + (longest,)
+        return (*(w for w in (*WIDTHS, *more) if w < longest), longest)
     found = sorted({int(w) for w in stated if isinstance(w, int | np.integer) and not isinstance(w, bool) and w > 0})
     if len(found) != len(tuple(stated)) or found[-1] < longest:
         raise fail("E507", f"buckets must be distinct whole numbers, the largest at least {longest}, got {tuple(stated)}")
     return tuple(found)
+
+
+def standard_widths(longest: int) -> tuple[int, ...]:
+    """Widths that do not depend on the rows, up to the first that holds the longest: few programs serve all calls."""
+    more = range(768, longest + 512, 256)
+    found = (*WIDTHS, *more)
+    return found[: int(np.searchsorted(found, longest)) + 1]
 
 
 def bucket_of(lengths: Array, found: Sequence[int]) -> Array:

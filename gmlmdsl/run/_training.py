@@ -22,8 +22,8 @@ import optax
 
 from .._diagnostics import fail
 from ..derive import NetworkLoss
+from ._batches import Batch, Batches
 from ._checkpoints import Checkpoints
-from ._network_rows import NetworkRows, bucket_of, present_lengths, widths
 
 Array = np.ndarray
 PEAK, END = 0.003, 1e-5  # of the learning rate: Li et al. 2024, Appendix L
@@ -120,73 +120,6 @@ def default_optimizer(t: Training) -> optax.GradientTransformation:
     warm = max(1, t.steps // WARM) if t.warmup is None else t.warmup
     schedule = optax.warmup_cosine_decay_schedule(0.0, t.learning_rate, warm, max(t.steps, warm + 1), END)
     return optax.adafactor(schedule)
-
-
-class Batch(NamedTuple):
-    """Rows of one width, with their numbers; those of weight 0 fill the batch up."""
-
-    codes: Any
-    given: tuple[Any, ...]
-    lengths: tuple[Any, ...]
-    weights: Any
-    rows: Any
-    width: int
-
-
-@dataclass(frozen=True)
-class Batches:
-    """All batches of an epoch in an order that depends on (seed, epoch) only.
-
-    `whole` says that masks look at cells behind the width: then rows keep all of them.
-    """
-
-    rows: NetworkRows
-    weights: Array
-    size: int
-    found: tuple[int, ...]
-    bucket: Array
-    n_cells: int
-    whole: bool
-
-    @classmethod
-    def of(cls, rows: NetworkRows, weights: Array, t: Training, n_cells: int, whole: bool) -> Batches:
-        """Sorted into buckets by the longest of a row's arrays."""
-        lengths = present_lengths(rows.codes[:n_cells].T)
-        for g in rows.given:
-            if g.dtype.kind != "f":
-                lengths = np.maximum(lengths, present_lengths(g))
-        found = widths(int(lengths.max(initial=1)), t.buckets)
-        return cls(rows, weights, min(t.batch_size, rows.n_rows), found, bucket_of(lengths, found), n_cells, whole)
-
-    @property
-    def per_epoch(self) -> int:
-        """How many batches an epoch has."""
-        return sum(-(-int((self.bucket == b).sum()) // self.size) for b in range(len(self.found)))
-
-    def plan(self, seed: int, epoch: int) -> list[tuple[int, Array]]:
-        """The batches of an epoch: bucket and rows."""
-        rng = np.random.default_rng([seed, epoch])
-        out = []
-        for b in range(len(self.found)):
-            mine = rng.permutation(np.flatnonzero(self.bucket == b))
-            out += [(b, mine[i : i + self.size]) for i in range(0, len(mine), self.size)]
-        return [out[i] for i in rng.permutation(len(out))]
-
-    def in_order(self) -> list[tuple[int, Array]]:
-        """Every row once, bucket by bucket."""
-        every = [np.flatnonzero(self.bucket == b) for b in range(len(self.found))]
-        return [(b, mine[i : i + self.size]) for b, mine in enumerate(every) for i in range(0, len(mine), self.size)]
-
-    def batch(self, b: int, chosen: Array) -> Batch:
-        """The arrays of a batch, filled up to its size."""
-        width = min(self.found[b], self.n_cells)
-        rows = np.concatenate([chosen, np.full(self.size - len(chosen), chosen[0])])
-        weights = self.weights[rows] * (np.arange(self.size) < len(chosen))
-        codes = self.rows.codes[: None if self.whole else width][:, rows]
-        given = [g[rows] if g.dtype.kind == "f" else g[rows, : min(self.found[b], g.shape[1])] for g in self.rows.given]
-        lengths = tuple(present_lengths(g) for g in given)
-        inside = tuple(np.maximum(g, 0) if g.dtype.kind != "f" else g for g in given)
-        return Batch(codes, inside, lengths, weights.astype(np.float32), rows.astype(np.int32), width)
 
 
 class TrainState(NamedTuple):

@@ -44,6 +44,12 @@ def _theory(quick: bool) -> Report:
     return theory.run(quick)
 
 
+def _networks(quick: bool) -> Report:
+    from benchmarks import networks
+
+    return networks.run(quick)
+
+
 BENCHMARKS: dict[str, Callable[[bool], Report]] = {
     "lowering": lowering.run,
     "first_draw": first_draw.run,
@@ -53,6 +59,7 @@ BENCHMARKS: dict[str, Callable[[bool], Report]] = {
     "f1": _fitting,
     "strips": _strips,
     "theory": _theory,
+    "networks": _networks,
 }
 
 

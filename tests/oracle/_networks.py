@@ -98,7 +98,7 @@ def tied(x: Array, table: Any) -> Array:
 
 def transformer(net: Any, seen: Array) -> tuple[Array, list[Array]]:
     """Logits and self-attention weights of a row without padding."""
-    states, found = encoder(net.encoder, tokens(net.embedding, seen))
+    states, found = encoder(net.encoder, tokens(net.embedding, seen, net.positions))
     return tied(states, net.embedding), found
 
 

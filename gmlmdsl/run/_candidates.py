@@ -1,0 +1,221 @@
+"""What there is to decode: rows of given data, candidate lengths, held cells and drafts; and rows of like length together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from .. import derive
+from .._diagnostics import fail
+from ..graph import FactorGraph, Lowered, refinement
+from ..program import ir
+from ._data import clamped_cells, encode
+from ._network_rows import bucket_of, given_arrays, network_rows, present_lengths, standard_widths
+from ._sampling import Options
+
+Array = np.ndarray
+SIZES = (1, 8, 64)  # rows that are decoded at once: a program is compiled for each
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """What a conditional model's `sample` takes beside the options of every sampler.
+
+    Attributes:
+        given: data of given variables, one row or many.
+        missing: what stands for padding.
+        lengths: of the rows, where they are known.
+    """
+
+    given: Any = None
+    missing: Any = None
+    lengths: Any = None
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """How many lengths are tried for a row, and how many starts for each."""
+
+    lengths: int = 1
+    starts: int = 1
+
+    @property
+    def count(self) -> int:
+        """Of a row."""
+        return self.lengths * self.starts
+
+
+class Encoded(NamedTuple):
+    """What lengths were predicted from, where all rows make one batch: the same batch is decoded with it."""
+
+    rows: Array
+    width: int
+    states: Any
+
+
+@dataclass(frozen=True)
+class Work:
+    """Rows to draw for: given arrays, candidate lengths of each row (rows, candidates), starts and held cells.
+
+    `codes` and `held` have the shape (cells, rows); `shape` are the axes of rows.
+    """
+
+    given: tuple[Array, ...]
+    lengths: Array
+    codes: Array | None
+    held: Array
+    values: Array
+    shape: tuple[int, ...]
+    encoded: Encoded | None = None
+
+
+def candidates_of(lowered: Lowered, sampler: ir.Sampler) -> Candidates:
+    if not isinstance(sampler.body, ir.FormCall):
+        return Candidates()
+    found = refinement(sampler.body, lowered.bound)
+    return Candidates(int(found["lengths"]), int(found["starts"]))  # type: ignore[arg-type]
+
+
+def work_of(lowered: Lowered, params: dict[str, Any], options: Options, more: Decoding, candidates: Candidates, refines: bool) -> Work:
+    graph = lowered.graph
+    given, shape = given_arrays(lowered, more.given, more.missing)
+    codes = None
+    if options.init is not None:
+        start = encode(graph, options.init, "init", more.missing)
+        if start.shape not in ((), shape) and shape != ():
+            raise fail(
+                "E501", f"init must hold one configuration, or one for each row of given data {shape}, got rows of shape {start.shape}"
+            )
+        shape, codes = start.shape or shape, start.codes
+    held, values, shape = _held(graph, options.clamp, more.missing, shape)
+    count = int(np.prod(shape, dtype=np.int64))
+    given = tuple(np.broadcast_to(g, (count, g.shape[1])) for g in given)
+    held, values = (np.broadcast_to(a, (graph.n_cells, count)) for a in (held, values))
+    codes = None if codes is None else np.broadcast_to(codes, (graph.n_cells, count))
+    lengths, encoded = _lengths(lowered, params, given, codes, more.lengths, shape, candidates, refines, _last(held))
+    return Work(given, lengths, codes, held, values, shape, encoded)
+
+
+def _last(held: Array) -> Array:
+    """The place behind the last held cell of each row."""
+    return np.max(np.where(held, np.arange(1, len(held) + 1)[:, None], 0), axis=0, initial=0)
+
+
+def _held(graph: FactorGraph, clamp: Any, missing: Any, shape: tuple[int, ...]) -> tuple[Array, Array, tuple[int, ...]]:
+    """Which cells stay, and at what: as everywhere, or rows of the whole variable with `missing` where cells are free."""
+    name = graph.variables[0].name
+    if isinstance(clamp, Mapping) and set(clamp) == {name} and not isinstance(clamp[name], Mapping) and missing is not None:
+        rows = encode(graph, clamp[name], f"clamp[{name!r}]", missing)
+        if rows.shape not in ((), shape) and shape != ():
+            raise fail("E501", f"clamp[{name!r}] must hold one row, or one for each row of given data {shape}, got {rows.shape}")
+        held = rows.codes >= 0
+        held[graph.n_random :] = False
+        return held, np.maximum(rows.codes, 0), rows.shape or shape
+    held, values = clamped_cells(graph, clamp)
+    return held[:, None], values[:, None], shape
+
+
+def _lengths(
+    lowered: Lowered, params: dict[str, Any], given: tuple[Array, ...], codes: Array | None, stated: Any, shape: tuple[int, ...],
+    candidates: Candidates, refines: bool, last: Array,
+) -> tuple[Array, Encoded | None]:  # fmt: skip
+    """Candidate lengths of each row, the likeliest first: stated, those of the start, predicted, or the model's own.
+
+    No predicted length leaves a held cell out; `last` is the place behind the last of each row.
+    """
+    graph, count = lowered.graph, int(np.prod(shape, dtype=np.int64))
+    network = next(iter(params.values()))
+    if stated is not None:
+        found = np.asarray(stated)
+        if found.dtype.kind not in "iu" or found.shape not in ((), shape) or (found < 1).any() or (found > graph.n_random).any():
+            message = f"lengths must be whole numbers from 1 to {graph.n_random}, one or one for each row {shape}"
+            raise fail("E507", f"{message}, got {stated!r:.60}")
+        known = np.broadcast_to(found, shape).reshape(count)
+    elif codes is not None:
+        known = np.maximum(present_lengths(codes[: graph.n_random].T), 1)
+    elif refines and network.length_head is not None:
+        return _predicted(network, given, candidates.lengths, last)
+    elif candidates.lengths > 1:
+        message = f"{candidates.lengths} candidate lengths, and the network predicts none"
+        raise fail("E507", message, help="pass `lengths=` with `lengths = 1`, or give the network a `length` head")
+    else:
+        known = np.full(count, graph.n_random)
+    if (known < last).any():
+        r = int(np.argmax(known < last))
+        message = f"clamp holds the cell at position {last[r] - 1}, behind the {known[r]} cells of row {r}"
+        raise fail("E507", message, help="hold cells within a row's length only")
+    return np.repeat(known[:, None], candidates.lengths, axis=1).astype(np.int32), None
+
+
+def _predicted(network: Any, given: tuple[Array, ...], count: int, last: Array) -> tuple[Array, Encoded | None]:
+    """The `count` lengths of the best scores for each row, best first; the best again where there are fewer."""
+    tops, batches = [], by_width(longest(given))
+    for chosen, wide in batches:
+        encoded, s = _length_scores(network, *trimmed(given, chosen, wide))
+        s = np.asarray(s)[: len(chosen)]
+        s = np.where(np.arange(1, s.shape[1] + 1) < last[chosen][:, None], -np.inf, s)
+        best = np.argsort(-s, axis=1, kind="stable")[:, : min(count, s.shape[1])]
+        best = np.where(np.isfinite(np.take_along_axis(s, best, axis=1)), best, best[:, :1])
+        tops.append(np.pad(best, ((0, 0), (0, count - best.shape[1])), mode="edge") + 1)
+    order = np.argsort(np.concatenate([chosen for chosen, _ in batches]))
+    only = Encoded(*batches[0], encoded) if len(batches) == 1 else None
+    return np.concatenate(tops)[order].astype(np.int32), only
+
+
+def length_coverage(lowered: Lowered, params: dict[str, Any], x: Any, given: Any, missing: Any, top: tuple[int, ...]) -> dict[int, float]:
+    """The share of rows whose length is among the k best; see `ConditionalModel.length_coverage`."""
+    network = next(iter(params.values()))
+    n = lowered.graph.n_random
+    if network.length_head is None:
+        raise fail("E507", "this network predicts no length", help="give it one: `encoder_decoder(.., length = classifier)`")
+    if not top or not all(isinstance(k, int | np.integer) and not isinstance(k, bool) and 1 <= k <= n for k in top):
+        raise fail("E507", f"top must list whole numbers from 1 to {n}, got {top!r}")
+    rows = network_rows(lowered, x, missing, given)
+    best, _ = _predicted(network, rows.given, max(top), np.ones(rows.n_rows, np.int64))
+    true = present_lengths(rows.codes[:n].T)
+    return {int(k): float((best[:, :k] == true[:, None]).any(axis=1).mean()) for k in top}
+
+
+@eqx.filter_jit
+def _length_scores(network: Any, given: Any, lengths: Any) -> tuple[Any, Any]:
+    """The encodings, and the scores of every length."""
+    encoded = derive.encode_rows(network, given, lengths, len(lengths[0]))
+    return encoded, jax.vmap(network.length_head.scores)(encoded)
+
+
+def longest(given: tuple[Array, ...]) -> Array:
+    found = [present_lengths(g) for g in given if g.dtype.kind != "f"]
+    return np.max(found, axis=0) if found else np.ones(len(given[0]) if given else 1, np.int32)
+
+
+def by_width(lengths: Array) -> list[tuple[Array, int]]:
+    """Rows of like lengths, at most so many at once: their numbers, and the width of their bucket."""
+    found = standard_widths(int(lengths.max(initial=1)))
+    place, out = bucket_of(lengths, found), []
+    for k, wide in enumerate(found):
+        mine = np.flatnonzero(place == k)
+        out += [(mine[i : i + SIZES[-1]], wide) for i in range(0, len(mine), SIZES[-1])]
+    return out
+
+
+def trimmed(given: tuple[Array, ...], chosen: Array, wide: int) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    """Given arrays of some rows, cut to a width and filled up to a number of rows that is compiled once."""
+    rows = filled_up(chosen)
+    batch = [g[rows] if g.dtype.kind == "f" else g[rows, : min(wide, g.shape[1])] for g in given]
+    lengths = tuple(present_lengths(g) for g in batch)
+    return tuple(g if g.dtype.kind == "f" else np.maximum(g, 0) for g in batch), lengths
+
+
+def filled_up(chosen: Array) -> Array:
+    """Rows, the last again until there are as many as a program is compiled for."""
+    return np.concatenate([chosen, np.full(padded(len(chosen)) - len(chosen), chosen[-1])])
+
+
+def padded(count: int) -> int:
+    """The least number of rows that programs are compiled for which holds so many."""
+    return next(size for size in SIZES if size >= count)

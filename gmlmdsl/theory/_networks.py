@@ -1,0 +1,142 @@
+"""What the conditionals of a network lack: agreement with one another, and with the joint law that it learnt from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._diagnostics import fail
+from ..run import networks
+from ..run.data import encode
+from ._block_dynamics import dynamics_of
+from ._quantity import Quantity
+
+if TYPE_CHECKING:
+    from .._conditional_model import ConditionalModel
+    from .._queries import Params, Queries
+
+Array = np.ndarray
+MOST_PASSES = 1 << 20
+AT_ONCE = 1 << 12  # configurations of one call
+
+
+def _verify_conditional(model: Any) -> None:
+    if model.graph.network is None:
+        help = "this is asked of models with a `conditional`"
+        raise fail("E743", f"model `{model.name}` has a joint law: its conditionals agree", help=help)
+
+
+def consistency_gap(model: ConditionalModel, params: Params, x: Any, *, pairs: int = 32, seed: int = 0, given: Any = None) -> Quantity:
+    """How far the conditionals of a network are from those of any joint law, measured on pairs of cells.
+
+    Where there is a joint law, p(x_i | x_rest, {i, j}) = sum over x_j of p(x_j | x_rest, {i, j}) p(x_i | x_j, x_rest, {i}): hiding a second
+    cell is the same as averaging over it. The gap is the mean over rows and over ordered pairs of the total variation distance of the two
+    sides. It is 0 for every joint law; that it is 0 does not show that there is one.
+
+    Args:
+        model: a model with a `conditional`.
+        params: `{"net": module}`.
+        x: rows, without missing cells.
+        pairs: ordered pairs of cells that are drawn; all of them where there are no more.
+        seed: of the pairs.
+        given: one row of data of given variables.
+
+    Returns:
+        An estimate between 0 and 1, with the standard error over rows and pairs as if they were independent.
+
+    Raises:
+        GmlmError: E743 for a model with a joint law or of one cell, E601 where more than 2^20 passes of the network are needed.
+
+    Reference: Heckerman et al. 2000, "Dependency networks", on conditionals that are learnt apart.
+    """
+    _verify_conditional(model)
+    checked = networks.verified_params(model.graph.network, params)
+    codes = encode(model.graph, x).codes[: model.graph.n_random]
+    n, rows = codes.shape
+    if n < 2:
+        raise fail("E743", f"model `{model.name}` has one cell: there is nothing to agree with")
+    q = int(model.graph.sizes[:n].max())
+    every = [(i, j) for i in range(n) for j in range(n) if i != j]
+    rng = np.random.default_rng(seed)
+    chosen = every if len(every) <= pairs else [every[k] for k in rng.choice(len(every), pairs, replace=False)]
+    passes = len(chosen) * rows * (q + 1)
+    if passes > MOST_PASSES:
+        message = f"{len(chosen)} pairs of cells, {rows:,} rows and {q} values take {passes:.3g} passes"
+        raise fail("E601", f"{message}, more than the limit of {MOST_PASSES:.3g}", help="pass fewer rows, or fewer `pairs=`")
+    found = np.array([_pair_gap(model, checked, codes, i, j, given) for i, j in chosen])
+    error = float(found.std(ddof=1) / np.sqrt(found.size)) if found.size > 1 else float("nan")
+    return Quantity(float(found.mean()), "estimate", f"consistency_gap({model.name}, {rows} rows, {len(chosen)} pairs)", error)
+
+
+def _pair_gap(model: ConditionalModel, params: dict[str, Any], codes: Array, i: int, j: int, given: Any) -> Array:
+    """The distance of one pair at each row."""
+    n, rows = codes.shape
+    held = np.zeros((n, 1), bool)
+    held[[i, j]] = True
+    both = np.exp(_tables(model, params, codes, held, given))
+    alone = np.zeros((n, 1), bool)
+    alone[i] = True
+    q = both.shape[2]
+    filled = np.repeat(codes, q, axis=1)
+    filled[j] = np.tile(np.arange(q), rows)
+    after = np.exp(_tables(model, params, filled, alone, given))[:, i].reshape(rows, q, q)  # row, x_j, x_i
+    averaged = (both[:, j, :, None] * after).sum(axis=1)
+    return 0.5 * np.abs(both[:, i] - averaged).sum(axis=1)
+
+
+def _tables(model: ConditionalModel, params: dict[str, Any], codes: Array, held: Array, given: Any) -> Array:
+    """In pieces of one size, so that one program serves."""
+    count = codes.shape[1]
+    size = min(AT_ONCE, count)
+    padded = np.concatenate([codes, np.repeat(codes[:, -1:], -count % size, axis=1)], axis=1)
+    pieces = [networks.tables(model.lowered, params, padded[:, k : k + size], held, given) for k in range(0, padded.shape[1], size)]
+    return np.concatenate(pieces)[:count]
+
+
+def step_gap(
+    network: ConditionalModel, network_params: Params, model: Queries, params: Params, mask: str | None = None, *, given: Any = None
+) -> Quantity:
+    """E KL(p(x_K | x_-K), the network's product over K of p(x_i | x_rest, K)), in nats, exact.
+
+    The expectation is over x ~ p of the exact model and K ~ its mask. It is `product_gap` plus what the network itself gets wrong, the
+    sum over K of E KL(p(x_i | x_-K), the network's p(x_i | x_rest, K)): training can bring it down to the product gap and no further.
+
+    Args:
+        network: a model with a `conditional` over as many cells, with as many values each.
+        network_params: `{"net": module}`.
+        model: the exact model.
+        params: its parameters.
+        mask: a mask of the exact model that does not look at x.
+        given: one row of data of given variables, of both.
+
+    Returns:
+        The gap; infinite where the network gives probability 0 to what can happen.
+
+    Raises:
+        GmlmError: E743 where the two do not have the same cells, E601, E602 for what is too large to list.
+
+    Reference: Li et al. 2024, Proposition 3 and Definition 11.
+    """
+    _verify_conditional(network)
+    checked = networks.verified_params(network.graph.network, network_params)
+    name, dynamics = dynamics_of(model, params, mask, "the gap of a step", given if model.graph.given else None)
+    space = dynamics.space
+    sizes = tuple(int(s) for s in network.graph.sizes[: network.graph.n_random])
+    if tuple(space.sizes) != sizes:
+        message = f"model `{model.name}` has cells with {tuple(space.sizes)} values, the network's model `{network.name}` {sizes}"
+        raise fail("E743", message, help="both need the same cells in the same order; latents of the exact model are summed out")
+    codes = np.stack(np.unravel_index(np.arange(space.count), sizes)).astype(np.int32)
+    total = 0.0
+    for block in dynamics:
+        held = np.zeros((len(sizes), 1), bool)
+        held[list(block.axes)] = True
+        log_q = _tables(network, checked, codes, held, given if network.graph.given else None)
+        own = np.zeros(space.count)
+        for cell in block.axes:
+            own += log_q[np.arange(space.count), cell, codes[cell]]
+        weight = (space.p * block.chance * np.ones(space.sizes)).ravel()
+        joint = (block.conditional * np.ones(space.sizes)).ravel()
+        alive = (weight > 0) & (joint > 0)
+        total += float((weight[alive] * (np.log(joint[alive]) - own[alive])).sum())
+    return Quantity(max(total, 0.0), "exact", f"step_gap({network.name}, {model.name}, mask={name!r})")
