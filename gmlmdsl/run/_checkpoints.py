@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from .._diagnostics import fail
 from .._files import write_whole
 
 KEPT = 2  # of the latest
+WRITTEN = re.compile(r"(\d+)(\.orbax-checkpoint-tmp.*)?")  # folders that Orbax makes
+UNNAMED = re.compile(r"\.\d+\.manifest\.json\..*")  # a manifest before it is renamed into place
 
 
 def need_orbax() -> Any:
@@ -68,9 +71,19 @@ class Checkpoints:
             write_whole(self._manifest(step), json.dumps(manifest | {"sha256": _hash_of(manifest)}).encode())
         except OSError as error:
             raise fail("E560", f"cannot write the checkpoint `{place}`: {error.strerror or error}") from None
-        for old in self.steps()[:-KEPT]:
-            self._manifest(old).unlink(missing_ok=True)
-            shutil.rmtree(self._place(old), ignore_errors=True)
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Remove checkpoints but the latest, manifests first, and what runs that were killed left half-written."""
+        for step in self.steps()[:-KEPT]:
+            self._manifest(step).unlink(missing_ok=True)
+        whole = self.steps()
+        for path in self.folder.iterdir():
+            found = WRITTEN.fullmatch(path.name)
+            if found and path.is_dir() and (found[2] or int(found[1]) not in whole):
+                shutil.rmtree(path, ignore_errors=True)
+            elif UNNAMED.fullmatch(path.name):
+                path.unlink(missing_ok=True)
 
     def restore(self, like: Any) -> tuple[int, Any, dict[str, Any]] | None:
         """The latest whole checkpoint: its step, its state and its notes; None where there is none.
