@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -102,7 +103,11 @@ def train(
     state = TrainState(
         trainable, optimizer.init(trainable), trainable if t.ema is not None else None, trainable if check is not None else None
     )
-    store = None if t.checkpoint is None else Checkpoints(t.checkpoint, _fingerprint(identity, t, batches, check, state, seed))
+    store = (
+        None
+        if t.checkpoint is None
+        else Checkpoints(t.checkpoint, _fingerprint([identity, _rule(optimizer, state)], t, batches, check, state, seed))
+    )
     progress, first = Progress(), 0
     if store is not None:
         first, state, progress = _resumed(store, state, t, progress)
@@ -121,6 +126,12 @@ def _resumed(store: Checkpoints, state: TrainState, t: Training, progress: Progr
         return 0, state, progress
     step, restored, notes = found
     return step, jax.tree.unflatten(tree, restored), Progress(**notes)
+
+
+def _rule(optimizer: Any, state: TrainState) -> str:
+    """What an optimiser computes, its numbers among it; the addresses of its functions differ from run to run."""
+    traced = jax.make_jaxpr(lambda s: optimizer.update(s.network, s.optimizer, s.network))(state)
+    return re.sub(r"0x[0-9a-f]+", "", str(traced))
 
 
 def _fingerprint(identity: Any, t: Training, batches: Batches, check: Batches | None, state: TrainState, seed: int) -> str:
