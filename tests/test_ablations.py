@@ -28,7 +28,7 @@ def test_rows_hold_scores_and_losses(parts, quick):
     out, wanted = quick
     rows = [json.loads(line) for line in (out / "results.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [row["setting"] for row in rows] == [dataclasses.asdict(s) for s in wanted]
-    assert len(list((out / "fits").iterdir())) == 1
+    assert len(list((out / "fits").glob("*.fit"))) == 1
     for row in rows:
         assert set(row["scores"]) == {"valid", "disagreement", "stutter", "lost_doubles", "length", "unknown"}
         assert math.isfinite(row["loss"]) and row["loss"] > row["least_loss"] > 0
@@ -57,7 +57,7 @@ def test_a_page_is_filled_in_from_quick_results(parts, quick, tmp_path, monkeypa
     table, ablate, (out, _) = parts["table"], parts["ablate"], quick
     page = tmp_path / "page.md"
     page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
-    text = table.main(out / "results.jsonl", page, ablate.QUICK)
+    text = table.main(out, page, ablate.QUICK)
     assert page.read_text(encoding="utf-8") == text
     found = {place[2]: place[0] for place in table.PLACE.finditer(text)}
     assert set(found) == {"possible", "ablations", "recommendations", "defaults", "run"}
