@@ -289,3 +289,13 @@ def test_weights_steps_and_measurements_have_keys_of_their_own(monkeypatch: pyte
     assert len(seen["_update"]) == 2
     assert len(seen["_sums"]) == 2
     assert len(set(every)) == len(every)
+
+
+def test_options_are_those_of_the_program_not_of_the_weights_that_it_starts_from() -> None:
+    def of(rate: float) -> Any:
+        network = f"encoder_decoder(layers = 1, heads = 1, width = 4, dropout = {rate}, length_weight = {rate})"
+        return gm.parse(program(network, 4, 3, MASKS, "a[t in range(4)] : range(3)")).model()
+
+    start = of(0.5).init_params(0)
+    fit = of(0.0).fit(rows(4), "whole", given={"a": rows(4)}, init=start, method=gm.Training(steps=1, batch_size=4))
+    assert (fit.params["net"].decoder.dropout, fit.params["net"].length_weight) == (0.0, 0.0)
