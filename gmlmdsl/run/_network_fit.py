@@ -98,7 +98,7 @@ def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, i
             raise fail("E704", f"mask `{options.mask.name}` looks at given data: its loss on other rows is not measured here")
     if whole:
         lowered = bound_to_rows(lowered, rows, given) if lowered.graph.given else lowered
-    loss, _ = mask_loss(lowered, options.mask, options.n_masks or 1, t.label_smoothing)
+    loss, _ = mask_loss(lowered, options.mask, int(options.n_masks or 1), t.label_smoothing)
     weights = np.ones(rows.n_rows) if options.weights is None else verified_weights(options.weights, rows.n_rows)
     network = start_network(lowered.graph, options)
     verify_optimizer(options.optimizer, eqx.filter(network, eqx.is_inexact_array))
