@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -148,7 +148,7 @@ def program(network: str, n: int, q: int, more: str, given: str = "") -> str:
     """A program with one variable x of n cells and a network of this file, or any other."""
     names = ", ".join(line.split("[")[0].strip() for line in given.splitlines() if line.strip())
     lines = [f"  given {line.strip()}" for line in given.splitlines() if line.strip()]
-    return "\n".join([f"network net = {network}", "model m {", *lines, f"  var x[i in range({n})] : range({q})", f"  conditional x ~ net({names})", "}", more])  # fmt: skip
+    return "\n".join([f"network net = {network}", "model by_net {", *lines, f"  var x[i in range({n})] : range({q})", f"  conditional x ~ net({names})", "}", more])  # fmt: skip
 
 
 def made(network: str, n: int, q: int, more: str, given: str = "") -> Any:
@@ -175,3 +175,32 @@ def numbers(codes: np.ndarray, q: int) -> np.ndarray:
 def keys(count: int, seed: int = 0) -> Any:
     """As many keys."""
     return jax.random.split(jax.random.key(seed), count)
+
+
+class Copy(eqx.Module):
+    """Every cell is most likely what it shows, and value 0 where it is hidden; the sharper, the surer."""
+
+    sharp: Float[Array, ""]
+    n_values: int = eqx.field(static=True)
+
+    def __init__(self, *, key, n_cells, n_values, given, sharp=9.0):
+        self.sharp, self.n_values = jnp.asarray(sharp), n_values
+
+    def __call__(self, seen, *given):
+        shown = jnp.where(seen < self.n_values, seen, 0)
+        return self.sharp * jax.nn.one_hot(shown, self.n_values)
+
+
+class Spy(eqx.Module):
+    """The same logits whatever is seen, which is written down: `Spy.seen` has a row for every call."""
+
+    own: Float[Array, "cells values"]
+    seen: ClassVar[list[list[int]]] = []
+
+    def __init__(self, *, key, n_cells, n_values, given, scale=1.0):
+        rows = np.random.default_rng(0).normal(size=(n_cells, n_values)) * scale
+        self.own = jnp.asarray(rows)
+
+    def __call__(self, seen, *given):
+        jax.debug.callback(lambda row: Spy.seen.append(np.asarray(row).tolist()), seen)
+        return self.own

@@ -73,7 +73,8 @@ class Decoded(NamedTuple):
     Attributes:
         score: the mean over the cells that were predicted of log p of their tokens.
         passes: how many passes a chain took before nothing changed, or all of them.
-        trace: the tokens after each pass, shape (passes, cells, chains); no passes where it was not asked for.
+        trace: the tokens after each pass, shape (passes, cells, chains), -1 where a cell was hidden and is not predicted yet; no
+            passes where it was not asked for.
         draft: the tokens that the chain began with.
     """
 
@@ -116,11 +117,11 @@ class RefinementKernel(AbstractKernel):
                 return self.one_pass(target, h, free, t, fold_apart(keys, t + 1))
 
             at = jax.lax.cond(at.moving.any(), move, lambda h: h, at) if self.may_end else move(at)
-            return at, at.tokens if self.trace else None
+            return at, jnp.where(at.open & (at.confidence == -jnp.inf), -1, at.tokens) if self.trace else None
 
         end, trace = jax.lax.scan(once, first, jnp.arange(self.rules.steps))
         count, predicted = free.sum(axis=0), free & (end.confidence > -jnp.inf)  # a mask may leave cells of a draft as they are
-        score = jnp.where(predicted, end.log_p, 0.0).sum(axis=0) / jnp.maximum(predicted.sum(axis=0), 1)
+        score = jnp.where(predicted, end.log_p, 0.0).sum(axis=0) / jnp.maximum(predicted.sum(axis=0), 1).astype(end.log_p.dtype)
         memory = Decoded(score, end.passes, state.memory.trace if trace is None else trace, draft)
         drawn = count.astype(jnp.int32) * self.rules.steps
         changed = (end.tokens != state.codes).sum(axis=0, dtype=jnp.int32)
@@ -221,7 +222,7 @@ class RefinementKernel(AbstractKernel):
             case "linear":
                 counts = (n * (steps - t)) // steps
             case "cosine":
-                counts = jnp.floor(n * jnp.cos(jnp.pi / 2 * t / steps) + 1e-6).astype(n.dtype)
+                counts = jnp.floor(n.astype(sure.dtype) * jnp.cos(jnp.pi / 2 * t.astype(sure.dtype) / steps) + 1e-6).astype(n.dtype)
             case "threshold":
                 unsure = (candidates & (after.confidence < self.rules.threshold)).sum(axis=0)
                 counts = jnp.minimum(unsure, held - 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,7 +15,7 @@ from .._diagnostics import fail
 from ..graph import FactorGraph, Lowered, refinement
 from ..program import ir
 from ._data import clamped_cells, encode
-from ._network_rows import bucket_of, given_arrays, network_rows, present_lengths, widths
+from ._network_rows import bucket_of, given_arrays, network_rows, present_lengths, standard_widths
 from ._sampling import Options
 
 Array = np.ndarray
@@ -51,6 +51,14 @@ class Candidates:
         return self.lengths * self.starts
 
 
+class Encoded(NamedTuple):
+    """What lengths were predicted from, where all rows make one batch: the same batch is decoded with it."""
+
+    rows: Array
+    width: int
+    states: Any
+
+
 @dataclass(frozen=True)
 class Work:
     """Rows to draw for: given arrays, candidate lengths of each row (rows, candidates), starts and held cells.
@@ -64,7 +72,7 @@ class Work:
     held: Array
     values: Array
     shape: tuple[int, ...]
-    length_scores: Array | None = None
+    encoded: Encoded | None = None
 
 
 def candidates_of(lowered: Lowered, sampler: ir.Sampler) -> Candidates:
@@ -93,12 +101,12 @@ def work_of(lowered: Lowered, params: dict[str, Any], options: Options, more: De
     if not count:
         raise fail("E505", f"there are no rows to draw for: given data, `init` or `clamp` have rows of shape {shape}")
     last = present_lengths(np.where(held[: graph.n_random], 0, -1).T)
-    lengths, scores = _lengths(lowered, params, given, codes, more.lengths, shape, candidates, refines, last)
+    lengths, encoded = _lengths(lowered, params, given, codes, more.lengths, shape, candidates, refines, last)
     if (lengths < last[:, None]).any():
         row = int(np.argmax((lengths < last[:, None]).any(axis=1)))
         message = f"clamp holds cell {last[row] - 1} of row {row}, which has {lengths[row].min()} cells"
         raise fail("E507", message, help="a cell behind the end of its row is padding: let the row be longer, or do not hold it")
-    return Work(given, lengths, codes, held, values, shape, scores)
+    return Work(given, lengths, codes, held, values, shape, encoded)
 
 
 def _held(graph: FactorGraph, clamp: Any, missing: Any, shape: tuple[int, ...]) -> tuple[Array, Array, tuple[int, ...]]:
@@ -118,8 +126,11 @@ def _held(graph: FactorGraph, clamp: Any, missing: Any, shape: tuple[int, ...]) 
 def _lengths(
     lowered: Lowered, params: dict[str, Any], given: tuple[Array, ...], codes: Array | None, stated: Any, shape: tuple[int, ...],
     candidates: Candidates, refines: bool, last: Array,
-) -> tuple[Array, Array | None]:  # fmt: skip
-    """Candidate lengths of each row, the likeliest first: stated, those of the start, predicted (at least `last`), or the model's own."""
+) -> tuple[Array, Encoded | None]:  # fmt: skip
+    """Candidate lengths of each row, the likeliest first: stated, those of the start, predicted, or the model's own.
+
+    No predicted length leaves a held cell out; `last` is the place behind the last of each row.
+    """
     graph, count = lowered.graph, int(np.prod(shape, dtype=np.int64))
     network = next(iter(params.values()))
     if stated is not None:
@@ -131,29 +142,32 @@ def _lengths(
     elif codes is not None:
         known = np.maximum(present_lengths(codes[: graph.n_random].T), 1)
     elif refines and network.length_head is not None:
-        return _predicted(network, given, candidates.lengths, graph.n_random, last)
+        return _predicted(network, given, candidates.lengths, last)
     elif candidates.lengths > 1:
         message = f"{candidates.lengths} candidate lengths, and the network predicts none"
         raise fail("E507", message, help="pass `lengths=` with `lengths = 1`, or give the network a `length` head")
     else:
         known = np.full(count, graph.n_random)
+    if (known < last).any():
+        r = int(np.argmax(known < last))
+        message = f"clamp holds the cell at position {last[r] - 1}, behind the {known[r]} cells of row {r}"
+        raise fail("E507", message, help="hold cells within a row's length only")
     return np.repeat(known[:, None], candidates.lengths, axis=1).astype(np.int32), None
 
 
-def _predicted(network: Any, given: tuple[Array, ...], count: int, n: int, shortest: Array | int = 0) -> tuple[Array, Array]:
-    """The `count` lengths of the best scores for each row, best first, with their scores; of lengths of at least `shortest`."""
-    tops, scores, floor = [], [], np.broadcast_to(shortest, len(given[0]))
-    for chosen, wide in by_width(longest(given)):
-        batch, lengths = trimmed(given, chosen, wide)
-        s = np.asarray(_length_scores(network, batch, lengths))[: len(chosen)]
-        s = np.where(np.arange(1, s.shape[1] + 1) < floor[chosen, None], -np.inf, s)
+def _predicted(network: Any, given: tuple[Array, ...], count: int, last: Array) -> tuple[Array, Encoded | None]:
+    """The `count` lengths of the best scores for each row, best first; the best again where there are fewer."""
+    tops, batches = [], by_width(longest(given))
+    for chosen, wide in batches:
+        encoded, s = _length_scores(network, *trimmed(given, chosen, wide))
+        s = np.asarray(s)[: len(chosen)]
+        s = np.where(np.arange(1, s.shape[1] + 1) < last[chosen][:, None], -np.inf, s)
         best = np.argsort(-s, axis=1, kind="stable")[:, : min(count, s.shape[1])]
-        best = np.where(np.isfinite(np.take_along_axis(s, best, axis=1)), best, best[:, :1])  # where fewer lengths are left: the best
-        best = np.pad(best, ((0, 0), (0, count - best.shape[1])), mode="edge")
-        tops.append((chosen, best + 1))
-        scores.append(np.take_along_axis(s, best, axis=1))
-    order = np.argsort(np.concatenate([c for c, _ in tops]))
-    return np.concatenate([b for _, b in tops])[order].astype(np.int32), np.concatenate(scores)[order]
+        best = np.where(np.isfinite(np.take_along_axis(s, best, axis=1)), best, best[:, :1])
+        tops.append(np.pad(best, ((0, 0), (0, count - best.shape[1])), mode="edge") + 1)
+    order = np.argsort(np.concatenate([chosen for chosen, _ in batches]))
+    only = Encoded(*batches[0], encoded) if len(batches) == 1 else None
+    return np.concatenate(tops)[order].astype(np.int32), only
 
 
 def length_coverage(lowered: Lowered, params: dict[str, Any], x: Any, given: Any, missing: Any, top: tuple[int, ...]) -> dict[int, float]:
@@ -165,14 +179,16 @@ def length_coverage(lowered: Lowered, params: dict[str, Any], x: Any, given: Any
     if not top or not all(isinstance(k, int | np.integer) and not isinstance(k, bool) and 1 <= k <= n for k in top):
         raise fail("E507", f"top must list whole numbers from 1 to {n}, got {top!r}")
     rows = network_rows(lowered, x, missing, given)
-    best, _ = _predicted(network, rows.given, max(top), n)
+    best, _ = _predicted(network, rows.given, max(top), np.ones(rows.n_rows, np.int64))
     true = present_lengths(rows.codes[:n].T)
     return {int(k): float((best[:, :k] == true[:, None]).any(axis=1).mean()) for k in top}
 
 
 @eqx.filter_jit
-def _length_scores(network: Any, given: Any, lengths: Any) -> Any:
-    return jax.vmap(network.length_head.scores)(derive.encode_rows(network, given, lengths, len(lengths[0])))
+def _length_scores(network: Any, given: Any, lengths: Any) -> tuple[Any, Any]:
+    """The encodings, and the scores of every length."""
+    encoded = derive.encode_rows(network, given, lengths, len(lengths[0]))
+    return encoded, jax.vmap(network.length_head.scores)(encoded)
 
 
 def longest(given: tuple[Array, ...]) -> Array:
@@ -190,7 +206,7 @@ def by_width(lengths: Array, entries: int = 1) -> list[tuple[Array, int]]:
     Raises:
         GmlmError: E601 where those of one row are too many.
     """
-    found = widths(int(lengths.max(initial=1)), None)
+    found = standard_widths(int(lengths.max(initial=1)))
     place, out = bucket_of(lengths, found), []
     for k, wide in enumerate(found):
         mine = np.flatnonzero(place == k)

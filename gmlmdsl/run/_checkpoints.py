@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from .._diagnostics import fail
 from .._files import write_whole
 
 KEPT = 2  # of the latest
+WRITTEN = re.compile(r"(\d+)(\.orbax-checkpoint-tmp.*)?")  # folders that Orbax makes
+UNNAMED = re.compile(r"\.\d+\.manifest\.json\..*")  # a manifest before it is renamed into place
 
 
 def need_orbax() -> Any:
@@ -65,12 +68,22 @@ class Checkpoints:
                 writer.save(place, state)
                 writer.wait_until_finished()
             manifest = {"step": step, "fingerprint": self.fingerprint, "files": _hashes(place), "notes": notes}
-            write_whole(self._manifest(step), json.dumps(manifest).encode())
+            write_whole(self._manifest(step), json.dumps(manifest | {"sha256": _hash_of(manifest)}).encode())
         except OSError as error:
             raise fail("E560", f"cannot write the checkpoint `{place}`: {error.strerror or error}") from None
-        for old in self.steps()[:-KEPT]:
-            self._manifest(old).unlink(missing_ok=True)
-            shutil.rmtree(self._place(old), ignore_errors=True)
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Remove checkpoints but the latest, manifests first, and what runs that were killed left half-written."""
+        for step in self.steps()[:-KEPT]:
+            self._manifest(step).unlink(missing_ok=True)
+        whole = self.steps()
+        for path in self.folder.iterdir():
+            found = WRITTEN.fullmatch(path.name)
+            if found and path.is_dir() and (found[2] or int(found[1]) not in whole):
+                shutil.rmtree(path, ignore_errors=True)
+            elif UNNAMED.fullmatch(path.name):
+                path.unlink(missing_ok=True)
 
     def restore(self, like: Any) -> tuple[int, Any, dict[str, Any]] | None:
         """The latest whole checkpoint: its step, its state and its notes; None where there is none.
@@ -84,13 +97,15 @@ class Checkpoints:
         step = found[-1]
         try:
             manifest = json.loads(self._manifest(step).read_text(encoding="utf-8"))
-            files = manifest["files"]
-        except (OSError, ValueError, KeyError):
+            whole = manifest.pop("sha256") == _hash_of(manifest)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise self._damaged(step, "its manifest cannot be read") from None
+        if not whole:
+            raise self._damaged(step, "its manifest does not match its own hash")
         if manifest.get("fingerprint") != self.fingerprint:
             message = f"`{self.folder}` holds checkpoints of another run: its program, data, seed or options differ"
             raise fail("E752", message, help="take another folder for this run, or pass `resume=False` to begin it anew here")
-        here = _hashes(self._place(step)) if self._place(step).is_dir() else {}
+        files, here = manifest["files"], _hashes(self._place(step)) if self._place(step).is_dir() else {}
         if here != files:
             wrong = sorted(k for k in {*files, *here} if files.get(k) != here.get(k))
             raise self._damaged(step, f"`{wrong[0]}` does not match its hash")
@@ -113,6 +128,10 @@ class Checkpoints:
 
     def _manifest(self, step: int) -> Path:
         return self.folder / f"{step}.manifest.json"
+
+
+def _hash_of(manifest: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
 def _hashes(folder: Path) -> dict[str, str]:

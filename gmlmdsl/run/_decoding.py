@@ -82,11 +82,10 @@ def _drawn(
     whole = bool(getattr(kernel, "law", None) is not None and kernel.law.groups())
     parts = []
     for chosen, wide in by_width(np.maximum(given, work.lengths.max(axis=1)), per_row * int(graph.sizes.max())):
-        width = n if whole or not work.shape else min(wide, n)
+        width = n if whole or not (work.shape or isinstance(kernel, RefinementKernel)) else min(wide, n)
         rows = filled_up(chosen)
-        batch, given_lengths = trimmed(work.given, chosen, wide)
         lengths = np.tile(np.repeat(work.lengths[rows], candidates.starts, axis=1), (1, options.chains))
-        device = _graph_of(params, graph.network.label, batch, given_lengths, lengths, width)
+        device = _device(params, graph.network.label, work, chosen, wide, lengths, width)
         held, values = (np.repeat(a[:width, rows], per_row, axis=1) for a in (work.held, work.values))
         target = derive.Target(device, params, jnp.asarray(held) if held.any() else None)
         keys = _keys(options.seed, jnp.asarray(rows), options.chains, candidates.count)
@@ -112,12 +111,25 @@ def _decoded(state: derive.State) -> Decoded:
     return state.memory._replace(draft=None)
 
 
+def _device(params: dict[str, Any], name: str, work: Work, chosen: Array, wide: int, lengths: Array, width: int) -> NetworkGraph:
+    """Ready for passes over a batch: with the encoding that its lengths were predicted from, if that was of the same batch."""
+    kept = work.encoded
+    if kept is not None and kept.width == wide and np.array_equal(kept.rows, chosen):
+        return _graph_from(params, name, kept.states, lengths, width)
+    return _graph_of(params, name, *trimmed(work.given, chosen, wide), lengths, width)
+
+
 @eqx.filter_jit
 def _graph_of(params: dict[str, Any], name: str, given: Any, given_lengths: Any, lengths: Any, width: int) -> NetworkGraph:
     network = params[name]
     rows = lengths.shape[0]
     encoded = derive.encode_rows(network, given, given_lengths, rows)
     return derive.network_graph(network, name, encoded, lengths, width)
+
+
+@eqx.filter_jit
+def _graph_from(params: dict[str, Any], name: str, encoded: Any, lengths: Any, width: int) -> NetworkGraph:
+    return derive.network_graph(params[name], name, encoded, lengths, width)
 
 
 @eqx.filter_jit

@@ -48,16 +48,6 @@ class NetworkOptions:
     method: Training = field(default_factory=Training)
 
 
-def verify_count(name: str, value: Any) -> None:
-    """Refuse what is no number of masks.
-
-    Raises:
-        GmlmError: E507.
-    """
-    if value is not None and (not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1):
-        raise fail("E507", f"{name} must be a whole number above 0 or None, got {value!r}")
-
-
 def mask_loss(lowered: Lowered, mask: ir.Mask, n_masks: int = 1, smoothing: float = 0.0) -> tuple[NetworkLoss, Corruption]:
     """The loss of a mask and its noise, for a network.
 
@@ -72,6 +62,19 @@ def mask_loss(lowered: Lowered, mask: ir.Mask, n_masks: int = 1, smoothing: floa
     return NetworkLoss(noisy_mask(lowered, found), network.label, n_masks, smoothing), found
 
 
+def verified_count(n_masks: Any) -> int:
+    """How many masks are drawn for a row: 1 where nothing is said.
+
+    Raises:
+        GmlmError: E507 for anything but a whole number above 0.
+    """
+    if n_masks is None:
+        return 1
+    if not isinstance(n_masks, int | np.integer) or isinstance(n_masks, bool) or n_masks < 1:
+        raise fail("E507", f"n_masks must be a whole number above 0 or None, got {n_masks!r}")
+    return int(n_masks)
+
+
 def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, identity: Mapping[str, Any]) -> tuple[Trained, int]:
     """Train the network of a conditional model; with the number of rows.
 
@@ -80,7 +83,7 @@ def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, i
     """
     t = options.method
     verify_training(t)
-    verify_count("n_masks", options.n_masks)
+    n_masks = verified_count(options.n_masks)
     if not isinstance(options.seed, int | np.integer) or isinstance(options.seed, bool) or options.seed < 0:
         raise fail("E507", f"seed must be a whole number of at least 0, got {options.seed!r}")
     rows = network_rows(lowered, x, options.missing, given)
@@ -98,7 +101,7 @@ def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, i
             raise fail("E704", f"mask `{options.mask.name}` looks at given data: its loss on other rows is not measured here")
     if whole:
         lowered = bound_to_rows(lowered, rows, given) if lowered.graph.given else lowered
-    loss, _ = mask_loss(lowered, options.mask, int(options.n_masks or 1), t.label_smoothing)
+    loss, _ = mask_loss(lowered, options.mask, n_masks, t.label_smoothing)
     weights = np.ones(rows.n_rows) if options.weights is None else verified_weights(options.weights, rows.n_rows)
     network = start_network(lowered.graph, options)
     verify_optimizer(options.optimizer, eqx.filter(network, eqx.is_inexact_array))

@@ -19,7 +19,7 @@ from ..networks import build_network, network_shapes, parameter_counts
 from ..plan import BUDGET
 from ..program import ir
 from ._data import verified_weights
-from ._network_fit import mask_loss, verify_count, verify_known
+from ._network_fit import mask_loss, verified_count, verify_known
 from ._network_rows import NetworkRows, bound_to_rows, given_arrays, network_rows, present_lengths
 
 MOST_ENTRIES = 1 << 24  # of a table of conditionals, and of the logits of rows at once
@@ -42,17 +42,17 @@ def loss(
 ) -> jax.Array:
     """The mean over rows of the mean over masks; see `ConditionalModel.loss`."""
     rows = network_rows(lowered, x, missing, given)
-    verify_count("n_masks", n_masks)
+    count = verified_count(n_masks)
     if not rows.n_rows:
         raise fail("E505", "x has no rows")
     if key is None and n_masks is not None:
-        raise fail("E507", "`n_masks=` masks are drawn from a `key=`: without one, the loss is the mean over all masks")
+        raise fail("E507", "`n_masks=` says how many masks are drawn, and there is no `key=` to draw them with")
     verify_known(mask, lowered, rows)
-    found, corruption = mask_loss(lowered, mask, n_masks or 1)
+    found, corruption = mask_loss(lowered, mask, count)
     whole = any(law.groups() for law in found.mask.laws)
     if whole and lowered.graph.given:
         lowered = bound_to_rows(lowered, rows, given)
-        found, corruption = mask_loss(lowered, mask, n_masks or 1)
+        found, corruption = mask_loss(lowered, mask, count)
     w = np.ones(rows.n_rows) if weights is None else verified_weights(weights, rows.n_rows)
     found = NetworkLoss(found.mask, found.label, found.n_masks, 0.0, lowered.graph.n_random)
     if key is None and not corruption.is_fixed:

@@ -142,6 +142,13 @@ def widths(longest: int, stated: Sequence[int] | None) -> tuple[int, ...]:
     return tuple(found)
 
 
+def standard_widths(longest: int) -> tuple[int, ...]:
+    """Widths that do not depend on the rows, up to the first that holds the longest: few programs serve all calls."""
+    more = range(768, longest + 512, 256)
+    found = (*WIDTHS, *more)
+    return found[: int(np.searchsorted(found, longest)) + 1]
+
+
 def bucket_of(lengths: Array, found: Sequence[int]) -> Array:
     """The least width that holds each length."""
     return np.searchsorted(np.asarray(found), np.maximum(lengths, 1))

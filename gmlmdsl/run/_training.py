@@ -25,7 +25,7 @@ from .._diagnostics import fail
 from ..derive import NetworkLoss
 from ._batches import Batch, Batches
 from ._checkpoints import Checkpoints
-from ._training_options import Training, default_optimizer
+from ._training_options import Training, accumulated, default_optimizer
 
 Array = np.ndarray
 STEPS, VALIDATION = 2**32 - 1, 2**32 - 2  # folded into the seed's key: the first weights take its first parts, as `split` has them
@@ -97,7 +97,7 @@ def train(
     """
     optimizer = default_optimizer(t) if optimizer is None else optimizer
     if t.accumulate > 1:
-        optimizer = optax.MultiSteps(optimizer, t.accumulate)
+        optimizer = accumulated(optimizer, t.accumulate)
     trainable, fixed = eqx.partition(network, eqx.is_inexact_array)
     state = TrainState(
         trainable, optimizer.init(trainable), trainable if t.ema is not None else None, trainable if check is not None else None
@@ -150,16 +150,20 @@ class _Run:
     def to_the_end(self, state: TrainState, first: int, show: bool) -> TrainState:
         """The steps from `first` on, with what happens between them."""
         t, p = self.t, self.progress
-        evaluate, save = t.evaluate_every or max(1, t.steps // 10), t.save_every or max(1, t.steps // 20)
+        kept = (self.store, t.save_every or max(1, t.steps // 20)), (self.check, t.evaluate_every or max(1, t.steps // 10))
         waiting: list[tuple[Any, Any]] = []
         started, before = time.perf_counter(), p.seconds
+        if t.patience is not None and p.since_best >= t.patience:  # the run had ended before it was asked to go on
+            p.reason = "patience"
+            return state
         with _bar(t.steps, first, show) as moved:
             for step, batch in self.order(first):
                 state, values = self.update(state, batch, step)
                 waiting.append(values)
                 p.cells += int((batch.codes[: batch.width] >= 0).sum(where=batch.weights[None] > 0))
                 done = step + 1
-                if done % NOTED == 0 or done == t.steps or done % save == 0 or done % evaluate == 0:
+                saves, measures = (at is not None and (done % every == 0 or done == t.steps) for at, every in kept)
+                if done % NOTED == 0 or done == t.steps or saves or measures:
                     self.look(waiting)
                     p.seconds = before + time.perf_counter() - started
                     self.note({"step": done, "loss": p.losses[-1], "length_loss": p.lengths[-1], "seconds": p.seconds, "cells": p.cells})
@@ -167,9 +171,9 @@ class _Run:
                 if not np.isfinite(p.losses[-1] if p.losses else 0.0):
                     p.reason = "diverged"
                     break
-                if self.check is not None and (done % evaluate == 0 or done == t.steps):
+                if measures:
                     state = self.measure(state, done)
-                if self.store is not None and (done % save == 0 or done == t.steps):
+                if saves and self.store is not None:
                     self.store.save(done, jax.tree.leaves(state), p.notes())
                 if t.patience is not None and p.since_best >= t.patience:
                     p.reason = "patience"

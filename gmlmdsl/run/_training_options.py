@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +109,19 @@ def default_optimizer(t: Training) -> optax.GradientTransformation:
     """AdaFactor with linear warm-up and a cosine, by updates: one for every `accumulate` steps."""
     updates = t.steps // t.accumulate
     warm = max(1, updates // WARM) if t.warmup is None else t.warmup // t.accumulate
-    schedule = optax.warmup_cosine_decay_schedule(0.0, t.learning_rate, warm, max(updates, warm + 1), END)
-    return optax.adafactor(schedule)
+    return _adafactor(t.learning_rate, warm, max(updates, warm + 1))
+
+
+@cache
+def _adafactor(peak: float, warm: int, updates: int) -> optax.GradientTransformation:
+    """The same object for the same numbers: what is compiled for one fit serves the next."""
+    return optax.adafactor(optax.warmup_cosine_decay_schedule(0.0, peak, warm, updates, END))
+
+
+@cache
+def accumulated(optimizer: optax.GradientTransformation, batches: int) -> optax.MultiSteps:
+    """Gradients of so many batches averaged for one update."""
+    return optax.MultiSteps(optimizer, batches)
 
 
 def verify_optimizer(optimizer: Any, weights: Any) -> None:

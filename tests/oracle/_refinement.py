@@ -112,7 +112,7 @@ def refine(
                 moving = bool(open_)
             elif rules.stop == "fixed_point":
                 moving = tokens != before or bool(open_) or bool(was_open)
-        found.trace.append(list(tokens))
+        found.trace.append([-1 if v == q else v for v in tokens])
     found.score = sum(log_p.values()) / max(len(log_p), 1)
     return found
 

@@ -1,0 +1,356 @@
+"""Checkpoints: a run that is cut off goes on bit for bit, and nothing damaged, half-written or another run's is read. Fits in files."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+import optax
+import pytest
+from networks_cases import made
+
+import gmlmdsl as gm
+from gmlmdsl.run import _checkpoints
+from gmlmdsl.run._checkpoints import Checkpoints
+
+pytestmark = pytest.mark.usefixtures("standard_promotion")
+
+N, Q = 4, 3
+MORE = """
+mask noisy = everything(x, noise = {keep: 0.2, uniform: 0.8}, stages = 2)
+mask whole = everything(x)
+sampler s { update x[i] for i in range(4) }
+"""
+
+
+@pytest.fixture(scope="module")
+def model():
+    return made("mlp(layers = 1, width = 8)", N, Q, MORE)
+
+
+def rows(count: int = 30, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, Q, (count, N))
+
+
+def options(folder: Path | None, **more) -> gm.Training:
+    return gm.Training(**{"steps": 24, "batch_size": 8, "save_every": 5, "checkpoint": folder} | more)
+
+
+def same(a, b) -> bool:
+    return all(np.array_equal(x, y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
+
+
+class Killed(Exception):
+    """A run is cut off."""
+
+
+def cut_off(monkeypatch: pytest.MonkeyPatch, at: int, when: str) -> None:
+    """Let a run fail at a checkpoint: before it is written, with its files but no manifest, or behind it."""
+    plain, write = Checkpoints.save, _checkpoints.write_whole
+
+    def save(self, step, state, notes):
+        if step == at and when == "before":
+            raise Killed
+        plain(self, step, state, notes)
+        if step == at and when == "after":
+            raise Killed
+
+    def write_whole(path, content):
+        if str(at) == Path(path).name.split(".")[0] and when == "between":
+            raise Killed
+        write(path, content)
+
+    monkeypatch.setattr(Checkpoints, "save", save)
+    monkeypatch.setattr(_checkpoints, "write_whole", write_whole)
+
+
+VARIANTS = {
+    "plain": {},
+    "average": {"ema": 0.9, "accumulate": 3},
+    "patience": {"validation": {"x": rows(20, 3)}, "evaluate_every": 3, "patience": 4},
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("at", "when"), [(5, "before"), (10, "between"), (15, "after")])
+def test_a_run_that_was_cut_off_ends_bit_for_bit(model, tmp_path, monkeypatch, variant: str, at: int, when: str):
+    more = VARIANTS[variant]
+    whole = model.fit(rows(), mask="noisy", method=options(None, **more))
+    with monkeypatch.context() as patch:
+        cut_off(patch, at, when)
+        with pytest.raises(Killed):
+            model.fit(rows(), mask="noisy", method=options(tmp_path / "run", **more))
+    again = model.fit(rows(), mask="noisy", method=options(tmp_path / "run", **more))
+    assert same(again.params, whole.params)
+    assert again.loss_trace.tolist() == whole.loss_trace.tolist()
+    assert again.validation_trace.tolist() == whole.validation_trace.tolist()
+    assert again.reason == whole.reason
+    assert again.meta["cells"] == whole.meta["cells"]
+
+
+def test_a_run_that_has_ended_takes_no_step(model, tmp_path):
+    first = model.fit(rows(), mask="noisy", method=options(tmp_path / "run"))
+    again = model.fit(rows(), mask="noisy", method=options(tmp_path / "run"))
+    assert same(first.params, again.params)
+    assert len(again.loss_trace) == 24
+    stopped = {"validation": {"x": rows(4, 9)}, "evaluate_every": 1, "patience": 1, "steps": 60, "learning_rate": 0.3, "save_every": 1}
+    ended = model.fit(rows(4), mask="whole", method=options(tmp_path / "early", **stopped))
+    assert ended.reason == "patience"
+    once_more = model.fit(rows(4), mask="whole", method=options(tmp_path / "early", **stopped))
+    assert (once_more.reason, len(once_more.loss_trace)) == ("patience", len(ended.loss_trace))
+    assert same(ended.params, once_more.params)
+
+
+def test_two_checkpoints_are_kept_and_nothing_else(model, tmp_path):
+    model.fit(rows(), mask="noisy", method=options(tmp_path / "run"))
+    assert sorted(p.name for p in (tmp_path / "run").iterdir()) == ["20", "20.manifest.json", "24", "24.manifest.json"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": 1},
+        {"mask": "whole"},
+        {"n_masks": 2},
+        {"x": rows(30, 1)},
+        {"weights": np.linspace(0.5, 1, 30)},
+        {"init": 5},
+        {"optimizer": optax.sgd(0.1)},
+        {"method": {"steps": 25}},
+        {"method": {"label_smoothing": 0.1}},
+        {"method": {"validation": {"x": rows(5)}}},
+        {"method": {"batch_size": 9}},
+    ],
+    ids=lambda c: next(iter(c)) + "-" + next(iter(c["method"])) if "method" in c else next(iter(c)),
+)
+def test_another_runs_checkpoints_are_refused(model, tmp_path, change: dict):
+    arguments = {"x": rows(), "mask": "noisy", "init": model.init_params(seed=4)}
+    model.fit(**arguments, method=options(tmp_path, steps=6))
+    more = {k: v for k, v in change.items() if k != "method"}
+    if "init" in more:
+        more["init"] = model.init_params(seed=more["init"])
+    with pytest.raises(gm.GmlmError, match="another run") as caught:
+        model.fit(**arguments | more, method=options(tmp_path, **{"steps": 6} | change.get("method", {})))
+    assert caught.value.codes == ("E752",)
+    assert "resume=False" in str(caught.value)
+
+
+def test_what_has_no_effect_on_the_weights_may_change(model, tmp_path):
+    first = model.fit(rows(), mask="noisy", method=options(tmp_path / "run"))
+    again = model.fit(rows(), mask="noisy", method=options(tmp_path / "run", save_every=7, log=tmp_path / "log"))
+    assert same(first.params, again.params)
+
+
+def test_a_run_may_begin_anew_where_another_one_was(model, tmp_path):
+    model.fit(rows(), mask="noisy", method=options(tmp_path))
+    fit = model.fit(rows(), mask="noisy", seed=1, method=options(tmp_path, resume=False))
+    assert same(fit.params, model.fit(rows(), mask="noisy", seed=1, method=options(None)).params)
+
+
+@pytest.fixture
+def store(tmp_path) -> Checkpoints:
+    """Two checkpoints of three arrays."""
+    found = Checkpoints(tmp_path / "run", "mine")
+    for step in (3, 7):
+        found.save(
+            step, [np.arange(5.0) + step, np.ones((2, 2), np.float32), np.int32(step)], {"losses": [0.5, 1 / 3], "best": float("inf")}
+        )
+    return found
+
+
+LIKE = [jax.ShapeDtypeStruct((5,), np.float32), jax.ShapeDtypeStruct((2, 2), np.float32), jax.ShapeDtypeStruct((), np.int32)]
+
+
+def flip(path: Path, byte: int, bit: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[byte] ^= 1 << bit
+    path.write_bytes(bytes(content))
+
+
+def test_a_flipped_bit_anywhere_is_found(store):
+    """In each file, its first, middle and last byte; of the manifest many."""
+    step, state, notes = store.restore(LIKE)
+    assert step == 7
+    assert state[0].tolist() == [7, 8, 9, 10, 11]
+    assert notes == {"losses": [0.5, 1 / 3], "best": float("inf")}
+    files = [p for p in (store.folder / "7").rglob("*") if p.is_file() and p.stat().st_size]
+    places = [(p, b) for p in files for b in {0, p.stat().st_size // 2, p.stat().st_size - 1}]
+    manifest = store.folder / "7.manifest.json"
+    places += [(manifest, b) for b in range(0, manifest.stat().st_size, 7)]
+    assert len(places) > 40
+    rng = np.random.default_rng(0)
+    for path, byte in places:
+        bit = int(rng.integers(8))
+        flip(path, byte, bit)
+        with pytest.raises(gm.GmlmError, match="step 7 .* is damaged") as caught:
+            store.restore(LIKE)
+        assert caught.value.codes == ("E753",)
+        flip(path, byte, bit)
+    assert store.restore(LIKE)[0] == 7
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"3", b"{}", b'{"sha256": "x"}', b"\xff\xfe", b"null"])
+def test_a_manifest_of_another_form_is_damaged(store, content: bytes):
+    (store.folder / "7.manifest.json").write_bytes(content)
+    with pytest.raises(gm.GmlmError, match="manifest") as caught:
+        store.restore(LIKE)
+    assert caught.value.codes == ("E753",)
+    (store.folder / "7.manifest.json").unlink()  # the remedy that the message names
+    assert store.restore(LIKE)[0] == 3
+
+
+def test_a_file_too_many_or_too_few_is_damage(store):
+    extra = store.folder / "7" / "more"
+    extra.write_text("x")
+    with pytest.raises(gm.GmlmError, match="`more` does not match"):
+        store.restore(LIKE)
+    extra.unlink()
+    next(p for p in (store.folder / "7").rglob("*") if p.is_file()).unlink()
+    with pytest.raises(gm.GmlmError, match="does not match its hash"):
+        store.restore(LIKE)
+
+
+def test_what_was_cut_off_does_not_count(store):
+    """A folder without a manifest, a manifest that was not renamed into place, a temporary folder: the one before them is read."""
+    (store.folder / "7.manifest.json").rename(store.folder / ".7.manifest.json.k3x")
+    (store.folder / "9.orbax-checkpoint-tmp-17").mkdir()
+    (store.folder / "9").mkdir()
+    assert store.restore(LIKE)[0] == 3
+    store.save(9, [np.arange(5.0), np.ones((2, 2), np.float32), np.int32(9)], {})
+    assert store.restore(LIKE)[0] == 9
+    assert sorted(p.name for p in store.folder.iterdir()) == ["3", "3.manifest.json", "9", "9.manifest.json"]
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(gm.GmlmError, match="cannot write") as caught:
+        Checkpoints(tmp_path / "file" / "run", "mine")
+    assert caught.value.codes == ("E560",)
+
+
+def test_without_orbax_the_extra_is_named(model, tmp_path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "orbax.checkpoint", None)
+    with pytest.raises(gm.GmlmError, match=r"gmlmdsl\[train\]") as caught:
+        model.fit(rows(), mask="whole", method=options(tmp_path / "run"))
+    assert caught.value.codes == ("E751",)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_fit_comes_back_from_its_file(model, tmp_path):
+    fit = model.fit(rows(), mask="noisy", seed=3, method=options(None, validation={"x": rows(5)}))
+    fit.save(tmp_path / "net.fit")
+    back = gm.load_fit(tmp_path / "net.fit")
+    assert same(fit.params, back.params)
+    assert jax.tree.structure(fit.params) == jax.tree.structure(back.params)
+    assert back.loss_trace.tolist() == fit.loss_trace.tolist()
+    assert back.validation_trace.tolist() == fit.validation_trace.tolist()
+    assert (back.reason, back.meta["seed"], back.meta["mask"]) == (fit.reason, 3, "noisy")
+    assert repr(back) == repr(fit)
+    assert float(back.loss(rows(), "whole")) == float(fit.loss(rows(), "whole"))
+    drawn = [np.asarray(f.sample("s", init=rows(3), draws=5, warmup=0, seed=1)["posterior"]["x"]) for f in (fit, back)]
+    assert np.array_equal(*drawn)
+
+
+def test_a_damaged_fit_is_refused(model, tmp_path):
+    path = tmp_path / "net.fit"
+    model.fit(rows(), mask="noisy", method=options(None, steps=2)).save(path)
+    content = path.read_bytes()
+    for damaged in (content[: len(content) // 2], b"", content.replace(b"param:", b"param;")):
+        path.write_bytes(damaged)
+        with pytest.raises(gm.GmlmError) as caught:
+            gm.load_fit(path)
+        assert caught.value.codes == ("E520",)
+    flipped = bytearray(content)
+    flipped[content.index(b".cells") + 300] ^= 4  # a weight
+    path.write_bytes(bytes(flipped))
+    with pytest.raises(gm.GmlmError) as caught:
+        gm.load_fit(path)
+    assert caught.value.codes == ("E520",)
+
+
+def test_a_fit_whose_arrays_have_other_shapes_is_refused(model, tmp_path):
+    path = tmp_path / "net.fit"
+    model.fit(rows(), mask="noisy", method=options(None, steps=2)).save(path)
+    with np.load(path) as found:
+        arrays = dict(found)
+    name = next(k for k in arrays if k.startswith("param:") and arrays[k].ndim == 2)
+    for change, word in (({name: arrays[name][:, :-1]}, "has shape"), ({}, "is lacking")):
+        kept = {k: v for k, v in arrays.items() if k != name} | change
+        with path.open("wb") as file:
+            np.savez(file, **kept)
+        with pytest.raises(gm.GmlmError, match=word) as caught:
+            gm.load_fit(path)
+        assert caught.value.codes == ("E520",)
+
+
+def test_loading_a_fit_runs_no_code(tmp_path, monkeypatch: pytest.MonkeyPatch):
+    """Neither pickled objects nor the class of a `python` network, unless the call allows it."""
+    model = made('python("networks_cases:Pairs")', N, Q, MORE)
+    path = tmp_path / "own.fit"
+    model.fit(rows(), mask="whole", method=options(None, steps=2)).save(path)
+    with np.load(path, allow_pickle=False) as found:
+        assert all(found[k].dtype != object for k in found.files)
+    monkeypatch.setitem(sys.modules, "networks_cases", None)
+    with pytest.raises(gm.GmlmError) as caught:
+        gm.load_fit(path)
+    assert caught.value.codes == ("E739",)
+    monkeypatch.undo()
+    assert gm.load_fit(path, allow_python=True).params["net"] is not None
+
+
+SCRIPT = """
+import sys, time
+import numpy as np
+import gmlmdsl as gm
+from gmlmdsl.run._checkpoints import Checkpoints
+plain = Checkpoints.save
+def save(self, step, state, notes):
+    plain(self, step, state, notes)
+    print(step, flush=True)
+Checkpoints.save = save
+model = gm.parse(open(sys.argv[1]).read()).model()
+x = np.random.default_rng(0).integers(0, 3, (30, 4))
+t = gm.Training(steps=120, batch_size=8, save_every=1, ema=0.9, checkpoint=None if sys.argv[2] == "-" else sys.argv[2])
+model.fit(x, mask="noisy", method=t).save(sys.argv[3])
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_at_any_moment_goes_on_bit_for_bit(tmp_path):
+    from networks_cases import program
+
+    text, script = tmp_path / "net.gmlm", tmp_path / "run.py"
+    text.write_text(program("mlp(layers = 1, width = 8)", N, Q, MORE))
+    script.write_text(SCRIPT)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "CI": "1"}
+
+    def start(folder: str, result: str) -> subprocess.Popen:
+        return subprocess.Popen(
+            [sys.executable, script, text, folder, tmp_path / result], env=environment, stdout=subprocess.PIPE, text=True
+        )
+
+    assert start("-", "whole.fit").wait(timeout=280) == 0
+    rng, kills = np.random.default_rng(1), 0
+    while kills < 16:
+        run = start(str(tmp_path / "run"), "killed.fit")
+        assert run.stdout is not None
+        for _ in range(int(rng.integers(1, 8))):
+            run.stdout.readline()
+        time.sleep(float(rng.uniform(0, 0.1)))
+        run.send_signal(signal.SIGKILL)
+        if run.wait(timeout=60) == 0:
+            break
+        kills += 1
+    assert kills > 5
+    assert start(str(tmp_path / "run"), "killed.fit").wait(timeout=280) == 0
+    whole, killed = (gm.load_fit(tmp_path / f"{name}.fit") for name in ("whole", "killed"))
+    assert same(whole.params, killed.params)
+    assert whole.loss_trace.tolist() == killed.loss_trace.tolist()
+    assert json.loads((tmp_path / "run" / "120.manifest.json").read_text())["step"] == 120
