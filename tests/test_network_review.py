@@ -69,7 +69,7 @@ def test_accumulated_batches_are_one_batch() -> None:
         model().fit(x, "whole", optimizer=optax.sgd(SGD), method=gm.Training(steps=6 * a, batch_size=8 // b, ema=0.8, accumulate=a))
         for a, b in ((1, 1), (4, 1))
     ]
-    np.testing.assert_allclose(*map(leaves, fits), atol=1e-6)
+    np.testing.assert_allclose(leaves(fits[0]), leaves(fits[1]), atol=1e-6)
 
 
 def test_the_rate_falls_to_its_end_when_batches_are_accumulated() -> None:
@@ -81,6 +81,7 @@ def test_the_rate_falls_to_its_end_when_batches_are_accumulated() -> None:
         w = jnp.ones(3)
         state, sizes = optimizer.init(w), []
         for _ in range(40):
+            change: Any
             change, state = optimizer.update(jnp.ones(3), state, w)
             sizes.append(float(jnp.abs(change).max()))
         grown.append(sizes)
@@ -185,7 +186,7 @@ sampler r = refinement(schedule = weighted)
 def test_masks_with_given_weights_train_and_do_not_sample() -> None:
     """They were drawn without their data: from weights that were all 0."""
     text = program(MLP, 4, 3, GIVEN, "a[t in range(4)] : range(2)\nb[t in range(4)] : positive")
-    m = gm.parse(text.replace("net(a, b)", "net(a)")).model()
+    m: Any = gm.parse(text.replace("net(a, b)", "net(a)")).model()
     given = {"a": np.zeros((2, 4), int), "b": np.eye(4)[:2] + 1e-6}
     fit = m.fit(rows(2), "weighted", given=given, method=gm.Training(steps=1, batch_size=2))
     assert np.isfinite(fit.loss_trace).all()
@@ -197,7 +198,8 @@ def test_masks_with_given_weights_train_and_do_not_sample() -> None:
 def test_a_decoder_without_positional_attention_may_be_long() -> None:
     """Its hidden cells enter as rows of the table of positions: the option has a meaning."""
     text = program("encoder_decoder(layers = 1, heads = 1, width = 4, positions = 300)", 300, 2, "", "a[t in range(3)] : range(2)")
-    assert gm.parse(text).model().init_params(0)["net"].positions.shape == (300, 4)
+    long: Any = gm.parse(text).model()
+    assert long.init_params(0)["net"].positions.shape == (300, 4)
     with pytest.raises(gm.GmlmError, match="positions = 300"):
         gm.parse(text.replace(", positions = 300", ""))
 
@@ -228,7 +230,7 @@ def test_a_class_with_functions_is_saved_and_loaded(tmp_path: Path) -> None:
     m = made('python("test_network_review:WithFunctions")', 4, 3, MASKS)
     fit = m.fit(rows(4), "one", method=gm.Training(steps=1, batch_size=4))
     fit.save(tmp_path / "a.fit")
-    again = gm.load_fit(tmp_path / "a.fit", allow_python=True)
+    again: Any = gm.load_fit(tmp_path / "a.fit", allow_python=True)
     assert float(again.loss(rows(4))) == float(fit.loss(rows(4)))
 
 
@@ -239,7 +241,7 @@ def test_a_class_may_fail_in_any_way() -> None:
 
 def test_padding_of_spins_is_no_spin() -> None:
     text = program(MLP, 4, 2, "sampler r = refinement(steps = 1)\nsampler u { update x[t] for t in range(4) }").replace("range(2)", "spin")
-    m = gm.parse(text).model()
+    m: Any = gm.parse(text).model()
     start = np.array([[1, -1, 1, 1], [1, -1, 0, 0]])
     for sampler in ("r", "u"):
         found = draws(m.sample(m.init_params(0), sampler, init=start, missing=0, draws=2, chains=1)).reshape(2, 2, 4)
@@ -289,3 +291,13 @@ def test_weights_steps_and_measurements_have_keys_of_their_own(monkeypatch: pyte
     assert len(seen["_update"]) == 2
     assert len(seen["_sums"]) == 2
     assert len(set(every)) == len(every)
+
+
+def test_options_are_those_of_the_program_not_of_the_weights_that_it_starts_from() -> None:
+    def of(rate: float) -> Any:
+        network = f"encoder_decoder(layers = 1, heads = 1, width = 4, dropout = {rate}, length_weight = {rate})"
+        return gm.parse(program(network, 4, 3, MASKS, "a[t in range(4)] : range(3)")).model()
+
+    start = of(0.5).init_params(0)
+    fit = of(0.0).fit(rows(4), "whole", given={"a": rows(4)}, init=start, method=gm.Training(steps=1, batch_size=4))
+    assert (fit.params["net"].decoder.dropout, fit.params["net"].length_weight) == (0.0, 0.0)

@@ -167,7 +167,7 @@ def start_network(graph: FactorGraph, options: NetworkOptions) -> Any:
 
 
 def verified_params(form: NetworkForm, params: Any) -> dict[str, Any]:
-    """A network's parameters: a dict with its Equinox module.
+    """A network's parameters: a dict with its Equinox module, of whose arrays alone anything depends.
 
     Raises:
         GmlmError: E509 for anything else, or a module whose arrays have other shapes.
@@ -177,14 +177,16 @@ def verified_params(form: NetworkForm, params: Any) -> dict[str, Any]:
         found = f"a dict of {sorted(params)}" if isinstance(params, Mapping) else type(params).__name__
         raise fail("E509", f"the parameters of this model are {example}; got {found}")
     network = params[form.label]
-    wanted, here = (_shapes(n) for n in (network_shapes(form), network))
-    if wanted != here:
+    declared = network_shapes(form)
+    wanted, here = (_shapes(n) for n in (declared, network))
+    leaves, tree = jax.tree.leaves(network), jax.tree.structure(declared)
+    if wanted != here or len(leaves) != tree.num_leaves:
         wrong = next((k for k in {*wanted, *here} if wanted.get(k) != here.get(k)), "")
         message = (
             f"the network `{form.label}` does not fit its declaration: {wrong or 'its class'} is {here.get(wrong)}, not {wanted.get(wrong)}"
         )
         raise fail("E509", message, form.span, help="were these parameters made for other sizes?")
-    return {form.label: network}
+    return {form.label: jax.tree.unflatten(tree, leaves)}  # dropout and the like are what this program says
 
 
 def _shapes(network: Any) -> dict[str, tuple[int, ...]]:
