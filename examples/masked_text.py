@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import optax
 
 import gmlmdsl as gm
 
 HERE = Path(__file__).resolve().parent
 CHARS = "abcdefghijklmnopqrstuvwxyz .,()'-"
+PEAK = 0.003  # of the learning rate
 SAMPLERS = {
     "one_by_one": "single characters, 20 sweeps",
     "blocks": "blocks of a third at once, 60 times",
@@ -92,7 +94,9 @@ def main(
     training, held_out = texts()
     model = gm.load(HERE / "masked_text.gmlm", n=n, width=width, layers=layers).model()
     rows, started = windows(training, n, n // 4), time.perf_counter()
-    fit = model.fit(rows, mask="any", method=gm.Training(steps=steps, batch_size=batch), progress=False)
+    rate = optax.warmup_cosine_decay_schedule(0.0, PEAK, steps // 20, steps, 1e-5)
+    training_of = gm.Training(steps=steps, batch_size=batch)
+    fit = model.fit(rows, mask="any", optimizer=optax.adam(rate), method=training_of, progress=False)
     print(f"{len(rows):,} rows of {n} characters, {steps} steps, {time.perf_counter() - started:.0f} s")
 
     new, counts = windows(held_out, n, n)[:scored], Counts.of(training)
@@ -119,5 +123,5 @@ def main(
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Train a masked language model of characters.")
     parser.add_argument("--full", action="store_true", help="minutes of training, a larger network, more draws")
-    full = {"steps": 4000, "n": 48, "width": 128, "layers": 3, "scored": 400, "drawn": 64}
+    full = {"steps": 4000, "width": 96, "scored": 400, "drawn": 64}
     main(**full if parser.parse_args().full else {})

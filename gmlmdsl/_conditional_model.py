@@ -194,8 +194,9 @@ class ConditionalModel(Model):
             lengths: of the rows, where they are known; none: those of `init`, else predicted, else all cells.
 
         Returns:
-            What the installed ArviZ takes. `posterior` holds the cells, -1 behind a row's length. Of a refinement sampler
-            `sample_stats` has `score`, the mean log p of the tokens, `length`, and `passes`, how many were made before nothing changed.
+            What the installed ArviZ takes. `posterior` holds the cells, behind a row's length -1, of spins 0. Of a refinement
+            sampler `sample_stats` has `score`, the mean log p of the tokens, `length`, and `passes`, how many were made before nothing
+            changed.
 
         Raises:
             GmlmError: for options or data that do not fit.
@@ -208,6 +209,26 @@ class ConditionalModel(Model):
         more = networks.Decoding(given, missing, lengths)
         provenance = self.program.provenance() | {"model": self.name}
         return networks.sample(self.lowered, checked, self._network(params), options, more, provenance)
+
+    def length_coverage(
+        self, params: Params, x: Any, *, given: Any = None, missing: Any = None, top: Sequence[int] = (1, 3, 5)
+    ) -> dict[int, float]:
+        """The share of rows whose true length is among the k that the network finds likeliest; k = 1 is its accuracy.
+
+        Args:
+            params: `{"net": module}`.
+            x: rows, whose lengths are the true ones.
+            given: data of given variables, as in `fit`.
+            missing: what stands for padding.
+            top: the k.
+
+        Returns:
+            Shares by k.
+
+        Raises:
+            GmlmError: E507 for a network that predicts no length.
+        """
+        return networks.length_coverage(self.lowered, self._network(params), x, given, missing, tuple(top))
 
     def attention(self, params: Params, x: Any, *, given: Any = None, missing: Any = None) -> dict[str, np.ndarray]:
         """The attention weights of one pass that sees x; rows of weights sum to 1 over the last axis.

@@ -14,6 +14,7 @@ from ._arguments import read_clamps, read_n_masks
 from ._console import note, print_table, show, warn
 from ._diagnostics import Diagnostic, GmlmError, counted, fail, listed
 from ._model_source import ModelSource, checked_program, model_and_params, pick
+from .program import ir
 
 if TYPE_CHECKING:
     from ._compile import BoundProgram
@@ -135,6 +136,10 @@ def run_sample(request: SampleRequest) -> None:
     sampler = pick(request.sampler, model.samplers, f"sampler of model `{model.name}`", "sampler")
     show([d for d in model.warnings if _within(d, model.sampler(sampler)[1])], sys.stderr)
     clamp = read_clamps(request.clamp, model.graph)
+    decodes = isinstance(model.sampler(sampler)[1].body, ir.FormCall)
+    if decodes and request.report is not None:
+        help_ = "leave `--report` out; `--out` saves tokens and scores"
+        raise fail("E507", f"a report looks at chains, and sampler `{sampler}` decodes", help=help_)
     import time
 
     started = time.perf_counter()
@@ -153,7 +158,7 @@ def run_sample(request: SampleRequest) -> None:
         )
     seconds = time.perf_counter() - started
     print(f"{request.chains} chains of {request.draws} draws from `{model.name}` by sampler `{sampler}`, {seconds:.2g} s")
-    show_draws(model, idata, clamp, request.rows)
+    show_decodes(model, idata, request.rows) if decodes else show_draws(model, idata, clamp, request.rows)
     from .run.sampling import SamplingWarning
 
     for text in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, SamplingWarning)):
@@ -166,6 +171,29 @@ def run_sample(request: SampleRequest) -> None:
         from .report import sample_report
 
         print(f"wrote {sample_report(model, idata, clamp=clamp).save(request.report)}")
+
+
+def show_decodes(model: Model, idata: Any, rows: int) -> None:
+    """The best decodes: what they hold and how likely the network finds it."""
+    import numpy as np
+
+    from .run._arviz import groups_of
+
+    groups = groups_of(idata)
+    scores = np.asarray(groups["sample_stats"]["score"].values).ravel()
+    v = model.graph.variables[0]
+    values = np.asarray(groups["posterior"][v.name].values).reshape(len(scores), -1)
+    names = [str(x) for x in v.labels]
+    print(f"score, the mean log p of a token: mean {scores.mean():.4g}, best {scores.max():.4g}; passes {passes_of(groups)}")
+    for k in np.argsort(-scores, kind="stable")[:rows]:
+        tokens = [str(t) if v.ordered else names[t] for t in values[k].tolist() if t >= 0 or v.kind == "spin"]
+        print(f"{scores[k]:8.3f}  {('' if v.kind == 'letters' else ' ').join(tokens)}")
+
+
+def passes_of(groups: dict[str, Any]) -> str:
+    """How many passes the decodes took."""
+    passes = groups["sample_stats"]["passes"].values
+    return f"{passes.min()} to {passes.max()}" if passes.min() < passes.max() else str(passes.min())
 
 
 def _warn_outside_samplers(program: BoundProgram) -> None:

@@ -31,6 +31,7 @@ PRIOR = "model m {\n  var x : bit\n  param p : positive ~ gamma(0.5, 1)\n  facto
 # More spins than a matrix takes, so cold that they do not turn; and a mask that leaves most of them where they are.
 CHAIN = "model m {\n  var x[i in range(12)] : spin\n  factor 9 * x[i] * x[i + 1] for i in range(12) if i < 11\n}\n"
 CHAIN += "mask lonely = blocks({x[0]})\nmask single = subsets(x, size = 1)\n"
+NETWORK = "network net = mlp(width = 2)\nmodel m { var x[i in range(2)] : bit  conditional x ~ net() }\n"
 P = {"J": np.array(0.2)}
 ROWS = [[1, 0], [1, 1], [0, 1]]
 
@@ -66,6 +67,7 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "E713": lambda path: gm.theory.stationary_law(model(CHAIN), {}, mask="lonely"),
     "E714": lambda path: impatient(lambda: gm.theory.mixing_time(model(CHAIN), {}, mask="single", start=[1] * 12)),
     "E702": lambda path: model().fit(ROWS, mask="tuned"),
+    "E742": lambda path: model(NETWORK).log_prob({}, ROWS),
 }
 
 

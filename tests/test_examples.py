@@ -19,6 +19,7 @@ INPUTS = {
     "digits": {"n_pixels": 3, "pairs": PAIRS},
     "hmm": {"n_tags": 2, "width": 3},
     "ising": {"L": 3},
+    "masked_text": {"n": 4, "width": 8},
     "mixed": {},
     "potts": {"n_sites": 3, "pairs": PAIRS},
     "rbm": {"n_visible": 3, "n_hidden": 2},
@@ -60,8 +61,8 @@ def load_script(name):
 
 
 def test_every_script_is_tested():
-    crf = {"denoise", "tagger"}  # in test_crf_examples.py
-    assert {p.stem for p in EXAMPLES.glob("*.py")} == {"quickstart", "rbm_digits"} | crf
+    elsewhere = {"denoise", "tagger", "masked_text"}  # in test_crf_examples.py and test_masked_text.py
+    assert {p.stem for p in EXAMPLES.glob("*.py")} == {"quickstart", "rbm_digits"} | elsewhere
 
 
 @pytest.mark.usefixtures("standard_promotion")

@@ -172,25 +172,28 @@ def test_rows_of_weight_0_and_rows_that_fill_a_batch_up_teach_nothing(model):
     plan = Batches.of(NetworkRows(x[:6].T, (), (6,)), np.ones(6), 4, None, N, False).plan(0, 0)
     at = before
     for _, chosen in plan:
-        gradient = eqx.filter_grad(lambda p, c=chosen: model.loss(p, x[:6][c], "whole") / N)(at)
+        share = len(chosen) / 3  # of a row in a mean batch: every row of an epoch weighs the same
+        gradient = eqx.filter_grad(lambda p, c=chosen, s=share: model.loss(p, x[:6][c], "whole") * s / N)(at)
         at = jax.tree.map(lambda a, g: a - 0.5 * g, at, gradient)
     assert close(uneven.params, at)
+
+
+def averaged(weights: list) -> object:
+    """From zero, 0.7 of what is there and 0.3 of the next; then what zero has left of it is divided out (Kingma and Ba 2015)."""
+    total = jax.tree.map(lambda a: 0.0 * np.asarray(a), weights[0])
+    for w in weights:
+        total = jax.tree.map(lambda a, b: 0.7 * a + 0.3 * np.asarray(b), total, w)
+    return jax.tree.map(lambda a: a / (1 - 0.7 ** len(weights)), total)
 
 
 def test_an_average_follows_its_recursion(model):
     x, before = rows(), model.init_params(seed=3)
     options = {"mask": "noisy", "init": before, "optimizer": optax.sgd(0.3)}
     weights = [before["net"], *(model.fit(x, **options, method=training(steps=k, batch_size=8)).params["net"] for k in (1, 2, 3, 4))]
-    average = weights[0]
-    for w in weights[1:]:
-        average = jax.tree.map(lambda a, b: 0.7 * np.asarray(a) + 0.3 * np.asarray(b), average, w)
-    assert close(model.fit(x, **options, method=training(steps=4, batch_size=8, ema=0.7)).params["net"], average)
+    assert close(model.fit(x, **options, method=training(steps=4, batch_size=8, ema=0.7)).params["net"], averaged(weights[1:]))
     twice = [before["net"], *(model.fit(x, **options, method=training(steps=k, batch_size=8, accumulate=2)).params["net"] for k in (2, 4))]
-    average = twice[0]
-    for w in twice[1:]:
-        average = jax.tree.map(lambda a, b: 0.7 * np.asarray(a) + 0.3 * np.asarray(b), average, w)
     found = model.fit(x, **options, method=training(steps=4, batch_size=8, accumulate=2, ema=0.7)).params["net"]
-    assert close(found, average)  # one average for each update, not for each batch
+    assert close(found, averaged(twice[1:]))  # one average for each update, not for each batch
 
 
 def test_two_batches_that_accumulate_are_one_of_twice_the_size(model):

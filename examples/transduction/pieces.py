@@ -20,10 +20,12 @@ class Pieces:
     Attributes:
         words: the words of the language, in the order of their numbers.
         pieces: what words are made of; one that begins a word starts with `_`.
+        marked: whether a sentence has a mark at each end. Attention sees relative positions only: marks tell a network where it is.
     """
 
     words: tuple[str, ...]
     pieces: tuple[str, ...]
+    marked: bool = False
 
     @cached_property
     def spellings(self) -> tuple[Words, ...]:
@@ -31,13 +33,19 @@ class Pieces:
         return tuple(self._cut(START + word) for word in self.words)
 
     @property
+    def size(self) -> int:
+        """How many codes there are."""
+        return len(self.pieces) + 2 * self.marked
+
+    @property
     def longest(self) -> int:
         """Codes of the longest sentence there can be."""
-        return LONGEST * max(len(cut) for cut in self.spellings)
+        return LONGEST * max(len(cut) for cut in self.spellings) + 2 * self.marked
 
     def encode(self, sentences: Iterable[Words]) -> np.ndarray:
         """(rows, longest), codes with -1 behind each sentence."""
-        rows = [[code for word in sentence for code in self.spellings[word]] for sentence in sentences]
+        first, last = ([len(self.pieces)], [len(self.pieces) + 1]) if self.marked else ([], [])
+        rows = [[*first, *(code for word in sentence for code in self.spellings[word]), *last] for sentence in sentences]
         found = np.full((len(rows), self.longest), -1, np.int32)
         for row, codes in zip(found, rows, strict=True):
             row[: len(codes)] = codes
@@ -48,7 +56,7 @@ class Pieces:
         number = {word: k for k, word in enumerate(self.words)}
         found = []
         for row in rows:
-            text = "".join(self.pieces[code] for code in row[row >= 0])
+            text = "".join(self.pieces[code] for code in row if 0 <= code < len(self.pieces))
             found.append(tuple(number.get(word, -1) for word in text.removeprefix(START).split(START)) if text else ())
         return found
 
@@ -96,12 +104,16 @@ def _joined(parts: tuple[str, ...], two: tuple[str, str]) -> tuple[str, ...]:
 
 
 def vocabulary(grammar: Grammar, kind: str, side: str, other: int = 1, size: int = 96) -> Pieces:
-    """The vocabulary of one side: `own` words, `characters`, or `foreign` pieces, learnt from the sentences of grammar number `other`."""
-    words = grammar.source_words if side == "source" else grammar.target_words
+    """The vocabulary of one side: `own` words, `characters`, or `foreign` pieces, learnt from the sentences of grammar number `other`.
+
+    Source sentences are marked at their ends.
+    """
+    marked = side == "source"
+    words = grammar.source_words if marked else grammar.target_words
     if kind == "own":
-        return Pieces(words, tuple(START + word for word in words))
+        return Pieces(words, tuple(START + word for word in words), marked)
     if kind == "characters":
-        return Pieces(words, LETTERS)
+        return Pieces(words, LETTERS, marked)
     abroad = Grammar(other)
     spelt = (abroad.spelt(pair[side != "source"], side) for pair in abroad.pairs(300, seed=0))
-    return Pieces(words, learn(" ".join(spelt).split(), size))
+    return Pieces(words, learn(" ".join(spelt).split(), size), marked)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-from ablate import BASE, GROUPS, OUT, Setting, Size, possible
+from ablate import BASE, GROUPS, OUT, Setting, Size
 
 PAGE = OUT.parents[2] / "docs" / "explanation" / "ablations.md"
 PLACE = re.compile(r"(<!-- numbers: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
@@ -84,7 +84,7 @@ def spread(values: Sequence[float], scale: float = 1.0, digits: int = 1) -> str:
 def ablations(results: Results) -> str:
     """Every row of the table."""
     heads = ("varied", "value", "valid, %", "disagreeing, %", "stutter per 1,000 words", "lost doubles, %", "possible length, %")
-    heads += ("loss, nats", "least possible", "training, s", "decoding, ms per sentence")
+    heads += ("loss, nats", "least possible", "training, s", "decoding, ms a sentence")
     rows = []
     for group, settings in GROUPS.items():
         for k, (name, setting) in enumerate(settings.items()):
@@ -121,11 +121,11 @@ def defaults(results: Results) -> str:
     return markdown(("option", "default", "valid, %", "better with every seed"), rows)
 
 
-def bounds(size: Size) -> str:
-    """What is possible, see `possible`."""
+def bounds(possible: Mapping[str, Mapping[str, float]]) -> str:
+    """What is possible, see `ablate.possible`."""
     passes = ("1", "2", "4", "10")
     rows = []
-    for title, found in possible(size):
+    for title, found in possible.items():
         single = found.get("")
         shown = [f"{100 * found[p]:.1f}" if p in found else "" for p in passes]
         rows.append([title, "" if single is None else f"{single:.2f}", *shown])
@@ -151,10 +151,11 @@ def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
-def tables(results: Results, size: Size) -> dict[str, str]:
-    """Every table of the page, by the name of its place."""
+def tables(folder: Path, size: Size) -> dict[str, str]:
+    """Every table of the page, by the name of its place, from the files that ablate.py wrote."""
+    results = read(folder / "results.jsonl", size)
     return {
-        "possible": bounds(size),
+        "possible": bounds(json.loads((folder / "possible.json").read_text(encoding="utf-8"))),
         "ablations": ablations(results),
         "recommendations": recommendations(results),
         "defaults": defaults(results),
@@ -170,10 +171,9 @@ def filled(page: str, tables: Mapping[str, str]) -> str:
     return PLACE.sub(lambda found: f"{found[1]}\n{tables[found[2]]}\n\n{found[3]}", page)
 
 
-def main(path: Path = OUT / "results.jsonl", page: Path = PAGE, size: Size | None = None) -> str:
+def main(folder: Path = OUT, page: Path = PAGE, size: Size | None = None) -> str:
     """Fill in a page; returns its text."""
-    size = Size() if size is None else size
-    text = filled(page.read_text(encoding="utf-8"), tables(read(path, size), size))
+    text = filled(page.read_text(encoding="utf-8"), tables(folder, Size() if size is None else size))
     page.write_text(text, encoding="utf-8")
     return text
 
@@ -192,7 +192,7 @@ def _key(setting: dict) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Fill in the tables of the page on ablations.")
-    parser.add_argument("--results", type=Path, default=OUT / "results.jsonl")
+    parser.add_argument("--results", type=Path, default=OUT, help="the folder that ablate.py wrote")
     parser.add_argument("--page", type=Path, default=PAGE)
     options = parser.parse_args()
     main(options.results, options.page)

@@ -112,9 +112,11 @@ class NetworkLoss(eqx.Module):
         lengths, present = row_lengths(codes[:width]), (codes >= 0) & (jnp.arange(codes.shape[0]) < width)[:, None]
         encoded = encode(network, given, given_lengths, codes.shape[1], fold_apart(keys, 0) if dropout else None)
         graph = network_graph(network, self.label, encoded, lengths[:, None], width)
-        total = jnp.zeros(codes.shape[1])
-        for m in range(self.n_masks):
-            total = total + self._stages(graph, params, codes, present, fold_apart(keys, m + 1), dropout)
+
+        def drawn(total: Array, m: Array) -> tuple[Array, None]:
+            return total + self._stages(graph, params, codes, present, fold_apart(keys, m + 1), dropout), None
+
+        total = jax.lax.scan(drawn, jnp.zeros(codes.shape[1]), jnp.arange(self.n_masks), unroll=self.n_masks == 1)[0]
         head = network.length_head
         size = jnp.zeros(codes.shape[1]) if head is None else jax.vmap(head.loss)(encoded, lengths)
         return total / self.n_masks, self.mask.mean_members(codes, present), size

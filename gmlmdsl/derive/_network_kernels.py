@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from .._diagnostics import fail
 from ..graph import Lowered
-from ..graph.masks import LoweredMask, is_adaptive, lower_mask
+from ..graph.masks import LoweredMask, is_adaptive, lower_mask, varies
 from ..plan import sweep_blocks
 from ..program import ir
 from ._energy import Codes
@@ -158,9 +158,12 @@ def unadapted(lowered: Lowered, mask: ir.Mask) -> LoweredMask:
     """A mask that a network's sampler may use.
 
     Raises:
-        GmlmError: E741 for one that looks at x.
+        GmlmError: E741 for one that looks at x, or at given data.
     """
     found = lower_mask(lowered, mask)
+    if varies(found) and not is_adaptive(found):
+        message = f"mask `{mask.name}` looks at given data: its weights are known where a network is trained, not where it is sampled"
+        raise fail("E741", message, mask.span, "looks at given data", help="sample with a mask whose weights are numbers and inputs")
     if is_adaptive(found):
         message = (
             f"mask `{mask.name}` looks at x: a draw from p(x_K | x_rest, K) then needs p(K | x), and a network's output cannot be corrected"

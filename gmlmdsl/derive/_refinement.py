@@ -120,7 +120,7 @@ class RefinementKernel(AbstractKernel):
             return at, jnp.where(at.open & (at.confidence == -jnp.inf), -1, at.tokens) if self.trace else None
 
         end, trace = jax.lax.scan(once, first, jnp.arange(self.rules.steps))
-        count, predicted = free.sum(axis=0), end.confidence > -jnp.inf  # under a mask some cells may never be
+        count, predicted = free.sum(axis=0), free & (end.confidence > -jnp.inf)  # a mask may leave cells of a draft as they are
         score = jnp.where(predicted, end.log_p, 0.0).sum(axis=0) / jnp.maximum(predicted.sum(axis=0), 1).astype(end.log_p.dtype)
         memory = Decoded(score, end.passes, state.memory.trace if trace is None else trace, draft)
         drawn = count.astype(jnp.int32) * self.rules.steps
@@ -129,9 +129,13 @@ class RefinementKernel(AbstractKernel):
         return State(end.tokens, memory), Info(changed[None], drawn[None], none, none)
 
     def begin(self, target: Target, draft: Codes, free: Held, keys: PRNGKeyArray) -> Hypothesis:
-        """What stands before the first pass: nothing, a uniform value in every free cell, or the draft."""
+        """What stands before the first pass: nothing, a uniform value in every free cell, or the draft.
+
+        Under a mask's schedule what is no draft is open until it is predicted: the last pass settles what no K held.
+        """
         zero = jnp.zeros(draft.shape)
-        hidden = free if self.rules.start == "hide" and not self.draft else jnp.zeros_like(free)
+        unsettled = not self.draft and (self.rules.start == "hide" or self.law is not None)
+        hidden = free if unsettled else jnp.zeros_like(free)
         tokens = draft if self.draft else jnp.where(free, uniform_values(target, keys, draft), draft)
         chains = jnp.arange(draft.shape[1])
         return Hypothesis(tokens, zero, zero - jnp.inf, hidden, chains >= 0, jnp.zeros_like(chains, jnp.int32))
@@ -156,7 +160,7 @@ class RefinementKernel(AbstractKernel):
         )
         still = at.open & ~predicted if self.law is not None else at.open
         after = Hypothesis(new, log_p, confidence, still, at.moving, at.passes + at.moving.astype(at.passes.dtype))
-        opened = jnp.where(last, jnp.zeros_like(free), self.reopened(after, free, t + 1, fold_apart(keys, 3)))
+        opened = jnp.where(last, jnp.zeros_like(free), self.reopened(after, free, graph.present, t + 1, fold_apart(keys, 3)))
         moving = at.moving
         if rules.schedule in ("threshold", "easy_first"):
             moving = moving & opened.any(axis=0)
@@ -195,7 +199,7 @@ class RefinementKernel(AbstractKernel):
                 sure = jnp.exp(log_p)
         return token.T, log_p.T, sure.T
 
-    def reopened(self, after: Hypothesis, free: Held, t: Array, keys: PRNGKeyArray) -> Held:
+    def reopened(self, after: Hypothesis, free: Held, present: Held, t: Array, keys: PRNGKeyArray) -> Held:
         """The cells that the next pass predicts (where it does not predict all), after `t` passes."""
         rules = self.rules
         if rules.schedule == "all" or self.law is not None:
@@ -207,7 +211,7 @@ class RefinementKernel(AbstractKernel):
         if rules.remask == "remdm":
             found = found | (free & ~found & (uniform_apart(keys, free.shape[0]) < rules.eta))
         if rules.remask == "stutter":
-            found = found | stuttering(after.tokens, free)
+            found = found | (free & stuttering(after.tokens, present))
         return found
 
     def _less_sure(self, after: Hypothesis, candidates: Held, free: Held, t: Array) -> Held:

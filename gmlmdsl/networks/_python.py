@@ -84,7 +84,7 @@ def _class(form: NetworkForm, target: str) -> type:
     module, _, name = target.partition(":")
     try:
         found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as e:
+    except Exception as e:  # importing runs the user's module, which may fail in any way
         help = 'name a class that Python can import, as "package.module:Class"; the module\'s folder must be on sys.path'
         raise fail("E735", f"`{target}` cannot be imported: {e}", form.span, "not found", help=help) from e
     if not isinstance(found, type) or not issubclass(found, eqx.Module) or not any("__call__" in vars(c) for c in found.__mro__):
@@ -95,9 +95,9 @@ def _class(form: NetworkForm, target: str) -> type:
 def _made(form: NetworkForm, found: type, target: str, options: dict, key: PRNGKeyArray) -> eqx.Module:
     try:
         return found(key=key, n_cells=form.n_cells, n_values=form.n_values, given=form.given, **options)
-    except TypeError as e:
+    except Exception as e:
         help = f"its `__init__` takes `key`, `n_cells`, `n_values`, `given` and the options of the call: {', '.join(options) or 'none'}"
-        raise fail("E735", f"`{target}` cannot be made: {e}", form.span, help=help) from e
+        raise fail("E735", f"`{target}` cannot be made: {type(e).__name__}: {e}", form.span, help=help) from e
 
 
 def _verify_shape(form: NetworkForm, network: Python, target: str) -> None:
@@ -109,8 +109,8 @@ def _verify_shape(form: NetworkForm, network: Python, target: str) -> None:
     try:
         encoded = network.encode(given, lengths)
         found = eqx.filter_eval_shape(lambda net: net.module(seen, *encoded), network)
-    except (TypeError, ValueError, IndexError) as e:
-        raise fail("E736", f"`{target}` cannot be called: {e}", form.span, help=help) from e
+    except Exception as e:
+        raise fail("E736", f"`{target}` cannot be called: {type(e).__name__}: {e}", form.span, help=help) from e
     shape = getattr(found, "shape", None)
     if shape != wanted or not jnp.issubdtype(found.dtype, jnp.floating):
         got = f"{found.dtype} of shape {shape}" if shape is not None else f"{type(found).__name__}"

@@ -100,7 +100,7 @@ _LAYERS = (
 _DECODER = (
     named("positional_attention", BOOLEAN, "attention with weights from positions alone in every block of the decoder", "false"),
     named("decoder_layers", INTEGER, "blocks of the decoder", "layers"),
-    named("positions", INTEGER, "positions of `positional_attention`: no row is longer", "256"),
+    named("positions", INTEGER, "rows of the table of positions, of hidden cells and of `positional_attention`: no array is longer", "256"),
     named(
         "length",
         WORD,

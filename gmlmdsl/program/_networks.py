@@ -72,8 +72,6 @@ def _nearest(options: Mapping[str, object]) -> str:
 
 def _idle(options: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """Options of a network without a meaning beside the others, and why."""
-    if options.get("positional_attention") is False:
-        yield "positions", "they are those of `positional_attention`, which is off"
     if options.get("length") == "oracle":
         yield "length_weight", "`length = oracle` learns no length"
 
@@ -152,13 +150,13 @@ def _check_positions(s: tree.NetworkConditional, network: FormCall, target: Vari
     options = network_options(network)
     positions = known_number(options.get("positions"))
     sizes = [_size(a.over) for a in target.axes]
-    if options.get("positional_attention") is not True or positions is None or None in sizes:
+    if positions is None or None in sizes:
         return
     cells = 1
     for size in sizes:
         cells *= size or 0
     if cells > positions:
-        message = f"`{target.name}` has {cells:,} cells, the network's positional attention {positions} positions"
+        message = f"`{target.name}` has {cells:,} cells, the network {positions} positions"
         place = ((network.span, "the network"), (target.span, "declared here"))
         scope.report("E319", message, s.span, "too long", help=f"write `positions = {cells}`", related=place)
 

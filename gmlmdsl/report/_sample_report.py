@@ -111,13 +111,16 @@ def _trust(report: Report, found: Diagnosis, attrs: dict[str, Any]) -> None:
 
 def _traces(report: Report, groups: dict[str, Any], model: Model) -> None:
     report.section("Traces")
-    traces = {"log p (unnormalised)": np.asarray(groups["sample_stats"]["lp"].values)}
+    stats = groups["sample_stats"]
+    traces = {"log p (unnormalised)": np.asarray(stats["lp"].values)} if "lp" in stats else {}  # a network's conditionals have no log p
     for v in model.graph.variables:
         if v.ordered:
             values = np.asarray(groups["posterior"][v.name].values, float)
             name = f"mean of {v.name}" if v.size > 1 else v.name
             traces[name] = values.reshape(*values.shape[:2], -1).mean(axis=2)
-    report.figure(plot_traces(dict(list(traces.items())[:6])), alt="Traces of log p and of the mean of each variable, one line per chain.")
+    if traces:
+        alt = "Traces of log p and of the mean of each variable, one line per chain."
+        report.figure(plot_traces(dict(list(traces.items())[:6])), alt=alt)
 
 
 def _cells(report: Report, found: Diagnosis) -> None:

@@ -15,11 +15,12 @@ from .._diagnostics import fail
 from ..graph import FactorGraph, Lowered, refinement
 from ..program import ir
 from ._data import clamped_cells, encode
-from ._network_rows import bucket_of, given_arrays, present_lengths, standard_widths
+from ._network_rows import bucket_of, given_arrays, network_rows, present_lengths, standard_widths
 from ._sampling import Options
 
 Array = np.ndarray
 SIZES = (1, 8, 64)  # rows that are decoded at once: a program is compiled for each
+MOST_ENTRIES = 1 << 28  # of the logits of one pass
 
 
 @dataclass(frozen=True)
@@ -97,13 +98,15 @@ def work_of(lowered: Lowered, params: dict[str, Any], options: Options, more: De
     given = tuple(np.broadcast_to(g, (count, g.shape[1])) for g in given)
     held, values = (np.broadcast_to(a, (graph.n_cells, count)) for a in (held, values))
     codes = None if codes is None else np.broadcast_to(codes, (graph.n_cells, count))
-    lengths, encoded = _lengths(lowered, params, given, codes, more.lengths, shape, candidates, refines, _last(held))
+    if not count:
+        raise fail("E505", f"there are no rows to draw for: given data, `init` or `clamp` have rows of shape {shape}")
+    last = present_lengths(np.where(held[: graph.n_random], 0, -1).T)
+    lengths, encoded = _lengths(lowered, params, given, codes, more.lengths, shape, candidates, refines, last)
+    if (lengths < last[:, None]).any():
+        row = int(np.argmax((lengths < last[:, None]).any(axis=1)))
+        message = f"clamp holds cell {last[row] - 1} of row {row}, which has {lengths[row].min()} cells"
+        raise fail("E507", message, help="a cell behind the end of its row is padding: let the row be longer, or do not hold it")
     return Work(given, lengths, codes, held, values, shape, encoded)
-
-
-def _last(held: Array) -> Array:
-    """The place behind the last held cell of each row."""
-    return np.max(np.where(held, np.arange(1, len(held) + 1)[:, None], 0), axis=0, initial=0)
 
 
 def _held(graph: FactorGraph, clamp: Any, missing: Any, shape: tuple[int, ...]) -> tuple[Array, Array, tuple[int, ...]]:
@@ -167,6 +170,20 @@ def _predicted(network: Any, given: tuple[Array, ...], count: int, last: Array) 
     return np.concatenate(tops)[order].astype(np.int32), only
 
 
+def length_coverage(lowered: Lowered, params: dict[str, Any], x: Any, given: Any, missing: Any, top: tuple[int, ...]) -> dict[int, float]:
+    """The share of rows whose length is among the k best; see `ConditionalModel.length_coverage`."""
+    network = next(iter(params.values()))
+    n = lowered.graph.n_random
+    if network.length_head is None:
+        raise fail("E507", "this network predicts no length", help="give it one: `encoder_decoder(.., length = classifier)`")
+    if not top or not all(isinstance(k, int | np.integer) and not isinstance(k, bool) and 1 <= k <= n for k in top):
+        raise fail("E507", f"top must list whole numbers from 1 to {n}, got {top!r}")
+    rows = network_rows(lowered, x, missing, given)
+    best, _ = _predicted(network, rows.given, max(top), np.ones(rows.n_rows, np.int64))
+    true = present_lengths(rows.codes[:n].T)
+    return {int(k): float((best[:, :k] == true[:, None]).any(axis=1).mean()) for k in top}
+
+
 @eqx.filter_jit
 def _length_scores(network: Any, given: Any, lengths: Any) -> tuple[Any, Any]:
     """The encodings, and the scores of every length."""
@@ -179,13 +196,25 @@ def longest(given: tuple[Array, ...]) -> Array:
     return np.max(found, axis=0) if found else np.ones(len(given[0]) if given else 1, np.int32)
 
 
-def by_width(lengths: Array) -> list[tuple[Array, int]]:
-    """Rows of like lengths, at most so many at once: their numbers, and the width of their bucket."""
+def by_width(lengths: Array, entries: int = 1) -> list[tuple[Array, int]]:
+    """Rows of like lengths, at most so many at once: their numbers, and the width of their bucket.
+
+    Args:
+        lengths: of the rows.
+        entries: of a pass's logits, of a row, by cell.
+
+    Raises:
+        GmlmError: E601 where those of one row are too many.
+    """
     found = standard_widths(int(lengths.max(initial=1)))
     place, out = bucket_of(lengths, found), []
     for k, wide in enumerate(found):
         mine = np.flatnonzero(place == k)
-        out += [(mine[i : i + SIZES[-1]], wide) for i in range(0, len(mine), SIZES[-1])]
+        if len(mine) and entries * wide > MOST_ENTRIES:
+            message = f"one pass over the chains and candidates of a row has {entries * wide:.3g} logits"
+            raise fail("E601", f"{message}, more than the limit of {MOST_ENTRIES:.3g}", help="take fewer chains, lengths or starts")
+        size = max((s for s in SIZES if s * entries * wide <= MOST_ENTRIES), default=1)
+        out += [(mine[i : i + size], wide) for i in range(0, len(mine), size)]
     return out
 
 

@@ -236,6 +236,8 @@ def _verify(v: VariableArray, array: Array, good: Array, what: str, numbers: Arr
             help = f"0 and 1 are bits: pass `2 * {what} - 1`"
         elif v.kind == "bit" and np.isin(numbers, (-1, 1)).all():
             help = f"-1 and +1 are spins: pass `({what} + 1) // 2`"
+        elif np.issubdtype(array.dtype, np.integer) and found < 0 and v.kind != "spin":
+            help = f"if {found} stands for a missing cell or the end of a row, say so: `missing={found}`"
     labels = [str(x) for x in v.labels]
     domain = f"values are {listed(labels)}" if len(labels) <= 30 else f"codes are 0..{len(labels) - 1}"
     shown = f"{str(found)!r}" if array.dtype.kind == "U" else f"{found}"

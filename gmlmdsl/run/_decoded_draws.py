@@ -92,7 +92,7 @@ def labelled_decodes(
 
     def cells(a: Array) -> Array:
         wide = np.pad(a, ((0, 0),) * (a.ndim - 1) + ((0, v.size - a.shape[-1]),), constant_values=-1)
-        values = np.where(wide < 0, wide, 2 * wide - 1) if v.kind == "spin" else wide
+        values = np.where(wide < 0, 0, 2 * wide - 1) if v.kind == "spin" else wide  # -1 is a spin
         return values.reshape(*a.shape[:-1], *v.shape)
 
     dims: dict[str, list[str]] = {v.name: [*row_dims, *v.dims]}
@@ -106,13 +106,15 @@ def labelled_decodes(
     if "trace" in kept and found.trace is not None:
         stats["trace"] = rows(cells(found.trace))
         dims["trace"] = [*row_dims, "pass", *v.dims]
-    attrs = {"sampler": options.sampler, "seed": options.seed} | _attributes(provenance)
+    attrs = {"sampler": options.sampler, "seed": options.seed} | _attributes(graph, provenance)
     return to_arviz({v.name: rows(cells(found.tokens[..., 0, :]))}, dims, coords, stats, None, attrs)
 
 
-def _attributes(provenance: dict[str, Any]) -> dict[str, Any]:
+def _attributes(graph: FactorGraph, provenance: dict[str, Any]) -> dict[str, Any]:
     versions = ", ".join(f"{k} {v}" for k, v in provenance["versions"].items())
-    return {"model": provenance["model"], "program_sha256": provenance["sha256"], "versions": versions, "starts": provenance["starts"]}
+    labels = str({v.name: [str(x) for x in v.labels] for v in graph.variables if not v.ordered})
+    stated = {"model": provenance["model"], "program_sha256": provenance["sha256"], "versions": versions, "starts": provenance["starts"]}
+    return stated | {"labels": labels}
 
 
 def labelled_chains(graph: FactorGraph, parts: list[Part], work: Work, planned: Any, options: Options, provenance: dict[str, Any]) -> Any:
@@ -137,9 +139,10 @@ def labelled_chains(graph: FactorGraph, parts: list[Part], work: Work, planned: 
     values = decode(graph, np.maximum(flat, 0), lead)[v.name]
     missing = (flat < 0).T.reshape(values.shape)
     row_dims = ["row"] if len(work.shape) == 1 else [f"row_{k}" for k in range(len(work.shape))]
-    attrs = {"sampler": options.sampler, "seed": options.seed, "warmup": options.warmup, "thin": options.thin} | _attributes(provenance)
+    attrs = {"sampler": options.sampler, "seed": options.seed, "warmup": options.warmup, "thin": options.thin}
     coords = {d: list(c) for d, c in zip(v.dims, v.coords, strict=True)}
-    return to_arviz({v.name: np.where(missing, -1, values)}, {v.name: [*row_dims, *v.dims]}, coords, {}, None, attrs)
+    values = np.where(missing, 0 if v.kind == "spin" else -1, values)  # -1 is a spin
+    return to_arviz({v.name: values}, {v.name: [*row_dims, *v.dims]}, coords, {}, None, attrs | _attributes(graph, provenance))
 
 
 def _with_row_cell(graph: FactorGraph, codes: Array) -> Array:

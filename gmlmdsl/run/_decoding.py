@@ -14,7 +14,7 @@ import numpy as np
 from .. import derive
 from .._diagnostics import fail, unknown
 from ..derive import Decoded, NetworkGraph, RefinementKernel
-from ..graph import Lowered
+from ..graph import Lowered, lower_let
 from ..program import ir
 from ._candidates import Candidates, Decoding, Work, by_width, candidates_of, filled_up, longest, trimmed, work_of
 from ._decoded_draws import Part, decodes_of, labelled_chains, labelled_decodes
@@ -39,12 +39,25 @@ def run(lowered: Lowered, sampler: ir.Sampler, params: dict[str, Any], options: 
         planned = replace(planned, kernel=kernel)
     candidates = candidates_of(lowered, sampler)
     work = work_of(lowered, params, options, more, candidates, refines)
-    observe = None if refines else observables(lowered, params, options.observe)
+    observe = None if refines else _observed(lowered, params, options.observe, work)
     parts = _drawn(lowered, params, kernel, work, candidates, options, observe)
     provenance = provenance | {"starts": "given" if options.init is not None else "the sampler's own" if refines else "uniform"}
     if refines:
         return labelled_decodes(graph, decodes_of(parts, work, candidates), work, options, provenance, kept)
     return labelled_chains(graph, parts, work, planned, options, provenance)
+
+
+def _observed(lowered: Lowered, params: dict[str, Any], observe: Any, work: Work) -> Any:
+    """What is computed of each draw, which takes all cells of one row."""
+    if observe and (work.shape or (work.lengths < lowered.graph.n_random).any()):
+        raise fail("E507", "observe is for chains of one row of full length", help="compute it from the draws, whose padding is -1")
+    given = [w for w in ([] if not observe else observe.values() if isinstance(observe, Mapping) else observe) if isinstance(w, str)]
+    lets = lowered.names.model.lets
+    for name in given:
+        if name in lets and lower_let(lowered, name)[0].given is not None:
+            message = f"observe: `{name}` mentions given data, which a network alone reads here"
+            raise fail("E507", message, help="compute it from the draws")
+    return observables(lowered, params, observe)
 
 
 def _kept(observe: Any) -> tuple[str, ...]:
@@ -68,7 +81,7 @@ def _drawn(
     given = longest(work.given) if work.given else np.ones(len(work.lengths), np.int32)
     whole = bool(getattr(kernel, "law", None) is not None and kernel.law.groups())
     parts = []
-    for chosen, wide in by_width(np.maximum(given, work.lengths.max(axis=1))):
+    for chosen, wide in by_width(np.maximum(given, work.lengths.max(axis=1)), per_row * int(graph.sizes.max())):
         width = n if whole or not (work.shape or isinstance(kernel, RefinementKernel)) else min(wide, n)
         rows = filled_up(chosen)
         lengths = np.tile(np.repeat(work.lengths[rows], candidates.starts, axis=1), (1, options.chains))

@@ -18,6 +18,7 @@ from .._diagnostics import fail
 from .._files import write_whole
 from ..derive import NetworkLoss, noisy_mask
 from ..graph import Corruption, FactorGraph, Lowered, NetworkForm, lower_corruption
+from ..graph.masks import is_adaptive, lower_mask
 from ..networks import network_shapes, parameter_counts
 from ..program import ir
 from ._batches import Batches
@@ -26,9 +27,10 @@ from ._minimise import shows_progress
 from ._network_rows import NetworkRows, bound_to_rows, network_rows
 from ._results import FORMAT
 from ._training import Progress, Trained, train
-from ._training_options import Training, verify_training
+from ._training_options import Training, verify_optimizer, verify_training
 
 Array = np.ndarray
+AT_ONCE = 1 << 12  # rows whose numbers of hidden cells are found at once
 
 
 @dataclass(frozen=True)
@@ -82,26 +84,46 @@ def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, i
     t = options.method
     verify_training(t)
     n_masks = verified_count(options.n_masks)
+    if not isinstance(options.seed, int | np.integer) or isinstance(options.seed, bool) or options.seed < 0:
+        raise fail("E507", f"seed must be a whole number of at least 0, got {options.seed!r}")
     rows = network_rows(lowered, x, options.missing, given)
     if len(rows.shape) != 1 or not rows.n_rows:
         raise fail("E505", f"x must have one axis of rows before the variable's axes, and rows in it; got rows of shape {rows.shape}")
+    verify_known(options.mask, lowered, rows)
     whole = any(law.groups() for law in mask_loss(lowered, options.mask)[0].mask.laws)
     check_rows = None
     if t.validation is not None:
         check_rows = network_rows(lowered, t.validation["x"], options.missing, t.validation.get("given"))
+        if not check_rows.n_rows:
+            raise fail("E505", "Training: validation has no rows")
+        verify_known(options.mask, lowered, check_rows)
         if whole and lowered.graph.given:
             raise fail("E704", f"mask `{options.mask.name}` looks at given data: its loss on other rows is not measured here")
     if whole:
-        lowered = bound_to_rows(lowered, rows) if lowered.graph.given else lowered
+        lowered = bound_to_rows(lowered, rows, given) if lowered.graph.given else lowered
     loss, _ = mask_loss(lowered, options.mask, n_masks, t.label_smoothing)
     weights = np.ones(rows.n_rows) if options.weights is None else verified_weights(options.weights, rows.n_rows)
     network = start_network(lowered.graph, options)
+    verify_optimizer(options.optimizer, eqx.filter(network, eqx.is_inexact_array))
     batches = _batches(lowered, rows, weights, t, whole)
     check = None if check_rows is None else _batches(lowered, check_rows, np.ones(check_rows.n_rows), t, whole)
-    _verify_hides(loss, batches, options.mask)
+    per_batch = _per_batch(loss, batches, options.mask, "these rows")
+    if check is not None:
+        _per_batch(loss, check, options.mask, "the rows of validation")
     text = json.dumps([identity["sha256"], identity["inputs"], options.mask.name, options.n_masks], default=_as_list, sort_keys=True)
-    found = train(network, loss, batches, check, t, options.optimizer, options.seed, shows_progress(options.progress), text)
+    found = train(network, loss, batches, per_batch, check, t, options.optimizer, options.seed, shows_progress(options.progress), text)
     return found, rows.n_rows
+
+
+def verify_known(mask: ir.Mask, lowered: Lowered, rows: NetworkRows) -> None:
+    """Refuse missing cells, padding too, under a mask that looks at x: its weights have no value there.
+
+    Raises:
+        GmlmError: E511.
+    """
+    if is_adaptive(lower_mask(lowered, mask)) and (rows.codes[: lowered.graph.n_random] < 0).any():
+        message = f"mask `{mask.name}` looks at x, and some cells of x are missing or padding"
+        raise fail("E511", message, mask.span, "looks at x", help="take a mask that does not look at x, or rows of full length")
 
 
 def fit(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, meta: dict[str, Any], model: Callable[[], Any]) -> NetworkFit:
@@ -118,12 +140,20 @@ def _batches(lowered: Lowered, rows: NetworkRows, weights: Array, t: Training, w
     return Batches.of(rows, weights, t.batch_size, t.buckets, lowered.graph.n_random, whole)
 
 
-def _verify_hides(loss: NetworkLoss, batches: Batches, mask: ir.Mask) -> None:
-    """Refuse a mask that hides nothing of these rows."""
-    codes = jax.numpy.asarray(np.maximum(batches.rows.codes, 0))
-    present = jax.numpy.asarray(batches.rows.codes >= 0) & (jax.numpy.arange(len(batches.rows.codes)) < batches.n_cells)[:, None]
-    if float(loss.mask.mean_members(codes, present).sum()) == 0:
-        raise fail("E410", f"mask `{mask.name}` hides no cell of these rows", mask.span, "an empty support")
+def _per_batch(loss: NetworkLoss, batches: Batches, mask: ir.Mask, what: str) -> tuple[float, float]:
+    """The cells that the mask hides and the weight of rows, weighted, in the mean over the batches of an epoch.
+
+    Raises:
+        GmlmError: E410 for a mask that hides nothing of these rows.
+    """
+    codes, cells = batches.rows.codes, 0.0
+    for start in range(0, batches.rows.n_rows, AT_ONCE):
+        some, weights = jax.numpy.asarray(codes[:, start : start + AT_ONCE]), batches.weights[start : start + AT_ONCE]
+        present = (some >= 0) & (np.arange(len(codes)) < batches.n_cells)[:, None]
+        cells += float(weights @ np.asarray(loss.mask.mean_members(jax.numpy.maximum(some, 0), present), np.float64))
+    if cells == 0:
+        raise fail("E410", f"mask `{mask.name}` hides no cell of {what}", mask.span, "an empty support")
+    return cells / batches.per_epoch, float(batches.weights.sum()) / batches.per_epoch
 
 
 def start_network(graph: FactorGraph, options: NetworkOptions) -> Any:
@@ -137,7 +167,7 @@ def start_network(graph: FactorGraph, options: NetworkOptions) -> Any:
 
 
 def verified_params(form: NetworkForm, params: Any) -> dict[str, Any]:
-    """A network's parameters: a dict with its Equinox module.
+    """A network's parameters: a dict with its Equinox module, of whose arrays alone anything depends.
 
     Raises:
         GmlmError: E509 for anything else, or a module whose arrays have other shapes.
@@ -147,14 +177,16 @@ def verified_params(form: NetworkForm, params: Any) -> dict[str, Any]:
         found = f"a dict of {sorted(params)}" if isinstance(params, Mapping) else type(params).__name__
         raise fail("E509", f"the parameters of this model are {example}; got {found}")
     network = params[form.label]
-    wanted, here = (_shapes(n) for n in (network_shapes(form), network))
-    if wanted != here:
+    declared = network_shapes(form)
+    wanted, here = (_shapes(n) for n in (declared, network))
+    leaves, tree = jax.tree.leaves(network), jax.tree.structure(declared)
+    if wanted != here or len(leaves) != tree.num_leaves:
         wrong = next((k for k in {*wanted, *here} if wanted.get(k) != here.get(k)), "")
         message = (
             f"the network `{form.label}` does not fit its declaration: {wrong or 'its class'} is {here.get(wrong)}, not {wanted.get(wrong)}"
         )
         raise fail("E509", message, form.span, help="were these parameters made for other sizes?")
-    return {form.label: network}
+    return {form.label: jax.tree.unflatten(tree, leaves)}  # dropout and the like are what this program says
 
 
 def _shapes(network: Any) -> dict[str, tuple[int, ...]]:
@@ -264,6 +296,9 @@ def network_fit_from_file(meta: dict[str, Any], arrays: dict[str, Array], graph:
     leaves = []
     for path, like in paths:
         name = jax.tree_util.keystr(path)
+        if not hasattr(like, "shape"):  # a function or a number that the class itself brings
+            leaves.append(like)
+            continue
         array = arrays.get(f"param:{name}")
         if array is None or tuple(array.shape) != tuple(like.shape):
             found = "is lacking" if array is None else f"has shape {tuple(array.shape)}, not {tuple(like.shape)}"

@@ -19,10 +19,11 @@ from ..networks import build_network, network_shapes, parameter_counts
 from ..plan import BUDGET
 from ..program import ir
 from ._data import verified_weights
-from ._network_fit import mask_loss, verified_count
+from ._network_fit import mask_loss, verified_count, verify_known
 from ._network_rows import NetworkRows, bound_to_rows, given_arrays, network_rows, present_lengths
 
-MOST_ENTRIES = 1 << 24  # of a table of conditionals
+MOST_ENTRIES = 1 << 24  # of a table of conditionals, and of the logits of rows at once
+MOST_WEIGHTS = 1 << 28  # of attention
 
 
 def init_params(graph: FactorGraph, seed: int) -> dict[str, Any]:
@@ -40,26 +41,38 @@ def loss(
     lowered: Lowered, params: dict[str, Any], x: Any, mask: ir.Mask, weights: Any, key: Any, n_masks: int | None, missing: Any, given: Any
 ) -> jax.Array:
     """The mean over rows of the mean over masks; see `ConditionalModel.loss`."""
+    rows = network_rows(lowered, x, missing, given)
     count = verified_count(n_masks)
+    if not rows.n_rows:
+        raise fail("E505", "x has no rows")
     if key is None and n_masks is not None:
         raise fail("E507", "`n_masks=` says how many masks are drawn, and there is no `key=` to draw them with")
-    rows = network_rows(lowered, x, missing, given)
+    verify_known(mask, lowered, rows)
     found, corruption = mask_loss(lowered, mask, count)
     whole = any(law.groups() for law in found.mask.laws)
     if whole and lowered.graph.given:
-        lowered = bound_to_rows(lowered, rows)
+        lowered = bound_to_rows(lowered, rows, given)
         found, corruption = mask_loss(lowered, mask, count)
     w = np.ones(rows.n_rows) if weights is None else verified_weights(weights, rows.n_rows)
-    if key is not None:
-        found = NetworkLoss(found.mask, found.label, found.n_masks, 0.0, lowered.graph.n_random)
-        keys = jax.random.split(key, rows.n_rows)
-        losses = _drawn(found, params, jnp.asarray(rows.codes), *_device(rows), keys)
-    else:
-        if not corruption.is_fixed:
-            message = f"what the network sees under mask `{mask.name}` is random: its loss has no sum over a list"
-            raise fail("E602", message, mask.span, help="draw: `key=jax.random.key(0), n_masks=16`")
-        losses = _listed(lowered, params, rows, mask)
+    found = NetworkLoss(found.mask, found.label, found.n_masks, 0.0, lowered.graph.n_random)
+    if key is None and not corruption.is_fixed:
+        message = f"what the network sees under mask `{mask.name}` is random: its loss has no sum over a list"
+        raise fail("E602", message, mask.span, help="draw: `key=jax.random.key(0), n_masks=16`")
+    keys, out = None if key is None else jax.random.split(key, rows.n_rows), []
+    for some in _pieces(lowered, rows.n_rows):
+        part = rows.take(some)
+        if keys is None:
+            out.append(_listed(lowered, params, part, mask))
+        else:
+            out.append(_drawn(found, params, jnp.asarray(part.codes), *_device(part), keys[some]))
+    losses = jnp.concatenate(out)
     return (losses * w).sum() / w.sum()
+
+
+def _pieces(lowered: Lowered, rows: int) -> list[np.ndarray]:
+    """Rows in pieces whose logits fit into memory."""
+    size = max(1, MOST_ENTRIES // (lowered.graph.n_random * int(lowered.graph.sizes.max())))
+    return [np.arange(start, min(start + size, rows)) for start in range(0, rows, size)]
 
 
 def _device(rows: NetworkRows) -> tuple[Any, Any]:
@@ -120,9 +133,13 @@ def log_conditional(lowered: Lowered, params: dict[str, Any], x: Any, K: Sequenc
         raise fail("E601", f"{message}, more than the limit of {MOST_ENTRIES:,}", help="ask for one cell at a time: they are independent")
     held = np.zeros((host.n_random, 1), bool)
     held[cells] = True
-    lengths = np.full((rows.n_rows, 1), host.n_random, np.int32)
-    graph = _graph(params, *_device(rows), jnp.asarray(lengths), host.n_random)
-    tables = _tables(graph, params, jnp.asarray(rows.codes[: host.n_random]), jnp.asarray(held))[:, cells]
+    found = []
+    for some in _pieces(lowered, rows.n_rows):
+        part = rows.take(some)
+        lengths = np.full((part.n_rows, 1), host.n_random, np.int32)
+        graph = _graph(params, *_device(part), jnp.asarray(lengths), host.n_random)
+        found.append(_tables(graph, params, jnp.asarray(part.codes[: host.n_random]), jnp.asarray(held))[:, cells])
+    tables = jnp.concatenate(found)
     out = tables[:, 0]
     for m in range(1, len(cells)):
         out = out[..., None] + tables[:, m].reshape(-1, *(1,) * m, q)
@@ -139,7 +156,12 @@ def attention(lowered: Lowered, params: dict[str, Any], x: Any, given: Any, miss
     rows = network_rows(lowered, x, missing, given)
     n = lowered.graph.n_random
     lengths = jnp.asarray(present_lengths(rows.codes[:n].T))
-    found = _attention(params, *_device(rows), jnp.asarray(rows.codes[:n].T), lengths)
+    arguments = (params, *_device(rows), jnp.asarray(rows.codes[:n].T), lengths)
+    entries = sum(float(np.prod(a.shape)) for a in jax.tree.leaves(eqx.filter_eval_shape(_attention, *arguments)))
+    if entries > MOST_WEIGHTS:
+        message = f"the attention of {rows.n_rows:,} rows has {entries:.3g} weights, more than the limit of {MOST_WEIGHTS:.3g}"
+        raise fail("E601", message, help="take fewer rows at a time")
+    found = _attention(*arguments)
     kinds = {"self": found.self_weights, "cross": found.cross_weights, "positional": found.positional_weights}
     return {k: np.asarray(v) for k, v in kinds.items() if v is not None}
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._diagnostics import fail
-from ..graph import GivenArray, GivenRows, Lowered, with_given
+from ..graph import GivenArray, Lowered, with_given
 from ._data import encode, missing_code, stated_missing, value_codes
 from ._given import encode_given
 
@@ -110,22 +110,20 @@ def _filled(arrays: Sequence[GivenArray], given: Any, missing: Any, lowered: Low
     return out
 
 
-def bound_to_rows(lowered: Lowered, rows: NetworkRows) -> Lowered:
+def bound_to_rows(lowered: Lowered, rows: NetworkRows, given: Any) -> Lowered:
     """The model with given data in the tables of masks whose weights mention them.
 
     Raises:
         GmlmError: E511 where some of the data are padding.
     """
-    graph = lowered.graph
-    network = graph.network
+    network = lowered.graph.network
     assert network is not None
-    arrays = {}
     for (name, _, _), array in zip(network.given, rows.given, strict=True):
         if array.dtype.kind != "f" and (array < 0).any():
             raise fail("E511", f"a mask's weights mention given data, and `{name}` has padding")
-        v = graph.variable(name)
-        arrays[name] = 2 * array - 1 if v.kind == "spin" else array
-    return with_given(lowered, GivenRows(arrays, rows.n_rows, (rows.n_rows,)))
+    data = encode_given(lowered.graph, given)
+    assert data is not None
+    return with_given(lowered, data)
 
 
 def widths(longest: int, stated: Sequence[int] | None) -> tuple[int, ...]:
@@ -137,9 +135,9 @@ def widths(longest: int, stated: Sequence[int] | None) -> tuple[int, ...]:
     if stated is None:
         more = range(768, longest + 256, 256)
         return (*(w for w in (*WIDTHS, *more) if w < longest), longest)
-    every = tuple(stated) if isinstance(stated, Sequence | np.ndarray) and not isinstance(stated, str) else ()
-    found = sorted({int(w) for w in every if isinstance(w, int | np.integer) and not isinstance(w, bool) and w > 0})
-    if not found or len(found) != len(every) or found[-1] < longest:
+    listed = list(stated) if isinstance(stated, Sequence | np.ndarray) and not isinstance(stated, str) else []
+    found = sorted({int(w) for w in listed if isinstance(w, int | np.integer) and not isinstance(w, bool) and w > 0})
+    if not found or len(found) != len(listed) or found[-1] < longest:
         raise fail("E507", f"buckets must be distinct whole numbers, the largest at least {longest}, got {stated!r}")
     return tuple(found)
 

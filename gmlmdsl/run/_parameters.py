@@ -14,7 +14,7 @@ from numpyro.distributions import biject_to, constraints
 from numpyro.distributions.transforms import Transform
 
 from .._diagnostics import fail, listed, unknown
-from ..derive import float_type
+from ..derive import float_type, no_joint
 from ..graph import FactorGraph, ParameterArray
 
 Array = np.ndarray
@@ -64,6 +64,8 @@ def as_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params
     Raises:
         GmlmError: for an unknown or missing name, a shape that does not fit, a value that is not a number.
     """
+    if graph.network is not None:
+        raise no_joint(graph)
     if not isinstance(params, Mapping):
         raise fail("E507", f"{what} must be a dict of arrays by parameter, got {type(params).__name__}")
     names = [p.name for p in graph.parameters]

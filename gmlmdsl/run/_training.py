@@ -1,13 +1,15 @@
 """Trains a network: minibatches keyed by step, buckets of like width, validation, early stopping, checkpoints.
 
 What is minimised is the loss of a mask, divided by the mean number of cells that a mask hides, so that it is in nats per cell;
-plus, where the network predicts lengths, their loss per row times the network's `length_weight`.
+plus, where the network predicts lengths, their loss per row times the network's `length_weight`. Both means are over all rows, never
+over those of a batch: a row counts as its weight says, whatever its length, its bucket and the rows beside it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -27,6 +29,7 @@ from ._checkpoints import Checkpoints
 from ._training_options import Training, accumulated, default_optimizer
 
 Array = np.ndarray
+STEPS, VALIDATION = 2**32 - 1, 2**32 - 2  # folded into the seed's key: the first weights take its first parts, as `split` has them
 NOTED = 20  # steps between looks at the device: the bar and the log move then
 
 
@@ -71,6 +74,7 @@ def train(
     network: Any,
     loss: NetworkLoss,
     batches: Batches,
+    per_batch: tuple[float, float],
     check: Batches | None,
     t: Training,
     optimizer: Any,
@@ -84,6 +88,7 @@ def train(
         network: with its first weights.
         loss: of the mask.
         batches: the rows.
+        per_batch: the cells that are hidden and the weight of the rows, in the mean over the batches of an epoch.
         check: the rows of validation.
         t: options.
         optimizer: an optax transformation; None: the default one.
@@ -98,11 +103,15 @@ def train(
     state = TrainState(
         trainable, optimizer.init(trainable), trainable if t.ema is not None else None, trainable if check is not None else None
     )
-    store = None if t.checkpoint is None else Checkpoints(t.checkpoint, _fingerprint(identity, t, batches, check, state, seed))
+    store = (
+        None
+        if t.checkpoint is None
+        else Checkpoints(t.checkpoint, _fingerprint([identity, _rule(optimizer, state)], t, batches, check, state, seed))
+    )
     progress, first = Progress(), 0
     if store is not None:
         first, state, progress = _resumed(store, state, t, progress)
-    run = _Run(loss, batches, check, t, optimizer, fixed, seed, store, progress)
+    run = _Run(loss, batches, np.asarray(per_batch, np.float32), check, t, optimizer, fixed, seed, store, progress)
     state = run.to_the_end(state, first, show)
     kept = state.best if t.patience is not None else state.network if t.ema is None else state.average
     return Trained(eqx.combine(kept, fixed), progress, batches.found)
@@ -119,13 +128,19 @@ def _resumed(store: Checkpoints, state: TrainState, t: Training, progress: Progr
     return step, jax.tree.unflatten(tree, restored), Progress(**notes)
 
 
+def _rule(optimizer: Any, state: TrainState) -> str:
+    """What an optimiser computes, its numbers among it; the addresses of its functions differ from run to run."""
+    traced = jax.make_jaxpr(lambda s: optimizer.update(s.network, s.optimizer, s.network))(state)
+    return re.sub(r"0x[0-9a-f]+", "", str(traced))
+
+
 def _fingerprint(identity: Any, t: Training, batches: Batches, check: Batches | None, state: TrainState, seed: int) -> str:
     plain = {k: v for k, v in vars(t).items() if k not in ("validation", "checkpoint", "save_every", "resume", "log")}
     shapes = [f"{jax.tree_util.keystr(p)} {x.shape} {x.dtype}" for p, x in jax.tree_util.tree_flatten_with_path(state)[0]]
     text = json.dumps([identity, plain, shapes, seed], default=str, sort_keys=True)
     digest = hashlib.sha256(text.encode())
-    rows = [batches.rows] if check is None else [batches.rows, check.rows]
-    for array in (*(a for r in rows for a in (r.codes, *r.given)), batches.weights, *jax.tree.leaves(state.network)):
+    data = [a for b in (batches, check) if b is not None for a in (b.rows.codes, *b.rows.given, b.weights)]
+    for array in (*data, *jax.tree.leaves(state.network)):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
@@ -134,6 +149,7 @@ def _fingerprint(identity: Any, t: Training, batches: Batches, check: Batches | 
 class _Run:
     loss: NetworkLoss
     batches: Batches
+    per_batch: Array
     check: Batches | None
     t: Training
     optimizer: Any
@@ -186,8 +202,16 @@ class _Run:
 
     def update(self, state: TrainState, batch: Batch, step: int) -> tuple[TrainState, Any]:
         """One step."""
-        key = jax.random.fold_in(jax.random.key(self.seed), step)
-        return _update(_sized(self.loss, batch.width), self.optimizer, self.fixed, state, batch[:4], key, self.t.precision, self.t.ema)
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self.seed), STEPS), step)
+        data = (*batch[:4], self.per_batch)
+        return _update(_sized(self.loss, batch.width), self.optimizer, self.fixed, state, data, key, self.t.precision, self.share(step))
+
+    def share(self, step: int) -> Array | None:
+        """Of the weights behind a step in their average: d^(n - k) (1 - d) / (1 - d^n) is that of update k among the first n."""
+        d, n = self.t.ema, (step + 1) // self.t.accumulate
+        if d is None:
+            return None
+        return np.asarray(0 if (step + 1) % self.t.accumulate else (1 - d) / (1 - d**n), np.float32)
 
     def look(self, waiting: list[tuple[Any, Any]]) -> None:
         """Fetch the losses of the steps since the last look."""
@@ -236,7 +260,7 @@ def evaluated(loss: NetworkLoss, network: Any, rows: Batches, seed: int, precisi
     for k, (b, chosen) in enumerate(rows.in_order()):
         batch = rows.batch(b, chosen)
         plain = NetworkLoss(loss.mask, loss.label, loss.n_masks, 0.0, batch.width)
-        key = jax.random.fold_in(jax.random.key(seed), k)
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), VALIDATION), k)
         sums += np.asarray(_sums(plain, network, batch[:4], key, precision), np.float64)
     return float(sums[0] / sums[1]), float(sums[2] / sums[3])
 
@@ -258,21 +282,19 @@ def _sums(loss: NetworkLoss, network: Any, batch: Any, key: Any, precision: str)
 
 @eqx.filter_jit
 def _update(
-    loss: NetworkLoss, optimizer: Any, fixed: Any, state: TrainState, batch: Any, key: Any, precision: str, ema: float | None
+    loss: NetworkLoss, optimizer: Any, fixed: Any, state: TrainState, batch: Any, key: Any, precision: str, share: Any
 ) -> tuple[TrainState, tuple[Any, Any]]:
     def objective(trainable: Any) -> tuple[Any, tuple[Any, Any]]:
         network = eqx.combine(trainable, fixed)
-        total, sizes, length, weight = _rows(loss, network, batch, key, precision, True)
-        value, length = total / jnp.maximum(sizes, 1e-9), length / jnp.maximum(weight, 1e-9)
-        return value + network.length_weight * length, (value, length)
+        total, sizes, length, weight = _rows(loss, network, batch[:4], key, precision, True)
+        cells, rows = batch[4]
+        shown = total / jnp.maximum(sizes, 1e-9), length / jnp.maximum(weight, 1e-9)
+        return total / cells + network.length_weight * length / rows, shown
 
     gradient, values = jax.grad(objective, has_aux=True)(state.network)
     updates, inner = optimizer.update(gradient, state.optimizer, state.network)
     network = optax.apply_updates(state.network, updates)
-    average = state.average
-    if ema is not None:
-        rate = jnp.where(inner.mini_step == 0, 1 - ema, 0.0) if isinstance(inner, optax.MultiStepsState) else 1 - ema
-        average = optax.incremental_update(network, average, rate)
+    average = jax.tree.map(lambda a, b: a + share.astype(a.dtype) * (b - a), state.average, network) if share is not None else None
     return TrainState(network, inner, average, state.best), values
 
 

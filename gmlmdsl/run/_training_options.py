@@ -1,4 +1,4 @@
-"""How a network is trained: the options of `fit(.., method=gm.Training(..))`, verified, and the optimiser that they ask for."""
+"""How a network is trained: the options, checked, and the optimiser that they make."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import optax
 
@@ -22,10 +23,11 @@ class Training:
     """How a network is trained: `fit(.., method=gm.Training(..))`.
 
     Attributes:
-        steps: batches; each makes one update of the weights, or several do together, see `accumulate`.
-        batch_size: rows of a batch.
+        steps: batches; every `accumulate`-th one ends with an update.
+        batch_size: rows of a step.
         label_smoothing: s: every target is 1 - s of the true value and s of the uniform law (Szegedy et al. 2016).
-        ema: decay, at each update, of the exponential moving average of the weights that the fit returns; None: the last weights.
+        ema: decay, at each update, of the exponential moving average of the weights that the fit returns; the first weights have no part
+            in it (Kingma and Ba 2015, Section 3, on that correction). None: the last weights.
         accumulate: batches whose gradients are averaged for one update.
         precision: "float32", or "bfloat16": then weights are cast for each pass, with logits, norms and updates in float32.
         buckets: widths, ascending; rows of like length share a batch, and each width is compiled once. None: 8, 16, 24, 32, 48, 64, ..
@@ -75,6 +77,8 @@ def verify_training(t: Training) -> None:
         value = getattr(t, name)
         if value is not None and not (isinstance(value, int | float) and low <= value < high):
             raise fail("E704", f"Training: {name} must be a number from {low} to below {high}, got {value!r}")
+    if t.accumulate > t.steps:
+        raise fail("E704", f"Training: accumulate={t.accumulate} batches make one update, and there are steps={t.steps}")
     if not isinstance(t.learning_rate, int | float) or not t.learning_rate > 0:
         raise fail("E704", f"Training: learning_rate must be above 0, got {t.learning_rate!r}")
     if t.precision not in ("float32", "bfloat16"):
@@ -102,9 +106,9 @@ def training_of(method: Any, batch_size: int | None, max_steps: int | None) -> T
 
 
 def default_optimizer(t: Training) -> optax.GradientTransformation:
-    """AdaFactor with linear warm-up and a cosine over the updates."""
-    updates, warmup = max(1, t.steps // t.accumulate), None if t.warmup is None else t.warmup // t.accumulate
-    warm = max(1, updates // WARM) if warmup is None else warmup
+    """AdaFactor with linear warm-up and a cosine, by updates: one for every `accumulate` steps."""
+    updates = t.steps // t.accumulate
+    warm = max(1, updates // WARM) if t.warmup is None else t.warmup // t.accumulate
     return _adafactor(t.learning_rate, warm, max(updates, warm + 1))
 
 
@@ -118,3 +122,20 @@ def _adafactor(peak: float, warm: int, updates: int) -> optax.GradientTransforma
 def accumulated(optimizer: optax.GradientTransformation, batches: int) -> optax.MultiSteps:
     """Gradients of so many batches averaged for one update."""
     return optax.MultiSteps(optimizer, batches)
+
+
+def verify_optimizer(optimizer: Any, weights: Any) -> None:
+    """Refuse what is no optax transformation, or one that needs more than gradients and weights, as line searches do.
+
+    Raises:
+        GmlmError: E507.
+    """
+    if optimizer is None:
+        return
+    if not isinstance(optimizer, optax.GradientTransformation):
+        raise fail("E507", f"optimizer must be an optax transformation, got {optimizer!r}", help="`optax.adam(0.01)`, say")
+    try:
+        jax.eval_shape(lambda w: optimizer.update(w, optimizer.init(w), w), weights)
+    except TypeError as error:
+        message = f"this optimizer needs more than gradients and weights: {error}"
+        raise fail("E507", message, help="`optax.adam(0.001)`, say; batches leave nothing to search along a line") from None

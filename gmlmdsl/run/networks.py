@@ -2,6 +2,7 @@
 
 from ._attention import attention_dependency as attention_dependency
 from ._candidates import Decoding as Decoding
+from ._candidates import length_coverage as length_coverage
 from ._decoding import run as sample
 from ._network_fit import NetworkFit as NetworkFit
 from ._network_fit import NetworkOptions as NetworkOptions

@@ -18,6 +18,7 @@ from ..graph import FactorGraph, Lowered
 from ..run import given as givens
 from ..run import missing
 from ..run.data import decode
+from ..run.networks import NetworkFit
 from ..run.parameters import as_params, tangent, unflatten
 from ..run.parameters import flatten as flat_vector
 from ..run.results import Fit
@@ -149,12 +150,14 @@ def _slopes(graph: derive.Graph, frame: _Frame, vector: jax.Array, directions: j
 
 
 def verify_model(model: Any) -> None:
-    """Refuse a fit where a model is wanted.
+    """Refuse a fit where a model is wanted, and a model without a joint law.
 
     Raises:
-        GmlmError: E507.
+        GmlmError: E507, E742.
     """
-    if isinstance(model, Fit):
+    if isinstance(getattr(model, "graph", None), FactorGraph) and model.graph.network is not None and not isinstance(model, NetworkFit):
+        raise derive.no_joint(model.graph)
+    if isinstance(model, Fit | NetworkFit):
         raise fail("E507", "this takes a model and parameters, and got a fit", help="pass `fit.model, fit.params`")
 
 

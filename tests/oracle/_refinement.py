@@ -57,8 +57,8 @@ def confidence(kind: str, p: Array, token: int) -> float:
 
 
 def stuttering(tokens: Sequence[int], free: Collection[int]) -> set[int]:
-    """The free cells that repeat the free cell before them."""
-    return {i for i in free if i - 1 in free and tokens[i] == tokens[i - 1]}
+    """The free cells that repeat the cell before them, which may be held."""
+    return {i for i in free if i > 0 and tokens[i] == tokens[i - 1]}
 
 
 def least(cells: Collection[int], sure: Mapping[int, float], count: int) -> set[int]:

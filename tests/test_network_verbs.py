@@ -1,0 +1,74 @@
+"""Lengths among the likeliest, and attention: verbs of conditional models beside row-by-row calls of the network."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gmlmdsl as gm
+
+PROGRAM = """
+network net = encoder_decoder(layers = 1, heads = 2, width = 16, positional_attention = true, length = HEAD)
+model m {
+  given src[i in range(6)] : range(5)
+  var tgt[j in range(6)] : range(5)
+  conditional tgt ~ net(src)
+}
+mask all = everything(tgt)
+"""
+LENGTHS = np.array([3, 6, 1, 4])
+
+
+def rows(seed: int) -> np.ndarray:
+    values = np.random.default_rng(seed).integers(0, 5, (4, 6))
+    return np.where(np.arange(6) < LENGTHS[:, None], values, -1)
+
+
+def model(head: str = "classifier") -> gm.ConditionalModel:
+    return gm.parse(PROGRAM.replace("HEAD", head)).model()
+
+
+@pytest.mark.parametrize("head", ["classifier", "affine", "fertility"])
+def test_coverage_is_the_share_of_rows_whose_length_is_among_the_best(head: str):
+    m = model(head)
+    params, src = m.init_params(0), rows(0)
+    ranks = []
+    for row, n in zip(src, LENGTHS, strict=True):
+        encoded = params["net"].encode((jnp.asarray(row[:n], jnp.int32),), (jnp.asarray(n, jnp.int32),))
+        scores = np.asarray(params["net"].length_head.scores(encoded))
+        true = 1 + (row[0] % 3)  # of the rows to predict, other lengths than those given
+        ranks.append(int((scores > scores[true - 1]).sum()))
+    tgt = np.where(np.arange(6) < 1 + (src[:, :1] % 3), 0, -1)
+    found = m.length_coverage(params, tgt, given={"src": src}, missing=-1, top=(1, 2, 6))
+    assert found == {k: np.mean(np.array(ranks) < k) for k in (1, 2, 6)}
+    assert found[6] == 1
+
+
+def test_coverage_needs_a_head_and_whole_numbers():
+    m = model("oracle")
+    with pytest.raises(gm.GmlmError, match="predicts no length") as caught:
+        m.length_coverage(m.init_params(0), rows(1), given={"src": rows(0)}, missing=-1)
+    assert caught.value.codes == ("E507",)
+    m = model()
+    with pytest.raises(gm.GmlmError, match="whole numbers from 1 to 6"):
+        m.length_coverage(m.init_params(0), rows(1), given={"src": rows(0)}, missing=-1, top=(0,))
+
+
+def test_attention_is_that_of_the_network_row_by_row():
+    m = model()
+    params, src, tgt = m.init_params(0), rows(0), rows(1)
+    found = m.attention(params, tgt, given={"src": src}, missing=-1)
+    assert {k: v.shape for k, v in found.items()} == {"self": (4, 1, 2, 6, 6), "cross": (4, 1, 2, 6, 6), "positional": (4, 1, 2, 6, 6)}
+    net = params["net"]
+    for r, n in enumerate(LENGTHS):
+        length = jnp.asarray(n, jnp.int32)
+        encoded = net.encode((jnp.asarray(src[r, :n], jnp.int32),), (length,))
+        wanted = net.attention(encoded, net.prepare(encoded, length, int(n)), jnp.asarray(tgt[r, :n], jnp.int32), length)
+        np.testing.assert_allclose(found["self"][r, :, :, :n, :n], wanted.self_weights, atol=1e-5)
+        np.testing.assert_allclose(found["cross"][r, :, :, :n, :n], wanted.cross_weights, atol=1e-5)
+        np.testing.assert_allclose(found["self"][r, :, :, :n, n:], 0, atol=1e-7)
+    alone = gm.parse("network net = mlp()\nmodel m { var x[i in range(2)] : bit  conditional x ~ net() }\n").model()
+    with pytest.raises(gm.GmlmError) as caught:
+        alone.attention(alone.init_params(0), [[0, 1]])
+    assert caught.value.codes == ("E738",)
