@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from . import derive
 from ._diagnostics import fail, only
 from ._model import Model
 from ._queries import Params
@@ -201,6 +202,8 @@ class ConditionalModel(Model):
         Raises:
             GmlmError: for options or data that do not fit.
         """
+        if sampler == "exact" and sampler not in self.samplers:
+            raise derive.no_joint(self.graph)
         name, checked = self.sampler(sampler)
         refines = isinstance(checked.body, ir.FormCall)
         counts = (d if n is None else n for n, d in zip((draws, warmup, chains), (1, 0, 1) if refines else (1000, 500, 4), strict=True))

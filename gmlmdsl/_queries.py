@@ -101,6 +101,8 @@ class Queries:
         """
         from .run import missing as gaps
 
+        if self.graph.network is not None:
+            raise derive.no_joint(self.graph)
         lowered, rows = givens.bound_rows(self.lowered, x, missing, given)
         return gaps.log_completions(lowered.graph, self._device(lowered), self._params(params), rows.codes).reshape(rows.shape)
 

@@ -336,20 +336,25 @@ def test_a_process_that_is_killed_at_any_moment_goes_on_bit_for_bit(tmp_path):
             [sys.executable, script, text, folder, tmp_path / result], env=environment, stdout=subprocess.PIPE, text=True
         )
 
-    assert start("-", "whole.fit").wait(timeout=280) == 0
+    def finished(folder: str, result: str) -> bool:
+        with start(folder, result) as run:
+            run.communicate(timeout=280)
+            return run.returncode == 0
+
+    assert finished("-", "whole.fit")
     rng, kills = np.random.default_rng(1), 0
     while kills < 16:
-        run = start(str(tmp_path / "run"), "killed.fit")
-        assert run.stdout is not None
-        for _ in range(int(rng.integers(1, 8))):
-            run.stdout.readline()
-        time.sleep(float(rng.uniform(0, 0.1)))
-        run.send_signal(signal.SIGKILL)
-        if run.wait(timeout=60) == 0:
-            break
+        with start(str(tmp_path / "run"), "killed.fit") as run:
+            assert run.stdout is not None
+            for _ in range(int(rng.integers(1, 8))):
+                run.stdout.readline()
+            time.sleep(float(rng.uniform(0, 0.1)))
+            run.send_signal(signal.SIGKILL)
+            if run.wait(timeout=60) == 0:
+                break
         kills += 1
     assert kills > 5
-    assert start(str(tmp_path / "run"), "killed.fit").wait(timeout=280) == 0
+    assert finished(str(tmp_path / "run"), "killed.fit")
     whole, killed = (gm.load_fit(tmp_path / f"{name}.fit") for name in ("whole", "killed"))
     assert same(whole.params, killed.params)
     assert whole.loss_trace.tolist() == killed.loss_trace.tolist()

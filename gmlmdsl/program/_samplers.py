@@ -24,6 +24,7 @@ from .ir import (
     Kernel,
     KernelMixture,
     LetValue,
+    Listed,
     Mask,
     MaskBody,
     MaskMixture,
@@ -158,7 +159,7 @@ def _random_update(s: tree.Update, where: tree.Where, model: Model, scope: Scope
         fix, place = Fix(s.target.span, where.name.name), ((s.target.span, f"updates cells of `{within}` only"),)
         scope.report("E309", message, where.mask.span, "reaches further", help=help, related=place, fix=fix)
         return None
-    single = _single_cells(mask.body)
+    single = _single_cells(mask.body, model, scope)
     if s.independently:
         _check_independent(s, model, variables_of(mask.body), single, mask.adaptive, scope)
     elif has_least_confident(mask.body):
@@ -178,7 +179,10 @@ def _random_update(s: tree.Update, where: tree.Where, model: Model, scope: Scope
 
 def _check_independent(s: tree.Update, model: Model, cells_of: set[str], single: bool, adaptive: bool, scope: Scope) -> None:
     """Under `independently` every cell is drawn given the old others: refused where that has no meaning, else a warning."""
-    if adaptive:
+    if adaptive and model.conditional is not None:
+        message = "this mask looks at x: a network's output cannot be corrected for p(K | x)"
+        scope.report("E307", message, s.span, "adaptive mask", help="take a mask without `given`")
+    elif adaptive:
         help = "draw the block jointly: remove `independently`"
         message, fix = "`independently` has no meaning under an adaptive mask", _jointly(s)
         scope.report("E307", message, s.span, "adaptive mask", help=help, fix=fix)
@@ -239,8 +243,10 @@ def _within(s: tree.Update, block: str, scope: Scope) -> str | None:
     return None
 
 
-def _single_cells(body: MaskBody) -> bool:
+def _single_cells(body: MaskBody, model: Model, scope: Scope) -> bool:
     if isinstance(body, MaskMixture):
-        return all(_single_cells(part) for _, part in body.rows)
+        return all(_single_cells(part, model, scope) for _, part in body.rows)
+    if isinstance(body, Listed):
+        return all(len(term.cells) == 1 and _is_single_cell(term.cells[0], model, scope) for term, _ in body.terms)
     arguments = body.call.arguments if isinstance(body, FormMask) else {}
     return known_number(arguments.get("size", arguments.get("count"))) == 1

@@ -102,10 +102,6 @@ def work_of(lowered: Lowered, params: dict[str, Any], options: Options, more: De
         raise fail("E505", f"there are no rows to draw for: given data, `init` or `clamp` have rows of shape {shape}")
     last = present_lengths(np.where(held[: graph.n_random], 0, -1).T)
     lengths, encoded = _lengths(lowered, params, given, codes, more.lengths, shape, candidates, refines, last)
-    if (lengths < last[:, None]).any():
-        row = int(np.argmax((lengths < last[:, None]).any(axis=1)))
-        message = f"clamp holds cell {last[row] - 1} of row {row}, which has {lengths[row].min()} cells"
-        raise fail("E507", message, help="a cell behind the end of its row is padding: let the row be longer, or do not hold it")
     return Work(given, lengths, codes, held, values, shape, encoded)
 
 

@@ -63,7 +63,7 @@ def _observed(lowered: Lowered, params: dict[str, Any], observe: Any, work: Work
 def _kept(observe: Any) -> tuple[str, ...]:
     if observe is None:
         return ()
-    if isinstance(observe, Mapping) or not all(isinstance(o, str) for o in observe):
+    if isinstance(observe, Mapping | str) or not all(isinstance(o, str) for o in observe):
         raise fail("E507", f"observe of a refinement sampler lists some of {', '.join(KEPT)}, got {observe!r}")
     for name in observe:
         if name not in KEPT:
