@@ -133,7 +133,7 @@ def _record(
     most: int,
     observe: Observe | None,
     keep: bool,
-    remember: Callable[[State], Any],
+    remember: Callable[[State], Any] = forget,
 ) -> tuple[State, dict[str, Any]]:
     """`count` draws, and as many copies of the last as make `most`."""
 
