@@ -66,7 +66,7 @@ class Size:
     """How much is trained and tested, with which optimiser: a result is of one size."""
 
     rows: int = 60000
-    steps: int = 2000
+    steps: int = 3000
     batch: int = 64
     width: int = 64
     layers: int = 2
