@@ -8,4 +8,7 @@ from ._corpus import Counts as Counts
 from ._corpus import clean as clean
 from ._corpus import read_lines as read_lines
 from ._corpus import read_pairs as read_pairs
+from ._metrics import Score as Score
+from ._metrics import Scores as Scores
+from ._metrics import score as score
 from ._vocabulary import Vocabulary as Vocabulary
