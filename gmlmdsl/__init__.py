@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .run.results import Fit as Fit
     from .run.sampling import SamplingWarning as SamplingWarning
     from .run.sampling import annealed as annealed
+    from .translation import Vocabulary as Vocabulary
 
 _WHERE = {
     "BoundProgram": "._compile",
@@ -69,6 +70,7 @@ _WHERE = {
     "SamplingWarning": ".run.sampling",
     "annealed": ".run.sampling",
     "wald_test": ".run.inference",
+    "Vocabulary": ".translation",
 }
 _ROOMS = ("theory",)
 __all__ = [
@@ -87,6 +89,7 @@ __all__ = [
     "SamplingWarning",
     "Table",
     "Training",
+    "Vocabulary",
     "annealed",
     "attention_dependency",
     "compare",

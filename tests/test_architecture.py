@@ -28,6 +28,7 @@ ORDER = [
     "theory",
     "compile",
     "model",
+    "translation",
     "explain",
     "report",
     "demo",
