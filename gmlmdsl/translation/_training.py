@@ -138,12 +138,12 @@ def train_pairs(
         progress: whether to show a bar; None: where a person watches.
 
     Raises:
-        GmlmError: E580 for another kind of model, E587 without pairs, E586 where the loss is no number any more.
+        GmlmError: E580 for another kind of model, E505 without pairs, E586 where the loss is no number any more.
     """
     found = sides(model)
     vocabulary.verify(found.size, f"model `{model.name}`")
     if not pairs:
-        raise fail("E587", "there is no pair of sentences left to train on", help="see the counts of cleaning: what was left out, and why")
+        raise fail("E505", "there is no pair of sentences left to train on", help="see the counts of cleaning: what was left out, and why")
     rows = Rows.of(pairs, vocabulary, found.cells)
     check = None
     if validation:
