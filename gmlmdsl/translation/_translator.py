@@ -320,22 +320,3 @@ def joined(parts: Sequence[Translation], line: Segments) -> Translation:
     return Translation(others[0][0], others[0][1], pieces, others, max(p.passes for p in parts), trace)
 
 
-def load_translator(path: str | Path, *, sampler: str | None = None, allow_python: bool = False) -> Translator:
-    """A translator from a bundle, which `gmlm train` writes; loading runs no code.
-
-    Args:
-        path: the bundle.
-        sampler: the one that is used where none is named; None: the bundle's own.
-        allow_python: whether a network `python("package.module:Class")` may import and run that class.
-
-    Raises:
-        GmlmError: for a file that is no bundle, or is damaged.
-    """
-    from ._bundle import read_bundle
-
-    return translator_of(read_bundle(path), sampler, allow_python)
-
-
-def translator_of(bundle: Any, sampler: str | None = None, allow_python: bool = False) -> Translator:
-    """A translator from a bundle that was read."""
-    raise NotImplementedError
