@@ -12,10 +12,10 @@ from .._diagnostics import fail, only
 from .._files import write_whole
 from ..program import Program
 from ._corpus import clean
+from ._files import write_translator
 from ._programs import bound, sides
 from ._texts import Texts
 from ._training import Recipe, train_pairs
-from ._translator import write_translator
 from ._vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class TrainJob:
         folder: of the run; called again, it goes on from its latest checkpoint.
         inputs: of the program; those that a vocabulary binds may be left out where one is given.
         mask: the mask's name; None: the model's only one.
-        sampler: the bundle's own; None: the model's only one, or none.
+        sampler: the bundle's own; None: the model's first one in the file.
         vocabulary: a file; None: one is made of the text, of the size that the program says.
         resume: whether checkpoints in the folder are gone on from.
     """
@@ -101,5 +101,5 @@ def train_translator(job: TrainJob, tell: Callable[[str], None] = lambda line: N
         progress=job.progress,
     )
     bundle = folder / f"{job.model}.bundle"
-    write_translator(bundle, fit, job.checked, vocabulary, job.direction, job.sampler)
+    write_translator(bundle, fit, program, vocabulary, job.direction, job.sampler)
     return TrainedJob(fit, bundle)

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._compile import versions
+from .._compile import load_fit, versions
 from .._files import write_whole
 from ._corpus import read_lines, read_pairs
+from ._files import write_translator
 
 if TYPE_CHECKING:
     from ._pipeline import Pipeline
@@ -36,6 +37,7 @@ def results(p: Pipeline, names: Sequence[str], report: Report | None) -> dict[st
     for name in names:
         for sampler in samplers_of(p, name):
             evaluate_one(p, name, sampler)
+        bundle(p, name)
     measure(p, names)
     pictures(p)
     content = content_of(p, names)
@@ -72,6 +74,20 @@ def evaluate_one(p: Pipeline, name: str, sampler: str) -> None:
         return found.as_dict()
 
     p.stages.run(f"evaluate-{name}-{sampler}", inputs, [output], make)
+
+
+def bundle(p: Pipeline, name: str) -> None:
+    """A network as a translator in one file, with its scores."""
+    provenance = p.program.provenance()
+    inputs = {"fit": p.stages.done[name].files[f"{name}.fit"], "vocabulary": p.pieces.sha256, "program": provenance["sha256"]}
+    notes = {s: p.stages.done[f"evaluate-{name}-{s}"].notes for s in samplers_of(p, name)}
+    inputs |= {"direction": p.o.direction, "scores": notes}
+
+    def make(_: str) -> None:
+        fit: Any = load_fit(p.stages / f"{name}.fit", allow_python=p.o.allow_python)
+        write_translator(p.stages / f"{name}.bundle", fit, p.program, p.pieces, p.o.direction, report=notes)
+
+    p.stages.run(f"bundle-{name}", inputs, [f"{name}.bundle"], make)
 
 
 def measure(p: Pipeline, names: Sequence[str]) -> None:
