@@ -81,7 +81,9 @@ def translate(
     n_best: Annotated[
         int, typer.Option("--n-best", metavar="N", min=1, help="Print up to N translations of a line: its number, score and text.")
     ] = 1,
-    draft: Annotated[Path | None, typer.Option("--draft", metavar="FILE", help="For each line a draft that refinement begins with.")] = None,
+    draft: Annotated[
+        Path | None, typer.Option("--draft", metavar="FILE", help="For each line a draft that refinement begins with.")
+    ] = None,
     prefix: Annotated[str | None, typer.Option("--prefix", metavar="TEXT", help="What every translation begins with.")] = None,
     drop_repeats: Annotated[bool, typer.Option("--drop-repeats", help="Leave out words that repeat the word before.")] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Print the text after every pass, on the error stream.")] = False,

@@ -192,16 +192,14 @@ def run_evaluate(
     seed: int, as_json: bool, allow_python: bool,
 ) -> None:  # fmt: skip
     """Print the scores of a translator under some of its samplers."""
-    from .translation import Texts, evaluate, load_translator
+    from .translation import Texts, evaluated, load_translator
 
     translator = load_translator(bundle, allow_python=allow_python)
     pairs = Texts(text, limit=limit, reverse=reverse).pairs()
     direction = direction_of(languages, reverse) or translator.direction
     keep_compiled()
-    found = {}
-    for name in samplers or translator.model.samplers:
-        options = {"sampler": name, "seed": seed, "target_language": direction.rpartition("-")[2] or None, "learnt": learnt}
-        found[name] = evaluate(translator, [s for s, _ in pairs], [t for _, t in pairs], **options).as_dict()
+    options = {"seed": seed, "direction": direction, "learnt": learnt}
+    found = {name: evaluated(translator, pairs, name, **options).notes for name in samplers or translator.model.samplers}
     if as_json:
         print(json.dumps(found, indent=2))
         return
@@ -218,9 +216,7 @@ def show_scores(found: dict[str, Any]) -> None:
         print(line)
 
 
-def run_latency(
-    text: Path, bundles: Sequence[Path], samplers: Sequence[str], sentences: int, as_json: bool, allow_python: bool
-) -> None:
+def run_latency(text: Path, bundles: Sequence[Path], samplers: Sequence[str], sentences: int, as_json: bool, allow_python: bool) -> None:
     """Print how long translators take."""
     from .translation import latency, load_translator, read_lines
 

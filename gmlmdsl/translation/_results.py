@@ -17,6 +17,7 @@ from .._compile import load_fit, versions
 from .._files import write_whole
 from ._corpus import read_lines, read_pairs
 from ._files import write_translator
+from ._scoring import evaluated
 
 if TYPE_CHECKING:
     from ._pipeline import Pipeline
@@ -63,15 +64,9 @@ def evaluate_one(p: Pipeline, name: str, sampler: str) -> None:
     output = f"evaluation/{name}.{sampler}.txt"
 
     def make(_: str) -> dict[str, Any]:
-        from ._evaluate import evaluate
-
-        pairs = p.pairs("text/test")
-        language = p.o.direction.rpartition("-")[2] or None
-        found = evaluate(
-            p.translator(name), [s for s, _ in pairs], [t for _, t in pairs], sampler=sampler, seed=p.o.seed, target_language=language
-        )
+        found = evaluated(p.translator(name), p.pairs("text/test"), sampler, seed=p.o.seed, direction=p.o.direction)
         write_whole(p.stages / output, "".join(f"{t}\n" for t in found.outputs).encode())
-        return found.as_dict()
+        return found.notes
 
     p.stages.run(f"evaluate-{name}-{sampler}", inputs, [output], make)
 

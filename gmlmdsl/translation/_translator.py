@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -318,5 +317,3 @@ def joined(parts: Sequence[Translation], line: Segments) -> Translation:
     trace = tuple(text_of([p.trace[min(k, len(p.trace) - 1)] if p.trace else "" for p in parts]) for k in range(steps))
     pieces = tuple(x for p in parts for x in p.pieces)
     return Translation(others[0][0], others[0][1], pieces, others, max(p.passes for p in parts), trace)
-
-
