@@ -4,6 +4,9 @@ In: two texts that belong line to line, a program with a conditional model. Out:
 times. Never: a size, a mask or a sampler of its own: those are what the program says.
 """
 
+from ._bundle import Bundle as Bundle
+from ._bundle import read_bundle as read_bundle
+from ._bundle import write_bundle as write_bundle
 from ._corpus import Counts as Counts
 from ._corpus import clean as clean
 from ._corpus import read_lines as read_lines
