@@ -19,9 +19,12 @@ from ._files import load_translator as load_translator
 from ._files import write_translator as write_translator
 from ._job import TrainJob as TrainJob
 from ._job import train_translator as train_translator
+from ._latency import Latency as Latency
+from ._latency import latency as latency
 from ._metrics import Score as Score
 from ._metrics import Scores as Scores
 from ._metrics import score as score
+from ._peer import peers as peers
 from ._pipeline import Pipeline as Pipeline
 from ._pipeline import PipelineOptions as PipelineOptions
 from ._scoring import evaluated as evaluated
