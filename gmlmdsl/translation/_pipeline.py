@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import fail, only
+from .._diagnostics import GmlmError, fail, only
 from .._files import write_whole
 from ..program import Program, check_file, ir
 from ._corpus import clean, read_lines, read_pairs
@@ -183,7 +183,12 @@ class Pipeline:
 
         def make(_: str) -> dict[str, Any]:
             pairs = read_pairs(self.stages / "clean/train.source", self.stages / "distilled.target")
-            kept, counts = clean(pairs, self.pieces, self.cells)
+            try:
+                kept, counts = clean(pairs, self.pieces, self.cells)
+            except GmlmError as error:
+                message = "none of the teacher's translations can be trained on: it is hardly trained"
+                help = "train it longer (`--teacher-steps`), and look at its loss in teacher.jsonl"
+                raise fail("E587", f"{message}; {error.diagnostics[0].message}", help=help) from None
             self.write_pairs("distilled/train", kept)
             return {"train": counts.as_dict()}
 
