@@ -25,7 +25,8 @@ class ConditionalModel(Model):
 
     Parameters are `{"net": module}`, an Equinox module under the network's name. Rows of x and of given data may end early: missing
     cells behind the last value (`missing=`) are padding, never attended, scored or noised. log p, marginals, modes and exact draws are
-    refused (E742), as is everything in `gm.theory` that needs a joint law.
+    refused (E742), as is everything in `gm.theory` that needs a joint law. A network with `causal = true` gives p(x_i | the cells before
+    it) instead: it has a `log_prob`, and is sampled by `autoregressive`.
     """
 
     def init_params(self, seed: int = 0) -> dict[str, Any]:
@@ -67,6 +68,21 @@ class ConditionalModel(Model):
         Reference: Li et al. 2024, Definition 2; Section 3.2 for stages.
         """
         return networks.loss(self.lowered, self._network(params), x, self._checked(mask), weights, key, n_masks, missing, given)
+
+    def log_prob(self, params: Params, x: Any, *, missing: Any = None, given: Any = None) -> jax.Array:
+        """log p(x) of each row by a causal network, the sum over its cells of log p(x_i | the cells before it); shape (rows..).
+
+        Args:
+            params: `{"net": module}`.
+            x: rows; where a row ends is not part of its law unless its last value says so.
+            missing: what stands for padding at the end of a row.
+            given: data of given variables, as in `fit`.
+
+        Raises:
+            GmlmError: E742 for every other network: its conditionals declare no joint law.
+        """
+        networks.verify_causal(self.graph)
+        return networks.log_prob(self.lowered, self._network(params), x, missing, given)
 
     def log_conditional(self, params: Params, x: Any, K: Sequence[int] | int, mask: str | None = None, *, given: Any = None) -> jax.Array:
         """The table log p(x_K | x_rest, K), the sum over the cells of K of the network's log p(x_i | x_rest, K), all of K hidden.
@@ -186,8 +202,8 @@ class ConditionalModel(Model):
             seed: draw t of chain c for row r depends on (seed, c, r, t) only.
             clamp: cells or whole variables held at values; with `missing`, a whole variable may be rows with holes, which are free.
             init: a start, or one for each row: of chains, or the draft that a refinement begins with; its padding says the lengths.
-            observe: of chains as everywhere. Of a refinement sampler a list of "candidates" (all candidates, by falling score) and
-                "trace" (the tokens after each pass), which `sample_stats` then holds.
+            observe: of chains as everywhere. Of a decode a list of "candidates" (all candidates, or beams, by falling score) and, of a
+                refinement, "trace" (the tokens after each pass), which `sample_stats` then holds.
             keep_draws: whether configurations are kept.
             progress: whether to show a bar; none: where a person watches.
             given: data of given variables, one row or many: draws then have an axis of rows.
@@ -195,9 +211,9 @@ class ConditionalModel(Model):
             lengths: of the rows, where they are known; none: those of `init`, else predicted, else all cells.
 
         Returns:
-            What the installed ArviZ takes. `posterior` holds the cells, behind a row's length -1, of spins 0. Of a refinement
-            sampler `sample_stats` has `score`, the mean log p of the tokens, `length`, and `passes`, how many were made before nothing
-            changed.
+            What the installed ArviZ takes. `posterior` holds the cells, behind a row's length -1, of spins 0. Of a decode
+            `sample_stats` has `score`, the mean log p of the tokens (of `autoregressive` log p / n^a), `length`, and `passes`, how many
+            were made before nothing changed (of `autoregressive` one for each cell).
 
         Raises:
             GmlmError: for options or data that do not fit.

@@ -16,7 +16,14 @@ from gmlmdsl.networks import AbstractNetwork, build_network
 SPAN = Span(Source("net.gmlm", "network net = here()"), 14, 20)
 N_CELLS, N_VALUES = 8, 5
 BLOCKS = {"layers": 2, "heads": 2, "width": 16, "ffn": 24, "dropout": 0.0}
-DECODER = {"positional_attention": True, "decoder_layers": 2, "positions": 12, "length": "classifier", "length_weight": 0.1}
+DECODER = {
+    "causal": False,
+    "positional_attention": True,
+    "decoder_layers": 2,
+    "positions": 12,
+    "length": "classifier",
+    "length_weight": 0.1,
+}
 
 
 def form(name: str, options: dict[str, Any] | None = None, given: tuple[tuple[str, int, int], ...] = ()) -> NetworkForm:

@@ -9,9 +9,12 @@ from ._arrays import float_type as float_type
 from ._arrays import graph_arrays as graph_arrays
 from ._arrays import group_arrays as group_arrays
 from ._arrays import no_joint as no_joint
+from ._autoregressive import AutoregressiveKernel as AutoregressiveKernel
 from ._conditional import log_conditional as log_conditional
 from ._contraction import Contraction as Contraction
 from ._contraction import contraction as contraction
+from ._decoded import AbstractDecoder as AbstractDecoder
+from ._decoded import Decoded as Decoded
 from ._energy import all_values as all_values
 from ._energy import local_scores as local_scores
 from ._energy import log_potential as log_potential
@@ -40,10 +43,10 @@ from ._network import NetworkLoss as NetworkLoss
 from ._network import cell_tables as cell_tables
 from ._network import encode as encode_rows
 from ._network import fixed_loss as fixed_loss
+from ._network import negative_log as negative_log
 from ._network import network_graph as network_graph
 from ._network_transitions import NetworkTransitions as NetworkTransitions
 from ._random import fold as fold
-from ._refinement import Decoded as Decoded
 from ._refinement import RefinementKernel as RefinementKernel
 from ._samplers import Planned as Planned
 from ._samplers import build as build

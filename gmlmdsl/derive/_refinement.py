@@ -26,8 +26,9 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ..graph import Lowered, refinement
 from ..program import ir
+from ._decoded import AbstractDecoder, Decoded
 from ._energy import Codes
-from ._kernels import AbstractKernel, Info, State, Target
+from ._kernels import Info, State, Target
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._membership import members
 from ._network import NetworkGraph
@@ -67,24 +68,7 @@ class Hypothesis(NamedTuple):
     passes: Int[Array, " chains"]
 
 
-class Decoded(NamedTuple):
-    """What a decode leaves beside its tokens.
-
-    Attributes:
-        score: the mean over the cells that were predicted of log p of their tokens.
-        passes: how many passes a chain took before nothing changed, or all of them.
-        trace: the tokens after each pass, shape (passes, cells, chains), -1 where a cell was hidden and is not predicted yet; no
-            passes where it was not asked for.
-        draft: the tokens that the chain began with.
-    """
-
-    score: Float[Array, " chains"]
-    passes: Int[Array, " chains"]
-    trace: Int[Array, "passes cells chains"]
-    draft: Codes
-
-
-class RefinementKernel(AbstractKernel):
+class RefinementKernel(AbstractDecoder):
     """One step is one decode, from the start to the last pass; it does not depend on the step before.
 
     `law` is that of the mask of the schedule. With `draft`, tokens start where the chain started.
@@ -100,13 +84,9 @@ class RefinementKernel(AbstractKernel):
         """Whether passes may be left out, which takes a branch at each; a fixed number of them takes none."""
         return self.rules.stop == "fixed_point" or self.rules.schedule in ("threshold", "easy_first")
 
-    def memory(self, codes: Codes) -> Decoded:
-        zero = jnp.zeros(codes.shape[1])
-        kept = jnp.zeros((self.rules.steps if self.trace else 0, *codes.shape), codes.dtype)
-        return Decoded(zero, jnp.zeros(codes.shape[1], jnp.int32), kept, codes)
-
-    def score(self, target: Target, state: State) -> Array:
-        return state.memory.score
+    @property
+    def kept_passes(self) -> int:
+        return self.rules.steps if self.trace else 0
 
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         free, draft = free_cells(target), state.memory.draft
@@ -122,7 +102,8 @@ class RefinementKernel(AbstractKernel):
         end, trace = jax.lax.scan(once, first, jnp.arange(self.rules.steps))
         count, predicted = free.sum(axis=0), free & (end.confidence > -jnp.inf)  # a mask may leave cells of a draft as they are
         score = jnp.where(predicted, end.log_p, 0.0).sum(axis=0) / jnp.maximum(predicted.sum(axis=0), 1).astype(end.log_p.dtype)
-        memory = Decoded(score, end.passes, state.memory.trace if trace is None else trace, draft)
+        length = target.graph.lengths.reshape(-1).astype(jnp.int32)
+        memory = Decoded(score, end.passes, state.memory.trace if trace is None else trace, draft, length)
         drawn = count.astype(jnp.int32) * self.rules.steps
         changed = (end.tokens != state.codes).sum(axis=0, dtype=jnp.int32)
         none = jnp.zeros((0, count.shape[0]), jnp.int32)

@@ -26,8 +26,9 @@ from ..plan import (
     repeat_count,
     update_line,
 )
-from ..program import ir
+from ..program import AUTOREGRESSIVE, ir
 from ._arrays import Blocks, fixed_blocks, log2_values
+from ._autoregressive import autoregressive_kernel
 from ._contraction import contraction
 from ._elimination_kernels import EliminationKernel, ListedEliminationKernel
 from ._kernels import (
@@ -65,8 +66,14 @@ def build_kernel(lowered: Lowered, sampler: ir.Sampler) -> Planned:
         GmlmError: for a block that is too costly to draw, or a mask that looks at x in a model without a joint law.
     """
     if isinstance(sampler.body, ir.FormCall):
-        return Planned(refinement_kernel(lowered, sampler.body), (f"`{sampler.body.span.text}`: every pass at once, from its start",))
+        return _decoder(lowered, sampler.body)
     return _cycle(lowered, sampler.body)
+
+
+def _decoder(lowered: Lowered, call: ir.FormCall) -> Planned:
+    if call.form is AUTOREGRESSIVE:
+        return Planned(autoregressive_kernel(lowered, call), (f"`{call.span.text}`: cell by cell, from the first",))
+    return Planned(refinement_kernel(lowered, call), (f"`{call.span.text}`: every pass at once, from its start",))
 
 
 def _cycle(lowered: Lowered, body: Sequence[ir.Kernel]) -> Planned:

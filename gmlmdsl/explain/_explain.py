@@ -13,7 +13,7 @@ from ._info import axes_text, known, lowered_if_bound, needed_inputs
 from ._masks import add_mask, add_objective
 from ._networks import add_conditional, add_network_mask
 from ._notation import Latex, Notation, Unicode
-from ._refinement import add_refinement
+from ._refinement import add_decoder
 from ._samplers import add_sampler
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _model(program: Program, model: ir.Model, bound: Bound | None, n: Notation, 
         if s.model == model.name and (sampler == s.name if sampler else mask is None):
             section = Section(f"sampler {s.name}")
             if isinstance(s.body, ir.FormCall):
-                add_refinement(section, s.body, model, lowered, n)
+                add_decoder(section, s.body, model, lowered, n)
             else:
                 add_sampler(section, s.body, lowered, promised=model.conditional is None)
             out.append(section)

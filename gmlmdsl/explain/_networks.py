@@ -20,6 +20,10 @@ LENGTHS = {
     "affine": "a·(length of {given}) + b, with squared error; candidates are the lengths nearest to it",
     "fertility": "(length of {given}) + a sum over its cells of what each adds, with squared error; no gradient goes into the encoder",
 }
+UNPROMISED = (
+    "A network's product over the cells i of K of p(x_i | x_rest, K), for any K. No joint law is promised: no log p, no joint updates."
+)
+CAUSAL = "The network sees the cells before i only, so that p(x) is the product over i: log p is known, and rows are drawn cell by cell."
 SHOWN = {"hide": "is hidden", "uniform": "holds a uniform value", "keep": "holds its true value"}
 
 
@@ -29,12 +33,14 @@ def add_conditional(section: Section, program: Program, model: ir.Model, lowered
     assert c is not None
     x, call = n.name(c.target), program.networks[c.network]
     rest = [n.sub(x, "rest" if n.one_line else "\\text{rest}"), "K", *map(n.name, c.given)]
-    section.formula(n.given("p", n.sub(x, "i"), ", ".join(rest)), n.call("softmax", [n.sub(n.call(c.network, rest), "i")]))
-    section.words(
-        "A network's product over the cells i of K of p(x_i | x_rest, K), for any K. No joint law is promised: no log p, no joint updates."
-    )
     options = stated_options(network_options(call), lowered)
+    causal = options.get("causal") == "true"
+    if causal:
+        rest = [n.sub(x, "<i" if n.one_line else "{<i}"), *map(n.name, c.given)]
+    section.formula(n.given("p", n.sub(x, "i"), ", ".join(rest)), n.call("softmax", [n.sub(n.call(c.network, rest), "i")]))
+    section.words(CAUSAL if causal else UNPROMISED)
     idle = {"target", *(["positions"] if options.get("positional_attention") == "false" else [])}
+    idle |= {"positions", "positional_attention", "length"} if causal else {"causal"}
     idle |= {"length_weight"} if options.get("length") == "oracle" else set()
     written = ", ".join(f"{name} = {value}" for name, value in options.items() if name not in idle)
     section.words(f"`{c.network}` is `{call.form.name}`, with {written or 'no options'}. `gmlm info` counts its parameters.")

@@ -1,4 +1,4 @@
-"""What `refinement` and its presets do, pass by pass."""
+"""What samplers that decode a network do: `refinement` and its presets pass by pass, `autoregressive` cell by cell."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..program import ir, refinement_options
+from ..program import AUTOREGRESSIVE, autoregressive_options, ir, refinement_options
 from ._document import Section
 from ._networks import stated_options
 from ._notation import Notation
@@ -23,7 +23,41 @@ MOST_COUNTS = 16
 SCHEDULES = ("all", "linear", "cosine", "threshold", "easy_first")  # any other is the name of a mask
 
 
-def add_refinement(section: Section, call: ir.FormCall, model: ir.Model, lowered: Lowered | None, n: Notation) -> None:
+def add_decoder(section: Section, call: ir.FormCall, model: ir.Model, lowered: Lowered | None, n: Notation) -> None:
+    """What a sampler that decodes does."""
+    (_add_autoregressive if call.form is AUTOREGRESSIVE else _add_refinement)(section, call, model, lowered, n)
+
+
+def _add_autoregressive(section: Section, call: ir.FormCall, model: ir.Model, lowered: Lowered | None, n: Notation) -> None:
+    """How a row grows, when it ends, and which row is the draw."""
+    o = stated_options(autoregressive_options(call), lowered)
+    section.words(f"`{call.span.text}`: {call.form.doc}")
+    ends = (
+        "after its last cell"
+        if o["end"] == "none"
+        else f"after the value {o['end']}, which is its last cell, or when all cells are used up"
+    )
+    section.words(f"A row grows from its first cell, and ends {ends}. What `clamp=` holds is not free.")
+    if o["decode"] == "sample":
+        section.words(_decode({**o, "schedule": "all"}).replace("every free cell", "Each free cell"))
+        plain = o["temperature"] == "1" and o["top_k"] == o["top_p"] == "none"
+        section.words("A draw is a draw from p." if plain else "Draws are not from p: it is sharpened or cut.")
+        return
+    if o["beam"] == "1":
+        section.words("Each free cell takes its likeliest value, given those before it (greedy search).")
+    else:
+        section.words(f"The {o['beam']} rows of the highest log p so far go on side by side; it is done when as many have ended.")
+    log_p, text = ("log p(row)", "n") if n.one_line else ("\\log p(\\text{row})", "n")
+    section.formula(
+        "score" if n.one_line else "\\text{score}",
+        n.fraction(log_p, text if o["length_penalty"] == "1" else f"{text}^{o['length_penalty']}"),
+    )
+    section.words(
+        "n is the number of free cells of the row. The row with the highest score that search finds is the draw: it is not drawn from p."
+    )
+
+
+def _add_refinement(section: Section, call: ir.FormCall, model: ir.Model, lowered: Lowered | None, n: Notation) -> None:
     """The start, a pass, which cells are open after it, when it stops, and the score of a candidate."""
     o = stated_options(refinement_options(call), lowered)
     c = model.conditional

@@ -14,6 +14,7 @@ from ._model import lower_model as lower_model
 from ._model import with_given as with_given
 from ._network import Corruption as Corruption
 from ._network import Noise as Noise
+from ._network import autoregressive as autoregressive
 from ._network import lower_corruption as lower_corruption
 from ._network import refinement as refinement
 from ._network_form import NetworkForm as NetworkForm

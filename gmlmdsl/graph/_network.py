@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._diagnostics import Span, fail
-from ..program import input_options, ir, network_options, option_faults, refinement_options
+from ..program import autoregressive_options, input_options, ir, network_options, option_faults, refinement_options
 from ._bind import Bound
 from ._factor_graph import GivenArray, VariableArray
 from ._network_form import NetworkForm, Value
@@ -40,6 +40,19 @@ def refinement(call: ir.FormCall, bound: Bound) -> dict[str, Value | ir.Mask]:
     stated = refinement_options(call)
     masks = {name: e for name, e in stated.items() if isinstance(e, ir.Mask)}
     return _judged(call, {name: e for name, e in stated.items() if name not in masks}, bound) | masks
+
+
+def autoregressive(call: ir.FormCall, bound: Bound, n_values: int) -> dict[str, Value]:
+    """The options of `autoregressive` as numbers and words, for cells of so many values.
+
+    Raises:
+        GmlmError: E409 for a number out of bounds, or an `end` that is no value of the cells.
+    """
+    found = _judged(call, autoregressive_options(call), bound)
+    if found["end"] != "none" and int(found["end"]) >= n_values:
+        message = f"`end` is one of the {n_values} values 0..{n_values - 1} of a cell, found {found['end']}"
+        raise fail("E409", message, call.span, "no value of a cell")
+    return found
 
 
 def _judged(call: ir.FormCall, options: Mapping[str, object], bound: Bound) -> dict[str, Value]:
@@ -80,6 +93,12 @@ class Corruption:
     parts: tuple[tuple[float, ir.FormMask | ir.Listed | ir.Independent, Noise], ...]
     stages: int = 1
     inputs: str = "argmax"
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the input follows from x and K, whatever is drawn."""
+        certain = all(max(n.hide, n.uniform, n.keep) == 1 and n.uniform == 0 for _, _, n in self.parts)
+        return certain and (self.stages == 1 or self.inputs == "argmax")
 
     @property
     def is_fixed(self) -> bool:

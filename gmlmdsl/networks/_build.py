@@ -11,6 +11,7 @@ from jaxtyping import PRNGKeyArray
 
 from .._diagnostics import fail
 from ..graph import NetworkForm
+from ._causal import CausalEncoderDecoder
 from ._decoder import Decoder
 from ._encoder_decoder import EncoderDecoder
 from ._length import AffineLength, FertilityLength, LengthClassifier
@@ -64,20 +65,22 @@ def _transformer(form: NetworkForm, key: PRNGKeyArray) -> Transformer:
     return Transformer(form.n_cells, form.n_values, int(form.options["layers"]), **_blocks(form), key=key)
 
 
-def _encoder_decoder(form: NetworkForm, key: PRNGKeyArray) -> EncoderDecoder:
-    o, blocks = form.options, _blocks(form)
+def _encoder_decoder(form: NetworkForm, key: PRNGKeyArray) -> EncoderDecoder | CausalEncoderDecoder:
+    o, blocks, causal = form.options, _blocks(form), bool(form.options["causal"])
     _verify_given(form)
     n_positions = int(o["positions"])
-    if n_positions < form.n_cells:
+    if n_positions < form.n_cells and not causal:
         message = f"the decoder of {form.n_cells} cells has only {n_positions} positions"
         raise fail("E737", message, form.span, help=f"write `positions = {form.n_cells}`")
     if int(o["decoder_layers"]) < 1:
         raise fail("E737", f"`decoder_layers` must be at least 1, got {o['decoder_layers']}", form.span)
     e, d, h, rest = jax.random.split(key, 4)
     encoder = Encoder(int(o["layers"]), **blocks, key=e)
-    decoder = Decoder(int(o["decoder_layers"]), **blocks, positional=bool(o["positional_attention"]), key=d)
-    head = _length_head(form, h)
+    decoder = Decoder(int(o["decoder_layers"]), **blocks, positional=bool(o["positional_attention"]), causal=causal, key=d)
     values = [form.n_values, *(q for _, _, q in form.given)]
+    if causal:
+        return CausalEncoderDecoder(values, (encoder, decoder), width=blocks["width"], key=rest)
+    head = _length_head(form, h)
     length = head, 0.0 if head is None else float(o["length_weight"])
     return EncoderDecoder(values, (encoder, decoder), n_positions, length, width=blocks["width"], key=rest)
 

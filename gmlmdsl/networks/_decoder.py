@@ -1,14 +1,16 @@
-"""Decoder blocks of T5.1.0 without the causal mask, and positional attention, whose weights depend on no token."""
+"""Decoder blocks of T5.1.0, and positional attention, whose weights depend on no token."""
 
 from __future__ import annotations
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ._layers import FeedForward, MultiHeadAttention, RelativeBias, RMSNorm, dropout, split
 
 Weights = Float[Array, "heads n m"]
+KeysValues = tuple[Float[Array, "m heads size"], Float[Array, "m heads size"]]
+Given = tuple[Float[Array, "m heads size"], Float[Array, "m heads size"], Float[Array, "1 1 m"]]  # the last is what may not be seen
 
 
 class PositionalAttention(eqx.Module):
@@ -58,7 +60,7 @@ class DecoderBlock(eqx.Module):
         x: Float[Array, "n width"],
         bias: Float[Array, "heads n n"],
         positional: Float[Array, "heads n n"] | None,
-        given: tuple[Float[Array, "m heads size"], Float[Array, "m heads size"], Float[Array, "1 1 m"]],
+        given: Given,
         key: PRNGKeyArray | None,
     ) -> tuple[Float[Array, "n width"], Weights, Weights]:
         """The stream behind the block, and the weights of self- and cross-attention.
@@ -70,11 +72,33 @@ class DecoderBlock(eqx.Module):
             given: keys, values and bias of cross-attention.
             key: for dropout. Positional attention takes none.
         """
+        y = self.self_norm(x)
+        return self._onward(x, y, (self.self_attention.keys(y), self.self_attention.values(y)), bias, positional, given, key)
+
+    def advance(
+        self, x: Float[Array, "1 width"], t: Int[Array, ""], seen: KeysValues, bias: Float[Array, "heads 1 n"], given: Given
+    ) -> tuple[Float[Array, "1 width"], KeysValues]:
+        """The stream of cell t behind the block, and the keys and values `seen` by self-attention with those of the cell."""
+        y = self.self_norm(x)
+        new = self.self_attention.keys(y), self.self_attention.values(y)
+        seen = tuple(jax.lax.dynamic_update_slice_in_dim(old, one, t, 0) for old, one in zip(seen, new, strict=True))  # type: ignore[assignment]
+        return self._onward(x, y, seen, bias, None, given, None)[0], seen
+
+    def _onward(
+        self,
+        x: Float[Array, "n width"],
+        y: Float[Array, "n width"],
+        own: KeysValues,
+        bias: Float[Array, "heads n m"],
+        positional: Float[Array, "heads n n"] | None,
+        given: Given,
+        key: PRNGKeyArray | None,
+    ) -> tuple[Float[Array, "n width"], Weights, Weights]:
+        """The block, from the normed stream and the keys and values of self-attention."""
         s, c, f = split(key, 3)
         keys, values, unseen = given
-        y = self.self_norm(x)
-        here = self.self_attention.weights(y, self.self_attention.keys(y), bias)
-        x = x + dropout(self.self_attention.mixed(here, self.self_attention.values(y)), self.dropout, s)
+        here = self.self_attention.weights(y, own[0], bias)
+        x = x + dropout(self.self_attention.mixed(here, own[1]), self.dropout, s)
         if self.positional is not None:
             assert positional is not None
             x = x + self.positional(positional, x)
@@ -91,9 +115,11 @@ class Decoder(eqx.Module):
     norm: RMSNorm
     dropout: float = eqx.field(static=True)
 
-    def __init__(self, layers: int, width: int, heads: int, ffn: int, rate: float, positional: bool, *, key: PRNGKeyArray):
+    def __init__(
+        self, layers: int, width: int, heads: int, ffn: int, rate: float, positional: bool, causal: bool = False, *, key: PRNGKeyArray
+    ):
         b, *keys = jax.random.split(key, layers + 1)
         self.layers = tuple(DecoderBlock(width, heads, ffn, rate, positional, key=k) for k in keys)
-        self.bias = RelativeBias(width, heads, key=b)
+        self.bias = RelativeBias(width, heads, causal, key=b)
         self.norm = RMSNorm(width)
         self.dropout = rate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -28,47 +29,22 @@ class Prepared(eqx.Module):
     positional: tuple[Float[Array, "heads n n"], ...]
 
 
-class EncoderDecoder(AbstractNetwork):
-    """p(x_i | x_rest, K, given) of all cells: T5.1.0 blocks, no causal mask, tied embeddings.
+class AbstractEncoderDecoder(AbstractNetwork):
+    """An encoder of the given arrays and a stack of decoder blocks: T5.1.0 with tied embeddings.
 
-    Several given arrays stand one behind the other, without the padding between them. A hidden cell enters as its row of the table
-    of positions: with one vector for all of them, nothing would tell one cell of an all-hidden row from another.
+    Several given arrays stand one behind the other, without the padding between them.
 
-    Reference: Raffel et al. 2020, Section 2.1; Li et al. 2024, Section 3.2.
+    Reference: Raffel et al. 2020, Section 2.1.
 
     Attributes:
         embeddings: one table for each number of values that there is; the first is that of the cells.
-        positions: the table of positions, of hidden cells and of positional attention.
         sources: the table of each given array.
     """
 
-    embeddings: tuple[Float[Array, "values width"], ...]
-    encoder: Encoder
-    decoder: Decoder
-    positions: Float[Array, "positions width"]
-    length_head: AbstractLengthHead | None
-    n_values: int = eqx.field(static=True)
-    sources: tuple[int, ...] = eqx.field(static=True)
-    length_weight: float = eqx.field(static=True)
-
-    def __init__(
-        self,
-        values: Sequence[int],
-        stacks: tuple[Encoder, Decoder],
-        n_positions: int,
-        length: tuple[AbstractLengthHead | None, float],
-        *,
-        width: int,
-        key: PRNGKeyArray,
-    ):
-        """`values` are the numbers of values of the cells and of each given array."""
-        e, p = jax.random.split(key)
-        kinds = list(dict.fromkeys(values))
-        self.embeddings = tuple(normal(k, (q, width), 1.0) for q, k in zip(kinds, jax.random.split(e, len(kinds)), strict=True))
-        self.encoder, self.decoder = stacks
-        self.positions = normal(p, (n_positions, width), 1.0)
-        self.length_head, self.length_weight = length
-        self.n_values, self.sources = values[0], tuple(kinds.index(q) for q in values[1:])
+    embeddings: eqx.AbstractVar[tuple[Float[Array, "values width"], ...]]
+    encoder: eqx.AbstractVar[Encoder]
+    decoder: eqx.AbstractVar[Decoder]
+    sources: eqx.AbstractVar[tuple[int, ...]]
 
     def encode(self, given: tuple[Array, ...], lengths: tuple[Int[Array, ""], ...], *, key: PRNGKeyArray | None = None) -> Encoding:
         """Encoder states, with keys and values for every layer of the decoder."""
@@ -101,21 +77,12 @@ class EncoderDecoder(AbstractNetwork):
             start = length if start is None else start + length
         return jnp.concatenate(rows), jnp.concatenate(positions), jnp.concatenate(shown)
 
-    def prepare(self, encoded: Encoding, length: Int[Array, ""], n: int) -> Prepared:
-        """Biases, and positional attention folded into its weights."""
-        places = jnp.arange(n, dtype=length.dtype)
-        bias = self.decoder.bias(places) + unseen(places < length, self.embeddings[0].dtype)
-        table = self.positions[:n]
-        return Prepared(bias, tuple(b.positional.folded(table, bias) for b in self.decoder.layers if b.positional is not None))
-
-    def _states(
-        self, encoded: Encoding, prepared: Prepared, seen: Int[Array, " n"], length: Int[Array, ""], key: PRNGKeyArray | None
+    def _through(
+        self, x: Float[Array, "n width"], encoded: Encoding, prepared: Prepared, key: PRNGKeyArray | None
     ) -> tuple[Float[Array, "n width"], list[tuple[Weights, Weights]]]:
-        """The decoder's normed states, and the self- and cross-attention weights of each layer."""
-        decoder, n = self.decoder, seen.shape[0]
+        """The decoder's normed states for a stream that enters, and the self- and cross-attention weights of each layer."""
+        decoder = self.decoder
         first, last, *keys = split(key, len(decoder.layers) + 2)
-        shown = jnp.arange(n, dtype=length.dtype) < length
-        x = with_positions(embedded(self.embeddings[0], seen, shown), seen, shown, self.n_values, self.positions)
         x = dropout(x, decoder.dropout, first)
         across, found = unseen(encoded.shown, x.dtype), []
         positional = prepared.positional or (None,) * len(decoder.layers)
@@ -124,13 +91,81 @@ class EncoderDecoder(AbstractNetwork):
             found.append((here, there))
         return dropout(decoder.norm(x), decoder.dropout, last), found
 
+    @abc.abstractmethod
+    def states(
+        self, encoded: Encoding, prepared: Prepared, seen: Int[Array, " n"], length: Int[Array, ""], key: PRNGKeyArray | None
+    ) -> tuple[Float[Array, "n width"], list[tuple[Weights, Weights]]]:
+        """The decoder's normed states, and the self- and cross-attention weights of each layer."""
+
     def logits(
         self, encoded: Encoding, prepared: Prepared, seen: Int[Array, " n"], length: Int[Array, ""], *, key: PRNGKeyArray | None = None
     ) -> Float[Array, "n values"]:
         """Products of the states with the embedding of the cells' values, which is tied."""
-        return tied_logits(self._states(encoded, prepared, seen, length, key)[0], self.embeddings[0])
+        return tied_logits(self.states(encoded, prepared, seen, length, key)[0], self.embeddings[0])
 
     def attention(self, encoded: Encoding, prepared: Prepared, seen: Int[Array, " n"], length: Int[Array, ""]) -> Attention:
         """Self-, cross- and positional attention of every layer."""
-        here, there = zip(*self._states(encoded, prepared, seen, length, None)[1], strict=True)
+        here, there = zip(*self.states(encoded, prepared, seen, length, None)[1], strict=True)
         return Attention(jnp.stack(here), jnp.stack(there), jnp.stack(prepared.positional) if prepared.positional else None)
+
+
+def tables(values: Sequence[int], width: int, key: PRNGKeyArray) -> tuple[tuple[Float[Array, "values width"], ...], tuple[int, ...]]:
+    """An embedding table for each number of values, that of the cells first, and which one each given array takes."""
+    kinds = list(dict.fromkeys(values))
+    made = tuple(normal(k, (q, width), 1.0) for q, k in zip(kinds, jax.random.split(key, len(kinds)), strict=True))
+    return made, tuple(kinds.index(q) for q in values[1:])
+
+
+class EncoderDecoder(AbstractEncoderDecoder):
+    """p(x_i | x_rest, K, given) of all cells at once: there is no causal mask.
+
+    A hidden cell enters as its row of the table of positions: with one vector for all of them, nothing would tell one cell of an
+    all-hidden row from another.
+
+    Reference: Li et al. 2024, Section 3.2.
+
+    Attributes:
+        positions: the table of positions, of hidden cells and of positional attention.
+    """
+
+    embeddings: tuple[Float[Array, "values width"], ...]
+    encoder: Encoder
+    decoder: Decoder
+    positions: Float[Array, "positions width"]
+    length_head: AbstractLengthHead | None
+    n_values: int = eqx.field(static=True)
+    sources: tuple[int, ...] = eqx.field(static=True)
+    length_weight: float = eqx.field(static=True)
+
+    def __init__(
+        self,
+        values: Sequence[int],
+        stacks: tuple[Encoder, Decoder],
+        n_positions: int,
+        length: tuple[AbstractLengthHead | None, float],
+        *,
+        width: int,
+        key: PRNGKeyArray,
+    ):
+        """`values` are the numbers of values of the cells and of each given array."""
+        e, p = jax.random.split(key)
+        self.embeddings, self.sources = tables(values, width, e)
+        self.encoder, self.decoder = stacks
+        self.positions = normal(p, (n_positions, width), 1.0)
+        self.length_head, self.length_weight = length
+        self.n_values = values[0]
+
+    def prepare(self, encoded: Encoding, length: Int[Array, ""], n: int) -> Prepared:
+        """Biases, and positional attention folded into its weights."""
+        places = jnp.arange(n, dtype=length.dtype)
+        bias = self.decoder.bias(places) + unseen(places < length, self.embeddings[0].dtype)
+        table = self.positions[:n]
+        return Prepared(bias, tuple(b.positional.folded(table, bias) for b in self.decoder.layers if b.positional is not None))
+
+    def states(
+        self, encoded: Encoding, prepared: Prepared, seen: Int[Array, " n"], length: Int[Array, ""], key: PRNGKeyArray | None
+    ) -> tuple[Float[Array, "n width"], list[tuple[Weights, Weights]]]:
+        """Of all cells as they are seen."""
+        shown = jnp.arange(seen.shape[0], dtype=length.dtype) < length
+        x = with_positions(embedded(self.embeddings[0], seen, shown), seen, shown, self.n_values, self.positions)
+        return self._through(x, encoded, prepared, key)

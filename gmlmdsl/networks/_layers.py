@@ -65,18 +65,18 @@ class RMSNorm(eqx.Module):
         return (y * self.scale.astype(y.dtype)[None, :]).astype(x.dtype)
 
 
-def _distance_buckets() -> np.ndarray:
-    """The bucket of each distance 0..128 to one side: one each up to 7, then 8 whose widths grow geometrically."""
-    exact = N_BUCKETS // 4
+def _distance_buckets(n: int) -> np.ndarray:
+    """The bucket of each distance 0..128 to one side: one each for the first half, then others whose widths grow geometrically."""
+    exact = n // 2
     distance = np.arange(1, MOST_DISTANCE + 1)
     far = exact + np.floor(np.log2(distance / exact) / math.log2(MOST_DISTANCE / exact) * exact)
-    return np.append(0, np.where(distance < exact, distance, np.minimum(far, 2 * exact - 1))).astype(np.int32)
+    return np.append(0, np.where(distance < exact, distance, np.minimum(far, n - 1))).astype(np.int32)
 
 
-def relative_buckets(distance: Int[Array, "*shape"]) -> Int[Array, "*shape"]:
-    """The bucket of key position minus query position: 0..15 for keys before, 16..31 for keys behind."""
-    side = jnp.asarray(_distance_buckets())[jnp.minimum(jnp.abs(distance), MOST_DISTANCE)]
-    return jnp.where(distance > 0, side + N_BUCKETS // 2, side)
+def relative_buckets(distance: Int[Array, "*shape"], causal: bool = False) -> Int[Array, "*shape"]:
+    """The bucket of key position minus query position: 0..15 for keys before, 16..31 for keys behind; where none behind is seen, 0..31."""
+    side = jnp.asarray(_distance_buckets(N_BUCKETS if causal else N_BUCKETS // 2))[jnp.minimum(jnp.abs(distance), MOST_DISTANCE)]
+    return jnp.where(distance > 0, 0 if causal else side + N_BUCKETS // 2, side)
 
 
 class RelativeBias(eqx.Module):
@@ -86,13 +86,14 @@ class RelativeBias(eqx.Module):
     """
 
     table: Float[Array, "buckets heads"]
+    causal: bool = eqx.field(static=True)
 
-    def __init__(self, width: int, heads: int, *, key: PRNGKeyArray):
-        self.table = normal(key, (N_BUCKETS, heads), 1 / math.sqrt(width))
+    def __init__(self, width: int, heads: int, causal: bool = False, *, key: PRNGKeyArray):
+        self.table, self.causal = normal(key, (N_BUCKETS, heads), 1 / math.sqrt(width)), causal
 
     def __call__(self, positions: Int[Array, " n"]) -> Float[Array, "heads n n"]:
         """From each position (second axis) to each position."""
-        buckets = relative_buckets(positions[None, :] - positions[:, None])
+        buckets = relative_buckets(positions[None, :] - positions[:, None], self.causal)
         return jnp.moveaxis(self.table.astype(wide(self.table.dtype))[buckets], -1, 0)
 
 

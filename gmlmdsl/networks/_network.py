@@ -85,3 +85,25 @@ class AbstractNetwork(eqx.Module):
         Raises:
             GmlmError: E738 for a network without attention.
         """
+
+
+class AbstractCausalNetwork(AbstractNetwork):
+    """A network whose logits of a cell depend on no cell from it on: p(x) is their product, and rows are drawn cell by cell."""
+
+    @abc.abstractmethod
+    def begin(self, n: int) -> Any:
+        """What is kept of the cells before the first of at most `n`: nothing yet."""
+
+    @abc.abstractmethod
+    def advance(
+        self, encoded: Any, prepared: Any, cache: Any, previous: Int[Array, ""], t: Int[Array, ""]
+    ) -> tuple[Float[Array, " values"], Any]:
+        """Unnormalised log p(x_t | x_<t), and what is kept of the cells before t + 1.
+
+        Args:
+            encoded: of `encode`.
+            prepared: of `prepare`.
+            cache: what is kept of the cells before `t`, all but its last one.
+            previous: the code of cell t - 1; of no meaning at t = 0.
+            t: the cell.
+        """

@@ -7,7 +7,9 @@ from ._check import check_file as check_file
 from ._check import check_source as check_source
 from ._mask_lints import used_bodies as used_bodies
 from ._masks import has_least_confident as has_least_confident
+from ._network_forms import AUTOREGRESSIVE as AUTOREGRESSIVE
 from ._networks import option_faults as option_faults
+from ._options import autoregressive_options as autoregressive_options
 from ._options import input_options as input_options
 from ._options import network_options as network_options
 from ._options import refinement_options as refinement_options

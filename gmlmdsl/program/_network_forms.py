@@ -61,7 +61,21 @@ def _preset(name: str, doc: str, defaults: dict[str, str]) -> Form:
     return Form("sampler", name, options, doc, of=REFINEMENT)
 
 
+_TOKENS = tuple(o for o in _REFINEMENT if o.name in ("decode", "temperature", "top_k", "top_p"))
+AUTOREGRESSIVE = Form(
+    "sampler",
+    "autoregressive",
+    (
+        named("end", INTEGER, "the value that ends a row, of which it is the last cell", "none", words=("none",), bounds=Bounds(0)),
+        named("beam", INTEGER, "rows that are kept side by side; 1 is greedy search", "1"),
+        named("length_penalty", NUMBER, "a: rows are compared by log p / n^a, n the number of their cells", "1", bounds=Bounds(0)),
+        *_TOKENS,
+    ),
+    "Cell by cell from the first to the last, for networks with `causal = true`: beam search, or draws from their joint law.",
+)
+
 SAMPLERS = (
+    AUTOREGRESSIVE,
     REFINEMENT,
     _preset(
         "padir",
@@ -98,6 +112,7 @@ _LAYERS = (
     named("dropout", NUMBER, "share of activations dropped in training", "0", bounds=Bounds(0, 1, "high")),
 )
 _DECODER = (
+    named("causal", BOOLEAN, "whether each cell sees those before it only: p(x) is then a product, for `autoregressive`", "false"),
     named("positional_attention", BOOLEAN, "attention with weights from positions alone in every block of the decoder", "false"),
     named("decoder_layers", INTEGER, "blocks of the decoder", "layers"),
     named("positions", INTEGER, "rows of the table of positions, of hidden cells and of `positional_attention`: no array is longer", "256"),

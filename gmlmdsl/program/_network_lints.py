@@ -8,7 +8,7 @@ from .._diagnostics import Diagnostic, Span
 from ._expressions import known_number
 from ._mask_inputs import parts_of
 from ._masks import has_least_confident
-from ._options import input_options, refinement_options
+from ._options import input_options, network_options, refinement_options
 from .ir import Expression, FormCall, Mask, MaskMixture, Model, Program, Sampler
 from .places import name_in
 
@@ -19,10 +19,24 @@ def lint_networks(program: Program) -> Iterator[Diagnostic]:
     """Every warning of the masks and samplers of models that have a `conditional`."""
     for model in (m for m in program.models.values() if m.conditional is not None):
         masks = [m for m in program.masks.values() if m.model == model.name and not has_least_confident(m.body)]
+        causal = _is_causal(model, program)
         for mask in masks:
-            yield from _showing(mask)
-        for sampler in (s for s in program.samplers.values() if s.model == model.name and masks):
+            yield from _hiding(mask) if causal else _showing(mask)
+        for sampler in (s for s in program.samplers.values() if s.model == model.name and masks and not causal):
             yield from _untrained(sampler, masks, model)
+
+
+def _is_causal(model: Model, program: Program) -> bool:
+    assert model.conditional is not None
+    return network_options(program.networks[model.conditional.network]).get("causal") is True
+
+
+def _hiding(mask: Mask) -> Iterator[Diagnostic]:
+    """A mask of a causal network whose noise leaves nothing of the cells before."""
+    if all((known_number(noise.get("hide")) or 0) >= FULL for noise in _noises(mask)):
+        message = f"mask `{mask.name}` hides what a `causal` network predicts from: the cells before each one"
+        help = "write `everything(.., noise = {keep: 1})`: a cell is never seen by its own prediction"
+        yield Diagnostic("W814", message, name_in(mask.span, mask.name), "hides the cells before", help=help)
 
 
 def _noises(mask: Mask) -> list[dict[str, Expression]]:

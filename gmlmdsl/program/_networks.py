@@ -13,7 +13,7 @@ from ._expressions import known_number
 from ._forms import Form
 from ._options import network_options
 from ._scope import Scope
-from .ir import FormCall, NetworkConditional, SetOf, Variable
+from .ir import FormCall, Model, NetworkConditional, SetOf, Variable
 
 if TYPE_CHECKING:
     from ._models import Body
@@ -72,7 +72,11 @@ def _nearest(options: Mapping[str, object]) -> str:
 
 def _idle(options: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """Options of a network without a meaning beside the others, and why."""
-    if options.get("length") == "oracle":
+    if options.get("causal") is True:
+        yield from ((name, "a `causal` network predicts no length") for name in ("length", "length_weight"))
+        yield "positions", "a `causal` network has no table of positions"
+        yield "positional_attention", "a `causal` network does not see how many cells follow"
+    elif options.get("length") == "oracle":
         yield "length_weight", "`length = oracle` learns no length"
 
 
@@ -96,6 +100,34 @@ def without(call: tree.Call, argument: tree.Argument) -> Span:
 def predicts_lengths(network: FormCall) -> bool:
     """Whether a network says how long the predicted array is."""
     return network_options(network).get("length", "oracle") != "oracle"
+
+
+def is_causal(model: Model, scope: Scope) -> bool | None:
+    """Whether the network of a model sees the cells before each one only; None where the model has none, or it is broken."""
+    if model.conditional is None or model.conditional.network not in scope.program:
+        return None
+    network = scope.program[model.conditional.network].value
+    return network_options(network).get("causal") is True if isinstance(network, FormCall) else None
+
+
+def check_direction(call: tree.Call, model: Model, scope: Scope, *, causal: bool) -> bool:
+    """Whether a sampler's form is made for the network of its model."""
+    found = is_causal(model, scope)
+    if found is None or found == causal:
+        return True
+    assert model.conditional is not None
+    network = scope.program[model.conditional.network].value
+    place = ((network.span, "the network"),)  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
+    if found:
+        message, help = (
+            f"`{call.function.name}` predicts cells from all others, and a `causal` network sees those before",
+            "write `autoregressive(..)`",
+        )
+    else:
+        message = f"`{call.function.name}` goes from the first cell to the last, and this network predicts all at once"
+        help = "write `refinement(..)`, or give the network `causal = true`"
+    scope.report("E327", message, call.span, "another kind of network", help=help, related=place)
+    return False
 
 
 # The conditional of a model
@@ -195,6 +227,21 @@ def refuse_joint(s: tree.Update, scope: Scope) -> None:
     fix = Fix(Span(s.span.source, s.target.span.end, s.target.span.end), " independently", guess=True)
     help = "add `independently`: what is drawn is then the product (Li et al. 2024, Definition 11, Section 3); or update one cell at a time"
     scope.report("E314", PRODUCT, s.span, "a joint update", help=help, fix=fix)
+
+
+def refuse_updates(sampler: tree.Sampler, model: Model, scope: Scope) -> bool:
+    """Whether a sampler of updates has a network that knows less than all other cells."""
+    if not is_causal(model, scope):
+        return False
+    assert model.conditional is not None
+    network = scope.program[model.conditional.network].value
+    message = "an update draws from p(x_i | x_rest), and a `causal` network gives p(x_i | those before it)"
+    place = ((network.span, "the network"),)  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
+    name = sampler.name.name
+    scope.report(
+        "E327", message, sampler.span, "another kind of network", help=f"write `sampler {name} = autoregressive(..)`", related=place
+    )
+    return True
 
 
 def refuse_ladder(s: tree.Temper, scope: Scope) -> None:

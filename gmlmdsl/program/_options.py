@@ -21,9 +21,18 @@ def refinement_options(call: FormCall) -> dict[str, object]:
     return out
 
 
-def network_options(call: FormCall) -> dict[str, object]:
-    """Every option of a network: booleans, texts, and numbers as expressions; of `python` those that are written."""
+def autoregressive_options(call: FormCall) -> dict[str, object]:
+    """Every option of `autoregressive`: words as texts, numbers as expressions; `end`, `top_k` and `top_p` are `none` where not set."""
     return _filled(call)
+
+
+def network_options(call: FormCall) -> dict[str, object]:
+    """Every option of a network: booleans, texts, and numbers as expressions; of `python` those that are written.
+
+    A causal network predicts no length: where a row ends is among its values.
+    """
+    out = _filled(call)
+    return out | {"length": "oracle"} if out.get("causal") is True else out
 
 
 def input_options(body: FormMask | Listed | Independent) -> dict[str, object]:

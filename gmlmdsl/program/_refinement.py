@@ -1,4 +1,4 @@
-"""Checks `refinement` and its presets: which options mean something beside which others."""
+"""Checks `refinement`, its presets and `autoregressive`: which options mean something beside which others."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from .._diagnostics import Fix, Span
 from ..syntax import tree
 from ._arguments import check_arguments, find_form
 from ._expressions import known_number
+from ._forms import Form
 from ._masks import has_least_confident
-from ._networks import predicts_lengths, report_idle
-from ._options import refinement_options
+from ._network_forms import AUTOREGRESSIVE
+from ._networks import check_direction, predicts_lengths, report_idle
+from ._options import autoregressive_options, refinement_options
 from ._scope import Scope
 from .ir import FormCall, Literal, Mask, Model
 
@@ -31,7 +33,7 @@ MOVING = {
 }
 
 
-def check_refinement(call: tree.Call, model: Model, scope: Scope) -> FormCall | None:
+def check_decoder(call: tree.Call, model: Model, scope: Scope) -> FormCall | None:
     """The checked algorithm of `sampler s = form(..)`."""
     form = find_form(call, "sampler", scope)
     arguments = None if form is None else check_arguments(call, form, scope)
@@ -42,6 +44,30 @@ def check_refinement(call: tree.Call, model: Model, scope: Scope) -> FormCall | 
             message = f"`{form.name}` decodes a network: model `{model.name}` has no `conditional`"
             scope.report("E323", message, call.span, "no network")
         return None
+    causal = form is AUTOREGRESSIVE
+    if not check_direction(call, model, scope, causal=causal):
+        return None
+    return _autoregressive(call, form, arguments, scope) if causal else _refinement(call, form, arguments, model, scope)
+
+
+def _autoregressive(call: tree.Call, form: Form, arguments: dict[str, object], scope: Scope) -> FormCall | None:
+    before, options = len(scope.diagnostics), autoregressive_options(FormCall(call.span, form, arguments))
+    written = {a.keyword.name for a in call.arguments if a.keyword is not None}
+    idle = list(_idle_draws(options))
+    beam = known_number(options["beam"])
+    if options["decode"] == "sample":
+        idle.append(("beam", "each row is drawn on its own")) if beam != 1 else None
+        idle.append(("length_penalty", "rows are drawn, not compared"))
+    elif beam == 1:
+        idle.append(("length_penalty", "one row is kept, and compared with none"))
+    for name, reason in idle:
+        if name in written and options[name] != "none":
+            report_idle(name, reason, call, scope)
+    return FormCall(call.span, form, arguments) if len(scope.diagnostics) == before else None
+
+
+def _refinement(call: tree.Call, form: Form, arguments: dict[str, object], model: Model, scope: Scope) -> FormCall | None:
+    assert model.conditional is not None
     before = len(scope.diagnostics)
     written = {a.keyword.name: a for a in call.arguments if a.keyword is not None}
     _check_mask(written, arguments.get("schedule"), model, scope)
@@ -85,8 +111,7 @@ def _word(schedule: object) -> str:
 def _idle(o: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """Options that mean nothing beside the others, and why."""
     schedule = _word(o["schedule"])
-    if o["decode"] == "argmax":
-        yield from ((name, "`decode = argmax` takes the likeliest token") for name in ("temperature", "top_k", "top_p"))
+    yield from _idle_draws(o)
     if schedule != "threshold":
         yield "threshold", "only `schedule = threshold` compares with it"
     if schedule in ("all", "mask"):
@@ -100,6 +125,11 @@ def _idle(o: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         yield "stop", "tokens that are drawn are never fixed"
     elif o["stop"] == "fixed_point" and schedule in MOVING:
         yield "stop", f"{MOVING[schedule]}, whatever the last one changed"
+
+
+def _idle_draws(o: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    if o["decode"] == "argmax":
+        yield from ((name, "`decode = argmax` takes the likeliest token") for name in ("temperature", "top_k", "top_p"))
 
 
 def _shown(schedule: object) -> str:

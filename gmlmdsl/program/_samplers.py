@@ -10,8 +10,8 @@ from ._arguments import check_arguments, find_form
 from ._expressions import CONSTANT, check_number, known_number, mentions
 from ._mask_inputs import check_no_stages
 from ._masks import as_mask, check_cells, check_mask_body, check_row_weights, has_least_confident, variables_of
-from ._networks import refuse_joint, refuse_ladder
-from ._refinement import check_refinement
+from ._networks import refuse_joint, refuse_ladder, refuse_updates
+from ._refinement import check_decoder
 from ._scope import Scope
 from ._sets import check_clauses
 from .ir import (
@@ -48,8 +48,10 @@ def check_sampler(sampler: tree.Sampler, model: Model, scope: Scope) -> Sampler 
     """The checked sampler; the model's names are visible in `scope`."""
     name = sampler.name.name
     if isinstance(sampler.body, tree.Call):
-        call = check_refinement(sampler.body, model, scope)
+        call = check_decoder(sampler.body, model, scope)
         return None if call is None else Sampler(sampler.span, name, model.name, call)
+    if refuse_updates(sampler, model, scope):
+        return None
     body = _body(sampler.body, f"sampler `{name}`", sampler.name.span, model, scope)
     return None if body is None else Sampler(sampler.span, name, model.name, body)
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail
-from ..graph import FactorGraph, Lowered, refinement
-from ..program import ir
+from ..graph import FactorGraph, Lowered, autoregressive, refinement
+from ..program import AUTOREGRESSIVE, ir
 from ._data import clamped_cells, encode
 from ._network_rows import bucket_of, given_arrays, network_rows, present_lengths, standard_widths
 from ._sampling import Options
@@ -40,7 +40,7 @@ class Decoding:
 
 @dataclass(frozen=True)
 class Candidates:
-    """How many lengths are tried for a row, and how many starts for each."""
+    """How many lengths are tried for a row, and how many starts or beams for each."""
 
     lengths: int = 1
     starts: int = 1
@@ -78,6 +78,9 @@ class Work:
 def candidates_of(lowered: Lowered, sampler: ir.Sampler) -> Candidates:
     if not isinstance(sampler.body, ir.FormCall):
         return Candidates()
+    if sampler.body.form is AUTOREGRESSIVE:
+        beam = autoregressive(sampler.body, lowered.bound, int(lowered.graph.sizes.max()))["beam"]
+        return Candidates(starts=int(beam))
     found = refinement(sampler.body, lowered.bound)
     return Candidates(int(found["lengths"]), int(found["starts"]))  # type: ignore[arg-type]
 
@@ -153,16 +156,16 @@ def _lengths(
 
 def _predicted(network: Any, given: tuple[Array, ...], count: int, last: Array) -> tuple[Array, Encoded | None]:
     """The `count` lengths of the best scores for each row, best first; the best again where there are fewer."""
-    tops, batches = [], by_width(longest(given))
-    for chosen, wide in batches:
+    tops, batches = [], batches_of(longest(given))
+    for chosen, wide, _ in batches:
         encoded, s = _length_scores(network, *trimmed(given, chosen, wide))
         s = np.asarray(s)[: len(chosen)]
         s = np.where(np.arange(1, s.shape[1] + 1) < last[chosen][:, None], -np.inf, s)
         best = np.argsort(-s, axis=1, kind="stable")[:, : min(count, s.shape[1])]
         best = np.where(np.isfinite(np.take_along_axis(s, best, axis=1)), best, best[:, :1])
         tops.append(np.pad(best, ((0, 0), (0, count - best.shape[1])), mode="edge") + 1)
-    order = np.argsort(np.concatenate([chosen for chosen, _ in batches]))
-    only = Encoded(*batches[0], encoded) if len(batches) == 1 else None
+    order = np.argsort(np.concatenate([chosen for chosen, _, _ in batches]))
+    only = Encoded(*batches[0][:2], encoded) if len(batches) == 1 else None
     return np.concatenate(tops)[order].astype(np.int32), only
 
 
@@ -192,26 +195,34 @@ def longest(given: tuple[Array, ...]) -> Array:
     return np.max(found, axis=0) if found else np.ones(len(given[0]) if given else 1, np.int32)
 
 
-def by_width(lengths: Array, entries: int = 1) -> list[tuple[Array, int]]:
-    """Rows of like lengths, at most so many at once: their numbers, and the width of their bucket.
+def batches_of(given: Array, cells: Array | None = None, entries: int = 1) -> list[tuple[Array, int, int]]:
+    """Rows of like lengths, at most so many at once: their numbers, and the widths of their buckets, of given arrays and of cells.
 
     Args:
-        lengths: of the rows.
+        given: lengths of the given arrays, by row.
+        cells: lengths of the predicted rows; None: nothing is predicted.
         entries: of a pass's logits, of a row, by cell.
 
     Raises:
         GmlmError: E601 where those of one row are too many.
     """
-    found = standard_widths(int(lengths.max(initial=1)))
-    place, out = bucket_of(lengths, found), []
-    for k, wide in enumerate(found):
-        mine = np.flatnonzero(place == k)
-        if len(mine) and entries * wide > MOST_ENTRIES:
-            message = f"one pass over the chains and candidates of a row has {entries * wide:.3g} logits"
+    cells = np.ones_like(given) if cells is None else cells
+    wide, high = (_rounded_up(n) for n in (given, cells))
+    out = []
+    for g, c in sorted({(int(g), int(c)) for g, c in zip(wide, high, strict=True)}):
+        if entries * c > MOST_ENTRIES:
+            message = f"one pass over the chains and candidates of a row has {entries * c:.3g} logits"
             raise fail("E601", f"{message}, more than the limit of {MOST_ENTRIES:.3g}", help="take fewer chains, lengths or starts")
-        size = max((s for s in SIZES if s * entries * wide <= MOST_ENTRIES), default=1)
-        out += [(mine[i : i + size], wide) for i in range(0, len(mine), size)]
+        mine = np.flatnonzero((wide == g) & (high == c))
+        size = max((s for s in SIZES if s * entries * c <= MOST_ENTRIES), default=1)
+        out += [(mine[i : i + size], g, c) for i in range(0, len(mine), size)]
     return out
+
+
+def _rounded_up(lengths: Array) -> Array:
+    """The width of each length's bucket."""
+    found = standard_widths(int(lengths.max(initial=1)))
+    return np.asarray(found)[bucket_of(lengths, found)]
 
 
 def trimmed(given: tuple[Array, ...], chosen: Array, wide: int) -> tuple[tuple[Array, ...], tuple[Array, ...]]:

@@ -45,15 +45,15 @@ class Decodes:
     trace: Array | None
 
 
-def decodes_of(parts: list[Part], work: Work, candidates: Candidates) -> Decodes:
+def decodes_of(parts: list[Part], candidates: Candidates) -> Decodes:
     n = max(p.width for p in parts)
     found, order = [], np.argsort(np.concatenate([p.rows for p in parts]))
     for part in parts:
-        found.append(_ordered(part, work, candidates, n))
+        found.append(_ordered(part, candidates, n))
     return Decodes(*(None if a[0] is None else np.concatenate(a, axis=2)[:, :, order] for a in zip(*found, strict=True)))  # type: ignore[arg-type]
 
 
-def _ordered(part: Part, work: Work, candidates: Candidates, n: int) -> tuple[Any, ...]:
+def _ordered(part: Part, candidates: Candidates, n: int) -> tuple[Any, ...]:
     """Of one batch: chains, draws, rows, candidates by falling score, cells."""
     memory: Decoded = part.draws.memory
     count, k = len(part.rows), candidates.count
@@ -63,8 +63,7 @@ def _ordered(part: Part, work: Work, candidates: Candidates, n: int) -> tuple[An
         a = a.reshape(*a.shape[:-1], -1, a.shape[-1] // (padded(count) * k), k)[..., :count, :, :]
         return np.moveaxis(a, -2, 0)
 
-    score, passes = split(memory.score), split(memory.passes)
-    length = np.broadcast_to(np.repeat(work.lengths[part.rows], candidates.starts, axis=1), score.shape)
+    score, passes, length = split(memory.score), split(memory.passes), split(memory.length)
     best = np.argsort(-score, axis=-1, kind="stable")
     assert part.draws.codes is not None
     tokens = np.moveaxis(split(np.moveaxis(part.draws.codes, 0, -1)), 2, -1)  # chains, draws, rows, candidates, cells

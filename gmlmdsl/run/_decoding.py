@@ -13,10 +13,10 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail, unknown
-from ..derive import Decoded, NetworkGraph, RefinementKernel
+from ..derive import AbstractDecoder, AutoregressiveKernel, Decoded, NetworkGraph, RefinementKernel
 from ..graph import Lowered, lower_let
 from ..program import ir
-from ._candidates import Candidates, Decoding, Work, by_width, candidates_of, filled_up, longest, trimmed, work_of
+from ._candidates import Candidates, Decoding, Work, batches_of, candidates_of, filled_up, longest, trimmed, work_of
 from ._decoded_draws import Part, decodes_of, labelled_chains, labelled_decodes
 from ._sample import forget, sample
 from ._sampling import Options, observables, shows_progress, verify_options
@@ -30,10 +30,12 @@ def run(lowered: Lowered, sampler: ir.Sampler, params: dict[str, Any], options: 
     verify_options(options)
     graph = lowered.graph
     planned = derive.build_kernel(lowered, sampler)
-    kernel, refines = planned.kernel, isinstance(planned.kernel, RefinementKernel)
+    kernel, refines = planned.kernel, isinstance(planned.kernel, AbstractDecoder)
     if refines and not options.keep_draws:
         raise fail("E507", "keep_draws=False keeps nothing of a decode", help="leave it out")
-    kept = _kept(options.observe) if refines else ()
+    kept = _kept(options.observe, kernel) if refines else ()
+    if isinstance(kernel, AutoregressiveKernel) and options.init is not None:
+        raise fail("E507", "`init=` is a draft, and this sampler goes from the first cell on", help="hold the first cells: `clamp=`")
     if isinstance(kernel, RefinementKernel):
         kernel = RefinementKernel(kernel.rules, kernel.law, options.init is not None, "trace" in kept)
         planned = replace(planned, kernel=kernel)
@@ -43,7 +45,7 @@ def run(lowered: Lowered, sampler: ir.Sampler, params: dict[str, Any], options: 
     parts = _drawn(lowered, params, kernel, work, candidates, options, observe)
     provenance = provenance | {"starts": "given" if options.init is not None else "the sampler's own" if refines else "uniform"}
     if refines:
-        return labelled_decodes(graph, decodes_of(parts, work, candidates), work, options, provenance, kept)
+        return labelled_decodes(graph, decodes_of(parts, candidates), work, options, provenance, kept)
     return labelled_chains(graph, parts, work, planned, options, provenance)
 
 
@@ -60,7 +62,7 @@ def _observed(lowered: Lowered, params: dict[str, Any], observe: Any, work: Work
     return observables(lowered, params, observe)
 
 
-def _kept(observe: Any) -> tuple[str, ...]:
+def _kept(observe: Any, kernel: Any) -> tuple[str, ...]:
     if observe is None:
         return ()
     if isinstance(observe, Mapping | str) or not all(isinstance(o, str) for o in observe):
@@ -68,6 +70,8 @@ def _kept(observe: Any) -> tuple[str, ...]:
     for name in observe:
         if name not in KEPT:
             raise unknown(f"observe: a decode leaves nothing called `{name}`", name, KEPT)
+    if "trace" in observe and isinstance(kernel, AutoregressiveKernel):
+        raise fail("E507", "observe: there is one pass over a row that is predicted cell by cell, and no trace", help="leave it out")
     return tuple(observe)
 
 
@@ -81,8 +85,11 @@ def _drawn(
     given = longest(work.given) if work.given else np.ones(len(work.lengths), np.int32)
     whole = bool(getattr(kernel, "law", None) is not None and kernel.law.groups())
     parts = []
-    for chosen, wide in by_width(np.maximum(given, work.lengths.max(axis=1)), per_row * int(graph.sizes.max())):
-        width = n if whole or not (work.shape or isinstance(kernel, RefinementKernel)) else min(wide, n)
+    cells = work.lengths.max(axis=1)
+    if not isinstance(kernel, AutoregressiveKernel):  # rows whose lengths are known: one width for both sides, so that few are compiled
+        given = cells = np.maximum(given, cells)
+    for chosen, wide, high in batches_of(given, cells, per_row * int(graph.sizes.max())):
+        width = n if whole or not (work.shape or isinstance(kernel, AbstractDecoder)) else min(high, n)
         rows = filled_up(chosen)
         lengths = np.tile(np.repeat(work.lengths[rows], candidates.starts, axis=1), (1, options.chains))
         device = _device(params, graph.network.label, work, chosen, wide, lengths, width)
@@ -101,7 +108,7 @@ def _drawn(
             keep=options.keep_draws,
             progress=shows_progress(options.progress),
             keys=keys,
-            remember=_decoded if isinstance(kernel, RefinementKernel) else forget,
+            remember=_decoded if isinstance(kernel, AbstractDecoder) else forget,
         )
         parts.append(Part(chosen, width, found))
     return parts

@@ -14,7 +14,7 @@ from .. import derive
 from .._diagnostics import fail
 from ..derive import NetworkLoss
 from ..graph import FactorGraph, Lowered, NetworkForm
-from ..graph.masks import LoweredMask, MixtureMask, SubsetMask, blocks_of, lower_mask, support_size
+from ..graph.masks import LoweredMask, MixtureMask, SubsetMask, blocks_of, is_adaptive, lower_mask, support_size
 from ..networks import build_network, network_shapes, parameter_counts
 from ..plan import BUDGET
 from ..program import ir
@@ -55,6 +55,8 @@ def loss(
         found, corruption = mask_loss(lowered, mask, count)
     w = np.ones(rows.n_rows) if weights is None else verified_weights(weights, rows.n_rows)
     found = NetworkLoss(found.mask, found.label, found.n_masks, 0.0, lowered.graph.n_random)
+    if key is None and corruption.is_certain and _has_one_block(lowered, mask):
+        key, count = jax.random.key(0), 1  # nothing is random: every draw is the same
     if key is None and not corruption.is_fixed:
         message = f"what the network sees under mask `{mask.name}` is random: its loss has no sum over a list"
         raise fail("E602", message, mask.span, help="draw: `key=jax.random.key(0), n_masks=16`")
@@ -67,6 +69,11 @@ def loss(
             out.append(_drawn(found, params, jnp.asarray(part.codes), *_device(part), keys[some]))
     losses = jnp.concatenate(out)
     return (losses * w).sum() / w.sum()
+
+
+def _has_one_block(lowered: Lowered, mask: ir.Mask) -> bool:
+    found = lower_mask(lowered, mask)
+    return not is_adaptive(found) and support_size(found) == 1
 
 
 def _pieces(lowered: Lowered, rows: int) -> list[np.ndarray]:
@@ -120,8 +127,62 @@ def _graph(params: Any, given: Any, given_lengths: Any, lengths: Any, width: int
     return derive.network_graph(network, label, encoded, lengths, width)
 
 
+def log_prob(lowered: Lowered, params: dict[str, Any], x: Any, missing: Any, given: Any) -> jax.Array:
+    """log p of rows by a causal network, the sum over their cells of log p(x_i | the cells before it).
+
+    Raises:
+        GmlmError: E511 for rows with a missing cell before their end.
+    """
+    graph = lowered.graph
+    rows, n = network_rows(lowered, x, missing, given), graph.n_random
+    lengths = present_lengths(rows.codes[:n].T)
+    if ((rows.codes[:n] < 0) & (np.arange(n)[:, None] < lengths)).any():
+        raise fail("E511", "x lacks cells before the end of a row, and the cells behind them depend on them", help="leave these rows out")
+    out = []
+    for some in _pieces(lowered, rows.n_rows):
+        part = rows.take(some)
+        device = _graph(params, *_device(part), jnp.asarray(lengths[some])[:, None], n)
+        out.append(_log_prob(device, params, jnp.asarray(part.codes[:n])))
+    return jnp.concatenate(out).reshape(rows.shape) if out else jnp.zeros(rows.shape)
+
+
+def is_causal(graph: FactorGraph) -> bool:
+    """Whether a network sees the cells before each one only."""
+    assert graph.network is not None
+    return graph.network.options.get("causal") is True
+
+
+def verify_causal(graph: FactorGraph) -> None:
+    """Refuse every other network where log p is asked for.
+
+    Raises:
+        GmlmError: E742.
+    """
+    if not is_causal(graph):
+        raise derive.no_joint(graph)
+
+
+def verify_all_seen(graph: FactorGraph) -> None:
+    """Refuse a causal network where p(x_i | x_rest) is asked for.
+
+    Raises:
+        GmlmError: E742.
+    """
+    if is_causal(graph):
+        assert graph.network is not None
+        message = "a `causal` network gives p(x_i | the cells before it), and no p(x_i | x_rest)"
+        help = "ask for `log_prob`, or `loss` under a mask with `noise = {keep: 1}`"
+        raise fail("E742", message, graph.network.span, "sees the cells before", help=help)
+
+
+@eqx.filter_jit
+def _log_prob(graph: Any, params: Any, codes: Any) -> Any:
+    return -jnp.where(codes >= 0, derive.negative_log(graph.logits(params, codes), codes), 0.0).sum(axis=0)
+
+
 def log_conditional(lowered: Lowered, params: dict[str, Any], x: Any, K: Sequence[int] | int, given: Any) -> jax.Array:
     """Sums of log p(x_i | x_rest, K) over the cells of K, for every joint value of it."""
+    verify_all_seen(lowered.graph)
     host, rows = lowered.graph, network_rows(lowered, x, None, given)
     cells = np.unique(np.atleast_1d(np.asarray(K)))
     if cells.dtype.kind not in "iu" or not len(cells) or cells[0] < 0 or cells[-1] >= host.n_random or len(cells) != np.size(K):
@@ -201,6 +262,7 @@ def tables(lowered: Lowered, params: dict[str, Any], codes: np.ndarray, held: np
     Returns:
         Shape (configurations, cells, values); of cells in K.
     """
+    verify_all_seen(lowered.graph)
     with jax.enable_x64(True):
         wide, graph = _over_states(lowered, params, codes.shape[1], given, "tables of conditionals")
         return np.asarray(_tables(graph, wide, jnp.asarray(codes, jnp.int32), jnp.asarray(held)))

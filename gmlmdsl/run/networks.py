@@ -13,9 +13,11 @@ from ._network_queries import attention as attention
 from ._network_queries import counts as counts
 from ._network_queries import init_params as init_params
 from ._network_queries import log_conditional as log_conditional
+from ._network_queries import log_prob as log_prob
 from ._network_queries import loss as loss
 from ._network_queries import tables as tables
 from ._network_queries import transition_matrix as transition_matrix
+from ._network_queries import verify_causal as verify_causal
 from ._stutter import drop_repeats as drop_repeats
 from ._stutter import stutter_rate as stutter_rate
 from ._training_options import Training as Training

@@ -1,0 +1,215 @@
+"""Decoding cell by cell, for networks that are causal: beam search, of which one beam is greedy search, or independent draws.
+
+Rows are compared by log p / n^a over their n predicted cells. As in most implementations of beam search, of the best 2 b - 1
+continuations of b beams those among the first b that end a row are set aside, the first b others go on, and a row is done when b
+are set aside or all its cells are used up.
+
+Reference: Sutskever et al. 2014, Section 3.2; Wu et al. 2016, Section 7 (length normalisation); Ott et al. 2019 (this stopping rule).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from ..graph import Lowered, autoregressive
+from ..networks import AbstractCausalNetwork
+from ..program import ir
+from ._decoded import AbstractDecoder, Decoded
+from ._energy import Codes
+from ._kernels import Info, State, Target
+from ._network import NetworkGraph
+from ._network_kernels import free_cells, pick_token
+from ._random import fold_apart, uniform_apart
+from ._refinement import narrow
+
+
+@dataclass(frozen=True)
+class SearchRules:
+    """The options of `autoregressive`, see the language reference."""
+
+    end: int | None
+    beam: int
+    length_penalty: float
+    decode: str
+    temperature: float
+    top_k: int | None
+    top_p: float | None
+
+
+class Finished(NamedTuple):
+    """Rows that have ended, the best first; score -infinity where there is none yet."""
+
+    score: Float[Array, "groups beam"]
+    tokens: Int[Array, "groups beam cells"]
+    length: Int[Array, "groups beam"]
+
+
+class Search(NamedTuple):
+    """Where the beams of every row stand; a group is a row of one chain, and holds its beams side by side."""
+
+    t: Int[Array, ""]
+    tokens: Int[Array, "groups beam cells"]
+    log_p: Float[Array, "groups beam"]  # -infinity where there is no beam
+    cache: Any
+    finished: Finished
+    steps: Int[Array, " groups"]
+    done: Bool[Array, " groups"]
+
+
+class Continuations(NamedTuple):
+    """The best ways to go on, the best first: from which beam, with which token, to which log p."""
+
+    beam: Int[Array, "groups many"]
+    token: Int[Array, "groups many"]
+    log_p: Float[Array, "groups many"]
+
+
+class Task(NamedTuple):
+    """What does not change from cell to cell; `held` are the codes of cells that are not free."""
+
+    network: AbstractCausalNetwork
+    graph: NetworkGraph
+    held: Int[Array, "groups cells"]
+    free: Bool[Array, "groups cells"]
+    last_held: Int[Array, " groups"]  # the place behind the last held cell, before which no row ends
+    lengths: Int[Array, " groups"]
+    keys: PRNGKeyArray
+
+
+class AutoregressiveKernel(AbstractDecoder):
+    """One step is one decode of every row; its beams stand side by side, as chains."""
+
+    rules: SearchRules = eqx.field(static=True)
+
+    @property
+    def kept_passes(self) -> int:
+        return 0
+
+    def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
+        task = self.task(target, state.memory.draft, keys)
+        end = jax.lax.while_loop(lambda at: ~at.done.all(), lambda at: self.advance(task, at), self.begin(task))
+        tokens = end.finished.tokens.reshape(-1, state.codes.shape[0]).T.astype(state.codes.dtype)
+        length, score = end.finished.length.reshape(-1), end.finished.score.reshape(-1)
+        passes = jnp.repeat(end.steps, self.rules.beam)
+        changed = (tokens != state.codes).sum(axis=0, dtype=jnp.int32)
+        none = jnp.zeros((0, length.shape[0]), jnp.int32)
+        memory = Decoded(score, passes, state.memory.trace, state.memory.draft, length)
+        return State(tokens, memory), Info(changed[None], length[None], none, none)
+
+    def task(self, target: Target, draft: Codes, keys: PRNGKeyArray) -> Task:
+        """The rows to decode, a group for each of their chains."""
+        graph, beam = target.graph, self.rules.beam
+        assert isinstance(graph, NetworkGraph)
+        free = free_cells(target)
+        held = graph.present & ~free
+        last = jnp.max(jnp.where(held, jnp.arange(1, held.shape[0] + 1)[:, None], 0), axis=0)
+        network: Any = target.params[graph.label]
+        return Task(network, graph, draft.T[::beam], free.T[::beam], last[::beam], graph.lengths.reshape(-1)[::beam], keys[::beam])
+
+    def begin(self, task: Task) -> Search:
+        """One beam of each group, before its first cell."""
+        (groups, n), beam = task.held.shape, self.rules.beam
+        tokens = jnp.zeros((groups, beam, n), jnp.int32)
+        log_p = jnp.full((groups, beam), -jnp.inf).at[:, 0].set(0.0)
+        cache = jax.tree.map(lambda a: jnp.broadcast_to(a, (*task.graph.lengths.shape, *a.shape)), task.network.begin(n))
+        finished = Finished(jnp.full((groups, beam), -jnp.inf), tokens, jnp.zeros((groups, beam), jnp.int32))
+        return Search(jnp.asarray(0, jnp.int32), tokens, log_p, cache, finished, jnp.zeros(groups, jnp.int32), jnp.zeros(groups, bool))
+
+    def advance(self, task: Task, at: Search) -> Search:
+        """One cell."""
+        beam, t = self.rules.beam, at.t
+        logits, cache = self._logits(task, at)
+        found = self.continuations(task, at, logits)
+        tokens = jnp.take_along_axis(at.tokens, found.beam[..., None], axis=1).at[:, :, t].set(found.token)
+        first = jnp.arange(found.token.shape[1]) < beam
+        ends = jnp.zeros_like(found.token, bool) if self.rules.end is None else found.token == self.rules.end
+        full = (t + 1 >= task.lengths)[:, None]
+        finished = self._set_aside(task, at, tokens, found.log_p, (ends | full) & first)
+        on = jnp.argsort(ends, axis=1, stable=True)[:, :beam]  # the first that do not end
+        kept = jnp.take_along_axis(found.beam, on, axis=1)
+        log_p = jnp.where(jnp.take_along_axis(ends, on, axis=1), -jnp.inf, jnp.take_along_axis(found.log_p, on, axis=1))
+        steps = jnp.where(at.done, at.steps, t + 1)
+        done = at.done | full[:, 0] | (finished.score > -jnp.inf).all(axis=1) | (log_p == -jnp.inf).all(axis=1)
+        tokens = jnp.take_along_axis(tokens, on[..., None], axis=1)
+        return Search(t + 1, tokens, log_p, self._reordered(cache, kept), finished, steps, done)
+
+    def _logits(self, task: Task, at: Search) -> tuple[Float[Array, "groups beam values"], Any]:
+        graph, t = task.graph, at.t
+        shape = graph.lengths.shape
+        previous = jnp.take(at.tokens, jnp.maximum(t - 1, 0), axis=2).reshape(shape)
+
+        def one(encoded: Any, prepared: Any, cache: Any, previous: Array) -> tuple[Array, Any]:
+            return task.network.advance(encoded, prepared, cache, previous, t)
+
+        logits, cache = jax.vmap(jax.vmap(one, in_axes=(None, 0, 0, 0)))(graph.encoded, graph.prepared, at.cache, previous)
+        return logits.reshape(-1, self.rules.beam, logits.shape[-1]), cache
+
+    def continuations(self, task: Task, at: Search, logits: Float[Array, "groups beam values"]) -> Continuations:
+        """The best 2 b - 1 of every group, or a token drawn for each; a held cell takes its code, at no cost in log p."""
+        rules, t = self.rules, at.t
+        total = jax.nn.logsumexp(logits, axis=-1)
+        if rules.end is not None:
+            barred = (t + 1 < task.last_held)[:, None, None] & (jnp.arange(logits.shape[-1]) == rules.end)
+            logits = jnp.where(barred, -jnp.inf, logits)
+        if rules.decode == "sample":
+            narrowed = narrow(logits / rules.temperature, rules.top_k, rules.top_p)
+            token = pick_token(narrowed, uniform_apart(fold_apart(task.keys, t), 1)[0][:, None])[..., None]
+            own = jnp.take_along_axis(logits, token, axis=-1)
+        else:
+            own, token = largest(logits, min(2 * rules.beam - 1, logits.shape[-1]))
+        log_p = at.log_p[..., None] + own - total[..., None]
+        free, held = jnp.take(task.free, t, axis=1)[:, None, None], jnp.take(task.held, t, axis=1)[:, None, None]
+        first = jnp.arange(token.shape[-1]) == 0
+        token = jnp.where(free, token, held)
+        log_p = jnp.where(free, log_p, jnp.where(first, at.log_p[..., None], -jnp.inf))
+        groups, many = logits.shape[0], token.shape[-1]
+        best, place = largest(log_p.reshape(groups, -1), min(2 * rules.beam - 1, rules.beam * many))
+        return Continuations(place // many, jnp.take_along_axis(token.reshape(groups, -1), place, axis=1).astype(jnp.int32), best)
+
+    def _set_aside(self, task: Task, at: Search, tokens: Array, log_p: Array, ended: Array) -> Finished:
+        """The best rows that have ended so far, those of this cell among them."""
+        cells = jnp.arange(task.free.shape[1])
+        n = jnp.maximum((task.free & (cells <= at.t)).sum(axis=1), 1).astype(log_p.dtype)
+        score = jnp.where(ended & ~at.done[:, None], log_p / n[:, None] ** self.rules.length_penalty, -jnp.inf)
+        length = jnp.full_like(ended, at.t + 1, dtype=jnp.int32)
+        every = Finished(*(jnp.concatenate(pair, axis=1) for pair in zip(at.finished, (score, tokens, length), strict=True)))
+        best, order = largest(every.score, self.rules.beam)
+        return Finished(best, *(jnp.take_along_axis(a, order[..., None] if a.ndim == 3 else order, axis=1) for a in every[1:]))
+
+    def _reordered(self, cache: Any, beams: Int[Array, "groups beam"]) -> Any:
+        if self.rules.beam == 1:
+            return cache
+
+        def of(a: Array) -> Array:
+            by_group = a.reshape(*beams.shape, *a.shape[2:])
+            index = beams.reshape(*beams.shape, *(1,) * (a.ndim - 2))
+            return jnp.take_along_axis(by_group, index, axis=1).reshape(a.shape)
+
+        return jax.tree.map(of, cache)
+
+
+def largest(values: Float[Array, "*shape many"], k: int) -> tuple[Float[Array, "*shape k"], Int[Array, "*shape k"]]:
+    """The k largest of the last axis in falling order, with their places; of equal ones the first."""
+    if k == 1:  # one pass over the values instead of a sort
+        return values.max(axis=-1, keepdims=True), jnp.argmax(values, axis=-1, keepdims=True).astype(jnp.int32)
+    return jax.lax.top_k(values, k)
+
+
+def autoregressive_kernel(lowered: Lowered, call: ir.FormCall) -> AutoregressiveKernel:
+    """The kernel of `autoregressive`.
+
+    Raises:
+        GmlmError: E409 for an `end` that is no value of the cells.
+    """
+    found = autoregressive(call, lowered.bound, int(lowered.graph.sizes.max()))
+    top_k = None if found["top_k"] == "none" else int(found["top_k"])
+    top_p = None if found["top_p"] == "none" else float(found["top_p"])
+    end = None if found["end"] == "none" else int(found["end"])
+    numbers = int(found["beam"]), float(found["length_penalty"]), str(found["decode"]), float(found["temperature"])
+    return AutoregressiveKernel(SearchRules(end, *numbers, top_k, top_p))

@@ -1,0 +1,47 @@
+"""What a decode of a network leaves beside its tokens, and the kernels that decode."""
+
+from __future__ import annotations
+
+import abc
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from ._energy import Codes
+from ._kernels import AbstractKernel, State, Target
+
+
+class Decoded(NamedTuple):
+    """What a decode leaves beside its tokens.
+
+    Attributes:
+        score: the mean over the cells that were predicted of log p of their tokens.
+        passes: how many passes a chain took before nothing changed, or all of them.
+        trace: the tokens after each pass, shape (passes, cells, chains), -1 where a cell was hidden and is not predicted yet; no
+            passes where it was not asked for.
+        draft: the tokens that the chain began with.
+        length: how many cells the row has.
+    """
+
+    score: Float[Array, " chains"]
+    passes: Int[Array, " chains"]
+    trace: Int[Array, "passes cells chains"]
+    draft: Codes
+    length: Int[Array, " chains"]
+
+
+class AbstractDecoder(AbstractKernel):
+    """A kernel whose step is one decode, from the start to the end; it does not depend on the step before."""
+
+    @property
+    @abc.abstractmethod
+    def kept_passes(self) -> int:
+        """After how many passes the tokens are kept."""
+
+    def memory(self, codes: Codes) -> Decoded:
+        zero, whole = jnp.zeros(codes.shape[1]), jnp.zeros(codes.shape[1], jnp.int32)
+        return Decoded(zero, whole, jnp.zeros((self.kept_passes, *codes.shape), codes.dtype), codes, whole)
+
+    def score(self, target: Target, state: State) -> Array:
+        return state.memory.score
