@@ -45,7 +45,7 @@ class ConditionalModel(Model):
         mask: str | None = None,
         *,
         weights: Any = None,
-        key: jax.Array | None = None,
+        key: jax.Array | int | None = None,
         n_masks: int | None = None,
         missing: Any = None,
         given: Any = None,
@@ -57,7 +57,7 @@ class ConditionalModel(Model):
             x: rows.
             mask: the mask's name.
             weights: one per row.
-            key: with `n_masks` (1 if not said), draws that many masks, with their noise, for each row.
+            key: a key of JAX or a seed; with `n_masks` (1 if not said), draws that many masks, with their noise, for each row.
             n_masks: masks per row.
             missing: what stands for a missing cell: padding at the end of a row, hidden and never scored before it.
             given: data of given variables, as in `fit`.
