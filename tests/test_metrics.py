@@ -113,7 +113,7 @@ def test_scores_are_printed_and_kept(scores: Scores):
 
 
 def test_what_does_not_belong_together():
-    refused("E574", lambda: score(["a"], ["a", "b"]), "1 translation", "2 references")
+    refused("E574", lambda: score(["a"], ["a", "b"]), "1 sentence", "2 references")
     refused("E574", lambda: score("text", "text"))
     refused("E505", lambda: score([], []))
 

@@ -23,6 +23,7 @@ from ._network_queries import verify_causal as verify_causal
 from ._stutter import drop_repeats as drop_repeats
 from ._stutter import stutter_counts as stutter_counts
 from ._stutter import stutter_rate as stutter_rate
+from ._stutter import stutters as stutters
 from ._training_options import Training as Training
 from ._training_options import training_of as training_of
 

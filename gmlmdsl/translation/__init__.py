@@ -13,6 +13,8 @@ from ._corpus import read_lines as read_lines
 from ._corpus import read_pairs as read_pairs
 from ._distill import Distilled as Distilled
 from ._distill import distill as distill
+from ._evaluate import Evaluation as Evaluation
+from ._evaluate import evaluate as evaluate
 from ._files import load_translator as load_translator
 from ._files import write_translator as write_translator
 from ._job import TrainJob as TrainJob

@@ -106,7 +106,7 @@ def score(
         GmlmError: E574 unless there is a reference for each output; E505 where there is none; E561 where a library is not installed;
             E576 for a learnt measure that cannot be had.
     """
-    _verify(outputs, references, "references")
+    verify_parallel(outputs, references, "references")
     metrics = _sacrebleu()
     language = (target_language or "").replace("_", "-").split("-")[0].lower()
     tokenisers = (WITHOUT_SPACES[language],) if language in WITHOUT_SPACES else ("13a", "intl")
@@ -154,12 +154,17 @@ def _interval(values: np.ndarray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _verify(outputs: Sequence[str], references: Sequence[str], what: str) -> None:
+def verify_parallel(outputs: Sequence[str], references: Sequence[str], what: str) -> None:
+    """Refuse lists that do not belong line to line.
+
+    Raises:
+        GmlmError: E574 for other lengths, E505 for none.
+    """
     if isinstance(outputs, str) or isinstance(references, str):
         raise fail("E574", "a text is no list of sentences", help="give a list of texts, one for each sentence")
     if len(outputs) != len(references):
-        message = f"{counted(len(outputs), 'translation')} and {len(references)} {what}: which belong together is not known"
-        raise fail("E574", message, help="give one for each translation, in the same order")
+        message = f"{counted(len(outputs), 'sentence')} and {len(references)} {what}: which belong together is not known"
+        raise fail("E574", message, help="give one for each sentence, in the same order")
     if not len(outputs):
         raise fail("E505", "there is no translation to score")
 
@@ -170,6 +175,11 @@ def _sacrebleu() -> Any:
     except ImportError:
         raise fail("E561", 'scores need SacreBLEU: pip install "gmlmdsl[train]"') from None
     return metrics
+
+
+def corpus_bleu(outputs: Sequence[str], references: Sequence[str], tokeniser: str) -> float:
+    """BLEU alone."""
+    return _bleu(_sacrebleu(), outputs, references, tokeniser, 0).value
 
 
 def _bleu(metrics: Any, outputs: Sequence[str], references: Sequence[str], tokeniser: str, resamples: int) -> Score:
@@ -202,7 +212,7 @@ def _learnt(path: Path, sources: Sequence[str] | None, outputs: Sequence[str], r
         raise fail("E576", f"{path} is no checkpoint: there is no such file", help="it is read from this machine only, never fetched")
     if sources is None:
         raise fail("E576", "a learnt measure looks at what was translated too: give `sources`")
-    _verify(outputs, sources, "sources")
+    verify_parallel(outputs, sources, "sources")
     try:
         from comet import load_from_checkpoint  # pyright: ignore[reportMissingImports]
     except ImportError:
