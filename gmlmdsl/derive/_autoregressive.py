@@ -24,7 +24,7 @@ from ._decoded import AbstractDecoder, Decoded
 from ._energy import Codes
 from ._kernels import Info, State, Target
 from ._network import NetworkGraph
-from ._network_kernels import free_cells, pick_token
+from ._network_kernels import free_cells, likeliest, pick_token
 from ._random import fold_apart, uniform_apart
 from ._refinement import narrow
 
@@ -148,12 +148,13 @@ class AutoregressiveKernel(AbstractDecoder):
             return task.network.advance(encoded, prepared, cache, previous, t)
 
         logits, cache = jax.vmap(jax.vmap(one, in_axes=(None, 0, 0, 0)))(graph.encoded, graph.prepared, at.cache, previous)
-        return logits.reshape(-1, self.rules.beam, logits.shape[-1]), cache
+        by_value = jnp.moveaxis(logits, -1, 0)
+        return jnp.moveaxis(by_value.reshape(by_value.shape[0], -1, self.rules.beam), 0, -1), cache
 
     def continuations(self, task: Task, at: Search, logits: Float[Array, "groups beam values"]) -> Continuations:
         """The best 2 b - 1 of every group, or a token drawn for each; a held cell takes its code, at no cost in log p."""
         rules, t = self.rules, at.t
-        total = jax.nn.logsumexp(logits, axis=-1)
+        total = jax.nn.logsumexp(jnp.moveaxis(logits, -1, 0), axis=0)
         if rules.end is not None:
             barred = (t + 1 < task.last_held)[:, None, None] & (jnp.arange(logits.shape[-1]) == rules.end)
             logits = jnp.where(barred, -jnp.inf, logits)
@@ -197,7 +198,8 @@ class AutoregressiveKernel(AbstractDecoder):
 def largest(values: Float[Array, "*shape many"], k: int) -> tuple[Float[Array, "*shape k"], Int[Array, "*shape k"]]:
     """The k largest of the last axis in falling order, with their places; of equal ones the first."""
     if k == 1:  # one pass over the values instead of a sort
-        return values.max(axis=-1, keepdims=True), jnp.argmax(values, axis=-1, keepdims=True).astype(jnp.int32)
+        top, place = likeliest(jnp.moveaxis(values, -1, 0))
+        return top[..., None], place[..., None]
     return jax.lax.top_k(values, k)
 
 
