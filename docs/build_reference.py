@@ -124,16 +124,9 @@ def _sentence(title: str) -> str:
 def python_page(text: str) -> str:
     """The page with its tables of `gm.theory` and of networks made anew."""
     calls = ["| call | gives |", "|---|---|"]
-    verbs = [
-        *calls,
-        *_network_rows(),
-        "",
-        "Options of `gm.Training`:",
-        "",
-        "| option | default | means |",
-        "|---|---|---|",
-        *_training_rows(),
-    ]
+    options = ["", "| option | default | means |", "|---|---|---|"]
+    verbs = [*calls, *_network_rows(), "", "Options of `model.sample`:", *options, *_sample_rows()]
+    verbs += ["", "Options of `gm.Training`:", *options, *_training_rows()]
     text = _between(text, BEGIN_NETWORKS, END_NETWORKS, verbs)
     return _between(text, BEGIN_THEORY, END_THEORY, [*calls, *_theory_rows()])
 
@@ -158,11 +151,25 @@ def _network_rows() -> list[str]:
 
 
 def _training_rows() -> list[str]:
-    """A row for each option of `gm.Training`, from its docstring and its defaults."""
+    """A row for each option of `gm.Training`."""
     found = _class(PACKAGE / "run" / "_training_options.py", "Training")
     defaults = {d.target.id: d.value for d in found.body if isinstance(d, ast.AnnAssign) and isinstance(d.target, ast.Name)}
+    return _option_rows(ast.get_docstring(found) or "", "Attributes:", defaults)
+
+
+def _sample_rows() -> list[str]:
+    """A row for each argument of `sample` of a conditional model."""
+    body = _class(PACKAGE / "_conditional_model.py", "ConditionalModel").body
+    found = next(d for d in body if isinstance(d, ast.FunctionDef) and d.name == "sample")
+    defaults: dict[str, ast.expr | None] = {a.arg: None for a in found.args.args if a.arg != "self"}
+    defaults |= zip([a.arg for a in found.args.kwonlyargs], found.args.kw_defaults, strict=True)
+    return _option_rows(ast.get_docstring(found) or "", "Args:", defaults)
+
+
+def _option_rows(doc: str, section: str, defaults: dict[str, ast.expr | None]) -> list[str]:
+    """Name, default and meaning of options that a section of a docstring explains."""
     means: dict[str, str] = {}
-    for line in (ast.get_docstring(found) or "").split("Attributes:")[1].split("\n"):
+    for line in doc.split(section)[1].split("\n\n")[0].split("\n"):
         name, colon, words = line.strip().partition(": ")
         if colon and name in defaults:
             means[name] = words
@@ -170,8 +177,9 @@ def _training_rows() -> list[str]:
             means[[*means][-1]] += " " + line.strip()
     rows = []
     for name, value in defaults.items():
-        shown = "" if value is None else ast.unparse(value).replace("'", '"')
-        rows.append(f"| `{name}` | `{shown}` | {_cell(means[name].rstrip('.'))} |")
+        shown = "" if value is None else f"`{ast.unparse(value)}`".replace("'", '"')
+        meaning = means[name] if means[name].endswith("..") else means[name].rstrip(".")
+        rows.append(f"| `{name}` | {shown} | {_cell(meaning)} |")
     return rows
 
 
