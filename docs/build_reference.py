@@ -1,4 +1,4 @@
-"""Writes the generated parts of the reference: forms from the table of forms, errors from the table of codes, verbs of `gm.theory`.
+"""Writes the generated parts of the reference: forms, errors, verbs of `gm.theory` and of networks, options of training.
 
 python docs/build_reference.py
 """
@@ -21,6 +21,10 @@ PYTHON = DOCS / "reference" / "python.md"
 THEORY = DOCS.parent / "gmlmdsl" / "theory"
 BEGIN_THEORY = "<!-- theory: written by docs/build_reference.py -->\n"
 END_THEORY = "<!-- end of theory -->"
+PACKAGE = DOCS.parent / "gmlmdsl"
+BEGIN_NETWORKS = "<!-- networks: written by docs/build_reference.py -->\n"
+END_NETWORKS = "<!-- end of networks -->"
+NETWORK_FUNCTIONS = {"attention_dependency": "_attention.py", "stutter_rate": "_stutter.py", "drop_repeats": "_stutter.py"}
 BEGIN = "<!-- forms: written by docs/build_reference.py -->\n"
 END = "<!-- end of forms -->"
 ROOMS = {
@@ -118,11 +122,70 @@ def _sentence(title: str) -> str:
 
 
 def python_page(text: str) -> str:
-    """The page with its table of `gm.theory` made anew."""
-    before, rest = text.split(BEGIN_THEORY)
-    after = rest.split(END_THEORY)[1]
-    lines = ["", "| call | gives |", "|---|---|", *_theory_rows(), ""]
-    return before + BEGIN_THEORY + "\n".join(lines) + "\n" + END_THEORY + after
+    """The page with its tables of `gm.theory` and of networks made anew."""
+    calls = ["| call | gives |", "|---|---|"]
+    options = ["", "| option | default | means |", "|---|---|---|"]
+    verbs = [*calls, *_network_rows(), "", "Options of `model.sample`:", *options, *_sample_rows()]
+    verbs += ["", "Options of `gm.Training`:", *options, *_training_rows()]
+    text = _between(text, BEGIN_NETWORKS, END_NETWORKS, verbs)
+    return _between(text, BEGIN_THEORY, END_THEORY, [*calls, *_theory_rows()])
+
+
+def _between(text: str, begin: str, end: str, lines: list[str]) -> str:
+    before, rest = text.split(begin)
+    return before + begin + "\n".join(["", *lines, ""]) + "\n" + end + rest.split(end)[1]
+
+
+def _network_rows() -> list[str]:
+    """A row for each verb of a conditional model, and for each function that looks at what a network does."""
+    rows = []
+    for node in _class(PACKAGE / "_conditional_model.py", "ConditionalModel").body:
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            node.args.args = node.args.args[1:]  # self
+            rows.append(f"| `model.{node.name}({_arguments(node.args)})` | {_cell(_first_sentence(node))} |")
+    for name, file in NETWORK_FUNCTIONS.items():
+        defined = ast.parse((PACKAGE / "run" / file).read_text(encoding="utf-8")).body
+        function = next(d for d in defined if isinstance(d, ast.FunctionDef) and d.name == name)
+        rows.append(f"| `gm.{name}({_arguments(function.args)})` | {_cell(_first_sentence(function))} |")
+    return rows
+
+
+def _training_rows() -> list[str]:
+    """A row for each option of `gm.Training`."""
+    found = _class(PACKAGE / "run" / "_training_options.py", "Training")
+    defaults = {d.target.id: d.value for d in found.body if isinstance(d, ast.AnnAssign) and isinstance(d.target, ast.Name)}
+    return _option_rows(ast.get_docstring(found) or "", "Attributes:", defaults)
+
+
+def _sample_rows() -> list[str]:
+    """A row for each argument of `sample` of a conditional model."""
+    body = _class(PACKAGE / "_conditional_model.py", "ConditionalModel").body
+    found = next(d for d in body if isinstance(d, ast.FunctionDef) and d.name == "sample")
+    defaults: dict[str, ast.expr | None] = {a.arg: None for a in found.args.args if a.arg != "self"}
+    defaults |= zip([a.arg for a in found.args.kwonlyargs], found.args.kw_defaults, strict=True)
+    return _option_rows(ast.get_docstring(found) or "", "Args:", defaults)
+
+
+def _option_rows(doc: str, section: str, defaults: dict[str, ast.expr | None]) -> list[str]:
+    """Name, default and meaning of options that a section of a docstring explains."""
+    means: dict[str, str] = {}
+    for line in doc.split(section)[1].split("\n\n")[0].split("\n"):
+        name, colon, words = line.strip().partition(": ")
+        if colon and name in defaults:
+            means[name] = words
+        elif line.strip():
+            means[[*means][-1]] += " " + line.strip()
+    rows = []
+    for name, value in defaults.items():
+        shown = "" if value is None else f"`{ast.unparse(value)}`".replace("'", '"')
+        meaning = means[name] if means[name].endswith("..") else means[name].rstrip(".")
+        rows.append(f"| `{name}` | {shown} | {_cell(meaning)} |")
+    return rows
+
+
+def _class(path: Path, name: str) -> ast.ClassDef:
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    return next(d for d in body if isinstance(d, ast.ClassDef) and d.name == name)
 
 
 def _theory_rows() -> list[str]:

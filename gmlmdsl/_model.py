@@ -33,7 +33,7 @@ class Model(Queries):
         mask: str | None = None,
         *,
         weights: Any = None,
-        key: jax.Array | None = None,
+        key: jax.Array | int | None = None,
         n_masks: int | None = None,
         missing: Any = None,
         given: Any = None,
@@ -45,7 +45,7 @@ class Model(Queries):
             x: rows.
             mask: the mask's name.
             weights: one per row.
-            key: with `n_masks`, draws that many masks per row instead of averaging over all.
+            key: a key of JAX or a seed; with `n_masks`, draws that many masks per row instead of averaging over all.
             n_masks: masks per row.
             missing: what stands for a missing cell, as in `fit`; such cells are summed out of both p(x_K, x_rest) and p(x_rest).
             given: data of given variables, as in `fit`.

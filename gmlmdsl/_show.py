@@ -101,11 +101,24 @@ def run_fit(request: FitRequest) -> None:
         raise fail("E507", "the fit diverged: nothing is written", help="check the data and the priors")
     if request.out is not None:
         fit.save(request.out)
-        print(f"saved {request.out}" + (f"; next: gmlm sample {request.out}" if not fit.graph.given else ""))
+        print(f"saved {request.out}{_next(fit, request.out)}")
     if request.report is not None:
         from .report import fit_report
 
         print(f"wrote {fit_report(fit).save(request.report)}")
+
+
+def _next(fit: Any, out: Any) -> str:
+    """What can be done with a fit that was saved, and with what a network is trained otherwise."""
+    drawn = f"; next: gmlm sample {out}"
+    if fit.graph.given:
+        drawn = "" if fit.graph.network is None else f'; next, in Python: gm.load_fit("{out}").sample(given=..)'
+    if fit.graph.network is None:
+        return drawn
+    return (
+        drawn
+        + "\nrows of a batch, validation, averages and checkpoints are options of gm.Training in Python; of a translator, of gmlm train"
+    )
 
 
 def _tell_fit(fit: Any, rows: int) -> None:

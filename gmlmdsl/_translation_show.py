@@ -192,17 +192,21 @@ def run_evaluate(
     seed: int, as_json: bool, allow_python: bool,
 ) -> None:  # fmt: skip
     """Print the scores of a translator under some of its samplers."""
-    from .translation import Texts, evaluated, load_translator
+    from .translation import Texts, evaluate, load_translator
 
     translator = load_translator(bundle, allow_python=allow_python)
     pairs = Texts(text, limit=limit, reverse=reverse).pairs()
     direction = direction_of(languages, reverse) or translator.direction
     keep_compiled()
-    options = {"seed": seed, "direction": direction, "learnt": learnt}
-    found = {name: evaluated(translator, pairs, name, **options).notes for name in samplers or translator.model.samplers}
+    sources, references = [s for s, _ in pairs], [t for _, t in pairs]
+    options = {"seed": seed, "target_language": direction.rpartition("-")[2] or None, "learnt": learnt}
+    every = {name: evaluate(translator, sources, references, sampler=name, **options) for name in samplers or translator.model.samplers}
+    found = {name: e.as_dict() for name, e in every.items()}
     if as_json:
         print(json.dumps(found, indent=2))
         return
+    for e in every.values():
+        print(f"{e}\n")
     show_scores(found)
 
 

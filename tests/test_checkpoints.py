@@ -40,7 +40,8 @@ def rows(count: int = 30, seed: int = 0) -> np.ndarray:
 
 
 def options(folder: Path | None, **more) -> gm.Training:
-    return gm.Training(**{"steps": 24, "batch_size": 8, "save_every": 5, "checkpoint": folder} | more)
+    saved = {} if folder is None else {"save_every": 5, "checkpoint": folder}
+    return gm.Training(**{"steps": 24, "batch_size": 8} | saved | more)
 
 
 def same(a, b) -> bool:
@@ -157,7 +158,7 @@ def test_a_run_may_begin_anew_where_another_one_was(model, tmp_path):
 @pytest.fixture
 def store(tmp_path) -> Checkpoints:
     """Two checkpoints of three arrays."""
-    found = Checkpoints(tmp_path / "run", "mine")
+    found = Checkpoints(tmp_path / "run", {"run": "mine"})
     for step in (3, 7):
         found.save(
             step, [np.arange(5.0) + step, np.ones((2, 2), np.float32), np.int32(step)], {"losses": [0.5, 1 / 3], "best": float("inf")}
@@ -231,7 +232,7 @@ def test_what_was_cut_off_does_not_count(store):
 def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(gm.GmlmError, match="cannot write") as caught:
-        Checkpoints(tmp_path / "file" / "run", "mine")
+        Checkpoints(tmp_path / "file" / "run", {"run": "mine"})
     assert caught.value.codes == ("E560",)
 
 

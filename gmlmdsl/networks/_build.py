@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from typing import Any
 
 import equinox as eqx
@@ -31,8 +32,15 @@ def build_network(form: NetworkForm, key: PRNGKeyArray) -> AbstractNetwork:
 
 
 def network_shapes(form: NetworkForm) -> Any:
-    """The same network with shapes in the place of arrays: nothing is allocated."""
-    return eqx.filter_eval_shape(build_network, form, jax.random.key(0))
+    """The same network with shapes in the place of arrays: nothing is allocated. Found once for each form."""
+    found = _SHAPES.get(id(form))
+    if found is None:
+        found = _SHAPES[id(form)] = eqx.filter_eval_shape(build_network, form, jax.random.key(0))
+        weakref.finalize(form, _SHAPES.pop, id(form), None)
+    return found
+
+
+_SHAPES: dict[int, Any] = {}  # by the form itself and not by what it says: a class of Python may have changed since
 
 
 def parameter_counts(network: Any) -> dict[str, int]:

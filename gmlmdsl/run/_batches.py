@@ -50,6 +50,11 @@ class Batches:
         return cls(rows, weights, min(size, rows.n_rows), found, bucket_of(lengths, found), n_cells, whole)
 
     @property
+    def used(self) -> tuple[int, ...]:
+        """The widths that some row has."""
+        return tuple(w for b, w in enumerate(self.found) if (self.bucket == b).any())
+
+    @property
     def per_epoch(self) -> int:
         """How many batches an epoch has."""
         return sum(-(-int((self.bucket == b).sum()) // self.size) for b in range(len(self.found)))

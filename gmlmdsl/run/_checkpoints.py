@@ -1,7 +1,7 @@
 """Checkpoints of long runs: Orbax writes them, a manifest of hashes says which are whole and whose they are.
 
 A checkpoint without its manifest was cut off while it was written, and does not count. One whose files do not match it was
-damaged, and is refused. A folder belongs to one run: the fingerprint of everything that the run depends on stands in each manifest.
+damaged, and is refused. A folder belongs to one run: all that the run depends on stands in each manifest.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ import hashlib
 import json
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from .._diagnostics import fail
 from .._files import write_whole
+from ._run_identity import differing
 
 KEPT = 2  # of the latest
 WRITTEN = re.compile(r"(\d+)(\.orbax-checkpoint-tmp.*)?")  # folders that Orbax makes
@@ -39,11 +41,11 @@ class Checkpoints:
 
     Args:
         folder: where they lie; it is made.
-        fingerprint: of the run: a checkpoint of another one is refused.
+        identity: what the run depends on, by part: a checkpoint of another one is refused.
     """
 
-    def __init__(self, folder: str | Path, fingerprint: str):
-        self.folder, self.fingerprint = Path(folder).absolute(), fingerprint
+    def __init__(self, folder: str | Path, identity: Mapping[str, str]):
+        self.folder, self.identity = Path(folder).absolute(), dict(identity)
         self.ocp = need_orbax()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -67,7 +69,7 @@ class Checkpoints:
             with self.ocp.StandardCheckpointer() as writer:
                 writer.save(place, state)
                 writer.wait_until_finished()
-            manifest = {"step": step, "fingerprint": self.fingerprint, "files": _hashes(place), "notes": notes}
+            manifest = {"step": step, "run": self.identity, "files": _hashes(place), "notes": notes}
             write_whole(self._manifest(step), json.dumps(manifest | {"sha256": _hash_of(manifest)}).encode())
         except OSError as error:
             raise fail("E560", f"cannot write the checkpoint `{place}`: {error.strerror or error}") from None
@@ -102,9 +104,8 @@ class Checkpoints:
             raise self._damaged(step, "its manifest cannot be read") from None
         if not whole:
             raise self._damaged(step, "its manifest does not match its own hash")
-        if manifest.get("fingerprint") != self.fingerprint:
-            message = f"`{self.folder}` holds checkpoints of another run: its program, data, seed or options differ"
-            raise fail("E752", message, help="take another folder for this run, or pass `resume=False` to begin it anew here")
+        if manifest.get("run") != self.identity:
+            raise self._another(differing(self.identity, manifest.get("run")))
         files, here = manifest["files"], _hashes(self._place(step)) if self._place(step).is_dir() else {}
         if here != files:
             wrong = sorted(k for k in {*files, *here} if files.get(k) != here.get(k))
@@ -118,6 +119,13 @@ class Checkpoints:
         for step in self.steps():
             self._manifest(step).unlink()
             shutil.rmtree(self._place(step), ignore_errors=True)
+
+    def _another(self, parts: list[str]) -> Exception:
+        named = f"these differ: {', '.join(parts)}" if parts else "another version of gmlmdsl wrote it"
+        help = "take another folder for this run, or pass `resume=False` to begin it anew here"
+        if "steps" in parts:
+            help += "; to make a run longer, give it an `optimizer` whose schedule does not depend on `steps`, and no `average_last`"
+        return fail("E752", f"`{self.folder}` holds checkpoints of another run; {named}", help=help)
 
     def _damaged(self, step: int, why: str) -> Exception:
         help = f"remove `{self._manifest(step).name}` to go on from the one before it"

@@ -16,6 +16,7 @@ from ..graph import Lowered
 from ..graph.masks import LoweredMask, draws, is_adaptive, looked_at, support_size, verify_mask
 from ..plan import BUDGET, plan_block, verify_affordable
 from ._data import verified_weights
+from ._keys import verified_key
 from ._missing import block_tables, log_completions, sort_rows, summed_loss, unknown_law, verify_latents
 from ._objective import draw_masks, make_loss, masks_per_row
 
@@ -83,11 +84,11 @@ def loss(
     params: Params,
     codes: np.ndarray,
     weights: Any,
-    key: jax.Array | None,
+    key: jax.Array | int | None,
     n_masks: int | None,
 ) -> jax.Array:
     """The mean loss of rows, -1 in `codes` where a cell is missing; see `Model.loss`."""
-    losses = row_losses(lowered, mask, params, codes, key, n_masks)
+    losses = row_losses(lowered, mask, params, codes, verified_key(key), n_masks)
     if weights is None:
         return losses.mean()
     w = _row_weights(weights, losses)

@@ -13,6 +13,7 @@ from .._diagnostics import Source, Span, fail, unknown
 from ..graph import FactorGraph
 from ..graph.masks import ListedMask, LoweredMask, MixtureMask, SubsetMask, blocks_of, is_adaptive, reach, support_size
 from ..plan import BUDGET, mean_size, plan_mask
+from ._training_options import Training
 
 if TYPE_CHECKING:
     from ._fit import Options
@@ -109,12 +110,15 @@ def method_of(given: Any) -> Method | None:
     """A method from what a user passes: an object, or the short name of one with its defaults.
 
     Raises:
-        GmlmError: E506 for another name, E507 for another thing.
+        GmlmError: E506 for another name, E704 for what trains networks, E507 for another thing.
     """
     if isinstance(given, str):
         if given not in SHORT:
             raise unknown(f"there is no method `{given}`", given, [*SHORT])
         return SHORT[given]()
+    if isinstance(given, Training):
+        help = "its parameters are fitted by L-BFGS; with `optimizer=`, `batch_size=` and `max_steps=` by batches"
+        raise fail("E704", "`gm.Training` trains networks, and this model has none", help=help)
     if given is not None and not isinstance(given, Method):
         help = "`gm.PersistentContrastiveDivergence()` or `gm.MonteCarloEM()`, which take options; none: the exact objective"
         raise fail("E507", f"method must be one of gmlmdsl's, got {given!r}", help=help)

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 import optax
 
-from .._diagnostics import fail
+from .._diagnostics import counted, fail
 from .._files import write_whole
 from ..derive import NetworkLoss, noisy_mask
 from ..graph import Corruption, FactorGraph, Lowered, NetworkForm, lower_corruption
@@ -27,7 +27,7 @@ from ._minimise import shows_progress
 from ._network_rows import NetworkRows, bound_to_rows, network_rows
 from ._results import FORMAT
 from ._training import Progress, Trained, train
-from ._training_options import Training, verify_optimizer, verify_training
+from ._training_options import Training, verify_optimizer, verify_schedule, verify_training
 
 Array = np.ndarray
 AT_ONCE = 1 << 12  # rows whose numbers of hidden cells are found at once
@@ -83,6 +83,7 @@ def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, i
     """
     t = options.method
     verify_training(t)
+    verify_schedule(t, options.optimizer)
     n_masks = verified_count(options.n_masks)
     if not isinstance(options.seed, int | np.integer) or isinstance(options.seed, bool) or options.seed < 0:
         raise fail("E507", f"seed must be a whole number of at least 0, got {options.seed!r}")
@@ -110,8 +111,8 @@ def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, i
     per_batch = _per_batch(loss, batches, options.mask, "these rows")
     if check is not None:
         _per_batch(loss, check, options.mask, "the rows of validation")
-    text = json.dumps([identity["sha256"], identity["inputs"], options.mask.name, options.n_masks], default=_as_list, sort_keys=True)
-    found = train(network, loss, batches, per_batch, check, t, options.optimizer, options.seed, shows_progress(options.progress), text)
+    stated = {"program": identity["sha256"], "inputs": identity["inputs"], "mask": options.mask.name, "n_masks": options.n_masks}
+    found = train(network, loss, batches, per_batch, check, t, options.optimizer, options.seed, shows_progress(options.progress), stated)
     return found, rows.n_rows
 
 
@@ -130,10 +131,6 @@ def fit(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, meta: dic
     """Train, and give the result names; see `ConditionalModel.fit`."""
     found, rows = fit_network(lowered, x, given, options, meta)
     return trained_to_fit(found, lowered.graph, meta | {"rows": rows}, model)
-
-
-def _as_list(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
 
 
 def _batches(lowered: Lowered, rows: NetworkRows, weights: Array, t: Training, whole: bool) -> Batches:
@@ -194,6 +191,21 @@ def _shapes(network: Any) -> dict[str, tuple[int, ...]]:
     return {jax.tree_util.keystr(p): tuple(x.shape) for p, x in leaves if hasattr(x, "shape")}
 
 
+NO_CURVATURE = "its loss is not convex and its weights are not determined, so their curvature gives no error"
+NO_ROWS = "it keeps no data to fit again to"
+LACKING = {
+    **dict.fromkeys(
+        ("standard_errors", "standard_errors_of", "covariance", "covariance_of", "determined_covariance", "interval", "contrast"),
+        NO_CURVATURE,
+    ),
+    "undetermined_directions": NO_CURVATURE,
+    **dict.fromkeys(("evidence", "bootstrap", "profile", "predictive"), NO_ROWS),
+    "status": "training ends after its steps, not at an optimum; `reason` says why it ended",
+    "objective": "its loss is drawn anew in each step; `loss_trace` has them",
+    "missing": "missing cells are padding, or hidden and not scored",
+}  # of the attributes of `Fit`
+
+
 @dataclass(frozen=True, repr=False)
 class NetworkFit:
     """A trained network.
@@ -204,7 +216,8 @@ class NetworkFit:
         length_trace: loss of the predicted length per row of each step's batch, 0 where none is predicted.
         validation_trace: (step, nats per hidden cell, length loss) of each measurement.
         reason: why training ended: steps, patience or diverged.
-        meta: program text, inputs, seed, versions, seconds, cells: what `save` keeps.
+        meta: program text, inputs, seed, versions, seconds, cells, rows of a batch, widths of buckets, the step whose weights these are
+            (`kept`): what `save` keeps.
     """
 
     params: dict[str, Any]
@@ -220,6 +233,25 @@ class NetworkFit:
     def model(self) -> Any:
         """The model that was fitted."""
         return self._model()
+
+    @property
+    def mask(self) -> str:
+        """The mask's name."""
+        return self.meta["mask"]
+
+    def __getattr__(self, name: str) -> Any:
+        """What fits of other models have, and why this one has not.
+
+        Raises:
+            GmlmError: E543 for one of these; AttributeError for any other name.
+        """
+        if name in LACKING:
+            message = f"a trained network has no `{name}`: {LACKING[name]}"
+            help = (
+                "`loss(x, mask)` of rows that it has not seen says how good it is; `reason`, `loss_trace`, `validation_trace` how it went"
+            )
+            raise fail("E543", message, help=help)
+        raise AttributeError(f"a fit of a network has no attribute {name!r}")
 
     def sample(self, sampler: str | None = None, **options: Any) -> Any:
         """Draws from the trained network; see `Model.sample`."""
@@ -243,7 +275,7 @@ class NetworkFit:
         lines = [
             f"Fit of `{m['model']}` to {m['rows']:,} rows under mask {m['mask']}: {sum(counts.values()):,} parameters, "
             f"{len(self.loss_trace):,} steps, {m['seconds']:.3g} s",
-            f"loss {last:.4g} nats per hidden cell, the mean of the last {min(50, len(self.loss_trace))} steps",
+            f"loss {last:.4g} nats per hidden cell, the mean of the last {min(50, len(self.loss_trace))} steps{self._batches()}",
         ]
         if len(self.validation_trace):
             best = self.validation_trace[np.argmin(self.validation_trace[:, 1])]
@@ -251,8 +283,20 @@ class NetworkFit:
                 f"validation loss {self.validation_trace[-1, 1]:.4g} at the end, {best[1]:.4g} at its lowest, after {best[0]:,.0f} steps"
             )
         if self.reason == "diverged":
-            lines.append("The loss is no finite number any more. Take a lower learning rate, or a longer warm-up.")
+            kept = m.get("kept", 0)
+            these = "the first weights" if not kept else f"the weights after {counted(kept, 'step')}"
+            which = "the best on validation rows" if len(self.validation_trace) and kept else "the last that are finite numbers"
+            lines.append(
+                f"The loss is no finite number any more. These are {these}, {which}. Take a lower learning rate, or a longer warm-up."
+            )
         return "\n".join(lines)
+
+    def _batches(self) -> str:
+        """`; batches of 64 rows, widths 8, 16`, where the file knows."""
+        if "batch_size" not in self.meta:
+            return ""
+        widths = ", ".join(map(str, self.meta["widths"]))
+        return f"; batches of {counted(self.meta['batch_size'], 'row')}, widths {widths}"
 
     def save(self, path: str | Path) -> None:
         """Write the fit as one file, whole or not at all.
@@ -280,7 +324,7 @@ def trained_to_fit(found: Trained, graph: FactorGraph, meta: dict[str, Any], mod
     """Names for what training found."""
     assert graph.network is not None
     p: Progress = found.progress
-    meta = meta | {"seconds": p.seconds, "cells": p.cells, "widths": list(found.widths)}
+    meta = meta | {"seconds": p.seconds, "cells": p.cells, "widths": list(found.widths), "batch_size": found.batch_size, "kept": p.kept}
     validation = np.array(p.validation, float).reshape(-1, 3)
     return NetworkFit(
         {graph.network.label: found.network}, np.array(p.losses), np.array(p.lengths), validation, p.reason, meta, graph, model

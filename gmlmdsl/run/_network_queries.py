@@ -19,6 +19,7 @@ from ..networks import build_network, network_shapes, parameter_counts
 from ..plan import BUDGET
 from ..program import ir
 from ._data import verified_weights
+from ._keys import verified_key
 from ._network_fit import mask_loss, verified_count, verify_known
 from ._network_rows import NetworkRows, bound_to_rows, given_arrays, network_rows, present_lengths
 
@@ -42,7 +43,7 @@ def loss(
 ) -> jax.Array:
     """The mean over rows of the mean over masks; see `ConditionalModel.loss`."""
     rows = network_rows(lowered, x, missing, given)
-    count = verified_count(n_masks)
+    count, key = verified_count(n_masks), verified_key(key)
     if not rows.n_rows:
         raise fail("E505", "x has no rows")
     if key is None and n_masks is not None:
@@ -59,7 +60,7 @@ def loss(
         key, count = jax.random.key(0), 1  # nothing is random: every draw is the same
     if key is None and not corruption.is_fixed:
         message = f"what the network sees under mask `{mask.name}` is random: its loss has no sum over a list"
-        raise fail("E602", message, mask.span, help="draw: `key=jax.random.key(0), n_masks=16`")
+        raise fail("E602", message, mask.span, help="draw: `key=0, n_masks=16`")
     keys, out = None if key is None else jax.random.split(key, rows.n_rows), []
     for some in _pieces(lowered, rows.n_rows):
         part = rows.take(some)
@@ -95,7 +96,7 @@ def _drawn(found: NetworkLoss, params: Any, codes: Any, given: Any, lengths: Any
 def _listed(lowered: Lowered, params: dict[str, Any], rows: NetworkRows, mask: ir.Mask) -> Any:
     """Over every K of the support, all of which hide their cells."""
     lowered_mask, n = lower_mask(lowered, mask), lowered.graph.n_random
-    help = "draw some: `key=jax.random.key(0), n_masks=16`"
+    help = "draw some: `key=0, n_masks=16`"
     if support_size(lowered_mask) > BUDGET.support:
         message = f"mask `{mask.name}` has {support_size(lowered_mask):.3g} distinct blocks, more than the limit of {BUDGET.support}"
         raise fail("E602", message, mask.span, help=help)

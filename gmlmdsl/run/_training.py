@@ -7,13 +7,9 @@ over those of a batch: a row counts as its weight says, whatever its length, its
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -26,7 +22,9 @@ from .._diagnostics import fail
 from ..derive import NetworkLoss
 from ._batches import Batch, Batches
 from ._checkpoints import Checkpoints
-from ._training_options import Training, accumulated, default_optimizer
+from ._run_identity import run_identity
+from ._training_log import TrainingLog
+from ._training_options import Training, accumulated, default_optimizer, measured_every, save_points, saved_every
 
 Array = np.ndarray
 STEPS, VALIDATION = 2**32 - 1, 2**32 - 2  # folded into the seed's key: the first weights take its first parts, as `split` has them
@@ -34,7 +32,7 @@ NOTED = 20  # steps between looks at the device: the bar and the log move then
 
 
 class TrainState(NamedTuple):
-    """What a step changes. `best` and `average` are None where they are not kept."""
+    """What a step changes. `best` and `average`, of `ema` or `average_last`, are None where they are not kept."""
 
     network: Any
     optimizer: Any
@@ -55,6 +53,7 @@ class Progress:
     reason: str = "steps"
     seconds: float = 0.0
     cells: int = 0
+    kept: int = 0  # the step whose weights are returned
 
     def notes(self) -> dict[str, Any]:
         """As JSON takes it."""
@@ -68,6 +67,7 @@ class Trained:
     network: Any
     progress: Progress
     widths: tuple[int, ...]
+    batch_size: int
 
 
 def train(
@@ -80,7 +80,7 @@ def train(
     optimizer: Any,
     seed: int,
     show: bool,
-    identity: Any,
+    identity: Mapping[str, Any],
 ) -> Trained:
     """Run a training to its end, from its latest checkpoint where there is one.
 
@@ -94,27 +94,21 @@ def train(
         optimizer: an optax transformation; None: the default one.
         seed: of the order of rows, of masks, noise and dropout: those of a step depend on (seed, step) only.
         show: whether to show a bar.
-        identity: what the run depends on beside its options and data, as text: checkpoints of another run are refused.
+        identity: what the run depends on beside its options and data: checkpoints of another run are refused.
     """
-    optimizer = default_optimizer(t) if optimizer is None else optimizer
+    scheduled, optimizer = optimizer is None, default_optimizer(t) if optimizer is None else optimizer
     if t.accumulate > 1:
         optimizer = accumulated(optimizer, t.accumulate)
     trainable, fixed = eqx.partition(network, eqx.is_inexact_array)
-    state = TrainState(
-        trainable, optimizer.init(trainable), trainable if t.ema is not None else None, trainable if check is not None else None
-    )
-    store = (
-        None
-        if t.checkpoint is None
-        else Checkpoints(t.checkpoint, _fingerprint([identity, _rule(optimizer, state)], t, batches, check, state, seed))
-    )
-    progress, first = Progress(), 0
-    if store is not None:
+    averages = t.ema is not None or t.average_last is not None
+    state = TrainState(trainable, optimizer.init(trainable), trainable if averages else None, trainable if check is not None else None)
+    store, progress, first = None, Progress(), 0
+    if t.checkpoint is not None:
+        store = Checkpoints(t.checkpoint, run_identity(identity, optimizer, scheduled, t, batches, check, state, seed))
         first, state, progress = _resumed(store, state, t, progress)
-    run = _Run(loss, batches, np.asarray(per_batch, np.float32), check, t, optimizer, fixed, seed, store, progress)
-    state = run.to_the_end(state, first, show)
-    kept = state.best if t.patience is not None else state.network if t.ema is None else state.average
-    return Trained(eqx.combine(kept, fixed), progress, batches.found)
+    log = TrainingLog(t.log, first)
+    run = _Run(loss, batches, np.asarray(per_batch, np.float32), check, t, optimizer, fixed, seed, store, log, progress)
+    return Trained(eqx.combine(run.to_the_end(state, first, show), fixed), progress, batches.used, batches.size)
 
 
 def _resumed(store: Checkpoints, state: TrainState, t: Training, progress: Progress) -> tuple[int, TrainState, Progress]:
@@ -125,24 +119,10 @@ def _resumed(store: Checkpoints, state: TrainState, t: Training, progress: Progr
     if found is None:
         return 0, state, progress
     step, restored, notes = found
+    if step > t.steps:
+        message = f"`{t.checkpoint}` holds a run that has taken {step} steps, and this one is to take {t.steps}"
+        raise fail("E752", message, help="take another folder for this run, or pass `resume=False` to begin it anew here")
     return step, jax.tree.unflatten(tree, restored), Progress(**notes)
-
-
-def _rule(optimizer: Any, state: TrainState) -> str:
-    """What an optimiser computes, its numbers among it; the addresses of its functions differ from run to run."""
-    traced = jax.make_jaxpr(lambda s: optimizer.update(s.network, s.optimizer, s.network))(state)
-    return re.sub(r"0x[0-9a-f]+", "", str(traced))
-
-
-def _fingerprint(identity: Any, t: Training, batches: Batches, check: Batches | None, state: TrainState, seed: int) -> str:
-    plain = {k: v for k, v in vars(t).items() if k not in ("validation", "checkpoint", "save_every", "resume", "log")}
-    shapes = [f"{jax.tree_util.keystr(p)} {x.shape} {x.dtype}" for p, x in jax.tree_util.tree_flatten_with_path(state)[0]]
-    text = json.dumps([identity, plain, shapes, seed], default=str, sort_keys=True)
-    digest = hashlib.sha256(text.encode())
-    data = [a for b in (batches, check) if b is not None for a in (b.rows.codes, *b.rows.given, b.weights)]
-    for array in (*data, *jax.tree.leaves(state.network)):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
 
 
 @dataclass
@@ -156,40 +136,93 @@ class _Run:
     fixed: Any
     seed: int
     store: Checkpoints | None
+    log: TrainingLog
     progress: Progress
+    sound: tuple[int, Any] = (0, None)  # a step, and weights of then that are finite numbers
+    latest: tuple[int, Any] = (0, None)  # those of the last look
 
-    def to_the_end(self, state: TrainState, first: int, show: bool) -> TrainState:
-        """The steps from `first` on, with what happens between them."""
+    def to_the_end(self, state: TrainState, first: int, show: bool) -> Any:
+        """The steps from `first` on, with what happens between them; the weights that the fit returns."""
         t, p = self.t, self.progress
-        kept = (self.store, t.save_every or max(1, t.steps // 20)), (self.check, t.evaluate_every or max(1, t.steps // 10))
         waiting: list[tuple[Any, Any]] = []
         started, before = time.perf_counter(), p.seconds
-        if t.patience is not None and p.since_best >= t.patience:  # the run had ended before it was asked to go on
-            p.reason = "patience"
-            return state
+        self.sound = self.latest = first, self.kept(state, first)
+        if self.stops():  # the run had ended before it was asked to go on
+            return self.returned(state)
         with _bar(t.steps, first, show) as moved:
             for step, batch in self.order(first):
                 state, values = self.update(state, batch, step)
                 waiting.append(values)
                 p.cells += int((batch.codes[: batch.width] >= 0).sum(where=batch.weights[None] > 0))
                 done = step + 1
-                saves, measures = (at is not None and (done % every == 0 or done == t.steps) for at, every in kept)
+                saves, measures = self.due(done)
                 if done % NOTED == 0 or done == t.steps or saves or measures:
                     self.look(waiting)
                     p.seconds = before + time.perf_counter() - started
-                    self.note({"step": done, "loss": p.losses[-1], "length_loss": p.lengths[-1], "seconds": p.seconds, "cells": p.cells})
+                    self.log.note(
+                        {"step": done, "loss": p.losses[-1], "length_loss": p.lengths[-1], "seconds": p.seconds, "cells": p.cells}
+                    )
                     moved(done, p)
-                if not np.isfinite(p.losses[-1] if p.losses else 0.0):
-                    p.reason = "diverged"
-                    break
+                    if not self.is_sound(state, done, saves or done == t.steps):
+                        break
                 if measures:
                     state = self.measure(state, done)
                 if saves and self.store is not None:
                     self.store.save(done, jax.tree.leaves(state), p.notes())
-                if t.patience is not None and p.since_best >= t.patience:
-                    p.reason = "patience"
+                if self.stops():
                     break
-        return state
+        return self.returned(state)
+
+    def due(self, done: int) -> tuple[bool, bool]:
+        """Whether a checkpoint is written after so many steps, and whether validation rows are measured."""
+        t = self.t
+        every = (self.store is not None, saved_every(t)), (self.check is not None, measured_every(t))
+        saves, measures = (wanted and (done % n == 0 or done == t.steps) for wanted, n in every)
+        return saves, measures
+
+    def stops(self) -> bool:
+        """Whether measurements have not got better for long enough."""
+        ends = self.t.patience is not None and self.progress.since_best >= self.t.patience
+        self.progress.reason = "patience" if ends else "steps"
+        return ends
+
+    def is_sound(self, state: TrainState, done: int, whole: bool) -> bool:
+        """Whether a run may go on; keeps the weights of the last look that are known to be finite numbers.
+
+        A finite loss says so of the weights before it. Those after the last step, and those of a checkpoint, are looked at themselves.
+        """
+        losses = self.progress.losses
+        if np.isfinite(losses[self.latest[0]]):  # of the step that began with them
+            self.sound = self.latest
+        if not np.isfinite(losses[-1]) or (whole and not _finite(state.network)):
+            self.progress.reason = "diverged"
+            return False
+        self.latest = done, self.kept(state, done)
+        if whole:
+            self.sound = self.latest
+        return True
+
+    def kept(self, state: TrainState, done: int) -> Any:
+        """The weights that the fit would return if it ended after so many steps."""
+        if self.t.ema is not None or self.points(done) > 0:
+            return state.average
+        return state.network
+
+    def returned(self, state: TrainState) -> Any:
+        """The best weights where training stops early, or where it diverged and some were measured; else the last finite ones."""
+        p = self.progress
+        if p.validation and (self.t.patience is not None or p.reason == "diverged") and np.isfinite(p.best):
+            p.kept = p.best_step
+            return state.best
+        p.kept, weights = self.sound
+        return weights
+
+    def points(self, done: int) -> int:
+        """How many of the save points whose weights are averaged lie at or before a step."""
+        if self.t.average_last is None:
+            return 0
+        passed = save_points(self.t) if done == self.t.steps else done // saved_every(self.t)
+        return max(0, passed - save_points(self.t) + self.t.average_last)
 
     def order(self, first: int) -> Iterator[tuple[int, Batch]]:
         """Steps and their batches."""
@@ -207,8 +240,13 @@ class _Run:
         return _update(_sized(self.loss, batch.width), self.optimizer, self.fixed, state, data, key, self.t.precision, self.share(step))
 
     def share(self, step: int) -> Array | None:
-        """Of the weights behind a step in their average: d^(n - k) (1 - d) / (1 - d^n) is that of update k among the first n."""
-        d, n = self.t.ema, (step + 1) // self.t.accumulate
+        """Of the weights behind a step in their average.
+
+        `ema`: d^(n - k) (1 - d) / (1 - d^n) is that of update k among the first n. `average_last`: 1 / k at the k-th of its save points.
+        """
+        d, n, k = self.t.ema, (step + 1) // self.t.accumulate, self.points(step + 1)
+        if self.t.average_last is not None:
+            return np.asarray(1 / k if k > self.points(step) else 0, np.float32)
         if d is None:
             return None
         return np.asarray(0 if (step + 1) % self.t.accumulate else (1 - d) / (1 - d**n), np.float32)
@@ -223,27 +261,23 @@ class _Run:
     def measure(self, state: TrainState, done: int) -> TrainState:
         """The loss of the rows of validation, under the masks of one key for all measurements."""
         assert self.check is not None
-        p, network = self.progress, state.network if self.t.ema is None else state.average
+        p, network = self.progress, self.kept(state, done)
         if p.validation and p.validation[-1][0] == done:
             return state
         loss, length = evaluated(self.loss, eqx.combine(network, self.fixed), self.check, self.seed, self.t.precision)
         total = loss + _weight(network) * length
         p.validation.append((done, loss, length))
-        self.note({"step": done, "validation_loss": loss, "validation_length_loss": length})
+        self.log.note({"step": done, "validation_loss": loss, "validation_length_loss": length})
         if total < p.best:
             p.best, p.since_best, p.best_step = total, 0, done
             return state._replace(best=network)
         p.since_best += 1
         return state
 
-    def note(self, line: dict[str, Any]) -> None:
-        """Append to the log."""
-        if self.t.log is not None:
-            try:
-                with Path(self.t.log).open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(line) + "\n")
-            except OSError as error:
-                raise fail("E560", f"cannot write `{self.t.log}`: {error.strerror or error}") from None
+
+def _finite(network: Any) -> bool:
+    """Whether all weights are finite numbers."""
+    return all(np.isfinite(np.asarray(a)).all() for a in jax.tree.leaves(network))
 
 
 def _weight(network: Any) -> float:

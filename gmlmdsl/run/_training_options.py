@@ -23,11 +23,14 @@ class Training:
     """How a network is trained: `fit(.., method=gm.Training(..))`.
 
     Attributes:
-        steps: batches; every `accumulate`-th one ends with an update.
-        batch_size: rows of a step.
+        steps: batches; every `accumulate`-th one ends with an update. A run with checkpoints whose `optimizer` does not depend on them
+            goes on when it is asked for more.
+        batch_size: rows of a step; all rows where there are fewer.
         label_smoothing: s: every target is 1 - s of the true value and s of the uniform law (Szegedy et al. 2016).
         ema: decay, at each update, of the exponential moving average of the weights that the fit returns; the first weights have no part
             in it (Kingma and Ba 2015, Section 3, on that correction). None: the last weights.
+        average_last: the fit returns the mean of the weights at the last so many save points, see `save_every` (Vaswani et al. 2017,
+            Section 6.1), whether or not checkpoints are written.
         accumulate: batches whose gradients are averaged for one update.
         precision: "float32", or "bfloat16": then weights are cast for each pass, with logits, norms and updates in float32.
         buckets: widths, ascending; rows of like length share a batch, and each width is compiled once. None: 8, 16, 24, 32, 48, 64, ..
@@ -35,17 +38,19 @@ class Training:
         evaluate_every: steps between measurements; None: a tenth of the steps.
         patience: measurements without a lower loss after which training ends; the best weights are returned. None: it never does.
         checkpoint: a folder; a run that is killed goes on from its latest checkpoint, bit for bit as if it had not been.
-        save_every: steps between checkpoints; None: a twentieth of the steps.
+        save_every: steps between save points; None: a twentieth of the steps. The last step is one too.
         resume: whether checkpoints that lie in the folder are gone on from; False: the run begins anew.
-        log: a file of one line of JSON for every 20 steps and every measurement.
+        log: a file of one line of JSON for every 20 steps and every measurement. It is begun anew, or cut back to the step that a run
+            goes on from.
         warmup: steps of linear warm-up of the default optimiser; None: a fiftieth.
-        learning_rate: the peak of the default optimiser, AdaFactor (Shazeer and Stern 2018) with a cosine down to 1e-5.
+        learning_rate: the peak of the default optimiser, AdaFactor (Shazeer and Stern 2018) with a cosine down to 1e-5; None: 0.003.
     """
 
     steps: int = 1000
     batch_size: int = 64
     label_smoothing: float = 0.0
     ema: float | None = None
+    average_last: int | None = None
     accumulate: int = 1
     precision: str = "float32"
     buckets: tuple[int, ...] | None = None
@@ -57,9 +62,27 @@ class Training:
     resume: bool = True
     log: str | Path | None = None
     warmup: int | None = None
-    learning_rate: float = PEAK
+    learning_rate: float | None = None
 
     name = "training"
+
+
+def measured_every(t: Training) -> int:
+    """Steps between measurements on validation rows."""
+    return t.evaluate_every or max(1, t.steps // 10)
+
+
+def saved_every(t: Training) -> int:
+    """Steps between save points."""
+    return t.save_every or max(1, t.steps // 20)
+
+
+def save_points(t: Training) -> int:
+    """How many save points a run has: every `saved_every`-th step, and the last."""
+    return -(-t.steps // saved_every(t))
+
+
+WHOLE = {"steps": 1, "batch_size": 1, "accumulate": 1, "evaluate_every": 1, "save_every": 1, "patience": 1, "warmup": 0, "average_last": 1}
 
 
 def verify_training(t: Training) -> None:
@@ -68,8 +91,7 @@ def verify_training(t: Training) -> None:
     Raises:
         GmlmError: E704.
     """
-    wholes = (("steps", 1), ("batch_size", 1), ("accumulate", 1), ("evaluate_every", 1), ("save_every", 1), ("patience", 1), ("warmup", 0))
-    for name, least in wholes:
+    for name, least in WHOLE.items():
         value = getattr(t, name)
         if value is not None and (not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least):
             raise fail("E704", f"Training: {name} must be a whole number of at least {least}, got {value!r}")
@@ -79,14 +101,45 @@ def verify_training(t: Training) -> None:
             raise fail("E704", f"Training: {name} must be a number from {low} to below {high}, got {value!r}")
     if t.accumulate > t.steps:
         raise fail("E704", f"Training: accumulate={t.accumulate} batches make one update, and there are steps={t.steps}")
-    if not isinstance(t.learning_rate, int | float) or not t.learning_rate > 0:
+    if t.learning_rate is not None and (not isinstance(t.learning_rate, int | float) or not t.learning_rate > 0):
         raise fail("E704", f"Training: learning_rate must be above 0, got {t.learning_rate!r}")
     if t.precision not in ("float32", "bfloat16"):
         raise fail("E704", f'Training: precision must be "float32" or "bfloat16", got {t.precision!r}')
-    if t.patience is not None and t.validation is None:
-        raise fail("E704", "Training: patience counts measurements on validation rows", help="pass `validation={'x': .., 'given': ..}`")
     if t.validation is not None and (not isinstance(t.validation, Mapping) or not {"x"} <= set(t.validation) <= {"x", "given"}):
         raise fail("E704", "Training: validation must be a dict of `x` and, where the model has given variables, `given`")
+    _verify_together(t)
+
+
+def _verify_together(t: Training) -> None:
+    """Refuse options that mean nothing beside the others, rather than ignore them."""
+    for name in ("patience", "evaluate_every"):
+        if getattr(t, name) is not None and t.validation is None:
+            message = f"Training: {name} counts measurements on validation rows, and there are none"
+            raise fail("E704", message, help="pass `validation={'x': .., 'given': ..}`")
+    if t.checkpoint is None and (not t.resume or (t.save_every is not None and t.average_last is None)):
+        name = "save_every" if t.resume else "resume"
+        raise fail("E704", f"Training: {name} is about checkpoints, and none are written", help="pass `checkpoint=` with a folder")
+    if t.average_last is None:
+        return
+    if t.ema is not None or t.patience is not None:
+        other = "ema" if t.ema is not None else "patience"
+        message = f"Training: average_last and {other} each say which weights the fit returns"
+        raise fail("E704", message, help=f"leave one of them out: `average_last={t.average_last}` or `{other}={getattr(t, other)}`")
+    if t.average_last > save_points(t):
+        message = f"Training: average_last={t.average_last}, and the run has {save_points(t)} save points, one in {saved_every(t)} steps"
+        raise fail("E704", message, help="a smaller `save_every` makes more of them")
+
+
+def verify_schedule(t: Training, optimizer: Any) -> None:
+    """Refuse options of the default optimiser beside another one.
+
+    Raises:
+        GmlmError: E704.
+    """
+    for name in ("learning_rate", "warmup"):
+        if optimizer is not None and getattr(t, name) is not None:
+            message = f"Training: {name} is an option of the default optimiser, and `optimizer=` is another one"
+            raise fail("E704", message, help=f"leave {name} out, and give the optimiser its own schedule")
 
 
 def training_of(method: Any, batch_size: int | None, max_steps: int | None) -> Training:
@@ -109,7 +162,7 @@ def default_optimizer(t: Training) -> optax.GradientTransformation:
     """AdaFactor with linear warm-up and a cosine, by updates: one for every `accumulate` steps."""
     updates = t.steps // t.accumulate
     warm = max(1, updates // WARM) if t.warmup is None else t.warmup // t.accumulate
-    return _adafactor(t.learning_rate, warm, max(updates, warm + 1))
+    return _adafactor(PEAK if t.learning_rate is None else t.learning_rate, warm, max(updates, warm + 1))
 
 
 @cache

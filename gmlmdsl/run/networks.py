@@ -3,6 +3,8 @@
 from ._attention import attention_dependency as attention_dependency
 from ._candidates import Decoding as Decoding
 from ._candidates import length_coverage as length_coverage
+from ._decoded_draws import Decodes as Decodes
+from ._decoding import decode as decode
 from ._decoding import run as sample
 from ._network_fit import NetworkFit as NetworkFit
 from ._network_fit import NetworkOptions as NetworkOptions

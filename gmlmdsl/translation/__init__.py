@@ -27,7 +27,6 @@ from ._metrics import score as score
 from ._peer import peers as peers
 from ._pipeline import Pipeline as Pipeline
 from ._pipeline import PipelineOptions as PipelineOptions
-from ._scoring import evaluated as evaluated
 from ._scoring import score_columns as score_columns
 from ._stages import file_hash as file_hash
 from ._texts import Texts as Texts

@@ -16,8 +16,8 @@ import numpy as np
 from .._compile import load_fit, versions
 from .._files import write_whole
 from ._corpus import read_lines, read_pairs
+from ._evaluate import evaluate
 from ._files import write_translator
-from ._scoring import evaluated
 
 if TYPE_CHECKING:
     from ._pipeline import Pipeline
@@ -39,8 +39,8 @@ def results(p: Pipeline, names: Sequence[str], report: Report | None) -> dict[st
         for sampler in samplers_of(p, name):
             evaluate_one(p, name, sampler)
         bundle(p, name)
-    measure(p, names)
     pictures(p)
+    measure(p, names)
     content = content_of(p, names)
     write_whole(p.stages / "report.json", json.dumps(content, indent=1, default=str).encode())
     if report is not None:
@@ -64,9 +64,11 @@ def evaluate_one(p: Pipeline, name: str, sampler: str) -> None:
     output = f"evaluation/{name}.{sampler}.txt"
 
     def make(_: str) -> dict[str, Any]:
-        found = evaluated(p.translator(name), p.pairs("text/test"), sampler, seed=p.o.seed, direction=p.o.direction)
+        pairs, language = p.pairs("text/test"), p.o.direction.rpartition("-")[2] or None
+        options = {"sampler": sampler, "seed": p.o.seed, "target_language": language}
+        found = evaluate(p.translator(name), [s for s, _ in pairs], [t for _, t in pairs], **options)
         write_whole(p.stages / output, "".join(f"{t}\n" for t in found.outputs).encode())
-        return found.notes
+        return found.as_dict()
 
     p.stages.run(f"evaluate-{name}-{sampler}", inputs, [output], make)
 

@@ -1,46 +1,9 @@
-"""Scores of a translator under one sampler, as the pipeline and the command line take them."""
+"""Scores of several translations as one table."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
-
-from ._metrics import score
-from ._translator import Translator
-
-
-@dataclass(frozen=True)
-class Evaluated:
-    """Translations of a test text, and numbers about them as JSON holds them."""
-
-    outputs: tuple[str, ...]
-    notes: dict[str, Any]
-
-
-def evaluated(
-    translator: Translator,
-    pairs: Sequence[tuple[str, str]],
-    sampler: str,
-    *,
-    seed: int = 0,
-    direction: str = "",
-    learnt: Path | None = None,
-) -> Evaluated:
-    """Translate a test text and score it.
-
-    Raises:
-        GmlmError: for a text that cannot be scored.
-    """
-    started = time.perf_counter()
-    found = translator.translate([s for s, _ in pairs], sampler=sampler, seed=seed, cut=True)
-    seconds = time.perf_counter() - started
-    outputs = tuple(t.text for t in found)
-    scores = score(outputs, [t for _, t in pairs], direction.rpartition("-")[2] or None, sources=[s for s, _ in pairs], learnt=learnt)
-    passes = sum(t.passes for t in found) / max(1, len(found))
-    return Evaluated(outputs, scores.as_dict() | {"sampler": sampler, "seconds": seconds, "mean_passes": passes})
 
 
 def score_columns(found: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[list[Any]], list[str]]:

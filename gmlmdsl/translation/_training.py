@@ -56,6 +56,7 @@ class Recipe:
 
     def training(self, validation: Mapping[str, Any] | None, checkpoint: Path | None, log: Path | None, resume: bool = True) -> Training:
         """The options of `Model.fit`."""
+        own = self.optimizer == "adafactor"  # whose schedule the training makes
         return Training(
             steps=self.steps,
             batch_size=self.batch_size,
@@ -70,8 +71,8 @@ class Recipe:
             save_every=self.save_every,
             resume=resume,
             log=log,
-            warmup=self.warmup,
-            learning_rate=self.peak,
+            warmup=self.warmup if own else None,
+            learning_rate=self.peak if own else None,
         )
 
     def transformation(self) -> Any:

@@ -1,0 +1,30 @@
+"""Random keys as calls take them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._diagnostics import fail
+
+
+def verified_key(key: Any) -> jax.Array | None:
+    """A key of JAX, or a seed as one; None stays.
+
+    Raises:
+        GmlmError: E507 for anything else.
+    """
+    if key is None:
+        return None
+    if isinstance(key, int | np.integer) and not isinstance(key, bool) and key >= 0:
+        return jax.random.key(int(key))
+    dtype = getattr(key, "dtype", None)
+    one = dtype is not None and (key.shape == () if jnp.issubdtype(dtype, jax.dtypes.prng_key) else dtype == np.uint32 and key.ndim == 1)
+    if not one:
+        raise fail(
+            "E507", f"key must be a seed of at least 0 or one key of JAX, got {key!r:.60}", help="`key=0`, or `key=jax.random.key(0)`"
+        )
+    return key
