@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +52,8 @@ class PipelineOptions:
         samplers: those that are compared; none: all of the program.
         direction: such as "en-de", for the report and the tokeniser of BLEU.
         raw: whether a student is trained on the raw text too.
-        threads: stated in the table of latency.
+        measured: sentences that latency is measured over, at the least.
+        command: that the report shows.
     """
 
     program: Path
@@ -70,6 +72,7 @@ class PipelineOptions:
     seed: int = 0
     allow_python: bool = False
     progress: bool | None = None
+    command: str = ""
 
 
 class Pipeline:
