@@ -263,12 +263,14 @@ class Pipeline:
         """What a decode depends on beside weights."""
         return digest_of(self.checked, self.program.bound.inputs, model, None, sampler)
 
-    def moved(self, stage: str) -> Callable[[int, int], None]:
-        """What notes how far a stage is."""
+    def moved(self, stage: str, every: int = 1, what: str = "lines") -> Callable[[int, int], None]:
+        """What notes how far a stage is, at every so many calls and the last."""
+        calls = count(1)
 
         def note(done: int, total: int) -> None:
-            self.stages.note({"stage": stage, "done": done, "of": total})
-            self.stages.tell(f"{stage}: {done:,} of {total:,} lines")
+            if next(calls) % every == 0 or done == total:
+                self.stages.note({"stage": stage, "done": done, "of": total})
+                self.stages.tell(f"{stage}: {done:,} of {total:,} {what}")
 
         return note
 
