@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from .run.results import Fit as Fit
     from .run.sampling import SamplingWarning as SamplingWarning
     from .run.sampling import annealed as annealed
+    from .translation import Translator as Translator
+    from .translation import Vocabulary as Vocabulary
+    from .translation import load_translator as load_translator
 
 _WHERE = {
     "BoundProgram": "._compile",
@@ -69,6 +72,9 @@ _WHERE = {
     "SamplingWarning": ".run.sampling",
     "annealed": ".run.sampling",
     "wald_test": ".run.inference",
+    "Translator": ".translation",
+    "Vocabulary": ".translation",
+    "load_translator": ".translation",
 }
 _ROOMS = ("theory",)
 __all__ = [
@@ -87,12 +93,15 @@ __all__ = [
     "SamplingWarning",
     "Table",
     "Training",
+    "Translator",
+    "Vocabulary",
     "annealed",
     "attention_dependency",
     "compare",
     "drop_repeats",
     "load",
     "load_fit",
+    "load_translator",
     "parse",
     "read_alignment",
     "read_table",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from ._diagnostics import GmlmError, GmlmWarning, Source, fail, listed, unknown
 from .graph import Bound, bind
@@ -173,8 +173,12 @@ def _announced(program: BoundProgram) -> BoundProgram:
     return program
 
 
-def load_fit(path: str | Path, *, allow_python: bool = False) -> Fit | NetworkFit:
+def load_fit(path: str | Path | IO[bytes], *, allow_python: bool = False) -> Fit | NetworkFit:
     """A fit saved by `Fit.save`, with its program; no code runs, unless `allow_python` lets a network import its class.
+
+    Args:
+        path: of the file, or the file opened to read bytes.
+        allow_python: whether a network `python("package.module:Class")` may import and run that class.
 
     Raises:
         GmlmError: if the file is missing, damaged or not a fit; E739 where its network is a class of Python that is not allowed.

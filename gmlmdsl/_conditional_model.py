@@ -229,6 +229,43 @@ class ConditionalModel(Model):
         provenance = self.program.provenance() | {"model": self.name}
         return networks.sample(self.lowered, checked, self._network(params), options, more, provenance)
 
+    def decode(
+        self,
+        params: Params,
+        sampler: str | None = None,
+        *,
+        given: Any = None,
+        missing: Any = None,
+        lengths: Any = None,
+        clamp: Mapping[str, Any] | None = None,
+        init: Any = None,
+        seed: int = 0,
+        trace: bool = False,
+    ) -> networks.Decodes:
+        """One decode of each row as plain arrays: what `sample` gives, without labels, for programs that decode many rows.
+
+        Args:
+            params: `{"net": module}`.
+            sampler: a sampler that decodes: `autoregressive`, `refinement` or one of its presets.
+            given: data of given variables, one row or many.
+            missing: what stands for padding in given data, `init` and `clamp`.
+            lengths: of the rows, where they are known.
+            clamp: cells that are held, as in `sample`.
+            init: the draft that a refinement begins with.
+            seed: row r depends on (seed, r) only.
+            trace: whether the tokens after each pass of a refinement are kept.
+
+        Returns:
+            `tokens` (rows.., candidates, cells), codes, -1 behind a row's length; `score`, `length` and `passes` (rows.., candidates), the
+            best candidate first; `trace` (rows.., passes, cells) of the best.
+
+        Raises:
+            GmlmError: E507 for a sampler of updates; for options or data that do not fit.
+        """
+        _, checked = self.sampler(sampler)
+        more = networks.Decoding(given, missing, lengths)
+        return networks.decode(self.lowered, checked, self._network(params), seed, clamp, init, more, trace)
+
     def length_coverage(
         self, params: Params, x: Any, *, given: Any = None, missing: Any = None, top: Sequence[int] = (1, 3, 5)
     ) -> dict[int, float]:

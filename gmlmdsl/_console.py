@@ -14,7 +14,7 @@ from ._diagnostics import Diagnostic, GmlmError
 PIPED_WIDTH = 120
 _RED, _YELLOW, _BLUE, _CYAN, _BOLD, _DIM, _OFF = "\033[1;31m", "\033[1;33m", "\033[34m", "\033[36m", "\033[1m", "\033[2m", "\033[0m"
 _OPTION = re.compile(
-    r"`(mask|sampler|model|n_masks|max_steps|weights|draws|warmup|chains|thin|clamp|columns|where|missing|header)=('[^']*'|\w*)`"
+    r"`(mask|sampler|model|n_masks|max_steps|weights|draws|warmup|chains|thin|clamp|columns|where|missing|header|resume)=('[^']*'|\w*)`"
 )
 
 
@@ -69,6 +69,8 @@ def show(diagnostics: Iterable[Diagnostic], stream: IO[str]) -> None:
 
 
 def _as_option(found: re.Match[str]) -> str:
+    if found[1] == "resume":
+        return "`--restart`" if found[2] == "False" else "no `--restart`"
     if found[1] == "header":
         return "`--no-header`" if found[2] == "False" else "`--header`"
     return f"`--{found[1].replace('_', '-')}{f' {found[2]}' if found[2] else ''}`"

@@ -1,4 +1,7 @@
-"""The command line: `gmlm`. The commands are in `_commands.py`; plain `gmlm check FILE..` answers without loading them."""
+"""The command line: `gmlm`.
+
+The commands are in `_commands.py` and `_translation_commands.py`; plain `gmlm check FILE..` answers without loading them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ def main() -> None:
     try:
         if len(words) > 1 and words[0] == "check" and not any(w.startswith("-") for w in words):
             sys.exit(_check(words[1:]))
-        from ._commands import app
+        from ._translation_commands import app  # those of `_commands.py` too
 
         app(prog_name="gmlm")
     except KeyboardInterrupt:

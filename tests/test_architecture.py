@@ -28,6 +28,7 @@ ORDER = [
     "theory",
     "compile",
     "model",
+    "translation",
     "explain",
     "report",
     "demo",
@@ -47,6 +48,7 @@ ROOMS = {
         (
             *("cli", "_commands", "_check", "_console", "_arguments", "_biases", "_fit_data", "_fixes", "_sizes"),
             *("_tables", "_show", "_show_info", "_masks", "_model_source", "__main__"),
+            *("_translation_commands", "_translation_options", "_translation_show"),
         ),
         "cli",
     ),

@@ -24,7 +24,7 @@ from ._decoded import AbstractDecoder, Decoded
 from ._energy import Codes
 from ._kernels import Info, State, Target
 from ._network import NetworkGraph
-from ._network_kernels import free_cells, pick_token
+from ._network_kernels import free_cells, likeliest, pick_token
 from ._random import fold_apart, uniform_apart
 from ._refinement import narrow
 
@@ -108,7 +108,7 @@ class AutoregressiveKernel(AbstractDecoder):
         assert isinstance(graph, NetworkGraph)
         free = free_cells(target)
         held = graph.present & ~free
-        last = jnp.max(jnp.where(held, jnp.arange(1, held.shape[0] + 1)[:, None], 0), axis=0)
+        last = jnp.max(jnp.where(held, jnp.arange(1, held.shape[0] + 1, dtype=jnp.int32)[:, None], 0), axis=0)
         network: Any = target.params[graph.label]
         return Task(network, graph, draft.T[::beam], free.T[::beam], last[::beam], graph.lengths.reshape(-1)[::beam], keys[::beam])
 
@@ -127,7 +127,7 @@ class AutoregressiveKernel(AbstractDecoder):
         logits, cache = self._logits(task, at)
         found = self.continuations(task, at, logits)
         tokens = jnp.take_along_axis(at.tokens, found.beam[..., None], axis=1).at[:, :, t].set(found.token)
-        first = jnp.arange(found.token.shape[1]) < beam
+        first = (jnp.arange(found.token.shape[1]) < beam)[None]
         ends = jnp.zeros_like(found.token, bool) if self.rules.end is None else found.token == self.rules.end
         full = (t + 1 >= task.lengths)[:, None]
         finished = self._set_aside(task, at, tokens, found.log_p, (ends | full) & first)
@@ -148,14 +148,15 @@ class AutoregressiveKernel(AbstractDecoder):
             return task.network.advance(encoded, prepared, cache, previous, t)
 
         logits, cache = jax.vmap(jax.vmap(one, in_axes=(None, 0, 0, 0)))(graph.encoded, graph.prepared, at.cache, previous)
-        return logits.reshape(-1, self.rules.beam, logits.shape[-1]), cache
+        by_value = jnp.moveaxis(logits, -1, 0)
+        return jnp.moveaxis(by_value.reshape(by_value.shape[0], -1, self.rules.beam), 0, -1), cache
 
     def continuations(self, task: Task, at: Search, logits: Float[Array, "groups beam values"]) -> Continuations:
         """The best 2 b - 1 of every group, or a token drawn for each; a held cell takes its code, at no cost in log p."""
         rules, t = self.rules, at.t
-        total = jax.nn.logsumexp(logits, axis=-1)
+        total = jax.nn.logsumexp(jnp.moveaxis(logits, -1, 0), axis=0)
         if rules.end is not None:
-            barred = (t + 1 < task.last_held)[:, None, None] & (jnp.arange(logits.shape[-1]) == rules.end)
+            barred = (t + 1 < task.last_held)[:, None, None] & (jnp.arange(logits.shape[-1]) == rules.end)[None, None]
             logits = jnp.where(barred, -jnp.inf, logits)
         if rules.decode == "sample":
             narrowed = narrow(logits / rules.temperature, rules.top_k, rules.top_p)
@@ -165,7 +166,7 @@ class AutoregressiveKernel(AbstractDecoder):
             own, token = largest(logits, min(2 * rules.beam - 1, logits.shape[-1]))
         log_p = at.log_p[..., None] + own - total[..., None]
         free, held = jnp.take(task.free, t, axis=1)[:, None, None], jnp.take(task.held, t, axis=1)[:, None, None]
-        first = jnp.arange(token.shape[-1]) == 0
+        first = (jnp.arange(token.shape[-1]) == 0)[None, None]
         token = jnp.where(free, token, held)
         log_p = jnp.where(free, log_p, jnp.where(first, at.log_p[..., None], -jnp.inf))
         groups, many = logits.shape[0], token.shape[-1]
@@ -174,8 +175,8 @@ class AutoregressiveKernel(AbstractDecoder):
 
     def _set_aside(self, task: Task, at: Search, tokens: Array, log_p: Array, ended: Array) -> Finished:
         """The best rows that have ended so far, those of this cell among them."""
-        cells = jnp.arange(task.free.shape[1])
-        n = jnp.maximum((task.free & (cells <= at.t)).sum(axis=1), 1).astype(log_p.dtype)
+        cells = jnp.arange(task.free.shape[1], dtype=jnp.int32)
+        n = jnp.maximum((task.free & (cells <= at.t)[None]).sum(axis=1), 1).astype(log_p.dtype)
         score = jnp.where(ended & ~at.done[:, None], log_p / n[:, None] ** self.rules.length_penalty, -jnp.inf)
         length = jnp.full_like(ended, at.t + 1, dtype=jnp.int32)
         every = Finished(*(jnp.concatenate(pair, axis=1) for pair in zip(at.finished, (score, tokens, length), strict=True)))
@@ -197,7 +198,8 @@ class AutoregressiveKernel(AbstractDecoder):
 def largest(values: Float[Array, "*shape many"], k: int) -> tuple[Float[Array, "*shape k"], Int[Array, "*shape k"]]:
     """The k largest of the last axis in falling order, with their places; of equal ones the first."""
     if k == 1:  # one pass over the values instead of a sort
-        return values.max(axis=-1, keepdims=True), jnp.argmax(values, axis=-1, keepdims=True).astype(jnp.int32)
+        top, place = likeliest(jnp.moveaxis(values, -1, 0))
+        return top[..., None], place[..., None]
     return jax.lax.top_k(values, k)
 
 

@@ -58,7 +58,9 @@ class NetworkGraph(eqx.Module):
         axes = (None, 0, 0, 0, None if keys is None else 0)
         every = jax.vmap(jax.vmap(one, in_axes=axes), in_axes=(0, 0, 0, 0, axes[-1]))
         out = every(self.encoded, self.prepared, seen.T.reshape(shape), self.lengths, keys)
-        return out.reshape(-1, *out.shape[2:])
+        # Values go first around the reshape, as a product with a table of them leaves them: XLA then transposes nothing.
+        by_value = jnp.moveaxis(out, -1, 0)
+        return jnp.moveaxis(by_value.reshape(by_value.shape[0], -1, self.n_cells), 0, -1)
 
 
 def encode(network: AbstractNetwork, given: Given, given_lengths: Given, rows: int, keys: PRNGKeyArray | None = None) -> Any:

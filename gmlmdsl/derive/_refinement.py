@@ -32,7 +32,7 @@ from ._kernels import Info, State, Target
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._membership import members
 from ._network import NetworkGraph
-from ._network_kernels import Held, free_cells, least, pick_token, unadapted
+from ._network_kernels import Held, free_cells, least, likeliest, pick_token, unadapted
 from ._random import fold_apart, uniform_apart
 
 
@@ -160,9 +160,10 @@ class RefinementKernel(AbstractDecoder):
 
     def decode(self, logits: Float[Array, "chains cells values"], keys: PRNGKeyArray) -> tuple[Array, Array, Array]:
         """Tokens with their log p and how sure they are, cells first; log p is the network's own, whatever the temperature."""
-        total = jax.nn.logsumexp(logits, axis=-1)
+        by_value = jnp.moveaxis(logits, -1, 0)  # as a network's product has them: nothing is transposed
+        total = jax.nn.logsumexp(by_value, axis=0)
         if self.rules.decode == "argmax":
-            token, own = jnp.argmax(logits, axis=-1).astype(jnp.int32), logits.max(axis=-1)
+            own, token = likeliest(by_value)
         else:
             narrowed = narrow(logits / self.rules.temperature, self.rules.top_k, self.rules.top_p)
             token = pick_token(narrowed, uniform_apart(keys, logits.shape[1]).T)

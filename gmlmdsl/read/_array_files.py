@@ -44,11 +44,7 @@ def read_arrays(path: str | Path) -> dict[str, Array]:
             with path.open("rb") as file:
                 _verify_header(file, path.stat().st_size, path)
             return {path.stem: np.load(path, allow_pickle=False)}
-        with zipfile.ZipFile(path) as archive:
-            _verify_total(sum(i.file_size for i in archive.infolist()), path)
-            for info in archive.infolist():
-                with archive.open(info) as member:
-                    _verify_header(member, info.file_size, path)
+        verify_archive(path, path)
         with np.load(path, allow_pickle=False) as found:
             return {k: found[k] for k in found.files}
     except zipfile.BadZipFile:
@@ -57,12 +53,26 @@ def read_arrays(path: str | Path) -> dict[str, Array]:
         raise fail("E520", f"{path} is damaged, or holds no plain arrays: {error}") from None
 
 
-def _verify_total(size: float, path: Path) -> None:
+def verify_archive(file: Path | IO[bytes], name: str | Path) -> None:
+    """Refuse an .npz file whose arrays declare too much, or more than is there; only their headers are read.
+
+    Raises:
+        GmlmError: E520 for what is too large.
+        ValueError: and other errors of `zipfile` and NumPy, for what is damaged or holds Python objects.
+    """
+    with zipfile.ZipFile(file) as archive:
+        _verify_total(sum(i.file_size for i in archive.infolist()), name)
+        for info in archive.infolist():
+            with archive.open(info) as member:
+                _verify_header(member, info.file_size, name)
+
+
+def _verify_total(size: float, path: str | Path) -> None:
     if size > MOST_BYTES:
         raise fail("E520", f"{path} declares {size / 2**30:.3g} GiB, more than the limit of {MOST_BYTES / 2**30:.3g} GiB")
 
 
-def _verify_header(file: IO[bytes], size: int, path: Path) -> None:
+def _verify_header(file: IO[bytes], size: int, path: str | Path) -> None:
     """Refuse an array whose declared size is too large, or is not what is there."""
     version = np.lib.format.read_magic(file)  # type: ignore[arg-type]
     if version not in ((1, 0), (2, 0)):

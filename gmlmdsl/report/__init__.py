@@ -13,3 +13,4 @@ from gmlmdsl.report._pictures import plot_images as plot_images
 from gmlmdsl.report._profile_picture import plot_profile as plot_profile
 from gmlmdsl.report._sample_report import diagnose_draws as diagnose_draws
 from gmlmdsl.report._sample_report import sample_report as sample_report
+from gmlmdsl.report._translation_report import translation_report as translation_report

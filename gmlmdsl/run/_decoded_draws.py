@@ -33,8 +33,10 @@ class Decodes:
     """Decodes of all rows; candidates are ordered by score, the best first.
 
     Attributes:
-        tokens: (chains, draws, rows, candidates, cells), -1 behind the length.
-        score, length, passes: (chains, draws, rows, candidates).
+        tokens: codes, (chains, draws, rows, candidates, cells), -1 behind the length. Those of `Model.decode` have no axes of chains and
+            draws, and `rows` are the axes of given data; so have the others.
+        score: (chains, draws, rows, candidates); -infinity where a beam found no further row.
+        length, passes: likewise.
         trace: (chains, draws, rows, passes, cells) of the best candidate, or None.
     """
 
@@ -43,6 +45,11 @@ class Decodes:
     length: Array
     passes: Array
     trace: Array | None
+
+    def of_rows(self, shape: tuple[int, ...]) -> Decodes:
+        """Of the first draw of the first chain, by the given axes of rows."""
+        every = (self.tokens, self.score, self.length, self.passes, self.trace)
+        return Decodes(*(None if a is None else a[0, 0].reshape(*shape, *a.shape[3:]) for a in every))  # type: ignore[arg-type]
 
 
 def decodes_of(parts: list[Part], candidates: Candidates) -> Decodes:

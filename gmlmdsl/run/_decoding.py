@@ -17,7 +17,7 @@ from ..derive import AbstractDecoder, AutoregressiveKernel, Decoded, NetworkGrap
 from ..graph import Lowered, lower_let
 from ..program import ir
 from ._candidates import Candidates, Decoding, Work, batches_of, candidates_of, filled_up, longest, trimmed, work_of
-from ._decoded_draws import Part, decodes_of, labelled_chains, labelled_decodes
+from ._decoded_draws import Decodes, Part, decodes_of, labelled_chains, labelled_decodes
 from ._sample import forget, sample
 from ._sampling import Options, observables, shows_progress, verify_options
 
@@ -28,25 +28,52 @@ KEPT = ("candidates", "trace")
 def run(lowered: Lowered, sampler: ir.Sampler, params: dict[str, Any], options: Options, more: Decoding, provenance: dict[str, Any]) -> Any:
     """Draws as the installed ArviZ takes them."""
     verify_options(options)
-    graph = lowered.graph
     planned = derive.build_kernel(lowered, sampler)
-    kernel, refines = planned.kernel, isinstance(planned.kernel, AbstractDecoder)
-    if refines and not options.keep_draws:
+    provenance = provenance | {"starts": "given" if options.init is not None else "uniform"}
+    if isinstance(planned.kernel, AbstractDecoder):
+        kept = _kept(options.observe, planned.kernel)
+        found, work = _decodes(lowered, sampler, planned.kernel, params, replace(options, observe=None), more, "trace" in kept)
+        provenance |= {} if options.init is not None else {"starts": "the sampler's own"}
+        return labelled_decodes(lowered.graph, found, work, options, provenance, kept)
+    work = work_of(lowered, params, options, more, Candidates(), refines=False)
+    observe = _observed(lowered, params, options.observe, work)
+    parts = _drawn(lowered, params, planned.kernel, work, Candidates(), options, observe)
+    return labelled_chains(lowered.graph, parts, work, planned, options, provenance)
+
+
+def decode(
+    lowered: Lowered, sampler: ir.Sampler, params: dict[str, Any], seed: int, clamp: Any, init: Any, more: Decoding, trace: bool
+) -> Decodes:
+    """Decodes as plain arrays; see `ConditionalModel.decode`."""
+    options = Options(sampler.name, 1, 0, 1, 1, seed, clamp, init, None, True, False)
+    verify_options(options)
+    kernel = derive.build_kernel(lowered, sampler).kernel
+    if not isinstance(kernel, AbstractDecoder):
+        raise fail("E507", f"sampler `{sampler.name}` runs chains of updates, and decodes nothing", sampler.span, help="call `sample`")
+    if trace:
+        _kept(("trace",), kernel)
+    found, work = _decodes(lowered, sampler, kernel, params, options, more, trace)
+    return found.of_rows(work.shape)
+
+
+def _decodes(
+    lowered: Lowered,
+    sampler: ir.Sampler,
+    kernel: AbstractDecoder,
+    params: dict[str, Any],
+    options: Options,
+    more: Decoding,
+    trace: bool,
+) -> tuple[Decodes, Work]:
+    if not options.keep_draws:
         raise fail("E507", "keep_draws=False keeps nothing of a decode", help="leave it out")
-    kept = _kept(options.observe, kernel) if refines else ()
     if isinstance(kernel, AutoregressiveKernel) and options.init is not None:
         raise fail("E507", "`init=` is a draft, and this sampler goes from the first cell on", help="hold the first cells: `clamp=`")
     if isinstance(kernel, RefinementKernel):
-        kernel = RefinementKernel(kernel.rules, kernel.law, options.init is not None, "trace" in kept)
-        planned = replace(planned, kernel=kernel)
+        kernel = RefinementKernel(kernel.rules, kernel.law, options.init is not None, trace)
     candidates = candidates_of(lowered, sampler)
-    work = work_of(lowered, params, options, more, candidates, refines)
-    observe = None if refines else _observed(lowered, params, options.observe, work)
-    parts = _drawn(lowered, params, kernel, work, candidates, options, observe)
-    provenance = provenance | {"starts": "given" if options.init is not None else "the sampler's own" if refines else "uniform"}
-    if refines:
-        return labelled_decodes(graph, decodes_of(parts, candidates), work, options, provenance, kept)
-    return labelled_chains(graph, parts, work, planned, options, provenance)
+    work = work_of(lowered, params, options, more, candidates, refines=True)
+    return decodes_of(_drawn(lowered, params, kernel, work, candidates, options, None), candidates), work
 
 
 def _observed(lowered: Lowered, params: dict[str, Any], observe: Any, work: Work) -> Any:

@@ -299,11 +299,15 @@ class NetworkFit:
         return f"; batches of {counted(self.meta['batch_size'], 'row')}, widths {widths}"
 
     def save(self, path: str | Path) -> None:
-        """Write the fit as one file, whole or not at all: arrays and text only, so that loading runs no code.
+        """Write the fit as one file, whole or not at all.
 
         Raises:
             GmlmError: E560 if the file cannot be written.
         """
+        write_whole(path, self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """What `save` writes: arrays and text only, so that loading runs no code."""
         network = next(iter(self.params.values()))
         leaves = jax.tree_util.tree_flatten_with_path(eqx.filter(network, eqx.is_array))[0]
         arrays = {f"param:{jax.tree_util.keystr(p)}": np.asarray(x) for p, x in leaves}
@@ -313,7 +317,7 @@ class NetworkFit:
         arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
         buffer = io.BytesIO()
         np.savez(buffer, **arrays)  # pyright: ignore[reportArgumentType]
-        write_whole(path, buffer.getvalue())
+        return buffer.getvalue()
 
 
 def trained_to_fit(found: Trained, graph: FactorGraph, meta: dict[str, Any], model: Callable[[], Any]) -> NetworkFit:

@@ -8,13 +8,14 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._diagnostics import counted, fail
 from .._files import write_whole
 from ..graph import FactorGraph
+from ..read import verify_archive
 from . import _checks
 from ._fit import Estimate, Evidence
 from ._intervals import intervals, verified_quantile
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 FORMAT = 1
-MOST_FILE_BYTES = 1 << 32
 KINDS = ("sandwich", "laplace")
 
 
@@ -344,26 +344,26 @@ def _effective_rows(estimate: Estimate) -> float:
     return float(w.sum() if options.weights_are == "counts" else w.sum() ** 2 / (w**2).sum())
 
 
-def read_fit(path: str | Path) -> tuple[dict[str, Any], dict[str, Array]]:
+def read_fit(path: str | Path | IO[bytes]) -> tuple[dict[str, Any], dict[str, Array]]:
     """The text and the arrays of a saved fit; declared sizes are checked before anything is read.
 
     Raises:
         GmlmError: E520 or E521 if it is not a fit, or damaged.
     """
     import zipfile
+    import zlib
 
-    path = Path(path)
+    file, path = (Path(path), Path(path)) if isinstance(path, str | Path) else (path, "the file")
     try:
-        with zipfile.ZipFile(path) as archive:
-            size = sum(i.file_size for i in archive.infolist())
-        if size > MOST_FILE_BYTES:
-            raise fail("E520", f"{path} declares {size / 2**30:.3g} GiB, more than the limit of {MOST_FILE_BYTES / 2**30:.3g} GiB")
-        with np.load(path, allow_pickle=False) as found:
+        verify_archive(file, path)
+        if not isinstance(file, Path):
+            file.seek(0)
+        with np.load(file, allow_pickle=False) as found:
             arrays = {k: found[k] for k in found.files}
         meta = json.loads(arrays.pop("meta").tobytes().decode())
     except FileNotFoundError:
         raise fail("E521", f"there is no file {path}") from None
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
         raise fail("E520", f"{path} is not a saved fit, or is damaged: {type(error).__name__}") from None
     if not isinstance(meta, dict) or meta.get("format") != FORMAT:
         raise fail("E520", f"{path} is not a fit of this version: format {meta.get('format') if isinstance(meta, dict) else '?'}")

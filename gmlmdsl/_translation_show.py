@@ -1,0 +1,273 @@
+"""What the commands of translators do and print."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ._console import note, print_table, warn
+from ._diagnostics import fail
+from ._model_source import checked_program, pick
+from ._show import verify_writable
+
+if TYPE_CHECKING:
+    from .translation import Recipe, Texts, Translator
+
+
+@dataclass(frozen=True)
+class PipelineRequest:
+    """The program of a command line, with its inputs."""
+
+    file: Path
+    inputs: Sequence[str]
+    arrays: Path | None
+    allow_python: bool
+
+
+@dataclass(frozen=True)
+class TrainRequest(PipelineRequest):
+    """What of a program is trained."""
+
+    model: str | None
+    mask: str | None
+    sampler: str | None
+    vocabulary: Path | None
+
+
+@dataclass(frozen=True)
+class TranslateRequest:
+    """How lines are translated."""
+
+    sampler: str | None
+    n_best: int
+    draft: Path | None
+    prefix: str | None
+    drop_repeats: bool
+    trace: bool
+    batch_size: int | None
+    cut: bool
+    seed: int
+
+
+def keep_compiled() -> None:
+    """Keep what JAX compiles for the next call, in the user's cache folder, unless JAX_COMPILATION_CACHE_DIR says where."""
+    import jax
+
+    if os.environ.get("JAX_COMPILATION_CACHE_DIR"):
+        return
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gmlmdsl"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError:  # a cache is a convenience
+        return
+    if os.access(folder, os.W_OK):
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+
+
+def direction_of(languages: str, reverse: bool) -> str:
+    """`en-de`, turned round where the text is.
+
+    Raises:
+        GmlmError: E507 for what is no pair of languages.
+    """
+    if not languages:
+        return ""
+    parts = languages.split("-")
+    if len(parts) != 2 or not all(p.isalpha() for p in parts):
+        raise fail("E507", f"`--languages {languages}`: expected two languages, such as `en-de`")
+    return "-".join(parts[::-1] if reverse else parts)
+
+
+def run_train(
+    request: TrainRequest, recipe: Recipe, text: tuple[Path, ...], validation: tuple[Path, ...], out: Path, languages: str, reverse: bool,
+    limit: int | None, restart: bool,
+) -> None:  # fmt: skip
+    """Train a model of a program, and write its bundle."""
+    from .translation import Texts, TrainJob, train_translator
+
+    checked, inputs = checked_program(request.file, request.inputs, request.arrays)
+    name = pick(request.model, [n for n, m in checked.models.items() if m.conditional is not None], "translation model", "model")
+    job = TrainJob(
+        checked,
+        name,
+        Texts(text, validation, (), limit, None, reverse),
+        out,
+        recipe,
+        inputs,
+        request.mask,
+        request.sampler,
+        request.vocabulary,
+        direction_of(languages, reverse),
+        not restart,
+        request.allow_python,
+    )
+    keep_compiled()
+    done = train_translator(job, note)
+    print(done.fit)
+    print(f"saved {done.bundle}; next: gmlm translate {done.bundle}")
+
+
+def run_distill(bundle: Path, text: Path, out: Path, sampler: str | None, seed: int, allow_python: bool) -> None:
+    """Write the teacher's translations of a text."""
+    from .translation import distill, file_hash, load_translator, read_lines
+
+    verify_writable(out)
+    teacher = load_translator(bundle, sampler=sampler, allow_python=allow_python)
+    sources = read_lines(text)
+    keep_compiled()
+    started = time.perf_counter()
+    with _lines_done() as moved:
+        found = distill(teacher, sources, out, identity=file_hash(bundle), seed=seed, tell=moved)
+    print(f"{found.lines:,} lines, {found.decoded:,} decoded now, {found.empty:,} empty, {found.unended:,} without an end mark")
+    print(f"saved {out}, {time.perf_counter() - started:.1f} s")
+
+
+class _lines_done:
+    """A progress bar over lines, where a person watches."""
+
+    def __init__(self) -> None:
+        self.bar: Any = None
+
+    def __enter__(self) -> Any:
+        if not sys.stderr.isatty():
+            return lambda done, total: None
+        from rich.console import Console
+        from rich.progress import Progress
+
+        self.bar = Progress(console=Console(stderr=True))
+        self.bar.start()
+        task = self.bar.add_task("lines", total=None)
+        return lambda done, total: self.bar.update(task, completed=done, total=total)
+
+    def __exit__(self, *exc: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+
+def standard_lines() -> Iterator[str]:
+    r"""The lines of the standard input as they come, without `\n` or `\r\n`.
+
+    Raises:
+        GmlmError: E583 for bytes that are no UTF-8 text.
+    """
+    for number, raw in enumerate(sys.stdin.buffer, 1):
+        line = raw.removesuffix(b"\n").removesuffix(b"\r")
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            message = f"line {number} of the standard input is no UTF-8 text: byte {line[error.start]:#04x} at place {error.start + 1}"
+            raise fail("E583", message, help="convert it first, `iconv -t UTF-8`, say") from None
+
+
+def run_translate(bundle: Path, text: Path | None, how: TranslateRequest, allow_python: bool) -> None:
+    """Translate lines to the standard output, each batch as soon as it is done."""
+    from .translation import TranslationOptions, load_translator, read_lines
+
+    translator = load_translator(bundle, sampler=how.sampler, allow_python=allow_python)
+    drafts = None if how.draft is None else read_lines(how.draft)
+    keep_compiled()
+    size = how.batch_size or (1 if text is None and sys.stdin.isatty() else 64)
+    options = TranslationOptions(None, how.n_best, how.drop_repeats, how.seed, how.cut, how.trace)
+    lines = standard_lines() if text is None else read_lines(text)
+    found = translator.stream(lines, options, batch_size=size, prefix=how.prefix, drafts=drafts)
+    out = sys.stdout.buffer
+    for number, t in enumerate(found, 1):
+        for k, step in enumerate(t.trace, 1):
+            note(f"{number}, pass {k}: {step}")
+        rows = [t.text] if how.n_best == 1 else [f"{number}\t{score:.4f}\t{other}" for other, score in t.alternatives]
+        out.write("".join(f"{row}\n" for row in rows).encode())
+        if number % size == 0:
+            out.flush()
+    out.flush()
+
+
+def run_evaluate(
+    bundle: Path, text: tuple[Path, ...], samplers: Sequence[str], reverse: bool, languages: str, limit: int | None, learnt: Path | None,
+    seed: int, as_json: bool, allow_python: bool,
+) -> None:  # fmt: skip
+    """Print the scores of a translator under some of its samplers."""
+    from .translation import Texts, evaluate, load_translator
+
+    translator = load_translator(bundle, allow_python=allow_python)
+    pairs = Texts(text, limit=limit, reverse=reverse).pairs()
+    direction = direction_of(languages, reverse) or translator.direction
+    keep_compiled()
+    sources, references = [s for s, _ in pairs], [t for _, t in pairs]
+    options = {"seed": seed, "target_language": direction.rpartition("-")[2] or None, "learnt": learnt}
+    every = {name: evaluate(translator, sources, references, sampler=name, **options) for name in samplers or translator.model.samplers}
+    found = {name: e.as_dict() for name, e in every.items()}
+    if as_json:
+        print(json.dumps(found, indent=2))
+        return
+    for e in every.values():
+        print(f"{e}\n")
+    show_scores(found)
+
+
+def show_scores(found: dict[str, Any]) -> None:
+    """A table of scores, a row for each; the signatures below."""
+    from .translation import score_columns
+
+    headers, rows, signatures = score_columns(found)
+    print_table(["", *headers], rows)
+    for line in signatures:
+        print(line)
+
+
+def run_latency(text: Path, bundles: Sequence[Path], samplers: Sequence[str], sentences: int, as_json: bool, allow_python: bool) -> None:
+    """Print how long translators take."""
+    from .translation import latency, load_translator, read_lines
+
+    keep_compiled()
+    translators: dict[str, tuple[Translator, str]] = {}
+    for path in bundles:
+        t = load_translator(path, allow_python=allow_python)
+        for name in t.model.samplers:
+            if not samplers or name in samplers:
+                translators[f"{path.stem} {name}"] = (t, name)
+    if not translators:
+        raise fail("E506", f"no translator has a sampler {', '.join(samplers)}")
+    found = latency(translators, [line for line in read_lines(text) if line.strip()], sentences=sentences)
+    print(json.dumps(found.as_dict(), indent=2) if as_json else found)
+
+
+def run_pipeline(
+    request: PipelineRequest, recipes: tuple[Recipe, Recipe], texts: Texts, out: Path, languages: str, vocabulary: Path | None,
+    teacher_sampler: str | None, samplers: tuple[str, ...], raw: bool, sentences: int, seed: int,
+) -> None:  # fmt: skip
+    """Run the pipeline, and print its table."""
+    from .report import translation_report
+    from .translation import Pipeline, PipelineOptions
+
+    _, inputs = checked_program(request.file, request.inputs, request.arrays)
+    options = PipelineOptions(
+        request.file,
+        texts,
+        out,
+        *recipes,
+        inputs=inputs,
+        vocabulary=vocabulary,
+        teacher_sampler=teacher_sampler,
+        samplers=samplers,
+        direction=direction_of(languages, texts.reverse),
+        raw=raw,
+        measured=sentences,
+        seed=seed,
+        allow_python=request.allow_python,
+        command=shlex.join(["gmlm", *sys.argv[1:]]),
+    )
+    keep_compiled()
+    run = Pipeline(options, note)
+    content = run.run(lambda found, arrays, path: translation_report(found, arrays).save(path) and None)
+    show_scores(content["scores"])
+    for name, notes in content["training"].items():
+        if notes["reason"] == "patience":
+            warn(f"{name}: training stopped before its last step, for want of patience")
+    print(f"wrote {out / 'report.html'}")

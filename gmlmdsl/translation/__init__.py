@@ -1,0 +1,37 @@
+"""Translators.
+
+In: two texts that belong line to line, a program with a conditional model. Out: a trained translator in one file, translations, scores,
+times. Never: a size, a mask or a sampler of its own: those are what the program says.
+"""
+
+from ._bundle import Bundle as Bundle
+from ._bundle import read_bundle as read_bundle
+from ._bundle import write_bundle as write_bundle
+from ._corpus import Counts as Counts
+from ._corpus import clean as clean
+from ._corpus import read_lines as read_lines
+from ._corpus import read_pairs as read_pairs
+from ._distill import Distilled as Distilled
+from ._distill import distill as distill
+from ._evaluate import Evaluation as Evaluation
+from ._evaluate import evaluate as evaluate
+from ._files import load_translator as load_translator
+from ._files import write_translator as write_translator
+from ._job import TrainJob as TrainJob
+from ._job import train_translator as train_translator
+from ._latency import Latency as Latency
+from ._latency import latency as latency
+from ._metrics import Score as Score
+from ._metrics import Scores as Scores
+from ._metrics import score as score
+from ._peer import peers as peers
+from ._pipeline import Pipeline as Pipeline
+from ._pipeline import PipelineOptions as PipelineOptions
+from ._scoring import score_columns as score_columns
+from ._stages import file_hash as file_hash
+from ._texts import Texts as Texts
+from ._training import Recipe as Recipe
+from ._translator import Options as TranslationOptions
+from ._translator import Translation as Translation
+from ._translator import Translator as Translator
+from ._vocabulary import Vocabulary as Vocabulary

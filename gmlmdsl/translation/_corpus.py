@@ -1,0 +1,192 @@
+"""Parallel text: pairs of sentences from files, and which of them are trained on."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from itertools import count, zip_longest
+from pathlib import Path
+from typing import IO
+
+from .._diagnostics import counted, fail
+from ._vocabulary import Vocabulary
+
+MOST_LINE = 1 << 24  # bytes of a line
+AT_ONCE = 1 << 14  # pairs whose pieces are found at once
+SHORT = 10  # pieces up to which any ratio of lengths is right
+RATIO = 3.0
+Pair = tuple[str, str]
+
+
+def read_lines(path: str | Path) -> list[str]:
+    r"""The lines of a text file without their ends, which are \n, \r\n or \r and nothing else; `.gz` is unpacked.
+
+    Raises:
+        GmlmError: E521 for what cannot be read, E523 for a line above the limit, E524 for bytes that are no UTF-8 text; with the line.
+    """
+    return list(_lines(Path(path)))
+
+
+def read_pairs(source: str | Path, target: str | Path | None = None) -> list[Pair]:
+    """Sentences with their translations, from two files with a line for each, or from one of two columns with a tab between them.
+
+    Raises:
+        GmlmError: E574 for files of unequal length and lines without two columns; and those of `read_lines`.
+    """
+    if target is None:
+        return _columns(Path(source))
+    ends = object()
+    pairs: list[Pair] = []
+    n_source = n_target = 0
+    for s, t in zip_longest(_lines(Path(source)), _lines(Path(target)), fillvalue=ends):
+        n_source, n_target = n_source + (s is not ends), n_target + (t is not ends)
+        if n_source == n_target:
+            pairs.append((str(s), str(t)))
+    if n_source != n_target:
+        message = f"{source} has {counted(n_source, 'line')} and {target} has {n_target}: which lines belong together is not known"
+        raise fail("E574", message, help="a line of one file is the translation of the same line of the other")
+    return pairs
+
+
+def _columns(path: Path) -> list[Pair]:
+    names = [s.lower() for s in path.suffixes]
+    if ".tsv" not in names[-2:]:
+        raise fail("E574", f"{path} is one file, and its name does not end with .tsv", help="give two files, or one .tsv of two columns")
+    pairs = []
+    for number, line in enumerate(_lines(path), 1):
+        columns = line.split("\t")
+        if len(columns) != 2:
+            message = f"{path}, line {number} has {counted(len(columns), 'column')}, not two"
+            raise fail("E574", message, help="a sentence, a tab, its translation, on each line")
+        pairs.append((columns[0], columns[1]))
+    return pairs
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """The lines one by one; only pieces up to the limit are held."""
+    try:
+        with _opened(path) as file:
+            number = 0
+            for raw in _raw_lines(file, path):
+                for part in _ends_cut(raw):
+                    number += 1
+                    yield _decoded(part, path, number)
+    except (OSError, EOFError, zlib.error) as error:  # gzip says EOFError for what is cut off
+        raise fail("E521", f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _opened(path: Path) -> IO[bytes]:
+    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")  # pyright: ignore[reportReturnType]
+
+
+def _raw_lines(file: IO[bytes], path: Path) -> Iterator[bytes]:
+    for number in count(1):
+        raw = file.readline(MOST_LINE + 1)
+        if not raw:
+            return
+        if len(raw) > MOST_LINE:
+            raise fail("E523", f"{path}, line {number} has more than {MOST_LINE:,} bytes, the limit of a line", help="one sentence a line")
+        yield raw
+
+
+def _ends_cut(raw: bytes) -> list[bytes]:
+    r"""What stands between \r or \n of bytes that end at \n or at the end of the file."""
+    parts = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+    return parts if parts[-1] else parts[:-1]
+
+
+def _decoded(line: bytes, path: Path, number: int) -> str:
+    if b"\0" in line:
+        utf16 = number == 1 and line[:2] in (b"\xff\xfe", b"\xfe\xff")
+        help = "it looks like UTF-16: save it as UTF-8" if utf16 else "text is UTF-8, with a sentence on each line"
+        raise fail("E524", f"{path} is not text: there is a zero byte in line {number}", help=help)
+    try:
+        return line.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        message = f"{path} is not text: in line {number}, byte 0x{line[error.start]:02x} is not UTF-8"
+        raise fail("E524", message, help="save it as UTF-8") from None
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What cleaning left out; a pair counts under the first reason that holds.
+
+    Attributes:
+        pairs: all that there were.
+        empty: pairs of which a side has no letter.
+        duplicate: pairs that stood before.
+        too_long: pairs of which a side does not fit into its cells.
+        ratio: pairs of which a side has far more pieces than the other.
+    """
+
+    pairs: int = 0
+    empty: int = 0
+    duplicate: int = 0
+    too_long: int = 0
+    ratio: int = 0
+
+    @property
+    def kept(self) -> int:
+        """How many are left."""
+        return self.pairs - self.empty - self.duplicate - self.too_long - self.ratio
+
+    def as_dict(self) -> dict[str, int]:
+        """The counts by name, `kept` too."""
+        return asdict(self) | {"kept": self.kept}
+
+    def __str__(self) -> str:
+        names = [f.name for f in fields(self)] + ["kept"]
+        share = max(self.pairs, 1)
+        counts = [self.as_dict()[n] for n in names]
+        return "\n".join(f"{n.replace('_', ' '):<10}{c:>12,}{100 * c / share:>8.1f} %" for n, c in zip(names, counts, strict=True))
+
+
+def clean(pairs: Sequence[Pair], vocabulary: Vocabulary, cells: tuple[int, int], ratio: float = RATIO) -> tuple[list[Pair], Counts]:
+    """The pairs to train on, in their order, unchanged.
+
+    Args:
+        pairs: sentences with their translations.
+        vocabulary: whose pieces are counted.
+        cells: how many a row of the source has, and one of the target; the end mark takes one.
+        ratio: pieces of the longer side for each of the shorter one, beyond which a pair is left out; only where the longer side has
+            more than 10.
+
+    Returns:
+        The pairs, and what was left out.
+
+    Raises:
+        GmlmError: E505 where no pair is left, E507 for a ratio below 1.
+    """
+    if not ratio >= 1:
+        raise fail("E507", f"ratio is pieces of the longer side for each of the shorter one, at least 1; got {ratio!r}")
+    found = dict.fromkeys((f.name for f in fields(Counts)), 0) | {"pairs": len(pairs)}
+    kept: list[Pair] = []
+    seen: set[Pair] = set()
+    for start in range(0, len(pairs), AT_ONCE):
+        some = pairs[start : start + AT_ONCE]
+        sources, targets = (vocabulary.encode([pair[side] for pair in some]) for side in (0, 1))
+        for pair, source, target in zip(some, sources, targets, strict=True):
+            reason = _reason(pair, (len(source), len(target)), seen, cells, ratio)
+            seen.add(pair)
+            if reason is None:
+                kept.append(pair)
+            else:
+                found[reason] += 1
+    counts = Counts(**found)
+    if not kept:
+        raise fail("E505", f"no pair is left to train on:\n{counts}", help="are the files text, and their lines in the same order?")
+    return kept, counts
+
+
+def _reason(pair: Pair, lengths: tuple[int, int], seen: set[Pair], cells: tuple[int, int], ratio: float) -> str | None:
+    """Why a pair is left out; its lengths count the end mark."""
+    if min(lengths) < 2:
+        return "empty"
+    if pair in seen:
+        return "duplicate"
+    if lengths[0] > cells[0] or lengths[1] > cells[1]:
+        return "too_long"
+    shorter, longer = sorted(lengths)
+    return "ratio" if longer - 1 > SHORT and longer - 1 > ratio * (shorter - 1) else None

@@ -1,0 +1,105 @@
+"""One translator from a program and parallel text: vocabulary, cleaning, training, bundle, all in one folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .._diagnostics import fail, only
+from .._files import write_whole
+from ..program import Program
+from ._corpus import clean
+from ._files import write_translator
+from ._programs import bound, sides
+from ._texts import Texts
+from ._training import Recipe, train_pairs
+from ._vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from ..run.networks import NetworkFit
+
+
+@dataclass(frozen=True)
+class TrainJob:
+    """What is trained, on what, how, and where it is written.
+
+    Attributes:
+        checked: the program.
+        model: the name of the model.
+        texts: pairs to train on, and of validation where there are some.
+        folder: of the run; called again, it goes on from its latest checkpoint.
+        inputs: of the program; those that a vocabulary binds may be left out where one is given.
+        mask: the mask's name; None: the model's only one.
+        sampler: the bundle's own; None: the model's first one in the file.
+        vocabulary: a file; None: one is made of the text, of the size that the program says.
+        resume: whether checkpoints in the folder are gone on from.
+    """
+
+    checked: Program
+    model: str
+    texts: Texts
+    folder: Path
+    recipe: Recipe = field(default_factory=Recipe)
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    mask: str | None = None
+    sampler: str | None = None
+    vocabulary: Path | None = None
+    direction: str = ""
+    resume: bool = True
+    allow_python: bool = False
+    progress: bool | None = None
+
+
+@dataclass(frozen=True)
+class TrainedJob:
+    """A trained translator, and where its bundle is."""
+
+    fit: NetworkFit
+    bundle: Path
+
+
+def train_translator(job: TrainJob, tell: Callable[[str], None] = lambda line: None) -> TrainedJob:
+    """Train one translator; see `TrainJob`.
+
+    Raises:
+        GmlmError: for a program, text or options that do not go together.
+    """
+    folder = job.folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise fail("E560", f"cannot write {folder}: {error.strerror or error}", help="choose another folder") from None
+    given = None if job.vocabulary is None else Vocabulary.read(job.vocabulary)
+    program = bound(job.checked, job.inputs, None if given is None else given.size, job.allow_python)
+    model: Any = program.model(job.model)
+    found, mask = sides(model), only(job.mask, model.masks, "mask", job.model)
+    if job.sampler is not None:
+        only(job.sampler, model.samplers, "sampler", job.model)
+    texts = job.texts.read_given()
+    pairs = texts["train"]
+    vocabulary = given or Vocabulary.train((x for p in pairs for x in p), found.size)
+    vocabulary.verify(found.size, f"model `{job.model}`")
+    write_whole(folder / "vocabulary.model", vocabulary.data)
+    kept, counts = clean(pairs, vocabulary, found.cells)
+    tell(f"cleaning:\n{counts}")
+    validation, more = clean(texts["validation"], vocabulary, found.cells) if texts["validation"] else ([], None)
+    notes = {"train": counts.as_dict(), "validation": None if more is None else more.as_dict()}
+    write_whole(folder / f"{job.model}.cleaning.json", json.dumps(notes, indent=1).encode())
+    fit = train_pairs(
+        model,
+        mask,
+        vocabulary,
+        kept,
+        validation,
+        job.recipe,
+        checkpoint=folder / f"{job.model}.checkpoints",
+        log=folder / f"{job.model}.jsonl",
+        resume=job.resume,
+        progress=job.progress,
+    )
+    bundle = folder / f"{job.model}.bundle"
+    write_translator(bundle, fit, program, vocabulary, job.direction, job.sampler)
+    return TrainedJob(fit, bundle)

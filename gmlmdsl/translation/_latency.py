@@ -1,0 +1,289 @@
+"""How long translators take, side by side: from text to text, one line at a time and many at once.
+
+Every batch of lines goes through all of them in turn, so that what else the machine does falls on all alike. A run in which anything
+was compiled does not count, and is made again. Median and 99th percentile are of runs; what surrounds them is stated.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import cycle, islice
+from typing import Any
+
+import numpy as np
+
+from .._compile import versions
+from .._diagnostics import fail
+from ._translator import Translator
+
+TRIES = 6  # runs of one batch until nothing is compiled
+WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128)  # pieces of a source up to which lines are put together, as buckets are
+ENVIRONMENT = ("XLA_FLAGS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "JAX_PLATFORMS")
+Entry = Translator | tuple[Translator, str]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The runs of one translator in batches of one size.
+
+    Attributes:
+        name: of the translator.
+        batch: lines at once.
+        seconds: of each run, from text to text.
+        pieces: of the longest source of each run, its end mark among them.
+        outputs: pieces of all translations, end marks among them.
+        compiled: runs that did not count, since something was compiled in them.
+    """
+
+    name: str
+    batch: int
+    seconds: tuple[float, ...] = field(repr=False)
+    pieces: tuple[int, ...] = field(repr=False)
+    outputs: int
+    compiled: int
+
+    @property
+    def median(self) -> float:
+        """Seconds of a run."""
+        return float(np.median(self.seconds))
+
+    @property
+    def p99(self) -> float:
+        """Seconds that 99 % of the runs stay below."""
+        return float(np.quantile(self.seconds, 0.99))
+
+    def by_length(self) -> dict[int, tuple[float, int]]:
+        """Median seconds and runs by the pieces of the longest source: of those up to 8, up to 16, .."""
+        edges = np.searchsorted(WIDTHS, self.pieces)
+        found = {}
+        for k in np.unique(edges):
+            some = np.array(self.seconds)[edges == k]
+            found[WIDTHS[k] if k < len(WIDTHS) else max(self.pieces)] = (float(np.median(some)), len(some))
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data: milliseconds, and by length too."""
+        lengths = [{"pieces": n, "median_ms": 1000 * s, "runs": k} for n, (s, k) in self.by_length().items()]
+        times = {"median_ms": 1000 * self.median, "p99_ms": 1000 * self.p99, "mean_ms": 1000 * float(np.mean(self.seconds))}
+        counts = {"runs": len(self.seconds), "pieces": self.outputs, "compiled": self.compiled}
+        return {"name": self.name, "batch": self.batch, **times, **counts, "by_length": lengths}
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Times of several translators.
+
+    Attributes:
+        timings: of each translator, by size of batch.
+        setting: what they depend on: lines, cells, vocabulary, cores, load, device, versions.
+    """
+
+    timings: tuple[Timing, ...]
+    setting: Mapping[str, Any]
+
+    def __getitem__(self, key: tuple[str, int]) -> Timing:
+        """The runs of a translator in batches of a size."""
+        for t in self.timings:
+            if (t.name, t.batch) == key:
+                return t
+        raise fail("E506", f"nothing was measured of {key[0]!r} in batches of {key[1]}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {"setting": dict(self.setting), "timings": [t.as_dict() for t in self.timings]}
+
+    def __str__(self) -> str:
+        width = max(len(t.name) for t in self.timings)
+        lines = [f"{'':<{width}}{'batch':>7}{'runs':>7}{'median ms':>12}{'p99 ms':>12}{'ms a line':>12}{'pieces a line':>15}"]
+        for t in self.timings:
+            n = len(t.seconds) * t.batch
+            per_line = 1000 * sum(t.seconds) / n
+            lines.append(
+                f"{t.name:<{width}}{t.batch:>7}{len(t.seconds):>7}{1000 * t.median:>12.2f}{1000 * t.p99:>12.2f}{per_line:>12.2f}"
+                f"{t.outputs / n:>15.1f}"
+            )
+        return "\n".join([*lines, *(f"{k.replace('_', ' ')}: {_shown(v)}" for k, v in self.setting.items())])
+
+
+def latency(
+    translators: Mapping[str, Entry],
+    lines: Sequence[str],
+    *,
+    batch_sizes: Sequence[int] = (1, 32),
+    sentences: int = 500,
+    peers: Sequence[Any] = (),
+    tell: Callable[[int, int], None] = lambda done, total: None,
+) -> Latency:
+    """Measure translators on the same lines.
+
+    Args:
+        translators: by name; with a sampler, or under their own.
+        lines: of the source; those that do not fit into a row are left out, and counted.
+        batch_sizes: lines at once.
+        sentences: lines that each translator is timed over, for each size; where there are fewer, they come again.
+        peers: other engines, see `peers`: they make as many pieces as the first translator does.
+        tell: called with the batches that are done, and of all.
+
+    Raises:
+        GmlmError: E577 for translators of other vocabularies or rows, E505 where no line is left.
+    """
+    entries = _entries(translators)
+    fitting, left_out = _fitting(entries, lines)
+    before = _load()
+    runs = _Runs(entries, peers)
+    plan = [(size, some) for size in batch_sizes for some in _batches(fitting, size, sentences)]
+    with _compilations() as compiled:
+        for done, (size, some) in enumerate(plan, 1):
+            runs.of(size, some, compiled)
+            tell(done, len(plan))
+    first = next(iter(entries.values()))[0]
+    setting = {
+        "lines": len(fitting),
+        "left_out": left_out,
+        "cells": list(first.pair.cells),
+        "vocabulary": f"{first.vocabulary.size} codes, {first.vocabulary.sha256[:12]}",
+        "counted_from": "text to text, compiling left out",
+        **_machine(),
+        "load_before": before,
+        "load_after": _load(),
+        "versions": versions(),
+    }
+    return Latency(runs.timings(), setting)
+
+
+class _Runs:
+    """Times by translator and size of batch, as they come."""
+
+    def __init__(self, entries: Mapping[str, tuple[Translator, str]], peers: Sequence[Any]):
+        self.entries, self.peers = entries, peers
+        self.vocabulary = next(iter(entries.values()))[0].vocabulary
+        self.found: dict[tuple[int, str], dict[str, Any]] = {}
+
+    def of(self, size: int, lines: list[str], compiled: list[str]) -> None:
+        """One batch through everything."""
+        longest = max(len(codes) for codes in self.vocabulary.encode(lines))
+        wanted = 1
+        for k, (name, (translator, sampler)) in enumerate(self.entries.items()):
+
+            def run(t: Translator = translator, s: str = sampler) -> list[int]:
+                return [len(x.pieces) + 1 for x in t.translate(lines, sampler=s, batch_size=len(lines))]
+
+            made = self._timed(size, name, run, longest, compiled)
+            wanted = max(made) if k == 0 else wanted
+        for peer in self.peers:
+            self._timed(size, peer.name, lambda p=peer: [p.decode(lines, wanted)], longest, compiled)
+
+    def _timed(self, size: int, name: str, run: Callable[[], list[int]], longest: int, compiled: list[str]) -> list[int]:
+        at = self.found.setdefault((size, name), {"seconds": [], "pieces": [], "outputs": 0, "compiled": 0})
+        for _ in range(TRIES):
+            compiled.clear()
+            started = time.perf_counter()
+            made = run()
+            seconds = time.perf_counter() - started
+            if not compiled:
+                break
+            at["compiled"] += 1
+        else:
+            raise fail("E578", f"`{name}` compiles in every run of the same lines: it has no time of its own")
+        at["seconds"].append(seconds)
+        at["pieces"].append(longest)
+        at["outputs"] += sum(made)
+        return made
+
+    def timings(self) -> tuple[Timing, ...]:
+        """What was found."""
+        return tuple(
+            Timing(name, size, tuple(at["seconds"]), tuple(at["pieces"]), at["outputs"], at["compiled"])
+            for (size, name), at in self.found.items()
+        )
+
+
+@contextmanager
+def _compilations() -> Iterator[list[str]]:
+    """What JAX compiles while it is open, one entry for each."""
+    from jax import monitoring
+
+    found: list[str] = []
+
+    def heard(event: str, duration: float, **more: Any) -> None:
+        if event.endswith("backend_compile_duration"):  # not tracing: shapes are traced where nothing is compiled
+            found.append(event)
+
+    monitoring.register_event_duration_secs_listener(heard)
+    try:
+        yield found
+    finally:
+        monitoring.unregister_event_duration_listener(heard)
+
+
+def _entries(translators: Mapping[str, Entry]) -> dict[str, tuple[Translator, str]]:
+    """Translators with their samplers, all over the same pieces and rows."""
+    if not translators:
+        raise fail("E505", "there is no translator to measure")
+    found = {}
+    for name, entry in translators.items():
+        translator, sampler = entry if isinstance(entry, tuple) else (entry, None)
+        found[name] = (translator, translator.sampler_named(sampler))
+    (one, (first, _)), *rest = found.items()
+    for name, (other, _) in rest:
+        if other.vocabulary != first.vocabulary:
+            raise fail(
+                "E577", f"`{name}` has another vocabulary than `{one}`: a line is not as many pieces to both", help="train both with one"
+            )
+        if other.pair.cells != first.pair.cells:
+            message = f"rows of `{name}` have {other.pair.cells} cells, those of `{one}` {first.pair.cells}"
+            raise fail("E577", message, help="give both programs the same ranges")
+    return found
+
+
+def _fitting(entries: Mapping[str, tuple[Translator, str]], lines: Sequence[str]) -> tuple[list[str], int]:
+    first = next(iter(entries.values()))[0]
+    lengths = [len(codes) for codes in first.vocabulary.encode(lines)]
+    found = [line for line, n in zip(lines, lengths, strict=True) if 1 < n <= first.pair.cells[0]]
+    if not found:
+        message = f"none of {len(lines):,} lines fits into the {first.pair.cells[0]} cells of a row, and is not empty"
+        raise fail("E505", message, help="give it sentences, one a line")
+    return found, len(lines) - len(found)
+
+
+def _batches(lines: Sequence[str], size: int, sentences: int) -> list[list[str]]:
+    """Batches of one size, of at least so many lines in all; the lines come again where they are too few."""
+    if size < 1 or sentences < 1:
+        raise fail("E507", f"batch sizes and the number of sentences are at least 1, got {size} and {sentences}")
+    source = cycle(lines)
+    return [list(islice(source, size)) for _ in range(-(-sentences // size))]
+
+
+def _machine() -> dict[str, Any]:
+    import jax
+
+    try:
+        cores = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        cores = os.cpu_count() or 1
+    device = jax.devices()[0]
+    return {
+        "cores": cores,
+        "device": f"{jax.default_backend()}: {device.device_kind}",
+        "processor": platform.processor() or platform.machine(),
+        "environment": {k: os.environ[k] for k in ENVIRONMENT if k in os.environ},
+    }
+
+
+def _load() -> float | None:
+    """The mean number of processes that want to run, over the last minute."""
+    try:
+        return round(os.getloadavg()[0], 2)
+    except (AttributeError, OSError):
+        return None
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k} {v}" for k, v in value.items()) or "none"
+    return " x ".join(map(str, value)) if isinstance(value, list) else str(value)

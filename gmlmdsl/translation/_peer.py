@@ -1,0 +1,160 @@
+"""A peer for times: CTranslate2, an engine made for translation, with random weights of a network's own sizes.
+
+Its translations mean nothing; its times do: they depend on sizes and lengths alone, and it decodes as many pieces as it is told to.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._diagnostics import counted, fail
+from ..graph import NetworkForm
+from ._translator import Translator
+
+BUCKETS = 32  # of relative positions, as T5 has them
+FARTHEST = 128
+
+
+class Peer:
+    """A Transformer of CTranslate2: T5's blocks with layers, heads, widths and vocabulary of a translator's network.
+
+    It has no positional attention, and goes from piece to piece with a cache.
+
+    Args:
+        translator: whose sizes and vocabulary it takes.
+        compute_type: "float32" or "int8", of its weights.
+        threads: that one decode uses.
+        beam: hypotheses that it keeps.
+
+    Raises:
+        GmlmError: E561 where the library is not installed, E578 for a network that it has no like of.
+    """
+
+    def __init__(self, translator: Translator, compute_type: str = "float32", threads: int = 1, beam: int = 1):
+        library = need_ctranslate2()
+        form = translator.model.graph.network
+        if form is None or form.name != "encoder_decoder":
+            name = "no network" if form is None else f"a network `{form.name}`"
+            raise fail("E578", f"CTranslate2 has encoders with decoders, and the translator has {name}")
+        self.vocabulary, self.beam = translator.vocabulary, beam
+        search = "greedy" if beam == 1 else f"beam {beam}"
+        self.name = f"CTranslate2 {library.__version__} {compute_type}, {search}, {counted(threads, 'thread')}"
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                _specification(library, form).save(folder)
+                options = {"compute_type": compute_type, "inter_threads": 1, "intra_threads": threads}
+                self._engine = library.Translator(folder, device="cpu", **options)
+        except OSError as error:
+            raise fail("E560", f"cannot write the weights of the peer: {error.strerror or error}") from None
+
+    def decode(self, lines: Sequence[str], length: int) -> int:
+        """Translate lines, each into so many pieces; how many pieces came out."""
+        tokens = [[token_of(code) for code in codes] for codes in self.vocabulary.encode(lines)]
+        found = self._engine.translate_batch(
+            tokens,
+            max_batch_size=len(tokens),
+            beam_size=self.beam,
+            min_decoding_length=length,  # random weights would end anywhere
+            max_decoding_length=length,
+        )
+        codes = [[int(t[1:]) for t in f.hypotheses[0] if t[1:].isdigit()] for f in found]
+        self.vocabulary.decode(codes)  # text to text, as the others are timed
+        return sum(len(f.hypotheses[0]) for f in found)
+
+
+def need_ctranslate2() -> Any:
+    """The library, imported when it is first needed.
+
+    Raises:
+        GmlmError: E561 where it is not installed.
+    """
+    try:
+        import ctranslate2
+    except ImportError:
+        raise fail("E561", "this peer is CTranslate2, which is not installed: pip install ctranslate2") from None
+    return ctranslate2
+
+
+def token_of(code: int) -> str:
+    """The name of a code in the peer's vocabulary: it has names for marks, and takes any for pieces."""
+    return {0: "<unk>", 1: "</s>"}.get(code, f"p{code}")
+
+
+def _specification(library: Any, form: NetworkForm) -> Any:
+    """Random weights under the engine's names; tied embeddings, as the networks here have."""
+    o = form.options
+    layers, heads, width, ffn = (int(o[k]) for k in ("layers", "heads", "width", "ffn"))  # pyright: ignore[reportArgumentType]
+    decoder_layers = int(o["decoder_layers"])  # pyright: ignore[reportArgumentType]
+    spec = library.specs.TransformerSpec.from_config(
+        (layers, decoder_layers),
+        num_heads=heads,
+        pre_norm=True,
+        activation=library.specs.common_spec.Activation.RELU,
+        relative_attention_bias=True,
+        rms_norm=True,
+    )
+    weights = _Weights(width, ffn, heads)
+    table = weights.random(form.n_values + 1, width)  # and the mark that decoding begins with
+    for stack in (spec.encoder, spec.decoder):
+        weights.fill(stack, table)
+    spec.decoder.projection.weight = table
+    spec.decoder.scale_outputs = np.float32(width**-0.5)
+    tokens = [*map(token_of, range(form.n_values)), "<s>"]
+    spec.register_source_vocabulary(tokens)
+    spec.register_target_vocabulary(tokens)
+    spec.config.unk_token, spec.config.eos_token = token_of(0), token_of(1)
+    spec.config.bos_token = spec.config.decoder_start_token = "<s>"
+    spec.validate()
+    spec.optimize(quantization=None)
+    return spec
+
+
+class _Weights:
+    """Random arrays for the parts of a stack."""
+
+    def __init__(self, width: int, ffn: int, heads: int):
+        self.width, self.ffn, self.heads = width, ffn, heads
+        self.rng = np.random.default_rng(0)
+
+    def random(self, *shape: int) -> np.ndarray:
+        """Normal, of variance 1 over the inputs."""
+        return (self.rng.standard_normal(shape) / np.sqrt(shape[-1])).astype(np.float32)
+
+    def fill(self, stack: Any, table: np.ndarray) -> None:
+        """An encoder or a decoder."""
+        self.norm(stack.layer_norm)
+        (stack.embeddings[0] if isinstance(stack.embeddings, list) else stack.embeddings).weight = table
+        stack.scale_embeddings = False
+        biases = self.random(BUCKETS, self.heads)
+        d = self.width
+        for layer in stack.layer:
+            self.attention(layer.self_attention, (3 * d, d))
+            layer.self_attention.relative_attention_bias = biases
+            layer.self_attention.relative_attention_max_distance = np.int32(FARTHEST)
+            if hasattr(layer, "attention"):
+                self.attention(layer.attention, (d, 2 * d, d))
+            self.norm(layer.ffn.layer_norm)
+            layer.ffn.linear_0.weight, layer.ffn.linear_1.weight = self.random(self.ffn, d), self.random(d, self.ffn)
+
+    def norm(self, part: Any) -> None:
+        """Of scale 1."""
+        part.gamma = np.ones(self.width, np.float32)
+
+    def attention(self, part: Any, outputs: tuple[int, ...]) -> None:
+        """Queries, keys and values, as many of them at once as the engine has them, then the output."""
+        self.norm(part.layer_norm)
+        for linear, n in zip(part.linear, outputs, strict=True):
+            linear.weight = self.random(n, self.width)
+
+
+def peers(translator: Translator, threads: int = 1) -> list[Peer]:
+    """Greedy ones: float32, and int8, which is what such engines are used with.
+
+    Raises:
+        GmlmError: as `Peer` does.
+    """
+    return [Peer(translator, kind, threads) for kind in ("float32", "int8")]

@@ -1,0 +1,173 @@
+"""What a run of the pipeline shows: scores, times, pictures, and all of it as one report."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._compile import load_fit, versions
+from .._files import write_whole
+from ._corpus import read_lines, read_pairs
+from ._evaluate import evaluate
+from ._files import write_translator
+from ._latency import latency
+
+if TYPE_CHECKING:
+    from ._pipeline import Pipeline
+
+Report = Callable[[Mapping[str, Any], Mapping[str, np.ndarray], Path], None]
+SHOWN = 24  # pieces of the sentence whose attention is drawn, at the most
+EXAMPLES = 5  # translations that the report shows
+
+
+def results(p: Pipeline, names: Sequence[str], report: Report | None) -> dict[str, Any]:
+    """All that comes after training; what the report shows.
+
+    Args:
+        p: a pipeline whose networks are trained.
+        names: of the networks.
+        report: writes a page of what it is given: numbers, arrays, the file.
+    """
+    for name in names:
+        for sampler in samplers_of(p, name):
+            evaluate_one(p, name, sampler)
+        bundle(p, name)
+    pictures(p)
+    measure(p, names)
+    content = content_of(p, names)
+    write_whole(p.stages / "report.json", json.dumps(content, indent=1, default=str).encode())
+    if report is not None:
+        with np.load(p.stages / "pictures.npz", allow_pickle=False) as found:
+            report(content, {k: found[k] for k in found.files}, p.stages / "report.html")
+    return content
+
+
+def samplers_of(p: Pipeline, name: str) -> list[str]:
+    """The samplers that a network is compared under."""
+    model = p.models[p.model_of(name)]
+    return [s for s in model.samplers if not p.o.samplers or s in p.o.samplers]
+
+
+def evaluate_one(p: Pipeline, name: str, sampler: str) -> None:
+    """Translations of the test text, and their scores."""
+    files = p.stages.done["text"].files
+    inputs = {k: v for k, v in files.items() if k.startswith("text/test")} | {"weights": p.stages.done[name].files[f"{name}.fit"]}
+    inputs |= {"sampler": p.sampler_digest(p.model_of(name), sampler), "vocabulary": p.pieces.sha256}
+    inputs |= {"direction": p.o.direction, "seed": p.o.seed}
+    output = f"evaluation/{name}.{sampler}.txt"
+
+    def make(_: str) -> dict[str, Any]:
+        pairs, language = p.pairs("text/test"), p.o.direction.rpartition("-")[2] or None
+        options = {"sampler": sampler, "seed": p.o.seed, "target_language": language}
+        found = evaluate(p.translator(name), [s for s, _ in pairs], [t for _, t in pairs], **options)
+        write_whole(p.stages / output, "".join(f"{t}\n" for t in found.outputs).encode())
+        return found.as_dict()
+
+    p.stages.run(f"evaluate-{name}-{sampler}", inputs, [output], make)
+
+
+def bundle(p: Pipeline, name: str) -> None:
+    """A network as a translator in one file, with its scores."""
+    provenance = p.program.provenance()
+    inputs = {"fit": p.stages.done[name].files[f"{name}.fit"], "vocabulary": p.pieces.sha256, "program": provenance["sha256"]}
+    notes = {s: p.stages.done[f"evaluate-{name}-{s}"].notes for s in samplers_of(p, name)}
+    inputs |= {"direction": p.o.direction, "scores": notes}
+
+    def make(_: str) -> None:
+        fit: Any = load_fit(p.stages / f"{name}.fit", allow_python=p.o.allow_python)
+        write_translator(p.stages / f"{name}.bundle", fit, p.program, p.pieces, p.o.direction, report=notes)
+
+    p.stages.run(f"bundle-{name}", inputs, [f"{name}.bundle"], make)
+
+
+def measure(p: Pipeline, names: Sequence[str]) -> None:
+    """Latency of every network under every sampler, over sentences of the test text."""
+    files, done = p.stages.done["text"].files, p.stages.done
+    every = [(n, s) for n in names for s in samplers_of(p, n) if n != "raw" or "student" not in names]  # raw: the same network
+    inputs = {f"{n}.{s}": [done[n].files[f"{n}.fit"], p.sampler_digest(p.model_of(n), s)] for n, s in every}
+    inputs |= {"text": files["text/test.source"], "sentences": p.o.measured, "vocabulary": p.pieces.sha256}
+
+    def make(_: str) -> dict[str, Any]:
+        sources = [line for line in read_lines(p.stages / "text/test.source") if line.strip()]
+        found = latency(
+            {f"{n} {s}": (p.translator(n), s) for n, s in every}, sources, sentences=p.o.measured, tell=p.moved("latency", 50, "batches")
+        )
+        write_whole(p.stages / "latency.json", json.dumps(found.as_dict(), indent=1).encode())
+        return {"sentences": p.o.measured}
+
+    p.stages.run("latency", inputs, ["latency.json"], make)
+
+
+def pictures(p: Pipeline) -> None:
+    """The attention of the last pass over one sentence of the test text."""
+    done, model = p.stages.done, p.roles.student
+    sampler = samplers_of(p, "student")[-1] if samplers_of(p, "student") else p.models[model].samplers[-1]
+    inputs = {"weights": done["student"].files["student.fit"], "sampler": p.sampler_digest(model, sampler)}
+    inputs |= {"text": done["text"].files["text/test.source"], "seed": p.o.seed}
+
+    def make(_: str) -> dict[str, Any]:
+        found = attention_of(p, sampler)
+        buffer = io.BytesIO()
+        np.savez(buffer, **found)  # pyright: ignore[reportArgumentType]
+        write_whole(p.stages / "pictures.npz", buffer.getvalue())
+        return {"sampler": sampler}
+
+    p.stages.run("pictures", inputs, ["pictures.npz"], make)
+
+
+def attention_of(p: Pipeline, sampler: str) -> dict[str, np.ndarray]:
+    """Weights of the last layer, by head, with the pieces that they are between; nothing where no sentence is short enough."""
+    t = p.translator("student")
+    lines = [line for line in read_lines(p.stages / "text/test.source") if line.strip()]
+    encoded = [e for e in t.vocabulary.encode(lines) if len(e) <= min(SHOWN, t.pair.cells[0])]
+    if not encoded:
+        return {}
+    source = t.vocabulary.rows([max(encoded, key=len)], t.pair.cells[0])
+    decoded = t.decode(source, sampler=sampler, seed=p.o.seed, trace=True)
+    assert decoded.trace is not None
+    before = decoded.trace[:, -2] if decoded.trace.shape[1] > 1 else decoded.tokens
+    found = t.model.attention(t.params, {t.pair.target: before}, given={t.pair.source: source}, missing=-1)
+    n, m = int((before[0] >= 0).sum()), int((source[0] >= 0).sum())
+    out = {
+        "source": np.array([t.vocabulary.pieces[k] for k in source[0, :m]]),
+        "target": np.array([t.vocabulary.pieces[k] for k in decoded.tokens[0, :n]]),
+    }
+    sizes = {"self": n, "positional": n, "cross": m}
+    return out | {kind: np.asarray(a)[0, -1, :, :n, : sizes[kind]] for kind, a in found.items() if kind in sizes}
+
+
+def content_of(p: Pipeline, names: Sequence[str]) -> dict[str, Any]:
+    """All numbers of the report."""
+    done = p.stages.done
+    scores = {f"{n}.{s}": done[f"evaluate-{n}-{s}"].notes for n in names for s in samplers_of(p, n)}
+    test = read_pairs(p.stages / "text/test.source", p.stages / "text/test.target")
+    outputs = {key: read_lines(p.stages / f"evaluation/{key}.txt") for key in scores}
+    picked = [k for k, (s, _) in enumerate(test) if s.strip()][:EXAMPLES]
+    examples = [{"source": test[k][0], "reference": test[k][1], **{key: lines[k] for key, lines in outputs.items()}} for k in picked]
+    return {
+        "direction": p.o.direction,
+        "command": p.o.command,
+        "program": {s.path: s.text for s in p.checked.sources},
+        "inputs": {k: np.asarray(v).tolist() for k, v in p.program.bound.inputs.items()},
+        "roles": asdict(p.roles),
+        "recipes": {"teacher": asdict(p.o.teacher), "student": asdict(p.o.student)},
+        "text": done["text"].notes,
+        "vocabulary": done["vocabulary"].notes,
+        "cleaning": {"text": done["clean"].notes, "distilled": done["distilled"].notes},
+        "distilled": done["distil"].notes,
+        "training": {n: done[n].notes for n in names},
+        "scores": scores,
+        "latency": json.loads((p.stages / "latency.json").read_text(encoding="utf-8")),
+        "examples": examples,
+        "stages": {name: {"seconds": d.seconds, "kept": d.kept} for name, d in done.items()},
+        "versions": versions(),
+        "machine": {"cores": os.cpu_count(), "system": platform.platform(), "processor": platform.processor() or platform.machine()},
+    }

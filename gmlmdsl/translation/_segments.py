@@ -1,0 +1,82 @@
+"""Lines that are longer than a model takes: split where a sentence ends, or cut, or refused."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .._diagnostics import fail
+
+if TYPE_CHECKING:
+    from ._vocabulary import Vocabulary
+
+# A full stop, question or exclamation mark with what closes behind it, then white space; those of Chinese and Japanese need none.
+ENDS = re.compile(r"(?:[.!?…]+[\"'”’»)\]]*)(\s+)|[。！？]+[」』”’）]*(\s*)")
+
+
+@dataclass(frozen=True)
+class Segments:
+    """A line as the model reads it.
+
+    Attributes:
+        pieces: of each part, the end mark last; no part for an empty line.
+        joints: what stood between the parts, one fewer than those.
+    """
+
+    pieces: tuple[tuple[int, ...], ...]
+    joints: tuple[str, ...] = ()
+
+
+def sentences_in(line: str) -> tuple[list[str], list[str]]:
+    """The sentences of a line, and what stands between them."""
+    parts, joints, start = [], [], 0
+    for found in ENDS.finditer(line):
+        space = found[1] if found[1] is not None else found[2]
+        end = found.end() - len(space)
+        if found.end() >= len(line):
+            break
+        parts.append(line[start:end])
+        joints.append(space)
+        start = found.end()
+    return [*parts, line[start:]], joints
+
+
+def segments(line: str, vocabulary: Vocabulary, cells: int, number: int, cut: bool) -> Segments:
+    """A line in as few parts as fit, split where sentences end.
+
+    Args:
+        line: text.
+        vocabulary: of its pieces.
+        cells: how many pieces a part may have, the end mark among them.
+        number: of the line, from 1, for messages.
+        cut: whether a sentence that does not fit loses its end.
+
+    Raises:
+        GmlmError: E582 for a sentence that does not fit.
+    """
+    if not line.strip():
+        return Segments(())
+    whole = vocabulary.encode([line])[0]
+    if len(whole) <= cells:
+        return Segments((tuple(whole),))
+    parts, joints = sentences_in(line)
+    found: list[tuple[int, ...]] = []
+    between: list[str] = []
+    texts: list[str] = []
+    encoded = vocabulary.encode(parts)
+    for k, (text, pieces) in enumerate(zip(parts, encoded, strict=True)):
+        if len(pieces) > cells and not cut:
+            message = f"line {number} has a sentence of {len(pieces):,} pieces, and the model takes {cells - 1:,} and an end mark"
+            raise fail("E582", message, help="split it, or allow that its end is cut off (`--cut`, `cut=True`)")
+        if texts and len(pieces) + len(found[-1]) - 1 <= cells:
+            joined = texts[-1] + joints[k - 1] + text
+            together = vocabulary.encode([joined])[0]
+            if len(together) <= cells:
+                texts[-1], found[-1] = joined, tuple(together)
+                continue
+        if texts:
+            between.append(joints[k - 1])
+        texts.append(text)
+        found.append(tuple(pieces) if len(pieces) <= cells else (*pieces[: cells - 1], pieces[-1]))
+    return Segments(tuple(found), tuple(between))

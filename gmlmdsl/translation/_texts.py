@@ -1,0 +1,74 @@
+"""Which parallel text is for what: training, validation, test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from .._diagnostics import fail
+from ._corpus import read_pairs
+from ._stages import file_hash
+from ._training import Pairs
+
+HELD_OUT = 1000  # pairs, or a twentieth of them where they are few
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The parallel text of a run: each of one .tsv file or two files; none: held out of the training text.
+
+    Attributes:
+        limit: the number of pairs of the training text that are taken, the first ones; None: all.
+        test_limit: of the test text.
+        reverse: whether source and target change places.
+    """
+
+    train: tuple[Path, ...]
+    validation: tuple[Path, ...] = ()
+    test: tuple[Path, ...] = ()
+    limit: int | None = None
+    test_limit: int | None = None
+    reverse: bool = False
+
+    @cached_property
+    def hashes(self) -> list[list[str]]:
+        """Of the files."""
+        return [[file_hash(p) for p in part] for part in (self.train, self.validation, self.test)]
+
+    def read(self, seed: int) -> dict[str, Pairs]:
+        """Pairs by name.
+
+        Raises:
+            GmlmError: for files that cannot be read, or do not go together.
+        """
+        found = {"train": self._pairs(self.train)}
+        for name, paths in (("validation", self.validation), ("test", self.test)):
+            if paths:
+                found[name] = self._pairs(paths)
+        missing = [name for name in ("validation", "test") if name not in found]
+        if missing:
+            every = found["train"]
+            count = min(HELD_OUT, len(every) // 20)
+            order = np.random.default_rng(seed).permutation(len(every))
+            for k, name in enumerate(missing):
+                found[name] = [every[i] for i in sorted(order[k * count : (k + 1) * count])]
+            found["train"] = [every[i] for i in sorted(order[len(missing) * count :])]
+        return {"train": found["train"][: self.limit], "validation": found["validation"], "test": found["test"][: self.test_limit]}
+
+    def read_given(self) -> dict[str, Pairs]:
+        """The pairs of the training text and of validation, without holding any out."""
+        found = {"train": self._pairs(self.train)[: self.limit]}
+        return found | {"validation": self._pairs(self.validation) if self.validation else []}
+
+    def pairs(self) -> Pairs:
+        """Of the one text that there is."""
+        return self._pairs(self.train)[: self.limit]
+
+    def _pairs(self, paths: tuple[Path, ...]) -> Pairs:
+        if len(paths) not in (1, 2):
+            raise fail("E584", f"a parallel text is one .tsv file or two files, and there are {len(paths)}")
+        pairs = read_pairs(*paths)
+        return [(t, s) for s, t in pairs] if self.reverse else pairs

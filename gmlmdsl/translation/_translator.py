@@ -1,0 +1,319 @@
+"""Translates text: a model with its weights, a vocabulary, and a sampler of the program that decodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._diagnostics import fail, only
+from ..run.networks import drop_repeats as without_repeats
+from ._programs import Pair, sides
+from ._segments import Segments, segments
+
+if TYPE_CHECKING:
+    from .._conditional_model import ConditionalModel
+    from ._vocabulary import Vocabulary
+
+Array = np.ndarray
+WINDOW = 256  # parts of lines that are decoded together: memory does not grow with the text
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The translation of one line.
+
+    Attributes:
+        text: of the best candidate; empty for an empty line.
+        score: the mean log p of its pieces, as the sampler says it; of a line in parts their mean.
+        pieces: of the text, without end marks.
+        alternatives: the best candidates with their scores, the text itself first, no text twice.
+        passes: the passes over the network that changed something; of an autoregressive sampler its steps.
+        trace: the text after each pass, where it was asked for.
+    """
+
+    text: str
+    score: float
+    pieces: tuple[int, ...]
+    alternatives: tuple[tuple[str, float], ...]
+    passes: int
+    trace: tuple[str, ...] = ()
+
+
+EMPTY = Translation("", 0.0, (), (("", 0.0),), 0)
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Decodes of rows of pieces, -1 behind the length.
+
+    Attributes:
+        tokens: (rows, cells).
+        score, length, passes: (rows,).
+        candidates: (rows, candidates, cells), by falling score, or None.
+        candidate_scores: (rows, candidates), or None.
+        trace: (rows, passes, cells), or None.
+    """
+
+    tokens: Array
+    score: Array
+    length: Array
+    passes: Array
+    candidates: Array | None = None
+    candidate_scores: Array | None = None
+    trace: Array | None = None
+
+
+@dataclass(frozen=True)
+class Options:
+    """How lines are translated; see `Translator.translate`."""
+
+    sampler: str | None = None
+    n_best: int = 1
+    drop_repeats: bool = False
+    seed: int = 0
+    cut: bool = False
+    trace: bool = False
+
+
+class Translator:
+    """A model, its weights and its vocabulary.
+
+    Args:
+        model: of `given src[i in s] : range(V)`, `var tgt[j in t] : range(V)`, `conditional tgt ~ net(src)`.
+        params: its network, as a fit's `params` are.
+        vocabulary: of V pieces, both languages in one.
+        sampler: the one that is used where none is named; None: the model's only one.
+        direction: such as "en-de", which is shown only.
+
+    Raises:
+        GmlmError: E580 for a model that is no translation model, E572 for a vocabulary of another size.
+    """
+
+    def __init__(
+        self, model: ConditionalModel, params: dict[str, Any], vocabulary: Vocabulary, sampler: str | None = None, direction: str = ""
+    ):
+        self.model, self.params, self.vocabulary, self.direction = model, params, vocabulary, direction
+        self.pair: Pair = sides(model)
+        vocabulary.verify(self.pair.size, f"model `{model.name}`")
+        self.sampler = sampler
+
+    def sampler_named(self, name: str | None = None) -> str:
+        """The sampler that decodes: the named one, else the translator's, else the model's only one.
+
+        Raises:
+            GmlmError: E506 for an unknown name, or where there are several.
+        """
+        return only(name if name is not None else self.sampler, self.model.samplers, "sampler", self.model.name)
+
+    def translate(
+        self,
+        sentences: Iterable[str],
+        *,
+        sampler: str | None = None,
+        n_best: int = 1,
+        drafts: Sequence[str] | None = None,
+        prefix: str | None = None,
+        lengths: Sequence[int] | None = None,
+        drop_repeats: bool = False,
+        seed: int = 0,
+        cut: bool = False,
+        trace: bool = False,
+        batch_size: int = WINDOW,
+    ) -> list[Translation]:
+        """Translate lines, in their order.
+
+        A line that is longer than the model takes is split where sentences end. An empty line stays empty.
+
+        Args:
+            sentences: lines.
+            sampler: a sampler of the program; see `sampler_named`.
+            n_best: candidates that are kept, as far as the sampler makes different ones.
+            drafts: for each line a translation that refinement begins with.
+            prefix: a text that every translation begins with.
+            lengths: for each line the number of pieces of its translation, the end mark among them, where it is known.
+            drop_repeats: whether a word that repeats the word before is left out; see `gm.drop_repeats`.
+            seed: of all that is random.
+            cut: whether a sentence that the model cannot take loses its end; else it is refused.
+            trace: whether the text after each pass is kept.
+            batch_size: parts of lines that are decoded together.
+
+        Raises:
+            GmlmError: E582 for a sentence that is too long, E584 for drafts or lengths that do not fit, E585 for a prefix that does not.
+        """
+        options = Options(sampler, n_best, drop_repeats, seed, cut, trace)
+        lines = list(sentences)
+        for what, values in (("drafts", drafts), ("lengths", lengths)):
+            if values is not None and len(values) != len(lines):
+                raise fail("E584", f"there are {len(lines):,} lines and {len(values):,} {what}", help="give one for each line")
+        out: list[Translation] = []
+        for start in range(0, len(lines), max(1, batch_size)):
+            stop = start + max(1, batch_size)
+            more = [None if a is None else a[start:stop] for a in (drafts, lengths)]
+            out += self._window(lines[start:stop], options, start, prefix, *more)
+        return out
+
+    def stream(
+        self, lines: Iterable[str], options: Options = Options(), *, batch_size: int = 64, prefix: str | None = None,
+        drafts: Iterable[str] | None = None,
+    ) -> Iterator[Translation]:  # fmt: skip
+        """Translations of lines as they come, so many at a time; see `translate`.
+
+        Raises:
+            GmlmError: E584 where the drafts end before the lines, or go on behind them.
+        """
+        source, beside, start = iter(lines), None if drafts is None else iter(drafts), 0
+        while window := list(islice(source, batch_size)):
+            known = None if beside is None else list(islice(beside, len(window)))
+            if known is not None and len(known) < len(window):
+                raise fail("E584", f"the drafts end after {start + len(known):,} lines, and there are more to translate")
+            yield from self._window(window, options, start, prefix, known, None)
+            start += len(window)
+        if beside is not None and next(beside, None) is not None:
+            raise fail("E584", f"there are more drafts than the {start:,} lines to translate")
+
+    def _window(
+        self, lines: Sequence[str], o: Options, first: int, prefix: str | None, drafts: Sequence[str] | None, lengths: Sequence[int] | None
+    ) -> list[Translation]:
+        """Some lines: their parts are decoded together."""
+        parts = [segments(line, self.vocabulary, self.pair.cells[0], first + k + 1, o.cut) for k, line in enumerate(lines)]
+        for k, part in enumerate(parts):
+            if len(part.pieces) > 1 and (drafts is not None or lengths is not None):
+                message = f"line {first + k + 1} is longer than the model takes, and a draft or a length is for one part"
+                raise fail("E584", message, help="split it and its draft")
+        places = [(k, j) for k, part in enumerate(parts) for j in range(len(part.pieces))]
+        if not places:
+            return [EMPTY] * len(lines)
+        source = self.vocabulary.rows([list(parts[k].pieces[j]) for k, j in places], self.pair.cells[0])
+        found = self.decode(
+            source,
+            sampler=o.sampler,
+            clamp=None if prefix is None else self._prefixes(prefix, [j == 0 for _, j in places]),
+            init=None if drafts is None else self._drafts([drafts[k] for k, _ in places], [first + k + 1 for k, _ in places]),
+            lengths=None if lengths is None else np.array([lengths[k] for k, _ in places]),
+            seed=o.seed,
+            candidates=o.n_best > 1,
+            trace=o.trace,
+        )
+        texts = self._texts(found, o)
+        at = iter(texts)
+        return [joined([next(at) for _ in part.pieces], part) for part in parts]
+
+    def _prefixes(self, prefix: str, wanted: Sequence[bool]) -> Array | None:
+        pieces = self.vocabulary.encode([prefix])[0][:-1]
+        if not pieces:
+            return None
+        n = self.pair.cells[1]
+        if len(pieces) >= n:
+            raise fail("E585", f"the prefix has {len(pieces)} pieces, and a translation has room for {n - 1} and an end mark")
+        rows = np.full((len(wanted), n), -1, np.int32)
+        rows[np.asarray(wanted), : len(pieces)] = pieces
+        return rows
+
+    def _drafts(self, drafts: Sequence[str], numbers: Sequence[int]) -> Array:
+        encoded, n = self.vocabulary.encode(drafts), self.pair.cells[1]
+        for pieces, number in zip(encoded, numbers, strict=True):
+            if len(pieces) > n:
+                raise fail("E584", f"the draft of line {number} has {len(pieces)} pieces, and a translation has room for {n}")
+        return self.vocabulary.rows(encoded, n)
+
+    def decode(
+        self,
+        source: Any,
+        *,
+        sampler: str | None = None,
+        clamp: Array | None = None,
+        init: Array | None = None,
+        lengths: Any = None,
+        seed: int = 0,
+        candidates: bool = False,
+        trace: bool = False,
+    ) -> Decoded:
+        """Decode rows of pieces.
+
+        Args:
+            source: (rows, source cells), -1 behind the end mark.
+            sampler: see `sampler_named`.
+            clamp: (rows, target cells), pieces that are held, -1 where none is.
+            init: (rows, target cells), drafts.
+            lengths: of the targets, where they are known, (rows,).
+            seed: of all that is random.
+            candidates: whether all candidates are kept.
+            trace: whether the pieces after each pass are kept.
+
+        Raises:
+            GmlmError: for what the sampler does not take.
+        """
+        observe = [name for name, wanted in (("candidates", candidates), ("trace", trace)) if wanted]
+        found = self.model.sample(
+            self.params,
+            self.sampler_named(sampler),
+            given={self.pair.source: np.asarray(source)},
+            missing=-1,
+            seed=seed,
+            clamp=None if clamp is None else {self.pair.target: clamp},
+            init=None if init is None else {self.pair.target: init},
+            lengths=lengths,
+            observe=observe or None,
+            progress=False,
+        )
+        stats = found["sample_stats"]
+        one = {name: np.asarray(stats[name].values)[0, 0] for name in stats.data_vars}
+        tokens = np.asarray(found["posterior"][self.pair.target].values)[0, 0]
+        more = [one.get(name) for name in ("candidate", "candidate_score", "trace")]
+        return Decoded(tokens, one["score"], one["length"], one["passes"], *more)
+
+    def _texts(self, found: Decoded, o: Options) -> list[Translation]:
+        """Of every part its text, and those of its other candidates."""
+        tokens, every = found.tokens, found.candidates
+        if o.drop_repeats:
+            tokens = self._cleaned(tokens)
+            every = None if every is None else self._cleaned(every.reshape(-1, every.shape[-1])).reshape(every.shape)
+        texts, out = self.vocabulary.decode(tokens), []
+        for k, text in enumerate(texts):
+            score = float(found.score[k])
+            others: dict[str, float] = {text: score}
+            if every is not None and found.candidate_scores is not None:
+                for other, value in zip(self.vocabulary.decode(every[k]), found.candidate_scores[k].tolist(), strict=True):
+                    if np.isfinite(value):
+                        others.setdefault(other, value)
+            steps = () if found.trace is None else tuple(self.vocabulary.decode(found.trace[k]))
+            kept = tuple(others.items())[: o.n_best]
+            out.append(Translation(text, score, pieces_of(tokens[k], self.vocabulary.end), kept, int(found.passes[k]), steps))
+        return out
+
+    def _cleaned(self, tokens: Array) -> Array:
+        """Rows without repeated words, filled up with -1."""
+        out = np.full_like(tokens, -1)
+        for k, row in enumerate(tokens):
+            kept = without_repeats(row, int((row >= 0).sum()), self.vocabulary.starts_word)
+            out[k, : len(kept)] = kept
+        return out
+
+
+def pieces_of(row: Array, end: int) -> tuple[int, ...]:
+    """The pieces before the first end mark."""
+    known = row[row >= 0].tolist()
+    return tuple(known[: known.index(end)] if end in known else known)
+
+
+def joined(parts: Sequence[Translation], line: Segments) -> Translation:
+    """One translation from those of a line's parts."""
+    if len(parts) <= 1:
+        return parts[0] if parts else EMPTY
+    between = ["", *line.joints]
+
+    def text_of(texts: Sequence[str]) -> str:
+        return "".join(b + t for b, t in zip(between, texts, strict=True))
+
+    depth = max(len(p.alternatives) for p in parts)
+    ranked = [[p.alternatives[min(k, len(p.alternatives) - 1)] for p in parts] for k in range(depth)]
+    weights = np.array([len(p.pieces) + 1 for p in parts], float)
+    others = tuple((text_of([t for t, _ in row]), float(np.average([s for _, s in row], weights=weights))) for row in ranked)
+    steps = max(len(p.trace) for p in parts)
+    trace = tuple(text_of([p.trace[min(k, len(p.trace) - 1)] if p.trace else "" for p in parts]) for k in range(steps))
+    pieces = tuple(x for p in parts for x in p.pieces)
+    return Translation(others[0][0], others[0][1], pieces, others, max(p.passes for p in parts), trace)
