@@ -11,6 +11,7 @@ import pytest
 
 import gmlmdsl as gm
 from gmlmdsl.translation import Translator, evaluate, score
+from gmlmdsl.translation._translator import Decoded
 
 PROGRAM = """\
 input V : int
@@ -51,55 +52,39 @@ def program(words: gm.Vocabulary) -> Any:
     return gm.parse(PROGRAM, V=words.size)
 
 
-class Values:
-    def __init__(self, values: Any):
-        self.values = values
+class Scripted(Translator):
+    """Decodes what a script says, by pass, and keeps what it was asked; `known` is what it says where lengths are given."""
 
+    def __init__(self, model: Any, words: gm.Vocabulary, script: list[list[str]], known: list[str]):
+        super().__init__(model, model.init_params(0), words, "decode")
+        self.script, self.known, self.calls = script, known, []
 
-class Stats(dict):
-    data_vars = property(lambda self: list(self))
-
-
-class Scripted:
-    """Stands in for `sample`: it writes what the script says, and keeps what it was asked."""
-
-    def __init__(self, words: gm.Vocabulary, script: list[list[str]], known: list[str]):
-        self.words, self.script, self.known, self.calls = words, script, known, []
-
-    def __call__(self, params: Any, sampler: str, *, given: Any, lengths: Any = None, observe: Any = None, **rest: Any) -> Any:
-        self.calls.append({"lengths": lengths, "observe": observe, "sampler": sampler, **rest})
-        rows = [self.words.decode([row])[0] for row in given["src"]]
-        lines = [SOURCES.index(row) for row in rows]
-        script = [self.script[k - (k > 1)] for k in lines]
-        if lengths is not None:
-            script = [[self.known[k - (k > 1)]] * 3 for k in lines]
-        trace = np.stack([self.words.rows(self.words.encode(texts), 8) for texts in script])
-        stats = {"score": np.full(len(rows), -0.5), "length": (trace[:, -1] >= 0).sum(1)}
-        stats["passes"] = np.array([len(dict.fromkeys(texts)) for texts in script])
-        if observe and "trace" in observe:
-            stats["trace"] = trace
-        found = Stats({k: Values(v[None, None]) for k, v in stats.items()})
-        return {"posterior": {"tgt": Values(trace[None, None, :, -1])}, "sample_stats": found}
+    def decode(self, source: Any, *, lengths: Any = None, trace: bool = False, **rest: Any) -> Decoded:
+        self.calls.append({"lengths": lengths, "trace": trace, **rest})
+        lines = [SOURCES.index(row) for row in self.vocabulary.decode(source)]
+        script = [self.script[k - (k > 1)] if lengths is None else [self.known[k - (k > 1)]] * 3 for k in lines]
+        steps = np.stack([self.vocabulary.rows(self.vocabulary.encode(texts), 8) for texts in script])
+        passes = np.array([len(dict.fromkeys(texts)) for texts in script])
+        last = steps[:, -1]
+        return Decoded(last, np.full(len(lines), -0.5), (last >= 0).sum(1), passes, trace=steps if trace else None)
 
 
 @pytest.fixture
-def scripted(program: Any, words: gm.Vocabulary, monkeypatch: pytest.MonkeyPatch) -> tuple[Translator, Scripted]:
+def scripted(program: Any, words: gm.Vocabulary, monkeypatch: pytest.MonkeyPatch) -> Scripted:
     model = program.model("translate")
-    script = Scripted(words, PASSES, ["dd cc bb aa", "ee dd cc bb", "ee dd dd"])
-    monkeypatch.setattr(model, "sample", script)
     monkeypatch.setattr(model, "length_coverage", lambda params, x, **more: {k: k / 10 for k in more["top"]})
-    return Translator(model, model.init_params(0), words, "decode"), script
+    return Scripted(model, words, PASSES, ["dd cc bb aa", "ee dd cc bb", "ee dd dd"])
 
 
-def test_scores_are_of_the_last_pass(scripted: tuple[Translator, Scripted]):
-    found = evaluate(scripted[0], SOURCES, REFERENCES)
+def test_scores_are_of_the_last_pass(scripted: Scripted):
+    found = evaluate(scripted, SOURCES, REFERENCES)
     assert found.outputs == ("dd cc bb aa", "", "ee ee cc bb", "ee dd cc") and found.sampler == "decode"
     assert found.scores == score(found.outputs, REFERENCES)
     assert found.scores["stutter"] == pytest.approx(1000 / 11)
 
 
-def test_each_pass_has_its_scores(scripted: tuple[Translator, Scripted]):
-    found = evaluate(scripted[0], SOURCES, REFERENCES)
+def test_each_pass_has_its_scores(scripted: Scripted):
+    found = evaluate(scripted, SOURCES, REFERENCES)
     assert [p.number for p in found.by_pass] == [1, 2, 3]
     for k, p in enumerate(found.by_pass):
         texts = [PASSES[0][k], "", PASSES[1][k], PASSES[2][k]]
@@ -111,37 +96,35 @@ def test_each_pass_has_its_scores(scripted: tuple[Translator, Scripted]):
     assert found.repeats == found.by_pass[-1].repeats
 
 
-def test_repeats_are_counted_before_they_are_dropped(scripted: tuple[Translator, Scripted]):
-    found = evaluate(scripted[0], SOURCES, REFERENCES, drop_repeats=True)
+def test_repeats_are_counted_before_they_are_dropped(scripted: Scripted):
+    found = evaluate(scripted, SOURCES, REFERENCES, drop_repeats=True)
     assert found.outputs[2] == "ee cc bb" and found.scores["stutter"] == 0
     assert found.repeats == pytest.approx(1000 / 11)
 
 
-def test_passes_until_nothing_changes(scripted: tuple[Translator, Scripted]):
-    found = evaluate(scripted[0], SOURCES, REFERENCES)
+def test_passes_until_nothing_changes(scripted: Scripted):
+    found = evaluate(scripted, SOURCES, REFERENCES)
     assert found.passes == {2: 2, 3: 1} and found.mean_passes == pytest.approx(7 / 3)
 
 
-def test_lengths_and_the_oracle(scripted: tuple[Translator, Scripted]):
-    translator, script = scripted
-    found = evaluate(translator, SOURCES, REFERENCES)
+def test_lengths_and_the_oracle(scripted: Scripted):
+    found = evaluate(scripted, SOURCES, REFERENCES)
     assert found.length_coverage == {1: 0.1, 3: 0.3, 5: 0.5} and found.measured == 3
     assert found.length_ratio == pytest.approx(1)
-    assert [None if c["lengths"] is None else list(c["lengths"]) for c in script.calls] == [None, [5, 5, 4]]
+    assert [None if c["lengths"] is None else list(c["lengths"]) for c in scripted.calls] == [None, [5, 5, 4]]
     assert found.oracle is not None and found.oracle == score(["dd cc bb aa", "", "ee dd cc bb", "ee dd dd"], REFERENCES, resamples=0)
-    assert evaluate(translator, SOURCES, REFERENCES, oracle=False).oracle is None and len(script.calls) == 3
+    assert evaluate(scripted, SOURCES, REFERENCES, oracle=False).oracle is None and len(scripted.calls) == 3
 
 
-def test_sentences_that_do_not_fit_keep_their_translation_in_the_oracle(scripted: tuple[Translator, Scripted]):
-    translator, script = scripted
+def test_sentences_that_do_not_fit_keep_their_translation_in_the_oracle(scripted: Scripted):
     references = [*REFERENCES[:3], "ee dd cc aa ee dd cc aa ee"]
-    found = evaluate(translator, SOURCES, references)
-    assert found.measured == 2 and list(script.calls[1]["lengths"]) == [5, 5]
+    found = evaluate(scripted, SOURCES, references)
+    assert found.measured == 2 and list(scripted.calls[1]["lengths"]) == [5, 5]
     assert found.oracle == score(["dd cc bb aa", "", "ee dd cc bb", "ee dd cc"], references, resamples=0)
 
 
-def test_an_evaluation_is_printed_and_kept(scripted: tuple[Translator, Scripted]):
-    found = evaluate(scripted[0], SOURCES, REFERENCES)
+def test_an_evaluation_is_printed_and_kept(scripted: Scripted):
+    found = evaluate(scripted, SOURCES, REFERENCES)
     text = str(found)
     for part in ("sampler decode", "tok:13a", "repeats", "10.0 % among 1", "with the reference's length", "2.33 passes"):
         assert part in text
@@ -150,27 +133,27 @@ def test_an_evaluation_is_printed_and_kept(scripted: tuple[Translator, Scripted]
     assert kept["scores"][0]["name"] == "BLEU 13a" and kept["length_coverage"]["5"] == 0.5
 
 
-def test_windows_are_counted_together(scripted: tuple[Translator, Scripted], monkeypatch: pytest.MonkeyPatch):
-    whole = evaluate(scripted[0], SOURCES, REFERENCES)
+def test_windows_are_counted_together(scripted: Scripted, monkeypatch: pytest.MonkeyPatch):
+    whole = evaluate(scripted, SOURCES, REFERENCES)
     plain = Translator.translate
     monkeypatch.setattr(Translator, "translate", lambda self, lines, **o: plain(self, lines, batch_size=2, **o))
-    parts = evaluate(scripted[0], SOURCES, REFERENCES)
+    parts = evaluate(scripted, SOURCES, REFERENCES)
     assert parts.by_pass == whole.by_pass and parts.passes == whole.passes and parts.outputs == whole.outputs
 
 
-def test_nothing_but_empty_lines(scripted: tuple[Translator, Scripted]):
-    found = evaluate(scripted[0], ["", " "], ["", "aa"])
+def test_nothing_but_empty_lines(scripted: Scripted):
+    found = evaluate(scripted, ["", " "], ["", "aa"])
     assert found.outputs == ("", "") and found.by_pass == () and found.oracle is None and found.length_coverage is None
     assert math.isnan(found.length_ratio) and found.measured == 0
     json.dumps(found.as_dict(), allow_nan=False)
     assert "sampler decode" in str(found)
 
 
-def test_what_does_not_belong_together(scripted: tuple[Translator, Scripted]):
-    refused("E574", lambda: evaluate(scripted[0], ["aa"], []), "1 sentence", "0 references")
-    refused("E505", lambda: evaluate(scripted[0], [], []))
-    refused("E506", lambda: evaluate(scripted[0], ["aa"], ["aa"], sampler="other"))
-    assert not scripted[1].calls  # before anything is decoded
+def test_what_does_not_belong_together(scripted: Scripted):
+    refused("E574", lambda: evaluate(scripted, ["aa"], []), "1 sentence", "0 references")
+    refused("E505", lambda: evaluate(scripted, [], []))
+    refused("E506", lambda: evaluate(scripted, ["aa"], ["aa"], sampler="other"))
+    assert not scripted.calls  # before anything is decoded
 
 
 @pytest.mark.slow

@@ -176,13 +176,13 @@ class Recorder(Translator):
 
     def __init__(self, translator: Translator, refines: bool):
         self.__dict__.update(translator.__dict__)
-        self.refines = refines
+        self.inner, self.refines = translator, refines
         self.passes: list[int] = []
         self._repeated: list[np.ndarray] = []  # for each decode, by pass: repeated pieces, and pieces
 
     def decode(self, source: Any, **options: Any) -> Decoded:
         """As a translator decodes, with its passes counted."""
-        found = super().decode(source, **options)
+        found = self.inner.decode(source, **options)
         self.passes += [int(n) for n in found.passes]
         steps = found.tokens[:, None] if found.trace is None else found.trace
         self._repeated.append(np.array([_repeats(steps[:, k], self.vocabulary.end) for k in range(steps.shape[1])]))
