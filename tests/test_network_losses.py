@@ -324,7 +324,13 @@ def test_a_mask_that_draws_nothing_needs_no_key(loose, mask: str):
 
 @pytest.mark.parametrize(
     ("mask", "missing", "word"),
-    [("noisy", None, "random"), ("redrawn", None, "random"), ("looks", None, "looks at x"), ("two", -1, "subsets"), ("both", -1, "subsets")],
+    [
+        ("noisy", None, "random"),
+        ("redrawn", None, "random"),
+        ("looks", None, "looks at x"),
+        ("two", -1, "subsets"),
+        ("both", -1, "subsets"),
+    ],
 )
 def test_a_mean_that_is_no_list_asks_for_a_key(loose, mask: str, missing, word: str):
     with pytest.raises(gm.GmlmError, match=word) as caught:

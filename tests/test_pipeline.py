@@ -1,0 +1,260 @@
+"""The pipeline: made once, kept afterwards, made anew where something changed, gone on with where it was killed; and its report."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from translation_cases import PROGRAM, toy_pairs, write_texts
+
+import gmlmdsl as gm
+from gmlmdsl._diagnostics import GmlmError
+from gmlmdsl.report import translation_report
+from gmlmdsl.run._checkpoints import Checkpoints
+from gmlmdsl.translation import Pipeline, PipelineOptions, Recipe, Texts, _distill, load_translator, read_lines
+from gmlmdsl.translation._distill import distill
+from gmlmdsl.translation._stages import Stages
+from gmlmdsl.translation._texts import Texts as OnlyTexts
+
+pytestmark = pytest.mark.usefixtures("standard_promotion")
+RECIPE = Recipe(steps=30, batch_size=32, optimizer="adam", learning_rate=0.02, save_every=10)
+
+
+def refused(code: str, call, *parts: str) -> None:
+    with pytest.raises(GmlmError) as caught:
+        call()
+    assert caught.value.codes == (code,)
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def options_in(folder: Path, **more) -> PipelineOptions:
+    folder.mkdir(exist_ok=True)
+    program = folder / "toy.gmlm"
+    if not program.exists():
+        program.write_text(PROGRAM.replace("= 40", "= 28").replace("= 30", "= 28"))
+    texts = Texts(write_texts(folder, "train", toy_pairs(120)), write_texts(folder, "val", toy_pairs(10, 1)), write_texts(folder, "test", toy_pairs(8, 2)))  # fmt: skip
+    made: dict = {"program": program, "texts": texts, "folder": folder / "run", "teacher": RECIPE, "student": RECIPE, "measured": 2}
+    return PipelineOptions(**made | {"direction": "en-de", "progress": False} | more)
+
+
+@pytest.fixture(scope="module")
+def promotion():
+    import jax
+
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, promotion):
+    """A run that nothing disturbed: its folder, its options, what it says."""
+    folder = tmp_path_factory.mktemp("whole")
+    options = options_in(folder)
+    return folder, options, Pipeline(options).run()
+
+
+def copied(whole, tmp_path: Path) -> PipelineOptions:
+    """The same run in another folder."""
+    folder, options, _ = whole
+    shutil.copytree(folder / "run", tmp_path / "run")
+    return replace(options, folder=tmp_path / "run")
+
+
+def kept(content: dict) -> set[str]:
+    return {name for name, stage in content["stages"].items() if stage["kept"]}
+
+
+def test_all_is_made_and_translates(whole):
+    folder, _, content = whole
+    run = folder / "run"
+    assert set(content["scores"]) == {"teacher.beam", "student.refine", "raw.refine"}
+    assert content["scores"]["student.refine"]["scores"][0]["signature"].startswith("nrefs:1|case:mixed")
+    assert content["text"] == {"train": 120, "validation": 10, "test": 8}
+    assert content["cleaning"]["text"]["train"]["duplicate"] > 0
+    assert len(read_lines(run / "distilled.target")) == content["cleaning"]["text"]["train"]["kept"]
+    for name in ("teacher", "student", "raw"):
+        assert len(load_translator(run / f"{name}.bundle").translate(["one two"])) == 1
+    assert not list((run / "checkpoints").iterdir())  # they are needed until a training ends
+    events = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    assert [e["stage"] for e in events if e["event" if "event" in e else "stage"] == "finished"] == list(content["stages"])
+    assert json.loads((run / "report.json").read_text())["scores"] == content["scores"]
+
+
+def test_a_second_call_keeps_all(whole):
+    _, options, first = whole
+    again = Pipeline(options).run()
+    assert kept(again) == set(again["stages"])
+    assert again["scores"] == first["scores"]
+
+
+def test_a_changed_sampler_trains_nothing_anew(whole, tmp_path: Path):
+    options = copied(whole, tmp_path)
+    edited = tmp_path / "toy.gmlm"
+    edited.write_text(options.program.read_text().replace("start = hide, steps = 2", "start = hide, steps = 1"))
+    again = Pipeline(replace(options, program=edited)).run()
+    assert set(again["stages"]) - kept(again) == {"evaluate-student-refine", "evaluate-raw-refine", "bundle-teacher", "bundle-student", "bundle-raw", "pictures", "latency"}  # fmt: skip
+
+
+def test_what_was_changed_by_hand_is_made_anew(whole, tmp_path: Path):
+    options = copied(whole, tmp_path)
+    (options.folder / "clean" / "train.target").write_text("eins\n")
+    (options.folder / "vocabulary.model").unlink()
+    stages = Pipeline(options)
+    stages.texts()
+    assert not stages.vocabulary().kept and not stages.clean().kept
+    assert len(read_lines(options.folder / "clean" / "train.target")) > 1
+
+
+def test_a_killed_training_goes_on_bit_for_bit(whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder, options, _ = whole
+    options = replace(options, folder=tmp_path / "run", raw=False)
+    save, calls = Checkpoints.save, []
+
+    def killed(self, step, state, notes):
+        save(self, step, state, notes)
+        calls.append(step)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Checkpoints, "save", killed)
+    with pytest.raises(KeyboardInterrupt):
+        Pipeline(options).run()
+    assert calls == [10, 20]
+    last = json.loads((tmp_path / "run" / "log.jsonl").read_text().splitlines()[-1])
+    assert last["stage"] == "teacher" and last["event"] == "failed"
+    pipeline = Pipeline(options)
+    for stage in (pipeline.texts, pipeline.vocabulary, pipeline.clean):
+        assert stage().kept
+    pipeline.train("teacher", "teacher", "clean", options.teacher)
+    assert calls == [10, 20, 30]
+    here, there = (np.load(f / "run" / "teacher.fit") for f in (tmp_path, folder))
+    for name in there.files:
+        if name.startswith("param:"):
+            np.testing.assert_array_equal(here[name], there[name])
+
+
+def test_a_killed_distillation_keeps_what_is_done(whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = whole[0]
+    teacher = load_translator(folder / "run" / "teacher.bundle")
+    sources = ["one two", "", "dog", "cat runs", "red"]
+    monkeypatch.setattr(_distill, "CHUNK", 2)
+
+    def stops(done: int, total: int) -> None:
+        if done == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        distill(teacher, sources, tmp_path / "out.de", identity="a", tell=stops)
+    assert not (tmp_path / "out.de").exists()
+    chunk = tmp_path / "out.de.chunks" / "000001.json"
+    chunk.write_text(chunk.read_text()[:-5])  # cut off
+    found = distill(teacher, sources, tmp_path / "out.de", identity="a")
+    assert (found.lines, found.decoded) == (5, 3)
+    plain = [t.text for t in teacher.translate(sources)]
+    assert read_lines(tmp_path / "out.de") == plain and found.empty == sum(not t for t in plain)
+    assert not (tmp_path / "out.de.chunks").exists()
+
+
+def test_chunks_of_another_teacher_do_not_count(whole, tmp_path: Path):
+    folder, _, _ = whole
+    teacher = load_translator(folder / "run" / "teacher.bundle")
+
+    def stops(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        distill(teacher, ["one"], tmp_path / "out.de", identity="a", tell=stops)
+    assert distill(teacher, ["one"], tmp_path / "out.de", identity="b").decoded == 1
+
+
+def test_a_full_disk_loses_nothing(whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    options = copied(whole, tmp_path)
+    (options.folder / "clean" / "train.source").unlink()
+    real = os.fdopen
+
+    def full(*args, **more):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("gmlmdsl._files.os.fdopen", full)
+    refused("E560", lambda: Pipeline(options).run(), "No space left")
+    monkeypatch.setattr("gmlmdsl._files.os.fdopen", real)
+    again = Pipeline(options).run()
+    assert set(again["stages"]) - kept(again) == {"clean"}  # made anew, and the same: what follows is kept
+
+
+def test_one_run_at_a_time(whole, tmp_path: Path):
+    stages = Stages(tmp_path / "run")
+    with stages.alone():
+        refused("E588", lambda: Stages(tmp_path / "run").alone().__enter__(), "another run")
+    with stages.alone():
+        pass
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    refused("E560", lambda: Stages(tmp_path / "file" / "run"))
+
+
+def test_a_teacher_that_finds_no_end_is_named(whole, tmp_path: Path):
+    options = copied(whole, tmp_path)
+    pipeline = Pipeline(options)
+    for stage in (pipeline.texts, pipeline.vocabulary, pipeline.clean):
+        stage()
+    pipeline.train("teacher", "teacher", "clean", options.teacher)
+    pipeline.distil()
+    lines = len(read_lines(options.folder / "distilled.target"))
+    (options.folder / "distilled.target").write_text("eins eins eins eins eins eins eins eins eins\n" * lines)
+    pipeline.stages.done["distil"].files["distilled.target"] = "changed"
+    refused("E587", pipeline.clean_distilled, "hardly trained")
+
+
+def test_rows_are_held_out_and_sides_change_places(tmp_path: Path):
+    pairs = [(f"one {k}", f"eins {k}") for k in range(100)]
+    found = OnlyTexts(write_texts(tmp_path, "all", pairs)).read(0)
+    assert [len(found[k]) for k in ("train", "validation", "test")] == [90, 5, 5]
+    assert sorted(p for part in found.values() for p in part) == sorted(pairs)
+    assert OnlyTexts(write_texts(tmp_path, "all", pairs)).read(1) != found
+    turned = OnlyTexts(write_texts(tmp_path, "all", pairs), limit=3, reverse=True).pairs()
+    assert turned == [("eins 0", "one 0"), ("eins 1", "one 1"), ("eins 2", "one 2")]
+    refused("E584", lambda: OnlyTexts((tmp_path / "a", tmp_path / "b", tmp_path / "c")).pairs(), "there are 3")
+
+
+def test_mistakes_are_found_before_anything_is_made(tmp_path: Path):
+    options = options_in(tmp_path, samplers=("fast",))
+    refused("E506", lambda: Pipeline(options), "fast")
+    refused("E506", lambda: Pipeline(replace(options, samplers=(), teacher_sampler="refine")))
+    refused("E704", lambda: Recipe(optimizer="sgd").transformation(), "adafactor, adam")
+    (tmp_path / "one.gmlm").write_text(PROGRAM.replace(", causal = true", "").replace("autoregressive(end = 1, beam = 3)", "padir()"))
+    refused("E581", lambda: Pipeline(replace(options, samplers=(), program=tmp_path / "one.gmlm")), "one teacher")
+    assert not (tmp_path / "run" / "text").exists()
+
+
+def test_the_report_shows_what_was_found(whole, tmp_path: Path):
+    folder, _, content = whole
+    with np.load(folder / "run" / "pictures.npz") as found:
+        arrays = {k: found[k] for k in found.files}
+    for kind in ("positional", "cross", "self"):
+        np.testing.assert_allclose(arrays[kind].sum(axis=-1), 1, atol=1e-5)
+    page = translation_report(content, arrays).html()
+    for section in ("Scores", "Passes", "Latency", "Training", "Attention", "Examples", "Text", "How it was made"):
+        assert f">{section}</h2>" in page
+    assert content["scores"]["student.refine"]["scores"][0]["signature"] in page
+    assert "http://" not in page.replace("http://www.w3.org", "") and "<script" not in page
+    assert "positional" not in translation_report(content, {}).html().split("<h2")[0]
+
+
+def test_a_vocabulary_that_is_given_binds_the_inputs(tmp_path: Path):
+    options = options_in(tmp_path)
+    words = gm.Vocabulary.train((x for p in toy_pairs(100) for x in p), 24)
+    (tmp_path / "given.model").write_bytes(words.data)
+    pipeline = Pipeline(replace(options, vocabulary=tmp_path / "given.model"))
+    assert pipeline.size == 24 and pipeline.cells == (8, 8)
+    pipeline.texts()
+    assert pipeline.vocabulary().notes["sha256"] == words.sha256

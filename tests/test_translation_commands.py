@@ -1,0 +1,151 @@
+"""The commands of translators: what they print and write, and that no fault of a user ends in a traceback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from translation_cases import PROGRAM, toy_pairs, toy_vocabulary, write_texts
+from typer.testing import CliRunner
+
+import gmlmdsl as gm
+from gmlmdsl import _translation_show
+from gmlmdsl._translation_commands import app
+from gmlmdsl.run.networks import NetworkFit
+from gmlmdsl.translation import load_translator, read_lines, write_translator
+
+pytestmark = pytest.mark.usefixtures("standard_promotion")
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def no_cache(monkeypatch: pytest.MonkeyPatch):
+    """The tests have a cache of their own."""
+    monkeypatch.setattr(_translation_show, "keep_compiled", lambda: None)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two bundles of random weights, a program, texts."""
+    out, words = tmp_path_factory.mktemp("translate"), toy_vocabulary()
+    program = gm.parse(PROGRAM, V=words.size)
+    none = np.zeros(0)
+    for seed, name in enumerate(("translate", "teacher")):
+        model = program.model(name)
+        meta = program.provenance() | {"model": name, "seed": seed, "mask": "m", "rows": 1, "seconds": 0.0, "cells": 1, "widths": [8]}
+        fit = NetworkFit(model.init_params(seed), none, none, np.zeros((0, 3)), "steps", meta, model.graph, lambda m=model: m)
+        write_translator(out / f"{name}.bundle", fit, program, words, "en-de")
+    (out / "toy.gmlm").write_text(PROGRAM)
+    (out / "vocabulary.model").write_bytes(words.data)
+    write_texts(out, "train", toy_pairs(40))
+    write_texts(out, "test", toy_pairs(6, 2))
+    return out
+
+
+def run(*words: object, stdin: bytes | str = b"", status: int = 0):
+    found = CliRunner().invoke(app, [str(w) for w in words], input=stdin)
+    assert found.exit_code == status, found.output
+    return found
+
+
+def test_lines_go_through(folder: Path):
+    lines = "one two\n\ndog runs\n"
+    found = run("translate", folder / "translate.bundle", stdin=lines)
+    expected = [t.text for t in load_translator(folder / "translate.bundle").translate(["one two", "", "dog runs"])]
+    assert found.stdout.split("\n")[:-1] == expected
+    windows = run("translate", folder / "translate.bundle", "--batch-size", 1, stdin=lines.replace("\n", "\r\n"))
+    assert windows.stdout == found.stdout
+    assert run("translate", folder / "translate.bundle", stdin="").stdout == ""
+    (folder / "lines.txt").write_text("one two\n")
+    assert run("translate", folder / "translate.bundle", folder / "lines.txt").stdout == f"{expected[0]}\n"
+
+
+def test_candidates_have_scores(folder: Path):
+    found = run("translate", folder / "teacher.bundle", "--n-best", 2, "--prefix", "rot", stdin="one two\ndog\n")
+    rows = [line.split("\t") for line in found.stdout.splitlines()]
+    assert [r[0] for r in rows] == ["1", "1", "2", "2"] and all(r[2].startswith("rot") for r in rows)
+    assert float(rows[0][1]) >= float(rows[1][1])
+
+
+def test_drafts_and_traces(folder: Path, tmp_path: Path):
+    (tmp_path / "draft").write_text("eins\nrot\n")
+    found = run("translate", folder / "translate.bundle", "--draft", tmp_path / "draft", "--trace", stdin="one\nred\n")
+    assert found.stderr.count("pass 1:") == 2 and len(found.stdout.splitlines()) == 2
+    assert "E584" in run("translate", folder / "translate.bundle", "--draft", tmp_path / "draft", stdin="one\n", status=1).stderr
+
+
+def test_what_cannot_be_translated(folder: Path):
+    bundle = folder / "translate.bundle"
+    found = run("translate", bundle, "--batch-size", 1, stdin=b"one\none \xff two\n", status=1)
+    assert "E583" in found.stderr and "line 2" in found.stderr and "0xff at place 5" in found.stderr
+    assert len(found.stdout.splitlines()) == 1  # what stood before is translated
+    assert "E582" in run("translate", bundle, stdin="one " * 10_000, status=1).stderr
+    assert len(run("translate", bundle, "--cut", stdin="one " * 10_000).stdout.splitlines()) == 1
+    assert "E521" in run("translate", folder / "none.bundle", status=1).stderr
+    assert "E575" in run("translate", folder / "toy.gmlm", status=1).stderr
+    assert "E506" in run("translate", bundle, "--sampler", "beam", stdin="one\n", status=1).stderr
+
+
+def test_scores(folder: Path):
+    found = run("evaluate", folder / "translate.bundle", folder / "test.en", folder / "test.de", "--json")
+    notes = json.loads(found.stdout)["refine"]
+    assert notes["scores"][0]["name"] == "BLEU 13a" and notes["sentences"] == 6
+    table = run("evaluate", folder / "translate.bundle", folder / "test.en", folder / "test.de", "--sampler", "refine", "--limit", 3).stdout
+    assert "chrF++" in table and "nrefs:1|case:mixed" in table
+    unequal = run("evaluate", folder / "translate.bundle", folder / "test.en", folder / "train.de", status=1)
+    assert "E574" in unequal.stderr and "6 lines" in unequal.stderr and "40" in unequal.stderr
+    wrong = run("evaluate", folder / "translate.bundle", folder / "test.en", folder / "test.de", "--languages", "german", status=1)
+    assert "E507" in wrong.stderr
+
+
+def test_times(folder: Path):
+    found = run("latency", folder / "test.en", folder / "translate.bundle", folder / "teacher.bundle", "--sentences", 2, "--json")
+    names = {t["name"] for t in json.loads(found.stdout)["timings"]}
+    assert names == {"translate refine", "teacher beam"}
+    assert "E506" in run("latency", folder / "test.en", folder / "translate.bundle", "--sampler", "x", status=1).stderr
+
+
+def test_distillation(folder: Path, tmp_path: Path):
+    found = run("distill", folder / "teacher.bundle", folder / "test.en", "--out", tmp_path / "out.de")
+    assert "6 lines, 6 decoded now" in found.stdout and len(read_lines(tmp_path / "out.de")) == 6
+    missing = run("distill", folder / "teacher.bundle", folder / "test.en", "--out", tmp_path / "no" / "out.de", status=1)
+    assert "E560" in missing.stderr
+
+
+def test_training(folder: Path, tmp_path: Path):
+    texts, out = (folder / "train.en", folder / "train.de"), tmp_path / "run"
+    common = ("train", folder / "toy.gmlm", *texts, "--out", out, "--vocabulary", folder / "vocabulary.model", "--batch-size", 16)
+    model = ("--model", "translate", "--languages", "en-de", "--reverse")
+    found = run(*common, *model, "--steps", 4, "--save-every", 2, "--validation", folder / "test.en", "--validation", folder / "test.de")
+    assert "saved" in found.stdout and (out / "translate.bundle").exists()
+    assert json.loads((out / "translate.cleaning.json").read_text())["train"]["pairs"] == 40
+    assert load_translator(out / "translate.bundle").direction == "de-en"
+    log = [json.loads(line) for line in (out / "translate.jsonl").read_text().splitlines()]
+    assert log[-1]["step"] == 4 and "validation_loss" in log[-1]
+    other = run(*common, *model, "--steps", 5, status=1)
+    assert "E752" in other.stderr and "--restart" in other.stderr
+    run(*common, *model, "--steps", 5, "--restart")
+    assert "E506" in run(*common, status=1).stderr  # which model?
+    assert "E586" in run(*common, "--model", "teacher", "--steps", 40, "--learning-rate", 1e30, "--optimizer", "adam", status=1).stderr
+
+
+def test_a_pipeline_from_the_command_line(folder: Path, tmp_path: Path):
+    texts = [word for name in ("validation", "test") for ending in ("en", "de") for word in (f"--{name}", folder / f"test.{ending}")]
+    size = ("--vocabulary", folder / "vocabulary.model", "--steps", 2, "--batch-size", 16, "--no-raw", "--sentences", 1)
+    common = ("pipeline", folder / "toy.gmlm", folder / "train.en", folder / "train.de", "--out", tmp_path / "run", *texts, *size)
+    found = run(*common, "--languages", "en-de")
+    assert "student.refine" in found.stdout and "nrefs:1|case:mixed" in found.stdout and "latency: " in found.stderr
+    assert "How it was made" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "teacher: done before" in run(*common, "--languages", "en-de").stderr
+    one = (ROOT / "examples" / "translate.gmlm", folder / "train.en", folder / "train.de", "--out", tmp_path / "b")
+    assert "E581" in run("pipeline", *one, status=1).stderr
+
+
+def test_help_loads_no_jax():
+    code = "import sys\nfrom gmlmdsl._translation_commands import app\nprint('jax' in sys.modules, 'numpy' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert found.stdout.split() == ["False", "False"]
