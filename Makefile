@@ -28,10 +28,10 @@ demo: $(VENV)/.demo  ## fit, compare and sample handwritten digits; writes demo-
 	$(BIN)/gmlm demo --out $(OUT)
 
 test: $(VENV)/.test  ## all tests but the nightly ones
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 nightly: $(VENV)/.test  ## all tests, the statistical ones among them
-	$(BIN)/python -m pytest -n $(JOBS) -m 'not gpu and not network and not benchmark'
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m 'not gpu and not network and not benchmark'
 
 lint: $(VENV)/.test  ## ruff: rules and format
 	$(BIN)/ruff check .
@@ -51,7 +51,7 @@ bench: $(VENV)/.test  ## measure speed; a table and JSON
 
 docs: $(VENV)/.test  ## build the generated pages; run every block and check every link
 	$(BIN)/python docs/build_reference.py
-	$(BIN)/python -m pytest -n $(JOBS) tests/test_docs.py tests/test_readme.py
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile tests/test_docs.py tests/test_readme.py
 
 figures: $(VENV)/.demo  ## draw the gallery's pictures and its tables of numbers (minutes)
 	$(BIN)/python examples/figures/build.py

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -260,6 +261,7 @@ def run_pipeline(
         measured=sentences,
         seed=seed,
         allow_python=request.allow_python,
+        command=shlex.join(["gmlm", *sys.argv[1:]]),
     )
     keep_compiled()
     run = Pipeline(options, note)

@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,8 @@ from cases import Case, case
 from chi_square import p_value
 from one_step import LEAST_P, MIXED, RING, follows_its_row, keeps_p, numbered
 from oracle import estimation, numerical_gradient, poincare_constant
+from planted_network_bugs import NETWORK_BUGS
+from planting import Bug, Found, around, error
 from scipy.stats import t as student
 from theory_cases import ising, moved
 
@@ -114,25 +114,6 @@ mask uneven { choose {x[0], z[2]} weight 1  choose {x[1], z[1]} weight 2  choose
 )
 
 
-@dataclass(frozen=True)
-class Found:
-    """What a check measured: a p-value that must lie above its limit, or an error that must lie below it."""
-
-    value: float
-    limit: float
-    above: bool
-
-    @property
-    def passes(self) -> bool:
-        """Whether the library is right, as far as this check sees."""
-        return self.value > self.limit if self.above else self.value <= self.limit
-
-    @property
-    def words(self) -> str:
-        """`p = 0.4` or `error 1e-12`."""
-        return f"p = {self.value:.2g}" if self.above else f"error {self.value:.2g}"
-
-
 # Checks. What they compare with comes from the oracle, which shares no code with what is broken below.
 
 
@@ -177,7 +158,7 @@ def log_potential_is_right(of: Case) -> Found:
     """log p of every configuration, beside the oracle's."""
     with jax.enable_x64(True):
         found = np.asarray(of.model.log_potential(of.params, of.states))
-    return _error(found, of.oracle.log_potential(of.params, of.oracle.states))
+    return error(found, of.oracle.log_potential(of.params, of.oracle.states))
 
 
 def loss_is_right(of: Case, mask: str, strength: float = 1.0) -> Found:
@@ -185,19 +166,12 @@ def loss_is_right(of: Case, mask: str, strength: float = 1.0) -> Found:
     params = {k: strength * v for k, v in of.params.items()}
     with jax.enable_x64(True):
         found = np.asarray(of.model.loss(params, of.values(of.rows), mask))
-    return _error(found, of.oracle.loss(params, of.rows, mask))
+    return error(found, of.oracle.loss(params, of.rows, mask))
 
 
 def matrix_is_right(of: Case, sampler: str) -> Found:
     """The transition matrix, beside the oracle's."""
-    return _error(of.model.transition_matrix(of.params, sampler), of.oracle.transition_matrix(of.params, sampler))
-
-
-def _error(found: np.ndarray, expected: np.ndarray | float) -> Found:
-    alike = (found == expected) | np.isnan(found) & np.isnan(expected)
-    with np.errstate(invalid="ignore"):
-        away = np.abs(found - expected)
-    return Found(float(np.max(np.where(alike, 0.0, np.where(np.isnan(away), np.inf, away)))), 1e-9, False)
+    return error(of.model.transition_matrix(of.params, sampler), of.oracle.transition_matrix(of.params, sampler))
 
 
 def _contracted(of: Case) -> tuple[derive.Graph, Any, derive.Contraction]:
@@ -213,7 +187,7 @@ def marginals_are_right(of: Case) -> Found:
         _, found = derive.log_marginals(device, params, jnp.zeros((of.model.graph.n_cells, 1), jnp.int32), c)
         found = np.asarray(found)[..., 0]
     p, states = of.oracle.probabilities(of.params), of.oracle.states
-    return _error(found, np.array([[p[states[:, i] == v].sum() for v in range(found.shape[1])] for i in range(states.shape[1])]))
+    return error(found, np.array([[p[states[:, i] == v].sum() for v in range(found.shape[1])] for i in range(states.shape[1])]))
 
 
 def draws_are_right(of: Case) -> Found:
@@ -235,7 +209,7 @@ def hidden_loss_is_right(of: Case, mask: str, n_hidden: int) -> Found:
     codes[:, -n_hidden:] = -1
     with jax.enable_x64(True):
         found = np.asarray(of.model.loss(of.params, codes[:, :-n_hidden], mask))
-    return _error(found, of.oracle.loss(of.params, codes, mask))
+    return error(found, of.oracle.loss(of.params, codes, mask))
 
 
 def block_loss_is_right(of: Case, mask: str) -> Found:
@@ -246,7 +220,7 @@ def block_loss_is_right(of: Case, mask: str) -> Found:
         passes = _summed_loss.block_passes(host, plan_elimination(host), blocks, probabilities)
         loss = _summed_loss.EliminatedLoss(derive.graph_arrays(host), (passes,))
         found = np.asarray(loss.rows(of.model._params(of.params), jnp.asarray(of.rows.T, jnp.int32)))
-    return _error(found, of.oracle.row_losses(of.params, of.rows, mask))
+    return error(found, of.oracle.row_losses(of.params, of.rows, mask))
 
 
 WEIGHTS = np.arange(1.0, 13.0) / 4
@@ -273,7 +247,7 @@ def objective_is_right(of: Case, mask: str, gaps: bool = False) -> Found:
     with jax.enable_x64(True):
         objective, params = _objective_of(of, mask, gaps)
         found = np.asarray(_objective.Objective.at(objective, params) * objective.scale)
-    return _error(found, of.oracle.fit_objective(_on_gauge(of), _rows(of, gaps), mask, WEIGHTS.tolist()))
+    return error(found, of.oracle.fit_objective(_on_gauge(of), _rows(of, gaps), mask, WEIGHTS.tolist()))
 
 
 def covariance_is_right(of: Case, mask: str) -> Found:
@@ -341,12 +315,6 @@ def clique_is_found(strength: float) -> Found:
 
 
 # Bugs: each changes one function of the library where it is used
-
-
-def _around(owner: Any, name: str, change: Callable[..., Any]) -> Callable[[pytest.MonkeyPatch], None]:
-    """Replaces `owner.name` by `change(original, *arguments)`."""
-    original = getattr(owner, name)
-    return lambda patch: patch.setattr(owner, name, lambda *a, **k: change(original, *a, **k))
 
 
 def _stale(original: Any, self: Any, target: Any, keys: Any, state: Any) -> Any:
@@ -419,217 +387,197 @@ def _constant_spin(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CellValue, "spin", False)
 
 
-@dataclass(frozen=True)
-class Bug:
-    """A planted bug: what is broken, how, and what must catch it."""
-
-    name: str
-    where: str
-    plant: Callable[[pytest.MonkeyPatch], None]
-    check: Callable[[], Found]
-
-    @property
-    def check_words(self) -> str:
-        """The check with its case: `stays_in_p(ring, sweep)`."""
-        assert isinstance(self.check, partial)
-        return f"{self.check.func.__name__}({', '.join(str(a) for a in (*self.check.args, *(f'{k}={v}' for k, v in self.check.keywords.items())))})"
-
-    def __str__(self) -> str:
-        return self.name.replace(" ", "-")
-
-
 BUGS = (
-    Bug("stale neighbour", "CycleKernel.step", _around(_kernels.CycleKernel, "step", _stale), partial(stays_in_p, TWO, "turns")),
-    Bug("skipped colour", "_stages", _around(_samplers, "_stages", _without_last_colour), partial(moves_by_its_row, RING, "sweep")),
+    Bug("stale neighbour", "CycleKernel.step", around(_kernels.CycleKernel, "step", _stale), partial(stays_in_p, TWO, "turns")),
+    Bug("skipped colour", "_stages", around(_samplers, "_stages", _without_last_colour), partial(moves_by_its_row, RING, "sweep")),
     Bug(
         "all blocks in one colour",
         "colour",
-        _around(_updates, "colour", lambda f, graph, blocks: np.zeros(len(blocks), int)),
+        around(_updates, "colour", lambda f, graph, blocks: np.zeros(len(blocks), int)),
         partial(stays_in_p, RING, "sweep"),
     ),
     Bug(
         "adaptive correction dropped in the loss",
         "ExactLoss.shares",
-        _around(_loss.ExactLoss, "shares", lambda f, *a: (f(*a)[0], None)),
+        around(_loss.ExactLoss, "shares", lambda f, *a: (f(*a)[0], None)),
         partial(loss_is_right, TINY, "look"),
     ),
     Bug(
         "adaptive correction dropped in the kernel",
         "draw_blocks",
-        _around(_kernels, "draw_blocks", lambda f, *a: f(*a[:4])),
+        around(_kernels, "draw_blocks", lambda f, *a: f(*a[:4])),
         partial(stays_in_p, TWO, "sees"),
     ),
     Bug(
         "adaptive correction scaled by beta",
         "draw_blocks",
-        _around(_kernels, "draw_blocks", _scaled_correction),
+        around(_kernels, "draw_blocks", _scaled_correction),
         partial(stays_in_p, TWO, "heat"),
     ),
     Bug(
         "factor counted twice",
         "_touching",
-        _around(_arrays, "_touching", lambda f, *a: np.concatenate([f(*a), f(*a)[:, :1]], axis=1)),
+        around(_arrays, "_touching", lambda f, *a: np.concatenate([f(*a), f(*a)[:, :1]], axis=1)),
         partial(loss_is_right, TINY, "one"),
     ),
-    Bug("factor dropped", "_touching", _around(_arrays, "_touching", lambda f, *a: f(*a)[:, 1:]), partial(loss_is_right, TINY, "one")),
-    Bug("key reused across steps", "fold", _around(_sample, "fold", lambda f, keys, n: keys), partial(stays_in_p, TWO, "turns", steps=2)),
+    Bug("factor dropped", "_touching", around(_arrays, "_touching", lambda f, *a: f(*a)[:, 1:]), partial(loss_is_right, TINY, "one")),
+    Bug("key reused across steps", "fold", around(_sample, "fold", lambda f, keys, n: keys), partial(stays_in_p, TWO, "turns", steps=2)),
     Bug(
         "key reused across chains",
         "jax.random.fold_in",
-        _around(jax.random, "fold_in", lambda f, key, n: key),
+        around(jax.random, "fold_in", lambda f, key, n: key),
         partial(chains_are_independent, TWO, "turns"),
     ),
     Bug(
         "clamped cell moved",
         "clamp_scores",
-        _around(_kernels, "clamp_scores", lambda f, *a: a[-1]),
+        around(_kernels, "clamp_scores", lambda f, *a: a[-1]),
         partial(clamped_cells_stay, TWO, "turns"),
     ),
-    Bug("sign of a penalty", "log_prior", _around(_objective, "log_prior", lambda f, *a: -f(*a)), partial(objective_is_right, TINY, "one")),
-    Bug(
-        "prior forgotten", "log_prior", _around(_objective, "log_prior", lambda f, *a: 0 * f(*a)), partial(objective_is_right, TINY, "one")
-    ),
+    Bug("sign of a penalty", "log_prior", around(_objective, "log_prior", lambda f, *a: -f(*a)), partial(objective_is_right, TINY, "one")),
+    Bug("prior forgotten", "log_prior", around(_objective, "log_prior", lambda f, *a: 0 * f(*a)), partial(objective_is_right, TINY, "one")),
     Bug(
         "factor c wrong",
         "reached_cells",
-        _around(_fit, "reached_cells", lambda f, *a: f(*a) + 1),
+        around(_fit, "reached_cells", lambda f, *a: f(*a) + 1),
         partial(objective_is_right, TINY, "one"),
     ),
     Bug(
         "weights ignored",
         "Objective.sum_rows",
-        _around(_objective.Objective, "sum_rows", lambda f, self, g: f(self, lambda c, w, m: g(c, jnp.ones_like(w), m))),
+        around(_objective.Objective, "sum_rows", lambda f, self, g: f(self, lambda c, w, m: g(c, jnp.ones_like(w), m))),
         partial(objective_is_right, TINY, "one"),
     ),
-    Bug("last value never drawn", "pick_value", _around(_kernels, "pick_value", _never_last), partial(stays_in_p, RING, "sweep")),
+    Bug("last value never drawn", "pick_value", around(_kernels, "pick_value", _never_last), partial(stays_in_p, RING, "sweep")),
     Bug(
         "log-sum-exp without its maximum",
         "logsumexp",
-        _around(_loss, "logsumexp", _plain_logsumexp),
+        around(_loss, "logsumexp", _plain_logsumexp),
         partial(loss_is_right, TINY, "one", strength=2000.0),
     ),
     Bug(
         "gauge not applied in the standard errors",
         "tangent",
-        _around(_inference, "tangent", lambda f, *a: np.eye(len(f(*a)))),
+        around(_inference, "tangent", lambda f, *a: np.eye(len(f(*a)))),
         partial(covariance_is_right, TINY, "one"),
     ),
     Bug(
         "sandwich replaced by the inverse Hessian",
         "Curvature.sandwich",
-        _around(_inference.Curvature, "sandwich", _inverse_hessian),
+        around(_inference.Curvature, "sandwich", _inverse_hessian),
         partial(covariance_is_right, TINY, "one"),
     ),
     Bug(
         "swap acceptance inverted",
         "log_acceptance",
-        _around(_temper, "log_acceptance", lambda f, *a: -f(*a)),
+        around(_temper, "log_acceptance", lambda f, *a: -f(*a)),
         partial(stays_in_p, TWO, "hot"),
     ),
     Bug(
         "swap of the wrong pair",
         "exchange",
-        _around(_temper, "exchange", lambda f, codes, accepted: f(codes, jnp.roll(accepted, 1, axis=0))),
+        around(_temper, "exchange", lambda f, codes, accepted: f(codes, jnp.roll(accepted, 1, axis=0))),
         partial(stays_in_p, TWO, "hot"),
     ),
     Bug(
         "`require` ignored in a block",
         "touching_sum",
-        _around(_energy, "touching_sum", _no_requirement),
+        around(_energy, "touching_sum", _no_requirement),
         partial(stays_in_p, TWO, "draws"),
     ),
     Bug(
         "mixture weights not normalised",
         "normalised",
-        _around(_transitions, "normalised", lambda f, w, span: w),
+        around(_transitions, "normalised", lambda f, w, span: w),
         partial(matrix_is_right, TINY, "either"),
     ),
     Bug(
         "repeat off by one",
         "repeat_count",
-        _around(_samplers, "repeat_count", lambda f, *a: f(*a) - 1),
+        around(_samplers, "repeat_count", lambda f, *a: f(*a) - 1),
         partial(moves_by_its_row, TWO, "twice"),
     ),
     Bug(
         "missing cells at their best value, not summed out",
         "logsumexp",
-        _around(_gaps, "logsumexp", lambda f, scores: scores.max(axis=1)),
+        around(_gaps, "logsumexp", lambda f, scores: scores.max(axis=1)),
         partial(objective_is_right, TINY, "one", gaps=True),
     ),
     Bug(
         "message into the wrong axes",
         "_fitted",
-        _around(_sums, "_fitted", _transposed),
+        around(_sums, "_fitted", _transposed),
         partial(marginals_are_right, MACHINE),
     ),
     Bug(
         "messages of all children but the first dropped",
         "sum_of",
-        _around(_sums, "sum_of", _first_child_only),
+        around(_sums, "sum_of", _first_child_only),
         partial(marginals_are_right, MACHINE),
     ),
-    Bug("factor placed twice", "_listed", _around(_tables, "_listed", _placed_twice), partial(marginals_are_right, MACHINE)),
+    Bug("factor placed twice", "_listed", around(_tables, "_listed", _placed_twice), partial(marginals_are_right, MACHINE)),
     Bug(
         "backward not conditioned on what was picked",
         "_slice",
-        _around(_sums, "_slice", _marginal_draws),
+        around(_sums, "_slice", _marginal_draws),
         partial(draws_are_right, MACHINE),
     ),
     Bug(
         "evidence dropped",
         "evidence",
-        _around(_summed_loss, "evidence", lambda f, *a: jnp.zeros_like(f(*a))),
+        around(_summed_loss, "evidence", lambda f, *a: jnp.zeros_like(f(*a))),
         partial(hidden_loss_is_right, MACHINE, "all", 2),
     ),
     Bug(
         "cells of the block not freed",
         "mask_passes",
-        _around(_summed_loss, "mask_passes", _nothing_freed),
+        around(_summed_loss, "mask_passes", _nothing_freed),
         partial(hidden_loss_is_right, MACHINE, "ends", 2),
     ),
     Bug(
         "order of components",
         "contraction",
-        _around(_summed_loss, "contraction", lambda f, *a: eqx.tree_at(lambda c: c.root_order, f(*a), f(*a).root_order[::-1])),
+        around(_summed_loss, "contraction", lambda f, *a: eqx.tree_at(lambda c: c.root_order, f(*a), f(*a).root_order[::-1])),
         partial(block_loss_is_right, PARTS, "uneven"),
     ),
     Bug(
         "adaptive correction dropped in the block dynamics",
         "BlockDynamics.conditional",
-        _around(_block_dynamics.BlockDynamics, "conditional", _plain_conditional),
+        around(_block_dynamics.BlockDynamics, "conditional", _plain_conditional),
         partial(comparison_is_right, ising, "seeing"),
     ),
     Bug(
         "score of one mask taken for that of all",
         "Information.score",
-        _around(_estimation.Information, "score", lambda f, self, n_masks: self.hessian),
+        around(_estimation.Information, "score", lambda f, self, n_masks: self.hessian),
         partial(comparison_is_right, ising, "k2"),
     ),
     Bug(
         "information without the weights p",
         "_weighted",
-        _around(_estimation, "_weighted", lambda f, space, a, b: a.reshape(space.count, -1).T @ b.reshape(space.count, -1)),
+        around(_estimation, "_weighted", lambda f, space, a, b: a.reshape(space.count, -1).T @ b.reshape(space.count, -1)),
         partial(comparison_is_right, ising, "k2"),
     ),
     Bug(
         "jackknife without its factor",
         "Sampled.estimate",
-        _around(_monte_carlo.Sampled, "estimate", _without_jackknife_factor),
+        around(_monte_carlo.Sampled, "estimate", _without_jackknife_factor),
         partial(estimates_are_right, ising, "k1"),
     ),
     Bug(
         "two masks of a row not kept apart",
         "_second_moments",
-        _around(_monte_carlo, "_second_moments", lambda f, *a: [(h, h) for h, _ in f(*a)]),
+        around(_monte_carlo, "_second_moments", lambda f, *a: [(h, h) for h, _ in f(*a)]),
         partial(estimates_are_right, ising, "k1"),
     ),
     Bug(
         "influence inverted",
         "influences",
-        _around(_clusters, "influences", lambda f, *a: 1 - f(*a)),
+        around(_clusters, "influences", lambda f, *a: 1 - f(*a)),
         partial(clique_is_found, 1.0),
     ),
     Bug("spin read as a bit", "CellValue.spin", _constant_spin, partial(log_potential_is_right, MIXED)),
+    *NETWORK_BUGS,
 )
 
 
@@ -653,14 +601,18 @@ def with_the_bug(bug: Bug) -> Found:
     return found
 
 
+def row(bug: Bug) -> str:
+    """A bug's row of the table."""
+    right, wrong = as_it_is(bug), with_the_bug(bug)
+    limit = f"{'above' if right.above else 'at most'} {right.limit:g}"
+    return f"| {' | '.join((bug.name, f'`{bug.where}`', f'`{bug.check_words}`', right.words, wrong.words, limit))} |"
+
+
 def table() -> str:
     """The Markdown table of all bugs."""
     lines = ["| bug | planted in | caught by | as it is | with the bug | limit |", "|---|---|---|---|---|---|"]
     for bug in BUGS:
-        right, wrong = as_it_is(bug), with_the_bug(bug)
-        sign = "above" if right.above else "at most"
-        row = (bug.name, f"`{bug.where}`", f"`{bug.check_words}`", right.words, wrong.words, f"{sign} {right.limit:g}")
-        lines.append(f"| {' | '.join(row)} |")
+        lines.append(row(bug))
         print(lines[-1], file=sys.stderr, flush=True)
     return "\n".join(lines)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -45,23 +46,28 @@ def sources(lengths=(4, 10, 1, 7, 3), seed: int = 1) -> np.ndarray:
     return rows
 
 
+@eqx.filter_jit
+def encoded_alone(net, codes):
+    encoded = net.encode((codes,), (jnp.asarray(codes.shape[0], jnp.int32),))
+    return encoded, net.length_head.scores(encoded)
+
+
+@eqx.filter_jit
+def logits_alone(net, encoded, seen):
+    n = jnp.asarray(seen.shape[0], jnp.int32)
+    return net.logits(encoded, net.prepare(encoded, n, seen.shape[0]), seen, n)
+
+
 class Alone:
     """One row by itself, cut to its length: its length scores, and logits for what is seen."""
 
     def __init__(self, net, source):
-        self.net, codes = net, jnp.asarray([v for v in source if v >= 0], jnp.int32)
-        self.encoded = jax.jit(lambda c: net.encode((c,), (jnp.asarray(len(c), jnp.int32),)))(codes)
-        self.scores = np.asarray(net.length_head.scores(self.encoded))
-
-        @jax.jit
-        def run(seen, encoded):
-            n = jnp.asarray(seen.shape[0], jnp.int32)
-            return net.logits(encoded, net.prepare(encoded, n, seen.shape[0]), seen, n)
-
-        self.run = run
+        self.net = net
+        self.encoded, scores = encoded_alone(net, jnp.asarray([v for v in source if v >= 0], jnp.int32))
+        self.scores = np.asarray(scores)
 
     def logits(self, seen) -> np.ndarray:
-        return np.asarray(self.run(jnp.asarray(seen, jnp.int32), self.encoded))
+        return np.asarray(logits_alone(self.net, self.encoded, jnp.asarray(seen, jnp.int32)))
 
 
 def sampled(model, params, name: str, rows, **options):
@@ -133,7 +139,7 @@ def test_candidates_and_passes_share_one_encoding_and_so_does_the_prediction_of_
     assert encoded_rows(monkeypatch, "many", sources((4,)), 11) == 2
 
 
-@pytest.mark.parametrize("name", ["lengths", "short", "starts", "random", "single"])
+@pytest.mark.parametrize("name", ["lengths", "starts", "random", "single"])
 def test_rows_decode_alike_in_any_company(model, params, name: str):
     """Together, or fewer of them, or beside a row that is longer: a row's draws depend on its number and on itself."""
     rows, options = sources(), {"seed": 5, "chains": 2, "draws": 2, "warmup": 0}

@@ -113,8 +113,13 @@ def test_half_precision_weights_give_single_precision_logits(name: str, options:
 def test_norms_and_softmax_do_not_work_in_half_precision():
     """Weights sum to 1 as in single precision, and a norm is rounded once."""
     net = cast(network("encoder_decoder", None, ONE), jnp.bfloat16)
-    encoded = net.encode((SOURCE,), (ints(6),))
-    found = net.attention(encoded, net.prepare(encoded, ints(8), 8), SEEN, ints(8))
+
+    @eqx.filter_jit
+    def attention(net):
+        encoded = net.encode((SOURCE,), (ints(6),))
+        return net.attention(encoded, net.prepare(encoded, ints(8), 8), SEEN, ints(8))
+
+    found = attention(net)
     assert found.self_weights.dtype == found.cross_weights.dtype == jnp.float32
     assert np.abs(found.self_weights.sum(axis=-1) - 1).max() < 1e-6
     rng = np.random.default_rng(0)

@@ -314,9 +314,17 @@ def test_a_table_of_a_block_is_a_product_over_its_cells(model):
     assert np.allclose(np.exp(rows[1]), exact(N, Q, SEED)([2, 0, Q, 1])[2])
 
 
+@pytest.mark.parametrize("mask", ["stages", "kept"])
+def test_a_mask_that_draws_nothing_needs_no_key(loose, mask: str):
+    """One block, noise that is certain, stages that are fed the mode: every draw is the same."""
+    params = loose.init_params()
+    drawn = loose.loss(params, ROWS, mask, key=jax.random.key(7), n_masks=2)
+    assert float(loose.loss(params, ROWS, mask)) == pytest.approx(float(drawn), rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("mask", "missing", "word"),
-    [("noisy", None, "random"), ("stages", None, "random"), ("looks", None, "looks at x"), ("two", -1, "subsets"), ("both", -1, "subsets")],
+    [("noisy", None, "random"), ("redrawn", None, "random"), ("looks", None, "looks at x"), ("two", -1, "subsets"), ("both", -1, "subsets")],
 )
 def test_a_mean_that_is_no_list_asks_for_a_key(loose, mask: str, missing, word: str):
     with pytest.raises(gm.GmlmError, match=word) as caught:

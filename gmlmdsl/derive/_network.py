@@ -77,16 +77,24 @@ def network_graph(
     return NetworkGraph(n_cells, network.n_values, label, encoded, prepare(encoded, lengths), lengths)
 
 
+def likeliest(values: Float[Array, "values ..."]) -> tuple[Float[Array, ...], Int[Array, ...]]:
+    """The largest of the first axis and its place, of equal ones the first: as `argmax`, which XLA does not vectorise on a CPU."""
+    top, most = values.max(axis=0), values.shape[0]
+    places = jax.lax.broadcasted_iota(jnp.int32, values.shape, 0)
+    return top, jnp.minimum(jnp.where(values == top[None], places, most).min(axis=0), most - 1)
+
+
 def negative_log(logits: Float[Array, "chains cells values"], codes: Codes, smoothing: float = 0.0) -> Float[Array, "cells chains"]:
     """-log p of each cell's value; with `smoothing` s, (1 - s) of it and s times the mean over all values.
 
     Reference: Szegedy et al. 2016 (label smoothing).
     """
-    total = jax.nn.logsumexp(logits, axis=-1)
-    own = jnp.take_along_axis(logits, jnp.maximum(codes.T, 0)[..., None], axis=-1)[..., 0]
+    by_value = jnp.moveaxis(logits, -1, 0)
+    total = jax.nn.logsumexp(by_value, axis=0)
+    own = jnp.take_along_axis(by_value, jnp.maximum(codes.T, 0)[None], axis=0)[0]
     loss = total - own
     if smoothing:
-        loss = (1 - smoothing) * loss + smoothing * (total - logits.mean(axis=-1))
+        loss = (1 - smoothing) * loss + smoothing * (total - by_value.mean(axis=0))
     return loss.T
 
 
@@ -138,7 +146,7 @@ class NetworkLoss(eqx.Module):
 
     def _fed_back(self, logits: Float[Array, "rows cells values"], keys: PRNGKeyArray) -> Codes:
         if not self.mask.sampled:
-            return jnp.argmax(logits, axis=-1).T
+            return likeliest(jnp.moveaxis(logits, -1, 0))[1].T
         return jax.vmap(lambda k, row: jax.random.categorical(k, row))(keys, logits).T
 
 

@@ -38,13 +38,6 @@ def pick_token(logits: Float[Array, "*shape values"], numbers: Float[Array, "*sh
     return jnp.minimum((below <= threshold).sum(axis=-1, dtype=jnp.int32), logits.shape[-1] - 1)
 
 
-def likeliest(values: Float[Array, "values ..."]) -> tuple[Float[Array, ...], Int[Array, ...]]:
-    """The largest of the first axis and its place, of equal ones the first: as `argmax`, which XLA does not vectorise on a CPU."""
-    top, most = values.max(axis=0), values.shape[0]
-    places = jax.lax.broadcasted_iota(jnp.int32, values.shape, 0)
-    return top, jnp.minimum(jnp.where(values == top[None], places, most).min(axis=0), most - 1)
-
-
 def free_cells(target: Target) -> Held:
     """The cells that may move: no padding, and not clamped."""
     assert isinstance(target.graph, NetworkGraph)

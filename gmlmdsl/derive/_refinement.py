@@ -31,8 +31,8 @@ from ._energy import Codes
 from ._kernels import Info, State, Target
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._membership import members
-from ._network import NetworkGraph
-from ._network_kernels import Held, free_cells, least, likeliest, pick_token, unadapted
+from ._network import NetworkGraph, likeliest
+from ._network_kernels import Held, free_cells, least, pick_token, unadapted
 from ._random import fold_apart, uniform_apart
 
 

@@ -1,16 +1,213 @@
-"""The report of a pipeline: scores, times, losses, attention, counts, commands."""
+"""The report of a pipeline: scores, passes, times, training, attention, text, and how all of it was made."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
 from ._document import Report
+from ._translation_pictures import plot_attention, plot_curves
+
+KINDS = {
+    "positional": "Positional attention: queries and keys are positions, so that the weights depend on the length alone.",
+    "cross": "Attention of the pieces of the translation to those of the source.",
+    "self": "Attention of the pieces of the translation to one another.",
+}
 
 
 def translation_report(found: Mapping[str, Any], arrays: Mapping[str, np.ndarray], *, title: str = "") -> Report:
-    """A run of the pipeline as one HTML page."""
-    report = Report(title or f"Translation {found['direction']}".strip())
+    """A run of the pipeline as one HTML page.
+
+    Args:
+        found: what `Pipeline.run` returns, or its `report.json`.
+        arrays: of `pictures.npz`: attention weights by head, with the pieces that they are between.
+        title: of the page.
+
+    Returns:
+        A report; `.save(path)` writes it.
+    """
+    direction = f" {found['direction']}" if found["direction"] else ""
+    kept = found["cleaning"]["text"]["train"]["kept"]
+    subtitle = f"{kept:,} pairs to train on, {found['text']['test']:,} to score, a vocabulary of {found['vocabulary']['size']:,} pieces."
+    versions = ", ".join(f"{k} {v}" for k, v in found["versions"].items())
+    report = Report(title or f"Translation{direction}", subtitle, footer=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {versions}")
+    _scores(report, found["scores"])
+    _passes(report, found["scores"])
+    _latency(report, found["latency"])
+    _training(report, found["training"])
+    _attention(report, arrays)
+    _examples(report, found["examples"])
+    _text(report, found)
+    _made(report, found)
     return report
+
+
+def _scores(report: Report, scores: Mapping[str, Any]) -> None:
+    report.section("Scores")
+    report.text("A row is a network and the sampler that decodes it: cased text, compared with one reference.")
+    names = list(dict.fromkeys(s["name"] for notes in scores.values() for s in notes["scores"]))
+    rows, ranges, signatures = [], [], {}
+    for key, notes in scores.items():
+        by_name = {s["name"]: s for s in notes["scores"]}
+        rows.append([_named(key), *(by_name[n]["value"] if n in by_name else None for n in names)])
+        for s in notes["scores"]:
+            signatures.setdefault(f"{s['name']}: `{s['signature']}`" if "|" in s["signature"] else f"{s['name']}: {s['signature']}")
+        first = notes["scores"][0]
+        if first["interval"] is not None:
+            ranges.append([_named(key), first["value"], *first["interval"]])
+    report.table(["network, sampler", *names], rows, "Scores of the test text.", formats=[None, *[".2f"] * len(names)])
+    report.items(*signatures)
+    if ranges:
+        report.table(
+            ["network, sampler", "BLEU", "from", "to"],
+            ranges,
+            "95 % of resampled test texts lie between.",
+            formats=[None, ".2f", ".2f", ".2f"],
+        )
+    lengths = [_lengths(key, n) for key, n in scores.items()]
+    headers = ["network, sampler", "pieces per piece of the reference", "length right", "among 3", "among 5", "BLEU at the true length"]
+    report.table(
+        headers, lengths, "Lengths: of the translations, as predicted, and what would be if they were known.", formats=[None, *[".3f"] * 5]
+    )
+
+
+def _lengths(key: str, notes: Mapping[str, Any]) -> list[Any]:
+    coverage = notes.get("length_coverage") or {}
+    oracle = notes.get("oracle")
+    return [
+        _named(key),
+        notes.get("length_ratio"),
+        *(coverage.get(k) for k in ("1", "3", "5")),
+        None if oracle is None else oracle["scores"][0]["value"],
+    ]
+
+
+def _named(key: str) -> str:
+    network, _, sampler = key.partition(".")
+    return f"{network}, `{sampler}`"
+
+
+def _passes(report: Report, scores: Mapping[str, Any]) -> None:
+    by_pass = {key: notes["by_pass"] for key, notes in scores.items() if notes.get("by_pass")}
+    if not by_pass:
+        return
+    report.section("Passes")
+    report.text("What stands after each pass of refinement. A sampler of one pass is one point.")
+    for what, words in (("bleu", "BLEU"), ("stutter", "stutter per 1,000 words")):
+        curves = {
+            _named(k): [(p["number"], p[what]) for p in passes if p[what] is not None] for k, passes in by_pass.items() if len(passes) > 1
+        }
+        if curves:
+            figure = plot_curves({k.replace("`", ""): v for k, v in curves.items()}, x="pass", y=words, marks=True)
+            report.figure(figure, alt=f"{words} after each pass, a line for each network and sampler.", caption=f"{words} by pass.")
+    rows = [
+        [_named(k), p["number"], p["bleu"], p["stutter"], p["repeats"], scores[k]["passes"].get(str(p["number"]), 0)]
+        for k, passes in by_pass.items()
+        for p in passes
+    ]
+    headers = ["network, sampler", "pass", "BLEU", "stutter per 1,000 words", "repeats per 1,000 pieces", "rows that changed last here"]
+    report.table(headers, rows, "By pass.", formats=[None, None, ".2f", ".2f", ".2f", None])
+
+
+def _latency(report: Report, found: Mapping[str, Any]) -> None:
+    timings = found["timings"]
+    if not timings:
+        return
+    report.section("Latency")
+    s = found["setting"]
+    report.text(
+        "From text to text, what is compiled left out, all under the same lines, rows and vocabulary. "
+        + "; ".join(f"{k.replace('_', ' ')} {_shown(v)}" for k, v in s.items() if k not in ("versions", "counted_from"))
+        + "."
+    )
+    rows = [[_spaced(t["name"]), t["batch"], t["runs"], t["median_ms"], t["p99_ms"], t["mean_ms"] / t["batch"]] for t in timings]
+    headers = ["network, sampler", "batch", "runs", "median ms", "p99 ms", "ms a line"]
+    report.table(headers, rows, "Time of one batch.", formats=[None, None, None, ".1f", ".1f", ".2f"])
+    curves = {t["name"]: [(b["pieces"], b["median_ms"]) for b in t["by_length"]] for t in timings if t["batch"] == 1}
+    curves = {k: v for k, v in curves.items() if v}
+    if curves:
+        figure = plot_curves(curves, x="pieces of the source, at most", y="median ms at batch 1", marks=True)
+        report.figure(figure, alt="Median latency by length of the source, a line for each translator.", caption="Latency by length.")
+
+
+def _spaced(name: str) -> str:
+    network, _, sampler = name.partition(" ")
+    return f"{network}, `{sampler}`" if sampler else name
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _training(report: Report, training: Mapping[str, Any]) -> None:
+    report.section("Training")
+    curves = {name: t["loss"] for name, t in training.items() if t["loss"]}
+    measured = {name: [(v[0], v[1]) for v in t["validation"]] for name, t in training.items()}
+    if curves:
+        figure = plot_curves(curves, x="batch", y="nats per scored piece", dashed=measured)
+        caption = "Loss by batch; dashed: of validation. A teacher sees all true pieces before each one, a student noise: no comparison."
+        report.figure(figure, alt="The loss of each network over its training.", caption=caption)
+    rows = []
+    for name, t in training.items():
+        last = t["validation"][-1][1] if t["validation"] else None
+        rows.append([name, t["parameters"], t["rows"], t["steps"], t["seconds_of_training"], t["loss"][-1][1] if t["loss"] else None, last])
+    headers = ["network", "parameters", "pairs", "batches", "seconds", "loss at the end", "of validation"]
+    report.table(headers, rows, "Trainings.", formats=[None, ",.0f", ",.0f", ",.0f", ",.0f", ".3f", ".3f"])
+
+
+def _attention(report: Report, arrays: Mapping[str, np.ndarray]) -> None:
+    if "source" not in arrays:
+        return
+    report.section("Attention")
+    report.text("The weights of the student's last layer in its last pass over one sentence of the test text, by head.")
+    source, target = ([str(p) for p in arrays[side]] for side in ("source", "target"))
+    for kind, words in KINDS.items():
+        if kind in arrays:
+            columns = source if kind == "cross" else target
+            figure = plot_attention(arrays[kind], target, columns)
+            report.figure(figure, alt=f"{kind} attention of {len(arrays[kind])} heads over {len(target)} pieces.", caption=words)
+
+
+def _examples(report: Report, examples: list[Mapping[str, str]]) -> None:
+    if not examples:
+        return
+    report.section("Examples")
+    for k, lines in enumerate(examples, 1):
+        rows = [[_named(name) if "." in name else name, text] for name, text in lines.items()]
+        report.table(["", "text"], rows, f"Sentence {k}.")
+
+
+def _text(report: Report, found: Mapping[str, Any]) -> None:
+    report.section("Text")
+    named = {"training text": "train", "validation": "validation"}
+    parts = {name: found["cleaning"]["text"].get(key) for name, key in named.items()}
+    parts["the teacher's translations"] = found["cleaning"]["distilled"]["train"]
+    counts = {name: c for name, c in parts.items() if c}
+    keys = list(next(iter(counts.values())))
+    report.table(["", *(k.replace("_", " ") for k in keys)], [[n, *(c[k] for k in keys)] for n, c in counts.items()], "Cleaning, by pairs.")
+    d = found["distilled"]
+    report.text(
+        f"The teacher's sampler `{d['sampler']}` translated {d['lines']:,} training sources: {d['empty']:,} became nothing, "
+        f"{d['unended']:,} have no end mark."
+    )
+
+
+def _made(report: Report, found: Mapping[str, Any]) -> None:
+    report.section("How it was made")
+    if found.get("command"):
+        report.code(found["command"])
+    report.facts(found["machine"])
+    rows = [[name, s["seconds"]] for name, s in found["stages"].items()]
+    report.table(["stage", "seconds"], rows, "Stages; of one that was killed and went on, the last part.", formats=[None, ".1f"])
+    recipes = found["recipes"]
+    report.table(["option", *recipes], [[k, *(_plain(r[k]) for r in recipes.values())] for k in recipes["teacher"]], "Options of training.")
+    for path, text in found["program"].items():
+        report.subsection(path)
+        report.code(text)
+
+
+def _plain(value: Any) -> str:
+    return "none" if value is None else str(value)

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +52,8 @@ class PipelineOptions:
         samplers: those that are compared; none: all of the program.
         direction: such as "en-de", for the report and the tokeniser of BLEU.
         raw: whether a student is trained on the raw text too.
-        threads: stated in the table of latency.
+        measured: sentences that latency is measured over, at the least.
+        command: that the report shows.
     """
 
     program: Path
@@ -70,6 +72,7 @@ class PipelineOptions:
     seed: int = 0
     allow_python: bool = False
     progress: bool | None = None
+    command: str = ""
 
 
 class Pipeline:
@@ -260,12 +263,14 @@ class Pipeline:
         """What a decode depends on beside weights."""
         return digest_of(self.checked, self.program.bound.inputs, model, None, sampler)
 
-    def moved(self, stage: str) -> Callable[[int, int], None]:
-        """What notes how far a stage is."""
+    def moved(self, stage: str, every: int = 1, what: str = "lines") -> Callable[[int, int], None]:
+        """What notes how far a stage is, at every so many calls and the last."""
+        calls = count(1)
 
         def note(done: int, total: int) -> None:
-            self.stages.note({"stage": stage, "done": done, "of": total})
-            self.stages.tell(f"{stage}: {done:,} of {total:,} lines")
+            if next(calls) % every == 0 or done == total:
+                self.stages.note({"stage": stage, "done": done, "of": total})
+                self.stages.tell(f"{stage}: {done:,} of {total:,} {what}")
 
         return note
 

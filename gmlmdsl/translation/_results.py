@@ -18,6 +18,7 @@ from .._files import write_whole
 from ._corpus import read_lines, read_pairs
 from ._evaluate import evaluate
 from ._files import write_translator
+from ._latency import latency
 
 if TYPE_CHECKING:
     from ._pipeline import Pipeline
@@ -95,10 +96,10 @@ def measure(p: Pipeline, names: Sequence[str]) -> None:
     inputs |= {"text": files["text/test.source"], "sentences": p.o.measured, "vocabulary": p.pieces.sha256}
 
     def make(_: str) -> dict[str, Any]:
-        from ._latency import latency
-
         sources = [line for line in read_lines(p.stages / "text/test.source") if line.strip()]
-        found = latency({f"{n} {s}": (p.translator(n), s) for n, s in every}, sources, sentences=p.o.measured)
+        found = latency(
+            {f"{n} {s}": (p.translator(n), s) for n, s in every}, sources, sentences=p.o.measured, tell=p.moved("latency", 50, "batches")
+        )
         write_whole(p.stages / "latency.json", json.dumps(found.as_dict(), indent=1).encode())
         return {"sentences": p.o.measured}
 
@@ -153,6 +154,7 @@ def content_of(p: Pipeline, names: Sequence[str]) -> dict[str, Any]:
     examples = [{"source": test[k][0], "reference": test[k][1], **{key: lines[k] for key, lines in outputs.items()}} for k in picked]
     return {
         "direction": p.o.direction,
+        "command": p.o.command,
         "program": {s.path: s.text for s in p.checked.sources},
         "inputs": {k: np.asarray(v).tolist() for k, v in p.program.bound.inputs.items()},
         "roles": asdict(p.roles),

@@ -1,0 +1,312 @@
+"""Bugs planted in networks, their losses, their training and refinement, with the checks that must catch them.
+
+Part of the list of `planted_bugs.py`. Networks are tables of known numbers, or of width 16; what checks compare with is NumPy.
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from network_cases import ints, network, one_pass
+from networks_cases import draws, made, normalised, pairs, stats
+from oracle import _networks, _refinement, _tabular
+from oracle._refinement import Rules
+from planting import Bug, Found, around, error
+from scipy.stats import norm
+
+import gmlmdsl as gm
+from gmlmdsl import derive
+from gmlmdsl.derive import _membership, _network
+from gmlmdsl.derive import _refinement as refinement
+from gmlmdsl.networks import _layers, _transformer
+from gmlmdsl.run import _batches, _training
+
+N, Q, SEED = 4, 3, 7
+LEAST_P = 1e-4
+COPIES = 4000
+MORE = """
+mask whole = everything(x)
+mask two = subsets(x, size = 2)
+mask stages = everything(x, stages = 2)
+mask noisy = everything(x, noise = {keep: 0.15, uniform: 0.85})
+mask seldom = mixture { 1 : subsets(x, size = 1, noise = {keep: 1})  2 : everything(x, noise = {uniform: 1}) }
+sampler linear = refinement(steps = 4, schedule = linear)
+sampler stutter = refinement(steps = 4, schedule = all, remask = stutter)
+"""
+ALL, ONES, TWO = frozenset(range(N)), _tabular.subsets(range(N), 1), _tabular.subsets(range(N), 2)
+HIDE, KEEP, UNIFORM = (1.0, 0.0, 0.0), (0.0, 0.0, 1.0), (0.0, 1.0, 0.0)
+LENGTHS = [4, 4, 3, 2, 4, 4, 4, 4]
+SHORT = [0, 1, 2, -1]
+
+
+@cache
+def loose() -> Any:
+    """A network that is nobody's law."""
+    return made(f'python("networks_cases:Pairs", seed = {SEED})', N, Q, MORE)
+
+
+@cache
+def trained() -> Any:
+    """A network with weights to train."""
+    return made("mlp(layers = 1, width = 8)", N, Q, MORE)
+
+
+def predict() -> _tabular.Predictor:
+    return normalised(pairs(N, Q, SEED))
+
+
+def shorter(seen: Any) -> np.ndarray:
+    """Predictions for rows of three cells."""
+    return predict()([*seen, Q + 1])[:3]
+
+
+# Checks
+
+
+def staged_loss_is_right(length: int) -> Found:
+    """Two stages of a row with padding, without chance, beside the loop over them."""
+    row = [*SHORT[:length], *[-1] * (N - length)]
+    found = float(loose().loss(loose().init_params(), [row], "stages", key=0, missing=-1))
+    return error(found, _tabular.staged_loss(shorter, row[:3], Q, range(3), [Q] * 3, 2), 1e-5)
+
+
+def drawn_loss_is_right(mask: str) -> Found:
+    """The mean of 4000 drawn losses beside enumeration of K and of the noise; of `two` for a row of three cells."""
+    row = SHORT if mask == "two" else [0, 1, 2, 2]
+    found = float(loose().loss(loose().init_params(), np.repeat([row], COPIES, axis=0), mask, key=3, missing=-1))
+    mean, variance = _moments(mask)
+    return Found(2 * float(norm.sf(abs(found - mean) / np.sqrt(variance / COPIES))), LEAST_P, True)
+
+
+@cache
+def _moments(mask: str) -> tuple[float, float]:
+    row = [0, 1, 2, 2]
+    if mask == "two":
+        return _tabular.noisy_loss(shorter, row[:3], Q, _tabular.subsets(range(3), 2), HIDE)
+    if mask == "noisy":
+        return _tabular.noisy_loss(predict(), row, Q, [(ALL, 1.0)], (0.0, 0.85, 0.15))
+    parts = [
+        (1 / 3, *_tabular.noisy_loss(predict(), row, Q, ONES, KEEP)),
+        (2 / 3, *_tabular.noisy_loss(predict(), row, Q, [(ALL, 1.0)], UNIFORM)),
+    ]
+    mean = sum(w * m for w, m, _ in parts)
+    return mean, sum(w * (v + m**2) for w, m, v in parts) - mean**2
+
+
+DECODES = {"linear": Rules(4, "linear"), "stutter": Rules(4, remask="stutter")}
+
+
+def decode_is_right(name: str) -> Found:
+    """The share of rows of eight whose tokens after some pass, or whose score, are not those of the loop."""
+    drafts = np.random.default_rng(2).integers(0, Q, (len(LENGTHS), N))
+    for row, length in zip(drafts, LENGTHS, strict=True):
+        row[length:] = -1
+    wanted = [_refinement.refine(pairs(N, Q, SEED), n, Q, DECODES[name], {}, row.tolist()) for n, row in zip(LENGTHS, drafts, strict=True)]
+    idata = loose().sample(loose().init_params(), name, init=drafts, missing=-1, observe=["trace"])
+    assert draws(idata).shape[-2:] == drafts.shape
+    wrong = 0
+    for found, score, w, n in zip(stats(idata, "trace")[0, 0], stats(idata, "score")[0, 0], wanted, LENGTHS, strict=True):
+        wrong += found[:, :n].tolist() != w.trace or abs(score - w.score) > 1e-4
+    return Found(wrong / len(LENGTHS), 0.0, False)
+
+
+def logits_are_right(length: int) -> Found:
+    """A transformer in float64, its row padded, beside loops."""
+    seen = [3, 5, 0, 5, 5, 1, 2, 4]
+    with jax.enable_x64(True):
+        net = network("transformer")
+        found = np.asarray(one_pass(net, (), (), ints(seen), ints(length))[1])[:length]
+    return error(found, _networks.transformer(net, np.array(seen[:length]))[0])
+
+
+def _rows(count: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, Q, (count, N))
+
+
+def _fit(x: np.ndarray, mask: str = "whole", rate: float = 0.5, **options: Any) -> Any:
+    t = gm.Training(**{"steps": 1, "batch_size": 4} | options)
+    return trained().fit(x, mask, init=_first(), missing=-1, optimizer=descent(rate), method=t)
+
+
+@cache
+def descent(rate: float) -> optax.GradientTransformation:
+    """One object for one rate: what is compiled for one fit serves the next."""
+    return optax.sgd(rate)
+
+
+@cache
+def _first() -> Any:
+    return trained().init_params(seed=3)
+
+
+def step_is_right(count: int, length: int) -> Found:
+    """Gradient descent through one epoch of short rows in batches of 4, beside the gradients of its batches one by one."""
+    x = _rows(count)
+    x[::2, length:] = -1
+    at, order = jax.tree.map(np.asarray, _first()), np.random.default_rng([0, 0]).permutation(count)
+    batches = [order[i : i + 4] for i in range(0, count, 4)]
+    batches = [batches[i] for i in _shuffled(count, len(batches))]
+    for chosen in batches:  # every row of an epoch weighs the same, every hidden cell too
+        gradient = eqx.filter_grad(_sum_of_losses)(at, jnp.asarray(x[chosen]))
+        at = jax.tree.map(lambda a, g: a - 0.5 * len(batches) / int((x >= 0).sum()) * np.asarray(g), at, gradient)
+    found = _fit(x, steps=len(batches))
+    return error(_flat(found.params), _flat(at), 1e-5)
+
+
+def _shuffled(count: int, batches: int) -> np.ndarray:
+    """The order of an epoch's batches: what the generator gives behind the order of the rows."""
+    rng = np.random.default_rng([0, 0])
+    rng.permutation(count)
+    return rng.permutation(batches)
+
+
+def _sum_of_losses(params: Any, x: Any) -> Any:
+    """-log p of every cell there is, all hidden, padding out of sight."""
+    net = params["net"]
+    length = (x >= 0).sum(axis=1)
+    logits = jax.vmap(lambda n: net.logits(net.encode((), ()), None, jnp.full(N, Q, jnp.int32), n))(length)
+    own = jnp.take_along_axis(jax.nn.log_softmax(logits, axis=-1), jnp.maximum(x, 0)[..., None], axis=-1)[..., 0]
+    return -jnp.where(x >= 0, own, 0.0).sum()
+
+
+def _flat(tree: Any) -> np.ndarray:
+    return np.concatenate([np.ravel(a) for a in jax.tree.leaves(tree)])
+
+
+def steps_draw_apart(mask: str) -> Found:
+    """The share of three steps with one batch and no change of the weights whose loss is that of the step before."""
+    losses = _fit(_rows(4), mask, rate=0.0, steps=4).loss_trace
+    return Found(float((np.diff(losses) == 0).mean()), 0.0, False)
+
+
+def average_is_right(**options: Any) -> Found:
+    """The average of the weights behind 5 steps beside those of runs that end there."""
+    weights = [_flat(_fit(_rows(4), steps=k).params) for k in range(1, 6)]
+    if "ema" in options:
+        d = options["ema"]
+        wanted = sum((1 - d) * d ** (5 - k) * w for k, w in enumerate(weights, 1)) / (1 - d**5)
+    else:
+        wanted = np.mean([weights[i] for i in (1, 3, 4)], axis=0)  # save points 2, 4 and 5
+    return error(_flat(_fit(_rows(4), steps=5, **options).params), wanted, 1e-5)
+
+
+# Bugs
+
+
+def _centred(original: Any, self: Any, x: Any) -> Any:
+    return original(self, x - x.mean(axis=-1, keepdims=True))
+
+
+def _in_a_circle(original: Any, tokens: Any, present: Any) -> Any:
+    return (tokens == jnp.roll(tokens, 1, axis=0)) & present
+
+
+def _everything_present(original: Any, law: Any, codes: Any, keys: Any, present: Any) -> Any:
+    return original(law, codes, keys, jnp.ones_like(present)) & present
+
+
+def _full_lengths(original: Any, codes: Any) -> Any:
+    return jnp.full_like(original(codes), codes.shape[0])
+
+
+def _filled_rows_count(original: Any, self: Any, b: int, chosen: Any) -> Any:
+    found = original(self, b, chosen)
+    return found._replace(weights=np.ones_like(found.weights))
+
+
+def _without_correction(original: Any, self: Any, step: int) -> Any:
+    if self.t.ema is None:
+        return original(self, step)
+    return np.asarray(1 - self.t.ema, np.float32)
+
+
+NETWORK_BUGS = (
+    Bug("padding attended", "unseen", around(_transformer, "unseen", lambda f, shown, d: 0 * f(shown, d)), partial(logits_are_right, 6)),
+    Bug(
+        "before and behind exchanged in relative positions",
+        "relative_buckets",
+        around(_layers, "relative_buckets", lambda f, distance, *a: f(-distance, *a)),
+        partial(logits_are_right, 8),
+    ),
+    Bug("norm takes the mean off", "RMSNorm", around(_layers.RMSNorm, "__call__", _centred), partial(logits_are_right, 8)),
+    Bug(
+        "stages see padding as hidden cells",
+        "row_lengths",
+        around(_network, "row_lengths", _full_lengths),
+        partial(staged_loss_is_right, 3),
+    ),
+    Bug(
+        "least likely values fed back",
+        "NetworkLoss._fed_back",
+        around(_network.NetworkLoss, "_fed_back", lambda f, self, logits, keys: f(self, -logits, keys)),
+        partial(staged_loss_is_right, 3),
+    ),
+    Bug("subsets of padding too", "members", around(_membership, "members", _everything_present), partial(drawn_loss_is_right, "two")),
+    Bug(
+        "key of the noise reused for its values",
+        "NoisyMask.draw",
+        around(_membership, "fold_apart", lambda f, keys, k: f(keys, min(k, 2))),
+        partial(drawn_loss_is_right, "noisy"),
+    ),
+    Bug(
+        "weights of a mixture's parts forgotten",
+        "picked",
+        around(_membership, "picked", lambda f, weights, keys: f(jnp.ones_like(weights), keys)),
+        partial(drawn_loss_is_right, "seldom"),
+    ),
+    Bug(
+        "schedule one pass late",
+        "RefinementKernel._less_sure",
+        around(refinement.RefinementKernel, "_less_sure", lambda f, self, after, open, free, t: f(self, after, open, free, t - 1)),
+        partial(decode_is_right, "linear"),
+    ),
+    Bug(
+        "most confident cells opened",
+        "least",
+        around(refinement, "least", lambda f, values, counts: f(jnp.where(jnp.isfinite(values), -values, values), counts)),
+        partial(decode_is_right, "linear"),
+    ),
+    Bug("stutter in a circle", "stuttering", around(refinement, "stuttering", _in_a_circle), partial(decode_is_right, "stutter")),
+    Bug(
+        "settled cells predicted again",
+        "RefinementKernel._predicted",
+        around(refinement.RefinementKernel, "_predicted", lambda f, self, at, free, t: free),
+        partial(decode_is_right, "linear"),
+    ),
+    Bug(
+        "rows that fill a batch up counted",
+        "Batches.batch",
+        around(_batches.Batches, "batch", _filled_rows_count),
+        partial(step_is_right, 6, 4),
+    ),
+    Bug(
+        "padding counted among hidden cells",
+        "NoisyMask.mean_members",
+        around(derive._membership.NoisyMask, "mean_members", lambda f, self, codes, present: f(self, codes, jnp.ones_like(present))),
+        partial(step_is_right, 6, 2),
+    ),
+    Bug(
+        "key of the first step in every step",
+        "_Run.update",
+        around(_training._Run, "update", lambda f, self, state, batch, step: f(self, state, batch, 0)),
+        partial(steps_draw_apart, "noisy"),
+    ),
+    Bug(
+        "moving average drawn to the first weights",
+        "_Run.share",
+        around(_training._Run, "share", _without_correction),
+        partial(average_is_right, ema=0.7),
+    ),
+    Bug(
+        "average over the first weights too",
+        "_Run.points",
+        around(_training._Run, "points", lambda f, self, done: f(self, done) + (self.t.average_last is not None)),
+        partial(average_is_right, average_last=3, save_every=2),
+    ),
+)
