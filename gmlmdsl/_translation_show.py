@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +69,8 @@ def keep_compiled() -> None:
     except OSError:  # a cache is a convenience
         return
     if os.access(folder, os.W_OK):
+        # A process that is killed while it writes leaves half an entry: JAX says so, and compiles.
+        warnings.filterwarnings("ignore", message="Error reading persistent compilation cache entry")
         jax.config.update("jax_compilation_cache_dir", str(folder))
 
 

@@ -1,0 +1,244 @@
+"""Translators with random weights: lines keep their order and their parts, options do what they say, and what cannot be is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from translation_cases import PROGRAM, toy_vocabulary
+
+import gmlmdsl as gm
+from gmlmdsl._diagnostics import GmlmError
+from gmlmdsl.translation import TranslationOptions, Translator, load_translator, write_translator
+from gmlmdsl.translation._programs import digest_of, roles_of, sides, vocabulary_inputs
+from gmlmdsl.translation._segments import segments, sentences_in
+from gmlmdsl.translation._translator import Segments, Translation, joined
+
+LINES = ["one two", "", "dog runs", "   ", "red cat", "two"]
+
+
+def refused(code: str, call, *parts: str) -> None:
+    with pytest.raises(GmlmError) as caught:
+        call()
+    assert caught.value.codes == (code,)
+    for part in parts:
+        assert part in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def words() -> gm.Vocabulary:
+    return toy_vocabulary()
+
+
+@pytest.fixture(scope="module")
+def program(words: gm.Vocabulary):
+    return gm.parse(PROGRAM)
+
+
+@pytest.fixture(scope="module")
+def student(program, words) -> Translator:
+    model = program.model("translate")
+    return Translator(model, model.init_params(3), words, direction="en-de")
+
+
+@pytest.fixture(scope="module")
+def teacher(program, words) -> Translator:
+    model = program.model("teacher")
+    return Translator(model, model.init_params(4), words)
+
+
+def test_lines_keep_their_order_whatever_is_decoded_together(student: Translator):
+    found = student.translate(LINES)
+    assert [bool(t.pieces) or t.text == "" for t in found] == [True] * 6
+    assert [t.text for t in found][1::2][:2] == ["", ""]
+    assert found[1].pieces == () and found[1].passes == 0
+    for size in (1, 2):
+        alone = student.translate(LINES, batch_size=size)
+        assert [t.pieces for t in alone] == [t.pieces for t in found]
+    streamed = list(student.stream(iter(LINES), batch_size=4))
+    assert [t.pieces for t in streamed] == [t.pieces for t in found]
+
+
+def test_text_is_what_the_pieces_say(student: Translator, words: gm.Vocabulary):
+    for t in student.translate(["one two", "dog"]):
+        assert t.text == words.decode([[*t.pieces, words.end]])[0]
+        assert t.score < 0
+
+
+def test_nothing_to_translate(student: Translator):
+    assert student.translate([]) == []
+    assert [t.text for t in student.translate(["", " \t"])] == ["", ""]
+    assert list(student.stream([])) == []
+
+
+def test_alternatives_fall_in_score_and_differ(student: Translator, teacher: Translator):
+    for translator in (student, teacher):
+        for t in translator.translate(["one two", "red cat runs"], n_best=3):
+            texts, scores = zip(*t.alternatives, strict=True)
+            assert texts[0] == t.text and len(set(texts)) == len(texts) <= 3
+            assert scores[0] == pytest.approx(t.score)
+            assert list(scores) == sorted(scores, reverse=True)
+    assert len(teacher.translate(["one two"], n_best=3)[0].alternatives) > 1
+
+
+def test_a_prefix_begins_every_translation(student: Translator, teacher: Translator, words: gm.Vocabulary):
+    wanted = tuple(words.encode(["rot"])[0][:-1])
+    for translator in (student, teacher):
+        for t in translator.translate(["one two", "dog"], prefix="rot"):
+            assert t.pieces[: len(wanted)] == wanted
+    assert student.translate(["dog"], prefix="  ")[0].pieces == student.translate(["dog"])[0].pieces
+    refused("E585", lambda: student.translate(["dog"], prefix="rot " * 8), "8 pieces", "room for 7")
+
+
+def test_a_draft_is_refined_and_says_the_length(student: Translator, words: gm.Vocabulary):
+    draft = "rot katze rennt"
+    found = student.decode(words.rows(words.encode(["one"]), 8), init=words.rows(words.encode([draft]), 8))
+    assert found.length.tolist() == [len(words.encode([draft])[0])]
+    drafts = ["eins", "", "katze rennt", "", "rot", "zwei"]
+    assert len(student.translate(LINES, drafts=drafts)) == 6
+    assert [t.text for t in student.stream(LINES, drafts=iter(drafts))] == [t.text for t in student.translate(LINES, drafts=drafts)]
+
+
+def test_drafts_that_do_not_fit(student: Translator):
+    refused("E584", lambda: student.translate(LINES, drafts=["eins"]), "6 lines", "1 drafts")
+    refused("E584", lambda: list(student.stream(LINES, drafts=["eins"], batch_size=1)), "end after 1 lines")
+    refused("E584", lambda: list(student.stream(["one"], drafts=["eins", "zwei"])), "more drafts than the 1 lines")
+    refused("E584", lambda: student.translate(["one"], drafts=["rot " * 20]), "draft of line 1", "room for 8")
+    long = "one two red. dog cat. runs one two. red dog."
+    refused("E584", lambda: student.translate(["one", long], drafts=["eins", "zwei"]), "line 2 is longer")
+
+
+def test_known_lengths_are_kept(student: Translator, words: gm.Vocabulary):
+    rows = words.rows(words.encode(["one two", "dog"]), 8)
+    found = student.decode(rows, lengths=np.array([5, 2]))
+    assert (found.tokens >= 0).sum(axis=1).tolist() == [5, 2]
+    assert len(student.translate(["one two", "dog"], lengths=[5, 2])) == 2
+    refused("E584", lambda: student.translate(["one"], lengths=[1, 2]), "2 lengths")
+
+
+def test_the_trace_ends_with_the_text(student: Translator):
+    for t in student.translate(["one two", "dog runs"], trace=True):
+        assert len(t.trace) == 2 and t.trace[-1] == t.text
+
+
+def test_repeats_are_dropped_by_word(student: Translator, monkeypatch: pytest.MonkeyPatch, words: gm.Vocabulary):
+    codes = words.encode(["rot rot hund hund rot"])[0]
+    plain = student.decode(words.rows(words.encode(["one"]), 8))
+    from dataclasses import replace
+
+    tokens = np.full((1, max(8, len(codes))), -1, np.int32)
+    tokens[0, : len(codes)] = codes
+    monkeypatch.setattr(Translator, "decode", lambda self, source, **o: replace(plain, tokens=tokens))
+    assert student.translate(["one"])[0].text == "rot rot hund hund rot"
+    assert student.translate(["one"], drop_repeats=True)[0].text == "rot hund rot"
+
+
+def test_a_long_line_is_split_where_sentences_end(student: Translator, words: gm.Vocabulary):
+    line = "one two. red dog.  cat runs! one"
+    parts = segments(line, words, 8, 1, False)
+    texts = words.decode([list(p) for p in parts.pieces])
+    rebuilt = texts[0] + "".join(j + t for j, t in zip(parts.joints, texts[1:], strict=True))
+    assert len(parts.pieces) > 1 and all(len(p) <= 8 and p[-1] == words.end for p in parts.pieces)
+    assert rebuilt.split() == line.split()
+    found = student.translate(["dog", line, "cat"])
+    alone = [student.translate([t])[0] for t in texts]
+    assert found[1].pieces == tuple(x for a in alone for x in a.pieces)
+    assert found[2].pieces == student.translate(["cat"])[0].pieces
+
+
+def test_sentences_and_what_stands_between_them():
+    assert sentences_in("A b. C d?  E") == (["A b.", "C d?", "E"], [" ", "  "])
+    assert sentences_in('He said "no." Then') == (['He said "no."', "Then"], [" "])
+    assert sentences_in("3.5 is no end") == (["3.5 is no end"], [])
+    assert sentences_in("你好。再见！好") == (["你好。", "再见！", "好"], ["", ""])
+    assert sentences_in("End. ") == (["End. "], [])
+
+
+def test_a_sentence_that_is_too_long_is_refused_or_cut(student: Translator, words: gm.Vocabulary):
+    refused("E582", lambda: student.translate(["dog", "one " * 10_000]), "line 2", "7 and an end mark")
+    refused("E582", lambda: list(student.stream(["dog", "cat", "one " * 30], batch_size=1)), "line 3")
+    cut = segments("one " * 10_000, words, 8, 1, True)
+    assert [len(p) for p in cut.pieces] == [8] and cut.pieces[0][-1] == words.end
+    assert len(student.translate(["one " * 10_000], cut=True)) == 1
+
+
+def test_parts_are_joined_by_what_stood_between_them():
+    parts = [
+        Translation("a", -1.0, (5,), (("a", -1.0), ("b", -2.0)), 2, ("x", "a")),
+        Translation("c d", -3.0, (6, 7), (("c d", -3.0),), 4, ("c d",)),
+    ]
+    found = joined(parts, Segments(((5, 1), (6, 7, 1)), ("  ",)))
+    assert found.text == "a  c d" and found.pieces == (5, 6, 7) and found.passes == 4
+    assert found.score == pytest.approx((2 * -1 + 3 * -3) / 5)
+    assert found.alternatives[1] == ("b  c d", pytest.approx((2 * -2 + 3 * -3) / 5))
+    assert found.trace == ("x  c d", "a  c d")
+
+
+def test_another_vocabulary_or_model_is_refused(program, words: gm.Vocabulary):
+    model = program.model("translate")
+    other = gm.Vocabulary.train(["one two red dog cat runs eins zwei"] * 3, 20)
+    refused("E572", lambda: Translator(model, model.init_params(), other), "20", "30")
+
+
+@pytest.mark.parametrize(
+    ("edit", "problem"),
+    [
+        (("given src[i in s] : range(V)", "given src[i in s] : range(V + 1)"), "31 values"),
+        (("given src[i in s] : range(V)", "given src[i in s, j in t] : range(V)"), "rows of codes"),
+        (("given src[i in s] : range(V)", 'given src[i in s] : labels("a", "b")'), "2 values"),
+        (("given src[i in s] : range(V)", "given src[i in s] : range(V)\n  given more[i in s] : range(V)"), "2 given variables"),
+    ],
+)
+def test_other_models_are_no_translators(edit: tuple[str, str], problem: str):
+    text = PROGRAM.replace(*edit, 1).replace("net(src)", "net(src, more)", 1 if "more" in edit[1] else 0)
+    refused("E580", lambda: sides(gm.parse(text).model("translate")), problem)
+
+
+def test_a_factor_model_is_no_translator():
+    refused("E580", lambda: sides(gm.parse("model m { var x : bit  factor x }").model()), "no network's")
+
+
+def test_a_sampler_must_be_said_where_there_are_several(program, words: gm.Vocabulary):
+    text = PROGRAM + "sampler again for translate = padir(lengths = 1)\n"
+    model = gm.parse(text).model("translate")
+    translator = Translator(model, model.init_params(), words)
+    refused("E506", lambda: translator.translate(["one"]), "2 samplers")
+    assert translator.sampler_named("again") == "again"
+    refused("E506", lambda: translator.translate(["one"], sampler="beam"))
+
+
+def test_roles_are_what_the_networks_are(program):
+    assert roles_of(program.checked).teacher == "teacher" and roles_of(program.checked).student == "translate"
+    refused("E581", lambda: roles_of(gm.parse(PROGRAM.replace(", causal = true", "").replace("autoregressive(end = 1, beam = 3)", "padir()")).checked), "teacher")  # fmt: skip
+    assert vocabulary_inputs(program.checked) == ("V",)
+
+
+def test_what_training_depends_on_is_not_the_text_of_a_sampler():
+    plain = gm.parse(PROGRAM).checked
+    spaced = gm.parse("# a remark\n" + PROGRAM.replace("steps = 2", "steps = 3")).checked
+    wider = gm.parse(PROGRAM.replace("width = 16", "width = 32")).checked
+    here = digest_of(plain, {"V": 30}, "translate", "corrupt")
+    assert here == digest_of(spaced, {"V": 30}, "translate", "corrupt")
+    assert here != digest_of(plain, {"V": 31}, "translate", "corrupt")
+    assert here != digest_of(wider, {"V": 30}, "translate", "corrupt")
+    assert digest_of(plain, {}, "translate", None, "refine") != digest_of(spaced, {}, "translate", None, "refine")
+
+
+def test_options_are_those_of_translate():
+    assert TranslationOptions().n_best == 1 and not TranslationOptions().cut
+
+
+def test_a_bundle_translates_as_what_was_bundled(tmp_path: Path, program, words: gm.Vocabulary, student: Translator):
+    from gmlmdsl.run.networks import NetworkFit
+
+    model = program.model("translate")
+    none = np.zeros(0)
+    meta = program.provenance() | {"model": "translate", "seed": 3, "mask": "corrupt", "rows": 1, "seconds": 0.0, "cells": 1, "widths": [8]}
+    fit = NetworkFit(student.params, none, none, np.zeros((0, 3)), "steps", meta, model.graph, lambda: model)
+    edited = gm.parse(PROGRAM.replace("sampler refine", "sampler once for translate = refinement(start = hide, steps = 1)\nsampler refine"))
+    write_translator(tmp_path / "a.bundle", fit, edited, words, "en-de", report={"bleu": 1.0})
+    found = load_translator(tmp_path / "a.bundle")
+    assert (found.direction, found.sampler) == ("en-de", "once")  # the first of the file as it is now
+    assert [t.pieces for t in found.translate(LINES, sampler="refine")] == [t.pieces for t in student.translate(LINES)]
+    assert gm.load_translator is load_translator and gm.Translator is Translator
