@@ -178,6 +178,15 @@ def test_what_cannot_be_compared(words: gm.Vocabulary, clock: Clock):
     assert not one.calls
 
 
+def test_lengths_that_are_known_go_to_all(words: gm.Vocabulary, clock: Clock):
+    engine, one, two = Engine(), Timed(words, clock), Timed(words, clock)
+    found = latency({"a": one, "b": two}, LINES, batch_sizes=(2,), sentences=4, length=7, peers=[engine])
+    assert [o["lengths"] for _, o in one.calls + two.calls] == [[7, 7]] * 4 and engine.seen == [(2, 7)] * 2
+    assert found.setting["length"] == 7
+    latency({"a": one}, LINES, batch_sizes=(2,), sentences=2)
+    assert one.calls[-1][1]["lengths"] is None
+
+
 class Engine:
     name = "engine"
 

@@ -195,7 +195,7 @@ class Recorder(Translator):
 
     def repeats_by_pass(self) -> list[float]:
         """Pieces that equal the piece before, per 1,000 pieces, after each pass."""
-        return [1000 * float(again) / float(total) if total else float("nan") for again, total in sum(self._repeated)]
+        return [1000 * float(again) / float(total) if total else float("nan") for again, total in np.sum(self._repeated, axis=0)]
 
 
 def _repeats(tokens: np.ndarray, end: int) -> tuple[int, int]:

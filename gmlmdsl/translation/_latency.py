@@ -116,6 +116,7 @@ def latency(
     *,
     batch_sizes: Sequence[int] = (1, 32),
     sentences: int = 500,
+    length: int | None = None,
     peers: Sequence[Any] = (),
     tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> Latency:
@@ -126,6 +127,7 @@ def latency(
         lines: of the source; those that do not fit into a row are left out, and counted.
         batch_sizes: lines at once.
         sentences: lines that each translator is timed over, for each size; where there are fewer, they come again.
+        length: of every translation, where it is known, as with weights that say nothing of lengths: cells that are decoded for a line.
         peers: other engines, see `peers`: they make as many pieces as the first translator does.
         tell: called with the batches that are done, and of all.
 
@@ -135,7 +137,7 @@ def latency(
     entries = _entries(translators)
     fitting, left_out = _fitting(entries, lines)
     before = _load()
-    runs = _Runs(entries, peers)
+    runs = _Runs(entries, peers, length)
     plan = [(size, some) for size in batch_sizes for some in _batches(fitting, size, sentences)]
     with _compilations() as compiled:
         for done, (size, some) in enumerate(plan, 1):
@@ -146,6 +148,7 @@ def latency(
         "lines": len(fitting),
         "left_out": left_out,
         "cells": list(first.pair.cells),
+        "length": "as decoded" if length is None else length,
         "vocabulary": f"{first.vocabulary.size} codes, {first.vocabulary.sha256[:12]}",
         "counted_from": "text to text, compiling left out",
         **_machine(),
@@ -159,22 +162,24 @@ def latency(
 class _Runs:
     """Times by translator and size of batch, as they come."""
 
-    def __init__(self, entries: Mapping[str, tuple[Translator, str]], peers: Sequence[Any]):
-        self.entries, self.peers = entries, peers
+    def __init__(self, entries: Mapping[str, tuple[Translator, str]], peers: Sequence[Any], length: int | None):
+        self.entries, self.peers, self.length = entries, peers, length
         self.vocabulary = next(iter(entries.values()))[0].vocabulary
         self.found: dict[tuple[int, str], dict[str, Any]] = {}
 
     def of(self, size: int, lines: list[str], compiled: list[str]) -> None:
         """One batch through everything."""
         longest = max(len(codes) for codes in self.vocabulary.encode(lines))
-        wanted = 1
+        wanted = 1 if self.length is None else self.length
+        known = None if self.length is None else [self.length] * len(lines)
         for k, (name, (translator, sampler)) in enumerate(self.entries.items()):
 
             def run(t: Translator = translator, s: str = sampler) -> list[int]:
-                return [len(x.pieces) + 1 for x in t.translate(lines, sampler=s, batch_size=len(lines))]
+                found = t.translate(lines, sampler=s, batch_size=len(lines), lengths=known)
+                return [min(len(x.pieces) + 1, t.pair.cells[1]) for x in found]
 
             made = self._timed(size, name, run, longest, compiled)
-            wanted = max(made) if k == 0 else wanted
+            wanted = max(made) if k == 0 and self.length is None else wanted
         for peer in self.peers:
             self._timed(size, peer.name, lambda p=peer: [p.decode(lines, wanted)], longest, compiled)
 
@@ -210,7 +215,7 @@ def _compilations() -> Iterator[list[str]]:
 
     found: list[str] = []
 
-    def heard(event: str, duration: float, **more: Any) -> None:
+    def heard(event: str, duration_secs: float, **kwargs: str | int) -> None:
         if event.endswith("backend_compile_duration"):  # not tracing: shapes are traced where nothing is compiled
             found.append(event)
 

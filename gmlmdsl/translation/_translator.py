@@ -247,8 +247,7 @@ class Translator:
         Raises:
             GmlmError: for what the sampler does not take.
         """
-        observe = [name for name, wanted in (("candidates", candidates), ("trace", trace)) if wanted]
-        found = self.model.sample(
+        found = self.model.decode(
             self.params,
             self.sampler_named(sampler),
             given={self.pair.source: np.asarray(source)},
@@ -257,14 +256,11 @@ class Translator:
             clamp=None if clamp is None else {self.pair.target: clamp},
             init=None if init is None else {self.pair.target: init},
             lengths=lengths,
-            observe=observe or None,
-            progress=False,
+            trace=trace,
         )
-        stats = found["sample_stats"]
-        one = {name: np.asarray(stats[name].values)[0, 0] for name in stats.data_vars}
-        tokens = np.asarray(found["posterior"][self.pair.target].values)[0, 0]
-        more = [one.get(name) for name in ("candidate", "candidate_score", "trace")]
-        return Decoded(tokens, one["score"], one["length"], one["passes"], *more)
+        more = (found.tokens, found.score) if candidates else (None, None)
+        best = (a[:, 0] for a in (found.tokens, found.score, found.length, found.passes))
+        return Decoded(*best, *more, found.trace)
 
     def _texts(self, found: Decoded, o: Options) -> list[Translation]:
         """Of every part its text, and those of its other candidates."""
