@@ -50,6 +50,12 @@ def _networks(quick: bool) -> Report:
     return networks.run(quick)
 
 
+def _translation(quick: bool) -> Report:
+    from benchmarks import translation
+
+    return translation.run(quick)
+
+
 BENCHMARKS: dict[str, Callable[[bool], Report]] = {
     "lowering": lowering.run,
     "first_draw": first_draw.run,
@@ -60,6 +66,7 @@ BENCHMARKS: dict[str, Callable[[bool], Report]] = {
     "strips": _strips,
     "theory": _theory,
     "networks": _networks,
+    "translation": _translation,
 }
 
 

@@ -1,0 +1,72 @@
+"""Translating one sentence: passes of refinement beside cell by cell decoding of the same blocks, and CTranslate2; random weights."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+
+import gmlmdsl as gm
+from gmlmdsl.translation import Translator, latency, peers
+
+from ._measure import ROOT, Figure, Report, figure, missing
+
+LENGTHS = (10, 30, 60)  # pieces of a sentence, and of its translation
+SENTENCES = 30
+MORE = """
+sampler one_pass    for translate = padir(steps = 1, lengths = 1)
+sampler two_passes  for translate = padir(steps = 2, lengths = 1)
+sampler four_passes for translate = padir(steps = 4, lengths = 1)
+sampler ten_passes  for translate = padir(steps = 10, lengths = 1)
+sampler unended     for teacher   = autoregressive()
+sampler beam_five   for teacher   = autoregressive(beam = 5)
+"""
+
+
+def run(quick: bool) -> Report:
+    """Milliseconds of one sentence of each length, all decoders in turn, and their ratios."""
+    size, lengths = ("tiny", (6,)) if quick else ("base", LENGTHS)
+    vocabulary = _vocabulary(300 if quick else 32128)
+    text = (ROOT / "examples" / "translator" / f"{size}.gmlm").read_text(encoding="utf-8") + MORE
+    program = gm.parse(text, source_vocab=vocabulary.size, target_vocab=vocabulary.size)
+    made = {name: Translator(m := program.model(name), m.init_params(0), vocabulary) for name in ("translate", "teacher")}
+    ours = {s: (made["translate"], s) for s in ("one_pass", "two_passes", "four_passes", "ten_passes")}
+    ours |= {s: (made["teacher"], s) for s in ("unended", "beam_five")}
+    figures: list[Figure] = []
+    for n in lengths:
+        figures += _of_length(ours, vocabulary, n, 3 if quick else SENTENCES)
+    return Report(tuple(figures))
+
+
+def _of_length(ours: dict, vocabulary: gm.Vocabulary, n: int, sentences: int) -> list[Figure]:
+    words, others, out = f"{n} pieces to {n}, batch 1", [], []
+    try:
+        others = peers(ours["unended"][0])
+    except gm.GmlmError as error:
+        out.append(missing("translation", "CTranslate2", words, "ms", str(error.diagnostics[0].message)))
+    found = latency(ours, _lines(vocabulary, n, sentences), batch_sizes=(1,), sentences=sentences, length=n, peers=others)
+    times = {t.name: [1000 * s for s in t.seconds] for t in found.timings}
+    out += [figure("translation", name, words, runs, "ms") for name, runs in times.items()]
+    four = float(np.median(times["four_passes"]))
+    for name in (k for k in times if k not in ours or k in ("unended", "beam_five")):
+        out.append(figure("translation", f"{name} / four_passes", words, [float(np.median(times[name])) / four], "ratio", "of medians"))
+    return out
+
+
+def _vocabulary(size: int) -> gm.Vocabulary:
+    """Pieces of made-up words: a vocabulary of any size without a text."""
+    rng = random.Random(0)
+    words = ["".join(rng.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(rng.randint(3, 7))) for _ in range(2 * size)]
+    return gm.Vocabulary.train((" ".join(rng.sample(words, 8)) for _ in range(size)), size)
+
+
+def _lines(vocabulary: gm.Vocabulary, n: int, count: int) -> list[str]:
+    """Lines of n pieces, the end mark among them."""
+    rng, out = random.Random(n), []
+    while len(out) < count:
+        line = vocabulary.decode(np.array([[rng.randrange(2, vocabulary.size) for _ in range(n - 1)]]))[0]
+        while len(vocabulary.encode([line])[0]) > n:
+            line = line[:-1].rstrip()
+        if len(vocabulary.encode([line])[0]) == n:
+            out.append(line)
+    return out
