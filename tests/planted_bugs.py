@@ -23,6 +23,7 @@ from chi_square import p_value
 from one_step import LEAST_P, MIXED, RING, follows_its_row, keeps_p, numbered
 from oracle import estimation, numerical_gradient, poincare_constant
 from planted_network_bugs import NETWORK_BUGS
+from planted_search_bugs import SEARCH_BUGS
 from planting import Bug, Found, around, error
 from scipy.stats import t as student
 from theory_cases import ising, moved
@@ -578,6 +579,7 @@ BUGS = (
     ),
     Bug("spin read as a bit", "CellValue.spin", _constant_spin, partial(log_potential_is_right, MIXED)),
     *NETWORK_BUGS,
+    *SEARCH_BUGS,
 )
 
 

@@ -1,36 +1,14 @@
 """Causal networks and decoding cell by cell, beside enumeration of all rows and an independent beam search."""
 
-import itertools
 import math
 from collections.abc import Callable
-from functools import cache
 
 import jax
 import numpy as np
 import pytest
+from autoregressive_cases import PROGRAM, SOURCES, N, V, filled, log_p, mass, next_values, rows_that_end, searched, weights
 
 import gmlmdsl as gm
-
-V, N = 3, 4
-PROGRAM = """
-index s = range(4)
-index t = range(4)
-network net = encoder_decoder(layers = 2, heads = 2, width = 8, causal = true)
-model m {
-  given src[i in s] : range(3)
-  var   x[j in t] : range(3)
-  conditional x ~ net(src)
-}
-mask forced     = everything(x, noise = {keep: 1})
-sampler greedy  = autoregressive(end = 1)
-sampler whole   = autoregressive()
-sampler beam    = autoregressive(end = 1, beam = 3)
-sampler short   = autoregressive(end = 1, beam = 3, length_penalty = 0)
-sampler every   = autoregressive(end = 1, beam = 81)
-sampler drawn   = autoregressive(end = 1, decode = sample)
-sampler sharp   = autoregressive(decode = sample, temperature = 0.5, top_k = 2)
-"""
-SOURCES = np.array([[0, 2, 1, 1], [2, 2, 0, -1], [1, -1, -1, -1]])
 
 
 @pytest.fixture
@@ -38,96 +16,40 @@ def model(float64: None) -> gm.Model:
     return gm.parse(PROGRAM).model()
 
 
-@cache
-def _weights() -> dict:
-    # Small embeddings leave the rows about equally likely, so that searches differ.
-    with jax.enable_x64(True):
-        params = gm.parse(PROGRAM).model().init_params(5)
-        return {"net": jax.tree.map(lambda a: a * 0.6 if a.ndim else a, params["net"])}
-
-
-@cache
-def _next() -> dict[int, dict[tuple[int, ...], np.ndarray]]:
-    """log p(x_i | x_<i) for every prefix of each source, from log p of whole rows."""
-    with jax.enable_x64(True):
-        every = np.array(list(itertools.product(range(V), repeat=N)))
-        model, found = gm.parse(PROGRAM).model(), {}
-        for r, source in enumerate(SOURCES):
-            log_p = np.asarray(model.log_prob(_weights(), every, missing=-1, given={"src": np.tile(source, (len(every), 1))}))
-            p = np.exp(log_p).reshape((V,) * N)
-            tables = {}
-            for n in range(N):
-                joint = p.sum(axis=tuple(range(n + 1, N)))
-                for prefix in itertools.product(range(V), repeat=n):
-                    row = joint[prefix]
-                    tables[prefix] = np.log(row / row.sum())
-            found[r] = tables
-        return found
-
-
-def rows_that_end(end: int | None) -> list[tuple[int, ...]]:
-    """Every row: up to its first end, or of all cells."""
-    out = {row[: row.index(end) + 1] if end in row else row for row in itertools.product(range(V), repeat=N)}
-    return sorted(out)
-
-
-def log_p(tables: dict, row: tuple[int, ...]) -> float:
-    return float(sum(tables[row[:i]][value] for i, value in enumerate(row)))
-
-
-def searched(tables: dict, end: int | None, beam: int, penalty: float) -> list[tuple[float, tuple[int, ...]]]:
-    """Beam search in plain Python: of the best 2 b - 1 continuations those among the first b that end are set aside."""
-    live, done = [(0.0, ())], []
-    for t in range(N):
-        best = sorted(((p + tables[row][v], (*row, v)) for p, row in live for v in range(V)), reverse=True)[: 2 * beam - 1]
-        for p, row in best[:beam]:
-            if row[-1] == end or t == N - 1:
-                done.append((p / len(row) ** penalty, row))
-        live = [(p, row) for p, row in best if row[-1] != end][:beam]
-        if len(done) >= beam or not live:
-            break
-    return sorted(done, reverse=True)[:beam]
-
-
 def decoded(model: gm.Model, sampler: str, **options) -> tuple[np.ndarray, np.ndarray]:
-    found = model.decode(_weights(), sampler, given={"src": SOURCES}, missing=-1, **options)
+    found = model.decode(weights(), sampler, given={"src": SOURCES}, missing=-1, **options)
     return found.tokens, found.score
 
 
-def filled(row: tuple[int, ...]) -> list[int]:
-    return [*row, *[-1] * (N - len(row))]
-
-
-def test_log_p_sums_to_one(model: gm.Model) -> None:
-    every = np.array(list(itertools.product(range(V), repeat=N)))
-    for source in SOURCES:
-        found = model.log_prob(_weights(), every, missing=-1, given={"src": np.tile(source, (len(every), 1))})
-        assert np.exp(found).sum() == pytest.approx(1, abs=1e-12)
+@pytest.mark.usefixtures("float64")
+def test_log_p_sums_to_one() -> None:
+    assert mass() == pytest.approx([1, 1, 1], abs=1e-12)
 
 
 def test_the_loss_of_teacher_forcing_is_minus_log_p(model: gm.Model) -> None:
     rows = np.array([[0, 1, 2, 2], [2, 1, -1, -1], [0, -1, -1, -1]])
-    expected = [log_p(_next()[r], tuple(int(v) for v in row if v >= 0)) for r, row in enumerate(rows)]
-    found = model.log_prob(_weights(), rows, missing=-1, given={"src": SOURCES})
+    expected = [log_p(next_values()[r], tuple(int(v) for v in row if v >= 0)) for r, row in enumerate(rows)]
+    found = model.log_prob(weights(), rows, missing=-1, given={"src": SOURCES})
     np.testing.assert_allclose(found, expected, atol=1e-12)
-    assert model.loss(_weights(), rows, given={"src": SOURCES}, missing=-1) == pytest.approx(-np.mean(expected), abs=1e-12)
+    assert model.loss(weights(), rows, given={"src": SOURCES}, missing=-1) == pytest.approx(-np.mean(expected), abs=1e-12)
 
 
 def test_no_cell_sees_those_behind_it(model: gm.Model) -> None:
     """log p of the first cells does not depend on the others: the tables that searches use are those of the network."""
     for r, source in enumerate(SOURCES):
         for row in [(2, 0, 1), (1,), (0, 0)]:
-            alone = model.log_prob(_weights(), np.array([filled(row)]), missing=-1, given={"src": source[None]})
-            assert float(alone[0]) == pytest.approx(log_p(_next()[r], row), abs=1e-12)
+            alone = model.log_prob(weights(), np.array([filled(row)]), missing=-1, given={"src": source[None]})
+            assert float(alone[0]) == pytest.approx(log_p(next_values()[r], row), abs=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("sampler", "end", "beam", "penalty"), [("greedy", 1, 1, 1), ("whole", None, 1, 1), ("beam", 1, 3, 1), ("short", 1, 3, 0)]
+    ("sampler", "end", "beam", "penalty"),
+    [("greedy", 1, 1, 1), ("whole", None, 1, 1), ("wide", None, 3, 1), ("beam", 1, 3, 1), ("short", 1, 3, 0)],
 )
 def test_search_is_that_of_plain_python(model: gm.Model, sampler: str, end: int | None, beam: int, penalty: float) -> None:
     tokens, score = decoded(model, sampler)
     for r in range(len(SOURCES)):
-        expected = searched(_next()[r], end, beam, penalty)
+        expected = searched(next_values()[r], end, beam, penalty)
         assert [filled(row) for _, row in expected] == tokens[r, : len(expected)].tolist()
         np.testing.assert_allclose(score[r, : len(expected)], [p for p, _ in expected], atol=1e-12)
 
@@ -135,7 +57,7 @@ def test_search_is_that_of_plain_python(model: gm.Model, sampler: str, end: int 
 def test_a_beam_that_holds_all_rows_finds_the_best(model: gm.Model) -> None:
     tokens, score = decoded(model, "every")
     for r in range(len(SOURCES)):
-        scores = {row: log_p(_next()[r], row) / len(row) for row in rows_that_end(1)}
+        scores = {row: log_p(next_values()[r], row) / len(row) for row in rows_that_end(1)}
         best = max(scores, key=lambda row: scores[row])
         assert tokens[r, 0].tolist() == filled(best)
         assert score[r, 0] == pytest.approx(scores[best], abs=1e-12)
@@ -143,9 +65,9 @@ def test_a_beam_that_holds_all_rows_finds_the_best(model: gm.Model) -> None:
 
 def test_draws_are_those_of_p(model: gm.Model) -> None:
     draws = 4000
-    found = model.sample(_weights(), "drawn", given={"src": SOURCES[:1]}, missing=-1, draws=draws, seed=3, progress=False)
+    found = model.sample(weights(), "drawn", given={"src": SOURCES[:1]}, missing=-1, draws=draws, seed=3, progress=False)
     rows = np.asarray(found["posterior"]["x"].values)[0, :, 0]
-    expected = {row: math.exp(log_p(_next()[0], row)) for row in rows_that_end(1)}
+    expected = {row: math.exp(log_p(next_values()[0], row)) for row in rows_that_end(1)}
     assert sum(expected.values()) == pytest.approx(1)
     counts = {row: int((rows == np.array(filled(row))).all(axis=1).sum()) for row in expected}
     assert sum(counts.values()) == draws
@@ -155,9 +77,9 @@ def test_draws_are_those_of_p(model: gm.Model) -> None:
 
 
 def test_a_temperature_and_the_likeliest_values_only(model: gm.Model) -> None:
-    found = model.sample(_weights(), "sharp", given={"src": SOURCES[:1]}, missing=-1, draws=4000, seed=1, progress=False)
+    found = model.sample(weights(), "sharp", given={"src": SOURCES[:1]}, missing=-1, draws=4000, seed=1, progress=False)
     first = np.bincount(np.asarray(found["posterior"]["x"].values)[0, :, 0, 0], minlength=V) / 4000
-    p = np.exp(2 * _next()[0][()])
+    p = np.exp(2 * next_values()[0][()])
     p[p.argmin()] = 0
     np.testing.assert_allclose(first, p / p.sum(), atol=4 * math.sqrt(0.25 / 4000))
 
@@ -165,13 +87,13 @@ def test_a_temperature_and_the_likeliest_values_only(model: gm.Model) -> None:
 @pytest.mark.parametrize("held", [{0: 2}, {1: 0, 3: 2}, {3: 1}])
 def test_held_cells_stand_and_cost_nothing(model: gm.Model, held: dict[int, int]) -> None:
     """The best row among those that hold the cells; no row ends before the last of them."""
-    found = model.decode(_weights(), "every", given={"src": SOURCES}, missing=-1, clamp={"x": held})
+    found = model.decode(weights(), "every", given={"src": SOURCES}, missing=-1, clamp={"x": held})
     for r in range(len(SOURCES)):
         scores = {}
         for row in rows_that_end(1):
             if len(row) > max(held) and all(row[i] == v for i, v in held.items()):
                 free = [i for i in range(len(row)) if i not in held]
-                scores[row] = sum(_next()[r][row[:i]][row[i]] for i in free) / max(len(free), 1)
+                scores[row] = sum(next_values()[r][row[:i]][row[i]] for i in free) / max(len(free), 1)
         best = max(scores, key=lambda row: scores[row])
         assert found.tokens[r, 0].tolist() == filled(best)
         assert found.score[r, 0] == pytest.approx(scores[best], abs=1e-12)
@@ -179,20 +101,20 @@ def test_held_cells_stand_and_cost_nothing(model: gm.Model, held: dict[int, int]
 
 def test_a_known_length_is_kept(model: gm.Model) -> None:
     lengths = np.array([2, 4, 1])
-    found = model.decode(_weights(), "whole", given={"src": SOURCES}, missing=-1, lengths=lengths)
+    found = model.decode(weights(), "whole", given={"src": SOURCES}, missing=-1, lengths=lengths)
     assert found.length[:, 0].tolist() == lengths.tolist()
     assert found.passes[:, 0].tolist() == lengths.tolist()
     for r, n in enumerate(lengths):
         row: tuple[int, ...] = ()
         for _ in range(n):
-            row = (*row, int(_next()[r][row].argmax()))
+            row = (*row, int(next_values()[r][row].argmax()))
         assert found.tokens[r, 0].tolist() == filled(row)
 
 
 @pytest.mark.parametrize("sampler", ["greedy", "beam", "drawn"])
 def test_a_row_is_decoded_alike_alone_and_beside_others(model: gm.Model, sampler: str) -> None:
     together, _ = decoded(model, sampler, seed=2)
-    alone = model.decode(_weights(), sampler, given={"src": SOURCES[:1]}, missing=-1, seed=2)
+    alone = model.decode(weights(), sampler, given={"src": SOURCES[:1]}, missing=-1, seed=2)
     np.testing.assert_array_equal(together[0], alone.tokens[0])
 
 
@@ -209,15 +131,15 @@ def test_buckets_of_distances_are_those_of_t5() -> None:
 
 
 ASKED: dict[str, tuple[str, Callable[[gm.Model], object]]] = {
-    "a table of p(x_i | x_rest)": ("E742", lambda m: m.log_conditional(_weights(), np.zeros((1, N), int), 0, given={"src": SOURCES[0]})),
+    "a table of p(x_i | x_rest)": ("E742", lambda m: m.log_conditional(weights(), np.zeros((1, N), int), 0, given={"src": SOURCES[0]})),
     "consistency of conditionals": (
         "E742",
-        lambda m: gm.theory.consistency_gap(m, _weights(), np.zeros((2, N), int), given={"src": SOURCES[0, :1].repeat(4)}),
+        lambda m: gm.theory.consistency_gap(m, weights(), np.zeros((2, N), int), given={"src": SOURCES[0, :1].repeat(4)}),
     ),
     "a draft": ("E507", lambda m: decoded(m, "greedy", init=np.zeros((3, N), int))),
     "a trace": ("E507", lambda m: decoded(m, "greedy", trace=True)),
-    "a hole": ("E511", lambda m: m.log_prob(_weights(), np.array([[0, -1, 1, 1]]), missing=-1, given={"src": SOURCES[:1]})),
-    "an update's matrix": ("E507", lambda m: m.transition_matrix(_weights(), "greedy", given={"src": SOURCES[0]})),
+    "a hole": ("E511", lambda m: m.log_prob(weights(), np.array([[0, -1, 1, 1]]), missing=-1, given={"src": SOURCES[:1]})),
+    "an update's matrix": ("E507", lambda m: m.transition_matrix(weights(), "greedy", given={"src": SOURCES[0]})),
 }
 
 
@@ -232,7 +154,7 @@ def test_what_a_causal_network_does_not_answer(model: gm.Model, what: str) -> No
 def test_an_end_is_a_value_of_the_cells() -> None:
     program = gm.parse(PROGRAM.replace("autoregressive(end = 1)", "autoregressive(end = 3)"))
     with pytest.raises(gm.GmlmError, match=r"`end` is one of the 3 values 0\.\.2"):
-        program.model().decode(_weights(), "greedy", given={"src": SOURCES}, missing=-1)
+        program.model().decode(weights(), "greedy", given={"src": SOURCES}, missing=-1)
 
 
 @pytest.mark.slow
