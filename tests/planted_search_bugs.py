@@ -7,8 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from autoregressive_cases import N, PROGRAM, SOURCES, mass, next_values, searched, weights
+from autoregressive_cases import PROGRAM, SOURCES, N, mass, next_values, searched, weights
 from planting import Bug, Found, around, error
 
 import gmlmdsl as gm
@@ -16,10 +15,10 @@ from gmlmdsl.derive import AutoregressiveKernel
 from gmlmdsl.networks import _causal, _decoder
 
 
-def law_sums_to_one() -> Found:
-    """log p of all rows."""
+def law_sums_to(total: float) -> Found:
+    """The sum of p over all rows."""
     with jax.enable_x64(True):
-        return error(mass(), 1.0)
+        return error(mass(), total)
 
 
 def search_is_right(sampler: str, beam: int, penalty: float, clamp: Any = None, end: int | None = 1) -> Found:
@@ -61,13 +60,13 @@ SEARCH_BUGS: tuple[Bug, ...] = (
         "cells behind seen",
         "CausalEncoderDecoder.prepare",
         around(_causal.CausalEncoderDecoder, "prepare", _behind_seen),
-        law_sums_to_one,
+        partial(law_sums_to, 1.0),
     ),
     Bug(
         "a cell sees itself",
         "CausalEncoderDecoder.states",
         around(_causal.CausalEncoderDecoder, "states", _own_cell_seen),
-        law_sums_to_one,
+        partial(law_sums_to, 1.0),
     ),
     Bug(
         "keys and values kept one place too early",
