@@ -240,6 +240,7 @@ class ConditionalModel(Model):
         clamp: Mapping[str, Any] | None = None,
         init: Any = None,
         seed: int = 0,
+        rows: Any = None,
         trace: bool = False,
     ) -> networks.Decodes:
         """One decode of each row as plain arrays: what `sample` gives, without labels, for programs that decode many rows.
@@ -253,6 +254,7 @@ class ConditionalModel(Model):
             clamp: cells that are held, as in `sample`.
             init: the draft that a refinement begins with.
             seed: row r depends on (seed, r) only.
+            rows: the numbers r, where these rows are some of many; none: 0, 1, 2, ..
             trace: whether the tokens after each pass of a refinement are kept.
 
         Returns:
@@ -263,7 +265,7 @@ class ConditionalModel(Model):
             GmlmError: E507 for a sampler of updates; for options or data that do not fit.
         """
         _, checked = self.sampler(sampler)
-        more = networks.Decoding(given, missing, lengths)
+        more = networks.Decoding(given, missing, lengths, rows)
         return networks.decode(self.lowered, checked, self._network(params), seed, clamp, init, more, trace)
 
     def length_coverage(

@@ -15,6 +15,13 @@ from gmlmdsl.translation._programs import digest_of, roles_of, sides, vocabulary
 from gmlmdsl.translation._segments import segments, sentences_in
 from gmlmdsl.translation._translator import Segments, Translation, joined
 
+MORE = (
+    PROGRAM
+    + """
+sampler random for translate = padir(steps = 1, lengths = 1, remask = none)
+sampler drawn  for translate = sundae(steps = 1, lengths = 1, temperature = 1)
+"""
+)
 LINES = ["one two", "", "dog runs", "   ", "red cat", "two"]
 
 
@@ -46,6 +53,18 @@ def student(program, words) -> Translator:
 def teacher(program, words) -> Translator:
     model = program.model("teacher")
     return Translator(model, model.init_params(4), words)
+
+
+@pytest.mark.parametrize("sampler", ["random", "drawn"])
+def test_what_is_random_follows_from_the_line_in_the_text(program, words, sampler: str):
+    """Random starts and draws: the same whatever is decoded together, and others for the same line at another place."""
+    model = gm.parse(MORE).model("translate")
+    translator = Translator(model, model.init_params(3), words)
+    lines = ["one two red", "dog runs", "", "one two red", "cat red one", "one two red"]
+    found = [t.pieces for t in translator.translate(lines, sampler=sampler)]
+    for size in (1, 2, 4):
+        assert [t.pieces for t in translator.translate(lines, sampler=sampler, batch_size=size)] == found
+    assert len({found[0], found[3], found[5]}) > 1
 
 
 def test_lines_keep_their_order_whatever_is_decoded_together(student: Translator):

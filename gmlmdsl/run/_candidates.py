@@ -31,11 +31,13 @@ class Decoding:
         given: data of given variables, one row or many.
         missing: what stands for padding.
         lengths: of the rows, where they are known.
+        numbers: of the rows, from which what is random follows; None: 0, 1, 2, ..
     """
 
     given: Any = None
     missing: Any = None
     lengths: Any = None
+    numbers: Any = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Encoded(NamedTuple):
 class Work:
     """Rows to draw for: given arrays, candidate lengths of each row (rows, candidates), starts and held cells.
 
-    `codes` and `held` have the shape (cells, rows); `shape` are the axes of rows.
+    `codes` and `held` have the shape (cells, rows); `shape` are the axes of rows. What is random for a row follows from its number.
     """
 
     given: tuple[Array, ...]
@@ -72,6 +74,7 @@ class Work:
     held: Array
     values: Array
     shape: tuple[int, ...]
+    numbers: Array
     encoded: Encoded | None = None
 
 
@@ -105,7 +108,21 @@ def work_of(lowered: Lowered, params: dict[str, Any], options: Options, more: De
         raise fail("E505", f"there are no rows to draw for: given data, `init` or `clamp` have rows of shape {shape}")
     last = present_lengths(np.where(held[: graph.n_random], 0, -1).T)
     lengths, encoded = _lengths(lowered, params, given, codes, more.lengths, shape, candidates, refines, last)
-    return Work(given, lengths, codes, held, values, shape, encoded)
+    return Work(given, lengths, codes, held, values, shape, _numbers(more.numbers, count), encoded)
+
+
+def _numbers(stated: Any, count: int) -> Array:
+    """The numbers of rows, as keys are folded with them.
+
+    Raises:
+        GmlmError: E507 for what is no list of whole numbers, one for each row.
+    """
+    if stated is None:
+        return np.arange(count, dtype=np.uint32)
+    found = np.asarray(stated)
+    if found.dtype.kind not in "iu" or found.shape != (count,) or (found < 0).any():
+        raise fail("E507", f"rows must be whole numbers from 0 on, one for each of {count} rows, got {stated!r:.60}")
+    return (found % 2**32).astype(np.uint32)
 
 
 def _held(graph: FactorGraph, clamp: Any, missing: Any, shape: tuple[int, ...]) -> tuple[Array, Array, tuple[int, ...]]:

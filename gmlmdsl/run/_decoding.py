@@ -122,7 +122,7 @@ def _drawn(
         device = _device(params, graph.network.label, work, chosen, wide, lengths, width)
         held, values = (np.repeat(a[:width, rows], per_row, axis=1) for a in (work.held, work.values))
         target = derive.Target(device, params, jnp.asarray(held) if held.any() else None)
-        keys = _keys(options.seed, jnp.asarray(rows), options.chains, candidates.count)
+        keys = _keys(options.seed, jnp.asarray(work.numbers[rows]), options.chains, candidates.count)
         found = sample(
             kernel,
             target,
@@ -185,7 +185,9 @@ def _starts(kernel: Any, device: NetworkGraph, work: Work, rows: Array, per_row:
     if work.codes is not None:
         codes = np.repeat(work.codes[:width, rows], per_row, axis=1)
     if work.codes is None or (codes < 0).any():
-        drawn = np.stack([np.random.default_rng([seed, int(r), k]).integers(0, q, width) for r in rows for k in range(per_row)], axis=1)
+        drawn = np.stack(
+            [np.random.default_rng([seed, int(r), k]).integers(0, q, width) for r in work.numbers[rows] for k in range(per_row)], axis=1
+        )
         codes = np.where(codes < 0, drawn, codes) if work.codes is not None else drawn
     present = np.arange(width)[:, None] < np.asarray(device.lengths).reshape(1, -1)
     return np.where(held, values, np.where(present, codes, 0)).astype(np.int32)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 WINDOW = 256  # parts of lines that are decoded together: memory does not grow with the text
+PARTS = 256  # between the numbers of two lines: part j of line k has the number k * PARTS + j
 
 
 @dataclass(frozen=True)
@@ -195,6 +196,7 @@ class Translator:
             init=None if drafts is None else self._drafts([drafts[k] for k, _ in places], [first + k + 1 for k, _ in places]),
             lengths=None if lengths is None else np.array([lengths[k] for k, _ in places]),
             seed=o.seed,
+            rows=np.array([(first + k) * PARTS + j for k, j in places]),
             candidates=o.n_best > 1,
             trace=o.trace,
         )
@@ -229,6 +231,7 @@ class Translator:
         init: Array | None = None,
         lengths: Any = None,
         seed: int = 0,
+        rows: Any = None,
         candidates: bool = False,
         trace: bool = False,
     ) -> Decoded:
@@ -241,6 +244,7 @@ class Translator:
             init: (rows, target cells), drafts.
             lengths: of the targets, where they are known, (rows,).
             seed: of all that is random.
+            rows: the numbers of the rows in the whole text, from which what is random follows; None: 0, 1, 2, ..
             candidates: whether all candidates are kept.
             trace: whether the pieces after each pass are kept.
 
@@ -256,6 +260,7 @@ class Translator:
             clamp=None if clamp is None else {self.pair.target: clamp},
             init=None if init is None else {self.pair.target: init},
             lengths=lengths,
+            rows=rows,
             trace=trace,
         )
         more = (found.tokens, found.score) if candidates else (None, None)
