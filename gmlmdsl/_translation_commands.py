@@ -128,13 +128,19 @@ def latency(
     bundles: Annotated[list[Path], typer.Argument(metavar="FILE.bundle..", help="Translators to compare.", show_default=False)],
     samplers: o.Samplers = None,
     sentences: Annotated[int, typer.Option("--sentences", metavar="N", min=1, help="How many are measured, at the least.")] = 500,
+    pieces: Annotated[
+        int | None, typer.Option("--pieces", metavar="N", min=1, help="Every translation has N pieces: for weights that are not trained.")
+    ] = None,
+    peers: Annotated[
+        bool, typer.Option("--peers", help="CTranslate2 beside them, where it is installed: random weights of the first one's sizes.")
+    ] = False,
     as_json: AsJson = False,
     allow_python: AllowPython = False,
 ) -> None:
     """Measure how long translators take: median and 99th percentile at batch 1 and 32, what is compiled left out."""
     from ._translation_show import run_latency
 
-    run_latency(text, bundles, samplers or [], sentences, as_json, allow_python)
+    run_latency(text, bundles, samplers or [], (sentences, pieces, peers), as_json, allow_python)
 
 
 @app.command()

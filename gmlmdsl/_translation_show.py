@@ -224,9 +224,11 @@ def show_scores(found: dict[str, Any]) -> None:
         print(line)
 
 
-def run_latency(text: Path, bundles: Sequence[Path], samplers: Sequence[str], sentences: int, as_json: bool, allow_python: bool) -> None:
-    """Print how long translators take."""
-    from .translation import latency, load_translator, read_lines
+def run_latency(
+    text: Path, bundles: Sequence[Path], samplers: Sequence[str], what: tuple[int, int | None, bool], as_json: bool, allow_python: bool
+) -> None:
+    """Print how long translators take; `what` are sentences, pieces of each translation, and whether peers stand beside them."""
+    from .translation import latency, load_translator, peers, read_lines
 
     keep_compiled()
     translators: dict[str, tuple[Translator, str]] = {}
@@ -237,7 +239,10 @@ def run_latency(text: Path, bundles: Sequence[Path], samplers: Sequence[str], se
                 translators[f"{path.stem} {name}"] = (t, name)
     if not translators:
         raise fail("E506", f"no translator has a sampler {', '.join(samplers)}")
-    found = latency(translators, [line for line in read_lines(text) if line.strip()], sentences=sentences)
+    sentences, pieces, compared = what
+    others = peers(next(iter(translators.values()))[0]) if compared else ()
+    lines = [line for line in read_lines(text) if line.strip()]
+    found = latency(translators, lines, sentences=sentences, length=pieces, peers=others)
     print(json.dumps(found.as_dict(), indent=2) if as_json else found)
 
 

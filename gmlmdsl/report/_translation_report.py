@@ -37,6 +37,7 @@ def translation_report(found: Mapping[str, Any], arrays: Mapping[str, np.ndarray
     _scores(report, found["scores"])
     _passes(report, found["scores"])
     _latency(report, found["latency"])
+    _claims(report, found["claims"])
     _training(report, found["training"])
     _attention(report, arrays)
     _examples(report, found["examples"])
@@ -131,6 +132,13 @@ def _latency(report: Report, found: Mapping[str, Any]) -> None:
     if curves:
         figure = plot_curves(curves, x="pieces of the source, at most", y="median ms at batch 1", marks=True)
         report.figure(figure, alt="Median latency by length of the source, a line for each translator.", caption="Latency by length.")
+
+
+def _claims(report: Report, claims: list[Mapping[str, str]]) -> None:
+    if claims:
+        report.section("The paper's claims")
+        report.text("Li et al. 2024, Section 3.3, of far larger networks and texts: what this run says of them.")
+        report.table(["claim", "here", "verdict"], [[c["claim"], c["found"], c["verdict"]] for c in claims])
 
 
 def _spaced(name: str) -> str:

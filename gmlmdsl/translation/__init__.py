@@ -7,6 +7,8 @@ times. Never: a size, a mask or a sampler of its own: those are what the program
 from ._bundle import Bundle as Bundle
 from ._bundle import read_bundle as read_bundle
 from ._bundle import write_bundle as write_bundle
+from ._claims import Claim as Claim
+from ._claims import claims as claims
 from ._corpus import Counts as Counts
 from ._corpus import clean as clean
 from ._corpus import read_lines as read_lines

@@ -15,6 +15,7 @@ import numpy as np
 
 from .._compile import load_fit, versions
 from .._files import write_whole
+from ._claims import claims
 from ._corpus import read_lines, read_pairs
 from ._evaluate import evaluate
 from ._files import write_translator
@@ -152,6 +153,7 @@ def content_of(p: Pipeline, names: Sequence[str]) -> dict[str, Any]:
     outputs = {key: read_lines(p.stages / f"evaluation/{key}.txt") for key in scores}
     picked = [k for k, (s, _) in enumerate(test) if s.strip()][:EXAMPLES]
     examples = [{"source": test[k][0], "reference": test[k][1], **{key: lines[k] for key, lines in outputs.items()}} for k in picked]
+    measured = json.loads((p.stages / "latency.json").read_text(encoding="utf-8"))
     return {
         "direction": p.o.direction,
         "command": p.o.command,
@@ -165,7 +167,8 @@ def content_of(p: Pipeline, names: Sequence[str]) -> dict[str, Any]:
         "distilled": done["distil"].notes,
         "training": {n: done[n].notes for n in names},
         "scores": scores,
-        "latency": json.loads((p.stages / "latency.json").read_text(encoding="utf-8")),
+        "latency": measured,
+        "claims": [asdict(c) for c in claims(scores, measured)],
         "examples": examples,
         "stages": {name: {"seconds": d.seconds, "kept": d.kept} for name, d in done.items()},
         "versions": versions(),

@@ -1,0 +1,100 @@
+"""The paper's four claims on refinement beside an autoregressive decoder (Li et al. 2024, Section 3.3), and what a run says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+LEARNT = 10.0  # BLEU of a teacher below which nothing can be said of parity
+AGREE, DISAGREE, OPEN = "agree", "disagree", "not testable here"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the paper says, what a run found, and whether that agrees.
+
+    Attributes:
+        claim: the paper's.
+        found: numbers of the run.
+        verdict: agree, disagree, not testable here.
+    """
+
+    claim: str
+    found: str
+    verdict: str
+
+
+def claims(scores: Mapping[str, Any], latency: Mapping[str, Any]) -> list[Claim]:
+    """The claims and what a run found, of the teacher and the distilled student.
+
+    Args:
+        scores: by `network.sampler`, as a report holds them.
+        latency: timings, as a report holds them.
+    """
+    students = {k: v for k, v in scores.items() if k.startswith("student.")}
+    teachers = {k: v for k, v in scores.items() if k.startswith("teacher.")}
+    if not students or not teachers:
+        return []
+    many = max(students, key=lambda k: len(students[k]["by_pass"]))
+    best = max(teachers, key=lambda k: _value(teachers[k], "BLEU 13a"))
+    return [
+        _one_pass(students[many]),
+        _parity(many, students[many], best, teachers[best]),
+        _stutter(many, students[many], best, teachers[best]),
+        _speed(many, latency),
+    ]
+
+
+def _value(notes: Mapping[str, Any], name: str) -> float:
+    return float(next(s["value"] for s in notes["scores"] if s["name"] == name))
+
+
+def _interval(notes: Mapping[str, Any]) -> tuple[float, float]:
+    low, high = notes["scores"][0]["interval"] or (notes["scores"][0]["value"],) * 2
+    return float(low), float(high)
+
+
+def _one_pass(notes: Mapping[str, Any]) -> Claim:
+    passes, claim = notes["by_pass"], "One pass often suffices."
+    if len(passes) < 2:
+        return Claim(claim, "the student's samplers have one pass", OPEN)
+    first, last, (low, _) = passes[0]["bleu"], passes[-1]["bleu"], _interval(notes)
+    settled = notes["passes"].get("1", 0) / max(notes["sentences"], 1)
+    found = f"BLEU {first:.2f} after pass 1, {last:.2f} after pass {passes[-1]['number']} (95 % from {low:.2f}); "
+    return Claim(claim, f"{found}{100 * settled:.0f} % of sentences stay as pass 1 leaves them", AGREE if first >= low else DISAGREE)
+
+
+def _parity(name: str, student: Mapping[str, Any], teacher_name: str, teacher: Mapping[str, Any]) -> Claim:
+    n = len(student["by_pass"]) or 1
+    ours, theirs, (low, high) = _value(student, "BLEU 13a"), _value(teacher, "BLEU 13a"), _interval(teacher)
+    found = f"BLEU {ours:.2f} ({n} passes) beside {theirs:.2f} of `{teacher_name.partition('.')[2]}` (95 %: {low:.2f} to {high:.2f})"
+    verdict = OPEN if theirs < LEARNT or n < 4 else AGREE if ours >= low else DISAGREE
+    return Claim("Four passes reach the quality of the autoregressive decoder.", found, verdict)
+
+
+def _stutter(name: str, student: Mapping[str, Any], teacher_name: str, teacher: Mapping[str, Any]) -> Claim:
+    ours, theirs = _value(student, "stutter"), _value(teacher, "stutter")
+    found = f"{ours:.2f} repeated words per 1,000 beside {theirs:.2f}"
+    verdict = OPEN if ours == theirs == 0 else AGREE if ours >= 2 * theirs else DISAGREE
+    return Claim("Refinement stutters at least twice as often.", found, verdict)
+
+
+def _speed(name: str, latency: Mapping[str, Any]) -> Claim:
+    claim, times = "Refinement is faster, and more so at the 99th percentile.", {}
+    for t in latency["timings"]:
+        if t["batch"] == 1:
+            times[t["name"]] = t
+    student = times.get(name.replace(".", " ", 1))
+    found = dict(_teachers(times))
+    if student is None or not found:
+        return Claim(claim, "not measured", OPEN)
+    quick = min(found, key=lambda k: found[k]["median_ms"])
+    ratios = [found[quick][k] / student[k] for k in ("median_ms", "p99_ms")]
+    words = f"`{name.partition('.')[2]}` {ratios[0]:.2f} times as fast as `{quick.partition(' ')[2]}` at the median, {ratios[1]:.2f} at the 99th"
+    device = str(latency["setting"].get("device", ""))
+    return Claim(claim, f"{words} ({device})" if device else words, AGREE if min(ratios) > 1 else DISAGREE)
+
+
+def _teachers(times: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    return ((k, t) for k, t in times.items() if k.startswith("teacher "))
