@@ -91,7 +91,8 @@ def _speed(name: str, latency: Mapping[str, Any]) -> Claim:
         return Claim(claim, "not measured", OPEN)
     quick = min(found, key=lambda k: found[k]["median_ms"])
     ratios = [found[quick][k] / student[k] for k in ("median_ms", "p99_ms")]
-    words = f"`{name.partition('.')[2]}` {ratios[0]:.2f} times as fast as `{quick.partition(' ')[2]}` at the median, {ratios[1]:.2f} at the 99th"
+    sampler, other = name.partition(".")[2], quick.partition(" ")[2]
+    words = f"`{sampler}` {ratios[0]:.2f} times as fast as `{other}` at the median, {ratios[1]:.2f} at the 99th"
     device = str(latency["setting"].get("device", ""))
     return Claim(claim, f"{words} ({device})" if device else words, AGREE if min(ratios) > 1 else DISAGREE)
 

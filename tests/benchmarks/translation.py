@@ -12,7 +12,7 @@ from gmlmdsl.translation import Translator, latency, peers
 from ._measure import ROOT, Figure, Report, figure, missing
 
 LENGTHS = (10, 30, 60)  # pieces of a sentence, and of its translation
-SENTENCES = 30
+SENTENCES = 10
 MORE = """
 sampler one_pass    for translate = padir(steps = 1, lengths = 1)
 sampler two_passes  for translate = padir(steps = 2, lengths = 1)

@@ -1,0 +1,135 @@
+# The tables of docs/explanation/translation.md, from what `gmlm pipeline` leaves.
+#
+#   python examples/translator/page.py NAME RUN    keeps the numbers and the logs of a run's folder under the name, then writes the page
+#   python examples/translator/page.py             writes the page from what is kept
+#
+# The text that a run translated is not kept: it may not be free to share.
+import argparse
+import json
+import re
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "translation.md"
+KEPT = PAGE.parent / "translation"
+LEFT_OUT = ("examples", "program")
+Report = dict[str, Any]
+
+
+def keep(name: str, run: Path) -> None:
+    """Copy the numbers of a run, and its logs."""
+    report = json.loads((run / "report.json").read_text(encoding="utf-8"))
+    folder = KEPT / name
+    folder.mkdir(parents=True, exist_ok=True)
+    plain = {k: v for k, v in report.items() if k not in LEFT_OUT}
+    (folder / "report.json").write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+    for log in sorted(run.glob("*.jsonl")):
+        shutil.copy(log, folder / log.name)
+
+
+def page(text: str) -> str:
+    """The page with every part between its marks renewed."""
+
+    def part(found: re.Match[str]) -> str:
+        name, what = found[1], found[2]
+        report = json.loads((KEPT / name / "report.json").read_text(encoding="utf-8"))
+        return f"<!-- run: {name} {what} -->\n{PARTS[what](report)}\n<!-- end -->"
+
+    return re.sub(r"<!-- run: (\S+) (\w+) -->\n.*?<!-- end -->", part, text, flags=re.DOTALL)
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """As Markdown."""
+    lines = [headers, ["---"] * len(headers), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in row) + " |" for row in lines)
+
+
+def named(key: str) -> str:
+    """`student.padir4` in words."""
+    network, _, sampler = key.partition(".")
+    return f"{network}, `{sampler}`"
+
+
+def scores(report: Report) -> str:
+    """Scores of every network and sampler, and their signatures."""
+    rows, signatures = [], {}
+    for key, notes in report["scores"].items():
+        by_name = {s["name"]: s for s in notes["scores"]}
+        low, high = by_name["BLEU 13a"]["interval"]
+        cells = [f"{by_name['BLEU 13a']['value']:.2f} ({low:.2f} to {high:.2f})"]
+        cells += [f"{by_name[n]['value']:.2f}" for n in ("BLEU intl", "chrF++", "TER", "stutter")]
+        coverage, oracle = notes["length_coverage"] or {}, notes["oracle"]
+        cells.append(f"{100 * coverage['1']:.0f} %" if "1" in coverage else "")
+        cells.append(f"{oracle['scores'][0]['value']:.2f}" if oracle else "")
+        rows.append([named(key), *cells])
+        signatures |= {s["name"]: s["signature"] for s in notes["scores"]}
+    headers = ["network, sampler", "BLEU 13a (95 %)", "BLEU intl", "chrF++", "TER", "stutter", "length right", "BLEU, true length"]
+    said = "\n".join(f"- {name}: {signature}" for name, signature in signatures.items())
+    return f"{table(headers, rows)}\n\n{said}"
+
+
+def passes(report: Report) -> str:
+    """BLEU and stutter by pass."""
+    rows = []
+    for key, notes in report["scores"].items():
+        if len(notes["by_pass"]) > 1:
+            for p in notes["by_pass"]:
+                last = notes["passes"].get(str(p["number"]), 0)
+                rows.append(
+                    [named(key), p["number"], f"{p['bleu']:.2f}", f"{p['stutter']:.2f}", f"{100 * last / notes['sentences']:.0f} %"]
+                )
+    return table(["network, sampler", "pass", "BLEU 13a", "stutter", "sentences that change here last"], rows)
+
+
+def latency(report: Report) -> str:
+    """Times of a batch."""
+    rows = [
+        [named(t["name"].replace(" ", ".", 1)), t["batch"], t["runs"], f"{t['median_ms']:.1f}", f"{t['p99_ms']:.1f}"]
+        for t in report["latency"]["timings"]
+    ]
+    s = report["latency"]["setting"]
+    shown = {k: s[k] for k in ("device", "processor", "cores", "load_before", "load_after", "environment") if k in s}
+    said = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in shown.items())
+    return f"{table(['network, sampler', 'batch', 'runs', 'median ms', 'p99 ms'], rows)}\n\nText to text, compiling left out; {said}."
+
+
+def made(report: Report) -> str:
+    """What was trained, for how long, and the command."""
+    rows = [
+        [
+            name,
+            f"{t['parameters']:,}",
+            f"{t['rows']:,}",
+            f"{t['steps']:,}",
+            f"{t['seconds_of_training'] / 60:.1f}",
+            f"{t['validation'][-1][1]:.3f}",
+        ]
+        for name, t in report["training"].items()
+    ]
+    stages = {name: s["seconds"] / 60 for name, s in report["stages"].items()}
+    longest = ", ".join(f"{name} {m:.1f}" for name, m in stages.items() if m >= 0.5)
+    headers = ["network", "parameters", "pairs", "batches", "minutes", "nats per scored piece, validation"]
+    command = re.sub(r"\S*/(?=\S)", "", report["command"])
+    return f"```text\n{command}\n```\n\n{table(headers, rows)}\n\nAll stages: {sum(stages.values()):.0f} minutes ({longest})."
+
+
+def claims(report: Report) -> str:
+    """The paper's claims."""
+    return table(["claim", "here", "verdict"], [[c["claim"], c["found"], c["verdict"]] for c in report["claims"]])
+
+
+PARTS = {"scores": scores, "passes": passes, "latency": latency, "made": made, "claims": claims}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Write the tables of the page on translation.")
+    parser.add_argument("name", nargs="?", help="under which a run is kept")
+    parser.add_argument("run", nargs="?", type=Path, help="the folder of `gmlm pipeline`")
+    options = parser.parse_args()
+    if options.name is not None and options.run is None:
+        parser.error("name a run's folder as well")
+    if options.name is not None:
+        keep(options.name, options.run)
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
