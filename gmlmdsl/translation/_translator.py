@@ -153,8 +153,9 @@ class Translator:
         out: list[Translation] = []
         for start in range(0, len(lines), max(1, batch_size)):
             stop = start + max(1, batch_size)
-            more = [None if a is None else a[start:stop] for a in (drafts, lengths)]
-            out += self._window(lines[start:stop], options, start, prefix, *more)
+            beside = None if drafts is None else drafts[start:stop]
+            known = None if lengths is None else lengths[start:stop]
+            out += self._window(lines[start:stop], options, start, prefix, beside, known)
         return out
 
     def stream(
@@ -263,9 +264,9 @@ class Translator:
             rows=rows,
             trace=trace,
         )
-        more = (found.tokens, found.score) if candidates else (None, None)
-        best = (a[:, 0] for a in (found.tokens, found.score, found.length, found.passes))
-        return Decoded(*best, *more, found.trace)
+        tokens, score, length, passes = (a[:, 0] for a in (found.tokens, found.score, found.length, found.passes))
+        every = (found.tokens, found.score) if candidates else (None, None)
+        return Decoded(tokens, score, length, passes, *every, found.trace)
 
     def _texts(self, found: Decoded, o: Options) -> list[Translation]:
         """Of every part its text, and those of its other candidates."""

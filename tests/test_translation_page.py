@@ -1,0 +1,30 @@
+"""The page on translation says what the kept reports hold."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+spec = importlib.util.spec_from_file_location("translation_page", ROOT / "examples" / "translator" / "page.py")
+assert spec is not None
+assert spec.loader is not None
+script = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(script)
+
+NAMES = sorted(p.name for p in script.KEPT.iterdir()) if script.KEPT.exists() else []
+
+
+def test_every_table_is_that_of_its_report() -> None:
+    text = script.PAGE.read_text(encoding="utf-8")
+    assert NAMES
+    assert script.page(text) == text
+    assert all(f"<!-- run: {name} " in text for name in NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_translated_text_is_kept(name: str) -> None:
+    report = json.loads((script.KEPT / name / "report.json").read_text(encoding="utf-8"))
+    assert not set(script.LEFT_OUT) & set(report)
+    assert "evaluation" not in {p.name for p in (script.KEPT / name).iterdir()}
