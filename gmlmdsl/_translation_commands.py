@@ -33,6 +33,7 @@ def train(
     warmup: o.Warmup = None,
     label_smoothing: o.Smoothing = 0.0,
     ema: o.Average = None,
+    average_last: o.AverageLast = None,
     accumulate: o.Accumulate = 1,
     precision: o.Precision = "float32",
     evaluate_every: o.EvaluateEvery = None,
@@ -50,7 +51,7 @@ def train(
     from .translation import Recipe
 
     schedule = (steps, batch_size, optimizer, learning_rate, warmup, label_smoothing, ema)
-    recipe = Recipe(*schedule, accumulate, precision, evaluate_every, patience, save_every, seed)
+    recipe = Recipe(*schedule, accumulate, precision, evaluate_every, patience, save_every, seed, average_last)
     source = TrainRequest(file, inputs or [], arrays, allow_python, model, mask, sampler, vocabulary)
     run_train(source, recipe, tuple(text), tuple(validation or ()), out, languages, reverse, limit, restart)
 
@@ -172,6 +173,7 @@ def pipeline(
     warmup: o.Warmup = None,
     label_smoothing: o.Smoothing = 0.0,
     ema: o.Average = None,
+    average_last: o.AverageLast = None,
     accumulate: o.Accumulate = 1,
     precision: o.Precision = "float32",
     evaluate_every: o.EvaluateEvery = None,
@@ -190,7 +192,7 @@ def pipeline(
     from .translation import Recipe, Texts
 
     schedule = (batch_size, optimizer, learning_rate, warmup, label_smoothing, ema)
-    rest = (accumulate, precision, evaluate_every, patience, save_every, seed)
+    rest = (accumulate, precision, evaluate_every, patience, save_every, seed, average_last)
     recipes = Recipe(teacher_steps or steps, *schedule, *rest), Recipe(steps, *schedule, *rest)
     texts = Texts(tuple(text), tuple(validation or ()), tuple(test or ()), limit, test_limit, reverse)
     more = (languages, vocabulary, teacher_sampler, tuple(samplers or ()), raw, sentences, seed)

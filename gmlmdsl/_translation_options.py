@@ -48,6 +48,9 @@ Smoothing = Annotated[float, typer.Option("--label-smoothing", metavar="S", help
 Average = Annotated[
     float | None, typer.Option("--ema", metavar="D", help="Keep the moving average of the weights of this decay, such as 0.999.")
 ]
+AverageLast = Annotated[
+    int | None, typer.Option("--average-last", metavar="N", min=1, help="The mean of the weights at the last N checkpoints.")
+]
 Accumulate = Annotated[int, typer.Option("--accumulate", metavar="N", min=1, help="Batches whose gradients make one update.")]
 Precision = Annotated[str, typer.Option("--precision", metavar="float32|bfloat16", help="Of the passes over the network.")]
 EvaluateEvery = Annotated[int | None, typer.Option("--evaluate-every", metavar="N", min=1, help="Batches between losses of validation.")]

@@ -67,10 +67,10 @@ def log_p(tables: dict, row: tuple[int, ...]) -> float:
 
 
 def searched(tables: dict, end: int | None, beam: int, penalty: float) -> list[tuple[float, tuple[int, ...]]]:
-    """Beam search in plain Python: of the best 2 b - 1 continuations those among the first b that end are set aside."""
+    """Beam search in plain Python: of the best 2 b continuations those among the first b that end are set aside."""
     live, done = [(0.0, ())], []
     for t in range(N):
-        best = sorted(((p + tables[row][v], (*row, v)) for p, row in live for v in range(V)), reverse=True)[: 2 * beam - 1]
+        best = sorted(((p + tables[row][v], (*row, v)) for p, row in live for v in range(V)), reverse=True)[: 2 * beam]
         for p, row in best[:beam]:
             if row[-1] == end or t == N - 1:
                 done.append((p / len(row) ** penalty, row))

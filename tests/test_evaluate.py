@@ -169,3 +169,11 @@ def test_a_network_and_its_teacher(program: Any, words: gm.Vocabulary, standard_
         if refines:
             assert found.by_pass[-1].bleu == pytest.approx(found.scores["BLEU 13a"])
             assert found.repeats == found.by_pass[-1].repeats
+
+
+def test_passes_are_those_that_changed_something() -> None:
+    from gmlmdsl.translation._evaluate import last_changes
+
+    trace = np.array([[[1, 2, -1]] * 4, [[1, 2, 3], [1, 2, 4], [1, 2, 4], [1, 2, 4]], [[0, 0, 0], [1, 0, 0], [1, 0, 0], [1, 1, 0]]])
+    assert last_changes(trace).tolist() == [1, 2, 4]
+    assert last_changes(trace[:, :1]).tolist() == [1, 1, 1]

@@ -76,7 +76,7 @@ def test_all_is_made_and_translates(whole):
     run = folder / "run"
     assert set(content["scores"]) == {"teacher.beam", "student.refine", "raw.refine"}
     assert content["scores"]["student.refine"]["scores"][0]["signature"].startswith("nrefs:1|case:mixed")
-    assert content["text"] == {"train": 120, "validation": 10, "test": 8}
+    assert content["text"] == {"train": 120, "validation": 10, "test": 8, "overlap": 69}
     assert content["cleaning"]["text"]["train"]["duplicate"] > 0
     assert len(read_lines(run / "distilled.target")) == content["cleaning"]["text"]["train"]["kept"]
     for name in ("teacher", "student", "raw"):
@@ -258,3 +258,12 @@ def test_a_vocabulary_that_is_given_binds_the_inputs(tmp_path: Path):
     assert pipeline.size == 24 and pipeline.cells == (8, 8)
     pipeline.texts()
     assert pipeline.vocabulary().notes["sha256"] == words.sha256
+
+
+def test_few_pairs_leave_some_to_score_or_are_refused(tmp_path: Path) -> None:
+    pairs = toy_pairs(15)
+    files = write_texts(tmp_path, "few", pairs)
+    found = Texts(files).read(0)
+    assert {k: len(v) for k, v in found.items()} == {"train": 13, "validation": 1, "test": 1}
+    with pytest.raises(gm.GmlmError, match="2 pairs are too few to hold any out"):
+        Texts(write_texts(tmp_path, "fewer", pairs[:2])).read(0)

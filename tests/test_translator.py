@@ -261,3 +261,24 @@ def test_a_bundle_translates_as_what_was_bundled(tmp_path: Path, program, words:
     assert (found.direction, found.sampler) == ("en-de", "once")  # the first of the file as it is now
     assert [t.pieces for t in found.translate(LINES, sampler="refine")] == [t.pieces for t in student.translate(LINES)]
     assert gm.load_translator is load_translator and gm.Translator is Translator
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda t: t.translate("red dog"), "must be a list of texts"),
+        (lambda t: t.translate(["dog", None]), "the one at 1 is None"),
+        (lambda t: t.translate(["dog"], n_best=0), "n_best must be a whole number of at least 1"),
+        (lambda t: t.translate(["dog"], prefix=["rot"]), "prefix must be one text"),
+    ],
+)
+def test_what_is_no_list_of_lines(student: Translator, ask, message: str):
+    refused("E507", lambda: ask(student), message)
+
+
+def test_search_refines_no_draft(teacher: Translator):
+    refused("E584", lambda: teacher.translate(["dog"], drafts=["hund"]), "refines no draft", "prefix")
+
+
+def test_a_translator_says_what_it_is(student: Translator):
+    assert repr(student).startswith("Translator en-de: Model `translate`")

@@ -1,8 +1,8 @@
 """Decoding cell by cell, for networks that are causal: beam search, of which one beam is greedy search, or independent draws.
 
-Rows are compared by log p / n^a over their n predicted cells. As in most implementations of beam search, of the best 2 b - 1
-continuations of b beams those among the first b that end a row are set aside, the first b others go on, and a row is done when b
-are set aside or all its cells are used up.
+Rows are compared by log p / n^a over their n predicted cells. As in most implementations of beam search, of the best 2 b continuations
+of b beams those among the first b that end a row are set aside, the first b others go on, and a row is done when b are set aside or
+all its cells are used up. Of one beam the best continuation is enough: it goes on, or ends the row.
 
 Reference: Sutskever et al. 2014, Section 3.2; Wu et al. 2016, Section 7 (length normalisation); Ott et al. 2019 (this stopping rule).
 """
@@ -40,6 +40,11 @@ class SearchRules:
     temperature: float
     top_k: int | None
     top_p: float | None
+
+    @property
+    def looked_at(self) -> int:
+        """How many continuations: of b beams at most b end."""
+        return 1 if self.beam == 1 else 2 * self.beam
 
 
 class Finished(NamedTuple):
@@ -152,7 +157,7 @@ class AutoregressiveKernel(AbstractDecoder):
         return jnp.moveaxis(by_value.reshape(by_value.shape[0], -1, self.rules.beam), 0, -1), cache
 
     def continuations(self, task: Task, at: Search, logits: Float[Array, "groups beam values"]) -> Continuations:
-        """The best 2 b - 1 of every group, or a token drawn for each; a held cell takes its code, at no cost in log p."""
+        """The best of every group, or a token drawn for each; a held cell takes its code, at no cost in log p."""
         rules, t = self.rules, at.t
         total = jax.nn.logsumexp(jnp.moveaxis(logits, -1, 0), axis=0)
         if rules.end is not None:
@@ -163,14 +168,14 @@ class AutoregressiveKernel(AbstractDecoder):
             token = pick_token(narrowed, uniform_apart(fold_apart(task.keys, t), 1)[0][:, None])[..., None]
             own = jnp.take_along_axis(logits, token, axis=-1)
         else:
-            own, token = largest(logits, min(2 * rules.beam - 1, logits.shape[-1]))
+            own, token = largest(logits, min(rules.looked_at, logits.shape[-1]))
         log_p = at.log_p[..., None] + own - total[..., None]
         free, held = jnp.take(task.free, t, axis=1)[:, None, None], jnp.take(task.held, t, axis=1)[:, None, None]
         first = (jnp.arange(token.shape[-1]) == 0)[None, None]
         token = jnp.where(free, token, held)
         log_p = jnp.where(free, log_p, jnp.where(first, at.log_p[..., None], -jnp.inf))
         groups, many = logits.shape[0], token.shape[-1]
-        best, place = largest(log_p.reshape(groups, -1), min(2 * rules.beam - 1, rules.beam * many))
+        best, place = largest(log_p.reshape(groups, -1), min(rules.looked_at, rules.beam * many))
         return Continuations(place // many, jnp.take_along_axis(token.reshape(groups, -1), place, axis=1).astype(jnp.int32), best)
 
     def _set_aside(self, task: Task, at: Search, tokens: Array, log_p: Array, ended: Array) -> Finished:

@@ -17,7 +17,7 @@ class Decoded(NamedTuple):
 
     Attributes:
         score: the mean over the cells that were predicted of log p of their tokens.
-        passes: how many passes a chain took before nothing changed, or all of them.
+        passes: how many passes a chain took: all of them, unless `stop` or the schedule ends it earlier; of search its cells.
         trace: the tokens after each pass, shape (passes, cells, chains), -1 where a cell was hidden and is not predicted yet; no
             passes where it was not asked for.
         draft: the tokens that the chain began with.

@@ -170,7 +170,10 @@ def _attention(report: Report, arrays: Mapping[str, np.ndarray]) -> None:
     if "source" not in arrays:
         return
     report.section("Attention")
-    report.text("The weights of the student's last layer in its last pass over one sentence of the test text, by head.")
+    report.text(
+        "The weights of the student's last layer, by head, in a pass over one sentence of the test text as the last pass but one left it: "
+        "repeated pieces, which the decoder shows as random ones, stand as they were."
+    )
     source, target = ([str(p) for p in arrays[side]] for side in ("source", "target"))
     for kind, words in KINDS.items():
         if kind in arrays:
@@ -197,6 +200,9 @@ def _text(report: Report, found: Mapping[str, Any]) -> None:
     keys = list(next(iter(counts.values())))
     report.table(["", *(k.replace("_", " ") for k in keys)], [[n, *(c[k] for k in keys)] for n, c in counts.items()], "Cleaning, by pairs.")
     d = found["distilled"]
+    if found["text"].get("overlap"):
+        shared = f"{found['text']['overlap']:,} pairs to train on have a source that is scored or validated on as well."
+        report.warning("Shared sources", shared)
     report.text(
         f"The teacher's sampler `{d['sampler']}` translated {d['lines']:,} training sources: {d['empty']:,} became nothing, "
         f"{d['unended']:,} have no end mark."

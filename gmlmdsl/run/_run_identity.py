@@ -74,6 +74,7 @@ def _rule(optimizer: Any, state: Any) -> str:
 def _hash_of(arrays: list[Any]) -> str:
     digest = hashlib.sha256()
     for array in arrays:
+        digest.update(f"{np.shape(array)} {np.asarray(array).dtype};".encode())
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from ..program import AUTOREGRESSIVE, ir
 from ..run.networks import stutters
 from ._metrics import RESAMPLES, Scores, corpus_bleu, score, stutter, verify_parallel
 from ._translator import Decoded, Translator, pieces_of
@@ -132,7 +131,7 @@ def evaluate(
     """
     verify_parallel(sources, references, "references")
     name = translator.sampler_named(sampler)
-    recorder = Recorder(translator, refines=not is_autoregressive(translator, name))
+    recorder = Recorder(translator, refines=not translator.is_autoregressive(name))
     options: dict[str, Any] = {"sampler": name, "seed": seed, "cut": True, "trace": recorder.refines}
     started = time.perf_counter()
     found = recorder.translate(sources, **options, drop_repeats=drop_repeats)
@@ -183,7 +182,7 @@ class Recorder(Translator):
     def decode(self, source: Any, **options: Any) -> Decoded:
         """As a translator decodes, with its passes counted."""
         found = self.inner.decode(source, **options)
-        self.passes += [int(n) for n in found.passes]
+        self.passes += [int(n) for n in (found.passes if found.trace is None else last_changes(found.trace))]
         steps = found.tokens[:, None] if found.trace is None else found.trace
         self._repeated.append(np.array([_repeats(steps[:, k], self.vocabulary.end) for k in range(steps.shape[1])]))
         return found
@@ -198,16 +197,16 @@ class Recorder(Translator):
         return [1000 * float(again) / float(total) if total else float("nan") for again, total in np.sum(self._repeated, axis=0)]
 
 
+def last_changes(trace: np.ndarray) -> np.ndarray:
+    """Of each row the last pass, from 1, that changed a piece; `trace` has the shape (rows, passes, cells)."""
+    changed = np.concatenate([np.ones((len(trace), 1), bool), (trace[:, 1:] != trace[:, :-1]).any(axis=2)], axis=1)
+    return trace.shape[1] - np.argmax(changed[:, ::-1], axis=1)
+
+
 def _repeats(tokens: np.ndarray, end: int) -> tuple[int, int]:
     """How many pieces before the end equal the piece before them, and how many there are."""
     lengths = np.array([len(pieces_of(row, end)) for row in tokens])
     return int(stutters(tokens, lengths).sum()), int(lengths.sum())
-
-
-def is_autoregressive(translator: Translator, sampler: str) -> bool:
-    """Whether a sampler goes from piece to piece."""
-    body = translator.model.program.checked.samplers[sampler].body
-    return isinstance(body, ir.FormCall) and body.form is AUTOREGRESSIVE
 
 
 def _by_pass(traces: Sequence[Sequence[str]], recorder: Recorder, references: Sequence[str], scores: Scores) -> tuple[Pass, ...]:

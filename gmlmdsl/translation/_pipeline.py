@@ -129,7 +129,11 @@ class Pipeline:
             found = t.read(self.o.seed)
             for part, pairs in found.items():
                 self.write_pairs(f"text/{part}", pairs)
-            return {part: len(pairs) for part, pairs in found.items()}
+            held = {s for part in ("validation", "test") for s, _ in found[part]}
+            overlap = sum(s in held for s, _ in found["train"])
+            if overlap:
+                self.stages.tell(f"text: {overlap:,} pairs to train on have a source of validation or test: scores are the better for it")
+            return {part: len(pairs) for part, pairs in found.items()} | {"overlap": overlap}
 
         return self.stages.run("text", inputs, names, make)
 

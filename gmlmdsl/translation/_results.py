@@ -110,7 +110,8 @@ def measure(p: Pipeline, names: Sequence[str]) -> None:
 def pictures(p: Pipeline) -> None:
     """The attention of the last pass over one sentence of the test text."""
     done, model = p.stages.done, p.roles.student
-    sampler = samplers_of(p, "student")[-1] if samplers_of(p, "student") else p.models[model].samplers[-1]
+    known = samplers_of(p, "student")
+    sampler = max(known, key=lambda s: len(done[f"evaluate-student-{s}"].notes["by_pass"])) if known else p.models[model].samplers[-1]
     inputs = {"weights": done["student"].files["student.fit"], "sampler": p.sampler_digest(model, sampler)}
     inputs |= {"text": done["text"].files["text/test.source"], "seed": p.o.seed}
 
@@ -134,7 +135,9 @@ def attention_of(p: Pipeline, sampler: str) -> dict[str, np.ndarray]:
     source = t.vocabulary.rows([max(encoded, key=len)], t.pair.cells[0])
     decoded = t.decode(source, sampler=sampler, seed=p.o.seed, trace=True)
     assert decoded.trace is not None
-    before = decoded.trace[:, -2] if decoded.trace.shape[1] > 1 else decoded.tokens
+    if decoded.trace.shape[1] < 2:  # what one pass sees is the start
+        return {}
+    before = decoded.trace[:, -2]
     found = t.model.attention(t.params, {t.pair.target: before}, given={t.pair.source: source}, missing=-1)
     n, m = int((before[0] >= 0).sum()), int((source[0] >= 0).sum())
     out = {

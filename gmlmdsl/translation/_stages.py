@@ -125,7 +125,11 @@ class Stages:
         except ImportError:  # not everywhere
             yield
             return
-        with (self.folder / ".lock").open("w") as lock:
+        try:
+            lock = (self.folder / ".lock").open("w")
+        except OSError as error:
+            raise fail("E560", f"cannot write {self.folder}: {error.strerror or error}", help="choose another folder") from None
+        with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:

@@ -51,7 +51,10 @@ class Texts:
         missing = [name for name in ("validation", "test") if name not in found]
         if missing:
             every = found["train"]
-            count = min(HELD_OUT, len(every) // 20)
+            count = min(HELD_OUT, max(1, len(every) // 20))
+            if len(every) <= count * len(missing):
+                message = f"{len(every)} pairs are too few to hold any out for {' and '.join(missing)}"
+                raise fail("E584", message, help="give more, or say which: `--validation` and `--test`")
             order = np.random.default_rng(seed).permutation(len(every))
             for k, name in enumerate(missing):
                 found[name] = [every[i] for i in sorted(order[k * count : (k + 1) * count])]

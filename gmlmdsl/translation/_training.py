@@ -48,6 +48,7 @@ class Recipe:
     patience: int | None = None
     save_every: int | None = None
     seed: int = 0
+    average_last: int | None = None
 
     @property
     def peak(self) -> float:
@@ -62,11 +63,12 @@ class Recipe:
             batch_size=self.batch_size,
             label_smoothing=self.label_smoothing,
             ema=self.ema,
+            average_last=self.average_last,
             accumulate=self.accumulate,
             precision=self.precision,
             validation=validation,
             evaluate_every=self.evaluate_every,
-            patience=self.patience if validation is not None else None,
+            patience=self.patience,
             checkpoint=checkpoint,
             save_every=self.save_every,
             resume=resume,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import fail, only
+from ..program import AUTOREGRESSIVE, ir
 from ..run.networks import drop_repeats as without_repeats
 from ._programs import Pair, sides
 from ._segments import Segments, segments
@@ -32,7 +33,7 @@ class Translation:
         score: the mean log p of its pieces, as the sampler says it; of a line in parts their mean.
         pieces: of the text, without end marks.
         alternatives: the best candidates with their scores, the text itself first, no text twice.
-        passes: the passes over the network that changed something; of an autoregressive sampler its steps.
+        passes: over the network; of an autoregressive sampler its steps.
         trace: the text after each pass, where it was asked for.
     """
 
@@ -146,7 +147,7 @@ class Translator:
             GmlmError: E582 for a sentence that is too long, E584 for drafts or lengths that do not fit, E585 for a prefix that does not.
         """
         options = Options(sampler, n_best, drop_repeats, seed, cut, trace)
-        lines = list(sentences)
+        lines = _verified(sentences, n_best, prefix)
         for what, values in (("drafts", drafts), ("lengths", lengths)):
             if values is not None and len(values) != len(lines):
                 raise fail("E584", f"there are {len(lines):,} lines and {len(values):,} {what}", help="give one for each line")
@@ -189,6 +190,9 @@ class Translator:
         places = [(k, j) for k, part in enumerate(parts) for j in range(len(part.pieces))]
         if not places:
             return [EMPTY] * len(lines)
+        if drafts is not None and self.is_autoregressive(o.sampler):
+            message = f"sampler `{self.sampler_named(o.sampler)}` goes from the first piece on, and refines no draft"
+            raise fail("E584", message, help="translate drafts by refinement; `prefix` forces how a translation begins")
         source = self.vocabulary.rows([list(parts[k].pieces[j]) for k, j in places], self.pair.cells[0])
         found = self.decode(
             source,
@@ -204,6 +208,15 @@ class Translator:
         texts = self._texts(found, o)
         at = iter(texts)
         return [joined([next(at) for _ in part.pieces], part) for part in parts]
+
+    def is_autoregressive(self, sampler: str | None = None) -> bool:
+        """Whether a sampler goes from piece to piece."""
+        body = self.model.program.checked.samplers[self.sampler_named(sampler)].body
+        return isinstance(body, ir.FormCall) and body.form is AUTOREGRESSIVE
+
+    def __repr__(self) -> str:
+        words = f" {self.direction}" if self.direction else ""
+        return f"Translator{words}: {self.model!r}, {self.vocabulary.size:,} pieces, sampler {self.sampler or 'to be named'}"
 
     def _prefixes(self, prefix: str, wanted: Sequence[bool]) -> Array | None:
         pieces = self.vocabulary.encode([prefix])[0][:-1]
@@ -294,6 +307,25 @@ class Translator:
             kept = without_repeats(row, int((row >= 0).sum()), self.vocabulary.starts_word)
             out[k, : len(kept)] = kept
         return out
+
+
+def _verified(sentences: Any, n_best: Any, prefix: Any) -> list[str]:
+    """The lines of `translate`; a single text is no list of lines.
+
+    Raises:
+        GmlmError: E507.
+    """
+    if isinstance(sentences, str | bytes):
+        raise fail("E507", f"sentences must be a list of texts, got one text {sentences!r:.60}", help="put it into a list: `[text]`")
+    lines = list(sentences)
+    wrong = next((k for k, line in enumerate(lines) if not isinstance(line, str)), None)
+    if wrong is not None:
+        raise fail("E507", f"sentences must be texts, and the one at {wrong} is {lines[wrong]!r:.60}")
+    if not isinstance(n_best, int | np.integer) or isinstance(n_best, bool) or n_best < 1:
+        raise fail("E507", f"n_best must be a whole number of at least 1, got {n_best!r}")
+    if prefix is not None and not isinstance(prefix, str):
+        raise fail("E507", f"prefix must be one text, with which every translation begins, got {prefix!r:.60}")
+    return lines
 
 
 def pieces_of(row: Array, end: int) -> tuple[int, ...]:
