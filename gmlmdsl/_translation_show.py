@@ -129,6 +129,8 @@ def run_distill(bundle: Path, text: Path, out: Path, sampler: str | None, seed: 
     with _lines_done() as moved:
         found = distill(teacher, sources, out, identity=file_hash(bundle), seed=seed, tell=moved)
     print(f"{found.lines:,} lines, {found.decoded:,} decoded now, {found.empty:,} empty, {found.unended:,} without an end mark")
+    if found.cut:
+        print(f"{found.cut:,} have a sentence that is longer than the teacher takes: its end was cut off")
     print(f"saved {out}, {time.perf_counter() - started:.1f} s")
 
 

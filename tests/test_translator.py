@@ -282,3 +282,16 @@ def test_search_refines_no_draft(teacher: Translator):
 
 def test_a_translator_says_what_it_is(student: Translator):
     assert repr(student).startswith("Translator en-de: Model `translate`")
+
+
+def test_a_distillation_counts_what_it_cuts(teacher: Translator, tmp_path: Path):
+    from gmlmdsl.translation import distill
+
+    found = distill(teacher, ["dog", "one " * 40, "two. " * 12], tmp_path / "out", identity="x")
+    assert (found.lines, found.cut) == (3, 1)
+    assert len((tmp_path / "out").read_text().splitlines()) == 3
+
+
+def test_a_folder_is_no_bundle(tmp_path: Path):
+    (tmp_path / "student.bundle").write_bytes(b"")
+    refused("E521", lambda: load_translator(tmp_path), "it is a folder", "student.bundle")

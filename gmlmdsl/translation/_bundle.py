@@ -137,6 +137,14 @@ def read_bundle(path: str | Path) -> Bundle:
     """
     path = Path(path)
     try:
+        if path.is_dir():
+            inside = sorted(p.name for p in path.glob("*.bundle"))
+            help = (
+                f"name a bundle in it: {', '.join(str(path / n) for n in inside)}"
+                if inside
+                else "a bundle is one file, which training writes"
+            )
+            raise fail("E521", f"cannot read {path}: it is a folder", help=help)
         if not path.is_file():
             raise fail("E521", f"cannot read {path}: there is no such file", help="a bundle is one file, which training writes")
         with path.open("rb") as file, zipfile.ZipFile(file) as archive:

@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .._diagnostics import fail
+from .._diagnostics import GmlmError, fail
 from .._files import write_whole
+from ._segments import segments
 from ._translator import Translation
 
 if TYPE_CHECKING:
@@ -32,12 +33,14 @@ class Distilled:
         empty: how many became nothing.
         unended: translations that fill the row to its last cell: their end is cut off.
         decoded: how many were decoded in this run; the others were there.
+        cut: sources with a sentence that the teacher cannot take, whose end it did not see.
     """
 
     lines: int
     empty: int
     unended: int
     decoded: int
+    cut: int = 0
 
     def as_dict(self) -> dict[str, int]:
         """The counts by name."""
@@ -93,7 +96,15 @@ def distill(
     write_whole(path, "".join(f"{t}\n" for t in texts).encode())
     shutil.rmtree(folder, ignore_errors=True)
     unended = sum(int(part["unended"]) for part in found)  # type: ignore[call-overload]
-    return Distilled(len(sources), sum(not t for t in texts), unended, decoded)
+    return Distilled(len(sources), sum(not t for t in texts), unended, decoded, sum(_is_cut(line, teacher) for line in sources))
+
+
+def _is_cut(line: str, teacher: Translator) -> bool:
+    try:
+        segments(line, teacher.vocabulary, teacher.pair.cells[0], 1, cut=False)
+    except GmlmError:
+        return True
+    return False
 
 
 def _fills(t: Translation, teacher: Translator) -> bool:

@@ -47,7 +47,9 @@ class Vocabulary:
                 raise RuntimeError  # the library takes no bytes for a vocabulary of no piece
             self._model = library.SentencePieceProcessor(model_proto=self.data)
         except RuntimeError:
-            raise fail("E571", f"{name} is no SentencePiece model", help="a vocabulary is the file that `Vocabulary.data` holds") from None
+            raise fail(
+                "E571", f"{name} is no SentencePiece model", help="a vocabulary is the `vocabulary.model` that `gmlm train` writes"
+            ) from None
         if self._model.eos_id() != END:
             message = f"{name} has {_described(self._model.eos_id())}, and code {END} must be the end of a sentence"
             raise fail("E571", message, help="train it with --unk_id=0 --eos_id=1 --bos_id=-1 --pad_id=-1")
