@@ -251,3 +251,13 @@ def test_chains_over_rows_end_at_each_rows_length(model, params):
     for r, n in enumerate(lengths):
         assert (x[:, :, r, :n] >= 0).all()
         assert (x[:, :, r, n:] == -1).all()
+
+
+def test_plain_decodes_have_all_cells_of_a_row(model, params):
+    """Whatever width was compiled: a decode can be handed back as a draft, or to `attention`."""
+    found = model.decode(params, "short", given={"s": sources((4, 3))}, missing=-1, lengths=np.array([2, 5]), trace=True)
+    assert found.tokens.shape == (2, 1, N)
+    assert found.trace.shape == (2, 3, N)
+    assert (found.tokens[0, 0, 2:] == -1).all()
+    labelled = model.sample(params, "short", given={"s": sources((4, 3))}, missing=-1, lengths=np.array([2, 5]))
+    np.testing.assert_array_equal(found.tokens[:, 0], np.asarray(draws(labelled))[0, 0])

@@ -46,9 +46,14 @@ class Decodes:
     passes: Array
     trace: Array | None
 
-    def of_rows(self, shape: tuple[int, ...]) -> Decodes:
-        """Of the first draw of the first chain, by the given axes of rows."""
-        every = (self.tokens, self.score, self.length, self.passes, self.trace)
+    def of_rows(self, shape: tuple[int, ...], n_cells: int) -> Decodes:
+        """Of the first draw of the first chain, by the given axes of rows, with all cells of a row."""
+        wide = (
+            None if a is None else np.pad(a, ((0, 0),) * (a.ndim - 1) + ((0, n_cells - a.shape[-1]),), constant_values=-1)
+            for a in (self.tokens, self.trace)
+        )
+        tokens, trace = wide
+        every = (tokens, self.score, self.length, self.passes, trace)
         return Decodes(*(None if a is None else a[0, 0].reshape(*shape, *a.shape[3:]) for a in every))  # type: ignore[arg-type]
 
 

@@ -53,7 +53,7 @@ def decode(
     if trace:
         _kept(("trace",), kernel)
     found, work = _decodes(lowered, sampler, kernel, params, options, more, trace)
-    return found.of_rows(work.shape)
+    return found.of_rows(work.shape, lowered.graph.n_random)
 
 
 def _decodes(
