@@ -373,10 +373,6 @@ def masks(
 @app.command()
 def demo(out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where the report goes.")] = Path("demo-report")) -> None:
     """Fit a model of handwritten digits under two masks, compare them, sample, and write a report. Takes a minute or two."""
-    from importlib.util import find_spec
-
-    if find_spec("sklearn") is None:
-        raise fail("E561", "the demo needs scikit-learn, which brings the digits", help='pip install "gmlmdsl[demo]"')
     from .demo import run
 
     run(out)

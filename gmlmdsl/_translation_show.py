@@ -8,7 +8,7 @@ import shlex
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -156,31 +156,16 @@ class _lines_done:
             self.bar.stop()
 
 
-def standard_lines() -> Iterator[str]:
-    r"""The lines of the standard input as they come, without `\n` or `\r\n`.
-
-    Raises:
-        GmlmError: E583 for bytes that are no UTF-8 text.
-    """
-    for number, raw in enumerate(sys.stdin.buffer, 1):
-        line = raw.removesuffix(b"\n").removesuffix(b"\r")
-        try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            message = f"line {number} of the standard input is no UTF-8 text: byte {line[error.start]:#04x} at place {error.start + 1}"
-            raise fail("E583", message, help="convert it first, `iconv -t UTF-8`, say") from None
-
-
 def run_translate(bundle: Path, text: Path | None, how: TranslateRequest, allow_python: bool) -> None:
     """Translate lines to the standard output, each batch as soon as it is done."""
-    from .translation import TranslationOptions, load_translator, read_lines
+    from .translation import TranslationOptions, lines_in, load_translator, read_lines
 
     translator = load_translator(bundle, sampler=how.sampler, allow_python=allow_python)
     drafts = None if how.draft is None else read_lines(how.draft)
     keep_compiled()
     size = how.batch_size or (1 if text is None and sys.stdin.isatty() else 64)
     options = TranslationOptions(None, how.n_best, how.drop_repeats, how.seed, how.cut, how.trace)
-    lines = standard_lines() if text is None else read_lines(text)
+    lines = lines_in(sys.stdin.buffer, "the standard input") if text is None else read_lines(text)
     found = translator.stream(lines, options, batch_size=size, prefix=how.prefix, drafts=drafts)
     out = sys.stdout.buffer
     for number, t in enumerate(found, 1):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ._diagnostics import fail
+from ._optional import need
 
 if TYPE_CHECKING:
     import numpy as np
@@ -91,11 +92,8 @@ def load_images(*, quick: bool = False) -> Digits:
     """
     import numpy as np
 
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError:
-        raise fail("E561", 'the demo needs scikit-learn: pip install "gmlmdsl[demo]"') from None
-    grey = np.asarray(load_digits().images)  # pyright: ignore[reportAttributeAccessIssue]
+    datasets = need("sklearn.datasets", "the demo needs scikit-learn, which brings the digits", '"gmlmdsl[demo]"')
+    grey = np.asarray(datasets.load_digits().images)
     images = (grey[::3] if quick else grey) >= THRESHOLD
     on = images.reshape(len(images), -1).sum(axis=0)
     varies = np.minimum(on, len(images) - on) >= MIN_ROWS

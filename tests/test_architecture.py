@@ -37,7 +37,9 @@ ORDER = [
 ]
 ROOMS = {
     "_diagnostics": "diagnostics",
+    "_optional": "diagnostics",
     "_files": "files",
+    "_text_lines": "files",
     "_compile": "compile",
     "_conditional_model": "model",
     "_model": "model",

@@ -154,7 +154,7 @@ def test_netcdf_round_trip(idata, tmp_path):
 
 
 def test_netcdf_without_its_packages_says_what_to_install(idata, tmp_path, monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "h5netcdf", None)
     with pytest.raises(GmlmError) as caught:
         save(idata, tmp_path / "draws.nc")
     assert caught.value.codes == ("E561",)

@@ -15,6 +15,7 @@ from markdown_blocks import ROOT
 pytest.importorskip("hatchling")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 COPIED = ("docs", "examples", "gmlmdsl", "grammar", "pyproject.toml", "README.md", "LICENSE", "Makefile")
+PEERS = ("ctranslate2", "unbabel-comet")  # of no extra: what is compared with, and what is large
 DATA = (
     "codes.toml",
     "examples/digits.gmlm",
@@ -119,17 +120,38 @@ def test_the_console_script_is_the_command_line(wheel):
 
 def test_every_import_is_declared():
     declared = {re.split(r"[<>=\[ ]", d)[0].lower() for d in PROJECT["project"]["dependencies"]}
-    optional = {"sklearn", "orbax"}  # the extras `demo` and `train`, looked for when they are needed
     imported = set()
-    for path in (ROOT / "gmlmdsl").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Import):
-                imported |= {a.name.split(".")[0] for a in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.level == 0:
-                imported.add(node.module.split(".")[0])
-    foreign = imported - set(sys.stdlib_module_names) - {"gmlmdsl"} - optional
+    for node in nodes():
+        if isinstance(node, ast.Import):
+            imported |= {a.name.split(".")[0] for a in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            imported.add(node.module.split(".")[0])
+    foreign = imported - set(sys.stdlib_module_names) - {"gmlmdsl"}
     owners = packages_distributions()
     assert {m for m in foreign if not {d.lower() for d in owners.get(m, [m])} & declared} == set()
+
+
+def test_every_optional_module_is_installed_by_what_its_error_says():
+    extras = PROJECT["project"]["optional-dependencies"]
+    owners = packages_distributions()
+    seen = set()
+    for node in nodes():
+        if not (isinstance(node, ast.Call) and getattr(node.func, "id", "") == "need" and isinstance(node.args[0], ast.Constant)):
+            continue
+        top, install = node.args[0].value.split(".")[0], node.args[2].value.strip('"')
+        seen.add(top)
+        if not install.startswith("gmlmdsl["):
+            assert install in PEERS, install
+            continue
+        extra = {re.split(r"[<>=\[ ]", d)[0].lower() for d in extras[install[len("gmlmdsl[") : -1]]}
+        assert {d.lower() for d in owners[top]} & extra, (top, install)
+    assert {"orbax", "sacrebleu", "sentencepiece", "sklearn"} <= seen
+
+
+def nodes():
+    """Every node of the syntax of the package."""
+    for path in (ROOT / "gmlmdsl").rglob("*.py"):
+        yield from ast.walk(ast.parse(path.read_text(encoding="utf-8")))
 
 
 def test_the_version_stands_in_one_place():

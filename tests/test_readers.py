@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import gmlmdsl as gm
+from gmlmdsl import _text_lines
 from gmlmdsl.read import _lines, _weights
 from gmlmdsl.run.data import encode
 
@@ -133,7 +134,7 @@ TABLE_FAULTS = {
     "stray quote": ('a,b\n1,"2"x\n', {}, "E520", "line 2"),
     "zero byte": (b"a,b\n1,\0\n", {}, "E524", "there is a zero byte in line 2"),
     "UTF-16": ("a,b\n1,2\n".encode("utf-16"), {}, "E524", "zero byte in line 1"),
-    "latin": ("a,b\n1,é\n".encode("latin-1"), {}, "E524", "in line 2, byte 0xe9 is not UTF-8"),
+    "latin": ("a,b\n1,é\n".encode("latin-1"), {}, "E524", "in line 2, byte 0xe9 at place 3 is not UTF-8"),
     "unknown column": (VOTES, {"columns": "crimes"}, "E526", "votes.csv has no column `crimes`"),
     "column beyond": (VOTES, {"columns": "1:4"}, "E526", "votes.csv has columns 0 to 3, got `4`"),
     "column without names": (VOTES, {"columns": "crime", "header": False}, "E526", "columns are numbered 0 to 3, got `crime`"),
@@ -169,10 +170,10 @@ def test_what_is_unknown_has_a_neighbour_or_a_list(write, options, help):
 
 def test_sizes_are_checked_before_reading(write, monkeypatch):
     path, family = write(VOTES), write(FAMILY, "fam.a2m")
-    monkeypatch.setattr(_lines, "MOST_LINE", 40)
+    monkeypatch.setattr(_text_lines, "MOST_LINE", 40)
     assert "votes.csv, line 1 has more than 40 bytes" in refusal(gm.read_table, path).message
     monkeypatch.setattr(_lines, "MOST_TEXT", 50)
-    monkeypatch.setattr(_lines, "_decoded", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr(_lines, "decoded_line", lambda *_: pytest.fail("it was read"))
     for read, name in ((gm.read_table, path), (gm.read_alignment, family)):
         found = refusal(read, name)
         assert found.code == "E523"

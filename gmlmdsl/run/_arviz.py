@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from gmlmdsl._diagnostics import fail
+from gmlmdsl._optional import need
 
 SAMPLE_DIMS = ("chain", "draw")
 ROW = "row"  # the axis of observed data that a draw does not have
@@ -251,11 +252,8 @@ def need_netcdf() -> None:
     Raises:
         GmlmError: E561.
     """
-    from importlib.util import find_spec
-
-    missing = [name for name in ("h5netcdf", "h5py") if find_spec(name) is None]
-    if missing:
-        raise fail("E561", f'netCDF needs {" and ".join(missing)}: pip install "gmlmdsl[netcdf]"', help="or write an .npz file")
+    for name in ("h5netcdf", "h5py"):
+        need(name, f"netCDF needs {name}", '"gmlmdsl[netcdf]"', help="or write an .npz file")
 
 
 @contextlib.contextmanager

@@ -16,24 +16,12 @@ from typing import Any
 
 from .._diagnostics import fail
 from .._files import write_whole
+from .._optional import need
 from ._run_identity import differing
 
 KEPT = 2  # of the latest
 WRITTEN = re.compile(r"(\d+)(\.orbax-checkpoint-tmp.*)?")  # folders that Orbax makes
 UNNAMED = re.compile(r"\.\d+\.manifest\.json\..*")  # a manifest before it is renamed into place
-
-
-def need_orbax() -> Any:
-    """The checkpoint library, imported when it is first needed.
-
-    Raises:
-        GmlmError: E751 where it is not installed.
-    """
-    try:
-        import orbax.checkpoint as ocp
-    except ImportError:
-        raise fail("E751", 'checkpoints need orbax-checkpoint: pip install "gmlmdsl[train]"') from None
-    return ocp
 
 
 class Checkpoints:
@@ -46,7 +34,7 @@ class Checkpoints:
 
     def __init__(self, folder: str | Path, identity: Mapping[str, str]):
         self.folder, self.identity = Path(folder).absolute(), dict(identity)
-        self.ocp = need_orbax()
+        self.ocp = need("orbax.checkpoint", "checkpoints need orbax-checkpoint", '"gmlmdsl[train]"')
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -11,6 +11,7 @@ from ._claims import Claim as Claim
 from ._claims import claims as claims
 from ._corpus import Counts as Counts
 from ._corpus import clean as clean
+from ._corpus import lines_in as lines_in
 from ._corpus import read_lines as read_lines
 from ._corpus import read_pairs as read_pairs
 from ._distill import Distilled as Distilled

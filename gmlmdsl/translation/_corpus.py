@@ -6,14 +6,15 @@ import gzip
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
-from itertools import count, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import IO
 
 from .._diagnostics import counted, fail
+from .._text_lines import decoded_line, raw_lines
 from ._vocabulary import Vocabulary
 
-MOST_LINE = 1 << 24  # bytes of a line
+KIND = "text has a sentence on each line"
 AT_ONCE = 1 << 14  # pairs whose pieces are found at once
 SHORT = 10  # pieces up to which any ratio of lengths is right
 RATIO = 3.0
@@ -64,15 +65,23 @@ def _columns(path: Path) -> list[Pair]:
     return pairs
 
 
+def lines_in(file: IO[bytes], name: object) -> Iterator[str]:
+    r"""The lines of an opened file as they come, without their ends, which are \n, \r\n or \r and nothing else.
+
+    Raises:
+        GmlmError: E523 for a line above the limit, E524 for bytes that are no UTF-8 text; with the line.
+    """
+    number = 0
+    for raw in raw_lines(file, name, KIND):
+        for part in _ends_cut(raw):
+            number += 1
+            yield decoded_line(part, name, number, KIND)
+
+
 def _lines(path: Path) -> Iterator[str]:
-    """The lines one by one; only pieces up to the limit are held."""
     try:
         with _opened(path) as file:
-            number = 0
-            for raw in _raw_lines(file, path):
-                for part in _ends_cut(raw):
-                    number += 1
-                    yield _decoded(part, path, number)
+            yield from lines_in(file, path)
     except (OSError, EOFError, zlib.error) as error:  # gzip says EOFError for what is cut off
         raise fail("E521", f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
 
@@ -81,32 +90,10 @@ def _opened(path: Path) -> IO[bytes]:
     return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")  # pyright: ignore[reportReturnType]
 
 
-def _raw_lines(file: IO[bytes], path: Path) -> Iterator[bytes]:
-    for number in count(1):
-        raw = file.readline(MOST_LINE + 1)
-        if not raw:
-            return
-        if len(raw) > MOST_LINE:
-            raise fail("E523", f"{path}, line {number} has more than {MOST_LINE:,} bytes, the limit of a line", help="one sentence a line")
-        yield raw
-
-
 def _ends_cut(raw: bytes) -> list[bytes]:
     r"""What stands between \r or \n of bytes that end at \n or at the end of the file."""
     parts = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
     return parts if parts[-1] else parts[:-1]
-
-
-def _decoded(line: bytes, path: Path, number: int) -> str:
-    if b"\0" in line:
-        utf16 = number == 1 and line[:2] in (b"\xff\xfe", b"\xfe\xff")
-        help = "it looks like UTF-16: save it as UTF-8" if utf16 else "text is UTF-8, with a sentence on each line"
-        raise fail("E524", f"{path} is not text: there is a zero byte in line {number}", help=help)
-    try:
-        return line.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        message = f"{path} is not text: in line {number}, byte 0x{line[error.start]:02x} is not UTF-8"
-        raise fail("E524", message, help="save it as UTF-8") from None
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .._diagnostics import counted, fail, known
+from .._optional import need
 from ..run.networks import stutter_counts
 
 RESAMPLES = 1000  # of the sentences, for intervals
@@ -170,11 +171,7 @@ def verify_parallel(outputs: Sequence[str], references: Sequence[str], what: str
 
 
 def _sacrebleu() -> Any:
-    try:
-        from sacrebleu import metrics
-    except ImportError:
-        raise fail("E561", 'scores need SacreBLEU: pip install "gmlmdsl[train]"') from None
-    return metrics
+    return need("sacrebleu", "scores need SacreBLEU", '"gmlmdsl[train]"').metrics
 
 
 def corpus_bleu(outputs: Sequence[str], references: Sequence[str], tokeniser: str) -> float:
@@ -213,11 +210,8 @@ def _learnt(path: Path, sources: Sequence[str] | None, outputs: Sequence[str], r
     if sources is None:
         raise fail("E576", "a learnt measure looks at what was translated too: give `sources`")
     verify_parallel(outputs, sources, "sources")
-    try:
-        from comet import load_from_checkpoint  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise fail("E561", "the learnt measure needs COMET: pip install unbabel-comet") from None
-    return Score("COMET", _predicted(load_from_checkpoint, path, sources, outputs, references), f"COMET|{path.name}")
+    comet = need("comet", "the learnt measure needs COMET", "unbabel-comet")
+    return Score("COMET", _predicted(comet.load_from_checkpoint, path, sources, outputs, references), f"COMET|{path.name}")
 
 
 def _predicted(load: Callable[[str], Any], path: Path, sources: Any, outputs: Any, references: Any) -> float:

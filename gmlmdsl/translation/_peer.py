@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._diagnostics import counted, fail
+from .._optional import need
 from ..graph import NetworkForm
 from ._translator import Translator
 
@@ -35,7 +36,7 @@ class Peer:
     """
 
     def __init__(self, translator: Translator, compute_type: str = "float32", threads: int = 1, beam: int = 1):
-        library = need_ctranslate2()
+        library = need("ctranslate2", "this peer is CTranslate2, which is not installed", "ctranslate2")
         form = translator.model.graph.network
         if form is None or form.name != "encoder_decoder":
             name = "no network" if form is None else f"a network `{form.name}`"
@@ -64,19 +65,6 @@ class Peer:
         codes = [[int(t[1:]) for t in f.hypotheses[0] if t[1:].isdigit()] for f in found]
         self.vocabulary.decode(codes)  # text to text, as the others are timed
         return sum(len(f.hypotheses[0]) for f in found)
-
-
-def need_ctranslate2() -> Any:
-    """The library, imported when it is first needed.
-
-    Raises:
-        GmlmError: E561 where it is not installed.
-    """
-    try:
-        import ctranslate2
-    except ImportError:
-        raise fail("E561", "this peer is CTranslate2, which is not installed: pip install ctranslate2") from None
-    return ctranslate2
 
 
 def token_of(code: int) -> str:

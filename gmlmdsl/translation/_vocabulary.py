@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from .._diagnostics import counted, fail
+from .._optional import need
 
 Array = np.ndarray
 END = 1  # code of the end mark
@@ -40,7 +41,7 @@ class Vocabulary:
     end = END
 
     def __init__(self, data: bytes, name: str = "the vocabulary"):
-        library = need_sentencepiece()
+        library = _sentencepiece()
         self.data = bytes(data)
         try:
             if not self.data:
@@ -65,7 +66,7 @@ class Vocabulary:
         Raises:
             GmlmError: E570 for a size that the text does not allow, or no text; E561 where the library is not installed.
         """
-        library = need_sentencepiece()
+        library = _sentencepiece()
         if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 3:
             raise fail("E570", f"a vocabulary has a whole number of codes, at least 3; got {size!r}")
         texts = list(_texts(sentences))  # before the library, which takes any error of the iterator for the end
@@ -208,17 +209,8 @@ class Vocabulary:
         return hash(self.data)
 
 
-def need_sentencepiece() -> Any:
-    """The library, imported when it is first needed.
-
-    Raises:
-        GmlmError: E561 where it is not installed.
-    """
-    try:
-        import sentencepiece
-    except ImportError:
-        raise fail("E561", 'vocabularies need SentencePiece: pip install "gmlmdsl[train]"') from None
-    return sentencepiece
+def _sentencepiece() -> Any:
+    return need("sentencepiece", "vocabularies need SentencePiece", '"gmlmdsl[train]"')
 
 
 def _spaced(text: str) -> str:
