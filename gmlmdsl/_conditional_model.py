@@ -213,7 +213,7 @@ class ConditionalModel(Model):
         Returns:
             What the installed ArviZ takes. `posterior` holds the cells, behind a row's length -1, of spins 0. Of a decode
             `sample_stats` has `score`, the mean log p of the tokens (of `autoregressive` log p / n^a), `length`, and `passes`, how many
-            were made before nothing changed (of `autoregressive` one for each cell).
+            were run: all of `steps`, unless `stop` or the schedule ends them earlier (of `autoregressive` one for each cell).
 
         Raises:
             GmlmError: for options or data that do not fit.

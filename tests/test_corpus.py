@@ -7,8 +7,9 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
+from refusals import refused
 
-from gmlmdsl import GmlmError, _text_lines
+from gmlmdsl import _text_lines
 from gmlmdsl.translation import Counts, Vocabulary, clean, read_lines, read_pairs
 from gmlmdsl.translation import _corpus as corpus
 
@@ -19,14 +20,6 @@ LETTERS = "a b c d e f g"
 def words() -> Vocabulary:
     """A word is a letter with the space before it, and one piece."""
     return Vocabulary.train([" ".join(pair) for pair in permutations(LETTERS.split(), 2)], 17)
-
-
-def refused(code: str, call, *parts: str) -> None:
-    with pytest.raises(GmlmError) as caught:
-        call()
-    assert caught.value.codes == (code,)
-    for part in parts:
-        assert part in str(caught.value)
 
 
 def write(path: Path, content: bytes | str) -> Path:

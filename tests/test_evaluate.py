@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refused
 
 import gmlmdsl as gm
 from gmlmdsl.translation import Translator, evaluate, score
@@ -31,14 +32,6 @@ PASSES = [
     ["ee ee ee ee", "ee ee cc bb", "ee ee cc bb"],
     ["cc dd cc", "ee dd cc", "ee dd cc"],
 ]  # of the lines that are not empty
-
-
-def refused(code: str, call, *parts: str) -> None:
-    with pytest.raises(gm.GmlmError) as caught:
-        call()
-    assert caught.value.codes == (code,)
-    for part in parts:
-        assert part in str(caught.value)
 
 
 @pytest.fixture(scope="module")

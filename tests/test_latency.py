@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
+from refusals import refused
 
 import gmlmdsl as gm
 from gmlmdsl.translation import Translation, Translator, latency, peers
@@ -26,14 +27,6 @@ sampler decode = padir(steps = 2)
 sampler slow = padir(steps = 4)
 """
 LINES = ["aa bb cc", "dd ee", "aa bb cc dd ee", "cc"]
-
-
-def refused(code: str, call: Callable[[], object], *parts: str) -> None:
-    with pytest.raises(gm.GmlmError) as caught:
-        call()
-    assert caught.value.codes == (code,)
-    for part in parts:
-        assert part in str(caught.value)
 
 
 @pytest.fixture(scope="module")

@@ -10,20 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refusals import refused
 
-from gmlmdsl import GmlmError, stutter_rate
+from gmlmdsl import stutter_rate
 from gmlmdsl.translation import Scores, score
 
 REFERENCES = ["the cat sat on the mat.", "a dog ran away, today!", "it had had it all", "she said “no” – twice"]
 OUTPUTS = ["the cat cat sat on on the mat.", "a dog ran away, today!", "it had had had it all", "she said “no”"]
-
-
-def refused(code: str, call, *parts: str) -> None:
-    with pytest.raises(GmlmError) as caught:
-        call()
-    assert caught.value.codes == (code,)
-    for part in parts:
-        assert part in str(caught.value)
 
 
 @pytest.fixture(scope="module")

@@ -95,7 +95,7 @@ def test_options_of_networks_follow_one_another() -> None:
     found = network_options(checked(NETWORK).networks["net"])
     assert found["decoder_layers"] == found["layers"] == ir.Literal(None, 3)  # type: ignore[arg-type]
     assert found["ffn"] == ir.Operation(None, "*", (ir.Literal(None, 4), ir.Literal(None, 64)))  # type: ignore[arg-type]
-    assert (found["length"], found["positional_attention"]) == ("classifier", False)
+    assert (found["length"], found["positional_attention"]) == ("classifier", True)
 
 
 def test_the_inputs_that_masks_make() -> None:

@@ -197,7 +197,13 @@ def test_masks_with_given_weights_train_and_do_not_sample() -> None:
 
 def test_a_decoder_without_positional_attention_may_be_long() -> None:
     """Its hidden cells enter as rows of the table of positions: the option has a meaning."""
-    text = program("encoder_decoder(layers = 1, heads = 1, width = 4, positions = 300)", 300, 2, "", "a[t in range(3)] : range(2)")
+    text = program(
+        "encoder_decoder(layers = 1, heads = 1, width = 4, positional_attention = false, positions = 300)",
+        300,
+        2,
+        "",
+        "a[t in range(3)] : range(2)",
+    )
     long: Any = gm.parse(text).model()
     assert long.init_params(0)["net"].positions.shape == (300, 4)
     with pytest.raises(gm.GmlmError, match="positions = 300"):

@@ -11,27 +11,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refusals import refused
 from translation_cases import PROGRAM, toy_pairs, write_texts
 
 import gmlmdsl as gm
-from gmlmdsl._diagnostics import GmlmError
 from gmlmdsl.report import translation_report
 from gmlmdsl.run._checkpoints import Checkpoints
 from gmlmdsl.translation import Pipeline, PipelineOptions, Recipe, Texts, _distill, load_translator, read_lines
 from gmlmdsl.translation._distill import distill
+from gmlmdsl.translation._lock import alone
 from gmlmdsl.translation._stages import Stages
 from gmlmdsl.translation._texts import Texts as OnlyTexts
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 RECIPE = Recipe(steps=30, batch_size=32, optimizer="adam", learning_rate=0.02, save_every=10)
-
-
-def refused(code: str, call, *parts: str) -> None:
-    with pytest.raises(GmlmError) as caught:
-        call()
-    assert caught.value.codes == (code,)
-    for part in parts:
-        assert part in str(caught.value)
 
 
 def options_in(folder: Path, **more) -> PipelineOptions:
@@ -190,10 +183,9 @@ def test_a_full_disk_loses_nothing(whole, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_one_run_at_a_time(whole, tmp_path: Path):
-    stages = Stages(tmp_path / "run")
-    with stages.alone():
-        refused("E588", lambda: Stages(tmp_path / "run").alone().__enter__(), "another run")
-    with stages.alone():
+    with alone(tmp_path / "run"):
+        refused("E588", lambda: alone(tmp_path / "run").__enter__(), "another run")
+    with alone(tmp_path / "run"):
         pass
 
 

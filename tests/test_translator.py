@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refusals import refused
 from translation_cases import PROGRAM, toy_vocabulary
 
 import gmlmdsl as gm
-from gmlmdsl._diagnostics import GmlmError
 from gmlmdsl.translation import TranslationOptions, Translator, load_translator, write_translator
 from gmlmdsl.translation._programs import digest_of, roles_of, sides, vocabulary_inputs
 from gmlmdsl.translation._segments import segments, sentences_in
@@ -23,14 +23,6 @@ sampler drawn  for translate = sundae(steps = 1, lengths = 1, temperature = 1)
 """
 )
 LINES = ["one two", "", "dog runs", "   ", "red cat", "two"]
-
-
-def refused(code: str, call, *parts: str) -> None:
-    with pytest.raises(GmlmError) as caught:
-        call()
-    assert caught.value.codes == (code,)
-    for part in parts:
-        assert part in str(caught.value)
 
 
 @pytest.fixture(scope="module")
@@ -269,6 +261,7 @@ def test_a_bundle_translates_as_what_was_bundled(tmp_path: Path, program, words:
         (lambda t: t.translate("red dog"), "must be a list of texts"),
         (lambda t: t.translate(["dog", None]), "the one at 1 is None"),
         (lambda t: t.translate(["dog"], n_best=0), "n_best must be a whole number of at least 1"),
+        (lambda t: t.translate(["dog"], batch_size=0), "batch_size must be a whole number of at least 1"),
         (lambda t: t.translate(["dog"], prefix=["rot"]), "prefix must be one text"),
     ],
 )

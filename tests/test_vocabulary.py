@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from gmlmdsl import GmlmError, drop_repeats
 from gmlmdsl.translation import Vocabulary
@@ -20,14 +21,6 @@ TEXT = EN + DE
 @pytest.fixture(scope="module")
 def words() -> Vocabulary:
     return Vocabulary.train(TEXT, 45)
-
-
-def refused(code: str, call, *parts: str) -> None:
-    with pytest.raises(GmlmError) as caught:
-        call()
-    assert caught.value.codes == (code,)
-    for part in parts:
-        assert part in str(caught.value)
 
 
 def test_text_comes_back(words: Vocabulary):

@@ -27,7 +27,7 @@ DEFAULTS = {
     "`noise`: what is kept": ("true tokens kept", "0 %"),
     "`stages`": ("stages", "1"),
     "`start`, and `noise` to match": ("start, with noise to match", "hide"),
-    "`positional_attention`": ("positional attention", "off"),
+    "`positional_attention`": ("positional attention", "on"),
     "`remask`": ("remask", "none"),
     "`steps`": ("passes", "4"),
     "`lengths`": ("lengths tried", "1"),

@@ -84,7 +84,7 @@ def _encoder_decoder(form: NetworkForm, key: PRNGKeyArray) -> EncoderDecoder | C
         raise fail("E737", f"`decoder_layers` must be at least 1, got {o['decoder_layers']}", form.span)
     e, d, h, rest = jax.random.split(key, 4)
     encoder = Encoder(int(o["layers"]), **blocks, key=e)
-    decoder = Decoder(int(o["decoder_layers"]), **blocks, positional=bool(o["positional_attention"]), causal=causal, key=d)
+    decoder = Decoder(int(o["decoder_layers"]), **blocks, positional=bool(o["positional_attention"]) and not causal, causal=causal, key=d)
     values = [form.n_values, *(q for _, _, q in form.given)]
     if causal:
         return CausalEncoderDecoder(values, (encoder, decoder), width=blocks["width"], key=rest)

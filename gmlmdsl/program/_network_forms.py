@@ -113,7 +113,12 @@ _LAYERS = (
 )
 _DECODER = (
     named("causal", BOOLEAN, "whether each cell sees those before it only: p(x) is then a product, for `autoregressive`", "false"),
-    named("positional_attention", BOOLEAN, "attention with weights from positions alone in every block of the decoder", "false"),
+    named(
+        "positional_attention",
+        BOOLEAN,
+        "attention with weights from positions alone in every block of the decoder; never where it is `causal`",
+        "true",
+    ),
     named("decoder_layers", INTEGER, "blocks of the decoder", "layers"),
     named("positions", INTEGER, "rows of the table of positions, of hidden cells and of `positional_attention`: no array is longer", "256"),
     named(

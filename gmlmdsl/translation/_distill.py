@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .._diagnostics import GmlmError, fail
+from .._diagnostics import GmlmError
 from .._files import write_whole
+from ._lock import alone
 from ._segments import segments
 from ._translator import Translation
 
@@ -69,32 +70,29 @@ def distill(
         tell: called with the number of lines that are done, and of all.
 
     Raises:
-        GmlmError: E560 where nothing can be written.
+        GmlmError: E560 where nothing can be written, E588 where another run writes the same file.
     """
     path = Path(path)
     folder = path.with_name(f"{path.name}.chunks")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise fail("E560", f"cannot write {folder}: {error.strerror or error}", help="choose a folder that may be written to") from None
     name = teacher.sampler_named(sampler)
     found: list[dict[str, object]] = []
     decoded = 0
-    for k, start in enumerate(range(0, len(sources), CHUNK)):
-        some = sources[start : start + CHUNK]
-        key = _hash(json.dumps([identity, name, seed, start, list(some)]))
-        chunk = folder / f"{k:06d}.json"
-        known = _read(chunk, key)
-        if known is None:
-            lines = teacher.translate(some, sampler=name, seed=seed + start, cut=True)
-            known = {"key": key, "texts": [t.text for t in lines], "unended": sum(_fills(t, teacher) for t in lines)}
-            write_whole(chunk, json.dumps(known | {"sha256": _hash(json.dumps(known))}).encode())
-            decoded += len(some)
-        found.append(known)
-        tell(min(start + CHUNK, len(sources)), len(sources))
-    texts = [str(t) for part in found for t in part["texts"]]  # type: ignore[attr-defined]
-    write_whole(path, "".join(f"{t}\n" for t in texts).encode())
-    shutil.rmtree(folder, ignore_errors=True)
+    with alone(folder):
+        for k, start in enumerate(range(0, len(sources), CHUNK)):
+            some = sources[start : start + CHUNK]
+            key = _hash(json.dumps([identity, name, seed, start, list(some)]))
+            chunk = folder / f"{k:06d}.json"
+            known = _read(chunk, key)
+            if known is None:
+                lines = teacher.translate(some, sampler=name, seed=seed + start, cut=True)
+                known = {"key": key, "texts": [t.text for t in lines], "unended": sum(_fills(t, teacher) for t in lines)}
+                write_whole(chunk, json.dumps(known | {"sha256": _hash(json.dumps(known))}).encode())
+                decoded += len(some)
+            found.append(known)
+            tell(min(start + CHUNK, len(sources)), len(sources))
+        texts = [str(t) for part in found for t in part["texts"]]  # type: ignore[attr-defined]
+        write_whole(path, "".join(f"{t}\n" for t in texts).encode())
+        shutil.rmtree(folder, ignore_errors=True)
     unended = sum(int(part["unended"]) for part in found)  # type: ignore[call-overload]
     return Distilled(len(sources), sum(not t for t in texts), unended, decoded, sum(_is_cut(line, teacher) for line in sources))
 

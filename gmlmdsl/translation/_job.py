@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._diagnostics import fail, only
+from .._diagnostics import only
 from .._files import write_whole
 from ..program import Program
 from ._corpus import clean
 from ._files import write_translator
+from ._lock import alone
 from ._programs import bound, sides
 from ._texts import Texts
-from ._training import Recipe, train_pairs
+from ._training import Pairs, Recipe, train_pairs
 from ._vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -67,11 +68,6 @@ def train_translator(job: TrainJob, tell: Callable[[str], None] = lambda line: N
     Raises:
         GmlmError: for a program, text or options that do not go together.
     """
-    folder = job.folder
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise fail("E560", f"cannot write {folder}: {error.strerror or error}", help="choose another folder") from None
     given = None if job.vocabulary is None else Vocabulary.read(job.vocabulary)
     program = bound(job.checked, job.inputs, None if given is None else given.size, job.allow_python)
     model: Any = program.model(job.model)
@@ -79,15 +75,25 @@ def train_translator(job: TrainJob, tell: Callable[[str], None] = lambda line: N
     if job.sampler is not None:
         only(job.sampler, model.samplers, "sampler", job.model)
     texts = job.texts.read_given()
-    pairs = texts["train"]
-    vocabulary = given or Vocabulary.train((x for p in pairs for x in p), found.size)
-    vocabulary.verify(found.size, f"model `{job.model}`")
-    write_whole(folder / "vocabulary.model", vocabulary.data)
-    kept, counts = clean(pairs, vocabulary, found.cells)
+    with alone(job.folder):
+        vocabulary = given or Vocabulary.train((x for p in texts["train"] for x in p), found.size)
+        vocabulary.verify(found.size, f"model `{job.model}`")
+        return _trained(job, program, mask, vocabulary, texts, tell)
+
+
+def _trained(
+    job: TrainJob, program: Program, mask: str, vocabulary: Vocabulary, texts: Mapping[str, Pairs], tell: Callable[[str], None]
+) -> TrainedJob:
+    model: Any = program.model(job.model)
+    folder, cells = job.folder, sides(model).cells
+    write_whole(folder / f"{job.model}.vocabulary", vocabulary.data)
+    kept, counts = clean(texts["train"], vocabulary, cells)
     tell(f"cleaning:\n{counts}")
-    validation, more = clean(texts["validation"], vocabulary, found.cells) if texts["validation"] else ([], None)
+    validation, more = clean(texts["validation"], vocabulary, cells) if texts["validation"] else ([], None)
     notes = {"train": counts.as_dict(), "validation": None if more is None else more.as_dict()}
     write_whole(folder / f"{job.model}.cleaning.json", json.dumps(notes, indent=1).encode())
+    log = folder / f"{job.model}.jsonl"
+    tell(f"training, {job.recipe.steps:,} batches; the log is {log}")
     fit = train_pairs(
         model,
         mask,
@@ -96,7 +102,7 @@ def train_translator(job: TrainJob, tell: Callable[[str], None] = lambda line: N
         validation,
         job.recipe,
         checkpoint=folder / f"{job.model}.checkpoints",
-        log=folder / f"{job.model}.jsonl",
+        log=log,
         resume=job.resume,
         progress=job.progress,
     )

@@ -21,6 +21,7 @@ from .._files import write_whole
 from ..program import Program, check_file, ir
 from ._corpus import clean, read_lines, read_pairs
 from ._distill import distill
+from ._lock import alone
 from ._programs import bound, digest_of, roles_of, sides
 from ._results import Report, results
 from ._stages import Done, Stages, Tell
@@ -105,7 +106,7 @@ class Pipeline:
         Args:
             report: writes a page: it is called with what it shows, the file of arrays, and the file to write.
         """
-        with self.stages.alone():
+        with alone(self.stages.folder):
             self.texts()
             self.vocabulary()
             self.clean()

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,29 +112,6 @@ class Stages:
             GmlmError: E560.
         """
         append(self.folder / "log.jsonl", {"time": round(time.time(), 3), **line})
-
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep a second run out of the folder.
-
-        Raises:
-            GmlmError: E588 where one is at work there.
-        """
-        try:
-            import fcntl
-        except ImportError:  # not everywhere
-            yield
-            return
-        try:
-            lock = (self.folder / ".lock").open("w")
-        except OSError as error:
-            raise fail("E560", f"cannot write {self.folder}: {error.strerror or error}", help="choose another folder") from None
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise fail("E588", f"another run is at work in {self.folder}", help="wait for it, or choose another folder") from None
-            yield
 
 
 def append(path: Path, line: Mapping[str, Any]) -> None:

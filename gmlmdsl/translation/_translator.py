@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ._vocabulary import Vocabulary
 
 Array = np.ndarray
-WINDOW = 256  # parts of lines that are decoded together: memory does not grow with the text
+WINDOW = 256  # lines that are decoded together: memory does not grow with the text
 PARTS = 256  # between the numbers of two lines: part j of line k has the number k * PARTS + j
 
 
@@ -141,19 +141,21 @@ class Translator:
             seed: of all that is random.
             cut: whether a sentence that the model cannot take loses its end; else it is refused.
             trace: whether the text after each pass is kept.
-            batch_size: parts of lines that are decoded together.
+            batch_size: lines that are decoded together.
 
         Raises:
-            GmlmError: E582 for a sentence that is too long, E584 for drafts or lengths that do not fit, E585 for a prefix that does not.
+            GmlmError: E507 for a batch size below 1, E582 for a sentence that is too long, E584 for drafts or lengths that do not fit,
+                E585 for a prefix that does not.
         """
         options = Options(sampler, n_best, drop_repeats, seed, cut, trace)
         lines = _verified(sentences, n_best, prefix)
         for what, values in (("drafts", drafts), ("lengths", lengths)):
             if values is not None and len(values) != len(lines):
                 raise fail("E584", f"there are {len(lines):,} lines and {len(values):,} {what}", help="give one for each line")
+        _verify_positive("batch_size", batch_size)
         out: list[Translation] = []
-        for start in range(0, len(lines), max(1, batch_size)):
-            stop = start + max(1, batch_size)
+        for start in range(0, len(lines), batch_size):
+            stop = start + batch_size
             beside = None if drafts is None else drafts[start:stop]
             known = None if lengths is None else lengths[start:stop]
             out += self._window(lines[start:stop], options, start, prefix, beside, known)
@@ -166,8 +168,9 @@ class Translator:
         """Translations of lines as they come, so many at a time; see `translate`.
 
         Raises:
-            GmlmError: E584 where the drafts end before the lines, or go on behind them.
+            GmlmError: E507 for a batch size below 1, E584 where the drafts end before the lines, or go on behind them.
         """
+        _verify_positive("batch_size", batch_size)
         source, beside, start = iter(lines), None if drafts is None else iter(drafts), 0
         while window := list(islice(source, batch_size)):
             known = None if beside is None else list(islice(beside, len(window)))
@@ -321,8 +324,7 @@ def _verified(sentences: Any, n_best: Any, prefix: Any) -> list[str]:
     wrong = next((k for k, line in enumerate(lines) if not isinstance(line, str)), None)
     if wrong is not None:
         raise fail("E507", f"sentences must be texts, and the one at {wrong} is {lines[wrong]!r:.60}")
-    if not isinstance(n_best, int | np.integer) or isinstance(n_best, bool) or n_best < 1:
-        raise fail("E507", f"n_best must be a whole number of at least 1, got {n_best!r}")
+    _verify_positive("n_best", n_best)
     if prefix is not None and not isinstance(prefix, str):
         raise fail("E507", f"prefix must be one text, with which every translation begins, got {prefix!r:.60}")
     return lines
@@ -351,3 +353,8 @@ def joined(parts: Sequence[Translation], line: Segments) -> Translation:
     trace = tuple(text_of([p.trace[min(k, len(p.trace) - 1)] if p.trace else "" for p in parts]) for k in range(steps))
     pieces = tuple(x for p in parts for x in p.pieces)
     return Translation(others[0][0], others[0][1], pieces, others, max(p.passes for p in parts), trace)
+
+
+def _verify_positive(name: str, value: Any) -> None:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        raise fail("E507", f"{name} must be a whole number of at least 1, got {value!r}")

@@ -1,0 +1,34 @@
+"""One run at a time in a folder."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from .._diagnostics import fail
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Make a folder, and keep a second run out of it.
+
+    Raises:
+        GmlmError: E560 where it cannot be written; E588 where a run is at work there.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("w")
+    except OSError as error:
+        raise fail("E560", f"cannot write {folder}: {error.strerror or error}", help="choose another folder") from None
+    with lock:
+        try:
+            import fcntl
+        except ImportError:  # not everywhere
+            yield
+            return
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise fail("E588", f"another run is at work in {folder}", help="wait for it, or choose another folder") from None
+        yield
