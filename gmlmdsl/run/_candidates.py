@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -19,7 +20,8 @@ from ._network_rows import bucket_of, given_arrays, network_rows, present_length
 from ._sampling import Options
 
 Array = np.ndarray
-SIZES = (1, 8, 64)  # rows that are decoded at once: a program is compiled for each
+SIZES = (1, 4, 16, 64)  # rows that are decoded at once: a program is compiled for each
+BESIDE = 4  # what a batch costs beside its rows, in rows
 MOST_ENTRIES = 1 << 28  # of the logits of one pass
 
 
@@ -213,7 +215,10 @@ def longest(given: tuple[Array, ...]) -> Array:
 
 
 def batches_of(given: Array, cells: Array | None = None, entries: int = 1) -> list[tuple[Array, int, int]]:
-    """Rows of like lengths, at most so many at once: their numbers, and the widths of their buckets, of given arrays and of cells.
+    """Rows of like lengths, as many at once as programs are compiled for: their numbers, and widths of given arrays and of cells.
+
+    The rows stand in the order of their widths and are cut where that costs least, in `rows x widths`, with rows that fill a batch up and
+    what a batch costs besides.
 
     Args:
         given: lengths of the given arrays, by row.
@@ -225,15 +230,29 @@ def batches_of(given: Array, cells: Array | None = None, entries: int = 1) -> li
     """
     cells = np.ones_like(given) if cells is None else cells
     wide, high = (_rounded_up(n) for n in (given, cells))
-    out = []
-    for g, c in sorted({(int(g), int(c)) for g, c in zip(wide, high, strict=True)}):
-        if entries * c > MOST_ENTRIES:
-            message = f"one pass over the chains and candidates of a row has {entries * c:.3g} logits"
-            raise fail("E601", f"{message}, more than the limit of {MOST_ENTRIES:.3g}", help="take fewer chains, lengths or starts")
-        mine = np.flatnonzero((wide == g) & (high == c))
-        size = max((s for s in SIZES if s * entries * c <= MOST_ENTRIES), default=1)
-        out += [(mine[i : i + size], g, c) for i in range(0, len(mine), size)]
-    return out
+    if entries * high.max(initial=0) > MOST_ENTRIES:
+        message = f"one pass over the chains and candidates of a row has {entries * high.max():.3g} logits"
+        raise fail("E601", f"{message}, more than the limit of {MOST_ENTRIES:.3g}", help="take fewer chains, lengths or starts")
+    order = np.lexsort((wide, high))
+    wide, high = wide[order], high[order]
+    return [(order[i:j], int(wide[i:j].max()), int(high[j - 1])) for i, j in _cuts(wide, high, entries)]
+
+
+def _cuts(wide: Array, high: Array, entries: int) -> list[tuple[int, int]]:
+    """Where each batch of rows in order begins and ends: all but the first are full."""
+    costs, starts = [0.0], [0]  # of the first j rows: the least cost, and where their last batch begins
+    for j in range(1, len(high) + 1):
+        tried = []
+        for size in (s for s in SIZES if s == 1 or s * entries * high[j - 1] <= MOST_ENTRIES):
+            i = max(0, j - size)
+            tried.append((costs[i] + (size + BESIDE) * (wide[i:j].max() + high[j - 1]), i))
+        cost, i = min(tried)
+        costs.append(cost)
+        starts.append(i)
+    ends = [len(high)]
+    while ends[-1]:
+        ends.append(starts[ends[-1]])
+    return list(pairwise(ends[::-1]))
 
 
 def _rounded_up(lengths: Array) -> Array:
