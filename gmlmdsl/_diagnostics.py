@@ -216,7 +216,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
 def unknown(message: str, name: str, known: Iterable[str], code: str = "E506") -> GmlmError:
     """A `GmlmError` for a name that is none of the known ones, with the nearest of them or all as help."""
     near, names = did_you_mean(str(name), known), list(known)
-    return fail(code, message, help=f"did you mean `{near}`?" if near else f"there are {listed(names)}")
+    return fail(code, message, help=f"did you mean `{near}`?" if near else f"there {'is' if len(names) == 1 else 'are'} {listed(names)}")
 
 
 def known(name: str, names: Sequence[str], what: str) -> str:

@@ -191,24 +191,25 @@ def run_evaluate(
     keep_compiled()
     sources, references = [s for s, _ in pairs], [t for _, t in pairs]
     options = {"seed": seed, "target_language": direction.rpartition("-")[2] or None, "learnt": learnt}
-    every = {name: evaluate(translator, sources, references, sampler=name, **options) for name in samplers or translator.model.samplers}
-    found = {name: e.as_dict() for name, e in every.items()}
+    found = {}
+    for name in samplers or translator.model.samplers:
+        e = evaluate(translator, sources, references, sampler=name, **options)
+        found[name] = e.as_dict()
+        if not as_json:
+            print(f"{e}\n", flush=True)
     if as_json:
         print(json.dumps(found, indent=2))
-        return
-    for e in every.values():
-        print(f"{e}\n")
-    show_scores(found)
+    elif len(found) > 1:
+        show_scores(found)
 
 
-def show_scores(found: dict[str, Any]) -> None:
-    """A table of scores, a row for each; the signatures below."""
+def show_scores(found: dict[str, Any]) -> list[str]:
+    """A table of scores, a row for each; their signatures."""
     from .translation import score_columns
 
     headers, rows, signatures = score_columns(found)
     print_table(["", *headers], rows)
-    for line in signatures:
-        print(line)
+    return signatures
 
 
 def run_latency(
@@ -261,7 +262,8 @@ def run_pipeline(
     keep_compiled()
     run = Pipeline(options, note)
     content = run.run(lambda found, arrays, path: translation_report(found, arrays).save(path) and None)
-    show_scores(content["scores"])
+    for line in show_scores(content["scores"]):
+        print(line)
     for name, notes in content["training"].items():
         if notes["reason"] == "patience":
             warn(f"{name}: training stopped before its last step, for want of patience")

@@ -13,6 +13,7 @@ from oracle import _refinement as oracle
 
 import gmlmdsl as gm
 from gmlmdsl.networks import _transformer
+from gmlmdsl.run import _candidates
 
 N, M, Q, V = 12, 10, 4, 6
 NETWORK = "encoder_decoder(layers = 1, heads = 2, width = 16, ffn = 16, positional_attention = true, positions = 12)"
@@ -261,3 +262,18 @@ def test_plain_decodes_have_all_cells_of_a_row(model, params):
     assert (found.tokens[0, 0, 2:] == -1).all()
     labelled = model.sample(params, "short", given={"s": sources((4, 3))}, missing=-1, lengths=np.array([2, 5]))
     np.testing.assert_array_equal(found.tokens[:, 0], np.asarray(draws(labelled))[0, 0])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_batches_cost_less_than_rows_one_by_one(seed: int):
+    rng = np.random.default_rng(seed)
+    given, cells = rng.poisson(14, 90) + 1, rng.poisson(11, 90) + 1
+    found = _candidates.batches_of(given, cells, 1 << 20)
+    assert sorted(np.concatenate([rows for rows, _, _ in found])) == list(range(90))
+    assert all(wide >= given[rows].max() and high >= cells[rows].max() for rows, wide, high in found)
+    most = _candidates.MOST_ENTRIES
+    assert all(_candidates.padded(len(rows)) * (1 << 20) * high <= most for rows, _, high in found)
+    assert sum(_candidates.padded(len(rows)) != len(rows) for rows, _, _ in found) <= 1  # the first alone is filled up
+    cost = sum((_candidates.padded(len(rows)) + _candidates.BESIDE) * (wide + high) for rows, wide, high in found)
+    alone = [_candidates.batches_of(given[r : r + 1], cells[r : r + 1])[0] for r in range(90)]
+    assert cost < sum((1 + _candidates.BESIDE) * (wide + high) for _, wide, high in alone)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -126,6 +127,21 @@ def test_known_lengths_are_kept(student: Translator, words: gm.Vocabulary):
     assert (found.tokens >= 0).sum(axis=1).tolist() == [5, 2]
     assert len(student.translate(["one two", "dog"], lengths=[5, 2])) == 2
     refused("E584", lambda: student.translate(["one"], lengths=[1, 2]), "2 lengths")
+
+
+def test_a_trace_shows_what_is_hidden_still(student: Translator, monkeypatch: pytest.MonkeyPatch):
+    real = student.decode
+
+    def first_hidden(*rows, **options):
+        found = real(*rows, **options)
+        trace = found.trace.copy()
+        trace[:, 0, 0] = -1
+        return dataclasses.replace(found, trace=trace)
+
+    whole = student.translate(["one two"], trace=True)[0].trace
+    monkeypatch.setattr(student, "decode", first_hidden)
+    steps = student.translate(["one two"], trace=True)[0].trace
+    assert "\u2047" in steps[0] and "\u2047" not in whole[0] and steps[1] == whole[1]
 
 
 def test_the_trace_ends_with_the_text(student: Translator):

@@ -1,6 +1,7 @@
 # The tables of docs/explanation/translation.md, from what `gmlm pipeline` leaves.
 #
 #   python examples/translator/page.py NAME RUN    keeps the numbers and the logs of a run's folder under the name, then writes the page
+#   python examples/translator/page.py rates RUNS  keeps the logs of teachers that `gmlm train --out RUNS/LABEL` trained
 #   python examples/translator/page.py             writes the page from what is kept
 #
 # The text that a run translated is not kept: it may not be free to share.
@@ -15,6 +16,7 @@ from typing import Any
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "translation.md"
 KEPT = PAGE.parent / "translation"
 LEFT_OUT = ("examples", "program")
+RATES = "rates"
 Report = dict[str, Any]
 
 
@@ -29,15 +31,27 @@ def keep(name: str, run: Path) -> None:
         shutil.copy(log, folder / log.name)
 
 
+def keep_rates(runs: Path) -> None:
+    """Copy the logs of trainings that differ in their optimiser."""
+    (KEPT / RATES).mkdir(parents=True, exist_ok=True)
+    for log in sorted(runs.glob("*/teacher.jsonl")):
+        shutil.copy(log, KEPT / RATES / f"{log.parent.name}.jsonl")
+
+
 def page(text: str) -> str:
     """The page with every part between its marks renewed."""
 
     def part(found: re.Match[str]) -> str:
         name, what = found[1], found[2]
-        report = json.loads((KEPT / name / "report.json").read_text(encoding="utf-8"))
-        return f"<!-- run: {name} {what} -->\n{PARTS[what](report)}\n<!-- end -->"
+        made = rates(KEPT / name) if name == RATES else PARTS[what](read(name))
+        return f"<!-- run: {name} {what} -->\n{made}\n<!-- end -->"
 
     return re.sub(r"<!-- run: (\S+) (\w+) -->\n.*?<!-- end -->", part, text, flags=re.DOTALL)
+
+
+def read(name: str) -> Report:
+    """A kept report."""
+    return json.loads((KEPT / name / "report.json").read_text(encoding="utf-8"))
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -120,6 +134,18 @@ def claims(report: Report) -> str:
     return table(["claim", "here", "verdict"], [[c["claim"], c["found"], c["verdict"]] for c in report["claims"]])
 
 
+def rates(folder: Path) -> str:
+    """The losses of validation along each training, by the name of its log."""
+    found: dict[str, dict[int, float]] = {}
+    for log in folder.glob("*.jsonl"):
+        lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+        found[log.stem] = {x["step"]: x["validation_loss"] for x in lines if "validation_loss" in x}
+    steps = sorted(set().union(*found.values()))
+    ordered = sorted(found, key=lambda name: found[name][max(found[name])])
+    rows = [[name, *(f"{found[name][k]:.3f}" if k in found[name] else "" for k in steps)] for name in ordered]
+    return table(["optimiser, peak", *(f"after {k} batches" for k in steps)], rows)
+
+
 PARTS = {"scores": scores, "passes": passes, "latency": latency, "made": made, "claims": claims}
 
 
@@ -130,6 +156,8 @@ if __name__ == "__main__":
     options = parser.parse_args()
     if options.name is not None and options.run is None:
         parser.error("name a run's folder as well")
-    if options.name is not None:
+    if options.name == RATES:
+        keep_rates(options.run)
+    elif options.name is not None:
         keep(options.name, options.run)
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

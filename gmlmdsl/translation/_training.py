@@ -29,9 +29,8 @@ class Recipe:
     """How a network is trained: options of `gm.Training`, and the optimiser by name.
 
     Attributes:
-        optimizer: "adafactor", as the paper has it, or "adam", with which small networks learn faster; both with linear warm-up and a
-            cosine down to 1e-5.
-        learning_rate: the peak; None: 0.003 of AdaFactor, 0.001 of Adam.
+        optimizer: "adafactor", as the paper has it, or "adam"; both with linear warm-up and a cosine down to 1e-5.
+        learning_rate: the peak; None: 0.003 of AdaFactor, as the paper has it for long runs, 0.001 of Adam.
         seed: of the first weights, the order of rows, masks, noise and dropout.
     """
 

@@ -14,6 +14,7 @@ from ..program import AUTOREGRESSIVE, ir
 from ..run.networks import drop_repeats as without_repeats
 from ._programs import Pair, sides
 from ._segments import Segments, segments
+from ._vocabulary import UNKNOWN
 
 if TYPE_CHECKING:
     from .._conditional_model import ConditionalModel
@@ -298,10 +299,15 @@ class Translator:
                 for other, value in zip(self.vocabulary.decode(every[k]), found.candidate_scores[k].tolist(), strict=True):
                     if np.isfinite(value):
                         others.setdefault(other, value)
-            steps = () if found.trace is None else tuple(self.vocabulary.decode(found.trace[k]))
+            steps = () if found.trace is None else self._steps(found.trace[k], int(found.length[k]))
             kept = tuple(others.items())[: o.n_best]
             out.append(Translation(text, score, pieces_of(tokens[k], self.vocabulary.end), kept, int(found.passes[k]), steps))
         return out
+
+    def _steps(self, trace: Array, length: int) -> tuple[str, ...]:
+        """The text after each pass; pieces that are hidden still are shown as unknown ones."""
+        hidden = (trace < 0) & (np.arange(trace.shape[1]) < length)
+        return tuple(self.vocabulary.decode(np.where(hidden, UNKNOWN, trace)))
 
     def _cleaned(self, tokens: Array) -> Array:
         """Rows without repeated words, filled up with -1."""
