@@ -30,7 +30,7 @@ def test_pairs_of_paragraphs(tmp_path: Path) -> None:
     )
     page(tmp_path, "de", "a/one.html", f'<p id="par_id2">Drücken Sie {KEYS}+F.</p><h1 id="hd_id1">Suchleiste</h1>')
     page(tmp_path, "en-US", "two.html", '<p id="par_id2">Same</p><p id="par_id3">12</p><p id="par_id4">Find Bar</p><p id="hd_no">x</p>')
-    page(tmp_path, "de", "two.html", '<p id="par_id2">Same</p><p id="par_id3">zwölf</p><p id="par_id4">Suchleiste</p>')
+    page(tmp_path, "de", "two.html", '<p id="par_id2">Same</p><p id="par_id3">zwölf</p><p id="par_id4">Andere Leiste</p>')
     page(tmp_path, "en-US", "untranslated.html", '<p id="par_id5">Nothing</p>')
     out = tmp_path / "out.tsv"
     assert help_pages.main(tmp_path, "de", out) == 2

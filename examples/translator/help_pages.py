@@ -61,7 +61,10 @@ def paragraphs(page: Path) -> dict[str, str]:
 
 
 def pairs(root: Path, language: str) -> Iterator[tuple[str, str]]:
-    """Paragraphs of English and of another language, of pages in the order of their names; those that are not translated left out."""
+    """Paragraphs of English and of another language, of pages in the order of their names.
+
+    Those that are not translated are left out, and those whose English stood before: held-out ones would be trained on.
+    """
     english, other, seen = root / "en-US" / "text", root / language / "text", set()
     for page in sorted(english.rglob("*.html")):
         twin = other / page.relative_to(english)
@@ -70,8 +73,8 @@ def pairs(root: Path, language: str) -> Iterator[tuple[str, str]]:
         theirs = paragraphs(twin)
         for name, text in paragraphs(page).items():
             pair = (text, theirs.get(name, ""))
-            if all(LETTER.search(t) for t in pair) and text != pair[1] and pair not in seen:
-                seen.add(pair)
+            if all(LETTER.search(t) for t in pair) and text != pair[1] and text not in seen:
+                seen.add(text)
                 yield pair
 
 
