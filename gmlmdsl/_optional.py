@@ -8,7 +8,7 @@ from typing import Any
 from ._diagnostics import fail
 
 
-def need(module: str, purpose: str, install: str, help: str | None = None) -> Any:
+def need(module: str, purpose: str, install: str, help: str = "") -> Any:
     """An optional module, imported when it is first needed.
 
     Args:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._compile import BoundProgram
 from .._diagnostics import only
 from .._files import write_whole
 from ..program import Program
@@ -82,7 +83,7 @@ def train_translator(job: TrainJob, tell: Callable[[str], None] = lambda line: N
 
 
 def _trained(
-    job: TrainJob, program: Program, mask: str, vocabulary: Vocabulary, texts: Mapping[str, Pairs], tell: Callable[[str], None]
+    job: TrainJob, program: BoundProgram, mask: str, vocabulary: Vocabulary, texts: Mapping[str, Pairs], tell: Callable[[str], None]
 ) -> TrainedJob:
     model: Any = program.model(job.model)
     folder, cells = job.folder, sides(model).cells
