@@ -404,10 +404,7 @@ def test_sample_refuses_what_it_cannot_use(folder):
 
 
 def test_demo_asks_for_scikit_learn(folder, monkeypatch):
-    import importlib.util
-
-    found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "sklearn" else found(name, *rest))
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     assert 'pip install "gmlmdsl[demo]"' in gmlm("demo", status=1).output
 
 

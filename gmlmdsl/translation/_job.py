@@ -15,7 +15,7 @@ from ..program import Program
 from ._corpus import clean
 from ._files import write_translator
 from ._lock import alone
-from ._programs import bound, sides
+from ._programs import bound, shared_vocabulary, sides
 from ._texts import Texts
 from ._training import Pairs, Recipe, train_pairs
 from ._vocabulary import Vocabulary
@@ -77,7 +77,7 @@ def train_translator(job: TrainJob, tell: Callable[[str], None] = lambda line: N
         only(job.sampler, model.samplers, "sampler", job.model)
     texts = job.texts.read_given()
     with alone(job.folder):
-        vocabulary = given or Vocabulary.train((x for p in texts["train"] for x in p), found.size)
+        vocabulary = given or shared_vocabulary(job.checked, texts["train"], found.size)
         vocabulary.verify(found.size, f"model `{job.model}`")
         return _trained(job, program, mask, vocabulary, texts, tell)
 

@@ -22,7 +22,7 @@ from ..program import Program, check_file, ir
 from ._corpus import clean, read_lines, read_pairs
 from ._distill import distill
 from ._lock import alone
-from ._programs import bound, digest_of, roles_of, sides
+from ._programs import bound, digest_of, roles_of, shared_vocabulary, sides
 from ._results import Report, results
 from ._stages import Done, Stages, Tell
 from ._texts import Texts
@@ -155,7 +155,7 @@ class Pipeline:
             inputs |= {"text": [files["text/train.source"], files["text/train.target"]]}
 
         def make(_: str) -> dict[str, Any]:
-            found = self.given or Vocabulary.train((x for p in self.pairs("text/train") for x in p), self.size)
+            found = self.given or shared_vocabulary(self.checked, self.pairs("text/train"), self.size)
             write_whole(self.stages / "vocabulary.model", found.data)
             return {"size": found.size, "sha256": found.sha256}
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from .._compile import BoundProgram
-from .._diagnostics import fail, listed
+from .._diagnostics import GmlmError, fail, listed
 from ..program import Program, ir
+from ._vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from .._conditional_model import ConditionalModel
@@ -106,6 +107,23 @@ def vocabulary_inputs(checked: Program) -> tuple[str, ...]:
                 if isinstance(e, ir.InputValue):
                     found[e.name] = None
     return tuple(found)
+
+
+def shared_vocabulary(checked: Program, pairs: Sequence[tuple[str, str]], size: int) -> Vocabulary:
+    """One vocabulary of both languages of a text.
+
+    Raises:
+        GmlmError: E570 for a size that the text does not allow; the help names the inputs that say it.
+    """
+    try:
+        return Vocabulary.train((x for p in pairs for x in p), size)
+    except GmlmError as error:
+        names = vocabulary_inputs(checked)
+        if error.codes != ("E570",) or not names:
+            raise
+        (said,) = error.diagnostics
+        how = " ".join(f"--input {name}=N" for name in names)
+        raise GmlmError([replace(said, help=f"{said.help + ': ' if said.help else ''}`{how}`, say")]) from None
 
 
 def bound(checked: Program, inputs: Mapping[str, Any], size: int | None = None, allow_python: bool = False) -> BoundProgram:
