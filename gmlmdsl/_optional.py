@@ -18,9 +18,11 @@ def need(module: str, purpose: str, install: str, help: str = "") -> Any:
         help: what else could be done.
 
     Raises:
-        GmlmError: E561 where it is not installed.
+        GmlmError: E561 where it is not installed, or cannot be imported.
     """
     try:
         return import_module(module)
-    except ImportError:
-        raise fail("E561", f"{purpose}: pip install {install}", help=help) from None
+    except ImportError as error:
+        absent = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
+        why = f"pip install {install}" if absent else f"it is installed and cannot be imported: {error}"
+        raise fail("E561", f"{purpose}: {why}", help=help) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from itertools import count
 from typing import IO
@@ -45,10 +46,12 @@ def decoded_line(line: bytes, name: object, number: int, help: str) -> str:
     """
     if b"\0" in line:
         utf16 = number == 1 and line[:2] in (b"\xff\xfe", b"\xfe\xff")
-        why = "it looks like UTF-16: save it as UTF-8" if utf16 else help
+        why = "it looks like UTF-16: save it as UTF-8" if utf16 else f"{help}; save text as UTF-8"
         raise fail("E524", f"{name} is not text: there is a zero byte in line {number}", help=why)
+    mark = len(BOM_UTF8) if number == 1 and line.startswith(BOM_UTF8) else 0
     try:
-        return line.decode("utf-8-sig" if number == 1 else "utf-8")
+        return line[mark:].decode("utf-8")
     except UnicodeDecodeError as error:
-        message = f"{name} is not text: in line {number}, byte 0x{line[error.start]:02x} at place {error.start + 1} is not UTF-8"
+        at = mark + error.start
+        message = f"{name} is not text: in line {number}, byte 0x{line[at]:02x} at place {at + 1} is not UTF-8"
         raise fail("E524", message, help=f"{help}; save text as UTF-8") from None

@@ -203,13 +203,14 @@ def run_evaluate(
         show_scores(found)
 
 
-def show_scores(found: dict[str, Any]) -> list[str]:
-    """A table of scores, a row for each; their signatures."""
+def show_scores(found: dict[str, Any], signed: bool = False) -> None:
+    """A table of scores, a row for each; where it is `signed`, their signatures below."""
     from .translation import score_columns
 
     headers, rows, signatures = score_columns(found)
     print_table(["", *headers], rows)
-    return signatures
+    for line in signatures if signed else ():
+        print(line)
 
 
 def run_latency(
@@ -262,8 +263,7 @@ def run_pipeline(
     keep_compiled()
     run = Pipeline(options, note)
     content = run.run(lambda found, arrays, path: translation_report(found, arrays).save(path) and None)
-    for line in show_scores(content["scores"]):
-        print(line)
+    show_scores(content["scores"], signed=True)
     for name, notes in content["training"].items():
         if notes["reason"] == "patience":
             warn(f"{name}: training stopped before its last step, for want of patience")

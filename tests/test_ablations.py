@@ -67,6 +67,11 @@ def test_a_page_is_filled_in_from_quick_results(parts, quick, tmp_path, monkeypa
         table.filled("<!-- numbers: other -->\n<!-- end -->", {"run": ""})
 
 
+def test_the_page_holds_what_the_kept_results_say(parts):
+    table, text = parts["table"], PAGE.read_text(encoding="utf-8")
+    assert table.filled(text, table.tables(parts["ablate"].OUT, parts["ablate"].Size())) == text
+
+
 def results_of(parts, valid):
     """Results in which a setting's share of valid outputs is given by seed."""
     return {

@@ -65,6 +65,8 @@ def test_a_run_that_agrees() -> None:
         ({"student.padir4": notes(30.4, 4.0, passes=[30.4] * 4)}, 1, "disagree"),
         ({"teacher.beam": notes(9.0, 2.0), "teacher.greedy": notes(8.0, 2.0)}, 1, "not testable here"),
         ({"student.padir4": notes(31.0, 4.0, passes=[31.0] * 3)}, 1, "not testable here"),
+        *(({"student.padir4": notes(9.0, 4.0, passes=[1.0, 9.0, 9.0, 9.0])}, k, "not testable here") for k in range(3)),
+        ({"student.padir4": notes(9.0, 4.0, passes=[1.0, 9.0, 9.0, 9.0])}, 3, "agree"),
         ({"student.padir4": notes(31.0, 3.9, passes=[31.0] * 4)}, 2, "disagree"),
         ({"student.padir4": notes(31.0, 0.0, passes=[31.0] * 4), "teacher.beam": notes(32.0, 0.0)}, 2, "not testable here"),
     ],

@@ -54,6 +54,8 @@ def test_text_that_is_none_is_refused_with_file_and_line(tmp_path: Path):
     refused("E524", lambda: read_lines(latin), "latin.de", "line 2", "0xf6")
     after = write(tmp_path / "after.de", b"a\rb\r\xff\n")
     refused("E524", lambda: read_lines(after), "line 3", "0xff")
+    marked = write(tmp_path / "marked.txt", b"\xef\xbb\xbfab\xffcd\n")
+    refused("E524", lambda: read_lines(marked), "byte 0xff at place 6", "save text as UTF-8")
     zipped = write(tmp_path / "latin.de.gz", gzip.compress("gut\nschön\n".encode("latin-1")))
     refused("E524", lambda: read_lines(zipped), "line 2")
     refused("E524", lambda: read_lines(write(tmp_path / "wide.txt", "a b".encode("utf-16"))), "UTF-16")

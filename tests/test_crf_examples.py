@@ -132,7 +132,7 @@ def test_the_scripts_draws_are_the_models(tagging: Any) -> None:
         assert (np.abs(share - exact) < 5 * np.sqrt(exact * (1 - exact) / rows) + 1e-9).all()  # 65 shares
 
 
-@pytest.mark.slow  # the gate runs the script by itself
+@pytest.mark.slow  # long; the gate runs the script, and looks at no result
 @pytest.mark.usefixtures("standard_promotion")
 def test_the_tagger_tags_better_with_its_chain(capsys: pytest.CaptureFixture[str]) -> None:
     found = load_script("tagger").main(rows=100, held_out=4000, length=LENGTH, n_words=WORDS)
@@ -144,7 +144,7 @@ def test_the_tagger_tags_better_with_its_chain(capsys: pytest.CaptureFixture[str
     assert found["true parameters"][1] >= found["true parameters"][0] - 4 * error  # place by place is best by place
 
 
-@pytest.mark.slow  # the gate runs the script by itself
+@pytest.mark.slow  # long; the gate runs the script, and looks at no result
 @pytest.mark.usefixtures("standard_promotion")
 def test_a_cleaned_picture_is_nearer_the_truth(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "pictures.png"

@@ -264,6 +264,22 @@ def test_plain_decodes_have_all_cells_of_a_row(model, params):
     np.testing.assert_array_equal(found.tokens[:, 0], np.asarray(draws(labelled))[0, 0])
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_no_way_to_cut_rows_into_full_batches_costs_less(seed: int):
+    """Beside all 2^9 ways to cut ten rows in order, all batches but the first full."""
+    rng = np.random.default_rng(seed)
+    cells = np.sort(rng.choice([5, 14, 20, 60], 10))
+    width = {5: 8, 14: 16, 20: 24, 60: 64}
+
+    def cost(parts: list[np.ndarray]) -> float:
+        return sum((_candidates.padded(len(p)) + _candidates.BESIDE) * (8 + width[int(p.max())]) for p in parts)
+
+    ways = [np.split(cells, [k + 1 for k in range(9) if bits >> k & 1]) for bits in range(1 << 9)]
+    full = [parts for parts in ways if all(len(p) in _candidates.SIZES for p in parts[1:])]
+    found = _candidates.batches_of(np.full(10, 8), cells)
+    assert cost([cells[rows] for rows, _, _ in found]) == min(map(cost, full))
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_batches_cost_less_than_rows_one_by_one(seed: int):
     rng = np.random.default_rng(seed)

@@ -12,6 +12,7 @@ from refusals import refused
 
 import gmlmdsl as gm
 from gmlmdsl.translation import Translator, evaluate, score
+from gmlmdsl.translation._evaluate import _repeats, last_changes
 from gmlmdsl.translation._translator import Decoded
 
 PROGRAM = """\
@@ -165,8 +166,12 @@ def test_a_network_and_its_teacher(program: Any, words: gm.Vocabulary, standard_
 
 
 def test_passes_are_those_that_changed_something() -> None:
-    from gmlmdsl.translation._evaluate import last_changes
 
     trace = np.array([[[1, 2, -1]] * 4, [[1, 2, 3], [1, 2, 4], [1, 2, 4], [1, 2, 4]], [[0, 0, 0], [1, 0, 0], [1, 0, 0], [1, 1, 0]]])
     assert last_changes(trace).tolist() == [1, 2, 4]
     assert last_changes(trace[:, :1]).tolist() == [1, 1, 1]
+
+
+def test_hidden_cells_are_no_pieces_that_repeat() -> None:
+    tokens = np.array([[-1, -1, -1, 12, 11, -1], [7, 7, -1, 7, 1, 7], [5, 5, 5, 1, 1, -1]])
+    assert _repeats(tokens, 1) == (1 + 2, 2 + 3 + 3)

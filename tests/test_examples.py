@@ -74,7 +74,7 @@ def test_the_quickstart_finds_what_it_drew_from(capsys):
     assert float(worst[1]) < 5  # eighteen couplings; 5 standard errors happen once in 10^5
 
 
-@pytest.mark.slow  # the gate runs the script by itself
+@pytest.mark.slow  # long; the gate runs the script, and looks at no result
 @pytest.mark.usefixtures("standard_promotion")
 def test_hidden_units_give_held_out_digits_more_than_independent_pixels(tmp_path, capsys):
     pytest.importorskip("sklearn")

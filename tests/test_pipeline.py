@@ -15,9 +15,10 @@ from refusals import refused
 from translation_cases import PROGRAM, toy_pairs, write_texts
 
 import gmlmdsl as gm
+from gmlmdsl.program import check_file
 from gmlmdsl.report import translation_report
 from gmlmdsl.run._checkpoints import Checkpoints
-from gmlmdsl.translation import Pipeline, PipelineOptions, Recipe, Texts, _distill, load_translator, read_lines
+from gmlmdsl.translation import Pipeline, PipelineOptions, Recipe, Texts, TrainJob, _distill, load_translator, read_lines, train_translator
 from gmlmdsl.translation._distill import distill
 from gmlmdsl.translation._lock import alone
 from gmlmdsl.translation._stages import Stages
@@ -183,8 +184,16 @@ def test_a_full_disk_loses_nothing(whole, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_one_run_at_a_time(whole, tmp_path: Path):
-    with alone(tmp_path / "run"):
+    folder, options, _ = whole
+    texts = OnlyTexts(options.texts.train)
+    job = TrainJob(check_file(options.program), "teacher", texts, tmp_path / "run", RECIPE, vocabulary=folder / "run" / "vocabulary.model")
+    teacher = load_translator(folder / "run" / "teacher.bundle")
+    run, chunks = replace(options, folder=tmp_path / "run"), tmp_path / "out.de.chunks"
+    with alone(tmp_path / "run"), alone(chunks):
         refused("E588", lambda: alone(tmp_path / "run").__enter__(), "another run")
+        refused("E588", lambda: train_translator(job))
+        refused("E588", lambda: Pipeline(run).run())
+        refused("E588", lambda: distill(teacher, ["one"], tmp_path / "out.de", identity="x"))
     with alone(tmp_path / "run"):
         pass
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from markdown_blocks import ROOT
 
+import gmlmdsl as gm
 from gmlmdsl.program import check_file
 
 FOLDER = ROOT / "examples" / "transduction"
@@ -294,6 +295,13 @@ def test_pieces_are_the_most_frequent_joins(parts):
     learn, letters = parts["pieces"].learn, parts["pieces"].LETTERS
     text = ["bad"] * 3 + ["ban"] * 2 + ["gad"]
     assert learn(text, len(letters) + 2)[len(letters) :] == ("_ba", "_bad")  # `_ba` 5 times, then `_bad` 3 times
+
+
+def test_the_two_models_differ_in_positional_attention():
+    program = gm.load(FOLDER / "transduction.gmlm")
+    layers = {name: next(iter(program.model(name).init_params(0).values())).decoder.layers for name in ("placed", "unplaced")}
+    assert all(layer.positional is not None for layer in layers["placed"])
+    assert all(layer.positional is None for layer in layers["unplaced"])
 
 
 def test_the_program_checks_without_a_warning():

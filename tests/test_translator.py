@@ -141,7 +141,7 @@ def test_a_trace_shows_what_is_hidden_still(student: Translator, monkeypatch: py
     whole = student.translate(["one two"], trace=True)[0].trace
     monkeypatch.setattr(student, "decode", first_hidden)
     steps = student.translate(["one two"], trace=True)[0].trace
-    assert "\u2047" in steps[0] and "\u2047" not in whole[0] and steps[1] == whole[1]
+    assert whole[0].endswith(steps[0]) and len(steps[0]) < len(whole[0]) and steps[1] == whole[1]
 
 
 def test_the_trace_ends_with_the_text(student: Translator):
@@ -283,6 +283,12 @@ def test_a_bundle_translates_as_what_was_bundled(tmp_path: Path, program, words:
 )
 def test_what_is_no_list_of_lines(student: Translator, ask, message: str):
     refused("E507", lambda: ask(student), message)
+
+
+def test_options_of_a_stream_are_looked_at(student: Translator):
+    refused("E507", lambda: TranslationOptions(n_best=0), "n_best")
+    refused("E507", lambda: list(student.stream("red dog")), "a list of texts")
+    refused("E507", lambda: list(student.stream(["dog"], batch_size=0)), "batch_size")
 
 
 def test_search_refines_no_draft(teacher: Translator):

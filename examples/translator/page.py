@@ -9,6 +9,7 @@ import argparse
 import json
 import re
 import shutil
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,11 @@ def keep(name: str, run: Path) -> None:
 
 def keep_rates(runs: Path) -> None:
     """Copy the logs of trainings that differ in their optimiser."""
+    logs = sorted(runs.glob("*/teacher.jsonl"))
+    if not logs:
+        sys.exit(f"there is no */teacher.jsonl in {runs}")
     (KEPT / RATES).mkdir(parents=True, exist_ok=True)
-    for log in sorted(runs.glob("*/teacher.jsonl")):
+    for log in logs:
         shutil.copy(log, KEPT / RATES / f"{log.parent.name}.jsonl")
 
 

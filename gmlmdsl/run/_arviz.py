@@ -252,8 +252,8 @@ def need_netcdf() -> None:
     Raises:
         GmlmError: E561.
     """
-    for name in ("h5netcdf", "h5py"):
-        need(name, f"netCDF needs {name}", '"gmlmdsl[netcdf]"', help="or write an .npz file")
+    need("h5netcdf", "netCDF needs h5netcdf", '"gmlmdsl[netcdf]"', help="or write an .npz file")
+    need("h5py", "netCDF needs h5py", '"gmlmdsl[netcdf]"', help="or write an .npz file")
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ from ._vocabulary import Vocabulary
 if TYPE_CHECKING:
     from ..run.networks import NetworkFit
 
-FORMAT = 1
+FORMAT = 2  # 1: positional attention was off where a program did not say
 MANIFEST, PROGRAM, FIT, VOCABULARY, REPORT = "manifest.json", "program.gmlm", "student.fit", "vocabulary.model", "report.json"
 # The bytes that each may have.
 MOST = {MANIFEST: 1 << 20, PROGRAM: 1 << 22, VOCABULARY: 1 << 26, REPORT: 1 << 26, FIT: 3 << 29}  # together below the 2 GiB of a plain ZIP

@@ -163,7 +163,11 @@ def clean(pairs: Sequence[Pair], vocabulary: Vocabulary, cells: tuple[int, int],
                 found[reason] += 1
     counts = Counts(**found)
     if not kept:
-        raise fail("E505", f"no pair is left after cleaning:\n{counts}", help="are the files text, and their lines in the same order?")
+        raise fail(
+            "E505",
+            f"no pair is left after cleaning:\n{counts}",
+            help="are the files text, and their lines in the same order?",
+        )
     return kept, counts
 
 

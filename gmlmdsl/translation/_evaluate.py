@@ -17,7 +17,7 @@ import numpy as np
 
 from ..run.networks import stutters
 from ._metrics import RESAMPLES, Scores, corpus_bleu, score, stutter, verify_parallel
-from ._translator import Decoded, Translator, pieces_of
+from ._translator import Decoded, Translator
 
 TOP = (1, 3, 5)  # how many of the likeliest lengths may hold the true one
 
@@ -205,8 +205,9 @@ def last_changes(trace: np.ndarray) -> np.ndarray:
 
 def _repeats(tokens: np.ndarray, end: int) -> tuple[int, int]:
     """How many pieces before the end equal the piece before them, and how many there are."""
-    lengths = np.array([len(pieces_of(row, end)) for row in tokens])
-    return int(stutters(tokens, lengths).sum()), int(lengths.sum())
+    counted = (tokens >= 0) & ~np.logical_or.accumulate(tokens == end, axis=1)  # a cell that is hidden still is no piece
+    again = stutters(tokens, np.full(len(tokens), tokens.shape[1])) & counted
+    return int(again.sum()), int(counted.sum())
 
 
 def _by_pass(traces: Sequence[Sequence[str]], recorder: Recorder, references: Sequence[str], scores: Scores) -> tuple[Pass, ...]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._compile import BoundProgram
 from .._diagnostics import only
 from .._files import write_whole
 from ..program import Program
@@ -21,6 +20,7 @@ from ._training import Pairs, Recipe, train_pairs
 from ._vocabulary import Vocabulary
 
 if TYPE_CHECKING:
+    from .._conditional_model import ConditionalModel
     from ..run.networks import NetworkFit
 
 
@@ -79,13 +79,15 @@ def train_translator(job: TrainJob, tell: Callable[[str], None] = lambda line: N
     with alone(job.folder):
         vocabulary = given or shared_vocabulary(job.checked, texts["train"], found.size)
         vocabulary.verify(found.size, f"model `{job.model}`")
-        return _trained(job, program, mask, vocabulary, texts, tell)
+        fit = _trained(job, model, mask, vocabulary, texts, tell)
+        bundle = job.folder / f"{job.model}.bundle"
+        write_translator(bundle, fit, program, vocabulary, job.direction, job.sampler)
+        return TrainedJob(fit, bundle)
 
 
 def _trained(
-    job: TrainJob, program: BoundProgram, mask: str, vocabulary: Vocabulary, texts: Mapping[str, Pairs], tell: Callable[[str], None]
-) -> TrainedJob:
-    model: Any = program.model(job.model)
+    job: TrainJob, model: ConditionalModel, mask: str, vocabulary: Vocabulary, texts: Mapping[str, Pairs], tell: Callable[[str], None]
+) -> NetworkFit:
     folder, cells = job.folder, sides(model).cells
     write_whole(folder / f"{job.model}.vocabulary", vocabulary.data)
     kept, counts = clean(texts["train"], vocabulary, cells)
@@ -95,7 +97,7 @@ def _trained(
     write_whole(folder / f"{job.model}.cleaning.json", json.dumps(notes, indent=1).encode())
     log = folder / f"{job.model}.jsonl"
     tell(f"training, {job.recipe.steps:,} batches; the log is {log}")
-    fit = train_pairs(
+    return train_pairs(
         model,
         mask,
         vocabulary,
@@ -107,6 +109,3 @@ def _trained(
         resume=job.resume,
         progress=job.progress,
     )
-    bundle = folder / f"{job.model}.bundle"
-    write_translator(bundle, fit, program, vocabulary, job.direction, job.sampler)
-    return TrainedJob(fit, bundle)

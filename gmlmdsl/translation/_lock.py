@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +30,11 @@ def alone(folder: Path) -> Iterator[None]:
             return
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise fail("E588", f"another run is at work in {folder}", help="wait for it, or choose another folder") from None
+            held = os.fstat(lock.fileno()).st_nlink > 0  # else the run that ended just now removed it
+        except BlockingIOError:
+            held = False
+        except OSError as error:
+            raise fail("E560", f"cannot lock {folder}: {error.strerror or error}", help="choose a folder of another file system") from None
+        if not held:
+            raise fail("E588", f"another run is at work in {folder}", help="wait for it, or choose another folder")
         yield

@@ -36,7 +36,7 @@ class Peer:
     """
 
     def __init__(self, translator: Translator, compute_type: str = "float32", threads: int = 1, beam: int = 1):
-        library = need("ctranslate2", "this peer is CTranslate2, which is not installed", "ctranslate2")
+        library = need("ctranslate2", "this peer is CTranslate2", "ctranslate2")
         form = translator.model.graph.network
         if form is None or form.name != "encoder_decoder":
             name = "no network" if form is None else f"a network `{form.name}`"

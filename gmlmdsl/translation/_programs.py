@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._compile import BoundProgram
 from .._diagnostics import GmlmError, fail, listed
-from ..program import Program, ir
+from ..program import Program, ir, network_options
 from ._vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -119,11 +119,11 @@ def shared_vocabulary(checked: Program, pairs: Sequence[tuple[str, str]], size: 
         return Vocabulary.train((x for p in pairs for x in p), size)
     except GmlmError as error:
         names = vocabulary_inputs(checked)
-        if error.codes != ("E570",) or not names:
+        said = error.diagnostics[0]
+        if said.code != "E570" or not said.help or not names:  # where it has no help, no size would do
             raise
-        (said,) = error.diagnostics
         how = " ".join(f"--input {name}=N" for name in names)
-        raise GmlmError([replace(said, help=f"{said.help + ': ' if said.help else ''}`{how}`, say")]) from None
+        raise GmlmError([replace(said, help=f"{said.help}: `{how}`, say")]) from None
 
 
 def bound(checked: Program, inputs: Mapping[str, Any], size: int | None = None, allow_python: bool = False) -> BoundProgram:
@@ -143,7 +143,8 @@ def digest_of(checked: Program, inputs: Mapping[str, Any], model: str, mask: str
     """
     m = checked.models[model]
     assert m.conditional is not None
-    parts: list[Any] = [m, checked.networks[m.conditional.network]]
+    network = checked.networks[m.conditional.network]
+    parts: list[Any] = [m, network, network_options(network)]  # with what the program does not say
     parts += [checked.masks[mask]] if mask is not None else []
     parts += [checked.samplers[sampler]] if sampler is not None else []
     text = json.dumps([_plain(p) for p in parts] + [{k: _plain(v) for k, v in inputs.items()}], sort_keys=True)

@@ -139,7 +139,7 @@ def attention_of(p: Pipeline, sampler: str) -> dict[str, np.ndarray]:
         return {}
     before = decoded.trace[:, -2]
     found = t.model.attention(t.params, {t.pair.target: before}, given={t.pair.source: source}, missing=-1)
-    n, m = int((before[0] >= 0).sum()), int((source[0] >= 0).sum())
+    n, m = int(decoded.length[0]), int((source[0] >= 0).sum())
     out = {
         "source": np.array([t.vocabulary.pieces[k] for k in source[0, :m]]),
         "target": np.array([t.vocabulary.pieces[k] for k in decoded.tokens[0, :n]]),

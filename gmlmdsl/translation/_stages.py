@@ -14,7 +14,7 @@ from typing import Any
 from .._diagnostics import GmlmError, fail
 from .._files import write_whole
 
-FORMAT = 1
+FORMAT = 2  # as that of bundles
 Tell = Callable[[str], None]
 
 
@@ -89,7 +89,7 @@ class Stages:
         files = {output: file_hash(self.folder / output) for output in outputs}
         content = {"key": key, "inputs": inputs, "files": files, "notes": notes, "seconds": seconds}
         write_whole(record, json.dumps(content, indent=1, default=str).encode())
-        self.note({"stage": name, "event": "finished", "seconds": seconds, **notes})
+        self.note({**notes, "stage": name, "event": "finished", "seconds": seconds})
         self.tell(f"{name}: {seconds:.1f} s")
         self.done[name] = Done(files, json.loads(json.dumps(notes, default=str)), seconds, False)
         return self.done[name]

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import fail, only
+from .._diagnostics import GmlmError, fail, only
 from ..program import AUTOREGRESSIVE, ir
 from ..run.networks import drop_repeats as without_repeats
 from ._programs import Pair, sides
 from ._segments import Segments, segments
-from ._vocabulary import UNKNOWN
 
 if TYPE_CHECKING:
     from .._conditional_model import ConditionalModel
@@ -70,6 +69,11 @@ class Decoded:
     trace: Array | None = None
 
 
+def _verify_positive(name: str, value: Any) -> None:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        raise fail("E507", f"{name} must be a whole number of at least 1, got {value!r}")
+
+
 @dataclass(frozen=True)
 class Options:
     """How lines are translated; see `Translator.translate`."""
@@ -80,6 +84,9 @@ class Options:
     seed: int = 0
     cut: bool = False
     trace: bool = False
+
+    def __post_init__(self) -> None:
+        _verify_positive("n_best", self.n_best)
 
 
 class Translator:
@@ -172,6 +179,8 @@ class Translator:
             GmlmError: E507 for a batch size below 1, E584 where the drafts end before the lines, or go on behind them.
         """
         _verify_positive("batch_size", batch_size)
+        if isinstance(lines, str | bytes):
+            raise _one_text(lines)
         source, beside, start = iter(lines), None if drafts is None else iter(drafts), 0
         while window := list(islice(source, batch_size)):
             known = None if beside is None else list(islice(beside, len(window)))
@@ -305,9 +314,8 @@ class Translator:
         return out
 
     def _steps(self, trace: Array, length: int) -> tuple[str, ...]:
-        """The text after each pass; pieces that are hidden still are shown as unknown ones."""
-        hidden = (trace < 0) & (np.arange(trace.shape[1]) < length)
-        return tuple(self.vocabulary.decode(np.where(hidden, UNKNOWN, trace)))
+        """The text after each pass, without the pieces that are hidden still."""
+        return tuple(self.vocabulary.decode([row[:length][row[:length] >= 0] for row in trace]))
 
     def _cleaned(self, tokens: Array) -> Array:
         """Rows without repeated words, filled up with -1."""
@@ -325,7 +333,7 @@ def _verified(sentences: Any, n_best: Any, prefix: Any) -> list[str]:
         GmlmError: E507.
     """
     if isinstance(sentences, str | bytes):
-        raise fail("E507", f"sentences must be a list of texts, got one text {sentences!r:.60}", help="put it into a list: `[text]`")
+        raise _one_text(sentences)
     lines = list(sentences)
     wrong = next((k for k, line in enumerate(lines) if not isinstance(line, str)), None)
     if wrong is not None:
@@ -361,6 +369,5 @@ def joined(parts: Sequence[Translation], line: Segments) -> Translation:
     return Translation(others[0][0], others[0][1], pieces, others, max(p.passes for p in parts), trace)
 
 
-def _verify_positive(name: str, value: Any) -> None:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise fail("E507", f"{name} must be a whole number of at least 1, got {value!r}")
+def _one_text(text: str | bytes) -> GmlmError:
+    return fail("E507", f"sentences must be a list of texts, got one text {text!r:.60}", help="put it into a list: `[text]`")

@@ -49,7 +49,9 @@ class Vocabulary:
             self._model = library.SentencePieceProcessor(model_proto=self.data)
         except RuntimeError:
             raise fail(
-                "E571", f"{name} is no SentencePiece model", help="a vocabulary is the `vocabulary.model` that `gmlm train` writes"
+                "E571",
+                f"{name} is no SentencePiece model",
+                help="`gmlm train` writes one: `MODEL.vocabulary`",
             ) from None
         if self._model.eos_id() != END:
             message = f"{name} has {_described(self._model.eos_id())}, and code {END} must be the end of a sentence"
