@@ -43,7 +43,7 @@ LearningRate = Annotated[
     typer.Option(
         "--learning-rate",
         metavar="X",
-        help="The peak; 0.003 of AdaFactor, 0.001 of Adam by default, for long runs: 0.03 of AdaFactor suits short ones.",
+        help="The peak; 0.003 of AdaFactor, 0.001 of Adam by default.",
     ),
 ]
 Warmup = Annotated[int | None, typer.Option("--warmup", metavar="N", min=0, help="Batches of warm-up; a fiftieth by default.")]

@@ -312,7 +312,7 @@ def test_a_part_of_another_bundle(name: str, written: bytes, tmp_path: Path):
 @pytest.mark.parametrize(
     ("entries", "what"),
     [
-        ({"format": 2}, "format 2"),
+        ({"format": 1}, "format 1"),
         ({"format": "1"}, "format 1"),
         ({"format": True}, "format True"),
         ({"format": None}, "format None"),
