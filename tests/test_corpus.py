@@ -36,8 +36,8 @@ def write(path: Path, content: bytes | str) -> Path:
         ("a\n\n", ["a", ""]),
         ("\na", ["", "a"]),
         ("a\r\nb\r\n", ["a", "b"]),
-        ("a\rb\rc", ["a", "b", "c"]),
-        ("a\r\rb\n\r\n", ["a", "", "b", ""]),
+        ("a\rb\r\nc\r", ["a\rb", "c"]),
+        ("a\r\rb\n\r\n", ["a\r\rb", ""]),
         ("a\u2028b\u2029c\x0bd\x0ce\x85f\x1cg\n", ["a\u2028b\u2029c\x0bd\x0ce\x85f\x1cg"]),
         ("\ufeffa\nb\ufeff", ["a", "b\ufeff"]),
         (" a \t b \n", [" a \t b "]),
@@ -52,7 +52,7 @@ def test_lines_end_where_files_say_so(content: str, lines: list[str], tmp_path: 
 def test_text_that_is_none_is_refused_with_file_and_line(tmp_path: Path):
     latin = write(tmp_path / "latin.de", "gut\nschön\n".encode("latin-1"))
     refused("E524", lambda: read_lines(latin), "latin.de", "line 2", "0xf6")
-    after = write(tmp_path / "after.de", b"a\rb\r\xff\n")
+    after = write(tmp_path / "after.de", b"a\nb\n\xff\n")
     refused("E524", lambda: read_lines(after), "line 3", "0xff")
     marked = write(tmp_path / "marked.txt", b"\xef\xbb\xbfab\xffcd\n")
     refused("E524", lambda: read_lines(marked), "byte 0xff at place 6", "save text as UTF-8")
@@ -148,3 +148,9 @@ def test_nothing_left_and_ratios_that_are_none(words: Vocabulary):
     refused("E505", lambda: clean([], words, (9, 9)))
     for ratio in (0.5, float("nan"), -1):
         refused("E507", lambda ratio=ratio: clean([("a", "a")], words, (9, 9), ratio=ratio))
+
+
+def test_many_pairs_that_are_too_long_are_advised_of() -> None:
+    assert Counts(pairs=100, too_long=5).advice((20, 30)) == ""
+    said = Counts(pairs=1000, too_long=600).advice((20, 30))
+    assert "600 pairs" in said and "19 pieces of a source" in said and "29 of a target" in said

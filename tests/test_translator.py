@@ -114,8 +114,8 @@ def test_a_draft_is_refined_and_says_the_length(student: Translator, words: gm.V
 
 def test_drafts_that_do_not_fit(student: Translator):
     refused("E584", lambda: student.translate(LINES, drafts=["eins"]), "6 lines", "1 drafts")
-    refused("E584", lambda: list(student.stream(LINES, drafts=["eins"], batch_size=1)), "end after 1 lines")
-    refused("E584", lambda: list(student.stream(["one"], drafts=["eins", "zwei"])), "more drafts than the 1 lines")
+    refused("E584", lambda: list(student.stream(LINES, drafts=["eins"], batch_size=1)), "end after 1 line,", "one for each line")
+    refused("E584", lambda: list(student.stream(["one"], drafts=["eins", "zwei"])), "more drafts than the 1 line to")
     refused("E584", lambda: student.translate(["one"], drafts=["rot " * 20]), "draft of line 1", "room for 8")
     long = "one two red. dog cat. runs one two. red dog."
     refused("E584", lambda: student.translate(["one", long], drafts=["eins", "zwei"]), "line 2 is longer")

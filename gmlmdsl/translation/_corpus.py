@@ -18,11 +18,12 @@ KIND = "text has a sentence on each line"
 AT_ONCE = 1 << 14  # pairs whose pieces are found at once
 SHORT = 10  # pieces up to which any ratio of lengths is right
 RATIO = 3.0
+MANY_TOO_LONG = 0.05  # share of the pairs
 Pair = tuple[str, str]
 
 
 def read_lines(path: str | Path) -> list[str]:
-    r"""The lines of a text file without their ends, which are \n, \r\n or \r and nothing else; `.gz` is unpacked.
+    r"""The lines of a text file without their ends, which are \n or \r\n and nothing else; `.gz` is unpacked.
 
     Raises:
         GmlmError: E521 for what cannot be read, E523 for a line above the limit, E524 for bytes that are no UTF-8 text; with the line.
@@ -66,16 +67,15 @@ def _columns(path: Path) -> list[Pair]:
 
 
 def lines_in(file: IO[bytes], name: object) -> Iterator[str]:
-    r"""The lines of an opened file as they come, without their ends, which are \n, \r\n or \r and nothing else.
+    r"""The lines of an opened file as they come, without their ends, which are \n or \r\n and nothing else.
+
+    A bare \r is white space within a line: as many lines come out as other tools count, whose translations stand beside them.
 
     Raises:
         GmlmError: E523 for a line above the limit, E524 for bytes that are no UTF-8 text; with the line.
     """
-    number = 0
-    for raw in raw_lines(file, name, KIND):
-        for part in _ends_cut(raw):
-            number += 1
-            yield decoded_line(part, name, number, KIND)
+    for number, raw in enumerate(raw_lines(file, name, KIND), 1):
+        yield decoded_line(raw.removesuffix(b"\n").removesuffix(b"\r"), name, number, KIND)
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -88,12 +88,6 @@ def _lines(path: Path) -> Iterator[str]:
 
 def _opened(path: Path) -> IO[bytes]:
     return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")  # pyright: ignore[reportReturnType]
-
-
-def _ends_cut(raw: bytes) -> list[bytes]:
-    r"""What stands between \r or \n of bytes that end at \n or at the end of the file."""
-    parts = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-    return parts if parts[-1] else parts[:-1]
 
 
 @dataclass(frozen=True)
@@ -122,6 +116,13 @@ class Counts:
     def as_dict(self) -> dict[str, int]:
         """The counts by name, `kept` too."""
         return asdict(self) | {"kept": self.kept}
+
+    def advice(self, cells: tuple[int, int]) -> str:
+        """What to do about pairs that are too long, where they are many."""
+        if self.too_long <= MANY_TOO_LONG * self.pairs:
+            return ""
+        rows = f"the {cells[0] - 1} pieces of a source or the {cells[1] - 1} of a target, beside the end mark"
+        return f"{self.too_long:,} pairs are longer than {rows}: longer index ranges in the program, or a larger vocabulary, take them"
 
     def __str__(self) -> str:
         names = [f.name for f in fields(self)] + ["kept"]

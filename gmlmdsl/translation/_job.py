@@ -92,11 +92,15 @@ def _trained(
     write_whole(folder / f"{job.model}.vocabulary", vocabulary.data)
     kept, counts = clean(texts["train"], vocabulary, cells)
     tell(f"cleaning:\n{counts}")
+    if advice := counts.advice(cells):
+        tell(advice)
     validation, more = clean(texts["validation"], vocabulary, cells) if texts["validation"] else ([], None)
     notes = {"train": counts.as_dict(), "validation": None if more is None else more.as_dict()}
     write_whole(folder / f"{job.model}.cleaning.json", json.dumps(notes, indent=1).encode())
     log = folder / f"{job.model}.jsonl"
-    tell(f"training, {job.recipe.steps:,} batches; the log is {log}")
+    checkpoints = folder / f"{job.model}.checkpoints"
+    begun = "going on with" if job.resume and checkpoints.exists() else "training,"
+    tell(f"{begun} {job.recipe.steps:,} batches: a program is compiled for each length first; the log is {log}")
     return train_pairs(
         model,
         mask,
@@ -104,7 +108,7 @@ def _trained(
         kept,
         validation,
         job.recipe,
-        checkpoint=folder / f"{job.model}.checkpoints",
+        checkpoint=checkpoints,
         log=log,
         resume=job.resume,
         progress=job.progress,

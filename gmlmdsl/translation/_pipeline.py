@@ -180,6 +180,8 @@ class Pipeline:
                 kept, counts = clean(found, self.pieces, self.cells) if found or part == "train" else ([], None)
                 self.write_pairs(f"clean/{part}", kept)
                 notes[part] = None if counts is None else counts.as_dict()
+                if counts is not None and (advice := counts.advice(self.cells)):
+                    self.stages.tell(f"{part}: {advice}")
             return notes
 
         return self.stages.run("clean", inputs, outputs, make)

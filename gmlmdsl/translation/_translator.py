@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import GmlmError, fail, only
+from .._diagnostics import GmlmError, counted, fail, only
 from ..program import AUTOREGRESSIVE, ir
 from ..run.networks import drop_repeats as without_repeats
 from ._programs import Pair, sides
@@ -185,11 +185,12 @@ class Translator:
         while window := list(islice(source, batch_size)):
             known = None if beside is None else list(islice(beside, len(window)))
             if known is not None and len(known) < len(window):
-                raise fail("E584", f"the drafts end after {start + len(known):,} lines, and there are more to translate")
+                message = f"the drafts end after {counted(start + len(known), 'line')}, and there are more to translate"
+                raise fail("E584", message, help="give one for each line; an empty one is a line too")
             yield from self._window(window, options, start, prefix, known, None)
             start += len(window)
         if beside is not None and next(beside, None) is not None:
-            raise fail("E584", f"there are more drafts than the {start:,} lines to translate")
+            raise fail("E584", f"there are more drafts than the {counted(start, 'line')} to translate")
 
     def _window(
         self, lines: Sequence[str], o: Options, first: int, prefix: str | None, drafts: Sequence[str] | None, lengths: Sequence[int] | None
