@@ -59,7 +59,7 @@ def train(
 @app.command()
 def distill(
     bundle: o.Bundle,
-    text: Annotated[Path, typer.Argument(metavar="TEXT", help="Sentences of the source language, one on each line.", show_default=False)],
+    text: o.Sources,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The teacher's translations, a line for each.")],
     sampler: o.Sampler = None,
     seed: o.Seed = 0,
@@ -77,14 +77,12 @@ def distill(
 @app.command()
 def translate(
     bundle: o.Bundle,
-    text: Annotated[Path | None, typer.Argument(metavar="TEXT", help="Lines to translate; the standard input by default.")] = None,
+    text: o.Lines = None,
     sampler: o.Sampler = None,
     n_best: Annotated[
         int, typer.Option("--n-best", metavar="N", min=1, help="Print up to N translations of a line: its number, score and text.")
     ] = 1,
-    draft: Annotated[
-        Path | None, typer.Option("--draft", metavar="FILE", help="For each line a draft that refinement begins with.")
-    ] = None,
+    draft: o.Drafts = None,
     prefix: Annotated[str | None, typer.Option("--prefix", metavar="TEXT", help="What every translation begins with.")] = None,
     drop_repeats: Annotated[bool, typer.Option("--drop-repeats", help="Leave out words that repeat the word before.")] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Print the text after every pass, on the error stream.")] = False,
@@ -125,8 +123,8 @@ def evaluate(
 
 @app.command()
 def latency(
-    text: Annotated[Path, typer.Argument(metavar="TEXT", help="Sentences of the source language.", show_default=False)],
-    bundles: Annotated[list[Path], typer.Argument(metavar="FILE.bundle..", help="Translators to compare.", show_default=False)],
+    text: o.Sources,
+    bundles: o.Bundles,
     samplers: o.Samplers = None,
     sentences: Annotated[int, typer.Option("--sentences", metavar="N", min=1, help="How many are measured, at the least.")] = 500,
     pieces: Annotated[

@@ -7,28 +7,67 @@ from typing import Annotated
 
 import typer
 
-Program = Annotated[Path, typer.Argument(metavar="FILE.gmlm", help="A program with translation models.", show_default=False)]
+
+def _checked(program: Path) -> Path:
+    """A program without faults: what is wrong with it is said before what is heavy is imported."""
+    from .program import check_file
+
+    check_file(program)
+    return program
+
+
+def _there(paths: Path | list[Path] | None) -> Path | list[Path] | None:
+    """Files that can be read; a pipe is left alone, which is read once."""
+    from .read import verify_readable
+
+    for path in paths if isinstance(paths, list) else [paths]:
+        if path is not None and (path.is_file() or path.is_dir() or not path.exists()):
+            verify_readable(path)
+    return paths
+
+
+Program = Annotated[
+    Path, typer.Argument(metavar="FILE.gmlm", help="A program with translation models.", show_default=False, callback=_checked)
+]
 Text = Annotated[
     list[Path],
     typer.Argument(
         metavar="TEXT..",
         help="Parallel text: two files with a sentence on each line, or one .tsv of two columns; .gz is unpacked.",
         show_default=False,
+        callback=_there,
     ),
 ]
-Bundle = Annotated[Path, typer.Argument(metavar="FILE.bundle", help="A translator, which `gmlm train` wrote.", show_default=False)]
+Sources = Annotated[
+    Path, typer.Argument(metavar="TEXT", help="Sentences of the source language, one on each line.", show_default=False, callback=_there)
+]
+Bundle = Annotated[
+    Path, typer.Argument(metavar="FILE.bundle", help="A translator, which `gmlm train` wrote.", show_default=False, callback=_there)
+]
+Bundles = Annotated[
+    list[Path], typer.Argument(metavar="FILE.bundle..", help="Translators to compare.", show_default=False, callback=_there)
+]
+Lines = Annotated[Path | None, typer.Argument(metavar="TEXT", help="Lines to translate; the standard input by default.", callback=_there)]
+Drafts = Annotated[
+    Path | None,
+    typer.Option("--draft", metavar="FILE", help="For each line a draft that refinement begins with.", callback=_there),
+]
 Folder = Annotated[
     Path, typer.Option("--out", "-o", metavar="FOLDER", help="Of the run; called again, it goes on where it was.", show_default=False)
 ]
 Validation = Annotated[
     list[Path] | None,
-    typer.Option("--validation", metavar="TEXT", help="Pairs whose loss is measured: one .tsv, or said twice for two files."),
+    typer.Option(
+        "--validation", metavar="TEXT", help="Pairs whose loss is measured: one .tsv, or said twice for two files.", callback=_there
+    ),
 ]
 Test = Annotated[
-    list[Path] | None, typer.Option("--test", metavar="TEXT", help="Pairs that are scored: one .tsv, or said twice for two files.")
+    list[Path] | None,
+    typer.Option("--test", metavar="TEXT", help="Pairs that are scored: one .tsv, or said twice for two files.", callback=_there),
 ]
 VocabularyFile = Annotated[
-    Path | None, typer.Option("--vocabulary", metavar="FILE", help="A SentencePiece model; by default one is made of the text.")
+    Path | None,
+    typer.Option("--vocabulary", metavar="FILE", help="A SentencePiece model; by default one is made of the text.", callback=_there),
 ]
 Reverse = Annotated[bool, typer.Option("--reverse", help="From the second language to the first.")]
 Languages = Annotated[

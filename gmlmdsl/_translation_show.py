@@ -167,8 +167,10 @@ def run_translate(bundle: Path, text: Path | None, how: TranslateRequest, allow_
     options = TranslationOptions(None, how.n_best, how.drop_repeats, how.seed, how.cut, how.trace)
     lines = lines_in(sys.stdin.buffer, "the standard input") if text is None else read_lines(text)
     found = translator.stream(lines, options, batch_size=size, prefix=how.prefix, drafts=drafts)
-    out = sys.stdout.buffer
+    out, shortened, few = sys.stdout.buffer, 0, 0
     for number, t in enumerate(found, 1):
+        shortened += t.cut > 0
+        few += len(t.alternatives) < how.n_best
         for k, step in enumerate(t.trace, 1):
             note(f"{number}, pass {k}: {step}")
         rows = [t.text] if how.n_best == 1 else [f"{number}\t{score:.4f}\t{other}" for other, score in t.alternatives]
@@ -176,6 +178,10 @@ def run_translate(bundle: Path, text: Path | None, how: TranslateRequest, allow_
         if number % size == 0:
             out.flush()
     out.flush()
+    if few:
+        note(f"{few:,} lines have fewer than {how.n_best} different translations: a sampler tries as many as its `lengths` or its `beam`")
+    if shortened:
+        note(f"{shortened:,} lines have a sentence that is longer than the model takes: its end was cut off")
 
 
 def run_evaluate(

@@ -113,7 +113,7 @@ def test_lengths_and_the_oracle(scripted: Scripted):
 def test_sentences_that_do_not_fit_keep_their_translation_in_the_oracle(scripted: Scripted):
     references = [*REFERENCES[:3], "ee dd cc aa ee dd cc aa ee"]
     found = evaluate(scripted, SOURCES, references)
-    assert found.measured == 2 and list(scripted.calls[1]["lengths"]) == [5, 5]
+    assert found.measured == 2 and list(scripted.calls[1]["lengths"]) == [5, 5] and found.cut == 0
     assert found.oracle == score(["dd cc bb aa", "", "ee dd cc bb", "ee dd cc"], references, resamples=0)
 
 

@@ -68,7 +68,8 @@ def test_candidates_have_scores(folder: Path):
     found = run("translate", folder / "teacher.bundle", "--n-best", 2, "--prefix", "rot", stdin="one two\ndog\n")
     rows = [line.split("\t") for line in found.stdout.splitlines()]
     assert [r[0] for r in rows] == ["1", "1", "2", "2"] and all(r[2].startswith("rot") for r in rows)
-    assert float(rows[0][1]) >= float(rows[1][1])
+    assert float(rows[0][1]) >= float(rows[1][1]) and "fewer" not in found.stderr
+    assert "2 lines have fewer than 50" in run("translate", folder / "teacher.bundle", "--n-best", 50, stdin="one\ndog\n").stderr
 
 
 def test_drafts_and_traces(folder: Path, tmp_path: Path):
@@ -84,7 +85,8 @@ def test_what_cannot_be_translated(folder: Path):
     assert "E524" in found.stderr and "line 2" in found.stderr and "0xff at place 5" in found.stderr
     assert len(found.stdout.splitlines()) == 1  # what stood before is translated
     assert "E582" in run("translate", bundle, stdin="one " * 10_000, status=1).stderr
-    assert len(run("translate", bundle, "--cut", stdin="one " * 10_000).stdout.splitlines()) == 1
+    cut = run("translate", bundle, "--cut", stdin="dog\n" + "one " * 10_000)
+    assert len(cut.stdout.splitlines()) == 2 and "1 lines have a sentence that is longer" in cut.stderr
     assert "E521" in run("translate", folder / "none.bundle", status=1).stderr
     assert "E575" in run("translate", folder / "toy.gmlm", status=1).stderr
     assert "E506" in run("translate", bundle, "--sampler", "beam", stdin="one\n", status=1).stderr
@@ -128,6 +130,11 @@ def test_training(folder: Path, tmp_path: Path):
     assert log[-1]["step"] == 4 and "validation_loss" in log[-1]
     other = run(*common, *model, "--steps", 5, status=1)
     assert "E752" in other.stderr and "--restart" in other.stderr
+    own = (out / "translate.vocabulary").read_bytes()
+    without = [w for w in common if w not in ("--vocabulary", folder / "vocabulary.model")]
+    inputs = ("--input", "V=29")
+    refused = run(*without, *model, *inputs, "--steps", 4, "--learning-rate", 0.5, status=1)
+    assert "E752" in refused.stderr and "its learning rate" in refused.stderr and (out / "translate.vocabulary").read_bytes() == own
     run(*common, *model, "--steps", 5, "--restart")
     assert "E506" in run(*common, status=1).stderr  # which model?
     assert "E586" in run(*common, "--model", "teacher", "--steps", 40, "--learning-rate", 1e30, "--optimizer", "adam", status=1).stderr
@@ -143,6 +150,15 @@ def test_a_pipeline_from_the_command_line(folder: Path, tmp_path: Path):
     assert "teacher: done before" in run(*common, "--languages", "en-de").stderr
     one = (ROOT / "examples" / "translate.gmlm", folder / "train.en", folder / "train.de", "--out", tmp_path / "b")
     assert "E581" in run("pipeline", *one, status=1).stderr
+
+
+@pytest.mark.parametrize(
+    "words", ["train none.gmlm a b --out o", "train toy.gmlm none b --out o", "translate none.bundle", "evaluate none toy.gmlm"]
+)
+def test_files_that_are_missing_are_refused_before_jax_is_loaded(folder: Path, words: str):
+    code = f"import sys\nfrom gmlmdsl._translation_commands import app\ntry:\n    app({words.split()!r})\nfinally:\n    print('jax' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder)
+    assert found.returncode == 1 and found.stdout.split() == ["False"] and "none" in found.stderr
 
 
 def test_help_loads_no_jax():

@@ -187,7 +187,8 @@ def test_a_sentence_that_is_too_long_is_refused_or_cut(student: Translator, word
     refused("E582", lambda: list(student.stream(["dog", "cat", "one " * 30], batch_size=1)), "line 3")
     cut = segments("one " * 10_000, words, 8, 1, True)
     assert [len(p) for p in cut.pieces] == [8] and cut.pieces[0][-1] == words.end
-    assert len(student.translate(["one " * 10_000], cut=True)) == 1
+    found = student.translate(["one " * 10_000, "dog", "one " * 40 + ". two " * 2 + "two " * 40], cut=True)
+    assert [t.cut for t in found] == [1, 0, 2]
 
 
 def test_parts_are_joined_by_what_stood_between_them():

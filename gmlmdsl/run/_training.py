@@ -121,7 +121,7 @@ def _resumed(store: Checkpoints, state: TrainState, t: Training, progress: Progr
     step, restored, notes = found
     if step > t.steps:
         message = f"`{t.checkpoint}` holds a run that has taken {step} steps, and this one is to take {t.steps}"
-        raise fail("E752", message, help="take another folder for this run, or pass `resume=False` to begin it anew here")
+        raise fail("E752", message, help="take another folder for this run, or begin it anew here: `resume=False`, `--restart`")
     return step, jax.tree.unflatten(tree, restored), Progress(**notes)
 
 

@@ -13,16 +13,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .._diagnostics import GmlmError
 from .._files import write_whole
 from ._lock import alone
-from ._segments import segments
 from ._translator import Translation
 
 if TYPE_CHECKING:
     from ._translator import Translator
 
 CHUNK = 512  # lines of a file of translations
+FORMAT = 2  # of such a file
 
 
 @dataclass(frozen=True)
@@ -80,12 +79,13 @@ def distill(
     with alone(folder):
         for k, start in enumerate(range(0, len(sources), CHUNK)):
             some = sources[start : start + CHUNK]
-            key = _hash(json.dumps([identity, name, seed, start, list(some)]))
+            key = _hash(json.dumps([FORMAT, identity, name, seed, start, list(some)]))
             chunk = folder / f"{k:06d}.json"
             known = _read(chunk, key)
             if known is None:
                 lines = teacher.translate(some, sampler=name, seed=seed + start, cut=True)
-                known = {"key": key, "texts": [t.text for t in lines], "unended": sum(_fills(t, teacher) for t in lines)}
+                counts = {"unended": sum(_fills(t, teacher) for t in lines), "cut": sum(t.cut > 0 for t in lines)}
+                known = {"key": key, "texts": [t.text for t in lines], **counts}
                 write_whole(chunk, json.dumps(known | {"sha256": _hash(json.dumps(known))}).encode())
                 decoded += len(some)
             found.append(known)
@@ -93,16 +93,8 @@ def distill(
         texts = [str(t) for part in found for t in part["texts"]]  # type: ignore[attr-defined]
         write_whole(path, "".join(f"{t}\n" for t in texts).encode())
         shutil.rmtree(folder, ignore_errors=True)
-    unended = sum(int(part["unended"]) for part in found)  # type: ignore[call-overload]
-    return Distilled(len(sources), sum(not t for t in texts), unended, decoded, sum(_is_cut(line, teacher) for line in sources))
-
-
-def _is_cut(line: str, teacher: Translator) -> bool:
-    try:
-        segments(line, teacher.vocabulary, teacher.pair.cells[0], 1, cut=False)
-    except GmlmError:
-        return True
-    return False
+    unended, cut = (sum(int(part[what]) for part in found) for what in ("unended", "cut"))  # type: ignore[call-overload]
+    return Distilled(len(sources), sum(not t for t in texts), unended, decoded, cut)
 
 
 def _fills(t: Translation, teacher: Translator) -> bool:

@@ -56,6 +56,7 @@ class Evaluation:
         oracle: scores where the length of the reference is given; None for a sampler that does not take it.
         measured: sentences that lengths are measured on: those that fit into the program's rows, source and reference.
         seconds: of translating, compiling included.
+        cut: lines with a sentence that is longer than the model takes, whose end it did not see.
     """
 
     outputs: tuple[str, ...] = field(repr=False)
@@ -70,10 +71,11 @@ class Evaluation:
     oracle: Scores | None
     measured: int
     seconds: float
+    cut: int
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON; None for what has no meaning."""
-        rest = ("sampler", "repeats", "mean_passes", "length_ratio", "measured", "seconds")
+        rest = ("sampler", "repeats", "mean_passes", "length_ratio", "measured", "seconds", "cut")
         return self.scores.as_dict() | {
             **{name: _plain(getattr(self, name)) for name in rest},
             "by_pass": [{k: _plain(v) for k, v in asdict(p).items()} for p in self.by_pass],
@@ -96,6 +98,8 @@ class Evaluation:
         lines.append(f"length ratio {self.length_ratio:.3f}; {self.mean_passes:.2f} passes on average; {self.seconds:.1f} s")
         if self.oracle is not None:
             lines.append(f"with the reference's length: {self.oracle.bleu.name} {self.oracle.bleu.value:.2f}")
+        if self.cut:
+            lines.append(f"{self.cut:,} lines have a sentence that is longer than the model takes: its end was cut off")
         return "\n".join(lines)
 
 
@@ -159,6 +163,7 @@ def evaluate(
         None if ideal is None else score(ideal, references, target_language, resamples=0),
         len(fits),
         seconds,
+        sum(t.cut > 0 for t in found),
     )
 
 

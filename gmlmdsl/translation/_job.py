@@ -89,19 +89,17 @@ def _trained(
     job: TrainJob, model: ConditionalModel, mask: str, vocabulary: Vocabulary, texts: Mapping[str, Pairs], tell: Callable[[str], None]
 ) -> NetworkFit:
     folder, cells = job.folder, sides(model).cells
-    write_whole(folder / f"{job.model}.vocabulary", vocabulary.data)
     kept, counts = clean(texts["train"], vocabulary, cells)
     tell(f"cleaning:\n{counts}")
     if advice := counts.advice(cells):
         tell(advice)
     validation, more = clean(texts["validation"], vocabulary, cells) if texts["validation"] else ([], None)
     notes = {"train": counts.as_dict(), "validation": None if more is None else more.as_dict()}
-    write_whole(folder / f"{job.model}.cleaning.json", json.dumps(notes, indent=1).encode())
     log = folder / f"{job.model}.jsonl"
     checkpoints = folder / f"{job.model}.checkpoints"
     begun = "going on with" if job.resume and checkpoints.exists() else "training,"
     tell(f"{begun} {job.recipe.steps:,} batches: a program is compiled for each length first; the log is {log}")
-    return train_pairs(
+    fit = train_pairs(
         model,
         mask,
         vocabulary,
@@ -113,3 +111,7 @@ def _trained(
         resume=job.resume,
         progress=job.progress,
     )
+    # Behind the training, which refuses a folder of another run: what that one wrote stays.
+    write_whole(folder / f"{job.model}.vocabulary", vocabulary.data)
+    write_whole(folder / f"{job.model}.cleaning.json", json.dumps(notes, indent=1).encode())
+    return fit

@@ -92,7 +92,8 @@ class Pipeline:
         pairs = [sides(m) for m in self.models.values()]
         self.size = pairs[0].size
         if any(p.size != self.size for p in pairs):
-            raise fail("E580", f"the teacher has {pairs[0].size:,} pieces and the student {pairs[1].size:,}: they share a vocabulary")
+            message = f"the teacher has {pairs[0].size:,} pieces and the student {pairs[1].size:,}: they share a vocabulary"
+            raise fail("E580", message, help="give both models the same number of values")
         self.cells = (min(p.cells[0] for p in pairs), min(p.cells[1] for p in pairs))
         self.masks = {m: only(options.masks.get(m), model.masks, "mask", m) for m, model in self.models.items()}
         for name in options.samplers:

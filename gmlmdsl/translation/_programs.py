@@ -77,7 +77,7 @@ def sides(model: ConditionalModel) -> Pair:
         GmlmError: E580 for a model that does not map one row of codes to another one over the same number of codes.
     """
     graph = model.graph
-    problem = ""
+    problem, help = "", "a translation model is `given src[i in s] : range(V)`, `var tgt[j in t] : range(V)`, `conditional tgt ~ net(src)`"
     if graph.network is None:
         problem = "its conditionals are no network's"
     elif len(graph.given) != 1 or len(graph.variables) != 1:
@@ -86,10 +86,10 @@ def sides(model: ConditionalModel) -> Pair:
         problem = "source and target must be rows of codes"
     elif len(graph.given[0].labels) != len(graph.variables[0].labels):
         problem = f"its source has {len(graph.given[0].labels)} values, its target {len(graph.variables[0].labels)}"
+        help = "both languages share one vocabulary: give both sides its size, where inputs say it both of them"
     elif graph.variables[0].kind != "range" or graph.given[0].kind != "range":
         problem = "source and target must be of `range(..)`, codes of a vocabulary"
     if problem:
-        help = "a translation model is `given src[i in s] : range(V)`, `var tgt[j in t] : range(V)`, `conditional tgt ~ net(src)`"
         raise fail("E580", f"model `{model.name}` is no translation model: {problem}", help=help)
     source, target = graph.given[0], graph.variables[0]
     return Pair(source.name, target.name, (source.size, target.size), len(target.labels))

@@ -22,10 +22,12 @@ class Segments:
     Attributes:
         pieces: of each part, the end mark last; no part for an empty line.
         joints: what stood between the parts, one fewer than those.
+        cut: parts whose end was cut off.
     """
 
     pieces: tuple[tuple[int, ...], ...]
     joints: tuple[str, ...] = ()
+    cut: int = 0
 
 
 def sentences_in(line: str) -> tuple[list[str], list[str]]:
@@ -79,4 +81,4 @@ def segments(line: str, vocabulary: Vocabulary, cells: int, number: int, cut: bo
             between.append(joints[k - 1])
         texts.append(text)
         found.append(tuple(pieces) if len(pieces) <= cells else (*pieces[: cells - 1], pieces[-1]))
-    return Segments(tuple(found), tuple(between))
+    return Segments(tuple(found), tuple(between), sum(len(pieces) > cells for pieces in encoded))

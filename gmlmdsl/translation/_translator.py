@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,7 @@ class Translation:
         alternatives: the best candidates with their scores, the text itself first, no text twice.
         passes: over the network; of an autoregressive sampler its steps.
         trace: the text after each pass, where it was asked for.
+        cut: sentences of the line whose end the model did not see, since it takes none of their length.
     """
 
     text: str
@@ -43,6 +44,7 @@ class Translation:
     alternatives: tuple[tuple[str, float], ...]
     passes: int
     trace: tuple[str, ...] = ()
+    cut: int = 0
 
 
 EMPTY = Translation("", 0.0, (), (("", 0.0),), 0)
@@ -354,7 +356,7 @@ def pieces_of(row: Array, end: int) -> tuple[int, ...]:
 def joined(parts: Sequence[Translation], line: Segments) -> Translation:
     """One translation from those of a line's parts."""
     if len(parts) <= 1:
-        return parts[0] if parts else EMPTY
+        return replace(parts[0], cut=line.cut) if parts else EMPTY
     between = ["", *line.joints]
 
     def text_of(texts: Sequence[str]) -> str:
@@ -367,7 +369,7 @@ def joined(parts: Sequence[Translation], line: Segments) -> Translation:
     steps = max(len(p.trace) for p in parts)
     trace = tuple(text_of([p.trace[min(k, len(p.trace) - 1)] if p.trace else "" for p in parts]) for k in range(steps))
     pieces = tuple(x for p in parts for x in p.pieces)
-    return Translation(others[0][0], others[0][1], pieces, others, max(p.passes for p in parts), trace)
+    return Translation(others[0][0], others[0][1], pieces, others, max(p.passes for p in parts), trace, line.cut)
 
 
 def _one_text(text: str | bytes) -> GmlmError:
