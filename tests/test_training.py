@@ -17,6 +17,7 @@ import gmlmdsl as gm
 from gmlmdsl.run import _training
 from gmlmdsl.run._batches import Batches
 from gmlmdsl.run._network_rows import NetworkRows
+from gmlmdsl.run._training_bar import TrainingBar
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
@@ -337,3 +338,16 @@ def test_a_short_way_to_say_rows_and_steps(model):
     assert same(short.params, model.fit(rows(), mask="whole", method=gm.Training(steps=3, batch_size=8)).params)
     assert "rows under mask whole" in repr(short)
     assert short.summary()["total"] == sum(a.size for a in jax.tree.leaves(short.params))
+
+
+def test_a_bar_says_what_is_compiled_and_how_far_the_run_is(monkeypatch: pytest.MonkeyPatch):
+    found: list[str] = []
+    shown = lambda self, task, **what: found.append(f"{what.get('completed', '')} {what['note']}".strip())  # noqa: E731
+    monkeypatch.setattr("rich.progress.Progress.update", shown)
+    with TrainingBar(40, 0, 2, True) as bar:
+        for width in (8, 16, 8):
+            bar.begins(width)
+        bar.moved(20, 1.5, 1000.0)
+    first, second, last = found
+    assert first.startswith("compiling for rows of 8 cells, 1 of 2") and second.startswith("compiling for rows of 16 cells, 2 of 2")
+    assert last == "20 loss 1.5, 1,000 cells/s"

@@ -23,6 +23,7 @@ from ..derive import NetworkLoss
 from ._batches import Batch, Batches
 from ._checkpoints import Checkpoints
 from ._run_identity import run_identity
+from ._training_bar import TrainingBar
 from ._training_log import TrainingLog
 from ._training_options import Training, accumulated, default_optimizer, measured_every, save_points, saved_every
 
@@ -149,8 +150,9 @@ class _Run:
         self.sound = self.latest = first, self.kept(state, first)
         if self.stops():  # the run had ended before it was asked to go on
             return self.returned(state)
-        with _bar(t.steps, first, show) as moved:
+        with TrainingBar(t.steps, first, len(self.batches.used), show) as bar:
             for step, batch in self.order(first):
+                bar.begins(batch.width)
                 state, values = self.update(state, batch, step)
                 waiting.append(values)
                 p.cells += int((batch.codes[: batch.width] >= 0).sum(where=batch.weights[None] > 0))
@@ -162,7 +164,7 @@ class _Run:
                     self.log.note(
                         {"step": done, "loss": p.losses[-1], "length_loss": p.lengths[-1], "seconds": p.seconds, "cells": p.cells}
                     )
-                    moved(done, p)
+                    bar.moved(done, p.losses[-1], p.cells / max(p.seconds, 1e-9))
                     if not self.is_sound(state, done, saves or done == t.steps):
                         break
                 if measures:
@@ -330,32 +332,3 @@ def _update(
     network = optax.apply_updates(state.network, updates)
     average = jax.tree.map(lambda a, b: a + share.astype(a.dtype) * (b - a), state.average, network) if share is not None else None
     return TrainState(network, inner, average, state.best), values
-
-
-class _bar:
-    """A progress bar over steps: loss, cells per second, time left; nothing where it is not wanted."""
-
-    def __init__(self, total: int, first: int, show: bool):
-        self.total, self.first, self.show, self.progress = total, first, show, None
-
-    def __enter__(self) -> Any:
-        if not self.show:
-            return lambda done, p: None
-        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
-
-        columns = (TextColumn("training"), BarColumn(), TextColumn("{task.completed}/{task.total} steps"), TimeRemainingColumn())
-        self.progress = Bar(*columns, TextColumn("{task.fields[note]}"))
-        self.progress.start()
-        task = self.progress.add_task("", total=self.total, completed=self.first, note="")
-
-        def moved(done: int, p: Progress) -> None:
-            assert self.progress is not None
-            note = f"loss {p.losses[-1]:.4g}, {p.cells / max(p.seconds, 1e-9):,.0f} cells/s"
-            self.progress.update(task, completed=done, note=note)
-
-        return moved
-
-    def __exit__(self, *exc: object) -> None:
-        if self.progress is not None:
-            self.progress.stop()

@@ -1,0 +1,50 @@
+"""What a person sees of a training: steps, loss, cells per second, time left, and what is compiled before it moves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class TrainingBar:
+    """A progress bar over steps; nothing where it is not wanted.
+
+    Args:
+        total: the steps of the run.
+        first: the step that it goes on from.
+        widths: how many widths rows have: for each a program is compiled.
+        show: whether there is a bar.
+    """
+
+    def __init__(self, total: int, first: int, widths: int, show: bool):
+        self.total, self.first, self.widths, self.show = total, first, widths, show
+        self.compiled: set[int] = set()
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> TrainingBar:
+        if self.show:
+            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+            columns = (TextColumn("training"), BarColumn(), TextColumn("{task.completed}/{task.total} steps"), TimeRemainingColumn())
+            self._bar = Progress(*columns, TextColumn("{task.fields[note]}"))
+            self._bar.start()
+            self._task = self._bar.add_task("", total=self.total, completed=self.first, note="")
+        return self
+
+    def begins(self, width: int) -> None:
+        """A batch of rows of so many cells is next: the first one waits until its program is compiled."""
+        if width in self.compiled:
+            return
+        self.compiled.add(width)
+        if self._bar is not None:
+            note = f"compiling for rows of {width} cells, {len(self.compiled)} of {self.widths} widths"
+            self._bar.update(self._task, note=note)
+
+    def moved(self, done: int, loss: float, speed: float) -> None:
+        """So many steps are done; `speed` in cells per second."""
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, note=f"loss {loss:.4g}, {speed:,.0f} cells/s")
+
+    def __exit__(self, *exc: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
