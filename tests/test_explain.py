@@ -252,7 +252,10 @@ def flat(text: str) -> str:
 def test_a_network_is_explained_as_a_conditional_with_its_options():
     text = flat(explain(*checked(TRANSLATE)))
     assert "p(tgt_i | tgt_rest, K, src) = softmax(net(tgt_rest, K, src)_i)" in text
-    assert "layers = 6, heads = 8, width = 512, ffn = 2048, dropout = 0.1, positional_attention = true, decoder_layers = 6" in text
+    assert (
+        "layers = 6, heads = 8, width = 512, ffn = 2048, dropout = 0.1, position_embeddings = false, positional_attention = true, decoder_layers = 6"
+        in text
+    )
     assert "predicted (classifier): a softmax over every length" in text
     unbound = flat(explain(check_source(Source("m.gmlm", "input w : int\n" + TRANSLATE.replace("width = 512", "width = w")))))
     assert "width = w, ffn = 2048" in unbound

@@ -220,6 +220,7 @@ UNFIT = [
     (form("transformer", {"heads": 0}), "`heads` of `transformer` must be at least 1"),
     (form("encoder_decoder", {"decoder_layers": 0}, ONE), "`decoder_layers` must be at least 1"),
     (form("encoder_decoder", {"positions": N_CELLS - 1}, ONE), "has only 7 positions"),
+    (form("encoder_decoder", {"position_embeddings": True}, (("s", 9, 5), ("u", 4, 5))), "have 13 cells, and there are only 12 positions"),
     (form("encoder_decoder", {}, ()), "is applied to none"),
     (form("encoder_decoder", {}, GIVEN), "`w` is real"),
     (form("mlp", {"width": 0}), "got 2 of 0"),

@@ -31,22 +31,25 @@ def run(net, given, lengths, seen, length):
 
 
 @pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("added", [False, True])
 @pytest.mark.parametrize("length", [1, 6, 8])
-def test_a_transformer_computes_what_t5_describes(length: int):
-    net = network("transformer")
+def test_a_transformer_computes_what_t5_describes(length: int, added: bool):
+    net = network("transformer", {"position_embeddings": added})
     _, logits = run(net, (), (), SEEN, length)
     assert logits.dtype == jnp.float64
-    assert close(logits[:length], oracle.transformer(net, np.array(SEEN[:length]))[0])
+    assert close(logits[:length], oracle.transformer(net, np.array(SEEN[:length]), added)[0])
 
 
 @pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("added", [False, True])
 @pytest.mark.parametrize("positional", [True, False])
 @pytest.mark.parametrize(("given", "lengths"), [(ONE, (6,)), (ONE, (4,)), (TWO, (4, 3)), (TWO, (6, 1)), (OTHER, (5,))])
-def test_an_encoder_decoder_computes_what_t5_describes(positional: bool, given: tuple, lengths: tuple):
-    net = network("encoder_decoder", {"positional_attention": positional, "decoder_layers": 3}, given)
+def test_an_encoder_decoder_computes_what_t5_describes(positional: bool, added: bool, given: tuple, lengths: tuple):
+    options = {"positional_attention": positional, "position_embeddings": added, "decoder_layers": 3}
+    net = network("encoder_decoder", options, given)
     _, logits = run(net, (SOURCE, SECOND)[: len(given)], lengths, SEEN, 6)
     cut = [(np.array(v[:n]), q) for v, n, (_, _, q) in zip((SOURCE, SECOND), lengths, given, strict=False)]
-    assert close(logits[:6], oracle.encoder_decoder(net, cut, np.array(SEEN[:6]))[0])
+    assert close(logits[:6], oracle.encoder_decoder(net, cut, np.array(SEEN[:6]), added)[0])
 
 
 @pytest.mark.usefixtures("float64")
@@ -82,12 +85,13 @@ def test_positional_attention_is_folded_once():
 
 
 FORMS = [("transformer", ()), ("encoder_decoder", ONE), ("encoder_decoder", TWO), ("mlp", ONE), ("mlp", ())]
+PLACED = {name: {"position_embeddings": True} for name in ("transformer", "encoder_decoder")}
 
 
 @pytest.mark.parametrize(("name", "given"), FORMS)
 def test_nothing_depends_on_what_stands_in_padding(name: str, given: tuple):
     """Not even in the last bit: of a row behind its length, nor of a given array behind its own."""
-    net = network(name, None, given)
+    net = network(name, PLACED.get(name), given)
     lengths = (4, 2)[: len(given)]
     rows = [list(SOURCE), list(SECOND)][: len(given)]
     encoded, logits = run(net, rows, lengths, SEEN, 5)
@@ -100,7 +104,7 @@ def test_nothing_depends_on_what_stands_in_padding(name: str, given: tuple):
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize(("name", "given"), FORMS)
 def test_a_narrower_input_gives_the_same_logits(name: str, given: tuple):
-    net = network(name, None, given)
+    net = network(name, PLACED.get(name), given)
     rows, lengths = (SOURCE, SECOND)[: len(given)], (4, 2)[: len(given)]
     _, logits = run(net, rows, lengths, SEEN, 5)
     _, narrow = run(net, [row[:n] for row, n in zip(rows, lengths, strict=True)], lengths, SEEN[:6], 5)

@@ -66,11 +66,16 @@ class Encoder(eqx.Module):
 
 
 def with_positions(
-    x: Float[Array, "n width"], seen: Int[Array, " n"], shown: Bool[Array, " n"], n_values: int, positions: Float[Array, "positions width"]
+    x: Float[Array, "n width"],
+    seen: Int[Array, " n"],
+    shown: Bool[Array, " n"],
+    n_values: int,
+    positions: Float[Array, "positions width"],
+    placed: bool,
 ) -> Float[Array, "n width"]:
-    """Embedded cells, the hidden ones as their rows of the table of positions."""
-    hidden = shown & ((seen < 0) | (seen >= n_values))
-    return jnp.where(hidden[:, None], positions[: seen.shape[0]], x)
+    """Embedded cells, the hidden ones as their rows of the table of positions; to the others they are added where cells are `placed`."""
+    hidden, own = shown & ((seen < 0) | (seen >= n_values)), positions[: seen.shape[0]]
+    return jnp.where(hidden[:, None], own, x + own if placed else x)
 
 
 class Transformer(AbstractNetwork):
@@ -79,6 +84,9 @@ class Transformer(AbstractNetwork):
     With one vector for all hidden cells and relative positions alone, nothing would tell one cell of an all-hidden row from another.
 
     Reference: Raffel et al. 2020, Section 2.1, its encoder; the masked model of Devlin et al. 2019.
+
+    Attributes:
+        placed: whether the other cells have their rows of the table added (Gehring et al. 2017, Section 3.1).
     """
 
     embedding: Float[Array, "values width"]
@@ -87,12 +95,15 @@ class Transformer(AbstractNetwork):
     n_values: int = eqx.field(static=True)
     length_head: AbstractLengthHead | None
     length_weight: float = eqx.field(static=True)
+    placed: bool = eqx.field(static=True)
 
-    def __init__(self, n_cells: int, n_values: int, layers: int, width: int, heads: int, ffn: int, rate: float, *, key: PRNGKeyArray):
+    def __init__(
+        self, n_cells: int, n_values: int, layers: int, width: int, heads: int, ffn: int, rate: float, *, placed: bool, key: PRNGKeyArray
+    ):
         e, b, p = jax.random.split(key, 3)
         self.embedding, self.positions = normal(e, (n_values, width), 1.0), normal(p, (n_cells, width), 1.0)
         self.encoder = Encoder(layers, width, heads, ffn, rate, key=b)
-        self.n_values, self.length_head, self.length_weight = n_values, None, 0.0
+        self.n_values, self.length_head, self.length_weight, self.placed = n_values, None, 0.0, placed
 
     def encode(self, given: tuple[Array, ...], lengths: tuple[Int[Array, ""], ...], *, key: PRNGKeyArray | None = None) -> None:
         """Nothing: it takes no given arrays."""
@@ -106,7 +117,8 @@ class Transformer(AbstractNetwork):
         self, bias: Float[Array, "heads n n"], seen: Int[Array, " n"], length: Int[Array, ""], key: PRNGKeyArray | None
     ) -> tuple[Float[Array, "n width"], list[Float[Array, "heads n n"]]]:
         shown = jnp.arange(seen.shape[0], dtype=length.dtype) < length
-        return self.encoder(with_positions(embedded(self.embedding, seen, shown), seen, shown, self.n_values, self.positions), bias, key)
+        x = with_positions(embedded(self.embedding, seen, shown), seen, shown, self.n_values, self.positions, self.placed)
+        return self.encoder(x, bias, key)
 
     def logits(
         self,

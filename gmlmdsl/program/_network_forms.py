@@ -110,6 +110,13 @@ _LAYERS = (
     named("width", INTEGER, "model width", "256"),
     named("ffn", INTEGER, "inner width of the feed-forward part", "4 * width"),
     named("dropout", NUMBER, "share of activations dropped in training", "0", bounds=Bounds(0, 1, "high")),
+    named(
+        "position_embeddings",
+        BOOLEAN,
+        "rows of the table of positions added to the embeddings, of `given` arrays too; without them a cell that is not hidden knows "
+        "how far others are, and not where it is",
+        "false",
+    ),
 )
 _DECODER = (
     named("causal", BOOLEAN, "whether each cell sees those before it only: p(x) is then a product, for `autoregressive`", "false"),
@@ -120,7 +127,12 @@ _DECODER = (
         "true",
     ),
     named("decoder_layers", INTEGER, "blocks of the decoder", "layers"),
-    named("positions", INTEGER, "rows of the table of positions, of hidden cells and of `positional_attention`: no array is longer", "256"),
+    named(
+        "positions",
+        INTEGER,
+        "rows of the table of positions: no predicted array is longer, nor what is given where `position_embeddings` are added",
+        "256",
+    ),
     named(
         "length",
         WORD,

@@ -74,7 +74,7 @@ def _idle(options: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """Options of a network without a meaning beside the others, and why."""
     if options.get("causal") is True:
         yield from ((name, "a `causal` network predicts no length") for name in ("length", "length_weight"))
-        yield "positions", "a `causal` network has no table of positions"
+        yield from ((name, "a `causal` network has no table of positions") for name in ("positions", "position_embeddings"))
         yield "positional_attention", "a `causal` network does not see how many cells follow"
     elif options.get("length") == "oracle":
         yield "length_weight", "`length = oracle` learns no length"

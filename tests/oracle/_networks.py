@@ -85,20 +85,20 @@ def place_before(stack: Any, x: Array) -> Array:
     return norm(stack.norm.scale, own)[0]
 
 
-def tokens(table: Any, codes: Array, hidden: Any = None) -> Array:
-    """A row of the table for each code; for a code outside, the row of `hidden` at its place, or zero."""
+def tokens(table: Any, codes: Array, hidden: Any = None, added: bool = False) -> Array:
+    """A row of the table for each code; for a code outside, the row of `hidden` at its place, or zero. `added`: that row for every code."""
     rows = np.asarray(table)
     other = np.zeros((len(codes), rows.shape[1])) if hidden is None else np.asarray(hidden)
-    return np.array([rows[c] if 0 <= c < len(rows) else other[i] for i, c in enumerate(codes)])
+    return np.array([rows[c] + added * other[i] if 0 <= c < len(rows) else other[i] for i, c in enumerate(codes)])
 
 
 def tied(x: Array, table: Any) -> Array:
     return x @ np.asarray(table).T / np.sqrt(x.shape[1])
 
 
-def transformer(net: Any, seen: Array) -> tuple[Array, list[Array]]:
-    """Logits and self-attention weights of a row without padding."""
-    states, found = encoder(net.encoder, tokens(net.embedding, seen, net.positions))
+def transformer(net: Any, seen: Array, added: bool = False) -> tuple[Array, list[Array]]:
+    """Logits and self-attention weights of a row without padding; `added`: positions to the embeddings."""
+    states, found = encoder(net.encoder, tokens(net.embedding, seen, net.positions, added))
     return tied(states, net.embedding), found
 
 
@@ -111,10 +111,11 @@ def sources(net: Any, given: Given) -> Array:
     return np.concatenate([tokens(by_size[q], codes) for codes, q in given])
 
 
-def encoder_decoder(net: Any, given: Given, seen: Array) -> tuple[Array, list[Array], list[Array], list[Array]]:
+def encoder_decoder(net: Any, given: Given, seen: Array, added: bool = False) -> tuple[Array, list[Array], list[Array], list[Array]]:
     """Logits, and the weights of self-, cross- and positional attention, of a row without padding; positional attention anew in every layer."""
-    states, _ = encoder(net.encoder, sources(net, given))
-    x, places = tokens(net.embeddings[0], seen, net.positions), list(range(len(seen)))
+    read = sources(net, given)
+    states, _ = encoder(net.encoder, read + np.asarray(net.positions)[: len(read)] if added else read)
+    x, places = tokens(net.embeddings[0], seen, net.positions, added), list(range(len(seen)))
     bias = biases(net.decoder.bias.table, places, places)
     here, there, placed = [], [], []
     for block in net.decoder.layers:
