@@ -194,8 +194,14 @@ def test_one_run_at_a_time(whole, tmp_path: Path):
         refused("E588", lambda: train_translator(job))
         refused("E588", lambda: Pipeline(run).run())
         refused("E588", lambda: distill(teacher, ["one"], tmp_path / "out.de", identity="x"))
+    assert not (tmp_path / "run").exists() and not chunks.exists()  # nothing was written there
+    (tmp_path / "run").mkdir()
     with alone(tmp_path / "run"):
         pass
+    assert list((tmp_path / "run").iterdir()) == []
+    with alone(tmp_path / "kept"):
+        (tmp_path / "kept" / "log").touch()
+    assert [p.name for p in (tmp_path / "kept").iterdir()] == ["log"]
 
 
 def test_text_that_is_too_small_for_the_vocabulary_names_the_inputs(tmp_path: Path):
@@ -205,7 +211,7 @@ def test_text_that_is_too_small_for_the_vocabulary_names_the_inputs(tmp_path: Pa
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path):
     (tmp_path / "file").write_text("")
-    refused("E560", lambda: Stages(tmp_path / "file" / "run"))
+    refused("E560", lambda: Stages(tmp_path / "file" / "run").run("a", {}, [], lambda key: None))
 
 
 def test_a_teacher_that_finds_no_end_is_named(whole, tmp_path: Path):

@@ -36,6 +36,7 @@ class Setting:
     Attributes:
         kept, start, stages: of the mask's noise: a cell shows the true token, or what decoding starts from (uniform, hide).
         positional: whether the decoder has positional attention.
+        embedded: whether positions are added to the embeddings.
         vocabulary: of `pieces.KINDS`.
         sampler: its name in transduction.gmlm.
         passes, lengths: of the sampler; no lengths: the true one is told.
@@ -49,6 +50,7 @@ class Setting:
     sampler: str = "stutter"
     passes: int = 4
     lengths: int | None = 1
+    embedded: bool = False
 
     @property
     def noise(self) -> exact.Noise:
@@ -58,7 +60,7 @@ class Setting:
     @property
     def trained(self) -> dict[str, object]:
         """What its weights depend on."""
-        return {k: v for k, v in asdict(self).items() if k not in ("sampler", "passes", "lengths")}
+        return {k: v for k, v in asdict(self).items() if k not in ("sampler", "passes", "lengths") and (k != "embedded" or v)}
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ GROUPS: dict[str, dict[str, Setting]] = {
     "stages": {str(n): replace(BASE, stages=n) for n in (1, 2, 3)},
     "start, with noise to match": {"uniform": BASE, "hide": replace(BASE, start="hide", sampler="from_hidden")},
     "positional attention": {"on": BASE, "off": replace(BASE, positional=False)},
+    "position embeddings": {"off": BASE, "on": replace(BASE, embedded=True)},
     "vocabulary": {kind: replace(BASE, vocabulary=kind) for kind in ("own", "foreign", "characters")},
     "remask": {name: replace(BASE, sampler=name) for name in ("stutter", "none", "least_confident")},
     "passes": {str(n): replace(BASE, passes=n) for n in (1, 2, 4, 10)},
@@ -183,7 +186,7 @@ class Bench:
             passes=setting.passes,
             tried=setting.lengths or 1,
         )
-        return program.model("placed" if setting.positional else "unplaced")
+        return program.model(_suffix(setting).removeprefix("_") or "placed")
 
     def fitted(self, setting: Setting, seed: int):
         """The fit of a training and the seconds that it took, from files where it has them."""
@@ -276,7 +279,7 @@ def possible(size: Size) -> Iterator[tuple[str, dict[str, float]]]:
 
 
 def _suffix(setting: Setting) -> str:
-    return "" if setting.positional else "_unplaced"
+    return "_embedded" if setting.embedded else "" if setting.positional else "_unplaced"
 
 
 def _buckets(setting: Setting) -> tuple[int, ...]:
@@ -284,7 +287,7 @@ def _buckets(setting: Setting) -> tuple[int, ...]:
 
 
 def _key(setting: dict, seed: int, size: dict) -> str:
-    return json.dumps([setting, seed, size], sort_keys=True)
+    return json.dumps([asdict(Setting(**setting)), seed, size], sort_keys=True)  # rows may be older than a field
 
 
 def _short(setting: Setting) -> str:

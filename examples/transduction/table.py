@@ -28,6 +28,7 @@ DEFAULTS = {
     "`stages`": ("stages", "1"),
     "`start`, and `noise` to match": ("start, with noise to match", "hide"),
     "`positional_attention`": ("positional attention", "on"),
+    "`position_embeddings`": ("position embeddings", "off"),
     "`remask`": ("remask", "none"),
     "`steps`": ("passes", "4"),
     "`lengths`": ("lengths tried", "1"),
@@ -187,7 +188,7 @@ def _percent(results: Results, setting: Setting) -> str:
 
 
 def _key(setting: dict) -> str:
-    return json.dumps(setting, sort_keys=True)
+    return json.dumps(asdict(Setting(**setting)), sort_keys=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 # The tables of docs/explanation/translation.md, from what `gmlm pipeline` leaves.
 #
-#   python examples/translator/page.py NAME RUN    keeps the numbers and the logs of a run's folder under the name, then writes the page
-#   python examples/translator/page.py rates RUNS  keeps the logs of teachers that `gmlm train --out RUNS/LABEL` trained
-#   python examples/translator/page.py             writes the page from what is kept
+#   python examples/translator/page.py NAME RUN     keeps the numbers and the logs of a run's folder under the name, then writes the page
+#   python examples/translator/page.py rates RUNS   keeps the logs of trainings that are compared: `gmlm train --out RUNS/LABEL`
+#   python examples/translator/page.py starts RUNS  the same; `gmlm evaluate --json` of each may lie in RUNS/LABEL.json
+#   python examples/translator/page.py              writes the page from what is kept
 #
 # The text that a run translated is not kept: it may not be free to share.
 import argparse
@@ -17,7 +18,7 @@ from typing import Any
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "translation.md"
 KEPT = PAGE.parent / "translation"
 LEFT_OUT = ("examples", "program")
-RATES = "rates"
+COMPARED = ("rates", "starts")
 Report = dict[str, Any]
 
 
@@ -32,14 +33,16 @@ def keep(name: str, run: Path) -> None:
         shutil.copy(log, folder / log.name)
 
 
-def keep_rates(runs: Path) -> None:
-    """Copy the logs of trainings that differ in their optimiser."""
-    logs = sorted(runs.glob("*/teacher.jsonl"))
+def keep_compared(name: str, runs: Path) -> None:
+    """Copy the logs of trainings that differ in one choice, and their evaluations."""
+    logs = sorted(runs.glob("*/*.jsonl"))
     if not logs:
-        sys.exit(f"there is no */teacher.jsonl in {runs}")
-    (KEPT / RATES).mkdir(parents=True, exist_ok=True)
+        sys.exit(f"there is no log of a training in the folders of {runs}")
+    (KEPT / name).mkdir(parents=True, exist_ok=True)
     for log in logs:
-        shutil.copy(log, KEPT / RATES / f"{log.parent.name}.jsonl")
+        shutil.copy(log, KEPT / name / f"{log.parent.name}.jsonl")
+    for scores in sorted(runs.glob("*.json")):
+        shutil.copy(scores, KEPT / name / scores.name)
 
 
 def page(text: str) -> str:
@@ -47,7 +50,7 @@ def page(text: str) -> str:
 
     def part(found: re.Match[str]) -> str:
         name, what = found[1], found[2]
-        made = rates(KEPT / name) if name == RATES else PARTS[what](read(name))
+        made = compared(KEPT / name) if name in COMPARED else PARTS[what](read(name))
         return f"<!-- run: {name} {what} -->\n{made}\n<!-- end -->"
 
     return re.sub(r"<!-- run: (\S+) (\w+) -->\n.*?<!-- end -->", part, text, flags=re.DOTALL)
@@ -138,16 +141,25 @@ def claims(report: Report) -> str:
     return table(["claim", "here", "verdict"], [[c["claim"], c["found"], c["verdict"]] for c in report["claims"]])
 
 
-def rates(folder: Path) -> str:
-    """The losses of validation along each training, by the name of its log."""
+def compared(folder: Path) -> str:
+    """The losses of validation along each training, by the name of its log, and BLEU of each sampler where it was measured."""
     found: dict[str, dict[int, float]] = {}
     for log in folder.glob("*.jsonl"):
         lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
         found[log.stem] = {x["step"]: x["validation_loss"] for x in lines if "validation_loss" in x}
     steps = sorted(set().union(*found.values()))
     ordered = sorted(found, key=lambda name: found[name][max(found[name])])
-    rows = [[name, *(f"{found[name][k]:.3f}" if k in found[name] else "" for k in steps)] for name in ordered]
-    return table(["optimiser, peak", *(f"after {k} batches" for k in steps)], rows)
+    scored = {name: json.loads(p.read_text(encoding="utf-8")) for name in ordered if (p := folder / f"{name}.json").exists()}
+    samplers = list(dict.fromkeys(s for scores in scored.values() for s in scores))
+    rows = [
+        [
+            name,
+            *(f"{found[name][k]:.3f}" if k in found[name] else "" for k in steps),
+            *(f"{scored[name][s]['scores'][0]['value']:.2f}" if s in scored.get(name, {}) else "" for s in samplers),
+        ]
+        for name in ordered
+    ]
+    return table(["training", *(f"after {k} batches" for k in steps), *(f"BLEU of `{s}`" for s in samplers)], rows)
 
 
 PARTS = {"scores": scores, "passes": passes, "latency": latency, "made": made, "claims": claims}
@@ -160,8 +172,8 @@ if __name__ == "__main__":
     options = parser.parse_args()
     if options.name is not None and options.run is None:
         parser.error("name a run's folder as well")
-    if options.name == RATES:
-        keep_rates(options.run)
+    if options.name in COMPARED:
+        keep_compared(options.name, options.run)
     elif options.name is not None:
         keep(options.name, options.run)
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

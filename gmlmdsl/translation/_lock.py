@@ -12,14 +12,15 @@ from .._diagnostics import fail
 
 @contextlib.contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Make a folder, and keep a second run out of it.
+    """Make a folder, and keep a second run out of it. A folder that was made, and is empty in the end, goes again.
 
     Raises:
         GmlmError: E560 where it cannot be written; E588 where a run is at work there.
     """
+    path, made = folder / ".lock", not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / ".lock").open("w")
+        lock = path.open("w")
     except OSError as error:
         raise fail("E560", f"cannot write {folder}: {error.strerror or error}", help="choose another folder") from None
     with lock:
@@ -37,4 +38,10 @@ def alone(folder: Path) -> Iterator[None]:
             raise fail("E560", f"cannot lock {folder}: {error.strerror or error}", help="choose a folder of another file system") from None
         if not held:
             raise fail("E588", f"another run is at work in {folder}", help="wait for it, or choose another folder")
-        yield
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+                if made:
+                    folder.rmdir()  # not where it holds something

@@ -39,16 +39,12 @@ class Stages:
     """The stages of one run in one folder.
 
     Args:
-        folder: where all lies; it is made.
+        folder: where all lies; the first stage makes it.
         tell: shows a line to who watches.
     """
 
     def __init__(self, folder: str | Path, tell: Tell = lambda line: None):
         self.folder, self.tell, self.done = Path(folder), tell, {}
-        try:
-            (self.folder / "stages").mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise fail("E560", f"cannot write {self.folder}: {error.strerror or error}", help="choose another folder") from None
 
     def __truediv__(self, name: str) -> Path:
         return self.folder / name
@@ -67,6 +63,10 @@ class Stages:
         """
         key = hash_of([FORMAT, name, inputs])
         record = self.folder / "stages" / f"{name}.json"
+        try:
+            record.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise fail("E560", f"cannot write {self.folder}: {error.strerror or error}", help="choose another folder") from None
         known = self._known(record, key, outputs)
         if known is not None:
             self.note({"stage": name, "event": "kept"})
