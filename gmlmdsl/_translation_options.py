@@ -12,18 +12,27 @@ def _checked(program: Path) -> Path:
     """A program without faults: what is wrong with it is said before what is heavy is imported."""
     from .program import check_file
 
-    check_file(program)
+    if not _is_pipe(program):
+        check_file(program)
     return program
 
 
 def _there(paths: Path | list[Path] | None) -> Path | list[Path] | None:
-    """Files that can be read; a pipe is left alone, which is read once."""
+    """Files that can be read."""
     from .read import verify_readable
 
     for path in paths if isinstance(paths, list) else [paths]:
-        if path is not None and (path.is_file() or path.is_dir() or not path.exists()):
+        if path is not None and not _is_pipe(path):
             verify_readable(path)
     return paths
+
+
+def _is_pipe(path: Path) -> bool:
+    """Whether something is no file that could be read twice."""
+    try:
+        return path.exists() and not (path.is_file() or path.is_dir())
+    except OSError:
+        return False
 
 
 Program = Annotated[

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ._console import note, print_table, warn
-from ._diagnostics import fail
+from ._diagnostics import counted, fail
 from ._model_source import checked_program, pick
 from ._show import verify_writable
 
@@ -119,7 +119,7 @@ def run_train(
 
 def run_distill(bundle: Path, text: Path, out: Path, sampler: str | None, seed: int, allow_python: bool) -> None:
     """Write the teacher's translations of a text."""
-    from .translation import distill, file_hash, load_translator, read_lines
+    from .translation import distill, file_hash, lines_cut, load_translator, read_lines
 
     verify_writable(out)
     teacher = load_translator(bundle, sampler=sampler, allow_python=allow_python)
@@ -130,7 +130,7 @@ def run_distill(bundle: Path, text: Path, out: Path, sampler: str | None, seed: 
         found = distill(teacher, sources, out, identity=file_hash(bundle), seed=seed, tell=moved)
     print(f"{found.lines:,} lines, {found.decoded:,} decoded now, {found.empty:,} empty, {found.unended:,} without an end mark")
     if found.cut:
-        print(f"{found.cut:,} have a sentence that is longer than the teacher takes: its end was cut off")
+        print(lines_cut(found.cut))
     print(f"saved {out}, {time.perf_counter() - started:.1f} s")
 
 
@@ -158,7 +158,7 @@ class _lines_done:
 
 def run_translate(bundle: Path, text: Path | None, how: TranslateRequest, allow_python: bool) -> None:
     """Translate lines to the standard output, each batch as soon as it is done."""
-    from .translation import TranslationOptions, lines_in, load_translator, read_lines
+    from .translation import TranslationOptions, lines_cut, lines_in, load_translator, read_lines
 
     translator = load_translator(bundle, sampler=how.sampler, allow_python=allow_python)
     drafts = None if how.draft is None else read_lines(how.draft)
@@ -168,20 +168,23 @@ def run_translate(bundle: Path, text: Path | None, how: TranslateRequest, allow_
     lines = lines_in(sys.stdin.buffer, "the standard input") if text is None else read_lines(text)
     found = translator.stream(lines, options, batch_size=size, prefix=how.prefix, drafts=drafts)
     out, shortened, few = sys.stdout.buffer, 0, 0
-    for number, t in enumerate(found, 1):
-        shortened += t.cut > 0
-        few += len(t.alternatives) < how.n_best
-        for k, step in enumerate(t.trace, 1):
-            note(f"{number}, pass {k}: {step}")
-        rows = [t.text] if how.n_best == 1 else [f"{number}\t{score:.4f}\t{other}" for other, score in t.alternatives]
-        out.write("".join(f"{row}\n" for row in rows).encode())
-        if number % size == 0:
-            out.flush()
-    out.flush()
-    if few:
-        note(f"{few:,} lines have fewer than {how.n_best} different translations: a sampler tries as many as its `lengths` or its `beam`")
-    if shortened:
-        note(f"{shortened:,} lines have a sentence that is longer than the model takes: its end was cut off")
+    try:
+        for number, t in enumerate(found, 1):
+            shortened += t.cut > 0
+            few += len(t.pieces) > 0 and len(t.alternatives) < how.n_best
+            for k, step in enumerate(t.trace, 1):
+                note(f"{number}, pass {k}: {step}")
+            rows = [t.text] if how.n_best == 1 else [f"{number}\t{score:.4f}\t{other}" for other, score in t.alternatives]
+            out.write("".join(f"{row}\n" for row in rows).encode())
+            if number % size == 0:
+                out.flush()
+    finally:
+        out.flush()
+        if few:
+            has = f"{counted(few, 'line')} with fewer than {how.n_best} different translations"
+            note(f"{has}: a sampler tries as many as its `lengths` or its `beam`")
+        if shortened:
+            note(lines_cut(shortened))
 
 
 def run_evaluate(

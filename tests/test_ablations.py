@@ -72,6 +72,15 @@ def test_the_page_holds_what_the_kept_results_say(parts):
     assert table.filled(text, table.tables(parts["ablate"].OUT, parts["ablate"].Size())) == text
 
 
+def test_trainings_are_told_apart(parts):
+    ablate, table = parts["ablate"], parts["table"]
+    settings = [ablate.BASE, dataclasses.replace(ablate.BASE, passes=1), dataclasses.replace(ablate.BASE, embedded=True)]
+    rows = [{"setting": dataclasses.asdict(s), "seed": 0, "train_seconds": n} for s, n in zip(settings, (100, 100, 7), strict=True)]
+    old = {k: v for k, v in rows[0]["setting"].items() if k != "embedded"}  # from before there was the field
+    text = table.numbers({str(k): {0: row} for k, row in enumerate([*rows, rows[0] | {"setting": old}])}, ablate.Size())
+    assert "| trainings | 2 |" in text and "| seconds of all trainings | 107 |" in text
+
+
 def results_of(parts, valid):
     """Results in which a setting's share of valid outputs is given by seed."""
     return {

@@ -253,7 +253,7 @@ def test_a_network_is_explained_as_a_conditional_with_its_options():
     text = flat(explain(*checked(TRANSLATE)))
     assert "p(tgt_i | tgt_rest, K, src) = softmax(net(tgt_rest, K, src)_i)" in text
     assert (
-        "layers = 6, heads = 8, width = 512, ffn = 2048, dropout = 0.1, position_embeddings = false, positional_attention = true, decoder_layers = 6"
+        "layers = 6, heads = 8, width = 512, ffn = 2048, dropout = 0.1, positional_attention = true, position_embeddings = false, decoder_layers = 6"
         in text
     )
     assert "predicted (classifier): a softmax over every length" in text

@@ -17,7 +17,6 @@ import gmlmdsl as gm
 from gmlmdsl.run import _training
 from gmlmdsl.run._batches import Batches
 from gmlmdsl.run._network_rows import NetworkRows
-from gmlmdsl.run._training_bar import TrainingBar
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
@@ -340,14 +339,18 @@ def test_a_short_way_to_say_rows_and_steps(model):
     assert short.summary()["total"] == sum(a.size for a in jax.tree.leaves(short.params))
 
 
-def test_a_bar_says_what_is_compiled_and_how_far_the_run_is(monkeypatch: pytest.MonkeyPatch):
+def test_a_bar_says_what_is_compiled_and_how_far_the_run_is(model, monkeypatch: pytest.MonkeyPatch):
     found: list[str] = []
     shown = lambda self, task, **what: found.append(f"{what.get('completed', '')} {what['note']}".strip())  # noqa: E731
     monkeypatch.setattr("rich.progress.Progress.update", shown)
-    with TrainingBar(40, 0, 2, True) as bar:
-        for width in (8, 16, 8):
-            bar.begins(width)
-        bar.moved(20, 1.5, 1000.0)
-    first, second, last = found
-    assert first.startswith("compiling for rows of 8 cells, 1 of 2") and second.startswith("compiling for rows of 16 cells, 2 of 2")
-    assert last == "20 loss 1.5, 1,000 cells/s"
+    x = np.array([[0, 1, 2, -1], [1, -1, -1, -1], [0, 1, -1, -1], [2, 2, 1, 0]] * 4)
+    options = {"steps": 40, "batch_size": 4, "buckets": (2, 4), "validation": {"x": x[:2]}, "evaluate_every": 40}
+    model.fit(x, "whole", missing=-1, method=gm.Training(**options), progress=True)
+    compiling = [line for line in found if line.startswith("compiling")]
+    assert sorted(line.split(" cells, ")[0] for line in compiling) == [f"compiling for rows of {n}" for n in (2, 4)]
+    assert [line.split(" cells, ")[1] for line in compiling] == ["1 of 2 widths", "2 of 2 widths"]
+    moved = [line for line in found if line.startswith(("20 loss", "40 loss"))]
+    assert len(moved) == 2 and all(line.endswith("cells/s") for line in moved)
+    assert (
+        found[-1] == "measuring the loss of validation" and "" in found[: found.index(moved[0])]
+    )  # compiled: nothing is said until a loss is known

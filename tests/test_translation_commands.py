@@ -69,7 +69,7 @@ def test_candidates_have_scores(folder: Path):
     rows = [line.split("\t") for line in found.stdout.splitlines()]
     assert [r[0] for r in rows] == ["1", "1", "2", "2"] and all(r[2].startswith("rot") for r in rows)
     assert float(rows[0][1]) >= float(rows[1][1]) and "fewer" not in found.stderr
-    assert "2 lines have fewer than 50" in run("translate", folder / "teacher.bundle", "--n-best", 50, stdin="one\ndog\n").stderr
+    assert "2 lines with fewer than 50" in run("translate", folder / "teacher.bundle", "--n-best", 50, stdin="one\n\ndog\n").stderr
 
 
 def test_drafts_and_traces(folder: Path, tmp_path: Path):
@@ -86,7 +86,7 @@ def test_what_cannot_be_translated(folder: Path):
     assert len(found.stdout.splitlines()) == 1  # what stood before is translated
     assert "E582" in run("translate", bundle, stdin="one " * 10_000, status=1).stderr
     cut = run("translate", bundle, "--cut", stdin="dog\n" + "one " * 10_000)
-    assert len(cut.stdout.splitlines()) == 2 and "1 lines have a sentence that is longer" in cut.stderr
+    assert len(cut.stdout.splitlines()) == 2 and "1 line lost the end of a sentence" in cut.stderr
     assert "E521" in run("translate", folder / "none.bundle", status=1).stderr
     assert "E575" in run("translate", folder / "toy.gmlm", status=1).stderr
     assert "E506" in run("translate", bundle, "--sampler", "beam", stdin="one\n", status=1).stderr
@@ -129,7 +129,7 @@ def test_training(folder: Path, tmp_path: Path):
     log = [json.loads(line) for line in (out / "translate.jsonl").read_text().splitlines()]
     assert log[-1]["step"] == 4 and "validation_loss" in log[-1]
     other = run(*common, *model, "--steps", 5, status=1)
-    assert "E752" in other.stderr and "--restart" in other.stderr
+    assert "E752" in other.stderr and other.stderr.count("--restart") == 1
     own = (out / "translate.vocabulary").read_bytes()
     without = [w for w in common if w not in ("--vocabulary", folder / "vocabulary.model")]
     inputs = ("--input", "V=29")

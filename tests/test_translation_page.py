@@ -23,6 +23,20 @@ def test_every_table_is_that_of_its_report() -> None:
     assert all(f"<!-- run: {name} " in text for name in NAMES)
 
 
+@pytest.mark.parametrize("path", [p for n in NAMES if n in script.COMPARED for p in sorted((script.KEPT / n).glob("*.json"))])
+def test_evaluations_are_numbers_without_text(path: Path) -> None:
+    for scores in json.loads(path.read_text(encoding="utf-8")).values():
+        assert not {"outputs", "examples"} & set(scores)
+
+
+def test_only_one_log_of_a_training_is_kept(tmp_path: Path) -> None:
+    for name in ("teacher", "translate"):
+        (tmp_path / "a").mkdir(exist_ok=True)
+        (tmp_path / "a" / f"{name}.jsonl").write_text('{"step": 1, "validation_loss": 1}\n')
+    with pytest.raises(SystemExit, match="2 logs"):
+        script.keep_compared("rates", tmp_path)
+
+
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in script.COMPARED])
 def test_no_translated_text_is_kept(name: str) -> None:
     report = json.loads((script.KEPT / name / "report.json").read_text(encoding="utf-8"))

@@ -279,6 +279,8 @@ def possible(size: Size) -> Iterator[tuple[str, dict[str, float]]]:
 
 
 def _suffix(setting: Setting) -> str:
+    if setting.embedded and not setting.positional:
+        raise ValueError("transduction.gmlm has no model with position embeddings and without positional attention")
     return "_embedded" if setting.embedded else "" if setting.positional else "_unplaced"
 
 

@@ -118,7 +118,9 @@ def defaults(results: Results) -> str:
     rows = []
     for option, (group, name) in DEFAULTS.items():
         found, by = verdict(results, group, name)
-        rows.append([option, name, _percent(results, GROUPS[group][name]), ", ".join(by) if found == "disagree" else "none"])
+        missing = [k for k, s in GROUPS[group].items() if not valid(results, s)]
+        shown = by if found == "disagree" else [f"{k} has not been run" for k in missing] or ["none"]
+        rows.append([option, name, _percent(results, GROUPS[group][name]), ", ".join(shown)])
     return markdown(("option", "default", "valid, %", "better with every seed"), rows)
 
 
@@ -136,7 +138,7 @@ def bounds(possible: Mapping[str, Mapping[str, float]]) -> str:
 def numbers(results: Results, size: Size) -> str:
     """What was run."""
     every = [row for by_seed in results.values() for row in by_seed.values()]
-    trainings = {(json.dumps({k: v for k, v in r["setting"].items() if k in BASE.trained}), r["seed"]): r["train_seconds"] for r in every}
+    trainings = {(json.dumps(Setting(**r["setting"]).trained, sort_keys=True), r["seed"]): r["train_seconds"] for r in every}
     seeds = sorted({r["seed"] for r in every})
     rows = [
         ["seeds", ", ".join(map(str, seeds))],

@@ -35,14 +35,16 @@ def keep(name: str, run: Path) -> None:
 
 def keep_compared(name: str, runs: Path) -> None:
     """Copy the logs of trainings that differ in one choice, and their evaluations."""
-    logs = sorted(runs.glob("*/*.jsonl"))
-    if not logs:
-        sys.exit(f"there is no log of a training in the folders of {runs}")
+    folders = sorted(p for p in runs.iterdir() if p.is_dir())
+    for folder in folders:
+        logs = list(folder.glob("*.jsonl"))
+        if len(logs) != 1 or "validation_loss" not in logs[0].read_text(encoding="utf-8"):
+            sys.exit(f"{folder} must hold one log of a training with validation, and holds {len(logs)} logs")
     (KEPT / name).mkdir(parents=True, exist_ok=True)
-    for log in logs:
-        shutil.copy(log, KEPT / name / f"{log.parent.name}.jsonl")
-    for scores in sorted(runs.glob("*.json")):
-        shutil.copy(scores, KEPT / name / scores.name)
+    for folder in folders:
+        shutil.copy(next(folder.glob("*.jsonl")), KEPT / name / f"{folder.name}.jsonl")
+        if (scores := runs / f"{folder.name}.json").exists():
+            shutil.copy(scores, KEPT / name / scores.name)
 
 
 def page(text: str) -> str:

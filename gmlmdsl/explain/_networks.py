@@ -39,8 +39,7 @@ def add_conditional(section: Section, program: Program, model: ir.Model, lowered
         rest = [n.sub(x, "<i" if n.one_line else "{<i}"), *map(n.name, c.given)]
     section.formula(n.given("p", n.sub(x, "i"), ", ".join(rest)), n.call("softmax", [n.sub(n.call(c.network, rest), "i")]))
     section.words(CAUSAL if causal else UNPROMISED)
-    idle = {"target", *(["positions"] if options.get("positional_attention") == "false" else [])}
-    idle |= {"positions", "positional_attention", "position_embeddings", "length"} if causal else {"causal"}
+    idle = {"target", *(("positions", "positional_attention", "position_embeddings", "length") if causal else ("causal",))}
     idle |= {"length_weight"} if options.get("length") == "oracle" else set()
     written = ", ".join(f"{name} = {value}" for name, value in options.items() if name not in idle)
     section.words(f"`{c.network}` is `{call.form.name}`, with {written or 'no options'}. `gmlm info` counts its parameters.")

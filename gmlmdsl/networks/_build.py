@@ -70,21 +70,19 @@ def _transformer(form: NetworkForm, key: PRNGKeyArray) -> Transformer:
     if form.given:
         help = "use `encoder_decoder` or `mlp`, which do, or remove it"
         raise fail("E737", f"a `transformer` takes no given variables, and is applied to `{form.given[0][0]}`", form.span, help=help)
-    placed = bool(form.options["position_embeddings"])
-    return Transformer(form.n_cells, form.n_values, int(form.options["layers"]), **_blocks(form), placed=placed, key=key)
+    added = bool(form.options["position_embeddings"])
+    return Transformer(form.n_cells, form.n_values, int(form.options["layers"]), **_blocks(form), position_embeddings=added, key=key)
 
 
 def _encoder_decoder(form: NetworkForm, key: PRNGKeyArray) -> EncoderDecoder | CausalEncoderDecoder:
     o, blocks, causal = form.options, _blocks(form), bool(form.options["causal"])
     _verify_given(form)
-    n_positions = int(o["positions"])
-    if n_positions < form.n_cells and not causal:
-        message = f"the decoder of {form.n_cells} cells has only {n_positions} positions"
-        raise fail("E737", message, form.span, help=f"write `positions = {form.n_cells}`")
-    placed, n_given = bool(o["position_embeddings"]), sum(n for _, n, _ in form.given)
-    if placed and n_given > n_positions:
-        message = f"the given arrays have {n_given} cells, and there are only {n_positions} positions to embed"
-        raise fail("E737", message, form.span, help=f"write `positions = {max(n_given, form.n_cells)}`")
+    n_positions, added = int(o["positions"]), bool(o["position_embeddings"])
+    n_given = sum(n for _, n, _ in form.given) if added else 0
+    for what, n in (("the decoder has", form.n_cells), ("what is given has", n_given)):
+        if n > n_positions and not causal:
+            message = f"{what} {n} cells, and there are only {n_positions} positions"
+            raise fail("E737", message, form.span, help=f"write `positions = {max(form.n_cells, n_given)}`")
     if int(o["decoder_layers"]) < 1:
         raise fail("E737", f"`decoder_layers` must be at least 1, got {o['decoder_layers']}", form.span)
     e, d, h, rest = jax.random.split(key, 4)
@@ -95,7 +93,7 @@ def _encoder_decoder(form: NetworkForm, key: PRNGKeyArray) -> EncoderDecoder | C
         return CausalEncoderDecoder(values, (encoder, decoder), width=blocks["width"], key=rest)
     head = _length_head(form, h)
     length = head, 0.0 if head is None else float(o["length_weight"])
-    return EncoderDecoder(values, (encoder, decoder), (n_positions, placed), length, width=blocks["width"], key=rest)
+    return EncoderDecoder(values, (encoder, decoder), n_positions, length, width=blocks["width"], position_embeddings=added, key=rest)
 
 
 def _verify_given(form: NetworkForm) -> None:

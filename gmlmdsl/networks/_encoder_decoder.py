@@ -76,9 +76,9 @@ class AbstractEncoderDecoder(AbstractNetwork):
             positions.append(place if start is None else place + start)
             start = length if start is None else start + length
         places = jnp.concatenate(positions)
-        return self._placed(jnp.concatenate(rows), places), places, jnp.concatenate(shown)
+        return self._add_positions(jnp.concatenate(rows), places), places, jnp.concatenate(shown)
 
-    def _placed(self, x: Float[Array, "m width"], positions: Int[Array, " m"]) -> Float[Array, "m width"]:
+    def _add_positions(self, x: Float[Array, "m width"], positions: Int[Array, " m"]) -> Float[Array, "m width"]:
         """Embedded entries of given arrays, with what says where they stand, if anything does."""
         return x
 
@@ -131,7 +131,8 @@ class EncoderDecoder(AbstractEncoderDecoder):
 
     Attributes:
         positions: the table of positions, of hidden cells and of positional attention.
-        placed: whether its rows are added to the embeddings of all other cells, and of the given arrays (Gehring et al. 2017, Section 3.1).
+        position_embeddings: whether its rows are added to the embeddings of other cells and of given arrays
+            (Gehring et al. 2017, Section 3.1).
     """
 
     embeddings: tuple[Float[Array, "values width"], ...]
@@ -142,28 +143,29 @@ class EncoderDecoder(AbstractEncoderDecoder):
     n_values: int = eqx.field(static=True)
     sources: tuple[int, ...] = eqx.field(static=True)
     length_weight: float = eqx.field(static=True)
-    placed: bool = eqx.field(static=True)
+    position_embeddings: bool = eqx.field(static=True)
 
     def __init__(
         self,
         values: Sequence[int],
         stacks: tuple[Encoder, Decoder],
-        places: tuple[int, bool],
+        n_positions: int,
         length: tuple[AbstractLengthHead | None, float],
         *,
         width: int,
+        position_embeddings: bool,
         key: PRNGKeyArray,
     ):
-        """`values`: the numbers of values of the cells and of each given array. `places`: of positions, and whether they are added."""
+        """`values` are the numbers of values of the cells and of each given array."""
         e, p = jax.random.split(key)
         self.embeddings, self.sources = tables(values, width, e)
         self.encoder, self.decoder = stacks
-        self.positions, self.placed = normal(p, (places[0], width), 1.0), places[1]
+        self.positions, self.position_embeddings = normal(p, (n_positions, width), 1.0), position_embeddings
         self.length_head, self.length_weight = length
         self.n_values = values[0]
 
-    def _placed(self, x: Float[Array, "m width"], positions: Int[Array, " m"]) -> Float[Array, "m width"]:
-        return x + self.positions[positions] if self.placed else x
+    def _add_positions(self, x: Float[Array, "m width"], positions: Int[Array, " m"]) -> Float[Array, "m width"]:
+        return x + self.positions[positions] if self.position_embeddings else x
 
     def prepare(self, encoded: Encoding, length: Int[Array, ""], n: int) -> Prepared:
         """Biases, and positional attention folded into its weights."""
@@ -177,5 +179,5 @@ class EncoderDecoder(AbstractEncoderDecoder):
     ) -> tuple[Float[Array, "n width"], list[tuple[Weights, Weights]]]:
         """Of all cells as they are seen."""
         shown = jnp.arange(seen.shape[0], dtype=length.dtype) < length
-        x = with_positions(embedded(self.embeddings[0], seen, shown), seen, shown, self.n_values, self.positions, self.placed)
+        x = with_positions(embedded(self.embeddings[0], seen, shown), seen, shown, self.n_values, self.positions, self.position_embeddings)
         return self._through(x, encoded, prepared, key)

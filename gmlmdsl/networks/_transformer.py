@@ -71,11 +71,11 @@ def with_positions(
     shown: Bool[Array, " n"],
     n_values: int,
     positions: Float[Array, "positions width"],
-    placed: bool,
+    added: bool,
 ) -> Float[Array, "n width"]:
-    """Embedded cells, the hidden ones as their rows of the table of positions; to the others they are added where cells are `placed`."""
+    """Embedded cells, the hidden ones as their rows of the table of positions, which may be `added` to the others."""
     hidden, own = shown & ((seen < 0) | (seen >= n_values)), positions[: seen.shape[0]]
-    return jnp.where(hidden[:, None], own, x + own if placed else x)
+    return jnp.where(hidden[:, None], own, x + own if added else x)
 
 
 class Transformer(AbstractNetwork):
@@ -86,7 +86,7 @@ class Transformer(AbstractNetwork):
     Reference: Raffel et al. 2020, Section 2.1, its encoder; the masked model of Devlin et al. 2019.
 
     Attributes:
-        placed: whether the other cells have their rows of the table added (Gehring et al. 2017, Section 3.1).
+        position_embeddings: whether the other cells have their rows of the table added (Gehring et al. 2017, Section 3.1).
     """
 
     embedding: Float[Array, "values width"]
@@ -95,15 +95,16 @@ class Transformer(AbstractNetwork):
     n_values: int = eqx.field(static=True)
     length_head: AbstractLengthHead | None
     length_weight: float = eqx.field(static=True)
-    placed: bool = eqx.field(static=True)
+    position_embeddings: bool = eqx.field(static=True)
 
     def __init__(
-        self, n_cells: int, n_values: int, layers: int, width: int, heads: int, ffn: int, rate: float, *, placed: bool, key: PRNGKeyArray
-    ):
+        self, n_cells: int, n_values: int, layers: int, width: int, heads: int, ffn: int, rate: float, *, position_embeddings: bool,
+        key: PRNGKeyArray,
+    ):  # fmt: skip
         e, b, p = jax.random.split(key, 3)
         self.embedding, self.positions = normal(e, (n_values, width), 1.0), normal(p, (n_cells, width), 1.0)
         self.encoder = Encoder(layers, width, heads, ffn, rate, key=b)
-        self.n_values, self.length_head, self.length_weight, self.placed = n_values, None, 0.0, placed
+        self.n_values, self.length_head, self.length_weight, self.position_embeddings = n_values, None, 0.0, position_embeddings
 
     def encode(self, given: tuple[Array, ...], lengths: tuple[Int[Array, ""], ...], *, key: PRNGKeyArray | None = None) -> None:
         """Nothing: it takes no given arrays."""
@@ -117,7 +118,7 @@ class Transformer(AbstractNetwork):
         self, bias: Float[Array, "heads n n"], seen: Int[Array, " n"], length: Int[Array, ""], key: PRNGKeyArray | None
     ) -> tuple[Float[Array, "n width"], list[Float[Array, "heads n n"]]]:
         shown = jnp.arange(seen.shape[0], dtype=length.dtype) < length
-        x = with_positions(embedded(self.embedding, seen, shown), seen, shown, self.n_values, self.positions, self.placed)
+        x = with_positions(embedded(self.embedding, seen, shown), seen, shown, self.n_values, self.positions, self.position_embeddings)
         return self.encoder(x, bias, key)
 
     def logits(

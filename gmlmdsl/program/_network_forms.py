@@ -110,13 +110,13 @@ _LAYERS = (
     named("width", INTEGER, "model width", "256"),
     named("ffn", INTEGER, "inner width of the feed-forward part", "4 * width"),
     named("dropout", NUMBER, "share of activations dropped in training", "0", bounds=Bounds(0, 1, "high")),
-    named(
-        "position_embeddings",
-        BOOLEAN,
-        "rows of the table of positions added to the embeddings, of `given` arrays too; without them a cell that is not hidden knows "
-        "how far others are, and not where it is",
-        "false",
-    ),
+)
+_ADDED = named(
+    "position_embeddings",
+    BOOLEAN,
+    "whether rows of the table of positions are added to the embeddings of cells, and of what is given: without them a cell that is not "
+    "hidden knows how far others are, and hardly where it is itself",
+    "false",
 )
 _DECODER = (
     named("causal", BOOLEAN, "whether each cell sees those before it only: p(x) is then a product, for `autoregressive`", "false"),
@@ -126,11 +126,13 @@ _DECODER = (
         "attention with weights from positions alone in every block of the decoder; never where it is `causal`",
         "true",
     ),
+    _ADDED,
     named("decoder_layers", INTEGER, "blocks of the decoder", "layers"),
     named(
         "positions",
         INTEGER,
-        "rows of the table of positions: no predicted array is longer, nor what is given where `position_embeddings` are added",
+        "rows of the table of positions, of hidden cells, `positional_attention` and `position_embeddings`: no predicted array is longer, "
+        "nor what is given where they are added to it",
         "256",
     ),
     named(
@@ -143,8 +145,14 @@ _DECODER = (
     ),
     named("length_weight", NUMBER, "weight of a row's length loss beside its loss of cells", "0.1", bounds=Bounds(0)),
 )
+_CELLS = "whether each cell's row of a table of positions is added to its embedding; hidden cells are such rows"
 NETWORKS = (
-    Form("network", "transformer", _LAYERS, "An encoder over the cells: blocks of T5 with relative position biases. Takes no `given`."),
+    Form(
+        "network",
+        "transformer",
+        (*_LAYERS, replace(_ADDED, doc=_CELLS)),
+        "An encoder over the cells: blocks of T5 with relative position biases. Takes no `given`.",
+    ),
     Form(
         "network",
         "encoder_decoder",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from .._diagnostics import Fix, Span
+from .._diagnostics import Fix, Span, listed
 from ..syntax import tree
 from ._arguments import check_arguments, find_form
 from ._expressions import known_number
@@ -154,7 +155,7 @@ def check_conditional(s: tree.NetworkConditional, body: Body, scope: Scope) -> N
     if network is not None and isinstance(network.value, FormCall):
         _check_given(s, network.value, [body.variables[g] for g in given if g in body.variables], scope)
         if target is not None and isinstance(target.value, Variable):
-            _check_positions(s, network.value, target.value, scope)
+            _check_positions(s, network.value, target.value, [body.variables[g] for g in given if g in body.variables], scope)
     return NetworkConditional(s.span, s.target.name, s.network.function.name, tuple(given))
 
 
@@ -178,19 +179,27 @@ def _check_given(s: tree.NetworkConditional, network: FormCall, given: list[Vari
             scope.report("E326", message, at.span, "real", help=help, related=((v.span, "declared here"), *place))
 
 
-def _check_positions(s: tree.NetworkConditional, network: FormCall, target: Variable, scope: Scope) -> None:
+def _check_positions(s: tree.NetworkConditional, network: FormCall, target: Variable, given: list[Variable], scope: Scope) -> None:
+    """The table of positions is as long as the target and, where its rows are added to embeddings, as all that is given."""
     options = network_options(network)
     positions = known_number(options.get("positions"))
-    sizes = [_size(a.over) for a in target.axes]
-    if positions is None or None in sizes:
+    if positions is None:
         return
-    cells = 1
-    for size in sizes:
-        cells *= size or 0
-    if cells > positions:
-        message = f"`{target.name}` has {cells:,} cells, the network {positions} positions"
-        place = ((network.span, "the network"), (target.span, "declared here"))
-        scope.report("E319", message, s.span, "too long", help=f"write `positions = {cells}`", related=place)
+    arrays = [[target], *([given] if options.get("position_embeddings") is True else [])]
+    cells = [sum(known) for some in arrays if None not in (known := [_cells(v) for v in some])]
+    for some, n in zip(arrays, cells, strict=False):
+        if n > positions:
+            message = (
+                f"{listed([v.name for v in some])} {'has' if len(some) == 1 else 'have'} {n:,} cells, the network {positions} positions"
+            )
+            place = ((network.span, "the network"), *((v.span, "declared here") for v in some))
+            scope.report("E319", message, s.span, "too long", help=f"write `positions = {max(cells)}`", related=place)
+
+
+def _cells(v: Variable) -> int | None:
+    """The number of a variable's cells, where the text alone says it."""
+    sizes = [_size(a.over) for a in v.axes]
+    return None if None in sizes else math.prod(n for n in sizes if n is not None)
 
 
 def _size(over: SetOf) -> int | None:

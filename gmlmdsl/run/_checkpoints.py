@@ -109,9 +109,9 @@ class Checkpoints:
             shutil.rmtree(self._place(step), ignore_errors=True)
 
     def _another(self, parts: list[str]) -> Exception:
-        shown = ["optimizer, its learning rate or its schedule" if p == "optimizer" else p for p in parts]
+        shown = ["optimizer (with its learning rate and schedule)" if p == "optimizer" else p for p in parts]
         named = f"these differ: {', '.join(shown)}" if parts else "another version of gmlmdsl wrote it"
-        help = "take another folder for this run, or begin it anew here: `resume=False`, `--restart`"
+        help = "take another folder for this run, or pass `resume=False` to begin it anew here"
         if "steps" in parts:
             help += "; to make a run longer, give it an `optimizer` whose schedule does not depend on `steps`, and no `average_last`"
         return fail("E752", f"`{self.folder}` holds checkpoints of another run; {named}", help=help)

@@ -122,7 +122,7 @@ def _resumed(store: Checkpoints, state: TrainState, t: Training, progress: Progr
     step, restored, notes = found
     if step > t.steps:
         message = f"`{t.checkpoint}` holds a run that has taken {step} steps, and this one is to take {t.steps}"
-        raise fail("E752", message, help="take another folder for this run, or begin it anew here: `resume=False`, `--restart`")
+        raise fail("E752", message, help="take another folder for this run, or pass `resume=False` to begin it anew here")
     return step, jax.tree.unflatten(tree, restored), Progress(**notes)
 
 
@@ -168,6 +168,7 @@ class _Run:
                     if not self.is_sound(state, done, saves or done == t.steps):
                         break
                 if measures:
+                    bar.measures()
                     state = self.measure(state, done)
                 if saves and self.store is not None:
                     self.store.save(done, jax.tree.leaves(state), p.notes())

@@ -20,6 +20,7 @@ class TrainingBar:
         self.compiled: set[int] = set()
         self._bar: Any = None
         self._task: Any = None
+        self._loss = self._shown = ""
 
     def __enter__(self) -> TrainingBar:
         if self.show:
@@ -34,16 +35,24 @@ class TrainingBar:
     def begins(self, width: int) -> None:
         """A batch of rows of so many cells is next: the first one waits until its program is compiled."""
         if width in self.compiled:
-            return
-        self.compiled.add(width)
-        if self._bar is not None:
-            note = f"compiling for rows of {width} cells, {len(self.compiled)} of {self.widths} widths"
-            self._bar.update(self._task, note=note)
+            self._say(self._loss)
+        else:
+            self.compiled.add(width)
+            self._say(f"compiling for rows of {width} cells, {len(self.compiled)} of {self.widths} widths")
+
+    def measures(self) -> None:
+        """The loss of validation is next, which has programs of its own."""
+        self._say("measuring the loss of validation")
 
     def moved(self, done: int, loss: float, speed: float) -> None:
         """So many steps are done; `speed` in cells per second."""
-        if self._bar is not None:
-            self._bar.update(self._task, completed=done, note=f"loss {loss:.4g}, {speed:,.0f} cells/s")
+        self._loss = f"loss {loss:.4g}, {speed:,.0f} cells/s"
+        self._say(self._loss, completed=done)
+
+    def _say(self, note: str, **more: int) -> None:
+        if self._bar is not None and (more or note != self._shown):
+            self._bar.update(self._task, note=note, **more)
+        self._shown = note
 
     def __exit__(self, *exc: object) -> None:
         if self._bar is not None:

@@ -31,6 +31,7 @@ from ._peer import peers as peers
 from ._pipeline import Pipeline as Pipeline
 from ._pipeline import PipelineOptions as PipelineOptions
 from ._scoring import score_columns as score_columns
+from ._segments import lines_cut as lines_cut
 from ._stages import file_hash as file_hash
 from ._texts import Texts as Texts
 from ._training import Recipe as Recipe

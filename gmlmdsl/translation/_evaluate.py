@@ -17,6 +17,7 @@ import numpy as np
 
 from ..run.networks import stutters
 from ._metrics import RESAMPLES, Scores, corpus_bleu, score, stutter, verify_parallel
+from ._segments import lines_cut
 from ._translator import Decoded, Translator
 
 TOP = (1, 3, 5)  # how many of the likeliest lengths may hold the true one
@@ -99,7 +100,7 @@ class Evaluation:
         if self.oracle is not None:
             lines.append(f"with the reference's length: {self.oracle.bleu.name} {self.oracle.bleu.value:.2f}")
         if self.cut:
-            lines.append(f"{self.cut:,} lines have a sentence that is longer than the model takes: its end was cut off")
+            lines.append(lines_cut(self.cut))
         return "\n".join(lines)
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .._diagnostics import fail
+from .._diagnostics import counted, fail
 
 if TYPE_CHECKING:
     from ._vocabulary import Vocabulary
@@ -28,6 +28,11 @@ class Segments:
     pieces: tuple[tuple[int, ...], ...]
     joints: tuple[str, ...] = ()
     cut: int = 0
+
+
+def lines_cut(lines: int) -> str:
+    """What is said of so many lines with parts that are cut."""
+    return f"{counted(lines, 'line')} lost the end of a sentence that is longer than the model takes"
 
 
 def sentences_in(line: str) -> tuple[list[str], list[str]]:
