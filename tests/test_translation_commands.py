@@ -153,7 +153,19 @@ def test_a_pipeline_from_the_command_line(folder: Path, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "words", ["train none.gmlm a b --out o", "train toy.gmlm none b --out o", "translate none.bundle", "evaluate none toy.gmlm"]
+    "words",
+    [
+        "train none.gmlm a b --out o",
+        "train toy.gmlm none b --out o",
+        "train toy.gmlm test.en test.de --out o --vocabulary none",
+        "pipeline toy.gmlm test.en test.de --out o --validation none",
+        "pipeline toy.gmlm test.en test.de --out o --test none",
+        "distill none test.en --out o",
+        "translate none.bundle",
+        "translate teacher.bundle --draft none",
+        "evaluate none toy.gmlm",
+        "latency test.en none",
+    ],
 )
 def test_files_that_are_missing_are_refused_before_jax_is_loaded(folder: Path, words: str):
     code = f"import sys\nfrom gmlmdsl._translation_commands import app\ntry:\n    app({words.split()!r})\nfinally:\n    print('jax' in sys.modules)"

@@ -42,6 +42,7 @@ def alone(folder: Path) -> Iterator[None]:
             yield
         finally:
             with contextlib.suppress(OSError):
-                path.unlink(missing_ok=True)
+                if path.stat().st_ino == os.fstat(lock.fileno()).st_ino:  # else somebody removed the folder, and another run is there
+                    path.unlink()
                 if made:
                     folder.rmdir()  # not where it holds something

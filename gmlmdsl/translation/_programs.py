@@ -86,7 +86,7 @@ def sides(model: ConditionalModel) -> Pair:
         problem = "source and target must be rows of codes"
     elif len(graph.given[0].labels) != len(graph.variables[0].labels):
         problem = f"its source has {len(graph.given[0].labels)} values, its target {len(graph.variables[0].labels)}"
-        help = "both languages share one vocabulary: give both sides its size, where inputs say it both of them"
+        help = "both languages share one vocabulary: give source and target the same number of values"
     elif graph.variables[0].kind != "range" or graph.given[0].kind != "range":
         problem = "source and target must be of `range(..)`, codes of a vocabulary"
     if problem:
