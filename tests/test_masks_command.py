@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from test_cli import gmlm
+from cli_cases import gmlm
 
 import gmlmdsl as gm
 

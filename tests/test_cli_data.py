@@ -1,0 +1,221 @@
+"""Fitting and sampling on the command line: files, columns, options, weights, and what is refused of them."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_cases import ROWS, gmlm
+from cli_cases import folder as folder
+
+
+def test_fit_then_sample(folder, standard_promotion):
+    output = gmlm("fit", "m.gmlm", "x.csv", "--mask", "single", "--out", "m.fit", "--report", "fit.html", "--rows", "2").output
+    assert "4 rows of x.csv (no header, 4 columns)" in output
+    assert "converged" in output
+    assert "2 of 5 rows" in output
+    assert "converged" in (folder / "fit.html").read_text()
+    words = ("sample", "m.fit", "--draws", "120", "--warmup", "10", "--clamp", "x[0]=1", "--out", "d.npz", "--report", "s.html")
+    output = gmlm(*words).output
+    assert "4 chains of 120 draws from `m` by sampler `gibbs`" in output
+    assert "r_hat" in output
+    assert (np.load(folder / "d.npz")["posterior/x"][..., 0] == 1).all()
+    assert "Can the draws be trusted?" in (folder / "s.html").read_text()
+
+
+def test_sample_of_given_parameters(folder):
+    np.savez(folder / "p.npz", u=np.array([0.0, 1.0, -1.0]))
+    output = gmlm("sample", "labels.gmlm", "--params", "p.npz", "--draws", "60", "--chains", "2").output
+    assert "frequency" in output  # of labels
+    assert "sun" in output
+    assert "warning: The number of samples is too small" in output
+    assert "needed" in gmlm("sample", "labels.gmlm", status=1).output
+    assert "no parameter `v`" in gmlm("sample", "labels.gmlm", "--params", _npz(folder, v=np.zeros(3)), status=1).output
+
+
+def _npz(folder: Path, **arrays: np.ndarray) -> str:
+    np.savez(folder / "some.npz", **arrays)
+    return "some.npz"
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("x[3],x[2],x[1],x[0]\n1,1,-1,1\n1,-1,1,-1\n-1,1,1,1\n-1,1,-1,-1\n", ()),
+        ("x_3;id;x_2;x_1;x_0\n1;7;1;-1;1\n1;8;-1;1;-1\n-1;9;1;1;1\n-1;10;1;-1;-1\n", ()),
+        ("d\tc\tb\ta\n+1\t1\t-1\t1.0\n1\t-1\t1\t-1\n-1\t1\t1\t1\n-1\t1\t-1\t-1\n", ("--columns", "a,b,c,d")),
+        ("0 1 2 3 4\n1 -1 1 1 9\n-1 1 -1 1 9\n1 1 1 -1 9\n-1 -1 1 -1 9\n", ("--columns", "0,1,2,3", "--header")),
+    ],
+)
+def test_columns_find_their_cells(folder, text, options):
+    from gmlmdsl._tables import Reading
+
+    (folder / "data.csv").write_text(text)
+    reading = Reading(options[1] if options else None, header=True if "--header" in options else None)
+    wanted = (np.loadtxt(ROWS.splitlines(), delimiter=",") + 1) // 2
+    assert codes_of(folder / "m.gmlm", folder / "data.csv", reading).T.tolist() == wanted.tolist()
+
+
+def codes_of(program: Path, data: Path, reading=None):
+    """The codes of a file's rows, as `gmlm fit` reads them."""
+    from gmlmdsl._fit_data import program_and_data
+    from gmlmdsl._tables import Reading
+    from gmlmdsl.program import check_file
+    from gmlmdsl.run.data import encode
+
+    checked = check_file(program)
+    bound, found = program_and_data(checked, "m", {}, data, reading or Reading())
+    return encode(bound.model().graph, found.x).codes
+
+
+def test_letters_may_be_strings_and_labels_may_be_codes(folder):
+    (folder / "s.gmlm").write_text('model m { var x[i in range(3)] : letters("ACGT") factor 1 }')
+    (folder / "s.csv").write_text("sequence\nACG\nTTA\n")
+    assert codes_of(folder / "s.gmlm", folder / "s.csv").T.tolist() == [[0, 1, 2], [3, 3, 0]]
+    (folder / "l.csv").write_text("k,w[0],w[1]\n2,sun,rain\n0,rain,rain\n")
+    assert codes_of(folder / "labels.gmlm", folder / "l.csv").T.tolist() == [[0, 1, 2], [1, 1, 0]]  # w[0], w[1], k
+    (folder / "l.csv").write_text("k,w[0],w[1]\n2,0,1\n0,1,1\n")
+    assert codes_of(folder / "labels.gmlm", folder / "l.csv").T.tolist() == [[0, 1, 2], [1, 1, 0]]
+
+
+FAULTS = {
+    "ragged": ("1,-1,1,1\n1,1,1\n", "line 2: 3 fields, the first line has 4"),
+    "outside the domain": (
+        "1,-1,1,1\n\n1,1,1,0\n",
+        'line 3, column 3 (counted from 0) is "0": not a value of `x`; its values are `-1`, `1`',
+    ),
+    "bits for spins": ("0,1,1,0\n1,1,0,0\n", "declare `x` as `bit`"),
+    "named column": ("x[0],x[1],x[2],x[3]\n1,-1,1,up\n", 'line 2, column `x[3]` is "up"'),
+    "empty field": ("a,b,c,d\n1,,1,1\n", "line 2, column `b` is empty"),
+    "not a number": ("1,-1,nan,1\n", 'is "nan"'),
+    "no rows": ("", "has no rows"),
+    "only a header": ("a,b,c,d\n", "has no rows"),
+    "too few columns": ("1,-1\n", "has 2 columns, the model has 4 cells"),
+    "twice": ("a,a,b,c\n1,1,1,1\n", "two columns are called `a`"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_data_that_does_not_fit_says_where(folder, name):
+    text, wanted = FAULTS[name]
+    (folder / "bad.csv").write_text(text)
+    output = gmlm("fit", "m.gmlm", "bad.csv", "--mask", "single", "--out", "m.fit", status=1).output
+    assert wanted in output
+    assert "bad.csv" in output
+    assert not (folder / "m.fit").exists()
+
+
+def test_files_that_are_no_data(folder):
+    (folder / "noise.csv").write_bytes(bytes(range(256)) * 10)
+    (folder / "latin.csv").write_bytes("1,1,1,1\n\xe9,1,1,1\n".encode("latin-1"))
+    (folder / "noise.npz").write_bytes(b"PK nonsense")
+    np.save(folder / "objects.npy", np.array([{}, {}], dtype=object), allow_pickle=True)
+    for name, wanted in (
+        ("noise.csv", "is not text"),
+        ("latin.csv", "in line 2, byte 0xe9"),
+        ("noise.npz", "is not an .npz file"),
+        ("objects.npy", "Python objects"),
+        ("nope.csv", "there is no file"),
+        (".", "is a directory"),
+    ):
+        assert wanted in gmlm("fit", "m.gmlm", name, "--mask", "single", status=1).output
+
+
+def test_arrays_that_declare_too_much_are_not_read(folder):
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000, 1000), }"
+    header += b" " * (63 - (10 + len(header)) % 64) + b"\n"
+    bomb = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+    (folder / "bomb.npy").write_bytes(bomb)
+    with zipfile.ZipFile(folder / "bomb.npz", "w") as archive:
+        archive.writestr("x.npy", bomb)
+    for name in ("bomb.npy", "bomb.npz"):
+        assert "more than the limit" in gmlm("fit", "m.gmlm", name, "--mask", "single", status=1).output
+    short = bomb.replace(b"(1000000000, 1000)", b"(1000, 4)         ")
+    (folder / "short.npy").write_bytes(short)
+    assert "is damaged" in gmlm("fit", "m.gmlm", "short.npy", "--mask", "single", status=1).output
+
+
+def test_arrays_name_their_file(folder):
+    np.save(folder / "x.npy", np.array([[1, -1, 1, 3]]))
+    assert "x.npy: x at (0, 3) is 3" in gmlm("fit", "m.gmlm", "x.npy", "--mask", "single", status=1).output
+    np.save(folder / "x.npy", np.ones((2, 3)))
+    assert "x.npy: x must have shape (rows, 4), got (2, 3)" in gmlm("fit", "m.gmlm", "x.npy", "--mask", "single", status=1).output
+    name = _npz(folder, w=np.zeros((3, 2), int))
+    assert "some.npz lacks `k`" in gmlm("fit", "labels.gmlm", name, status=1).output
+
+
+OPTIONS = {
+    "unknown mask": (["--mask", "singel"], "did you mean `single`?"),
+    "which mask": ([], "model `m` has 2 masks: say which"),
+    "unknown model": (["--model", "n"], "the program has no model `n`"),
+    "unknown input": (["-i", "K=3"], "the program has no input `K`"),
+    "input without value": (["-i", "L"], "expected `name=value`"),
+    "input that is no number": (["-i", "L=two"], '"two" is not a number'),
+    "input with many digits": (["-i", "L=" + "9" * 400], "input `L` must be integers"),
+    "input twice": (["-i", "L=2", "-i", "L=3"], "is given twice"),
+    "masks": (["-m", "single", "--n-masks", "0"], "expected a whole number above 0, or `all`"),
+    "weights": (["-m", "single", "--weights", "w"], "there is no column and no file `w`"),
+    "no folder": (["-m", "single", "--out", "no/m.fit"], "there is no folder no"),
+    "a folder": (["-m", "single", "--report", "."], "it is a folder"),
+    "columns": (["-m", "single", "--columns", "a,b,c,d"], "columns are numbered 0 to 3"),
+    "array file": (["--inputs", "nope.npz"], "there is no file nope.npz"),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_options_that_do_not_fit(folder, name):
+    words, wanted = OPTIONS[name]
+    assert wanted in gmlm("fit", "m.gmlm", "x.csv", *words, status=1).output
+
+
+def test_weights_come_from_a_column_or_a_file(folder):
+    from gmlmdsl._arguments import read_weights
+    from gmlmdsl.read import read_table
+
+    (folder / "d.csv").write_text("x,w\n1,2\n1,0.5\n")
+    table = read_table(folder / "d.csv")
+    assert read_weights("w", table).tolist() == [2, 0.5]
+    (folder / "w.csv").write_text("weight\n1\n3\n")
+    assert read_weights("w.csv", table).tolist() == [1, 3]
+    np.save(folder / "w.npy", np.array([1.0, 4.0]))
+    assert read_weights("w.npy", table).tolist() == [1, 4]
+
+
+CLAMPS = {
+    "x[9]=1": "no cell of `x`",
+    "x=1": "say which cell of `x`",
+    "y[0]=1": "no variable `y`",
+    "x[0]": "expected `x[3]=1`",
+    "x[a]=1": "places are 0-based numbers",
+    "x[0]=up": "is not a whole number",
+    "x[0]=3": "not a value of `x`",
+}
+
+
+@pytest.mark.parametrize("clamp", CLAMPS)
+def test_clamps_that_do_not_fit(folder, clamp):
+    name = _npz(folder, h=np.zeros(4), J=np.zeros(()))
+    assert CLAMPS[clamp] in gmlm("sample", "m.gmlm", "--params", name, "--clamp", clamp, status=1).output
+
+
+def test_sample_refuses_what_it_cannot_use(folder):
+    assert "there is no file nope.fit" in gmlm("sample", "nope.fit", status=1).output
+    assert "must end in .nc or .npz" in gmlm("sample", "m.gmlm", "--out", "d.txt", status=1).output
+    (folder / "broken.fit").write_bytes(b"PK\x03\x04 nonsense")
+    assert "is not a saved fit" in gmlm("sample", "broken.fit", status=1).output
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_fit_and_sample_say_what_the_sizes_show(folder):
+    text = "model m {\n  var x[i in range(3)] : bit\n  param h ~ normal(0, 1)\n  factor h * x[i] for i in range(3)\n}\n"
+    text += "mask part = blocks({x[i]} for i in range(3) if i < 2)\nsampler stays { update x[i] for i in range(3) if i > 0 }\n"
+    (folder / "part.gmlm").write_text(text)
+    (folder / "b.csv").write_text("0,1,1\n1,0,1\n1,1,0\n")
+    fit = gmlm("fit", "part.gmlm", "b.csv", "--max-steps", "2", "--out", "b.fit").output
+    assert "warning[W811 cells-never-hidden]: mask `part` never hides `x[2]`" in fit
+    assert "W812" not in fit
+    sample = gmlm("sample", "b.fit", "--draws", "2", "--warmup", "0", "--chains", "1").output
+    assert "warning[W812 cells-never-moved]: sampler `stays` never moves `x[0]`" in sample
+    assert "W811" not in sample
