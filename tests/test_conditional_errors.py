@@ -177,7 +177,19 @@ def test_parameters_of_another_size_name_the_array(model: Any):
     other = made("mlp(layers = 1, width = 6)", N, Q, MORE, GIVEN)
     text = refused(lambda: model.loss(other.init_params(), X, "one", given=G, missing=-1), "E509")
     assert "is (" in text
-    assert "were these parameters made for other sizes?" in text
+    assert "were these parameters made for other sizes or options?" in text
+
+
+def test_parameters_of_the_same_shapes_must_mean_the_same():
+    def net(options: str) -> Any:
+        return made(f"transformer(layers = 1, width = 8, {options})", N, Q, "mask one = subsets(x, size = 1)")
+
+    model = net("heads = 2, dropout = 0.1")
+    other = {"heads = 4": "heads is 4, not 2", "heads = 2, position_embeddings = true": "position_embeddings is True, not False"}
+    for options, words in other.items():
+        params = net(options).init_params()
+        assert words in refused(lambda p=params: model.loss(p, X, "one", missing=-1), "E509")
+    assert np.isfinite(model.loss(net("heads = 2").init_params(), X, "one", missing=-1))  # how it is trained may differ
 
 
 # Data

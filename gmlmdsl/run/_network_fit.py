@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +167,7 @@ def verified_params(form: NetworkForm, params: Any) -> dict[str, Any]:
     """A network's parameters: a dict with its Equinox module, of whose arrays alone anything depends.
 
     Raises:
-        GmlmError: E509 for anything else, or a module whose arrays have other shapes.
+        GmlmError: E509 for anything else, or a module whose arrays have other shapes, or mean something else: of other heads, say.
     """
     example = f"`{{{form.label!r}: network}}`, as `init_params` and a fit's `params` are"
     if not isinstance(params, Mapping) or set(params) != {form.label}:
@@ -175,20 +175,36 @@ def verified_params(form: NetworkForm, params: Any) -> dict[str, Any]:
         raise fail("E509", f"the parameters of this model are {example}; got {found}")
     network = params[form.label]
     declared = network_shapes(form)
-    wanted, here = (_shapes(n) for n in (declared, network))
+    wanted, here = (_shapes(n) | _meanings(n) for n in (declared, network))
     leaves, tree = jax.tree.leaves(network), jax.tree.structure(declared)
     if wanted != here or len(leaves) != tree.num_leaves:
         wrong = next((k for k in {*wanted, *here} if wanted.get(k) != here.get(k)), "")
         message = (
             f"the network `{form.label}` does not fit its declaration: {wrong or 'its class'} is {here.get(wrong)}, not {wanted.get(wrong)}"
         )
-        raise fail("E509", message, form.span, help="were these parameters made for other sizes?")
+        raise fail("E509", message, form.span, help="were these parameters made for other sizes or options?")
     return {form.label: jax.tree.unflatten(tree, leaves)}  # dropout and the like are what this program says
 
 
-def _shapes(network: Any) -> dict[str, tuple[int, ...]]:
+def _shapes(network: Any) -> dict[str, object]:
     leaves = jax.tree_util.tree_flatten_with_path(network)[0]
     return {jax.tree_util.keystr(p): tuple(x.shape) for p, x in leaves if hasattr(x, "shape")}
+
+
+def _meanings(module: Any, path: str = "") -> dict[str, object]:
+    """The static fields of modules that say what their arrays mean: all but fractions, which training takes, as dropout is."""
+    found: dict[str, object] = {}
+    if isinstance(module, eqx.Module):
+        for f in fields(module):
+            value, at = getattr(module, f.name), f"{path}.{f.name}"
+            if f.metadata.get("static"):
+                found |= {at: value} if isinstance(value, int) else {}
+            else:
+                found |= _meanings(value, at)
+    elif isinstance(module, tuple | list):
+        for k, part in enumerate(module):
+            found |= _meanings(part, f"{path}[{k}]")
+    return found
 
 
 NO_CURVATURE = "its loss is not convex and its weights are not determined, so their curvature gives no error"
