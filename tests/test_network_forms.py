@@ -98,6 +98,25 @@ def test_options_of_networks_follow_one_another() -> None:
     assert (found["length"], found["positional_attention"]) == ("classifier", True)
 
 
+def test_positions_of_what_is_given_are_counted_where_the_target_has_an_unknown_size() -> None:
+    text = """input n : int
+network net = encoder_decoder(layers = 1, positions = 12, position_embeddings = true)
+model m {
+  given s[i in range(8)] : bit
+  given u[i in range(6)] : bit
+  var x[i in range(n)] : bit
+  conditional x ~ net(s, u)
+}
+"""
+    assert [code for code, _ in faults(text)] == ["E319"]
+    for fits in (
+        text.replace("range(6)", "range(4)"),
+        text.replace(", position_embeddings = true", ""),
+        text.replace("range(8)", "range(n)"),
+    ):
+        assert faults(fits) == []
+
+
 def test_the_inputs_that_masks_make() -> None:
     text = (
         NETWORK

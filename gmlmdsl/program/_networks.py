@@ -186,8 +186,8 @@ def _check_positions(s: tree.NetworkConditional, network: FormCall, target: Vari
     if positions is None:
         return
     arrays = [[target], *([given] if options.get("position_embeddings") is True else [])]
-    cells = [sum(known) for some in arrays if None not in (known := [_cells(v) for v in some])]
-    for some, n in zip(arrays, cells, strict=False):
+    cells = [_cells(some) for some in arrays]
+    for some, n in zip(arrays, cells, strict=True):
         if n > positions:
             message = (
                 f"{listed([v.name for v in some])} {'has' if len(some) == 1 else 'have'} {n:,} cells, the network {positions} positions"
@@ -196,10 +196,10 @@ def _check_positions(s: tree.NetworkConditional, network: FormCall, target: Vari
             scope.report("E319", message, s.span, "too long", help=f"write `positions = {max(cells)}`", related=place)
 
 
-def _cells(v: Variable) -> int | None:
-    """The number of a variable's cells, where the text alone says it."""
-    sizes = [_size(a.over) for a in v.axes]
-    return None if None in sizes else math.prod(n for n in sizes if n is not None)
+def _cells(variables: list[Variable]) -> int:
+    """The number of their cells, where the text alone says it; else 0."""
+    sizes = [[_size(a.over) for a in v.axes] for v in variables]
+    return 0 if any(None in of_one for of_one in sizes) else sum(math.prod(n or 0 for n in of_one) for of_one in sizes)
 
 
 def _size(over: SetOf) -> int | None:
