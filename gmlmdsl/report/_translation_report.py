@@ -172,7 +172,7 @@ def _attention(report: Report, arrays: Mapping[str, np.ndarray]) -> None:
     report.section("Attention")
     report.text(
         "The weights of the student's last layer, by head, in a pass over one sentence of the test text as the last pass but one left it: "
-        "repeated pieces, which the decoder shows as random ones, stand as they were."
+        "repeated pieces, which the decoder shows as what it starts from, stand as they were."
     )
     source, target = ([str(p) for p in arrays[side]] for side in ("source", "target"))
     for kind, words in KINDS.items():
