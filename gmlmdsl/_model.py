@@ -137,7 +137,8 @@ class Model(Queries):
             weights: one per row, multiplying its loss; standard errors take them as `weights_are` says.
             missing: a number or text outside the domain, nan for nan and None, or a dict of them by variable: such cells are summed
                 out of both p(x_K, x_rest) and p(x_rest); a row without an observed cell in K scores 0. Right where cells are missing
-                completely at random, or the mask is `everything`; where at random only, see `impute`.
+                completely at random, or the mask is `everything`; where at random only, see `impute`. Whatever `missing` says, what
+                `numpy.ma` masks is such a cell; nan, None and `pandas.NA` are errors unless it is nan.
             given: data of given variables, a dict of arrays by name: as x, one row for each row of x, or without rows, the same for all.
             init: starts of some parameters.
             fixed: values at which some are held.

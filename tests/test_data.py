@@ -97,7 +97,8 @@ REFUSED = [
     ({"s": [[1, 1, 1], [1, 1]]}, "rows differ in length", "ragged rows"),
     ({"b": [0, 1, 1]}, "rows of shape", "another number of rows"),
     ({"s": np.array([[1j, 1, 1], [1, 1, 1]])}, "must hold numbers", "complex numbers"),
-    ({"s": np.array([[None, 1, 1], [1, 1, 1]], dtype=object)}, "must hold numbers", "objects"),
+    ({"s": np.array([[None, 1, 1], [1, 1, 1]], dtype=object)}, "is None", "None"),
+    ({"s": np.array([[1 + 0j, 1, 1], [1, 1, 1]], dtype=object)}, "must hold numbers", "objects"),
     ({"y": [1, 2]}, "no variable `y`", "an unknown variable"),
 ]
 

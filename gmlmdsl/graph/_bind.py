@@ -10,6 +10,7 @@ import numpy as np
 
 from .._diagnostics import Diagnostic, GmlmError, did_you_mean, fail, listed
 from ..program import Program, ir
+from ..read import verify_unmasked
 from ._constants import constant
 from ._graphs import GraphArrays, build_graph
 
@@ -185,6 +186,7 @@ def _verify_length(d: ir.Input, k: int, axis: ir.InputAxis, array: Array, bound:
 
 def _as_array(d: ir.Input, value: Any, bound: Bound) -> Array:
     wanted = {"int": "integers", "domain": "values of its domain"}.get(d.type.kind, "real numbers")
+    verify_unmasked(value, f"input `{d.name}`", "E404")
     try:
         array = np.asarray(value)
     except ValueError:

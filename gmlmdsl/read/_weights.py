@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._diagnostics import fail
+from ._holes import verify_unmasked
 from ._rows import AbstractRows
 
 Array = np.ndarray
@@ -61,6 +62,7 @@ def _agreements(codes: Array, start: int, step: int) -> Array:
 
 def _codes(x: Any) -> Array:
     """Symbols as small integers, shape (columns, rows): each column lies in one piece."""
+    verify_unmasked(x, "sequences")
     array = np.asarray(x.x if isinstance(x, AbstractRows) else x)
     if array.dtype.kind == "U" and array.ndim == 1:
         lengths = set(np.char.str_len(array).tolist())

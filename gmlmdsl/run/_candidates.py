@@ -15,6 +15,7 @@ from .. import derive
 from .._diagnostics import fail
 from ..graph import FactorGraph, Lowered, autoregressive, refinement
 from ..program import AUTOREGRESSIVE, ir
+from ..read import masked_entries, verify_unmasked
 from ._data import clamped_cells, encode
 from ._network_rows import bucket_of, given_arrays, network_rows, present_lengths, standard_widths
 from ._sampling import Options
@@ -121,6 +122,7 @@ def _numbers(stated: Any, count: int) -> Array:
     """
     if stated is None:
         return np.arange(count, dtype=np.uint32)
+    verify_unmasked(stated, "rows", "E507")
     found = np.asarray(stated)
     if found.dtype.kind not in "iu" or found.shape != (count,) or (found < 0).any():
         raise fail("E507", f"rows must be whole numbers from 0 on, one for each of {count} rows, got {stated!r:.60}")
@@ -130,7 +132,8 @@ def _numbers(stated: Any, count: int) -> Array:
 def _held(graph: FactorGraph, clamp: Any, missing: Any, shape: tuple[int, ...]) -> tuple[Array, Array, tuple[int, ...]]:
     """Which cells stay, and at what: as everywhere, or rows of the whole variable with `missing` where cells are free."""
     name = graph.variables[0].name
-    if isinstance(clamp, Mapping) and set(clamp) == {name} and not isinstance(clamp[name], Mapping) and missing is not None:
+    gapped = missing is not None or (isinstance(clamp, Mapping) and masked_entries(clamp.get(name)) is not None)
+    if isinstance(clamp, Mapping) and set(clamp) == {name} and not isinstance(clamp[name], Mapping) and gapped:
         rows = encode(graph, clamp[name], f"clamp[{name!r}]", missing)
         if rows.shape not in ((), shape) and shape != ():
             raise fail("E501", f"clamp[{name!r}] must hold one row, or one for each row of given data {shape}, got {rows.shape}")
@@ -152,6 +155,7 @@ def _lengths(
     graph, count = lowered.graph, int(np.prod(shape, dtype=np.int64))
     network = next(iter(params.values()))
     if stated is not None:
+        verify_unmasked(stated, "lengths", "E507")
         found = np.asarray(stated)
         if found.dtype.kind not in "iu" or found.shape not in ((), shape) or (found < 1).any() or (found > graph.n_random).any():
             message = f"lengths must be whole numbers from 1 to {graph.n_random}, one or one for each row {shape}"

@@ -15,6 +15,7 @@ from ..derive.compiled import complete_rows, conditional_table, gap_rows, log_po
 from ..graph import Lowered
 from ..graph.masks import LoweredMask, draws, is_adaptive, looked_at, support_size, verify_mask
 from ..plan import BUDGET, plan_block, verify_affordable
+from ..read import verify_unmasked
 from ._data import verified_weights
 from ._keys import verified_key
 from ._missing import block_tables, log_completions, sort_rows, summed_loss, unknown_law, verify_latents
@@ -64,6 +65,7 @@ def _verify(lowered: Lowered, mask: LoweredMask, params: Params) -> None:
 
 def _block(lowered: Lowered, cells: Sequence[int] | int) -> np.ndarray:
     host = lowered.graph
+    verify_unmasked(cells, "K", "E507")
     try:
         members = np.sort(np.atleast_1d(np.asarray(cells)).ravel())
         whole = members.dtype.kind in "iu"

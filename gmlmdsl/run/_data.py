@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .._diagnostics import fail, listed, unknown
+from .._diagnostics import GmlmError, fail, listed, unknown
 from ..graph import FactorGraph, VariableArray
-from ..read import AbstractRows
+from ..read import AbstractRows, empty_entries, plain_array, verify_unmasked
 from ._fields import values_of
 
 Array = np.ndarray
@@ -35,10 +35,10 @@ def encode(graph: FactorGraph, x: Any, what: str = "x", missing: Any = None) -> 
         graph: the factor graph.
         x: an array where the model has one `var`, else a dict of arrays by variable; shape (rows.., *axes). Spin, bit and range
             hold values; letters and labels hold texts (a row of letters also one string) or 0-based codes. Or rows of a file.
-            A `latent` that x lacks is missing in every row.
+            A `latent` that x lacks is missing in every row. What `numpy.ma` masks is a missing cell, whatever `missing` says.
         what: how messages call it.
         missing: a number or text outside the domain that stands for a missing cell, nan for nan and None; a dict by variable where they
-            differ; None: every cell is observed.
+            differ; None: every cell is observed that is not masked.
 
     Returns:
         Codes of shape (cells, rows) and the leading shape; a row cell is 0: `bound_rows` says which row of given data each goes with.
@@ -132,35 +132,55 @@ def value_codes(v: VariableArray, value: Any, what: str, missing: Any = None) ->
     Raises:
         GmlmError: E501, E502 or E504 for an array that does not fit.
     """
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        raise fail("E501", f"{what} must be a regular array, its rows differ in length") from None
-    if array.dtype == object and missing is not None and not isinstance(missing, str) and np.isnan(missing):
-        # A column of texts or numbers with holes, as pandas has them.
-        holes = np.array([e is None or (isinstance(e, float) and np.isnan(e)) for e in array.ravel()], bool).reshape(array.shape)
-        present = array[~holes]
-        filled = np.where(holes, present[0] if len(present) else v.labels[0], array)
-        codes, lead = value_codes(v, np.asarray(filled.tolist()), what)
-        return np.where(holes, MISSING, codes), lead
-    if array.dtype == object and all(isinstance(e, str) for e in array.ravel()):
-        array = array.astype(str)
+    array, holes = _entries(v, value, what, missing)
     if array.dtype.kind == "S":
         array = np.char.decode(array, "utf-8", "replace")
     if array.dtype.kind == "U" and v.kind == "letters" and v.shape:
-        array = _split_strings(v, array, what)
+        array, holes = _split_strings(v, array, holes, what)
     lead = array.ndim - len(v.shape)
     if lead < 0 or array.shape[lead:] != v.shape:
         wanted = f"(rows, {', '.join(map(str, v.shape))})" if v.shape else "(rows,)"
         raise fail(
             "E501", f"{what} must have shape {wanted}, got {array.shape}", help="the last axes are the variable's, before them come rows"
         )
-    absent = _absent(array, missing)
+    absent = holes | _absent(array, missing)
     if v.ordered and array.dtype.kind == "U" and isinstance(missing, str):
         array = _numbers(np.where(absent, str(v.labels[0]), array), what)  # a column of texts because of its holes
     if not absent.any():
         return _to_codes(v, array, what), array.shape[:lead]
     return np.where(absent, MISSING, _to_codes(v, np.where(absent, _any_value(v, array), array), what)), array.shape[:lead]
+
+
+def _entries(v: VariableArray, value: Any, what: str, missing: Any) -> tuple[Array, Array]:
+    """The entries as numbers or texts, and which of them are holes: masked, or nothing where `missing` is nan."""
+    try:
+        array, masked = plain_array(value)
+    except ValueError:
+        raise fail("E501", f"{what} must be a regular array, its rows differ in length") from None
+    if array.dtype.names:
+        help = "pass a dict by variable, or `numpy.lib.recfunctions.structured_to_unstructured(..)`"
+        raise fail("E502", f"{what} must hold {_wanted(v)}, got a table with the fields {listed(array.dtype.names)}", help=help)
+    holes = np.zeros(array.shape, bool) if masked is None else masked
+    if array.dtype != object:
+        return array, holes
+    empty = empty_entries(array) & ~holes
+    if empty.any() and not (isinstance(missing, float | np.floating) and np.isnan(missing)):
+        raise _not_finite(array, empty, what)
+    holes = holes | empty
+    present = array[~holes]
+    filled = np.where(holes, present[0] if len(present) else v.labels[0] if v.ordered else 0, array)
+    plain = np.asarray(filled.ravel().tolist())
+    return (plain.reshape(array.shape) if plain.shape == (array.size,) else array), holes
+
+
+def _wanted(v: VariableArray) -> str:
+    return "numbers" if v.ordered else "labels or codes"
+
+
+def _not_finite(array: Array, bad: Array, what: str) -> GmlmError:
+    place = tuple(int(i) for i in np.argwhere(bad)[0])
+    help = "if it stands for a missing cell, say so: `missing=float('nan')`"
+    return fail("E504", f"{what}{f' at {place}' * bool(place)} is {array[place]}", help=help)
 
 
 def _numbers(array: Array, what: str) -> Array:
@@ -185,16 +205,17 @@ def _any_value(v: VariableArray, array: Array) -> Any:
     return str(v.labels[0]) if array.dtype.kind == "U" else v.labels[0] if v.ordered else 0
 
 
-def _split_strings(v: VariableArray, array: Array, what: str) -> Array:
-    """A row of letters may be one string."""
+def _split_strings(v: VariableArray, array: Array, holes: Array, what: str) -> tuple[Array, Array]:
+    """A row of letters may be one string; one that is a hole lacks all of them."""
     n = v.shape[-1]
-    if array.ndim and array.shape[-1:] == v.shape[-1:] and (array.size == 0 or np.char.str_len(array).max() <= 1):
-        return array
-    lengths = np.char.str_len(array)
+    lengths = np.where(holes, 1, np.char.str_len(array))
+    if array.ndim and array.shape[-1:] == v.shape[-1:] and lengths.max(initial=0) <= 1:
+        return array, holes
+    array, lengths = np.where(holes, str(v.labels[0]) * n, array), np.where(holes, n, lengths)
     if (lengths != n).any():
         row = int(np.argmax((lengths != n).ravel()))
         raise fail("E501", f"{what}: row {row} has {lengths.ravel()[row]} letters, expected {n}")
-    return np.array([list(s) for s in array.ravel()]).reshape(*array.shape, n)
+    return np.array([list(s) for s in array.ravel()]).reshape(*array.shape, n), np.repeat(holes[..., None], n, axis=-1)
 
 
 def _to_codes(v: VariableArray, array: Array, what: str) -> Array:
@@ -210,14 +231,9 @@ def _to_codes(v: VariableArray, array: Array, what: str) -> Array:
     if array.dtype == bool:
         array = array.astype(np.int64)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise fail(
-            "E504",
-            f"{what} at {place} is {array[place]}",
-            help="if it stands for a missing cell, say so: `missing=float('nan')`",
-        )
+        raise _not_finite(array, ~np.isfinite(array), what)
     if array.dtype.kind not in "iuf":
-        raise fail("E502", f"{what} must hold {'numbers' if v.ordered else 'labels or codes'}, got {array.dtype}")
+        raise fail("E502", f"{what} must hold {_wanted(v)}, got {array.dtype}")
     if v.kind == "spin":
         _verify(v, array, (array == -1) | (array == 1), what, array)
         return ((array + 1) // 2).astype(np.int64)
@@ -251,6 +267,7 @@ def verified_weights(weights: Any, rows: int) -> Array:
     Raises:
         GmlmError: unless they are finite, not negative, not all zero, and one per row.
     """
+    verify_unmasked(weights, "weights", "E507")
     try:
         array = np.asarray(weights, dtype=np.float64)
     except (TypeError, ValueError):
@@ -276,7 +293,8 @@ def clamped_cells(graph: FactorGraph, clamp: Mapping[str, Any] | None) -> tuple[
 
     Args:
         graph: the factor graph.
-        clamp: by variable: a whole array, or a dict from place (an integer, or a tuple of them) to value or label.
+        clamp: by variable: a whole array, whose masked cells stay free, or a dict from place (an integer, or a tuple of them) to value
+            or label.
 
     Raises:
         GmlmError: for an unknown variable, a place outside it or a value outside the domain.
@@ -293,14 +311,15 @@ def clamped_cells(graph: FactorGraph, clamp: Mapping[str, Any] | None) -> tuple[
         if isinstance(value, Mapping):
             for place, one in value.items():
                 cell = _place(v, place)
+                verify_unmasked(one, f"clamp[{name!r}][{place!r}]")
                 codes[cell] = _to_codes(v, np.asarray(one), f"clamp[{name!r}][{place!r}]")
                 held[cell] = True
         else:
             found, lead = value_codes(v, value, f"clamp[{name!r}]")
             if lead:
                 raise fail("E501", f"clamp[{name!r}] must have shape {v.shape}, got {(*lead, *v.shape)}")
-            codes[v.offset : v.offset + v.size] = found.ravel()
-            held[v.offset : v.offset + v.size] = True
+            codes[v.offset : v.offset + v.size] = np.maximum(found.ravel(), 0)
+            held[v.offset : v.offset + v.size] = found.ravel() >= 0
     return held, codes
 
 

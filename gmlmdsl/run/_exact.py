@@ -16,6 +16,7 @@ from .. import derive
 from .._diagnostics import GmlmError, fail
 from ..graph import FactorGraph, GivenRows, VariableArray
 from ..plan import Elimination, plan_elimination
+from ..read import verify_unmasked
 from ._data import clamped_cells, decode, value_codes
 
 Array = np.ndarray
@@ -249,6 +250,7 @@ def prefix_codes(graph: FactorGraph, prefix: Any, given: GivenRows | None) -> tu
     if len(graph.observed) != 1:
         raise fail("E507", f"the next symbol is one of the model's only `var`; it has {len(graph.observed)}")
     v = graph.observed[0]
+    verify_unmasked(prefix, "prefix")
     array = np.asarray(prefix)
     if array.dtype.kind == "U" and v.kind == "letters" and (array.ndim == 0 or np.char.str_len(array).max(initial=0) != 1):
         lengths = np.char.str_len(array)

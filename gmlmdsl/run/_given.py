@@ -10,6 +10,7 @@ import numpy as np
 from .._diagnostics import did_you_mean, fail, listed
 from ..graph import FactorGraph, GivenArray, GivenRows, Lowered, with_given
 from ..graph.masks import LoweredMask, mask_with
+from ..read import empty_entries, plain_array
 from ._data import Data, encode, stated_missing, value_codes
 
 Array = np.ndarray
@@ -134,14 +135,10 @@ def _codes(v: GivenArray, value: Any) -> tuple[Array, tuple[int, ...]]:
 def _verify_present(value: Any, what: str) -> None:
     """Refuse a hole: what is given is not a random variable that could be summed out."""
     try:
-        array = np.asarray(value)
+        array, masked = plain_array(value)
     except ValueError:
         return  # of rows that differ in length: said where shapes are judged
-    holes = np.zeros(array.shape, bool)
-    if array.dtype.kind == "f":
-        holes = np.isnan(array)
-    elif array.dtype == object:
-        holes = np.array([e is None or (isinstance(e, float) and np.isnan(e)) for e in array.ravel()], bool).reshape(array.shape)
+    holes = empty_entries(array) if masked is None else masked
     if holes.any():
         place = tuple(int(i) for i in np.argwhere(holes)[0])
         message = f"{what}{_at(place)} is missing: given values have no law, and cannot be summed out"

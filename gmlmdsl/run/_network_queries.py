@@ -18,6 +18,7 @@ from ..graph.masks import LoweredMask, MixtureMask, SubsetMask, blocks_of, is_ad
 from ..networks import build_network, network_shapes, parameter_counts
 from ..plan import BUDGET
 from ..program import ir
+from ..read import verify_unmasked
 from ._data import verified_weights
 from ._keys import verified_key
 from ._network_fit import mask_loss, verified_count, verify_known
@@ -185,6 +186,7 @@ def log_conditional(lowered: Lowered, params: dict[str, Any], x: Any, K: Sequenc
     """Sums of log p(x_i | x_rest, K) over the cells of K, for every joint value of it."""
     verify_all_seen(lowered.graph)
     host, rows = lowered.graph, network_rows(lowered, x, None, given)
+    verify_unmasked(K, "K", "E507")
     cells = np.unique(np.atleast_1d(np.asarray(K)))
     if cells.dtype.kind not in "iu" or not len(cells) or cells[0] < 0 or cells[-1] >= host.n_random or len(cells) != np.size(K):
         raise fail("E507", f"K must hold distinct positions from 0 to {host.n_random - 1}, got {K!r}")
@@ -195,6 +197,8 @@ def log_conditional(lowered: Lowered, params: dict[str, Any], x: Any, K: Sequenc
         raise fail("E601", f"{message}, more than the limit of {MOST_ENTRIES:,}", help="ask for one cell at a time: they are independent")
     held = np.zeros((host.n_random, 1), bool)
     held[cells] = True
+    if ((rows.codes[: host.n_random] < 0) & ~held).any():
+        raise fail("E504", "x lacks cells that are not in K", help="ask about whole rows, or put these cells into K: they are hidden then")
     found = []
     for some in _pieces(lowered, rows.n_rows):
         part = rows.take(some)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from .._diagnostics import fail
 from ..graph import GivenArray, Lowered, with_given
+from ..read import masked_entries
 from ._data import encode, missing_code, stated_missing, value_codes
 from ._given import encode_given
 
@@ -80,7 +81,8 @@ def given_arrays(lowered: Lowered, given: Any, missing: Any) -> tuple[tuple[Arra
     if not graph.given:
         encode_given(graph, given)
         return (), ()
-    verified = encode_given(graph, given if missing is None else _filled(graph.given, given, missing, lowered))
+    gapped = missing is not None or (isinstance(given, Mapping) and any(masked_entries(a) is not None for a in given.values()))
+    verified = encode_given(graph, _filled(graph.given, given, missing, lowered) if gapped else given)
     assert verified is not None
     by_name = {v.name: v for v in graph.given}
     out = []
@@ -100,7 +102,7 @@ def given_arrays(lowered: Lowered, given: Any, missing: Any) -> tuple[tuple[Arra
 
 def _filled(arrays: Sequence[GivenArray], given: Any, missing: Any, lowered: Lowered) -> Any:
     """Given data with some value in place of padding, so that the rest can be checked as data without it are."""
-    if not isinstance(given, dict):
+    if not isinstance(given, Mapping):
         return given
     out = dict(given)
     for v in arrays:

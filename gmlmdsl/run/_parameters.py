@@ -16,6 +16,7 @@ from numpyro.distributions.transforms import Transform
 from .._diagnostics import fail, listed, unknown
 from ..derive import float_type, no_joint
 from ..graph import FactorGraph, ParameterArray
+from ..read import verify_unmasked
 
 Array = np.ndarray
 SIMPLEX_ERROR = 1e-3  # of a sum, at most: rounding, and gradients by finite differences
@@ -93,6 +94,7 @@ def verify_names(given: Mapping[str, Any], names: list[str], what: str) -> None:
 
 
 def _array(p: ParameterArray, value: Any, what: str) -> jax.Array:
+    verify_unmasked(value, f"{what}[{p.name!r}]")
     try:
         array = jnp.asarray(value, dtype=float_type())
     except (TypeError, ValueError):

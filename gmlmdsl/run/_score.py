@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from .._diagnostics import fail
+from ..read import verify_unmasked
 from ._fit import fit as refit
 from ._measure import Measure, measure_of
 from ._rows import evidence_of, params64, row_weights, rows_under
@@ -197,6 +198,7 @@ def _labels(values: Sequence[Any] | Array | None, rows: int, what: str) -> Array
     """Numbers from 0 for labels, one per row."""
     if values is None:
         return None
+    verify_unmasked(values, what, "E507")
     array = np.asarray(values)
     if array.shape != (rows,):
         raise fail("E501", f"{what} must have shape ({rows},), one label per row, got {array.shape}")

@@ -108,7 +108,7 @@ def _given(
 
 
 def _completed(graph: FactorGraph, rng: np.random.Generator, codes: Array, device: Graph, params: Mapping[str, Any]) -> Array:
-    """A start whose lacking latents are filled in; with any values where none that is possible was found."""
+    """A start whose lacking latents and masked cells are filled in; with any values where none that is possible was found."""
     held = codes >= 0, np.maximum(codes, 0)
     found = _uniform(graph, rng, held, device, params)
     if found is None:

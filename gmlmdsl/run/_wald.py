@@ -11,6 +11,7 @@ from scipy.stats import f as f_law
 from scipy.stats import norm
 
 from .._diagnostics import fail
+from ..read import verify_unmasked
 from ._intervals import verified_quantile
 from ._parameters import entry_names, log_prior, unflatten, verify_names
 
@@ -57,6 +58,7 @@ def coefficients(fit: Fit, parts: Mapping[str, Any]) -> Array:
     verify_names(parts, [p.name for p in fit.graph.parameters], "contrast")
     c = {}
     for p in fit.graph.parameters:
+        verify_unmasked(parts.get(p.name), f"contrast[{p.name!r}]", "E544")
         try:
             given = np.asarray(parts.get(p.name, 0.0), float)
         except (TypeError, ValueError):

@@ -19,6 +19,7 @@ import numpy as np
 from .._diagnostics import fail
 from ..graph import FactorGraph, Lowered
 from ..graph.masks import LoweredMask, blocks_of, is_adaptive, reach, support_size
+from ..read import verify_unmasked
 from ..run.parameters import as_params, degree
 from ._block_dynamics import BlockDynamics
 from ._local_tables import LocalTables, local_tables
@@ -87,6 +88,7 @@ def _side(graph: FactorGraph, box: Mapping[str, Any], side: int) -> dict[str, Ar
     for name, pair in box.items():
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise fail("E507", f"box[{name!r}] must be a pair (low, high), got {pair!r}")
+        verify_unmasked(pair, f"box[{name!r}]", "E507")
         shape = next((p.shape for p in graph.parameters if p.name == name), ())
         try:
             ends[name] = np.broadcast_to(np.asarray(pair[side], np.float64), shape)

@@ -19,6 +19,7 @@ from ..graph.colours import colour
 from ..graph.masks import lower_mask, normalised
 from ..plan import repeat_count, sweep_blocks
 from ..program import ir
+from ..read import verify_unmasked
 from ..run.data import encode
 from ._block_dynamics import BlockDynamics, block_dynamics, dynamics_of
 from ._configurations import Configurations, configurations, verify_model
@@ -234,6 +235,7 @@ def start_of(chain: Chain, start: Any, what: str) -> Array:
         GmlmError: E501, E502 for a configuration that does not fit, E512 for an impossible one.
     """
     space = chain.space
+    verify_unmasked(start, f"{what}: the start")
     array = np.asarray(start) if not isinstance(start, dict) else np.zeros(())
     if array.dtype.kind == "f" and array.shape == (space.count,):
         law = array[space.support]

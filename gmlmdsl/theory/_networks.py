@@ -54,6 +54,8 @@ def consistency_gap(model: ConditionalModel, params: Params, x: Any, *, pairs: i
     checked = networks.verified_params(model.graph.network, params)
     codes = encode(model.graph, x).codes[: model.graph.n_random]
     n, rows = codes.shape
+    if (codes < 0).any():
+        raise fail("E504", "x lacks cells: the rows of a gap are whole", help="drop the rows with missing cells")
     if n < 2:
         raise fail("E743", f"model `{model.name}` has one cell: there is nothing to agree with")
     q = int(model.graph.sizes[:n].max())
