@@ -160,7 +160,7 @@ def test_latent_and_network_models_are_explained():
     assert "`z` is latent" in text
     flat = " ".join(text.split())
     assert "Latents that x lacks are summed out: with each block, chain: 8 cells in 4 parts, 2 levels, 32 operations" in flat
-    assert "It names a latent: it may sample, not fit." in text
+    assert "It names `z`, which is latent: it may sample, not fit." in text
     assert "It never hides" not in text.split("mask tag_of")[0]
     network = "network net = mlp() model m { var x[i in range(3)] : bit conditional x ~ net() } sampler s { update x[i] for i in range(3) }"
     assert "promises no joint law" in explain(*checked(network))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .._diagnostics import GmlmError, listed
-from ..program import Program, has_least_confident, ir
+from ..program import Program, has_least_confident, ir, variables_of
 from ._document import Section, as_latex, as_text
 from ._formulas import ModelFormulas
 from ._info import axes_text, known, lowered_if_bound, needed_inputs
@@ -47,7 +47,7 @@ def explain(
     sections: list[Section] = []
     for name in _models(program, model, mask, sampler):
         sections += _model(program, program.models[name], bound, notation, mask, sampler)
-    if bound is None:
+    if bound is None and needed_inputs(program):
         sections.append(_lacking(program))
     return as_latex(sections, notation) if latex else as_text(sections)
 
@@ -114,10 +114,12 @@ def _head(model: ir.Model, lowered: Lowered | None, formulas: ModelFormulas) -> 
         section.words(f"{listed(given)} {'comes' if len(given) == 1 else 'come'} with each row: p, Z and what follows are given them.")
     section.words("The model:")
     formulas.add_log_p(section)
-    section.words("The terms that hold a cell of a block K; no other enters a conditional or a loss:")
+    section.words("The terms that hold a cell of a block K; no other enters a conditional given all other cells:")
     formulas.add_block(section)
     if model.requires:
         section.words("Values of x_K that break a requirement have probability zero.")
+    lacking = ", ".join([*(f"`{name}`" for name in hidden), "missing cells"])
+    section.words(f"What a row lacks ({lacking}) is summed out and counts as cells of K: terms that hold nothing else enter too.")
     if model.parameters:
         section.words("The prior of the parameters:")
         formulas.add_prior(section)
@@ -164,7 +166,11 @@ def _network_mask(mask: ir.Mask, program: Program, lowered: Lowered | None, form
 
 def _mask(mask: ir.Mask, lowered: Lowered | None, formulas: ModelFormulas) -> Section:
     section = Section(f"mask {mask.name}")
-    add_mask(section, mask, formulas)
+    named = [name for name in (*sorted(variables_of(mask.body)), *mask.given) if formulas.model.variables[name].role == "latent"]
+    add_mask(section, mask, formulas, summed=bool(formulas.latents) and not named)
+    if named:
+        section.words(f"It names {listed(list(dict.fromkeys(named)))}, which is latent: it may sample, not fit.")
+        return section
     factor, plan = "c = (cells that K can reach) / E|K|.", ""
     if lowered is not None:
         from ..graph.masks import lower_mask
@@ -193,12 +199,10 @@ def _mask(mask: ir.Mask, lowered: Lowered | None, formulas: ModelFormulas) -> Se
 
 def _latents(mask: ir.Mask, lowered: Lowered) -> str:
     """How latents are summed out under a mask, or why not."""
-    from ..graph.masks import looked_at, lower_mask, reach
+    from ..graph.masks import lower_mask
     from ..plan import plan_hidden
 
     graph, m = lowered.graph, lower_mask(lowered, mask)
-    if graph.is_latent[reach(m, graph.n_cells)].any() or graph.is_latent[looked_at(m, graph.n_cells)].any():
-        return "It names a latent: it may sample, not fit."
     try:
         plan = plan_hidden(graph, graph.is_latent, m, 1, 1, "latents", "")
     except GmlmError as error:

@@ -8,14 +8,15 @@ from dataclasses import replace
 from ..program import ir
 from ._notation import Notation
 
-_OR, _AND, _NOT, _COMPARE, _ADD, _MULTIPLY, _NEGATE, _POWER, _ATOM = range(9)
+_OR, _AND, _NOT, _COMPARE, _ADD, _DIVIDE, _MULTIPLY, _NEGATE, _POWER, _ATOM = range(10)
+FACTOR, ATOM = _MULTIPLY, _ATOM  # how tightly a factor of a product binds at least, and a base of a power
 _STRENGTH = {
     "or": _OR,
     "and": _AND,
     "+": _ADD,
     "-": _ADD,
     "*": _MULTIPLY,
-    "/": _MULTIPLY,
+    "/": _DIVIDE,
     "%": _MULTIPLY,
     "^": _POWER,
     "neg": _NEGATE,
@@ -42,7 +43,7 @@ class Writer:
 
     def term(self, e: ir.Expression) -> str:
         """An expression behind a sum sign or beside plus signs."""
-        return self.number(e, _MULTIPLY)
+        return self.number(e, _DIVIDE)
 
     def is_condition(self, e: ir.Expression) -> bool:
         """Whether it is true or false rather than a number."""
@@ -108,7 +109,7 @@ class Writer:
             case "/":
                 if not n.one_line:
                     return n.fraction(self.number(o[0]), self.number(o[1])), _ATOM
-                return n.fraction(self.number(o[0], _MULTIPLY), self.number(o[1], _POWER)), _MULTIPLY
+                return n.fraction(self.number(o[0], _MULTIPLY), self.number(o[1], _POWER)), _DIVIDE
             case "//":
                 above = (self.number(o[0], _MULTIPLY), self.number(o[1], _POWER)) if n.one_line else (self.number(o[0]), self.number(o[1]))
                 return n.call("floor", [n.fraction(*above)]), _ATOM

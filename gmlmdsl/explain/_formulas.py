@@ -25,6 +25,7 @@ class ModelFormulas:
 
     def __init__(self, model: ir.Model, notation: Notation):
         self.model, self.n = model, notation
+        self.latents = [notation.name(v.name) for v in model.variables.values() if v.role == "latent"]
         self.write = Writer(notation, model.lets, frozenset(v.name for v in model.variables.values() if v.role == "given"))
 
     def terms(self) -> Iterator[Term]:
@@ -39,13 +40,17 @@ class ModelFormulas:
             cells = self.write.touched(entry)
             yield Term(self.write.clauses(d.clauses), self.n.call("log", [self.write.number(entry)]), cells)
 
+    def whole(self, seen: str) -> str:
+        """What `seen` says of the data, and the latents beside it."""
+        return ", ".join([seen, *self.latents])
+
     def add_log_p(self, section: Section) -> None:
         """log p as a sum over all terms, less log Z."""
         n = self.n
         rows = [self.signed(n.over("sum", t.range, t.body), k) for k, t in enumerate(self.terms())] or ["0"]
-        section.formula(n.given(self.log("p"), "x"), *rows, f"{n.minus} {self.log('Z')}")
+        section.formula(n.given(self.log("p"), self.whole("x")), *rows, f"{n.minus} {self.log('Z')}")
         for r in self.model.requires:
-            section.formula(n.given("p", "x"), f"0{self._requirement(r)}")
+            section.formula(n.given("p", self.whole("x")), f"0{self._requirement(r)}")
         for let in self.model.lets.values():
             name = n.entry(n.name(let.name), [n.name(i) for loop in let.axes for i in loop.names])
             if self.write.is_condition(let.value):
@@ -82,19 +87,26 @@ class ModelFormulas:
             range_ = n.such_that(t.range, touches) if t.range else ""
             body = t.body if t.range else f"{n.indicator(touches)}{n.times}{t.body}"
             rows.append(self.signed(n.over("sum", range_, body), len(rows)))
-        section.formula(n.given(n.sub("f", "K"), "x"), *(rows or ["0"]))
+        section.formula(n.given(n.sub("f", "K"), self.whole("x")), *(rows or ["0"]))
 
-    def add_conditional(self, section: Section, adaptive: bool) -> None:
-        """log p(x_K | x_rest[, K]) from f_K and, for a mask that looks at x, its correction."""
+    def add_conditional(self, section: Section, adaptive: bool, summed: bool) -> None:
+        """log p(x_K | x_rest[, K]) from f_K and, for a mask that looks at x, its correction.
+
+        `summed`: the latents, which join the block, are summed out.
+        """
         n = self.n
         x, y, rest = n.sub("x", "K"), n.sub("y", "K"), n.sub("x", "rest" if n.one_line else "\\text{rest}")
-        f_x, f_y = n.given(n.sub("f", "K"), "x"), n.given(n.sub("f", "K"), f"{y}, {rest}")
+        f = n.sub("f", n.union("K", n.block(self.latents)) if summed else "K")
+        f_x, f_y = n.given(f, self.whole("x")), n.given(f, self.whole(f"{y}, {rest}"))
+        if summed:
+            f_x = self.log(n.over("sum", ", ".join(self.latents), n.call("exp", [f_x])))
+        turns = self.whole(y) if summed else y
         if not adaptive:
-            total = n.over("sum", y, f"{n.call('exp', [f_y])}")
+            total = n.over("sum", turns, f"{n.call('exp', [f_y])}")
             section.formula(n.given(self.log("p"), x, rest), f"{f_x} {n.minus} {self.log(total)}")
             return
         seen, other = n.given("p", "K", "x"), n.given("p", "K", f"{y}, {rest}")
-        total = n.over("sum", y, n.times.join((n.call("exp", [f_y]), other)))
+        total = n.over("sum", turns, n.times.join((n.call("exp", [f_y]), other)))
         section.formula(n.given(self.log("p"), x, f"{rest}, K"), f"{f_x} + {self.log(seen)} {n.minus} {self.log(total)}")
 
     def add_prior(self, section: Section) -> None:

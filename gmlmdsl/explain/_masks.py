@@ -5,12 +5,13 @@ from __future__ import annotations
 from .._diagnostics import listed
 from ..program import ir
 from ._document import Section
+from ._expressions import ATOM, FACTOR
 from ._formulas import ModelFormulas
 from ._notation import Notation
 
 
-def add_mask(section: Section, mask: ir.Mask, formulas: ModelFormulas) -> None:
-    """All that a mask means for a fit, as far as the text tells it."""
+def add_mask(section: Section, mask: ir.Mask, formulas: ModelFormulas, summed: bool) -> None:
+    """All that a mask means for a fit, as far as the text tells it; `summed` says that it sums latents out."""
     n = formulas.n
     add_law(section, mask.body, formulas, mask.adaptive)
     if mask.adaptive:
@@ -18,7 +19,7 @@ def add_mask(section: Section, mask: ir.Mask, formulas: ModelFormulas) -> None:
         section.words(f"Adaptive: it looks at {mentioned or 'x'}, so K itself tells of x, and the conditional corrects for that:")
     elif mask.given:
         section.words(f"It looks at {listed(mask.given)}, which comes with each row: the law of K differs from row to row.")
-    formulas.add_conditional(section, mask.adaptive)
+    formulas.add_conditional(section, mask.adaptive, summed)
     p_k = n.given("p", "K", "x") if mask.adaptive else n.given("p", "K")
     rest = n.sub("x", "rest" if n.one_line else "\\text{rest}")
     log_conditional = n.given(formulas.log("p"), n.sub("x", "K"), f"{rest}, K" if mask.adaptive else rest)
@@ -64,13 +65,13 @@ def add_law(section: Section, body: ir.MaskBody, formulas: ModelFormulas, adapti
                 assert weight is not None
                 cells, where = n.block([write.cells(c) for c in term.cells]), write.clauses(term.clauses)
                 section.formula(n.given("w", cells), write.number(weight) + _for(n, where))
-            section.words("Weights of equal blocks add.")
+            section.words("Weights of equal blocks add." + " Where W(x) is 0, K is empty." * adaptive)
         case ir.Independent():
             _add_independent(section, body, formulas, left)
         case ir.MaskMixture():
             parts = [f"{name}{k + 1}" if n.one_line else n.sub(name, str(k + 1)) for k in range(len(body.rows))]
             rows = [
-                n.times.join((write.number(w, 5), n.given(p, "K", "x" if adaptive else "")))
+                n.times.join((write.number(w, FACTOR), n.given(p, "K", "x" if adaptive else "")))
                 for (w, _), p in zip(body.rows, parts, strict=True)
             ]
             section.formula(left, " + ".join(rows))
@@ -133,7 +134,7 @@ def _add_form(section: Section, body: ir.FormMask, formulas: ModelFormulas, left
         case "bernoulli":
             rate = arguments["rate"]
             size, rest = ("|K|", "n − |K|") if n.one_line else ("|K|", "n - |K|")
-            r = "r" if isinstance(rate, tuple) else write.number(rate, 8)  # type: ignore[arg-type]
+            r = "r" if isinstance(rate, tuple) else write.number(rate, ATOM)  # type: ignore[arg-type]
             other = n.parens(f"1 {n.minus} {r}")
             value = n.times.join((n.power(r, size), n.power(other, n.parens(rest) if n.one_line else rest)))
             if isinstance(rate, tuple):

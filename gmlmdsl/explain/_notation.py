@@ -85,6 +85,10 @@ class Notation(ABC):
         """A set of cells."""
 
     @abstractmethod
+    def union(self, block: str, more: str) -> str:
+        """The subscript of a block with more cells."""
+
+    @abstractmethod
     def touches(self, cells: Sequence[str]) -> str:
         """That K holds one of some cells; none: that the term touches K."""
 
@@ -155,6 +159,9 @@ class Unicode(Notation):
 
     def block(self, cells: Sequence[str]) -> str:
         return "{" + ", ".join(cells) + "}"
+
+    def union(self, block: str, more: str) -> str:
+        return f"{{{block} ∪ {more}}}"
 
     def touches(self, cells: Sequence[str]) -> str:
         return f"K ∋ {' or '.join(cells)}" if cells else "it touches K"
@@ -242,6 +249,9 @@ class Latex(Notation):
 
     def block(self, cells: Sequence[str]) -> str:
         return "\\{" + ", ".join(cells) + "\\}"
+
+    def union(self, block: str, more: str) -> str:
+        return f"{block} \\cup {more}"
 
     def touches(self, cells: Sequence[str]) -> str:
         return "K \\ni " + " \\text{ or } ".join(cells) if cells else "\\text{it touches } K"

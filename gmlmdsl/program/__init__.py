@@ -7,6 +7,7 @@ from ._check import check_file as check_file
 from ._check import check_source as check_source
 from ._mask_lints import used_bodies as used_bodies
 from ._masks import has_least_confident as has_least_confident
+from ._masks import variables_of as variables_of
 from ._network_forms import AUTOREGRESSIVE as AUTOREGRESSIVE
 from ._networks import option_faults as option_faults
 from ._options import autoregressive_options as autoregressive_options
@@ -28,4 +29,5 @@ __all__ = [
     "option_faults",
     "refinement_options",
     "used_bodies",
+    "variables_of",
 ]
