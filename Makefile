@@ -30,8 +30,9 @@ demo: $(VENV)/.demo  ## fit, compare and sample handwritten digits; writes demo-
 test: $(VENV)/.test  ## all tests but the nightly ones
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
-nightly: $(VENV)/.test  ## all tests, the statistical ones among them
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m 'not gpu and not network and not benchmark'
+nightly: $(VENV)/.test  ## all tests, the statistical ones among them, under two hash seeds
+	PYTHONHASHSEED=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m 'not gpu and not network and not benchmark'
+	PYTHONHASHSEED=4 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m 'not gpu and not network and not benchmark'
 
 lint: $(VENV)/.test  ## ruff: rules and format
 	$(BIN)/ruff check .

@@ -146,7 +146,7 @@ def claims(report: Report) -> str:
 def compared(folder: Path) -> str:
     """The losses of validation along each training, by the name of its log, and BLEU of each sampler where it was measured."""
     found: dict[str, dict[int, float]] = {}
-    for log in folder.glob("*.jsonl"):
+    for log in sorted(folder.glob("*.jsonl")):
         lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
         found[log.stem] = {x["step"]: x["validation_loss"] for x in lines if "validation_loss" in x}
     steps = sorted(set().union(*found.values()))

@@ -187,5 +187,5 @@ def _cut(cost: Array, rows: scipy.sparse.csr_matrix, floor: float, bounds: list,
         violated = np.setdiff1d(np.flatnonzero(gains < -1e-7), chosen)
         if len(violated) == 0:
             return solved.x
-        chosen = np.concatenate([chosen, violated[np.argsort(gains[violated])[:FIRST_ROWS]]])
+        chosen = np.concatenate([chosen, violated[np.argsort(gains[violated], kind="stable")[:FIRST_ROWS]]])
     return None

@@ -175,10 +175,10 @@ def verified_params(form: NetworkForm, params: Any) -> dict[str, Any]:
         raise fail("E509", f"the parameters of this model are {example}; got {found}")
     network = params[form.label]
     declared = network_shapes(form)
-    wanted, here = (_shapes(n) | _meanings(n) for n in (declared, network))
+    wanted, here = (_described(n) for n in (declared, network))
     leaves, tree = jax.tree.leaves(network), jax.tree.structure(declared)
     if wanted != here or len(leaves) != tree.num_leaves:
-        wrong = next((k for k in {*wanted, *here} if wanted.get(k) != here.get(k)), "")
+        wrong = next((k for k in [*wanted, *here] if wanted.get(k) != here.get(k)), "")
         message = (
             f"the network `{form.label}` does not fit its declaration: {wrong or 'its class'} is {here.get(wrong)}, not {wanted.get(wrong)}"
         )
@@ -186,24 +186,25 @@ def verified_params(form: NetworkForm, params: Any) -> dict[str, Any]:
     return {form.label: jax.tree.unflatten(tree, leaves)}  # dropout and the like are what this program says
 
 
-def _shapes(network: Any) -> dict[str, object]:
-    leaves = jax.tree_util.tree_flatten_with_path(network)[0]
-    return {jax.tree_util.keystr(p): tuple(x.shape) for p, x in leaves if hasattr(x, "shape")}
+def _described(part: Any, path: str = "") -> dict[str, object]:
+    """What a network's arrays are, by place, in the order in which its fields are declared: their shapes, and the static fields.
 
-
-def _meanings(module: Any, path: str = "") -> dict[str, object]:
-    """The static fields of modules that say what their arrays mean: all but fractions, which training takes, as dropout is."""
+    Of these whole numbers say what arrays mean; fractions are left out, which training takes, as dropout is.
+    """
     found: dict[str, object] = {}
-    if isinstance(module, eqx.Module):
-        for f in fields(module):
-            value, at = getattr(module, f.name), f"{path}.{f.name}"
+    if isinstance(part, eqx.Module):
+        for f in fields(part):
+            value, at = getattr(part, f.name), f"{path}.{f.name}"
             if f.metadata.get("static"):
                 found |= {at: value} if isinstance(value, int) else {}
             else:
-                found |= _meanings(value, at)
-    elif isinstance(module, tuple | list):
-        for k, part in enumerate(module):
-            found |= _meanings(part, f"{path}[{k}]")
+                found |= _described(value, at)
+    elif isinstance(part, tuple | list):
+        for k, member in enumerate(part):
+            found |= _described(member, f"{path}[{k}]")
+    else:
+        leaves = jax.tree_util.tree_flatten_with_path(part)[0]
+        found |= {path + jax.tree_util.keystr(p): tuple(x.shape) for p, x in leaves if hasattr(x, "shape")}
     return found
 
 

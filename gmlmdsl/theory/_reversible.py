@@ -72,7 +72,7 @@ def slow_functions(dynamics: BlockDynamics) -> tuple[float, Array, str]:
         return UNDERFLOW, flat.reshape(*space.sizes, -1), f"{CUT}: the chain is slower than float64 can say"
     scale = 1 / np.sqrt(np.diag(form))  # so that small ones keep their digits
     times, chosen = scipy.linalg.eigh(np.diag(scale**2), scale[:, None] * form * scale)
-    order = np.argsort(-times)
+    order = np.argsort(-times, kind="stable")
     return float(1 / times[order[0]]), (flat @ (scale[:, None] * chosen)[:, order]).reshape(*space.sizes, -1), note
 
 

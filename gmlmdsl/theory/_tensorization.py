@@ -128,7 +128,7 @@ class _Search:
         while logs.shape[-1] > KEPT:
             for _ in range(CLIMBS):
                 logs = self.climbed(logs)
-            order = np.argsort(self.lost(self.excess(logs))[0])
+            order = np.argsort(self.lost(self.excess(logs))[0], kind="stable")
             logs = logs[..., order[: max(KEPT, logs.shape[-1] // 2)]]
         return logs
 
@@ -177,7 +177,7 @@ class _Search:
             for v in range(values if self.n <= 12 else 1):
                 here = np.arange(values).reshape([-1 if a == axis else 1 for a in range(self.n)])
                 yield np.broadcast_to(np.where(here == v, 0.0, -8.0), space.sizes)
-        inside = space.support[np.argsort(space.log_p.ravel()[space.support])]
+        inside = space.support[np.argsort(space.log_p.ravel()[space.support], kind="stable")]
         chosen = inside if len(inside) <= 64 else np.concatenate([inside[:16], inside[-16:], rng.choice(inside, 16)])
         for place in np.unique(chosen):
             lone = np.full(space.count, -12.0 + min(0.0, float(space.log_p.ravel()[place])))
