@@ -163,7 +163,7 @@ def format_files(
             text = format_source(before, str(file))
             changed = text.encode() != file.read_bytes()
             if changed and not check_only:
-                write_whole(file.resolve(), text.encode())
+                write_whole(file, text.encode())
         except GmlmError as error:
             show_error(error)
             status = 1

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from ._archive import hash_of_texts, opened
 from ._diagnostics import GmlmError, GmlmWarning, Source, fail, listed, unknown
 from .graph import Bound, bind
 from .graph.graphs import GraphArrays
@@ -19,7 +20,7 @@ from .program import Program, check_file, check_source
 if TYPE_CHECKING:
     from ._model import Model
     from .run.networks import NetworkFit
-    from .run.results import Fit
+    from .run.results import Fit, SavedFit
 
 
 class BoundProgram:
@@ -115,12 +116,15 @@ class BoundProgram:
 
     def provenance(self) -> dict[str, Any]:
         """What a result keeps of the program: its files, inputs, coordinates and versions."""
-        import hashlib
-
         files = {s.path: s.text for s in self.checked.sources}
-        digest = hashlib.sha256("\0".join(f"{k}\0{v}" for k, v in files.items()).encode()).hexdigest()
         coords = {k: [x if isinstance(x, int) else str(x) for x in v] for k, v in self.bound.coords.items()}
-        return {"program": files, "sha256": digest, "inputs": dict(self.bound.inputs), "coords": coords, "versions": versions()}
+        return {
+            "program": files,
+            "sha256": hash_of_texts(files),
+            "inputs": dict(self.bound.inputs),
+            "coords": coords,
+            "versions": versions(),
+        }
 
     def __repr__(self) -> str:
         c = self.checked
@@ -185,31 +189,39 @@ def load_fit(path: str | Path | IO[bytes], *, allow_python: bool = False) -> Fit
     """
     from .run.results import fit_from_file, read_fit
 
-    meta, arrays = read_fit(path)
-    model = _model_of(meta, {k.removeprefix("input:"): v for k, v in arrays.items() if k.startswith("input:")}, allow_python)
-    if meta.get("kind") == "network":
-        from .run.networks import network_fit_from_file
+    with opened(path, "a fit is one file, which `fit.save` writes") as file:
+        saved = read_fit(file, path if isinstance(path, str | Path) else "the file")
+        model = _model_of(saved, allow_python)
+        saved.meta["inputs"] = dict(model.program.bound.inputs)
+        if model.graph.network is not None:
+            from .run.networks import network_fit_from_file
 
-        return network_fit_from_file(meta, arrays, model.graph, lambda: model)
-    return fit_from_file(meta, arrays, model.graph, lambda: model)
+            return network_fit_from_file(saved, model.graph, lambda: model)
+        return fit_from_file(saved, model.graph, lambda: model)
 
 
-def _model_of(meta: dict[str, Any], inputs: dict[str, Any], allow_python: bool) -> Model:
+def _model_of(saved: SavedFit, allow_python: bool) -> Model:
     """The model of a saved fit, from the program's text that travels with it."""
+    meta = saved.meta
     try:
         checked = checked_texts(meta["program"])
-        return BoundProgram(checked, inputs, meta["coords"], allow_python).model(meta["model"])
+        model = BoundProgram(checked, saved.inputs(checked.inputs), meta["coords"], allow_python).model(meta["model"])
     except GmlmError as error:
-        if "E739" in error.codes:
+        if {"E520", "E739"} & set(error.codes):
             raise
         raise fail("E520", f"the saved program does not load any more: {error.diagnostics[0].message}") from None
+    except MemoryError as error:
+        raise fail("E520", f"the saved program with its inputs does not fit into the memory: {error}") from None
+    if meta["mask"] not in checked.masks or ("kind" in meta) != (model.graph.network is not None):
+        raise fail("E520", f"the saved fit is none of model `{model.name}` under a mask of its program")
+    return model
 
 
 def checked_texts(files: dict[str, str]) -> Program:
     """A program from the texts of its files by path, the main one first; imports find the others.
 
     Raises:
-        GmlmError: for faults of the texts; E520 for a file outside the main one's folder.
+        GmlmError: for faults of the texts; E520 for a file outside the main one's folder, or that no folder can hold.
     """
     import tempfile
 
@@ -217,13 +229,21 @@ def checked_texts(files: dict[str, str]) -> Program:
     if len(files) == 1:
         return check_source(Source(main, files[main]))
     with tempfile.TemporaryDirectory() as folder:
-        root = Path(main).parent
-        for path, text in files.items():
-            inside = Path(path)
-            inside = inside.relative_to(root) if inside.is_relative_to(root) else Path(inside.name)
-            target = (Path(folder) / inside).resolve()
-            if not target.is_relative_to(Path(folder).resolve()):
-                raise fail("E520", f"the saved program has a file outside its folder: {path}")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text, encoding="utf-8")
+        try:
+            _write_texts(files, Path(folder).resolve())
+        except (OSError, ValueError) as error:
+            raise fail("E520", f"the saved program has files that no folder can hold: {error}") from None
         return check_file(Path(folder) / Path(main).name)
+
+
+def _write_texts(files: dict[str, str], folder: Path) -> None:
+    """The texts as files of a folder, where they stand as they stood beside the main one."""
+    root = Path(next(iter(files))).parent
+    for path, text in files.items():
+        inside = Path(path)
+        inside = inside.relative_to(root) if inside.is_relative_to(root) else Path(inside.name)
+        target = (folder / inside).resolve()
+        if not target.is_relative_to(folder):
+            raise fail("E520", f"the saved program has a file outside its folder: {path}")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")

@@ -1,36 +1,136 @@
-"""Files that are written whole or not at all."""
+"""Files: what can be read at all, and what is written whole or not at all."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-import tempfile
+import stat
+from collections.abc import Iterator
 from pathlib import Path
 
-from ._diagnostics import fail
+from ._diagnostics import GmlmError, fail
+
+KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+OPEN = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")  # what the caller has opened for us: `cmd | gmlm .. /dev/stdin`, `gmlm .. <(cmd)`
+LONGEST_PREFIX = 40  # letters of a name that stand in that of its unfinished file
+
+
+def why_unreadable(path: str | Path, piped: bool = True) -> str | None:
+    """Why nothing is read from a path that is there: it is a directory, a pipe that nobody may ever write to, a device, a socket.
+
+    Args:
+        path: of a file.
+        piped: whether a pipe or terminal that the caller opened, `/dev/stdin` or `/dev/fd/3`, may be read, once and from its beginning.
+
+    Returns:
+        "it is a pipe", say; None for a file, and for what the caller opened.
+
+    Raises:
+        OSError, ValueError: where there is no such file.
+    """
+    mode = os.stat(path).st_mode
+    if stat.S_ISREG(mode):
+        return None
+    if piped and str(path).startswith(OPEN) and (stat.S_ISFIFO(mode) or (stat.S_ISCHR(mode) and _is_terminal(path))):
+        return None
+    return f"it is {KINDS.get(stat.S_IFMT(mode), 'no plain file')}"
+
+
+def _is_terminal(path: str | Path) -> bool:
+    with open(path, "rb", buffering=0) as file:
+        return os.isatty(file.fileno())
 
 
 def write_whole(path: str | Path, content: bytes) -> None:
-    """Write a file by renaming a finished one into place.
+    """Write a file, whole or not at all; see `whole_file`.
 
     Raises:
-        GmlmError: E560 if the folder is missing or the file cannot be written.
+        GmlmError: E560 if it cannot be written.
     """
-    path = Path(path)
-    if path.is_dir():
-        raise fail("E560", f"cannot write {path}: it is a folder", help="name a file")
+    with whole_file(path) as part:
+        part.write_bytes(content)
+
+
+@contextlib.contextmanager
+def whole_file(path: str | Path) -> Iterator[Path]:
+    """An empty file in the folder of `path`, to be written: it takes the place of `path` at the end, and vanishes if anything fails.
+
+    A link stays one: the file that it points to is written. A file that was there keeps its mode. What was written is on the disk when
+    the name is, and the name is when this returns.
+
+    Raises:
+        GmlmError: E560 if the folder is missing, or the file cannot be written, or is no plain file.
+    """
+    verify_plain(path)
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        target = Path(os.path.realpath(path))
+        part = _beside(target)
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(name, 0o666 & ~mask)
-            os.replace(name, path)
+            yield part
+            _settle(part)
+            os.replace(part, target)
         except BaseException:
-            os.unlink(name)
+            part.unlink(missing_ok=True)
             raise
+        with contextlib.suppress(OSError):  # not every file system syncs folders
+            _settle(target.parent)
     except OSError as error:
-        raise fail(
-            "E560", f"cannot write {path}: {error.strerror or error}", help="check that the folder exists and may be written"
-        ) from None
+        raise _cannot(path, error.strerror or str(error)) from None
+
+
+def verify_plain(path: str | Path) -> None:
+    """Refuse to write to what is there and is no plain file.
+
+    Raises:
+        GmlmError: E560.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:
+        raise _cannot(path, getattr(error, "strerror", None) or str(error)) from None
+    if stat.S_ISDIR(mode):
+        raise fail("E560", f"cannot write {path}: it is a folder", help="name a file")
+    if not stat.S_ISREG(mode):
+        kind = KINDS.get(stat.S_IFMT(mode), "no plain file")
+        raise fail("E560", f"cannot write {path}: it is {kind}", help="name a file: what is written appears only when it is whole")
+
+
+def _beside(target: Path) -> Path:
+    """A new file in the same folder, with the mode of the one that it will replace."""
+    import tempfile
+
+    handle, name = tempfile.mkstemp(prefix=f".{target.name[:LONGEST_PREFIX]}.", dir=target.parent)
+    try:
+        os.fchmod(handle, _mode(target))
+    finally:
+        os.close(handle)
+    return Path(name)
+
+
+def _mode(target: Path) -> int:
+    try:
+        return stat.S_IMODE(target.stat().st_mode)
+    except FileNotFoundError:
+        mask = os.umask(0)
+        os.umask(mask)
+        return 0o666 & ~mask
+
+
+def _settle(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _cannot(path: str | Path, why: str) -> GmlmError:
+    return fail("E560", f"cannot write {path}: {why}", help="check that the folder exists and may be written")

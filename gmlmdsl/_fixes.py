@@ -31,7 +31,7 @@ def fix_file(path: Path) -> int:
             break
         text, made = apply_edits(text, edits), made + len(edits)
     if text != before:
-        write_whole(path.resolve(), text.encode())
+        write_whole(path, text.encode())
     return made
 
 

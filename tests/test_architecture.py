@@ -38,6 +38,7 @@ ORDER = [
 ROOMS = {
     "_diagnostics": "diagnostics",
     "_optional": "diagnostics",
+    "_archive": "files",
     "_files": "files",
     "_text_lines": "files",
     "_compile": "compile",

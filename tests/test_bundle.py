@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import struct
@@ -14,8 +13,10 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from saved_cases import before, content_of, now, parts_of, with_manifest
 
 import gmlmdsl as gm
+from gmlmdsl._archive import hash_of_texts
 from gmlmdsl.run.networks import NetworkFit
 from gmlmdsl.translation import Bundle, read_bundle, write_bundle
 from gmlmdsl.translation import _bundle as bundles
@@ -75,9 +76,9 @@ def members_of(data: bytes) -> Members:
 def rehashed(members: Members, /, **entries: Any) -> Members:
     """The members under a manifest that agrees with them, as anyone can write it."""
     manifest = json.loads(members["manifest.json"])
-    rest = {k: v for k, v in members.items() if k != "manifest.json"}
-    manifest["members"] = {k: {"sha256": hashlib.sha256(v).hexdigest(), "size": len(v)} for k, v in rest.items()}
-    return {"manifest.json": json.dumps(manifest | entries).encode(), **rest}
+    return with_manifest(
+        {k: v for k, v in members.items() if k != "manifest.json"}, **manifest | {"members": None, "sha256": None} | entries
+    )
 
 
 def zipped(members: Members, change: Callable[[zipfile.ZipInfo], None] | None = None, which: str = "program.gmlm", **options: Any) -> bytes:
@@ -317,7 +318,7 @@ def test_a_part_of_another_bundle(name: str, written: bytes, tmp_path: Path):
         ({"format": True}, "format True"),
         ({"format": None}, "format None"),
         ({"format": "x" * 10_000}, "format xxx"),
-        ({"kind": "something else"}, "translator"),
+        ({"kind": "something else"}, "not that of a bundle"),
         ({"direction": 3}, "entries"),
         ({"direction": "en\u202e-de"}, "plain text"),
         ({"direction": "\x1b[2Jen-de"}, "plain text"),
@@ -336,6 +337,29 @@ def test_manifests_of_another_kind(entries: dict[str, Any], what: str, written: 
     refused(tmp_path / "a.bundle", zipped(rehashed(members_of(written), **entries)), what)
 
 
+def test_an_edited_manifest_is_noticed(written: bytes, tmp_path: Path):
+    """Its own hash stands over all of it."""
+    members = members_of(written)
+    edited = members["manifest.json"].replace(b'"en-de"', b'"de-en"')
+    assert edited != members["manifest.json"]
+    refused(tmp_path / "a.bundle", zipped({**members, "manifest.json": edited}), "manifest.json is not what was written: its hash differs")
+
+
+def test_a_bundle_of_the_version_before(bundle: Bundle, written: bytes, fit: NetworkFit, tmp_path: Path):
+    """Its manifest, and its fit, have no hash over everything: the fit says so."""
+    members = rehashed(members_of(written) | {"student.fit": before(*content(fit))})
+    manifest = json.loads(members["manifest.json"])
+    del manifest["sha256"]
+    older = {**members, "manifest.json": json.dumps(manifest | {"format": 2}, indent=1, ensure_ascii=False).encode()}
+    (tmp_path / "a.bundle").write_bytes(zipped(older))
+    found = read_bundle(tmp_path / "a.bundle")
+    assert (found.direction, found.sampler, found.report) == (bundle.direction, bundle.sampler, bundle.report)
+    with pytest.warns(gm.GmlmWarning, match="has no hash over everything"):
+        back = found.load_fit()
+    assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), back.params, fit.params))
+    refused(tmp_path / "b.bundle", zipped({**older, "vocabulary.model": b"other"}), "hash differs")
+
+
 @pytest.mark.parametrize("data", [b"", b"null", b"[]", b"{", b"\xff\xfe", b"[" * 100_000, b'{"a":' * 100_000, b"1" * 10_000, b'"text"'])
 def test_json_that_is_none(data: bytes, written: bytes, tmp_path: Path):
     members = members_of(written)
@@ -343,26 +367,24 @@ def test_json_that_is_none(data: bytes, written: bytes, tmp_path: Path):
     refused(tmp_path / "a.bundle", zipped(rehashed({**members, "report.json": data})), "report.json is no JSON")
 
 
-def arrays(fit: NetworkFit, **more: Any) -> dict[str, Any]:
-    with np.load(io.BytesIO(fit.to_bytes())) as found:
-        return {k: found[k] for k in found.files} | more
-
-
-def saved(content: dict[str, Any], **options: Any) -> bytes:
-    buffer = io.BytesIO()
-    np.savez(buffer, **content, **options)
-    return buffer.getvalue()
-
-
-def compressed(content: dict[str, Any]) -> bytes:
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **content)
-    return buffer.getvalue()
+def content(fit: NetworkFit, **more: Any) -> tuple[Any, dict[str, Any]]:
+    meta, arrays = content_of(fit.to_bytes())
+    return meta, arrays | more
 
 
 def with_meta(fit: NetworkFit, **entries: Any) -> bytes:
-    meta = json.loads(arrays(fit)["meta"].tobytes()) | entries
-    return saved(arrays(fit, meta=np.frombuffer(json.dumps({k: v for k, v in meta.items() if v is not None}).encode(), np.uint8)))
+    meta, arrays = content(fit)
+    meta |= entries
+    if isinstance(meta["program"], dict):
+        meta["sha256"] = hash_of_texts(meta["program"])
+    return now({k: v for k, v in meta.items() if v is not None}, arrays)
+
+
+def with_arrays(fit: NetworkFit, change: Callable[[str, Any], Any]) -> bytes:
+    """A fit whose arrays are what a function makes of them; None: left out."""
+    meta, arrays = content(fit)
+    changed = {k: change(k, v) for k, v in arrays.items()}
+    return now(meta, {k: v for k, v in changed.items() if v is not None})
 
 
 class Evil:
@@ -372,18 +394,16 @@ class Evil:
         return Path.touch, (Path("evil-was-here"),)
 
 
-def pickled(fit: NetworkFit) -> bytes:
-    return saved(arrays(fit, loss_trace=np.array([Evil()], object)), allow_pickle=True)
-
-
 def boasting(fit: NetworkFit) -> bytes:
     """An array whose header declares far more than there is."""
     data = io.BytesIO()
     np.lib.format.write_array_header_1_0(data, {"descr": "<f4", "fortran_order": False, "shape": (1 << 40,)})
-    buffer = io.BytesIO(fit.to_bytes())
-    with zipfile.ZipFile(buffer, "a") as archive:
-        archive.writestr("param:more.npy", data.getvalue())
-    return buffer.getvalue()
+    parts = parts_of(fit.to_bytes())
+    return zipped(rehashed({**parts, "loss_trace.npy": data.getvalue()}))
+
+
+def compressed(fit: NetworkFit) -> bytes:
+    return zipped(parts_of(before(*content(fit, more=np.zeros(10_000_000)))), compression=zipfile.ZIP_DEFLATED)
 
 
 HOSTILE_FITS: dict[str, Callable[[NetworkFit], bytes]] = {
@@ -391,16 +411,17 @@ HOSTILE_FITS: dict[str, Callable[[NetworkFit], bytes]] = {
     "no archive": lambda fit: b"weights",
     "an empty archive": lambda fit: zipped({}),
     "cut off": lambda fit: fit.to_bytes()[:-100],
-    "a pickle": pickled,
+    "a pickle": lambda fit: now(*content(fit, loss_trace=np.array([Evil()], object))),
+    "a pickle of the format before": lambda fit: before(*content(fit, loss_trace=np.array([Evil()], object))),
     "a bare pickle": lambda fit: b"cos\nsystem\n(S'touch evil-was-here'\ntR.",
     "a header that boasts": boasting,
-    "compressed": lambda fit: compressed(arrays(fit, more=np.zeros(10_000_000))),
-    "no meta": lambda fit: saved({k: v for k, v in arrays(fit).items() if k != "meta"}),
-    "meta that is no JSON": lambda fit: saved(arrays(fit, meta=np.frombuffer(b"{", np.uint8))),
-    "meta that is deep": lambda fit: saved(arrays(fit, meta=np.frombuffer(b"[" * 100_000, np.uint8))),
-    "meta that is a list": lambda fit: saved(arrays(fit, meta=np.frombuffer(b"[]", np.uint8))),
-    "another format": lambda fit: with_meta(fit, format=99),
-    "no program": lambda fit: with_meta(fit, program=None),
+    "compressed": compressed,
+    "no meta": lambda fit: zipped(with_manifest({}, format=2, kind="gmlm fit")),
+    "meta that is no JSON": lambda fit: zipped(parts_of(fit.to_bytes()) | {"manifest.json": b"{"}),
+    "meta that is deep": lambda fit: zipped(parts_of(fit.to_bytes()) | {"manifest.json": b"[" * 100_000}),
+    "meta that is a list": lambda fit: now([], content(fit)[1]),
+    "another format": lambda fit: zipped(rehashed(parts_of(fit.to_bytes()), format=99)),
+    "no program": lambda fit: with_meta(fit, program=None, sha256="0"),
     "a program that is a list": lambda fit: with_meta(fit, program=["a"]),
     "no program's text": lambda fit: with_meta(fit, program={}),
     "a faulty program": lambda fit: with_meta(fit, program={"a.gmlm": "model {"}),
@@ -409,11 +430,11 @@ HOSTILE_FITS: dict[str, Callable[[NetworkFit], bytes]] = {
     "no reason": lambda fit: with_meta(fit, reason=None),
     "another program": lambda fit: fit_of(PROGRAM.replace("padir(steps = 2)", "padir(steps = 3)")).to_bytes(),
     "a file outside its folder": lambda fit: with_meta(fit, program={"a.gmlm": PROGRAM, "../../evil-was-here": "model m { var a : bit }"}),
-    "weights that are lacking": lambda fit: saved({k: v for k, v in arrays(fit).items() if "embed" not in k}),
-    "weights of another shape": lambda fit: saved({k: v[:1] if k.startswith("param:") and v.ndim else v for k, v in arrays(fit).items()}),
-    "other sizes": lambda fit: saved(arrays(fit, **{"input:V": np.array(SIZE + 1)})),
-    "no inputs": lambda fit: saved({k: v for k, v in arrays(fit).items() if not k.startswith("input:")}),
-    "inputs that are text": lambda fit: saved(arrays(fit, **{"input:V": np.array("V")})),
+    "weights that are lacking": lambda fit: with_arrays(fit, lambda k, v: None if "embed" in k else v),
+    "weights of another shape": lambda fit: with_arrays(fit, lambda k, v: v[:1] if k.startswith("param:") and v.ndim else v),
+    "other sizes": lambda fit: now(*content(fit, **{"input:V": np.array(SIZE + 1)})),
+    "no inputs": lambda fit: with_arrays(fit, lambda k, v: None if k.startswith("input:") else v),
+    "inputs that are text": lambda fit: now(*content(fit, **{"input:V": np.array("V")})),
 }
 
 

@@ -307,4 +307,4 @@ def test_arrays_of_a_saved_fit_hold_no_objects(tmp_path: Path, data: tuple[Any, 
     x, _, counts = data
     trio.model.fit(x, "single", weights=counts).save(tmp_path / "a.fit")
     with np.load(io.BytesIO((tmp_path / "a.fit").read_bytes()), allow_pickle=False) as found:
-        assert all(found[k].dtype.kind in "biufU" for k in found.files)
+        assert all(found[k].dtype.kind in "biufU" for k in found.files if k != "manifest.json")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import re
+import struct
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -12,6 +16,11 @@ from .._diagnostics import fail
 
 Array = np.ndarray
 MOST_BYTES = 1 << 32
+MAGIC = b"\x93NUMPY\x01\x00"
+PLAIN = re.compile(
+    rb"\{'descr': '([<>|][biufU][0-9]{1,9})', 'fortran_order': (True|False), "
+    rb"'shape': \(((?:[0-9]{1,18},)?|[0-9]{1,18}(?:, [0-9]{1,18}){1,31})\), \} *\n"
+)
 
 
 def verify_readable(path: Path) -> None:
@@ -44,7 +53,7 @@ def read_arrays(path: str | Path) -> dict[str, Array]:
             with path.open("rb") as file:
                 _verify_header(file, path.stat().st_size, path)
             return {path.stem: np.load(path, allow_pickle=False)}
-        verify_archive(path, path)
+        _verify_archive(path)
         with np.load(path, allow_pickle=False) as found:
             return {k: found[k] for k in found.files}
     except zipfile.BadZipFile:
@@ -53,18 +62,72 @@ def read_arrays(path: str | Path) -> dict[str, Array]:
         raise fail("E520", f"{path} is damaged, or holds no plain arrays: {error}") from None
 
 
-def verify_archive(file: Path | IO[bytes], name: str | Path) -> None:
+@dataclass(frozen=True)
+class PlainHeader:
+    """What an .npy file of plain numbers or text says of itself.
+
+    Attributes:
+        shape: of the array.
+        dtype: of its entries.
+        is_fortran: whether its first index moves fastest in the file.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    is_fortran: bool
+
+    @property
+    def size(self) -> int:
+        """The bytes of its entries."""
+        return self.dtype.itemsize * math.prod(self.shape)
+
+
+def plain_header(file: IO[bytes], size: int) -> PlainHeader:
+    """The header of an .npy file as NumPy writes it for numbers and text; the file then stands at its entries.
+
+    Args:
+        file: at its beginning.
+        size: its bytes.
+
+    Raises:
+        ValueError: for anything else, and for a size that is not that of header and entries together.
+    """
+    start = file.read(len(MAGIC) + 2)
+    length = struct.unpack("<H", start[-2:])[0] if start[: len(MAGIC)] == MAGIC and len(start) == len(MAGIC) + 2 else 0
+    found = PLAIN.fullmatch(file.read(length))
+    if found is None:
+        raise ValueError("its header is not that of plain numbers or text")
+    try:
+        header = PlainHeader(tuple(int(n) for n in re.findall(rb"\d+", found[3])), np.dtype(found[1].decode()), found[2] == b"True")
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+    if len(start) + length + header.size != size:
+        raise ValueError(f"its header declares {header.size:,} bytes, the file has {size - len(start) - length:,}")
+    return header
+
+
+def entries_behind(file: IO[bytes], header: PlainHeader) -> Array:
+    """The entries behind a header.
+
+    Raises:
+        ValueError: where there are too few.
+    """
+    array = np.frombuffer(file.read(header.size), header.dtype).reshape(header.shape, order="F" if header.is_fortran else "C")
+    return array.astype(header.dtype.newbyteorder("="))
+
+
+def _verify_archive(path: Path) -> None:
     """Refuse an .npz file whose arrays declare too much, or more than is there; only their headers are read.
 
     Raises:
         GmlmError: E520 for what is too large.
         ValueError: and other errors of `zipfile` and NumPy, for what is damaged or holds Python objects.
     """
-    with zipfile.ZipFile(file) as archive:
-        _verify_total(sum(i.file_size for i in archive.infolist()), name)
+    with zipfile.ZipFile(path) as archive:
+        _verify_total(sum(i.file_size for i in archive.infolist()), path)
         for info in archive.infolist():
             with archive.open(info) as member:
-                _verify_header(member, info.file_size, name)
+                _verify_header(member, info.file_size, path)
 
 
 def _verify_total(size: float, path: str | Path) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gmlmdsl._diagnostics import fail
+from gmlmdsl._files import write_whole
 from gmlmdsl.report import _palette
 
 if TYPE_CHECKING:
@@ -192,19 +192,7 @@ class Report:
             GmlmError: E560 the folder does not exist or cannot be written to.
         """
         path = Path(path)
-        text = self.html()
-        part = path.with_name(f".{path.name}.{os.getpid()}.part") if path.name else path
-        try:
-            try:
-                part.write_text(text, encoding="utf-8")
-                part.replace(path)
-            finally:
-                if part != path:
-                    part.unlink(missing_ok=True)
-        except OSError as error:
-            raise fail(
-                "E560", f"cannot write `{path}`: {error.strerror or error}", help="choose a folder that exists and is writable"
-            ) from None
+        write_whole(path, self.html().encode("utf-8", "xmlcharrefreplace"))
         return path
 
     def _repr_html_(self) -> str:

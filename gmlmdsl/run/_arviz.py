@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from gmlmdsl._diagnostics import fail
+from gmlmdsl._files import whole_file
 from gmlmdsl._optional import need
 
 SAMPLE_DIMS = ("chain", "draw")
@@ -133,19 +134,14 @@ def save(idata: Any, path: str | os.PathLike[str]) -> Path:
         raise fail("E560", f"cannot write `{path}`: the name must end in .nc or .npz")
     if path.suffix == ".nc":
         need_netcdf()
-    try:
-        with _whole_file(path) as part:
-            if path.suffix == ".npz":
-                with part.open("wb") as file:
-                    np.savez_compressed(file, **_flat(idata))
-            elif is_datatree():
-                idata.to_netcdf(part, engine="h5netcdf")
-            else:
-                idata.to_netcdf(str(part), engine="h5netcdf")
-    except OSError as error:
-        raise fail(
-            "E560", f"cannot write `{path}`: {error.strerror or error}", help="choose a folder that exists and is writable"
-        ) from None
+    with whole_file(path) as part:
+        if path.suffix == ".npz":
+            with part.open("wb") as file:
+                np.savez_compressed(file, **_flat(idata))
+        elif is_datatree():
+            idata.to_netcdf(part, engine="h5netcdf")
+        else:
+            idata.to_netcdf(str(part), engine="h5netcdf")
     return path
 
 
@@ -254,14 +250,3 @@ def need_netcdf() -> None:
     """
     need("h5netcdf", "netCDF needs h5netcdf", '"gmlmdsl[netcdf]"', help="or write an .npz file")
     need("h5py", "netCDF needs h5py", '"gmlmdsl[netcdf]"', help="or write an .npz file")
-
-
-@contextlib.contextmanager
-def _whole_file(path: Path) -> Iterator[Path]:
-    """A file beside `path` to write to; it takes the name of `path` at the end, and vanishes if anything fails."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        yield part
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -25,11 +23,12 @@ from ._batches import Batches
 from ._data import verified_weights
 from ._minimise import shows_progress
 from ._network_rows import NetworkRows, bound_to_rows, network_rows
-from ._results import FORMAT
+from ._saved_fits import INPUT, SavedFit, fit_bytes, verify_numbers
 from ._training import Progress, Trained, train
 from ._training_options import Training, verify_optimizer, verify_schedule, verify_training
 
 Array = np.ndarray
+TRACES: dict[str, tuple[int | None, ...]] = {"loss_trace": (None,), "length_trace": (None,), "validation_trace": (None, 3)}
 AT_ONCE = 1 << 12  # rows whose numbers of hidden cells are found at once
 
 
@@ -328,13 +327,10 @@ class NetworkFit:
         network = next(iter(self.params.values()))
         leaves = jax.tree_util.tree_flatten_with_path(eqx.filter(network, eqx.is_array))[0]
         arrays = {f"param:{jax.tree_util.keystr(p)}": np.asarray(x) for p, x in leaves}
-        arrays |= {f"input:{k}": v for k, v in self.meta["inputs"].items()}
+        arrays |= {f"{INPUT}{k}": v for k, v in self.meta["inputs"].items()}
         arrays |= {"loss_trace": self.loss_trace, "length_trace": self.length_trace, "validation_trace": self.validation_trace}
-        meta = {k: v for k, v in self.meta.items() if k != "inputs"} | {"format": FORMAT, "kind": "network", "reason": self.reason}
-        arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
-        buffer = io.BytesIO()
-        np.savez(buffer, **arrays)  # pyright: ignore[reportArgumentType]
-        return buffer.getvalue()
+        meta = {k: v for k, v in self.meta.items() if k != "inputs"} | {"kind": "network", "reason": self.reason}
+        return fit_bytes(meta, arrays)
 
 
 def trained_to_fit(found: Trained, graph: FactorGraph, meta: dict[str, Any], model: Callable[[], Any]) -> NetworkFit:
@@ -348,29 +344,27 @@ def trained_to_fit(found: Trained, graph: FactorGraph, meta: dict[str, Any], mod
     )
 
 
-def network_fit_from_file(meta: dict[str, Any], arrays: dict[str, Array], graph: FactorGraph, model: Callable[[], Any]) -> NetworkFit:
+def network_fit_from_file(saved: SavedFit, graph: FactorGraph, model: Callable[[], Any]) -> NetworkFit:
     """A fit from what `read_fit` found.
 
     Raises:
-        GmlmError: E520 where arrays are lacking or have other shapes than the program says.
+        GmlmError: E520 where it is not a fit of this model.
     """
     form = graph.network
     assert form is not None
-    shapes = network_shapes(form)
-    paths, tree = jax.tree_util.tree_flatten_with_path(shapes)
-    leaves = []
-    for path, like in paths:
-        name = jax.tree_util.keystr(path)
-        if not hasattr(like, "shape"):  # a function or a number that the class itself brings
-            leaves.append(like)
-            continue
-        array = arrays.get(f"param:{name}")
-        if array is None or tuple(array.shape) != tuple(like.shape):
-            found = "is lacking" if array is None else f"has shape {tuple(array.shape)}, not {tuple(like.shape)}"
-            raise fail("E520", f"the saved network does not fit its program: {name} {found}")
-        leaves.append(jax.numpy.asarray(array))
-    network = jax.tree.unflatten(tree, leaves)
-    inputs = {k.removeprefix("input:"): v for k, v in arrays.items() if k.startswith("input:")}
-    losses, lengths, validation = (arrays[k] for k in ("loss_trace", "length_trace", "validation_trace"))
+    paths, tree = jax.tree_util.tree_flatten_with_path(network_shapes(form))
+    names = [f"param:{jax.tree_util.keystr(path)}" for path, _ in paths]
+    own = {name for name, (_, like) in zip(names, paths, strict=True) if not hasattr(like, "shape")}  # functions and numbers of the class
+    saved.verify_names([*(name for name in names if name not in own), *TRACES])
+    leaves = [like if name in own else _weights(saved, name, like) for name, (_, like) in zip(names, paths, strict=True)]
+    losses, lengths, validation = (saved.array(k, shape, "f") for k, shape in TRACES.items())
+    meta = dict(saved.meta)
     reason = meta.pop("reason")
-    return NetworkFit({form.label: network}, losses, lengths, validation, reason, meta | {"inputs": inputs}, graph, model)
+    return NetworkFit({form.label: jax.tree.unflatten(tree, leaves)}, losses, lengths, validation, reason, meta, graph, model)
+
+
+def _weights(saved: SavedFit, name: str, like: Any) -> Any:
+    array = saved.array(name, tuple(like.shape), np.dtype(like.dtype).kind)
+    if saved.meta["reason"] != "diverged":
+        verify_numbers(saved.path, name, array)
+    return jax.numpy.asarray(array)

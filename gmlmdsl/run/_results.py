@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-import io
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._diagnostics import counted, fail
 from .._files import write_whole
 from ..graph import FactorGraph
-from ..read import verify_archive
 from . import _checks
 from ._fit import Estimate, Evidence
 from ._intervals import intervals, verified_quantile
 from ._kinks import at_kinks
 from ._methods import PersistentContrastiveDivergence
 from ._missing import Missing
-from ._parameters import entry_names, unflatten
+from ._parameters import SIMPLEX_ERROR, entry_names, unflatten
+from ._saved_fits import FIT, INPUT, SavedFit, fit_bytes
 from ._status import Finding, Status, sparse_directions
 from ._wald import Contrast, contrast
 
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from ._profile import Profile
 
 Array = np.ndarray
-FORMAT = 1
 KINDS = ("sandwich", "laplace")
 
 
@@ -288,30 +285,9 @@ class Fit:
         """Write the fit as one file, whole or not at all: arrays and text only, so that loading runs no code.
 
         Raises:
-            GmlmError: E560 if the file cannot be written.
+            GmlmError: E560 if the file cannot be written; E520 for a fit that was changed to what no fit is.
         """
-        arrays = {f"param:{k}": v for k, v in self.params.items()}
-        arrays |= {f"input:{k}": v for k, v in self.meta["inputs"].items()}
-        arrays["loss_trace"], arrays["separated"], arrays["undetermined"] = self.loss_trace, self.status.separated, self.status.undetermined
-        if self.full_covariance is not None:
-            arrays["covariance"] = self.full_covariance
-        if len(self.status.open_directions):
-            arrays["open_directions"] = self.status.open_directions
-        kept = {k: v for k, v in self.determined.items() if k in KINDS and (k != "sandwich" or len(self.status.open_directions))}
-        arrays |= {f"determined:{k}": v for k, v in kept.items()}
-        if self.one_mask_covariance is not None:
-            arrays["one_mask_covariance"] = self.one_mask_covariance
-        meta = {k: v for k, v in self.meta.items() if k != "inputs"}
-        meta |= {"format": FORMAT, "objective": self.objective, "status": self.status.code}
-        if self.missing is not None:
-            counts = dataclasses.asdict(self.missing)
-            arrays["missing"] = counts.pop("cells")
-            meta["missing"] = counts
-        meta["findings"] = [[f.slug, f.message, f.remedy] for f in self.status.findings]
-        arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, **arrays)  # pyright: ignore[reportArgumentType]
-        write_whole(path, buffer.getvalue())
+        write_whole(path, fit_bytes(*_content(self)))
 
 
 def estimate_to_fit(estimate: Estimate, graph: FactorGraph, meta: dict[str, Any], model: Callable[[], Any], dtype: Any) -> Fit:
@@ -344,43 +320,69 @@ def _effective_rows(estimate: Estimate) -> float:
     return float(w.sum() if options.weights_are == "counts" else w.sum() ** 2 / (w**2).sum())
 
 
-def read_fit(path: str | Path | IO[bytes]) -> tuple[dict[str, Any], dict[str, Array]]:
-    """The text and the arrays of a saved fit; declared sizes are checked before anything is read.
+def _content(fit: Fit) -> tuple[dict[str, Any], dict[str, Array]]:
+    """What a file keeps of a fit: text, and arrays by name."""
+    status = fit.status
+    arrays = {f"param:{k}": v for k, v in fit.params.items()} | {f"{INPUT}{k}": v for k, v in fit.meta["inputs"].items()}
+    arrays |= {"loss_trace": fit.loss_trace, "separated": status.separated, "undetermined": status.undetermined}
+    kept = {k: v for k, v in fit.determined.items() if k in KINDS and (k != "sandwich" or len(status.open_directions))}
+    optional = {f"determined:{k}": v for k, v in kept.items()}
+    optional |= {"covariance": fit.full_covariance, "one_mask_covariance": fit.one_mask_covariance}
+    optional["open_directions"] = status.open_directions if len(status.open_directions) else None
+    meta = {k: v for k, v in fit.meta.items() if k != "inputs"} | {"objective": fit.objective, "status": status.code}
+    meta["findings"] = [[f.slug, f.message, f.remedy] for f in status.findings]
+    if fit.missing is not None:
+        counts = dataclasses.asdict(fit.missing)
+        optional["missing"] = counts.pop("cells")
+        meta["missing"] = counts | {"latents": list(fit.missing.latents)}
+    return meta, arrays | {k: v for k, v in optional.items() if v is not None}
+
+
+def fit_from_file(saved: SavedFit, graph: FactorGraph, model: Callable[[], Any]) -> Fit:
+    """A fit from what `read_fit` found.
 
     Raises:
-        GmlmError: E520 or E521 if it is not a fit, or damaged.
+        GmlmError: E520 where it is not a fit of this model.
     """
-    import zipfile
-    import zlib
-
-    file, path = (Path(path), Path(path)) if isinstance(path, str | Path) else (path, "the file")
-    try:
-        verify_archive(file, path)
-        if not isinstance(file, Path):
-            file.seek(0)
-        with np.load(file, allow_pickle=False) as found:
-            arrays = {k: found[k] for k in found.files}
-        meta = json.loads(arrays.pop("meta").tobytes().decode())
-    except FileNotFoundError:
-        raise fail("E521", f"there is no file {path}") from None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
-        raise fail("E520", f"{path} is not a saved fit, or is damaged: {type(error).__name__}") from None
-    if not isinstance(meta, dict) or meta.get("format") != FORMAT:
-        raise fail("E520", f"{path} is not a fit of this version: format {meta.get('format') if isinstance(meta, dict) else '?'}")
-    return meta, arrays
-
-
-def fit_from_file(meta: dict[str, Any], arrays: dict[str, Array], graph: FactorGraph, model: Callable[[], Any]) -> Fit:
-    """A fit from what `read_fit` found."""
+    meta, size = dict(saved.meta), sum(p.size for p in graph.parameters)
+    square = [*(f"determined:{k}" for k in KINDS), "covariance", "one_mask_covariance"]
+    shapes = {"open_directions": ((None, size), "f"), **dict.fromkeys(square, ((size, size), "f"))}
+    if "missing" in meta:
+        shapes["missing"] = (graph.n_random,), "iu"
+    saved.verify_names((*(f"param:{p.name}" for p in graph.parameters), "loss_trace", "separated", "undetermined"), shapes)
+    found = {name: saved.array(name, *wanted) for name, wanted in shapes.items() if name in saved.headers}
+    params = {p.name: saved.array(f"param:{p.name}", p.shape, "f") for p in graph.parameters}
+    fixed = [name for name in meta["fixed"] if name not in params]
+    problem = f"it holds a parameter `{fixed[0]}` fixed, which its model has not" if fixed else _outside(graph, params, meta["status"])
+    if problem:
+        raise FIT.bad(saved.path, problem)
+    separated, undetermined = saved.array("separated", (size,), "i"), saved.array("undetermined", (size,), "b")
     findings = tuple(Finding(*f) for f in meta.pop("findings"))
-    open_ = arrays.get("open_directions", np.zeros((0, len(arrays["separated"]))))
-    status = Status(meta.pop("status"), findings, arrays["separated"], arrays["undetermined"], open_)
-    determined = {k.removeprefix("determined:"): v for k, v in arrays.items() if k.startswith("determined:")}
-    params = {k.removeprefix("param:"): v for k, v in arrays.items() if k.startswith("param:")}
-    inputs = {k.removeprefix("input:"): v for k, v in arrays.items() if k.startswith("input:")}
-    objective = float(meta.pop("objective"))
-    counts = meta.pop("missing", None)
-    missing = None if counts is None else Missing(arrays["missing"], **counts | {"latents": tuple(counts.get("latents", ()))})
-    kept = meta | {"inputs": inputs}
-    covariances = arrays.get("covariance"), arrays.get("one_mask_covariance")
-    return Fit(params, status, arrays["loss_trace"], objective, kept, graph, *covariances, model, determined, None, missing)
+    status = Status(meta.pop("status"), findings, separated, undetermined, found.get("open_directions", np.zeros((0, size))))
+    objective, counts = float(meta.pop("objective")), meta.pop("missing", None)
+    missing = None
+    if counts is not None:
+        cells = found.get("missing", np.zeros(graph.n_random, np.int64))
+        missing = Missing(cells, **counts | {"latents": tuple(counts["latents"])})
+    determined = {k: found[f"determined:{k}"] for k in KINDS if f"determined:{k}" in found}
+    covariances = found.get("covariance"), found.get("one_mask_covariance")
+    trace = saved.array("loss_trace", (None,), "f")
+    return Fit(params, status, trace, objective, meta, graph, *covariances, model, determined, None, missing)
+
+
+def _outside(graph: FactorGraph, params: Mapping[str, Array], code: str) -> str | None:
+    """What no fit of the model estimates: nan, unless it diverged, and values that a parameter does not take."""
+    if code == "diverged":
+        return None
+    for p in graph.parameters:
+        value = params[p.name]
+        if not np.isfinite(value).all():
+            return f"`param:{p.name}` has entries that are no finite numbers"
+        if p.kind == "simplex":
+            inside = (value >= 0).all() and np.abs(value.sum(-1, dtype=float) - 1).max(initial=0) <= SIMPLEX_ERROR
+        else:
+            bounds = np.array([p.lower, p.upper]).astype(value.dtype)  # rounded as the estimate was
+            inside = ((value >= bounds[0]) & (value <= bounds[1])).all()
+        if not inside:
+            return f"`param:{p.name}` has values that this parameter does not take"
+    return None

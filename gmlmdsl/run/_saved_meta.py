@@ -1,0 +1,96 @@
+"""What is known of a fit beside its arrays, entry by entry: `meta`, as a saved fit has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+CODES = ("converged", "no-minimiser", "undetermined", "not-converged", "diverged")
+REASONS = ("steps", "patience", "diverged")
+SHOWN = 100  # letters of an entry that is not as it should be
+Check = Callable[[Any], bool]
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _or_none(check: Check) -> Check:
+    return lambda value: value is None or check(value)
+
+
+def _one_of(*known: str) -> Check:
+    return lambda value: value in known if isinstance(value, str) else False
+
+
+def _list_of(check: Check, size: int | None = None) -> Check:
+    return lambda value: isinstance(value, list) and size in (None, len(value)) and all(map(check, value))
+
+
+def _dict_of(check: Check) -> Check:
+    return lambda value: isinstance(value, dict) and all(map(check, value.values()))
+
+
+def _has(entries: Mapping[str, Check]) -> Check:
+    return lambda value: isinstance(value, dict) and set(value) == set(entries) and all(check(value[k]) for k, check in entries.items())
+
+
+MISSING = {
+    **dict.fromkeys(("rows", "summed", "imputed", "unseen", "imputations", "iterations"), _is_whole),
+    **dict.fromkeys(("noise", "drift"), _is_number),
+    "latents": _list_of(_is_text),
+}
+# Of every fit; of a fit of a factor model; of a trained network. `MORE` may be there or not.
+META = {
+    "program": lambda value: _dict_of(_is_text)(value) and bool(value),
+    "sha256": _is_text,
+    "coords": _dict_of(_list_of(lambda value: _is_text(value) or isinstance(value, int))),
+    "versions": _dict_of(_is_text),
+    "model": _is_text,
+    "seed": _is_whole,
+    "mask": _is_text,
+    "rows": _is_whole,
+    "seconds": _is_number,
+}
+ESTIMATE_META = META | {
+    "mask_use": _is_text,
+    "n_masks": _or_none(_is_whole),
+    "weights_are": _one_of("importances", "counts"),
+    "effective_rows": _is_number,
+    "fixed": _list_of(_is_text),
+    "convex": _is_flag,
+    "method": _or_none(_is_text),
+    "reached": _is_number,
+    "mean_block_size": _is_number,
+    "objective": _is_number,
+    "status": _one_of(*CODES),
+    "findings": _list_of(_list_of(_is_text, 3)),
+}
+NETWORK_META = META | {"kind": _one_of("network"), "cells": _is_number, "widths": _list_of(_is_whole), "reason": _one_of(*REASONS)}
+MORE = {"missing": _has(MISSING), "batch_size": _is_whole, "kept": _is_whole}
+
+
+def fault_of_meta(meta: Any) -> str | None:
+    """What is wrong with it: an entry that is lacking, that no fit has, or that has another type; None where nothing is."""
+    if not isinstance(meta, dict):
+        return "what it says of the fit is no JSON object"
+    needed = NETWORK_META if "kind" in meta else ESTIMATE_META
+    if lacking := [name for name in needed if name not in meta]:
+        return f"its entry `{lacking[0]}` is lacking"
+    checks = needed | MORE
+    if strange := [name for name in meta if name not in checks]:
+        return f"its entry {strange[0][:SHOWN]!r} is none of a fit's"
+    wrong = [name for name, check in checks.items() if name in meta and not check(meta[name])]
+    return f"its entry `{wrong[0]}` is {str(meta[wrong[0]])[:SHOWN]!r}, which no fit has there" if wrong else None
