@@ -121,7 +121,7 @@ class Lowering:
         if count * max(turns.n, 1) > MOST_ENTRIES:
             raise fail("E412", f"this sum has {count:,} terms for each of {turns.n:,} turns: too many", e.span, "too large")
         names = [n for loop in e.clauses.loops for n in loop.names]
-        inner = deeper(turns, dict(zip(names, product(members), strict=True)))
+        inner = deeper(turns, dict(zip(names, product(members), strict=True)), e.span)
         if e.clauses.condition is not None:
             keep = self.value(e.clauses.condition, inner).astype(bool)
             inner = with_turns(inner, taken=inner.taken & keep)
@@ -145,7 +145,7 @@ class Lowering:
             raise fail("E414", "the ends of an edge must be fixed here, not computed from cells", e.span, "moves with a cell")
         sizes = [self.bound.set_size(let.axes[k].over) for k, _ in moving]
         grids = product([[np.arange(s)] for s in sizes])
-        inner = deeper(with_turns(turns, names=at), {flat[k]: g for (k, _), g in zip(moving, grids, strict=True)})
+        inner = deeper(with_turns(turns, names=at), {flat[k]: g for (k, _), g in zip(moving, grids, strict=True)}, e.span)
         index = _flat_index([node for _, node in moving], sizes)
         return Pick(index, self.lower(let.value, inner), turns.depth, int(np.prod(sizes)))
 
@@ -195,7 +195,7 @@ class Lowering:
         if any(a.arity == 2 for a in axes):
             raise fail("E414", "the ends of an edge must be fixed here, not computed from cells", e.span, "moves with a cell")
         sizes = [v.shape[k] for k, _ in moving]
-        inner = deeper(turns, {})
+        inner = deeper(turns, {}, e.span)
         lifted: list[Array | None] = [None if f is None else f[..., None] for f in fixed]
         for (k, _), grid in zip(moving, product([[np.arange(s)] for s in sizes]), strict=True):
             lifted[k] = grid.reshape((1,) * inner.depth + (-1,))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import Span, fail
 from ..program import ir
 from ._bind import Bound
 from ._constants import constant
@@ -15,6 +15,7 @@ from ._nodes import Node
 
 Array = np.ndarray
 MOST_ENTRIES = 1 << 27  # of one index array: 1 GiB at 8 bytes
+MOST_AXES = 24
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,15 @@ def with_turns(
     )
 
 
-def deeper(turns: Turns, names: dict[str, Array]) -> Turns:
-    """One more axis behind, along which `names` run."""
+def deeper(turns: Turns, names: dict[str, Array], span: Span) -> Turns:
+    """One more axis behind, along which `names` run.
+
+    Raises:
+        GmlmError: E412 where sums, and names whose index moves with cells, stand in one another too often: each takes an axis.
+    """
+    if turns.depth >= MOST_AXES:
+        message = f"sums and names with moving indices are nested deeper than {MOST_AXES}"
+        raise fail("E412", message, span, "nested too deep", help="one `sum` takes several loops: `sum(.. for i in a for j in b)`")
     lifted = {k: v[..., None] for k, v in turns.names.items()}
     shape = (1,) * (turns.depth + 1)
     return Turns(

@@ -59,14 +59,15 @@ def _option_name(a: tree.Argument, form: Form, positional: list[Option], found: 
 def _report_nameless(a: tree.Argument, form: Form, positional: list[Option], found: Raw, scope: Scope) -> None:
     """A plain argument that no option takes; the first named option of its kind may be meant."""
     kinds = {tree.Number: (forms.INTEGER, forms.NUMBER, forms.RATE), tree.Boolean: (forms.BOOLEAN,)}.get(type(a.value), ())
-    meant = next((o for o in form.options if o.named and o.name not in found and o.takes in kinds), None)
+    possible = [o for o in form.options if o.named and o.name not in found and o.takes in kinds]
+    meant = possible[0] if possible else None
     takes = f"{len(positional)} plain argument{'s' * (len(positional) != 1)}" if positional else "named arguments only"
     if meant is None:
         scope.report("E302", f"`{form.name}` takes {takes}", a.span, "one too many", help=f"`{form.signature}`")
         return
     text = f"{meant.name} = {a.span.text}"
     message = f"`{meant.name}` of `{form.name}` is given by its name"
-    scope.report("E302", message, a.span, "no name", help=f"write `{text}`", fix=Fix(a.span, text))
+    scope.report("E302", message, a.span, "no name", help=f"write `{text}`", fix=Fix(a.span, text, guess=len(possible) > 1))
 
 
 def check_arguments(call: tree.Call, form: Form, scope: Scope, skip: tuple[str, ...] = (), axes: bool = False) -> dict[str, object] | None:

@@ -7,13 +7,13 @@ Names are checked in `_references.py`, functions in `_calls.py`; both register t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from .._diagnostics import Fix, Span, did_you_mean, listed
 from ..syntax import tree
 from ._kinds import CONDITION, ERROR, INTEGER, NUMBER, Kind, same_domain
-from ._scope import CELLS, Scope
+from ._scope import CELLS, Scope, Symbol
 from .ir import Choice, Domain, Expression, LabelCode, Let, LetValue, Literal, Operation, ParameterValue, VariableValue, walk
 
 Checked = tuple[Expression, Kind]
@@ -267,9 +267,28 @@ def mentions(e: Expression, lets: Mapping[str, Let]) -> list[VariableValue | Par
     return found
 
 
-def lets_of(scope: Scope) -> dict[str, Let]:
+class _Lets(Mapping[str, Let]):
+    """The `let`s among a model's names: looked up, never listed, for every index asks."""
+
+    def __init__(self, names: Mapping[str, Symbol]):
+        self.names = names
+
+    def __getitem__(self, name: str) -> Let:
+        symbol = self.names.get(name)
+        if symbol is None or not isinstance(symbol.value, Let):
+            raise KeyError(name)
+        return symbol.value
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self.names if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def lets_of(scope: Scope) -> Mapping[str, Let]:
     """The `let`s of the model whose names are visible."""
-    return {name: s.value for name, s in scope.model.items() if isinstance(s.value, Let)}
+    return _Lets(scope.model)
 
 
 def mentions_parameter(e: Expression, scope: Scope) -> bool:

@@ -122,6 +122,11 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
     },
 }
 
+# Of these names the one that stands here means just the same; what the others mean elsewhere is near, or differs from place to place.
+SAME = frozenset(
+    "True TRUE False FALSE pi bool boolean ln logistic expit inv_logit fabs double_exponential path clique".split()  # noqa: SIM905
+)
+
 
 def foreign(room: str, name: str) -> tuple[str, str]:
     """Help for a name that is known elsewhere and the name that stands for it here; empty where nothing is known."""

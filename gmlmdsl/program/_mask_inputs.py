@@ -39,7 +39,7 @@ def _check_lack(call: tree.Call, form: Form, written: dict[str, tree.Argument], 
     for name, argument in written.items():
         if scope.lacks_network(model.name, model.span):
             message = f"`{name}` {OPTIONS[name]}: model `{model.name}` has no `conditional`"
-            fix = Fix(without(call, argument), "") if call.arguments.index(argument) else None
+            fix = Fix(without(call, argument), "", guess=True) if call.arguments.index(argument) else None
             scope.report("E323", message, argument.span, "no network here", help="remove it", fix=fix)
     return not written
 

@@ -11,6 +11,7 @@ from ._mask_inputs import check_seen, check_stages
 from ._references import check_index, slots_of, verify_count
 from ._scope import CELLS, Scope
 from ._sets import check_clauses, check_set
+from ._written_out import verify_mixture, verify_written_out
 from .ir import (
     BlockTerm,
     Cells,
@@ -113,7 +114,8 @@ def check_mask_body(e: tree.MaskExpression, model: Model, scope: Scope) -> MaskB
             weights = check_row_weights(tuple(row.weight for row in e.rows), scope)
             parts = [check_mask_body(row.mask, model, scope) for row in e.rows]
             rows = tuple((w, part) for w, part in zip(weights, parts, strict=True) if part is not None)
-            mixed = MaskMixture(e.span, rows) if len(rows) == len(e.rows) else None
+            extent = verify_mixture([part for _, part in rows], e.span, scope)
+            mixed = MaskMixture(e.span, rows, extent) if len(rows) == len(e.rows) and extent is not None else None
             return None if mixed is None or not check_stages(e, mixed, scope) else mixed
         case tree.Call():
             return _form(e, model, scope)
@@ -165,7 +167,7 @@ def _variables(arguments: list[tree.Argument], model: Model, scope: Scope) -> tu
 
 def _report_again(again: Span, first: Span, before: Span, scope: Scope) -> None:
     """A variable that a list names twice; `before` is what stands before the second, which the edit removes."""
-    fix, place = Fix(Span(again.source, before.end, again.end), ""), ((first, "first named here"),)
+    fix, place = Fix(Span(again.source, before.end, again.end), "", guess=True), ((first, "first named here"),)
     message = f"`{again.text}` is named twice"
     scope.report("E306", message, again, "again here", help="name each variable once", related=place, fix=fix)
 
@@ -243,7 +245,7 @@ def check_cells(e: tree.Expression, scope: Scope) -> tuple[Cells, ...] | None:
         if again:
             first = next(c for c in good if c is not cell and (c == cell or (c.variable == cell.variable and c.indices is None)))
             place = ((first.span, "this holds it already"),)
-            fix = Fix(Span(e.span.source, good[k - 1].span.end, cell.span.end), "") if k else None
+            fix = Fix(Span(e.span.source, good[k - 1].span.end, cell.span.end), "", guess=True) if k else None
             message = f"`{cell.span.text}` is in the block twice"
             scope.report("E306", message, cell.span, "again here", help="name each cell once", related=place, fix=fix)
             return None
@@ -310,6 +312,7 @@ def _term(s: tree.Choose | tree.Each, mask: tree.Mask, given: tuple[str, ...] | 
 
 
 def _check_weight(weight: Expression, word: str, mask: tree.Mask, given: tuple[str, ...] | None, scope: Scope) -> None:
+    verify_written_out(weight, f"this {word}", scope)
     number = known_number(weight)
     if number is not None and (number < 0 or (word == "rate" and number > 1)):
         limits = "between 0 and 1" if word == "rate" else "at least 0"

@@ -8,14 +8,16 @@ from .._diagnostics import Fix, Span
 from ..syntax import tree
 from . import _forms as forms
 from ._arguments import check_arguments, find_form
-from ._expressions import MODEL, STATE, check_condition, check_expression, check_number, known_number
+from ._expressions import MODEL, STATE, check_condition, check_expression, check_number, faulty, known_number
 from ._kinds import kind_of, same_domain
 from ._networks import check_conditional, check_no_joint
 from ._scope import Scope
 from ._sets import check_clauses, check_loops
 from ._types import check_domain, check_given, check_type
+from ._written_out import verify_written_out
 from .ir import (
     Distributed,
+    Expression,
     Factor,
     FormCall,
     Input,
@@ -91,14 +93,19 @@ def _statement(s: tree.ModelStatement, body: Body, scope: Scope) -> None:
             _gauge(s, body, scope)
         case tree.Factor():
             clauses = check_clauses(s.clauses, s.span, scope)
-            body.factors.append(Factor(s.span, check_number(s.value, scope, MODEL), clauses))
+            body.factors.append(Factor(s.span, _written_out(check_number(s.value, scope, MODEL), "this factor", scope), clauses))
         case tree.Require():
             clauses = check_clauses(s.clauses, s.span, scope)
-            body.requires.append(Require(s.span, check_condition(s.condition, scope, STATE), clauses))
+            condition = _written_out(check_condition(s.condition, scope, STATE), "this condition", scope)
+            body.requires.append(Require(s.span, condition, clauses))
         case tree.Distributed():
             _distributed(s, body, scope)
         case tree.NetworkConditional():
             body.conditional = check_conditional(s, body, scope) or body.conditional
+
+
+def _written_out(e: Expression, what: str, scope: Scope) -> Expression:
+    return e if verify_written_out(e, what, scope) is not None else faulty(e.span)[0]
 
 
 def _declare(kind: str, name: tree.Name, value: object, scope: Scope, type: object = None) -> bool:
@@ -207,7 +214,8 @@ def _let(s: tree.Let, body: Body, scope: Scope) -> None:
     value, kind = check_expression(s.value, scope, MODEL)
     if kind.tag == "open":
         scope.report("E210", "a `let` is a single value, this array has an open axis", s.value.span, "give every index")
-    let = None if axes is None or kind.tag in ("open", "error") else Let(s.span, s.name.name, axes, value)
+    extent = verify_written_out(value, f"`{s.name.name}`", scope)
+    let = None if axes is None or extent is None or kind.tag in ("open", "error") else Let(s.span, s.name.name, axes, value, extent)
     if _declare("let", s.name, let, scope, kind) and let is not None:
         body.lets[s.name.name] = let
 

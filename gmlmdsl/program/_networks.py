@@ -64,9 +64,10 @@ def option_faults(form: Form, values: Mapping[str, object]) -> Iterator[tuple[st
 
 
 def _nearest(options: Mapping[str, object]) -> str:
-    width, heads = known_number(options["width"]), known_number(options["heads"])
-    assert isinstance(width, int)
-    assert isinstance(heads, int)
+    """A width that goes with the heads; empty where there are none, or where they are wrong themselves."""
+    width, heads = known_number(options["width"]), known_number(options.get("heads"))
+    if not (isinstance(width, int) and isinstance(heads, int) and heads > 0):
+        return ""
     low = width // heads * heads
     return f"for example `width = {low + heads if low == 0 else low}`"
 
@@ -85,7 +86,7 @@ def report_idle(name: str, reason: str, call: tree.Call, scope: Scope, help: str
     """Report an option that is written and means nothing beside the others."""
     argument = next(a for a in call.arguments if a.keyword is not None and a.keyword.name == name)
     message = f"`{name}` has no meaning here: {reason}"
-    fix = Fix(without(call, argument), "")
+    fix = Fix(without(call, argument), "", guess=True)  # the other option may be the slip
     scope.report("E325", message, argument.span, "without a meaning", help=help or "remove it", related=related, fix=fix)
 
 
@@ -143,7 +144,7 @@ def check_conditional(s: tree.NetworkConditional, body: Body, scope: Scope) -> N
         if not isinstance(a.value, tree.Name) or a.keyword is not None or a.clauses is not None:
             scope.report("E303", "a network takes the names of `given` variables", a.span, "not a name")
         elif a.value.name in given:
-            fix = Fix(Span(a.span.source, s.network.arguments[k - 1].span.end, a.span.end), "")
+            fix = Fix(Span(a.span.source, s.network.arguments[k - 1].span.end, a.span.end), "", guess=True)
             first = next(b for b in s.network.arguments if b.span.text == a.span.text)
             message, place = f"`{a.value.name}` is named twice", ((first.span, "first named here"),)
             scope.report("E306", message, a.span, "again here", help="name each variable once", related=place, fix=fix)

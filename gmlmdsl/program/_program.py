@@ -70,11 +70,12 @@ class Parameter(Checked):
 
 @dataclass(frozen=True, slots=True)
 class Let(Checked):
-    """A named expression; uses are replaced by it."""
+    """A named expression; uses are replaced by it. `extent`: its parts and levels, those of the `let`s in it included."""
 
     name: str
     axes: tuple[Loop, ...]
     value: Expression
+    extent: tuple[int, int] = field(default=(1, 1), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +172,13 @@ class FormMask(Checked):
 
 @dataclass(frozen=True, slots=True)
 class MaskMixture(Checked):
-    """p(K | x) = sum of v p_m(K | x), the v normalised."""
+    """p(K | x) = sum of v p_m(K | x), the v normalised.
+
+    `extent`: how many masks are mixed, mixtures in it taken apart, and in how many levels.
+    """
 
     rows: tuple[tuple[Expression, MaskBody], ...]
+    extent: tuple[int, int] = field(default=(1, 1), compare=False, repr=False)
 
 
 MaskBody = Listed | Independent | FormMask | MaskMixture

@@ -24,6 +24,7 @@ from .ir import (
 )
 
 Indices = tuple[tree.Expression, ...]
+MOST_INDICES = 80  # each takes several calls in one another
 
 
 @rule(tree.Name)
@@ -170,7 +171,7 @@ def check_index(e: tree.Expression, over: SetOf, scope: Scope, where: Where) -> 
     if isinstance(e, tree.Name) and scope.find(e.name) is None:
         scope.report_unknown(e, *sorted(where.kinds), axis=over.name)
         return faulty(e.span)[0]
-    checked, kind = check_expression(e, scope, where)
+    checked, kind = _check_inside(e, scope, where)
     if kind.tag == "error":
         return checked
     if domain is not None and domain.kind == "spin" and kind.spin:
@@ -190,6 +191,15 @@ def check_index(e: tree.Expression, over: SetOf, scope: Scope, where: Where) -> 
     elif mentions_parameter(checked, scope):
         scope.report("E218", "an index may not mention a parameter", e.span, "mentions a parameter")
     return checked
+
+
+def _check_inside(e: tree.Expression, scope: Scope, where: Where) -> Checked:
+    """The expression of an index, which may have indices of its own."""
+    with scope.level() as levels:
+        if levels <= MOST_INDICES:
+            return check_expression(e, scope, where)
+    scope.report("E117", f"indices stand in indices deeper than {MOST_INDICES}", e.span, "nested too deep")
+    return faulty(e.span)
 
 
 def _verify_label(e: tree.Expression, kind: Kind, over: SetOf, domain: Domain, scope: Scope) -> None:

@@ -42,6 +42,7 @@ from .ir import (
 )
 
 Statements = tuple[tree.SamplerStatement, ...]
+MOST_BODIES = 16  # each is a loop or a choice in the compiled program
 
 
 def check_sampler(sampler: tree.Sampler, model: Model, scope: Scope) -> Sampler | None:
@@ -64,9 +65,13 @@ def _body(statements: Statements, words: str, span: Span, model: Model, scope: S
         scope.report("E320", f"{words} does nothing", span, "empty", help="for example `update x[i] for i in site`")
         return None
     checked = []
-    for s in statements:
-        with scope.nested():
-            checked.append(_kernel(s, model, scope))
+    with scope.level() as levels:
+        if levels > MOST_BODIES:
+            scope.report("E117", f"bodies of a sampler are nested deeper than {MOST_BODIES}", span, "nested too deep")
+            return None
+        for s in statements:
+            with scope.nested():
+                checked.append(_kernel(s, model, scope))
     good = tuple(k for k in checked if k is not None)
     return good if len(good) == len(checked) else None
 
@@ -158,7 +163,7 @@ def _random_update(s: tree.Update, where: tree.Where, model: Model, scope: Scope
     if outside:
         help = f"write `update {where.name.name} where ..`, which takes any block"
         message = f"a block of this mask holds cells of `{outside[0]}`, outside `{within}`"
-        fix, place = Fix(s.target.span, where.name.name), ((s.target.span, f"updates cells of `{within}` only"),)
+        fix, place = Fix(s.target.span, where.name.name, guess=True), ((s.target.span, f"updates cells of `{within}` only"),)
         scope.report("E309", message, where.mask.span, "reaches further", help=help, related=place, fix=fix)
         return None
     single = _single_cells(mask.body, model, scope)
@@ -166,7 +171,7 @@ def _random_update(s: tree.Update, where: tree.Where, model: Model, scope: Scope
         _check_independent(s, model, variables_of(mask.body), single, mask.adaptive, scope)
     elif has_least_confident(mask.body):
         message = "`least_confident` stands only under `independently`"
-        fix = Fix(Span(s.span.source, s.target.span.end, s.target.span.end), " independently")
+        fix = Fix(Span(s.span.source, s.target.span.end, s.target.span.end), " independently", guess=True)
         scope.report("E324", message, where.mask.span, "not here", help=f"write `{s.target.span.text} independently where ..`", fix=fix)
         return None
     elif model.conditional is not None and not single:
@@ -196,13 +201,13 @@ def _check_independent(s: tree.Update, model: Model, cells_of: set[str], single:
     elif model.conditional is None and not single and (term := _joining(model, cells_of)) is not None:
         help = "remove `independently` to draw the block jointly, which keeps p"
         message, place = "cells that interact, redrawn independently, keep no known law", ((term, "this may join cells of a block"),)
-        scope.report("W801", message, s.span, "may be biased", related=place, help=help, fix=_jointly(s, guess=True))
+        scope.report("W801", message, s.span, "may be biased", related=place, help=help, fix=_jointly(s))
 
 
-def _jointly(s: tree.Update, guess: bool = False) -> Fix | None:
-    """The edit that removes `independently`."""
+def _jointly(s: tree.Update) -> Fix | None:
+    """The edit that removes `independently`: a guess, for another mask may have been meant."""
     found = re.compile(r"\s+independently\b").search(s.span.source.text, s.target.span.end, s.span.end)
-    return None if found is None else Fix(Span(s.span.source, found.start(), found.end()), "", guess)
+    return None if found is None else Fix(Span(s.span.source, found.start(), found.end()), "", guess=True)
 
 
 def _joining(model: Model, variables: set[str]) -> Span | None:
@@ -240,7 +245,7 @@ def _within(s: tree.Update, block: str, scope: Scope) -> str | None:
     named = scope.find(s.target.name) if isinstance(s.target, tree.Name) else None
     if one or (named is not None and named.kind in ("var", "latent")):
         text = f"{s.target.base.name if isinstance(s.target, tree.Index) else s.target.span.text}[{block}]"
-        help, fix = f"write `{text}`", Fix(s.target.span, text)
+        help, fix = f"write `{text}`", Fix(s.target.span, text, guess=True)
     scope.report("E308", f"the update does not use its block `{block}`", s.target.span, f"no `{block}` here", help=help, fix=fix)
     return None
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from .._diagnostics import Diagnostic, Fix, Span, did_you_mean, listed
 from ..syntax import tree
-from ._habits import foreign
+from ._habits import SAME, foreign
 
 # Kinds of symbol, and how a message calls them.
 WORDS = {
@@ -69,6 +69,7 @@ class Scope:
     binders: dict[str, Symbol] = field(default_factory=dict)
     private: dict[str, str] = field(default_factory=dict)  # names of other models, with the last one that declares them
     torn: set[str] = field(default_factory=set)  # names declared just before a syntax error: each may be two words grown together
+    levels: int = 0  # how many indices, or bodies of a sampler, what is read stands in
     _reported: dict[str, list[Span]] = field(default_factory=dict)  # unknown names, and every place that uses them
     _said: set[tuple[str, str]] = field(default_factory=set)
 
@@ -118,6 +119,15 @@ class Scope:
         else:
             message = f"`{name.name}` is declared twice"
             self.report("E201", message, name.span, "declared again here", related=place, help="rename one of the two")
+
+    @contextmanager
+    def level(self) -> Iterator[int]:
+        """What is read inside stands in an index or a body, and that perhaps in others: their number."""
+        self.levels += 1
+        try:
+            yield self.levels
+        finally:
+            self.levels -= 1
 
     @contextmanager
     def nested(self) -> Iterator[None]:
@@ -233,6 +243,6 @@ def suggestion(name: tree.Name, known: Iterable[str], otherwise: str, room: str 
     """The help for a misspelt name and, where a near name is known, the edit that mends it; `room`: foreign names it may be."""
     help, here = foreign(room, name.name) if room else ("", "")
     if help:
-        return help, Fix(name.span, here) if here else None
+        return help, Fix(name.span, here, guess=name.name not in SAME) if here else None
     near = did_you_mean(name.name, known)
     return (f"did you mean `{near}`?", Fix(name.span, near, guess=near.lower() != name.name.lower())) if near else (otherwise, None)

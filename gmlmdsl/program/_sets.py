@@ -49,7 +49,7 @@ def _named_set(e: tree.Name, scope: Scope, pairs: bool) -> SetOf | None:
         text = f"{e.name}.{'edges' if pairs or _has_no_nodes(symbol) else 'nodes'}"
         place = ((symbol.span, "declared here"),)
         message, help = f"`{e.name}` is a graph, not an index set", f"write `{text}`"
-        scope.report("E205", message, e.span, "a graph", help=help, related=place, fix=Fix(e.span, text))
+        scope.report("E205", message, e.span, "a graph", help=help, related=place, fix=Fix(e.span, text, guess=pairs))
         return None
     symbol = scope.use(e, "index", "domain", wanted="an index set")
     if symbol is not None and isinstance(symbol.value, Domain):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from .._diagnostics import Diagnostic, Fix, Span
 from ._fault import Edit, Fault, restart
@@ -70,13 +71,25 @@ def _insert(fault: Fault, at: int, brace: str) -> Edit:
 
 
 def unclosed_brace(fault: Fault, span: Span, fix: Fix | None = None) -> Diagnostic:
-    """The error for a missing `}`, with the place of the brace that it would close."""
+    """The error for a missing `}`, with the place of the brace that it would close.
+
+    Of bodies in bodies the edit is a guess: which statements the inner ones hold is not known.
+    """
     opened = [k for k in fault.open_brackets() if fault.tokens[k].text == "{"]
     if not opened:
         return Diagnostic("E102", "expected `}`", span, "`}` belongs after this")
     what = _opened_by(fault.tokens, opened[-1])
     related = ((fault.span(fault.tokens[opened[-1]]), "opened here"),)
-    return Diagnostic("E102", f"expected `}}` to close the {what} opened here", span, "`}` belongs after this", related, fix=fix)
+    within = (k for k in range(opened[-1] + 1, fault.at) if fault.tokens[k].text == "{")
+    inner = any(_opened_by(fault.tokens, k) != "block" for k in within)
+    return Diagnostic(
+        "E102",
+        f"expected `}}` to close the {what} opened here",
+        span,
+        "`}` belongs after this",
+        related,
+        fix=fix and replace(fix, guess=len(opened) > 1 or inner),
+    )
 
 
 def _opened_by(tokens: list[Token], brace: int) -> str:

@@ -19,6 +19,8 @@ CELLS = ("var", "latent", "given")
 ARRAYS = (*CELLS, "param", "input")
 TYPES = {"spin": "spin", "bit": "bit", "bool": "bit", "boolean": "bit", "real": "real", "positive": "positive", "int": "int"}
 DECLARED_TYPES = ("spin", "bit", "range", "letters", "labels")
+CONDITIONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "and", "or", "not"})
+LOG_P = "target"
 INDEX_NAMES = ("i", "j", "k", "l", "m", "n", "a", "b", "c", "d")
 
 
@@ -32,14 +34,15 @@ def statement_without_a_keyword(fault: Fault, faults: Faults) -> Edit | None:
         return None
     span, after = fault.span(first), fault.tokens[min(at + 1, len(fault.tokens) - 1)]
     if fault.token.text == "+" and after.text == "=" and after.start == fault.token.end:
-        place = span.to(fault.span(after))
-        diagnostic = Diagnostic("E107", f"`{place.text}` adds nothing here", place, help="write `factor`", fix=Fix(place, "factor"))
-        return Edit(fault.start, at + 2, (fault.make("factor", first),), diagnostic, whole=True)
+        return _added(fault, first, after)
     if fault.token.text == "=" and after.text in DECLARED_TYPES:
         place, text = span.to(fault.span(fault.token)), f"var {span.to(fault.span(fault.tokens[at - 1])).text} :"
-        diagnostic = Diagnostic("E109", "a variable is declared with `var`", place, help=f"write `{short(text)} ..`", fix=Fix(place, text))
+        fix, help_ = Fix(place, text, guess=True), f"write `{short(text)} ..`; what no data hold is `latent`"
+        diagnostic = Diagnostic("E109", "a variable is declared with `var`", place, help=help_, fix=fix)
         inside = tuple(fault.tokens[fault.start : at])
         return Edit(fault.start, at + 1, (fault.make("var", first), *inside, fault.make(":", fault.token)), diagnostic, whole=True)
+    if is_arrow(fault.token, after):
+        return None
     declares = "param" if after.text in ("real", "positive", "simplex") else "var"
     word = {"=": "let", ":": declares}.get(fault.token.text, "factor")
     help_ = {
@@ -49,8 +52,40 @@ def statement_without_a_keyword(fault: Fault, faults: Faults) -> Edit | None:
         "param": "what is fitted is declared with `param`",
     }[word]
     message = f"a statement of a model opens with a keyword, found `{short(first.text)}`"
-    diagnostic = Diagnostic("E109", message, span, f"`{word}` belongs before this", help=help_, fix=Fix(_before(span), f"{word} "))
+    diagnostic = Diagnostic(
+        "E109",
+        message,
+        span,
+        f"`{word}` belongs before this",
+        help=help_,
+        fix=Fix(_before(span), f"{word} ", guess=not _is_sum(fault, word)),
+    )
     return Edit(fault.start, fault.start, (fault.make(word, first),), diagnostic, whole=True)
+
+
+def is_arrow(token: Token, after: Token) -> bool:
+    """Whether two tokens are an arrow of R, which assigns; `x < -y` compares."""
+    return token.text == "<" and after.text == "-" and after.start == token.end
+
+
+def _added(fault: Fault, first: Token, equals: Token) -> Edit:
+    """`target += b * y`, which in Stan adds to log p; what another name stands for (an energy has the other sign) is not known."""
+    name = fault.span(first).to(fault.span(fault.tokens[fault.at - 1]))
+    place = name.to(fault.span(equals))
+    sure = name.text == LOG_P and LOG_P not in _declared(fault.tokens)
+    help_ = "write `factor`" if sure else "a term of log p is written `factor ..`; one of an energy, with the other sign"
+    fix = Fix(place, "factor") if sure else None
+    diagnostic = Diagnostic("E107", f"`{place.text}` adds nothing here", place, help=help_, fix=fix)
+    return Edit(fault.start, fault.at + 2, (fault.make("factor", first),), diagnostic, whole=True)
+
+
+def _is_sum(fault: Fault, word: str) -> bool:
+    """Whether a statement without a keyword can only be a term of log p, or a `let`: a comparison may be a `require` as well."""
+    if word != "factor":
+        return word == "let"  # what is declared may be `var`, `latent` or `given`, a parameter or given
+    rest = fault.tokens[fault.start + 1 :]
+    end = next((k for k, t in enumerate(rest) if t.opens_line or not t.text), len(rest))
+    return not any(t.text in CONDITIONS for t in rest[:end])
 
 
 def _before(span: Span) -> Span:
@@ -127,9 +162,18 @@ def second_declaration(fault: Fault, faults: Faults) -> Edit | None:
         return None
     span = fault.span(fault.token)
     message, help_ = f"each `{first.text}` declares one name", f"write `{first.text}` again before `{after.text}`"
-    fix = Fix(span, f"\n  {first.text}")
+    fix = Fix(span, f"\n  {first.text}", guess=not _both_say(fault, at))
     again = fault.token._replace(terminals=first.terminals, text=first.text, opens_line=True)
     return Edit(at, at + 1, (again,), Diagnostic("E122", message, span, "a second name", help=help_, fix=fix))
+
+
+def _both_say(fault: Fault, comma: int) -> bool:
+    """Whether both declarations say what they are: in `param a, b : positive` the type may be meant for both."""
+    tokens = fault.tokens
+    after = comma + 2
+    if tokens[after].text == "[":
+        after = (closing(tokens, after) or after) + 1
+    return any(t.text in (":", "~") for t in tokens[fault.start : comma]) and tokens[min(after, len(tokens) - 1)].text in (":", "~")
 
 
 def block_as_a_mask(fault: Fault, faults: Faults) -> Edit | None:
@@ -183,6 +227,14 @@ def advice(fault: Fault) -> str:
         return (
             f"a type follows `:`, as in `{first.text} {previous.text if previous else 'x'} : {'spin' if first.text in CELLS else 'real'}`"
         )
+    if is_arrow(token, after) and fault.level == "model_statement":
+        return "nothing is assigned: a name for an expression is given with `let name = ..`, and a law with `name ~ ..`"
+    return _advice_of_token(fault, first, after)
+
+
+def _advice_of_token(fault: Fault, first: Token, after: Token) -> str:
+    """The same by what the token is that does not fit."""
+    token, previous = fault.token, fault.previous
     if token.text == "?":
         return "a choice is written `if c then a else b`"
     if first.text == "factor" and token.text == "if" and "+" in fault.expected:

@@ -159,9 +159,18 @@ def _misspelt(fault: Fault, at: int, words: tuple[str, ...]) -> Edit | None:
     near = did_you_mean(token.text.lower(), words)
     if near is None or near == token.text:
         return None
-    span = fault.span(token)
-    diagnostic = Diagnostic("E104", f"`{token.text}` is not a keyword here", span, "", help=f"did you mean `{near}`?", fix=Fix(span, near))
+    span, sure = fault.span(token), [w for w in words if is_one_slip(token.text.lower(), w)] == [near]
+    diagnostic = Diagnostic(
+        "E104", f"`{token.text}` is not a keyword here", span, "", help=f"did you mean `{near}`?", fix=Fix(span, near, guess=not sure)
+    )
     return Edit(at, at + 1, (fault.make(near, token),), diagnostic)
+
+
+def is_one_slip(written: str, meant: str) -> bool:
+    """Whether one letter more, less or another, or two letters exchanged, make one word of the other."""
+    start = next((k for k, (a, b) in enumerate(zip(written, meant, strict=False)) if a != b), min(len(written), len(meant)))
+    a, b = written[start:], meant[start:]
+    return written == meant or a[1:] in (b, b[1:]) or a == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])
 
 
 def _separator(fault: Fault, faults: Faults) -> Edit | None:
@@ -189,7 +198,8 @@ def _doubled(fault: Fault, faults: Faults) -> Edit | None:
     if before is None or token.text != before.text or token.opens_line or token.text in (*OPENING, *CLOSING, ",", ";"):
         return None
     span = fault.span(token)
-    fix = Fix(Span(fault.source, before.end, token.end), "", guess="NAME" in token.terminals or "NUMBER" in token.terminals)
+    sure = token.text.isalpha() and "NAME" not in token.terminals  # `* *` may be `**`
+    fix = Fix(Span(fault.source, before.end, token.end), "", guess=not sure)
     diagnostic = Diagnostic("E101", f"`{short(token.text)}` stands twice", span, "again here", help="remove one of the two", fix=fix)
     return Edit(fault.at, fault.at + 1, (), diagnostic, whole=True)
 
