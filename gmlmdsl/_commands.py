@@ -48,7 +48,8 @@ MaskName = Annotated[str | None, typer.Option("--mask", "-m", metavar="NAME", he
 SamplerName = Annotated[
     str | None, typer.Option("--sampler", "-s", metavar="NAME", help="The sampler; may be left out where the model has one.")
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Everything random follows from it.")]
+MOST_SEED = (1 << 64) - 1  # as `run/_keys.py` has it, which loads JAX
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, max=MOST_SEED, help="Everything random follows from it.")]
 Rows = Annotated[int, typer.Option("--rows", metavar="N", min=0, help="The most rows of the table that are shown; 0: all.")]
 ReportFile = Annotated[
     Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report: one HTML page that needs nothing else.")

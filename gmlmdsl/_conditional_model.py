@@ -15,6 +15,7 @@ from ._queries import Params
 from .graph.masks import LoweredMask, lower_mask
 from .program import ir
 from .run import networks, sampling
+from .run.keys import verified_seed
 
 if TYPE_CHECKING:
     import optax
@@ -161,6 +162,7 @@ class ConditionalModel(Model):
         for name, stated in unused.items():
             if stated:
                 raise fail("E704", f"`{name}` has no meaning for a network: all its weights are trained, and missing cells are not scored")
+        seed = verified_seed(seed)
         training = networks.training_of(method, batch_size, max_steps)
         checked = self._checked(mask)
         options = networks.NetworkOptions(checked, seed, n_masks, weights, missing, init, optimizer, progress, training)

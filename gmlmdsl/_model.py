@@ -14,6 +14,7 @@ from ._queries import Params, Queries
 from .program import ir
 from .run import fitting, parameters, results, sampling
 from .run import given as givens
+from .run.keys import verified_seed
 
 if TYPE_CHECKING:
     import optax
@@ -161,6 +162,7 @@ class Model(Queries):
 
         Reference: Li et al. 2024, Definitions 2 and 7, Lemma 1.
         """
+        seed = verified_seed(seed)
         bound, rows = givens.bound_rows(self.lowered, x, missing, given)
         if len(rows.shape) != 1:
             raise fail("E501", f"x must have one axis of rows before the variable's axes, got rows of shape {rows.shape}")

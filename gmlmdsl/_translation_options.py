@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from ._commands import MOST_SEED
+
 
 def _checked(program: Path) -> Path:
     """A program without faults: what is wrong with it is said before what is heavy is imported."""
@@ -109,7 +111,7 @@ Patience = Annotated[
     int | None, typer.Option("--patience", metavar="N", min=1, help="Stop after so many losses of validation that are no lower.")
 ]
 SaveEvery = Annotated[int | None, typer.Option("--save-every", metavar="N", min=1, help="Batches between checkpoints.")]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Everything random follows from it.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, max=MOST_SEED, help="Everything random follows from it.")]
 Sampler = Annotated[
     str | None, typer.Option("--sampler", "-s", metavar="NAME", help="A sampler of the program; by default the bundle's own.")
 ]

@@ -25,7 +25,7 @@ from gmlmdsl._diagnostics import GmlmWarning
 
 NAMES = ("factor", "open", "network")
 FACTOR, OPEN, NETWORK = ((SAVED / f"before_{name}.fit").read_bytes() for name in NAMES)
-FILES = dict(zip(NAMES, (FACTOR, OPEN, NETWORK), strict=True))
+FILES: dict[str, bytes] = {"factor": FACTOR, "open": OPEN, "network": NETWORK}
 
 
 def load(data: bytes) -> Any:
@@ -63,7 +63,7 @@ def test_a_fit_of_the_version_before_loads_with_a_warning_and_is_then_saved_with
 def test_numbers_of_the_version_before():
     """Copied from what that version printed."""
     factor, open_ = load(FACTOR), load(OPEN)
-    np.testing.assert_array_equal(factor.params["h"], np.float32([0.15692324936389923, -0.05056242644786835, -0.2691415846347809]))
+    np.testing.assert_array_equal(factor.params["h"], np.array([0.15692324936389923, -0.05056242644786835, -0.2691415846347809], "f4"))
     assert factor.missing.words.startswith("2 missing cells in 2 rows: summed out in 2.")
     assert factor.standard_errors["s"] == pytest.approx(0.033381, abs=5e-7)
     assert factor.meta["inputs"]["field"].tolist() == [0.5, -1.0, 0.25]
@@ -151,7 +151,7 @@ def program(old: str, new: str) -> dict[str, Any]:
 
 HOSTILE: dict[str, tuple[tuple[Any, dict[str, Any]], str]] = {
     "swapped parameters": (changed(h=np.zeros(2, "f4"), J=np.zeros(3, "f4")), "`param:h` has shape (2,), not (3,)"),
-    "nan": (changed(h=np.float32([0, np.nan, 0])), "`param:h` has entries that are no finite numbers"),
+    "nan": (changed(h=np.array([0, np.nan, 0], "f4")), "`param:h` has entries that are no finite numbers"),
     "infinite": (changed(s=np.float32(np.inf)), "`param:s` has entries that are no finite numbers"),
     "below a bound": (changed(s=np.float32(-1)), "`param:s` has values that this parameter does not take"),
     "whole numbers": (changed(h=np.zeros(3, int)), "`param:h` holds int64"),
@@ -206,7 +206,7 @@ def test_bytes_that_belong_to_no_part():
 
 def test_a_part_that_was_changed_under_the_old_hashes():
     parts = parts_of(now(*content_of(FACTOR)))
-    refused(zipped(parts | {"param:J.npy": npy(np.float32([1, 2]))}), "param:J.npy is not what was written: its hash differs")
+    refused(zipped(parts | {"param:J.npy": npy(np.array([1, 2], "f4"))}), "param:J.npy is not what was written: its hash differs")
     text = parts["manifest.json"].replace(b'"objective": 84.3', b'"objective": 84.1')
     assert text != parts["manifest.json"]
     refused(zipped(parts | {"manifest.json": text}), "manifest.json is not what was written: its hash differs")

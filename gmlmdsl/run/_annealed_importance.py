@@ -19,6 +19,7 @@ from ..graph import FactorGraph, Lowered, reaches_zero
 from ..graph.masks import lower_mask, verify_mask
 from ..plan import BUDGET, plan_update
 from ..program import ir
+from ._keys import generator, random_key, verified_seed
 from ._sampling import SamplingWarning, masks_in
 
 Array = np.ndarray
@@ -133,8 +134,9 @@ def _upper_spread(log_weights: Array) -> float:
 
 
 def _verified(options: Options) -> Array:
-    for name, least in (("steps_per_beta", 1), ("chains", 2), ("seed", 0)):
+    for name, least in (("steps_per_beta", 1), ("chains", 2)):
         _verify_whole(name, getattr(options, name), least)
+    verified_seed(options.seed)
     return verified_betas(options.betas)
 
 
@@ -204,7 +206,7 @@ def uniform_base(graph: FactorGraph, params: Mapping[str, jax.Array], chains: in
     Raises:
         GmlmError: E509 where nothing, or too small a share, is possible.
     """
-    rng = np.random.default_rng([seed, BASE])
+    rng = generator(seed, BASE)
     sizes, device = graph.sizes, derive.graph_arrays(graph)
     log_total = float(np.log(sizes.astype(float)).sum())
     if log_total <= np.log(BUDGET.states) + 1e-9:
@@ -241,11 +243,11 @@ def _annealed(kernel: AbstractKernel, target: Target, codes: Array, betas: Array
     per_chain = max(len(betas), codes.shape[0] * target.graph.most_values)
     batches = -(-chains // max(1, AT_ONCE // per_chain))
     size = -(-chains // batches)
-    steps, found = np.diff(betas), []
+    steps, found, key = np.diff(betas), [], random_key(options.seed)
     below, count = jnp.asarray(betas[1:], derive.float_type()), jnp.asarray(options.steps_per_beta)
     for start in range(0, chains, size):
         numbers = np.minimum(np.arange(start, start + size), chains - 1)  # the last batch repeats a chain: one compiled program
-        keys = jax.vmap(lambda c: jax.random.fold_in(jax.random.key(options.seed), c))(jnp.asarray(numbers))
+        keys = jax.vmap(lambda c: jax.random.fold_in(key, c))(jnp.asarray(numbers))
         log_p = np.asarray(_anneal(kernel, target, keys, jnp.asarray(codes[:, numbers]), below, count), float)
         found.append(steps @ log_p)
     return np.concatenate(found)[:chains]

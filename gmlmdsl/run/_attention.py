@@ -13,6 +13,7 @@ import numpy as np
 
 from .._diagnostics import fail
 from ._intervals import verified_quantile
+from ._keys import generator, verified_seed
 from ._stutter import stutters
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def attention_dependency(
     if not isinstance(replications, int | np.integer) or isinstance(replications, bool) or replications < 1:
         raise fail("E507", f"replications must be a whole number of at least 1, got {replications!r}")
     verified_quantile(probability)
+    verified_seed(seed)
     rows = []
     for r, n in enumerate(ends.tolist()):
         across = None if cross_weights is None else np.asarray(cross_weights[r], float)[:, :n]
@@ -162,7 +164,7 @@ def _intervals(values: Array, counts: Array, replications: int, probability: flo
 
     Reference: Efron and Tibshirani 1993, Section 13.3; Field and Welsh 2007 (the cluster bootstrap).
     """
-    n, rng, drawn = len(counts), np.random.default_rng(seed), []
+    n, rng, drawn = len(counts), generator(seed), []
     for start in range(0, replications, BATCH):
         times = rng.multinomial(n, np.full(n, 1 / n), size=min(BATCH, replications - start)).astype(float)
         with np.errstate(invalid="ignore"):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ._keys import generator
 from ._network_rows import NetworkRows, bucket_of, present_lengths, widths
 
 Array = np.ndarray
@@ -61,7 +62,7 @@ class Batches:
 
     def plan(self, seed: int, epoch: int) -> list[tuple[int, Array]]:
         """The batches of an epoch: bucket and rows."""
-        rng = np.random.default_rng([seed, epoch])
+        rng = generator(seed, epoch)
         out = []
         for b in range(len(self.found)):
             mine = rng.permutation(np.flatnonzero(self.bucket == b))

@@ -15,6 +15,7 @@ from ..graph import FactorGraph
 from ._data import verified_weights
 from ._fit import Estimate, Evidence, fit
 from ._intervals import verified_quantile
+from ._keys import generator, verified_seed
 from ._minimise import shows_progress
 from ._parameters import entry_names, init_params, unflatten
 
@@ -111,9 +112,9 @@ class Bootstrap:
 
 def bootstrap(made: Fit, replications: int, seed: int, max_seconds: float, progress: bool | None) -> Bootstrap:
     """Refits to resampled rows; see `Fit.bootstrap`."""
-    for name, value, least in (("replications", replications, 2), ("seed", seed, 0)):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise fail("E507", f"{name} must be a whole number of at least {least}, got {value!r}")
+    verified_seed(seed)
+    if not isinstance(replications, int | np.integer) or isinstance(replications, bool) or replications < 2:
+        raise fail("E507", f"replications must be a whole number of at least 2, got {replications!r}")
     if not isinstance(max_seconds, int | float) or not max_seconds > 0:
         raise fail("E507", f"max_seconds must be a number above 0, got {max_seconds!r}")
     evidence, started, found = made.evidence, time.perf_counter(), []
@@ -151,7 +152,7 @@ def _drawn(evidence: Evidence, replications: int, seed: int, show: bool) -> Iter
 
         keys = track(keys, description=f"bootstrap, {counted(replications, 'refit')}")
     for r in keys:
-        times = np.random.default_rng((seed, r)).multinomial(round(shares.sum()), shares / shares.sum())
+        times = generator(seed, r).multinomial(round(shares.sum()), shares / shares.sum())
         yield r, times.astype(float) * (1.0 if counts else given)
 
 

@@ -43,6 +43,7 @@ from ..graph import FactorGraph, Lowered
 from ..plan import moved_cells, plan_elimination, plan_sum
 from ..program import ir
 from ._imputation import FIRST_SWEEPS, SWEEPS, first_values, missing_blocks
+from ._keys import generator, random_key
 from ._methods import PersistentContrastiveDivergence
 from ._minimise import shows_progress
 from ._missing import Missing, reported
@@ -238,7 +239,7 @@ def prepared(
     host, alive = lowered.graph, weights > 0
     kernel = build_kernel(lowered, chosen_sampler(lowered, method.sampler)).kernel
     rows = rows_of(host, graph_arrays(host), codes[:, alive], weights[alive], method.batch_size, seed)
-    key = jax.random.fold_in(jax.random.key(seed), 0x9CD)
+    key = jax.random.fold_in(random_key(seed), 0x9CD)
     keys = jax.vmap(lambda c: jax.random.fold_in(key, c))(jnp.arange(method.chains))
     total = jnp.asarray(weights.sum(), rows.weights.dtype)
     optimizer = optax.adam(LEARNING_RATE) if method.optimizer is None else method.optimizer
@@ -283,7 +284,7 @@ def rows_of(host: FactorGraph, device: Graph, codes: Array, weights: Array, size
     except GmlmError:
         pass  # each cell is redrawn instead
     blocks, values = missing_blocks(host, patterns)
-    filled = first_values(host, codes, np.random.default_rng(seed))
+    filled = first_values(host, codes, generator(seed))
     return dataclasses.replace(whole, codes=jnp.asarray(filled, jnp.int32), blocks=jnp.asarray(blocks), values=values)
 
 

@@ -18,6 +18,7 @@ from ..graph import Lowered, lower_let
 from ..program import ir
 from ._candidates import Candidates, Decoding, Work, batches_of, candidates_of, filled_up, longest, trimmed, work_of
 from ._decoded_draws import Decodes, Part, decodes_of, labelled_chains, labelled_decodes
+from ._keys import generator, random_key
 from ._sample import forget, sample
 from ._sampling import Options, observables, shows_progress, verify_options
 
@@ -122,7 +123,7 @@ def _drawn(
         device = _device(params, graph.network.label, work, chosen, wide, lengths, width)
         held, values = (np.repeat(a[:width, rows], per_row, axis=1) for a in (work.held, work.values))
         target = derive.Target(device, params, jnp.asarray(held) if held.any() else None)
-        keys = _keys(options.seed, jnp.asarray(work.numbers[rows]), options.chains, candidates.count)
+        keys = _keys(random_key(options.seed), jnp.asarray(work.numbers[rows]), options.chains, candidates.count)
         found = sample(
             kernel,
             target,
@@ -167,9 +168,9 @@ def _graph_from(params: dict[str, Any], name: str, encoded: Any, lengths: Any, w
 
 
 @eqx.filter_jit
-def _keys(seed: Any, rows: jax.Array, chains: int, candidates: int) -> Any:
+def _keys(key: Any, rows: jax.Array, chains: int, candidates: int) -> Any:
     """One key per chain, row after row."""
-    by_chain = jax.vmap(lambda c: jax.random.fold_in(jax.random.key(seed), c))(jnp.arange(chains))
+    by_chain = jax.vmap(lambda c: jax.random.fold_in(key, c))(jnp.arange(chains))
 
     def of(row: Any, chain: Any, candidate: Any) -> Any:
         return jax.random.fold_in(jax.random.fold_in(by_chain[chain], row), candidate)
@@ -185,9 +186,7 @@ def _starts(kernel: Any, device: NetworkGraph, work: Work, rows: Array, per_row:
     if work.codes is not None:
         codes = np.repeat(work.codes[:width, rows], per_row, axis=1)
     if work.codes is None or (codes < 0).any():
-        drawn = np.stack(
-            [np.random.default_rng([seed, int(r), k]).integers(0, q, width) for r in work.numbers[rows] for k in range(per_row)], axis=1
-        )
+        drawn = np.stack([generator(seed, int(r), k).integers(0, q, width) for r in work.numbers[rows] for k in range(per_row)], axis=1)
         codes = np.where(codes < 0, drawn, codes) if work.codes is not None else drawn
     present = np.arange(width)[:, None] < np.asarray(device.lengths).reshape(1, -1)
     return np.where(held, values, np.where(present, codes, 0)).astype(np.int32)

@@ -23,6 +23,7 @@ from ._convexity import is_affine, is_convex
 from ._data import verified_weights
 from ._imputation import COPIES, MOST_ROUNDS, STEPS, SWEEPS, Imputed, first_values, missing_blocks, monte_carlo_em
 from ._inference import Copies, covariances, verify_counts
+from ._keys import generator, random_key
 from ._kinks import at_kinks, has_kinks
 from ._methods import MonteCarloEM, PersistentContrastiveDivergence, completed_masks, verify_method, verify_whole
 from ._minimise import MOST_INFERRED, curvature_at, first_curvature, full_batch, params_of, stochastic
@@ -177,7 +178,7 @@ def _verify_options(options: Options) -> None:
     verify_method(options)
     if options.impute not in (None, True, False):
         raise fail("E507", f"impute must be True, False or None, got {options.impute!r}")
-    for name, least in (("seed", 0), ("max_steps", 1), ("batch_size", 1)):
+    for name, least in (("max_steps", 1), ("batch_size", 1)):
         value = getattr(options, name)
         if value is not None and (not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least):
             raise fail("E507", f"{name} must be a whole number of at least {least}, got {value!r}")
@@ -260,7 +261,7 @@ def make_objective(
     device = graph_arrays(host)
     n_masks = masks_per_row(mask, options.n_masks)
     filled = jnp.asarray(np.maximum(codes, 0))
-    masks = None if n_masks is None else np.asarray(draw_masks(host, mask, filled, n_masks, jax.random.key(options.seed)))
+    masks = None if n_masks is None else np.asarray(draw_masks(host, mask, filled, n_masks, random_key(options.seed)))
     counts = options.weights_are == "counts"
     if counts and n_masks is not None:
         help_ = "repeat the rows instead, so that each has its own masks"
@@ -319,7 +320,7 @@ def _columns(host: FactorGraph, codes: Array, kinds: Sorted, options: Options) -
     columns = np.repeat(rows, count)
     blocks, values = missing_blocks(host, codes[:, rows] < 0)
     imputed = Imputed(Copies(len(order), len(rows), count), np.repeat(blocks, count, axis=2), values, rows)
-    filled = first_values(host, codes, np.random.default_rng(options.seed))[:, columns]
+    filled = first_values(host, codes, generator(options.seed))[:, columns]
     share = np.append(np.ones(len(order)), np.full(len(columns), 1 / count))
     return np.append(order, columns), share, np.concatenate([codes[:, order], filled], axis=1), imputed
 

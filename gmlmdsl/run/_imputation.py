@@ -26,6 +26,7 @@ from ..derive import Graph, redraw_gaps
 from ..derive.compiled import log_potential
 from ..graph import FactorGraph
 from ._inference import Copies
+from ._keys import random_key
 from ._missing import Missing
 from ._objective import Objective
 from ._optimise import Outcome
@@ -121,7 +122,7 @@ def monte_carlo_em(
     Raises:
         GmlmError: E508 if a row admits no completion that was found.
     """
-    key = jax.random.fold_in(jax.random.key(seed), 0x1117)
+    key = jax.random.fold_in(random_key(seed), 0x1117)
     columns = imputed.copies.columns
     blocks = jnp.asarray(imputed.blocks)
 

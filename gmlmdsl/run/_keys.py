@@ -1,14 +1,54 @@
-"""Random keys as calls take them."""
+"""Everything random begins here: seeds and keys as calls take them, and the generators that are made of them."""
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import GmlmError, fail
+
+BITS = 32  # of a word: what JAX and NumPy make a key of
+MOST_SEED = (1 << 2 * BITS) - 1
+
+
+def verified_seed(seed: Any) -> int:
+    """A seed as a number: whole, from 0 to 2^64 - 1, of Python, NumPy or JAX.
+
+    Raises:
+        GmlmError: E507 for anything else; a truth value is no seed.
+    """
+    try:
+        number = -1 if isinstance(seed, bool | np.bool_) else operator.index(seed)
+    except (TypeError, jax.errors.JAXTypeError):
+        number = -1
+    if not 0 <= number <= MOST_SEED:
+        raise fail("E507", f"seed must be a whole number from 0 to 2^64 - 1, got {seed!r:.60}", help="`seed=0`, say")
+    return number
+
+
+def random_key(seed: Any) -> Any:
+    """The key of JAX that a seed stands for; each seed has its own, whatever the working types are.
+
+    Raises:
+        GmlmError: E507 for what is no seed.
+    """
+    high, low = divmod(verified_seed(seed), 1 << BITS)
+    key = jax.random.key(low)
+    return jax.random.fold_in(key, high) if high else key
+
+
+def generator(seed: Any, *numbers: int) -> np.random.Generator:
+    """The generator of NumPy that a seed stands for, with numbers that say what it is for; each seed has its own.
+
+    Raises:
+        GmlmError: E507 for what is no seed.
+    """
+    high, low = divmod(verified_seed(seed), 1 << BITS)
+    return np.random.default_rng([low, *numbers, *([high] if high else [])])
 
 
 def verified_key(key: Any) -> Any:
@@ -17,14 +57,13 @@ def verified_key(key: Any) -> Any:
     Raises:
         GmlmError: E507 for anything else.
     """
-    if key is None:
-        return None
-    if isinstance(key, int | np.integer) and not isinstance(key, bool) and key >= 0:
-        return jax.random.key(int(key))
-    if not _is_key(key):
-        message = f"key must be a seed of at least 0 or one key of JAX, got {key!r:.60}"
-        raise fail("E507", message, help="`key=0`, or `key=jax.random.key(0)`")
-    return key
+    if key is None or _is_key(key):
+        return key
+    try:
+        return random_key(key)
+    except GmlmError:
+        message = f"key must be a seed, from 0 to 2^64 - 1, or one key of JAX, got {key!r:.60}"
+        raise fail("E507", message, help="`key=0`, or `key=jax.random.key(0)`") from None
 
 
 def _is_key(key: Any) -> bool:

@@ -14,6 +14,7 @@ from ..graph.masks import LoweredMask
 from ._edges import off_wrong_edges
 from ._existence import Recession
 from ._inference import Copies, Curvature, complete_rows, curvature
+from ._keys import random_key
 from ._kinks import fewer, has_kinks, settle
 from ._objective import Objective, draw_masks, gradient_at
 from ._optimise import ROUGH, Outcome, Scaled, joined, lbfgs, minibatches, scaling
@@ -63,7 +64,7 @@ def full_batch(
 def stochastic(objective: Objective, mask: LoweredMask, free: dict[str, Any], options: Options) -> Outcome:
     """Minibatches keyed by step: rows, and drawn masks, depend on (seed, step) only."""
     assert options.optimizer is not None
-    key, host = jax.random.key(options.seed), objective.frame.host
+    key, host = random_key(options.seed), objective.frame.host
     alive = jnp.flatnonzero(objective.weights > 0)
     hidden = objective.gaps if isinstance(objective.gaps, HiddenRows) else None  # other rows with gaps lie apart: every batch has all
     lacking = jnp.zeros(0, jnp.int32) if objective.gap_weights is None or hidden is None else jnp.flatnonzero(objective.gap_weights > 0)

@@ -21,6 +21,7 @@ from ..networks import network_shapes, parameter_counts
 from ..program import ir
 from ._batches import Batches
 from ._data import verified_weights
+from ._keys import random_key
 from ._minimise import shows_progress
 from ._network_rows import NetworkRows, bound_to_rows, network_rows
 from ._saved_fits import INPUT, SavedFit, fit_bytes, verify_numbers
@@ -84,8 +85,6 @@ def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, i
     verify_training(t)
     verify_schedule(t, options.optimizer)
     n_masks = verified_count(options.n_masks)
-    if not isinstance(options.seed, int | np.integer) or isinstance(options.seed, bool) or options.seed < 0:
-        raise fail("E507", f"seed must be a whole number of at least 0, got {options.seed!r}")
     rows = network_rows(lowered, x, options.missing, given)
     if len(rows.shape) != 1 or not rows.n_rows:
         raise fail("E505", f"x must have one axis of rows before the variable's axes, and rows in it; got rows of shape {rows.shape}")
@@ -158,7 +157,7 @@ def start_network(graph: FactorGraph, options: NetworkOptions) -> Any:
 
     assert graph.network is not None
     if options.init is None:
-        return build_network(graph.network, jax.random.key(options.seed))
+        return build_network(graph.network, random_key(options.seed))
     return verified_params(graph.network, options.init)[graph.network.label]
 
 

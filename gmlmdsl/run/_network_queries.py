@@ -20,7 +20,7 @@ from ..plan import BUDGET
 from ..program import ir
 from ..read import verify_unmasked
 from ._data import verified_weights
-from ._keys import verified_key
+from ._keys import random_key, verified_key
 from ._network_fit import mask_loss, verified_count, verify_known
 from ._network_rows import NetworkRows, bound_to_rows, given_arrays, network_rows, present_lengths
 
@@ -31,7 +31,7 @@ MOST_WEIGHTS = 1 << 28  # of attention
 def init_params(graph: FactorGraph, seed: int) -> dict[str, Any]:
     """Random weights under the network's name."""
     assert graph.network is not None
-    return {graph.network.label: build_network(graph.network, jax.random.key(seed))}
+    return {graph.network.label: build_network(graph.network, random_key(seed))}
 
 
 def counts(form: NetworkForm) -> dict[str, int]:

@@ -17,6 +17,7 @@ from .._diagnostics import fail, listed, unknown
 from ..derive import float_type, no_joint
 from ..graph import FactorGraph, ParameterArray
 from ..read import verify_unmasked
+from ._keys import generator, verified_seed
 
 Array = np.ndarray
 SIMPLEX_ERROR = 1e-3  # of a sum, at most: rounding, and gradients by finite differences
@@ -31,9 +32,10 @@ def init_params(graph: FactorGraph, seed: int = 0) -> dict[str, Array]:
     Where the model has latents, with normal noise of standard deviation 0.01: on the log scale of a parameter with one bound, the
     logit scale of one with two, the softmax scale of a simplex; on the gauge.
     """
+    verified_seed(seed)
     if not graph.latents:
         return {p.name: np.full(p.shape, _start(p)) for p in graph.parameters}
-    return {p.name: _noisy(p, np.random.default_rng([seed, k]).normal(0, NOISE, p.shape)) for k, p in enumerate(graph.parameters)}
+    return {p.name: _noisy(p, generator(seed, k).normal(0, NOISE, p.shape)) for k, p in enumerate(graph.parameters)}
 
 
 def _noisy(p: ParameterArray, noise: Array) -> Array:

@@ -22,6 +22,7 @@ from ._fit import Evidence
 from ._fit import _colours as colours_of
 from ._inference import curvature
 from ._information import verify_minimum
+from ._keys import generator, verified_seed
 from ._missing import log_completions
 from ._parameters import flatten, in_support, log_prior, unflatten
 from ._rows import Rows, evidence_of, params64, rows_under, verify_own
@@ -38,9 +39,10 @@ MOST_OPERATIONS = 1e11
 
 def posterior(fit: Fit, draws: int, chains: int, seed: int, x: Any, missing: Any, given: Any) -> Any:
     """See `Fit.to_arviz`."""
-    for name, value, least in (("draws", draws, 1), ("chains", chains, 1), ("seed", seed, 0)):
+    for name, value, least in (("draws", draws, 1), ("chains", chains, 1)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             raise fail("E507", f"{name} must be a whole number of at least {least}, got {value!r}")
+    verified_seed(seed)
     evidence = evidence_of(fit, x, None, missing, given=given)
     _verify_likelihood(fit, evidence)
     verify_minimum(fit, "the normal approximation of the posterior")
@@ -51,9 +53,9 @@ def posterior(fit: Fit, draws: int, chains: int, seed: int, x: Any, missing: Any
         params = params64(fit)
         rows = rows_under(evidence, params)
         verify_own(fit, rows, params)
-        vectors, log_q = _proposals(fit, rows, params, total, np.random.default_rng([seed, 2]))
+        vectors, log_q = _proposals(fit, rows, params, total, generator(seed, 2))
         lp, pointwise = _log_posterior(fit, evidence, rows, params, vectors)
-    kept, accepted = _metropolis((lp - log_q).reshape(chains, -1), np.random.default_rng([seed, 3]))
+    kept, accepted = _metropolis((lp - log_q).reshape(chains, -1), generator(seed, 3))
     _announce(float(accepted.mean()))
     place = (kept + (np.arange(chains) * (draws + WARMUP))[:, None])[:, WARMUP:]
     return _labelled(fit, evidence, vectors[place], lp[place], accepted[:, WARMUP:], pointwise[place])

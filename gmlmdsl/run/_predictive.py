@@ -11,6 +11,7 @@ import numpy as np
 
 from .._diagnostics import fail, listed, unknown
 from ..plan import BUDGET
+from ._keys import generator, verified_seed
 from ._replicates import (
     AbstractStatistics,
     Function,
@@ -203,7 +204,7 @@ def predictive(
     source = exact_source(fit) if exact else chain_source(fit, sampler, len(codes), seed, chains, warmup, thin)
     chosen = _statistics(fit, codes, w, source, statistics, functions, summaries)
     observed = [s.of(codes, None) for s in chosen]
-    table, rng = source.codes.T, np.random.default_rng([seed, 1])
+    table, rng = source.codes.T, generator(seed, 1)
     replicated = [np.empty((draws, len(s.labels)), np.float64) for s in chosen]
     for m in range(draws):
         index = source.draw(rng, len(codes))
@@ -216,9 +217,9 @@ def predictive(
 
 
 def _verify(draws: int, seed: int, statistics: Any, functions: Any, summaries: Any) -> None:
-    for name, value, least in (("draws", draws, LEAST_DRAWS), ("seed", seed, 0)):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise fail("E507", f"{name} must be a whole number of at least {least}, got {value!r}")
+    verified_seed(seed)
+    if not isinstance(draws, int | np.integer) or isinstance(draws, bool) or draws < LEAST_DRAWS:
+        raise fail("E507", f"draws must be a whole number of at least {LEAST_DRAWS}, got {draws!r}")
     if isinstance(statistics, str) or not all(s in BUILT_IN for s in statistics):
         given = [statistics] if isinstance(statistics, str) else [s for s in statistics if s not in BUILT_IN]
         help = '`statistics=("marginals",)`; your own go to `functions=` or `summaries=`'

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..derive import AbstractKernel, Info, State, Target, float_type, fold
+from ._keys import random_key
 
 Array = np.ndarray
 STEPS_PER_CALL = 64  # draws per compiled call: the progress bar moves between calls
@@ -71,7 +72,8 @@ def sample(
     """
     chains = codes.shape[1]
     if keys is None:
-        keys = jax.vmap(lambda c: jax.random.fold_in(jax.random.key(seed), c))(jnp.arange(chains))
+        key = random_key(seed)
+        keys = jax.vmap(lambda c: jax.random.fold_in(key, c))(jnp.arange(chains))
     state = kernel.init(jnp.asarray(codes, jnp.int32))
     if anneal:
         state = _cool(kernel, target, fold(keys, ANNEALING), state, jnp.asarray(anneal))

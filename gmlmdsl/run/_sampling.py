@@ -21,6 +21,7 @@ from ._arviz import to_arviz
 from ._data import clamped_cells, decode
 from ._discrete import Diagnosis, diagnose
 from ._exact import Contractions, independent_kernel
+from ._keys import verified_seed
 from ._sample import Draws, sample
 from ._starts import Annealed, Starts, starts
 
@@ -114,7 +115,8 @@ def _words(begun: Starts, init: Any) -> str:
 
 
 def verify_options(options: Options) -> None:
-    for name, least in (("draws", 1), ("warmup", 0), ("chains", 1), ("thin", 1), ("seed", 0)):
+    verified_seed(options.seed)
+    for name, least in (("draws", 1), ("warmup", 0), ("chains", 1), ("thin", 1)):
         value = getattr(options, name)
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             raise fail("E507", f"{name} must be a whole number of at least {least}, got {value!r}")

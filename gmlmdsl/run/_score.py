@@ -13,6 +13,7 @@ import numpy as np
 from .._diagnostics import fail
 from ..read import verify_unmasked
 from ._fit import fit as refit
+from ._keys import generator, verified_seed
 from ._measure import Measure, measure_of
 from ._rows import evidence_of, params64, row_weights, rows_under
 
@@ -169,9 +170,9 @@ def assign_folds(weights: Array, folds: int, seed: int, groups: Array | None, st
     Raises:
         GmlmError: E507 for a number of folds that does not fit, or a group in two strata; E601 for too many fits.
     """
-    for name, value, least in (("folds", folds, 2), ("seed", seed, 0)):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise fail("E507", f"{name} must be a whole number of at least {least}, got {value!r}")
+    verified_seed(seed)
+    if not isinstance(folds, int | np.integer) or isinstance(folds, bool) or folds < 2:
+        raise fail("E507", f"folds must be a whole number of at least 2, got {folds!r}")
     alive = np.flatnonzero(weights > 0)
     units = alive if groups is None else groups[alive]
     names, first, unit = np.unique(units, return_index=True, return_inverse=True)
@@ -181,7 +182,7 @@ def assign_folds(weights: Array, folds: int, seed: int, groups: Array | None, st
     if folds > MOST_FITS:
         message = f"{folds} folds are as many fits, more than the limit of {MOST_FITS}"
         raise fail("E601", message, help="use fewer folds; `information_criterion` comes near to leaving out one row at a time")
-    order = np.random.default_rng(seed).permutation(len(names))
+    order = generator(seed).permutation(len(names))
     if strata is not None:
         kind = strata[alive][first]
         if (strata[alive] != kind[unit]).any():

@@ -15,6 +15,7 @@ from .._diagnostics import fail
 from ..derive import Graph, all_values, compiled, graph_arrays
 from ..graph import FactorGraph
 from ._data import encode
+from ._keys import generator
 
 Array = np.ndarray
 START_TRIES = 2000
@@ -73,7 +74,7 @@ def starts(graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Ar
         return Starts(_given(graph, chains, seed, init, held, device, params), "given")
     codes, how = np.zeros((graph.n_cells, chains), np.int32), "uniform"
     for c in range(chains):
-        rng = np.random.default_rng([seed, c])
+        rng = generator(seed, c)
         found = _uniform(graph, rng, held, device, params)
         if found is None:
             found, how = _built(graph, rng, held, device, params), "built"
@@ -98,7 +99,7 @@ def _given(
     codes = np.broadcast_to(data.codes, (graph.n_cells, chains)).copy()
     codes[fixed] = values[fixed, None]
     for c in np.flatnonzero((codes < 0).any(axis=0)).tolist():
-        codes[:, c] = _completed(graph, np.random.default_rng([seed, c]), codes[:, c], device, params)
+        codes[:, c] = _completed(graph, generator(seed, c), codes[:, c], device, params)
     bad = ~_possible(device, params, codes)
     if bad.any():
         raise fail(

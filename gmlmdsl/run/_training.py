@@ -22,6 +22,7 @@ from .._diagnostics import fail
 from ..derive import NetworkLoss
 from ._batches import Batch, Batches
 from ._checkpoints import Checkpoints
+from ._keys import random_key
 from ._run_identity import run_identity
 from ._training_bar import TrainingBar
 from ._training_log import TrainingLog
@@ -238,7 +239,7 @@ class _Run:
 
     def update(self, state: TrainState, batch: Batch, step: int) -> tuple[TrainState, Any]:
         """One step."""
-        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self.seed), STEPS), step)
+        key = jax.random.fold_in(jax.random.fold_in(random_key(self.seed), STEPS), step)
         data = (*batch[:4], self.per_batch)
         return _update(_sized(self.loss, batch.width), self.optimizer, self.fixed, state, data, key, self.t.precision, self.share(step))
 
@@ -297,7 +298,7 @@ def evaluated(loss: NetworkLoss, network: Any, rows: Batches, seed: int, precisi
     for k, (b, chosen) in enumerate(rows.in_order()):
         batch = rows.batch(b, chosen)
         plain = NetworkLoss(loss.mask, loss.label, loss.n_masks, 0.0, batch.width)
-        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), VALIDATION), k)
+        key = jax.random.fold_in(jax.random.fold_in(random_key(seed), VALIDATION), k)
         sums += np.asarray(_sums(plain, network, batch[:4], key, precision), np.float64)
     return float(sums[0] / sums[1]), float(sums[2] / sums[3])
 

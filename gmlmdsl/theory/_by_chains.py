@@ -14,6 +14,7 @@ import scipy.stats
 from .._diagnostics import fail
 from ..program import ir
 from ..run.data import encode
+from ..run.keys import MOST_SEED, generator, verified_seed
 from ..run.sampling import SamplingWarning
 from ._quantity import Quantity
 
@@ -179,7 +180,7 @@ def sampler_agreement(
     """
     if isinstance(samplers, str) or len(samplers) != 2:
         raise fail("E507", f"sampler_agreement takes the names of two samplers, got {samplers!r}", help='`samplers=["gibbs", "exact"]`')
-    found = [chain_codes(model, params, s, draws, 2 * seed + k, given) for k, s in enumerate(samplers)]
+    found = [chain_codes(model, params, s, draws, _seed_of(seed, k), given) for k, s in enumerate(samplers)]
     by_chain = np.stack([indicators(model, codes, pairs=True).mean(axis=1, dtype=np.float64) for _, codes in found])
     means, errors = by_chain.mean(axis=1), by_chain.std(axis=1, ddof=1) / np.sqrt(CHAINS)
     return Agreement((found[0][0], found[1][0]), tuple(_names(model)), means, errors, CHAINS, int(draws))
@@ -195,3 +196,9 @@ def _names(model: Any) -> list[str]:
         every = ((a, b) for a in range(1, len(labels[i])) for b in range(1, len(labels[j])))
         names += [f"{host.cell_name(i)} = {labels[i][a]}, {host.cell_name(j)} = {labels[j][b]}" for a, b in every]
     return names[:MOST_STATISTICS]
+
+
+def _seed_of(seed: int, k: int) -> int:
+    """The seed of one of two samplers: no other pair has it, or by chance only."""
+    own = 2 * verified_seed(seed) + k
+    return own if own <= MOST_SEED else int(generator(seed, k).integers(MOST_SEED, dtype=np.uint64))

@@ -14,6 +14,7 @@ import numpy as np
 from .._diagnostics import GmlmError, fail
 from ..graph.masks import LoweredMask, looked_at, mentions_parameter, reach, support_size
 from ..run import given as givens
+from ..run.keys import verified_seed
 from ..run.missing import verify_latents
 from ..run.objective import mean_block_size
 from ..run.results import Fit
@@ -208,14 +209,13 @@ def compare_masks(
 
     Reference: Li et al. 2024, Lemmas 1 and 2, Theorems 1 to 3.
     """
-    if isinstance(model, Fit):
-        params, model = model.params if params is None else params, model.model
+    params, model = (model.params if params is None else params, model.model) if isinstance(model, Fit) else (params, model)
     if isinstance(params, str | Sequence):
         raise fail("E507", f"params must be a dict of arrays by parameter, got {params!r}", help="masks go by name: `masks=[..]`")
     if params is None:
         raise fail("E507", "compare_masks needs parameters, or a fit", help="`compare_masks(model, params)`, `compare_masks(fit)`")
     names = _names(model, masks)
-    means = Means(draws, sampler, seed, given, measure)
+    means = Means(draws, sampler, verified_seed(seed), given, measure)
     source = f"compare_masks({model.name}, masks=[{', '.join(map(repr, names))}]{means.words})"
     return comparison_of(model, params, names, source, means)
 

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse.linalg
 
 from .._diagnostics import fail
+from ..run.keys import verified_seed
 from ._block_dynamics import dynamics_of
 from ._by_chains import gap_by_chains
 from ._chains import MOST_DENSE, Chain, chain_of, start_of
@@ -127,6 +128,7 @@ def spectral_gap(
     Raises:
         GmlmError: E601, E602 for what is too large to list, E714 where an iteration does not settle, or no cell moved.
     """
+    verified_seed(seed)
     if draws is not None:
         if mask is not None:
             raise fail("E507", "by draws the gap is a sampler's", help="declare `sampler NAME { update K where K ~ MASK }` and name it")

@@ -25,6 +25,7 @@ from ..graph.masks import LoweredMask, mentions_parameter
 from ..program import ir
 from ..run import given as givens
 from ..run.data import encode
+from ..run.keys import random_key, verified_seed
 from ..run.missing import verify_latents
 from ..run.objective import Objective, chunk_rows, colouring, draw_masks, frame, is_affine, make_loss, masks_per_row, second_order
 from ..run.parameters import as_params, entry_names, flatten, tangent, unflatten
@@ -100,8 +101,7 @@ def draw_rows(model: Any, params: Params, sampler: str | None, draws: int, seed:
 
 def _verify_draws(model: Any, draws: int, seed: int) -> None:
     """Refuse what gives no estimate, before anything is drawn."""
-    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
-        raise fail("E507", f"seed must be a whole number of at least 0, got {seed!r}")
+    verified_seed(seed)
     if not isinstance(draws, int | np.integer) or isinstance(draws, bool) or draws < 10 * GROUPS:
         raise fail("E507", f"draws must be a whole number of at least {10 * GROUPS}, got {draws!r}")
     if model.graph.latents:
@@ -272,7 +272,7 @@ def _by_drawn_masks(rows: DrawnRows, mask: LoweredMask, loss: DrawnLoss | DrawnE
     vector, out = flatten(host, rows.params), []
     for g in range(rows.groups):
         codes = jnp.asarray(rows.of(g))
-        masks = draw_masks(host, mask, codes, MASKS_PER_ROW, jax.random.fold_in(jax.random.key(seed), g))
+        masks = draw_masks(host, mask, codes, MASKS_PER_ROW, jax.random.fold_in(random_key(seed), g))
         found = np.asarray(_mask_gradients(loss, frame(host.without_data, ()), vector, codes, masks))  # rows, masks, parameters
         flat = found.reshape(-1, found.shape[-1])
         same = flat.T @ flat

@@ -9,6 +9,7 @@ import numpy as np
 from .._diagnostics import fail
 from ..run import networks
 from ..run.data import encode
+from ..run.keys import generator
 from ._block_dynamics import dynamics_of
 from ._quantity import Quantity
 
@@ -60,7 +61,7 @@ def consistency_gap(model: ConditionalModel, params: Params, x: Any, *, pairs: i
         raise fail("E743", f"model `{model.name}` has one cell: there is nothing to agree with")
     q = int(model.graph.sizes[:n].max())
     every = [(i, j) for i in range(n) for j in range(n) if i != j]
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     chosen = every if len(every) <= pairs else [every[k] for k in rng.choice(len(every), pairs, replace=False)]
     passes = len(chosen) * rows * (q + 1)
     if passes > MOST_PASSES:

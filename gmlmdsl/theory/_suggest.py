@@ -14,6 +14,7 @@ from .._diagnostics import GmlmError, fail
 from ..graph import FactorGraph, Lowered
 from ..graph.masks import LoweredMask, SubsetMask, blocks_of, is_adaptive, mentions_parameter, support_size, varies
 from ..plan import plan_mask, verify_affordable
+from ..run.keys import generator, verified_seed
 from ..run.objective import masks_per_row
 from ..run.results import Fit
 from ..syntax import format_source
@@ -86,7 +87,7 @@ def suggest_masks(
         params, model = model.params if params is None else params, model.model
     if params is None:
         raise fail("E507", "suggest_masks needs parameters, or a fit", help="`suggest_masks(model, params)`, `suggest_masks(fit)`")
-    means = Means(draws, sampler, seed, given, measure)
+    means = Means(draws, sampler, verified_seed(seed), given, measure)
     lowered, arrays, codes = _likely_rows(model, params, means)
     with jax.enable_x64(True):
         clusters = strong_clusters(lowered, arrays, codes, model.graph.interacting_pairs)
@@ -111,7 +112,7 @@ def _likely_rows(model: Any, params: Params, means: Means) -> tuple[Lowered, dic
     count = float(np.prod(model.graph.sizes.astype(float)))
     if means.draws is None and means.sampler is None and count <= MOST_STATES:
         space = configurations(model, params, "the suggestion of masks", latents=True, given=means.given)
-        chosen = np.random.default_rng(means.seed).choice(space.count, LIKELY, p=space.p.ravel() / space.p.sum())
+        chosen = generator(means.seed).choice(space.count, LIKELY, p=space.p.ravel() / space.p.sum())
         return space.lowered, dict(space.params), space.codes[:, chosen]
     if model.graph.latents:
         message = f"model `{model.name}` has latents: masks are suggested up to {MOST_STATES:,} configurations of all its cells"

@@ -20,6 +20,7 @@ import numpy as np
 import scipy.optimize
 
 from .._diagnostics import fail
+from ..run.keys import generator, verified_seed
 from ._block_dynamics import BlockDynamics, dynamics_of, verify_work
 from ._quantity import Quantity
 from ._reversible import reversible_gap, slow_functions
@@ -56,8 +57,7 @@ def entropy_tensorization(model: Queries, params: Params, mask: str | None = Non
 
     Reference: Li et al. 2024, Definition 9.
     """
-    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
-        raise fail("E507", f"seed must be a whole number of at least 0, got {seed!r}")
+    verified_seed(seed)
     name, dynamics = dynamics_of(model, params, mask, "entropy tensorization", given)
     if dynamics.space.count > MOST_CONFIGURATIONS:
         message = f"entropy tensorization searches over laws on {dynamics.space.count:,} configurations"
@@ -166,7 +166,7 @@ class _Search:
     def starts(self, seed: int) -> Iterator[Array]:
         """log r / q: along slow directions, on their sides, at cells held at a value, at likely and unlikely configurations, at random."""
         space = self.dynamics.space
-        rng = np.random.default_rng(seed)
+        rng = generator(seed)
         for f in self.slow():
             for size in (1e-3, 0.1, 0.5, 3.0):
                 yield size * f

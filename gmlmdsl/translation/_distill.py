@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .._files import write_whole
+from ..run.keys import MOST_SEED
 from ._lock import alone
 from ._translator import Translation
 
@@ -83,7 +84,7 @@ def distill(
             chunk = folder / f"{k:06d}.json"
             known = _read(chunk, key)
             if known is None:
-                lines = teacher.translate(some, sampler=name, seed=seed + start, cut=True)
+                lines = teacher.translate(some, sampler=name, seed=(seed + start) % (MOST_SEED + 1), cut=True)
                 counts = {"unended": sum(_fills(t, teacher) for t in lines), "cut": sum(t.cut > 0 for t in lines)}
                 known = {"key": key, "texts": [t.text for t in lines], **counts}
                 write_whole(chunk, json.dumps(known | {"sha256": _hash(json.dumps(known))}).encode())

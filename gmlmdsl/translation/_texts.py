@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-
 from .._diagnostics import fail
+from ..run.keys import generator
 from ._corpus import read_pairs
 from ._stages import file_hash
 from ._training import Pairs
@@ -55,7 +54,7 @@ class Texts:
             if len(every) <= count * len(missing):
                 message = f"{len(every)} pairs are too few to hold any out for {' and '.join(missing)}"
                 raise fail("E584", message, help="give more, or say which: `--validation` and `--test`")
-            order = np.random.default_rng(seed).permutation(len(every))
+            order = generator(seed).permutation(len(every))
             for k, name in enumerate(missing):
                 found[name] = [every[i] for i in sorted(order[k * count : (k + 1) * count])]
             found["train"] = [every[i] for i in sorted(order[len(missing) * count :])]
