@@ -6,7 +6,7 @@ JOBS   ?= 2
 OUT    ?= demo-report
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test nightly lint format types bench docs figures clean
+.PHONY: help demo test nightly examples lint format types bench docs figures clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -34,6 +34,9 @@ nightly: $(VENV)/.test  ## all tests, the statistical ones among them, under two
 	PYTHONHASHSEED=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m 'not gpu and not network and not benchmark'
 	PYTHONHASHSEED=4 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m 'not gpu and not network and not benchmark'
 
+examples: $(VENV)/.test  ## run the documented examples, on real data where it is there: processor time beside the kept figure
+	$(BIN)/python tests/documented_examples.py --jobs $(JOBS)
+
 lint: $(VENV)/.test  ## ruff: rules and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -52,7 +55,7 @@ bench: $(VENV)/.test  ## measure speed; a table and JSON
 
 docs: $(VENV)/.test  ## build the generated pages; run every block and check every link
 	$(BIN)/python docs/build_reference.py
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile tests/test_docs.py tests/test_readme.py
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m 'slow or not slow' tests/test_docs.py tests/test_readme.py
 
 figures: $(VENV)/.demo  ## draw the gallery's pictures and its tables of numbers (minutes)
 	$(BIN)/python examples/figures/build.py

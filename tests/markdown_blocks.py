@@ -5,6 +5,8 @@ import re
 import shlex
 import subprocess
 import sys
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,11 +35,11 @@ def blocks_of(page: Path) -> list[Block]:
     return found
 
 
-def run_page(page: Path, folder: Path) -> int:
+def run_page(page: Path, folder: Path, command: Callable[[list[str]], tuple[int, str]] | None = None) -> int:
     """Run the blocks of a page in order, in `folder`, Python in one namespace; returns how many ran.
 
     A `gmlm` block is checked, and written as the file that its first comment names. Of a `sh` block the lines that call
-    `gmlm` run; `make` must have the target that is named.
+    `gmlm` run, by `command`: in this process, or in one of their own; `make` must have the target that is named.
     """
     names: dict[str, object] = {"__name__": "__main__"}
     here, count = Path.cwd(), 0
@@ -51,7 +53,7 @@ def run_page(page: Path, folder: Path) -> int:
             elif block.language == "python":
                 exec(compile("\n" * block.line + block.text, where, "exec"), names)
             elif block.language == "sh":
-                run_shell(block.text, folder)
+                run_shell(block.text, command or in_this_process)
             count += block.language in RUNS
     finally:
         os.chdir(here)
@@ -68,16 +70,32 @@ def check_program(text: str, folder: Path) -> None:
     assert warned <= {"W801"}, f"{path.name}: {warned}"  # `independently`, which the pages explain; others are allowed there
 
 
-def run_shell(text: str, folder: Path) -> None:
+def in_this_process(words: list[str]) -> tuple[int, str]:
+    """The status of `gmlm` and what it printed: nothing is loaded anew, and compiled programs are shared."""
+    from typer.testing import CliRunner
+
+    from gmlmdsl._translation_commands import app
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        result = CliRunner().invoke(app, words)
+    return result.exit_code, result.output
+
+
+def in_its_own_process(words: list[str]) -> tuple[int, str]:
+    """The same as users run it."""
+    code = "import sys; from gmlmdsl.cli import main; sys.exit(main())"
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code, *words], env=environment, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def run_shell(text: str, command: Callable[[list[str]], tuple[int, str]]) -> None:
     for line in text.splitlines():
         words = shlex.split(line, comments=True)
         if words[:1] == ["gmlm"]:
-            code = "import sys; from gmlmdsl.cli import main; sys.exit(main())"
-            environment = os.environ | {"PYTHONPATH": str(ROOT)}
-            done = subprocess.run(
-                [sys.executable, "-c", code, *words[1:]], cwd=folder, env=environment, capture_output=True, text=True, check=False
-            )
-            assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+            status, said = command(words[1:])
+            assert status == 0, f"{line}\n{said}"
         elif words[:1] == ["make"]:
             targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
             assert set(words[1:]) <= targets, line

@@ -6,11 +6,13 @@ import tomllib
 import warnings
 
 import pytest
+from documented_examples import examples
 from markdown_blocks import ROOT, blocks_of, broken_links, run_page
 
 DOCS = ROOT / "docs"
 PAGES = sorted(p for p in DOCS.rglob("*.md") if p.parent.name != "changelog.d")
 RUNNING = [p for p in PAGES if any(b.language in ("gmlm", "python", "sh") for b in blocks_of(p))]
+ELSEWHERE = {ROOT / e.name for e in examples()}  # the gate runs these on their own, `tests/documented_examples.py`
 
 
 def load_builder():
@@ -25,7 +27,7 @@ def name(page):
 
 
 @pytest.mark.usefixtures("standard_promotion")
-@pytest.mark.parametrize("page", RUNNING, ids=name)
+@pytest.mark.parametrize("page", [pytest.param(p, marks=pytest.mark.slow) if p in ELSEWHERE else p for p in RUNNING], ids=name)
 def test_every_block_of_a_page_runs(page, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of the diagnostics, which the pages explain

@@ -1,14 +1,19 @@
 """The README runs as it is written."""
 
 import pytest
-from markdown_blocks import ROOT, blocks_of, broken_links, run_page
+from markdown_blocks import PLAIN, ROOT, RUNS, blocks_of, broken_links, run_page
 
 README = ROOT / "README.md"
 
 
+@pytest.mark.slow  # the gate runs it on its own, `tests/documented_examples.py`
 @pytest.mark.usefixtures("standard_promotion")
 def test_every_block_of_the_readme_runs(tmp_path):
     assert run_page(README, tmp_path) == len(blocks_of(README))
+
+
+def test_every_block_is_run_or_shown():
+    assert {b.language for b in blocks_of(README)} <= {*RUNS, *PLAIN}
 
 
 def test_its_links_lead_somewhere():

@@ -1,0 +1,161 @@
+"""Runs the documented examples as their readers would, and compares their processor time with the kept figure.
+
+    python tests/documented_examples.py [NAME ..] [--jobs 2] [--write]
+
+Each runs from a fresh process in an empty folder, with the real files that it names and without compiled programs of earlier runs. What
+takes more than twice its kept figure fails; a process is stopped there. `--write` keeps what was measured; read the difference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import runpy
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+
+import real_data
+from markdown_blocks import ROOT, in_its_own_process, run_page
+
+KEPT = Path(__file__).with_suffix(".json")
+TIMES = 2.0  # the kept figure: above that a run fails
+SLOW = 10  # seconds on the clock for each of the processor's that are allowed: what hangs is stopped as well
+
+
+@dataclass(frozen=True)
+class Example:
+    """A page, a script, or `gmlm` and its words; the files of real data that it needs; its processor time."""
+
+    name: str
+    data: tuple[str, ...]
+    seconds: float
+
+    @property
+    def limit(self) -> float:
+        """The most processor seconds of a run."""
+        return TIMES * self.seconds
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run took, and why it is no success: `failed` or `skipped`."""
+
+    example: Example
+    seconds: float = 0.0
+    failed: str = ""
+    skipped: str = ""
+
+    @property
+    def line(self) -> str:
+        what = f"skipped: {self.skipped}" if self.skipped else f"{self.seconds:6.1f} s, kept {self.example.seconds:6.1f} s"
+        return f"{self.example.name:36} {what}{f'  FAILED: {self.failed}' if self.failed else ''}"
+
+
+def examples() -> list[Example]:
+    """All that are documented, with their kept figures."""
+    return [Example(name, tuple(e.get("data", ())), e["seconds"]) for name, e in json.loads(KEPT.read_text(encoding="utf-8")).items()]
+
+
+def run(example: Example) -> Outcome:
+    """Run an example in a process of its own, and its children, and judge it."""
+    for name in example.data:
+        if why := real_data.lacking(name):
+            return Outcome(example, skipped=why)
+    with tempfile.TemporaryDirectory() as made:
+        here, said = Path(made) / "here", Path(made) / "said"
+        here.mkdir()
+        for name in example.data:
+            shutil.copy(real_data.FOLDER / name, here)
+        environment = {k: v for k, v in os.environ.items() if k not in ("JAX_COMPILATION_CACHE_DIR", "XLA_FLAGS")}
+        environment |= {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(Path(made) / "cache"), "CI": "1"}
+        command = [sys.executable, __file__, "--inside", example.name, "--seconds", str(example.limit)]
+        with said.open("w") as output:
+            status, seconds = measured(command, SLOW * example.limit, cwd=here, env=environment, stdout=output, stderr=subprocess.STDOUT)
+        return judged(example, seconds, status, said.read_text(encoding="utf-8", errors="replace")[-3000:])
+
+
+def measured(command: list[str], patience: float, **options: object) -> tuple[int, float]:
+    """The status of a command and the processor seconds of it and its children; it is killed after `patience` seconds on the clock."""
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, **options)
+    hung = threading.Timer(patience, os.killpg, (child.pid, signal.SIGKILL))
+    hung.start()
+    _, status, used = os.wait4(child.pid, 0)
+    hung.cancel()
+    child.returncode = os.waitstatus_to_exitcode(status)
+    return child.returncode, used.ru_utime + used.ru_stime
+
+
+def judged(example: Example, seconds: float, status: int, said: str) -> Outcome:
+    """Above twice the kept figure is a failure, whatever it printed; so is a status that is not 0."""
+    if seconds > example.limit:
+        return Outcome(example, seconds, f"it takes more than {TIMES:g} times the kept figure")
+    return Outcome(example, seconds, f"status {status}\n{said}" if status else "")
+
+
+def inside(name: str, seconds: float) -> None:
+    """The example itself, in this process, which the system stops, as every child of it, where it takes well more than `seconds`."""
+    most = ceil(1.25 * seconds) + 1  # systems count a limit more roughly than what was used
+    resource.setrlimit(resource.RLIMIT_CPU, (most, most))
+    if name.endswith(".md"):
+        run_page(ROOT / name, Path.cwd(), in_its_own_process)
+    elif name.endswith(".py"):
+        sys.argv = [name]
+        runpy.run_path(str(ROOT / name), run_name="__main__")
+    else:
+        from gmlmdsl.cli import main
+
+        sys.argv = name.split()
+        sys.exit(main())
+
+
+def run_all(chosen: list[Example], jobs: int, say: Callable[[str], object] = print) -> list[Outcome]:
+    """Run examples, some at a time; a line for each in their order."""
+    with ThreadPoolExecutor(jobs) as pool:
+        found = []
+        for outcome in pool.map(run, chosen):
+            say(outcome.line)
+            found.append(outcome)
+    return found
+
+
+def keep(found: list[Outcome]) -> None:
+    """Write what was measured, of runs that came to their end."""
+    table = json.loads(KEPT.read_text(encoding="utf-8"))
+    for o in found:
+        if o.seconds and not o.failed.startswith("status"):
+            table[o.example.name]["seconds"] = round(o.seconds, 1)
+    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(entry)}" for name, entry in table.items())
+    KEPT.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Run the documented examples.")
+    parser.add_argument("names", nargs="*", help="examples; all by default")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--write", action="store_true", help="keep what was measured")
+    parser.add_argument("--inside", help=argparse.SUPPRESS)
+    parser.add_argument("--seconds", type=float, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.inside:
+        inside(asked.inside, asked.seconds)
+        return 0
+    chosen = [e for e in examples() if not asked.names or e.name in asked.names]
+    found = run_all(chosen, asked.jobs, lambda line: print(line, flush=True))
+    if asked.write:
+        keep(found)
+    return int(any(o.failed for o in found) or not found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
