@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from cases import BY_NAME, CASES, Case
 from references.kaufman import CRITICAL, torus
+from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl.run._annealed_importance import LogPartitionEstimate, summarise, verified_betas
@@ -50,7 +51,7 @@ def agrees(found: LogPartitionEstimate, exact: float, errors: float = 4) -> bool
     return abs(found.log_partition - exact) <= errors * found.standard_error + 2e-5
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", thinned(CASES, 3), ids=str)
 def test_sweeps_of_single_cells_estimate_log_z(case: Case):
     """Every kind of domain, factor, law and requirement; none of the models says how its cells are redrawn."""
     exact = case.oracle.log_partition(case.params)
@@ -86,7 +87,7 @@ def exact_moments(case: Case, sampler: str, powers: tuple[int, ...]) -> list[flo
     return found
 
 
-@pytest.mark.parametrize(("name", "sampler"), SAMPLERS)
+@pytest.mark.parametrize(("name", "sampler"), thinned(SAMPLERS, 3, 1))
 def test_the_weights_have_the_moments_of_enumeration(name: str, sampler: str):
     """Mean and variance within 4 of their own exact standard deviations: adaptive masks, mixtures, kernels that never reach all of x."""
     case, n = BY_NAME[name], 20_000

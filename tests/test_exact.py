@@ -14,6 +14,7 @@ from given_cases import CASES as GIVEN
 from given_cases import ROWS, Rows
 from oracle import Oracle
 from test_latent import LOOPS, MIXED
+from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl.run import _exact
@@ -71,13 +72,13 @@ def verify(of: Any, oracle: Oracle, params: dict[str, np.ndarray], p: np.ndarray
     assert p[(oracle.states == codes).all(axis=1)] == pytest.approx(p.max(), rel=1e-9)
 
 
-@pytest.mark.parametrize("of", ALL, ids=str)
+@pytest.mark.parametrize("of", thinned(ALL, 2), ids=str)
 def test_marginals_and_a_mode(of: Case):
     p = of.oracle.probabilities(of.params)
     verify(of.model, of.oracle, of.params, p, np.log(p.max()))
 
 
-@pytest.mark.parametrize("of", [*CASES[::2], LATENT], ids=str)
+@pytest.mark.parametrize("of", thinned([*CASES[::2], LATENT], 2, 1), ids=str)
 def test_marginals_and_a_mode_given_clamped_cells(of: Case):
     p = of.oracle.probabilities(of.params)
     clamp, agree = held(of.oracle, of.rows[0])
@@ -133,7 +134,7 @@ def counts_of(of: Any, draws: Any) -> np.ndarray:
     return np.bincount(np.ravel_multi_index(tuple(codes.T), of.oracle.domain_sizes), minlength=len(of.oracle.states))
 
 
-@pytest.mark.parametrize("of", ALL, ids=str)
+@pytest.mark.parametrize("of", thinned(ALL, 2, 1), ids=str)
 def test_draws_follow_p(of: Case):
     """20 000 draws at a fixed seed: chi-square against p, p-value above 1e-4."""
     draws = of.model.sample(of.params, "exact", draws=500, chains=40, seed=11)

@@ -65,6 +65,7 @@ def test_every_script_is_tested():
     assert {p.stem for p in EXAMPLES.glob("*.py")} == {"quickstart", "rbm_digits"} | elsewhere
 
 
+@pytest.mark.slow  # long; the gate runs the script, and looks at no result
 @pytest.mark.usefixtures("standard_promotion")
 @pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")  # a hundred draws are few
 def test_the_quickstart_finds_what_it_drew_from(capsys):
@@ -91,6 +92,7 @@ def test_the_digits_need_scikit_learn(monkeypatch, capsys):
     assert "gmlmdsl[demo]" in capsys.readouterr().out
 
 
+@pytest.mark.slow  # long; the gate runs the whole demo, and looks at no result
 @pytest.mark.usefixtures("standard_promotion")
 @pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
 def test_the_demo_prints_its_tables_and_writes_its_report(tmp_path, capsys):

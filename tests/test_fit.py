@@ -13,6 +13,7 @@ from cases import BY_NAME
 from fit_cases import TRUTH, counted, flat, rows, trio, unflat
 from oracle import numerical_gradient
 from scipy.optimize import minimize
+from thinned import thinned
 
 import gmlmdsl as gm
 
@@ -27,7 +28,7 @@ def data() -> tuple[Any, np.ndarray, np.ndarray]:
     return counted(rows(N, seed=0))
 
 
-@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("mask", thinned(MASKS, 3))
 def test_the_estimate_is_where_the_oracles_gradient_vanishes(mask: str, data: tuple[Any, np.ndarray, np.ndarray]):
     """c * sum of w loss - log prior: its value agrees to 1e-9, its gradient is below 1e-5 of 400 rows."""
     x, codes, counts = data
@@ -39,7 +40,7 @@ def test_the_estimate_is_where_the_oracles_gradient_vanishes(mask: str, data: tu
     np.testing.assert_allclose(fit.loss_trace[-1] * N, fit.objective, rtol=1e-6)
 
 
-@pytest.mark.parametrize("mask", ["single", "pairs", "seeing"])
+@pytest.mark.parametrize("mask", thinned(["single", "pairs", "seeing"], 3, 1))
 def test_the_estimate_is_a_plain_minimisers(mask: str, data: tuple[Any, np.ndarray, np.ndarray]):
     """SciPy's BFGS on the oracle's objective, started at the truth: estimates agree to 1e-5."""
     x, codes, counts = data
@@ -72,7 +73,7 @@ def sandwich(params: dict[str, np.ndarray], codes: np.ndarray, weights: np.ndarr
     return np.linalg.solve(hessian, np.linalg.solve(hessian, score).T)
 
 
-@pytest.mark.parametrize("mask", ["single", "pairs", "seeing"])
+@pytest.mark.parametrize("mask", thinned(["single", "pairs", "seeing"], 3, 2))
 def test_standard_errors_are_the_sandwich(mask: str, data: tuple[Any, np.ndarray, np.ndarray]):
     """Of what was optimised, weights and priors and all: against numerical derivatives of the oracle, to 1e-4."""
     x, codes, counts = data

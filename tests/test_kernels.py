@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from cases import BY_NAME, Case
 from chi_square import p_value
+from thinned import thinned
 
 from gmlmdsl import derive
 
@@ -85,7 +86,7 @@ def check_one_step(name: str, sampler: str, chains: int, seed: int) -> None:
     assert (np.asarray(info.drawn).sum(axis=0)[moved] > 0).all()
 
 
-@pytest.mark.parametrize(("name", "sampler"), KERNELS + HEAVY)
+@pytest.mark.parametrize(("name", "sampler"), thinned(KERNELS + HEAVY, 2))
 def test_one_step_from_p_and_from_one_configuration(name: str, sampler: str):
     check_one_step(name, sampler, FEW if (name, sampler) in HEAVY else CHAINS, seed=11)
 

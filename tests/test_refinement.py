@@ -7,6 +7,7 @@ import pytest
 from networks_cases import draws, made, pairs, stats
 from oracle import _refinement as oracle
 from oracle._refinement import Rules
+from thinned import thinned
 
 N, Q, SEED = 7, 4, 11
 BLOCK = frozenset({0, 3, 5})
@@ -94,7 +95,7 @@ def decoded(name: str, from_drafts: bool = False) -> list[oracle.Decode]:
     ]
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", thinned(CASES, 2))
 def test_a_decode_is_that_of_the_loop(model, params, name: str):
     idata = model.sample(params, name, clamp={"x": held_rows()}, missing=-1, lengths=LENGTHS, observe=["trace"])
     verify(idata, decoded(name))

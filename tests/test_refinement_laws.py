@@ -12,6 +12,7 @@ from chi_square import p_value
 from networks_cases import draws, exact, made, normalised, numbers, pairs, stats
 from oracle import _tabular as oracle
 from scipy.special import log_softmax
+from thinned import thinned
 
 from gmlmdsl.derive._refinement import narrow
 
@@ -198,7 +199,7 @@ def agrees(idata, law: Law) -> bool:
 EVERY = ("once", "first", "fewer", "margin", "again", "sundae_two", "fresh", "stutter", "narrowed", "nucleus", "blocked")
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", thinned(EVERY, 2))
 def test_decodes_have_the_law_of_their_passes(loose, name: str):
     idata = loose.sample(loose.init_params(), name, draws=320, chains=64, seed=1)
     assert agrees(idata, wanted(name, predictor("loose")))
