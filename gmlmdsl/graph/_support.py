@@ -11,6 +11,7 @@ from ._masks import BernoulliMask, IndependentMask, ListedMask, LoweredMask, Mix
 
 Array = np.ndarray
 MOST_COUNTED = 1 << 17
+LARGEST_LOG = 709.0  # of a float
 
 
 def support_size(mask: LoweredMask) -> float:
@@ -19,7 +20,7 @@ def support_size(mask: LoweredMask) -> float:
         case ListedMask():
             return float(len(mask.blocks))
         case SubsetMask():
-            return float(math.comb(len(mask.cells), mask.size)) if len(mask.cells) < 4000 else math.inf
+            return _choices(len(mask.cells), mask.size)
         case BernoulliMask():
             free = len(mask.cells) if mask.rates is None else int(((mask.rates > 0) & (mask.rates < 1)).sum())
             return 2.0**free if free < 1000 else math.inf
@@ -27,6 +28,12 @@ def support_size(mask: LoweredMask) -> float:
             return 2.0 ** len(mask.cells) if len(mask.cells) < 1000 else math.inf
         case MixtureMask():
             return _mixture_size(mask)
+
+
+def _choices(n: int, k: int) -> float:
+    """n over k; infinite where it is no float."""
+    log = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) if 0 <= k <= n else 0.0
+    return float(math.comb(n, k)) if log < LARGEST_LOG else math.inf
 
 
 def _mixture_size(mask: MixtureMask) -> float:

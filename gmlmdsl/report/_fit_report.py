@@ -94,6 +94,8 @@ def _status(report: Report, fit: Fit) -> None:
         report.text("The objective is convex, so this is its global minimum: no start would lead elsewhere.")
     elif fit.status.converged:
         report.text("The objective is not known to be convex: this is a minimum, perhaps not the lowest. Try other starts.")
+    if fit.simulated is not None:
+        report.text(f"Standard errors: {fit.simulated['words']}.")
     for finding in fit.status.findings:
         report.warning(finding.slug.replace("-", " "), f"{finding.message}.", f"{finding.remedy}.")
 
@@ -130,7 +132,8 @@ def _estimates(report: Report, fit: Fit) -> None:
     shown = frame.head(MOST_ROWS)
     rows = [[str(name), *row] for name, row in zip(shown.index, shown.itertuples(index=False), strict=True)]
     more = f", the first {MOST_ROWS} of {len(frame)}" if len(frame) > MOST_ROWS else ""
-    errors = " with sandwich (Godambe) standard errors and 94 % intervals" if known else ""
+    kind = "sandwich (Godambe)" if fit.simulated is None else "simulated"
+    errors = f" with {kind} standard errors and 94 % intervals" if known else ""
     report.table(["parameter", *map(str, frame.columns)], rows, f"Estimates{errors}{more}.")
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from .._diagnostics import counted, fail
 from ..graph import FactorGraph
 from ._data import verified_weights
+from ._few_rows import verify_spread
 from ._fit import Estimate, Evidence, fit
 from ._intervals import verified_quantile
 from ._keys import generator, verified_seed
@@ -117,6 +118,7 @@ def bootstrap(made: Fit, replications: int, seed: int, max_seconds: float, progr
         raise fail("E507", f"replications must be a whole number of at least 2, got {replications!r}")
     if not isinstance(max_seconds, int | float) or not max_seconds > 0:
         raise fail("E507", f"max_seconds must be a number above 0, got {max_seconds!r}")
+    verify_spread(made.effective_rows, "the bootstrap")
     evidence, started, found = made.evidence, time.perf_counter(), []
     options = dataclasses.replace(evidence.options, init=_start(made), progress=False)
     for _, weights in _drawn(evidence, replications, seed, shows_progress(progress)):

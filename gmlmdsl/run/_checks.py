@@ -214,3 +214,39 @@ def to_arviz(fit: Fit, *, draws: int = 1000, chains: int = 4, seed: int = 0, x: 
     from ._posterior import posterior
 
     return posterior(fit, draws, chains, seed, x, missing, given)
+
+
+def simulated_errors(
+    fit: Fit, draws: int = 1000, seed: int = 0, *, sampler: str | None = None, warmup: int = 500, thin: int | None = None
+) -> Fit:
+    """The sandwich H^-1 S H^-1 with S measured over data sets that the fitted model makes: right for one row too.
+
+    H is the Hessian of the objective at the data given. S is the covariance of the gradient of c * sum over rows of w loss over data
+    sets of the same rows, weights, missing cells, drawn masks and given data, whose cells are drawn from the model at the estimate.
+    Rows are independent given the model, so S is the sum over rows of the covariance of a row's gradient over `draws` configurations;
+    like rows share them. A prior counts as a fixed penalty. The errors assume the model; the sandwich by the rows does not.
+
+    Args:
+        fit: a fit with its data.
+        draws: simulated data sets; the Monte Carlo error of a standard error is about 1 / sqrt(2 draws) of it.
+        seed: of the draws.
+        sampler: whose draws they are; none: exact draws where a plan affords them (`"exact"` insists on that), else the model's only
+            sampler, by 8 chains for each row of given data.
+        warmup: steps before the first draw; of exact draws without meaning, as `thin`.
+        thin: steps per draw; none: a short run says how many make draws nearly independent.
+
+    Returns:
+        The fit with these standard errors in place of the sandwich's; `print`, `summary`, reports and files say that they assume the
+        model, and, of a sampler's draws, how many independent ones they are worth.
+
+    Raises:
+        GmlmError: E552 for a fit that is no minimum, that drew missing cells or latents, or that maximised by sampling; E505 for one
+            loaded from a file; E507, E506 or E704 for options or samplers that do not fit; E601 with the figure where draws or
+            gradients cost too much, before they start.
+
+    Reference: Godambe 1960; Varin, Reid and Firth 2011, Section 5.1; for graphs Schmid and Hunter 2023.
+    """
+    from ._simulated_errors import simulated_errors
+    from ._simulation import How
+
+    return simulated_errors(fit, How(draws, seed, sampler, warmup, thin))

@@ -134,7 +134,7 @@ def independent_kernel(
         kept: contractions.
         device: the graph.
         params: parameters.
-        held: which cells are clamped, and codes.
+        held: which cells are clamped, and codes, (cells,), or (cells, chains) where each chain has its own row of given data.
 
     Raises:
         GmlmError: E601 where neither is affordable; E512 where no configuration agrees with the clamped cells.
@@ -146,7 +146,7 @@ def independent_kernel(
         if graph.is_normalised and not held[0].any():
             return derive.ancestral_kernel(graph), "`exact`: every cell given its parents"
         raise
-    found, value = _forward(device, params, jnp.asarray(held[1][:, None], jnp.int32), c)
+    found, value = _forward(device, params, jnp.asarray(held[1].reshape(graph.n_cells, -1), jnp.int32), c)
     _verify_possible(np.asarray(value), held[0])
     return derive.IndependentKernel(c, found), f"`exact`: {plan.words}"
 

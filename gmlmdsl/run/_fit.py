@@ -21,16 +21,18 @@ from ..graph.masks import LoweredMask, is_adaptive, mentions_parameter, support_
 from ._contrastive import Climbed, climb
 from ._convexity import is_affine, is_convex
 from ._data import verified_weights
+from ._few_rows import effective_rows, infer
 from ._imputation import COPIES, MOST_ROUNDS, STEPS, SWEEPS, Imputed, first_values, missing_blocks, monte_carlo_em
-from ._inference import Copies, covariances, verify_counts
+from ._inference import Copies, verify_counts
 from ._keys import generator, random_key
-from ._kinks import at_kinks, has_kinks
+from ._kinks import has_kinks
 from ._methods import MonteCarloEM, PersistentContrastiveDivergence, completed_masks, verify_method, verify_whole
 from ._minimise import MOST_INFERRED, curvature_at, first_curvature, full_batch, params_of, stochastic
 from ._missing import Missing, Sorted, reported, sort_rows, summed_loss, verify_latents, verify_present
 from ._objective import (
     MaskUse,
     Objective,
+    Repeats,
     chunk_rows,
     counted_mean_size,
     draw_masks,
@@ -66,6 +68,7 @@ class Options:
     impute: bool | None = None
     weights_are: str = "importances"
     method: Any = None
+    repeats: Repeats | None = None
 
 
 @dataclass(frozen=True)
@@ -144,14 +147,11 @@ def fit(lowered: Lowered, mask: LoweredMask, codes: Array, options: Options) -> 
         params = params_of(objective, outcome)
         value = float(value_at(objective, params)) * float(objective.scale)
         status = judge(objective, params, outcome, open_, curve, colours, missing)
-        determined = {} if curve is None else covariances(curve, status.open_directions.T, at_kinks(host, fixed, params))
-        covariance, one = (None if k not in determined else status.inflate(determined[k]) for k in ("sandwich", "one_mask"))
+        inferred = infer(objective, params, status, curve, effective_rows(weights, options.weights_are == "counts"))
         arrays = {k: np.asarray(v) for k, v in params.items()}
     seconds = time.perf_counter() - started
-    evidence = Evidence(lowered, mask, codes, options)
-    return Estimate(
-        evidence, arrays, covariance, one, status, outcome, value, use, fixed, convex, codes.shape[1], missing, seconds, determined
-    )
+    evidence, found = Evidence(lowered, mask, codes, options), (inferred.covariance, inferred.one_mask, inferred.status)
+    return Estimate(evidence, arrays, *found, outcome, value, use, fixed, convex, codes.shape[1], missing, seconds, inferred.determined)
 
 
 def _climbed(evidence: Evidence, found: Climbed, fixed: tuple[str, ...], started: float) -> Estimate:
@@ -261,7 +261,7 @@ def make_objective(
     device = graph_arrays(host)
     n_masks = masks_per_row(mask, options.n_masks)
     filled = jnp.asarray(np.maximum(codes, 0))
-    masks = None if n_masks is None else np.asarray(draw_masks(host, mask, filled, n_masks, random_key(options.seed)))
+    masks = None if n_masks is None else np.asarray(draw_masks(host, mask, filled, n_masks, random_key(options.seed), options.repeats))
     counts = options.weights_are == "counts"
     if counts and n_masks is not None:
         help_ = "repeat the rows instead, so that each has its own masks"

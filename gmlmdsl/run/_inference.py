@@ -74,6 +74,11 @@ class Curvature:
         rest = (None if m is None else q.T @ m @ q for m in (self.hessian, self.prior, self.score, self.one_mask, self.coupling))
         return Curvature(self.basis @ q, *rest)  # pyright: ignore[reportArgumentType]
 
+    @property
+    def influence(self) -> Array:
+        """Row p is H^-1 e_p in the directions of `basis`: how an entry moves with the gradient; shape (parameters, dimensions)."""
+        return self._spread()
+
     def sandwich(self, score: Array | None = None) -> Array:
         """The Godambe covariance H^-1 S H^-1' in parameter space, H with the coupling of imputed cells."""
         spread = self._spread()

@@ -213,7 +213,7 @@ LACKING = {
         ("standard_errors", "standard_errors_of", "covariance", "covariance_of", "determined_covariance", "interval", "contrast"),
         NO_CURVATURE,
     ),
-    "undetermined_directions": NO_CURVATURE,
+    **dict.fromkeys(("undetermined_directions", "simulated_errors"), NO_CURVATURE),
     **dict.fromkeys(("evidence", "bootstrap", "profile", "predictive"), NO_ROWS),
     "status": "training ends after its steps, not at an optimum; `reason` says why it ended",
     "objective": "its loss is drawn anew in each step; `loss_trace` has them",

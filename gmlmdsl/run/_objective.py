@@ -190,13 +190,21 @@ def make_loss(host: FactorGraph, graph: Graph, mask: LoweredMask, n_masks: int |
     return exact_loss(host, graph, mask) if n_masks is None else drawn_loss(host, graph, mask)
 
 
-def draw_masks(host: FactorGraph, mask: LoweredMask, codes: Array, n_masks: int, key: Array) -> Array:
-    """Masks for every row, of shape (masks, members, rows)."""
+@dataclass(frozen=True, eq=False)
+class Repeats:
+    """Columns that stand for rows of a data set: column k takes the random numbers that row `of[k]` of so many `rows` takes."""
+
+    rows: int
+    of: np.ndarray
+
+
+def draw_masks(host: FactorGraph, mask: LoweredMask, codes: Array, n_masks: int, key: Array, repeats: Repeats | None = None) -> Array:
+    """Masks for every row, of shape (masks, members, rows); where rows repeat others, with the same random numbers."""
     law = mask_law(mask, host.n_cells)
-    rows = codes.shape[1]
 
     def once(k: Array) -> Array:
-        return law.draw({}, codes, jax.random.split(k, rows))
+        keys = jax.random.split(k, codes.shape[1] if repeats is None else repeats.rows)
+        return law.draw({}, codes, keys if repeats is None else keys[repeats.of])
 
     return jax.vmap(once)(jax.random.split(key, n_masks))
 
@@ -228,11 +236,14 @@ def reached_cells(host: FactorGraph, mask: LoweredMask) -> int:
 
 def chunk_rows(loss: Loss, masks: int, members: int, rows: int) -> int:
     """Rows per chunk such that a chunk's factor evaluations fit into memory; drawn masks per row, and the members of each."""
-    if isinstance(loss, ExactLoss):
-        per_row = loss_terms(loss.blocks, 1)
-    elif isinstance(loss, EliminatedLoss | DrawnEliminatedLoss):
-        per_row = loss.entries
-    else:
-        per_row = masks * loss.n_values * members * max(1, sum(g.most for g in loss.graph.groups))
-    pieces = max(1, int(np.ceil(per_row * rows / MOST_TERMS)))
+    pieces = max(1, int(np.ceil(row_terms(loss, masks, members) * rows / MOST_TERMS)))
     return max(1, int(np.ceil(rows / pieces)))
+
+
+def row_terms(loss: Loss, masks: int, members: int) -> float:
+    """Factor evaluations, or table entries, of the loss of one row."""
+    if isinstance(loss, ExactLoss):
+        return loss_terms(loss.blocks, 1)
+    if isinstance(loss, EliminatedLoss | DrawnEliminatedLoss):
+        return loss.entries
+    return masks * loss.n_values * members * max(1, sum(g.most for g in loss.graph.groups))

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail, unknown
+from ._few_rows import verify_spread
 from ._fit import reopen
 from ._inference import Curvature, curvature
 from ._intervals import verified_quantile
@@ -82,6 +83,8 @@ def profile(made: Fit, along: Any, points: int, probability: float, progress: bo
     if not isinstance(points, int | np.integer) or isinstance(points, bool) or points < 5:
         raise fail("E507", f"points must be a whole number of at least 5, got {points!r}")
     evidence = made.evidence
+    if made.simulated is None:
+        verify_spread(made.effective_rows, "the adjustment of a profile")
     if isinstance(evidence.options.method, PersistentContrastiveDivergence):
         message = f"{evidence.options.method.name} minimises no objective that could be profiled"
         raise fail("E547", message, help="fit without `method=` where that is affordable; or `fit.bootstrap()`")
@@ -157,9 +160,13 @@ def _line(made: Fit, objective: Objective, curve: Curvature, c: Array, name: str
         raise fail("E547", f"{name} is fixed, or held by a gauge", help="profile what the fit moves")
     if (np.abs(c) > 0).sum() > 1 and (np.abs(c[_bounded(made)]) > 0).any():
         raise fail("E547", f"{name} mixes a bounded parameter with others", help="profile one entry at a time")
+    if (made.status.without_error & (c != 0)).any():
+        message = f"all rows pull alike along {name}: they do not tell how sure its estimate is"
+        raise fail("E547", message, help="`fit.simulated_errors()` takes the model as right, and has a profile")
     rest = curve.without(np.concatenate([open_.T, (curve.basis @ d)[:, None]], axis=1))
     determined = curve.without(open_.T)
-    laplace, sandwich = determined.laplace(), determined.sandwich()
+    laplace = determined.laplace()
+    sandwich = determined.sandwich() if made.simulated is None else made.determined_covariance("sandwich")
     moved = laplace @ c
     deviation = float(np.sqrt(c @ sandwich @ c))
     free = objective.frame.unconstrain(objective.held)

@@ -14,12 +14,14 @@ from .._diagnostics import counted, fail
 from .._files import write_whole
 from ..graph import FactorGraph
 from . import _checks
+from ._few_rows import effective_rows, notes_on_errors
 from ._fit import Estimate, Evidence
 from ._intervals import intervals, verified_quantile
 from ._kinks import at_kinks
 from ._methods import PersistentContrastiveDivergence
 from ._missing import Missing
 from ._parameters import SIMPLEX_ERROR, entry_names, unflatten
+from ._rows import row_weights
 from ._saved_fits import FIT, INPUT, SavedFit, fit_bytes
 from ._status import Finding, Status, sparse_directions
 from ._wald import Contrast, contrast
@@ -84,10 +86,20 @@ class Fit:
         return self.meta["mask"]
 
     @property
+    def simulated(self) -> dict[str, Any] | None:
+        """Of a fit by `simulated_errors`: `words`, the number of `draws` and what they are worth, `effective`; else None."""
+        return self.meta.get("simulated")
+
+    @property
+    def effective_rows(self) -> float:
+        """Kish's number of rows: (sum w)^2 / sum w^2 of importances, sum w of counts."""
+        return float(self.meta.get("effective_rows", self.meta["rows"]))
+
+    @property
     def covariance(self) -> Array:
         """The sandwich covariance of all parameters, shape (parameters, parameters), in declaration order, then row-major.
 
-        Infinite on the diagonal, and nan beside it, where an entry has no finite estimate.
+        Infinite on the diagonal, and nan beside it, where an entry has no finite estimate, or the rows do not tell its error.
 
         Raises:
             GmlmError: E601 where it was not computed because there are too many parameters.
@@ -104,7 +116,7 @@ class Fit:
         return self.full_covariance
 
     def determined_covariance(self, errors: str = "sandwich") -> Array:
-        """The covariance of what is determined, shape (parameters, parameters), with zeros where an estimate is not.
+        """The covariance of what is determined, shape (parameters, parameters), with zeros where an estimate is not, or its error.
 
         Args:
             errors: "sandwich", H^-1 S H^-1, of what was optimised, a prior counting as a fixed penalty; or "laplace", H^-1: that
@@ -123,12 +135,12 @@ class Fit:
         return self.covariance if found is None else found
 
     def covariance_of(self, errors: str) -> Array:
-        """The covariance by its kind, see `determined_covariance`; infinite on the diagonal where there is no finite estimate."""
-        return self.status.inflate(self.determined_covariance(errors))
+        """The covariance by its kind, see `determined_covariance`; infinite on the diagonal where there is no finite estimate or error."""
+        return self.status.inflate(self.determined_covariance(errors), by_rows=errors == "sandwich")
 
     @property
     def standard_errors(self) -> dict[str, Array]:
-        """Sandwich (Godambe) standard errors by parameter; inf where there is no finite estimate, 0 where fixed."""
+        """Sandwich (Godambe) standard errors by parameter; 0 where fixed, inf where there is no finite estimate, or one row (E548)."""
         return self.standard_errors_of("sandwich")
 
     def standard_errors_of(self, errors: str) -> dict[str, Array]:
@@ -160,7 +172,7 @@ class Fit:
         return frame.loc[(frame != 0).any(axis=1)]
 
     def summary(self, probability: float = 0.94, errors: str = "sandwich") -> pd.DataFrame:
-        """One row per parameter entry: estimate, standard error, interval, and a note where there is no finite estimate.
+        """One row per parameter entry: estimate, standard error, interval, and a note where one of them is not what it seems.
 
         Args:
             probability: of the intervals.
@@ -179,6 +191,8 @@ class Fit:
             table[f"{100 - tail:.3g}%"] = self.flat({k: v[1] for k, v in bounds.items()})
         kinks = at_kinks(self.graph, tuple(self.meta["fixed"]), self.params)
         notes = np.where(signs != 0, "no finite estimate", np.where(open_, "not determined", np.where(kinks, "at its prior's centre", "")))
+        if errors == "sandwich" and self.full_covariance is not None:
+            notes = np.where(notes == "", notes_on_errors(self.status, self.simulated is not None), notes)
         fixed = {p.name for p in self.graph.parameters if p.name in self.meta["fixed"]}
         whose = np.repeat([p.name for p in self.graph.parameters], [p.size for p in self.graph.parameters])
         notes = np.where(np.isin(whose, list(fixed)), "fixed", notes)
@@ -254,6 +268,7 @@ class Fit:
     cross_validate = _checks.cross_validate
     information_criterion = _checks.information_criterion
     to_arviz = _checks.to_arviz
+    simulated_errors = _checks.simulated_errors
 
     def __repr__(self) -> str:
         meta = self.meta
@@ -262,7 +277,8 @@ class Fit:
             f"after {counted(len(self.loss_trace), 'step')}, {meta['seconds']:.2g} s"
         )
         kind = "the objective is convex: this is its global minimum" if meta["convex"] and self.status.converged else ""
-        errors = "standard errors: sandwich (Godambe) of what was optimised, a prior counting as a fixed penalty"
+        by_rows = "sandwich (Godambe) of what was optimised, a prior counting as a fixed penalty"
+        errors = f"standard errors: {self.simulated['words'] if self.simulated else by_rows}"
         lines = [
             head,
             *([kind] if kind else []),
@@ -299,7 +315,7 @@ def estimate_to_fit(estimate: Estimate, graph: FactorGraph, meta: dict[str, Any]
         "n_masks": estimate.use.n_masks,
         "weights_are": estimate.evidence.options.weights_are,
         "rows": estimate.rows,
-        "effective_rows": _effective_rows(estimate),
+        "effective_rows": effective_rows(row_weights(estimate.evidence), estimate.evidence.options.weights_are == "counts"),
         "fixed": list(estimate.fixed),
         "convex": estimate.convex,
         "seconds": estimate.seconds,
@@ -313,22 +329,16 @@ def estimate_to_fit(estimate: Estimate, graph: FactorGraph, meta: dict[str, Any]
     return Fit(params, estimate.status, trace, estimate.objective, meta, graph, *covariances, model, **more)
 
 
-def _effective_rows(estimate: Estimate) -> float:
-    """Kish's number of rows: (sum w)^2 / sum w^2 of importances, sum w of counts."""
-    options = estimate.evidence.options
-    w = np.ones(estimate.rows) if options.weights is None else np.asarray(options.weights, float)
-    return float(w.sum() if options.weights_are == "counts" else w.sum() ** 2 / (w**2).sum())
-
-
 def _content(fit: Fit) -> tuple[dict[str, Any], dict[str, Array]]:
     """What a file keeps of a fit: text, and arrays by name."""
     status = fit.status
     arrays = {f"param:{k}": v for k, v in fit.params.items()} | {f"{INPUT}{k}": v for k, v in fit.meta["inputs"].items()}
     arrays |= {"loss_trace": fit.loss_trace, "separated": status.separated, "undetermined": status.undetermined}
-    kept = {k: v for k, v in fit.determined.items() if k in KINDS and (k != "sandwich" or len(status.open_directions))}
+    kept = {k: v for k, v in fit.determined.items() if k in KINDS and (k != "sandwich" or not status.is_finite)}
     optional = {f"determined:{k}": v for k, v in kept.items()}
     optional |= {"covariance": fit.full_covariance, "one_mask_covariance": fit.one_mask_covariance}
     optional["open_directions"] = status.open_directions if len(status.open_directions) else None
+    optional["without_error"] = status.without_error if status.without_error.any() else None
     meta = {k: v for k, v in fit.meta.items() if k != "inputs"} | {"objective": fit.objective, "status": status.code}
     meta["findings"] = [[f.slug, f.message, f.remedy] for f in status.findings]
     if fit.missing is not None:
@@ -346,7 +356,7 @@ def fit_from_file(saved: SavedFit, graph: FactorGraph, model: Callable[[], Any])
     """
     meta, size = dict(saved.meta), sum(p.size for p in graph.parameters)
     square = [*(f"determined:{k}" for k in KINDS), "covariance", "one_mask_covariance"]
-    shapes = {"open_directions": ((None, size), "f"), **dict.fromkeys(square, ((size, size), "f"))}
+    shapes = {"open_directions": ((None, size), "f"), "without_error": ((size,), "b"), **dict.fromkeys(square, ((size, size), "f"))}
     if "missing" in meta:
         shapes["missing"] = (graph.n_random,), "iu"
     saved.verify_names((*(f"param:{p.name}" for p in graph.parameters), "loss_trace", "separated", "undetermined"), shapes)
@@ -358,7 +368,8 @@ def fit_from_file(saved: SavedFit, graph: FactorGraph, model: Callable[[], Any])
         raise FIT.bad(saved.path, problem)
     separated, undetermined = saved.array("separated", (size,), "i"), saved.array("undetermined", (size,), "b")
     findings = tuple(Finding(*f) for f in meta.pop("findings"))
-    status = Status(meta.pop("status"), findings, separated, undetermined, found.get("open_directions", np.zeros((0, size))))
+    open_ = found.get("open_directions", np.zeros((0, size)))
+    status = Status(meta.pop("status"), findings, separated, undetermined, open_, found.get("without_error"))
     objective, counts = float(meta.pop("objective")), meta.pop("missing", None)
     missing = None
     if counts is not None:

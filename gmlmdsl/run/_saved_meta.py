@@ -52,6 +52,7 @@ MISSING = {
     **dict.fromkeys(("noise", "drift"), _is_number),
     "latents": _list_of(_is_text),
 }
+SIMULATED = {"words": _is_text, "draws": _is_whole, "effective": _is_number}
 # Of every fit; of a fit of a factor model; of a trained network. `MORE` may be there or not.
 META = {
     "program": lambda value: _dict_of(_is_text)(value) and bool(value),
@@ -79,7 +80,7 @@ ESTIMATE_META = META | {
     "findings": _list_of(_list_of(_is_text, 3)),
 }
 NETWORK_META = META | {"kind": _one_of("network"), "cells": _is_number, "widths": _list_of(_is_whole), "reason": _one_of(*REASONS)}
-MORE = {"missing": _has(MISSING), "batch_size": _is_whole, "kept": _is_whole}
+MORE = {"missing": _has(MISSING), "simulated": _has(SIMULATED), "batch_size": _is_whole, "kept": _is_whole}
 
 
 def fault_of_meta(meta: Any) -> str | None:

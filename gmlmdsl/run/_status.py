@@ -47,6 +47,7 @@ class Status:
         separated: for each entry of the flat parameter vector +1 or -1 where its estimate runs to plus or minus infinity, else 0.
         undetermined: where neither data nor prior fix the entry.
         open_directions: an orthonormal basis of all directions without an estimate, shape (directions, entries).
+        unknown: the entries that have an estimate, and of whose standard error the rows tell nothing; None: there is none.
     """
 
     code: str
@@ -54,16 +55,27 @@ class Status:
     separated: Array
     undetermined: Array
     open_directions: Array
+    unknown: Array | None = None
+
+    @property
+    def without_error(self) -> Array:
+        """Which entries have an estimate, and no standard error by the rows."""
+        return np.zeros(len(self.separated), bool) if self.unknown is None else self.unknown
 
     @property
     def converged(self) -> bool:
         """Whether the estimate is a minimum."""
         return self.code == "converged"
 
-    def inflate(self, covariance: Array) -> Array:
-        """The covariance with infinite variances where there is no finite estimate."""
+    @property
+    def is_finite(self) -> bool:
+        """Whether the covariance by the rows has no infinite entry."""
+        return not (len(self.open_directions) or self.without_error.any())
+
+    def inflate(self, covariance: Array, by_rows: bool = True) -> Array:
+        """The covariance with infinite variances where there is no finite estimate, and, of one `by_rows`, no telling its error."""
         out = covariance.copy()
-        open_ = np.flatnonzero((self.separated != 0) | self.undetermined)
+        open_ = np.flatnonzero((self.separated != 0) | self.undetermined | (self.without_error & by_rows))
         out[open_, :] = out[:, open_] = np.nan
         out[open_, open_] = np.inf
         return out

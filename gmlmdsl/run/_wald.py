@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 from .._diagnostics import fail
 from ..read import verify_unmasked
+from ._few_rows import ALIKE, TOO_FEW
 from ._intervals import verified_quantile
 from ._parameters import entry_names, log_prior, unflatten, verify_names
 
@@ -28,7 +29,10 @@ RANK = 1e-9  # of the largest eigenvalue, after scaling to unit variances: below
 
 @dataclass(frozen=True)
 class Contrast:
-    """A linear combination of parameters: its estimate and standard error, inf where it has a part in an open direction."""
+    """A linear combination of parameters: its estimate and standard error, inf where it has a part in an open direction.
+
+    By the rows it is inf too where they all pull alike along it, as one row does.
+    """
 
     estimate: float
     std_error: float
@@ -47,7 +51,18 @@ def contrast(fit: Fit, parts: Mapping[str, Any], errors: str) -> Contrast:
     open_ = fit.status.open_directions
     if len(open_) and np.linalg.norm(open_ @ c) > PART * np.linalg.norm(c):
         return Contrast(estimate, np.inf)
-    return Contrast(estimate, float(np.sqrt(max(c @ covariance @ c, 0.0))))
+    variance = float(max(c @ covariance @ c, 0.0))
+    if errors == "sandwich" and ((fit.status.without_error & (c != 0)).any() or _is_untold(fit, c, variance)):
+        return Contrast(estimate, np.inf)
+    return Contrast(estimate, float(np.sqrt(variance)))
+
+
+def _is_untold(fit: Fit, c: Array, variance: float) -> bool:
+    """Whether a contrast's variance by few rows is 0 but for rounding, though its entries' are not and the curvature's is not."""
+    if not any(f.slug == TOO_FEW for f in fit.status.findings):
+        return False
+    size = np.abs(c) @ np.abs(fit.determined_covariance("sandwich")) @ np.abs(c)
+    return variance <= ALIKE * size and c @ fit.determined_covariance("laplace") @ c > 0
 
 
 def coefficients(fit: Fit, parts: Mapping[str, Any]) -> Array:
@@ -79,7 +94,7 @@ class WaldTest:
     Attributes:
         statistic: d' V^- d, d the difference of the estimates that are compared.
         degrees_of_freedom: the rank p of V.
-        rows: the effective number n of rows of the smaller fit.
+        rows: the effective number n of rows, or of simulated data sets, of the smaller fit.
         p_value: the chance that Hotelling's T^2 with p and n - 1 degrees of freedom exceeds the statistic, which is chi-square with p
             for many rows; nan where n is not above p.
         table: one row per entry, the farthest apart first: both estimates, their difference, its standard error, z, and the
@@ -100,7 +115,7 @@ class WaldTest:
             head += (
                 f"\nfew rows: {self.rows:.4g} of the smaller fit for {self.degrees_of_freedom} entries; its standard errors are too small"
             )
-        left = f"left out, without a finite estimate or fixed: {', '.join(self.left_out)}" if self.left_out else ""
+        left = f"left out, without a finite estimate or error, or fixed: {', '.join(self.left_out)}" if self.left_out else ""
         return "\n".join([head, *([left] if left else []), self.table.head(10).to_string(float_format=lambda v: f"{v:.4g}")])
 
 
@@ -137,7 +152,8 @@ def wald_test(a: Fit, b: Fit, parameters: Sequence[str] | None = None, *, names:
     for fit in (a, b):
         usable &= (np.diag(fit.determined_covariance("sandwich")) > 0) & (fit.status.separated == 0) & ~fit.status.undetermined
     if not usable.any():
-        raise fail("E545", "no entry has a finite estimate in both fits: there is nothing to compare", help="print both fits: they say why")
+        message = "no entry has a finite estimate with a standard error in both fits: there is nothing to compare"
+        raise fail("E545", message, help="print both fits: they say why")
     at = np.flatnonzero(usable)
     flat = [f.flat(f.params)[at].astype(float) for f in (a, b)]
     difference = flat[0] - flat[1]
@@ -150,7 +166,7 @@ def wald_test(a: Fit, b: Fit, parameters: Sequence[str] | None = None, *, names:
     statistic, rank = float((turned**2 / values[kept]).sum()), int(kept.sum())
     table = _table([all_names[i] for i in at], names, flat, difference, errors)
     left = tuple(all_names[i] for i in np.flatnonzero(chosen & ~usable))
-    n = min(float(fit.meta.get("effective_rows", fit.meta["rows"])) for fit in (a, b))
+    n = min(fit.effective_rows if fit.simulated is None else fit.simulated["effective"] for fit in (a, b))
     free = n - rank
     p_value = float(f_law.sf(statistic * free / (rank * (n - 1)), rank, free)) if free > 0 else float("nan")
     return WaldTest(statistic, rank, n, p_value, table, left)
