@@ -15,6 +15,7 @@ from oracle import Oracle
 import gmlmdsl as gm
 from gmlmdsl.report import fit_report
 from gmlmdsl.run._fit import reopen
+from gmlmdsl.run._rows import params64, rows_under
 
 pytestmark = pytest.mark.usefixtures("float64", "standard_promotion")
 DRAWS = 2000
@@ -116,15 +117,15 @@ def made(name: str) -> gm.Fit:
     return CASES[name].fit()
 
 
-def expected(case: Case, fit: gm.Fit) -> tuple[np.ndarray, np.ndarray]:
-    """Variances of the entries by enumeration, and the standard deviation of an estimate from `DRAWS` draws, at most."""
+def expected(case: Case, fit: gm.Fit, draws: int = DRAWS) -> tuple[np.ndarray, np.ndarray]:
+    """Variances of the entries by enumeration, and the standard deviation of an estimate from so many draws, at most."""
     codes, inverse = fit.evidence.codes[: case.oracle(0).n_cells].T, fit.determined_covariance("laplace")
     w = np.asarray(fit.evidence.options.weights if fit.evidence.options.weights is not None else np.ones(case.rows), float)
     counts = case.options.get("weights_are") == "counts"
     params = {k: np.asarray(v, float) for k, v in fit.params.items()}
     c = case.oracle(0).fit_constant(params, np.repeat(codes, w.astype(int), axis=0) if counts else codes, case.mask)
     variance, noise = np.zeros(len(inverse)), np.zeros(len(inverse))
-    for r in range(case.rows):
+    for r in np.flatnonzero(w).tolist():
         oracle = case.oracle(r)
         p = oracle.probabilities(params)
         states = np.where(codes[r] < 0, -1, oracle.states)
@@ -133,7 +134,7 @@ def expected(case: Case, fit: gm.Fit) -> tuple[np.ndarray, np.ndarray]:
         weight = w[r] if counts else w[r] ** 2
         variance += weight * (apart**2 @ p)
         noise += weight * np.sqrt(np.maximum(apart**4 @ p - (apart**2 @ p) ** 2, 0))
-    return variance, noise / np.sqrt(DRAWS)
+    return variance, noise / np.sqrt(draws)
 
 
 def gradients(oracle: Oracle, fit: gm.Fit, params: dict[str, np.ndarray], states: np.ndarray, mask: str) -> np.ndarray:
@@ -175,6 +176,34 @@ def test_chains_and_exact_draws_agree_and_the_effective_number_is_said():
     found = given.simulated_errors(DRAWS, seed=3, sampler="sweep", warmup=50, thin=2)
     effective = found.simulated["effective"]  # type: ignore[index]
     assert (np.abs(found.flat(found.standard_errors) ** 2 - variance) <= 4 * noise * np.sqrt(DRAWS / effective)).all()
+
+
+def test_each_of_many_rows_of_given_data_has_its_own_law():
+    """200 rows, more than a byte counts: those behind the 128th have other data."""
+    z = np.where(np.arange(200)[:, None] < 150, [0.0, 0.5], [2.0, -2.0])
+    y = np.random.default_rng(1).integers(0, 2, (200, 3))
+    case = Case(GIVEN, y, "single", {"weights": np.where(np.arange(200) % 10 == 0, 1.0, 0.0)}, {"z": z})
+    fit = case.fit()
+    variance, noise = expected(case, fit, 400)
+    errors = fit.simulated_errors(400, seed=2)
+    assert (np.abs(errors.flat(errors.standard_errors) ** 2 - variance) <= 4 * noise).all()
+
+
+def test_a_mask_that_looks_at_x_is_drawn_anew_with_the_random_numbers_of_the_row():
+    """Each of the 32 rows has one mask, by its own values; by enumeration of the gradients of fits to each row alone."""
+    fit = gm.parse(RING).model().fit(SPINS[:1], "seeing", n_masks=1, seed=8, init={"field": 0.1}, fixed={"coupling": 0.3})
+    oracle, params = Oracle(gm.parse(RING).checked, None, {}), params64(fit)
+    c = float(rows_under(fit.evidence, params).objective.factor)
+    slopes = []
+    for state in oracle.states:
+        row = rows_under(replace(fit.evidence, codes=state[:, None].astype(np.int32)), params)
+        slopes.append(c / float(row.objective.factor) * row.scores(params, np.eye(2))[0, 0])
+    p, u = oracle.probabilities({k: np.asarray(v) for k, v in params.items()}), np.array(slopes)
+    moved = (u - u @ p) * fit.determined_covariance("laplace")[0, 0]
+    variance = moved**2 @ p
+    noise = np.sqrt((moved**4 @ p - variance**2) / DRAWS)
+    found = fit.simulated_errors(DRAWS, seed=5).standard_errors["field"]
+    assert abs(found**2 - variance) <= 4 * noise
 
 
 def test_masks_that_were_drawn_are_kept():

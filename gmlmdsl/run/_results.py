@@ -140,7 +140,7 @@ class Fit:
 
     @property
     def standard_errors(self) -> dict[str, Array]:
-        """Sandwich (Godambe) standard errors by parameter; 0 where fixed, inf where there is no finite estimate, or one row (E548)."""
+        """Sandwich (Godambe) standard errors by parameter; 0 where fixed, inf where there is no finite estimate or no telling its error."""
         return self.standard_errors_of("sandwich")
 
     def standard_errors_of(self, errors: str) -> dict[str, Array]:

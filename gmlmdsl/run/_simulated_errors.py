@@ -109,6 +109,8 @@ class Job:
         """c * grad loss of simulated rows of some kinds, codes of shape (cells, kinds, draws); shape (kinds, draws, directions)."""
         cells, count, draws = codes.shape
         whole = np.where(self.kinds.missing[:, some, None], -1, codes.astype(self.evidence.codes.dtype)).reshape(cells, -1)
+        if self.evidence.lowered.graph.row_cell is not None:  # draws are kept in bytes, and numbers of rows may be larger
+            whole[self.evidence.lowered.graph.row_cell] = np.repeat(self.kinds.laws[self.kinds.law[some]], draws)
         repeats = Repeats(self.evidence.codes.shape[1], np.repeat(self.kinds.rows[some], draws))
         options = dataclasses.replace(self.evidence.options, weights=None, weights_are="importances", repeats=repeats)
         made = rows_under(dataclasses.replace(self.evidence, codes=whole, options=options), self.params)

@@ -62,7 +62,7 @@ def _is_untold(fit: Fit, c: Array, variance: float) -> bool:
     if not any(f.slug == TOO_FEW for f in fit.status.findings):
         return False
     size = np.abs(c) @ np.abs(fit.determined_covariance("sandwich")) @ np.abs(c)
-    return variance <= ALIKE * size and c @ fit.determined_covariance("laplace") @ c > 0
+    return bool(variance <= ALIKE * size < np.inf and c @ fit.determined_covariance("laplace") @ c > 0)
 
 
 def coefficients(fit: Fit, parts: Mapping[str, Any]) -> Array:
