@@ -222,7 +222,10 @@ def test_a_fit_says_what_its_batches_were(model):
 
 @pytest.mark.parametrize(
     "name",
-    ["standard_errors", "covariance", "interval", "contrast", "status", "objective", "bootstrap", "profile", "predictive", "evidence"],
+    [
+        *("standard_errors", "covariance", "interval", "contrast", "simulated_errors"),
+        *("status", "objective", "bootstrap", "profile", "predictive", "evidence"),
+    ],
 )
 def test_what_other_fits_have_is_refused_with_the_reason(model, name: str):
     fit = fitted(model, steps=1)
