@@ -21,6 +21,7 @@ from ._fit import Evidence
 from ._fit import _colours as colours_of
 from ._inference import Curvature, covariances, curvature
 from ._information import verify_minimum
+from ._keys import verified_seed
 from ._kinks import at_kinks
 from ._objective import Repeats, row_terms
 from ._rows import Rows, params64, rows_under
@@ -143,7 +144,8 @@ def _verify(fit: Fit, how: How) -> None:
     Raises:
         GmlmError: E507, E552, E505 for a fit without its data, E543 or E601 where no curvature is computed.
     """
-    for name, least in (("draws", 2), ("seed", 0), ("warmup", 0), ("thin", 1)):
+    verified_seed(how.seed)
+    for name, least in (("draws", 2), ("warmup", 0), ("thin", 1)):
         value = getattr(how, name)
         wrong = not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least
         if wrong and not (name == "thin" and value is None):

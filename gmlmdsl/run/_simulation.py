@@ -19,6 +19,7 @@ from ..plan import BUDGET, moved_cells, plan_update
 from ..program import ir
 from ._exact import Contractions, independent_kernel
 from ._indicators import effective_sample_size
+from ._keys import random_key
 from ._sample import sample
 from ._sampling import masks_in
 from ._starts import starts
@@ -212,7 +213,8 @@ def _held(lowered: Lowered, law: int) -> tuple[Array, Array]:
 
 def _keys(seed: int, numbers: Array) -> Any:
     """One key for each number, row-major."""
-    return jax.vmap(lambda c: jax.random.fold_in(jax.random.key(seed), c))(jnp.asarray(numbers.ravel()))
+    key = random_key(seed)
+    return jax.vmap(lambda c: jax.random.fold_in(key, c))(jnp.asarray(numbers.ravel()))
 
 
 def _quiet(how: How) -> dict[str, Any]:
