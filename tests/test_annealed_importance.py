@@ -149,7 +149,7 @@ def test_starts_of_small_models_are_uniform_on_what_is_possible() -> None:
     assert found.effective_sample_size == pytest.approx(16)
 
 
-@pytest.mark.parametrize("precise", [False, True])
+@pytest.mark.parametrize("precise", thinned([False, True], 2))
 def test_large_models_in_either_precision(precise: bool) -> None:
     """1200 independent cells, log p of a thousand, 600 betas: rounding stays far below the standard error."""
     text = "input n : int\nmodel m { var x[i in range(n)] : spin  param h[i in range(n)]  factor h[i] * x[i] for i in range(n) }"

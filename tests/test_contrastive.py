@@ -152,11 +152,11 @@ def test_a_seed_gives_the_fit_and_minibatches_follow_it() -> None:
         fit = model.fit(values, seed=seed, method=method, init=model.init_params(0))
         return fit.flat(fit.params)
 
-    np.testing.assert_array_equal(fitted(1), fitted(1))
-    np.testing.assert_array_equal(fitted(1, batch_size=8), fitted(1, batch_size=8))
-    assert (fitted(1) != fitted(2)).all()
-    assert (fitted(1) != fitted(1, batch_size=8)).all()
-    assert (fitted(1) != fitted(1, average=False)).all()
+    first, batches = fitted(1), fitted(1, batch_size=8)
+    np.testing.assert_array_equal(first, fitted(1))
+    np.testing.assert_array_equal(batches, fitted(1, batch_size=8))
+    for other in (fitted(2), batches, fitted(1, average=False)):
+        assert (first != other).all()
 
 
 @pytest.mark.usefixtures("standard_promotion")

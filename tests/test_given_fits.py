@@ -119,6 +119,7 @@ class TestFits:
         loaded = gm.load_fit(tmp_path / "crf.fit")
         np.testing.assert_allclose(loaded.score(x, given=given).mean, fit.score(x, given=given).mean, rtol=1e-6)
 
+    @pytest.mark.slow  # the gate imputes in test_latent.py and test_fit_status.py
     def test_imputed_cells_follow_their_rows(self, crf: Any):
         """Cells imputed by Monte Carlo EM and cells summed out estimate the same, near it with so few copies."""
         model, x, given, _ = crf
