@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class BoundProgram:
-    """A checked program with its inputs."""
+    """A checked program with its inputs; equal to another of the same texts, inputs and coordinates."""
 
     def __init__(self, checked: Program, inputs: Mapping[str, Any], coords: Mapping[str, Sequence[Any]] | None, allow_python: bool = False):
         self.checked, self.allow_python = checked, allow_python
@@ -37,6 +37,14 @@ class BoundProgram:
         program = cls.__new__(cls)
         program.checked, program.bound, program._models, program.allow_python = checked, bound, {}, allow_python
         return program
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BoundProgram):
+            return NotImplemented
+        return self.bound == other.bound and self.allow_python == other.allow_python
+
+    def __hash__(self) -> int:
+        return hash(self.bound)
 
     @property
     def warnings(self) -> tuple[Any, ...]:

@@ -187,6 +187,10 @@ class GmlmError(Exception):
         return tuple(d.code for d in self.diagnostics)
 
 
+class GmlmAttributeError(GmlmError, AttributeError):
+    """The same where an attribute is asked for that this object lacks: `hasattr` is False, and `getattr` takes its default."""
+
+
 class GmlmWarning(UserWarning):
     """What the checker warns of in a program that `gm.load` or `gm.parse` reads; the text shows every warning with its place."""
 
@@ -194,6 +198,11 @@ class GmlmWarning(UserWarning):
 def fail(code: str, message: str, span: Span | None = None, label: str = "", help: str = "") -> GmlmError:
     """A `GmlmError` with one diagnostic, ready to raise."""
     return GmlmError(Diagnostic(code, message, span, label, help=help))
+
+
+def no_attribute(code: str, message: str, help: str = "") -> GmlmAttributeError:
+    """The same for an attribute that an object lacks: a property raises nothing else of ours."""
+    return GmlmAttributeError(Diagnostic(code, message, help=help))
 
 
 def in_text_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

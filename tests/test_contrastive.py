@@ -132,11 +132,13 @@ def test_a_fit_comes_near_the_maximum(name: str, tmp_path: Path) -> None:
     with pytest.raises(gm.GmlmError, match="no standard errors") as caught:
         fit.standard_errors  # noqa: B018
     assert caught.value.codes == ("E543",)
+    assert not hasattr(fit, "standard_errors") and not hasattr(fit, "covariance")
     with pytest.raises(gm.GmlmError) as caught:
         fit.information_criterion()
     assert caught.value.codes == ("E552",)
     fit.save(tmp_path / "a.fit")
     again = gm.load_fit(tmp_path / "a.fit")
+    assert hasattr(fit, "evidence") and not hasattr(again, "evidence")
     np.testing.assert_array_equal(again.flat(again.params), fit.flat(fit.params))
     assert str(again.status) == str(fit.status)
     np.testing.assert_allclose(again.score(values).losses, -oracle.log_prob(params, codes), rtol=1e-4)

@@ -232,6 +232,8 @@ def test_what_other_fits_have_is_refused_with_the_reason(model, name: str):
     with pytest.raises(gm.GmlmError, match=f"no `{name}`: ") as caught:
         getattr(fit, name)
     assert caught.value.codes == ("E543",)
+    assert not hasattr(fit, name)
+    assert getattr(fit, name, "nothing") == "nothing"
     assert not hasattr(fit, "nothing_of_the_sort")
     assert fit.mask == "whole"
 

@@ -3,6 +3,7 @@
 from . import compiled as compiled
 from ._arrays import Blocks as Blocks
 from ._arrays import Graph as Graph
+from ._arrays import Group as Group
 from ._arrays import drawn_blocks as drawn_blocks
 from ._arrays import fixed_blocks as fixed_blocks
 from ._arrays import float_type as float_type
@@ -10,6 +11,8 @@ from ._arrays import graph_arrays as graph_arrays
 from ._arrays import group_arrays as group_arrays
 from ._arrays import no_joint as no_joint
 from ._autoregressive import AutoregressiveKernel as AutoregressiveKernel
+from ._bounded_jit import bounded_jit as bounded_jit
+from ._bounded_jit import mappings as mappings
 from ._conditional import log_conditional as log_conditional
 from ._contraction import Contraction as Contraction
 from ._contraction import contraction as contraction

@@ -137,7 +137,7 @@ def fixed_blocks(graph: FactorGraph, blocks: np.ndarray, extra: Sequence[FactorG
     """
     parts = block_arrays(graph, blocks, extra)
     n_values = int(block_values(np.append(graph.sizes, 1), blocks).max())
-    cells, radix, strides, *touch = (_ints(a)[..., None] for a in parts)
+    cells, radix, strides, *touch = (_ints(a[..., None]) for a in parts)
     return Blocks(n_values, cells, radix, strides, tuple(touch))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from ..graph import FactorGroup, Lowered
 from ..plan import sweep_blocks
 from ..program import ir
+from ._bounded_jit import bounded_jit
 from ._network import NetworkGraph, cell_tables
 from ._network_kernels import LeastConfidentKernel, least, network_update, present_values, unadapted
 from ._transitions import Transitions, all_states
@@ -87,11 +87,11 @@ def _is_least_confident(update: ir.RandomUpdate) -> bool:
     return isinstance(update.mask.body, ir.FormMask) and update.mask.body.call.form.name == "least_confident"
 
 
-@eqx.filter_jit
+@bounded_jit
 def _cell_tables(network: NetworkGraph, params: Mapping[str, Any], codes: jax.Array, held: jax.Array) -> jax.Array:
     return cell_tables(network, params, codes, held)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _present_values(network: NetworkGraph, params: Mapping[str, Any], codes: jax.Array, cells: jax.Array) -> jax.Array:
     return present_values(network, params, codes, cells)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +18,7 @@ from ..graph.masks import blocks_of, is_adaptive, lower_mask, normalised, suppor
 from ..plan import BUDGET, plan_temper, repeat_count, sweep_blocks, verify_positive
 from ..program import ir
 from ._arrays import Blocks, Graph, fixed_blocks, graph_arrays
+from ._bounded_jit import bounded_jit
 from ._conditional import rest_possible, tempered
 from ._energy import Params, local_scores, log_potential
 from ._loss import alike_blocks
@@ -216,13 +216,13 @@ def replica_matrix(lowered: Lowered, params: Params, kernel: ir.Temper, turn: in
     return law, body
 
 
-@eqx.filter_jit
+@bounded_jit
 def _scores(graph: Graph, params: Params, codes: jax.Array, block: Blocks, beta: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The scores of the one block's values, and whether the rest is possible."""
     local = local_scores(graph, params, codes, block)
     return tempered(local, beta)[0], rest_possible(graph, params, codes, block, local)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _law_table(law: AbstractMaskLaw, params: Params, codes: jax.Array, block: Blocks, touch: tuple[jax.Array, ...]) -> jax.Array:
     return law.log_probability(params, codes, block, iter(touch))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from ._arrays import Blocks, Graph
+from ._bounded_jit import bounded_jit
 from ._conditional import logsumexp
 from ._conditional import rest_possible as _rest_possible
 from ._contraction import Contraction
@@ -21,14 +21,14 @@ from ._mask_law import AbstractMaskLaw
 from ._summed_loss import DrawnEliminatedLoss, EliminatedLoss, EnumeratedLoss, HiddenRows
 from ._sums import evidence, log_sum
 
-all_values = eqx.filter_jit(_all_values)
-local_scores = eqx.filter_jit(_local_scores)
-log_potential = eqx.filter_jit(_log_potential)
-rest_possible = eqx.filter_jit(_rest_possible)
-log_marginal = eqx.filter_jit(_log_marginal)
+all_values = bounded_jit(_all_values)
+local_scores = bounded_jit(_local_scores)
+log_potential = bounded_jit(_log_potential)
+rest_possible = bounded_jit(_rest_possible)
+log_marginal = bounded_jit(_log_marginal)
 
 
-@eqx.filter_jit
+@bounded_jit
 def complete_rows(
     loss: ExactLoss | DrawnLoss | EliminatedLoss | DrawnEliminatedLoss, params: Params, codes: Codes, masks: jax.Array | None
 ) -> tuple[jax.Array, jax.Array]:
@@ -42,13 +42,13 @@ def complete_rows(
     return loss.rows(params, codes), jnp.ones(codes.shape[1])
 
 
-@eqx.filter_jit
+@bounded_jit
 def gap_rows(gaps: GapLoss | HiddenRows, params: Params) -> jax.Array:
     """The loss of rows that lack cells."""
     return gaps.rows(params)
 
 
-@eqx.filter_jit
+@bounded_jit
 def block_table(loss: EnumeratedLoss, params: Params, codes: Codes, cells: jax.Array) -> jax.Array:
     """log p(x_K | observed[, K]) of one block for every row, shape (rows, values); nan where what is observed is impossible."""
     mask = jnp.broadcast_to(cells[:, None], (cells.shape[0], codes.shape[1]))
@@ -59,13 +59,13 @@ def block_table(loss: EnumeratedLoss, params: Params, codes: Codes, cells: jax.A
     return jnp.where(jnp.isfinite(top), scores - top[None], jnp.nan).T
 
 
-@eqx.filter_jit
+@bounded_jit
 def log_observed(graph: Graph, params: Params, codes: Codes, c: Contraction) -> jax.Array:
     """log of the sum over what rows lack, the code -1, of exp(log_potential); shape (rows,)."""
     return log_sum(graph, params, jnp.maximum(codes, 0), c, evidence(graph, codes, c))
 
 
-@eqx.filter_jit
+@bounded_jit
 def conditional_table(graph: Graph, params: Params, codes: Codes, block: Blocks, law: AbstractMaskLaw | None, adaptive: bool) -> jax.Array:
     """log p(x_K | x_rest[, K]) of one block, shape (values, rows), nan where the rest is impossible.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,21 +13,36 @@ from .._diagnostics import Diagnostic, GmlmError, did_you_mean, fail, listed
 from ..program import Program, ir
 from ..read import verify_unmasked
 from ._constants import constant
+from ._content import digest
 from ._graphs import GraphArrays, build_graph
 
 Array = np.ndarray
 MOST_MEMBERS = 1 << 27
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Bound:
-    """A program with its numbers: `inputs` (int64 or float64 arrays; codes for letters and labels), graphs, coordinates."""
+    """A program with its numbers: `inputs` (int64 or float64 arrays; codes for letters and labels), graphs, coordinates.
+
+    Equal where the texts, the inputs and the coordinates are.
+    """
 
     program: Program
     inputs: dict[str, Array]
     lengths: dict[str, int]
     graphs: dict[str, GraphArrays] = field(default_factory=dict)
     coords: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Of the texts, inputs and coordinates, which give all the rest; computed once."""
+        return digest((tuple(s.text for s in self.program.sources), self.inputs, self.coords))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Bound) and self.digest == other.digest)
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
 
     def integer(self, e: ir.Expression) -> int:
         """The value of a constant integer expression."""

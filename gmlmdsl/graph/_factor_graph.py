@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from .._diagnostics import Span
+from ._content import digest
 from ._network_form import NetworkForm
 from ._nodes import Gather, Node, nodes_in
 
@@ -20,7 +21,8 @@ Array = np.ndarray
 class VariableArray:
     """One variable: cells `offset` to `offset + size`, row-major over `shape`.
 
-    `labels` are the values as users write them, in the order of their codes; `dims` and `coords` name the axes.
+    `labels` are the values as users write them, in the order of their codes; `dims` and `coords` name the axes. Coordinates are
+    names only, which may be a million: they do not count in comparisons.
     """
 
     name: str
@@ -30,7 +32,7 @@ class VariableArray:
     kind: str
     labels: tuple[Any, ...]
     dims: tuple[str, ...]
-    coords: tuple[Sequence[Any], ...]
+    coords: tuple[Sequence[Any], ...] = field(compare=False)
 
     @property
     def size(self) -> int:
@@ -102,7 +104,7 @@ class ParameterArray:
     prior: Prior | None
     gauge: tuple[int, ...]
     dims: tuple[str, ...]
-    coords: tuple[Sequence[Any], ...]
+    coords: tuple[Sequence[Any], ...] = field(compare=False)
     span: Span = field(compare=False, repr=False)
 
     @property
@@ -163,7 +165,7 @@ class FactorGroup:
 
 @dataclass(frozen=True, eq=False)
 class FactorGraph:
-    """A lowered model; compared by identity, so that compiled functions can be kept for it.
+    """A lowered model. Graphs that say the same are equal, so that programs compiled for one serve the other.
 
     Attributes:
         variables: in declaration order; `var` and `latent` cells are numbered through.
@@ -186,9 +188,20 @@ class FactorGraph:
     method: str | None = None
     network: NetworkForm | None = None
 
+    @cached_property
+    def digest(self) -> bytes:
+        """Of all that it says, computed once; names of members and places in the text do not count."""
+        return digest(tuple(getattr(self, f.name) for f in fields(self)))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, FactorGraph) and self.digest == other.digest)
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
     @property
     def without_data(self) -> FactorGraph:
-        """The graph by whose identity compiled functions are kept: one for all data."""
+        """The graph for which compiled functions are kept: one for all data."""
         return self if self.model is None else self.model
 
     @property

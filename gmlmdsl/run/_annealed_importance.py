@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
 from .._diagnostics import Span, fail
-from ..derive import AbstractKernel, Target, compiled, fold, log_potential
+from ..derive import AbstractKernel, Target, bounded_jit, compiled, fold, log_potential
 from ..graph import FactorGraph, Lowered, reaches_zero
 from ..graph.masks import lower_mask, verify_mask
 from ..plan import BUDGET, plan_update
@@ -253,7 +252,7 @@ def _annealed(kernel: AbstractKernel, target: Target, codes: Array, betas: Array
     return np.concatenate(found)[:chains]
 
 
-@eqx.filter_jit
+@bounded_jit
 def _anneal(kernel: AbstractKernel, target: Target, keys: Any, codes: jax.Array, betas: jax.Array, count: jax.Array) -> jax.Array:
     """log p of each chain before its steps at each beta, shape (betas, chains); after the last beta nothing moves."""
     chains, last = codes.shape[1], betas.shape[0] - 1

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import numpy as np
 
 from .. import derive
 from .._diagnostics import fail
+from ..derive import bounded_jit
 from ..graph import FactorGraph, Lowered, autoregressive, refinement
 from ..program import AUTOREGRESSIVE, ir
 from ..read import masked_entries, verify_unmasked
@@ -206,7 +206,7 @@ def length_coverage(lowered: Lowered, params: dict[str, Any], x: Any, given: Any
     return {int(k): float((best[:, :k] == true[:, None]).any(axis=1).mean()) for k in top}
 
 
-@eqx.filter_jit
+@bounded_jit
 def _length_scores(network: Any, given: Any, lengths: Any) -> tuple[Any, Any]:
     """The encodings, and the scores of every length."""
     encoded = derive.encode_rows(network, given, lengths, len(lengths[0]))

@@ -30,6 +30,7 @@ from ..derive import (
     Graph,
     State,
     Target,
+    bounded_jit,
     build_kernel,
     contraction,
     evidence,
@@ -42,12 +43,13 @@ from ..derive import (
 from ..graph import FactorGraph, Lowered
 from ..plan import moved_cells, plan_elimination, plan_sum
 from ..program import ir
+from ._exact import log_sums
 from ._imputation import FIRST_SWEEPS, SWEEPS, first_values, missing_blocks
 from ._keys import generator, random_key
 from ._methods import PersistentContrastiveDivergence
 from ._minimise import shows_progress
 from ._missing import Missing, reported
-from ._objective import Frame, frame
+from ._objective import Frame
 from ._optimise import Outcome
 from ._parameters import log_prior
 from ._starts import starts
@@ -57,7 +59,7 @@ if TYPE_CHECKING:
     from ._fit import Options
 
 Array = np.ndarray
-LEARNING_RATE = 0.01  # of Adam
+ADAM = optax.adam(0.01)  # one object for all fits, so that a second compiles nothing
 STEPS_PER_CALL = 50
 BATCHES = 16  # of the last half of the steps: their spread is the Monte Carlo error of the mean gradient
 LEVEL = 1e-3  # of the test that the mean gradient is 0, over all parameters
@@ -106,7 +108,7 @@ class Rows(eqx.Module):
         return (self.weights[chosen] * self.each(params, codes)).mean()
 
 
-_each = eqx.filter_jit(Rows.each)
+_each, _redrawn = bounded_jit(Rows.each), bounded_jit(Rows.redrawn)
 
 
 def log_rows(rows: Rows, params: Mapping[str, jax.Array], codes: jax.Array) -> Array:
@@ -153,6 +155,9 @@ class Climb(eqx.Module):
         return apart, gradient
 
 
+_moved = bounded_jit(Climb.moved)
+
+
 class Carry(NamedTuple):
     """What one step hands to the next; `gradients` are summed in batches of the last half of the steps, `mean` is over that half."""
 
@@ -165,7 +170,7 @@ class Carry(NamedTuple):
     trace: jax.Array
 
 
-@eqx.filter_jit
+@bounded_jit
 def advance(climb: Climb, carry: Carry, first: jax.Array, last: jax.Array) -> Carry:
     """Steps `first` to `last` (half-open)."""
     steps, sweeps = climb.method.steps, climb.method.sweeps
@@ -242,8 +247,8 @@ def prepared(
     key = jax.random.fold_in(random_key(seed), 0x9CD)
     keys = jax.vmap(lambda c: jax.random.fold_in(key, c))(jnp.arange(method.chains))
     total = jnp.asarray(weights.sum(), rows.weights.dtype)
-    optimizer = optax.adam(LEARNING_RATE) if method.optimizer is None else method.optimizer
-    job = Climb(rows, kernel, start, total, jax.random.fold_in(key, method.chains), keys, frame(host, fixed), optimizer, method)
+    optimizer = ADAM if method.optimizer is None else method.optimizer
+    job = Climb(rows, kernel, start, total, jax.random.fold_in(key, method.chains), keys, Frame(host, fixed), optimizer, method)
     return job, _begin(job, host, seed)
 
 
@@ -299,10 +304,10 @@ def _begin(job: Climb, host: FactorGraph, seed: int) -> Carry:
     method, held = job.method, (np.zeros(host.n_cells, bool), np.zeros(host.n_cells, np.int32))
     begun = starts(host, method.chains, seed, None, held, job.held)
     first = job.kernel.init(jnp.asarray(begun.codes, jnp.int32))
-    chains = eqx.filter_jit(Climb.moved)(job, job.held, first, jnp.asarray(0), jnp.asarray(method.burn_in))
+    chains = _moved(job, job.held, first, jnp.asarray(0), jnp.asarray(method.burn_in))
     here, key = job.rows.codes, jax.random.fold_in(job.key, method.steps)
     if job.rows.blocks is not None:
-        here = eqx.filter_jit(Rows.redrawn)(job.rows, job.held, here, jnp.arange(here.shape[1]), FIRST_SWEEPS, key)
+        here = _redrawn(job.rows, job.held, here, jnp.arange(here.shape[1]), FIRST_SWEEPS, key)
     free = job.frame.unconstrain(job.held)
     flat = ravel_pytree(free)[0]
     sums = jnp.zeros((BATCHES, flat.size), flat.dtype)
@@ -375,6 +380,6 @@ def _objective(rows: Rows, host: FactorGraph, params: dict[str, jax.Array], tota
     log_z = 0.0
     if plan is not None:
         nothing = jnp.zeros((host.n_cells, 1), jnp.int32)
-        log_z = float(eqx.filter_jit(log_sum)(rows.graph, params, nothing, contraction(host, plan))[0])
+        log_z = float(log_sums(rows.graph, params, nothing, contraction(host, plan))[0])
     mean = float((np.asarray(rows.weights, float) * (log_rows(rows, params, rows.codes).astype(float) - log_z)).mean())
     return -total * mean - float(log_prior(host, params))

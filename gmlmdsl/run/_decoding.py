@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
 from .._diagnostics import fail, unknown
-from ..derive import AbstractDecoder, AutoregressiveKernel, Decoded, NetworkGraph, RefinementKernel
+from ..derive import AbstractDecoder, AutoregressiveKernel, Decoded, NetworkGraph, RefinementKernel, bounded_jit
 from ..graph import Lowered, lower_let
 from ..program import ir
 from ._candidates import Candidates, Decoding, Work, batches_of, candidates_of, filled_up, longest, trimmed, work_of
@@ -154,7 +153,7 @@ def _device(params: dict[str, Any], name: str, work: Work, chosen: Array, wide: 
     return _graph_of(params, name, *trimmed(work.given, chosen, wide), lengths, width)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _graph_of(params: dict[str, Any], name: str, given: Any, given_lengths: Any, lengths: Any, width: int) -> NetworkGraph:
     network = params[name]
     rows = lengths.shape[0]
@@ -162,12 +161,12 @@ def _graph_of(params: dict[str, Any], name: str, given: Any, given_lengths: Any,
     return derive.network_graph(network, name, encoded, lengths, width)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _graph_from(params: dict[str, Any], name: str, encoded: Any, lengths: Any, width: int) -> NetworkGraph:
     return derive.network_graph(params[name], name, encoded, lengths, width)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _keys(key: Any, rows: jax.Array, chains: int, candidates: int) -> Any:
     """One key per chain, row after row."""
     by_chain = jax.vmap(lambda c: jax.random.fold_in(key, c))(jnp.arange(chains))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ._objective import Objective, gradient_at
-from ._parameters import bijection
+from ._parameters import bijection, slopes
 
 NEAR = 1e-6  # of an edge
 PULL = 1e-6  # per row
@@ -25,8 +24,7 @@ def off_wrong_edges(objective: Objective, free: dict[str, Any]) -> tuple[dict[st
         return free, 0.0
     gradient, out, largest = gradient_at(objective, free), dict(free), 0.0
     for p in bounded:
-        u = jnp.ravel(free[p.name])
-        slope = np.asarray(jax.vmap(jax.grad(lambda u, p=p: bijection(p)(u)))(u)).reshape(p.shape)
+        slope = slopes(p, free[p.name]).reshape(p.shape)
         value = np.asarray(bijection(p)(free[p.name]))
         inward = np.where(value - p.lower < NEAR, -1.0, np.where(p.upper - value < NEAR, 1.0, 0.0))
         fall = inward * np.asarray(gradient[p.name]) / np.where(slope == 0, 1e-300, slope)

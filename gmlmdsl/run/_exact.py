@@ -7,13 +7,13 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
 from .._diagnostics import GmlmError, fail
+from ..derive import bounded_jit
 from ..graph import FactorGraph, GivenRows, VariableArray
 from ..plan import Elimination, plan_elimination
 from ..read import verify_unmasked
@@ -73,11 +73,11 @@ def log_partition(kept: Contractions, device: derive.Graph, params: Params, give
     return log_sums(device, params, jnp.asarray(known_rows(kept.graph, given)), c)
 
 
-log_sums = eqx.filter_jit(derive.log_sum)
-_marginals = eqx.filter_jit(derive.log_marginals)
+log_sums = bounded_jit(derive.log_sum)
+_marginals = bounded_jit(derive.log_marginals)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _best(device: derive.Graph, params: Params, codes: jax.Array, c: derive.Contraction) -> tuple[jax.Array, jax.Array]:
     found = derive.forward(device, params, codes, c, combine=derive.maximum)
     return derive.backward(c, codes, found), derive.rest_sum(device, params, codes, c) + found.sums.sum(axis=0)
@@ -151,7 +151,7 @@ def independent_kernel(
     return derive.IndependentKernel(c, found), f"`exact`: {plan.words}"
 
 
-@eqx.filter_jit
+@bounded_jit
 def _forward(device: derive.Graph, params: Params, codes: jax.Array, c: derive.Contraction) -> tuple[derive.Forward, jax.Array]:
     found = derive.forward(device, params, codes, c)
     return found, derive.rest_sum(device, params, codes, c) + found.sums.sum(axis=0)
@@ -187,7 +187,7 @@ def _pruned(graph: FactorGraph, params: Params, codes: Array, cell: int, seen: A
     return np.asarray(_next(derive.graph_arrays(smaller), params, jnp.asarray(codes), c, jnp.asarray(cell)))[:, : graph.sizes[cell]]
 
 
-@eqx.filter_jit
+@bounded_jit
 def _next(device: derive.Graph, params: Params, codes: jax.Array, c: derive.Contraction, cell: jax.Array) -> jax.Array:
     unary = derive.evidence(device, codes, c)
     place = jnp.searchsorted(c.free, cell)

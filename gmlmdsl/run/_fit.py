@@ -30,13 +30,13 @@ from ._methods import MonteCarloEM, PersistentContrastiveDivergence, completed_m
 from ._minimise import MOST_INFERRED, curvature_at, first_curvature, full_batch, params_of, stochastic
 from ._missing import Missing, Sorted, reported, sort_rows, summed_loss, verify_latents, verify_present
 from ._objective import (
+    Frame,
     MaskUse,
     Objective,
     Repeats,
     chunk_rows,
     counted_mean_size,
     draw_masks,
-    frame,
     make_loss,
     masks_per_row,
     mean_block_size,
@@ -44,7 +44,7 @@ from ._objective import (
     value_at,
 )
 from ._optimise import ROUGH, Outcome, Scaled, lbfgs, scaling
-from ._parameters import as_params, bijection, flatten, in_support, init_params, on_gauge, verify_bounded_priors, verify_names
+from ._parameters import as_params, flatten, in_support, init_params, on_gauge, slopes, verify_bounded_priors, verify_names
 from ._statistics import Colouring, colouring
 from ._status import Status, examine, judge
 
@@ -281,13 +281,13 @@ def make_objective(
     gaps = summed_loss(host, device, codes, kinds)
     objective = Objective(
         loss,
-        jnp.pad(jnp.asarray(whole), ((0, 0), (0, padding)), mode="edge" if len(order) else "constant"),
-        jnp.pad(jnp.asarray(weights[order] * share, dtype=dtype), (0, padding)),
-        None if rows_masks is None else jnp.pad(jnp.asarray(rows_masks), ((0, 0), (0, 0), (0, padding)), constant_values=host.n_cells),
+        jnp.asarray(np.pad(whole, ((0, 0), (0, padding)), mode="edge" if len(order) else "constant")),
+        jnp.asarray(np.pad(weights[order] * share, (0, padding)), dtype=dtype),
+        None if rows_masks is None else jnp.asarray(np.pad(rows_masks, ((0, 0), (0, 0), (0, padding)), constant_values=host.n_cells)),
         start,
         jnp.asarray(use.reached / use.mean_size),
         jnp.asarray(float(weights.sum())),
-        frame(host.without_data, fixed),
+        Frame(host.without_data, fixed),
         chunk,
         gaps,
         None if gaps is None else jnp.asarray(weights[kinds.summed], dtype=dtype),
@@ -373,8 +373,7 @@ def _unconstrained_errors(objective: Objective, free: dict[str, Any], errors: Ar
             if p.kind == "simplex":
                 out[p.name] = np.full(np.size(free[p.name]), np.nan)
             else:
-                slope = np.asarray(jax.vmap(jax.grad(lambda u, p=p: bijection(p)(u)))(jnp.ravel(free[p.name])))
-                out[p.name] = mine / np.abs(slope)
+                out[p.name] = mine / np.abs(slopes(p, free[p.name]))
         at += p.size
     return np.concatenate([out[name] for name in sorted(out)]) if out else np.zeros(0)
 
@@ -383,7 +382,7 @@ def _colours(objective: Objective) -> Colouring | None:
     """Of an exponential family under all masks of a support; otherwise local statistics say nothing."""
     host = objective.frame.host
     size = sum(p.size for p in host.parameters)
-    rows = int((objective.weights > 0).sum())
+    rows = int((np.asarray(objective.weights) > 0).sum())
     if not isinstance(objective.loss, ExactLoss) or not is_affine(host) or not 0 < size <= MOST_INFERRED or not rows:
         return None
     return colouring(objective, flatten(host, objective.held))

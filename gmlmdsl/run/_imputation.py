@@ -22,7 +22,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from .._diagnostics import fail
-from ..derive import Graph, redraw_gaps
+from ..derive import Graph, bounded_jit, redraw_gaps
 from ..derive.compiled import log_potential
 from ..graph import FactorGraph
 from ._inference import Copies
@@ -89,7 +89,7 @@ def first_values(graph: FactorGraph, codes: Array, rng: np.random.Generator) -> 
     return out
 
 
-_redraw = eqx.filter_jit(redraw_gaps)
+_redraw = bounded_jit(redraw_gaps)
 
 
 def monte_carlo_em(

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail
-from ..derive import log_potential
+from ..derive import bounded_jit, log_potential
 from ._objective import Objective, finite
 from ._parameters import flatten, log_prior, tangent, unflatten
 from ._statistics import Colouring, second_order
@@ -203,13 +203,13 @@ def _without(objective: Objective, copies: Copies | None) -> Objective:
     return eqx.tree_at(lambda o: o.weights, objective, weights)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _gap_hessian(objective: Objective, vector: jax.Array, basis: jax.Array) -> jax.Array:
     gradient = jax.grad(lambda v: objective.gap_total(unflatten(objective.frame.host, v)))
     return jax.lax.map(lambda d: basis.T @ jax.jvp(gradient, (vector,), (d,))[1], basis.T)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _gap_scores(objective: Objective, vector: jax.Array, basis: jax.Array) -> jax.Array:
     """u_r of the rows whose gaps are summed out, in the directions of `basis`, shape (rows, directions)."""
     assert objective.gaps is not None
@@ -227,7 +227,7 @@ def _imputed(objective: Objective, vector: jax.Array, basis: Array, copies: Copi
     return np.mean([np.asarray(u) for u, _ in found], axis=0), np.mean([np.asarray(c) for _, c in found], axis=0)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _imputed_scores(
     objective: Objective, vector: jax.Array, basis: jax.Array, completed: jax.Array, first: int, shape: tuple[int, int]
 ) -> tuple[jax.Array, jax.Array]:
@@ -257,20 +257,20 @@ def _imputed_scores(
     return u, coupling.sum(axis=0)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _prior_hessian(objective: Objective, vector: jax.Array) -> jax.Array:
     host = objective.frame.host
     return jax.hessian(lambda v: log_prior(host, unflatten(host, v)))(vector)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _hessian(objective: Objective, vector: jax.Array, basis: jax.Array) -> jax.Array:
     """basis' H basis, one Hessian-vector product at a time: side by side they leave the cache and are slower."""
     gradient = jax.grad(lambda v: objective.at(unflatten(objective.frame.host, v)))
     return jax.lax.map(lambda d: basis.T @ jax.jvp(gradient, (vector,), (d,))[1], basis.T)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _scores(objective: Objective, vector: jax.Array, basis: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Sums over rows of u u' and of u, in the directions of `basis`."""
     host = objective.frame.host

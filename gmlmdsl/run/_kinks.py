@@ -94,9 +94,9 @@ def settle(objective: Objective, outcome: Outcome, curve_at: Callable[[dict[str,
 
 
 def _gradient(objective: Objective, free: dict[str, Any]) -> Array:
-    """Per row, in the order of the flat vector; 0 where fixed."""
-    found = gradient_at(objective, free)
-    parts = [np.ravel(found[p.name]) if p.name in found else np.zeros(p.size) for p in objective.frame.host.parameters]
+    """Per row, in the order of the flat vector, of parameters that are their own unconstrained arrays; 0 of others, which have no kinks."""
+    found, host = gradient_at(objective, free), objective.frame.host
+    parts = [np.ravel(found[p.name]) if p.kind == "real" and p.name in found else np.zeros(p.size) for p in host.parameters]
     return np.concatenate([*parts, np.zeros(0)])
 
 

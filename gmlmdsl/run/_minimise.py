@@ -148,4 +148,4 @@ def inference_cost(objective: Objective, size: int) -> float:
 def first_curvature(objective: Objective, colours: Colouring | None, copies: Copies | None = None) -> Curvature | None:
     """The curvature at the start of the complete rows, which is cheap: it scales the minimiser."""
     whole = complete_rows(objective, copies)
-    return None if colours is None or not bool((whole.weights > 0).any()) else curvature(whole, objective.held, colours)
+    return None if colours is None or not bool((np.asarray(whole.weights) > 0).any()) else curvature(whole, objective.held, colours)

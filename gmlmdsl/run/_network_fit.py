@@ -12,7 +12,7 @@ import jax
 import numpy as np
 import optax
 
-from .._diagnostics import counted, fail
+from .._diagnostics import counted, fail, no_attribute
 from .._files import write_whole
 from ..derive import NetworkLoss, noisy_mask
 from ..graph import Corruption, FactorGraph, Lowered, NetworkForm, lower_corruption
@@ -258,14 +258,14 @@ class NetworkFit:
         """What fits of other models have, and why this one has not.
 
         Raises:
-            GmlmError: E543 for one of these; AttributeError for any other name.
+            GmlmAttributeError: E543 for one of these; AttributeError for any other name.
         """
         if name in LACKING:
             message = f"a trained network has no `{name}`: {LACKING[name]}"
             help = (
                 "`loss(x, mask)` of rows that it has not seen says how good it is; `reason`, `loss_trace`, `validation_trace` how it went"
             )
-            raise fail("E543", message, help=help)
+            raise no_attribute("E543", message, help)
         raise AttributeError(f"a fit of a network has no attribute {name!r}")
 
     def sample(self, sampler: str | None = None, **options: Any) -> Any:

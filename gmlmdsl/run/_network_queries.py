@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail
-from ..derive import NetworkLoss
+from ..derive import NetworkLoss, bounded_jit
 from ..graph import FactorGraph, Lowered, NetworkForm
 from ..graph.masks import LoweredMask, MixtureMask, SubsetMask, blocks_of, is_adaptive, lower_mask, support_size
 from ..networks import build_network, network_shapes, parameter_counts
@@ -89,7 +89,7 @@ def _device(rows: NetworkRows) -> tuple[Any, Any]:
     return given, tuple(jnp.asarray(present_lengths(g)) for g in rows.given)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _drawn(found: NetworkLoss, params: Any, codes: Any, given: Any, lengths: Any, keys: Any) -> Any:
     return found.rows(params, codes, given, lengths, keys)[0]
 
@@ -117,12 +117,12 @@ def _draws_subsets(mask: LoweredMask) -> bool:
     return isinstance(mask, SubsetMask) or (isinstance(mask, MixtureMask) and any(map(_draws_subsets, mask.parts)))
 
 
-@eqx.filter_jit
+@bounded_jit
 def _fixed(graph: Any, params: Any, codes: Any, held: Any, probabilities: Any) -> Any:
     return derive.fixed_loss(graph, params, codes, held, probabilities)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _graph(params: Any, given: Any, given_lengths: Any, lengths: Any, width: int) -> derive.NetworkGraph:
     (label, network), *_ = params.items()
     encoded = derive.encode_rows(network, given, given_lengths, lengths.shape[0])
@@ -177,7 +177,7 @@ def verify_all_seen(graph: FactorGraph) -> None:
         raise fail("E742", message, graph.network.span, "sees the cells before", help=help)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _log_prob(graph: Any, params: Any, codes: Any) -> Any:
     return -jnp.where(codes >= 0, derive.negative_log(graph.logits(params, codes), codes), 0.0).sum(axis=0)
 
@@ -212,7 +212,7 @@ def log_conditional(lowered: Lowered, params: dict[str, Any], x: Any, K: Sequenc
     return out.reshape(*rows.shape, *out.shape[1:])
 
 
-@eqx.filter_jit
+@bounded_jit
 def _tables(graph: Any, params: Any, codes: Any, held: Any) -> Any:
     return derive.cell_tables(graph, params, codes, held)
 
@@ -232,7 +232,7 @@ def attention(lowered: Lowered, params: dict[str, Any], x: Any, given: Any, miss
     return {k: np.asarray(v) for k, v in kinds.items() if v is not None}
 
 
-@eqx.filter_jit
+@bounded_jit
 def _attention(params: Any, given: Any, given_lengths: Any, seen: Any, lengths: Any) -> Any:
     (network,) = params.values()
 

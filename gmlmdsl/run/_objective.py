@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 import equinox as eqx
 import jax
@@ -22,6 +21,7 @@ from ..derive import (
     GapLoss,
     Graph,
     HiddenRows,
+    bounded_jit,
     drawn_loss,
     exact_loss,
     loss_terms,
@@ -36,9 +36,12 @@ Loss = ExactLoss | DrawnLoss | EliminatedLoss | DrawnEliminatedLoss
 MOST_TERMS = 1 << 18  # factor evaluations held at once: they should stay in the cache
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Frame:
-    """What the objective needs to know of parameters: the model, and which are free."""
+    """What the objective needs to know of parameters: the model, without data, and which are free.
+
+    It is a part of compiled programs, which frames of equal models share.
+    """
 
     host: FactorGraph
     fixed: tuple[str, ...]
@@ -53,12 +56,6 @@ class Frame:
     def unconstrain(self, params: Mapping[str, Array]) -> dict[str, Array]:
         """The inverse, of the free parameters."""
         return {p.name: bijection(p).inv(on_gauge(p, params[p.name])) for p in self.host.parameters if p.name not in self.fixed}  # pyright: ignore[reportReturnType]
-
-
-@lru_cache(maxsize=64)
-def frame(host: FactorGraph, fixed: tuple[str, ...]) -> Frame:
-    """The frame of a model; the same object each time, so that a second fit compiles nothing."""
-    return Frame(host, fixed)
 
 
 class Objective(eqx.Module):
@@ -102,10 +99,10 @@ class Objective(eqx.Module):
         return (self.gap_weights * finite(self.gaps.rows(params), self.gap_weights)).sum()
 
     @property
-    def n_rows(self) -> Float[Array, ""]:
+    def n_rows(self) -> int:
         """The number of rows that count."""
-        gaps = 0 if self.gap_weights is None else (self.gap_weights > 0).sum()
-        return (self.weights > 0).sum() + gaps
+        gaps = 0 if self.gap_weights is None else int((np.asarray(self.gap_weights) > 0).sum())
+        return int((np.asarray(self.weights) > 0).sum()) + gaps
 
     def rows(self, params: Mapping[str, Array], codes: Array, masks: Array | None) -> Float[Array, " rows"]:
         """The loss of each row."""
@@ -129,10 +126,10 @@ class Objective(eqx.Module):
         return jax.lax.scan(lambda total, piece: (jax.tree.map(jnp.add, total, once(piece)), None), zero, pieces)[0]
 
 
-value_at = eqx.filter_jit(Objective.at)
+value_at = bounded_jit(Objective.at)
 
 
-@eqx.filter_jit
+@bounded_jit
 def gradient_at(objective: Objective, free: Mapping[str, Array]) -> dict[str, Array]:
     """The gradient of the objective over all rows, at unconstrained parameters."""
     return jax.grad(lambda f: objective(f))(dict(free))
@@ -214,7 +211,7 @@ def mean_block_size(host: FactorGraph, mask: LoweredMask, codes: Array) -> float
     return float(_mean_size(mask_law(mask, host.n_cells), codes))
 
 
-@eqx.filter_jit
+@bounded_jit
 def _mean_size(law: AbstractMaskLaw, codes: Array) -> Array:
     return law.mean_size({}, codes).mean()
 
@@ -224,7 +221,7 @@ def counted_mean_size(host: FactorGraph, mask: LoweredMask, codes: Array, counts
     return float(np.average(np.asarray(_row_sizes(mask_law(mask, host.n_cells), codes)), weights=counts))
 
 
-@eqx.filter_jit
+@bounded_jit
 def _row_sizes(law: AbstractMaskLaw, codes: Array) -> Array:
     return jnp.broadcast_to(law.mean_size({}, codes), codes.shape[1:])
 

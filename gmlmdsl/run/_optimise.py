@@ -13,15 +13,16 @@ import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 
+from ..derive import bounded_jit
 from ._objective import Objective
-from ._parameters import bijection
+from ._parameters import unconstrained_moves
 
 MEMORY = 20
 MOST_STEPS = 3000
 TOLERANCE = 1e-8  # of the largest gradient entry, per row
 ROUGH = 1e-5  # where it pauses to see whether there is a minimum at all
 FLAT = 1e-6  # of the largest eigenvalue: flatter directions are scaled like this one
-LEAST_SLOPE = 1e-6  # of a bounded parameter in its unconstrained one, which may run to the edge
+LEAST_SLOPE = 1e-6  # of a bounded parameter or a simplex in its unconstrained one, which may run to the edge
 STALLED = 5  # steps without any decrease after which digits are used up
 
 
@@ -65,8 +66,7 @@ def scaling(objective: Objective, free: dict[str, Any], hessian: np.ndarray, bas
     moved, at, columns = basis @ half, 0, {}
     for p in objective.frame.host.parameters:
         if p.name in free:
-            slope = np.asarray(jax.vmap(jax.grad(lambda u, p=p: bijection(p)(u)))(jnp.ravel(free[p.name])))
-            columns[p.name] = moved[at : at + p.size] / np.where(np.abs(slope) < LEAST_SLOPE, LEAST_SLOPE, slope)[:, None]
+            columns[p.name] = unconstrained_moves(p, free[p.name], moved[at : at + p.size], LEAST_SLOPE)
         at += p.size
     return jnp.asarray(np.concatenate([columns[name] for name in sorted(columns)]))  # the order of a flattened dict
 
@@ -89,7 +89,7 @@ def lbfgs(scaled: Scaled, most_steps: int | None, tolerance: float = TOLERANCE) 
     return Outcome(free, trace[:n], float(gradient), n, reason)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _lbfgs(objective: Scaled, start: Any, limit: Any, tolerance: Any, room: int) -> tuple[Any, ...]:
     optimizer = optax.lbfgs(memory_size=MEMORY)
     value_and_grad = optax.value_and_grad_from_state(objective)
@@ -137,7 +137,7 @@ def minibatches(
     return Outcome(free, values, float("nan"), steps, reason)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _step(optimizer: optax.GradientTransformation, objective: Objective, free: dict[str, Any], state: Any) -> tuple[Any, Any, Any]:
     value, gradient = jax.value_and_grad(objective)(free)
     updates, state = optimizer.update(gradient, state, free)

@@ -134,6 +134,27 @@ def bijection(p: ParameterArray) -> Transform:
     return biject_to(constraints.real)
 
 
+def slopes(p: ParameterArray, free: Any) -> Array:
+    """The slope of each entry in its own unconstrained one, flat; not of a simplex, whose entries move together."""
+    return np.asarray(jax.vmap(jax.grad(lambda u: bijection(p)(u)))(jnp.ravel(free)))
+
+
+def unconstrained_moves(p: ParameterArray, free: Any, moves: Array, least: float) -> Array:
+    """Moves of a parameter, (size, directions), as moves of its flat unconstrained array at `free`, to first order.
+
+    A map that is flatter than `least` counts as steep as that. Of a simplex row with the derivative J = U diag(s) V' they are
+    V diag(1 / s) U' moves, which J takes back to the part of the moves with sum zero.
+    """
+    if p.kind != "simplex":
+        slope = slopes(p, free)
+        return moves / np.where(np.abs(slope) < least, least, slope)[:, None]
+    jacobian = np.asarray(jax.vmap(jax.jacobian(bijection(p)))(jnp.reshape(free, (-1, p.shape[-1] - 1))))  # rows, values, values - 1
+    left, size, right = np.linalg.svd(jacobian, full_matrices=False)
+    mine = moves.reshape(len(jacobian), p.shape[-1], moves.shape[1])
+    inverse = np.einsum("rvs,rs,rsk->rkv", left, 1 / np.maximum(size, least), right)
+    return (inverse @ mine).reshape(-1, moves.shape[1])
+
+
 def on_gauge(p: ParameterArray, value: Any) -> Any:
     """The projection onto the gauge: zero sums over each gauge axis."""
     for axis in p.gauge:

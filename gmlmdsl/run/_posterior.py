@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -133,7 +132,7 @@ def _log_posterior(fit: Fit, evidence: Evidence, rows: Rows, params: dict[str, j
             log_z = log_z[0] if given is None else log_z[rows.codes[host.row_cell]]
         return log_completions(host, device, here, rows.codes) - log_z, log_prior(host, here)
 
-    pointwise, prior = eqx.filter_jit(lambda v: jax.lax.map(at, v))(jnp.asarray(safe))
+    pointwise, prior = jax.jit(lambda v: jax.lax.map(at, v))(jnp.asarray(safe))
     pointwise = np.asarray(pointwise)
     return np.where(inside, pointwise.sum(axis=1) + np.asarray(prior), -np.inf), pointwise
 

@@ -20,7 +20,7 @@ from ._methods import PersistentContrastiveDivergence
 from ._minimise import shows_progress
 from ._objective import Objective
 from ._optimise import Scaled, lbfgs, scaling
-from ._parameters import bijection, entry_names
+from ._parameters import entry_names, slopes
 from ._status import in_words
 from ._wald import PART, coefficients
 
@@ -173,8 +173,7 @@ def _line(made: Fit, objective: Objective, curve: Curvature, c: Array, name: str
     step, at = {}, 0
     for p in made.graph.parameters:
         if p.name in free:
-            slope = np.asarray(jax.vmap(jax.grad(lambda u, p=p: bijection(p)(u)))(jnp.ravel(free[p.name])))
-            step[p.name] = jnp.asarray((deviation * moved[at : at + p.size] / (c @ moved) / slope).reshape(p.shape))
+            step[p.name] = jnp.asarray((deviation * moved[at : at + p.size] / (c @ moved) / slopes(p, free[p.name])).reshape(p.shape))
         at += p.size
     matrix = scaling(objective, free, rest.hessian / float(objective.scale), rest.basis)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import counted, fail
+from .._diagnostics import counted, fail, no_attribute
 from .._files import write_whole
 from ..graph import FactorGraph
 from . import _checks
@@ -68,11 +68,11 @@ class Fit:
         """The data and the options the fit was made from.
 
         Raises:
-            GmlmError: E505 for a fit that was loaded from a file: data are not saved with it.
+            GmlmAttributeError: E505 for a fit that was loaded from a file: data are not saved with it.
         """
         if self._evidence is None:
             help = "pass them as `x=..` where a check takes them; for the bootstrap and profiles fit again"
-            raise fail("E505", "a fit that was loaded from a file has no data with it", help=help)
+            raise no_attribute("E505", "a fit that was loaded from a file has no data with it", help)
         return self._evidence
 
     @property
@@ -102,17 +102,16 @@ class Fit:
         Infinite on the diagonal, and nan beside it, where an entry has no finite estimate, or the rows do not tell its error.
 
         Raises:
-            GmlmError: E601 where it was not computed because there are too many parameters.
+            GmlmAttributeError: E543 for a method that has none, E601 where it was not computed because there are too many parameters.
         """
         if self.full_covariance is None and self.meta.get("method") == PersistentContrastiveDivergence.name:
             message = f"a fit by {self.meta['method']} has no standard errors: its optimum is approximate, and no curvature is computed"
-            raise fail(
-                "E543", message, help="`fit.bootstrap()` refits to resampled rows; or fit without `method=` where that is affordable"
-            )
+            help = "`fit.bootstrap()` refits to resampled rows; or fit without `method=` where that is affordable"
+            raise no_attribute("E543", message, help)
         if self.full_covariance is None:
             n = sum(p.size for p in self.graph.parameters)
             message = f"standard errors of {n:,} parameters were not computed: their covariance takes {8 * n * n / 2**30:.3g} GiB"
-            raise fail("E601", message, help="fit fewer parameters, or hold some with `fixed=`")
+            raise no_attribute("E601", message, "fit fewer parameters, or hold some with `fixed=`")
         return self.full_covariance
 
     def determined_covariance(self, errors: str = "sandwich") -> Array:

@@ -6,14 +6,13 @@ infinite, and the loss does not see some parameters (Li et al. 2024, Section 3 a
 
 from __future__ import annotations
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 
-from ..derive import AbstractMaskLaw, ExactLoss, all_states, local_scores
+from ..derive import AbstractMaskLaw, ExactLoss, all_states, bounded_jit, local_scores
 from ..graph import FactorGraph
 from ._objective import Objective
 
@@ -22,7 +21,7 @@ MOST_STATES = 4096
 MOST_PAIRS = 1 << 22
 
 
-@eqx.filter_jit
+@bounded_jit
 def _corrected(loss: ExactLoss, params: dict[str, jax.Array], codes: jax.Array, k: int) -> jax.Array:
     """Whether each value of each block is possible given the rest and K, shape (blocks, values, rows)."""
     blocks = loss.blocks[k]

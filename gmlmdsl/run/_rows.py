@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import GmlmError, fail
-from ..derive import compiled
+from ..derive import bounded_jit, compiled
 from ..graph import FactorGraph
 from ._data import verified_weights
 from ._fit import Evidence, Options, make_objective
@@ -168,17 +167,17 @@ def map_rows(objective: Objective, f: Callable[[Any, Any, Any], Any]) -> Any:
     return found.reshape(-1, *found.shape[2:])
 
 
-@eqx.filter_jit
+@bounded_jit
 def _losses(objective: Objective, params: dict[str, jax.Array]) -> jax.Array:
     return objective.factor * map_rows(objective, lambda codes, weights, masks: objective.rows(params, codes, masks))
 
 
-@eqx.filter_jit
+@bounded_jit
 def _value(objective: Objective, params: dict[str, jax.Array]) -> jax.Array:
     return objective.at(params)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _scores(objective: Objective, vector: jax.Array, directions: jax.Array) -> jax.Array:
     host: FactorGraph = objective.frame.host
 

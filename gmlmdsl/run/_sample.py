@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..derive import AbstractKernel, Info, State, Target, float_type, fold
+from ..derive import AbstractKernel, Info, State, Target, bounded_jit, float_type, fold
 from ._keys import random_key
 
 Array = np.ndarray
@@ -106,7 +105,7 @@ def sample(
     )
 
 
-@eqx.filter_jit
+@bounded_jit
 def _advance(kernel: AbstractKernel, target: Target, keys: Any, state: State, first: Any, count: Any) -> State:
     def step(t: Any, state: State) -> State:
         return kernel.step(target, fold(keys, t), state)[0]
@@ -114,7 +113,7 @@ def _advance(kernel: AbstractKernel, target: Target, keys: Any, state: State, fi
     return jax.lax.fori_loop(first, first + count, step, state)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _cool(kernel: AbstractKernel, target: Target, keys: Any, state: State, count: Any) -> State:
     def step(t: Any, state: State) -> State:
         beta = jnp.full(state.codes.shape[1], (t + 1) / count, float_type())
@@ -123,7 +122,7 @@ def _cool(kernel: AbstractKernel, target: Target, keys: Any, state: State, count
     return jax.lax.fori_loop(0, count, step, state)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _record(
     kernel: AbstractKernel,
     target: Target,

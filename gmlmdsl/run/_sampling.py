@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -126,20 +127,54 @@ def shows_progress(wanted: bool | None) -> bool:
     return sys.stderr.isatty() and not os.environ.get("CI") if wanted is None else wanted
 
 
+class LetValues(eqx.Module):
+    """The values of a `let`, chains first."""
+
+    group: derive.Group
+    params: dict[str, jax.Array]
+    shape: tuple[int, ...] = eqx.field(static=True)
+
+    def __call__(self, codes: jax.Array) -> jax.Array:
+        return derive.all_values(self.group, self.params, codes).T.reshape(-1, *self.shape)
+
+
+class FunctionValues(eqx.Module):
+    """The values of a user's function of one configuration, chains first."""
+
+    function: Callable[[Any], Any] = eqx.field(static=True)
+    variables: tuple[VariableArray, ...] = eqx.field(static=True)
+
+    def __call__(self, codes: jax.Array) -> jax.Array:
+        parts = {v.name: codes[v.offset : v.offset + v.size].T.reshape(-1, *v.shape) for v in self.variables}
+        values = {v.name: 2 * parts[v.name] - 1 if v.kind == "spin" else parts[v.name] for v in self.variables}
+        given = values if len(self.variables) > 1 else values[self.variables[0].name]
+        return jax.vmap(lambda x: jnp.asarray(self.function(x)))(given)  # pyright: ignore[reportGeneralTypeIssues]
+
+
+class Observables(eqx.Module):
+    """A function from codes (cells, chains) to arrays by name, chains first."""
+
+    parts: dict[str, LetValues | FunctionValues]
+
+    def __call__(self, codes: jax.Array) -> dict[str, jax.Array]:
+        return {name: f(codes) for name, f in self.parts.items()}
+
+
 def observables(
     lowered: Lowered, params: dict[str, jax.Array], observe: Any, variables: tuple[VariableArray, ...] | None = None
-) -> Callable[[jax.Array], dict[str, jax.Array]] | None:
-    """A function from codes (cells, chains) to arrays by name, chains first; functions get `variables`, None for all."""
+) -> Observables | None:
+    """What is recorded of draws; functions get `variables`, None for all."""
     if not observe:
         return None
     named = {n: n for n in observe} if not isinstance(observe, Mapping) else dict(observe)
-    functions = {name: _observable(lowered, params, name, what, variables or lowered.graph.variables) for name, what in named.items()}
-    return lambda codes: {name: f(codes) for name, f in functions.items()}
+    return Observables(
+        {name: _observable(lowered, params, name, what, variables or lowered.graph.variables) for name, what in named.items()}
+    )
 
 
 def _observable(
     lowered: Lowered, params: dict[str, jax.Array], name: str, what: Any, variables: tuple[VariableArray, ...]
-) -> Callable[[jax.Array], jax.Array]:
+) -> LetValues | FunctionValues:
     if name in [v.name for v in lowered.graph.variables]:
         raise fail("E507", f"observe: `{name}` is a variable's name", help="choose another")
     if isinstance(what, str):
@@ -147,16 +182,14 @@ def _observable(
         if what not in lets:
             raise unknown(f"observe: the model has no `let` called `{what}`", what, lets)
         group, shape = lower_let(lowered, what)
-        device = derive.group_arrays(group, lowered.graph.n_cells)
-        return lambda codes: derive.all_values(device, params, codes).T.reshape(-1, *shape)
+        return LetValues(derive.group_arrays(group, lowered.graph.n_cells), params, shape)
     if not callable(what):
         raise fail("E507", f"observe: `{name}` must be a function of one configuration, or the name of a `let`")
-
-    def observable(codes: jax.Array) -> jax.Array:
-        parts = {v.name: codes[v.offset : v.offset + v.size].T.reshape(-1, *v.shape) for v in variables}
-        values = {v.name: 2 * parts[v.name] - 1 if v.kind == "spin" else parts[v.name] for v in variables}
-        return jax.vmap(lambda x: jnp.asarray(what(x)))(values if len(variables) > 1 else values[variables[0].name])  # pyright: ignore[reportGeneralTypeIssues]
-
+    try:
+        hash(what)  # a part of the compiled program
+    except TypeError:
+        return _observable(lowered, params, name, lambda x: what(x), variables)
+    observable = FunctionValues(what, variables)
     try:
         jax.eval_shape(observable, jax.ShapeDtypeStruct((lowered.graph.n_cells, 1), jnp.int32))
     except Exception as error:  # a user's function may fail in any way

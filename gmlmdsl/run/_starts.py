@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail
-from ..derive import Graph, all_values, compiled, graph_arrays
+from ..derive import Graph, all_values, bounded_jit, compiled, graph_arrays
 from ..graph import FactorGraph
 from ._data import encode
 from ._keys import generator
@@ -175,7 +174,7 @@ def _padded_scopes(graph: FactorGraph) -> Array:
     return np.concatenate(padded)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _broken(device: Graph, params: Mapping[str, Any], codes: jax.Array) -> jax.Array:
     """Which instances make a configuration impossible, shape (instances of all groups, rows)."""
     values = [(g.kind, all_values(g, params, codes)) for g in device.groups]

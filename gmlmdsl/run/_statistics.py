@@ -12,12 +12,11 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..derive import Blocks, ExactLoss, local_scores
+from ..derive import Blocks, ExactLoss, bounded_jit, local_scores
 from ..derive.blocks import observed_value
 from ._objective import Objective
 from ._parameters import unflatten
@@ -68,7 +67,7 @@ def colouring(objective: Objective, vector: jax.Array) -> Colouring:
     return Colouring(directions, tuple(seen))
 
 
-@eqx.filter_jit
+@bounded_jit
 def _touched(objective: Objective, blocks: Blocks, vector: jax.Array) -> jax.Array:
     """Which parameters each block's scores depend on: positive entries of (blocks, parameters)."""
     host, graph = objective.frame.host, objective.loss.graph
@@ -113,7 +112,7 @@ def second_order(objective: Objective, vector: jax.Array, colours: Colouring) ->
     return Sums(hessian[:-1, :-1], first[:-1], second[:-1, :-1], single)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _second_order(objective: Objective, vector: jax.Array, directions: jax.Array, seen: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
     size = vector.shape[0] + 1  # the last row and column take what no block sees
     assert isinstance(objective.loss, ExactLoss)
@@ -172,7 +171,7 @@ def differences(objective: Objective, vector: jax.Array, colours: Colouring) -> 
             yield seen[b][mine], np.unique(rows[(rows != 0).any(axis=1)], axis=0)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _block_statistics(
     objective: Objective, block: Blocks, codes: jax.Array, vector: jax.Array, directions: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:

@@ -19,7 +19,7 @@ import numpy as np
 import optax
 
 from .._diagnostics import fail
-from ..derive import NetworkLoss
+from ..derive import NetworkLoss, bounded_jit
 from ._batches import Batch, Batches
 from ._checkpoints import Checkpoints
 from ._keys import random_key
@@ -313,12 +313,12 @@ def _rows(loss: NetworkLoss, network: Any, batch: Any, key: Any, precision: str,
     return (weights * found).sum(), (weights * sizes).sum(), (weights * length).sum(), weights.sum()
 
 
-@eqx.filter_jit
+@bounded_jit
 def _sums(loss: NetworkLoss, network: Any, batch: Any, key: Any, precision: str) -> Any:
     return jnp.stack(_rows(loss, network, batch, key, precision, False))
 
 
-@eqx.filter_jit
+@bounded_jit
 def _update(
     loss: NetworkLoss, optimizer: Any, fixed: Any, state: TrainState, batch: Any, key: Any, precision: str, share: Any
 ) -> tuple[TrainState, tuple[Any, Any]]:

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
 from .._diagnostics import Span, fail
+from ..derive import bounded_jit
 from ..graph.masks import LoweredMask, blocks_of, support_size, verify_mask
 from ..run import given as givens
 from ..run.missing import verify_latents
@@ -243,7 +243,7 @@ def _chances(space: Configurations, mask: LoweredMask, blocks: Array) -> list[Ar
     return out
 
 
-@eqx.filter_jit
+@bounded_jit
 def _block_probabilities(law: derive.AbstractMaskLaw, params: Any, codes: jax.Array, blocks: jax.Array) -> jax.Array:
     return law.block_probabilities(params, codes, blocks)
 

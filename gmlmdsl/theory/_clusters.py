@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,7 +17,7 @@ import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 
 from .. import derive
-from ..derive import fixed_blocks, graph_arrays
+from ..derive import bounded_jit, fixed_blocks, graph_arrays
 from ..graph import FactorGraph, Lowered
 from ._block_dynamics import BlockDynamics
 from ._configurations import Configurations
@@ -94,7 +93,7 @@ def influences(host: FactorGraph, params: Mapping[str, jax.Array], rests: Array,
     return out
 
 
-@eqx.filter_jit
+@bounded_jit
 def _scores(graph: derive.Graph, params: dict[str, jax.Array], codes: jax.Array, blocks: derive.Blocks) -> jax.Array:
     return derive.local_scores(graph, params, codes, blocks)
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
-from .._diagnostics import fail
+from .._diagnostics import fail, no_attribute
+from ..derive import bounded_jit
 from ..graph import FactorGraph, Lowered
 from ..run import given as givens
 from ..run import missing
@@ -93,7 +93,7 @@ class Configurations:
         if self.count * directions > MOST_SCORES:
             message = f"the scores of {self.count:,} configurations in {directions} directions: {self.count * directions:.3g} numbers"
             help = f"take fewer cells or parameters, or {BY_SAMPLING}"
-            raise fail("E601", f"{message}, more than the limit of {MOST_SCORES:.3g}", help=help)
+            raise no_attribute("E601", f"{message}, more than the limit of {MOST_SCORES:.3g}", help)
         if not directions:
             return np.zeros((*self.sizes, 0))
         with jax.enable_x64(True):
@@ -138,7 +138,7 @@ class _Frame:
     host: FactorGraph
 
 
-@eqx.filter_jit
+@bounded_jit
 def _slopes(graph: derive.Graph, frame: _Frame, vector: jax.Array, directions: jax.Array, codes: jax.Array) -> jax.Array:
     """Directional derivatives of log_potential, shape (directions, rows); impossible rows count 0."""
 

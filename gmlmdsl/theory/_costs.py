@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
+from ..derive import bounded_jit
 from ..graph import Lowered
 from ..graph.masks import LoweredMask
 from ..program import ir
@@ -47,7 +47,7 @@ def gradient_cost(lowered: Lowered, mask: LoweredMask, params: Mapping[str, jax.
         return _measured(lambda: _gradient(objective, dict(params)), 1e3, source)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _gradient(objective: Objective, params: dict[str, jax.Array]) -> dict[str, jax.Array]:
     return jax.grad(lambda p: objective.at(p))(params)
 
@@ -70,7 +70,7 @@ def step_cost(lowered: Lowered, mask: ir.Mask, params: Mapping[str, jax.Array], 
     return _measured(lambda: _steps(planned.kernel, target, keys, state), 1e6 / (STEPS * CHAINS), source)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _steps(kernel: derive.AbstractKernel, target: derive.Target, keys: jax.Array, state: derive.State) -> derive.State:
     return jax.lax.fori_loop(0, STEPS, lambda t, s: kernel.step(target, derive.fold(keys, t), s)[0], state)
 

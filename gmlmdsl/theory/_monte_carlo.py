@@ -12,14 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
 from .._diagnostics import GmlmError, fail
-from ..derive import DrawnEliminatedLoss, DrawnLoss, ExactLoss, drawn_loss
+from ..derive import DrawnEliminatedLoss, DrawnLoss, ExactLoss, bounded_jit, drawn_loss
 from ..graph import FactorGraph, Lowered
 from ..graph.masks import LoweredMask, mentions_parameter
 from ..program import ir
@@ -27,7 +26,7 @@ from ..run import given as givens
 from ..run.data import encode
 from ..run.keys import random_key, verified_seed
 from ..run.missing import verify_latents
-from ..run.objective import Objective, chunk_rows, colouring, draw_masks, frame, is_affine, make_loss, masks_per_row, second_order
+from ..run.objective import Frame, Objective, chunk_rows, colouring, draw_masks, is_affine, make_loss, masks_per_row, second_order
 from ..run.parameters import as_params, entry_names, flatten, tangent, unflatten
 from ..run.sampling import SamplingWarning
 from ._estimation import Information, verify_masks_per_row
@@ -204,13 +203,13 @@ def row_scores(rows: DrawnRows) -> list[Array]:
     host = rows.lowered.graph
     device, basis = derive.graph_arrays(host), tangent(host, frozenset())
     vector = flatten(host, rows.params)
-    found = (_row_scores(device, frame(host, ()), vector, jnp.asarray(rows.of(g))) for g in range(rows.groups))
+    found = (_row_scores(device, Frame(host.without_data, ()), vector, jnp.asarray(rows.of(g))) for g in range(rows.groups))
     raw = [np.asarray(r) @ basis for r in found]
     middle = np.concatenate(raw).mean(axis=0)
     return [r - middle for r in raw]
 
 
-@eqx.filter_jit
+@bounded_jit
 def _row_scores(graph: derive.Graph, frame: Any, vector: jax.Array, codes: jax.Array) -> jax.Array:
     """grad log_potential of each row, shape (rows, parameters)."""
 
@@ -258,7 +257,7 @@ def objective_over(host: FactorGraph, loss: Any, codes: Array, params: dict[str,
         params,
         jnp.ones(()),
         jnp.asarray(float(codes.shape[1])),
-        frame(host.without_data, ()),
+        Frame(host.without_data, ()),
         chunk,
     )
 
@@ -273,7 +272,7 @@ def _by_drawn_masks(rows: DrawnRows, mask: LoweredMask, loss: DrawnLoss | DrawnE
     for g in range(rows.groups):
         codes = jnp.asarray(rows.of(g))
         masks = draw_masks(host, mask, codes, MASKS_PER_ROW, jax.random.fold_in(random_key(seed), g))
-        found = np.asarray(_mask_gradients(loss, frame(host.without_data, ()), vector, codes, masks))  # rows, masks, parameters
+        found = np.asarray(_mask_gradients(loss, Frame(host.without_data, ()), vector, codes, masks))  # rows, masks, parameters
         flat = found.reshape(-1, found.shape[-1])
         same = flat.T @ flat
         together = found.sum(axis=1)
@@ -282,7 +281,7 @@ def _by_drawn_masks(rows: DrawnRows, mask: LoweredMask, loss: DrawnLoss | DrawnE
     return out
 
 
-@eqx.filter_jit
+@bounded_jit
 def _mask_gradients(loss: Any, frame: Any, vector: jax.Array, codes: jax.Array, masks: jax.Array) -> jax.Array:
     """The gradient of every row's loss under each of its masks, shape (rows, masks, parameters)."""
 

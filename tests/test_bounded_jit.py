@@ -1,0 +1,162 @@
+"""Compiled programs: equal models share them, few are kept, and what leaves is really let go."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import jax
+import jax.monitoring
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gmlmdsl as gm
+from gmlmdsl.derive import _bounded_jit as kept
+from gmlmdsl.derive import bounded_jit
+
+CHAIN = """
+input n : int
+index sites = range(n)
+model chain {
+  var x[i in sites] : spin
+  param h ~ normal(0, 1)
+  param J ~ normal(0, 1)
+  factor h * x[i] for i in sites
+  factor J * x[i] * x[i + 1] for i in range(n - 1)
+  let total = sum(x[i] for i in sites)
+}
+mask single = subsets(x, size = 1)
+sampler sweep { update x[i] for i in sites }
+"""
+COMPILED: list[str] = []  # an event for each compilation, also of one that a cache on disk answers
+jax.monitoring.register_event_duration_secs_listener(lambda name, _, **__: COMPILED.append(name) if "backend_compile" in name else None)
+pytestmark = pytest.mark.usefixtures("standard_promotion")
+
+
+def chain(n: int = 5, text: str = CHAIN) -> gm.Model:
+    return gm.parse(text, n=n).model()
+
+
+def spins(rows: int, n: int = 5) -> np.ndarray:
+    return np.random.default_rng(rows).choice([-1, 1], size=(rows, n))
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Room for six programs, and none kept from elsewhere."""
+    kept._KEPT.clear()
+    monkeypatch.setattr(kept, "MOST_PROGRAMS", 6)
+    yield
+    kept._KEPT.clear()
+
+
+def answers(model: gm.Model) -> list[np.ndarray]:
+    """What a session asks of a model."""
+    x, params = spins(40), {"h": 0.3, "J": -0.2}
+    gaps = x.astype(float)
+    gaps[::7, 1] = np.nan
+    draws = model.sample(params, draws=5, warmup=2, chains=2, observe=["total"], progress=False)
+    climb = gm.PersistentContrastiveDivergence(chains=4, steps=32, burn_in=2)
+    return [
+        np.asarray(model.fit(x, n_masks=2, progress=False).params["h"]),
+        np.asarray(model.fit(gaps, missing=np.nan, progress=False).params["h"]),
+        np.asarray(model.fit(x, method=climb, progress=False).params["h"]),
+        np.asarray(draws["posterior"]["x"]),
+        np.asarray(model.log_prob(params, x)),
+        np.asarray(model.map(params)[1]),
+        np.asarray(model.sample(params, "exact", draws=4, chains=2, progress=False)["posterior"]["x"]),
+        model.transition_matrix(params),
+    ]
+
+
+@pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
+def test_an_equal_program_parsed_anew_compiles_nothing():
+    first = answers(chain())
+    COMPILED.clear()
+    second = answers(chain())
+    assert not COMPILED
+    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def test_another_text_of_the_same_meaning_shares_the_graph_and_other_numbers_do_not():
+    graph = chain().graph
+    same = chain(text=CHAIN.replace("  factor h", "  # fields\n  factor   h")).graph
+    assert graph == same and hash(graph) == hash(same) and {graph: 1}[same] == 1
+    others = [chain(6).graph, chain(text=CHAIN.replace("normal(0, 1)", "normal(0, 2)", 1)).graph]
+    others += [chain(text=CHAIN.replace("J * x[i] * x", "2 * J * x[i] * x")).graph, gm.parse(CHAIN, n=5).model(plan="enumeration").graph]
+    assert all(graph != other for other in others) and graph != "graph"
+    assert len({graph, *others}) == 5
+
+
+def test_numbers_of_an_input_tell_programs_and_graphs_apart():
+    text = "input w[3] : real\nmodel m { var x[i in range(3)] : bit  param h  factor h * w[i] * x[i] for i in range(3) }"
+    a, b, c = (gm.parse(text, w=np.array(w)) for w in ([1.0, 2, 3], [1.0, 2, 3], [1.0, 2, 3.5]))
+    assert a == b and hash(a) == hash(b) and a.model().graph == b.model().graph
+    assert a != c and a.model().graph != c.model().graph and a != "program"
+    assert a != gm.parse(text + "\n# a comment", w=np.array([1.0, 2, 3]))
+
+
+@pytest.mark.usefixtures("few")
+def test_programs_that_leave_are_let_go_with_their_mappings():
+    def polynomial(x: jax.Array) -> jax.Array:
+        return jax.lax.fori_loop(0, 3, lambda _, y: jnp.sort(y * x + jnp.cumsum(y)), x)
+
+    compiled = bounded_jit(polynomial)
+    compiled(np.ones(2))
+    alive = weakref.ref(next(reversed(kept._KEPT.values())))
+    for n in range(3, 9):
+        compiled(np.ones(n))
+    gc.collect()
+    assert len(kept._KEPT) == 6 and alive() is None
+    before = kept.mappings()
+    for n in range(9, 40):
+        compiled(np.ones(n))
+    assert len(kept._KEPT) == 6
+    assert kept.mappings() <= before + 100  # 31 programs that stayed would take 250 and more
+
+
+@pytest.mark.usefixtures("few")
+def test_what_was_used_last_stays():
+    compiled = bounded_jit(lambda x: x + 1)
+    for n in range(6):
+        compiled(np.ones(n))
+    compiled(np.ones(0))
+    compiled(np.ones(6))
+    COMPILED.clear()
+    compiled(np.ones(0))
+    assert not COMPILED
+    compiled(np.ones(1))
+    assert len(COMPILED) == 1
+
+
+@pytest.mark.usefixtures("few")
+def test_fits_of_other_row_counts_keep_few_programs_and_the_same_answers():
+    model = chain()
+    fits = {rows: model.fit(spins(rows), progress=False).params["J"] for rows in (30, 31, 32)}
+    assert len(kept._KEPT) <= 6
+    assert model.fit(spins(30), progress=False).params["J"] == fits[30]
+
+
+def test_near_the_systems_limit_all_is_let_go(monkeypatch: pytest.MonkeyPatch):
+    full = [True]
+    monkeypatch.setattr(kept, "mappings", lambda: kept.MOST_MAPPINGS + 1 if full[0] else 0)
+    cleared = []
+    monkeypatch.setattr(jax, "clear_caches", lambda: (cleared.append(len(kept._KEPT)), full.clear(), full.append(False)))
+    bounded_jit(lambda x: 2 * x)(np.ones(3))
+    assert cleared == [0] and len(kept._KEPT) == 1
+
+
+def test_programs_may_be_let_go_while_another_is_traced(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(kept, "mappings", lambda: kept.MOST_MAPPINGS + 1)
+    model, x = chain(), spins(8)
+    value, slope = jax.jit(jax.value_and_grad(lambda h: model.loss({"h": h, "J": 0.1}, x)))(0.2)
+    h = 1e-3
+    around = [float(model.loss({"h": 0.2 + d, "J": 0.1}, x)) for d in (-h, h)]
+    assert np.isclose(value, np.mean(around), atol=1e-4) and np.isclose(slope, (around[1] - around[0]) / (2 * h), atol=1e-2)
+
+
+def test_a_part_that_is_no_array_tells_programs_apart():
+    compiled = bounded_jit(lambda x, how: x + (1 if how is True else 2 if isinstance(how, int) else 3))
+    assert [float(compiled(np.zeros(()), how)) for how in (True, 1, 1.0)] == [1.0, 2.0, 3.0]
