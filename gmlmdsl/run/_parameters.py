@@ -148,11 +148,12 @@ def unconstrained_moves(p: ParameterArray, free: Any, moves: Array, least: float
     if p.kind != "simplex":
         slope = slopes(p, free)
         return moves / np.where(np.abs(slope) < least, least, slope)[:, None]
-    jacobian = np.asarray(jax.vmap(jax.jacobian(bijection(p)))(jnp.reshape(free, (-1, p.shape[-1] - 1))))  # rows, values, values - 1
+    rows, values = p.size // p.shape[-1], p.shape[-1]
+    jacobian = np.asarray(jax.vmap(jax.jacobian(bijection(p)))(jnp.reshape(free, (rows, values - 1))))  # rows, values, values - 1
     left, size, right = np.linalg.svd(jacobian, full_matrices=False)
-    mine = moves.reshape(len(jacobian), p.shape[-1], moves.shape[1])
+    mine = moves.reshape(rows, values, moves.shape[1])
     inverse = np.einsum("rvs,rs,rsk->rkv", left, 1 / np.maximum(size, least), right)
-    return (inverse @ mine).reshape(-1, moves.shape[1])
+    return (inverse @ mine).reshape(rows * (values - 1), moves.shape[1])
 
 
 def on_gauge(p: ParameterArray, value: Any) -> Any:
