@@ -210,6 +210,8 @@ def load_fit(path: str | Path | IO[bytes], *, allow_python: bool = False) -> Fit
 
 def _model_of(saved: SavedFit, allow_python: bool) -> Model:
     """The model of a saved fit, from the program's text that travels with it."""
+    from .run.fitting import WHOLE
+
     meta = saved.meta
     try:
         checked = checked_texts(meta["program"])
@@ -220,7 +222,7 @@ def _model_of(saved: SavedFit, allow_python: bool) -> Model:
         raise fail("E520", f"the saved program does not load any more: {error.diagnostics[0].message}") from None
     except MemoryError as error:
         raise fail("E520", f"the saved program with its inputs does not fit into the memory: {error}") from None
-    if meta["mask"] not in checked.masks or ("kind" in meta) != (model.graph.network is not None):
+    if meta["mask"] not in (*checked.masks, WHOLE) or ("kind" in meta) != (model.graph.network is not None):
         raise fail("E520", f"the saved fit is none of model `{model.name}` under a mask of its program")
     return model
 
