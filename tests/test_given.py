@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from given_cases import CASES, ROWS, Rows
 from oracle import numerical_gradient
+from thinned import thinned
 
 import gmlmdsl as gm
 
@@ -58,7 +59,7 @@ class TestAgainstOneOraclePerRow:
         found = case.model.log_conditional(case.params, case.x, K=k, mask=mask, given=case.given)
         np.testing.assert_allclose(found, per_row(case, lambda o, c: o.log_conditional(case.params, c, k, mask)), **EXACT)
 
-    @pytest.mark.parametrize(("name", "mask"), MASKS)
+    @pytest.mark.parametrize(("name", "mask"), thinned(MASKS, 2))
     def test_loss_and_its_gradient(self, name: str, mask: str):
         case, weights = CASES[name], np.random.default_rng(0).gamma(1.0, 1.0, ROWS)
 
@@ -74,7 +75,7 @@ class TestAgainstOneOraclePerRow:
         for key, exact in numerical_gradient(expected, case.params).items():
             np.testing.assert_allclose(gradient[key], exact, atol=1e-6 * max(1.0, np.abs(exact).max()), err_msg=key)
 
-    @pytest.mark.parametrize("mask", ["pairs", "leaning"])
+    @pytest.mark.parametrize("mask", thinned(["pairs", "leaning"], 2, 1))
     def test_missing_cells_beside_given_data(self, mask: str):
         case = CASES["fields"]
         codes = case.codes.copy()
@@ -87,7 +88,9 @@ class TestAgainstOneOraclePerRow:
         log_p = [o.log_prob(case.params, codes[r]) for r, o in enumerate(case.oracles)]
         np.testing.assert_allclose(case.model.log_prob(case.params, x, missing=-9, given=case.given), log_p, **EXACT)
 
-    @pytest.mark.parametrize(("name", "sampler"), [("fields", "drawn"), ("fields", "seen"), ("hard", "pairs"), ("hard", "sweep")])
+    @pytest.mark.parametrize(
+        ("name", "sampler"), thinned([("fields", "drawn"), ("fields", "seen"), ("hard", "pairs"), ("hard", "sweep")], 2, 1)
+    )
     def test_transition_matrix_of_a_row(self, name: str, sampler: str):
         case = CASES[name]
         for r in (1, 2):

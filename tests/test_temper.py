@@ -76,6 +76,7 @@ def test_the_replica_at_beta_1_has_the_law_p_and_that_at_0_is_uniform(small: Any
     np.testing.assert_allclose(joint.sum(axis=(1, 2)), (p > 0) / 7, atol=KEEPS)
 
 
+@pytest.mark.slow  # one step of a ladder keeps the law by its matrix, in the gate
 def test_long_chains_have_the_law(small: Any, oracle: Oracle):
     """1500 chains of 12 steps of a ladder among plain updates: chi-square against p, p above 1e-4."""
     idata = small.sample(PARAMS, "among", chains=1500, draws=1, warmup=12, seed=3)
