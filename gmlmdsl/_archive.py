@@ -118,7 +118,7 @@ def opened(path: str | Path | IO[bytes], help: str = "name a file") -> contextli
         return contextlib.nullcontext(path if path.seekable() else io.BytesIO(path.read(MOST + 1)))
     try:
         if why := why_unreadable(path):
-            raise fail("E521", f"cannot read {path}: {why}", help=help)
+            raise fail("E521", f"cannot read {path}: it {why}", help=help)
         file = open(path, "rb")  # noqa: SIM115
         if file.seekable():
             return file

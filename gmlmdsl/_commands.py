@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from ._check import check_files
-from ._console import show_error, stop
+from ._console import show_error, stdin_bytes, stop
 from ._diagnostics import GmlmError, fail
 
 
@@ -58,7 +57,7 @@ DataPath = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help="Rows of data: .csv (with or without a header), .a2m or .fasta, .npy, or .npz by variable.",
+        help="Rows of data: .csv (with or without a header), .a2m or .fasta, packed (.csv.gz) or not, .npy, or .npz by variable.",
         show_default=False,
     ),
 ]
@@ -160,7 +159,7 @@ def format_files(
     status, check_only = 0, check_only or diff
     for file in files or ():
         try:
-            before = read_source(file).text
+            before = read_source(file, piped=False).text
             text = format_source(before, str(file))
             changed = text.encode() != file.read_bytes()
             if changed and not check_only:
@@ -187,7 +186,7 @@ def _difference(before: str, after: str, file: Path) -> str:
 
 def _stdin_text() -> str:
     try:
-        return sys.stdin.buffer.read().decode("utf-8-sig")
+        return stdin_bytes().read().decode("utf-8-sig")
     except UnicodeDecodeError:
         raise fail("E119", "the standard input is not UTF-8 text") from None
 

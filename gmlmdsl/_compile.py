@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ._archive import hash_of_texts, opened
-from ._diagnostics import GmlmError, GmlmWarning, Source, fail, listed, unknown
+from ._diagnostics import GmlmError, GmlmWarning, Source, fail, listed, rendered, unknown
 from .graph import Bound, bind
 from .graph.graphs import GraphArrays
 from .program import Program, check_file, check_source
@@ -181,7 +181,7 @@ def _announced(program: BoundProgram) -> BoundProgram:
     if program.warnings:
         import warnings
 
-        warnings.warn("\n" + "\n\n".join(d.render() for d in program.warnings), GmlmWarning, stacklevel=3)
+        warnings.warn("\n" + "\n\n".join(rendered(program.warnings)), GmlmWarning, stacklevel=3)
     return program
 
 

@@ -16,6 +16,7 @@ from .graph.masks import LoweredMask, lower_mask
 from .program import ir
 from .run import networks, sampling
 from .run.keys import verified_seed
+from .run.parameters import verify_untraced_leaves
 
 if TYPE_CHECKING:
     import optax
@@ -110,7 +111,7 @@ class ConditionalModel(Model):
             GmlmError: E601 for more configurations than the limit, E507 for a refinement sampler: its draw depends on no draw before.
         """
         _, checked = self.sampler(sampler)
-        return networks.transition_matrix(self.lowered, self._network(params), checked, given)
+        return networks.transition_matrix(self.lowered, self._known(params), checked, given)
 
     def fit(
         self,
@@ -229,7 +230,7 @@ class ConditionalModel(Model):
         options = sampling.Options(name, kept, before, runs, thin, seed, clamp, init, observe, keep_draws, progress)
         more = networks.Decoding(given, missing, lengths)
         provenance = self.program.provenance() | {"model": self.name}
-        return networks.sample(self.lowered, checked, self._network(params), options, more, provenance)
+        return networks.sample(self.lowered, checked, self._known(params), options, more, provenance)
 
     def decode(
         self,
@@ -268,7 +269,7 @@ class ConditionalModel(Model):
         """
         _, checked = self.sampler(sampler)
         more = networks.Decoding(given, missing, lengths, rows)
-        return networks.decode(self.lowered, checked, self._network(params), seed, clamp, init, more, trace)
+        return networks.decode(self.lowered, checked, self._known(params), seed, clamp, init, more, trace)
 
     def length_coverage(
         self, params: Params, x: Any, *, given: Any = None, missing: Any = None, top: Sequence[int] = (1, 3, 5)
@@ -288,7 +289,7 @@ class ConditionalModel(Model):
         Raises:
             GmlmError: E507 for a network that predicts no length.
         """
-        return networks.length_coverage(self.lowered, self._network(params), x, given, missing, tuple(top))
+        return networks.length_coverage(self.lowered, self._known(params), x, given, missing, tuple(top))
 
     def attention(self, params: Params, x: Any, *, given: Any = None, missing: Any = None) -> dict[str, np.ndarray]:
         """The attention weights of one pass that sees x; rows of weights sum to 1 over the last axis.
@@ -310,7 +311,7 @@ class ConditionalModel(Model):
 
         Reference: Li et al. 2024, Section 3.4, which `gm.attention_dependency` computes from them.
         """
-        return networks.attention(self.lowered, self._network(params), x, given, missing)
+        return networks.attention(self.lowered, self._known(params), x, given, missing)
 
     def __repr__(self) -> str:
         form = self.graph.network
@@ -319,6 +320,10 @@ class ConditionalModel(Model):
 
     def _checked(self, mask: str | None) -> ir.Mask:
         return self.program.checked.masks[only(mask, self.masks, "mask", self.name)]
+
+    def _known(self, params: Params) -> dict[str, Any]:
+        verify_untraced_leaves(params)
+        return self._network(params)
 
     def _network(self, params: Params) -> dict[str, Any]:
         return networks.verified_params(self.graph.network, params)

@@ -2,20 +2,95 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import math
 import os
 import re
+import signal
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
-from ._diagnostics import Diagnostic, GmlmError
+from ._diagnostics import Diagnostic, GmlmError, fail, rendered, shown, visible
 
 PIPED_WIDTH = 120
+AGAIN = 1.0  # seconds until an interrupt that was swallowed is raised again
+# What formulas have and an encoding may lack, in plain letters; anything else is spelled as `\u2026`.
+PLAIN = {"∑": "sum", "∏": "prod", "·": "*", "−": "-", "√": "sqrt", "∈": "in", "∋": "with", "∉": "not in", "≠": "!=", "≤": "<=", "≥": ">="}
+PLAIN |= {"∪": "union", "⇔": "<=>", "⌊": "floor(", "⌋": ")", "σ": "sigma", "π": "pi"}
 _RED, _YELLOW, _BLUE, _CYAN, _BOLD, _DIM, _OFF = "\033[1;31m", "\033[1;33m", "\033[34m", "\033[36m", "\033[1m", "\033[2m", "\033[0m"
 _OPTION = re.compile(
     r"`(mask|sampler|model|n_masks|max_steps|weights|draws|warmup|chains|thin|clamp|columns|where|missing|header|resume)=('[^']*'|\w*)`"
 )
+
+
+def settle_streams() -> None:
+    """Make streams that can be written to: what the caller closed leads nowhere, and what an encoding lacks is written in plain letters."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+    codecs.register_error("plain", _in_plain_letters)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure") and stream.errors != "surrogateescape":
+            stream.reconfigure(errors="plain")  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C ends what runs within, also where a library swallows the exception: it is raised again, every second, until it does."""
+
+    def interrupt(*_: object) -> None:
+        if hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_REAL, AGAIN)
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # ignored, as behind `nohup`
+        yield
+        return
+    signal.signal(signal.SIGINT, interrupt)
+    if hasattr(signal, "SIGALRM"):
+        signal.signal(signal.SIGALRM, interrupt)
+    try:
+        yield
+    finally:
+        if hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _in_plain_letters(error: UnicodeError) -> tuple[str | bytes, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    lacking = error.object[error.start : error.end]
+    return "".join(PLAIN.get(c) or c.encode("ascii", "backslashreplace").decode() for c in lacking), error.end
+
+
+def stdin_bytes() -> IO[bytes]:
+    """The standard input.
+
+    Raises:
+        GmlmError: E521 where the caller closed it.
+    """
+    if sys.stdin is None:
+        raise fail("E521", "the standard input is closed", help="give a file, or `< FILE`")
+    return sys.stdin.buffer
+
+
+def ended(status: int) -> int:
+    """Write what is not written yet; the exit status, another one where that fails."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            status = stop(error)
+    return status
 
 
 def stop(error: BaseException) -> int:
@@ -30,7 +105,7 @@ def stop(error: BaseException) -> int:
         return 1
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
-        print(paint(f"error: {where}{error.strerror or error}", _RED, sys.stderr), file=sys.stderr)
+        print(paint(visible(f"error: {where}{error.strerror or error}"), _RED, sys.stderr), file=sys.stderr)
         return 1
     if isinstance(error, MemoryError | RecursionError):
         what = "the memory is too small for this" if isinstance(error, MemoryError) else "the program is nested too deeply"
@@ -38,7 +113,7 @@ def stop(error: BaseException) -> int:
         return 1
     if os.environ.get("GMLM_TRACEBACK"):
         raise error
-    text = f"internal error: {type(error).__name__}: {error}"
+    text = visible(f"internal error: {type(error).__name__}: {error}")
     print(paint(text, _RED, sys.stderr), file=sys.stderr)
     print("This is a fault of gmlmdsl, not of your files. Please report it; GMLM_TRACEBACK=1 shows where it happened.", file=sys.stderr)
     return 70
@@ -61,7 +136,7 @@ def show_error(error: GmlmError, stream: IO[str] | None = None) -> None:
 
 def show(diagnostics: Iterable[Diagnostic], stream: IO[str]) -> None:
     """Rendered diagnostics, a blank line between two."""
-    texts = [_OPTION.sub(_as_option, d.render()) for d in diagnostics]
+    texts = [_OPTION.sub(_as_option, text) for text in rendered(diagnostics)]
     if has_colour(stream):
         texts = [_coloured(t) for t in texts]
     if texts:
@@ -98,14 +173,14 @@ def _coloured_line(line: str) -> str:
 
 def note(text: str) -> None:
     """A remark, on the error stream."""
-    print(paint(text, _DIM, sys.stderr), file=sys.stderr)
+    print(paint(shown(text), _DIM, sys.stderr), file=sys.stderr)
 
 
 def warn(text: str, remedy: str = "") -> None:
     """A warning, on the error stream."""
-    print(f"{paint('warning', _YELLOW, sys.stderr)}: {text}", file=sys.stderr)
+    print(f"{paint('warning', _YELLOW, sys.stderr)}: {shown(text)}", file=sys.stderr)
     if remedy:
-        print(f"{paint('help', _CYAN, sys.stderr)}: {remedy}", file=sys.stderr)
+        print(f"{paint('help', _CYAN, sys.stderr)}: {shown(remedy)}", file=sys.stderr)
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "", *, written: bool = False) -> None:
@@ -121,7 +196,7 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]], title: st
     texts = [_written(c) for c in columns]
     for place, (header, column) in enumerate(zip(headers, columns, strict=True)):
         numeric = (all(isinstance(v, int | float) for v in column) and bool(column)) or (written and place > 0)
-        table.add_column(header, justify="right" if numeric else "left", overflow="fold")
+        table.add_column(visible(header), justify="right" if numeric else "left", overflow="fold")
     for k in range(len(rows)):
         table.add_row(*(column[k] for column in texts))
     console.print(table)
@@ -131,4 +206,4 @@ def _written(column: Sequence[Any]) -> list[str]:
     floats = sorted(abs(v) for v in column if isinstance(v, float) and 0 < abs(v) < math.inf)
     middle = floats[len(floats) // 2] if floats else 1.0
     form = f".{min(max(3 - math.floor(math.log10(middle)), 0), 4)}f" if 1e-3 <= middle < 1e7 else ".2e"
-    return [format(v, form) if isinstance(v, float) else str(v) for v in column]
+    return [format(v, form) if isinstance(v, float) else visible(str(v)) for v in column]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bisect
 import functools
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
@@ -14,6 +15,9 @@ from typing import Any
 
 TAB = 4
 SHOWN_WIDTH = 160  # a longer source line is cut around the span
+MOST_SHOWN = 100  # diagnostics of one error: the others are counted
+MOST_WORD, MOST_TEXT = 300, 4000  # letters of a word of a message, and of all of it: a longer one is cut in the middle
+_LONG_WORD = re.compile(rf"\S{{{MOST_WORD + 1},}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +120,14 @@ class Diagnostic:
 
     def render(self) -> str:
         """The message as the command line shows it: heading, place, source line with the span underlined, help."""
-        lines = [f"{self.severity}[{self.code} {self.slug}]: {self.message}"]
+        lines = [f"{self.severity}[{self.code} {self.slug}]: {shown(self.message)}"]
         places = [(self.span, self.label)] if self.span else []
         places += list(self.related)
         gutter = max((len(str(s.source.position(s.start)[0])) for s, _ in places), default=0)
         for k, (span, label) in enumerate(places):
             lines += _excerpt(span, label, gutter, arrow="-->" if k == 0 else ":::")
         if self.help:
-            lines.append(f"help: {self.help}")
+            lines.append(f"help: {shown(self.help)}")
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
@@ -154,17 +158,51 @@ def _excerpt(span: Span, label: str, gutter: int, arrow: str) -> list[str]:
     text = span.source.line(line)
     width = max(1, min(span.end - span.start, len(text) - column + 1))
     first = 0 if column + width <= SHOWN_WIDTH else max(0, column - SHOWN_WIDTH // 2)
-    shown = text[first : first + SHOWN_WIDTH]
-    before = shown[: column - 1 - first].replace("\t", " " * TAB)
-    under = text[column - 1 : column - 1 + width].replace("\t", " " * TAB)
-    marks = " " * len(before) + "^" * max(1, min(len(under), SHOWN_WIDTH))
+    part = text[first : first + SHOWN_WIDTH]
+    before, under = visible(part[: column - 1 - first]), visible(part[column - 1 - first : column - 1 - first + width])
+    marks = " " * len(before) + "^" * max(1, len(under))
     pad = " " * gutter
     return [
-        f"{pad}{arrow} {span}",
+        f"{pad}{arrow} {shown(str(span))}",
         f"{pad} |",
-        f"{line:>{gutter}} | {shown.replace(chr(9), ' ' * TAB)}".rstrip(),
-        f"{pad} | {marks} {label}".rstrip(),
+        f"{line:>{gutter}} | {visible(part)}".rstrip(),
+        f"{pad} | {marks} {shown(label)}".rstrip(),
     ]
+
+
+def visible(text: str) -> str:
+    r"""One line of text as a terminal shows it, and nothing that it would obey: tabs as blanks, the rest as `\x1b` or `\u202e`.
+
+    That are control characters, those that turn the direction of the text, and whatever else has no picture but the plain blank.
+    """
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " * TAB if c == "\t" else _spelled(c) for c in text)
+
+
+def _spelled(character: str) -> str:
+    number = ord(character)
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def shown(text: str) -> str:
+    """A message as it is shown: every line `visible`, and what is too long cut in the middle, with the number of letters left out."""
+    text = _LONG_WORD.sub(lambda found: _cut(found[0], MOST_WORD), text)
+    return "\n".join(map(visible, _cut(text, MOST_TEXT).split("\n")))
+
+
+def _cut(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    head, tail = most // 3, most // 12
+    return f"{text[:head]}..({len(text) - head - tail:,} more characters)..{text[-tail:]}"
+
+
+def rendered(diagnostics: Iterable[Diagnostic]) -> list[str]:
+    """Diagnostics as the command line shows them: `MOST_SHOWN` of them, errors before warnings, and how many more there are."""
+    every = tuple(diagnostics)
+    kept = sorted(sorted(range(len(every)), key=lambda k: every[k].severity)[:MOST_SHOWN])
+    left = [d.severity for k, d in enumerate(every) if k not in kept]
+    counts = [counted(left.count(what), f"more {what}") for what in ("error", "warning") if what in left]
+    return [*(every[k].render() for k in kept), *([f"and {' and '.join(counts)}"] if counts else [])]
 
 
 class GmlmError(Exception):
@@ -179,7 +217,7 @@ class GmlmError(Exception):
     def __init__(self, diagnostics: Diagnostic | Iterable[Diagnostic]):
         given = (diagnostics,) if isinstance(diagnostics, Diagnostic) else tuple(diagnostics)
         self.diagnostics: tuple[Diagnostic, ...] = given
-        super().__init__("\n\n".join(d.render() for d in given))
+        super().__init__("\n\n".join(rendered(given)))
 
     @property
     def codes(self) -> tuple[str, ...]:

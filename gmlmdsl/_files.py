@@ -29,7 +29,7 @@ def why_unreadable(path: str | Path, piped: bool = True) -> str | None:
         piped: whether a pipe or terminal that the caller opened, `/dev/stdin` or `/dev/fd/3`, may be read, once and from its beginning.
 
     Returns:
-        "it is a pipe", say; None for a file, and for what the caller opened.
+        "is a pipe", say; None for a file, and for what the caller opened.
 
     Raises:
         OSError, ValueError: where there is no such file.
@@ -39,7 +39,14 @@ def why_unreadable(path: str | Path, piped: bool = True) -> str | None:
         return None
     if piped and str(path).startswith(OPEN) and (stat.S_ISFIFO(mode) or (stat.S_ISCHR(mode) and _is_terminal(path))):
         return None
-    return f"it is {KINDS.get(stat.S_IFMT(mode), 'no plain file')}"
+    return f"is {KINDS.get(stat.S_IFMT(mode), 'no plain file')}"
+
+
+def how_to_read(why: str, piped: bool = True) -> str:
+    """What to do about what `why_unreadable` says."""
+    if why.endswith("directory"):
+        return "name a file in it"
+    return "pass on what comes out of it: `cat PIPE | gmlm .. /dev/stdin`" if piped and why.endswith("pipe") else "name a file"
 
 
 def _is_terminal(path: str | Path) -> bool:

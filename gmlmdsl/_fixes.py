@@ -23,7 +23,7 @@ def fix_file(path: Path) -> int:
     """
     from ._files import write_whole
 
-    before = text = read_source(path).text
+    before = text = read_source(path, piped=False).text
     made = 0
     for _ in range(MOST_ROUNDS):
         edits = sure_edits(found_in(path, text), str(path))

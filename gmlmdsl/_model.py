@@ -78,7 +78,7 @@ class Model(Queries):
             raise fail("E742", f"`{checked.body.form.name}` decodes a network, and this model has none", checked.span)
         lowered = givens.bound_once(self.lowered, given, "a transition matrix")
         with jax.enable_x64(True):
-            return derive.Transitions(lowered, parameters.as_params(self.graph, params)).of(checked.body)
+            return derive.Transitions(lowered, self._known(params)).of(checked.body)
 
     def sampler_bias(self, params: Params, sampler: str | None = None, *, given: Any = None) -> float:
         """How far a sampler's long run is from p: max over sets A of |pi(A) - p(A)| = 1/2 sum over x of |pi(x) - p(x)|.
@@ -223,10 +223,10 @@ class Model(Queries):
         if sampler == "exact" and sampler not in self.samplers:
             options = sampling.Options(sampler, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)
             provenance = self.program.provenance() | {"model": self.name}
-            return sampling.run_exact(lowered, self._contractions, self._params(params), options, provenance)
+            return sampling.run_exact(lowered, self._contractions, self._known(params), options, provenance)
         name, checked = self.sampler(sampler)
         options = sampling.Options(name, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)
-        return sampling.run(lowered, checked, self._params(params), options, self.program.provenance() | {"model": self.name})
+        return sampling.run(lowered, checked, self._known(params), options, self.program.provenance() | {"model": self.name})
 
     def __repr__(self) -> str:
         n_params = sum(p.size for p in self.graph.parameters)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ._arguments import bind_program, read_inputs
-from ._diagnostics import did_you_mean, fail, listed
+from ._console import warn
+from ._diagnostics import GmlmWarning, did_you_mean, fail, listed
 
 if TYPE_CHECKING:
     from ._model import Model
@@ -40,8 +41,10 @@ def model_and_params(source: ModelSource, verb: str) -> tuple[Model, Any]:
     from .read import read_arrays, verify_readable
 
     verify_readable(source.file)
-    with source.file.open("rb") as file:
-        is_fit = file.read(2) == b"PK"
+    is_fit = False
+    if source.file.is_file():  # of a pipe nothing is read twice
+        with source.file.open("rb") as file:
+            is_fit = file.read(2) == b"PK"
     if source.file.suffix == ".fit" and not is_fit:
         raise fail(
             "E520", f"{source.file} is not a saved fit, or is damaged", help="name a file that `gmlm fit --out` wrote, or a .gmlm file"
@@ -66,9 +69,15 @@ def _of_fit(source: ModelSource) -> tuple[Model, Any]:
     for option, value in options.items():
         if value:
             raise fail("E507", f"{source.file} is a saved fit, which has its own: leave `{option}` out")
+    import warnings
+
     from ._compile import load_fit
 
-    fit = load_fit(source.file, allow_python=source.allow_python)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", GmlmWarning)
+        fit = load_fit(source.file, allow_python=source.allow_python)
+    for w in said:
+        warn(str(w.message))
     return fit.model, fit.params
 
 

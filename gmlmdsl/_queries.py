@@ -136,7 +136,7 @@ class Queries:
         """
         checked = None if sampler is None else self.sampler(sampler)[1]
         options = annealing.Options(betas, steps_per_beta, chains, seed)
-        return annealing.estimate(self.lowered, checked, self._params(params), options)
+        return annealing.estimate(self.lowered, checked, self._known(params), options)
 
     def log_prob(self, params: Params, x: Any, *, missing: Any = None, given: Any = None) -> jax.Array:
         """log p(x) = log_potential - log Z of each row, of its observed cells where some are `missing`; shape (rows..).
@@ -201,7 +201,7 @@ class Queries:
             GmlmError: E601 with the cost where no plan is affordable; E512 where no configuration agrees with the clamped cells.
         """
         found = givens.encode_given(self.graph, given)
-        return exact.marginals(self._contractions, self._bound_device(found), self._params(params), clamp, found)
+        return exact.marginals(self._contractions, self._bound_device(found), self._known(params), clamp, found)
 
     def map(self, params: Params, clamp: Mapping[str, Any] | None = None, given: Any = None) -> tuple[Any, Any]:
         """A most probable configuration that agrees with the clamped cells, and its log_prob.
@@ -220,7 +220,7 @@ class Queries:
         """
         found = givens.encode_given(self.graph, given)
         shape = () if found is None else found.shape
-        codes, value = exact.best(self._contractions, self._bound_device(found), self._params(params), clamp, found)
+        codes, value = exact.best(self._contractions, self._bound_device(found), self._known(params), clamp, found)
         try:
             log_z = np.asarray(self.log_partition(params, given=given))
         except GmlmError:
@@ -244,13 +244,17 @@ class Queries:
         """
         found = givens.encode_given(self.graph, given)
         codes, cell, lead = exact.prefix_codes(self.graph, prefix, found)
-        table = exact.next_symbol(self._contractions, self._bound_device(found), self._params(params), codes, cell)
+        table = exact.next_symbol(self._contractions, self._bound_device(found), self._known(params), codes, cell)
         return table.reshape(*lead, table.shape[1])
 
     # Inside
 
     def _params(self, params: Params) -> dict[str, jax.Array]:
-        return parameters.as_params(self.graph, params)
+        with parameters.evaluated(params):
+            return parameters.as_params(self.graph, params)
+
+    def _known(self, params: Params) -> dict[str, jax.Array]:
+        return parameters.known_params(self.graph, params)
 
     def _mask(self, name: str | None, lowered: Lowered) -> tuple[str, LoweredMask]:
         """A mask by name, with the given data that `lowered` has."""

@@ -231,13 +231,14 @@ def verify_writable(path: Path | None, endings: Sequence[str] = ()) -> None:
     """
     import os
 
+    from ._files import verify_plain
+
     if path is None:
         return
     if endings and path.suffix not in endings:
         raise fail("E560", f"cannot write {path}: the name must end in {' or '.join(endings)}")
-    folder = path.parent
-    if path.is_dir():
-        raise fail("E560", f"cannot write {path}: it is a folder", help="name a file")
+    verify_plain(path)
+    folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir():
         raise fail("E560", f"cannot write {path}: there is no folder {folder}", help="make it first, or choose another")
     if not os.access(folder, os.W_OK):

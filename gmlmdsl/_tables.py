@@ -11,7 +11,7 @@ import numpy as np
 
 from ._diagnostics import fail, listed
 from .program import Program, ir
-from .read import AMINO_ACIDS, AbstractRows, Table, choose, parse_table, read_alignment, read_arrays, table_of
+from .read import AMINO_ACIDS, AbstractRows, Table, choose, ending_of, is_packed, parse_table, read_alignment, read_arrays, table_of
 from .run.data import is_number
 from .run.fields import columns_of_cells, is_cell, is_row_of_letters, plain
 
@@ -73,7 +73,11 @@ def read_data(path: Path, program: Program, model: str, inputs: Mapping[str, Any
     Raises:
         GmlmError: for a file that cannot be read, and for options that are not for such a file.
     """
-    kind = path.suffix.lower()
+    kind = ending_of(path)
+    if kind in ARRAYS and is_packed(path):
+        raise fail(
+            "E520", f"{path} is packed, and only text is unpacked", help=f"unpack it, `gunzip {path}`; .npz files are packed in themselves"
+        )
     _verify_options(path, kind, reading)
     given = [v.name for v in program.models[model].variables.values() if v.role == "given"]
     if kind in ARRAYS:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 from codecs import BOM_UTF8
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 from typing import IO
 
 from ._diagnostics import fail
 
 MOST_LINE = 1 << 24  # bytes of a line
+
+
+def opened_text(path: Path) -> IO[bytes]:
+    """A file of text, opened to read its bytes; one whose name ends in .gz is unpacked as it is read."""
+    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")  # pyright: ignore[reportReturnType]
 
 
 def raw_lines(file: IO[bytes], name: object, help: str) -> Iterator[bytes]:

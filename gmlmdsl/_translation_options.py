@@ -13,8 +13,11 @@ from ._commands import MOST_SEED
 def _checked(program: Path) -> Path:
     """A program without faults: what is wrong with it is said before what is heavy is imported."""
     from .program import check_file
+    from .read import verify_readable
 
-    if not _is_pipe(program):
+    if program.exists() and not program.is_file():  # of a pipe nothing is read twice
+        verify_readable(program)
+    else:
         check_file(program)
     return program
 
@@ -24,17 +27,9 @@ def _there(paths: Path | list[Path] | None) -> Path | list[Path] | None:
     from .read import verify_readable
 
     for path in paths if isinstance(paths, list) else [paths]:
-        if path is not None and not _is_pipe(path):
+        if path is not None:
             verify_readable(path)
     return paths
-
-
-def _is_pipe(path: Path) -> bool:
-    """Whether something is no file that could be read twice."""
-    try:
-        return path.exists() and not (path.is_file() or path.is_dir())
-    except OSError:
-        return False
 
 
 Program = Annotated[

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._console import note, print_table, warn
+from ._console import note, print_table, stdin_bytes, warn
 from ._diagnostics import counted, fail
 from ._model_source import checked_program, pick
 from ._show import verify_writable
@@ -163,9 +163,9 @@ def run_translate(bundle: Path, text: Path | None, how: TranslateRequest, allow_
     translator = load_translator(bundle, sampler=how.sampler, allow_python=allow_python)
     drafts = None if how.draft is None else read_lines(how.draft)
     keep_compiled()
-    size = how.batch_size or (1 if text is None and sys.stdin.isatty() else 64)
+    size = how.batch_size or (1 if text is None and stdin_bytes().isatty() else 64)
     options = TranslationOptions(None, how.n_best, how.drop_repeats, how.seed, how.cut, how.trace)
-    lines = lines_in(sys.stdin.buffer, "the standard input") if text is None else read_lines(text)
+    lines = lines_in(stdin_bytes(), "the standard input") if text is None else read_lines(text)
     found = translator.stream(lines, options, batch_size=size, prefix=how.prefix, drafts=drafts)
     out, shortened, few = sys.stdout.buffer, 0, 0
     try:

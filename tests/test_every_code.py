@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
 
+import jax
 import numpy as np
 import pytest
 
@@ -59,6 +60,7 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "E509": lambda path: model().sample(P, draws=1, init=[0, 0]),
     "E510": lambda path: model().fit(ROWS, mask="one", given={"y": [0]}),
     "E512": lambda path: model().marginals(P, clamp={"x": [0, 0]}),
+    "E513": lambda path: jax.jit(lambda x: model().log_prob(P, x))(jax.numpy.asarray(ROWS)),
     "E520": lambda path: gm.load_fit(write(path / "a.fit", "no fit")),
     "E521": lambda path: gm.load_fit(path / "none.fit"),
     "E601": lambda path: model(LARGE).log_partition({}),

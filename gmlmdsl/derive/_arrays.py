@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int
@@ -92,8 +93,9 @@ def no_joint(graph: FactorGraph) -> GmlmError:
     return fail("E742", message, graph.network.span, "conditionals only", help=help)
 
 
+@jax.ensure_compile_time_eval()
 def graph_arrays(graph: FactorGraph) -> Graph:
-    """The device form of a factor graph.
+    """The device form of a factor graph; of arrays, where JAX traces the caller too, for they are kept.
 
     Raises:
         GmlmError: E742 for a conditional model, which has none: whatever asks for it asks for a joint law.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
@@ -100,8 +101,9 @@ class Contraction(eqx.Module):
         return sum(s.levels * s.width * math.prod(s.radix) for s in self.stages)
 
 
+@jax.ensure_compile_time_eval()
 def contraction(host: FactorGraph, plan: Elimination) -> Contraction:
-    """The device form of a plan."""
+    """The device form of a plan; of arrays, where JAX traces the caller too, for they are kept."""
     stage_of, place_of = step_places(plan.stages, len(plan.parents))
     at = np.array([s.slots for s in plan.stages], np.int64)[stage_of] + place_of if len(plan.stages) else np.zeros(0, np.int64)
     order, factors = np.argsort(plan.cells), place_factors(host, plan)

@@ -219,7 +219,7 @@ class _Checker:
         if len(self.done) >= MOST_FILES:
             return f"a program has at most {MOST_FILES} files", "one too many", ""
         try:
-            source = read_source(path)
+            source = read_source(path, piped=False)
         except GmlmError as error:
             reason = error.diagnostics[0]
             return reason.message.replace(f"`{path}`", "the imported file"), "cannot be imported", reason.help

@@ -13,6 +13,7 @@ from typing import IO
 import numpy as np
 
 from .._diagnostics import fail
+from .._files import how_to_read, why_unreadable
 
 Array = np.ndarray
 MOST_BYTES = 1 << 32
@@ -24,14 +25,14 @@ PLAIN = re.compile(
 
 
 def verify_readable(path: Path) -> None:
-    """Refuse what is no file.
+    """Refuse what is no file, nor a pipe that the caller opened.
 
     Raises:
         GmlmError: E521.
     """
     try:
-        if path.is_dir():
-            raise fail("E521", f"{path} is a directory", help="name a file in it")
+        if why := why_unreadable(path):
+            raise fail("E521", f"{path} {why}", help=how_to_read(why))
         with path.open("rb"):
             pass
     except FileNotFoundError:

@@ -2,31 +2,53 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from .._diagnostics import fail
-from .._text_lines import decoded_line, raw_lines
+from .._text_lines import decoded_line, opened_text, raw_lines
 from ._array_files import verify_readable
 
 MOST_TEXT = 1 << 28  # bytes of a file
-KINDS = "data files are .csv, .a2m, .npy or .npz"
+MOST_UNPACKED = 200  # times the size of a packed file, above `SURE_UNPACKED`: tables pack to a tenth, and few to a hundredth
+SURE_UNPACKED = 1 << 24  # bytes
+KINDS = "data files are .csv or .a2m, packed by gzip (.csv.gz) or not, .npy or .npz"
 
 
 def lines_of(path: Path) -> Iterator[str]:
     """The lines of a file, with their ends.
 
     Raises:
-        GmlmError: E521 for what cannot be read, E523 for a file or a line above the limit, E524 for bytes that are no UTF-8 text.
+        GmlmError: E520 for what is damaged, E521 for what cannot be read, E523 for a file or a line above the limit, E524 for bytes that
+            are no UTF-8 text.
     """
     verify_readable(path)
-    _verify_size(path.stat().st_size, path)
-    with path.open("rb") as file:
-        total = 0
-        for number, line in enumerate(raw_lines(file, path, "is it one table or alignment, with a line for each row?"), 1):
-            total += len(line)
-            _verify_size(total, path)  # a pipe has no size beforehand
-            yield decoded_line(line, path, number, KINDS)
+    size = path.stat().st_size
+    _verify_size(size, path)
+    most = max(SURE_UNPACKED, MOST_UNPACKED * size) if is_packed(path) else MOST_TEXT
+    try:
+        with opened_text(path) as file:
+            total = 0
+            for number, line in enumerate(raw_lines(file, path, "is it one table or alignment, with a line for each row?"), 1):
+                total += len(line)
+                _verify_size(total, path)  # neither a pipe nor a packed file has its size beforehand
+                if total > most:
+                    message = f"{path} has {size:,} bytes and unpacks to more than {most:,}"
+                    raise fail("E523", message, help="unpack it yourself where that is right")
+                yield decoded_line(line, path, number, KINDS)
+    except (OSError, EOFError, zlib.error) as error:  # gzip says EOFError for what is cut off
+        raise fail("E520", f"{path} is damaged: {getattr(error, 'strerror', None) or error}") from None
+
+
+def is_packed(path: Path) -> bool:
+    """Whether a file is unpacked as it is read: gzip is the one format that is."""
+    return path.suffix.lower() == ".gz"
+
+
+def ending_of(path: Path) -> str:
+    """What a file holds, by the ending of its name, `.csv` say, packed or not."""
+    return (path.with_suffix("") if is_packed(path) else path).suffix.lower()
 
 
 def _verify_size(size: int, path: Path) -> None:

@@ -20,6 +20,7 @@ from ._data import verified_weights
 from ._keys import verified_key
 from ._missing import block_tables, log_completions, sort_rows, summed_loss, unknown_law, verify_latents
 from ._objective import draw_masks, make_loss, masks_per_row
+from ._traced import verify_untraced
 
 Params = Mapping[str, jax.Array]
 
@@ -65,6 +66,7 @@ def _verify(lowered: Lowered, mask: LoweredMask, params: Params) -> None:
 
 def _block(lowered: Lowered, cells: Sequence[int] | int) -> np.ndarray:
     host = lowered.graph
+    verify_untraced(cells, "K")
     verify_unmasked(cells, "K", "E507")
     try:
         members = np.sort(np.atleast_1d(np.asarray(cells)).ravel())
@@ -90,6 +92,7 @@ def loss(
     n_masks: int | None,
 ) -> jax.Array:
     """The mean loss of rows, -1 in `codes` where a cell is missing; see `Model.loss`."""
+    verify_untraced(key, "key")
     losses = row_losses(lowered, mask, params, codes, verified_key(key), n_masks)
     if weights is None:
         return losses.mean()

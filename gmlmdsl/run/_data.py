@@ -13,6 +13,7 @@ from .._diagnostics import GmlmError, fail, listed, unknown
 from ..graph import FactorGraph, VariableArray
 from ..read import AbstractRows, empty_entries, plain_array, verify_unmasked
 from ._fields import values_of
+from ._traced import verify_untraced
 
 Array = np.ndarray
 
@@ -46,6 +47,7 @@ def encode(graph: FactorGraph, x: Any, what: str = "x", missing: Any = None) -> 
     Raises:
         GmlmError: naming the variable, the row, the value found and the domain.
     """
+    verify_untraced(x, what)
     if isinstance(x, AbstractRows):
         x, missing = values_of(graph, x, missing), None if missing is None else np.nan
     given = _by_variable(graph, x, what)
@@ -267,6 +269,7 @@ def verified_weights(weights: Any, rows: int) -> Array:
     Raises:
         GmlmError: unless they are finite, not negative, not all zero, and one per row.
     """
+    verify_untraced(weights, "weights")
     verify_unmasked(weights, "weights", "E507")
     try:
         array = np.asarray(weights, dtype=np.float64)
@@ -299,6 +302,7 @@ def clamped_cells(graph: FactorGraph, clamp: Mapping[str, Any] | None) -> tuple[
     Raises:
         GmlmError: for an unknown variable, a place outside it or a value outside the domain.
     """
+    verify_untraced(clamp, "clamp")
     held, codes = np.zeros(graph.n_cells, bool), np.zeros(graph.n_cells, np.int32)
     names = [v.name for v in graph.variables]
     if clamp is not None and not isinstance(clamp, Mapping):

@@ -44,7 +44,7 @@ from ._objective import (
     value_at,
 )
 from ._optimise import ROUGH, Outcome, Scaled, lbfgs, scaling
-from ._parameters import as_params, flatten, in_support, init_params, on_gauge, slopes, verify_bounded_priors, verify_names
+from ._parameters import flatten, in_support, init_params, known_params, on_gauge, slopes, verify_bounded_priors, verify_names
 from ._statistics import Colouring, colouring
 from ._status import Status, examine, judge
 
@@ -226,7 +226,7 @@ def _start(host: FactorGraph, options: Options) -> tuple[dict[str, jax.Array], t
             raise fail("E507", f"{what} must be a dict of arrays by parameter, got {type(given).__name__}")
         verify_names(given or {}, names, what)
         start |= dict(given or {})
-    arrays = as_params(host, start, "init")
+    arrays = known_params(host, start, "init")
     for p in host.parameters:
         wrong = in_support(p, np.asarray(arrays[p.name]))
         if wrong:

@@ -12,6 +12,7 @@ from ..graph import FactorGraph, GivenArray, GivenRows, Lowered, with_given
 from ..graph.masks import LoweredMask, mask_with
 from ..read import empty_entries, plain_array
 from ._data import Data, encode, stated_missing, value_codes
+from ._traced import verify_untraced
 
 Array = np.ndarray
 MOST_NUMBERS = (1 << 31) - 1  # of one table, so that 32-bit integers index it
@@ -66,6 +67,7 @@ def encode_given(graph: FactorGraph, given: Any) -> GivenRows | None:
     Raises:
         GmlmError: E510 where variables, shapes or real values do not fit, E502 for a value outside its domain.
     """
+    verify_untraced(given, "given")
     names = [v.name for v in graph.given]
     if not names:
         if given is not None:

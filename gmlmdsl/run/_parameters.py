@@ -18,6 +18,7 @@ from ..derive import float_type, no_joint
 from ..graph import FactorGraph, ParameterArray
 from ..read import verify_unmasked
 from ._keys import generator, verified_seed
+from ._traced import evaluated, verify_untraced
 
 Array = np.ndarray
 SIMPLEX_ERROR = 1e-3  # of a sum, at most: rounding, and gradients by finite differences
@@ -86,6 +87,17 @@ def as_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params
                 message = f"{what}[{p.name!r}] is a simplex: its last axis is not negative and sums to 1; found a sum of {worst:g}"
                 raise fail("E509", message, help="divide by the sum over the last axis")
     return arrays
+
+
+def known_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params") -> dict[str, jax.Array]:
+    """The same where values are needed: nothing traced passes.
+
+    Raises:
+        GmlmError: E513 for a traced value; see `as_params`.
+    """
+    verify_untraced(params, what)
+    with evaluated(params):
+        return as_params(graph, params, what)
 
 
 def verify_names(given: Mapping[str, Any], names: list[str], what: str) -> None:

@@ -5,5 +5,8 @@ from ._parameters import as_params as as_params
 from ._parameters import entry_names as entry_names
 from ._parameters import flatten as flatten
 from ._parameters import init_params as init_params
+from ._parameters import known_params as known_params
 from ._parameters import tangent as tangent
 from ._parameters import unflatten as unflatten
+from ._traced import evaluated as evaluated
+from ._traced import verify_untraced_leaves as verify_untraced_leaves

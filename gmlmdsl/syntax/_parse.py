@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from .._diagnostics import Diagnostic, GmlmError, Source, Span, in_text_order
+from .._files import how_to_read, why_unreadable
 from ._lex import Tokens, tokenize
 from ._machine import Stack, run
 from ._tables import load_tables
@@ -69,11 +70,12 @@ def _tree(tokens: Tokens, stack: Stack) -> SyntaxTree:
     return SyntaxTree(Span(tokens.source, 0, len(tokens.source.text)), stack.parts[-1][0], tokens.comments)
 
 
-def read_source(path: str | Path) -> Source:
+def read_source(path: str | Path, piped: bool = True) -> Source:
     """Read the text of a file.
 
     Args:
         path: a file of UTF-8 text, at most 1 MiB; a byte order mark is dropped.
+        piped: whether it may be a pipe that the caller opened, such as `/dev/stdin`.
 
     Returns:
         The text with the path it is shown under.
@@ -83,15 +85,15 @@ def read_source(path: str | Path) -> Source:
     """
     shown = str(path)
     try:
+        if why := why_unreadable(path, piped):
+            raise GmlmError(Diagnostic("E120", f"`{shown}` {why}", help=how_to_read(why, piped)))
         with open(path, "rb") as file:
             data = file.read(MAX_BYTES + 4)  # one more than allowed, and room for a byte order mark
     except FileNotFoundError:
         raise GmlmError(Diagnostic("E120", f"`{shown}` does not exist")) from None
-    except IsADirectoryError:
-        raise GmlmError(Diagnostic("E120", f"`{shown}` is a directory", help="name a file in it")) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise GmlmError(Diagnostic("E120", f"`{shown!r}` cannot be read: {reason.lower()}")) from None
+        raise GmlmError(Diagnostic("E120", f"`{shown}` cannot be read: {reason.lower()}")) from None
     data = data.removeprefix(b"\xef\xbb\xbf")
     if len(data) > MAX_BYTES:
         raise GmlmError(_too_large(shown))

@@ -20,7 +20,7 @@ from .._diagnostics import fail
 from ..graph import FactorGraph, Lowered
 from ..graph.masks import LoweredMask, blocks_of, is_adaptive, reach, support_size
 from ..read import verify_unmasked
-from ..run.parameters import as_params, degree
+from ..run.parameters import degree, known_params
 from ._block_dynamics import BlockDynamics
 from ._local_tables import LocalTables, local_tables
 
@@ -66,7 +66,7 @@ def box_around(graph: FactorGraph, params: Params, box: Any) -> Box:
         GmlmError: E507 where it is none, or does not hold the parameters.
     """
     with jax.enable_x64(True):
-        centre = {k: np.asarray(v) for k, v in as_params(graph, params).items()}
+        centre = {k: np.asarray(v) for k, v in known_params(graph, params).items()}
     if isinstance(box, Mapping):
         low, high = (_side(graph, box, side) for side in (0, 1))
     elif isinstance(box, int | float | np.number) and not isinstance(box, bool) and 0 <= box < np.inf:
@@ -95,7 +95,7 @@ def _side(graph: FactorGraph, box: Mapping[str, Any], side: int) -> dict[str, Ar
         except (TypeError, ValueError):
             raise fail("E507", f"box[{name!r}]: numbers, or arrays of shape {shape}, are bounds; got {pair[side]!r}") from None
     with jax.enable_x64(True):
-        return {k: np.asarray(v) for k, v in as_params(graph, ends, "box").items()}
+        return {k: np.asarray(v) for k, v in known_params(graph, ends, "box").items()}
 
 
 def box_constants(lowered: Lowered, mask: LoweredMask, box: Box, what: str, dynamics: BlockDynamics | None) -> BoxConstants:

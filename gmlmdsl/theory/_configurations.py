@@ -19,8 +19,8 @@ from ..run import given as givens
 from ..run import missing
 from ..run.data import decode
 from ..run.networks import NetworkFit
-from ..run.parameters import as_params, tangent, unflatten
 from ..run.parameters import flatten as flat_vector
+from ..run.parameters import known_params, tangent, unflatten
 from ..run.results import Fit
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def configurations(
     verify_model(model)
     lowered = givens.bound_once(model.lowered, given, what)
     with jax.enable_x64(True):
-        return listed(lowered, as_params(model.graph, params), what, latents, most)
+        return listed(lowered, known_params(model.graph, params), what, latents, most)
 
 
 def listed(lowered: Lowered, params: Mapping[str, jax.Array], what: str, latents: bool = False, most: int = MOST_STATES) -> Configurations:

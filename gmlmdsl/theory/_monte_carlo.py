@@ -27,7 +27,7 @@ from ..run.data import encode
 from ..run.keys import random_key, verified_seed
 from ..run.missing import verify_latents
 from ..run.objective import Frame, Objective, chunk_rows, colouring, draw_masks, is_affine, make_loss, masks_per_row, second_order
-from ..run.parameters import as_params, entry_names, flatten, tangent, unflatten
+from ..run.parameters import entry_names, flatten, known_params, tangent, unflatten
 from ..run.sampling import SamplingWarning
 from ._estimation import Information, verify_masks_per_row
 
@@ -95,7 +95,7 @@ def draw_rows(model: Any, params: Params, sampler: str | None, draws: int, seed:
     x = {k: v.reshape(-1, *v.shape[2:]) for k, v in held.items()}
     with jax.enable_x64(True):
         lowered = givens.bound_once(model.lowered, given, "a sampler")
-        return DrawnRows(lowered, as_params(model.graph, params), encode(model.graph, x).codes, GROUPS, f"{GROUPS * each:,} {words}")
+        return DrawnRows(lowered, known_params(model.graph, params), encode(model.graph, x).codes, GROUPS, f"{GROUPS * each:,} {words}")
 
 
 def _verify_draws(model: Any, draws: int, seed: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -11,7 +10,8 @@ from pathlib import Path
 from typing import IO
 
 from .._diagnostics import counted, fail
-from .._text_lines import decoded_line, raw_lines
+from .._text_lines import decoded_line, opened_text, raw_lines
+from ..read import verify_readable
 from ._vocabulary import Vocabulary
 
 KIND = "text has a sentence on each line"
@@ -79,15 +79,12 @@ def lines_in(file: IO[bytes], name: object) -> Iterator[str]:
 
 
 def _lines(path: Path) -> Iterator[str]:
+    verify_readable(path)
     try:
-        with _opened(path) as file:
+        with opened_text(path) as file:
             yield from lines_in(file, path)
     except (OSError, EOFError, zlib.error) as error:  # gzip says EOFError for what is cut off
         raise fail("E521", f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
-
-
-def _opened(path: Path) -> IO[bytes]:
-    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")  # pyright: ignore[reportReturnType]
 
 
 @dataclass(frozen=True)

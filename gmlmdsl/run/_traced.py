@@ -1,0 +1,46 @@
+"""What JAX traces has no values yet: where values are needed, one clear line says so."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+import jax
+
+from .._diagnostics import fail
+
+
+def verify_untraced(value: Any, what: str) -> None:
+    """Refuse what `jax.jit`, `jax.grad` or `jax.vmap` traces, alone or in a dict or list.
+
+    Raises:
+        GmlmError: E513.
+    """
+    if _is_traced(value):
+        message = f"{what} is traced by JAX, inside `jax.jit`, `jax.grad` or `jax.vmap`, and its values are needed here"
+        help = "leave it out of the traced function's arguments; only the `params` of losses and of log p may be traced"
+        raise fail("E513", message, help=help)
+
+
+def evaluated(value: Any) -> AbstractContextManager[None]:
+    """Where JAX traces the caller, arrays that are made within have values all the same, unless they are made of what is traced."""
+    return contextlib.nullcontext() if _is_traced(value) else jax.ensure_compile_time_eval()
+
+
+def _is_traced(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_is_traced, value.values()))
+    if isinstance(value, list | tuple):
+        return any(isinstance(v, jax.core.Tracer) for v in value)  # pyright: ignore[reportAttributeAccessIssue]
+    return isinstance(value, jax.core.Tracer)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def verify_untraced_leaves(params: Any) -> None:
+    """The same of parameters, which may hold a network.
+
+    Raises:
+        GmlmError: E513.
+    """
+    verify_untraced(jax.tree.leaves(params), "params")

@@ -1,0 +1,87 @@
+"""Verbs inside `jax.jit` and `jax.grad`: what may be traced, and one clear line for what may not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import gmlmdsl as gm
+
+TEXT = """
+model m { var x[i in range(3)] : bit  param h[i in range(3)]  factor h[i] * x[i] for i in range(3) }
+mask one = subsets(x, size = 1)
+sampler s { update x[i] for i in range(3) }
+"""
+plain = gm.parse(TEXT).model()
+given = gm.parse(TEXT.replace("var x", "given a : real  var x").replace("factor h[i]", "factor a * h[i]")).model()
+NETWORK = """
+network net = mlp(layers = 1, width = 4)
+model p { var x[i in range(3)] : bit  conditional x ~ net() }
+mask w = everything(x)
+sampler s { update x[i] for i in range(3) }
+sampler d = refinement(steps = 2)
+"""
+net = gm.parse(NETWORK).model()
+H, X = np.array([0.3, -0.2, 0.1], np.float32), np.array([[0, 1, 1], [1, 1, 0]])
+P, Q = {"h": H}, net.init_params()
+
+
+@pytest.mark.parametrize("verb", ["log_prob", "log_potential", "log_partition", "loss", "log_conditional"])
+def test_gradients_of_losses_and_of_log_p(verb: str):
+    """The first call of a model is the traced one: nothing that it keeps is lost with the trace."""
+    model = gm.parse(TEXT).model()
+    value: dict[str, Callable[[Any], Any]] = {
+        "log_prob": lambda h: model.log_prob({"h": h}, X).sum(),
+        "log_potential": lambda h: model.log_potential({"h": h}, X).sum(),
+        "log_partition": lambda h: model.log_partition({"h": h}),
+        "loss": lambda h: model.loss({"h": h}, X, "one"),
+        "log_conditional": lambda h: model.log_conditional({"h": h}, X, K=[0])[:, 0].sum(),
+    }
+    found = jax.jit(jax.grad(value[verb]))(H)
+    np.testing.assert_allclose(found, jax.grad(value[verb])(H), rtol=1e-5, atol=1e-6)
+    step = 1e-2
+    for k in range(3):
+        up, down = (float(value[verb](H + s * step * np.eye(3, dtype=np.float32)[k])) for s in (1, -1))
+        assert found[k] == pytest.approx((up - down) / (2 * step), abs=2e-3)
+
+
+CALLS: dict[str, tuple[Callable[[Any], Any], Any, str]] = {
+    "log_prob": (lambda x: plain.log_prob(P, x), X, "x"),
+    "loss": (lambda x: plain.loss(P, x, "one"), X, "x"),
+    "loss of a dict": (lambda x: plain.loss(P, {"x": x}, "one"), X, "x"),
+    "loss of a list": (lambda x: plain.loss(P, [x[0], x[1]], "one"), X, "x"),
+    "weights": (lambda w: plain.fit(X, "one", weights=w), np.ones(2), "weights"),
+    "key": (lambda k: plain.loss(P, X, "one", key=k, n_masks=1), jax.random.key(0), "key"),
+    "fit": (lambda x: plain.fit(x, "one"), X, "x"),
+    "K": (lambda k: plain.log_conditional(P, X, K=k), np.array([0]), "K"),
+    "given": (lambda a: given.loss(P, X, "one", given={"a": a}), np.ones(2, np.float32), "given"),
+    "init": (lambda h: plain.fit(X, "one", init={"h": h}), H, "init"),
+    "start": (lambda x: plain.sample(P, "s", draws=2, init=x, progress=False), X[0], "init"),
+    "clamp": (lambda c: plain.sample(P, "s", draws=2, clamp={"x": {0: c}}, progress=False), 1, "clamp"),
+    "sample": (lambda h: plain.sample({"h": h}, "s", draws=2, progress=False), H, "params"),
+    "marginals": (lambda h: plain.marginals({"h": h}), H, "params"),
+    "map": (lambda h: plain.map({"h": h}), H, "params"),
+    "next_symbol": (lambda h: plain.next_symbol({"h": h}, [0]), H, "params"),
+    "transition_matrix": (lambda h: plain.transition_matrix({"h": h}, "s"), H, "params"),
+    "annealed_log_partition": (lambda h: plain.annealed_log_partition({"h": h}), H, "params"),
+    "theory": (lambda h: gm.theory.compare_masks(plain, {"h": h}, measure=False), H, "params"),
+    "loss of a network": (lambda x: net.loss(Q, x, "w", key=0, n_masks=1), X, "x"),
+    "sample of a network": (lambda q: net.sample(q, "s", draws=2, progress=False), Q, "params"),
+    "decode of a network": (lambda q: net.decode(q, "d"), Q, "params"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_what_may_not_be_traced_says_so(call: str):
+    verb, argument, name = CALLS[call]
+    with pytest.raises(gm.GmlmError) as caught:
+        jax.jit(verb)(argument)
+    assert caught.value.codes == ("E513",) and str(caught.value).startswith(f"error[E513 traced-value]: {name} is traced by JAX")
+
+
+def test_parameters_that_are_not_traced_may_stand_inside():
+    assert float(jax.jit(lambda t: t * plain.loss(P, X, "one"))(2.0)) == pytest.approx(2 * float(plain.loss(P, X, "one")), rel=1e-6)
