@@ -12,6 +12,8 @@ from jaxtyping import Array, Bool, Float, Int
 from ._arrays import Blocks, Graph
 from ._energy import MOST_UNROLLED, Codes, Params, local_scores, log_potential
 
+MOST_WRITTEN_OUT = 4  # values whose sum is written out
+
 
 def observed_value(blocks: Blocks, codes: Codes, n_cells: int) -> Int[Array, "blocks rows"]:
     """Which joint value of each block the configuration holds."""
@@ -37,6 +39,28 @@ def logsumexp(scores: Float[Array, "blocks values rows"]) -> Float[Array, "block
     total = jnp.exp(scores - safe).sum(axis=1)
     positive = total > 0
     return jnp.where(positive, jnp.log(jnp.where(positive, total, 1.0)) + safe[:, 0], -jnp.inf)
+
+
+def total(scores: Float[Array, "width values *rest"]) -> Array:
+    """The log of the sum of exponentials over the values.
+
+    All other axes as one, and few values written out: a loop whose innermost axis is short does not run on vectors.
+    """
+    flat = scores.reshape(*scores.shape[:2], -1)
+    if flat.shape[1] > MOST_WRITTEN_OUT:
+        return logsumexp(flat).reshape(scores.shape[0], *scores.shape[2:])
+    values = [flat[:, v] for v in range(flat.shape[1])]
+    top = jax.lax.stop_gradient(reduce(jnp.maximum, values))
+    safe = jnp.where(jnp.isfinite(top), top, 0.0)
+    weight = sum((jnp.exp(v - safe) for v in values[1:]), jnp.exp(values[0] - safe))
+    some = weight > 0
+    found = jnp.where(some, jnp.log(jnp.where(some, weight, 1.0)) + safe, -jnp.inf)
+    return found.reshape(scores.shape[0], *scores.shape[2:])
+
+
+def maximum(scores: Float[Array, "width values *rest"]) -> Array:
+    """The maximum over the values."""
+    return scores.max(axis=1)
 
 
 def tempered(scores: Float[Array, "*shape rows"], beta: Float[Array, " rows"]) -> Float[Array, "*shape rows"]:

@@ -8,11 +8,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, Bool, Int
 
 from ..graph import FactorGraph
-from ..plan import Elimination, factor_tables, place_factors, step_places
+from ..plan import Elimination, factor_tables, place_factors, plan_loop, step_places
 from ..plan import FactorTables as PlannedTables
+from ..plan import Loop as PlannedLoop
 from ..plan import TableUse as PlannedUse
 from ._arrays import Blocks
 
@@ -73,6 +74,42 @@ class Stage(eqx.Module):
     feeds: tuple[Feed, ...]
 
 
+class Loop(eqx.Module):
+    """An elimination as one loop over blocks of like size; see `plan.Loop` for what is not said here.
+
+    Attributes:
+        n_components: how many sums there are.
+        possible: which values each own table has, shape (steps + 2, values).
+        cells: which free cell each step eliminates. steps: the step of each free cell.
+        numbers: the uniform number by which each step is drawn, shape (steps + 1,).
+        turns: `base`, `stride`, `pattern` of every turn, and the place where it writes.
+    """
+
+    n_components: int = eqx.field(static=True)
+    lanes: int = eqx.field(static=True)
+    possible: Bool[Array, "own values"]
+    cells: Int[Array, " steps"]
+    steps: Int[Array, " free"]
+    numbers: Int[Array, " steps_and_none"]
+    uses: tuple[Int[Array, " uses"], ...]
+    single: tuple[Int[Array, "2 uses"], ...]
+    component: Int[Array, " places"]
+    turns: tuple[
+        Int[Array, "turns blocks sources"], Int[Array, "turns blocks sources"], Int[Array, "turns blocks sources"], Int[Array, " turns"]
+    ]
+    patterns: Int[Array, "patterns lanes"]
+    roots: Int[Array, " components"]
+    picks: Int[Array, "turns cells"]
+    others: Int[Array, "steps_and_none others"]
+    bases: Int[Array, "steps_and_none sources"]
+    strides: Int[Array, "steps_and_none sources axes"]
+
+    @property
+    def entries(self) -> int:
+        """Table entries of all turns, for one row."""
+        return math.prod(self.turns[0].shape[:2]) * self.lanes * self.possible.shape[1]
+
+
 class Contraction(eqx.Module):
     """How to sum, maximise or draw the free cells given the others.
 
@@ -80,7 +117,8 @@ class Contraction(eqx.Module):
         free: positions of the free cells, ascending.
         place: where each is eliminated, among all stages' places. component: which component it is in.
         root_order: where the sum of each component stands among the stages' roots, one stage after another.
-        tables: sums of factors, which the stages use.
+        tables: sums of factors, which the stages or the loop use.
+        stages: how it is summed where `loop` is None, else empty.
         rest: of each group the instances that mention no free cell.
     """
 
@@ -93,11 +131,14 @@ class Contraction(eqx.Module):
     root_order: Int[Array, " components"]
     tables: tuple[FactorTables, ...]
     stages: tuple[Stage, ...]
+    loop: Loop | None
     rest: tuple[Int[Array, " instances"], ...]
 
     @property
     def entries(self) -> int:
-        """The entries of all stages' tables, for one row."""
+        """The entries of all tables, for one row."""
+        if self.loop is not None:
+            return self.loop.entries
         return sum(s.levels * s.width * math.prod(s.radix) for s in self.stages)
 
 
@@ -111,6 +152,11 @@ def contraction(host: FactorGraph, plan: Elimination) -> Contraction:
     roots = np.flatnonzero(plan.parents < 0)
     roots = roots[np.argsort(at[roots])]
     tables, uses = factor_tables(host, plan, factors)
+    stages, loop = (), None
+    if plan.is_looped:
+        loop = _loop(plan, plan_loop(plan, tables, uses[0]), at)
+    else:
+        stages = tuple(_stage(host, plan, k, at, n_places, uses[k]) for k in range(len(plan.stages)))
     return Contraction(
         host.n_cells,
         plan.n_components,
@@ -120,7 +166,8 @@ def contraction(host: FactorGraph, plan: Elimination) -> Contraction:
         _ints(plan.components[order]),
         _ints(np.argsort(plan.components[roots])),
         tuple(_tables(host, t) for t in tables),
-        tuple(_stage(host, plan, k, at, n_places, uses[k]) for k in range(len(plan.stages))),
+        stages,
+        loop,
         tuple(_ints(f.rest) for f in factors),
     )
 
@@ -147,6 +194,25 @@ def _stage(host: FactorGraph, plan: Elimination, number: int, at: np.ndarray, n_
         _ints(np.flatnonzero(here & (plan.parents[np.maximum(steps, 0)] < 0))),
         tuple(TableUse(u.tables, u.axes, _ints(u.slots)) for u in uses),
         tuple(Feed(f.source, f.axes, _ints(f.slots), None if f.to is None else _ints(f.to)) for f in s.feeds),
+    )
+
+
+def _loop(plan: Elimination, found: PlannedLoop, at: np.ndarray) -> Loop:
+    order = np.argsort(plan.cells)
+    turns, together, _ = found.base.shape
+    writes = len(found.component) + np.arange(turns) * together * found.lanes
+    return Loop(
+        plan.n_components,
+        found.lanes,
+        jnp.asarray(np.arange(int(plan.radix.max(initial=1))) < found.own[:, None]),
+        _ints(np.argsort(order)),
+        _ints(order),
+        _ints(np.append(at, 0)),
+        tuple(_ints(u) for u in found.uses),
+        tuple(_ints(s) for s in found.single),
+        _ints(found.component),
+        (_ints(found.base), _ints(found.stride), _ints(found.pattern), _ints(writes)),
+        *(_ints(a) for a in (found.patterns, found.roots, found.picks, found.others, found.bases, found.strides)),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -149,7 +149,8 @@ def _listed(graph: FactorGraph, planned: RandomPlan) -> AbstractKernel:
     for k, block in enumerate(blocks):
         cells = block[block < graph.n_cells]
         if len(cells):
-            found[k] = contraction(graph, plan_elimination(graph, cells, "a block"))
+            # In stages: blocks that are alike but for their place in the graph share them, and the arrays of a loop may differ.
+            found[k] = contraction(graph, replace(plan_elimination(graph, cells, "a block"), may_loop=False))
             leaves, tree = jax.tree.flatten(found[k])
             alike.setdefault((tree, tuple(a.shape for a in leaves)), []).append(k)
     if len(alike) > MOST_KINDS:

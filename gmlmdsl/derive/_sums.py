@@ -18,37 +18,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from ._arrays import Graph, Group, float_type
-from ._conditional import logsumexp, pick_value, tempered
+from ._conditional import maximum as maximum
+from ._conditional import pick_value, tempered, total
 from ._contraction import Contraction, FactorTables, Stage
 from ._energy import Codes, Params, touching_sum
+from ._loop import Combine, picked_in_turn, placed, summed_in_turn, swept
 
 Numbers = Float[Array, "places rows"]
 Unary = Float[Array, "free values rows"]
-MOST_WRITTEN_OUT = 4  # values whose sum is written out
-Combine = Callable[[Array], Array]
 LEAST_IN_TURN = 1 << 20  # factor evaluations of like tables from which on their factors are added one after another
-
-
-def total(scores: Float[Array, "width values *rest"]) -> Array:
-    """The log of the sum of exponentials over the values.
-
-    All other axes as one, and few values written out: a loop whose innermost axis is short does not run on vectors.
-    """
-    flat = scores.reshape(*scores.shape[:2], -1)
-    if flat.shape[1] > MOST_WRITTEN_OUT:
-        return logsumexp(flat).reshape(scores.shape[0], *scores.shape[2:])
-    values = [flat[:, v] for v in range(flat.shape[1])]
-    top = jax.lax.stop_gradient(reduce(jnp.maximum, values))
-    safe = jnp.where(jnp.isfinite(top), top, 0.0)
-    weight = sum((jnp.exp(v - safe) for v in values[1:]), jnp.exp(values[0] - safe))
-    some = weight > 0
-    found = jnp.where(some, jnp.log(jnp.where(some, weight, 1.0)) + safe, -jnp.inf)
-    return found.reshape(scores.shape[0], *scores.shape[2:])
-
-
-def maximum(scores: Float[Array, "width values *rest"]) -> Array:
-    """The maximum over the values."""
-    return scores.max(axis=1)
 
 
 class Inputs(NamedTuple):
@@ -65,7 +43,7 @@ class Inputs(NamedTuple):
 class Forward(NamedTuple):
     """What the forward pass found: the sum of each component, and what the backward pass needs.
 
-    `messages` are each stage's, of shape (places, *axes, rows) with zeros behind.
+    `messages` are each stage's, of shape (places, *axes, rows) with zeros behind; or all that a loop's turns read, in one array.
     """
 
     sums: Float[Array, "components rows"]
@@ -115,6 +93,10 @@ def forward(
 
 def eliminate(c: Contraction, tables: tuple[Array, ...], rows: int, unary: Unary | None = None, combine: Combine = total) -> Forward:
     """The same from factor tables, of shape (tables, *axes, rows or 1) with zeros behind."""
+    if c.loop is not None:
+        start = placed(c.loop, tables, unary)
+        sums, found = summed_in_turn(start, c.loop) if combine is total else swept(start, c.loop, combine)
+        return Forward(jnp.broadcast_to(sums, (c.n_components, rows)), Inputs((), None, rows), (found,))
     inputs = Inputs(tables, None if unary is None else jnp.concatenate([unary, jnp.zeros_like(unary[:1])]), rows)
     messages: tuple[Array, ...] = ()
     for stage in c.stages:
@@ -143,7 +125,16 @@ def backward(c: Contraction, codes: Codes, found: Forward, numbers: Numbers | No
     Returns:
         Codes of shape (cells, rows).
     """
-    rows = codes.shape[1]
+    possible = jnp.isfinite(found.sums)[c.component]
+    if c.loop is not None:
+        picked = picked_in_turn(c.loop, found.messages[0], codes.shape[1], numbers)[c.loop.steps]
+    else:
+        picked = _picked(c, found, codes.shape[1], numbers)[c.place]
+    return codes.at[c.free].set(jnp.where(possible, picked, codes[c.free]).astype(codes.dtype))
+
+
+def _picked(c: Contraction, found: Forward, rows: int, numbers: Numbers | None) -> Int[Array, "places rows"]:
+    """What `backward` picks in each place of the stages."""
     picked = jnp.zeros((c.n_places + 1, rows), jnp.int32)
     inputs = found.inputs._replace(rows=rows)
     for stage in reversed(c.stages):
@@ -158,8 +149,7 @@ def backward(c: Contraction, codes: Codes, found: Forward, numbers: Numbers | No
             return jax.lax.dynamic_update_slice_in_dim(picked, value, start, axis=0), None
 
         picked = _over_levels(level, picked, stage, reverse=True)
-    possible = jnp.isfinite(found.sums)[c.component]
-    return codes.at[c.free].set(jnp.where(possible, picked[c.place], codes[c.free]).astype(codes.dtype))
+    return picked
 
 
 def rest_sum(graph: Graph, params: Params, codes: Codes, c: Contraction) -> Float[Array, " rows"]:

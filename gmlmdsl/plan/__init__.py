@@ -17,6 +17,8 @@ from ._hidden import plan_sum as plan_sum
 from ._lints import lint_conditional as lint_conditional
 from ._lints import lint_sizes as lint_sizes
 from ._lints import moved_cells as moved_cells
+from ._loop import Loop as Loop
+from ._loop import plan_loop as plan_loop
 from ._mask_use import MaskPlan as MaskPlan
 from ._mask_use import mean_size as mean_size
 from ._mask_use import plan_use as plan_use

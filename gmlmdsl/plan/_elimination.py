@@ -17,7 +17,7 @@ import numpy as np
 from .._diagnostics import GmlmError, fail
 from ..graph import FactorGraph
 from ._budget import BUDGET, Budget
-from ._stages import Stage, plan_stages
+from ._stages import Stage, in_turn, plan_stages
 
 Array = np.ndarray
 ADVICE = (
@@ -27,6 +27,9 @@ ADVICE = (
 MOST_CORE = 20_000  # cells on cycles whose order is sought one by one
 MOST_COMPARED = 2_000  # such cells for which two orders are compared
 WORTH = 1.5  # how much more work an order of fewer levels may take
+MOST_KINDS = 16  # stages and kinds of messages that are compiled each on its own: where there are more, one loop serves all
+FEW_ENTRIES = 2.0**12  # table entries up to which it does so too, as it is compiled sooner
+MOST_ENTRIES = 2.0**27  # table entries from which on it does not, as it holds all messages at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +44,7 @@ class Elimination:
         levels: 0 for steps that wait for none.
         components: of each step, numbered by their least cell: cells joined by factors inside the free cells.
         radix: the number of values of each cell of `scopes`, 1 for padding.
+        may_loop: whether one loop may serve all steps.
     """
 
     n_cells: int
@@ -49,6 +53,7 @@ class Elimination:
     levels: Array
     components: Array
     radix: Array
+    may_loop: bool = True
 
     @property
     def cells(self) -> Array:
@@ -92,7 +97,18 @@ class Elimination:
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
-        """The steps as arrays of like tables."""
+        """The steps as arrays of like tables; one after another in one stage where `is_looped`."""
+        return (in_turn(self._stages, self.radix),) if self.is_looped else self._stages
+
+    @property
+    def is_looped(self) -> bool:
+        """Whether one loop over blocks of table entries serves all steps, however their tables differ; see `plan_loop`."""
+        if not self.may_loop or not 0 < self.flops <= MOST_ENTRIES:
+            return False
+        return self.flops <= FEW_ENTRIES or sum(1 + len(s.feeds) for s in self._stages) > MOST_KINDS
+
+    @cached_property
+    def _stages(self) -> tuple[Stage, ...]:
         return plan_stages(self.scopes, self.radix, self.parents, self.levels, self.n_cells)
 
     @property

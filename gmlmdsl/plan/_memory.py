@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ..graph import FactorGraph
 from ._elimination import Elimination
+from ._loop import plan_loop
 from ._stages import LARGE, Stage
 from ._tables import factor_tables, place_factors
 
@@ -17,10 +18,15 @@ def sum_memory(graph: FactorGraph, plan: Elimination, rows: int = 1, bytes_per_n
     """An estimate of the bytes that `log_sum` holds at its peak, beside its arguments: factor tables, messages, and one level's tables.
 
     Factor tables count twice, as they are put together from two arrays. Messages are held until the last stage that takes them; each
-    that a level takes is gathered once more. It is within a factor of two of what XLA allots on a CPU for the models of its test.
+    that a level takes is gathered once more. A loop holds all messages, and beside each factor table every use of it, for every row
+    where one differs between rows. It is within a factor of two of what XLA allots on a CPU for the models of its test.
     """
-    tables, _ = factor_tables(graph, plan, place_factors(graph, plan))
+    tables, uses = factor_tables(graph, plan, place_factors(graph, plan))
     factors = sum(t.entries * (rows if t.by_row else 1) for t in tables)
+    if plan.is_looped:
+        loop = plan_loop(plan, tables, uses[0])
+        width = rows if any(t.by_row for t in tables) else 1
+        return bytes_per_number * (factors + width * (len(loop.component) + loop.messages + loop.turn))
     last = list(range(len(plan.stages)))
     for k, stage in enumerate(plan.stages):
         for feed in stage.feeds:

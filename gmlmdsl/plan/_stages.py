@@ -97,6 +97,12 @@ def plan_stages(scopes: Array, radix: Array, parents: Array, levels: Array, n_ce
     return tuple(Stage(s.radix, s.steps, s.slots, f) for s, f in zip(stages, feeds, strict=True))
 
 
+def in_turn(stages: Sequence[Stage], radix: Array) -> Stage:
+    """The places of all stages one after another, with as many values on every axis as the largest cell."""
+    steps = np.concatenate([s.steps.ravel() for s in stages])
+    return Stage((int(radix.max(initial=1)),) * radix.shape[1], steps[:, None], 0)
+
+
 def places(stages: Sequence[Stage], n_steps: int) -> tuple[Array, Array]:
     """The stage of each step, and its place there, counted level by level."""
     stage, place = np.zeros(n_steps, np.int64), np.zeros(n_steps, np.int64)

@@ -1,0 +1,227 @@
+"""Eliminations as one loop: what they find is what enumeration finds, and what is compiled does not grow with the model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import CASES, Case
+from chi_square import p_value
+from given_cases import CASES as GIVEN
+from test_elimination import CYCLE, EXACT, FOREST, MIXED_SIZES, STAR
+from test_elimination import pairs as make_pairs
+from test_exact import LATENT, counts_of, marginals_of
+
+import gmlmdsl as gm
+from gmlmdsl import derive
+from gmlmdsl.plan import Elimination, _elimination, _loop, factor_tables, place_factors, plan_elimination, plan_loop
+from gmlmdsl.run import exact, given
+
+pytestmark = [pytest.mark.usefixtures("float64"), pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning")]
+HUB = make_pairs(9, *[(0, i) for i in range(1, 9)], (1, 2), (3, 4), (5, 6), (7, 8), (6, 7))  # more than is added at once
+PARTS = make_pairs(9, (0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 6), (6, 3), (3, 5))  # two with cycles, two cells alone
+MODELS = [STAR, CYCLE, FOREST, HUB, PARTS, MIXED_SIZES, LATENT, *CASES]
+
+
+@pytest.fixture(params=["short blocks", "long blocks", "one block a turn"])
+def shape(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages of several blocks, of one, and turns of one block."""
+    lanes = 1 << 6 if request.param == "long blocks" else 2
+    monkeypatch.setattr(_loop, "LANES", (lanes,))
+    monkeypatch.setattr(_loop, "TOGETHER", (1,) if request.param == "one block a turn" else (4,))
+
+
+def arrays(of: Case, plan: Elimination) -> tuple[derive.Graph, Any, derive.Contraction]:
+    return derive.graph_arrays(of.model.graph), of.model._params(of.params), derive.contraction(of.model.graph, plan)
+
+
+@pytest.mark.parametrize("of", [HUB, PARTS, MIXED_SIZES, LATENT], ids=str)
+def test_blocks_of_any_shape_say_what_enumeration_says(of: Case, shape: None):
+    device, params, c = arrays(of, plan_elimination(of.model.graph))
+    assert c.loop is not None
+    value, table = derive.log_marginals(device, params, jnp.zeros((of.model.graph.n_cells, 1), jnp.int32), c)
+    np.testing.assert_allclose(value[0], of.oracle.log_partition(of.params), **EXACT)
+    expected = marginals_of(of.oracle, of.oracle.probabilities(of.params))
+    for name, found in expected.items():
+        for at, cell in np.ndenumerate(of.oracle.positions(name)):
+            where = np.flatnonzero(np.asarray(c.free) == cell)
+            if len(where):
+                np.testing.assert_allclose(table[where[0], : found.shape[-1], 0], found[at], **EXACT)
+
+
+@pytest.mark.parametrize("of", [STAR, FOREST, HUB, PARTS, MIXED_SIZES], ids=str)
+def test_a_mode_and_draws(of: Case):
+    p = of.oracle.probabilities(of.params)
+    assert plan_elimination(of.model.graph).is_looped
+    x, value = of.model.map(of.params)
+    np.testing.assert_allclose(value, np.log(p.max()), **EXACT)
+    codes = of.oracle.encode(x if isinstance(x, dict) else {"x": x})
+    assert p[(of.oracle.states == codes).all(axis=1)] == pytest.approx(p.max(), rel=1e-9)
+    draws = of.model.sample(of.params, "exact", draws=500, chains=40, seed=21)
+    assert p_value(counts_of(of, draws), p) > 1e-4
+
+
+@pytest.mark.parametrize("of", [HUB, PARTS, MIXED_SIZES], ids=str)
+def test_the_loop_and_stages_agree_with_rows_temperatures_and_known_cells(of: Case):
+    """Sums of each component, their first and second derivatives forward and backward, -inf where a row's known cells forbid all."""
+    graph = of.model.graph
+    plan = plan_elimination(graph)
+    rng = np.random.default_rng(5)
+    codes = np.where(rng.random((graph.n_cells, 6)) < 0.3, rng.integers(0, graph.sizes[:, None], (graph.n_cells, 6)), -1)
+    found = []
+    for p in (plan, replace(plan, may_loop=False)):
+        device, params, c = arrays(of, p)
+        unary = np.array(derive.evidence(device, jnp.asarray(codes, jnp.int32), c))
+        unary[0, :, 5] = -np.inf  # one row of one component is impossible
+        added = jnp.asarray(unary)
+        name = next(iter(params))
+
+        def sums(v: Any, device: Any = device, c: Any = c, params: Any = params, added: Any = added, name: str = name) -> Any:
+            own = {**params, name: v}
+            beta = jnp.linspace(0.3, 1.5, 6)
+            values = derive.forward(device, own, jnp.zeros((device.n_cells, 6), jnp.int32), c, added, beta).sums
+            return jnp.where(jnp.isfinite(values), values, 0.0), values
+
+        def total(v: Any, sums: Any = sums) -> Any:
+            return (sums(v)[0] ** 2).sum()
+
+        v = params[name]
+        way = jnp.ones_like(v)
+        found.append(
+            (
+                sums(v)[1],
+                jax.grad(total)(v),
+                jax.jvp(lambda v: sums(v)[0], (v,), (way,))[1],
+                jax.jvp(jax.grad(total), (v,), (way,))[1],
+            )
+        )
+    assert (plan.is_looped, plan.stages[0].radix[0]) == (True, int(graph.sizes.max()))
+    assert np.isneginf(found[0][0]).any()
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, **EXACT)
+
+
+@pytest.mark.parametrize("name", ["fields", "same"])
+def test_stages_and_the_loop_agree_given_covariates(name: str, monkeypatch: pytest.MonkeyPatch):
+    of = GIVEN[name]
+    rows = given.encode_given(of.model.graph, of.given)
+    device, params = of.model._bound_device(rows), of.model._params(of.params)
+    looped = exact.marginals(exact.Contractions(of.model.graph), device, params, None, rows)
+    monkeypatch.setattr(_elimination, "MOST_ENTRIES", 0.0)
+    staged = exact.marginals(exact.Contractions(of.model.graph), device, params, None, rows)
+    for variable, table in looped.items():
+        np.testing.assert_allclose(staged[variable], table, **EXACT)
+
+
+@pytest.mark.parametrize("of", MODELS, ids=str)
+def test_no_table_takes_more_than_is_added_at_once_and_nothing_is_lost(of: Case):
+    graph = of.model.graph
+    plan = plan_elimination(graph)
+    assert plan.is_looped
+    tables, uses = factor_tables(graph, plan, place_factors(graph, plan))
+    loop = plan_loop(plan, tables, uses[0])
+    assert loop.base.shape[2] == loop.bases.shape[1] == _loop.SOURCES
+    assert len(loop.roots) == plan.n_components
+    assert sorted(s for s in loop.picks.ravel().tolist() if s < len(plan.parents)) == list(range(len(plan.parents)))
+    read = np.unique((loop.base[..., None, None] + loop.patterns[loop.pattern][..., None]).ravel())
+    assert read.max() < len(loop.component) + loop.messages
+    assert (loop.component[: 2 * len(plan.parents)] < plan.n_components).all()
+
+
+# What is compiled
+
+GRID = """
+input n : int
+input m : int
+graph G = grid(n, m)
+model den {
+  given y[i in G.nodes] : spin
+  var   x[i in G.nodes] : spin
+  param h
+  param J
+  factor h * x[i] * y[i] for i in G.nodes
+  factor J * x[i] * x[j] for (i, j) in G.edges
+}
+"""
+NETWORK = """
+input pairs[e, 2] : int
+input n : int
+index site = range(n)
+graph G = edges(pairs, nodes = site)
+model m {
+  var x[i in site] : bit
+  param J
+  factor J * x[i] * x[j] for (i, j) in G.edges
+}
+"""
+
+
+def counts(jaxpr: Any) -> Counter[str]:
+    """The equations of a program and of the programs inside, by primitive."""
+    out: Counter[str] = Counter()
+    for e in jaxpr.eqns:
+        out[e.primitive.name] += 1
+        for p in jax.tree.leaves(list(e.params.values()), is_leaf=lambda p: hasattr(p, "eqns") or hasattr(p, "jaxpr")):
+            inner = getattr(p, "jaxpr", p)
+            if hasattr(inner, "eqns"):
+                out += counts(inner)
+    return out
+
+
+def traced(graph: Any) -> Counter[str]:
+    """What marginals, and draws, of a model are made of."""
+    c, device = derive.contraction(graph, plan_elimination(graph)), derive.graph_arrays(graph)
+    params = {p.name: jnp.zeros(p.shape) for p in graph.parameters}
+    codes, numbers = jnp.zeros((graph.n_cells, 3), jnp.int32), jnp.full((c.n_places, 3), 0.5)
+
+    def answers(params: Any) -> Any:
+        found = derive.forward(device, params, codes, c)
+        return derive.log_marginals(device, params, codes, c), derive.backward(c, codes, found, numbers)
+
+    return counts(jax.make_jaxpr(answers)(params).jaxpr)
+
+
+def networks() -> Iterator[Any]:
+    rng = np.random.default_rng(0)
+    yield np.array([(i, j) for i in range(14) for j in range(i)])  # all joined
+    yield np.array(
+        [(8 * i + j, 8 * ((i + a) % 8) + (j + b) % 8) for i in range(8) for j in range(8) for a, b in ((0, 1), (1, 0))]
+    )  # a torus
+    yield np.array(sorted({tuple(sorted(rng.choice(60, 2, replace=False).tolist())) for _ in range(90)}))
+
+
+def test_marginals_and_draws_of_any_graph_are_one_program():
+    """Before, 10 x 12 cells were 120 kinds of messages, and 39 s of compiling."""
+    alone = GRID.replace("given y[i in G.nodes] : spin", "").replace(" * y[i]", "")
+    found = [traced(gm.parse(alone, n=n, m=m).model().graph) for n, m in ((4, 5), (4, 9), (12, 16))]
+    assert found[0] == found[1] == found[2]
+    wide = [traced(gm.parse(NETWORK, pairs=p, n=int(p.max()) + 1).model().graph) for p in networks()]
+    assert wide[0] == wide[1] == wide[2]
+    assert sum(found[0].values()) < 1000
+
+
+def test_first_marginals_of_a_grid_compile_as_many_programs_as_those_of_a_smaller_one():
+    compiled: list[str] = []
+
+    def heard(event: str, duration: float, **_: Any) -> None:
+        if event.endswith("backend_compile_duration"):
+            compiled.append(event)
+
+    found = []
+    jax.monitoring.register_event_duration_secs_listener(heard)
+    try:
+        for n, m in ((4, 5), (4, 9)):
+            compiled.clear()
+            model = gm.parse(GRID, n=n, m=m).model()
+            table = model.marginals({"h": 0.3, "J": 0.4}, given={"y": np.ones(n * m, int)})
+            assert table["x"].shape == (n * m, 2)
+            found.append(len(compiled))
+    finally:
+        jax.monitoring.unregister_event_duration_listener(heard)
+    assert found[1] <= found[0] <= 12
