@@ -107,15 +107,20 @@ def graph_arrays(graph: FactorGraph) -> Graph:
 
 
 def _ints(a: np.ndarray) -> Array:
-    return jnp.asarray(np.asarray(a, np.int32))
+    return on_device(np.asarray(a, np.int32))
+
+
+def on_device(a: np.ndarray) -> Array:
+    """An array of the host as it is. `jnp.asarray` would compile a program for every shape."""
+    return jax.device_put(a)
 
 
 def _number_array(a: np.ndarray) -> Array:
     if a.dtype == bool:
-        return jnp.asarray(a)
+        return on_device(a)
     if a.dtype.kind in "iu" and (a.size == 0 or max(-int(a.min()), int(a.max())) < 2**31):
         return _ints(a)
-    return jnp.asarray(a, dtype=float_type())
+    return on_device(np.asarray(a, float_type()))
 
 
 def float_type() -> np.dtype:

@@ -6,7 +6,6 @@ import math
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int
 
@@ -15,7 +14,7 @@ from ..plan import Elimination, factor_tables, place_factors, plan_loop, step_pl
 from ..plan import FactorTables as PlannedTables
 from ..plan import Loop as PlannedLoop
 from ..plan import TableUse as PlannedUse
-from ._arrays import Blocks
+from ._arrays import Blocks, on_device
 
 
 class FactorTables(eqx.Module):
@@ -204,7 +203,7 @@ def _loop(plan: Elimination, found: PlannedLoop, at: np.ndarray) -> Loop:
     return Loop(
         plan.n_components,
         found.lanes,
-        jnp.asarray(np.arange(int(plan.radix.max(initial=1))) < found.own[:, None]),
+        on_device(np.arange(int(plan.radix.max(initial=1))) < found.own[:, None]),
         _ints(np.argsort(order)),
         _ints(order),
         _ints(np.append(at, 0)),
@@ -224,4 +223,4 @@ def _tables(host: FactorGraph, t: PlannedTables) -> FactorTables:
 
 
 def _ints(a: np.ndarray) -> Array:
-    return jnp.asarray(np.asarray(a, np.int32))
+    return on_device(np.asarray(a, np.int32))

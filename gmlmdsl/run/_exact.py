@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
@@ -70,7 +69,9 @@ def log_partition(kept: Contractions, device: derive.Graph, params: Params, give
         GmlmError: E601 with the cost where it is above the budget, before any work.
     """
     _, c = kept.whole("log Z")
-    return log_sums(device, params, jnp.asarray(known_rows(kept.graph, given)), c)
+    codes = jax.device_put(known_rows(kept.graph, given))
+    # A loop holds its messages anyway: its program is the one that exact draws begin with.
+    return log_sums(device, params, codes, c) if c.loop is None else _forward(device, params, codes, c)[1]
 
 
 log_sums = bounded_jit(derive.log_sum)
@@ -97,7 +98,8 @@ def marginals(
     graph = kept.graph
     held, codes = _start(graph, clamp, given)
     _, c = kept.of(held, "a table of marginals")
-    found, table = (np.asarray(a) for a in _marginals(device, params, jnp.asarray(codes), c))
+    nothing = np.zeros((len(c.free), device.most_values, codes.shape[1]), derive.float_type())
+    found, table = (np.asarray(a) for a in _marginals(device, params, jax.device_put(codes), c, jax.device_put(nothing)))
     _verify_possible(found, held)
     n = graph.n_random  # the cell of a row of given data is no answer
     full = np.zeros((n, int(graph.sizes.max(initial=1)), codes.shape[1]), table.dtype)
@@ -120,7 +122,7 @@ def best(
     """
     held, codes = _start(kept.graph, clamp, given)
     _, c = kept.of(held, "a mode")
-    found, value = (np.asarray(a) for a in _best(device, params, jnp.asarray(codes), c))
+    found, value = (np.asarray(a) for a in _best(device, params, jax.device_put(codes), c))
     _verify_possible(value, held)
     return found, value
 
@@ -146,7 +148,7 @@ def independent_kernel(
         if graph.is_normalised and not held[0].any():
             return derive.ancestral_kernel(graph), "`exact`: every cell given its parents"
         raise
-    found, value = _forward(device, params, jnp.asarray(held[1].reshape(graph.n_cells, -1), jnp.int32), c)
+    found, value = _forward(device, params, jax.device_put(held[1].reshape(graph.n_cells, -1).astype(np.int32)), c)
     _verify_possible(np.asarray(value), held[0])
     return derive.IndependentKernel(c, found), f"`exact`: {plan.words}"
 
@@ -175,7 +177,7 @@ def next_symbol(kept: Contractions, device: derive.Graph, params: Params, codes:
         return _pruned(graph, params, codes, cell, seen)
     if not codes.shape[1]:
         return np.zeros((0, int(graph.sizes[cell])), derive.float_type())
-    return np.asarray(_next(device, params, jnp.asarray(codes), c, jnp.asarray(cell)))[:, : graph.sizes[cell]]
+    return _next(device, params, codes, c, cell)[:, : graph.sizes[cell]]
 
 
 def _pruned(graph: FactorGraph, params: Params, codes: Array, cell: int, seen: Array) -> Array:
@@ -184,21 +186,17 @@ def _pruned(graph: FactorGraph, params: Params, codes: Array, cell: int, seen: A
     free = np.flatnonzero(kept & ((codes < 0).any(axis=1)))
     plan = plan_elimination(smaller, free, "the law of the next symbol")
     c = derive.contraction(smaller, plan)
-    return np.asarray(_next(derive.graph_arrays(smaller), params, jnp.asarray(codes), c, jnp.asarray(cell)))[:, : graph.sizes[cell]]
+    return _next(derive.graph_arrays(smaller), params, codes, c, cell)[:, : graph.sizes[cell]]
 
 
-@bounded_jit
-def _next(device: derive.Graph, params: Params, codes: jax.Array, c: derive.Contraction, cell: jax.Array) -> jax.Array:
-    unary = derive.evidence(device, codes, c)
-    place = jnp.searchsorted(c.free, cell)
-    known = jnp.maximum(codes, 0)
-
-    def value(added: jax.Array) -> tuple[jax.Array, jax.Array]:
-        found = derive.log_sum(device, params, known, c, unary.at[place].add(added))
-        return jnp.where(jnp.isfinite(found), found, 0.0).sum(), found
-
-    table, found = jax.grad(value, has_aux=True)(jnp.zeros(unary.shape[1:], unary.dtype))
-    return jnp.where(jnp.isfinite(found), table, jnp.nan).T
+def _next(device: derive.Graph, params: Params, codes: Array, c: derive.Contraction, cell: int) -> Array:
+    """The marginals of one cell given those seen, by the program of `marginals`."""
+    free = np.asarray(c.free)
+    here, values = codes[free][:, None], np.arange(device.most_values)[None, :, None]
+    seen = np.where((here < 0) | (values == here), 0.0, -np.inf).astype(derive.float_type())
+    known = jax.device_put(np.maximum(codes, 0).astype(np.int32))
+    found, table = (np.asarray(a) for a in _marginals(device, params, known, c, jax.device_put(seen)))
+    return np.where(np.isfinite(found), table[np.searchsorted(free, cell)], np.nan).T
 
 
 def ancestors(graph: FactorGraph, seeds: Array) -> Array:

@@ -110,12 +110,14 @@ def verify_names(given: Mapping[str, Any], names: list[str], what: str) -> None:
 def _array(p: ParameterArray, value: Any, what: str) -> jax.Array:
     verify_unmasked(value, f"{what}[{p.name!r}]")
     try:
-        array = jnp.asarray(value, dtype=float_type())
+        # Numbers of the host are converted there: a program for every shape would be compiled.
+        of_host = isinstance(value, int | float | np.ndarray | np.generic)
+        array = jax.device_put(np.asarray(value, float_type())) if of_host else jnp.asarray(value, dtype=float_type())
     except (TypeError, ValueError):
         raise fail("E502", f"{what}[{p.name!r}] is not an array of numbers") from None
     if array.shape != p.shape:
         raise fail("E501", f"{what}[{p.name!r}] must have shape {p.shape}, got {array.shape}")
-    if not isinstance(array, jax.core.Tracer) and bool(jnp.isnan(array).any()):  # pyright: ignore[reportAttributeAccessIssue]
+    if not isinstance(array, jax.core.Tracer) and bool(np.isnan(np.asarray(array)).any()):  # pyright: ignore[reportAttributeAccessIssue]
         raise fail("E504", f"{what}[{p.name!r}] has a NaN")
     return array
 
