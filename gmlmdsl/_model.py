@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from . import derive
@@ -53,14 +54,15 @@ class Model(Queries):
 
         Raises:
             GmlmError: E511 for missing cells under a mask that looks at x, E601 where summing them out costs too much, E602
-                where the mask has more blocks than the limit and no `key` and `n_masks` are given.
+                where the mask has more blocks than the limit and no `key` and `n_masks` are given, E514 where a factor is nan or +inf.
 
         Reference: Li et al. 2024, Definitions 2 and 7.
         """
         from .run import conditionals
 
         lowered, rows = givens.bound_rows(self.lowered, x, missing, given)
-        return conditionals.loss(lowered, self._mask(mask, lowered), self._params(params), rows.codes, weights, key, n_masks)
+        found = conditionals.loss(lowered, self._mask(mask, lowered), self._params(params), rows.codes, weights, key, n_masks)
+        return parameters.verified_answer(lowered.graph, found, -jnp.inf)
 
     def transition_matrix(self, params: Params, sampler: str | None = None, *, given: Any = None) -> np.ndarray:
         """One run of a sampler's body as a matrix over all configurations, first position slowest; float64, rows sum to 1.

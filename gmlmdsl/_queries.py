@@ -74,7 +74,7 @@ class Queries:
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
-        """What the checker warns of in the program, and what only the sizes show: cells of this model never hidden or moved.
+        """What the checker warns of in the program, and what only the sizes show: cells never hidden or moved, factors that reach -inf.
 
         Warnings that a comment `# gmlm: allow CODE` allows are left out. Each has `code`, `message` and `render()`.
         """
@@ -97,14 +97,15 @@ class Queries:
             given: data of given variables, as in `fit`.
 
         Raises:
-            GmlmError: E601 where the sum over a row's missing cells costs too much.
+            GmlmError: E601 where the sum over a row's missing cells costs too much, E514 where a factor is nan or +inf.
         """
         from .run import missing as gaps
 
         if self.graph.network is not None:
             raise derive.no_joint(self.graph)
         lowered, rows = givens.bound_rows(self.lowered, x, missing, given)
-        return gaps.log_completions(lowered.graph, self._device(lowered), self._params(params), rows.codes).reshape(rows.shape)
+        found = gaps.log_completions(lowered.graph, self._device(lowered), self._params(params), rows.codes).reshape(rows.shape)
+        return parameters.verified_answer(lowered.graph, found, jnp.inf)
 
     def log_partition(self, params: Params, *, given: Any = None) -> jax.Array:
         """log Z, exact, by variable elimination; 0 where laws cover every cell and nothing else stands.
@@ -114,12 +115,13 @@ class Queries:
             given: data of given variables, as in `fit`: there is one log Z for each row, of shape (rows..).
 
         Raises:
-            GmlmError: E601 with the cost where it is above the budget, before any work.
+            GmlmError: E601 with the cost where it is above the budget, before any work; E514 where a factor is nan or +inf.
         """
-        found = givens.encode_given(self.graph, given)
+        found, arrays = givens.encode_given(self.graph, given), self._params(params)
         if self.graph.is_normalised:
             return jnp.zeros(() if found is None else found.shape, derive.float_type())
-        values = exact.log_partition(self._contractions, self._bound_device(found), self._params(params), found)
+        values = exact.log_partition(self._contractions, self._bound_device(found), arrays, found)
+        values = parameters.verified_answer(self.graph, values, jnp.inf)
         return values[0] if found is None else values.reshape(found.shape)
 
     @cached_property
@@ -266,7 +268,8 @@ class Queries:
             return derive.graph_arrays(lowered.graph)
         key = str(derive.float_type())
         if key not in self._devices:
-            self._devices[key] = derive.graph_arrays(self.graph)
+            with jax.ensure_compile_time_eval():  # what is kept outlives a function that is traced now
+                self._devices[key] = derive.graph_arrays(self.graph)
         return self._devices[key]
 
     @cached_property

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import functools
+import json
 import random
+import sys
+import time
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from gmlmdsl._diagnostics import Diagnostic, GmlmError, Source
-from gmlmdsl.program import check_source
+from gmlmdsl.graph import bind, lower_model
+from gmlmdsl.graph.masks import lower_mask
+from gmlmdsl.plan import plan_temper
+from gmlmdsl.program import Program, check_source, has_least_confident, ir
 from gmlmdsl.syntax._lex import Token, tokenize
 from gmlmdsl.syntax._tables import load_tables
 
@@ -94,6 +102,7 @@ def drop_line(text: str, tokens: list[Token], rng: random.Random) -> str | None:
 MUTATIONS: tuple[Mutation, ...] = (delete, duplicate, substitute, swap, rename_declaration, rename_use, change_number, drop_line)
 
 
+@functools.cache
 def programs() -> dict[str, str]:
     """The valid programs that stand alone."""
     found = {path.stem: path.read_text() for path in sorted(GOOD.glob("*.gmlm"))}
@@ -142,3 +151,75 @@ def invalid_mutants(name: str, text: str, n: int, seed: int) -> list[tuple[str, 
         if len(out) == n:
             break
     return out
+
+
+MOST_SECONDS = 2.0  # of processor time, for one mutant: what the checker and the binder may take for a program of a page
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a mutant: `failed` is an error that is none of the language's, empty where there is none."""
+
+    name: str
+    kind: str
+    text: str
+    codes: tuple[str, ...]
+    seconds: float
+    failed: str
+
+
+def outcome(name: str, kind: str, text: str) -> Outcome:
+    """Check a mutant, bind it with the inputs of the program it is made of, and lower its models, masks and ladders."""
+    started, codes, failed = time.process_time(), (), ""
+    try:
+        load(check_source(Source(f"{name}.gmlm", text)), inputs_of(name))
+    except GmlmError as error:
+        codes = error.codes
+    except Exception as error:  # what must never be
+        failed = f"{type(error).__name__}: {error}"
+    return Outcome(name, kind, text, codes, time.process_time() - started, failed)
+
+
+def load(program: Program, inputs: dict[str, object]) -> None:
+    """What needs the inputs: shapes, graphs, indices, the values of factors, the blocks and weights of masks, the ladders of samplers."""
+    bound = bind(program, inputs)
+    for name in program.models:
+        lowered = lower_model(bound, name)
+        for mask in (m for m in program.masks.values() if m.model == name and not has_least_confident(m.body)):
+            lower_mask(lowered, mask)
+        for sampler in (s for s in program.samplers.values() if s.model == name and isinstance(s.body, tuple)):
+            for kernel in ir.kernels_in(sampler.body):
+                if isinstance(kernel, ir.Temper):
+                    plan_temper(lowered, kernel)
+
+
+def inputs_of(name: str) -> dict[str, object]:
+    """Small inputs for a program, which its first line says."""
+    first = programs()[name].split("\n", 1)[0]
+    return json.loads(first.removeprefix("# inputs:")) if first.startswith("# inputs:") else INPUTS.get(name, {})
+
+
+# Inputs of the contract's programs; the others say theirs on the first line.
+INPUTS: dict[str, dict[str, object]] = {
+    "potts": {"n_sites": 3, "pairs": [[0, 1], [2, 1]]},
+    "tables": {"U": [0.0, 0.5, 1.0], "T": [[[0.1] * 4] * 3] * 2, "P": [[1.0, 2.0], [0.5, 1.5]]},
+}
+
+
+def main() -> None:
+    """`python tests/mutants.py 50000 15`: that many mutants of the corpus through `check` and loading, from that seed; a summary."""
+    n, seed = int(sys.argv[1]), int(sys.argv[2])
+    started, refused, taken, worst = time.process_time(), Counter[str](), 0, []
+    for name, kind, text in mutants(n, seed):
+        found = outcome(name, kind, text)
+        taken += not (found.codes or found.failed)
+        refused.update(found.codes[:1])
+        worst = sorted([*worst, (found.seconds, name, kind)])[-3:]
+        if found.failed or found.seconds > MOST_SECONDS:
+            print(f"== {found.failed or f'{found.seconds:.2f} s'} ({name}, {kind})\n{text}\n", flush=True)
+    print(f"{n:,} mutants, seed {seed}: {taken:,} taken, {sum(refused.values()):,} refused by {len(refused)} codes", end="; ")
+    print(f"{time.process_time() - started:.0f} s of processor time, the slowest {worst[-1][0]:.2f} s ({worst[-1][1]}, {worst[-1][2]})")
+
+
+if __name__ == "__main__":
+    main()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from mutants import mutants
+from mutants import MOST_SECONDS, Outcome, mutants, outcome
 
 from gmlmdsl._diagnostics import GmlmError, Source
 from gmlmdsl.program import check_source
 
 N_MUTATIONS = 500
+N_LOADED = 20_000
 
 
 def faults(text: str, name: str) -> GmlmError | None:
@@ -44,3 +45,19 @@ def test_every_error_of_a_mutant_has_a_place(checked: list[tuple[str, GmlmError 
     for _, error in checked:
         for d in error.diagnostics if error is not None else ():
             assert d.span is not None and d.message and not d.message.endswith(".")
+
+
+def test_every_mutant_is_checked_and_loaded_without_an_error_of_another_kind() -> None:
+    found = [outcome(*mutant) for mutant in mutants(N_LOADED, seed=15)]
+    assert faulty(found) == []
+    assert sum(not o.codes for o in found) > N_LOADED // 10  # so many reach the binder with nothing refused
+
+
+@pytest.mark.slow
+def test_many_mutants_are_checked_and_loaded_without_an_error_of_another_kind() -> None:
+    assert faulty([outcome(*mutant) for mutant in mutants(50 * N_LOADED, seed=16)]) == []
+
+
+def faulty(found: list[Outcome]) -> list[Outcome]:
+    """Those that end in another error than one of the language's, or take too long."""
+    return [o for o in found if o.failed or o.seconds > MOST_SECONDS]

@@ -33,16 +33,20 @@ def normalise(scores: Float[Array, "blocks values rows"]) -> Float[Array, "block
 
 
 def logsumexp(scores: Float[Array, "blocks values rows"]) -> Float[Array, "blocks rows"]:
-    """log of the sum of exponentials over the values, -inf where all are; its gradient is finite wherever one is not."""
+    """log of the sum of exponentials over the values, -inf where all are; its gradient is finite wherever one is not.
+
+    nan where a value is +inf or nan: a factor has no value there, which only traced parameters bring here.
+    """
     top = jax.lax.stop_gradient(scores.max(axis=1, keepdims=True))
     safe = jnp.where(jnp.isfinite(top), top, 0.0)
     total = jnp.exp(scores - safe).sum(axis=1)
     positive = total > 0
-    return jnp.where(positive, jnp.log(jnp.where(positive, total, 1.0)) + safe[:, 0], -jnp.inf)
+    found = jnp.where(positive, jnp.log(jnp.where(positive, total, 1.0)) + safe[:, 0], -jnp.inf)
+    return jnp.where(top[:, 0] < jnp.inf, found, jnp.nan)
 
 
 def total(scores: Float[Array, "width values *rest"]) -> Array:
-    """The log of the sum of exponentials over the values.
+    """The log of the sum of exponentials over the values; nan where one is +inf or nan, as in `logsumexp`.
 
     All other axes as one, and few values written out: a loop whose innermost axis is short does not run on vectors.
     """
@@ -55,6 +59,7 @@ def total(scores: Float[Array, "width values *rest"]) -> Array:
     weight = sum((jnp.exp(v - safe) for v in values[1:]), jnp.exp(values[0] - safe))
     some = weight > 0
     found = jnp.where(some, jnp.log(jnp.where(some, weight, 1.0)) + safe, -jnp.inf)
+    found = jnp.where(top < jnp.inf, found, jnp.nan)
     return found.reshape(scores.shape[0], *scores.shape[2:])
 
 

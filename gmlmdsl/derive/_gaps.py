@@ -138,8 +138,8 @@ def term_losses(graph: Graph, params: Params, codes: Codes, gap: Gaps) -> Float[
     here = codes[jnp.minimum(gap.cells, graph.n_cells - 1), gap.rows]
     agrees = ((gap.blocks.codes == here[None, None]) | ~gap.predicted[None, None]).all(axis=2)
     observed, every = logsumexp(jnp.where(agrees, scores, -jnp.inf))[0], logsumexp(scores)[0]
-    possible = jnp.isfinite(observed)
-    return jnp.where(possible, jnp.where(possible, every, 0.0) - jnp.where(possible, observed, 0.0), jnp.inf)
+    impossible = observed == -jnp.inf
+    return jnp.where(impossible, jnp.inf, jnp.where(impossible, 0.0, every) - jnp.where(impossible, 0.0, observed))
 
 
 def gap_loss(host: FactorGraph, graph: Graph, codes: np.ndarray, terms: tuple[GapTerms, ...], most_values: int) -> GapLoss:

@@ -107,8 +107,8 @@ class DrawnLoss(eqx.Module):
 def _negative_log(scores: Float[Array, "blocks values rows"], here: Int[Array, "blocks 1 rows"]) -> Float[Array, "blocks rows"]:
     """-log of the observed value's share, inf where it is impossible."""
     observed = jnp.take_along_axis(scores, here, axis=1)[:, 0]
-    possible = jnp.isfinite(observed)
-    return jnp.where(possible, logsumexp(scores) - jnp.where(possible, observed, 0.0), jnp.inf)
+    impossible = observed == -jnp.inf
+    return jnp.where(impossible, jnp.inf, logsumexp(scores) - jnp.where(impossible, 0.0, observed))
 
 
 def _weighted_sum(losses: Float[Array, "blocks rows"], weight: Float[Array, "blocks rows"]) -> Float[Array, " rows"]:

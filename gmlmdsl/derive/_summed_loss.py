@@ -218,8 +218,8 @@ def _each(one, total: Array, xs) -> tuple[Array, None]:
 
 def _difference(every: Float[Array, "terms rows"], observed: Float[Array, "terms rows"], weights: Array) -> Float[Array, " rows"]:
     """The sum of weight times (log of all - log of observed); inf where what is observed is impossible."""
-    possible = jnp.isfinite(observed)
-    terms = jnp.where(possible, jnp.where(possible, every, 0.0) - jnp.where(possible, observed, 0.0), jnp.inf)
+    impossible = observed == -jnp.inf
+    terms = jnp.where(impossible, jnp.inf, jnp.where(impossible, 0.0, every) - jnp.where(impossible, 0.0, observed))
     return jnp.where(weights > 0, jnp.where(weights > 0, weights, 1.0) * terms, 0.0).sum(axis=0)
 
 

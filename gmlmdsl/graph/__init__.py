@@ -8,6 +8,9 @@ from ._factor_graph import GivenArray as GivenArray
 from ._factor_graph import ParameterArray as ParameterArray
 from ._factor_graph import VariableArray as VariableArray
 from ._given import GivenRows as GivenRows
+from ._infinite import STAYS_FINITE as STAYS_FINITE
+from ._infinite import undefined_at as undefined_at
+from ._infinite import untried as untried
 from ._model import Lowered as Lowered
 from ._model import lower_let as lower_let
 from ._model import lower_model as lower_model

@@ -12,7 +12,7 @@ import numpy as np
 from .._diagnostics import Diagnostic, GmlmError, did_you_mean, fail, listed
 from ..program import Program, ir
 from ..read import verify_unmasked
-from ._constants import constant
+from ._constants import constant, whole
 from ._content import digest
 from ._graphs import GraphArrays, build_graph
 
@@ -46,7 +46,7 @@ class Bound:
 
     def integer(self, e: ir.Expression) -> int:
         """The value of a constant integer expression."""
-        return int(constant(e, self.inputs, self.lengths))
+        return int(whole(constant(e, self.inputs, self.lengths), True, e))
 
     def number(self, e: ir.Expression) -> float:
         """The value of a constant expression."""

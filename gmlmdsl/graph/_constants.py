@@ -8,6 +8,7 @@ import numpy as np
 
 from .._diagnostics import fail
 from ..program import ir
+from ._arithmetic import applied
 
 Array = np.ndarray
 
@@ -19,66 +20,12 @@ def constant(
     names: Mapping[str, Array] | None = None,
     taken: Array | bool = True,
 ) -> Array:
-    """The value of `e` where each index name stands for an array; the arrays broadcast. Indices count only where `taken`.
+    """The value of `e` where each index name stands for an array; the arrays broadcast. Indices and operations count only where `taken`.
 
     Raises:
-        GmlmError: if an index into an input leaves its range.
+        GmlmError: E407 where an index into an input leaves its range, E416 where an operation has no value.
     """
     return np.asarray(_Constants(inputs, lengths, names or {}).value(e, taken))
-
-
-def apply_operator(operator: str, operands: list[Array]) -> Array:
-    """An operator or function of the language on NumPy arrays; whole-number operators stay whole."""
-    with np.errstate(all="ignore"):
-        return OPERATORS[operator](*operands)
-
-
-def _floor_divide(a: Array, b: Array) -> Array:
-    return np.floor_divide(a, np.where(b == 0, 1, b)) if _integral(a, b) else np.floor_divide(a, b)
-
-
-def _remainder(a: Array, b: Array) -> Array:
-    return np.remainder(a, np.where(b == 0, 1, b)) if _integral(a, b) else np.remainder(a, b)
-
-
-def _integral(*arrays: Array) -> bool:
-    return all(np.asarray(a).dtype.kind in "biu" for a in arrays)
-
-
-def _plain(a: Array) -> Array:
-    """Conditions as 1 and 0."""
-    return a.astype(np.int64) if np.asarray(a).dtype == bool else np.asarray(a)
-
-
-OPERATORS = {
-    "+": lambda a, b: _plain(a) + _plain(b),
-    "-": lambda a, b: _plain(a) - _plain(b),
-    "*": lambda a, b: _plain(a) * _plain(b),
-    "/": lambda a, b: np.true_divide(_plain(a), _plain(b)),
-    "//": lambda a, b: _floor_divide(_plain(a), _plain(b)),
-    "%": lambda a, b: _remainder(_plain(a), _plain(b)),
-    "^": lambda a, b: np.power(_plain(a) if _integral(b) and np.all(b >= 0) else _plain(a).astype(float), _plain(b)),
-    "neg": lambda a: -_plain(a),
-    "==": lambda a, b: _plain(a) == _plain(b),
-    "!=": lambda a, b: _plain(a) != _plain(b),
-    "<": lambda a, b: _plain(a) < _plain(b),
-    "<=": lambda a, b: _plain(a) <= _plain(b),
-    ">": lambda a, b: _plain(a) > _plain(b),
-    ">=": lambda a, b: _plain(a) >= _plain(b),
-    "and": np.logical_and,
-    "or": np.logical_or,
-    "not": np.logical_not,
-    "exp": lambda a: np.exp(_plain(a)),
-    "log": lambda a: np.log(_plain(a)),
-    "sqrt": lambda a: np.sqrt(_plain(a)),
-    "abs": lambda a: np.abs(_plain(a)),
-    "sigmoid": lambda a: 0.5 * (1 + np.tanh(0.5 * _plain(a))),
-    "tanh": lambda a: np.tanh(_plain(a)),
-    "min": lambda a, b: np.minimum(_plain(a), _plain(b)),
-    "max": lambda a, b: np.maximum(_plain(a), _plain(b)),
-    "spin": lambda a: 2 * _plain(a) - 1,
-    "bit": lambda a: (_plain(a) + 1) // 2,
-}
 
 
 class _Constants:
@@ -98,12 +45,20 @@ class _Constants:
             case ir.InputValue():
                 return self.entry(e, taken)
             case ir.Operation():
-                return apply_operator(e.operator, [self.value(o, taken) for o in e.operands])
+                return self.operation(e, taken)
             case ir.Choice():
                 test = self.value(e.test, taken)
                 return np.where(test, self.value(e.yes, taken & test), self.value(e.no, taken & ~test))
             case _:
                 raise AssertionError(f"not a constant: {type(e).__name__}")
+
+    def operation(self, e: ir.Operation, taken: Array | bool) -> Array:
+        """As in Python, the right side of `and` and `or` counts only where the left one does not decide."""
+        left, *rest = e.operands
+        first = self.value(left, taken)
+        if e.operator in ("and", "or"):
+            taken = taken & (first.astype(bool) if e.operator == "and" else ~first.astype(bool))
+        return applied(e.operator, [first, *(self.value(o, taken) for o in rest)], taken, e.span)
 
     def entry(self, e: ir.InputValue, taken: Array | bool) -> Array:
         array = self.inputs[e.name]
@@ -114,8 +69,24 @@ class _Constants:
         return array[tuple(indices)]
 
 
+def whole(value: Array, taken: Array | bool, e: ir.Expression) -> Array:
+    """A value as integers: a negative power of a whole number is none.
+
+    Raises:
+        GmlmError: E416 where it is taken and not whole.
+    """
+    if value.dtype.kind != "f":
+        return value
+    bad = ~(np.isfinite(value) & (value == np.floor(value))) & taken
+    if np.any(bad):
+        first = np.broadcast_to(value, np.shape(bad))[bad].ravel()[0]
+        raise fail("E416", f"an integer is needed here, and this is {first:g}", e.span, "not whole", help="use `//` for whole division")
+    return np.where(np.isfinite(value), value, 0).astype(np.int64)
+
+
 def in_range(value: Array, length: int, taken: Array | bool, e: ir.Expression, name: str) -> Array:
-    """`value` clipped into an axis, after checking that it lies in it wherever it is `taken`."""
+    """`value` clipped into an axis, after checking that it is whole and lies in it wherever it is `taken`."""
+    value = whole(value, taken, e)
     bad = ((value < 0) | (value >= length)) & taken
     if np.any(bad):
         first = np.broadcast_to(value, np.shape(bad))[bad].ravel()[0] if np.ndim(bad) else value

@@ -9,7 +9,8 @@ import numpy as np
 
 from .._diagnostics import fail
 from ..program import ir
-from ._constants import OPERATORS
+from ._arithmetic import OPERATORS, applied
+from ._constants import whole
 from ._nodes import CellValue, Leaves, Node, evaluate, nodes_in
 
 Array = np.ndarray
@@ -44,14 +45,14 @@ def verify_index(
     n = max((c.shape[0] for c in columns), default=1)
     for start in range(0, n, max(1, CHUNK // max(count, 1))):
         rows = slice(start, min(n, start + max(1, CHUNK // max(count, 1))))
-        leaves = numpy_leaves(columns, tables, codes, rows)
+        leaves = numpy_leaves(columns, tables, codes, rows, bits=32)
         depth = taken.ndim - 1
         good = _lead(taken, rows)
-        with np.errstate(all="ignore"):
-            value = np.asarray(evaluate(node, leaves, depth, whole=True))
-            for guard, at in guards:
-                holds = np.asarray(evaluate(guard, leaves, at)).astype(bool)
-                good = good & np.expand_dims(holds, tuple(range(at, depth)))
+        for guard, at in guards:
+            inner = tuple(range(at, depth))
+            holds = np.asarray(evaluate(guard, leaves, at, good.any(axis=inner))).astype(bool)
+            good = good & np.expand_dims(holds, inner)
+        value = whole(np.asarray(evaluate(node, leaves, depth, good, whole=True)), good, e)
         bad = ((value < 0) | (value >= length)) & good
         if bad.any():
             reached = int(np.broadcast_to(value, bad.shape)[bad].ravel()[0])
@@ -70,9 +71,17 @@ def _lead(a: Array, rows: slice) -> Array:
 
 
 def numpy_leaves(
-    columns: Sequence[Array], tables: Sequence[Array], codes: dict[int, Array], rows: slice, params: Mapping[str, Array] | None = None
+    columns: Sequence[Array],
+    tables: Sequence[Array],
+    codes: dict[int, Array],
+    rows: slice,
+    params: Mapping[str, Array] | None = None,
+    bits: int = 0,
 ) -> Leaves:
-    """Leaves for some instances (`rows`) under all joint values of their cells; batch axes are (instances, values)."""
+    """Leaves for some instances (`rows`) under all joint values of their cells; batch axes are (instances, values).
+
+    Where `bits` is not 0, an operation that has no value where it is taken is an error, E416: 64, or the 32 of an index on the device.
+    """
 
     def cells(start: int, shape: tuple[int, ...]) -> Array:
         size = int(np.prod(shape, dtype=np.int64))
@@ -93,4 +102,7 @@ def numpy_leaves(
         operators=OPERATORS,
         whole=OPERATORS,
         xp=np,
+        judged=(lambda node, operands, taken: applied(node.operator, operands, True if taken is None else taken, node.span, bits))
+        if bits
+        else None,
     )

@@ -91,7 +91,7 @@ class Lowering:
             case ir.LetValue():
                 return self.let(e, turns)
             case ir.Operation():
-                return Apply(e.operator, tuple(self.lower(o, turns) for o in e.operands))
+                return Apply(e.operator, tuple(self.lower(o, turns) for o in e.operands), e.span)
             case ir.Choice():
                 return self.choice(e, turns)
             case ir.Sum():

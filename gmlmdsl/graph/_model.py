@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import Diagnostic, fail
 from ..program import ir
 from ._bind import Bound
 from ._constants import constant
 from ._factor_graph import FactorGraph, FactorGroup, GivenArray, ParameterArray, Prior, VariableArray
-from ._given import GivenRows, graph_with, group_with
+from ._given import GivenRows, graph_with, group_with, reads_real
+from ._infinite import verify_finite
 from ._labels import lazy_labels
 from ._lower import Lowering, Names
 from ._network import lower_network
@@ -31,11 +32,14 @@ class Lowered:
     names: Names
     bound: Bound
     data: GivenRows | None = None  # of the given variables, which masks and lets that are lowered for it read too
+    notes: tuple[Diagnostic, ...] = field(default=(), compare=False)  # factors that are -inf for some values
 
 
 def with_given(lowered: Lowered, data: GivenRows) -> Lowered:
     """The model with the data of its given variables, of one row or one per row of x; masks and lets lowered for it have them too."""
-    return replace(lowered, graph=graph_with(lowered.graph, data), data=data)
+    graph = graph_with(lowered.graph, data)
+    verify_finite(graph, [g for g in graph.groups if reads_real(g)])
+    return replace(lowered, graph=graph, data=data)
 
 
 def lower_model(bound: Bound, name: str) -> Lowered:
@@ -55,7 +59,7 @@ def lower_model(bound: Bound, name: str) -> Lowered:
     requires = [_group(r.condition, r.clauses, "require", bound, names) for r in model.requires]
     factors, requires = (tuple(g for g in groups if g.n) for groups in (factors, requires))
     graph = FactorGraph(variables, parameters, factors, requires, given, network=network)
-    return Lowered(graph, names, bound)
+    return Lowered(graph, names, bound, notes=verify_finite(graph, graph.groups))
 
 
 def _variables(model: ir.Model, bound: Bound) -> tuple[VariableArray, ...]:
@@ -234,4 +238,5 @@ def lower_let(lowered: Lowered, name: str) -> tuple[FactorGroup, tuple[int, ...]
     clauses = ir.Clauses(let.span, let.axes)
     group = _group(let.value, clauses, "let", lowered.bound, lowered.names)
     group = group if lowered.data is None else group_with(group, lowered.data)
+    verify_finite(lowered.graph, [group])
     return group, tuple(lowered.bound.set_size(a.over) for a in let.axes)

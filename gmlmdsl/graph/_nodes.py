@@ -7,8 +7,10 @@ arrays whose last axes are the caller's batch axes; every `Add` over a `sum(..)`
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from .._diagnostics import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +49,11 @@ class Gather:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """An operator or function of the language."""
+    """An operator or function of the language; `span`: where it is written."""
 
     operator: str
     operands: tuple[Node, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,7 @@ class Leaves:
         number: makes an array of the working float type. integer: one of whole numbers.
         operators: by name, on numbers. whole: by name, on whole numbers, for indices.
         xp: the array library.
+        judged: applies an operator in place of these tables, from its node, operands and where it is taken: it refuses what has no value.
     """
 
     column: Callable[[int, int], Any]
@@ -105,9 +109,10 @@ class Leaves:
     operators: dict[str, Callable[..., Any]]
     whole: dict[str, Callable[..., Any]]
     xp: Any
+    judged: Callable[[Apply, list[Any], Any], Any] | None = None
 
 
-SINGULAR = frozenset({"log", "sqrt", "exp", "/", "^"})  # where a value that nobody takes can be infinite, or its derivative
+SINGULAR = frozenset({"log", "sqrt", "exp", "/", "//", "%", "^"})  # where a value that nobody takes can be infinite, or its derivative
 
 
 def evaluate(node: Node, leaves: Leaves, depth: int = 0, taken: Any = None, whole: bool = False) -> Any:
@@ -133,10 +138,7 @@ def evaluate(node: Node, leaves: Leaves, depth: int = 0, taken: Any = None, whol
         case Gather():
             return _entry(node, leaves, depth, taken)
         case Apply():
-            operands = [evaluate(o, leaves, depth, taken, whole) for o in node.operands]
-            if taken is not None and node.operator in SINGULAR:
-                operands = [o if isinstance(o, int | float) else xp.where(taken, leaves.number(o), 1) for o in operands]
-            return (leaves.whole if whole else leaves.operators)[node.operator](*operands)
+            return _applied(node, leaves, depth, taken, whole)
         case If():
             test = xp.asarray(evaluate(node.test, leaves, depth, taken, whole), dtype=bool)
             yes = evaluate(node.yes, leaves, depth, test if taken is None else taken & test, whole)
@@ -144,10 +146,27 @@ def evaluate(node: Node, leaves: Leaves, depth: int = 0, taken: Any = None, whol
             return xp.where(test, *_alike(yes, no, leaves))
         case Add():
             mask = xp.asarray(evaluate(node.mask, leaves, depth + 1), dtype=bool)
-            body = leaves.number(evaluate(node.body, leaves, depth + 1, _inside(mask, taken, node.depth, xp)))
+            body = leaves.number(evaluate(node.body, leaves, depth + 1, inside(mask, taken, node.depth, xp)))
             return xp.sum(xp.where(mask, body, xp.zeros_like(body)), axis=node.depth)
         case Pick():
             return _picked(node, leaves, depth, taken, whole)
+
+
+def _applied(node: Apply, leaves: Leaves, depth: int, taken: Any, whole: bool) -> Any:
+    """As in Python, the right side of `and` and `or` counts only where the left one does not decide."""
+    xp, (left, *rest) = leaves.xp, node.operands
+    operands, inner = [evaluate(left, leaves, depth, taken, whole)], taken
+    if node.operator in ("and", "or"):
+        first = xp.asarray(operands[0], dtype=bool)
+        open_ = first if node.operator == "and" else ~first
+        inner = open_ if taken is None else taken & open_
+    operands += [evaluate(o, leaves, depth, inner, whole) for o in rest]
+    if leaves.judged is not None:
+        return leaves.judged(node, operands, taken)
+    if taken is not None and node.operator in SINGULAR:
+        convert = leaves.integer if whole else leaves.number
+        operands = [o if isinstance(o, int | float) else xp.where(taken, convert(o), 1) for o in operands]
+    return (leaves.whole if whole else leaves.operators)[node.operator](*operands)
 
 
 def _entry(node: Gather, leaves: Leaves, depth: int, taken: Any) -> Any:
@@ -162,11 +181,12 @@ def _picked(node: Pick, leaves: Leaves, depth: int, taken: Any, whole: bool) -> 
     xp, index = leaves.xp, leaves.integer(evaluate(node.index, leaves, depth, taken, True))
     places = xp.arange(node.size, dtype=index.dtype).reshape((1,) * node.depth + (-1,) + (1,) * (index.ndim - node.depth))
     here = places == xp.expand_dims(index, node.depth)
-    body = (leaves.integer if whole else leaves.number)(evaluate(node.body, leaves, depth + 1, _inside(here, taken, node.depth, xp), whole))
+    body = (leaves.integer if whole else leaves.number)(evaluate(node.body, leaves, depth + 1, inside(here, taken, node.depth, xp), whole))
     return xp.sum(xp.where(here, body, xp.zeros_like(body)), axis=node.depth)
 
 
-def _inside(here: Any, taken: Any, depth: int, xp: Any) -> Any:
+def inside(here: Any, taken: Any, depth: int, xp: Any) -> Any:
+    """Where a part along one more axis counts: `here`, and where what is around it does (None: everywhere)."""
     return here if taken is None else here & xp.expand_dims(taken, depth)
 
 
@@ -209,17 +229,21 @@ def mapped(node: Node, change: Callable[[Node], Node]) -> Node:
 
 def nodes_in(node: Node) -> list[Node]:
     """Every node of a tree."""
+    return [node, *(x for n in parts_of(node) for x in nodes_in(n))]
+
+
+def parts_of(node: Node) -> tuple[Node, ...]:
+    """The nodes directly inside one."""
     match node:
         case Apply():
-            inner: tuple[Node, ...] = node.operands
+            return node.operands
         case If():
-            inner = (node.test, node.yes, node.no)
+            return (node.test, node.yes, node.no)
         case Add():
-            inner = (node.body, node.mask)
+            return (node.body, node.mask)
         case Pick():
-            inner = (node.index, node.body)
+            return (node.index, node.body)
         case Gather():
-            inner = (node.base, *(x for t in node.terms for x in t))
+            return (node.base, *(x for t in node.terms for x in t))
         case _:
-            inner = ()
-    return [node, *(x for n in inner for x in nodes_in(n))]
+            return ()

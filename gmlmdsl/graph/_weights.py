@@ -23,7 +23,7 @@ def verify_weights(group: FactorGroup, sizes: Sequence[int], at_most: float, par
     """
     if not group.n or (group.parameters and params is None):
         return
-    for piece, found in _tried(group, sizes):
+    for piece, found in tried(group, sizes):
         _verify_finite(piece, found, at_most, params)
 
 
@@ -31,7 +31,7 @@ def _verify_finite(group: FactorGroup, sizes: Sequence[int], at_most: float, par
     count = int(np.prod([float(q) for q in sizes[: group.cells.shape[1]]]))
     if count > MOST_VALUES:
         raise fail("E412", f"this weight depends on cells with {count:,} joint values: too many to check", group.span, "too many cells")
-    for value in _values(group, sizes[: group.cells.shape[1]], params):
+    for value in _values(group, sizes[: group.cells.shape[1]], params, 64):
         bad = ~(np.isfinite(value) & (value >= 0) & (value <= at_most))
         if bad.any():
             limits = "between 0 and 1" if at_most == 1 else "finite and at least 0"
@@ -41,7 +41,7 @@ def _verify_finite(group: FactorGroup, sizes: Sequence[int], at_most: float, par
             )
 
 
-def _tried(group: FactorGroup, sizes: Sequence[int]) -> Iterator[tuple[FactorGroup, Sequence[int]]]:
+def tried(group: FactorGroup, sizes: Sequence[int]) -> Iterator[tuple[FactorGroup, Sequence[int]]]:
     """The group, or pieces of it, such that all values of all slots are all that it can meet; nothing before real data are there."""
     if group.given is None:
         yield group, sizes
@@ -58,7 +58,7 @@ def alive(group: FactorGroup, sizes: Sequence[int]) -> np.ndarray:
     """Which instances are above 0 for some values of their cells; all of those that mention a parameter or a real given variable."""
     if group.parameters or not group.n or reads_real(group):
         return np.ones(group.n, bool)
-    ((group, sizes),) = _tried(group, sizes)
+    ((group, sizes),) = tried(group, sizes)
     found = [np.atleast_1d(v).reshape(v.shape[0] if v.ndim else 1, -1).max(axis=1) for v in _values(group, sizes)]
     # A value that does not vary over instances comes once for each chunk of them.
     return np.broadcast_to(np.concatenate(found) > 0, (group.n,)) if len(found) == 1 else np.concatenate(found) > 0
@@ -74,18 +74,20 @@ def reaches_zero(group: FactorGroup, sizes: np.ndarray) -> bool:
     if group.parameters or not group.n:
         return False
     slots = sizes[group.cells].max(axis=0).tolist()
-    for piece, found in _tried(group, slots):
+    for piece, found in tried(group, slots):
         if np.prod([float(q) for q in found]) <= MOST_VALUES and any(bool((v == -np.inf).any()) for v in _values(piece, found)):
             return True
     return False
 
 
-def _values(group: FactorGroup, sizes: Sequence[int], params: Mapping[str, np.ndarray] | None = None) -> Iterator[np.ndarray]:
-    """The values of some instances at a time, under every joint value of their slots."""
+def _values(
+    group: FactorGroup, sizes: Sequence[int], params: Mapping[str, np.ndarray] | None = None, bits: int = 0
+) -> Iterator[np.ndarray]:
+    """The values of some instances at a time, under every joint value of their slots; `bits` as in `numpy_leaves`."""
     count = int(np.prod([float(q) for q in sizes]))
     codes = dict(enumerate(np.unravel_index(np.arange(count), tuple(sizes)))) if len(sizes) else {}
     step = max(1, CHUNK // max(count, 1))
     for start in range(0, group.n, step):
-        leaves = numpy_leaves(group.columns, group.tables, codes, slice(start, min(group.n, start + step)), params)
+        leaves = numpy_leaves(group.columns, group.tables, codes, slice(start, min(group.n, start + step)), params, bits)
         with np.errstate(all="ignore"):
             yield np.asarray(leaves.number(evaluate(group.root, leaves)))

@@ -1,4 +1,4 @@
-"""Warnings that only the sizes show: cells that a mask never hides, cells that a sampler never moves. Each is a proof."""
+"""Warnings that only the sizes show: factors that reach -inf, cells that a mask never hides or a sampler never moves. Each is a proof."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ Array = np.ndarray
 
 
 def lint_sizes(lowered: Lowered, program: Program, name: str) -> Iterator[Diagnostic]:
-    """W811 and W812 of the masks and samplers of model `name`; those that do not compile are passed over.
+    """W815 of the factors of model `name`, W811 and W812 of its masks and samplers; those that do not compile are passed over.
 
     A variable that a mask or sampler leaves out as a whole is left to the checker, which knows without sizes.
     """
+    yield from lowered.notes
     used = used_bodies(program)
     for mask in program.masks.values():
         if mask.model == name and not any(mask.body is body for body in used):

@@ -3,6 +3,10 @@
 from . import _forms as forms
 from . import ir as ir
 from ._allow import apply_allowances as allowed
+from ._arithmetic import UNTAKEN as UNTAKEN
+from ._arithmetic import NoValueError as NoValueError
+from ._arithmetic import computed as computed
+from ._arithmetic import written as written
 from ._check import check_file as check_file
 from ._check import check_source as check_source
 from ._mask_lints import used_bodies as used_bodies
@@ -17,10 +21,13 @@ from ._options import refinement_options as refinement_options
 from ._program import Program as Program
 
 __all__ = [
+    "UNTAKEN",
+    "NoValueError",
     "Program",
     "allowed",
     "check_file",
     "check_source",
+    "computed",
     "forms",
     "has_least_confident",
     "input_options",
@@ -30,4 +37,5 @@ __all__ = [
     "refinement_options",
     "used_bodies",
     "variables_of",
+    "written",
 ]

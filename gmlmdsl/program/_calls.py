@@ -5,11 +5,11 @@ from __future__ import annotations
 from .._diagnostics import Fix, listed
 from ..syntax import tree
 from . import _forms as forms
-from ._expressions import Checked, Where, check_expression, faulty, require_number, rule
+from ._expressions import Checked, Where, check_expression, faulty, operation, require_number, rule
 from ._kinds import Kind
 from ._scope import CELLS, WORDS, Scope, suggestion
 from ._sets import check_clauses
-from .ir import Operation, Sum
+from .ir import Sum
 
 
 @rule(tree.Call)
@@ -30,11 +30,9 @@ def _call(e: tree.Call, scope: Scope, where: Where) -> Checked:
         return faulty(e.span)
     if name in ("spin", "bit") and not _verify_conversion(e, kinds[0], scope):
         return faulty(e.span)
-    operation = Operation(e.span, name, tuple(c for c, _ in checked))
-    if name == "spin":
-        return operation, Kind("number", integer=True, spin=True)
-    integer = name == "bit" or (name in ("abs", "min", "max") and all(k.integer for k in kinds))
-    return operation, Kind("number", integer=integer, spin=name in ("min", "max") and any(k.spin for k in kinds))
+    integer = name in ("bit", "spin") or (name in ("abs", "min", "max") and all(k.integer for k in kinds))
+    spin = name == "spin" or (name in ("min", "max") and any(k.spin for k in kinds))
+    return operation(e.span, name, tuple(c for c, _ in checked), Kind("number", integer=integer, spin=spin), scope)
 
 
 def _verify_arguments(e: tree.Call, function: forms.Form, scope: Scope) -> bool:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from .._diagnostics import Fix, Span, did_you_mean, listed
 from ..syntax import tree
+from ._arithmetic import FUNCTIONS, NoValueError, computed
 from ._kinds import CONDITION, ERROR, INTEGER, NUMBER, Kind, same_domain
 from ._scope import CELLS, Scope, Symbol
 from .ir import Choice, Domain, Expression, LabelCode, Let, LetValue, Literal, Operation, ParameterValue, VariableValue, walk
@@ -58,6 +60,41 @@ def known_number(e: object) -> int | float | None:
 def is_faulty(e: object) -> bool:
     """Whether `e` stands for an expression that was reported."""
     return isinstance(e, Literal) and math.isnan(e.value)
+
+
+@contextmanager
+def perhaps_untaken(scope: Scope) -> Iterator[None]:
+    """What is read inside counts only where something holds, which is known when the program is bound."""
+    scope.untaken += 1
+    try:
+        yield
+    finally:
+        scope.untaken -= 1
+
+
+def written_number(e: Expression) -> int | float | None:
+    """The value of an expression of numbers that are written; None of anything else, and where it has none."""
+    if not isinstance(e, Operation):
+        return known_number(e)
+    parts = [written_number(o) for o in e.operands] if e.operator in FUNCTIONS else [None]
+    if None in parts:
+        return None
+    try:
+        return computed(e.operator, *parts)  # type: ignore[arg-type]
+    except NoValueError:
+        return None
+
+
+def operation(span: Span, operator: str, operands: tuple[Expression, ...], kind: Kind, scope: Scope) -> Checked:
+    """An operation; one of numbers that are written and have no value together is a fault, unless it may never be taken."""
+    numbers = [written_number(o) for o in operands] if not scope.untaken else [None]
+    if None not in numbers:
+        try:
+            computed(operator, *numbers)  # type: ignore[arg-type]
+        except NoValueError as error:
+            scope.report("E416", str(error), span, "no value", help=error.help)
+            return faulty(span)
+    return Operation(span, operator, operands), kind
 
 
 def check_expression(e: tree.Expression, scope: Scope, where: Where) -> Checked:
@@ -166,13 +203,15 @@ def _unary(e: tree.Unary, scope: Scope, where: Where) -> Checked:
         return Literal(e.span, -operand.value), kind
     if not require_number(kind, e.operand, scope) or kind.tag == "error":
         return faulty(e.span)
-    return Operation(e.span, "neg", (operand,)), Kind("number", integer=kind.integer, spin=kind.spin)
+    return operation(e.span, "neg", (operand,), Kind("number", integer=kind.integer, spin=kind.spin), scope)
 
 
 @rule(tree.Binary)
 def _binary(e: tree.Binary, scope: Scope, where: Where) -> Checked:
     if e.operator in ("and", "or"):
-        return Operation(e.span, e.operator, (check_condition(e.left, scope, where), check_condition(e.right, scope, where))), CONDITION
+        left = check_condition(e.left, scope, where)
+        with perhaps_untaken(scope):
+            return Operation(e.span, e.operator, (left, check_condition(e.right, scope, where))), CONDITION
     if e.operator in ("==", "!=", "<", "<=", ">", ">="):
         return _comparison(e, scope, where), CONDITION
     left, lk = check_expression(e.left, scope, where)
@@ -181,7 +220,7 @@ def _binary(e: tree.Binary, scope: Scope, where: Where) -> Checked:
     if not all(good) or "error" in (lk.tag, rk.tag):
         return faulty(e.span)
     integer = lk.integer and rk.integer and e.operator != "/"
-    return Operation(e.span, e.operator, (left, right)), Kind("number", integer=integer, spin=lk.spin or rk.spin)
+    return operation(e.span, e.operator, (left, right), Kind("number", integer=integer, spin=lk.spin or rk.spin), scope)
 
 
 def _comparison(e: tree.Binary, scope: Scope, where: Where) -> Expression:
@@ -237,8 +276,9 @@ def _report_spin(e: tree.Binary, left_is_spin: bool, scope: Scope) -> None:
 @rule(tree.Conditional)
 def _conditional(e: tree.Conditional, scope: Scope, where: Where) -> Checked:
     test = check_condition(e.test, scope, where)
-    yes, yk = check_expression(e.yes, scope, where)
-    no, nk = check_expression(e.no, scope, where)
+    with perhaps_untaken(scope):
+        yes, yk = check_expression(e.yes, scope, where)
+        no, nk = check_expression(e.no, scope, where)
     if "error" in (yk.tag, nk.tag):
         return faulty(e.span)
     if _same_labels(yk, nk) and yk.tag == "label":

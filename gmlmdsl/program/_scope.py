@@ -69,6 +69,7 @@ class Scope:
     binders: dict[str, Symbol] = field(default_factory=dict)
     private: dict[str, str] = field(default_factory=dict)  # names of other models, with the last one that declares them
     torn: set[str] = field(default_factory=set)  # names declared just before a syntax error: each may be two words grown together
+    untaken: int = 0  # of how many branches of `if`, perhaps never taken, what is read is part
     levels: int = 0  # how many indices, or bodies of a sampler, what is read stands in
     _reported: dict[str, list[Span]] = field(default_factory=dict)  # unknown names, and every place that uses them
     _said: set[tuple[str, str]] = field(default_factory=set)

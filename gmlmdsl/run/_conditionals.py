@@ -127,12 +127,12 @@ def row_losses(
         here = rows if kinds.plan is None else rows[:, kinds.complete]
         chosen = masks if masks is None or kinds.plan is None else masks[:, :, kinds.complete]
         found, mass = complete_rows(form, params, here, chosen)
-        possible = log_potential(device, params, here) > -jnp.inf
-        losses = losses.at[kinds.complete].set(jnp.where(possible | (mass == 0), found, jnp.inf))
+        impossible = log_potential(device, params, here) == -jnp.inf
+        losses = losses.at[kinds.complete].set(jnp.where(impossible & (mass != 0), jnp.inf, found))
     gaps = summed_loss(host, device, codes, kinds)
     if gaps is not None:
-        possible = log_completions(host, device, params, codes[:, kinds.summed]) > -jnp.inf
-        losses = losses.at[kinds.summed].set(jnp.where(possible, gap_rows(gaps, params), jnp.inf))
+        impossible = log_completions(host, device, params, codes[:, kinds.summed]) == -jnp.inf
+        losses = losses.at[kinds.summed].set(jnp.where(impossible, jnp.inf, gap_rows(gaps, params)))
     return losses
 
 

@@ -47,7 +47,8 @@ class Contractions:
         key = known.tobytes()
         if key not in self._kept:
             plan = plan_elimination(self.graph, np.flatnonzero(~known), what)
-            self._kept[key] = plan, derive.contraction(self.graph, plan)
+            with jax.ensure_compile_time_eval():  # what is kept outlives a function that is traced now
+                self._kept[key] = plan, derive.contraction(self.graph, plan)
             if len(self._kept) > MOST_KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)

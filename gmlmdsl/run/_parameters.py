@@ -15,7 +15,8 @@ from numpyro.distributions.transforms import Transform
 
 from .._diagnostics import fail, listed, unknown
 from ..derive import float_type, no_joint
-from ..graph import FactorGraph, ParameterArray
+from ..graph import STAYS_FINITE as FINITE
+from ..graph import FactorGraph, ParameterArray, undefined_at, untried
 from ..read import verify_unmasked
 from ._keys import generator, verified_seed
 from ._traced import evaluated, verify_untraced
@@ -66,7 +67,8 @@ def as_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params
     """Parameters from a user as arrays of the working float type; traced values pass.
 
     Raises:
-        GmlmError: for an unknown or missing name, a shape that does not fit, a value that is not a number.
+        GmlmError: for an unknown or missing name, a shape that does not fit, a value that is not finite (E504), a simplex that is none
+            (E509), and for a factor that is nan or +inf at these parameters for some values of its cells (E514).
     """
     if graph.network is not None:
         raise no_joint(graph)
@@ -86,6 +88,7 @@ def as_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params
                 worst = value.sum(-1).ravel()[int(np.argmax(np.abs(value.sum(-1) - 1)))]
                 message = f"{what}[{p.name!r}] is a simplex: its last axis is not negative and sums to 1; found a sum of {worst:g}"
                 raise fail("E509", message, help="divide by the sum over the last axis")
+    verify_defined(graph, arrays)
     return arrays
 
 
@@ -98,6 +101,31 @@ def known_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "par
     verify_untraced(params, what)
     with evaluated(params):
         return as_params(graph, params, what)
+
+
+def verify_defined(graph: FactorGraph, arrays: Mapping[str, jax.Array]) -> None:
+    """Refuse parameters at which a factor has no value; traced ones pass, and what is computed from them is then nan.
+
+    Raises:
+        GmlmError: E514.
+    """
+    if not any(isinstance(a, jax.core.Tracer) for a in arrays.values()):  # pyright: ignore[reportAttributeAccessIssue]
+        error = undefined_at(graph, {name: np.asarray(a) for name, a in arrays.items()})
+        if error is not None:
+            raise error
+
+
+def verified_answer(graph: FactorGraph, found: jax.Array, impossible: float) -> jax.Array:
+    """An answer made of factors that could not be tried one by one: nan, or `impossible`, shows that one has no value. Traced ones pass.
+
+    Raises:
+        GmlmError: E514.
+    """
+    doubted = None if isinstance(found, jax.core.Tracer) else untried(graph)  # pyright: ignore[reportAttributeAccessIssue]
+    if doubted is not None and bool((jnp.isnan(found) | (found == impossible)).any()):
+        message = "at these parameters this factor, or another with as many cells, is not a number or +inf"
+        raise fail("E514", message, doubted.span, "may be infinite", help=FINITE)
+    return found
 
 
 def verify_names(given: Mapping[str, Any], names: list[str], what: str) -> None:
@@ -117,8 +145,12 @@ def _array(p: ParameterArray, value: Any, what: str) -> jax.Array:
         raise fail("E502", f"{what}[{p.name!r}] is not an array of numbers") from None
     if array.shape != p.shape:
         raise fail("E501", f"{what}[{p.name!r}] must have shape {p.shape}, got {array.shape}")
-    if not isinstance(array, jax.core.Tracer) and bool(np.isnan(np.asarray(array)).any()):  # pyright: ignore[reportAttributeAccessIssue]
-        raise fail("E504", f"{what}[{p.name!r}] has a NaN")
+    if not isinstance(array, jax.core.Tracer):  # pyright: ignore[reportAttributeAccessIssue]
+        bad = ~np.isfinite(np.asarray(array))
+        if bad.any():
+            found = np.asarray(array)[bad].ravel()[0]
+            message = f"{what}[{p.name!r}] has a {'NaN' if np.isnan(found) else f'{found:+}'}: parameters are finite numbers"
+            raise fail("E504", message)
     return array
 
 

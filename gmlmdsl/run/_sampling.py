@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail, listed, unknown
-from ..graph import FactorGraph, Lowered, VariableArray, lower_let
+from ..graph import STAYS_FINITE, FactorGraph, Lowered, VariableArray, lower_let
 from ..graph.masks import lower_mask, verify_mask
 from ..program import ir
 from ._arviz import to_arviz
@@ -220,6 +220,8 @@ def label(
             diagnosis = diagnose(
                 found.codes[..., : graph.n_random], cells, values, clamped=clamped[: graph.n_random], flip_rates=_moving(names, overall)
             )
+    if found.score is not None and not (np.asarray(found.score) < np.inf).all():
+        raise fail("E514", "the log p of a draw is not a number or +inf: a factor has no value there", help=STAYS_FINITE)
     stats = {} if found.score is None else {"lp": found.score}
     stats["flip_rate"] = _rates(found.changed, found.drawn)
     dims["flip_rate"], coords["update"] = ["update"], names

@@ -1,0 +1,112 @@
+"""The operators of the language on NumPy arrays, by the rule of `program/_arithmetic.py`: no value, where it is taken, is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .._diagnostics import Span, fail
+from ..program import NoValueError, computed, written
+
+Array = np.ndarray
+SMALL = 1 << 31  # sums and products of two numbers below it fit into 64 bits
+SURE = 2.0**62  # an estimate below it fits, whatever its rounding
+
+
+def _integral(*arrays: Array) -> bool:
+    return all(np.asarray(a).dtype.kind in "biu" for a in arrays)
+
+
+def _plain(a: Array) -> Array:
+    """Conditions as 1 and 0."""
+    return a.astype(np.int64) if np.asarray(a).dtype == bool else np.asarray(a)
+
+
+def _power(a: Array, b: Array) -> Array:
+    a, b = _plain(a), _plain(b)
+    return np.power(a if _integral(a, b) and np.all(b >= 0) else a.astype(float), b)
+
+
+OPERATORS = {
+    "+": lambda a, b: _plain(a) + _plain(b),
+    "-": lambda a, b: _plain(a) - _plain(b),
+    "*": lambda a, b: _plain(a) * _plain(b),
+    "/": lambda a, b: np.true_divide(_plain(a), _plain(b)),
+    "//": lambda a, b: np.floor_divide(_plain(a), _plain(b)),
+    "%": lambda a, b: np.remainder(_plain(a), _plain(b)),
+    "^": _power,
+    "neg": lambda a: -_plain(a),
+    "==": lambda a, b: _plain(a) == _plain(b),
+    "!=": lambda a, b: _plain(a) != _plain(b),
+    "<": lambda a, b: _plain(a) < _plain(b),
+    "<=": lambda a, b: _plain(a) <= _plain(b),
+    ">": lambda a, b: _plain(a) > _plain(b),
+    ">=": lambda a, b: _plain(a) >= _plain(b),
+    "and": np.logical_and,
+    "or": np.logical_or,
+    "not": np.logical_not,
+    "exp": lambda a: np.exp(_plain(a)),
+    "log": lambda a: np.log(_plain(a)),
+    "sqrt": lambda a: np.sqrt(_plain(a)),
+    "abs": lambda a: np.abs(_plain(a)),
+    "sigmoid": lambda a: 0.5 * (1 + np.tanh(0.5 * _plain(a))),
+    "tanh": lambda a: np.tanh(_plain(a)),
+    "min": lambda a, b: np.minimum(_plain(a), _plain(b)),
+    "max": lambda a, b: np.maximum(_plain(a), _plain(b)),
+    "spin": lambda a: 2 * _plain(a) - 1,
+    "bit": lambda a: (_plain(a) + 1) // 2,
+}
+CONDITIONS = frozenset(("==", "!=", "<", "<=", ">", ">=", "and", "or", "not"))
+
+
+def applied(operator: str, operands: Sequence[Array], taken: Array | bool, span: Span | None, bits: int = 64) -> Array:
+    """The values of an operation; where not `taken` they mean nothing. Whole numbers have so many bits.
+
+    Raises:
+        GmlmError: E416 where a taken one divides by 0, does not fit or is no real number.
+    """
+    operands = [np.asarray(o) for o in operands]
+    with np.errstate(all="ignore"):
+        found = np.asarray(OPERATORS[operator](*operands))
+        doubtful = _doubtful(operator, operands, found)
+    if bits < 64 and _integral(*operands) and operator not in CONDITIONS:
+        _verify_bits(found, operator, operands, taken, span, bits)
+    if not np.any(doubtful & np.asarray(taken)):
+        return found
+    here = np.broadcast_to(doubtful & np.asarray(taken), np.broadcast_shapes(found.shape, np.shape(taken)))
+    out = np.broadcast_to(found, here.shape).copy()
+    parts = [np.broadcast_to(o, here.shape) for o in operands]
+    for place in zip(*np.nonzero(here), strict=True) if here.ndim else [()]:
+        try:
+            out[place] = computed(operator, *(p[place].item() for p in parts))
+        except NoValueError as error:
+            raise fail("E416", str(error), span, "no value", help=error.help) from None
+    return out
+
+
+def _verify_bits(found: Array, operator: str, operands: list[Array], taken: Array | bool, span: Span | None, bits: int) -> None:
+    """Refuse what the integers of a device do not hold: large ones, and negative powers."""
+    bad = (np.abs(found) >= 1 << (bits - 1)) & np.asarray(taken)
+    if operator == "^":
+        bad = bad | ((operands[1] < 0) & np.asarray(taken))
+    if bad.any():
+        place = np.unravel_index(int(np.argmax(bad)), bad.shape)
+        parts = [np.broadcast_to(o, bad.shape)[place].item() for o in operands]
+        message = f"`{written(operator, *parts)}` is {np.broadcast_to(found, bad.shape)[place]:g}, which is no integer of {bits} bits"
+        raise fail("E416", message, span, "no value", help="an index is computed in whole numbers of that size")
+
+
+def _doubtful(operator: str, operands: list[Array], found: Array) -> Array | bool:
+    """Where the value may be none: infinite or undefined without an infinite operand, or a whole number near the limit of 64 bits."""
+    if operator in CONDITIONS:
+        return False
+    if found.dtype.kind == "f":
+        infinite = np.isinf(found) & ((operator == "log") | np.any([np.isinf(o) for o in np.broadcast_arrays(*operands)], axis=0))
+        return ~np.isfinite(found) & ~infinite
+    small = all(o.size == 0 or (o.min() > -SMALL and o.max() < SMALL) for o in (_plain(o) for o in operands))
+    if operator in ("//", "%"):
+        return (_plain(operands[1]) == 0) | (not small)
+    if operator == "^" or not small:
+        return ~(np.abs(OPERATORS[operator](*(_plain(o).astype(float) for o in operands))) < SURE)
+    return False

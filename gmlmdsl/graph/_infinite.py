@@ -1,0 +1,253 @@
+"""What a factor may be: a number, or -inf (probability zero) where it mentions no parameter. Tried over all values of its cells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .._diagnostics import Diagnostic, GmlmError, Span, counted, fail
+from ..program import UNTAKEN
+from ._factor_graph import FactorGraph, FactorGroup
+from ._given import reads_real
+from ._index_check import CHUNK, MOST_VALUES, numpy_leaves
+from ._nodes import Add, Apply, CellValue, Gather, If, Leaves, Node, Pick, evaluate, inside, nodes_in, parts_of
+from ._ranges import range_of
+from ._weights import tried
+
+Array = np.ndarray
+DIVISIONS = ("/", "//", "%")
+SURE = 2.0**62  # whole numbers below it fit into 64 bits, whatever the rounding of bounds
+RISKY = frozenset(("/", "//", "%", "^", "exp", "log", "sqrt"))
+STAYS_FINITE = "pass other parameters, or keep the factor finite: bound what it divides by and what it takes the exponential of"
+MOST_NAMED = 4
+MOST_EVALUATED = 1 << 24  # values of one group at given parameters: some tenths of a second
+
+
+def verify_finite(graph: FactorGraph, groups: Sequence[FactorGroup]) -> tuple[Diagnostic, ...]:
+    """Refuse operations without a value, factors that reach +inf, and infinities beside a parameter; `require` is not asked.
+
+    Args:
+        graph: whose cells the groups mention.
+        groups: factors and requirements.
+
+    Returns:
+        W815 for each factor that is -inf, probability zero, for some values.
+
+    Raises:
+        GmlmError: E416, E417, or E412 where the values that decide it are too many to try.
+    """
+    return tuple(d for g in groups if (d := _verify(graph, g)) is not None)
+
+
+def _verify(graph: FactorGraph, group: FactorGroup) -> Diagnostic | None:
+    if not group.n or _is_tame(group, int(graph.sizes.max(initial=1))):
+        return None
+    sizes = np.append(graph.sizes, 1)[group.cells].max(axis=0, initial=1).tolist()
+    for piece, found in tried(group, sizes):
+        note = _tried(graph, group, piece, found)
+        if note is not None:
+            return note
+    return None
+
+
+def _is_tame(group: FactorGroup, most_values: int) -> bool:
+    """Whether bounds alone show that every part without a parameter is a number, and no divisor 0."""
+    fixed = _fixed_parts(group.root)
+    bounds = [range_of(group, most_values, node=part) for part in fixed]
+    divisors = [b for part, b in zip(fixed, bounds, strict=True) if any(_is_divisor(n, part) for n in nodes_in(group.root))]
+    return all(b is not None and -SURE < b[0] <= b[1] < SURE for b in bounds) and not any(b is None or b[0] <= 0 <= b[1] for b in divisors)
+
+
+def _is_divisor(node: Node, part: Node) -> bool:
+    return isinstance(node, Apply) and node.operator in DIVISIONS and node.operands[1] is part
+
+
+def _fixed_parts(node: Node) -> list[Node]:
+    """The largest parts that mention no parameter."""
+    if not any(isinstance(n, Gather) and n.name for n in nodes_in(node)):
+        return [node]
+    return [] if isinstance(node, Gather) else [p for n in parts_of(node) for p in _fixed_parts(n)]
+
+
+def _tried(graph: FactorGraph, group: FactorGroup, piece: FactorGroup, sizes: Sequence[int]) -> Diagnostic | None:
+    leaves = {n for part in _fixed_parts(piece.root) for n in nodes_in(part) if isinstance(n, CellValue)}
+    slots = sorted({s for n in leaves for s in range(n.start, n.start + int(np.prod(n.shape, dtype=np.int64)))})
+    shape = tuple(sizes[s] for s in slots)
+    count = int(np.prod([float(q) for q in shape]))
+    if count > MOST_VALUES:
+        message = f"whether this is always a number depends on cells with {counted(count, 'joint value')}: too many to check"
+        help = "keep its parts within bounds that do not depend on all cells at once, for example with `max(.., 1)`"
+        raise fail("E412", message, group.span, "too many cells", help=help)
+    codes = dict(zip(slots, np.unravel_index(np.arange(count), shape) if slots else (), strict=True))
+    step = max(1, CHUNK // max(count, 1))
+    for start in range(0, piece.n, step):
+        rows = slice(start, min(piece.n, start + step))
+        where = _Where(graph, group, codes, start)
+        values = _Values(numpy_leaves(piece.columns, piece.tables, codes, rows, bits=64), where)
+        found = values.of(piece.root, 0, True)
+        if found is None or group.kind in ("require", "let"):
+            continue
+        _refuse(found, np.isnan(found) | (found == np.inf), "factor", group.span, where)
+        if group.kind == "factor" and (found == -np.inf).any():
+            message = f"this factor is -inf{where.words(found == -np.inf)}: probability zero"
+            return Diagnostic(
+                "W815", message, group.span, "reaches -inf", help="say so with a `require`, or allow it with `# gmlm: allow W815`"
+            )
+    return None
+
+
+@dataclass(frozen=True)
+class _Where:
+    """Names the cells of an instance and the values that they have."""
+
+    graph: FactorGraph
+    group: FactorGroup
+    codes: dict[int, Array]
+    start: int
+
+    def words(self, bad: Array) -> str:
+        """` where `x[0]` is 0 and `y` is "sun"`; empty where no cell decides."""
+        *_, instance, value = (0, 0, *np.unravel_index(int(np.argmax(bad)), bad.shape))
+        known = [s for s in self.codes if s < self.group.cells.shape[1]]
+        cells = [int(self.group.cells[self.start + instance, s]) for s in known]
+        named = {c: self._value(c, int(self.codes[s][value])) for s, c in zip(known, cells, strict=True)}
+        named.pop(self.graph.n_cells, None)
+        texts = [f"`{self.graph.cell_name(c)}` is {v}" for c, v in list(named.items())[:MOST_NAMED] if c < self.graph.n_random]
+        return f" where {' and '.join(texts)}" if texts else ""
+
+    def _value(self, cell: int, code: int) -> object:
+        v = next((v for v in self.graph.variables if v.offset <= cell < v.offset + v.size), None)
+        return code if v is None or code >= len(v.labels) else v.labels[code]
+
+
+def _refuse(found: Array, bad: Array, what: str, span: Span | None, where: _Where) -> None:
+    if bad.any():
+        number = np.broadcast_to(found, bad.shape)[np.unravel_index(int(np.argmax(bad)), bad.shape)]
+        raise infinite(what, float(number), span, where.words(bad))
+
+
+def infinite(what: str, number: float, span: Span | None, words: str) -> GmlmError:
+    """E417: a factor, or a part beside a parameter, is no number."""
+    shown = "not a number" if np.isnan(number) else f"{'+' if number > 0 else '-'}inf"
+    if what == "factor":
+        return fail("E417", f"this factor is {shown}{words}", span, f"reaches {shown}", help="log p is a number, or -inf where p is 0")
+    message = f"this is {shown}{words}, and a parameter is multiplied by it or added to it"
+    help = "probability zero stands in a factor of its own, or in a `require`; leave such values out with `if .. then .. else ..`"
+    return fail("E417", message, span, f"reaches {shown}", help=help)
+
+
+def undefined_at(graph: FactorGraph, params: Mapping[str, Array]) -> GmlmError | None:
+    """E514 for the first factor that is nan or +inf at some values of its cells; None where none is found.
+
+    Bounds of the values are looked at first; only a factor that they leave in doubt is evaluated, in the type of `params`, under all
+    joint values of its cells. One with more of them than can be tried, and one that reads real given data, is passed over.
+    """
+    most = int(graph.sizes.max(initial=1))
+    for group in graph.factors:
+        if not group.parameters or not group.n or range_of(group, most, params) is not None:
+            continue
+        sizes = np.append(graph.sizes, 1)[group.cells].max(axis=0, initial=1).tolist()
+        for piece, found in tried(group, sizes):
+            count = float(np.prod([float(q) for q in found]))
+            if count * piece.n > MOST_EVALUATED:
+                continue
+            error = _undefined(graph, group, piece, found, params)
+            if error is not None:
+                return error
+    return None
+
+
+def _undefined(
+    graph: FactorGraph, group: FactorGroup, piece: FactorGroup, sizes: Sequence[int], params: Mapping[str, Array]
+) -> GmlmError | None:
+    count = int(np.prod(sizes, dtype=np.int64))
+    codes = dict(enumerate(np.unravel_index(np.arange(count), tuple(sizes)))) if len(sizes) else {}
+    step = max(1, CHUNK // max(count, 1))
+    kind = np.result_type(*params.values())
+    for start in range(0, piece.n, step):
+        leaves = numpy_leaves(piece.columns, piece.tables, codes, slice(start, min(piece.n, start + step)), params)
+        leaves = replace(leaves, number=lambda a: np.asarray(a, kind))
+        with np.errstate(all="ignore"):
+            found = np.asarray(evaluate(piece.root, leaves)).astype(kind)
+        bad = np.isnan(found) | (found == np.inf)
+        if bad.any():
+            words = _Where(graph, group, codes, start).words(bad)
+            number = found[np.unravel_index(int(np.argmax(bad)), bad.shape)]
+            shown = "not a number" if np.isnan(number) else "+inf"
+            return fail("E514", f"at these parameters this factor is {shown}{words}", group.span, f"reaches {shown}", help=STAYS_FINITE)
+    return None
+
+
+def untried(graph: FactorGraph) -> FactorGroup | None:
+    """The first factor whose values at given parameters are too many to try, or wait for data, and may be infinite or undefined."""
+    for group in graph.factors:
+        risky = any(isinstance(n, Apply) and n.operator in RISKY for n in nodes_in(group.root))
+        if group.parameters and group.n and risky and (reads_real(group) or _values_of(graph, group) > MOST_EVALUATED):
+            return group
+    return None
+
+
+def _values_of(graph: FactorGraph, group: FactorGroup) -> float:
+    sizes = np.append(graph.sizes, 1)[group.cells].max(axis=0, initial=1)
+    return float(np.prod(sizes.astype(float)) * group.n)
+
+
+class _Values:
+    """Values of a tree over instances and joint values of cells; None of parts that mention a parameter, or data that are not there."""
+
+    def __init__(self, leaves: Leaves, where: _Where):
+        self.leaves, self.where = leaves, where
+
+    def of(self, node: Node, depth: int, taken: Array | bool) -> Array | None:
+        match node:
+            case Gather() if node.name:
+                return None
+            case Apply():
+                return self.applied(node, depth, taken)
+            case If():
+                return self.chosen(node, depth, taken)
+            case Add():
+                mask = np.asarray(evaluate(node.mask, self.leaves, depth + 1)).astype(bool)
+                body = self.of(node.body, depth + 1, inside(mask, taken, node.depth, np))
+                return None if body is None else np.where(mask, body, 0).sum(axis=node.depth)
+            case Pick():
+                index = self.of(node.index, depth, taken)
+                body = self.of(node.body, depth + 1, np.expand_dims(np.asarray(taken), node.depth) if np.ndim(taken) else taken)
+                return None if body is None or index is None else np.asarray(evaluate(node, self.leaves, depth, taken))
+            case _:
+                return np.asarray(evaluate(node, self.leaves, depth, taken))
+
+    def applied(self, node: Apply, depth: int, taken: Array | bool) -> Array | None:
+        first = self.of(node.operands[0], depth, taken)
+        inner = taken
+        if node.operator in ("and", "or") and first is not None:
+            inner = taken & (first.astype(bool) if node.operator == "and" else ~first.astype(bool))
+        found = [first, *(self.of(o, depth, inner) for o in node.operands[1:])]
+        if any(v is None for v in found):
+            for v, o in zip(found, node.operands, strict=True):
+                self.beside_parameter(v, o, inner)
+            if node.operator in DIVISIONS and found[1] is not None and ((found[1] == 0) & np.asarray(taken)).any():
+                words = self.where.words((found[1] == 0) & np.asarray(taken))
+                raise fail("E416", f"this divides by 0{words}", node.span, "no value", help=UNTAKEN)
+            return None
+        assert self.leaves.judged is not None
+        return np.asarray(self.leaves.judged(node, found, taken))
+
+    def chosen(self, node: If, depth: int, taken: Array | bool) -> Array | None:
+        test = self.of(node.test, depth, taken)
+        here = (taken, taken) if test is None else (taken & test.astype(bool), taken & ~test.astype(bool))
+        yes, no = (self.of(n, depth, t) for n, t in zip((node.yes, node.no), here, strict=True))
+        if test is None or yes is None or no is None:
+            for v, n, t in ((yes, node.yes, here[0]), (no, node.no, here[1])):
+                self.beside_parameter(v, n, t)
+            return None
+        return np.where(test.astype(bool), yes, no)
+
+    def beside_parameter(self, value: Array | None, node: Node, taken: Array | bool) -> None:
+        """Refuse a number that is infinite where it stands beside a parameter."""
+        if value is None or value.dtype.kind != "f":
+            return
+        span = node.span if isinstance(node, Apply) and node.span is not None else self.where.group.span
+        _refuse(value, ~np.isfinite(value) & np.asarray(taken), "part", span, self.where)

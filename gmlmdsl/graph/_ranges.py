@@ -1,0 +1,161 @@
+"""Between which numbers the values of a tree lie, by intervals: quick, never too narrow, sometimes too wide."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from ._arithmetic import CONDITIONS
+from ._factor_graph import FactorGroup
+from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, parts_of
+
+Range = tuple[float, float]
+MOST = 1e37  # below the largest 32-bit number
+
+
+def range_of(
+    group: FactorGroup, most_values: int, params: Mapping[str, np.ndarray] | None = None, node: Node | None = None
+) -> Range | None:
+    """Bounds of the values of a group's tree, or of a part of it; None where one may be infinite, undefined or above 1e37.
+
+    Args:
+        group: like factors.
+        most_values: the most values of a cell.
+        params: parameters; without them those that mention one have no bounds.
+        node: the part.
+    """
+    return _Bounds(group, most_values, params).of(group.root if node is None else node)
+
+
+class _Bounds:
+    def __init__(self, group: FactorGroup, most_values: int, params: Mapping[str, np.ndarray] | None):
+        self.group, self.most_values, self.params = group, most_values, params
+
+    def of(self, n: Node) -> Range | None:
+        match n:
+            case Constant():
+                return _checked(float(n.value), float(n.value))
+            case Column():
+                return _ends(self.group.columns[n.k])
+            case CellValue():
+                return (-1.0, 1.0) if n.spin else (0.0, float(self.most_values - 1))
+            case Gather():
+                return self.entry(n)
+            case _:
+                parts = [self.of(p) for p in parts_of(n)]
+                return None if None in parts else self.made(n, parts)  # type: ignore[arg-type]
+
+    def entry(self, n: Gather) -> Range | None:
+        if n.name:
+            return None if self.params is None else _ends(self.params[n.name])
+        return None if _waits(self.group, n) else _ends(self.group.tables[n.table])
+
+    def made(self, n: Node, parts: list[Range]) -> Range | None:
+        """Of a node with parts, from theirs."""
+        match n:
+            case Apply():
+                return _applied(n.operator, parts)
+            case If():
+                _, yes, no = parts
+                return min(yes[0], no[0]), max(yes[1], no[1])
+            case Add():
+                (low, high), times = parts[0], _terms(self.group, n)
+                return _checked(min(0.0, times * low), max(0.0, times * high))
+            case _:  # of a `Pick`, one of the values of its body
+                return min(0.0, parts[1][0]), max(0.0, parts[1][1])
+
+
+def _ends(array: np.ndarray) -> Range | None:
+    return _checked(float(array.min()), float(array.max())) if array.size else (0.0, 0.0)
+
+
+def _waits(group: FactorGroup, n: Gather) -> bool:
+    """Whether a table has no data yet: that of a given variable of real numbers before a call."""
+    return not n.name and group.given is not None and group.given.arrays[n.table] is not None and not group.given.rows
+
+
+def _terms(group: FactorGroup, n: Add) -> int:
+    assert isinstance(n.mask, Column)
+    return group.columns[n.mask.k].shape[n.depth + 1]
+
+
+def _checked(low: float, high: float) -> Range | None:
+    return (low, high) if -MOST <= low <= high <= MOST else None
+
+
+def _applied(operator: str, found: list[Range]) -> Range | None:
+    if operator in CONDITIONS:
+        return 0.0, 1.0
+    rule = _RULES.get(operator)
+    try:
+        ends = _monotone(operator, found) if rule is None else rule(*found)
+    except (ArithmeticError, ValueError):
+        return None
+    return None if ends is None else _checked(*ends)
+
+
+def _monotone(operator: str, found: list[Range]) -> Range:
+    ((low, high),) = found
+    return _INCREASING[operator](low), _INCREASING[operator](high)
+
+
+def _corners(f: Callable[[float, float], float]) -> Callable[[Range, Range], Range]:
+    """Of a function that is monotone in either operand: its values at the corners."""
+
+    def rule(a: Range, b: Range) -> Range:
+        values = [f(x, y) for x in a for y in b]
+        return min(values), max(values)
+
+    return rule
+
+
+def _divided(a: Range, b: Range) -> Range | None:
+    return None if b[0] <= 0 <= b[1] else _corners(lambda x, y: x / y)(a, b)
+
+
+def _whole_division(a: Range, b: Range) -> Range | None:
+    found = _divided(a, b)
+    return None if found is None else (math.floor(found[0]), math.floor(found[1]))
+
+
+def _remainder(a: Range, b: Range) -> Range | None:
+    return None if b[0] <= 0 <= b[1] else (min(0.0, b[0]), max(0.0, b[1]))
+
+
+def _power(a: Range, b: Range) -> Range | None:
+    if b[0] == b[1] and b[0] >= 0 and b[0] == math.floor(b[0]):
+        ends = [a[0] ** b[0], a[1] ** b[0]]
+        return (0.0 if a[0] <= 0 <= a[1] else min(ends), max(ends)) if b[0] % 2 == 0 else (min(ends), max(ends))
+    if a[0] <= 0:
+        return None
+    return _corners(lambda x, y: x**y)(a, b)
+
+
+def _magnitude(a: Range) -> Range:
+    return (0.0 if a[0] <= 0 <= a[1] else min(abs(a[0]), abs(a[1]))), max(abs(a[0]), abs(a[1]))
+
+
+_INCREASING: dict[str, Callable[[float], float]] = {
+    "exp": math.exp,
+    "log": math.log,
+    "sqrt": math.sqrt,
+    "sigmoid": lambda a: 0.5 * (1 + math.tanh(0.5 * a)),
+    "tanh": math.tanh,
+    "spin": lambda a: 2 * a - 1,
+    "bit": lambda a: math.floor((a + 1) / 2),
+}
+_RULES: dict[str, Callable[..., Range | None]] = {
+    "+": lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    "-": lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    "*": _corners(lambda x, y: x * y),
+    "/": _divided,
+    "//": _whole_division,
+    "%": _remainder,
+    "^": _power,
+    "neg": lambda a: (-a[1], -a[0]),
+    "abs": _magnitude,
+    "min": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+    "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+}
