@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from ._arrays import float_type
 from ._contraction import Contraction
 from ._energy import Codes
 from ._kernels import AbstractKernel, Info, State, Target, counted, free
@@ -18,6 +19,10 @@ class EliminationKernel(AbstractKernel):
     """Blocks too large to enumerate, colour after colour, all of one colour at once by one elimination of their cells."""
 
     colours: tuple[Contraction, ...]
+
+    def held(self, cells: int) -> float:
+        del cells
+        return max(float_type().itemsize * float(c.entries) for c in self.colours)
 
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         codes = state.codes
@@ -52,6 +57,10 @@ class ListedEliminationKernel(AbstractKernel):
     kinds: tuple[Contraction, ...]
     kind: Int[Array, " blocks"]
     place: Int[Array, " blocks"]
+
+    def held(self, cells: int) -> float:
+        del cells
+        return max((float_type().itemsize * float(c.entries) for c in self.kinds), default=0.0)
 
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         graph, codes = target.graph, state.codes

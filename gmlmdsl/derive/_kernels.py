@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from ._arrays import Blocks, Graph, drawn_blocks
+from ._arrays import Blocks, Graph, drawn_blocks, float_type
 from ._conditional import clamp_scores, pick_value, put_value, tempered
 from ._energy import Codes, Params, log_potential, scores_in_turn
 from ._mask_law import AbstractMaskLaw
@@ -87,6 +87,16 @@ class AbstractKernel(eqx.Module):
         """What is recorded of a state: unnormalised log p; None where there is no joint law."""
         return log_potential(target.graph, target.params, state.codes) if isinstance(target.graph, Graph) else None
 
+    def held(self, cells: int) -> float:
+        """About how many bytes a step holds for each chain, of so many cells, beside its state."""
+        del cells
+        return 0.0
+
+    @property
+    def runs(self) -> int:
+        """At most how often one step redraws a cell by one update statement."""
+        return 1
+
     def nothing(self, chains: int) -> Info:
         """The information of no step."""
         updates, pairs = (jnp.zeros((n, chains), jnp.int32) for n in (self.updates, self.pairs))
@@ -124,6 +134,14 @@ def _drawn_by_all(target: Target, stages: Sequence[Blocks], chains: int) -> Int[
     return jnp.full(chains, sum(counts[1:], counts[0]))
 
 
+def held_by(blocks: int, values: int, members: int) -> float:
+    """Bytes of the scores of some blocks of one chain: what each value says of each member, and the scores twice.
+
+    It is what XLA allots on a CPU for blocks drawn from a mask, within a tenth.
+    """
+    return blocks * float(values) * (members + 2) * float_type().itemsize
+
+
 class Stage(eqx.Module):
     """Colours of a sweep that are run one after another by one scan: every array of `blocks` has a leading colour axis."""
 
@@ -135,6 +153,10 @@ class SweepKernel(AbstractKernel):
     """Every block of a list once, colour after colour; the blocks of one colour at once."""
 
     stages: tuple[Stage, ...]
+
+    def held(self, cells: int) -> float:
+        del cells
+        return max((held_by(s.blocks.cells.shape[1], s.blocks.n_values, s.blocks.cells.shape[2]) for s in self.stages), default=0.0)
 
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         codes = state.codes
@@ -157,6 +179,10 @@ class ParallelKernel(AbstractKernel):
 
     stages: tuple[Blocks, ...]
 
+    def held(self, cells: int) -> float:
+        del cells
+        return max((held_by(b.cells.shape[0], b.n_values, b.cells.shape[1]) for b in self.stages), default=0.0)
+
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         codes = state.codes
         for k, blocks in enumerate(self.stages):
@@ -175,6 +201,11 @@ class RandomKernel(AbstractKernel):
     corrected: bool = eqx.field(static=True)
     separate: bool = eqx.field(static=True)  # product plans, and `independently`
     capacities: tuple[tuple[int, int], ...] = eqx.field(static=True)
+
+    def held(self, cells: int) -> float:
+        del cells
+        members, values = self.capacities[-1]
+        return held_by(members, values, 1) if self.separate else (1 + self.corrected) * held_by(1, values, members)
 
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         graph = target.graph
@@ -230,6 +261,13 @@ class CycleKernel(AbstractKernel):
     def memory(self, codes: Codes) -> Any:
         return tuple(p.memory(codes) for p in self.parts)
 
+    def held(self, cells: int) -> float:
+        return max(p.held(cells) for p in self.parts)
+
+    @property
+    def runs(self) -> int:
+        return max(p.runs for p in self.parts)
+
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         codes, memories, found = state.codes, [], []
         for k, (part, memory) in enumerate(zip(self.parts, state.memory, strict=True)):
@@ -256,12 +294,19 @@ class RepeatKernel(AbstractKernel):
     def memory(self, codes: Codes) -> Any:
         return self.part.memory(codes)
 
-    def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
-        def once(state: State, k: Array) -> tuple[State, Info]:
-            return self.part.step(target, fold(keys, k), state)
+    def held(self, cells: int) -> float:
+        return self.part.held(cells)
 
-        state, infos = jax.lax.scan(once, state, jnp.arange(self.count))
-        return state, Info(*(rows.sum(axis=0) for rows in infos))
+    @property
+    def runs(self) -> int:
+        return self.count * self.part.runs
+
+    def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
+        def once(k: Array, at: tuple[State, Info]) -> tuple[State, Info]:
+            state, info = self.part.step(target, fold(keys, k), at[0])
+            return state, jax.tree.map(jnp.add, at[1], info)
+
+        return jax.lax.fori_loop(0, self.count, once, (state, self.nothing(state.codes.shape[1])))
 
 
 class MixtureKernel(AbstractKernel):
@@ -269,6 +314,13 @@ class MixtureKernel(AbstractKernel):
 
     parts: tuple[AbstractKernel, ...]
     weights: Float[Array, " parts"]
+
+    def held(self, cells: int) -> float:
+        return max(p.held(cells) for p in self.parts)
+
+    @property
+    def runs(self) -> int:
+        return max(p.runs for p in self.parts)
 
     @property
     def updates(self) -> int:

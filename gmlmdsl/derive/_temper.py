@@ -71,6 +71,13 @@ class TemperKernel(AbstractKernel):
     def pairs(self) -> int:
         return self.betas.shape[0] - 1
 
+    def held(self, cells: int) -> float:
+        return self.betas.shape[0] * (self.part.held(cells) + 8.0 * cells)
+
+    @property
+    def runs(self) -> int:
+        return self.betas.shape[0] * self.part.runs
+
     def memory(self, codes: Codes) -> Any:
         """Every replica starts where the chain does."""
         return Replicas(jnp.repeat(codes[:, None], self.betas.shape[0], axis=1), jnp.zeros(codes.shape[1], jnp.int32))

@@ -23,6 +23,7 @@ from ._mask_use import MaskPlan as MaskPlan
 from ._mask_use import mean_size as mean_size
 from ._mask_use import plan_use as plan_use
 from ._memory import sum_memory as sum_memory
+from ._memory import verify_held as verify_held
 from ._plan import BlockPlan as BlockPlan
 from ._plan import is_affordable as is_affordable
 from ._plan import plan_block as plan_block

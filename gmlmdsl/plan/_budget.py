@@ -20,6 +20,8 @@ class Budget:
         all_gaps: the same for all rows of a fit.
         row_hidden: table entries of the eliminations of one row.
         all_hidden: the same for all rows that are summed at once.
+        held: bytes that the draws, chains, copies or drawn masks of one call take.
+        redraws: cells that the chains of one call redraw, counted each time.
     """
 
     values: float = 2.0**20
@@ -32,6 +34,8 @@ class Budget:
     all_gaps: float = 2.0**26
     row_hidden: float = 2.0**28
     all_hidden: float = 2.0**33
+    held: float = 2.0**32
+    redraws: float = 1e13
 
 
 BUDGET = Budget()

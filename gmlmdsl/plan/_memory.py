@@ -1,11 +1,13 @@
-"""What a sum by elimination holds in memory at once."""
+"""What a call holds in memory: a sum by elimination at once, and what grows with a number that a user passes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
+from .._diagnostics import Span, fail
 from ..graph import FactorGraph
+from ._budget import BUDGET
 from ._elimination import Elimination
 from ._loop import plan_loop
 from ._stages import LARGE, Stage
@@ -46,3 +48,21 @@ def _held(stages: Sequence[Stage], last: Sequence[int], k: int) -> float:
 
 def _messages(stage: Stage) -> float:
     return (stage.size + 1) * stage.entries / stage.radix[0]
+
+
+def verify_held(number: float, what: str, help: str, span: Span | None = None) -> None:
+    """Refuse what a call would hold in memory, before it starts.
+
+    Args:
+        number: an estimate of the bytes.
+        what: takes them, in the plural: "the draws".
+        help: what to do instead.
+        span: what of the text asks for it.
+
+    Raises:
+        GmlmError: E601 with the estimate and the limit.
+    """
+    if number > BUDGET.held:
+        figure = f"{min(number, 1e300) / 2**30:.3g} GiB"
+        message = f"{what} take about {figure} of memory, more than the limit of {BUDGET.held / 2**30:.3g} GiB"
+        raise fail("E601", message, span, figure * (span is not None), help)

@@ -16,14 +16,16 @@ from .._diagnostics import Span, fail
 from ..derive import AbstractKernel, Target, bounded_jit, compiled, fold, log_potential
 from ..graph import FactorGraph, Lowered, reaches_zero
 from ..graph.masks import lower_mask, verify_mask
-from ..plan import BUDGET, plan_update
+from ..plan import BUDGET, plan_update, verify_held
 from ..program import ir
 from ._keys import generator, random_key, verified_seed
 from ._sampling import SamplingWarning, masks_in
+from ._sampling_cost import verify_chains
 
 Array = np.ndarray
 CANDIDATES = 1 << 16  # uniform configurations, of which the possible ones are counted
 LEAST_POSSIBLE = 16
+BYTES_PER_BETA = 24  # as they are made, as they are kept, and on the device
 AT_ONCE = 1 << 24  # numbers in one array
 BASE = 2**32 - 1  # in the seed of the starts: no chain has that number
 # Chains, and as a share of all: below either, intervals of two standard errors cover less than nine times in ten.
@@ -94,6 +96,7 @@ def estimate(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, jax
     betas = _verified(options)
     kernel = _kernel(lowered, sampler, params)
     graph = lowered.graph
+    verify_chains(kernel, graph.n_cells, int(options.chains), len(betas) * int(options.steps_per_beta))
     base = uniform_base(graph, params, options.chains, options.seed)
     target = Target(derive.graph_arrays(graph), params, None)
     log_weights = base.log_size + _annealed(kernel, target, base.codes, betas, options)
@@ -152,6 +155,7 @@ def verified_betas(betas: Any) -> Array:
     """
     if np.ndim(betas) == 0:
         _verify_whole("betas", betas.item() if isinstance(betas, np.ndarray) else betas, 1)
+        verify_held(BYTES_PER_BETA * int(betas), f"{int(betas):,} betas", "fewer `betas=`")
         betas = np.linspace(0, 1, int(betas) + 1)
     help = "`betas=1000` are 1000 even steps from 0 to 1; or list them: `betas=np.linspace(0, 1, 500) ** 2`"
     try:

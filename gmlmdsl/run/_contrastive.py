@@ -41,7 +41,7 @@ from ..derive import (
     redraw_gaps,
 )
 from ..graph import FactorGraph, Lowered
-from ..plan import moved_cells, plan_elimination, plan_sum
+from ..plan import moved_cells, plan_elimination, plan_sum, verify_held
 from ..program import ir
 from ._exact import log_sums
 from ._imputation import FIRST_SWEEPS, SWEEPS, first_values, missing_blocks
@@ -52,6 +52,7 @@ from ._missing import Missing, reported
 from ._objective import Frame
 from ._optimise import Outcome
 from ._parameters import log_prior
+from ._sampling_cost import verify_chains
 from ._starts import starts
 from ._status import NEAR, Finding, Status
 
@@ -243,6 +244,8 @@ def prepared(
     """What the steps need, and their first carry; arguments as in `climb`."""
     host, alive = lowered.graph, weights > 0
     kernel = build_kernel(lowered, chosen_sampler(lowered, method.sampler)).kernel
+    verify_chains(kernel, host.n_cells, int(method.chains), int(method.burn_in) + int(method.steps) * int(method.sweeps))
+    verify_held(16.0 * int(method.steps), f"the traces of {method.steps:,} steps", "fewer `steps=` of the method")
     rows = rows_of(host, graph_arrays(host), codes[:, alive], weights[alive], method.batch_size, seed)
     key = jax.random.fold_in(random_key(seed), 0x9CD)
     keys = jax.vmap(lambda c: jax.random.fold_in(key, c))(jnp.arange(method.chains))

@@ -20,6 +20,7 @@ from ._decoded_draws import Decodes, Part, decodes_of, labelled_chains, labelled
 from ._keys import generator, random_key
 from ._sample import forget, sample
 from ._sampling import Options, observables, shows_progress, verify_options
+from ._sampling_cost import verify_chains, verify_draws
 
 Array = np.ndarray
 KEPT = ("candidates", "trace")
@@ -109,6 +110,9 @@ def _drawn(
     graph = lowered.graph
     assert graph.network is not None
     n, per_row = graph.n_random, options.chains * candidates.count
+    rows_drawn, most = len(work.lengths) * int(per_row), int(graph.sizes.max())
+    verify_chains(kernel, n, rows_drawn, int(options.warmup) + int(options.draws) * int(options.thin))
+    verify_draws(kernel, n, most, rows_drawn, int(options.draws), options.keep_draws, observe)
     given = longest(work.given) if work.given else np.ones(len(work.lengths), np.int32)
     whole = bool(getattr(kernel, "law", None) is not None and kernel.law.groups())
     parts = []

@@ -18,6 +18,7 @@ from ..derive import ExactLoss, graph_arrays
 from ..derive.compiled import all_values, gap_rows, log_potential
 from ..graph import FactorGraph, Lowered
 from ..graph.masks import LoweredMask, is_adaptive, mentions_parameter, support_size, varies
+from ..plan import verify_held
 from ._contrastive import Climbed, climb
 from ._convexity import is_affine, is_convex
 from ._data import verified_weights
@@ -49,6 +50,7 @@ from ._statistics import Colouring, colouring
 from ._status import Status, examine, judge
 
 Array = np.ndarray
+BYTES_PER_COPY = 4 * 8  # of a cell: filled, on the device, and redrawn for the standard errors
 
 
 @dataclass(frozen=True)
@@ -182,6 +184,8 @@ def _verify_options(options: Options) -> None:
         value = getattr(options, name)
         if value is not None and (not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least):
             raise fail("E507", f"{name} must be a whole number of at least {least}, got {value!r}")
+    if options.max_steps is not None:
+        verify_held(16 * int(options.max_steps), f"the traces of {options.max_steps:,} steps", "a smaller `max_steps=`")
     if options.optimizer is not None and not isinstance(options.optimizer, optax.GradientTransformation):
         raise fail("E507", f"optimizer must be an optax transformation, got {options.optimizer!r}", help="`optax.adam(0.01)`, say")
     if options.batch_size is not None and options.optimizer is None:
@@ -317,6 +321,8 @@ def _columns(host: FactorGraph, codes: Array, kinds: Sorted, options: Options) -
     if not len(rows):
         return order, np.ones(len(order)), codes[:, order], None
     count = options.method.copies if isinstance(options.method, MonteCarloEM) else COPIES
+    needed = BYTES_PER_COPY * len(codes) * len(rows) * int(count)
+    verify_held(needed, f"{count:,} copies of each of {len(rows):,} rows", "fewer `copies=` of the method")
     columns = np.repeat(rows, count)
     blocks, values = missing_blocks(host, codes[:, rows] < 0)
     imputed = Imputed(Copies(len(order), len(rows), count), np.repeat(blocks, count, axis=2), values, rows)

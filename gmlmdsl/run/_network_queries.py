@@ -24,6 +24,7 @@ from ._keys import random_key, verified_key
 from ._network_fit import mask_loss, verified_count, verify_known
 from ._network_rows import NetworkRows, bound_to_rows, given_arrays, network_rows, present_lengths
 
+MOST_OPERATIONS = 1e15  # of a loss
 MOST_ENTRIES = 1 << 24  # of a table of conditionals, and of the logits of rows at once
 MOST_WEIGHTS = 1 << 28  # of attention
 
@@ -57,6 +58,7 @@ def loss(
         found, corruption = mask_loss(lowered, mask, count)
     w = np.ones(rows.n_rows) if weights is None else verified_weights(weights, rows.n_rows)
     found = NetworkLoss(found.mask, found.label, found.n_masks, 0.0, lowered.graph.n_random)
+    _verify_passes(lowered, params, rows.n_rows, int(count))
     if key is None and corruption.is_certain and _has_one_block(lowered, mask):
         key, count = jax.random.key(0), 1  # nothing is random: every draw is the same
     if key is None and not corruption.is_fixed:
@@ -71,6 +73,21 @@ def loss(
             out.append(_drawn(found, params, jnp.asarray(part.codes), *_device(part), keys[some]))
     losses = jnp.concatenate(out)
     return (losses * w).sum() / w.sum()
+
+
+def _verify_passes(lowered: Lowered, params: dict[str, Any], rows: int, n_masks: int) -> None:
+    """Refuse more passes than anyone waits for.
+
+    Raises:
+        GmlmError: E601.
+    """
+    size = sum(a.size for a in jax.tree.leaves(params) if hasattr(a, "size"))
+    operations = 2.0 * size * lowered.graph.n_random * rows * min(n_masks, 10**18)
+    if operations > MOST_OPERATIONS:
+        message = (
+            f"{n_masks:,} masks for each of {rows:,} rows take {operations:.3g} operations, more than the limit of {MOST_OPERATIONS:.3g}"
+        )
+        raise fail("E601", message, help="a smaller `n_masks=`, or fewer rows")
 
 
 def _has_one_block(lowered: Lowered, mask: ir.Mask) -> bool:

@@ -28,8 +28,8 @@ from ..derive import (
     mask_law,
 )
 from ..graph import FactorGraph
-from ..graph.masks import LoweredMask, reach, support_size
-from ..plan import BUDGET
+from ..graph.masks import LoweredMask, largest_block, reach, support_size
+from ..plan import BUDGET, verify_held
 from ._parameters import bijection, log_prior, on_gauge
 
 Loss = ExactLoss | DrawnLoss | EliminatedLoss | DrawnEliminatedLoss
@@ -196,11 +196,18 @@ class Repeats:
 
 
 def draw_masks(host: FactorGraph, mask: LoweredMask, codes: Array, n_masks: int, key: Array, repeats: Repeats | None = None) -> Array:
-    """Masks for every row, of shape (masks, members, rows); where rows repeat others, with the same random numbers."""
+    """Masks for every row, of shape (masks, members, rows); where rows repeat others, with the same random numbers.
+
+    Raises:
+        GmlmError: E601 where they take too much memory.
+    """
+    rows = codes.shape[1]
+    each = 4.0 * (2 * len(largest_block(mask, host.n_cells)) + host.n_cells + 4)  # members twice, a number for each cell, and a key
+    verify_held(each * rows * min(n_masks, 10**18), f"{n_masks:,} masks drawn for each of {rows:,} rows", "a smaller `n_masks=`", mask.span)
     law = mask_law(mask, host.n_cells)
 
     def once(k: Array) -> Array:
-        keys = jax.random.split(k, codes.shape[1] if repeats is None else repeats.rows)
+        keys = jax.random.split(k, rows if repeats is None else repeats.rows)
         return law.draw({}, codes, keys if repeats is None else keys[repeats.of])
 
     return jax.vmap(once)(jax.random.split(key, n_masks))

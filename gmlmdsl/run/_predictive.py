@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import fail, listed, unknown
-from ..plan import BUDGET
+from ..plan import BUDGET, verify_held
 from ._keys import generator, verified_seed
 from ._replicates import (
     AbstractStatistics,
@@ -236,11 +236,17 @@ def _verify(draws: int, seed: int, statistics: Any, functions: Any, summaries: A
 
 
 def _verify_cost(fit: Fit, rows: int, draws: int, statistics: Sequence[str]) -> None:
-    """Refuse statistics of all pairs where they take too long or too much memory.
+    """Refuse data sets, and statistics of all pairs, where they take too long or too much memory.
 
     Raises:
         GmlmError: E601.
     """
+    cells = fit.graph.n_random
+    verify_held(8 * int(draws) * int(fit.graph.sizes.sum()), f"the statistics of {draws:,} data sets", "fewer `draws=`")
+    drawn = float(min(draws, 10**18)) * rows * cells
+    if drawn > MOST_OPERATIONS:
+        message = f"{draws:,} data sets of {rows:,} rows of {cells:,} cells are {drawn:.2g} cells, above the limit of {MOST_OPERATIONS:.2g}"
+        raise fail("E601", message, help="fewer `draws=`, or some of the rows: `x=`")
     if "pairs" not in statistics:
         return
     operations = Pairs.cost(fit.graph, rows) * (draws + 1)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 REACH = 1.5  # times the interval's half width by standard errors: how far the grid goes to each side
+MOST_POINTS = 10_000
 MOST_FURTHER = 6  # points beyond the grid, each twice as far, where the profile has not risen enough
 
 
@@ -82,6 +83,9 @@ def profile(made: Fit, along: Any, points: int, probability: float, progress: bo
     z = verified_quantile(probability)
     if not isinstance(points, int | np.integer) or isinstance(points, bool) or points < 5:
         raise fail("E507", f"points must be a whole number of at least 5, got {points!r}")
+    if points > MOST_POINTS:
+        message = f"a profile of {points:,} points minimises as often, more than the limit of {MOST_POINTS:,}"
+        raise fail("E601", message, help="41 points draw a curve")
     evidence = made.evidence
     if made.simulated is None:
         verify_spread(made.effective_rows, "the adjustment of a profile")

@@ -24,6 +24,7 @@ from ._discrete import Diagnosis, diagnose
 from ._exact import Contractions, independent_kernel
 from ._keys import verified_seed
 from ._sample import Draws, sample
+from ._sampling_cost import verify_chains, verify_draws
 from ._starts import Annealed, Starts, starts
 
 MIN_SWAP_RATE = 0.05  # of neighbours in a ladder
@@ -51,6 +52,8 @@ def run(lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax.Array], opt
     verify_options(options)
     graph = lowered.graph
     planned = derive.build_kernel(lowered, sampler)
+    observe, anneal = observables(lowered, params, options.observe), options.init.steps if isinstance(options.init, Annealed) else 0
+    _verify_cost(planned.kernel, graph, options, anneal, observe)
     for mask in masks_in(sampler.body):
         verify_mask(lower_mask(lowered, mask), graph.sizes, {k: np.asarray(v) for k, v in params.items()})
     held = clamped_cells(graph, options.clamp)
@@ -66,8 +69,8 @@ def run(lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax.Array], opt
         draws=options.draws,
         warmup=options.warmup,
         thin=options.thin,
-        anneal=options.init.steps if isinstance(options.init, Annealed) else 0,
-        observe=observables(lowered, params, options.observe),
+        anneal=anneal,
+        observe=observe,
         keep=options.keep_draws,
         progress=shows_progress(options.progress),
     )
@@ -86,6 +89,8 @@ def run_exact(lowered: Lowered, kept: Contractions, params: dict[str, jax.Array]
     graph, held = lowered.graph, clamped_cells(lowered.graph, options.clamp)
     device = derive.graph_arrays(graph)
     kernel, line = independent_kernel(kept, device, params, held)
+    observe, options = observables(lowered, params, options.observe), replace(options, warmup=0, thin=1)
+    _verify_cost(kernel, graph, options, 0, observe)
     found = sample(
         kernel,
         derive.Target(device, params, None),
@@ -94,13 +99,18 @@ def run_exact(lowered: Lowered, kept: Contractions, params: dict[str, jax.Array]
         draws=options.draws,
         warmup=0,
         thin=1,
-        observe=observables(lowered, params, options.observe),
+        observe=observe,
         keep=options.keep_draws,
         progress=shows_progress(options.progress),
     )
-    options = replace(options, warmup=0, thin=1)
     planned = derive.Planned(kernel, (line,))
     return label(graph, found, held[0], planned, options, provenance | {"starts": "none: draws are independent"})
+
+
+def _verify_cost(kernel: derive.AbstractKernel, graph: FactorGraph, options: Options, anneal: int, observe: Any) -> None:
+    chains, draws = int(options.chains), int(options.draws)
+    verify_chains(kernel, graph.n_cells, chains, anneal + int(options.warmup) + draws * int(options.thin))
+    verify_draws(kernel, graph.n_cells, int(graph.sizes.max()), chains, draws, options.keep_draws, observe)
 
 
 def masks_in(body: tuple[ir.Kernel, ...] | ir.FormCall) -> list[ir.Mask]:

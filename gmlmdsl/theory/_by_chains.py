@@ -12,6 +12,7 @@ import numpy as np
 import scipy.stats
 
 from .._diagnostics import fail
+from ..plan import verify_held
 from ..program import ir
 from ..run.data import encode
 from ..run.keys import MOST_SEED, generator, verified_seed
@@ -34,6 +35,9 @@ def chain_codes(model: Any, params: Params, sampler: str | None, draws: int, see
     """The sampler's name, and the codes that 16 chains of it visit, shape (chains, draws, cells)."""
     if not isinstance(draws, int | np.integer) or isinstance(draws, bool) or draws < 100:
         raise fail("E507", f"draws must be a whole number of at least 100, got {draws!r}")
+    host = model.graph
+    functions = min(MOST_STATISTICS, int(host.sizes.sum()) + len(host.interacting_pairs))
+    verify_held(CHAINS * int(draws) * (5 * functions + 4 * host.n_cells), f"{draws:,} draws of {CHAINS} chains", "fewer `draws=`")
     exact = sampler == "exact" and sampler not in model.samplers
     name = "exact" if exact else model.sampler(sampler)[0]
     warmup = {} if exact else {"warmup": int(draws)}

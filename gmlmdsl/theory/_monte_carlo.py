@@ -21,6 +21,7 @@ from .._diagnostics import GmlmError, fail
 from ..derive import DrawnEliminatedLoss, DrawnLoss, ExactLoss, bounded_jit, drawn_loss
 from ..graph import FactorGraph, Lowered
 from ..graph.masks import LoweredMask, mentions_parameter
+from ..plan import verify_held
 from ..program import ir
 from ..run import given as givens
 from ..run.data import encode
@@ -110,6 +111,8 @@ def _verify_draws(model: Any, draws: int, seed: int) -> None:
     if size > MOST_PARAMETERS:
         message = f"the covariance of {size:,} parameters: the limit is {MOST_PARAMETERS:,}"
         raise fail("E601", message, help="compare masks on a smaller model of the same kind")
+    cells = model.graph.n_cells
+    verify_held(8 * int(draws) * (size + 2 * cells), f"{draws:,} draws of {cells:,} cells, with their scores", "fewer `draws=`")
     if draws < LEAST_DRAWS * size:
         message = f"{draws:,} draws are too few for the covariance of {size:,} parameters"
         raise fail("E507", message, help=f"take at least {LEAST_DRAWS} for each: `draws={LEAST_DRAWS * size}`")
