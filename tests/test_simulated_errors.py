@@ -180,10 +180,10 @@ def test_chains_and_exact_draws_agree_and_the_effective_number_is_said():
 
 
 def test_each_of_many_rows_of_given_data_has_its_own_law():
-    """200 rows, more than a byte counts: those behind the 128th have other data."""
+    """200 rows, more than a byte counts: those that count lie behind the 150th, and have other data than the rest."""
     z = np.where(np.arange(200)[:, None] < 150, [0.0, 0.5], [2.0, -2.0])
     y = np.random.default_rng(1).integers(0, 2, (200, 3))
-    case = Case(GIVEN, y, "single", {"weights": np.where(np.arange(200) % 10 == 0, 1.0, 0.0)}, {"z": z})
+    case = Case(GIVEN, y, "single", {"weights": np.where((np.arange(200) >= 150) & (np.arange(200) % 5 == 0), 1.0, 0.0)}, {"z": z})
     fit = case.fit()
     variance, noise = expected(case, fit, 400)
     errors = fit.simulated_errors(400, seed=2)
