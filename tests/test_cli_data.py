@@ -204,7 +204,7 @@ def test_sample_refuses_what_it_cannot_use(folder):
     assert "there is no file nope.fit" in gmlm("sample", "nope.fit", status=1).output
     assert "must end in .nc or .npz" in gmlm("sample", "m.gmlm", "--out", "d.txt", status=1).output
     (folder / "broken.fit").write_bytes(b"PK\x03\x04 nonsense")
-    assert "is not a saved fit" in gmlm("sample", "broken.fit", status=1).output
+    assert "is no saved fit" in gmlm("sample", "broken.fit", status=1).output
 
 
 @pytest.mark.usefixtures("standard_promotion")
