@@ -230,6 +230,24 @@ def test_what_was_cut_off_does_not_count(store):
     assert sorted(p.name for p in store.folder.iterdir()) == ["3", "3.manifest.json", "9", "9.manifest.json"]
 
 
+@pytest.mark.parametrize(
+    "change", [{"files": None}, {"files": []}, {"notes": None}, {"notes": [1]}, {"step": 8}, {"step": None}, {"run": 3}]
+)
+def test_a_manifest_of_something_else_under_a_hash_that_agrees(store, change):
+    path = store.folder / "7.manifest.json"
+    manifest = {k: v for k, v in (json.loads(path.read_text()) | change).items() if v is not None and k != "sha256"}
+    path.write_text(json.dumps(manifest | {"sha256": _checkpoints._hash_of(manifest)}))
+    with pytest.raises(gm.GmlmError) as caught:
+        store.restore(LIKE)
+    assert caught.value.codes == ("E753",)
+
+
+def test_a_manifest_that_is_deep(store):
+    (store.folder / "7.manifest.json").write_text("[" * 100_000)
+    with pytest.raises(gm.GmlmError, match="its manifest cannot be read"):
+        store.restore(LIKE)
+
+
 def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(gm.GmlmError, match="cannot write") as caught:

@@ -88,10 +88,12 @@ class Checkpoints:
         try:
             manifest = json.loads(self._manifest(step).read_text(encoding="utf-8"))
             whole = manifest.pop("sha256") == _hash_of(manifest)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise self._damaged(step, "its manifest cannot be read") from None
         if not whole:
             raise self._damaged(step, "its manifest does not match its own hash")
+        if manifest.get("step") != step or not all(isinstance(manifest.get(k), dict) for k in ("run", "files", "notes")):
+            raise self._damaged(step, "its manifest is that of something else")
         if manifest.get("run") != self.identity:
             raise self._another(differing(self.identity, manifest.get("run")))
         files, here = manifest["files"], _hashes(self._place(step)) if self._place(step).is_dir() else {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -124,6 +124,8 @@ def _resumed(store: Checkpoints, state: TrainState, t: Training, progress: Progr
     if step > t.steps:
         message = f"`{t.checkpoint}` holds a run that has taken {step} steps, and this one is to take {t.steps}"
         raise fail("E752", message, help="take another folder for this run, or pass `resume=False` to begin it anew here")
+    if set(notes) != {f.name for f in fields(Progress)}:
+        raise fail("E753", f"the checkpoint of step {step} in `{t.checkpoint}` is damaged: its manifest has not the notes of a training")
     return step, jax.tree.unflatten(tree, restored), Progress(**notes)
 
 
