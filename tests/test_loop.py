@@ -209,7 +209,7 @@ def test_marginals_and_draws_of_any_graph_are_one_program():
 def test_first_marginals_of_a_grid_compile_as_many_programs_as_those_of_a_smaller_one():
     compiled: list[str] = []
 
-    def heard(event: str, duration: float, **_: Any) -> None:
+    def heard(event: str, duration_secs: float, **kwargs: str | int) -> None:
         if event.endswith("backend_compile_duration"):
             compiled.append(event)
 
