@@ -187,10 +187,10 @@ def load(program: Program, inputs: dict[str, object]) -> None:
         lowered = lower_model(bound, name)
         for mask in (m for m in program.masks.values() if m.model == name and not has_least_confident(m.body)):
             lower_mask(lowered, mask)
-        for sampler in (s for s in program.samplers.values() if s.model == name and isinstance(s.body, tuple)):
-            for kernel in ir.kernels_in(sampler.body):
-                if isinstance(kernel, ir.Temper):
-                    plan_temper(lowered, kernel)
+        bodies = [s.body for s in program.samplers.values() if s.model == name and isinstance(s.body, tuple)]
+        for kernel in (k for body in bodies for k in ir.kernels_in(body)):
+            if isinstance(kernel, ir.Temper):
+                plan_temper(lowered, kernel)
 
 
 def inputs_of(name: str) -> dict[str, object]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
 from oracle import Oracle
 
 import gmlmdsl as gm
-from gmlmdsl._diagnostics import Source
+from gmlmdsl._diagnostics import Diagnostic, Source
 from gmlmdsl.graph import bind, lower_model
+from gmlmdsl.graph._ranges import range_of
 from gmlmdsl.program import check_source, computed
 
 CELLS = "input k : int = 0\nmodel m {{ var x : range(4) param h {} }}"
@@ -18,7 +20,7 @@ SETS = "input k : int = 0\nindex s = range({})\nmodel m {{ var x[i in s] : bit }
 X = np.arange(4)
 
 
-def refusal(text: str, **inputs: object) -> gm.Diagnostic:
+def refusal(text: str, **inputs: Any) -> Diagnostic:
     """The one error of a program that is checked and bound."""
     with pytest.raises(gm.GmlmError) as caught:
         gm.parse(text, **inputs).model()
@@ -199,16 +201,16 @@ def test_many_cells_are_judged_by_bounds() -> None:
 OPERATORS = ("+", "-", "*", "/", "//", "%", "^")
 
 
-def drawn(rng: random.Random, depth: int) -> str:
+def drawn(rng: random.Random, depth: int, leaves: tuple[str, ...] = ("x", "y", "0", "1", "2", "3", "0.5", "x", "(0 - 1)")) -> str:
     if depth == 0 or rng.random() < 0.2:
-        return rng.choice(["x", "y", "0", "1", "2", "3", "0.5", "x", "(0 - 1)"])
+        return rng.choice(leaves)
     kind = rng.randrange(5)
     if kind == 0:
-        return f"{rng.choice(['log', 'sqrt', 'exp', 'abs'])}({drawn(rng, depth - 1)})"
+        return f"{rng.choice(['log', 'sqrt', 'exp', 'abs'])}({drawn(rng, depth - 1, leaves)})"
     if kind == 1:
-        test = f"{drawn(rng, depth - 1)} {rng.choice(['<', '==', '>='])} {drawn(rng, depth - 1)}"
-        return f"(if {test} then {drawn(rng, depth - 1)} else {drawn(rng, depth - 1)})"
-    return f"({drawn(rng, depth - 1)} {rng.choice(OPERATORS)} {drawn(rng, depth - 1)})"
+        test = f"{drawn(rng, depth - 1, leaves)} {rng.choice(['<', '==', '>='])} {drawn(rng, depth - 1, leaves)}"
+        return f"(if {test} then {drawn(rng, depth - 1, leaves)} else {drawn(rng, depth - 1, leaves)})"
+    return f"({drawn(rng, depth - 1, leaves)} {rng.choice(OPERATORS)} {drawn(rng, depth - 1, leaves)})"
 
 
 def test_what_is_taken_agrees_with_the_oracle() -> None:
@@ -239,3 +241,22 @@ def test_one_rule_for_numbers_and_arrays() -> None:
         a, b = rng.integers(-9, 9, 200), rng.integers(1, 9, 200)
         found = applied(operator, [a, b], True, None)
         assert found.tolist() == [computed(operator, int(p), int(q)) for p, q in zip(a, b, strict=True)]
+
+
+def test_bounds_hold_every_value() -> None:
+    rng, bounded = random.Random(16), 0
+    leaves = ("x", "y", "h", "h", "k", "1", "2", "0.5", "sum(x * i + h for i in range(3))")
+    for _ in range(400):
+        text = f"model m {{ var x : range(3) var y : bit param h param k factor {drawn(rng, 3, leaves)} }}"
+        try:
+            program = check_source(Source("p", text))
+            graph = lower_model(bind(program, {}), "m").graph
+        except gm.GmlmError:
+            continue
+        params = {"h": np.array(rng.uniform(-2, 2)), "k": np.array(rng.uniform(0.1, 3))}
+        found = range_of(graph.factors[0], 3, params)
+        if found is not None:
+            oracle, bounded = Oracle(program, "m", {}), bounded + 1
+            values = oracle.log_potential(params, oracle.states)
+            assert found[0] - 1e-9 <= values.min() and values.max() <= found[1] + 1e-9, text
+    assert bounded > 100
