@@ -231,7 +231,7 @@ def test_what_was_cut_off_does_not_count(store):
 
 
 @pytest.mark.parametrize(
-    "change", [{"files": None}, {"files": []}, {"notes": None}, {"notes": [1]}, {"step": 8}, {"step": None}, {"run": 3}]
+    "change", [{"files": None}, {"files": []}, {"notes": None}, {"notes": [1]}, {"step": 8}, {"step": None}]
 )
 def test_a_manifest_of_something_else_under_a_hash_that_agrees(store, change):
     path = store.folder / "7.manifest.json"

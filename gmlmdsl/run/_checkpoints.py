@@ -92,7 +92,7 @@ class Checkpoints:
             raise self._damaged(step, "its manifest cannot be read") from None
         if not whole:
             raise self._damaged(step, "its manifest does not match its own hash")
-        if manifest.get("step") != step or not all(isinstance(manifest.get(k), dict) for k in ("run", "files", "notes")):
+        if manifest.get("step") != step or not all(isinstance(manifest.get(k), dict) for k in ("files", "notes")):
             raise self._damaged(step, "its manifest is that of something else")
         if manifest.get("run") != self.identity:
             raise self._another(differing(self.identity, manifest.get("run")))
