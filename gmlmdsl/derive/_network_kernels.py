@@ -118,10 +118,10 @@ def least(values: Float[Array, "cells chains"], counts: Int[Array, " chains"]) -
 class NetworkSweepKernel(AbstractKernel):
     """Every block of a list once, in the order of their first cells: in a network every cell may depend on every other one.
 
-    `held` has the blocks' members, shape (blocks, cells).
+    `blocks` has the blocks' members, shape (blocks, cells).
     """
 
-    held: Bool[Array, "blocks cells"]
+    blocks: Bool[Array, "blocks cells"]
 
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         def one(codes: Codes, item: tuple[Array, Array]) -> tuple[Codes, None]:
@@ -129,9 +129,9 @@ class NetworkSweepKernel(AbstractKernel):
             numbers = uniform_apart(fold_apart(keys, k), codes.shape[0])
             return redraw(target, codes, jnp.broadcast_to(block[: codes.shape[0], None], codes.shape), numbers), None
 
-        codes, _ = jax.lax.scan(one, state.codes, (self.held, jnp.arange(self.held.shape[0])))
+        codes, _ = jax.lax.scan(one, state.codes, (self.blocks, jnp.arange(self.blocks.shape[0])))
         free = free_cells(target)
-        drawn = jnp.where(free, self.held[:, : free.shape[0]].sum(axis=0, dtype=jnp.int32)[:, None], 0).sum(axis=0, dtype=jnp.int32)
+        drawn = jnp.where(free, self.blocks[:, : free.shape[0]].sum(axis=0, dtype=jnp.int32)[:, None], 0).sum(axis=0, dtype=jnp.int32)
         return State(codes, state.memory), counted(state.codes, codes, drawn)
 
 

@@ -27,8 +27,8 @@ def _feed(update: Callable[[Any], None], value: Any) -> None:
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         update(f"{name} {value.dtype.str} {value.shape} ".encode())
         update(np.ascontiguousarray(value).data)
-    elif isinstance(getattr(value, "digest", None), bytes):
-        update(f"{name} digest ".encode() + value.digest)
+    elif isinstance(own := getattr(value, "digest", None), bytes):
+        update(f"{name} digest ".encode() + own)
     elif is_dataclass(value):
         counted = [f.name for f in fields(value) if f.compare]
         update(f"{name} {len(counted)} ".encode())
