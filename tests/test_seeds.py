@@ -77,6 +77,12 @@ def test_keys_are_the_same_under_both_working_types():
         np.testing.assert_array_equal(jax.random.key_data(random_key(seed)), key)
 
 
+def test_no_large_seed_has_the_key_of_a_chain_of_a_small_one():
+    keys = {bytes(np.asarray(jax.random.key_data(random_key(c << 32)))) for c in range(1, 5)}
+    chains = {bytes(np.asarray(jax.random.key_data(jax.random.fold_in(random_key(0), c)))) for c in range(5)}
+    assert len(keys) == 4 and not keys & chains
+
+
 @pytest.mark.parametrize("numbers", [(), (3,), (0, 1), (0, 0, 0)])
 def test_a_generator_is_that_of_numpy_below_32_bits_and_one_of_its_own_above(numbers: tuple[int, ...]):
     for seed in SMALL:

@@ -36,9 +36,9 @@ def random_key(seed: Any) -> Any:
     Raises:
         GmlmError: E507 for what is no seed.
     """
-    high, low = divmod(verified_seed(seed), 1 << BITS)
-    key = jax.random.key(low)
-    return jax.random.fold_in(key, high) if high else key
+    number = np.uint64(verified_seed(seed))
+    with jax.enable_x64(True):  # both words of a seed are read, whatever the working types are
+        return jax.random.key(number)
 
 
 def generator(seed: Any, *numbers: int) -> np.random.Generator:
