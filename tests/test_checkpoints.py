@@ -230,9 +230,7 @@ def test_what_was_cut_off_does_not_count(store):
     assert sorted(p.name for p in store.folder.iterdir()) == ["3", "3.manifest.json", "9", "9.manifest.json"]
 
 
-@pytest.mark.parametrize(
-    "change", [{"files": None}, {"files": []}, {"notes": None}, {"notes": [1]}, {"step": 8}, {"step": None}]
-)
+@pytest.mark.parametrize("change", [{"files": None}, {"files": []}, {"notes": None}, {"notes": [1]}, {"step": 8}, {"step": None}])
 def test_a_manifest_of_something_else_under_a_hash_that_agrees(store, change):
     path = store.folder / "7.manifest.json"
     manifest = {k: v for k, v in (json.loads(path.read_text()) | change).items() if v is not None and k != "sha256"}
