@@ -36,7 +36,7 @@ from planted_checks import (
 from planting import Bug, around
 from theory_cases import ising
 
-from gmlmdsl.derive import _arrays, _energy, _gaps, _kernels, _loss, _samplers, _summed_loss, _sums, _temper, _transitions
+from gmlmdsl.derive import _arrays, _energy, _kernels, _listed, _loss, _samplers, _summed_loss, _sums, _temper, _transitions
 from gmlmdsl.graph.nodes import CellValue
 from gmlmdsl.plan import _tables, _updates
 from gmlmdsl.run import _fit, _inference, _objective, _sample
@@ -226,7 +226,7 @@ MODEL_BUGS = (
     Bug(
         "missing cells at their best value, not summed out",
         "logsumexp",
-        around(_gaps, "logsumexp", lambda f, scores: scores.max(axis=1)),
+        around(_listed, "logsumexp", lambda f, scores: scores.max(axis=1)),
         partial(objective_is_right, TINY, "one", gaps=True),
     ),
     Bug(

@@ -24,14 +24,14 @@ from ._energy import log_potential as log_potential
 from ._exact import IndependentKernel as IndependentKernel
 from ._exact import ancestral_kernel as ancestral_kernel
 from ._exact import log_marginals as log_marginals
-from ._gaps import GapLoss as GapLoss
-from ._gaps import gap_loss as gap_loss
-from ._gaps import log_marginal as log_marginal
-from ._gaps import redraw_gaps as redraw_gaps
 from ._kernels import AbstractKernel as AbstractKernel
 from ._kernels import Info as Info
 from ._kernels import State as State
 from ._kernels import Target as Target
+from ._listed import ListedRows as ListedRows
+from ._listed import log_marginal as log_marginal
+from ._listed_moments import listed_second_order as listed_second_order
+from ._listing import listed_rows as listed_rows
 from ._loss import DrawnLoss as DrawnLoss
 from ._loss import ExactLoss as ExactLoss
 from ._loss import drawn_loss as drawn_loss
@@ -50,6 +50,7 @@ from ._network import negative_log as negative_log
 from ._network import network_graph as network_graph
 from ._network_transitions import NetworkTransitions as NetworkTransitions
 from ._random import fold as fold
+from ._redraw import redraw_gaps as redraw_gaps
 from ._refinement import RefinementKernel as RefinementKernel
 from ._samplers import Planned as Planned
 from ._samplers import build as build
@@ -60,6 +61,7 @@ from ._summed_loss import EliminatedLoss as EliminatedLoss
 from ._summed_loss import EnumeratedLoss as EnumeratedLoss
 from ._summed_loss import HiddenRows as HiddenRows
 from ._summed_loss import hidden_rows as hidden_rows
+from ._summed_rows import SummedRows as SummedRows
 from ._sums import Forward as Forward
 from ._sums import backward as backward
 from ._sums import evidence as evidence

@@ -14,11 +14,11 @@ from ._energy import Codes, Params
 from ._energy import all_values as _all_values
 from ._energy import local_scores as _local_scores
 from ._energy import log_potential as _log_potential
-from ._gaps import GapLoss
-from ._gaps import log_marginal as _log_marginal
+from ._listed import log_marginal as _log_marginal
 from ._loss import DrawnLoss, ExactLoss
 from ._mask_law import AbstractMaskLaw
-from ._summed_loss import DrawnEliminatedLoss, EliminatedLoss, EnumeratedLoss, HiddenRows
+from ._summed_loss import DrawnEliminatedLoss, EliminatedLoss, EnumeratedLoss
+from ._summed_rows import SummedRows
 from ._sums import evidence, log_sum
 
 all_values = bounded_jit(_all_values)
@@ -43,7 +43,7 @@ def complete_rows(
 
 
 @bounded_jit
-def gap_rows(gaps: GapLoss | HiddenRows, params: Params) -> jax.Array:
+def gap_rows(gaps: SummedRows, params: Params) -> jax.Array:
     """The loss of rows that lack cells."""
     return gaps.rows(params)
 

@@ -1,6 +1,7 @@
 """The lowered trees of factors: shared by the binder, which checks them, and the compiler, which evaluates them."""
 
 from ._index_check import numpy_leaves as numpy_leaves
+from ._nodes import SINGULAR as SINGULAR
 from ._nodes import Add as Add
 from ._nodes import Apply as Apply
 from ._nodes import CellValue as CellValue

@@ -7,6 +7,7 @@ member of K cancels, and the others are summed one by one. So the work depends o
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,32 +19,39 @@ from ..graph import FactorGraph
 from ._budget import BUDGET, Budget
 
 Array = np.ndarray
-WORTH_COMPILING = 1 << 16  # joint values above which terms of a size are kept apart
+WORTH_COMPILING = 1 << 17  # joint values more that a class of terms may list, for one class less to compile
+MOST_CLASSES = 8  # of terms: each is compiled on its own, and how many there are must not grow with rows
+Shape = tuple[int, ...]  # the numbers of values of a component's cells, descending
 Term = tuple[tuple[int, ...], tuple[int, ...]]  # the cells of a component, and those of them that are predicted
 
 
 @dataclass(frozen=True)
 class GapTerms:
-    """Components of free cells with alike numbers of joint values, one per entry.
+    """Components of free cells of alike shapes, one per entry.
 
     Attributes:
         rows: the row of each, shape (terms,).
-        cells: the component's cells ascending, padded with the number of cells, shape (members, terms).
+        cells: the component's cells, those with more values first, padded with the number of cells, shape (members, terms).
         predicted: which of them are observed and in K, shape (members, terms).
         weights: the probability of the masks that have this term, shape (terms,).
-        values: the most joint values of a component.
+        radix: the most values of each member.
     """
 
     rows: Array
     cells: Array
     predicted: Array
     weights: Array
-    values: int
+    radix: Shape
+
+    @property
+    def values(self) -> int:
+        """The joint values that are listed for each."""
+        return math.prod(self.radix)
 
 
 @dataclass(frozen=True)
 class GapPlan:
-    """What summing out costs each row: `evaluations`, joint values times touching factors, an upper bound; and its most joint `values`."""
+    """What summing out costs each row: `evaluations`, joint values and values of touching factors; and its most joint `values`."""
 
     evaluations: Array
     values: Array
@@ -80,7 +88,7 @@ def _plan(
         key = missing[:, r].tobytes()
         if not like or key not in known:
             terms = terms_of(near, r, set(np.flatnonzero(missing[:, r]).tolist()))
-            known[key] = (terms, *_cost(graph, terms))
+            known[key] = (terms, *near.cost(terms))
         found.append(known[key])
     return GapPlan(np.array([c for _, c, _ in found]), np.array([v for _, _, v in found]), tuple(t for t, _, _ in found))
 
@@ -95,8 +103,8 @@ def verify_gaps(plan: GapPlan, rows: Array, help: str, budget: Budget = BUDGET, 
         return
     worst = int(np.argmax(plan.evaluations))
     message = (
-        f"summing out {what} of row {int(rows[worst])} takes {plan.values[worst]:.3g} joint values and "
-        f"up to {plan.evaluations[worst]:.3g} factor evaluations (all rows: {plan.evaluations.sum():.3g}); the limit is "
+        f"summing out {what} of row {int(rows[worst])} takes {plan.values[worst]:.3g} joint values at once and "
+        f"{plan.evaluations[worst]:.3g} evaluations under all masks (all rows: {plan.evaluations.sum():.3g}); the limit is "
         f"{budget.row_gaps:.3g} for a row and {budget.all_gaps:.3g} for all"
     )
     raise fail("E601", message, help=help)
@@ -111,31 +119,50 @@ def affordable_rows(plan: GapPlan, budget: Budget = BUDGET) -> Array:
 
 
 def gap_terms(graph: FactorGraph, plan: GapPlan, rows: Iterable[int]) -> tuple[GapTerms, ...]:
-    """The terms of some rows, alike in size together; `rows` of the result count through those given."""
-    sizes: dict[int, list[tuple[int, Term, float]]] = {}
+    """The terms of some rows, alike in shape together; `rows` of the result count through those given."""
+    sizes = graph.sizes.tolist()
+    found: dict[Shape, list[tuple[int, list[int], tuple[int, ...], float]]] = {}
     for place, r in enumerate(rows):
-        for term, weight in plan.terms[r].items():
-            size = math.ceil(math.log(_values(graph, term), 4) - 1e-9)
-            sizes.setdefault(size, []).append((place, term, weight))
-    out, waiting = [], []
-    for size in sorted(sizes):
-        # Each size is compiled on its own: few small terms are cheaper among larger ones.
-        if waiting and len(waiting) * 4.0**size > WORTH_COMPILING:
-            out.append(_padded(graph, waiting))
-            waiting = []
-        waiting = waiting + sizes[size]
-    return tuple([*out, _padded(graph, waiting)] if waiting else out)
+        for (inside, predicted), weight in plan.terms[r].items():
+            cells = sorted((c for c in inside if sizes[c] > 1), key=lambda c: (-sizes[c], c))  # what has one value is known
+            if cells:
+                found.setdefault(tuple(sizes[c] for c in cells), []).append((place, cells, predicted, weight))
+    counts = {shape: len(terms) for shape, terms in found.items()}
+    return tuple(
+        _padded(graph.n_cells, [t for shape in some for t in found[shape]], _joined(some)) for some in _classes(counts, WORTH_COMPILING)
+    )
 
 
-def _padded(graph: FactorGraph, found: list[tuple[int, Term, float]]) -> GapTerms:
-    members = max(len(cells) for _, (cells, _), _ in found)
-    cells = np.full((members, len(found)), graph.n_cells, np.int32)
-    predicted = np.zeros((members, len(found)), bool)
-    for k, (_, (inside, chosen), _) in enumerate(found):
+def _padded(n_cells: int, terms: list[tuple[int, list[int], tuple[int, ...], float]], radix: Shape) -> GapTerms:
+    cells = np.full((len(radix), len(terms)), n_cells, np.int32)
+    predicted = np.zeros(cells.shape, bool)
+    for k, (_, inside, chosen, _) in enumerate(terms):
         cells[: len(inside), k] = inside
         predicted[: len(inside), k] = np.isin(inside, chosen)
-    rows, weights = np.array([r for r, _, _ in found], np.int32), np.array([w for _, _, w in found])
-    return GapTerms(rows, cells, predicted, weights, int(max(_values(graph, term) for _, term, _ in found)))
+    return GapTerms(np.array([t[0] for t in terms], np.int32), cells, predicted, np.array([t[3] for t in terms]), radix)
+
+
+def _classes(counts: dict[Shape, int], each: float) -> list[list[Shape]]:
+    """Shapes in classes, ascending: the cut whose padded joint values, and `each` for a class, are fewest."""
+    shapes = sorted(counts, key=lambda s: (math.prod(s), s))
+    best, first = [0.0], [0]
+    for end in range(1, len(shapes) + 1):
+        joined, terms, options = (), 0, []
+        for start in range(end - 1, -1, -1):
+            joined, terms = _joined([joined, shapes[start]]), terms + counts[shapes[start]]
+            options.append((best[start] + each + float(terms) * math.prod(joined), start))
+        best.append(min(options)[0])
+        first.append(min(options)[1])
+    out, end = [], len(shapes)
+    while end:
+        out.append(shapes[first[end] : end])
+        end = first[end]
+    return out[::-1] if len(out) <= MOST_CLASSES else _classes(counts, 4 * each)
+
+
+def _joined(shapes: Sequence[Shape]) -> Shape:
+    """The least shape that holds each of some."""
+    return tuple(max(sizes) for sizes in itertools.zip_longest(*shapes, fillvalue=1))
 
 
 class _Neighbours:
@@ -144,6 +171,16 @@ class _Neighbours:
     def __init__(self, graph: FactorGraph):
         self.graph = graph
         self._sets: dict[int, set[int]] = {}
+        self._values = graph.sizes.astype(float)
+        self._touching = self._values * sum((np.diff(starts) for starts, _ in graph.incidences), np.zeros(graph.n_cells))
+
+    def cost(self, terms: Iterable[Term]) -> tuple[float, float]:
+        """The joint values, and the values of the factors that touch them, of all terms; and the joint values of the largest."""
+        total = most = 0.0
+        for cells, _ in terms:
+            values = math.prod(self._values[list(cells)].tolist())
+            total, most = total + values + float(self._touching[list(cells)].sum()), max(most, values)
+        return total, most
 
     def of(self, cell: int) -> set[int]:
         if cell not in self._sets:
@@ -183,17 +220,3 @@ def _split(near: _Neighbours, predicted: set[int], holes: set[int]) -> list[Term
         out.append((cells, tuple(sorted(left.intersection(cells)))))
         left.difference_update(cells)
     return out
-
-
-def _cost(graph: FactorGraph, terms: dict[Term, float]) -> tuple[float, float]:
-    """Joint values times touching factors of all terms, and the joint values of the largest."""
-    cost = most = 0.0
-    for term in terms:
-        values = _values(graph, term)
-        touching = sum(int(starts[c + 1] - starts[c]) for starts, _ in graph.incidences for c in term[0])
-        cost, most = cost + values * max(1, touching), max(most, values)
-    return cost, most
-
-
-def _values(graph: FactorGraph, term: Term) -> float:
-    return math.prod(graph.sizes[list(term[0])].astype(float).tolist())

@@ -16,9 +16,10 @@ from ..graph import Lowered
 from ..graph.masks import LoweredMask, draws, is_adaptive, looked_at, support_size, verify_mask
 from ..plan import BUDGET, plan_block, verify_affordable
 from ..read import verify_unmasked
+from ._completions import block_tables, log_completions
 from ._data import verified_weights
 from ._keys import verified_key
-from ._missing import block_tables, log_completions, sort_rows, summed_loss, unknown_law, verify_latents
+from ._missing import sort_rows, summed_loss, unknown_law, verify_latents
 from ._objective import draw_masks, make_loss, masks_per_row
 from ._traced import verify_untraced
 
@@ -124,8 +125,9 @@ def row_losses(
     form = make_loss(host, device, mask, drawn, len(kinds.complete))
     losses = jnp.zeros(codes.shape[1], derive.float_type())
     if len(kinds.complete):
-        here = rows if kinds.plan is None else rows[:, kinds.complete]
-        chosen = masks if masks is None or kinds.plan is None else masks[:, :, kinds.complete]
+        whole = len(kinds.complete) == codes.shape[1]
+        here = rows if whole else rows[:, kinds.complete]
+        chosen = masks if masks is None or whole else masks[:, :, kinds.complete]
         found, mass = complete_rows(form, params, here, chosen)
         impossible = log_potential(device, params, here) == -jnp.inf
         losses = losses.at[kinds.complete].set(jnp.where(impossible & (mass != 0), jnp.inf, found))

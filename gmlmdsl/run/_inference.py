@@ -12,6 +12,7 @@ import numpy as np
 
 from .._diagnostics import fail
 from ..derive import bounded_jit, log_potential
+from ._gap_curvature import gap_second_order
 from ._objective import Objective, finite
 from ._parameters import flatten, log_prior, tangent, unflatten
 from ._statistics import Colouring, second_order
@@ -142,7 +143,8 @@ def curvature(
     # sum w g g' has the moments of weights sqrt w: the same compiled sums, run again.
     rooted = eqx.tree_at(lambda o: o.weights, known, jnp.sqrt(known.weights)) if counts else known
     if colours is None:
-        hessian = np.asarray(_hessian(objective, vector, directions)) * float(objective.scale)
+        whole = dataclasses.replace(objective, gaps=None, gap_weights=None)
+        hessian = np.asarray(_hessian(whole, vector, directions)) * float(objective.scale)
         second, first = (np.asarray(a) for a in _scores(known, vector, directions))
         second = np.asarray(_scores(rooted, vector, directions)[0]) if counts else second
     else:
@@ -152,14 +154,14 @@ def curvature(
         hessian = c * basis.T @ sums.hessian @ basis + prior
         second, first = c**2 * basis.T @ moments.second @ basis, c * basis.T @ seen.first
         one_mask = None if moments.one_mask is None or copies is not None else c**2 * basis.T @ moments.one_mask @ basis
-        if objective.gaps is not None:
-            hessian = hessian + c * np.asarray(_gap_hessian(objective, vector, directions))
     apart = []
     if copies is not None:
         u, coupling = _imputed(objective, vector, basis, copies)
         apart.append((u, np.asarray(objective.weights[copies.columns]).reshape(copies.rows, copies.count).sum(axis=1)))
     if objective.gaps is not None:
-        apart.append((np.asarray(_gap_scores(objective, vector, directions)), np.asarray(objective.gap_weights)))
+        more, u = (np.asarray(a) for a in gap_second_order(objective, vector, directions))
+        hessian = hessian + more
+        apart.append((u, np.asarray(objective.gap_weights)))
     for u, weights in apart:
         each = u / np.sqrt(np.where(weights > 0, weights, 1.0))[:, None] if counts else u
         second, first, one_mask = second + each.T @ each, first + u.sum(axis=0), None
@@ -201,22 +203,6 @@ def _without(objective: Objective, copies: Copies | None) -> Objective:
         return objective
     weights = objective.weights.at[copies.columns].set(0)
     return eqx.tree_at(lambda o: o.weights, objective, weights)
-
-
-@bounded_jit
-def _gap_hessian(objective: Objective, vector: jax.Array, basis: jax.Array) -> jax.Array:
-    gradient = jax.grad(lambda v: objective.gap_total(unflatten(objective.frame.host, v)))
-    return jax.lax.map(lambda d: basis.T @ jax.jvp(gradient, (vector,), (d,))[1], basis.T)
-
-
-@bounded_jit
-def _gap_scores(objective: Objective, vector: jax.Array, basis: jax.Array) -> jax.Array:
-    """u_r of the rows whose gaps are summed out, in the directions of `basis`, shape (rows, directions)."""
-    assert objective.gaps is not None
-    assert objective.gap_weights is not None
-    gaps, host, weights = objective.gaps, objective.frame.host, objective.gap_weights
-    slopes = jax.lax.map(lambda d: jax.jvp(lambda v: gaps.rows(unflatten(host, v)), (vector,), (d,))[1], basis.T)
-    return objective.factor * jnp.where(weights > 0, weights, 0.0)[:, None] * slopes.T
 
 
 def _imputed(objective: Objective, vector: jax.Array, basis: Array, copies: Copies) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..derive import DrawnEliminatedLoss, EliminatedLoss, HiddenRows
+from ..derive import DrawnEliminatedLoss, EliminatedLoss
 from ..graph.masks import LoweredMask
 from ._edges import off_wrong_edges
 from ._existence import Recession
@@ -66,8 +66,10 @@ def stochastic(objective: Objective, mask: LoweredMask, free: dict[str, Any], op
     assert options.optimizer is not None
     key, host = random_key(options.seed), objective.frame.host
     alive = jnp.flatnonzero(objective.weights > 0)
-    hidden = objective.gaps if isinstance(objective.gaps, HiddenRows) else None  # other rows with gaps lie apart: every batch has all
-    lacking = jnp.zeros(0, jnp.int32) if objective.gap_weights is None or hidden is None else jnp.flatnonzero(objective.gap_weights > 0)
+    gaps, lacking = objective.gaps, jnp.zeros(0, jnp.int32)  # listed rows lie apart: every batch has all
+    if gaps is not None and gaps.eliminated is not None:
+        assert objective.gap_weights is not None
+        lacking = jnp.flatnonzero(objective.gap_weights[gaps.places[1]] > 0)
     sizes = _shares(options.batch_size, len(alive), len(lacking))
 
     def batch(step: int) -> Objective:
@@ -82,14 +84,17 @@ def stochastic(objective: Objective, mask: LoweredMask, free: dict[str, Any], op
                 masks = draw_masks(host, mask, codes, objective.masks.shape[0], jax.random.fold_in(here, 1))
             weights = objective.weights[chosen] * (len(alive) / sizes[0])
             out = dataclasses.replace(out, codes=codes, weights=weights, masks=masks, chunk=sizes[0])
-        if hidden is not None and sizes[1]:
+        if gaps is not None and sizes[1]:
             assert objective.gap_weights is not None
             chosen = lacking[jax.random.choice(jax.random.fold_in(here, 2), len(lacking), (sizes[1],), replace=False)]
-            some = hidden.take(chosen)
-            if some.masks is not None:
-                again = draw_masks(host, mask, jnp.maximum(some.codes, 0), some.masks.shape[0], jax.random.fold_in(here, 3))
-                some = dataclasses.replace(some, masks=again)
-            out = dataclasses.replace(out, gaps=some, gap_weights=objective.gap_weights[chosen] * (len(lacking) / sizes[1]))
+            some = gaps.some(chosen)
+            if some.eliminated is not None and some.eliminated.masks is not None:
+                known = jnp.maximum(some.eliminated.codes, 0)
+                again = draw_masks(host, mask, known, some.eliminated.masks.shape[0], jax.random.fold_in(here, 3))
+                some = dataclasses.replace(some, eliminated=dataclasses.replace(some.eliminated, masks=again))
+            weights = objective.gap_weights[gaps.places[1][chosen]] * (len(lacking) / sizes[1])
+            weights = jnp.concatenate([objective.gap_weights[gaps.places[0]], weights])
+            out = dataclasses.replace(out, gaps=some, gap_weights=weights)
         return out
 
     steps = 2000 if options.max_steps is None else options.max_steps
@@ -135,14 +140,13 @@ def curvature_at(
 
 
 def inference_cost(objective: Objective, size: int) -> float:
-    """Table entries of a second derivative by every parameter, where rows are summed by elimination; 0 elsewhere."""
-    gaps = objective.gaps
-    lacking = gaps.row_cost * gaps.codes.shape[1] if isinstance(gaps, HiddenRows) else 0.0
+    """Table entries and evaluations of a second derivative by every parameter, where rows are eliminated or lack cells; 0 elsewhere."""
+    lacking = 0.0 if objective.gaps is None else objective.gaps.second_order_cost(size)
     passes = 1 if objective.masks is None else len(objective.masks)
     whole = 0.0
     if isinstance(objective.loss, EliminatedLoss | DrawnEliminatedLoss):
         whole = objective.loss.entries * passes * objective.codes.shape[1]
-    return size * (lacking + whole)
+    return lacking + size * whole
 
 
 def first_curvature(objective: Objective, colours: Colouring | None, copies: Copies | None = None) -> Curvature | None:

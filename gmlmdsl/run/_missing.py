@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import GmlmError, counted, fail, listed
 from ..derive import (
-    AbstractMaskLaw,
-    EnumeratedLoss,
-    GapLoss,
     Graph,
-    HiddenRows,
-    contraction,
+    SummedRows,
     fixed_blocks,
-    gap_loss,
     hidden_rows,
+    listed_rows,
     mask_law,
     weight_groups,
 )
-from ..derive.compiled import all_values, block_table, log_marginal, log_observed, log_potential
+from ..derive.compiled import all_values
 from ..graph import FactorGraph
 from ..graph.masks import LoweredMask, blocks_of, is_adaptive, looked_at, reach, support_size
 from ..plan import (
@@ -34,10 +29,8 @@ from ..plan import (
     HiddenPlan,
     affordable_rows,
     gap_terms,
-    plan_completions,
     plan_gaps,
     plan_hidden,
-    plan_sum,
     verify_gaps,
 )
 
@@ -47,7 +40,6 @@ if TYPE_CHECKING:
 Array = np.ndarray
 MOST_PLANNED = 4e6  # (pattern of gaps, mask) pairs whose terms are listed
 MOST_ENTRIES = 1 << 22  # table entries held at once
-MOST_VALUES = 1 << 18  # joint values of components held at once
 METHODS = (
     "draw the latents inside the fit, `method=gm.MonteCarloEM()`; or maximise the likelihood by sampling, "
     "`method=gm.PersistentContrastiveDivergence()`; or take a mask with smaller blocks"
@@ -128,16 +120,30 @@ class Missing:
 class Sorted:
     """Rows by what becomes of them: positions among the rows given, ascending.
 
-    `plan` is how the summed ones are summed; `mask` and the `masks` drawn for them belong to a `HiddenPlan`.
+    Attributes:
+        complete: rows that lack nothing.
+        listed: rows whose missing cells are summed out by listing joint values, as `plan` says.
+        eliminated: those that are eliminated, as `hidden` says, with the `mask` and the `masks` drawn for them.
+        imputed: those whose missing cells are drawn.
+        unseen: those that lose nothing, whatever they hold: no cell of K is observed.
+        report: what is told of them.
     """
 
     complete: Array
-    summed: Array
+    listed: Array
+    eliminated: Array
     imputed: Array
-    plan: GapPlan | HiddenPlan | None
+    unseen: Array
     report: Missing
+    plan: GapPlan | None = None
+    hidden: HiddenPlan | None = None
     mask: LoweredMask | None = None
     masks: Array | None = None
+
+    @property
+    def summed(self) -> Array:
+        """The rows whose loss stands apart from that of complete ones."""
+        return np.sort(np.concatenate([self.listed, self.eliminated, self.unseen]))
 
 
 def sort_rows(
@@ -159,47 +165,45 @@ def sort_rows(
         GmlmError: E511 for a mask that looks at x; E601 or E602 for what costs too much.
     """
     missing = codes < 0
-    gapped = np.flatnonzero(missing.any(axis=0))
-    complete = np.flatnonzero(~missing.any(axis=0))
-    nothing = np.zeros(0, np.int64)
-    report = reported(graph, codes)
+    gapped, nothing = np.flatnonzero(missing.any(axis=0)), np.zeros(0, np.int64)
+    found = Sorted(np.flatnonzero(~missing.any(axis=0)), nothing, nothing, nothing, nothing, reported(graph, codes))
     if not len(gapped):
-        return Sorted(complete, nothing, nothing, None, report)
+        return found
     if is_adaptive(mask) and (impute or missing[looked_at(mask, graph.n_cells)].any()):
         raise unknown_law(graph, mask, name, missing)
-    if not impute and (report.latents or is_adaptive(mask)):
-        return _all_summed(graph, mask, masks, codes, report, METHODS)
+    blind = np.all(missing[reach(mask, graph.n_cells)], axis=0) & np.any(missing, axis=0)
+    found = dataclasses.replace(found, unseen=np.flatnonzero(blind))
+    found = dataclasses.replace(found, report=dataclasses.replace(found.report, unseen=int(blind.sum())))
+    gapped = gapped[~blind[gapped]]
+    if not impute and (found.report.latents or is_adaptive(mask)):
+        return _counted(_eliminated(graph, mask, masks, codes, gapped, found, METHODS))
     plan = plan_gaps(graph, missing[:, gapped], _blocks(graph, mask, masks, codes, gapped))
-    within = affordable_rows(plan)
-    if not impute and not within.all():
+    within = affordable_rows(plan) if not impute else np.array([not t for t in plan.terms], dtype=bool)
+    found = dataclasses.replace(found, listed=gapped[within], plan=_only(plan, within))
+    dear = gapped[~within]
+    if not impute and len(dear):
         help = "leave `impute` out: these rows' cells are then drawn inside the fit; or drop the rows"
         try:
-            return _all_summed(graph, mask, masks, codes, report, help)
+            return _counted(_eliminated(graph, mask, masks, codes, dear, found, help))
         except GmlmError:
             if impute is False:
-                verify_gaps(plan, gapped, help, what=_gaps_in_words(report))
-    if impute:
-        within &= np.array([not t for t in plan.terms])
-    drawn = ~within if weights is None else ~within & (weights[gapped] > 0)
-    unseen = _unseen(graph, mask, missing[:, gapped])
-    report = dataclasses.replace(report, summed=int(within.sum()), imputed=int(drawn.sum()), unseen=unseen)
-    return Sorted(complete, gapped[within], gapped[drawn], _only(plan, within), report)
+                verify_gaps(plan, gapped, help, what=gaps_in_words(found.report))
+    return _counted(dataclasses.replace(found, imputed=dear if weights is None else dear[weights[dear] > 0]))
 
 
-def _all_summed(graph: FactorGraph, mask: LoweredMask, masks: Array | None, codes: Array, report: Missing, help: str) -> Sorted:
-    """Every row with gaps summed by elimination."""
-    missing = codes < 0
-    gapped = missing.any(axis=0)
+def _counted(found: Sorted) -> Sorted:
+    """With the numbers of rows in the report."""
+    return dataclasses.replace(found, report=dataclasses.replace(found.report, summed=len(found.summed), imputed=len(found.imputed)))
+
+
+def _eliminated(graph: FactorGraph, mask: LoweredMask, masks: Array | None, codes: Array, rows: Array, found: Sorted, help: str) -> Sorted:
+    """Some rows summed by elimination of what any of them lacks."""
+    if not len(rows):
+        return found
     count = support_size(mask) if masks is None else len(masks)
-    plan = plan_hidden(graph, np.any(missing, axis=1), mask, count, int(gapped.sum()), _gaps_in_words(report), help)
-    report = dataclasses.replace(report, summed=int(gapped.sum()), unseen=_unseen(graph, mask, missing[:, gapped]))
-    chosen = None if masks is None else masks[:, :, gapped]
-    return Sorted(np.flatnonzero(~gapped), np.flatnonzero(gapped), np.zeros(0, np.int64), plan, report, mask, chosen)
-
-
-def _unseen(graph: FactorGraph, mask: LoweredMask, missing: Array) -> int:
-    """The number of rows that lack every cell that the mask reaches."""
-    return int(missing[reach(mask, graph.n_cells)].all(axis=0).sum())
+    hidden = np.any(codes[:, rows] < 0, axis=1)
+    plan = plan_hidden(graph, hidden, mask, count, len(rows), gaps_in_words(found.report), help)
+    return dataclasses.replace(found, eliminated=rows, hidden=plan, mask=mask, masks=None if masks is None else masks[:, :, rows])
 
 
 def reported(graph: FactorGraph, codes: Array) -> Missing:
@@ -240,10 +244,11 @@ def verify_latents(graph: FactorGraph, mask: LoweredMask, name: str, codes: Arra
     if summed:
         report = reported(graph, codes[:, lacking[:1]])
         count = 1 if support_size(mask) > BUDGET.support else support_size(mask)
-        plan_hidden(graph, np.any(missing[:, lacking[:1]], axis=1), mask, count, 1, _gaps_in_words(report), METHODS)
+        plan_hidden(graph, np.any(missing[:, lacking[:1]], axis=1), mask, count, 1, gaps_in_words(report), METHODS)
 
 
-def _gaps_in_words(report: Missing) -> str:
+def gaps_in_words(report: Missing) -> str:
+    """What rows lack, for messages."""
     hidden = f"latent {listed(report.latents)}" if report.latents else ""
     return " and ".join([*([hidden] if hidden else []), *(["the missing cells"] if report.rows or not hidden else [])])
 
@@ -291,73 +296,24 @@ def _verify_planned(patterns: int, masks: int, mask: LoweredMask, help: str) -> 
         raise fail("E602", f"{message}, more than the limit of {MOST_PLANNED:.3g}", mask.span, help=help)
 
 
-def log_completions(graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array], codes: Array) -> jax.Array:
-    """The unnormalised log p of rows, missing cells summed out; shape (rows,).
-
-    Raises:
-        GmlmError: E601 where that costs too much.
-    """
-    gapped = np.flatnonzero((codes < 0).any(axis=0))
-    value = log_potential(device, params, jnp.asarray(np.maximum(codes, 0)))
-    if not len(gapped):
-        return value
-    report = reported(graph, codes)
-    plan = None if report.latents else plan_completions(graph, codes[:, gapped] < 0)
-    if plan is not None and affordable_rows(plan).all():
-        gaps = gap_loss(graph, device, codes[:, gapped], gap_terms(graph, plan, range(len(gapped))), MOST_VALUES)
-        return value.at[gapped].set(log_marginal(gaps, params))
-    return value.at[gapped].set(eliminated(graph, device, params, codes[:, gapped], report))
-
-
-def eliminated(graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array], codes: Array, report: Missing) -> jax.Array:
-    """The same by elimination, in chunks of rows."""
-    hidden, rows = np.any(codes < 0, axis=1), codes.shape[1]
-    help = f"let x hold {listed(report.latents)}" if report.latents else "fill some of the cells, or drop the rows with the most gaps"
-    plan = plan_sum(graph, hidden, rows, _gaps_in_words(report), help)
-    c, each = contraction(graph, plan), int(max(1, min(rows, MOST_ENTRIES // max(1.0, plan.flops))))
-    padded = np.pad(codes, ((0, 0), (0, -rows % each)), mode="edge")  # chunks of one shape: one compilation
-    parts = [jnp.asarray(p) for p in np.split(padded, padded.shape[1] // each, axis=1)]
-    return jnp.concatenate([log_observed(device, params, p, c) for p in parts])[:rows]
-
-
-def block_tables(
-    graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array], codes: Array, members: Array, law: AbstractMaskLaw | None = None
-) -> jax.Array:
-    """log p(x_K | the observed cells of x outside K[, K]), other missing cells summed out; shape (rows, joint values of K).
-
-    Args:
-        graph: the factor graph.
-        device: the same on the device.
-        params: parameters.
-        codes: (cells, rows), -1 where a cell is missing; what K holds does not matter.
-        members: the cells of K, ascending.
-        law: of a mask that looks at observed cells.
-
-    Raises:
-        GmlmError: E601 where the sums cost too much.
-    """
-    count, rows = int(np.prod(graph.sizes[members])), codes.shape[1]
-    codes = codes.copy()
-    codes[members] = 0
-    report = reported(graph, codes)
-    help = f"let x hold {listed(report.latents)}" if report.latents else "fill some of the cells"
-    plan = plan_sum(graph, np.any(codes < 0, axis=1), rows * count, _gaps_in_words(report), help)
-    loss = EnumeratedLoss(device, contraction(graph, plan), law, count, None, None)
-    each = int(max(1, min(rows, MOST_ENTRIES // (count * (plan.flops + graph.n_cells)))))
-    padded = np.pad(codes, ((0, 0), (0, -rows % each)), mode="edge")
-    parts = np.split(padded, padded.shape[1] // each, axis=1)
-    return jnp.concatenate([block_table(loss, params, jnp.asarray(p), jnp.asarray(members, jnp.int32)) for p in parts])[:rows]
-
-
-def summed_loss(graph: FactorGraph, device: Graph, codes: Array, sorted_rows: Sorted) -> GapLoss | HiddenRows | None:
-    """The loss of the rows that are summed out."""
-    if sorted_rows.plan is None or not len(sorted_rows.summed):
+def summed_loss(graph: FactorGraph, device: Graph, codes: Array, found: Sorted) -> SummedRows | None:
+    """The loss of the rows that are summed out, in the order of `found.summed`."""
+    if not len(found.summed):
         return None
-    if isinstance(sorted_rows.plan, HiddenPlan):
-        assert sorted_rows.mask is not None
-        return hidden_rows(graph, device, codes[:, sorted_rows.summed], sorted_rows.plan, sorted_rows.mask, sorted_rows.masks)
-    terms = gap_terms(graph, sorted_rows.plan, range(len(sorted_rows.summed)))
-    return gap_loss(graph, device, codes[:, sorted_rows.summed], terms, MOST_VALUES)
+    listed = eliminated = None
+    if found.plan is not None and len(found.listed):
+        terms = gap_terms(graph, found.plan, range(len(found.listed)))
+        listed = listed_rows(graph, device, codes[:, found.listed], terms, found.plan.evaluations.sum(), _values_at_once(graph))
+    if found.hidden is not None:
+        assert found.mask is not None
+        eliminated = hidden_rows(graph, device, codes[:, found.eliminated], found.hidden, found.mask, found.masks)
+    places = (jnp.asarray(np.searchsorted(found.summed, rows), jnp.int32) for rows in (found.listed, found.eliminated))
+    return SummedRows(len(found.summed), listed, eliminated, tuple(places))  # pyright: ignore[reportArgumentType]
+
+
+def _values_at_once(graph: FactorGraph) -> int:
+    """Joint values held at once, such that their derivatives by every parameter fit into memory too."""
+    return int(np.clip(MOST_ENTRIES * 4 // max(1, sum(p.size for p in graph.parameters)), 1 << 10, 1 << 18))
 
 
 def verify_present(graph: FactorGraph, device: Graph, codes: Array, weights: Array) -> None:

@@ -18,9 +18,8 @@ from ..derive import (
     DrawnLoss,
     EliminatedLoss,
     ExactLoss,
-    GapLoss,
     Graph,
-    HiddenRows,
+    SummedRows,
     bounded_jit,
     drawn_loss,
     exact_loss,
@@ -80,7 +79,7 @@ class Objective(eqx.Module):
     scale: Float[Array, ""]
     frame: Frame = eqx.field(static=True)
     chunk: int = eqx.field(static=True)
-    gaps: GapLoss | HiddenRows | None = None
+    gaps: SummedRows | None = None
     gap_weights: Array | None = None
 
     def __call__(self, free: Mapping[str, Array]) -> Float[Array, ""]:

@@ -15,6 +15,7 @@ from ..graph import FactorGraph
 from ..graph.masks import LoweredMask, blocks_of, is_adaptive, support_size
 from ..plan import BUDGET
 from ._arviz import to_arviz
+from ._completions import log_completions
 from ._data import decode
 from ._exact import known_rows
 from ._fit import Evidence
@@ -22,7 +23,6 @@ from ._fit import _colours as colours_of
 from ._inference import curvature
 from ._information import verify_minimum
 from ._keys import generator, verified_seed
-from ._missing import log_completions
 from ._parameters import flatten, in_support, log_prior, unflatten
 from ._rows import Rows, evidence_of, params64, rows_under, verify_own
 from ._sampling import SamplingWarning

@@ -14,12 +14,12 @@ import numpy as np
 from .._diagnostics import GmlmError, fail
 from ..derive import bounded_jit, compiled
 from ..graph import FactorGraph
+from ._completions import log_completions
 from ._data import verified_weights
 from ._fit import Evidence, Options, make_objective
+from ._gap_curvature import gap_second_order
 from ._given import bound_mask, bound_rows
-from ._inference import _gap_scores
 from ._methods import WHOLE, whole_mask
-from ._missing import log_completions
 from ._objective import MaskUse, Objective, finite
 from ._parameters import as_params, flatten, unflatten
 
@@ -59,7 +59,7 @@ class Rows:
         found = np.zeros((self.codes.shape[1], directions.shape[1]))
         found[~gapped] = np.asarray(_scores(self.objective, vector, jnp.asarray(directions)))[: (~gapped).sum()]
         if self.objective.gaps is not None:
-            found[gapped] = np.asarray(_gap_scores(self.objective, vector, jnp.asarray(directions)))
+            found[gapped] = np.asarray(gap_second_order(self.objective, vector, jnp.asarray(directions))[1])
         return found
 
     @property

@@ -1,0 +1,36 @@
+"""Missing cells of rows redrawn, each row with its own blocks."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int
+
+from ._arrays import Graph, drawn_blocks
+from ._conditional import pick_value, put_value
+from ._energy import Codes, Params, local_scores
+
+
+def redraw_gaps(
+    graph: Graph, params: Params, codes: Codes, cells: Int[Array, "steps members rows"], values: int, sweeps: int, key: Array
+) -> Codes:
+    """Redraw each row's missing cells from p(. | the rest), block by block: rows differ in their blocks.
+
+    Args:
+        graph: the factor graph.
+        params: parameters.
+        codes: (cells, rows).
+        cells: the blocks of each row in turn, padded with the number of cells.
+        values: the most joint values of a block.
+        sweeps: how often all of them are redrawn.
+        key: what the draws depend on.
+    """
+    steps = cells.shape[0]
+
+    def step(state: Codes, number: Array) -> tuple[Codes, None]:
+        blocks = drawn_blocks(graph, cells[number % steps][None], values)
+        uniform = jax.random.uniform(jax.random.fold_in(key, number), (1, state.shape[1]))
+        value, possible = pick_value(local_scores(graph, params, state, blocks), uniform)
+        return put_value(blocks, state, value, ~possible), None
+
+    return jax.lax.scan(step, codes, jnp.arange(sweeps * steps))[0]
