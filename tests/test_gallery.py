@@ -144,10 +144,24 @@ def test_hitting_times_are_those_of_the_matrix_and_of_chains(built, parts):
     for cell in found.cells:
         assert cell.off < 4.5  # four cells
         if cell.exact < 1e4:  # a plain solution keeps its digits
-            model = gm.load(FIGURES / "modes.gmlm", N=hitting.N, C=hitting.CLIQUE, k=cell.size).model()
-            matrix = model.transition_matrix({"h": hitting.FIELD, "J": cell.coupling}, "gibbs")[np.ix_(away, away)]
+            model = gm.load(FIGURES / "modes.gmlm", N=hitting.N, C=hitting.CLIQUE, k=cell.size or 1).model()
+            sampler = "gibbs" if cell.size else "parallel"
+            matrix = model.transition_matrix({"h": hitting.FIELD, "J": cell.coupling}, sampler)[np.ix_(away, away)]
             np.testing.assert_allclose(cell.exact, np.linalg.solve(np.eye(len(matrix)) - matrix, np.ones(len(matrix)))[0], rtol=1e-8)
     assert max(c.exact for c in found.cells) > 1e11  # small blocks do not arrive
+
+
+def test_independent_draws_leave_the_mode_of_a_strong_clique_too_late(built, parts):
+    """The cells outside the clique play no part: the same time from the 16 states of the clique alone, whose cells move apart."""
+    found, hitting = built["hitting"], parts["hitting"]
+    states = np.array(list(itertools.product([-1, 1], repeat=hitting.CLIQUE)))
+    for coupling in (2.0, 6.0):
+        up = 1 / (1 + np.exp(-2 * (hitting.FIELD + coupling * (states.sum(axis=1, keepdims=True) - states))))
+        matrix = np.prod(np.where(states[None] == 1, up[:, None], 1 - up[:, None]), axis=2)[:-1, :-1]
+        alone = np.linalg.solve(np.eye(15) - matrix, np.ones(15))[0]
+        np.testing.assert_allclose(found.apart(coupling).exact, alone, rtol=1e-6)
+        assert found.apart(coupling).size == 0
+    assert found.apart(2.0).exact < found.budget < found.apart(6.0).exact / 1e3
 
 
 # Theorems 1 to 3
