@@ -58,6 +58,18 @@ def test_variances_are_those_of_the_asymptotic_covariance(c: Case, mask: str):
     assert r.variance == r.variance_all
 
 
+def test_a_variance_is_a_ratio_of_sums_as_the_legend_says():
+    """Not the mean of the parameters' own ratios, which is another number where their variances differ."""
+    found = exact(mixed)
+    for r in found.reports:
+        own = np.diag(theory.asymptotic_covariance(mixed.model, mixed.params, r.name, n_masks=1))
+        best = np.diag(np.linalg.pinv(theory.fisher_information(mixed.model, mixed.params), rcond=1e-10, hermitian=True))
+        np.testing.assert_allclose(r.variance_one, own.sum() / best.sum(), rtol=1e-7)
+        assert r.name == "rest" or abs(r.variance_one / (own / best).mean() - 1) > 0.01
+    line = next(text for text in found.legend() if text.startswith("var, one"))
+    assert "summed over parameters, divided by that sum" in line
+
+
 @pytest.mark.parametrize(("c", "mask", "cells"), [(ising, "k2", 2), (ising, "coin", 1.6), (ising, "pair", 5 / 3), (mixed, "two", 2)])
 def test_the_mean_size_of_a_block(c: Case, mask: str, cells: float):
     assert report(exact(c), mask).mean_size == pytest.approx(cells)

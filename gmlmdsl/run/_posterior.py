@@ -72,7 +72,8 @@ def _verify_likelihood(fit: Fit, evidence: Evidence) -> None:
     if not whole:
         message = (
             f"a fit under mask `{evidence.options.mask}` has a pseudolikelihood: its terms are no log p(x) of the rows, and exp of their "
-            f"sum is no likelihood, so a posterior made of it would be too narrow and ArviZ's `loo` would weigh its draws wrongly"
+            f"sum is no likelihood: a posterior made of it would be too narrow for some parameters and too wide for others, and ArviZ's "
+            f"`loo` would weigh its draws wrongly"
         )
         raise fail("E550", message, help=f"fit under `everything` where that is affordable; or {help}")
     if weights is not None and not (np.asarray(weights) == 1).all():

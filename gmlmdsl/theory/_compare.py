@@ -42,7 +42,7 @@ COLUMNS = {
     "mask": "",
     "blocks": "masks that it may draw",
     "cells": "the mean number of cells that one hides",
-    "var, one": "variance of a fit that draws one mask for each row, as a multiple of maximum likelihood's (mean over parameters)",
+    "var, one": "variance of a fit that draws one mask for each row, summed over parameters, divided by that sum of maximum likelihood",
     "var, all": "the same where each row's loss averages over every mask, as `fit` does where they are at most 4096",
     "Poincare": "relaxation time of the mask's chain, in steps; maximum likelihood's 1 is the least; bounds the worst of `var, one`",
     "ms/gradient": "milliseconds of a gradient of a default fit's loss over 1000 rows, measured here",
@@ -59,7 +59,7 @@ class MaskReport:
         name: of the mask.
         blocks: how many it has.
         mean_size: E|K|.
-        variance_one: the mean variance of a parameter's estimate with one mask drawn for each row, divided by that of maximum likelihood.
+        variance_one: tr G / tr I^-1, a ratio of sums over parameters: G with one mask drawn for each row, I^-1 of maximum likelihood.
         variance_all: the same where each row's loss averages over every mask.
         worst_one: the largest ratio over all directions of the parameters, with one mask for each row; estimated, that of a slow one.
         poincare: the Poincare constant of its block dynamics.
@@ -188,8 +188,8 @@ def compare_masks(
     """The table to choose a mask from: efficiency beside maximum likelihood, Poincare constant, and costs on this machine.
 
     Efficiency stands twice, for it differs much: with one mask drawn for each row, as in minibatches, and with every row's loss averaged
-    over all masks, as `fit` does where they are at most 4096. Each is 1 / (the mean variance of a parameter's estimate, divided by that
-    of maximum likelihood), from H^-1 S H^-1 beside I^-1.
+    over all masks, as `fit` does where they are at most 4096. Each is tr I^-1 / tr G, G = H^-1 S H^-1: the
+    variances of all parameters' estimates added up, of maximum likelihood and of the mask; no mean of ratios of single parameters.
 
     Args:
         model: a model, or a fit (then `params` are its estimates).
@@ -253,7 +253,7 @@ def comparison_of(model: Any, params: Params, names: Sequence[str], source: str,
     if means.measure:
         found = [_with_costs(model, report, rows, params, source) for report in found]
         words += " Times measured here: a gradient over 1000 rows, a step of one of 64 chains."
-    words += f" Variances are multiples of maximum likelihood's. From {source}."
+    words += f" Variances are summed over parameters and divided by maximum likelihood's sum. From {source}."
     return MaskComparison(tuple(found), recommendation(found), words, source)
 
 
@@ -354,7 +354,7 @@ def _averages(mask: LoweredMask) -> bool:
 
 
 def _figures(information: Information) -> Array:
-    """Mean variances beside maximum likelihood with one and with all masks, and the worst direction with one."""
+    """Summed variances, divided by that sum of maximum likelihood, with one and with all masks, and the worst direction with one."""
     if not information.whitening.shape[1]:
         return np.ones(3)
     likelihood = np.trace(information.basis @ information.whitening @ information.whitening.T @ information.basis.T)
