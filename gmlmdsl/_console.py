@@ -183,8 +183,13 @@ def warn(text: str, remedy: str = "") -> None:
         print(f"{paint('help', _CYAN, sys.stderr)}: {shown(remedy)}", file=sys.stderr)
 
 
-def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "", *, written: bool = False) -> None:
-    """A table on the output; numbers of a column share their decimals. `written`: all but the first column are numbers as texts."""
+def print_table(
+    headers: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "", *, written: bool = False, absent: str = "nan"
+) -> None:
+    """A table on the output; numbers of a column share their decimals; `absent` stands for nan.
+
+    `written`: all but the first column are numbers as texts.
+    """
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -193,7 +198,7 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]], title: st
     console = Console(file=sys.stdout, width=wide, highlight=False, markup=False, emoji=False)
     table = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", title_style="bold", pad_edge=False)
     columns = [[row[k] for row in rows] for k in range(len(headers))]
-    texts = [_written(c) for c in columns]
+    texts = [_written(c, absent) for c in columns]
     for place, (header, column) in enumerate(zip(headers, columns, strict=True)):
         numeric = (all(isinstance(v, int | float) for v in column) and bool(column)) or (written and place > 0)
         table.add_column(visible(header), justify="right" if numeric else "left", overflow="fold")
@@ -202,8 +207,8 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]], title: st
     console.print(table)
 
 
-def _written(column: Sequence[Any]) -> list[str]:
+def _written(column: Sequence[Any], absent: str) -> list[str]:
     floats = sorted(abs(v) for v in column if isinstance(v, float) and 0 < abs(v) < math.inf)
     middle = floats[len(floats) // 2] if floats else 1.0
     form = f".{min(max(3 - math.floor(math.log10(middle)), 0), 4)}f" if 1e-3 <= middle < 1e7 else ".2e"
-    return [format(v, form) if isinstance(v, float) else visible(str(v)) for v in column]
+    return [absent if v != v else format(v, form) if isinstance(v, float) else visible(str(v)) for v in column]

@@ -129,7 +129,7 @@ def _tell_fit(fit: Any, rows: int) -> None:
     if fit.missing is not None and fit.missing.any:
         print(fit.missing.words)
     if any(p.size for p in fit.graph.parameters):
-        print_frame(fit.summary(), rows)
+        print_frame(fit.summary(), rows, "none")
     for finding in fit.status.findings:
         warn(finding.message, finding.remedy)
 
@@ -275,11 +275,11 @@ def _named(d: Diagnostic, path: Path, what: str) -> Diagnostic:
     return d
 
 
-def print_frame(frame: Any, most: int) -> None:
-    """A pandas table, at most so many rows."""
+def print_frame(frame: Any, most: int, absent: str = "nan") -> None:
+    """A pandas table, at most so many rows; `absent` stands for nan."""
     shown = frame if most == 0 else frame.head(most)
     rows = [[str(name), *row] for name, row in zip(shown.index, shown.itertuples(index=False), strict=True)]
-    print_table([str(frame.index.name or ""), *map(str, frame.columns)], rows)
+    print_table([str(frame.index.name or ""), *map(str, frame.columns)], rows, absent=absent)
     if len(shown) < len(frame):
         print(f"{len(shown)} of {len(frame)} rows; `--rows 0` shows all")
 

@@ -94,7 +94,10 @@ class Prior:
 
 @dataclass(frozen=True)
 class ParameterArray:
-    """One parameter array. `kind` is real, positive, simplex or bounded; `gauge` lists the axes whose sums `zero_sum` fixes at 0."""
+    """One parameter array. `kind` is real, positive, simplex or bounded; `gauge` lists the axes whose sums `zero_sum` fixes at 0.
+
+    `still` numbers entries, in row-major order, that a fit leaves where it starts; they belong to real parameters without a gauge.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -106,6 +109,7 @@ class ParameterArray:
     dims: tuple[str, ...]
     coords: tuple[Sequence[Any], ...] = field(compare=False)
     span: Span = field(compare=False, repr=False)
+    still: tuple[int, ...] = ()
 
     @property
     def size(self) -> int:

@@ -99,7 +99,7 @@ class Report:
         if formats and len(formats) != len(headers):
             raise ValueError(f"`formats` must have {len(headers)} entries, got {len(formats)}")
         columns = [_column([row[j] for row in rows], formats[j] if formats else None) for j in range(len(headers))]
-        numeric = [bool(rows) and all(_is_number(row[j]) or row[j] is None for row in rows) for j in range(len(headers))]
+        numeric = [bool(rows) and all(_is_number(row[j]) or row[j] in (None, "none") for row in rows) for j in range(len(headers))]
         first = {j for j in np.cumsum([0, *(n for _, n in groups)])[:-1] if j > 0}
         kinds = [_class("number" if numeric[j] else "", "first" if j in first else "") for j in range(len(headers))]
         above = "".join(

@@ -131,6 +131,7 @@ def _estimates(report: Report, fit: Fit) -> None:
     _forest(report, frame, known)
     shown = frame.head(MOST_ROWS)
     rows = [[str(name), *row] for name, row in zip(shown.index, shown.itertuples(index=False), strict=True)]
+    rows = [["none" if isinstance(v, float) and np.isnan(v) else v for v in row] for row in rows]
     more = f", the first {MOST_ROWS} of {len(frame)}" if len(frame) > MOST_ROWS else ""
     kind = "sandwich (Godambe)" if fit.simulated is None else "simulated"
     errors = f" with {kind} standard errors and 94 % intervals" if known else ""
@@ -140,7 +141,7 @@ def _estimates(report: Report, fit: Fit) -> None:
 def _forest(report: Report, frame: Any, known: bool) -> None:
     if not known:
         return
-    finite = frame[np.isfinite(frame["estimate"])]
+    finite = frame[np.isfinite(frame["estimate"]) & frame["std_error"].notna()]
     strength = (finite["estimate"] / finite["std_error"].where(finite["std_error"] > 0)).abs().fillna(0.0)
     chosen = finite.loc[strength.sort_values(ascending=False, kind="stable").index[:MOST_IN_FOREST]]
     if len(finite) <= MOST_IN_FOREST:

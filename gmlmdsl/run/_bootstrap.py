@@ -17,6 +17,7 @@ from ._few_rows import verify_spread
 from ._fit import Estimate, Evidence, fit
 from ._intervals import verified_quantile
 from ._keys import generator, verified_seed
+from ._kinks import without_interval
 from ._minimise import shows_progress
 from ._parameters import entry_names, init_params, unflatten
 
@@ -38,6 +39,8 @@ class Bootstrap:
         estimate: of the fit, in the same order.
         failed: replications that did not converge.
         seconds: what it took.
+        held: which entries the fit has at the centre of a laplace prior; they have no error and no interval here either, for the
+            bootstrap is inconsistent at a kink (Andrews 2000).
     """
 
     estimates: Array
@@ -45,6 +48,7 @@ class Bootstrap:
     failed: int
     seconds: float
     graph: FactorGraph = dataclasses.field(repr=False)
+    held: Array = dataclasses.field(repr=False)
 
     @property
     def without_estimate(self) -> Array:
@@ -73,13 +77,19 @@ class Bootstrap:
         return {name: (ends[0][name], ends[1][name]) for name in ends[0]}
 
     def summary(self, probability: float = 0.94) -> pd.DataFrame:
-        """One row per entry: estimate, standard error, percentile interval, and how many replications have no finite estimate."""
+        """One row per entry: estimate, standard error, percentile interval, and how many replications have no finite estimate.
+
+        Where the fit has entries at the centre of a laplace prior, `away` is the share of replications in which one left it.
+        """
         import pandas as pd
 
         low, high = self._percentiles(probability)
         tail = 100 * (1 - probability) / 2
         table = {"estimate": self.estimate, "std_error": self._errors(), f"{tail:.3g}%": low, f"{100 - tail:.3g}%": high}
-        return pd.DataFrame(table | {"no_estimate": self.without_estimate}, index=pd.Index(entry_names(self.graph), name="parameter"))
+        table["no_estimate"] = self.without_estimate
+        if self.held.any():
+            table["away"] = np.where(self.held, (self.estimates != self.estimate).mean(axis=0), np.nan)
+        return pd.DataFrame(table, index=pd.Index(entry_names(self.graph), name="parameter"))
 
     def __str__(self) -> str:
         count = len(self.estimates)
@@ -97,11 +107,11 @@ class Bootstrap:
         enough = np.isfinite(finite).sum(axis=0) >= 2
         out = np.full(finite.shape[1], np.nan)
         out[enough] = np.nanstd(finite[:, enough], axis=0, ddof=1)
-        return out
+        return np.where(self.held, np.nan, out)
 
     def _percentiles(self, probability: float) -> tuple[Array, Array]:
         verified_quantile(probability)
-        known = ~np.isnan(self.estimates)
+        known = ~np.isnan(self.estimates) & ~self.held
         tails = [(1 - probability) / 2, (1 + probability) / 2]
         ends = [
             np.quantile(c[k], tails, method="inverted_cdf") if k.any() else [np.nan, np.nan]
@@ -130,7 +140,8 @@ def bootstrap(made: Fit, replications: int, seed: int, max_seconds: float, progr
                 raise fail("E546", message, help="ask for fewer `replications=`, or raise `max_seconds=`")
     estimates = np.array([_row(made, e) for e in found])
     failed = sum(e.status.code in ("diverged", "not-converged") for e in found)
-    return Bootstrap(estimates, made.flat(made.params).astype(float), failed, time.perf_counter() - started, made.graph)
+    held = without_interval(made.graph, made.meta["fixed"], made.params)
+    return Bootstrap(estimates, made.flat(made.params).astype(float), failed, time.perf_counter() - started, made.graph, held)
 
 
 def _start(made: Fit) -> dict[str, Any]:

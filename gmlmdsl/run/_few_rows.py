@@ -18,6 +18,7 @@ from ._inference import Curvature, covariances
 from ._kinks import at_kinks
 from ._objective import Objective
 from ._parameters import entry_names
+from ._shrinkage import with_shrinkage
 from ._status import Finding, Status
 
 Array = np.ndarray
@@ -64,6 +65,7 @@ def infer(objective: Objective, params: dict[str, jax.Array], status: Status, cu
     known = determined | {k: np.where(unknown[:, None] | unknown, 0.0, v) for k, v in determined.items() if k != "laplace"}
     findings = _findings(unknown, curve.basis.shape[1], rows, entry_names(objective.frame.host), IMPUTED if imputed else SIMULATE)
     status = dataclasses.replace(status, findings=(*status.findings, *findings), unknown=unknown)
+    status = with_shrinkage(status, curve, held, known["sandwich"], objective.frame)
     return Inferred(
         status, status.inflate(known["sandwich"]), None if "one_mask" not in known else status.inflate(known["one_mask"]), known
     )
@@ -99,14 +101,6 @@ def _findings(unknown: Array, parameters: int, rows: float, names: list[str], re
         )
         found.append(Finding(TOO_FEW, message, remedy))
     return found
-
-
-def notes_on_errors(status: Status, simulated: bool) -> Array:
-    """What a table says of each entry's sandwich."""
-    if simulated:
-        return np.full(len(status.separated), "assumes the model")
-    few = any(f.slug == TOO_FEW for f in status.findings)
-    return np.where(status.without_error, "no error by these rows", "error too small: few rows" if few else "")
 
 
 def effective_rows(weights: Array, counts: bool) -> float:

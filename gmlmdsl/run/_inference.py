@@ -46,6 +46,7 @@ class Curvature:
         prior: the part of it that -log prior gives.
         score: the covariance of the rows' contributions to its gradient, summed over rows.
         one_mask: the same if each row had one mask drawn, where it can be computed.
+        pull: the gradient of -log prior in those directions.
         coupling: what the imputed cells' own dependence on the parameters adds to the derivative of the estimating equation.
     """
 
@@ -54,6 +55,7 @@ class Curvature:
     prior: Array
     score: Array
     one_mask: Array | None
+    pull: Array
     coupling: Array | None = None
 
     def flat(self) -> Array:
@@ -72,8 +74,8 @@ class Curvature:
             return self
         left, size, _ = np.linalg.svd(self.basis.T @ directions)
         q = left[:, int((size > 1e-9).sum()) :]
-        rest = (None if m is None else q.T @ m @ q for m in (self.hessian, self.prior, self.score, self.one_mask, self.coupling))
-        return Curvature(self.basis @ q, *rest)  # pyright: ignore[reportArgumentType]
+        *rest, coupling = (None if m is None else q.T @ m @ q for m in (self.hessian, self.prior, self.score, self.one_mask, self.coupling))
+        return Curvature(self.basis @ q, *rest, q.T @ self.pull, coupling)  # pyright: ignore[reportArgumentType]
 
     @property
     def influence(self) -> Array:
@@ -138,7 +140,8 @@ def curvature(
     host = objective.frame.host
     basis = tangent(host, frozenset(objective.frame.fixed))
     vector, directions = flatten(host, params), jnp.asarray(basis)
-    prior = -basis.T @ np.asarray(_prior_hessian(objective, vector)) @ basis
+    slope, second_prior = (np.asarray(a) for a in _prior_second_order(objective, vector))
+    prior = -basis.T @ second_prior @ basis
     known, one_mask, coupling = _without(objective, copies), None, None
     # sum w g g' has the moments of weights sqrt w: the same compiled sums, run again.
     rooted = eqx.tree_at(lambda o: o.weights, known, jnp.sqrt(known.weights)) if counts else known
@@ -167,7 +170,7 @@ def curvature(
         second, first, one_mask = second + each.T @ each, first + u.sum(axis=0), None
     mean = np.outer(first, first) / max(_size(objective, copies, counts), 1.0)
     score, one_mask = second - mean, None if one_mask is None else one_mask - mean
-    return Curvature(basis, 0.5 * (hessian + hessian.T), prior, score, one_mask, coupling)
+    return Curvature(basis, 0.5 * (hessian + hessian.T), prior, score, one_mask, -basis.T @ slope, coupling)
 
 
 def _size(objective: Objective, copies: Copies | None, counts: bool) -> float:
@@ -244,9 +247,11 @@ def _imputed_scores(
 
 
 @bounded_jit
-def _prior_hessian(objective: Objective, vector: jax.Array) -> jax.Array:
+def _prior_second_order(objective: Objective, vector: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Gradient and Hessian of log prior."""
     host = objective.frame.host
-    return jax.hessian(lambda v: log_prior(host, unflatten(host, v)))(vector)
+    gradient = jax.grad(lambda v: log_prior(host, unflatten(host, v)))
+    return gradient(vector), jax.jacfwd(gradient)(vector)
 
 
 @bounded_jit

@@ -6,7 +6,7 @@ gradient -sign(entry - centre) / scale in any other (Tibshirani 1996; Rockafella
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,9 +24,10 @@ Array = np.ndarray
 MOST_ROUNDS = 50
 STEPS = 100  # of L-BFGS at once: near a kink more are wasted
 SLACK = 1e-6  # of 1 / scale
+Selected = Mapping[str, Sequence[int]]  # by parameter that had a laplace prior: the entries that stay, in row-major order
 
 
-def laplace_priors(host: FactorGraph, fixed: tuple[str, ...]) -> tuple[Array, Array]:
+def laplace_priors(host: FactorGraph, fixed: Sequence[str]) -> tuple[Array, Array]:
     """The centre and the slope 1 / scale of each entry of the flat vector; slope 0 where no laplace prior has a kink in reach.
 
     A gauge moves entries together, and a bounded parameter is fitted on another scale: their kinks are left to the minimiser.
@@ -52,11 +53,25 @@ def fewer(steps: int | None) -> int:
     return STEPS if steps is None else min(steps, STEPS)
 
 
-def at_kinks(host: FactorGraph, fixed: tuple[str, ...], params: Mapping[str, Any]) -> Array:
+def at_kinks(host: FactorGraph, fixed: Sequence[str], params: Mapping[str, Any]) -> Array:
     """The entries that stand at the centre of their laplace prior."""
     centres, slopes = laplace_priors(host, fixed)
     flat = np.asarray(flatten(host, params))
     return (slopes > 0) & (flat == centres.astype(flat.dtype))
+
+
+def held_graph(graph: FactorGraph, selected: Selected | None) -> FactorGraph:
+    """The graph without the laplace priors of a selection; the entries that it left out do not move."""
+    if selected is None:
+        return graph
+    parameters = (replace(p, prior=None, still=tuple(selected[p.name])) if p.name in selected else p for p in graph.parameters)
+    return replace(graph, parameters=tuple(parameters))
+
+
+def without_interval(host: FactorGraph, fixed: Sequence[str], params: Mapping[str, Any]) -> Array:
+    """The entries whose place a laplace prior decided: at its centre, or held there by a fit of the others alone."""
+    still = [np.isin(np.arange(p.size), p.still) for p in host.parameters]
+    return at_kinks(host, fixed, params) | np.concatenate([*still, np.zeros(0, bool)])
 
 
 def settle(objective: Objective, outcome: Outcome, curve_at: Callable[[dict[str, Any]], Curvature | None], steps: int | None) -> Outcome:

@@ -46,10 +46,13 @@ class Frame:
     fixed: tuple[str, ...]
 
     def constrain(self, free: Mapping[str, Array], held: Mapping[str, Array]) -> dict[str, Array]:
-        """Parameters from unconstrained arrays: through the bijections and onto the gauge; fixed ones as they are."""
+        """Parameters from unconstrained arrays: through the bijections and onto the gauge; what is fixed as it is."""
         out = {}
         for p in self.host.parameters:
             out[p.name] = held[p.name] if p.name in self.fixed else on_gauge(p, bijection(p)(free[p.name]))
+            if p.still and p.name not in self.fixed:
+                moves = np.delete(np.arange(p.size), p.still)
+                out[p.name] = held[p.name].ravel().at[moves].set(out[p.name].ravel()[moves]).reshape(p.shape)
         return out
 
     def unconstrain(self, params: Mapping[str, Array]) -> dict[str, Array]:

@@ -280,7 +280,7 @@ def is_log_concave(p: ParameterArray) -> bool:
 def tangent(graph: FactorGraph, fixed: frozenset[str]) -> Array:
     """An orthonormal basis of the directions in which the flat vector may move: shape (parameters, dimensions).
 
-    Fixed parameters do not move; a gauge and a simplex move with zero sums.
+    Fixed parameters and entries that stay do not move; a gauge and a simplex move with zero sums.
     """
     columns, at, size = [], 0, sum(p.size for p in graph.parameters)
     for p in graph.parameters:
@@ -300,7 +300,7 @@ def free_basis(p: ParameterArray) -> Array:
     for k, n in enumerate(p.shape):
         part = _zero_sum_basis(n) if k in axes else np.eye(n)
         basis = np.kron(basis, part)
-    return basis
+    return np.delete(basis, p.still, axis=1)
 
 
 def _zero_sum_basis(n: int) -> Array:

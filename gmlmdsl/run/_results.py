@@ -13,16 +13,17 @@ import numpy as np
 from .._diagnostics import counted, fail, no_attribute
 from .._files import write_whole
 from ..graph import FactorGraph
-from . import _checks
-from ._few_rows import effective_rows, notes_on_errors
+from . import _checks, _selected
+from ._few_rows import effective_rows
 from ._fit import Estimate, Evidence
 from ._intervals import intervals, verified_quantile
-from ._kinks import at_kinks
+from ._kinks import held_graph, without_interval
 from ._methods import PersistentContrastiveDivergence
 from ._missing import Missing
-from ._parameters import SIMPLEX_ERROR, entry_names, unflatten
+from ._notes import notes_on
+from ._parameters import entry_names, unflatten
 from ._rows import row_weights
-from ._saved_fits import FIT, INPUT, SavedFit, fit_bytes
+from ._saved_fits import FIT, INPUT, SavedFit, fit_bytes, outside
 from ._status import Finding, Status, sparse_directions
 from ._wald import Contrast, contrast
 
@@ -139,15 +140,22 @@ class Fit:
 
     @property
     def standard_errors(self) -> dict[str, Array]:
-        """Sandwich (Godambe) standard errors by parameter; 0 where fixed, inf where there is no finite estimate or no telling its error."""
+        """Sandwich (Godambe) standard errors by parameter; 0 where fixed, inf where there is no finite estimate or no telling its error.
+
+        Nan where a laplace prior holds an entry at its centre: such an estimate is not normal, and has no interval.
+        """
         return self.standard_errors_of("sandwich")
 
     def standard_errors_of(self, errors: str) -> dict[str, Array]:
         """Standard errors by parameter and kind, see `determined_covariance`."""
-        return unflatten(self.graph, np.sqrt(np.maximum(np.diag(self.covariance_of(errors)), 0)))
+        none = without_interval(self.graph, self.meta["fixed"], self.params)
+        return unflatten(self.graph, np.where(none, np.nan, np.sqrt(np.maximum(np.diag(self.covariance_of(errors)), 0))))
 
     def interval(self, probability: float = 0.94, errors: str = "sandwich") -> dict[str, tuple[Array, Array]]:
-        """Intervals by parameter: estimate -+ z * standard error for a real one; normal on the log or logit scale for a bounded one."""
+        """Intervals by parameter: estimate -+ z * standard error for a real one; normal on the log or logit scale for a bounded one.
+
+        They are about what the estimate tends to: where a prior shrinks it (`status.shrunk`), not about the true value. Nan for none.
+        """
         return intervals(self.graph, self.params, self.standard_errors_of(errors), verified_quantile(probability))
 
     def contrast(self, parts: Mapping[str, Any], errors: str = "sandwich") -> Contrast:
@@ -171,7 +179,10 @@ class Fit:
         return frame.loc[(frame != 0).any(axis=1)]
 
     def summary(self, probability: float = 0.94, errors: str = "sandwich") -> pd.DataFrame:
-        """One row per parameter entry: estimate, standard error, interval, and a note where one of them is not what it seems.
+        """One row per parameter entry: estimate, standard error, interval, and a note where these are not what they seem.
+
+        Nan stands for no interval, of an entry that a laplace prior holds at its centre; "shrunk" notes those whose interval is not one
+        for the true value, because priors pull the estimate by more than half a standard error.
 
         Args:
             probability: of the intervals.
@@ -180,7 +191,7 @@ class Fit:
         import pandas as pd
 
         names, flat = entry_names(self.graph), self.flat(self.params).astype(float)
-        signs, open_ = self.status.separated, self.status.undetermined
+        signs = self.status.separated
         table = {"estimate": np.where(signs > 0, np.inf, np.where(signs < 0, -np.inf, flat))}
         if self.full_covariance is not None:
             bounds = self.interval(probability, errors)
@@ -188,13 +199,7 @@ class Fit:
             tail = 100 * (1 - probability) / 2
             table[f"{tail:.3g}%"] = self.flat({k: v[0] for k, v in bounds.items()})
             table[f"{100 - tail:.3g}%"] = self.flat({k: v[1] for k, v in bounds.items()})
-        kinks = at_kinks(self.graph, tuple(self.meta["fixed"]), self.params)
-        notes = np.where(signs != 0, "no finite estimate", np.where(open_, "not determined", np.where(kinks, "at its prior's centre", "")))
-        if errors == "sandwich" and self.full_covariance is not None:
-            notes = np.where(notes == "", notes_on_errors(self.status, self.simulated is not None), notes)
-        fixed = {p.name for p in self.graph.parameters if p.name in self.meta["fixed"]}
-        whose = np.repeat([p.name for p in self.graph.parameters], [p.size for p in self.graph.parameters])
-        notes = np.where(np.isin(whose, list(fixed)), "fixed", notes)
+        notes = notes_on(self, errors)
         frame = pd.DataFrame(table, index=pd.Index(names, name="parameter"))
         if (notes != "").any():
             frame["note"] = notes
@@ -260,8 +265,9 @@ class Fit:
             options["given"] = {v.name: data.arrays[v.name].reshape(v.shape) for v in self.graph.given}
         return self.model.sample(self.params, sampler, **options)
 
-    # Checks: what they do stands with the functions
+    # What these do stands with the functions
 
+    refit_selected = _selected.refit_selected
     predictive = _checks.predictive
     score = _checks.score
     cross_validate = _checks.cross_validate
@@ -279,8 +285,7 @@ class Fit:
         by_rows = "sandwich (Godambe) of what was optimised, a prior counting as a fixed penalty"
         errors = f"standard errors: {self.simulated['words'] if self.simulated else by_rows}"
         lines = [
-            head,
-            *([kind] if kind else []),
+            *([head, kind] if kind else [head]),
             *([self.missing.words] if self.missing is not None and self.missing.any else []),
             *([errors] if self.full_covariance is not None else []),
             *(f"{f.message}. {f.remedy}." for f in self.status.findings),
@@ -292,7 +297,7 @@ class Fit:
 
         notes = "".join(f"<p><b>{escape(f.message)}.</b> {escape(f.remedy)}.</p>" for f in self.status.findings)
         frame = self.summary()
-        rows = frame.head(200).to_html(float_format=lambda v: f"{v:.4g}")
+        rows = frame.head(200).to_html(float_format=lambda v: f"{v:.4g}", na_rep="none")
         more = f"<p>{len(frame) - 200} more rows</p>" if len(frame) > 200 else ""
         return f"<div><p>{escape(repr(self).splitlines()[0])}</p>{notes}{rows}{more}</div>"
 
@@ -338,6 +343,7 @@ def _content(fit: Fit) -> tuple[dict[str, Any], dict[str, Array]]:
     optional |= {"covariance": fit.full_covariance, "one_mask_covariance": fit.one_mask_covariance}
     optional["open_directions"] = status.open_directions if len(status.open_directions) else None
     optional["without_error"] = status.without_error if status.without_error.any() else None
+    optional["shrunk"] = status.shrunk
     meta = {k: v for k, v in fit.meta.items() if k != "inputs"} | {"objective": fit.objective, "status": status.code}
     meta["findings"] = [[f.slug, f.message, f.remedy] for f in status.findings]
     if fit.missing is not None:
@@ -355,20 +361,20 @@ def fit_from_file(saved: SavedFit, graph: FactorGraph, model: Callable[[], Any])
     """
     meta, size = dict(saved.meta), sum(p.size for p in graph.parameters)
     square = [*(f"determined:{k}" for k in KINDS), "covariance", "one_mask_covariance"]
-    shapes = {"open_directions": ((None, size), "f"), "without_error": ((size,), "b"), **dict.fromkeys(square, ((size, size), "f"))}
+    of_size = dict.fromkeys(("without_error", "shrunk"), ((size,), "b"))
+    shapes = {"open_directions": ((None, size), "f"), **of_size, **dict.fromkeys(square, ((size, size), "f"))}
     if "missing" in meta:
         shapes["missing"] = (graph.n_random,), "iu"
     saved.verify_names((*(f"param:{p.name}" for p in graph.parameters), "loss_trace", "separated", "undetermined"), shapes)
     found = {name: saved.array(name, *wanted) for name, wanted in shapes.items() if name in saved.headers}
     params = {p.name: saved.array(f"param:{p.name}", p.shape, "f") for p in graph.parameters}
-    fixed = [name for name in meta["fixed"] if name not in params]
-    problem = f"it holds a parameter `{fixed[0]}` fixed, which its model has not" if fixed else _outside(graph, params, meta["status"])
-    if problem:
+    if problem := outside(graph, params, meta):
         raise FIT.bad(saved.path, problem)
+    graph = held_graph(graph, meta.get("selected"))
     separated, undetermined = saved.array("separated", (size,), "i"), saved.array("undetermined", (size,), "b")
     findings = tuple(Finding(*f) for f in meta.pop("findings"))
     open_ = found.get("open_directions", np.zeros((0, size)))
-    status = Status(meta.pop("status"), findings, separated, undetermined, open_, found.get("without_error"))
+    status = Status(meta.pop("status"), findings, separated, undetermined, open_, found.get("without_error"), found.get("shrunk"))
     objective, counts = float(meta.pop("objective")), meta.pop("missing", None)
     missing = None
     if counts is not None:
@@ -378,21 +384,3 @@ def fit_from_file(saved: SavedFit, graph: FactorGraph, model: Callable[[], Any])
     covariances = found.get("covariance"), found.get("one_mask_covariance")
     trace = saved.array("loss_trace", (None,), "f")
     return Fit(params, status, trace, objective, meta, graph, *covariances, model, determined, None, missing)
-
-
-def _outside(graph: FactorGraph, params: Mapping[str, Array], code: str) -> str | None:
-    """What no fit of the model estimates: nan, unless it diverged, and values that a parameter does not take."""
-    if code == "diverged":
-        return None
-    for p in graph.parameters:
-        value = params[p.name]
-        if not np.isfinite(value).all():
-            return f"`param:{p.name}` has entries that are no finite numbers"
-        if p.kind == "simplex":
-            inside = (value >= 0).all() and np.abs(value.sum(-1, dtype=float) - 1).max(initial=0) <= SIMPLEX_ERROR
-        else:
-            bounds = np.array([p.lower, p.upper]).astype(value.dtype)  # rounded as the estimate was
-            inside = ((value >= bounds[0]) & (value <= bounds[1])).all()
-        if not inside:
-            return f"`param:{p.name}` has values that this parameter does not take"
-    return None

@@ -122,7 +122,7 @@ def evidence_of(
 
 
 def _of_rows(fit: Fit, x: Any, weights: Any, missing: Any, given: Any) -> Evidence:
-    bound, data = bound_rows(fit.model.lowered, x, missing, given)
+    bound, data = bound_rows(dataclasses.replace(fit.model.lowered, graph=fit.graph), x, missing, given)
     if len(data.shape) != 1 or data.shape[0] == 0:
         raise fail("E501", f"x must have one axis of rows before the variable's axes, and a row, got rows of shape {data.shape}")
     if weights is not None:

@@ -21,7 +21,9 @@ import numpy as np
 
 from .._archive import LONGEST, MANIFEST, MOST, TAIL, ArchiveKind, hash_of_texts, pack, unpack
 from .._diagnostics import GmlmWarning
+from ..graph import FactorGraph
 from ..read import PlainHeader, entries_behind, plain_header
+from ._parameters import SIMPLEX_ERROR
 from ._saved_meta import fault_of_meta
 
 Array = np.ndarray
@@ -223,3 +225,26 @@ def verify_numbers(path: object, name: str, array: Array) -> None:
     """
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise FIT.bad(path, f"`{name}` has a nan")
+
+
+def outside(graph: FactorGraph, params: Mapping[str, Array], meta: Mapping[str, Any]) -> str | None:
+    """What no fit of the model has: parameters held that are not its own, nan unless it diverged, values outside of their range."""
+    if strange := [name for name in meta["fixed"] if name not in params]:
+        return f"it holds a parameter `{strange[0]}` fixed, which its model has not"
+    entries = {p.name: p.size for p in graph.parameters if p.kind == "real" and not p.gauge}
+    if any(name not in entries or max(still, default=0) >= entries[name] for name, still in meta.get("selected", {}).items()):
+        return "it holds entries of a parameter that no laplace prior could have held"
+    if meta["status"] == "diverged":
+        return None
+    for p in graph.parameters:
+        value = params[p.name]
+        if not np.isfinite(value).all():
+            return f"`param:{p.name}` has entries that are no finite numbers"
+        if p.kind == "simplex":
+            inside = (value >= 0).all() and np.abs(value.sum(-1, dtype=float) - 1).max(initial=0) <= SIMPLEX_ERROR
+        else:
+            bounds = np.array([p.lower, p.upper]).astype(value.dtype)  # rounded as the estimate was
+            inside = ((value >= bounds[0]) & (value <= bounds[1])).all()
+        if not inside:
+            return f"`param:{p.name}` has values that this parameter does not take"
+    return None

@@ -80,7 +80,13 @@ ESTIMATE_META = META | {
     "findings": _list_of(_list_of(_is_text, 3)),
 }
 NETWORK_META = META | {"kind": _one_of("network"), "cells": _is_number, "widths": _list_of(_is_whole), "reason": _one_of(*REASONS)}
-MORE = {"missing": _has(MISSING), "simulated": _has(SIMULATED), "batch_size": _is_whole, "kept": _is_whole}
+MORE = {
+    "missing": _has(MISSING),
+    "simulated": _has(SIMULATED),
+    "selected": _dict_of(_list_of(_is_whole)),
+    "batch_size": _is_whole,
+    "kept": _is_whole,
+}
 
 
 def fault_of_meta(meta: Any) -> str | None:

@@ -25,6 +25,7 @@ from ._keys import verified_seed
 from ._kinks import at_kinks
 from ._objective import Repeats, row_terms
 from ._rows import Rows, params64, rows_under
+from ._shrinkage import SHRINKS, with_shrinkage
 from ._simulation import Drawn, How, draw, effective_draws, verify_evaluations, verify_memory
 from ._status import Finding
 
@@ -69,7 +70,8 @@ def simulated_errors(fit: Fit, how: How) -> Fit:
         drawn = draw(fit, evidence.lowered, params, kinds.laws, how, job.moved)
         score, effective = job.score(drawn)
         found = covariances(dataclasses.replace(curve, score=score, one_mask=None), open_, held)
-    return _with(fit, found, drawn, effective)
+        made = _with(fit, found, drawn, effective)
+        return dataclasses.replace(made, status=with_shrinkage(made.status, curve, held, found["sandwich"], frame))
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,7 @@ def _with(fit: Fit, found: dict[str, Array], drawn: Drawn, effective: float) -> 
         f"simulated, H^-1 S H^-1 with S over {draws:,} data sets that the fitted model makes: they assume the model; {drawn.words}{worth}, "
         f"Monte Carlo error of a standard error about {off:.2g} %"
     )
-    findings = [f for f in fit.status.findings if f.slug not in (NO_SPREAD, TOO_FEW, FEW_DRAWS)]
+    findings = [f for f in fit.status.findings if f.slug not in (NO_SPREAD, TOO_FEW, FEW_DRAWS, SHRINKS)]
     if effective < max(FEWEST_EFFECTIVE, len(found["sandwich"])):
         message = f"The simulated data sets are worth {effective:.3g} independent ones: standard errors are off by about {off:.2g} %"
         findings.append(Finding(FEW_DRAWS, message, "Raise `draws=` or `thin=`, or name a sampler that mixes faster"))

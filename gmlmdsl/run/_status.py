@@ -48,6 +48,7 @@ class Status:
         undetermined: where neither data nor prior fix the entry.
         open_directions: an orthonormal basis of all directions without an estimate, shape (directions, entries).
         unknown: the entries that have an estimate, and of whose standard error the rows tell nothing; None: there is none.
+        shrunk: where priors pull the estimate by more than half a standard error; None: not known.
     """
 
     code: str
@@ -56,6 +57,7 @@ class Status:
     undetermined: Array
     open_directions: Array
     unknown: Array | None = None
+    shrunk: Array | None = None
 
     @property
     def without_error(self) -> Array:
@@ -283,11 +285,14 @@ def _saddle(falling: Array, names: list[str]) -> Finding:
     return Finding("saddle", message, "Start elsewhere: another `seed`, or `init=`")
 
 
+KINK_REMEDY = "They have no interval; `fit.bootstrap()` tells how often they leave it, `fit.refit_selected()` fits the others without it"
+
+
 def _at_kinks(kinks: Array, names: list[str]) -> list[Finding]:
     if not kinks.any():
         return []
     message = f"The laplace prior holds {_some(names, kinks)} at its centre"
-    return [Finding("at-kink", message, "Standard errors are 0 there by construction; `fit.bootstrap()` tells how often they leave it")]
+    return [Finding("at-kink", message, KINK_REMEDY)]
 
 
 def _unseen(colours: Colouring | None, size: int) -> Array:

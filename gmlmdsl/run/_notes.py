@@ -1,0 +1,39 @@
+"""What a table of estimates notes beside each entry: where its estimate, error or interval is not what it seems."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ._few_rows import TOO_FEW
+from ._kinks import without_interval
+
+if TYPE_CHECKING:
+    from ._results import Fit
+
+Array = np.ndarray
+
+
+def notes_on(fit: Fit, errors: str) -> Array:
+    """A text for each entry of the flat vector, empty where there is nothing to note."""
+    status, fixed = fit.status, fit.meta["fixed"]
+    notes = np.full(len(status.separated), "", object)
+    if errors == "sandwich" and fit.full_covariance is not None:
+        notes = _on_errors(fit)
+    if status.shrunk is not None:
+        notes = np.where(status.shrunk, np.where(notes == "", "shrunk", notes + "; shrunk"), notes)
+    held = "held: not selected" if fit.meta.get("selected") else "at its prior's centre"
+    notes = np.where(without_interval(fit.graph, fixed, fit.params), held, notes)
+    notes = np.where(status.separated != 0, "no finite estimate", np.where(status.undetermined, "not determined", notes))
+    whose = np.repeat([p.name for p in fit.graph.parameters], [p.size for p in fit.graph.parameters])
+    return np.where(np.isin(whose, list(fixed)), "fixed", notes)
+
+
+def _on_errors(fit: Fit) -> Array:
+    """What is to be said of each entry's sandwich."""
+    status = fit.status
+    if fit.simulated is not None:
+        return np.full(len(status.separated), "assumes the model", object)
+    few = any(f.slug == TOO_FEW for f in status.findings)
+    return np.where(status.without_error, "no error by these rows", "error too small: few rows" if few else "").astype(object)
