@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracle import Oracle, numerical_gradient
+from real_data import real_file
 
 import gmlmdsl as gm
 import gmlmdsl.derive._listed_moments as moments
@@ -20,7 +19,6 @@ from gmlmdsl.run._fit import Options, make_objective
 from gmlmdsl.run._minimise import inference_cost
 
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
-VOTES = Path(__file__).parent.parent.parent / "shared" / "data" / "house-votes-84.csv"
 
 # Two groups over the same pair, a factor of four cells, one that sees a cell twice, an impossible value, a factor that is not affine in
 # its parameter, a variable of many values and one of a single value.
@@ -273,9 +271,7 @@ mask single = subsets(x, size = 1)
 @pytest.mark.usefixtures("float64")
 def test_the_house_votes_on_their_real_file() -> None:
     """All 435 rows, one of which lacks everything and two of which lack 14 and 15 of 16 votes, against NumPy."""
-    if not VOTES.exists():
-        pytest.skip("needs ../shared/data/house-votes-84.csv")
-    text = [line.split(",")[1:] for line in VOTES.read_text().splitlines()[1:]]
+    text = [line.split(",")[1:] for line in real_file("house-votes-84.csv").read_text().splitlines()[1:]]
     codes = np.array([[{"n": 0, "y": 1, "?": -1}[v.strip()] for v in row] for row in text], np.int32)
     program = gm.parse(VOTING, n=16)
     rng = np.random.default_rng(8)
