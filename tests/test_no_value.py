@@ -189,6 +189,21 @@ def test_given_data_are_tried_row_by_row() -> None:
     assert refusal("model m { given g : range(3) var x : bit param h factor h * x / g }").code == "E416"
 
 
+def test_given_values_have_bounds_before_their_data() -> None:
+    """Such a factor is tame, and its 2^20 values are not tried."""
+    text = "model m { given g : range(20) given r : real(lower = 1, upper = 2) var x[i in range(20)] : bit param h factor h * x[g] / (r + x[0]) }"
+    group = gm.parse(text).model().graph.factors[0]
+    assert range_of(group, 2, {"h": np.array(3.0)}) == (0.0, 3.0)
+
+
+def test_values_are_tried_in_pieces() -> None:
+    text = "model m {{ var x[i in range(19)] : bit factor log({} - sum(x[i] for i in range(19))) }}"
+    assert gm.parse(text.format(20)).model().warnings == ()
+    (note,) = gm.parse(text.format(19)).model().warnings
+    assert note.code == "W815" and note.message.endswith("and `x[3]` is 1: probability zero")
+    assert refusal(text.format(18)).message == "`log(-1)` is not a real number"
+
+
 def test_many_cells_are_judged_by_bounds() -> None:
     text = "model m {{ var x[i in range(40)] : bit param h factor h * {} }}"
     total = "sum(x[i] for i in range(40))"

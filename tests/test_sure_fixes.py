@@ -77,6 +77,11 @@ def test_a_sure_edit_is_made(statement: str, after: str) -> None:
     assert mended(MODEL.format(statement)) == MODEL.format(after)
 
 
+def test_an_arrow_is_no_comparison() -> None:
+    (found,) = said_of(MODEL.format("x <- x"), "p.gmlm")
+    assert found.fix is None and found.help.startswith("nothing is assigned")
+
+
 def test_one_slip_is_one_letter_or_two_exchanged() -> None:
     slips = ["factr", "facttor", "factpr", "fcator", "factor"]
     assert all(is_one_slip(s, "factor") and is_one_slip("factor", s) for s in slips)

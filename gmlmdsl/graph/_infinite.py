@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from .._diagnostics import Diagnostic, GmlmError, Span, counted, fail
 from ..program import UNTAKEN
 from ._factor_graph import FactorGraph, FactorGroup
 from ._given import reads_real
-from ._index_check import CHUNK, MOST_VALUES, numpy_leaves
+from ._index_check import numpy_leaves
 from ._nodes import Add, Apply, CellValue, Gather, If, Leaves, Node, Pick, evaluate, inside, nodes_in, parts_of
 from ._ranges import range_of
 from ._weights import tried
@@ -22,6 +23,8 @@ SURE = 2.0**62  # whole numbers below it fit into 64 bits, whatever the rounding
 RISKY = frozenset(("/", "//", "%", "^", "exp", "log", "sqrt"))
 STAYS_FINITE = "pass other parameters, or keep the factor finite: bound what it divides by and what it takes the exponential of"
 MOST_NAMED = 4
+MOST_VALUES = 1 << 20  # joint values of cells that are tried: some tenths of a second
+CHUNK = 1 << 18  # of them at a time, over all instances
 MOST_EVALUATED = 1 << 24  # values of one group at given parameters: some tenths of a second
 
 
@@ -45,11 +48,8 @@ def _verify(graph: FactorGraph, group: FactorGroup) -> Diagnostic | None:
     if not group.n or _is_tame(group, int(graph.sizes.max(initial=1))):
         return None
     sizes = np.append(graph.sizes, 1)[group.cells].max(axis=0, initial=1).tolist()
-    for piece, found in tried(group, sizes):
-        note = _tried(graph, group, piece, found)
-        if note is not None:
-            return note
-    return None
+    notes = [_tried(graph, group, piece, found) for piece, found in tried(group, sizes)]
+    return next((n for n in notes if n is not None), None)
 
 
 def _is_tame(group: FactorGroup, most_values: int) -> bool:
@@ -72,6 +72,7 @@ def _fixed_parts(node: Node) -> list[Node]:
 
 
 def _tried(graph: FactorGraph, group: FactorGroup, piece: FactorGroup, sizes: Sequence[int]) -> Diagnostic | None:
+    """W815 where a value of the group is -inf; some instances and some joint values of the cells at a time."""
     leaves = {n for part in _fixed_parts(piece.root) for n in nodes_in(part) if isinstance(n, CellValue)}
     slots = sorted({s for n in leaves for s in range(n.start, n.start + int(np.prod(n.shape, dtype=np.int64)))})
     shape = tuple(sizes[s] for s in slots)
@@ -80,9 +81,10 @@ def _tried(graph: FactorGraph, group: FactorGroup, piece: FactorGroup, sizes: Se
         message = f"whether this is always a number depends on cells with {counted(count, 'joint value')}: too many to check"
         help = "keep its parts within bounds that do not depend on all cells at once, for example with `max(.., 1)`"
         raise fail("E412", message, group.span, "too many cells", help=help)
-    codes = dict(zip(slots, np.unravel_index(np.arange(count), shape) if slots else (), strict=True))
-    step = max(1, CHUNK // max(count, 1))
-    for start in range(0, piece.n, step):
+    step, note = max(1, CHUNK // count), None
+    for start, first in product(range(0, piece.n, step), range(0, count, CHUNK)):
+        some = np.unravel_index(np.arange(first, min(count, first + CHUNK)), shape) if slots else ()
+        codes = dict(zip(slots, some, strict=True))
         rows = slice(start, min(piece.n, start + step))
         where = _Where(graph, group, codes, start)
         values = _Values(numpy_leaves(piece.columns, piece.tables, codes, rows, bits=64), where)
@@ -90,12 +92,11 @@ def _tried(graph: FactorGraph, group: FactorGroup, piece: FactorGroup, sizes: Se
         if found is None or group.kind in ("require", "let"):
             continue
         _refuse(found, np.isnan(found) | (found == np.inf), "factor", group.span, where)
-        if group.kind == "factor" and (found == -np.inf).any():
+        if note is None and group.kind == "factor" and (found == -np.inf).any():
             message = f"this factor is -inf{where.words(found == -np.inf)}: probability zero"
-            return Diagnostic(
-                "W815", message, group.span, "reaches -inf", help="say so with a `require`, or allow it with `# gmlm: allow W815`"
-            )
-    return None
+            help = "say so with a `require`, or allow it with `# gmlm: allow W815`"
+            note = Diagnostic("W815", message, group.span, "reaches -inf", help=help)
+    return note
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from ._arithmetic import CONDITIONS
-from ._factor_graph import FactorGroup
+from ._factor_graph import FactorGroup, GivenArray
 from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, parts_of
 
 Range = tuple[float, float]
@@ -50,7 +50,8 @@ class _Bounds:
     def entry(self, n: Gather) -> Range | None:
         if n.name:
             return None if self.params is None else _ends(self.params[n.name])
-        return None if _waits(self.group, n) else _ends(self.group.tables[n.table])
+        given = None if self.group.given is None or self.group.given.rows else self.group.given.arrays[n.table]
+        return _ends(self.group.tables[n.table]) if given is None else _declared(given)
 
     def made(self, n: Node, parts: list[Range]) -> Range | None:
         """Of a node with parts, from theirs."""
@@ -71,9 +72,9 @@ def _ends(array: np.ndarray) -> Range | None:
     return _checked(float(array.min()), float(array.max())) if array.size else (0.0, 0.0)
 
 
-def _waits(group: FactorGroup, n: Gather) -> bool:
-    """Whether a table has no data yet: that of a given variable of real numbers before a call."""
-    return not n.name and group.given is not None and group.given.arrays[n.table] is not None and not group.given.rows
+def _declared(v: GivenArray) -> Range | None:
+    """Bounds of a given variable before its data are there."""
+    return _checked(v.lower, v.upper) if v.real else (-1.0, 1.0) if v.kind == "spin" else (0.0, float(len(v.labels) - 1))
 
 
 def _terms(group: FactorGroup, n: Add) -> int:
