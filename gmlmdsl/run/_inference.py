@@ -74,8 +74,9 @@ class Curvature:
             return self
         left, size, _ = np.linalg.svd(self.basis.T @ directions)
         q = left[:, int((size > 1e-9).sum()) :]
-        *rest, coupling = (None if m is None else q.T @ m @ q for m in (self.hessian, self.prior, self.score, self.one_mask, self.coupling))
-        return Curvature(self.basis @ q, *rest, q.T @ self.pull, coupling)  # pyright: ignore[reportArgumentType]
+        seen = (self.hessian, self.prior, self.score, self.one_mask, self.coupling)
+        hessian, prior, score, one_mask, coupling = (None if m is None else q.T @ m @ q for m in seen)
+        return Curvature(self.basis @ q, hessian, prior, score, one_mask, q.T @ self.pull, coupling)  # pyright: ignore[reportArgumentType]
 
     @property
     def influence(self) -> Array:
