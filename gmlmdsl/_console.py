@@ -16,6 +16,7 @@ from ._diagnostics import Diagnostic, GmlmError, fail, rendered, shown, visible
 
 PIPED_WIDTH = 120
 AGAIN = 1.0  # seconds until an interrupt that was swallowed is raised again
+MOST_AGAIN = 5
 # What formulas have and an encoding may lack, in plain letters; anything else is spelled as `\u2026`.
 PLAIN = {"∑": "sum", "∏": "prod", "·": "*", "−": "-", "√": "sqrt", "∈": "in", "∋": "with", "∉": "not in", "≠": "!=", "≤": "<=", "≥": ">="}
 PLAIN |= {"∪": "union", "⇔": "<=>", "⌊": "floor(", "⌋": ")", "σ": "sigma", "π": "pi"}
@@ -43,11 +44,12 @@ def settle_streams() -> None:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Ctrl-C ends what runs within, also where a library swallows the exception: it is raised again, every second, until it does."""
+    """Ctrl-C ends what runs within, also where a library swallows the exception: it is raised again, a few times, until it does."""
+    left = iter(range(MOST_AGAIN))
 
     def interrupt(*_: object) -> None:
         if hasattr(signal, "setitimer"):
-            signal.setitimer(signal.ITIMER_REAL, AGAIN)
+            signal.setitimer(signal.ITIMER_REAL, AGAIN if next(left, None) is not None else 0)
         raise KeyboardInterrupt
 
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # ignored, as behind `nohup`
@@ -61,6 +63,7 @@ def interruptible() -> Iterator[None]:
     finally:
         if hasattr(signal, "setitimer"):
             signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

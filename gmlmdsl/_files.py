@@ -116,7 +116,8 @@ def _beside(target: Path) -> Path:
 
     handle, name = tempfile.mkstemp(prefix=f".{target.name[:LONGEST_PREFIX]}.", dir=target.parent)
     try:
-        os.fchmod(handle, _mode(target))
+        with contextlib.suppress(OSError):  # of a file system that has no modes
+            os.fchmod(handle, _mode(target))
     finally:
         os.close(handle)
     return Path(name)

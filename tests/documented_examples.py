@@ -21,6 +21,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -55,6 +56,7 @@ class Outcome:
     seconds: float = 0.0
     failed: str = ""
     skipped: str = ""
+    ended: bool = True  # by itself, with status 0
 
     @property
     def line(self) -> str:
@@ -92,6 +94,8 @@ def measured(command: list[str], patience: float, **options: object) -> tuple[in
     hung.start()
     _, status, used = os.wait4(child.pid, 0)
     hung.cancel()
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)  # what it has started and left behind
     child.returncode = os.waitstatus_to_exitcode(status)
     return child.returncode, used.ru_utime + used.ru_stime
 
@@ -99,8 +103,8 @@ def measured(command: list[str], patience: float, **options: object) -> tuple[in
 def judged(example: Example, seconds: float, status: int, said: str) -> Outcome:
     """Above twice the kept figure is a failure, whatever it printed; so is a status that is not 0."""
     if seconds > example.limit:
-        return Outcome(example, seconds, f"it takes more than {TIMES:g} times the kept figure")
-    return Outcome(example, seconds, f"status {status}\n{said}" if status else "")
+        return Outcome(example, seconds, f"it takes more than {TIMES:g} times the kept figure", ended=status == 0)
+    return Outcome(example, seconds, f"status {status}\n{said}" if status else "", ended=status == 0)
 
 
 def inside(name: str, seconds: float) -> None:
@@ -133,7 +137,7 @@ def keep(found: list[Outcome]) -> None:
     """Write what was measured, of runs that came to their end."""
     table = json.loads(KEPT.read_text(encoding="utf-8"))
     for o in found:
-        if o.seconds and not o.failed.startswith("status"):
+        if o.seconds and o.ended:
             table[o.example.name]["seconds"] = round(o.seconds, 1)
     lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(entry)}" for name, entry in table.items())
     KEPT.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")

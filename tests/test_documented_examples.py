@@ -81,7 +81,7 @@ def test_figures_are_kept_of_runs_that_came_to_their_end(tmp_path, monkeypatch):
     monkeypatch.setattr(documented, "KEPT", tmp_path / "kept.json")
     documented.KEPT.write_text('{"a": {"seconds": 1.0}, "b": {"seconds": 2.0, "data": ["x"]}}')
     a, b = examples()
-    documented.keep([Outcome(a, 3.21, "it takes more than 2 times the kept figure"), Outcome(b, 0.5, "status 1")])
+    documented.keep([Outcome(a, 3.21, "it takes more than 2 times the kept figure"), Outcome(b, 0.5, "status 1", ended=False)])
     assert [(e.data, e.seconds) for e in examples()] == [((), 3.2), (("x",), 2.0)]
 
 

@@ -27,7 +27,7 @@ _LOCK = threading.Lock()
 def bounded_jit(function: F) -> F:
     """The function compiled as a whole: arrays among its arguments are traced, everything else is part of the program.
 
-    What is no array is compared by `==`: equal graphs of programs that were parsed anew share a program.
+    What is no array is compared by `==`, and floats by their bits: equal graphs of programs that were parsed anew share a program.
     """
 
     @wraps(function)
@@ -37,7 +37,8 @@ def bounded_jit(function: F) -> F:
         arrays = [leaf for leaf, is_array in zip(leaves, traced, strict=True) if is_array]
         rest = [None if is_array else leaf for leaf, is_array in zip(leaves, traced, strict=True)]
         shapes = tuple((a.shape, a.dtype) for a in arrays)
-        key = function, structure, tuple(traced), tuple((type(leaf), leaf) for leaf in rest), shapes
+        told = tuple((type(leaf), leaf.hex() if isinstance(leaf, float) else leaf) for leaf in rest)
+        key = function, structure, tuple(traced), told, shapes
         return jax.block_until_ready(_program(key, function, rest)(arrays))
 
     return call  # pyright: ignore[reportReturnType]

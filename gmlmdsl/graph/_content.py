@@ -38,6 +38,10 @@ def _feed(update: Callable[[Any], None], value: Any) -> None:
         update(f"{name} {len(value)} ".encode())
         for part in value:
             _feed(update, part)
+    elif isinstance(value, np.ndarray):
+        _feed(update, value.tolist())
+    elif isinstance(value, set | frozenset):
+        _feed(update, sorted(map(digest, value)))
     elif isinstance(value, Mapping):
         _feed(update, [*value.items()])
     else:

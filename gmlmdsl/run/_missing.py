@@ -185,7 +185,9 @@ def sort_rows(
         help = "leave `impute` out: these rows' cells are then drawn inside the fit; or drop the rows"
         try:
             return _counted(_eliminated(graph, mask, masks, codes, dear, found, help))
-        except GmlmError:
+        except GmlmError as error:
+            if not set(error.codes) <= {"E601", "E602"}:  # too dear, and no other fault
+                raise
             if impute is False:
                 verify_gaps(plan, gapped, help, what=gaps_in_words(found.report))
     return _counted(dataclasses.replace(found, imputed=dear if weights is None else dear[weights[dear] > 0]))

@@ -195,11 +195,8 @@ def _observable(
         return LetValues(derive.group_arrays(group, lowered.graph.n_cells), params, shape)
     if not callable(what):
         raise fail("E507", f"observe: `{name}` must be a function of one configuration, or the name of a `let`")
-    try:
-        hash(what)  # a part of the compiled program
-    except TypeError:
-        return _observable(lowered, params, name, lambda x: what(x), variables)
-    observable = FunctionValues(what, variables)
+    # A function of its own in every call: what the user's one looks up may have changed since it was compiled.
+    observable = FunctionValues(lambda x: what(x), variables)
     try:
         jax.eval_shape(observable, jax.ShapeDtypeStruct((lowered.graph.n_cells, 1), jnp.int32))
     except Exception as error:  # a user's function may fail in any way
