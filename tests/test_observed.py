@@ -20,7 +20,7 @@ def test_an_observed_function_may_change_what_it_looks_up():
         return x.sum() * times[0]
 
     def drawn() -> np.ndarray:
-        found = MODEL.sample({}, "sweep", draws=200, chains=2, observe={"count": count}, progress=False)
+        found = MODEL.sample({}, "sweep", draws=200, chains=4, observe={"count": count}, progress=False)
         return np.asarray(found["posterior"]["count"])
 
     before = drawn()
