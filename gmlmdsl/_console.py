@@ -10,6 +10,7 @@ import re
 import signal
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from types import FrameType
 from typing import IO, Any
 
 from ._diagnostics import Diagnostic, GmlmError, fail, rendered, shown, visible
@@ -17,6 +18,7 @@ from ._diagnostics import Diagnostic, GmlmError, fail, rendered, shown, visible
 PIPED_WIDTH = 120
 AGAIN = 1.0  # seconds until an interrupt that was swallowed is raised again
 MOST_AGAIN = 5
+SOON = 0.05  # seconds until it is looked again whether an import has ended
 # What formulas have and an encoding may lack, in plain letters; anything else is spelled as `\u2026`.
 PLAIN = {"∑": "sum", "∏": "prod", "·": "*", "−": "-", "√": "sqrt", "∈": "in", "∋": "with", "∉": "not in", "≠": "!=", "≤": "<=", "≥": ">="}
 PLAIN |= {"∪": "union", "⇔": "<=>", "⌊": "floor(", "⌋": ")", "σ": "sigma", "π": "pi"}
@@ -47,7 +49,10 @@ def interruptible() -> Iterator[None]:
     """Ctrl-C ends what runs within, also where a library swallows the exception: it is raised again, a few times, until it does."""
     left = iter(range(MOST_AGAIN))
 
-    def interrupt(*_: object) -> None:
+    def interrupt(_: int, frame: FrameType | None) -> None:
+        if hasattr(signal, "setitimer") and _is_importing(frame):  # the process ends without a word where C++ that is loaded meets it
+            signal.setitimer(signal.ITIMER_REAL, SOON)
+            return
         if hasattr(signal, "setitimer"):
             signal.setitimer(signal.ITIMER_REAL, AGAIN if next(left, None) is not None else 0)
         raise KeyboardInterrupt
@@ -65,6 +70,14 @@ def interruptible() -> Iterator[None]:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _in_plain_letters(error: UnicodeError) -> tuple[str | bytes, int]:

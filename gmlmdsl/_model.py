@@ -167,7 +167,8 @@ class Model(Queries):
         seed = verified_seed(seed)
         bound, rows = givens.bound_rows(self.lowered, x, missing, given)
         if len(rows.shape) != 1:
-            raise fail("E501", f"x must have one axis of rows before the variable's axes, got rows of shape {rows.shape}")
+            message = f"x must have one axis of rows before the variable's axes, got rows of shape {rows.shape}"
+            raise fail("E501", message, help="one row is `x[None]`")
         method = fitting.method_of(method)
         whole = mask is None and isinstance(method, fitting.PersistentContrastiveDivergence)
         name, lowered = (fitting.WHOLE, fitting.whole_mask(self.graph)) if whole else self._mask(mask, bound)

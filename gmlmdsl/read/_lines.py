@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +38,8 @@ def lines_of(path: Path) -> Iterator[str]:
                     message = f"{path} has {size:,} bytes and unpacks to more than {most:,}"
                     raise fail("E523", message, help="unpack it yourself where that is right")
                 yield decoded_line(line, path, number, KINDS)
+    except gzip.BadGzipFile:
+        raise fail("E520", f"{path} is not packed by gzip", help="leave `.gz` out of its name") from None
     except (OSError, EOFError, zlib.error) as error:  # gzip says EOFError for what is cut off
         raise fail("E520", f"{path} is damaged: {getattr(error, 'strerror', None) or error}") from None
 

@@ -168,7 +168,7 @@ def _verify_cost(rows: Rows, kinds: Kinds, draws: int) -> None:
     size = sum(p.size for p in objective.frame.host.parameters)
     if 8.0 * columns * size > BUDGET.bytes:
         message = f"the gradients of {draws:,} simulated rows by {size:,} parameters take {8.0 * columns * size / 2**30:.3g} GiB"
-        raise fail("E601", f"{message}, more than the limit of {BUDGET.bytes / 2**30:.3g}", help="ask for fewer `draws=`")
+        raise fail("E601", f"{message}, more than the limit of {BUDGET.bytes / 2**30:.3g} GiB", help="ask for fewer `draws=`")
     masks, members = (0, 0) if objective.masks is None else objective.masks.shape[:2]
     each = max(row_terms(objective.loss, masks, members), 0.0 if objective.gaps is None else objective.gaps.row_cost)
     verify_evaluations(

@@ -99,7 +99,7 @@ def verify_memory(graph: FactorGraph, configurations: float) -> None:
     size = float(graph.n_cells) * configurations
     if size > BUDGET.bytes:
         message = f"simulated rows of {graph.n_random:,} cells take {size / 2**30:.3g} GiB"
-        raise fail("E601", f"{message}, more than the limit of {BUDGET.bytes / 2**30:.3g}", help="ask for fewer `draws=`")
+        raise fail("E601", f"{message}, more than the limit of {BUDGET.bytes / 2**30:.3g} GiB", help="ask for fewer `draws=`")
 
 
 def verify_evaluations(count: float, what: str) -> None:

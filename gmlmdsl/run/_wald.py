@@ -110,7 +110,7 @@ class WaldTest:
     left_out: tuple[str, ...]
 
     def __str__(self) -> str:
-        head = f"Wald test: {self.statistic:.4g} on {self.degrees_of_freedom} degrees of freedom, p = {self.p_value:.3g}"
+        head = f"Wald test: {self.statistic:.4g} on {self.degrees_of_freedom} degrees of freedom, p = {self.p_value:.3g} by Hotelling's T^2"
         if self.rows < FEW_ROWS * self.degrees_of_freedom:
             head += (
                 f"\nfew rows: {self.rows:.4g} of the smaller fit for {self.degrees_of_freedom} entries; its standard errors are too small"
