@@ -272,7 +272,7 @@ def test_the_summary_of_weights_is_the_delta_method() -> None:
         ({"betas": "many"}, "betas must be a whole number of at least 1, got 'many'"),
         ({"steps_per_beta": 0}, "steps_per_beta must be a whole number of at least 1"),
         ({"chains": 1}, "chains must be a whole number of at least 2"),
-        ({"seed": -1}, "seed must be a whole number of at least 0"),
+        ({"seed": -1}, "seed must be a whole number from 0"),
     ],
 )
 def test_options_that_do_not_fit(options: dict[str, Any], said: str) -> None:

@@ -20,8 +20,7 @@ import jax
 F = TypeVar("F", bound=Callable[..., Any])
 MOST_PROGRAMS = 128  # a fit takes about ten
 MOST_MAPPINGS = 2**15  # half of what Linux grants by default
-_KEPT: OrderedDict[Any, Callable[[list[Any]], Any]] = OrderedDict()
-_LOCK = threading.Lock()
+MOST_GONE = 512  # programs let go between two clearings of what JAX remembers of their traces
 
 
 def bounded_jit(function: F) -> F:
@@ -39,38 +38,56 @@ def bounded_jit(function: F) -> F:
         shapes = tuple((a.shape, a.dtype) for a in arrays)
         told = tuple((type(leaf), leaf.hex() if isinstance(leaf, float) else leaf) for leaf in rest)
         key = function, structure, tuple(traced), told, shapes
-        return jax.block_until_ready(_program(key, function, rest)(arrays))
+        return jax.block_until_ready(PROGRAMS.of(key, function, rest)(arrays))
 
     return call  # pyright: ignore[reportReturnType]
 
 
+class Programs:
+    """The compiled programs that were used last, by what they were compiled for."""
+
+    def __init__(self) -> None:
+        self.kept: OrderedDict[Any, Callable[[list[Any]], Any]] = OrderedDict()
+        self.gone = 0
+        self._lock = threading.Lock()
+
+    def of(self, key: tuple[Any, ...], function: Callable[..., Any], rest: list[Any]) -> Callable[[list[Any]], Any]:
+        """The function of the arrays alone, compiled for this key."""
+        with self._lock:
+            if key not in self.kept:
+                self._make_room()
+                self.kept[key] = _program(key, function, rest)
+            self.kept.move_to_end(key)
+            return self.kept[key]
+
+    def _make_room(self) -> None:
+        """Let go of the programs that were not used for longest, until there is room for one more.
+
+        JAX keeps the last 2048 traces of each kind, and those of programs that are gone among them, some megabytes for each fit: from
+        time to time all is cleared, as it is where functions of JAX alone, or the user's own, hold too many mappings.
+        """
+        while len(self.kept) >= MOST_PROGRAMS or (self.kept and mappings() > MOST_MAPPINGS):
+            self.kept.popitem(last=False)
+            self.gone += 1
+        if self.gone >= MOST_GONE or mappings() > MOST_MAPPINGS:
+            jax.clear_caches()
+            self.gone = 0
+
+
+PROGRAMS = Programs()
+
+
 def _program(key: tuple[Any, ...], function: Callable[..., Any], rest: list[Any]) -> Callable[[list[Any]], Any]:
-    """The function of the arrays alone, compiled for this key."""
-    with _LOCK:
-        if key in _KEPT:
-            _KEPT.move_to_end(key)
-            return _KEPT[key]
-        _make_room()
-        _, structure, traced, *_ = key
+    _, structure, traced, *_ = key
 
-        def run(arrays: list[Any]) -> Any:
-            given = iter(arrays)
-            args, kwargs = jax.tree.unflatten(
-                structure, [next(given) if is_array else leaf for is_array, leaf in zip(traced, rest, strict=True)]
-            )
-            return function(*args, **kwargs)
+    def run(arrays: list[Any]) -> Any:
+        given = iter(arrays)
+        leaves = [next(given) if is_array else leaf for is_array, leaf in zip(traced, rest, strict=True)]
+        args, kwargs = jax.tree.unflatten(structure, leaves)
+        return function(*args, **kwargs)
 
-        run.__name__ = run.__qualname__ = function.__name__
-        _KEPT[key] = program = jax.jit(run)
-        return program
-
-
-def _make_room() -> None:
-    """Let go of the programs that were not used for longest, until there is room for one more."""
-    while len(_KEPT) >= MOST_PROGRAMS or (_KEPT and mappings() > MOST_MAPPINGS):
-        _KEPT.popitem(last=False)
-    if mappings() > MOST_MAPPINGS:  # of functions of JAX that run one operation, and of the user's own
-        jax.clear_caches()
+    run.__name__ = run.__qualname__ = function.__name__
+    return jax.jit(run)
 
 
 def mappings() -> int:
