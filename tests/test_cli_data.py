@@ -157,7 +157,7 @@ OPTIONS = {
     "input twice": (["-i", "L=2", "-i", "L=3"], "is given twice"),
     "masks": (["-m", "single", "--n-masks", "0"], "expected a whole number above 0, or `all`"),
     "weights": (["-m", "single", "--weights", "w"], "there is no column and no file `w`"),
-    "no folder": (["-m", "single", "--out", "no/m.fit"], "there is no folder no"),
+    "no folder": (["-m", "single", "--out", "no/m.fit"], "there is no folder"),
     "a folder": (["-m", "single", "--report", "."], "it is a folder"),
     "columns": (["-m", "single", "--columns", "a,b,c,d"], "columns are numbered 0 to 3"),
     "array file": (["--inputs", "nope.npz"], "there is no file nope.npz"),

@@ -174,7 +174,7 @@ def test_rows_with_more_axes_do_not_fit(model: Any):
         ({"init": {"g": 1.0}}, "no parameter `g`"),
         ({"init": 3.0}, "init must be a dict"),
         ({"init": {"h": np.nan}}, "NaN"),
-        ({"init": {"h": np.inf}}, "must be finite"),
+        ({"init": {"h": np.inf}}, "finite numbers"),
         ({"fixed": {"h": [1.0]}}, "must have shape"),
         ({"missing": 1}, "is a value of"),
         ({"given": {}}, "no given variable"),
