@@ -258,6 +258,67 @@ def test_one_rule_for_numbers_and_arrays() -> None:
         assert found.tolist() == [computed(operator, int(p), int(q)) for p, q in zip(a, b, strict=True)]
 
 
+INEXACT = {
+    "h * ((x * 100000000 + 1) % 7)": "100000000 where `x` is 0",
+    "h * (if x * 16777217 % 2 == 0 then 1 else 0)": "16777217 where `x` is 0",
+    "h * (x * 5000 * 5000 // 3)": "25000000 where `x` is 1",
+    "h * (if x * 5000 * 5000 == 25000001 then 1 else 0)": "25000000 where `x` is 1",
+    "(x * 5000 * 5000 + 1) % 7": "25000000 where `x` is 1",
+}
+
+
+@pytest.mark.parametrize("text", INEXACT)
+def test_a_whole_number_that_a_float_does_not_hold_decides_nothing(text: str) -> None:
+    found = refusal(CELLS.format(f"factor {text}"))
+    assert (found.code, found.message.split(":")[0]) == ("E416", f"this is {INEXACT[text]}")
+
+
+def test_whole_numbers_inside_a_remainder_fit_into_64_bits() -> None:
+    found = refusal(CELLS.format("factor h * (if x > 0 then x * 2000000000 * 2000000000 * 8 + 1.5 else 0) % 7"))
+    assert (found.code, found.message[:27]) == ("E416", "`6000000000 * 2000000000` i")
+    found = refusal(CELLS.format("factor h * sum(x * 2000000000 * 2000000000 for i in range(2))"))
+    assert found.code == "E416" and "does not fit" in found.message
+
+
+WHOLE = {
+    "(x * 1000003 + 1) % 7": lambda x: (x * 1000003 + 1) % 7,
+    "(if x > 5 then x * 30000000 % 7 else x)": lambda x: x,
+    "(if x * 5000000 == 10000000 then 1 else 0)": lambda x: x == 2,
+    "(if x < 40000000 then 1 else 0)": lambda x: 1,
+    "x * 1000000000 * 3": lambda x: x * 3e9,
+}
+
+
+@pytest.mark.parametrize("text", WHOLE)
+def test_whole_numbers_of_cells_are_those_of_python(text: str) -> None:
+    values = gm.parse(CELLS.format(f"factor h * {text}")).model().log_potential({"h": 1.0}, X)
+    np.testing.assert_allclose(np.asarray(values), [WHOLE[text](x) for x in X.tolist()], rtol=2e-7)  # one rounding of 32 bits
+
+
+def test_a_sum_in_an_index_is_whole() -> None:
+    text = "model m {{ var x[i in range(3)] : range(4) param q[a in range(7)] factor q[sum(x[i] * {} for i in range(3)) % 7] }}"
+    model, rows = gm.parse(text.format(20000001)).model(), np.array([[1, 2, 3], [0, 0, 1], [3, 3, 3]])
+    found = np.asarray(model.log_potential({"q": np.arange(7.0)}, rows))
+    np.testing.assert_array_equal(found, [sum(v * 20000001 for v in row) % 7 for row in rows.tolist()])
+    assert refusal(text.format(500000000)).code == "E416"
+
+
+def test_division_of_large_whole_numbers_is_done_by_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gmlmdsl.graph import _arithmetic
+
+    large, least = np.array([2**40 + 3, -(2**62), 2**63 - 1]), -(2**63)
+    expected = {o: [computed(o, int(v), 7) for v in large] for o in ("//", "%")}
+    with monkeypatch.context() as patch:
+        patch.setattr(_arithmetic, "computed", None)
+        for operator, values in expected.items():
+            assert _arithmetic.applied(operator, [large, np.array(7)], True, None).tolist() == values
+    for operands in ([np.array([least]), np.array([-1])], [large, np.array(0)]):
+        with pytest.raises(gm.GmlmError):
+            _arithmetic.applied("//", operands, True, None)
+    with pytest.raises(gm.GmlmError):  # the magnitude of -2^63 is no number of 64 bits
+        _arithmetic.applied("+", [np.array([least]), np.array([0])], True, None, bits=32)
+
+
 def test_bounds_hold_every_value() -> None:
     rng, bounded = random.Random(16), 0
     leaves = ("x", "y", "h", "h", "k", "1", "2", "0.5", "sum(x * i + h for i in range(3))")

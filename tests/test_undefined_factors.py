@@ -91,6 +91,21 @@ def test_a_factor_is_tried_under_all_values_of_its_cells(factor: str) -> None:
     assert found == f"at these parameters this factor is {words}" or "log(h - x[i])" in factor
 
 
+OVERFLOWING = {
+    "h * 100000000000000000000.0 * x[i]": "not a number where `x[0]` is 0",
+    "h * 100000000000000000000.0 * (x[i] + 1)": "-inf where `x[0]` is 0",
+}
+
+
+@pytest.mark.parametrize("factor", OVERFLOWING)
+@pytest.mark.parametrize("verb", ["loss", "log_prob", "log_partition"])
+def test_a_factor_is_tried_in_the_working_type(verb: str, factor: str) -> None:
+    with jax.enable_x64(False), pytest.raises(gm.GmlmError) as caught:
+        VERBS[verb](gm.parse(TEXT.format(factor)).model(), {"h": -1e19})
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.message) == ("E514", f"at these parameters this factor is {OVERFLOWING[factor]}")
+
+
 FINE = {
     "log(h) * x[i]": 2.0,
     "if x[i] > 0 then x[i] / (h * x[i]) else 0": 1.0,

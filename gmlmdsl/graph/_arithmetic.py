@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from ..program import NoValueError, computed, written
 
 Array = np.ndarray
 SMALL = 1 << 31  # sums and products of two numbers below it fit into 64 bits
+LEAST = -(1 << 63)  # of 64 bits
 SURE = 2.0**62  # an estimate below it fits, whatever its rounding
 
 
@@ -28,7 +29,7 @@ def _power(a: Array, b: Array) -> Array:
     return np.power(a if _integral(a, b) and np.all(b >= 0) else a.astype(float), b)
 
 
-OPERATORS = {
+OPERATORS: dict[str, Callable[..., Array]] = {
     "+": lambda a, b: _plain(a) + _plain(b),
     "-": lambda a, b: _plain(a) - _plain(b),
     "*": lambda a, b: _plain(a) * _plain(b),
@@ -60,6 +61,21 @@ OPERATORS = {
 CONDITIONS = frozenset(("==", "!=", "<", "<=", ">", ">=", "and", "or", "not"))
 
 
+def rounded_to(kind: np.dtype) -> dict[str, Callable[..., Array]]:
+    """The operators in a float type, each on operands and with a result of that type; whole numbers are compared as such."""
+
+    def rounded(name: str) -> Callable[..., Array]:
+        def operator(*operands: Array) -> Array:
+            if name in CONDITIONS and _integral(*operands):
+                return OPERATORS[name](*(np.asarray(o) for o in operands))
+            found = np.asarray(OPERATORS[name](*(np.asarray(o, kind) for o in operands)))
+            return found if name in CONDITIONS else found.astype(kind)
+
+        return operator
+
+    return {name: rounded(name) for name in OPERATORS}
+
+
 def applied(operator: str, operands: Sequence[Array], taken: Array | bool, span: Span | None, bits: int = 64) -> Array:
     """The values of an operation; where not `taken` they mean nothing. Whole numbers have so many bits.
 
@@ -87,7 +103,8 @@ def applied(operator: str, operands: Sequence[Array], taken: Array | bool, span:
 
 def _verify_bits(found: Array, operator: str, operands: list[Array], taken: Array | bool, span: Span | None, bits: int) -> None:
     """Refuse what the integers of a device do not hold: large ones, and negative powers."""
-    bad = (np.abs(found) >= 1 << (bits - 1)) & np.asarray(taken)
+    limit = 1 << (bits - 1)
+    bad = np.any([(n < -limit) | (n > limit - 1) for n in np.broadcast_arrays(found, *map(_plain, operands))], axis=0) & np.asarray(taken)
     if operator == "^":
         bad = bad | ((operands[1] < 0) & np.asarray(taken))
     if bad.any():
@@ -104,9 +121,10 @@ def _doubtful(operator: str, operands: list[Array], found: Array) -> Array | boo
     if found.dtype.kind == "f":
         infinite = np.isinf(found) & ((operator == "log") | np.any([np.isinf(o) for o in np.broadcast_arrays(*operands)], axis=0))
         return ~np.isfinite(found) & ~infinite
-    small = all(o.size == 0 or (o.min() > -SMALL and o.max() < SMALL) for o in (_plain(o) for o in operands))
     if operator in ("//", "%"):
-        return (_plain(operands[1]) == 0) | (not small)
+        divided, divisor = (_plain(o) for o in operands)
+        return (divisor == 0) | ((divided == LEAST) & (divisor == -1))
+    small = all(o.size == 0 or (o.min() > -SMALL and o.max() < SMALL) for o in (_plain(o) for o in operands))
     if operator == "^" or not small:
         return ~(np.abs(OPERATORS[operator](*(_plain(o).astype(float) for o in operands))) < SURE)
     return False

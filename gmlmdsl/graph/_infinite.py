@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -10,11 +10,13 @@ import numpy as np
 
 from .._diagnostics import Diagnostic, GmlmError, Span, counted, fail
 from ..program import UNTAKEN
+from ._arithmetic import rounded_to
+from ._exact import exact_parts, is_exact, verify_exact, verify_sum
 from ._factor_graph import FactorGraph, FactorGroup
 from ._given import reads_real
 from ._index_check import numpy_leaves
 from ._nodes import Add, Apply, CellValue, Gather, If, Leaves, Node, Pick, evaluate, inside, nodes_in, parts_of
-from ._ranges import range_of
+from ._ranges import range_of, ranges_of
 from ._weights import tried
 
 Array = np.ndarray
@@ -55,7 +57,9 @@ def _verify(graph: FactorGraph, group: FactorGroup) -> Diagnostic | None:
 def _is_tame(group: FactorGroup, most_values: int) -> bool:
     """Whether bounds alone show that every part without a parameter is a number, and no divisor 0."""
     fixed = _fixed_parts(group.root)
-    bounds = [range_of(group, most_values, node=part) for part in fixed]
+    bounds = ranges_of(group, most_values, fixed)
+    if not is_exact(group, most_values, fixed):
+        return False
     divisors = [b for part, b in zip(fixed, bounds, strict=True) if any(_is_divisor(n, part) for n in nodes_in(group.root))]
     return all(b is not None and -SURE < b[0] <= b[1] < SURE for b in bounds) and not any(b is None or b[0] <= 0 <= b[1] for b in divisors)
 
@@ -82,12 +86,13 @@ def _tried(graph: FactorGraph, group: FactorGroup, piece: FactorGroup, sizes: Se
         help = "keep its parts within bounds that do not depend on all cells at once, for example with `max(.., 1)`"
         raise fail("E412", message, group.span, "too many cells", help=help)
     step, note = max(1, CHUNK // count), None
+    exact = {id(n) for n in exact_parts(piece)}
     for start, first in product(range(0, piece.n, step), range(0, count, CHUNK)):
         some = np.unravel_index(np.arange(first, min(count, first + CHUNK)), shape) if slots else ()
         codes = dict(zip(slots, some, strict=True))
         rows = slice(start, min(piece.n, start + step))
         where = _Where(graph, group, codes, start)
-        values = _Values(numpy_leaves(piece.columns, piece.tables, codes, rows, bits=64), where)
+        values = _Values(numpy_leaves(piece.columns, piece.tables, codes, rows, bits=64), where, exact)
         found = values.of(piece.root, 0, True)
         if found is None or group.kind in ("require", "let"):
             continue
@@ -169,16 +174,23 @@ def _undefined(
     kind = np.result_type(*params.values())
     for start in range(0, piece.n, step):
         leaves = numpy_leaves(piece.columns, piece.tables, codes, slice(start, min(piece.n, start + step)), params)
-        leaves = replace(leaves, number=lambda a: np.asarray(a, kind))
         with np.errstate(all="ignore"):
-            found = np.asarray(evaluate(piece.root, leaves)).astype(kind)
-        bad = np.isnan(found) | (found == np.inf)
+            found = _in_type(kind, piece, leaves)
+            bad = np.isnan(found) | (found == np.inf)
+            if (found == -np.inf).any():  # probability zero, or a number that this type does not hold
+                bad = bad | ((found == -np.inf) & np.isfinite(_in_type(np.dtype(float), piece, leaves)))
         if bad.any():
             words = _Where(graph, group, codes, start).words(bad)
             number = found[np.unravel_index(int(np.argmax(bad)), bad.shape)]
-            shown = "not a number" if np.isnan(number) else "+inf"
+            shown = "not a number" if np.isnan(number) else f"{number:+}"
             return fail("E514", f"at these parameters this factor is {shown}{words}", group.span, f"reaches {shown}", help=STAYS_FINITE)
     return None
+
+
+def _in_type(kind: np.dtype, piece: FactorGroup, leaves: Leaves) -> Array:
+    """The values of a group where every operation is rounded to a float type, as it is on the device."""
+    leaves = replace(leaves, number=lambda a: np.asarray(a, kind), operators=rounded_to(kind))
+    return np.asarray(evaluate(piece.root, leaves)).astype(kind)
 
 
 def untried(graph: FactorGraph) -> FactorGroup | None:
@@ -198,10 +210,16 @@ def _values_of(graph: FactorGraph, group: FactorGroup) -> float:
 class _Values:
     """Values of a tree over instances and joint values of cells; None of parts that mention a parameter, or data that are not there."""
 
-    def __init__(self, leaves: Leaves, where: _Where):
-        self.leaves, self.where = leaves, where
+    def __init__(self, leaves: Leaves, where: _Where, exact: Set[int]):
+        self.leaves, self.where, self.exact = leaves, where, exact
 
     def of(self, node: Node, depth: int, taken: Array | bool) -> Array | None:
+        found = self.found(node, depth, taken)
+        if found is not None and id(node) in self.exact:
+            verify_exact(found, taken, self.span(node), self.where.words)
+        return found
+
+    def found(self, node: Node, depth: int, taken: Array | bool) -> Array | None:
         match node:
             case Gather() if node.name:
                 return None
@@ -212,11 +230,13 @@ class _Values:
             case Add():
                 mask = np.asarray(evaluate(node.mask, self.leaves, depth + 1)).astype(bool)
                 body = self.of(node.body, depth + 1, inside(mask, taken, node.depth, np))
-                return None if body is None else np.where(mask, body, 0).sum(axis=node.depth)
+                if body is None:
+                    return None
+                verify_sum(np.where(mask, body, 0), node.depth, taken, self.where.group.span)
+                return np.where(mask, body, 0).sum(axis=node.depth)
             case Pick():
-                index = self.of(node.index, depth, taken)
                 body = self.of(node.body, depth + 1, np.expand_dims(np.asarray(taken), node.depth) if np.ndim(taken) else taken)
-                return None if body is None or index is None else np.asarray(evaluate(node, self.leaves, depth, taken))
+                return None if body is None else np.asarray(evaluate(node, self.leaves, depth, taken))
             case _:
                 return np.asarray(evaluate(node, self.leaves, depth, taken))
 
@@ -250,5 +270,8 @@ class _Values:
         """Refuse a number that is infinite where it stands beside a parameter."""
         if value is None or value.dtype.kind != "f":
             return
-        span = node.span if isinstance(node, Apply) and node.span is not None else self.where.group.span
-        _refuse(value, ~np.isfinite(value) & np.asarray(taken), "part", span, self.where)
+        _refuse(value, ~np.isfinite(value) & np.asarray(taken), "part", self.span(node), self.where)
+
+    def span(self, node: Node) -> Span | None:
+        """Where a part is written, or the factor around it."""
+        return node.span if isinstance(node, Apply) and node.span is not None else self.where.group.span

@@ -146,7 +146,8 @@ def evaluate(node: Node, leaves: Leaves, depth: int = 0, taken: Any = None, whol
             return xp.where(test, *_alike(yes, no, leaves))
         case Add():
             mask = xp.asarray(evaluate(node.mask, leaves, depth + 1), dtype=bool)
-            body = leaves.number(evaluate(node.body, leaves, depth + 1, inside(mask, taken, node.depth, xp)))
+            convert = leaves.integer if whole else leaves.number
+            body = convert(evaluate(node.body, leaves, depth + 1, inside(mask, taken, node.depth, xp), whole))
             return xp.sum(xp.where(mask, body, xp.zeros_like(body)), axis=node.depth)
         case Pick():
             return _picked(node, leaves, depth, taken, whole)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -29,11 +29,23 @@ def range_of(
     return _Bounds(group, most_values, params).of(group.root if node is None else node)
 
 
+def ranges_of(group: FactorGroup, most_values: int, nodes: Iterable[Node]) -> list[Range | None]:
+    """Bounds, as of `range_of`, of many parts of a group's tree that mention no parameter; each is looked at once."""
+    bounds = _Bounds(group, most_values, None)
+    return [bounds.of(n) for n in nodes]
+
+
 class _Bounds:
     def __init__(self, group: FactorGroup, most_values: int, params: Mapping[str, np.ndarray] | None):
         self.group, self.most_values, self.params = group, most_values, params
+        self.known: dict[int, Range | None] = {}  # by the identity of nodes, which the group keeps
 
     def of(self, n: Node) -> Range | None:
+        if id(n) not in self.known:
+            self.known[id(n)] = self.found(n)
+        return self.known[id(n)]
+
+    def found(self, n: Node) -> Range | None:
         match n:
             case Constant():
                 return _checked(float(n.value), float(n.value))

@@ -1,0 +1,117 @@
+"""Whole numbers that cells make: the device computes them in floats, which hold those up to 2^24 exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from .._diagnostics import Span, fail
+from ._factor_graph import FactorGroup
+from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, Pick
+from ._ranges import ranges_of
+
+Array = np.ndarray
+EXACT = 1 << 24  # a 32-bit float holds every whole number up to it
+SURE = 2.0**62  # whole numbers below it fit into 64 bits, whatever the rounding of bounds
+COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
+DECIDED = COMPARISONS | {"//", "%"}  # operations whose value changes wholly where a whole number is off by one
+LEAVES = (Constant, Column, CellValue, Gather)
+REAL = frozenset(("/", "exp", "log", "sqrt", "sigmoid", "tanh"))
+
+
+def exact_parts(group: FactorGroup) -> list[Node]:
+    """The parts that must be exact: whole numbers under `//`, `%` and comparisons of whole numbers, and what they are made of."""
+    found: dict[int, Node] = {}
+    for node in _parts(group.root):
+        if isinstance(node, Apply) and _is_decided(node) and all(_is_whole(group, o) for o in node.operands):
+            for o in node.operands:
+                found.update({id(n): n for n in _whole_parts(group, o)})
+    return list(found.values())
+
+
+def _is_decided(node: Apply) -> bool:
+    """Whether it decides on numbers that are computed; leaves are compared as the whole numbers that they are."""
+    compared = node.operator in COMPARISONS
+    return node.operator in DECIDED and not (compared and all(isinstance(o, LEAVES) for o in node.operands))
+
+
+def is_exact(group: FactorGroup, most_values: int, parts: Sequence[Node]) -> bool:
+    """Whether bounds alone show that whole numbers in these parts fit into 64 bits, and are exact on the device where they must be."""
+    whole = [n for part in parts for n in _parts(part) if isinstance(n, Apply | Add) and _is_whole(group, n)]
+    return _below(group, most_values, whole, SURE) and _below(group, most_values, exact_parts(group), EXACT)
+
+
+def _below(group: FactorGroup, most_values: int, nodes: Iterable[Node], limit: float) -> bool:
+    return all(b is not None and -limit <= b[0] <= b[1] <= limit for b in ranges_of(group, most_values, nodes))
+
+
+def verify_exact(found: Array, taken: Array | bool, span: Span | None, words: Callable[[Array], str]) -> None:
+    """Refuse whole numbers that a 32-bit float does not hold, where they are taken.
+
+    Raises:
+        GmlmError: E416.
+    """
+    if found.dtype.kind not in "iu":
+        return
+    bad = ((found < -EXACT) | (found > EXACT)) & np.asarray(taken)
+    if bad.any():
+        number = np.broadcast_to(found, bad.shape)[np.unravel_index(int(np.argmax(bad)), bad.shape)]
+        message = f"this is {number}{words(bad)}: whole numbers under `//`, `%` and comparisons are exact up to {EXACT}"
+        help = "take the remainder of its parts first, as in `(x % 7) * (100 % 7) % 7`, or compare smaller numbers"
+        raise fail("E416", message, span, "not exact", help=help)
+
+
+def verify_sum(terms: Array, axis: int, taken: Array | bool, span: Span | None) -> None:
+    """Refuse a sum of whole numbers that does not fit into 64 bits.
+
+    Raises:
+        GmlmError: E416.
+    """
+    if terms.dtype.kind not in "iu":
+        return
+    total = terms.astype(float).sum(axis=axis)
+    bad = (np.abs(total) >= SURE) & np.asarray(taken)
+    if bad.any():
+        message = f"a sum here is {np.broadcast_to(total, bad.shape)[bad][0]:g}, which does not fit into 63 bits"
+        raise fail("E416", message, span, "no value", help="a number with a point, as in `2.0`, may be larger")
+
+
+def _parts(node: Node) -> list[Node]:
+    """Every node of a tree outside of indices, which are computed in whole numbers."""
+    return [node, *(x for n in _inside(node) for x in _parts(n))]
+
+
+def _inside(node: Node) -> tuple[Node, ...]:
+    match node:
+        case Apply():
+            return node.operands
+        case If():
+            return (node.test, node.yes, node.no)
+        case Add() | Pick():
+            return (node.body,)
+        case _:
+            return ()
+
+
+def _whole_parts(group: FactorGroup, node: Node) -> list[Node]:
+    """Whole numbers that one is made of; not those behind a number that is none."""
+    return [node, *(x for n in _inside(node) if _is_whole(group, n) for x in _whole_parts(group, n))]
+
+
+def _is_whole(group: FactorGroup, node: Node) -> bool:
+    match node:
+        case Constant():
+            return not isinstance(node.value, float)
+        case Column():
+            return group.columns[node.k].dtype.kind in "biu"
+        case CellValue():
+            return True
+        case Gather():
+            return not node.name and group.tables[node.table].dtype.kind in "biu"
+        case Apply():
+            return node.operator not in REAL and all(_is_whole(group, o) for o in node.operands)
+        case If():
+            return _is_whole(group, node.yes) and _is_whole(group, node.no)
+        case _:
+            return _is_whole(group, node.body)
