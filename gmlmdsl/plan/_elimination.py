@@ -30,6 +30,7 @@ WORTH = 1.5  # how much more work an order of fewer levels may take
 MOST_KINDS = 16  # stages and kinds of messages that are compiled each on its own: where there are more, one loop serves all
 FEW_ENTRIES = 2.0**12  # table entries up to which it does so too, as it is compiled sooner
 MOST_ENTRIES = 2.0**27  # table entries from which on it does not, as it holds all messages at once
+MOST_PADDED = 16.0  # entries that it works on for each real one, at most: each axis has as many values as the largest cell
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +45,7 @@ class Elimination:
         levels: 0 for steps that wait for none.
         components: of each step, numbered by their least cell: cells joined by factors inside the free cells.
         radix: the number of values of each cell of `scopes`, 1 for padding.
-        may_loop: whether one loop may serve all steps.
+        may_loop: whether one loop may serve all steps: not where cells differ so much in size that its tables would be mostly padding.
     """
 
     n_cells: int
@@ -248,13 +249,15 @@ class _Search:
         back = np.empty(n, np.int64)
         back[order] = np.arange(n)
         cells = np.append(self.free, self.graph.n_cells)[scopes[order]]
+        radix = np.append(self.graph.sizes, 1)[cells].astype(np.int64)
         return Elimination(
             self.graph.n_cells,
             cells,
             np.where(parents[order] >= 0, back[parents[order]], -1),
             levels[order],
             components[order],
-            np.append(self.graph.sizes, 1)[cells].astype(np.int64),
+            radix,
+            _pads_little(self.graph, self.free, radix),
         )
 
 
@@ -279,6 +282,28 @@ def _too_costly(what: str, members: int, entries: float, flops: float, budget: B
         f"above the limit of {budget.bytes / 2**30:.3g} GiB and {budget.flops:.3g} operations"
     )
     return fail("E601", message, help=help or ADVICE)
+
+
+def _pads_little(graph: FactorGraph, free: Array, radix: Array) -> bool:
+    """Whether one loop works on few entries beyond the real ones; its places are then few enough for 32 bits too.
+
+    In it own tables, factor tables and the eliminated axis of each step have as many values as the largest cell; messages are not padded.
+    """
+    sizes = np.ones(graph.n_cells + 1)
+    sizes[free] = graph.sizes[free]
+    values = float(sizes.max())
+    if (sizes[free] == values).all():
+        return True
+    sent = np.prod(radix[:, 1:].astype(float), axis=1)
+    real, padded = float(((sent + 1) * radix[:, 0]).sum()), float((sent + 1).sum()) * values
+    for group in graph.groups:
+        cells = np.sort(np.where(sizes[group.cells] > 1, group.cells, graph.n_cells), axis=1)
+        cells[:, 1:][cells[:, 1:] == cells[:, :-1]] = graph.n_cells
+        tables = np.unique(np.sort(cells, axis=1), axis=0)
+        members = (tables < graph.n_cells).sum(axis=1)
+        tables, members = tables[members > 1], members[members > 1]  # those over one cell are added into its own table
+        real, padded = real + float(sizes[tables].prod(axis=1).sum()), padded + float((values**members).sum())
+    return padded <= min(max(MOST_PADDED * real, FEW_ENTRIES), MOST_ENTRIES)
 
 
 def _levels(parents: Array) -> Array:
