@@ -240,6 +240,13 @@ def test_compiled_code_does_not_grow_with_rows_or_patterns(mixed: gm.BoundProgra
     assert sizes[1] < 1.5 * sizes[0]
 
 
+def test_classes_are_few_however_many_terms_there_are() -> None:
+    shapes = {(2,) * k: 10**6 for k in range(1, 21)}
+    found = planned._classes(shapes, planned.WORTH_COMPILING)
+    assert 1 < len(found) <= planned.MOST_CLASSES
+    assert [s for some in found for s in some] == list(shapes)
+
+
 def test_rows_of_a_latent_model_with_nothing_observed_cost_nothing() -> None:
     program = gm.parse(
         "model m { var v[i in range(3)] : bit  latent h : bit  param w  factor w * v[i] * h for i in range(3) }\nmask one = subsets(v, size = 1)"
