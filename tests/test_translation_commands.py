@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     none = np.zeros(0)
     for seed, name in enumerate(("translate", "teacher")):
         model = program.model(name)
-        meta = program.provenance() | {"model": name, "seed": seed, "mask": "m", "rows": 1, "seconds": 0.0, "cells": 1, "widths": [8]}
+        meta = program.provenance() | {"model": name, "seed": seed, "mask": "corrupt", "rows": 1, "seconds": 0.0, "cells": 1, "widths": [8]}
         fit = NetworkFit(model.init_params(seed), none, none, np.zeros((0, 3)), "steps", meta, model.graph, lambda m=model: m)
         write_translator(out / f"{name}.bundle", fit, program, words, "en-de")
     (out / "toy.gmlm").write_text(PROGRAM)
