@@ -159,7 +159,8 @@ def test_independent_draws_leave_the_mode_of_a_strong_clique_too_late(built, par
         up = 1 / (1 + np.exp(-2 * (hitting.FIELD + coupling * (states.sum(axis=1, keepdims=True) - states))))
         matrix = np.prod(np.where(states[None] == 1, up[:, None], 1 - up[:, None]), axis=2)[:-1, :-1]
         alone = np.linalg.solve(np.eye(15) - matrix, np.ones(15))[0]
-        np.testing.assert_allclose(found.apart(coupling).exact, alone, rtol=1e-6)
+        # The linear system loses as many digits as the time has: 1 less the chance to stay is only known to the last of 16.
+        np.testing.assert_allclose(found.apart(coupling).exact, alone, rtol=max(1e-6, 4 * np.finfo(float).eps * float(np.max(alone))))
         assert found.apart(coupling).size == 0
     assert found.apart(2.0).exact < found.budget < found.apart(6.0).exact / 1e3
 
