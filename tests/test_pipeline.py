@@ -171,14 +171,14 @@ def test_chunks_of_another_teacher_do_not_count(whole, tmp_path: Path):
 def test_a_full_disk_loses_nothing(whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     options = copied(whole, tmp_path)
     (options.folder / "clean" / "train.source").unlink()
-    real = os.fdopen
+    real = os.fsync
 
     def full(*args, **more):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("gmlmdsl._files.os.fdopen", full)
+    monkeypatch.setattr("gmlmdsl._files.os.fsync", full)
     refused("E560", lambda: Pipeline(options).run(), "No space left")
-    monkeypatch.setattr("gmlmdsl._files.os.fdopen", real)
+    monkeypatch.setattr("gmlmdsl._files.os.fsync", real)
     again = Pipeline(options).run()
     assert set(again["stages"]) - kept(again) == {"clean"}  # made anew, and the same: what follows is kept
 

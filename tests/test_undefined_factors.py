@@ -164,11 +164,12 @@ def test_a_factor_of_too_many_values_is_judged_by_the_answer() -> None:
     assert caught.value.codes == ("E514",)
 
 
-def test_the_parameters_of_a_network_are_finite() -> None:
+@pytest.mark.parametrize("wrong", [np.inf, np.nan])
+def test_no_parameter_of_a_network_is_infinite(wrong: float) -> None:
     text = "network net = mlp(width = 4)\nmodel m { var x[i in range(3)] : bit conditional x ~ net() }\nmask one = subsets(x, size = 1)"
     model = gm.parse(text).model()
     params = model.init_params(seed=0)
-    broken = jax.tree.map(lambda a: a.at[(0,) * a.ndim].set(jnp.inf) if isinstance(a, jax.Array) and a.ndim else a, params)
+    broken = jax.tree.map(lambda a: a.at[(0,) * a.ndim].set(wrong) if isinstance(a, jax.Array) and a.ndim else a, params)
     with pytest.raises(gm.GmlmError) as caught:
         model.log_conditional(broken, [[0, 1, 1]], K=(0,))
     assert caught.value.codes == ("E504",)

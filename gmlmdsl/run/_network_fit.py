@@ -181,16 +181,21 @@ def verified_params(form: NetworkForm, params: Any) -> dict[str, Any]:
             f"the network `{form.label}` does not fit its declaration: {wrong or 'its class'} is {here.get(wrong)}, not {wanted.get(wrong)}"
         )
         raise fail("E509", message, form.span, help="were these parameters made for other sizes or options?")
-    if not all(_is_finite(leaf) for leaf in leaves):
-        raise fail("E504", f"the parameters of the network `{form.label}` are finite numbers; found a NaN or an infinity", form.span)
+    wrong = next((w for w in map(_wrong_number, leaves) if w), None)
+    if wrong:
+        raise fail("E504", f"the parameters of the network `{form.label}` are numbers below infinity; found {wrong}", form.span)
     return {form.label: jax.tree.unflatten(tree, leaves)}  # dropout and the like are what this program says
 
 
-def _is_finite(leaf: Any) -> bool:
-    """Whether an array of numbers is finite; what is traced, or no array of numbers, passes."""
+def _wrong_number(leaf: Any) -> str | None:
+    """What no parameter is: a NaN, or inf. -inf is the logarithm of 0, which a network of the user's own may hold.
+
+    What is traced, or no array of numbers, passes.
+    """
     if isinstance(leaf, jax.core.Tracer) or not eqx.is_inexact_array(leaf):  # pyright: ignore[reportAttributeAccessIssue]
-        return True
-    return bool(np.isfinite(np.asarray(leaf)).all())
+        return None
+    largest = np.asarray(leaf).max(initial=-np.inf)  # a NaN is the largest of what it is among
+    return "a NaN" if np.isnan(largest) else "an infinity" if largest == np.inf else None
 
 
 def _described(part: Any, path: str = "") -> dict[str, object]:
