@@ -1,4 +1,4 @@
-"""Writes the generated parts of the reference: forms, errors, verbs of `gm.theory` and of networks, options of training.
+"""Writes the generated parts of the reference: forms, errors, commands, verbs of `gm.theory` and of networks, options of training.
 
 python docs/build_reference.py
 """
@@ -9,6 +9,7 @@ import ast
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
@@ -18,6 +19,7 @@ from gmlmdsl.program import forms  # noqa: E402 - found through the line above, 
 LANGUAGE = DOCS / "reference" / "language.md"
 ERRORS = DOCS / "reference" / "errors.md"
 PYTHON = DOCS / "reference" / "python.md"
+COMMANDS = DOCS / "reference" / "command-line.md"
 THEORY = DOCS.parent / "gmlmdsl" / "theory"
 BEGIN_THEORY = "<!-- theory: written by docs/build_reference.py -->\n"
 END_THEORY = "<!-- end of theory -->"
@@ -121,6 +123,47 @@ def _sentence(title: str) -> str:
     return title[0].upper() + title[1:] + "."
 
 
+def commands_page() -> str:
+    """The page of all commands, as `gmlm COMMAND --help` has them."""
+    import typer
+
+    from gmlmdsl._translation_commands import app  # those of `_commands.py` too
+
+    lines = ["# The command line", ""]
+    lines += ["Written by `docs/build_reference.py` from the commands. `gmlm COMMAND --help` prints one of these.", ""]
+    commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    for name, command in commands.items():
+        taken = [p for p in command.params if p.name != "help"]
+        arguments = [p for p in taken if p.param_type_name == "argument"]
+        words = [name, *(_words(p) for p in arguments)]
+        lines += [f"## gmlm {name}", "", f"`gmlm {' '.join(words)}`", "", " ".join(command.help.split()), ""]
+        lines += ["| takes | default | means |", "|---|---|---|"]
+        lines += [f"| `{_cell(_spelled(p))}` | {_given(p)} | {_cell(' '.join((p.help or '').split()).rstrip('.'))} |" for p in taken]
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _words(argument: Any) -> str:
+    """`FILE`, `FILE..` where there may be more, `[NAME]` where it may be left out."""
+    words = argument.metavar + (".." if argument.nargs == -1 and not argument.metavar.endswith("..") else "")
+    return words if argument.required else f"[{words}]"
+
+
+def _spelled(taken: Any) -> str:
+    """`--out, -o DIR`."""
+    if taken.param_type_name == "argument":
+        return taken.metavar
+    names = ", ".join([*taken.opts, *taken.secondary_opts])
+    return names if taken.is_flag else f"{names} {taken.metavar}"
+
+
+def _given(taken: Any) -> str:
+    """The default of an option, where it has one that says something."""
+    if taken.param_type_name == "argument" or taken.default in (None, "") or taken.default is False:
+        return ""
+    return f"`{taken.opts[0] if taken.default is True else taken.default}`"
+
+
 def python_page(text: str) -> str:
     """The page with its tables of `gm.theory` and of networks made anew."""
     calls = ["| call | gives |", "|---|---|"]
@@ -221,6 +264,7 @@ def pages() -> dict[Path, str]:
         LANGUAGE: language_page(LANGUAGE.read_text(encoding="utf-8")),
         ERRORS: errors_page(codes),
         PYTHON: python_page(PYTHON.read_text(encoding="utf-8")),
+        COMMANDS: commands_page(),
     }
 
 

@@ -371,6 +371,23 @@ def masks(
 
 
 @app.command()
+def examples(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="The example to copy; without it they are listed.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR|FILE.gmlm", help="Where the copy goes; this folder by default.")
+    ] = None,
+) -> None:
+    """List the programs that come with gmlm, or copy one and what it imports. Nothing is overwritten."""
+    from ._examples import run_examples
+
+    if out is not None and name is None:
+        raise typer.BadParameter("name the example to copy", param_hint="--out")
+    run_examples(name, out)
+
+
+@app.command()
 def demo(out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where the report goes.")] = Path("demo-report")) -> None:
     """Fit a model of handwritten digits under two masks, compare them, sample, and write a report. Takes a minute or two."""
     from .demo import run

@@ -54,6 +54,28 @@ def _is_terminal(path: str | Path) -> bool:
         return os.isatty(file.fileno())
 
 
+def shipped_folder(name: str) -> Path:
+    """A folder that stands beside the package in a checkout, and that a wheel carries inside it, such as `examples`."""
+    package = Path(__file__).resolve().parent
+    installed = package / name
+    return installed if installed.is_dir() else package.parent / name
+
+
+def made_folder(path: str | Path) -> Path:
+    """The folder, made with those above it where it is not there.
+
+    Raises:
+        GmlmError: E560 if it cannot be made.
+    """
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise fail("E560", f"cannot write to {folder}: {why}", help="name a folder that may be made") from None
+    return folder
+
+
 def write_whole(path: str | Path, content: bytes) -> None:
     """Write a file, whole or not at all; see `whole_file`.
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._diagnostics import fail
+from ._files import made_folder, shipped_folder
 from ._optional import need
 
 if TYPE_CHECKING:
@@ -76,9 +76,7 @@ class Digits:
 
 def program_path() -> Path:
     """Where `digits.gmlm` is: inside the package in an installed wheel, in `examples/` in a checkout."""
-    package = Path(__file__).resolve().parent
-    installed = package / "examples" / "digits.gmlm"
-    return installed if installed.is_file() else package.parent / "examples" / "digits.gmlm"
+    return shipped_folder("examples") / "digits.gmlm"
 
 
 def load_images(*, quick: bool = False) -> Digits:
@@ -173,7 +171,7 @@ def run(out: str | Path, quick: bool = False) -> Path:
     from ._demo_report import write_report
 
     started = time.perf_counter()
-    folder = _folder(out)
+    folder = made_folder(out)
     digits = load_images(quick=quick)
     program = load(program_path(), coords={"pixel": digits.names}, n_pixels=len(digits.pixels), pairs=digits.pairs)
     _say(f"{len(digits.x)} images, {len(digits.pixels)} of 64 pixels vary, {len(digits.pairs)} pairs of neighbours")
@@ -184,15 +182,6 @@ def run(out: str | Path, quick: bool = False) -> Path:
     path = write_report(folder / "report.html", digits, comparison, sampled, time.perf_counter() - started)
     _say(f"report: {path} ({time.perf_counter() - started:.0f} s in all)")
     return path
-
-
-def _folder(out: str | Path) -> Path:
-    folder = Path(out)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise fail("E560", f"cannot write to {folder}: {error.strerror or error}", help="name a folder that may be made") from None
-    return folder
 
 
 def _say(text: str) -> None:

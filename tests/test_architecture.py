@@ -49,7 +49,7 @@ ROOMS = {
     "_demo_report": "demo",
     **dict.fromkeys(
         (
-            *("cli", "_commands", "_check", "_console", "_arguments", "_biases", "_fit_data", "_fixes", "_sizes"),
+            *("cli", "_commands", "_check", "_console", "_arguments", "_biases", "_examples", "_fit_data", "_fixes", "_sizes"),
             *("_tables", "_show", "_show_info", "_masks", "_model_source", "__main__"),
             *("_translation_commands", "_translation_options", "_translation_show"),
         ),

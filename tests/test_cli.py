@@ -19,7 +19,7 @@ from gmlmdsl._commands import app
 
 def test_alone_it_shows_help():
     output = gmlm().output
-    for command in ("check", "format", "explain", "info", "fit", "sample", "masks", "demo"):
+    for command in ("check", "format", "explain", "info", "fit", "sample", "masks", "examples", "demo"):
         assert command in output
 
 
@@ -27,7 +27,7 @@ def test_version():
     assert gmlm("--version").output.startswith("gmlm")
 
 
-@pytest.mark.parametrize("command", ["check", "format", "explain", "info", "fit", "sample", "masks", "demo"])
+@pytest.mark.parametrize("command", ["check", "format", "explain", "info", "fit", "sample", "masks", "examples", "demo"])
 def test_every_command_has_help(command):
     assert len(gmlm(command, "--help").output) > 300
 

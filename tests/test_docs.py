@@ -44,7 +44,7 @@ def test_every_page_is_linked_from_the_index():
     assert {p for p in PAGES if p.name != "index.md"} <= listed
 
 
-@pytest.mark.parametrize("page", ["language.md", "errors.md", "python.md"])
+@pytest.mark.parametrize("page", ["language.md", "errors.md", "python.md", "command-line.md"])
 def test_the_generated_reference_is_fresh(page):
     fresh = {path.name: text for path, text in load_builder().pages().items()}
     assert (DOCS / "reference" / page).read_text(encoding="utf-8") == fresh[page], "run: python docs/build_reference.py"

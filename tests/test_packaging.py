@@ -12,13 +12,14 @@ from importlib.metadata import packages_distributions
 import pytest
 from markdown_blocks import ROOT
 
+from gmlmdsl._examples import examples
+
 pytest.importorskip("hatchling")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 COPIED = ("docs", "examples", "gmlmdsl", "grammar", "pyproject.toml", "README.md", "LICENSE", "Makefile")
 PEERS = ("ctranslate2", "unbabel-comet")  # of no extra: what is compared with, and what is large
 DATA = (
     "codes.toml",
-    "examples/digits.gmlm",
     "grammar/gmlm.lark",
     "grammar/gmlm.tables.json",
     "py.typed",
@@ -81,6 +82,16 @@ def test_a_wheel_holds_nothing_else(wheel):
     others = {n for n in names_in(wheel) if not n.startswith(("gmlmdsl/", "gmlmdsl-"))}
     assert others == set()
     assert not any(n.endswith("build_tables.py") for n in names_in(wheel))
+
+
+def test_a_wheel_holds_the_examples_that_a_checkout_lists(wheel, installed, tmp_path):
+    held = {n.removeprefix("gmlmdsl/examples/").removesuffix(".gmlm") for n in names_in(wheel) if n.startswith("gmlmdsl/examples/")}
+    assert held == set(examples())
+    code = "import sys; from gmlmdsl.cli import main; main()"
+    copied = run_alone(installed, code, "examples", "adaptive", "--out", str(tmp_path))
+    assert copied.returncode == 0, copied.stdout + copied.stderr
+    for name in ("adaptive.gmlm", "ising.gmlm"):
+        assert (tmp_path / name).read_bytes() == (ROOT / "examples" / name).read_bytes()
 
 
 def test_an_sdist_gives_the_same_wheel(tree, wheel, tmp_path):

@@ -66,7 +66,7 @@ def roles_of(checked: Program) -> Roles:
     ):
         if len(found) != 1:
             message = f"a pipeline needs one {what}, {how}, and the program has {listed(found) if found else 'none'}"
-            raise fail("E581", message, help="declare both in one file, as `examples/translator/tiny.gmlm` does")
+            raise fail("E581", message, help="declare both in one file, as `gmlm examples translator/tiny` shows")
     return Roles(teachers[0], students[0])
 
 
