@@ -6,7 +6,7 @@ JOBS   ?= 2
 OUT    ?= demo-report
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test nightly examples lint format types bench docs figures clean
+.PHONY: help demo test nightly examples coverage lint format types bench docs figures clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -37,9 +37,14 @@ nightly: $(VENV)/.test  ## all tests, the statistical ones among them, under two
 examples: $(VENV)/.test  ## run the documented examples, on real data where it is there: processor time beside the kept figure
 	$(BIN)/python tests/documented_examples.py --jobs $(JOBS)
 
-lint: $(VENV)/.test  ## ruff: rules and format
+coverage: $(VENV)/.test  ## the tests of `make test` with their branches counted; fails below the floor of pyproject.toml
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --cov --cov-report=term:skip-covered
+
+# What stands before the tests: `.ci/run` and pre-commit make these two, and say nothing of their own.
+lint: $(VENV)/.test  ## ruff: rules and format; tidy ends of lines and files, data that can be read
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python tests/tidy.py
 
 format: $(VENV)/.test  ## mend what ruff can, and build the generated files anew
 	$(BIN)/ruff check --fix .
@@ -61,4 +66,4 @@ figures: $(VENV)/.demo  ## draw the gallery's pictures and its tables of numbers
 	$(BIN)/python examples/figures/build.py
 
 clean:  ## remove what the other targets make
-	rm -rf $(VENV) build dist $(OUT) .pytest_cache .ruff_cache .hypothesis .coverage htmlcov
+	rm -rf $(VENV) build dist $(OUT) .pytest_cache .ruff_cache .hypothesis .coverage .coverage.* htmlcov
