@@ -62,7 +62,6 @@ def copy_example(name: str, out: Path) -> list[Path]:
         if os.path.lexists(target) and (target == first or not _is_equal(target, path)):
             help = "name another folder or file with `--out`; what is there stays as it is"
             raise fail("E560", f"cannot write {target}: there is a file already", help=help)
-    made_folder(first.parent)
     written = [first, *(t for t in files if t != first and not os.path.lexists(t))]
     for target in written:
         made_folder(target.parent)
