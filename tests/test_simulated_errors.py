@@ -14,6 +14,7 @@ from oracle import Oracle
 
 import gmlmdsl as gm
 from gmlmdsl.report import fit_report
+from gmlmdsl.run import _simulation
 from gmlmdsl.run._fit import reopen
 from gmlmdsl.run._rows import params64, rows_under
 
@@ -179,6 +180,30 @@ def test_chains_and_exact_draws_agree_and_the_effective_number_is_said():
     assert (np.abs(found.flat(found.standard_errors) ** 2 - variance) <= 4 * noise * np.sqrt(DRAWS / effective)).all()
 
 
+UNEVEN = """
+model m {
+  given z : real
+  var y[i in range(6)] : spin
+  param h ~ normal(0, 1)
+  factor h * y[i] for i in range(6)
+  factor z * y[i] * y[i + 1] for i in range(5)
+}
+mask whole = everything()
+sampler sweep { update y[i] for i in range(6) }
+"""
+
+
+def test_the_effective_number_of_draws_counts_every_kind_of_rows():
+    """Chains of the last rows hardly move: their spins hold each other. Gradients of two kinds of rows are held at once."""
+    y = np.random.default_rng(0).choice([-1, 1], (9, 6))
+    z = np.repeat([0.1, 2.5], [6, 3])
+    fit = gm.parse(UNEVEN).model().fit(np.where(z[:, None] > 1, y[:, :1], y), "whole", given={"z": z})
+    far, near = (fit.simulated_errors(DRAWS, sampler="sweep", warmup=50, thin=thin) for thin in (100, 1))
+    assert near.simulated["effective"] < 100  # type: ignore[index]
+    assert far.simulated["effective"] > 5 * near.simulated["effective"]  # type: ignore[index]
+    assert [("few-draws" in [f.slug for f in found.status.findings]) for found in (far, near)] == [False, True]
+
+
 def test_each_of_many_rows_of_given_data_has_its_own_law():
     """200 rows, more than a byte counts: those that count lie behind the 150th, and have other data than the rest."""
     z = np.where(np.arange(200)[:, None] < 150, [0.0, 0.5], [2.0, -2.0])
@@ -289,6 +314,22 @@ def test_what_cannot_be_simulated_is_refused_before_it_starts(what: str, tmp_pat
     with pytest.raises(gm.GmlmError) as caught:
         call(made("one row"), tmp_path)
     assert caught.value.codes == (code,)
+
+
+def test_the_short_run_that_chooses_thin_counts_among_the_evaluations(monkeypatch: pytest.MonkeyPatch):
+    """8 chains of 15 places in factors by 2 values are 240 evaluations a step; the short run has 256 steps."""
+    monkeypatch.setattr(_simulation, "MOST_EVALUATIONS", 240 * 256)
+    fit = made("one row")
+    fit.simulated_errors(8, sampler="sweep", warmup=0, thin=1)
+    with pytest.raises(gm.GmlmError, match=r"8 draws of `sweep` take 6.2e\+04 evaluations") as caught:
+        fit.simulated_errors(8, sampler="sweep", warmup=0)
+    assert caught.value.codes == ("E601",)
+
+
+def test_what_a_loaded_fit_cannot_simulate_names_the_call_that_can(tmp_path: Path):
+    made("one row").save(tmp_path / "a.fit")
+    with pytest.raises(gm.GmlmError, match=r"`fit.model.fit\(x, mask='single', init=fit.params\)`"):
+        gm.load_fit(tmp_path / "a.fit").simulated_errors()
 
 
 def test_a_model_without_a_sampler_has_exact_draws_or_says_what_it_lacks():

@@ -72,7 +72,8 @@ class Fit:
             GmlmAttributeError: E505 for a fit that was loaded from a file: data are not saved with it.
         """
         if self._evidence is None:
-            help = "pass them as `x=..` where a check takes them; for the bootstrap and profiles fit again"
+            again = f"`fit.model.fit(x, mask={self.mask!r}, init=fit.params)`"
+            help = f"pass them as `x=..` where a check takes them; `simulated_errors`, `bootstrap` and `profile` are asked of {again}"
             raise no_attribute("E505", "a fit that was loaded from a file has no data with it", help)
         return self._evidence
 

@@ -26,7 +26,7 @@ from ._kinks import at_kinks
 from ._objective import Repeats, row_terms
 from ._rows import Rows, params64, rows_under
 from ._shrinkage import SHRINKS, with_shrinkage
-from ._simulation import Drawn, How, draw, effective_draws, verify_evaluations, verify_memory
+from ._simulation import Drawn, How, draw, effective_draws, effective_each, verify_evaluations, verify_memory
 from ._status import Finding
 
 if TYPE_CHECKING:
@@ -89,19 +89,24 @@ class Job:
     influence: Array
 
     def score(self, drawn: Drawn) -> tuple[Array, float]:
-        """S in the directions of the curvature's basis, and the effective number of draws, by how the first kinds' gradients move."""
+        """S in the directions of the curvature's basis, and the effective number of draws: of independent ones that tell it as well.
+
+        The variance of an entry is a sum over kinds of means over draws; a kind's mean has the variance of what is averaged over the
+        effective number of its draws. What the sum of these is, over what it would be of one draw each, is told for each entry.
+        """
         draws, kinds = drawn.codes.shape[2], self.kinds
         at_once = int(np.clip(MOST_COLUMNS // draws, 1, len(kinds.rows)))
-        total, effective = np.zeros((self.curve.basis.shape[1],) * 2), float(draws)
+        total, noise = np.zeros((self.curve.basis.shape[1],) * 2), np.zeros((2, self.influence.shape[1]))
         for first in range(0, len(kinds.rows), at_once):
             some = np.arange(first, min(first + at_once, len(kinds.rows)))
             u = self.gradients(np.resize(some, at_once), drawn.codes[:, kinds.law[np.resize(some, at_once)]])[: len(some)]
             apart = u - u.mean(axis=1, keepdims=True)
             total += np.einsum("k,kdi,kdj->ij", kinds.weights[some] / (draws - 1), apart, apart, optimize=True)
-            if drawn.chains and not first:
-                least = [effective_draws(self._squares(each), drawn.chains) for each in u]
-                effective = min([effective, *(e for e in least if not np.isnan(e))])
-        return total, effective
+            for k, each in zip(some, u, strict=True) if drawn.chains else ():
+                noise += kinds.weights[k] ** 2 * _noise(self._squares(each), drawn.chains)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            effective = noise[0] / noise[1]
+        return total, float(np.nanmin(np.append(effective, draws)))
 
     def moved(self, codes: Array) -> Array:
         """What the autocorrelation of draws of the first law is judged by, shape (draws, entries)."""
@@ -123,6 +128,12 @@ class Job:
     def _squares(self, u: Array) -> Array:
         """How far each draw would move each entry from the mean, squared: a variance is the mean of these."""
         return ((u - u.mean(axis=0)) @ self.influence) ** 2
+
+
+def _noise(values: Array, chains: int) -> Array:
+    """The variance of each of some functions, shape (draws, functions), and that of its mean; 0 where it does not move."""
+    effective, spread = effective_each(values, chains), values.var(axis=0)
+    return np.nan_to_num(np.stack([spread, spread / effective])) * ~np.isnan(effective)
 
 
 def _kinds(rows: Rows, evidence: Evidence) -> Kinds:

@@ -148,7 +148,8 @@ def _of_chains(fit: Fit, lowered: Lowered, params: dict[str, jax.Array], laws: A
     _verify_sampler(lowered, checked, params)
     graph, device, each = lowered.graph, derive.graph_arrays(lowered.graph), math.ceil(how.draws / CHAINS)
     step = sum(float(g.n) * g.cells.shape[1] for g in graph.groups) * int(graph.sizes.max(initial=1)) * CHAINS * len(laws)
-    verify_evaluations(step * (how.warmup + (how.thin or 1) * each), f"{how.draws:,} draws of `{name}`")
+    pilot_draws = PILOT if how.thin is None else 0
+    verify_evaluations(step * (how.warmup + pilot_draws + (how.thin or 1) * each), f"{how.draws:,} draws of `{name}`")
     kernel, target = derive.build_kernel(lowered, checked).kernel, derive.Target(device, params, None)
     begun = [starts(graph, CHAINS, how.seed, None, _held(lowered, law), params).codes for law in laws.tolist()]
     keys = _keys(how.seed, np.arange(len(laws) * CHAINS).reshape(len(laws), CHAINS))
@@ -172,9 +173,14 @@ def _of_chains(fit: Fit, lowered: Lowered, params: dict[str, jax.Array], laws: A
 
 def effective_draws(values: Array, chains: int) -> float:
     """The least effective number of draws of functions, shape (chains * draws, functions); nan where none moves."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        found = effective_sample_size(values.reshape(chains, -1, values.shape[1]))
+    found = effective_each(values, chains)
     return float(np.nanmin(found)) if np.isfinite(found).any() else float("nan")
+
+
+def effective_each(values: Array, chains: int) -> Array:
+    """The effective number of draws of each of some functions, shape (chains * draws, functions); nan where it does not move."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return effective_sample_size(values.reshape(chains, -1, values.shape[1]))
 
 
 def _verify_sampler(lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax.Array]) -> None:
