@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -45,6 +46,17 @@ def test_laplace_errors_are_the_inverse_hessian():
     expected = np.linalg.inv(0.5 * (hessian + hessian.T))
     np.testing.assert_allclose(fit.covariance_of("laplace"), expected, atol=1e-4 * np.diag(expected).max())
     np.testing.assert_allclose(fit.summary(errors="laplace")["std_error"], np.sqrt(np.diag(expected)), rtol=1e-3)
+
+
+@pytest.mark.parametrize(("mask", "noted"), [("whole", False), ("both", False), ("one", True), ("seen", True)])
+def test_laplace_errors_of_what_is_no_likelihood_are_noted(mask: str, noted: bool, tmp_path: Path):
+    """Only where every block is all that the mask can reach the Hessian is the covariance of the gradient; files keep the note."""
+    text = PAIR + "mask whole = everything()\nmask both = blocks({a, b})\n"
+    fit = gm.parse(text).model().fit({"a": FOUR[:, 0], "b": FOUR[:, 1]}, mask)
+    fit.save(tmp_path / "a.fit")
+    for f in (fit, gm.load_fit(tmp_path / "a.fit")):
+        notes = list(f.summary(errors="laplace").get("note", []))
+        assert notes == ["no valid error: the mask's loss is no likelihood"] * 2 * noted
 
 
 PAIR = """

@@ -253,7 +253,7 @@ def test_the_result_says_that_it_assumes_the_model(tmp_path: Path):
     assert [f.slug for f in found.status.findings if f.slug == "no-spread"] == []
     assert "they assume the model" in str(found)
     assert (found.summary()["note"] == "assumes the model").all()
-    assert "note" not in found.summary(errors="laplace")
+    assert set(found.summary(errors="laplace")["note"]) == {"no valid error: the mask's loss is no likelihood"}
     page = fit_report(found).html()
     assert "assume the model" in page
     assert "simulated standard errors" in page

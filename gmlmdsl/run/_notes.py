@@ -15,12 +15,17 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 
+NO_LAPLACE = "no valid error: the mask's loss is no likelihood"
+
+
 def notes_on(fit: Fit, errors: str) -> Array:
     """A text for each entry of the flat vector, empty where there is nothing to note."""
     status, fixed = fit.status, fit.meta["fixed"]
     notes = np.full(len(status.separated), "", object)
     if errors == "sandwich" and fit.full_covariance is not None:
         notes = _on_errors(fit)
+    if errors == "laplace" and not _is_likelihood(fit):
+        notes = np.full(len(notes), NO_LAPLACE, object)
     if status.shrunk is not None:
         notes = np.where(status.shrunk, np.where(notes == "", "shrunk", notes + "; shrunk"), notes)
     held = "held: not selected" if fit.meta.get("selected") else "at its prior's centre"
@@ -28,6 +33,14 @@ def notes_on(fit: Fit, errors: str) -> Array:
     notes = np.where(status.separated != 0, "no finite estimate", np.where(status.undetermined, "not determined", notes))
     whose = np.repeat([p.name for p in fit.graph.parameters], [p.size for p in fit.graph.parameters])
     return np.where(np.isin(whose, list(fixed)), "fixed", notes)
+
+
+def _is_likelihood(fit: Fit) -> bool:
+    """Whether each row's loss is -log p of what the mask can reach given the rest, as it is where every block is all of that.
+
+    Else the terms of a row are dependent, their Hessian is not the covariance of their gradient, and its inverse is no covariance.
+    """
+    return fit.meta.get("mean_block_size") == fit.meta.get("reached")
 
 
 def _on_errors(fit: Fit) -> Array:

@@ -121,7 +121,8 @@ class Fit:
 
         Args:
             errors: "sandwich", H^-1 S H^-1, of what was optimised, a prior counting as a fixed penalty; or "laplace", H^-1: that
-                of Laplace's approximation to the posterior, the errors of a model that is taken to be right.
+                of Laplace's approximation to the posterior, the errors of a model that is taken to be right; of a fit under another
+                mask than `everything` it is no valid error, and wrong in both directions.
 
         Raises:
             GmlmError: E543 for another kind, E601 where it was not computed because there are too many parameters.

@@ -26,7 +26,7 @@ from ._kinks import at_kinks
 from ._objective import Repeats, row_terms
 from ._rows import Rows, params64, rows_under
 from ._shrinkage import SHRINKS, with_shrinkage
-from ._simulation import Drawn, How, draw, effective_draws, effective_each, verify_evaluations, verify_memory
+from ._simulation import Drawn, How, draw, effective_each, verify_evaluations, verify_memory
 from ._status import Finding
 
 if TYPE_CHECKING:

@@ -255,7 +255,7 @@ def _undetermined(host: FactorGraph, flat: Array, which: Array, names: list[str]
 def _prior_decides(open_: Recession, curve: Curvature | None, kinks: Array, names: list[str]) -> list[Finding]:
     remedy = (
         "The sandwich takes the prior as certain, so these standard errors are too small: "
-        '`fit.summary(errors="laplace")` counts what the prior leaves open'
+        '`fit.summary(errors="laplace")` of a fit under `everything` counts what the prior leaves open'
     )
     alone = open_.alone
     if alone is not None and (alone.direction is not None or alone.span.shape[1] > open_.span.shape[1]):
