@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -133,25 +134,26 @@ def verify_plain(path: str | Path) -> None:
 
 
 def _beside(target: Path) -> Path:
-    """A new file in the same folder, with the mode of the one that it will replace."""
-    import tempfile
+    """A new file in the same folder, with the mode of the one that it will replace; that of another is as the system makes new files.
 
-    handle, name = tempfile.mkstemp(prefix=f".{target.name[:LONGEST_PREFIX]}.", dir=target.parent)
+    At no time may more users open it than in the end. To ask for the process's umask would mean to change it, for all threads.
+    """
     try:
-        with contextlib.suppress(OSError):  # of a file system that has no modes
-            os.fchmod(handle, _mode(target))
+        mode = stat.S_IMODE(target.stat().st_mode)
+    except FileNotFoundError:
+        mode = None
+    while True:
+        part = target.with_name(f".{target.name[:LONGEST_PREFIX]}.{secrets.token_hex(4)}")
+        with contextlib.suppress(FileExistsError):
+            handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode & 0o777)
+            break
+    try:
+        if mode is not None:
+            with contextlib.suppress(OSError):  # of a file system that has no modes
+                os.fchmod(handle, mode)
     finally:
         os.close(handle)
-    return Path(name)
-
-
-def _mode(target: Path) -> int:
-    try:
-        return stat.S_IMODE(target.stat().st_mode)
-    except FileNotFoundError:
-        mask = os.umask(0)
-        os.umask(mask)
-        return 0o666 & ~mask
+    return part
 
 
 def _settle(path: Path) -> None:

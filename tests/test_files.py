@@ -86,6 +86,19 @@ def test_a_new_file_has_the_mode_that_the_process_gives(writer, tmp_path: Path):
     assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o640
 
 
+@pytest.mark.parametrize("mode", [None, 0o600])
+def test_writing_changes_nothing_of_the_process_and_is_never_open_to_more(mode: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The mask of modes is that of all threads; and what is opened before a mode is narrowed stays readable."""
+    target, modes = tmp_path / "a", []
+    if mode is not None:
+        target.touch(mode)
+    monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("the mask of the process was changed"))
+    chmod = os.fchmod
+    monkeypatch.setattr(os, "fchmod", lambda file, new: (modes.append(stat.S_IMODE(os.fstat(file).st_mode)), chmod(file, new)))
+    write_whole(target, b"x")
+    assert modes == ([] if mode is None else [0o600])
+
+
 @pytest.mark.parametrize("kind", ["a pipe", "a socket", "a folder"])
 def test_what_is_no_file_is_not_replaced(kind: str, writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     write, name = writer
