@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import bisect
 import functools
+import operator
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
+Some = TypeVar("Some", bound=Any)
 TAB = 4
 SHOWN_WIDTH = 160  # a longer source line is cut around the span
 MOST_SHOWN = 100  # diagnostics of one error: the others are counted
@@ -289,6 +291,33 @@ def only(name: str | None, names: Sequence[str], what: str, model: str) -> str:
     if len(names) != 1:
         raise fail("E506", f"model `{model}` has {len(names)} {what}s: say which", help=f"`{what}=` one of {listed(names)}")
     return names[0]
+
+
+def whole_number(name: str, value: Any, least: int, code: str = "E507") -> int:
+    """An option as Python's whole number, whichever library's it is; only such ones go on to what is traced or compiled.
+
+    Raises:
+        GmlmError: the code for anything else; a truth value is none.
+    """
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or number < least:
+        raise fail(code, f"{name} must be a whole number of at least {least}, got {value!r}")
+    return number
+
+
+def with_whole_numbers(options: Some, least: Mapping[str, int], code: str = "E507", of: str = "") -> Some:
+    """Options, a dataclass, with the whole numbers among them as `whole_number` has them; None stays where it is the default.
+
+    Raises:
+        GmlmError: the code.
+    """
+    optional = {f.name for f in fields(options) if f.default is None}
+    given = {name: getattr(options, name) for name in least}
+    found = {k: whole_number(f"{of}{k}", v, least[k], code) for k, v in given.items() if v is not None or k not in optional}
+    return replace(options, **found)
 
 
 def counted(number: int, what: str) -> str:

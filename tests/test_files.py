@@ -87,7 +87,9 @@ def test_a_new_file_has_the_mode_that_the_process_gives(writer, tmp_path: Path):
 
 
 @pytest.mark.parametrize("mode", [None, 0o600])
-def test_writing_changes_nothing_of_the_process_and_is_never_open_to_more(mode: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_writing_changes_nothing_of_the_process_and_is_never_open_to_more(
+    mode: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     """The mask of modes is that of all threads; and what is opened before a mode is narrowed stays readable."""
     target, modes = tmp_path / "a", []
     if mode is not None:

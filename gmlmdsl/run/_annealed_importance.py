@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
-from .._diagnostics import Span, fail
+from .._diagnostics import Span, fail, whole_number, with_whole_numbers
 from ..derive import AbstractKernel, Target, bounded_jit, compiled, fold, log_potential
 from ..graph import FactorGraph, Lowered, reaches_zero
 from ..graph.masks import lower_mask, verify_mask
@@ -93,7 +93,7 @@ def estimate(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, jax
 
     Reference: Neal 2001, "Annealed importance sampling".
     """
-    betas = _verified(options)
+    options, betas = _verified(options)
     kernel = _kernel(lowered, sampler, params)
     graph = lowered.graph
     verify_chains(kernel, graph.n_cells, int(options.chains), len(betas) * int(options.steps_per_beta))
@@ -135,16 +135,10 @@ def _upper_spread(log_weights: Array) -> float:
     return float(np.sqrt((above**2).mean())) if len(above) else 0.0
 
 
-def _verified(options: Options) -> Array:
-    for name, least in (("steps_per_beta", 1), ("chains", 2)):
-        _verify_whole(name, getattr(options, name), least)
+def _verified(options: Options) -> tuple[Options, Array]:
+    options = with_whole_numbers(options, {"steps_per_beta": 1, "chains": 2})
     verified_seed(options.seed)
-    return verified_betas(options.betas)
-
-
-def _verify_whole(name: str, value: Any, least: int) -> None:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        raise fail("E507", f"{name} must be a whole number of at least {least}, got {value!r}")
+    return options, verified_betas(options.betas)
 
 
 def verified_betas(betas: Any) -> Array:
@@ -154,9 +148,9 @@ def verified_betas(betas: Any) -> Array:
         GmlmError: E507.
     """
     if np.ndim(betas) == 0:
-        _verify_whole("betas", betas.item() if isinstance(betas, np.ndarray) else betas, 1)
-        verify_held(BYTES_PER_BETA * int(betas), f"{int(betas):,} betas", "fewer `betas=`")
-        betas = np.linspace(0, 1, int(betas) + 1)
+        betas = whole_number("betas", betas.item() if isinstance(betas, np.ndarray) else betas, 1)
+        verify_held(BYTES_PER_BETA * betas, f"{betas:,} betas", "fewer `betas=`")
+        betas = np.linspace(0, 1, betas + 1)
     help = "`betas=1000` are 1000 even steps from 0 to 1; or list them: `betas=np.linspace(0, 1, 500) ** 2`"
     try:
         given = np.asarray(betas, float)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import fail, whole_number
 from ._intervals import verified_quantile
 from ._keys import generator, verified_seed
 from ._stutter import stutters
@@ -67,8 +67,7 @@ def attention_dependency(
     """
     ids, ends = np.asarray(tokens), np.asarray(lengths)
     marked = _verified(ids, ends, self_weights, cross_weights)
-    if not isinstance(replications, int | np.integer) or isinstance(replications, bool) or replications < 1:
-        raise fail("E507", f"replications must be a whole number of at least 1, got {replications!r}")
+    replications = whole_number("replications", replications, 1)
     verified_quantile(probability)
     verified_seed(seed)
     rows = []

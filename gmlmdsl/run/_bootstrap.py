@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import counted, fail
+from .._diagnostics import counted, fail, whole_number
 from ..graph import FactorGraph
 from ._data import verified_weights
 from ._few_rows import verify_spread
@@ -124,8 +124,7 @@ class Bootstrap:
 def bootstrap(made: Fit, replications: int, seed: int, max_seconds: float, progress: bool | None) -> Bootstrap:
     """Refits to resampled rows; see `Fit.bootstrap`."""
     verified_seed(seed)
-    if not isinstance(replications, int | np.integer) or isinstance(replications, bool) or replications < 2:
-        raise fail("E507", f"replications must be a whole number of at least 2, got {replications!r}")
+    replications = whole_number("replications", replications, 2)
     if not isinstance(max_seconds, int | float) or not max_seconds > 0:
         raise fail("E507", f"max_seconds must be a number above 0, got {max_seconds!r}")
     verify_spread(made.effective_rows, "the bootstrap")

@@ -19,7 +19,7 @@ from ._candidates import Candidates, Decoding, Work, batches_of, candidates_of, 
 from ._decoded_draws import Decodes, Part, decodes_of, labelled_chains, labelled_decodes
 from ._keys import generator, random_key
 from ._sample import forget, sample
-from ._sampling import Options, observables, shows_progress, verify_options
+from ._sampling import Options, observables, shows_progress, verified_options
 from ._sampling_cost import verify_chains, verify_draws
 
 Array = np.ndarray
@@ -28,7 +28,7 @@ KEPT = ("candidates", "trace")
 
 def run(lowered: Lowered, sampler: ir.Sampler, params: dict[str, Any], options: Options, more: Decoding, provenance: dict[str, Any]) -> Any:
     """Draws as the installed ArviZ takes them."""
-    verify_options(options)
+    options = verified_options(options)
     planned = derive.build_kernel(lowered, sampler)
     provenance = provenance | {"starts": "given" if options.init is not None else "uniform"}
     if isinstance(planned.kernel, AbstractDecoder):
@@ -47,7 +47,7 @@ def decode(
 ) -> Decodes:
     """Decodes as plain arrays; see `ConditionalModel.decode`."""
     options = Options(sampler.name, 1, 0, 1, 1, seed, clamp, init, None, True, False)
-    verify_options(options)
+    options = verified_options(options)
     kernel = derive.build_kernel(lowered, sampler).kernel
     if not isinstance(kernel, AbstractDecoder):
         raise fail("E507", f"sampler `{sampler.name}` runs chains of updates, and decodes nothing", sampler.span, help="call `sample`")

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from .._diagnostics import fail
+from .._diagnostics import fail, with_whole_numbers
 from ..derive import ExactLoss, graph_arrays
 from ..derive.compiled import all_values, gap_rows, log_potential
 from ..graph import FactorGraph, Lowered
@@ -115,7 +115,7 @@ def fit(lowered: Lowered, mask: LoweredMask, codes: Array, options: Options) -> 
     """
     started = time.perf_counter()
     host = lowered.graph
-    _verify_options(options)
+    options = _verified_options(options)
     if mentions_parameter(mask):
         raise fail("E702", f"mask `{options.mask}` mentions a parameter: it may sample, not fit", mask.span, "mentions a parameter")
     verify_bounded_priors(host)
@@ -176,20 +176,18 @@ def reopen(evidence: Evidence, params: Mapping[str, Array]) -> tuple[Objective, 
     return objective, _colours(objective)
 
 
-def _verify_options(options: Options) -> None:
+def _verified_options(options: Options) -> Options:
     verify_method(options)
     if options.impute not in (None, True, False):
         raise fail("E507", f"impute must be True, False or None, got {options.impute!r}")
-    for name, least in (("max_steps", 1), ("batch_size", 1)):
-        value = getattr(options, name)
-        if value is not None and (not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least):
-            raise fail("E507", f"{name} must be a whole number of at least {least}, got {value!r}")
+    options = with_whole_numbers(options, {"max_steps": 1, "batch_size": 1})
     if options.max_steps is not None:
         verify_held(16 * int(options.max_steps), f"the traces of {options.max_steps:,} steps", "a smaller `max_steps=`")
     if options.optimizer is not None and not isinstance(options.optimizer, optax.GradientTransformation):
         raise fail("E507", f"optimizer must be an optax transformation, got {options.optimizer!r}", help="`optax.adam(0.01)`, say")
     if options.batch_size is not None and options.optimizer is None:
         raise fail("E507", "batch_size goes with an optimizer: L-BFGS takes all rows", help="pass `optimizer=optax.adam(0.01)`, say")
+    return options
 
 
 def verify_possible(lowered: Lowered, codes: Array, weights: Array, start: dict[str, jax.Array]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import optax
 
-from .._diagnostics import Source, Span, fail, unknown
+from .._diagnostics import Source, Span, fail, unknown, whole_number
 from ..graph import FactorGraph
 from ..graph.masks import ListedMask, LoweredMask, MixtureMask, SubsetMask, blocks_of, is_adaptive, reach, support_size
 from ..plan import BUDGET, mean_size, plan_mask
@@ -102,8 +102,7 @@ def _verify_numbers(method: Any, least: Mapping[str, int]) -> None:
         value = getattr(method, name)
         if name == "batch_size" and value is None:
             continue
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < smallest:
-            raise fail("E507", f"{name} must be a whole number of at least {smallest}, got {value!r}")
+        object.__setattr__(method, name, whole_number(name, value, smallest))
 
 
 def method_of(given: Any) -> Method | None:

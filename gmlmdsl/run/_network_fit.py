@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from ._minimise import shows_progress
 from ._network_rows import NetworkRows, bound_to_rows, network_rows
 from ._saved_fits import INPUT, SavedFit, fit_bytes, verify_numbers
 from ._training import Progress, Trained, train
-from ._training_options import Training, verify_optimizer, verify_schedule, verify_training
+from ._training_options import Training, verified_training, verify_optimizer, verify_schedule
 
 Array = np.ndarray
 TRACES: dict[str, tuple[int | None, ...]] = {"loss_trace": (None,), "length_trace": (None,), "validation_trace": (None, 3)}
@@ -81,8 +81,8 @@ def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, i
     Raises:
         GmlmError: for data, options or a mask that do not fit.
     """
-    t = options.method
-    verify_training(t)
+    t = verified_training(options.method)
+    options = replace(options, method=t)
     verify_schedule(t, options.optimizer)
     n_masks = verified_count(options.n_masks)
     rows = network_rows(lowered, x, options.missing, given)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
-from .._diagnostics import fail
+from .._diagnostics import fail, whole_number
 from ..graph import FactorGraph
 from ..graph.masks import LoweredMask, blocks_of, is_adaptive, support_size
 from ..plan import BUDGET
@@ -38,9 +38,7 @@ MOST_OPERATIONS = 1e11
 
 def posterior(fit: Fit, draws: int, chains: int, seed: int, x: Any, missing: Any, given: Any) -> Any:
     """See `Fit.to_arviz`."""
-    for name, value, least in (("draws", draws, 1), ("chains", chains, 1)):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise fail("E507", f"{name} must be a whole number of at least {least}, got {value!r}")
+    draws, chains = whole_number("draws", draws, 1), whole_number("chains", chains, 1)
     verified_seed(seed)
     evidence = evidence_of(fit, x, None, missing, given=given)
     _verify_likelihood(fit, evidence)

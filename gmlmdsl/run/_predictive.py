@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import fail, listed, unknown
+from .._diagnostics import fail, listed, unknown, whole_number
 from ..plan import BUDGET, verify_held
 from ._keys import generator, verified_seed
 from ._replicates import (
@@ -190,7 +190,8 @@ def predictive(
     thin: int | None,
 ) -> PredictiveCheck:
     """See `Fit.predictive`."""
-    _verify(draws, seed, statistics, functions, summaries)
+    draws = whole_number("draws", draws, LEAST_DRAWS)
+    _verify(seed, statistics, functions, summaries)
     if fit.graph.given:
         message = "a predictive check draws rows from one law, and with given variables each row has its own"
         raise fail("E510", message, help="hold out rows instead: `fit.cross_validate()`; or draw rows yourself: `fit.sample(given=..)`")
@@ -216,10 +217,8 @@ def predictive(
     return PredictiveCheck(found, len(codes), incomplete, draws, source.words, source.notes)
 
 
-def _verify(draws: int, seed: int, statistics: Any, functions: Any, summaries: Any) -> None:
+def _verify(seed: int, statistics: Any, functions: Any, summaries: Any) -> None:
     verified_seed(seed)
-    if not isinstance(draws, int | np.integer) or isinstance(draws, bool) or draws < LEAST_DRAWS:
-        raise fail("E507", f"draws must be a whole number of at least {LEAST_DRAWS}, got {draws!r}")
     if isinstance(statistics, str) or not all(s in BUILT_IN for s in statistics):
         given = [statistics] if isinstance(statistics, str) else [s for s in statistics if s not in BUILT_IN]
         help = '`statistics=("marginals",)`; your own go to `functions=` or `summaries=`'

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._diagnostics import fail, unknown
+from .._diagnostics import fail, unknown, whole_number
 from ._few_rows import verify_spread
 from ._fit import reopen
 from ._inference import Curvature, curvature
@@ -81,8 +81,7 @@ class Profile:
 def profile(made: Fit, along: Any, points: int, probability: float, progress: bool | None) -> Profile:
     """The objective by L-BFGS in the planes where d'theta is held; see `Fit.profile`."""
     z = verified_quantile(probability)
-    if not isinstance(points, int | np.integer) or isinstance(points, bool) or points < 5:
-        raise fail("E507", f"points must be a whole number of at least 5, got {points!r}")
+    points = whole_number("points", points, 5)
     if points > MOST_POINTS:
         message = f"a profile of {points:,} points minimises as often, more than the limit of {MOST_POINTS:,}"
         raise fail("E601", message, help="41 points draw a curve")

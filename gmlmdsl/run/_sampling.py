@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
-from .._diagnostics import fail, listed, unknown
+from .._diagnostics import fail, listed, unknown, with_whole_numbers
 from ..graph import STAYS_FINITE, FactorGraph, Lowered, VariableArray, lower_let
 from ..graph.masks import lower_mask, verify_mask
 from ..program import ir
@@ -49,7 +49,7 @@ class Options:
 
 def run(lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax.Array], options: Options, provenance: dict[str, Any]) -> Any:
     """Draws as the installed ArviZ takes them."""
-    verify_options(options)
+    options = verified_options(options)
     graph = lowered.graph
     planned = derive.build_kernel(lowered, sampler)
     observe, anneal = observables(lowered, params, options.observe), options.init.steps if isinstance(options.init, Annealed) else 0
@@ -83,7 +83,7 @@ def run_exact(lowered: Lowered, kept: Contractions, params: dict[str, jax.Array]
     Raises:
         GmlmError: E601 where that is not affordable; E507 for `init=`; E512 where no configuration agrees with the clamped cells.
     """
-    verify_options(options)
+    options = verified_options(options)
     if options.init is not None:
         raise fail("E507", "exact draws are independent: they start nowhere", help="leave out `init=`")
     graph, held = lowered.graph, clamped_cells(lowered.graph, options.clamp)
@@ -125,12 +125,14 @@ def _words(begun: Starts, init: Any) -> str:
     return f"{words}, then {init.steps} annealing steps" if isinstance(init, Annealed) else words
 
 
-def verify_options(options: Options) -> None:
+def verified_options(options: Options) -> Options:
+    """Options with Python's whole numbers.
+
+    Raises:
+        GmlmError: E507.
+    """
     verified_seed(options.seed)
-    for name, least in (("draws", 1), ("warmup", 0), ("chains", 1), ("thin", 1)):
-        value = getattr(options, name)
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise fail("E507", f"{name} must be a whole number of at least {least}, got {value!r}")
+    return with_whole_numbers(options, {"draws": 1, "warmup": 0, "chains": 1, "thin": 1})
 
 
 def shows_progress(wanted: bool | None) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import fail, whole_number
 from ..read import verify_unmasked
 from ._fit import fit as refit
 from ._keys import generator, verified_seed
@@ -171,8 +171,7 @@ def assign_folds(weights: Array, folds: int, seed: int, groups: Array | None, st
         GmlmError: E507 for a number of folds that does not fit, or a group in two strata; E601 for too many fits.
     """
     verified_seed(seed)
-    if not isinstance(folds, int | np.integer) or isinstance(folds, bool) or folds < 2:
-        raise fail("E507", f"folds must be a whole number of at least 2, got {folds!r}")
+    folds = whole_number("folds", folds, 2)
     alive = np.flatnonzero(weights > 0)
     units = alive if groups is None else groups[alive]
     names, first, unit = np.unique(units, return_index=True, return_inverse=True)

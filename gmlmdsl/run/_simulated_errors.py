@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from .._diagnostics import counted, fail
+from .._diagnostics import counted, fail, with_whole_numbers
 from ..plan import BUDGET
 from ._few_rows import NO_SPREAD, TOO_FEW
 from ._fit import Evidence
@@ -57,6 +57,7 @@ class Kinds:
 def simulated_errors(fit: Fit, how: How) -> Fit:
     """See `Fit.simulated_errors`."""
     _verify(fit, how)
+    how = with_whole_numbers(how, {"draws": 2, "warmup": 0, "thin": 1})
     evidence = fit.evidence
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
         params = params64(fit)
@@ -158,11 +159,6 @@ def _verify(fit: Fit, how: How) -> None:
         GmlmError: E507, E552, E505 for a fit without its data, E543 or E601 where no curvature is computed.
     """
     verified_seed(how.seed)
-    for name, least in (("draws", 2), ("warmup", 0), ("thin", 1)):
-        value = getattr(how, name)
-        wrong = not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least
-        if wrong and not (name == "thin" and value is None):
-            raise fail("E507", f"{name} must be a whole number of at least {least}, got {value!r}")
     verify_minimum(fit, "the simulation of standard errors")
     fit.evidence  # noqa: B018 - refuses where there are no data
     fit.covariance  # noqa: B018 - refuses where curvature would be too large

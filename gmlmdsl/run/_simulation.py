@@ -45,7 +45,7 @@ class How:
     seed: int
     sampler: str | None
     warmup: int
-    thin: int | None
+    thin: int | None = None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import fail, whole_number
 from ..derive import Graph, all_values, bounded_jit, compiled, graph_arrays
 from ..graph import FactorGraph
 from ._data import encode
@@ -44,9 +44,7 @@ def annealed(steps: int = 200) -> Annealed:
     Raises:
         GmlmError: E507 unless `steps` is a whole number of at least 1.
     """
-    if not isinstance(steps, int | np.integer) or isinstance(steps, bool) or steps < 1:
-        raise fail("E507", f"annealed: steps must be a whole number of at least 1, got {steps!r}")
-    return Annealed(int(steps))
+    return Annealed(whole_number("annealed: steps", steps, 1))
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 import optax
 
-from .._diagnostics import fail
+from .._diagnostics import fail, with_whole_numbers
 
 PEAK, END = 0.003, 1e-5  # of the learning rate: Li et al. 2024, Appendix L
 WARM = 50  # a fiftieth of the steps warm up, as 10,000 of 500,000 do there
@@ -85,16 +84,13 @@ def save_points(t: Training) -> int:
 WHOLE = {"steps": 1, "batch_size": 1, "accumulate": 1, "evaluate_every": 1, "save_every": 1, "patience": 1, "warmup": 0, "average_last": 1}
 
 
-def verify_training(t: Training) -> None:
-    """Refuse options that cannot be meant.
+def verified_training(t: Training) -> Training:
+    """Options with Python's whole numbers; those that cannot be meant are refused.
 
     Raises:
         GmlmError: E704.
     """
-    for name, least in WHOLE.items():
-        value = getattr(t, name)
-        if value is not None and (not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least):
-            raise fail("E704", f"Training: {name} must be a whole number of at least {least}, got {value!r}")
+    t = with_whole_numbers(t, WHOLE, "E704", "Training: ")
     for name, low, high in (("label_smoothing", 0, 1), ("ema", 0, 1)):
         value = getattr(t, name)
         if value is not None and not (isinstance(value, int | float) and low <= value < high):
@@ -108,6 +104,7 @@ def verify_training(t: Training) -> None:
     if t.validation is not None and (not isinstance(t.validation, Mapping) or not {"x"} <= set(t.validation) <= {"x", "given"}):
         raise fail("E704", "Training: validation must be a dict of `x` and, where the model has given variables, `given`")
     _verify_together(t)
+    return t
 
 
 def _verify_together(t: Training) -> None:

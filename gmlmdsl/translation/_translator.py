@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import GmlmError, counted, fail, only
+from .._diagnostics import GmlmError, counted, fail, only, whole_number
 from ..program import AUTOREGRESSIVE, ir
 from ..run.networks import drop_repeats as without_repeats
 from ._programs import Pair, sides
@@ -71,11 +71,6 @@ class Decoded:
     trace: Array | None = None
 
 
-def _verify_positive(name: str, value: Any) -> None:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise fail("E507", f"{name} must be a whole number of at least 1, got {value!r}")
-
-
 @dataclass(frozen=True)
 class Options:
     """How lines are translated; see `Translator.translate`."""
@@ -88,7 +83,7 @@ class Options:
     trace: bool = False
 
     def __post_init__(self) -> None:
-        _verify_positive("n_best", self.n_best)
+        object.__setattr__(self, "n_best", whole_number("n_best", self.n_best, 1))
 
 
 class Translator:
@@ -162,7 +157,7 @@ class Translator:
         for what, values in (("drafts", drafts), ("lengths", lengths)):
             if values is not None and len(values) != len(lines):
                 raise fail("E584", f"there are {len(lines):,} lines and {len(values):,} {what}", help="give one for each line")
-        _verify_positive("batch_size", batch_size)
+        batch_size = whole_number("batch_size", batch_size, 1)
         out: list[Translation] = []
         for start in range(0, len(lines), batch_size):
             stop = start + batch_size
@@ -180,7 +175,7 @@ class Translator:
         Raises:
             GmlmError: E507 for a batch size below 1, E584 where the drafts end before the lines, or go on behind them.
         """
-        _verify_positive("batch_size", batch_size)
+        batch_size = whole_number("batch_size", batch_size, 1)
         if isinstance(lines, str | bytes):
             raise _one_text(lines)
         source, beside, start = iter(lines), None if drafts is None else iter(drafts), 0
@@ -341,7 +336,7 @@ def _verified(sentences: Any, n_best: Any, prefix: Any) -> list[str]:
     wrong = next((k for k, line in enumerate(lines) if not isinstance(line, str)), None)
     if wrong is not None:
         raise fail("E507", f"sentences must be texts, and the one at {wrong} is {lines[wrong]!r:.60}")
-    _verify_positive("n_best", n_best)
+    whole_number("n_best", n_best, 1)
     if prefix is not None and not isinstance(prefix, str):
         raise fail("E507", f"prefix must be one text, with which every translation begins, got {prefix!r:.60}")
     return lines
