@@ -27,6 +27,7 @@ def nested(opens: str, inside: str, closes: str, n: int) -> str:
 
 
 DOUBLED = chained(61, "aNEXT = aLAST + aLAST")
+GRAPHS = ("chain(10^12)", "chain(10^9, wrap = true)", "complete(10^12)", "grid(10^6, 10^6)", "grid(10^12, 1)", "bipartite(10^12, 1)")
 LARGE = {
     "doubled lets": (DOUBLED, "E412", "14,333 parts"),
     "chained lets": (chained(20_000, "aNEXT = aLAST + 1"), "E117", "301 deep"),
@@ -58,6 +59,15 @@ LARGE = {
         "E117",
         "deeper than 16",
     ),
+    **{f"the edges of {g}": (f"graph G = {g}\nmodel m {{ var x : bit }}", "E412", "edges, more than") for g in GRAPHS},
+    "the nodes of edges": (
+        "input p[1, 2] : int = 0\ngraph G = edges(p, nodes = 10^12)\nmodel m { var x : bit }",
+        "E412",
+        "1,000,000,000,000 nodes",
+    ),
+    "an index set": ("index s = range(10^12)\nmodel m { var x[i in s] : bit }", "E406", "1,000,000,000,000 members"),
+    "turns": (MODEL.format("factor h * x[0] for i in range(10^12)", ""), "E406", "1,000,000,000,000 members"),
+    "an input": ("input p[10^12] : real = 1\nmodel m { var x : bit }", "E412", "1,000,000,000,000 numbers"),
     "long sums": (MODEL.format("factor " + " + ".join(["x[0]"] * 20_000), ""), "E117", "deeper than 200"),
 }
 for k in range(60):

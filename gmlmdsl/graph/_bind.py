@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -61,8 +62,8 @@ class Bound:
         assert s.size is not None
         size = self.integer(s.size)
         if not 1 <= size <= MOST_MEMBERS:
-            limit = "at least 1" if size < 1 else f"at most {MOST_MEMBERS}"
-            raise fail("E406", f"index set `{s.name}` has {size} members: {limit} is needed", s.span, f"size {size}")
+            limit = "at least 1" if size < 1 else f"at most {MOST_MEMBERS:,}"
+            raise fail("E406", f"index set `{s.name}` has {size:,} members: {limit} is needed", s.span, f"size {size}")
         return size
 
     def members(self, s: ir.SetOf) -> list[Array]:
@@ -83,7 +84,7 @@ class Bound:
         assert d.size is not None
         size = self.integer(d.size)
         if not 1 <= size <= 1 << 20:
-            raise fail("E406", f"a domain of {size} values: between 1 and {1 << 20} is needed", d.span, f"size {size}")
+            raise fail("E406", f"a domain of {size:,} values: between 1 and {1 << 20:,} is needed", d.span, f"size {size}")
         return size
 
     def labels(self, s: ir.SetOf) -> tuple[Any, ...]:
@@ -169,6 +170,8 @@ def _input(d: ir.Input, given: Mapping[str, Any], bound: Bound) -> Array:
         shape = _shape(d, bound)
         if any(n < 0 for n in shape):
             raise fail("E406", f"input `{d.name}` has an axis of length {min(shape)}", d.span, "negative")
+        if math.prod(shape) > MOST_MEMBERS:
+            raise fail("E412", f"input `{d.name}` has {math.prod(shape):,} numbers, more than {MOST_MEMBERS:,}", d.span, "too large")
         array = np.broadcast_to(array, shape)
     if array.ndim != len(d.axes):
         raise fail("E403", f"input `{d.name}` has {_axes(len(d.axes))}, got an array of shape {array.shape}", d.span, _axes(len(d.axes)))

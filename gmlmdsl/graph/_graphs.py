@@ -74,6 +74,7 @@ def build_graph(call: ir.FormCall, bound: Bound) -> GraphArrays:
             return _grid(_size(arguments["n"], bound), _size(arguments["m"], bound), wrap, call)
         case "chain":
             n = _size(arguments["n"], bound)
+            _verify_count(n - (not wrap), call)
             _verify_wrap(n, wrap, call)
             return GraphArrays(n, _sorted_edges(_line(np.arange(n)[None, :], wrap)))
         case "complete":
@@ -139,6 +140,8 @@ def _from_input(call: ir.FormCall, bound: Bound) -> GraphArrays:
     assert isinstance(name, str)
     pairs, n = bound.inputs[name], _size(call.arguments["nodes"], bound)
     where = call.span
+    if n > MOST_EDGES:
+        raise fail("E412", f"the graph has {n:,} nodes, more than {MOST_EDGES:,}", where, "too large")
     if pairs.shape[1] != 2:
         raise fail("E405", f"`{name}` must have shape (edges, 2), got {pairs.shape}", where)
     if pairs.size and (pairs.min() < 0 or pairs.max() >= n):
