@@ -225,3 +225,29 @@ def test_a_learning_rate_that_is_too_large_is_said() -> None:
     method = gm.PersistentContrastiveDivergence(chains=4, steps=64, burn_in=0, optimizer=optax.sgd(1e30))
     fit = bound(ISING).model().fit(values, method=method)
     assert fit.status.code == "diverged"
+
+
+GIVEN = """
+model m {
+  given z[k in range(2)] : real
+  var y[i in range(3)] : bit
+  param beta[k in range(2)] ~ normal(0, 1)
+  factor beta[k] * z[k] * y[i] for i in range(3) for k in range(2)
+}
+mask whole = everything()
+sampler sweep { update y[i] for i in range(3) }
+"""
+
+
+@pytest.mark.usefixtures("float64", "standard_promotion")
+def test_given_data_that_rows_have_in_common_are_held_by_the_chains():
+    """The estimate of the exact likelihood, within what the chains say; data of each row make several laws, and are refused."""
+    model, rng = gm.parse(GIVEN).model(), np.random.default_rng(0)
+    y, z = rng.integers(0, 2, (20, 3)), rng.normal(size=(20, 2))
+    exact = model.fit(y, "whole", given={"z": z[0]})
+    fit = model.fit(y, given={"z": z[0]}, method=gm.PersistentContrastiveDivergence(steps=1000, chains=256))
+    np.testing.assert_allclose(fit.params["beta"], exact.params["beta"], atol=0.02)
+    assert fit.objective == pytest.approx(exact.objective, abs=1e-3)
+    with pytest.raises(gm.GmlmError, match="these rows have given data of their own") as caught:
+        model.fit(y, given={"z": z}, method="pcd")
+    assert caught.value.codes == ("E704",)

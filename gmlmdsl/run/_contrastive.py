@@ -218,9 +218,10 @@ def climb(lowered: Lowered, codes: Array, weights: Array, start: dict[str, jax.A
         options: of the fit, with the method's.
 
     Raises:
-        GmlmError: E506 or E704 for a sampler that does not fit, E508 for a row without a possible completion.
+        GmlmError: E506 or E704 for a sampler or given data that do not fit, E508 for a row without a possible completion.
     """
     method, host, alive = options.method, lowered.graph, weights > 0
+    _verify_one_law(lowered, method)
     job, carry = prepared(lowered, codes, weights, start, fixed, method, options.seed)
     _verify_rows(job, carry, np.flatnonzero(alive))
     carry = _run(job, carry, shows_progress(options.progress))
@@ -270,7 +271,7 @@ def chosen_sampler(lowered: Lowered, name: str | None) -> ir.Sampler:
     sampler = found[name] if name is not None else next(iter(found.values()))
     if isinstance(sampler.body, tuple):
         cells = [moved_cells(lowered, k) for k in sampler.body]
-        left = np.setdiff1d(np.arange(lowered.graph.n_cells), np.concatenate(cells))
+        left = np.setdiff1d(np.arange(lowered.graph.n_random), np.concatenate(cells))
         if len(left):
             names = listed([lowered.graph.cell_name(int(c)) for c in left], 3)
             message = f"sampler `{sampler.name}` never moves {names}: its chains do not follow the model"
@@ -304,7 +305,7 @@ def _report(rows: Rows, report: Missing, codes: Array) -> Missing:
 
 def _begin(job: Climb, host: FactorGraph, seed: int) -> Carry:
     """Chains that are burnt in, completions that are drawn, sums at 0."""
-    method, held = job.method, (np.zeros(host.n_cells, bool), np.zeros(host.n_cells, np.int32))
+    method, held = job.method, (np.arange(host.n_cells) >= host.n_random, np.zeros(host.n_cells, np.int32))
     begun = starts(host, method.chains, seed, None, held, job.held)
     first = job.kernel.init(jnp.asarray(begun.codes, jnp.int32))
     chains = _moved(job, job.held, first, jnp.asarray(0), jnp.asarray(method.burn_in))
@@ -315,6 +316,17 @@ def _begin(job: Climb, host: FactorGraph, seed: int) -> Carry:
     flat = ravel_pytree(free)[0]
     sums = jnp.zeros((BATCHES, flat.size), flat.dtype)
     return Carry(free, job.optimizer.init(free), chains, here, jnp.zeros_like(flat), sums, jnp.zeros(method.steps, flat.dtype))
+
+
+def _verify_one_law(lowered: Lowered, method: PersistentContrastiveDivergence) -> None:
+    """Refuse rows that have given data of their own: the chains are never started anew, and follow one law.
+
+    Raises:
+        GmlmError: E704.
+    """
+    if lowered.data is not None and lowered.data.shape:
+        help = "pass `given=` without an axis of rows, where they have it in common; or fit under a mask without `method=`"
+        raise fail("E704", f"the chains of {method.name} follow one law, and these rows have given data of their own", help=help)
 
 
 def _verify_rows(job: Climb, carry: Carry, numbers: Array) -> None:
