@@ -63,9 +63,13 @@ from ._summed_loss import HiddenRows as HiddenRows
 from ._summed_loss import hidden_rows as hidden_rows
 from ._summed_rows import SummedRows as SummedRows
 from ._sums import Forward as Forward
+from ._sums import Inputs as Inputs
 from ._sums import backward as backward
 from ._sums import evidence as evidence
 from ._sums import forward as forward
+from ._sums import forward_from as forward_from
+from ._sums import inputs_of as inputs_of
+from ._sums import laws as laws
 from ._sums import log_sum as log_sum
 from ._sums import maximum as maximum
 from ._sums import rest_sum as rest_sum

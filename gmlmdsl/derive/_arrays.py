@@ -125,7 +125,7 @@ def _number_array(a: np.ndarray) -> Array:
 
 def float_type() -> np.dtype:
     """The working float type: float64 under `jax_enable_x64`, else float32."""
-    return jnp.zeros(()).dtype
+    return jax.dtypes.result_type(float)
 
 
 def block_values(sizes: np.ndarray, blocks: np.ndarray) -> np.ndarray:

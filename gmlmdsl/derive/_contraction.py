@@ -218,7 +218,7 @@ def _loop(plan: Elimination, found: PlannedLoop, at: np.ndarray) -> Loop:
 def _tables(host: FactorGraph, t: PlannedTables) -> FactorTables:
     radix = np.broadcast_to(t.radix, t.cells.shape)
     strides = np.cumprod(np.concatenate([radix[:, 1:], np.ones((len(radix), 1), np.int64)], axis=1)[:, ::-1], axis=1)[:, ::-1]
-    cells, radix, strides, sizes, *touch = (_ints(a)[..., None] for a in (t.cells, radix, strides, host.sizes[t.cells], *t.touch))
+    cells, radix, strides, sizes, *touch = (_ints(a[..., None]) for a in (t.cells, radix, strides, host.sizes[t.cells], *t.touch))
     return FactorTables(t.radix, t.by_row, Blocks(int(np.prod(t.radix)), cells, radix, strides, tuple(touch)), sizes)
 
 

@@ -15,7 +15,7 @@ from ._contraction import Contraction
 from ._energy import Codes, Params
 from ._kernels import AbstractKernel, Info, Stage, State, SweepKernel, Target, counted
 from ._random import uniform
-from ._sums import Forward, Unary, backward, log_sum
+from ._sums import Forward, Unary, backward, forward, laws, log_sum, rest_sum
 
 
 def log_marginals(
@@ -25,6 +25,10 @@ def log_marginals(
 
     Entries beyond a cell's values are 0; all are 0 where the sum is -inf.
     """
+    if c.loop is not None:
+        passed = forward(graph, params, codes, c, unary)
+        found = rest_sum(graph, params, codes, c) + passed.sums.sum(axis=0)
+        return found, jnp.where(jnp.isfinite(found), laws(c, passed, graph.most_values), 0.0)
     start = jnp.zeros((c.free.shape[0], graph.most_values, codes.shape[1]), float_type())
     start = start if unary is None else start + unary
 

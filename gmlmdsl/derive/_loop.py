@@ -62,7 +62,7 @@ def _summed_jvp(primals: tuple[Entries, Loop], tangents: tuple[Entries | None, N
     sums, found = swept(start, loop, total)
     moved = jnp.zeros_like(start) if tangents[0] is None else tangents[0]
     change = jnp.zeros((loop.n_components + 1, start.shape[1]), start.dtype)
-    change = change.at[loop.component].add(_slopes(loop, found, sums)[: start.shape[0]] * moved)
+    change = change.at[loop.component].add(_slopes(loop, found)[: start.shape[0]] * moved)
     return (sums, found), (change[:-1], jnp.zeros_like(found))
 
 
@@ -80,7 +80,13 @@ def swept(start: Entries, loop: Loop, combine: Combine) -> tuple[Sums, Entries]:
     return found[loop.roots], found
 
 
-def _slopes(loop: Loop, entries: Entries, sums: Sums) -> Entries:
+def laws_in_turn(loop: Loop, entries: Entries) -> Float[Array, "free values rows"]:
+    """How probable each value of each free cell is, by all messages; 0 in a component whose sum is -inf."""
+    count, values = loop.possible.shape
+    return _slopes(loop, entries)[: count * values].reshape(count, values, -1)[loop.steps]
+
+
+def _slopes(loop: Loop, entries: Entries) -> Entries:
     """The derivative of the sum of all components by every entry: how probable it is; 0 in a component whose sum is -inf."""
 
     def turn(slopes: Entries, x: Turn) -> tuple[Entries, None]:
@@ -92,7 +98,7 @@ def _slopes(loop: Loop, entries: Entries, sums: Sums) -> Entries:
         slope = jnp.where(some, jnp.exp(scores - jnp.where(some, message, 0.0)), 0.0) * slope
         return slopes.at[at].add(jnp.broadcast_to(slope[:, None], (*at.shape, slope.shape[-1])), **INSIDE), None
 
-    start = jnp.zeros_like(entries).at[loop.roots].set(jnp.isfinite(sums).astype(entries.dtype))
+    start = jnp.zeros_like(entries).at[loop.roots].set(jnp.isfinite(entries[loop.roots]).astype(entries.dtype))
     return jax.lax.scan(turn, start, loop.turns, reverse=True)[0]
 
 

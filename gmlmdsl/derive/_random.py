@@ -20,9 +20,9 @@ PARITY = 0x1BD11BDA
 
 
 def fold(keys: PRNGKeyArray, number: Array | int) -> PRNGKeyArray:
-    """Every chain's key with a number folded in."""
+    """Every chain's key with a number folded in, one for all or one for each."""
     if not _is_threefry(keys):
-        return jax.vmap(lambda k: jax.random.fold_in(k, number))(keys)
+        return jax.vmap(jax.random.fold_in)(keys, jnp.broadcast_to(number, keys.shape))
     words = jax.random.key_data(keys)
     count = jnp.full(words.shape[:1], number, jnp.uint32)
     folded = _threefry(words[:, 0], words[:, 1], jnp.zeros_like(count), count)

@@ -22,7 +22,7 @@ from ._conditional import maximum as maximum
 from ._conditional import pick_value, tempered, total
 from ._contraction import Contraction, FactorTables, Stage
 from ._energy import Codes, Params, touching_sum
-from ._loop import Combine, picked_in_turn, placed, summed_in_turn, swept
+from ._loop import Combine, laws_in_turn, picked_in_turn, placed, summed_in_turn, swept
 
 Numbers = Float[Array, "places rows"]
 Unary = Float[Array, "free values rows"]
@@ -32,7 +32,7 @@ LEAST_IN_TURN = 1 << 20  # factor evaluations of like tables from which on their
 class Inputs(NamedTuple):
     """What is added into tables beside messages: `tables` of shape (tables, *axes, rows or 1), `unary` of (free, values, rows or 1).
 
-    Both have zeros behind, for places without them.
+    Both have zeros behind, for places without them. Of a loop it is one array, of all that stands before its messages.
     """
 
     tables: tuple[Array, ...]
@@ -43,7 +43,8 @@ class Inputs(NamedTuple):
 class Forward(NamedTuple):
     """What the forward pass found: the sum of each component, and what the backward pass needs.
 
-    `messages` are each stage's, of shape (places, *axes, rows) with zeros behind; or all that a loop's turns read, in one array.
+    `messages` are each stage's, of shape (places, *axes, rows) with zeros behind; or all that a loop's turns read, in one array, and
+    then there are no `inputs`.
     """
 
     sums: Float[Array, "components rows"]
@@ -85,19 +86,37 @@ def forward(
     Returns:
         Sums of shape (components, rows).
     """
+    return forward_from(c, inputs_of(graph, params, codes, c, unary, beta), codes.shape[1], combine)
+
+
+def inputs_of(
+    graph: Graph, params: Params, codes: Codes, c: Contraction, unary: Unary | None = None, beta: Float[Array, " rows"] | None = None
+) -> Inputs:
+    """What sums, maxima and draws begin with; see `forward`."""
     tables = factor_sums(graph, params, codes, c)
     if beta is not None:
         tables = tuple(tempered(t, beta) for t in tables)
-    return eliminate(c, tables, codes.shape[1], unary, combine)
+    return _inputs(c, tables, codes.shape[1], unary)
+
+
+def _inputs(c: Contraction, tables: tuple[Array, ...], rows: int, unary: Unary | None) -> Inputs:
+    if c.loop is not None:
+        return Inputs((placed(c.loop, tables, unary),), None, rows)
+    return Inputs(tables, None if unary is None else jnp.concatenate([unary, jnp.zeros_like(unary[:1])]), rows)
 
 
 def eliminate(c: Contraction, tables: tuple[Array, ...], rows: int, unary: Unary | None = None, combine: Combine = total) -> Forward:
     """The same from factor tables, of shape (tables, *axes, rows or 1) with zeros behind."""
+    return forward_from(c, _inputs(c, tables, rows, unary), rows, combine)
+
+
+def forward_from(c: Contraction, inputs: Inputs, rows: int, combine: Combine = total) -> Forward:
+    """The same from all inputs."""
     if c.loop is not None:
-        start = placed(c.loop, tables, unary)
+        (start,) = inputs.tables
         sums, found = summed_in_turn(start, c.loop) if combine is total else swept(start, c.loop, combine)
         return Forward(jnp.broadcast_to(sums, (c.n_components, rows)), Inputs((), None, rows), (found,))
-    inputs = Inputs(tables, None if unary is None else jnp.concatenate([unary, jnp.zeros_like(unary[:1])]), rows)
+    inputs = inputs._replace(rows=rows)
     messages: tuple[Array, ...] = ()
     for stage in c.stages:
 
@@ -160,6 +179,19 @@ def rest_sum(graph: Graph, params: Params, codes: Codes, c: Contraction) -> Floa
         if instances.shape[0]:
             total = total + touching_sum(group, params, codes, nobody, instances[None, :, None], nothing)[0, 0]
     return total
+
+
+def laws(c: Contraction, found: Forward, values: int) -> Unary:
+    """p(x_i = v | the rest) of every free cell, by the messages of a loop: 0 in a component without any possible value.
+
+    Args:
+        c: a contraction that is one loop.
+        found: its forward pass.
+        values: how many values each cell gets: entries beyond its own are 0.
+    """
+    assert c.loop is not None
+    table = laws_in_turn(c.loop, found.messages[0])
+    return jnp.pad(table, ((0, 0), (0, values - table.shape[1]), (0, 0)))
 
 
 def log_sum(graph: Graph, params: Params, codes: Codes, c: Contraction, unary: Unary | None = None) -> Float[Array, " rows"]:

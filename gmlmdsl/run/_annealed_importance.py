@@ -18,7 +18,7 @@ from ..graph import FactorGraph, Lowered, reaches_zero
 from ..graph.masks import lower_mask, verify_mask
 from ..plan import BUDGET, plan_update, verify_held
 from ..program import ir
-from ._keys import generator, random_key, verified_seed
+from ._keys import generator, keys_of, verified_seed
 from ._sampling import SamplingWarning, masks_in
 from ._sampling_cost import verify_chains
 
@@ -240,11 +240,11 @@ def _annealed(kernel: AbstractKernel, target: Target, codes: Array, betas: Array
     per_chain = max(len(betas), codes.shape[0] * target.graph.most_values)
     batches = -(-chains // max(1, AT_ONCE // per_chain))
     size = -(-chains // batches)
-    steps, found, key = np.diff(betas), [], random_key(options.seed)
+    steps, found = np.diff(betas), []
     below, count = jnp.asarray(betas[1:], derive.float_type()), jnp.asarray(options.steps_per_beta)
     for start in range(0, chains, size):
         numbers = np.minimum(np.arange(start, start + size), chains - 1)  # the last batch repeats a chain: one compiled program
-        keys = jax.vmap(lambda c: jax.random.fold_in(key, c))(jnp.asarray(numbers))
+        keys = keys_of(options.seed, numbers)
         log_p = np.asarray(_anneal(kernel, target, keys, jnp.asarray(codes[:, numbers]), below, count), float)
         found.append(steps @ log_p)
     return np.concatenate(found)[:chains]

@@ -11,6 +11,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -43,8 +44,11 @@ def arviz() -> ModuleType:
 
 
 def is_datatree() -> bool:
-    """Whether the installed ArviZ takes a DataTree (1.x, where the name `InferenceData` still answers, with a warning)."""
-    return int(arviz().__version__.split(".")[0]) >= 1
+    """Whether the installed ArviZ takes a DataTree (1.x, where the name `InferenceData` still answers, with a warning).
+
+    A DataTree is made by xarray alone, so ArviZ is not imported to know it.
+    """
+    return int(version("arviz").split(".")[0]) >= 1
 
 
 def to_arviz(
@@ -153,8 +157,8 @@ def groups_of(idata: Any) -> dict[str, Any]:
 
 
 def _container(groups: dict[str, Any], attrs: dict[str, Any]) -> Any:
-    az = arviz()
     if not is_datatree():
+        az = arviz()
         with quiet():
             return az.InferenceData(**groups, attrs=attrs)
     import xarray as xr

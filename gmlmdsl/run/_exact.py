@@ -70,19 +70,64 @@ def log_partition(kept: Contractions, device: derive.Graph, params: Params, give
         GmlmError: E601 with the cost where it is above the budget, before any work.
     """
     _, c = kept.whole("log Z")
-    codes = jax.device_put(known_rows(kept.graph, given))
-    # A loop holds its messages anyway: its program is the one that exact draws begin with.
-    return log_sums(device, params, codes, c) if c.loop is None else _forward(device, params, codes, c)[1]
+    codes = known_rows(kept.graph, given)
+    return log_sums(device, params, jax.device_put(codes), c) if c.loop is None else _forward(device, params, codes, c)[1]
 
 
 log_sums = bounded_jit(derive.log_sum)
 _marginals = bounded_jit(derive.log_marginals)
 
 
+def _inputs(
+    device: derive.Graph, params: Params, codes: Array, c: derive.Contraction, unary: Array | None = None
+) -> tuple[derive.Inputs, jax.Array]:
+    """What sums and maxima begin with, and the sum of the factors that mention no free cell.
+
+    Questions to a loop share programs, one for this and one for sums: it holds its inputs and messages anyway. Where there is no loop,
+    log Z and marginals are one program each, which holds no more than it needs.
+    """
+    if unary is None and c.loop is not None:  # zeros, so that what is seen, where something is, enters the same program
+        unary = np.zeros((len(c.free), device.most_values, 1), derive.float_type())
+    return _begun(device, params, jax.device_put(codes), c, None if unary is None else jax.device_put(unary))
+
+
 @bounded_jit
-def _best(device: derive.Graph, params: Params, codes: jax.Array, c: derive.Contraction) -> tuple[jax.Array, jax.Array]:
-    found = derive.forward(device, params, codes, c, combine=derive.maximum)
-    return derive.backward(c, codes, found), derive.rest_sum(device, params, codes, c) + found.sums.sum(axis=0)
+def _begun(
+    device: derive.Graph, params: Params, codes: jax.Array, c: derive.Contraction, unary: jax.Array | None
+) -> tuple[derive.Inputs, jax.Array]:
+    return derive.inputs_of(device, params, codes, c, unary), derive.rest_sum(device, params, codes, c)
+
+
+def _forward(
+    device: derive.Graph, params: Params, codes: Array, c: derive.Contraction, unary: Array | None = None
+) -> tuple[derive.Forward, jax.Array]:
+    return _summed(c, *_inputs(device, params, codes, c, unary))
+
+
+@bounded_jit
+def _summed(c: derive.Contraction, inputs: derive.Inputs, rest: jax.Array) -> tuple[derive.Forward, jax.Array]:
+    found = derive.forward_from(c, inputs, rest.shape[0])
+    return found, rest + found.sums.sum(axis=0)
+
+
+@bounded_jit
+def _best(c: derive.Contraction, inputs: derive.Inputs, rest: jax.Array, codes: jax.Array) -> tuple[jax.Array, jax.Array]:
+    found = derive.forward_from(c, inputs, rest.shape[0], derive.maximum)
+    return derive.backward(c, codes, found), rest + found.sums.sum(axis=0)
+
+
+def _laws(device: derive.Graph, params: Params, codes: Array, c: derive.Contraction, unary: Array | None = None) -> tuple[Array, Array]:
+    """The log sum of each row, and p(x_i = v | the rest) of every free cell, shape (free, values, rows)."""
+    if c.loop is None:
+        found = _marginals(device, params, jax.device_put(codes), c, None if unary is None else jax.device_put(unary))
+    else:
+        passed, value = _forward(device, params, codes, c, unary)
+        found = value, _looped_laws(c, passed, device.most_values)
+    value, table = (np.asarray(a) for a in found)
+    return value, np.broadcast_to(table, (*table.shape[:2], len(value)))
+
+
+_looped_laws = bounded_jit(derive.laws)
 
 
 def marginals(
@@ -99,8 +144,7 @@ def marginals(
     graph = kept.graph
     held, codes = _start(graph, clamp, given)
     _, c = kept.of(held, "a table of marginals")
-    nothing = np.zeros((len(c.free), device.most_values, codes.shape[1]), derive.float_type())
-    found, table = (np.asarray(a) for a in _marginals(device, params, jax.device_put(codes), c, jax.device_put(nothing)))
+    found, table = _laws(device, params, codes, c)
     _verify_possible(found, held)
     n = graph.n_random  # the cell of a row of given data is no answer
     full = np.zeros((n, int(graph.sizes.max(initial=1)), codes.shape[1]), table.dtype)
@@ -123,7 +167,7 @@ def best(
     """
     held, codes = _start(kept.graph, clamp, given)
     _, c = kept.of(held, "a mode")
-    found, value = (np.asarray(a) for a in _best(device, params, jax.device_put(codes), c))
+    found, value = (np.asarray(a) for a in _best(c, *_inputs(device, params, codes, c), jax.device_put(codes)))
     _verify_possible(value, held)
     return found, value
 
@@ -149,15 +193,9 @@ def independent_kernel(
         if graph.is_normalised and not held[0].any():
             return derive.ancestral_kernel(graph), "`exact`: every cell given its parents"
         raise
-    found, value = _forward(device, params, jax.device_put(held[1].reshape(graph.n_cells, -1).astype(np.int32)), c)
+    found, value = _forward(device, params, held[1].reshape(graph.n_cells, -1).astype(np.int32), c)
     _verify_possible(np.asarray(value), held[0])
     return derive.IndependentKernel(c, found), f"`exact`: {plan.words}"
-
-
-@bounded_jit
-def _forward(device: derive.Graph, params: Params, codes: jax.Array, c: derive.Contraction) -> tuple[derive.Forward, jax.Array]:
-    found = derive.forward(device, params, codes, c)
-    return found, derive.rest_sum(device, params, codes, c) + found.sums.sum(axis=0)
 
 
 def next_symbol(kept: Contractions, device: derive.Graph, params: Params, codes: Array, cell: int) -> Array:
@@ -195,8 +233,7 @@ def _next(device: derive.Graph, params: Params, codes: Array, c: derive.Contract
     free = np.asarray(c.free)
     here, values = codes[free][:, None], np.arange(device.most_values)[None, :, None]
     seen = np.where((here < 0) | (values == here), 0.0, -np.inf).astype(derive.float_type())
-    known = jax.device_put(np.maximum(codes, 0).astype(np.int32))
-    found, table = (np.asarray(a) for a in _marginals(device, params, known, c, jax.device_put(seen)))
+    found, table = _laws(device, params, np.maximum(codes, 0).astype(np.int32), c, seen)
     return np.where(np.isfinite(found), table[np.searchsorted(free, cell)], np.nan).T
 
 

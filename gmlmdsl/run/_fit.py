@@ -14,7 +14,7 @@ import numpy as np
 import optax
 
 from .._diagnostics import fail, with_whole_numbers
-from ..derive import ExactLoss, graph_arrays
+from ..derive import ExactLoss, float_type, graph_arrays
 from ..derive.compiled import all_values, gap_rows, log_potential
 from ..graph import FactorGraph, Lowered
 from ..graph.masks import LoweredMask, is_adaptive, mentions_parameter, support_size, varies
@@ -279,7 +279,7 @@ def make_objective(
     loss = make_loss(host, device, mask, n_masks, len(order))
     rows_masks = None if masks is None else masks[:, :, order]
     chunk = chunk_rows(loss, 0 if rows_masks is None else len(rows_masks), 0 if rows_masks is None else rows_masks.shape[1], len(order))
-    padding, dtype = -len(order) % chunk, jnp.zeros(()).dtype
+    padding, dtype = -len(order) % chunk, float_type()
     gaps = summed_loss(host, device, codes, kinds)
     objective = Objective(
         loss,

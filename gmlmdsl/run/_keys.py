@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import GmlmError, fail
+from ..derive import bounded_jit, fold
 
 BITS = 32  # of a word: what JAX and NumPy make a key of
 MOST_SEED = (1 << 2 * BITS) - 1
@@ -39,6 +40,23 @@ def random_key(seed: Any) -> Any:
     number = np.uint64(verified_seed(seed))
     with jax.enable_x64(True):  # both words of a seed are read, whatever the working types are
         return jax.random.key(number)
+
+
+def keys_of(seed: Any, numbers: np.ndarray) -> Any:
+    """The key of a seed with each of some numbers folded in, such as those of chains, by one compiled program.
+
+    Raises:
+        GmlmError: E507 for what is no seed.
+    """
+    number, implementation = np.uint64(verified_seed(seed)), str(jax.config.jax_default_prng_impl)  # pyright: ignore[reportAttributeAccessIssue]
+    with jax.enable_x64(True):
+        return _folded(jax.device_put(number), jax.device_put(np.asarray(numbers, np.uint32)), implementation)
+
+
+@bounded_jit
+def _folded(number: jax.Array, numbers: jax.Array, implementation: str) -> Any:
+    key = jax.random.key(number, impl=implementation)
+    return fold(jnp.broadcast_to(key, numbers.shape), numbers)
 
 
 def generator(seed: Any, *numbers: int) -> np.random.Generator:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..derive import AbstractKernel, Info, State, Target, bounded_jit, float_type, fold
-from ._keys import random_key
+from ._keys import keys_of
 
 Array = np.ndarray
 STEPS_PER_CALL = 64  # draws per compiled call: the progress bar moves between calls
@@ -69,25 +69,24 @@ def sample(
     Before the warm-up come `anneal` steps on p to the power 1/anneal, 2/anneal, .., 1. `keys` are the chains' own, where a chain's
     number does not say which it is; `remember` keeps of each draw what a kernel leaves beside the codes.
     """
-    chains = codes.shape[1]
-    if keys is None:
-        key = random_key(seed)
-        keys = jax.vmap(lambda c: jax.random.fold_in(key, c))(jnp.arange(chains))
+    keys = keys_of(seed, np.arange(codes.shape[1])) if keys is None else keys
     state = kernel.init(jnp.asarray(codes, jnp.int32))
     if anneal:
-        state = _cool(kernel, target, fold(keys, ANNEALING), state, jnp.asarray(anneal))
-    if warmup:
-        state = _advance(kernel, target, keys, state, jnp.asarray(0), jnp.asarray(warmup))
+        state = _cool(kernel, target, fold(keys, ANNEALING), state, _whole(anneal))
     parts = []
     per_call = min(STEPS_PER_CALL, draws)
+
+    def recorded(state: State, first: int, thin: int, count: int) -> tuple[State, dict[str, Any]]:
+        steps = _whole(first), _whole(thin), _whole(count)
+        return _record(kernel, target, keys, state, *steps, per_call, observe, keep, remember)
+
+    if warmup:  # one draw that nobody keeps, behind so many steps: a program of its own would be compiled as long again
+        state, _ = recorded(state, 0, warmup, 1)
     with _bar(draws, progress) as moved:
         for start in range(0, draws, per_call):
             count = min(per_call, draws - start)
             # Every call records as many draws, so that one compilation serves; the last takes no step for those it cuts off.
-            first = jnp.asarray(warmup + start * thin)
-            state, out = _record(
-                kernel, target, keys, state, first, jnp.asarray(thin), jnp.asarray(count), per_call, observe, keep, remember
-            )
+            state, out = recorded(state, warmup + start * thin, thin, count)
             parts.append(jax.tree.map(lambda a, n=count: np.asarray(a)[:n], out))
             moved(count, parts[-1])
     stacked = jax.tree.map(lambda *a: np.concatenate(a), *parts)
@@ -105,12 +104,9 @@ def sample(
     )
 
 
-@bounded_jit
-def _advance(kernel: AbstractKernel, target: Target, keys: Any, state: State, first: Any, count: Any) -> State:
-    def step(t: Any, state: State) -> State:
-        return kernel.step(target, fold(keys, t), state)[0]
-
-    return jax.lax.fori_loop(first, first + count, step, state)
+def _whole(number: int) -> jax.Array:
+    """A number on the device, for which nothing is compiled."""
+    return jax.device_put(np.asarray(number, jax.dtypes.result_type(int)))
 
 
 @bounded_jit

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
@@ -19,7 +18,7 @@ from ..plan import BUDGET, moved_cells, plan_update
 from ..program import ir
 from ._exact import Contractions, independent_kernel
 from ._indicators import effective_sample_size
-from ._keys import random_key
+from ._keys import keys_of
 from ._sample import sample
 from ._sampling import masks_in
 from ._starts import starts
@@ -219,8 +218,7 @@ def _held(lowered: Lowered, law: int) -> tuple[Array, Array]:
 
 def _keys(seed: int, numbers: Array) -> Any:
     """One key for each number, row-major."""
-    key = random_key(seed)
-    return jax.vmap(lambda c: jax.random.fold_in(key, c))(jnp.asarray(numbers.ravel()))
+    return keys_of(seed, numbers.ravel())
 
 
 def _quiet(how: How) -> dict[str, Any]:

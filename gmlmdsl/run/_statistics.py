@@ -50,7 +50,10 @@ def colouring(objective: Objective, vector: jax.Array) -> Colouring:
     """Colours of the parameters."""
     assert isinstance(objective.loss, ExactLoss)
     size = vector.shape[0]
-    touched = [np.asarray(_touched(objective, blocks, vector)) > 0 for blocks in objective.loss.blocks]
+    # Weights of values and of rows: derivatives of different ones must not cancel.
+    rng, most = np.random.default_rng(0), max((b.n_values for b in objective.loss.blocks), default=1)
+    weights = tuple(jax.device_put(rng.normal(size=n).astype(vector.dtype)) for n in (most, objective.codes.shape[1]))
+    touched = [np.asarray(_touched(objective, blocks, vector, *weights)) > 0 for blocks in objective.loss.blocks]
     together = sum((t.T.astype(np.float32) @ t.astype(np.float32) for t in touched), np.zeros((size, size), np.float32)) > 0
     colours = np.full(size, -1)
     for p in range(size):
@@ -68,19 +71,18 @@ def colouring(objective: Objective, vector: jax.Array) -> Colouring:
 
 
 @bounded_jit
-def _touched(objective: Objective, blocks: Blocks, vector: jax.Array) -> jax.Array:
+def _touched(objective: Objective, blocks: Blocks, vector: jax.Array, of_values: jax.Array, of_rows: jax.Array) -> jax.Array:
     """Which parameters each block's scores depend on: positive entries of (blocks, parameters)."""
     host, graph = objective.frame.host, objective.loss.graph
 
     def chunk(codes: jax.Array, weights: jax.Array, masks: jax.Array | None) -> jax.Array:
-        del masks
+        del weights, masks
 
         def one(block: Blocks) -> jax.Array:
             def projected(v: jax.Array) -> jax.Array:
                 scores = local_scores(graph, unflatten(host, v), codes, jax.tree.map(lambda a: a[None], block))
-                # Random weights: derivatives of different rows and values must not cancel.
-                random = jax.random.normal(jax.random.key(0), scores.shape, scores.dtype)
-                return jnp.where(jnp.isfinite(scores), scores * random, 0.0).sum()
+                weights = of_values[: scores.shape[1], None] * of_rows[: scores.shape[2]]
+                return jnp.where(jnp.isfinite(scores), scores * weights, 0.0).sum()
 
             return jnp.abs(jax.grad(projected)(vector))
 
