@@ -10,7 +10,8 @@ from documented_examples import examples
 from markdown_blocks import ROOT, blocks_of, broken_links, run_page
 
 DOCS = ROOT / "docs"
-PAGES = sorted(p for p in DOCS.rglob("*.md") if p.parent.name != "changelog.d")
+PAGES = sorted(DOCS.rglob("*.md"))
+KINDS = ["Added", "Changed", "Deprecated", "Removed", "Fixed"]
 RUNNING = [p for p in PAGES if any(b.language in ("gmlm", "python", "sh") for b in blocks_of(p))]
 ELSEWHERE = {ROOT / e.name for e in examples()}  # the gate runs these on their own, `tests/documented_examples.py`
 
@@ -63,6 +64,18 @@ def test_every_code_is_in_the_reference():
     assert [c for c in codes if f"### {c} " not in text] == []
 
 
-def test_a_fragment_of_the_change_log_says_its_kind():
-    kinds = {p.name.split(".")[-2] for p in (DOCS / "changelog.d").glob("*.md")}
-    assert kinds <= {"added", "changed", "deprecated", "removed", "fixed"}
+def test_the_changelog_is_one_file():
+    """A version has each kind of change at most once, in one order; every change is an entry of a kind, but those of "When you upgrade"."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert not (DOCS / "changelog.d").exists(), "an entry goes into CHANGELOG.md"
+    versions = re.split(r"^## ", text, flags=re.M)[1:]
+    assert versions[0].startswith("Unreleased\n")
+    for version in versions:
+        kinds = re.findall(r"^### (.*)$", version, re.M)
+        assert kinds == [kind for kind in KINDS if kind in kinds]
+        for entries in re.split(r"^### .*$", version, flags=re.M)[1:]:
+            assert re.fullmatch(r"\n\n(- \S.*\n(  \S.*\n)*)+\n*", entries), "an entry begins with `- `, and its lines with two blanks"
+
+
+def test_the_links_of_the_changelog_lead_somewhere():
+    assert broken_links(ROOT / "CHANGELOG.md") == []

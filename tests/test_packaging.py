@@ -16,7 +16,7 @@ from gmlmdsl._examples import examples
 
 pytest.importorskip("hatchling")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-COPIED = ("docs", "examples", "gmlmdsl", "grammar", "pyproject.toml", "README.md", "LICENSE", "Makefile")
+COPIED = ("docs", "examples", "gmlmdsl", "grammar", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "Makefile")
 PEERS = ("ctranslate2", "unbabel-comet")  # of no extra: what is compared with, and what is large
 DATA = (
     "codes.toml",
@@ -172,6 +172,6 @@ def test_the_version_stands_in_one_place():
 
 
 def test_a_checkout_has_only_its_files_at_the_top():
-    allowed = {"gmlmdsl", "grammar", "examples", "tests", "docs", "pyproject.toml", "README.md", "LICENSE", "Makefile"}
+    allowed = {"gmlmdsl", "grammar", "examples", "tests", "docs", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "Makefile"}
     made = {"build", "dist", "demo-report", "htmlcov", "gmlmdsl.egg-info"}  # what .gitignore leaves out
     assert {p.name for p in ROOT.iterdir() if not p.name.startswith(".")} - made <= allowed
