@@ -147,3 +147,21 @@ def test_single_cells_of_a_large_lattice_are_all_masks_and_large_subsets_are_cou
     text = "model m {{ var x[i in range({})] : bit }}\nmask s = subsets(size = {})\n"
     for cells, size, count in ((4096, 1, 4096), (5000, 2, 12497500), (2000, 1000, np.inf)):
         assert support_size(gm.parse(text.format(cells, size)).model().mask("s")[1]) == count
+
+
+@pytest.mark.parametrize(("seen", "weights_are"), [(0, "importances"), (1, "importances"), (1, "counts"), (5, "importances")])
+def test_rows_that_score_nothing_tell_nothing(seen: int, weights_are: str, tmp_path: Path):
+    """Of 20 rows all but the first few lack every cell: the errors of those few alone, and findings that agree."""
+    x = np.random.default_rng(0).integers(0, 2, (20, 4))
+    gaps = np.where(np.arange(20)[:, None] < seen, x, 9)
+    fit = gm.parse(FREE).model().fit(gaps, missing=9, weights=np.ones(20), weights_are=weights_are)
+    fit.save(tmp_path / "a.fit")
+    assert fit.effective_rows == gm.load_fit(tmp_path / "a.fit").effective_rows == seen
+    assert (np.isinf(fit.standard_errors["h"]) == (seen < 2)).all()
+    assert ("no-spread" in slugs(fit)) == (seen < 2)
+    assert "too small" not in str(fit.status)
+    if not seen:
+        assert slugs(fit) == ["prior-decides", "no-spread"]
+        with pytest.raises(gm.GmlmError, match="no row has an observed cell") as caught:
+            fit.simulated_errors(50)
+        assert caught.value.codes == ("E548",)

@@ -241,8 +241,8 @@ def simulated_errors(
 
     Raises:
         GmlmError: E552 for a fit that is no minimum, that drew missing cells or latents, or that maximised by sampling; E505 for one
-            loaded from a file; E507, E506 or E704 for options or samplers that do not fit; E601 with the figure where draws or
-            gradients cost too much, before they start.
+            loaded from a file; E548 where no row has an observed cell to score; E507, E506 or E704 for options or samplers that do not
+            fit; E601 with the figure where draws or gradients cost too much, before they start.
 
     Reference: Godambe 1960; Varin, Reid and Firth 2011, Section 5.1; for graphs Schmid and Hunter 2023.
     """

@@ -14,12 +14,13 @@ import jax
 import numpy as np
 
 from .._diagnostics import counted, fail
+from ..graph.masks import LoweredMask, reach
 from ._inference import Curvature, covariances
 from ._kinks import at_kinks
 from ._objective import Objective
 from ._parameters import entry_names
 from ._shrinkage import with_shrinkage
-from ._status import Finding, Status
+from ._status import PRIOR_DECIDES, Finding, Status
 
 Array = np.ndarray
 NO_SPREAD, TOO_FEW = "no-spread", "few-rows"  # slugs
@@ -27,6 +28,7 @@ FEWEST = 2 - 1e-9  # effective rows: of fewer there is no telling how far rows d
 ALIKE = 1e-10  # of the curvature that the rows give: below, their gradients are the same, but for rounding
 ROUNDING = 1e-14  # of the whole curvature
 MOST_NAMED = 6
+MORE_ROWS = "Bring more rows, or take the estimate there for the prior's"
 SIMULATE = "`fit.simulated_errors()` takes the model as right and measures how estimates spread over data sets that it makes"
 IMPUTED = "Bring more rows; or fit with `impute=False` or without `method=`, whose errors `fit.simulated_errors()` can simulate"
 
@@ -63,8 +65,9 @@ def infer(objective: Objective, params: dict[str, jax.Array], status: Status, cu
     unknown = without_error(curve, status.open_directions.T, held, rows)
     unknown &= (status.separated == 0) & ~status.undetermined
     known = determined | {k: np.where(unknown[:, None] | unknown, 0.0, v) for k, v in determined.items() if k != "laplace"}
+    known_findings = [_without_errors(f) if rows < FEWEST else f for f in status.findings]
     findings = _findings(unknown, curve.basis.shape[1], rows, entry_names(objective.frame.host), IMPUTED if imputed else SIMULATE)
-    status = dataclasses.replace(status, findings=(*status.findings, *findings), unknown=unknown)
+    status = dataclasses.replace(status, findings=(*known_findings, *findings), unknown=unknown)
     status = with_shrinkage(status, curve, held, known["sandwich"], objective.frame)
     return Inferred(
         status, status.inflate(known["sandwich"]), None if "one_mask" not in known else status.inflate(known["one_mask"]), known
@@ -86,6 +89,8 @@ def without_error(curve: Curvature, open_: Array, held: Array, rows: float) -> A
 
 def _findings(unknown: Array, parameters: int, rows: float, names: list[str], remedy: str) -> list[Finding]:
     count = int(unknown.sum())
+    if not rows:
+        return [Finding(NO_SPREAD, "No row has an observed cell that the mask reaches: there is no standard error", "Bring rows that have")]
     if rows < FEWEST and count:
         message = f"There is {rows:.3g} effective row: it does not tell how far rows differ, and so no standard error"
         return [Finding(NO_SPREAD, message, f"{remedy[0].upper()}{remedy[1:]}")]
@@ -103,9 +108,32 @@ def _findings(unknown: Array, parameters: int, rows: float, names: list[str], re
     return found
 
 
-def effective_rows(weights: Array, counts: bool) -> float:
-    """Kish's number of rows: (sum w)^2 / sum w^2 of importances, sum w of counts."""
-    return float(weights.sum() if counts else weights.sum() ** 2 / (weights**2).sum())
+def effective_rows(mask: LoweredMask, codes: Array, weights: Array, counts: bool) -> float:
+    """Kish's number of rows: (sum w)^2 / sum w^2 of importances, sum w of counts; a row that scores 0 whatever it holds is none.
+
+    Args:
+        mask: of the loss.
+        codes: (cells, rows), -1 where a cell is missing: a row scores where some cell is observed that the mask reaches.
+        weights: of the rows.
+        counts: whether they are counts.
+    """
+    w = weights[(codes[reach(mask, len(codes))] >= 0).any(axis=0)]
+    return float(w.sum() if counts or not w.any() else w.sum() ** 2 / (w**2).sum())
+
+
+def _without_errors(finding: Finding) -> Finding:
+    """The finding where no standard error is told: none is too small."""
+    return dataclasses.replace(finding, remedy=MORE_ROWS) if finding.slug == PRIOR_DECIDES else finding
+
+
+def verify_scored(rows: float, what: str) -> None:
+    """Refuse what simulates rows where none scores.
+
+    Raises:
+        GmlmError: E548.
+    """
+    if not rows:
+        raise fail("E548", f"{what} simulates what rows observe, and no row has an observed cell that the mask reaches")
 
 
 def verify_spread(rows: float, what: str) -> None:

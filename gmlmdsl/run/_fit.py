@@ -149,7 +149,7 @@ def fit(lowered: Lowered, mask: LoweredMask, codes: Array, options: Options) -> 
         params = params_of(objective, outcome)
         value = float(value_at(objective, params)) * float(objective.scale)
         status = judge(objective, params, outcome, open_, curve, colours, missing)
-        inferred = infer(objective, params, status, curve, effective_rows(weights, options.weights_are == "counts"))
+        inferred = infer(objective, params, status, curve, effective_rows(mask, codes, weights, options.weights_are == "counts"))
         arrays = {k: np.asarray(v) for k, v in params.items()}
     seconds = time.perf_counter() - started
     evidence, found = Evidence(lowered, mask, codes, options), (inferred.covariance, inferred.one_mask, inferred.status)

@@ -9,13 +9,13 @@ import jax
 import numpy as np
 
 from .._diagnostics import fail
-from ._few_rows import effective_rows, verify_spread
+from ._few_rows import verify_spread
 from ._fit import _colours as colours_of
 from ._inference import SINGULAR, curvature
 from ._kinks import at_kinks
 from ._measure import Measure, measure_of
 from ._methods import PersistentContrastiveDivergence
-from ._rows import Rows, evidence_of, params64, row_weights, rows_under, verify_own
+from ._rows import Rows, evidence_of, params64, rows_under, scored_rows, verify_own
 
 if TYPE_CHECKING:
     from ._results import Fit
@@ -72,7 +72,7 @@ def information_criterion(fit: Fit, x: Any, weights: Any, missing: Any, given: A
     """See `Fit.information_criterion`."""
     verify_minimum(fit, "an information criterion")
     evidence = evidence_of(fit, x, weights, missing, given=given)
-    verify_spread(effective_rows(row_weights(evidence), counts=False), "an information criterion")
+    verify_spread(scored_rows(evidence), "an information criterion")
     fit.covariance  # noqa: B018 - refuses where curvature would be too large
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
         params = params64(fit)

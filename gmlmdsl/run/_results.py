@@ -14,7 +14,6 @@ from .._diagnostics import counted, fail, no_attribute
 from .._files import write_whole
 from ..graph import FactorGraph
 from . import _checks, _selected
-from ._few_rows import effective_rows
 from ._fit import Estimate, Evidence
 from ._intervals import intervals, verified_quantile
 from ._kinks import held_graph, without_interval
@@ -22,7 +21,7 @@ from ._methods import PersistentContrastiveDivergence
 from ._missing import Missing
 from ._notes import notes_on
 from ._parameters import entry_names, unflatten
-from ._rows import row_weights
+from ._rows import scored_rows
 from ._saved_fits import FIT, INPUT, SavedFit, fit_bytes, outside
 from ._status import Finding, Status, sparse_directions
 from ._wald import Contrast, contrast
@@ -94,7 +93,7 @@ class Fit:
 
     @property
     def effective_rows(self) -> float:
-        """Kish's number of rows: (sum w)^2 / sum w^2 of importances, sum w of counts."""
+        """Kish's number of rows: (sum w)^2 / sum w^2 of importances, sum w of counts, of the rows with an observed cell to score."""
         return float(self.meta.get("effective_rows", self.meta["rows"]))
 
     @property
@@ -321,7 +320,7 @@ def estimate_to_fit(estimate: Estimate, graph: FactorGraph, meta: dict[str, Any]
         "n_masks": estimate.use.n_masks,
         "weights_are": estimate.evidence.options.weights_are,
         "rows": estimate.rows,
-        "effective_rows": effective_rows(row_weights(estimate.evidence), estimate.evidence.options.weights_are == "counts"),
+        "effective_rows": scored_rows(estimate.evidence),
         "fixed": list(estimate.fixed),
         "convex": estimate.convex,
         "seconds": estimate.seconds,

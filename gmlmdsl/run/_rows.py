@@ -16,6 +16,7 @@ from ..derive import bounded_jit, compiled
 from ..graph import FactorGraph
 from ._completions import log_completions
 from ._data import verified_weights
+from ._few_rows import effective_rows
 from ._fit import Evidence, Options, make_objective
 from ._gap_curvature import gap_second_order
 from ._given import bound_mask, bound_rows
@@ -90,6 +91,11 @@ def row_weights(evidence: Evidence) -> Array:
     """The weights of the rows, 1 where none were given."""
     rows = evidence.codes.shape[1]
     return np.ones(rows) if evidence.options.weights is None else verified_weights(evidence.options.weights, rows)
+
+
+def scored_rows(evidence: Evidence) -> float:
+    """The effective number of rows, of those that score."""
+    return effective_rows(evidence.mask, evidence.codes, row_weights(evidence), evidence.options.weights_are == "counts")
 
 
 def evidence_of(

@@ -16,7 +16,7 @@ import numpy as np
 
 from .._diagnostics import counted, fail, with_whole_numbers
 from ..plan import BUDGET
-from ._few_rows import NO_SPREAD, TOO_FEW
+from ._few_rows import NO_SPREAD, TOO_FEW, verify_scored
 from ._fit import Evidence
 from ._fit import _colours as colours_of
 from ._inference import Curvature, covariances, curvature
@@ -24,7 +24,7 @@ from ._information import verify_minimum
 from ._keys import verified_seed
 from ._kinks import at_kinks
 from ._objective import Repeats, row_terms
-from ._rows import Rows, params64, rows_under
+from ._rows import Rows, params64, rows_under, scored_rows
 from ._shrinkage import SHRINKS, with_shrinkage
 from ._simulation import Drawn, How, draw, effective_each, verify_evaluations, verify_memory
 from ._status import Finding
@@ -156,11 +156,11 @@ def _verify(fit: Fit, how: How) -> None:
     """Refuse options that are none, and fits that are no minimum.
 
     Raises:
-        GmlmError: E507, E552, E505 for a fit without its data, E543 or E601 where no curvature is computed.
+        GmlmError: E507, E552, E505 for a fit without its data, E548 where no row scores, E543 or E601 where no curvature is computed.
     """
     verified_seed(how.seed)
     verify_minimum(fit, "the simulation of standard errors")
-    fit.evidence  # noqa: B018 - refuses where there are no data
+    verify_scored(scored_rows(fit.evidence), "the covariance of the gradient")
     fit.covariance  # noqa: B018 - refuses where curvature would be too large
 
 
