@@ -354,3 +354,15 @@ def test_a_bar_says_what_is_compiled_and_how_far_the_run_is(model, monkeypatch: 
     assert (
         found[-1] == "measuring the loss of validation" and "" in found[: found.index(moved[0])]
     )  # compiled: nothing is said until a loss is known
+
+
+def test_weights_that_no_file_holds_are_said_before_they_are_trained(model, monkeypatch: pytest.MonkeyPatch):
+    """The warning comes before the first step, which here is never taken."""
+    size = sum(a.nbytes for a in jax.tree.leaves(eqx.filter(model.init_params(0), eqx.is_array)))
+    monkeypatch.setattr("gmlmdsl.run._saved_fits.MOST", size - 1)
+    monkeypatch.setattr("gmlmdsl.run._network_fit.train", lambda *args: 1 / 0)
+    with (
+        pytest.warns(gm.GmlmWarning, match=f"the parameters take {size:,} bytes, more than the {size - 1:,} of a file"),
+        pytest.raises(ZeroDivisionError),
+    ):
+        model.fit(rows(), mask="one", method=gm.Training(steps=1, batch_size=4))

@@ -24,7 +24,7 @@ from ._data import verified_weights
 from ._keys import random_key
 from ._minimise import shows_progress
 from ._network_rows import NetworkRows, bound_to_rows, network_rows
-from ._saved_fits import INPUT, SavedFit, fit_bytes, verify_numbers
+from ._saved_fits import INPUT, SavedFit, fit_bytes, verify_numbers, warn_of_size
 from ._training import Progress, Trained, train
 from ._training_options import Training, verified_training, verify_optimizer, verify_schedule
 
@@ -103,6 +103,7 @@ def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, i
     loss, _ = mask_loss(lowered, options.mask, n_masks, t.label_smoothing)
     weights = np.ones(rows.n_rows) if options.weights is None else verified_weights(options.weights, rows.n_rows)
     network = start_network(lowered.graph, options)
+    warn_of_size(sum(a.nbytes for a in jax.tree.leaves(eqx.filter(network, eqx.is_array))))
     verify_optimizer(options.optimizer, eqx.filter(network, eqx.is_inexact_array))
     batches = _batches(lowered, rows, weights, t, whole)
     check = None if check_rows is None else _batches(lowered, check_rows, np.ones(check_rows.n_rows), t, whole)

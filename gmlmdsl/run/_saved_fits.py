@@ -69,6 +69,17 @@ def fit_bytes(meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
     return pack(FIT, {"meta": dict(meta)}, parts)
 
 
+def warn_of_size(size: int) -> None:
+    """Say before anything is trained that so many bytes of parameters fit into no file.
+
+    Warns:
+        GmlmWarning: with the figure.
+    """
+    if size > MOST:
+        message = f"the parameters take {size:,} bytes, more than the {MOST:,} of a file: this fit cannot be saved, but by its arrays"
+        warnings.warn(message, GmlmWarning, stacklevel=5)
+
+
 @dataclass
 class SavedFit:
     """What is in the file of a fit. Of an array nothing but its header is read before it is asked for.
