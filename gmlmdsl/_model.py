@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import derive
-from ._diagnostics import fail, listed
+from ._diagnostics import counted, fail, listed
 from ._queries import Params, Queries
 from .program import ir
 from .run import fitting, parameters, results, sampling
@@ -234,7 +234,7 @@ class Model(Queries):
     def __repr__(self) -> str:
         n_params = sum(p.size for p in self.graph.parameters)
         factors = sum(g.n for g in self.graph.factors)
-        sizes = f"{self.graph.n_random} cells, {n_params} parameters, {factors} factors"
+        sizes = ", ".join((counted(self.graph.n_random, "cell"), counted(n_params, "parameter"), counted(factors, "factor")))
         return f"Model `{self.name}`: {sizes}; masks {listed(self.masks)}; samplers {listed(self.samplers)}"
 
     def _repr_html_(self) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -134,6 +135,17 @@ def _tell_fit(fit: Any, rows: int) -> None:
         warn(finding.message, finding.remedy)
 
 
+@contextlib.contextmanager
+def _as_options() -> Iterator[None]:
+    """Help that names arguments of Python names options instead, and leaves out what the command line has not."""
+    try:
+        yield
+    except GmlmError as error:
+        helps = ["; ".join(part for part in d.help.split("; ") if "keep_draws" not in part) for d in error.diagnostics]
+        helps = [re.sub(r"`(draws|chains|warmup|thin)=`", r"`--\1`", text) for text in helps]
+        raise GmlmError([replace(d, help=text) for d, text in zip(error.diagnostics, helps, strict=True)]) from None
+
+
 def run_sample(request: SampleRequest) -> None:
     """Sample, print, and write what was asked for."""
     verify_writable(request.out, (".nc", ".npz"))
@@ -156,7 +168,7 @@ def run_sample(request: SampleRequest) -> None:
     import time
 
     started = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught, waiting(f"sampling with `{sampler}`"):
+    with warnings.catch_warnings(record=True) as caught, waiting(f"sampling with `{sampler}`"), _as_options():
         warnings.simplefilter("always")
         idata = model.sample(
             params,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ._console import note, print_table
-from ._diagnostics import listed
+from ._diagnostics import counted, listed
 
 REAL = ("real", "positive", "bounded")
 
@@ -48,8 +48,8 @@ def _or_unknown(value: object) -> str:
 
 
 def _show_model(name: str, model: dict[str, Any]) -> None:
-    counted = f": {model['cells']} cells, {model['factors']} factors" if model["cells"] is not None else ""
-    print(f"model {name}{counted if model['network'] is None else counted.rpartition(',')[0]}")
+    sizes = f": {counted(model['cells'], 'cell')}, {counted(model['factors'], 'factor')}" if model["cells"] is not None else ""
+    print(f"model {name}{sizes if model['network'] is None else sizes.rpartition(',')[0]}")
     rows = [
         [f"{v['role']} {k}{v['axes']}", v["type"], _values(v["values"], v["type"]), _or_unknown(v["shape"])]
         for k, v in model["variables"].items()

@@ -205,6 +205,19 @@ def test_sample_refuses_what_it_cannot_use(folder):
     assert "must end in .nc or .npz" in gmlm("sample", "m.gmlm", "--out", "d.txt", status=1).output
     (folder / "broken.fit").write_bytes(b"PK\x03\x04 nonsense")
     assert "is no saved fit" in gmlm("sample", "broken.fit", status=1).output
+    np.savez(folder / "p.npz", u=np.array([0.0, 1.0, -1.0]))
+    refused = gmlm("sample", "labels.gmlm", "--params", "p.npz", "--draws", "1000000000", status=1).output
+    assert "fewer `--draws` or `--chains`" in refused and "draws=" not in refused
+
+
+def test_one_of_anything_is_no_plural(folder):
+    (folder / "one.gmlm").write_text(
+        "model m { var x : bit param h factor h * x }\nmask q = subsets(x, size = 1)\nsampler s { update x }\n"
+    )
+    assert "model m: 1 cell, 1 factor\n" in gmlm("info", "one.gmlm").output
+    for words in (("explain", "one.gmlm"), ("explain", "one.gmlm", "--stage", "graph"), ("explain", "one.gmlm", "--stage", "plan")):
+        output = gmlm(*words).output
+        assert "1 cell" in output and "1 cells" not in output and "1 levels" not in output and "no factor between" not in output
 
 
 @pytest.mark.usefixtures("standard_promotion")

@@ -238,3 +238,13 @@ def test_coords_that_do_not_fit_are_refused():
     for coords, message in (({"t": "abc"}, "no index set `t`"), ({"s": "ab"}, "3 members, got 2"), ({"s": "aab"}, "not distinct")):
         with pytest.raises(gm.GmlmError, match=message):
             gm.parse(text, coords=coords)
+
+
+def test_images_given_for_cells_in_a_line_are_shown_their_shape():
+    model = gm.parse("model m { var x[i in range(6)] : bit param h factor h * x[0] }\nmask one = subsets(size = 1)").model()
+    for shape, row in (((5, 2, 3), "(2, 3)"), ((2, 3), "(2, 3)"), ((5, 6, 1), "(6, 1)")):
+        with pytest.raises(gm.GmlmError, match="must have shape") as caught:
+            model.fit(np.zeros(shape, int))
+        assert f"`.reshape(-1, 6)` has one row for each array of shape {row}" in caught.value.diagnostics[0].help
+    with pytest.raises(gm.GmlmError, match="before them come rows"):
+        model.fit(np.zeros((5, 4), int))

@@ -222,7 +222,12 @@ model m {
     assert plan.is_looped
     tables, uses = factor_tables(model.graph, plan, place_factors(model.graph, plan))
     loop = plan_loop(plan, tables, uses[0])
-    assert len(loop.component) + loop.messages < _elimination.MOST_PADDED * plan.flops
+    places = len(loop.component) + loop.messages
+    assert places < _elimination.MOST_PADDED * plan.flops
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_loop, "MOST_PLACES", places - 1)
+        with pytest.raises(AssertionError, match="takes no loop"):
+            plan_loop(plan, tables, uses[0])
     value = model.log_partition({"J": 0.4})
     device, params, c = (
         derive.graph_arrays(model.graph),

@@ -22,7 +22,7 @@ from ._listed import Entries, ListedRows, Listing, Terms
 Vector = Float[Array, " parameters"]
 Directions = Float[Array, "parameters directions"]
 Found = tuple[Float[Array, "directions directions"], Float[Array, "rows directions"]]
-MOST_DERIVATIVES = 1 << 26  # derivatives of scores held at once
+MOST_DERIVATIVES = 1 << 26  # derivatives of scores held at once, beside as many times their weights: 1 GiB of both
 
 
 def listed_second_order(

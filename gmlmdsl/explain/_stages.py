@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from .._diagnostics import GmlmError, Source, Span
+from .._diagnostics import GmlmError, Source, Span, counted
 from ..program import Program, ir
 from ..program._forms import Form
 
@@ -88,7 +88,7 @@ def _graph(name: str, bound: Bound) -> Iterator[str]:
     from ..graph import lower_model
 
     graph = lower_model(bound, name).graph
-    yield f"FactorGraph of {name}: {graph.n_random} cells, {sum(g.n for g in graph.groups)} factors"
+    yield f"FactorGraph of {name}: {counted(graph.n_random, 'cell')}, {counted(sum(g.n for g in graph.groups), 'factor')}"
     for v in graph.variables:
         yield f"  {v.role} {v.name}: {v.kind}, shape {v.shape}, positions {v.offset}..{v.offset + v.size - 1}, {len(v.labels)} values"
     for v in graph.given:
@@ -129,7 +129,7 @@ def _plan(name: str, program: Program, bound: Bound) -> Iterator[str]:
     yield f"  log Z: {_or_refusal(lambda: plan_elimination(lowered.graph).words)}"
     for mask in (m for m in program.masks.values() if m.model == name):
         used = plan_use(lowered.graph, lower_mask(lowered, mask))
-        yield f"  mask {mask.name}: support {used.support:.6g}, reaches {used.reached} cells; {used.block.words}"
+        yield f"  mask {mask.name}: support {used.support:.6g}, reaches {counted(used.reached, 'cell')}; {used.block.words}"
     for sampler in (s for s in program.samplers.values() if s.model == name):
         yield f"  sampler {sampler.name}"
         body = sampler.body if isinstance(sampler.body, tuple) else ()

@@ -119,7 +119,8 @@ class Elimination:
         size = 8 * self.largest
         table = f"{size / 2**20:.3g} MiB" if size >= 2**20 else f"{size / 2**10:.3g} KiB"
         where = f" in {self.n_components:,} parts" if self.n_components > 1 else ""
-        return f"{self.method}: {len(self.parents):,} cells{where}, {depth:,} levels, {self.flops:.3g} operations, largest table {table}"
+        cells, levels = (f"{n:,} {what}{'s' * (n != 1)}" for n, what in ((len(self.parents), "cell"), (depth, "level")))
+        return f"{self.method}: {cells}{where}, {levels}, {self.flops:.3g} operations, largest table {table}"
 
 
 def plan_elimination(

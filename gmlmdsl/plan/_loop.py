@@ -22,6 +22,7 @@ SOURCES = 4  # what is added into one table: of more, some are added up before
 LANES = tuple(1 << k for k in range(2, 13))  # how long blocks may be
 TOGETHER = tuple(1 << k for k in range(8))  # how many of them one turn may take
 TURN = 500  # entries of messages that cost what starting a turn does
+MOST_PLACES = 2**31 - 1  # they are numbered in 32 bits; `MOST_ENTRIES` of an elimination keeps far below
 PICKED = 8  # cells that one turn picks
 
 
@@ -107,6 +108,7 @@ def plan_loop(plan: Elimination, tables: Sequence[FactorTables], uses: Sequence[
     levels = np.array([k.level for k in nodes], np.int64)
     lanes, together = _shape(radix, levels)
     kept = _Messages(radix, levels, lanes, together, len(component))
+    assert len(component) + kept.turns * together * lanes <= MOST_PLACES, "an elimination of so many entries takes no loop"
     bases, strides = _places(nodes, kept, values * (n + 1))
     at = np.full(plan.n_cells + 1, n)
     at[plan.cells] = np.arange(n)

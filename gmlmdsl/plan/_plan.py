@@ -46,7 +46,7 @@ class BlockPlan:
             return self.elimination.words
         cells = f"{self.members} cell{'s' * (self.members != 1)}"
         if self.method == "product":
-            return f"product: {cells}, no factor between them; {self.terms:.3g} factor evaluations"
+            return f"product: {cells}{', no factor between them' * (self.members > 1)}; {self.terms:.3g} factor evaluations"
         return f"enumeration: {cells}, {self.values:.3g} joint values, {self.terms:.3g} factor evaluations"
 
 

@@ -128,6 +128,14 @@ def _absent(array: Array, code: Any) -> Array:
     return np.isnan(array) if np.isnan(code) else array == code
 
 
+def _reshaped(v: VariableArray, shape: tuple[int, ...]) -> str:
+    """How an array of this shape becomes rows of the variable's, if its last axes have as many entries as a row."""
+    row = next((shape[k:] for k in range(len(shape) - 1, -1, -1) if v.shape and math.prod(shape[k:]) == v.size), None)
+    if row is None:
+        return "the last axes are the variable's, before them come rows"
+    return f"the last axes are the variable's: `.reshape({', '.join(map(str, (-1, *v.shape)))})` has one row for each array of shape {row}"
+
+
 def value_codes(v: VariableArray, value: Any, what: str, missing: Any = None) -> tuple[Array, tuple[int, ...]]:
     """The codes of one variable's values, -1 where one is missing, and the axes before the variable's own.
 
@@ -142,9 +150,7 @@ def value_codes(v: VariableArray, value: Any, what: str, missing: Any = None) ->
     lead = array.ndim - len(v.shape)
     if lead < 0 or array.shape[lead:] != v.shape:
         wanted = f"(rows, {', '.join(map(str, v.shape))})" if v.shape else "(rows,)"
-        raise fail(
-            "E501", f"{what} must have shape {wanted}, got {array.shape}", help="the last axes are the variable's, before them come rows"
-        )
+        raise fail("E501", f"{what} must have shape {wanted}, got {array.shape}", help=_reshaped(v, array.shape))
     absent = holes | _absent(array, missing)
     if v.ordered and array.dtype.kind == "U" and isinstance(missing, str):
         array = _numbers(np.where(absent, str(v.labels[0]), array), what)  # a column of texts because of its holes
