@@ -20,7 +20,7 @@ from ._kinks import at_kinks
 from ._objective import Objective
 from ._parameters import entry_names
 from ._shrinkage import with_shrinkage
-from ._status import PRIOR_DECIDES, Finding, Status
+from ._status import Finding, Status
 
 Array = np.ndarray
 NO_SPREAD, TOO_FEW = "no-spread", "few-rows"  # slugs
@@ -123,7 +123,7 @@ def effective_rows(mask: LoweredMask, codes: Array, weights: Array, counts: bool
 
 def _without_errors(finding: Finding) -> Finding:
     """The finding where no standard error is told: none is too small."""
-    return dataclasses.replace(finding, remedy=MORE_ROWS) if finding.slug == PRIOR_DECIDES else finding
+    return dataclasses.replace(finding, remedy=MORE_ROWS) if finding.slug == "prior-decides" else finding
 
 
 def verify_scored(rows: float, what: str) -> None:

@@ -23,7 +23,6 @@ from ._statistics import Colouring
 Array = np.ndarray
 SUSPECT = 1e-3  # of the largest eigenvalue, here or at the start: below, the data may separate
 SHARE = 0.5  # of the curvature in some direction: where a prior gives more, it decides
-PRIOR_DECIDES = "prior-decides"  # slug
 SUSPECT_SHARE = 0.02  # where a prior gives more, the data alone may have no estimate
 AT_BOUND = 1e-6
 NEAR = 1e-3  # the largest gradient entry per row at which steps of a stochastic minimiser may end
@@ -263,7 +262,7 @@ def _prior_decides(open_: Recession, curve: Curvature | None, kinks: Array, name
         which = _parts(alone.span) & ~_parts(open_.span)
         if which.any():
             message = f"The data alone have no finite estimate of {_some(names, which)}: the prior decides"
-            return [Finding(PRIOR_DECIDES, message, remedy)]
+            return [Finding("prior-decides", message, remedy)]
     if curve is None:
         return []
     rest = curve.without(np.concatenate([open_.span, np.eye(len(kinks))[:, kinks]], axis=1))
@@ -277,7 +276,7 @@ def _prior_decides(open_: Recession, curve: Curvature | None, kinks: Array, name
     more = f", and more than {SHARE:.0%} in {count - 1} other direction{'s' * (count > 2)}" if count > 1 else ""
     part = f"{shares[-1]:.0%} of the curvature" if shares[-1] <= 1 else "all of the curvature, and more than the data take away,"
     message = f"The prior gives {part} along {in_words(worst, names)}{more}: the data say little there"
-    return [Finding(PRIOR_DECIDES, message, remedy)]
+    return [Finding("prior-decides", message, remedy)]
 
 
 def _saddle(falling: Array, names: list[str]) -> Finding:
