@@ -58,6 +58,19 @@ def test_local_statistics_equal_automatic_differentiation(mask: str) -> None:
     np.testing.assert_allclose(local.score, plain.score, atol=1e-9)
 
 
+def test_derivatives_that_cancel_are_seen() -> None:
+    """Those of h cancel over the values of a spin, those of J over balanced rows too."""
+    text = "model m {\n var x[i in range(2)] : spin\n param h\n param J\n factor h * x[i] for i in range(2)\n factor J * x[0] * x[1]\n}"
+    model = gm.parse(text + "\nmask one = subsets(x, size = 1)").model()
+    codes, weights = np.array(list(np.ndindex(2, 2))).T, np.ones(4)
+    with jax.enable_x64(True):
+        start = {"h": jnp.asarray(0.0), "J": jnp.asarray(0.0)}
+        made = fitting.make_objective(model.graph, model.mask("one")[1], codes, weights, start, (), fitting.Options("one"))
+        colours = colouring(made.objective, flatten(model.graph, start))
+    np.testing.assert_array_equal(colours.directions, np.eye(2))  # each block sees both
+    np.testing.assert_array_equal(np.concatenate(colours.seen), [[0, 1], [0, 1]])
+
+
 MODEL = """
 model m {
   var x[i in range(3)] : bit
