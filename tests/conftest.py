@@ -27,6 +27,8 @@ jax.config.update("jax_disable_most_optimizations", True)
 jax.config.update("jax_compilation_cache_dir", str(Path(tempfile.gettempdir()) / f"gmlmdsl-tests-{getpass.getuser()}"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+jax.config.update("jax_traceback_in_locations_limit", 0)  # no test reads where an operation was traced
+gc.set_threshold(100_000, 20, 50)  # tracing makes millions of small objects, few of them in circles
 
 
 MOST_MAPPINGS = 20_000  # a process may have 65 530 memory mappings; every compiled program takes some, and beyond them it crashes

@@ -24,6 +24,7 @@ def quick(parts, tmp_path_factory):
     return out, wanted
 
 
+@pytest.mark.slow
 def test_rows_hold_scores_and_losses(parts, quick):
     out, wanted = quick
     rows = [json.loads(line) for line in (out / "results.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -36,6 +37,7 @@ def test_rows_hold_scores_and_losses(parts, quick):
     assert told["length"] == 1 and told["unknown"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion")
 def test_finished_rows_are_skipped_and_the_rest_is_as_it_was(parts, quick, monkeypatch):
     ablate, (out, wanted) = parts["ablate"], quick
@@ -53,6 +55,7 @@ def test_finished_rows_are_skipped_and_the_rest_is_as_it_was(parts, quick, monke
     assert again[1]["scores"] == second["scores"] and again[1]["loss"] == second["loss"]
 
 
+@pytest.mark.slow
 def test_a_page_is_filled_in_from_quick_results(parts, quick, tmp_path, monkeypatch):
     table, ablate, (out, _) = parts["table"], parts["ablate"], quick
     page = tmp_path / "page.md"

@@ -41,7 +41,7 @@ def report(found: MaskComparison, mask: str) -> MaskReport:
 # Exact
 
 
-@pytest.mark.parametrize(("c", "mask"), thinned(EACH, 2), ids=str)
+@pytest.mark.parametrize(("c", "mask"), thinned(EACH, 4), ids=str)
 def test_variances_are_those_of_the_asymptotic_covariance(c: Case, mask: str):
     """The traces beside that of the inverse Fisher information; the worst direction as an eigenvalue of their product."""
     r, fisher = report(exact(c), mask), theory.fisher_information(c.model, c.params)
@@ -146,6 +146,7 @@ def test_estimates_lie_within_four_standard_errors(c: Case):
         assert float(r.worst_one) - 4 * r.worst_one.error < report(exact(c), r.name).worst_one
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion")
 @pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
 def test_estimates_from_chains():
@@ -176,6 +177,7 @@ def test_standard_errors_are_right(c: Case, masks: tuple[str, ...]):
 # Costs and words
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion")
 def test_costs_are_measured():
     found = theory.compare_masks(potts.model, potts.params, ["one", "like"])
@@ -274,7 +276,7 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", thinned(PROGRAMS, 3))
 def test_suggested_text_checks_compiles_and_is_canonical(name: str):
     text, model, params = PROGRAMS[name]
     found = theory.suggest_masks(gm.parse(text).model(model), params, measure=False)
@@ -320,6 +322,7 @@ def test_masks_are_ranked_by_variance_and_then_by_size():
     assert all(a.mean_size <= b.mean_size for a, b, s, t in zip(ranked, ranked[1:], steps, steps[1:], strict=False) if s == t)
 
 
+@pytest.mark.slow
 def test_the_strong_clique_of_figure_3_is_one_block():
     """The paper's model of N = 10 with a clique of four: as the figure has it, and with weak couplings between all cells."""
     alone = gm.load(FIGURES / "modes.gmlm").model()

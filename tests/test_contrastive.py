@@ -12,6 +12,7 @@ import numpy as np
 import optax
 import pytest
 from oracle import Oracle, numerical_gradient
+from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl.plan import Budget
@@ -65,7 +66,7 @@ def rows_of(text: str, n: int = 60) -> tuple[Oracle, np.ndarray, np.ndarray]:
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize(
-    ("name", "batch_size", "gaps"), [("rbm", None, False), ("rbm", 16, False), ("rbm", 16, True), ("ising", 16, False)]
+    ("name", "batch_size", "gaps"), thinned([("rbm", None, False), ("rbm", 16, False), ("rbm", 16, True), ("ising", 16, False)], 2)
 )
 def test_the_mean_gradient_is_the_exact_one(name: str, batch_size: int | None, gaps: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """At fixed parameters, over steps whose chains go on; `gaps`: rows lack different cells, and a sum over them is too costly."""
@@ -110,6 +111,7 @@ def test_the_mean_gradient_is_the_exact_one(name: str, batch_size: int | None, g
     assert error.max() < 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion")
 @pytest.mark.parametrize("name", MODELS)
 def test_a_fit_comes_near_the_maximum(name: str, tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ def test_candidates_and_passes_share_one_encoding_and_so_does_the_prediction_of_
     assert encoded_rows(monkeypatch, "many", sources((4,)), 11) == 2
 
 
-@pytest.mark.parametrize("name", thinned(["lengths", "starts", "random", "single"], 2))
+@pytest.mark.parametrize("name", thinned(["lengths", "starts", "random", "single"], 4, 2))
 def test_rows_decode_alike_in_any_company(model, params, name: str):
     """Together, or fewer of them, or beside a row that is longer: a row's draws depend on its number and on itself."""
     rows, options = sources(), {"seed": 5, "chains": 2, "draws": 2, "warmup": 0}
@@ -166,6 +166,7 @@ def test_without_chance_the_order_of_rows_means_nothing(model, params):
         assert np.array_equal(draws(sampled(model, params, "lengths", row))[0, 0], whole[r])
 
 
+@pytest.mark.slow
 def test_many_rows_are_decoded_in_batches_that_nobody_sees(model, params):
     lengths = np.random.default_rng(4).integers(1, M + 1, 70)
     rows = sources(tuple(lengths.tolist()), seed=7)

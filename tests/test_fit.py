@@ -28,7 +28,7 @@ def data() -> tuple[Any, np.ndarray, np.ndarray]:
     return counted(rows(N, seed=0))
 
 
-@pytest.mark.parametrize("mask", thinned(MASKS, 3))
+@pytest.mark.parametrize("mask", thinned(MASKS, 6))
 def test_the_estimate_is_where_the_oracles_gradient_vanishes(mask: str, data: tuple[Any, np.ndarray, np.ndarray]):
     """c * sum of w loss - log prior: its value agrees to 1e-9, its gradient is below 1e-5 of 400 rows."""
     x, codes, counts = data
@@ -220,6 +220,7 @@ def test_a_damaged_fit_is_refused(tmp_path: Path, data: tuple[Any, np.ndarray, n
         assert caught.value.diagnostics[0].code == "E520"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::gmlmdsl.run._sampling.SamplingWarning")
 def test_a_fit_samples_its_model(data: tuple[Any, np.ndarray, np.ndarray]):
     x, _, counts = data

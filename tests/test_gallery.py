@@ -54,6 +54,7 @@ def test_a_program_of_the_gallery_checks_without_a_warning(path):
     assert check_file(path).warnings == ()
 
 
+@pytest.mark.slow
 def test_the_small_version_has_every_picture_and_every_table_of_the_page(built, builder, out):
     text = PAGE.read_text(encoding="utf-8")
     shown = {name for name in re.findall(r"\]\(gallery/([\w.]+)\)", text)}
@@ -101,6 +102,7 @@ def brute_trace(coupling, size):
     return np.trace(np.linalg.inv(hessian))
 
 
+@pytest.mark.slow
 def test_squared_errors_come_to_the_trace(built):
     for curve in built["estimation"].curves:
         np.testing.assert_allclose(curve.trace, brute_trace(curve.coupling, curve.size), rtol=1e-9)
@@ -111,6 +113,7 @@ def test_squared_errors_come_to_the_trace(built):
         assert abs(n * mean[-1] - curve.trace) < 4 * n * sd[-1] / np.sqrt(kept[-1]) + 0.01 * curve.trace
 
 
+@pytest.mark.slow
 def test_data_without_a_minimiser_are_counted_and_not_averaged(built):
     by = {(c.coupling, c.size): c for c in built["estimation"].curves}
     assert by[0.3, 1].lost[0] > by[0.3, 2].lost[0] >= 1  # forty rows
@@ -135,6 +138,7 @@ def test_the_certificate_tells_data_with_a_minimiser_from_others(parts):
 # Figure 3
 
 
+@pytest.mark.slow
 def test_hitting_times_are_those_of_the_matrix_and_of_chains(built, parts):
     import gmlmdsl as gm
 
@@ -151,6 +155,7 @@ def test_hitting_times_are_those_of_the_matrix_and_of_chains(built, parts):
     assert max(c.exact for c in found.cells) > 1e11  # small blocks do not arrive
 
 
+@pytest.mark.slow
 def test_independent_draws_leave_the_mode_of_a_strong_clique_too_late(built, parts):
     """The cells outside the clique play no part: the same time from the 16 states of the clique alone, whose cells move apart."""
     found, hitting = built["hitting"], parts["hitting"]
@@ -168,6 +173,7 @@ def test_independent_draws_leave_the_mode_of_a_strong_clique_too_late(built, par
 # Theorems 1 to 3
 
 
+@pytest.mark.slow
 def test_theorems_hold_over_random_models(built, parts):
     cases, theorems = built["theorems"], parts["theorems"]
     assert theorems.least_gain(cases) > -1e-9
@@ -182,6 +188,7 @@ def test_theorems_hold_over_random_models(built, parts):
 # Adaptive masks
 
 
+@pytest.mark.slow
 def test_the_right_conditional_settles_at_p_and_the_wrong_one_does_not(built):
     for run in built["adaptive"]:
         assert (np.diff(run.right) <= 1e-12).all()
@@ -203,6 +210,7 @@ def test_the_chain_by_hand_is_right_where_the_mask_does_not_look(parts, monkeypa
 # Corollary 1, Lee's ratio, independent draws
 
 
+@pytest.mark.slow
 def test_blocks_reach_the_mode_and_independent_draws_stay(built):
     (escape,) = built["parallel"].escapes
     assert (escape.waiting <= escape.missed ** np.arange(len(escape.waiting)) + 1e-12).all()
@@ -210,11 +218,13 @@ def test_blocks_reach_the_mode_and_independent_draws_stay(built):
     assert escape.waiting[-1] < 0.1 < 0.9 < escape.staying[-1]
 
 
+@pytest.mark.slow
 def test_lees_ratio_is_at_least_k(built):
     for ratios in built["parallel"].lee.values():
         assert (np.array(ratios) >= np.arange(1, len(ratios) + 1) - 1e-9).all()
 
 
+@pytest.mark.slow
 def test_the_bias_of_independent_draws_is_that_of_its_closed_form(built):
     """The law is proportional to the product of 2 cosh of the fields on every cell."""
     found = built["parallel"]

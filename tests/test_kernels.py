@@ -86,7 +86,7 @@ def check_one_step(name: str, sampler: str, chains: int, seed: int) -> None:
     assert (np.asarray(info.drawn).sum(axis=0)[moved] > 0).all()
 
 
-@pytest.mark.parametrize(("name", "sampler"), thinned(KERNELS + HEAVY, 2))
+@pytest.mark.parametrize(("name", "sampler"), thinned(KERNELS + HEAVY, 3))
 def test_one_step_from_p_and_from_one_configuration(name: str, sampler: str):
     check_one_step(name, sampler, FEW if (name, sampler) in HEAVY else CHAINS, seed=11)
 

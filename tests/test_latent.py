@@ -107,7 +107,7 @@ def test_log_p(program: gm.BoundProgram, oracle: Oracle, rows: np.ndarray, held:
 
 
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("mask", thinned(["one", "all", "some", "looks", "sees"], 2))
+@pytest.mark.parametrize("mask", thinned(["one", "all", "some", "looks", "sees"], 5, 4))
 def test_losses_and_gradients(program: gm.BoundProgram, oracle: Oracle, rows: np.ndarray, mask: str) -> None:
     codes, x = without(oracle, rows)
     params = {k: jnp.asarray(v) for k, v in oracle.random_params(1).items()}
@@ -162,6 +162,7 @@ def test_transition_matrices_hold_the_latents(program: gm.BoundProgram, oracle: 
     np.testing.assert_allclose(program.model().transition_matrix(params, sampler), expected, **EXACT)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
 def test_draws_reach_the_exact_marginals(program: gm.BoundProgram, oracle: Oracle) -> None:
     params = {k: 0.5 * v if k in "aw" else v for k, v in oracle.random_params(1).items()}
@@ -314,6 +315,7 @@ def test_a_fit_minimises_the_objective_and_reports_its_sandwich(tmp_path: Path) 
     np.testing.assert_array_equal(again.covariance, fit.covariance)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion")
 def test_monte_carlo_em_finds_the_optimum_that_summing_finds() -> None:
     y, _ = mixture_rows(150)

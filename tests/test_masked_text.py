@@ -60,6 +60,7 @@ def test_words_cut_off_by_an_end_do_not_count(text):
     assert text.words_known(rows[:, :3], "the") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion")
 @pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
 def test_a_tiny_network_learns_the_frequencies_of_letters(text, capsys):

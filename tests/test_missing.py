@@ -209,6 +209,7 @@ def test_observed_cells_that_break_a_requirement_name_the_row() -> None:
         model.fit(x, missing=9)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion")
 def test_no_complete_row_is_needed() -> None:
     model = gm.parse(TRIPLE + "mask one = subsets(size = 1)").model()

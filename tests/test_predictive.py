@@ -53,9 +53,10 @@ def spins(log_weight: np.ndarray, n: int, seed: int) -> np.ndarray:
     return STATES[np.random.default_rng(seed).choice(16, n, p=p / p.sum())]
 
 
-def three_body(strength: float, n: int = 600, seed: int = 0) -> Any:
-    """A pairwise fit to rows with one interaction of three cells."""
-    x = spins(0.3 * STATES[:, 0] * STATES[:, 1] + strength * STATES[:, 1:].prod(axis=1), n, seed)
+@functools.cache
+def three_body(strength: float) -> Any:
+    """A pairwise fit to 600 rows with one interaction of three cells."""
+    x = spins(0.3 * STATES[:, 0] * STATES[:, 1] + strength * STATES[:, 1:].prod(axis=1), 600, 0)
     return gm.parse(SPINS).model().fit(x)
 
 
@@ -134,7 +135,7 @@ def test_functions_and_summaries_are_of_complete_rows(truth: Any):
 
 
 def test_a_let_and_many_values_are_statistics_too():
-    fit = three_body(0.0, 100)
+    fit = three_body(0.0)
     found = fit.predictive(draws=40, statistics=(), functions={"pulled": lambda x: jnp.sum(x * jnp.array([1.0, 2.3, 5.9, 13.1]))})
     assert len(found["pulled"].labels) == 2 + 10
     np.testing.assert_allclose(found["pulled"].observed[2:].sum(), 1)
@@ -158,6 +159,7 @@ def test_p_values_bands_and_counts_are_one_thing():
     assert edge.z.tolist() == [0.0, np.inf] and edge.p_values.tolist() == [1.0, 2 / 41]
 
 
+@pytest.mark.slow
 def test_p_values_are_uniform_under_the_model(truth: Any):
     """120 data sets of the model, parameters held: the shares of p below 0.1, 0.25, 0.5 within 4 standard errors; and of the largest |z|."""
     weird = {"s": lambda x: x["x"][0] + 0.37 * x["x"][1] + 0.211 * x["x"][2] + 0.1 * x["w"]}
@@ -192,6 +194,7 @@ def test_a_three_body_interaction_is_found_and_its_neighbour_is_not():
 # Chains
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
 def test_chains_agree_with_all_configurations_and_say_when_they_do_not_suffice():
     x = spins(0.6 * (STATES[:, 0] * STATES[:, 1] + STATES[:, 1] * STATES[:, 2] + STATES[:, 2] * STATES[:, 3]), 200, 3)

@@ -93,6 +93,7 @@ def test_info_counts_a_class_where_that_is_allowed(tmp_path: Path):
     assert "12" in run("info", path, "--allow-python").stdout
 
 
+@pytest.mark.slow
 def test_a_network_is_fitted_and_sampled_from_the_command_line(tmp_path: Path):
     path, data, out = tmp_path / "own.gmlm", tmp_path / "x.csv", tmp_path / "own.fit"
     path.write_text(TEXT)

@@ -95,7 +95,7 @@ def decoded(name: str, from_drafts: bool = False) -> list[oracle.Decode]:
     ]
 
 
-@pytest.mark.parametrize("name", thinned(CASES, 2))
+@pytest.mark.parametrize("name", thinned(CASES, 4))
 def test_a_decode_is_that_of_the_loop(model, params, name: str):
     idata = model.sample(params, name, clamp={"x": held_rows()}, missing=-1, lengths=LENGTHS, observe=["trace"])
     verify(idata, decoded(name))

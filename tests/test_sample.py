@@ -80,6 +80,7 @@ def test_what_is_kept_and_observed_does_not_change_the_draws(small: Any):
 # What the draws are
 
 
+@pytest.mark.slow
 def test_long_chains_have_the_law(small: Any):
     """4000 chains of 40 steps: chi-square against p, p above 1e-4."""
     idata = small.sample(PARAMS, "gibbs", chains=4000, draws=1, warmup=40, seed=1)

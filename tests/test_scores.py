@@ -38,7 +38,7 @@ def scaled_losses(params: dict[str, np.ndarray], codes: np.ndarray, mask: str) -
     return trio.oracle.fit_constant(params, codes, mask) * trio.oracle.row_losses(params, codes, mask)
 
 
-@pytest.mark.parametrize("mask", thinned(["single", "seeing"], 2, 1))
+@pytest.mark.parametrize("mask", thinned(["single", "seeing"], 2))
 def test_held_out_losses_are_the_oracles(mask: str, fits: dict[str, Any]):
     fresh = rows(N, seed=6)
     score = fits[mask].score(trio.values(fresh))
@@ -192,6 +192,7 @@ def test_the_effective_parameters_are_the_trace(case: Case, mask: str):
     assert found.parameters == len(here)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", ["single"])
 def test_half_of_it_is_nearly_the_loss_by_leaving_one_out(mask: str, fits: dict[str, Any]):
     """60 rows, 8 parameters: within a seventh of the correction, row by row too."""
@@ -203,6 +204,7 @@ def test_half_of_it_is_nearly_the_loss_by_leaving_one_out(mask: str, fits: dict[
     assert np.corrcoef(share, moved)[0, 1] > 0.98
 
 
+@pytest.mark.slow
 def test_a_firm_prior_leaves_no_parameters():
     text = TRIO.replace("normal(0.2, 2)", "normal(0.2, 0.01)").replace("student_t(4, 0, 1)", "normal(0, 0.01)").replace("1.5", "0.01")
     fit = gm.parse(text).model().fit(trio.values(CODES), "single")
@@ -224,6 +226,7 @@ def test_a_loaded_fit_takes_its_rows_and_no_others(tmp_path: Path, fits: dict[st
     assert caught.value.codes == ("E551",)
 
 
+@pytest.mark.slow
 def test_a_fit_without_a_minimum_has_no_criterion():
     pair = gm.parse(
         "model m { var a : bit  var b : bit  param h  param g  param J  factor h * a  factor g * b  factor J * a * b } mask one = subsets(size = 1)"
@@ -255,6 +258,7 @@ def with_gaps(codes: np.ndarray) -> tuple[Any, np.ndarray]:
     return {"x": np.where(gaps[:, :3], -9, x["x"]), "w": np.where(gaps[:, 3], -9, codes[:, 3])}, np.where(gaps, -1, codes)
 
 
+@pytest.mark.slow
 def test_rows_with_gaps_are_scored_and_held_out():
     """The oracle sums the missing cells out, and gives the trace by its derivatives."""
     x, codes = with_gaps(CODES)

@@ -59,6 +59,7 @@ def test_moves_of_unconstrained_arrays_move_the_parameters_as_asked(rng: np.rand
             np.testing.assert_allclose(np.ravel(reached), moves[:, k], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_monte_carlo_em_finds_the_frequencies_of_what_is_seen():
     rng = np.random.default_rng(3)
     z = rng.choice(3, size=(150, 2), p=[0.6, 0.3, 0.1])

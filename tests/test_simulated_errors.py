@@ -111,7 +111,7 @@ CASES = {
     "given data": Case(GIVEN, np.array([[1, 0, 0], [0, 1, 1]]), "single", {}, {"z": np.array([[0.5, -1.0], [1.0, 0.3]])}),
     "a latent": Case(HIDDEN, np.array([[1, 0, 1], [1, 1, 0], [0, 0, 1]]), "single"),
 }
-SLOW = ("a latent", "labels, a gauge, a simplex")  # to compile
+SLOW = ("a latent", "labels, a gauge, a simplex", "a mask that looks at x")  # to compile
 
 
 @cache
@@ -233,6 +233,7 @@ def test_a_mask_that_looks_at_x_is_drawn_anew_with_the_random_numbers_of_the_row
     assert abs(found**2 - variance) <= 4 * noise
 
 
+@pytest.mark.slow
 def test_masks_that_were_drawn_are_kept():
     """One mask of the row, drawn: the errors of the fit whose mask is that pair of cells alone, with all of the cells' weight."""
     fit = gm.parse(RING).model().fit(SPINS[:1], "pairs", n_masks=1, seed=4)

@@ -10,6 +10,7 @@ import pytest
 from cases import BY_NAME, Case, case
 from chi_square import p_value
 from one_step import LEAST_P, RING, follows_its_row, keeps_p, numbered
+from thinned import thinned
 
 from gmlmdsl import derive
 from gmlmdsl.derive._elimination_kernels import EliminationKernel, ListedEliminationKernel
@@ -93,7 +94,7 @@ def test_one_step_follows_its_row_and_keeps_p(of: Case, sampler: str):
 LISTED = [(POTTS, "drawn"), (POTTS, "mixed"), (POTTS, "all"), (HARD_CASE, "drawn")]
 
 
-@pytest.mark.parametrize(("of", "sampler"), LISTED, ids=str)
+@pytest.mark.parametrize(("of", "sampler"), thinned(LISTED, 2), ids=str)
 def test_a_block_drawn_from_a_list_follows_its_row_and_keeps_p(of: Case, sampler: str):
     assert isinstance(kernels_of(of, sampler)[0], ListedEliminationKernel)
     assert keeps_p(of, sampler, CHAINS) > LEAST_P

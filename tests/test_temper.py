@@ -154,6 +154,7 @@ def modes() -> tuple[Any, np.ndarray]:
     return model, np.array([(p * (states[:, 0] == a)).sum() for a in range(3)])
 
 
+@pytest.mark.slow
 def test_a_plain_sampler_is_stuck_and_says_so(modes: tuple[Any, np.ndarray]):
     model, exact = modes
     idata = model.sample(STRONG, "plain", draws=500, warmup=200, chains=4, seed=0)

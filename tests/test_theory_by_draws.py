@@ -54,6 +54,7 @@ def test_covariances_are_the_exact_ones_within_their_errors(model: gm.Model, mas
     assert (found.error < 0.2 * np.abs(np.diag(exact)).max()).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["cells", "blocks", "adaptive"])
 def test_the_gap_of_block_dynamics_is_bounded_from_above(model: gm.Model, sampler: str) -> None:
     exact = theory.spectral_gap(model, PARAMS, sampler)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl import theory
@@ -73,7 +74,7 @@ def test_masks(model: gm.Model, large: Callable[[], None], mask: str) -> None:
     np.testing.assert_allclose(found(), dense, rtol=1e-8)
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", thinned(SAMPLERS, 3))
 def test_samplers(model: gm.Model, large: Callable[[], None], sampler: str) -> None:
     def found() -> list[float]:
         return [

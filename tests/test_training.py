@@ -85,6 +85,7 @@ def test_a_rule_is_learnt(model):
     assert fit.reason == "steps"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mask", "network"), [("one", "mlp(layers = 1, width = 24)"), ("any_rate", "mlp(layers = 1, width = 48)")])
 def test_what_is_learnt_from_draws_of_a_law_are_its_conditionals(mask: str, network: str):
     """The mean over x of KL(p(x_i | x_rest, K), the network's) for the blocks that the mask draws."""

@@ -140,6 +140,7 @@ def test_training(folder: Path, tmp_path: Path):
     assert "E586" in run(*common, "--model", "teacher", "--steps", 40, "--learning-rate", 1e30, "--optimizer", "adam", status=1).stderr
 
 
+@pytest.mark.slow
 def test_a_pipeline_from_the_command_line(folder: Path, tmp_path: Path):
     texts = [word for name in ("validation", "test") for ending in ("en", "de") for word in (f"--{name}", folder / f"test.{ending}")]
     size = ("--vocabulary", folder / "vocabulary.model", "--steps", 2, "--batch-size", 16, "--no-raw", "--sentences", 1)

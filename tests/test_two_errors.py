@@ -7,6 +7,7 @@ import random
 
 import pytest
 from mutants import errors_of, programs
+from thinned import thinned
 
 from gmlmdsl._diagnostics import Source, Span
 from gmlmdsl.program._allow import _inside, _statements
@@ -50,7 +51,7 @@ def pairs(name: str, n: int) -> tuple[tuple[str, str, str, int], ...]:
     return tuple(out)
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", thinned(TEXTS, 3))
 def test_two_syntax_errors_are_both_reported(name: str) -> None:
     for one, two, both, opens in pairs(name, 12):
         if parse_with_errors(one)[1] and parse_with_errors(two)[1]:
