@@ -1,4 +1,4 @@
-# Every check of the project by name. `make demo` and `make test` need nothing but Python 3.11 to 3.13.
+# Every check of the project by name. `make demo`, `make check` and `make test` need nothing but Python 3.11 to 3.13.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
@@ -6,7 +6,7 @@ JOBS   ?= 2
 OUT    ?= demo-report
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test nightly examples coverage lint format types bench docs figures clean
+.PHONY: help demo check test nightly examples coverage lint format types bench docs figures clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -26,6 +26,9 @@ $(VENV)/.test: pyproject.toml | $(BIN)/python
 
 demo: $(VENV)/.demo  ## fit, compare and sample handwritten digits; writes demo-report/report.html
 	$(BIN)/gmlm demo --out $(OUT)
+
+check: $(VENV)/.test  ## what a newcomer runs after an installation, two minutes: some tests of every part, marked `check`
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m 'check and not slow'
 
 test: $(VENV)/.test  ## all tests but the nightly ones
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile

@@ -103,6 +103,7 @@ def refused(path: Path, data: bytes, *parts: str, code: str = "E575", load: bool
         assert part in str(caught.value)
 
 
+@pytest.mark.check
 def test_a_bundle_comes_back(bundle: Bundle, written: bytes, fit: NetworkFit, words: gm.Vocabulary, tmp_path: Path):
     (tmp_path / "a.bundle").write_bytes(written)
     found = read_bundle(tmp_path / "a.bundle")

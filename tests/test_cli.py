@@ -23,10 +23,12 @@ def test_alone_it_shows_help():
         assert command in output
 
 
+@pytest.mark.check
 def test_version():
     assert gmlm("--version").output.startswith("gmlm")
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("command", ["check", "format", "explain", "info", "fit", "sample", "masks", "examples", "demo"])
 def test_every_command_has_help(command):
     assert len(gmlm(command, "--help").output) > 300
@@ -53,6 +55,7 @@ def test_check_imports_nothing_heavy(folder):
     assert run.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.check
 def test_check_says_what_it_finds_in_every_file(folder):
     (folder / "bad.gmlm").write_text(CHAIN.replace("J * x[i]", "K * x[i]"))
     run = process("check", "m.gmlm", "bad.gmlm", "nope.gmlm", ".")

@@ -11,6 +11,7 @@ from cli_cases import ROWS, gmlm
 from cli_cases import folder as folder
 
 
+@pytest.mark.check
 def test_fit_then_sample(folder, standard_promotion):
     output = gmlm("fit", "m.gmlm", "x.csv", "--mask", "single", "--out", "m.fit", "--report", "fit.html", "--rows", "2").output
     assert "4 rows of x.csv (no header, 4 columns)" in output

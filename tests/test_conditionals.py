@@ -20,6 +20,7 @@ EXACT = {"rtol": 1e-9, "atol": 1e-9}
 LOOKING = [(c, m) for c, m in masks_of() if is_adaptive(c.model.mask(m)[1])]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("size", [1, 2, 3])
 @pytest.mark.parametrize("case", thinned(CASES, 4), ids=str)
 def test_every_block_up_to_three_cells(case: Case, size: int):

@@ -112,6 +112,7 @@ def rendered(diagnostics: tuple[Diagnostic, ...]) -> str:
     return "\n\n".join(d.render() for d in diagnostics) + "\n"
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_bad_program_gives_the_expected_text(name: str) -> None:
     code = name.split("_")[0]
@@ -120,6 +121,7 @@ def test_a_bad_program_gives_the_expected_text(name: str) -> None:
     compare(rendered(found), BAD / f"{name}.txt")
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", MADE)
 def test_a_bad_file_gives_the_expected_text(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -13,7 +13,9 @@ DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 KINDS = ["Added", "Changed", "Deprecated", "Removed", "Fixed"]
 RUNNING = [p for p in PAGES if any(b.language in ("gmlm", "python", "sh") for b in blocks_of(p))]
-ELSEWHERE = {ROOT / e.name for e in examples()}  # the gate runs these on their own, `tests/documented_examples.py`
+TUTORIAL = DOCS / "tutorial" / "first-model.md"
+ELSEWHERE = {ROOT / e.name for e in examples()} - {TUTORIAL}  # `make examples` runs these on their own, on real data
+DEAR = ("explanation/standard-errors.md", "how-to/check-a-model.md", "how-to/train-a-network.md", "how-to/translate.md")  # to compile
 
 
 def load_builder():
@@ -27,8 +29,14 @@ def name(page):
     return str(page.relative_to(DOCS))
 
 
+def of_page(page):
+    """The tutorial is in `make check`; what is dear to compile, or runs elsewhere, is slow."""
+    marks = [pytest.mark.check] * (page == TUTORIAL) + [pytest.mark.slow] * (page in ELSEWHERE or name(page) in DEAR)
+    return pytest.param(page, marks=marks)
+
+
 @pytest.mark.usefixtures("standard_promotion")
-@pytest.mark.parametrize("page", [pytest.param(p, marks=pytest.mark.slow) if p in ELSEWHERE else p for p in RUNNING], ids=name)
+@pytest.mark.parametrize("page", [of_page(p) for p in RUNNING], ids=map(name, RUNNING))
 def test_every_block_of_a_page_runs(page, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of the diagnostics, which the pages explain

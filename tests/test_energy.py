@@ -12,6 +12,7 @@ pytestmark = pytest.mark.usefixtures("float64")
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_log_p_of_every_configuration(case: Case):
     log_p = case.model.log_prob(case.params, case.states)

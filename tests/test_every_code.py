@@ -79,6 +79,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("code", CALLS)
 def test_a_call_raises_its_code(code: str, tmp_path: Path) -> None:
     with pytest.raises(gm.GmlmError) as caught:
@@ -86,6 +87,7 @@ def test_a_call_raises_its_code(code: str, tmp_path: Path) -> None:
     assert code in caught.value.codes
 
 
+@pytest.mark.check
 def test_every_code_is_raised_by_a_program_a_call_or_a_test_of_its_own() -> None:
     of_programs = {path.name.split("_")[0] for path in (TESTS / "programs" / "bad").glob("*.txt")}
     own = {c for path in TESTS.rglob("test_*.py") if path != Path(__file__) for c in re.findall(r"\b[EW]\d{3}\b", path.read_text())}

@@ -72,6 +72,7 @@ def verify(of: Any, oracle: Oracle, params: dict[str, np.ndarray], p: np.ndarray
     assert p[(oracle.states == codes).all(axis=1)] == pytest.approx(p.max(), rel=1e-9)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("of", thinned(ALL, 2), ids=str)
 def test_marginals_and_a_mode(of: Case):
     p = of.oracle.probabilities(of.params)

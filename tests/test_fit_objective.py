@@ -35,6 +35,7 @@ def whole(vector: np.ndarray) -> dict[str, np.ndarray]:
     return {"h": vector[:3], "s": vector[3]}
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("mask", thinned(["one", "two", "seen"], 3, 1))
 def test_a_fit_minimises_the_objective_and_reports_its_sandwich(mask: str) -> None:
     program = gm.parse(TEXT)
@@ -63,6 +64,7 @@ def test_a_fit_minimises_the_objective_and_reports_its_sandwich(mask: str) -> No
     np.testing.assert_allclose(errors, np.sqrt(np.diag(inverse @ (u.T @ u) @ inverse)), rtol=2e-3)
 
 
+@pytest.mark.check
 def test_a_saved_fit_comes_back_whole(tmp_path) -> None:
     model = gm.parse(TEXT).model()
     rng = np.random.default_rng(1)

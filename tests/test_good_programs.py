@@ -58,11 +58,13 @@ def test_there_are_sixty_programs_beside_those_of_the_contract() -> None:
     assert set(CONTRACT) <= set(PROGRAMS)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_good_program_has_no_fault(name: str) -> None:
     assert [w.code for w in checked(name).warnings] == WARNED.get(name, [])
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_good_program_binds_and_lowers(name: str) -> None:
     program = checked(name)
@@ -77,6 +79,7 @@ def test_a_good_program_binds_and_lowers(name: str) -> None:
                     lower_mask(lowered, mask)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_good_program_is_the_same_after_formatting(name: str) -> None:
     text = (GOOD / f"{name}.gmlm").read_text()

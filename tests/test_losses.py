@@ -25,6 +25,7 @@ def close_gradients(found: Mapping[str, np.ndarray], expected: Mapping[str, np.n
         np.testing.assert_allclose(found[name], value, atol=1e-6 * max(1.0, np.abs(value).max(initial=0)), err_msg=name)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("case", "mask"), thinned(masks_of(), 4), ids=lambda v: str(v))
 def test_weighted_loss_and_its_gradient(case: Case, mask: str):
     x, weights = case.values(case.rows), np.random.default_rng(0).gamma(1.0, 1.0, len(case.rows))

@@ -24,6 +24,7 @@ def compiled_in_full() -> Iterator[None]:
     jax.config.update("jax_disable_most_optimizations", True)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("case", "sampler"), KERNELS, ids=str)
 def test_one_step_from_p_stays_in_p(case: Case, sampler: str):
     """200 000 chains: chi-square against p (of a ladder, against the product of the p^beta), p-value above 1e-4."""

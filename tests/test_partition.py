@@ -27,6 +27,7 @@ model ring {
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("case", thinned(CASES, 2), ids=str)
 def test_log_partition_is_the_log_of_the_sum(case: Case):
     found = case.model.log_partition(case.params)
@@ -38,6 +39,7 @@ def test_laws_given_cell_by_cell_are_normalised(case: Case):
     np.testing.assert_allclose(case.model.log_partition(case.params), 0, atol=1e-12)
 
 
+@pytest.mark.check
 def test_a_ring_is_the_trace_of_its_transfer_matrix():
     model = gm.parse(CHAIN, n=60).model()
     rng = np.random.default_rng(0)

@@ -6,7 +6,7 @@ from markdown_blocks import PLAIN, ROOT, RUNS, blocks_of, broken_links, run_page
 README = ROOT / "README.md"
 
 
-@pytest.mark.slow  # the gate runs it on its own, `tests/documented_examples.py`
+@pytest.mark.check
 @pytest.mark.usefixtures("standard_promotion")
 def test_every_block_of_the_readme_runs(tmp_path):
     assert run_page(README, tmp_path) == len(blocks_of(README))

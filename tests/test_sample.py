@@ -91,6 +91,7 @@ def test_long_chains_have_the_law(small: Any):
     assert p_value(np.bincount(number, minlength=24), law / law.sum()) > 1e-4
 
 
+@pytest.mark.check
 def test_draws_are_values_and_codes_with_their_labels(small: Any):
     idata = small.sample(PARAMS, "gibbs", chains=2, draws=80, warmup=3, seed=5)
     assert set(np.unique(draws(idata))) == {-1, 1}
@@ -121,6 +122,7 @@ def test_log_p_and_flip_rates_are_kept(small: Any):
 # Clamping
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "clamp",
     [{"x": {1: 1}, "w": "rain"}, {"x": {(1,): 1}, "w": 1}, {"x": {1: np.int64(1)}, "w": {(): "rain"}}],

@@ -44,6 +44,7 @@ def shown(fit: Any) -> str:
     return f"{fit!r}\n{fit.summary()}"
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", NAMES)
 def test_a_fit_of_the_version_before_loads_with_a_warning_and_is_then_saved_with_a_hash(name: str, tmp_path: Path):
     with pytest.warns(GmlmWarning, match="has no hash over everything"):
@@ -60,6 +61,7 @@ def test_a_fit_of_the_version_before_loads_with_a_warning_and_is_then_saved_with
     }
 
 
+@pytest.mark.check
 def test_numbers_of_the_version_before():
     """Copied from what that version printed."""
     factor, open_ = load(FACTOR), load(OPEN)

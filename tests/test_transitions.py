@@ -22,6 +22,7 @@ def _matrix(name: str, sampler: str) -> np.ndarray:
     return case.model.transition_matrix(case.params, sampler)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("case", "sampler"), thinned(samplers_of(), 6), ids=lambda v: str(v))
 def test_matrix_of_one_step(case: Case, sampler: str):
     found = _matrix(case.name, sampler)
@@ -31,6 +32,7 @@ def test_matrix_of_one_step(case: Case, sampler: str):
     assert found.min() >= 0
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("case", "sampler"), thinned(samplers_of(), 6), ids=lambda v: str(v))
 def test_exact_kernels_keep_p_and_the_others_do_not(case: Case, sampler: str):
     p = case.oracle.probabilities(case.params)
