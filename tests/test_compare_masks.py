@@ -133,6 +133,7 @@ def scores(found: MaskComparison, true: MaskComparison) -> np.ndarray:
     return np.array([(float(estimate) - float(value)) / estimate.error for estimate, value in pairs])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion")
 @pytest.mark.parametrize("c", thinned(ESTIMATED, 3, 1), ids=str)
 def test_estimates_lie_within_four_standard_errors(c: Case):

@@ -91,6 +91,7 @@ def test_a_mask_that_does_not_look_changes_nothing():
     np.testing.assert_array_equal(plain, given)
 
 
+@pytest.mark.slow
 def test_lemma_3():
     """p(a = 0 | b = 0) = 2/3, and 4/7 given that the mask chose to hide a (Li et al. 2024, Lemma 3; its last row is (1, 1))."""
     case = BY_NAME["lemma3"]

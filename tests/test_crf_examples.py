@@ -94,6 +94,7 @@ def test_the_likelihood_of_a_chain_is_the_forward_recursions(tagging: Any) -> No
         np.testing.assert_allclose(np.asarray(found[name]), value, atol=1e-8, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion", "float64")
 def test_a_fit_ends_where_the_gradient_of_the_likelihood_and_prior_is_0(tagging: Any) -> None:
     _, model, _, tags, given = tagging

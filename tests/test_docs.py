@@ -15,7 +15,10 @@ KINDS = ["Added", "Changed", "Deprecated", "Removed", "Fixed"]
 RUNNING = [p for p in PAGES if any(b.language in ("gmlm", "python", "sh") for b in blocks_of(p))]
 TUTORIAL = DOCS / "tutorial" / "first-model.md"
 ELSEWHERE = {ROOT / e.name for e in examples()} - {TUTORIAL}  # `make examples` runs these on their own, on real data
-DEAR = ("explanation/standard-errors.md", "how-to/check-a-model.md", "how-to/train-a-network.md", "how-to/translate.md")  # to compile
+DEAR = (  # to compile
+    *("explanation/standard-errors.md", "how-to/check-a-model.md", "how-to/choose-a-mask.md"),
+    *("how-to/fit-hidden-variables.md", "how-to/train-a-network.md", "how-to/translate.md"),
+)
 
 
 def load_builder():

@@ -40,6 +40,7 @@ def test_the_estimate_is_where_the_oracles_gradient_vanishes(mask: str, data: tu
     np.testing.assert_allclose(fit.loss_trace[-1] * N, fit.objective, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", thinned(["single", "pairs", "seeing"], 3, 1))
 def test_the_estimate_is_a_plain_minimisers(mask: str, data: tuple[Any, np.ndarray, np.ndarray]):
     """SciPy's BFGS on the oracle's objective, started at the truth: estimates agree to 1e-5."""

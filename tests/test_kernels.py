@@ -129,6 +129,7 @@ def test_info_leaves_out_what_is_clamped(sampler: str):
     np.testing.assert_array_equal(np.unique(every.drawn), [2] if sampler == "two" else [6])
 
 
+@pytest.mark.slow
 def test_chains_do_not_look_at_one_another():
     """The same keys give the same moves whatever the other chains do, also where chains pick different buckets or rows."""
     case = BY_NAME["lattice"]

@@ -119,6 +119,7 @@ def test_losses_and_gradients(program: gm.BoundProgram, oracle: Oracle, rows: np
         np.testing.assert_allclose(found, expected[name], **EXACT, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("float64")
 def test_masks_that_are_drawn(program: gm.BoundProgram, oracle: Oracle, rows: np.ndarray) -> None:
     codes, x = without(oracle, rows[:2])

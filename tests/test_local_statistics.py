@@ -96,6 +96,7 @@ def slugs(fit: gm.Fit) -> set[str]:
     return {f.slug for f in fit.status.findings}
 
 
+@pytest.mark.slow
 def test_a_mask_that_reveals_what_it_hides_is_reported_and_a_sound_one_is_not(rows: np.ndarray) -> None:
     model = gm.parse(MODEL).model()
     fit = model.fit(rows, mask="revealing")

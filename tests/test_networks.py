@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from network_cases import N_CELLS, N_VALUES, ints, network, one_pass
 from oracle import _networks as oracle
+from thinned import thinned
 
 SEEN = [3, 5, 0, 5, 5, 1, 2, 4]  # 5 = hidden
 ONE, TWO, OTHER = (("s", 6, 5),), (("s", 6, 5), ("u", 3, 4)), (("s", 6, 7),)
@@ -193,7 +194,7 @@ def test_only_a_classifier_teaches_the_encoder(kind: str, flows: bool):
 
 
 @pytest.mark.parametrize(("name", "given"), FORMS)
-@pytest.mark.parametrize("length", [0, 8])
+@pytest.mark.parametrize("length", thinned([0, 8], 2))
 def test_gradients_are_finite_where_nothing_is_seen(name: str, given: tuple, length: int):
     net = network(name, None, given)
 

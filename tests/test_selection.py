@@ -154,6 +154,7 @@ def test_a_saved_refit_stays_one(tmp_path: Path, refitted: gm.Fit, sparse: gm.Fi
     refused("E505", first.refit_selected)
 
 
+@pytest.mark.slow
 def test_the_bootstrap_of_zeros_counts_and_gives_no_interval(sparse: gm.Fit, refitted: gm.Fit):
     zero = sparse.params["J"] == 0
     found, held = sparse.bootstrap(12), refitted.bootstrap(3)
