@@ -88,6 +88,7 @@ def test_a_masked_cell_is_missing(model: Any, expected: np.ndarray, how: str):
     np.testing.assert_array_equal(model.log_potential(P, MASKED[how]), expected)
 
 
+@pytest.mark.slow
 def test_verbs_that_take_rows_see_the_mask(model: Any):
     x = MASKED["junk below"]
     np.testing.assert_array_equal(model.log_prob(P, x), model.log_prob(P, CODED, missing=-9))

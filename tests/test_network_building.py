@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from network_cases import BLOCKS, DECODER, N_CELLS, N_VALUES, SPAN, disturbed, form, ints, network, one_pass
+from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl.graph import NetworkForm
@@ -96,7 +97,7 @@ def cast(net: eqx.Module, dtype: type) -> eqx.Module:
     return jax.tree.map(lambda a: a.astype(dtype), net)
 
 
-@pytest.mark.parametrize(("name", "options", "given"), EVERY)
+@pytest.mark.parametrize(("name", "options", "given"), thinned(EVERY, 3))
 def test_half_precision_weights_give_single_precision_logits(name: str, options: dict, given: tuple):
     net = network(name, options, given)
     lengths, rows = (ints(5),) * len(given), (SOURCE,) * len(given)

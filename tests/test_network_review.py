@@ -12,6 +12,7 @@ import numpy as np
 import optax
 import pytest
 from networks_cases import draws, made, pairs, program, stats
+from thinned import thinned
 
 import gmlmdsl as gm
 
@@ -44,7 +45,7 @@ def rows(count: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 3, (count, 4))
 
 
-@pytest.mark.parametrize("size", [1, 4])
+@pytest.mark.parametrize("size", thinned([1, 4], 2, 1))
 def test_an_epoch_of_small_batches_has_the_gradient_of_all_rows(size: int) -> None:
     """Weights, short rows, buckets and a batch that is not full: to first order in the rate, one epoch moves as far as so many steps."""
     x, weights = rows(7), np.array([5.0, 1, 2, 1, 0, 3, 1])
@@ -256,7 +257,7 @@ def test_padding_of_spins_is_no_spin() -> None:
         assert (np.abs(found[:, 0]) == 1).all()
 
 
-@pytest.mark.parametrize("key", [None, 0])
+@pytest.mark.parametrize("key", thinned([None, 0], 2))
 def test_rows_in_pieces_have_the_loss_of_all(key: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     from gmlmdsl.run import _network_queries
 

@@ -11,6 +11,7 @@ from chi_square import p_value
 from network_cases import disturbed
 from networks_cases import Spy, draws, keys, made, normalised, pairs, stats
 from oracle import _tabular as oracle
+from thinned import thinned
 
 from gmlmdsl import derive
 from gmlmdsl.derive._network_kernels import least
@@ -152,7 +153,7 @@ def target_of(net, chains: int = 4) -> derive.Target:
     return derive.Target(graph, {"net": net}, None)
 
 
-@pytest.mark.parametrize("sampler", ["fixed", "ends", "linear", "early"])
+@pytest.mark.parametrize("sampler", thinned(["fixed", "ends", "linear", "early"], 2))
 def test_4_passes_hand_on_tokens_and_no_logits(translator, weights, sampler: str):
     kernel, target = kernel_of(translator, sampler), target_of(weights)
     state = kernel.init(jnp.zeros((8, 4), jnp.int32))
@@ -302,7 +303,7 @@ def test_8_starts_are_uniform_over_all_values(starts):
 # 9. The encoder, keys and values of cross-attention, and weights of positions run once
 
 
-@pytest.mark.parametrize("sampler", ["fixed", "linear"])
+@pytest.mark.parametrize("sampler", thinned(["fixed", "linear"], 2, 1))
 def test_9_no_pass_reads_the_encoder_or_what_makes_keys_and_values(translator, weights, sampler: str):
     """After the encoding these weights may be anything: here they are no numbers."""
     kernel, target = kernel_of(translator, sampler), target_of(weights)

@@ -92,6 +92,7 @@ def test_a_clamped_chain_has_the_conditional_law(small: Any, oracle: Oracle):
     assert p_value(np.bincount(a, minlength=3), p / p.sum()) > 1e-4
 
 
+@pytest.mark.slow
 def test_draws_depend_on_seed_chain_and_number_only(small: Any):
     def draws(**options: int) -> np.ndarray:
         return np.asarray(small.sample(PARAMS, "sweep", draws=40, warmup=3, seed=5, **options).posterior["a"])

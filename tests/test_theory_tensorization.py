@@ -19,7 +19,7 @@ from gmlmdsl import theory
 AGREES = 1e-5
 REACHED = 1e-9  # how far below the search a constant may be: rounding
 # The oracle's search takes most of the time: all but these run nightly.
-GATE = {("log_zero", "both"), ("half_directed", "pairs"), ("lemma3", "looking")}
+GATE = {("log_zero", "both"), ("lemma3", "looking")}
 SEARCHED = [
     pytest.param(c, m, id=f"{c}-{m}", marks=[pytest.mark.slow] * ((c.name, m) not in GATE))
     for c, m in (
@@ -56,7 +56,7 @@ def test_the_constant_of_a_mask(c: Case, mask: str):
 
 
 @pytest.mark.parametrize("seed", thinned(range(4), 4, 1))
-@pytest.mark.parametrize(("c", "mask"), [(ising, "k2"), (ising, "seeing"), (mixed, "rest")], ids=str)
+@pytest.mark.parametrize(("c", "mask"), thinned([(ising, "k2"), (ising, "seeing"), (mixed, "rest")], 3, 1), ids=str)
 def test_no_law_does_worse_than_the_constant(c: Case, mask: str, seed: int):
     """Couplings up to four times those of the cases; point masses, tilts, conditioned laws and laws near p."""
     params = {

@@ -12,6 +12,7 @@ import optax
 import pytest
 from networks_cases import exact, law, made
 from oracle import _tabular as oracle
+from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl.run import _training
@@ -224,7 +225,7 @@ def test_the_schedule_counts_updates():
     assert sizes[-1] < 0.01 * sizes.max()
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.6])
+@pytest.mark.parametrize("smoothing", thinned([0.0, 0.1, 0.6], 3, 1))
 def test_label_smoothing(model, smoothing: float):
     x, before = rows(), model.init_params(seed=3)
     fit = model.fit(x, mask="whole", init=before, method=training(label_smoothing=smoothing))
@@ -294,7 +295,7 @@ def test_dropout_works_in_training_only_and_by_step(translator):
     assert not same(first.params, translator.fit(x, seed=1, **options).params)
 
 
-@pytest.mark.parametrize("ema", [None, 0.5])
+@pytest.mark.parametrize("ema", thinned([None, 0.5], 2, 1))
 def test_early_stopping_returns_the_best_weights(model, ema):
     """Trained on a few rows, the loss of others falls and rises again."""
     x, other = rows(4, 1), rows(40, 2)

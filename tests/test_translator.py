@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from refusals import refused
+from thinned import thinned
 from translation_cases import PROGRAM, toy_vocabulary
 
 import gmlmdsl as gm
@@ -48,7 +49,7 @@ def teacher(program, words) -> Translator:
     return Translator(model, model.init_params(4), words)
 
 
-@pytest.mark.parametrize("sampler", ["random", "drawn"])
+@pytest.mark.parametrize("sampler", thinned(["random", "drawn"], 2))
 def test_what_is_random_follows_from_the_line_in_the_text(program, words, sampler: str):
     """Random starts and draws: the same whatever is decoded together, and others for the same line at another place."""
     model = gm.parse(MORE).model("translate")
