@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from cases import CASES
 from thinned import thinned
@@ -22,15 +24,18 @@ def test_every_nth_case_stays_and_none_is_lost(every: int, first: int):
     assert "xfail" in {m.name for m in found[3].marks}
 
 
+def compared(test: Callable[..., None]) -> set[str]:
+    """The cases of a test that run in the gate."""
+    return {str(p) for mark in test.pytestmark if mark.name == "parametrize" for p in mark.args[1] if not slow(p)}
+
+
 def test_every_program_of_the_oracle_is_compared_in_the_gate():
     """Log p at every configuration of all of them; exact answers of some, and exact draws of the others."""
     import test_energy
     import test_exact
 
     every = {str(c) for c in CASES}
-    compared = {str(p) for mark in test_energy.test_log_p_of_every_configuration.pytestmark for p in mark.args[1] if not slow(p)}
-    assert compared == every
-    of_one = {str(p) for mark in test_exact.test_marginals_and_a_mode.pytestmark for p in mark.args[1] if not slow(p)}
-    of_other = {str(p) for mark in test_exact.test_draws_follow_p.pytestmark for p in mark.args[1] if not slow(p)}
+    assert compared(test_energy.test_log_p_of_every_configuration) == every
+    of_one, of_other = compared(test_exact.test_marginals_and_a_mode), compared(test_exact.test_draws_follow_p)
     assert every <= of_one | of_other
     assert of_one - of_other and of_other - of_one
