@@ -227,7 +227,7 @@ class ConditionalModel(Model):
         refines = isinstance(checked.body, ir.FormCall)
         counts = (d if n is None else n for n, d in zip((draws, warmup, chains), (1, 0, 1) if refines else (1000, 500, 4), strict=True))
         kept, before, runs = counts
-        options = sampling.Options(name, kept, before, runs, thin, seed, clamp, init, observe, keep_draws, progress)
+        options = sampling.SampleOptions(name, kept, before, runs, thin, seed, clamp, init, observe, keep_draws, progress)
         more = networks.Decoding(given, missing, lengths)
         provenance = self.program.provenance() | {"model": self.name}
         return networks.sample(self.lowered, checked, self._known(params), options, more, provenance)

@@ -172,7 +172,7 @@ class Model(Queries):
         method = fitting.method_of(method)
         whole = mask is None and isinstance(method, fitting.PersistentContrastiveDivergence)
         name, lowered = (fitting.WHOLE, fitting.whole_mask(self.graph)) if whole else self._mask(mask, bound)
-        options = fitting.Options(
+        options = fitting.FitOptions(
             name, seed, n_masks, weights, init, fixed, optimizer, batch_size, max_steps, progress, impute, weights_are, method
         )
         estimate = fitting.fit(bound, lowered, rows.codes, options)
@@ -224,12 +224,12 @@ class Model(Queries):
         """
         lowered = givens.bound_once(self.lowered, given, "a sampler")
         if sampler == "exact" and sampler not in self.samplers:
-            options = sampling.Options(sampler, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)
+            options = sampling.SampleOptions(sampler, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)
             provenance = self.program.provenance() | {"model": self.name}
-            return sampling.run_exact(lowered, self._contractions, self._known(params), options, provenance)
+            return sampling.draw_exact(lowered, self._contractions, self._known(params), options, provenance)
         name, checked = self.sampler(sampler)
-        options = sampling.Options(name, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)
-        return sampling.run(lowered, checked, self._known(params), options, self.program.provenance() | {"model": self.name})
+        options = sampling.SampleOptions(name, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)
+        return sampling.draw_chains(lowered, checked, self._known(params), options, self.program.provenance() | {"model": self.name})
 
     def __repr__(self) -> str:
         n_params = sum(p.size for p in self.graph.parameters)

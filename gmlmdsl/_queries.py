@@ -137,7 +137,7 @@ class Queries:
         steps); none: sweeps of single cells. E507, E509 for options, samplers or models that it cannot use.
         """
         checked = None if sampler is None else self.sampler(sampler)[1]
-        options = annealing.Options(betas, steps_per_beta, chains, seed)
+        options = annealing.AnnealingOptions(betas, steps_per_beta, chains, seed)
         return annealing.estimate(self.lowered, checked, self._known(params), options)
 
     def log_prob(self, params: Params, x: Any, *, missing: Any = None, given: Any = None) -> jax.Array:

@@ -218,7 +218,7 @@ def _rows(of: Case, gaps: bool) -> np.ndarray:
 
 def _objective_of(of: Case, mask: str, gaps: bool = False) -> tuple[_objective.Objective, dict[str, jax.Array]]:
     params = {k: jnp.asarray(v, float) for k, v in _on_gauge(of).items()}
-    options = _fit.Options(mask)
+    options = _fit.FitOptions(mask)
     return _fit.make_objective(of.model.graph, of.model.mask(mask)[1], _rows(of, gaps).T, WEIGHTS, params, (), options).objective, params
 
 

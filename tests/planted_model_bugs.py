@@ -287,7 +287,7 @@ MODEL_BUGS = (
     Bug(
         "jackknife without its factor",
         "Sampled.estimate",
-        around(_monte_carlo.Sampled, "estimate", _without_jackknife_factor),
+        around(_monte_carlo.SampledInformation, "estimate", _without_jackknife_factor),
         partial(estimates_are_right, ising, "k1"),
     ),
     Bug(

@@ -16,7 +16,7 @@ import gmlmdsl.plan._gaps as planned
 import gmlmdsl.run._missing as missing_cells
 from gmlmdsl.derive import ListedRows, graph_arrays, listed_second_order
 from gmlmdsl.run._conditionals import row_losses
-from gmlmdsl.run._fit import Options, make_objective
+from gmlmdsl.run._fit import FitOptions, make_objective
 from gmlmdsl.run._minimise import inference_cost
 
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
@@ -76,7 +76,7 @@ def prepared(program: gm.BoundProgram, mask: str, codes: np.ndarray, params: dic
     """The objective of rows with gaps."""
     low, (name, m) = lowered(program, mask)
     start = {k: jnp.asarray(v) for k, v in params.items()}
-    return make_objective(low.graph, m, codes.T, np.ones(len(codes)), start, (), Options(name))
+    return make_objective(low.graph, m, codes.T, np.ones(len(codes)), start, (), FitOptions(name))
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ def test_local_statistics_equal_automatic_differentiation(mask: str) -> None:
     weights = rng.integers(0, 3, 40).astype(float)
     with jax.enable_x64(True):
         start = {k: jnp.asarray(rng.normal(size=v.shape) * 0.3 + 1.0) for k, v in model.init_params().items()}
-        options = fitting.Options(mask)
+        options = fitting.FitOptions(mask)
         objective = fitting.make_objective(model.graph, model.mask(mask)[1], codes, weights, start, (), options).objective
         colours = colouring(objective, flatten(model.graph, start))
         local, plain = curvature(objective, start, colours), curvature(objective, start, None)
@@ -66,7 +66,7 @@ def test_derivatives_that_cancel_are_seen() -> None:
     codes, weights = np.array(list(np.ndindex(2, 2))).T, np.ones(4)
     with jax.enable_x64(True):
         start = {"h": jnp.asarray(0.0), "J": jnp.asarray(0.0)}
-        made = fitting.make_objective(model.graph, model.mask("one")[1], codes, weights, start, (), fitting.Options("one"))
+        made = fitting.make_objective(model.graph, model.mask("one")[1], codes, weights, start, (), fitting.FitOptions("one"))
         colours = colouring(made.objective, flatten(model.graph, start))
     np.testing.assert_array_equal(colours.directions, np.eye(2))  # each block sees both
     np.testing.assert_array_equal(np.concatenate(colours.seen), [[0, 1], [0, 1]])

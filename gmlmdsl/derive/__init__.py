@@ -14,6 +14,7 @@ from ._autoregressive import AutoregressiveKernel as AutoregressiveKernel
 from ._bounded_jit import bounded_jit as bounded_jit
 from ._bounded_jit import mappings as mappings
 from ._conditional import log_conditional as log_conditional
+from ._conditional import maximum as maximum
 from ._contraction import Contraction as Contraction
 from ._contraction import contraction as contraction
 from ._decoded import AbstractDecoder as AbstractDecoder
@@ -24,10 +25,10 @@ from ._energy import log_potential as log_potential
 from ._exact import IndependentKernel as IndependentKernel
 from ._exact import ancestral_kernel as ancestral_kernel
 from ._exact import log_marginals as log_marginals
-from ._kernels import AbstractKernel as AbstractKernel
-from ._kernels import Info as Info
-from ._kernels import State as State
-from ._kernels import Target as Target
+from ._kernel import AbstractKernel as AbstractKernel
+from ._kernel import Info as Info
+from ._kernel import State as State
+from ._kernel import Target as Target
 from ._listed import ListedRows as ListedRows
 from ._listed import log_marginal as log_marginal
 from ._listed_moments import listed_second_order as listed_second_order
@@ -71,7 +72,6 @@ from ._sums import forward_from as forward_from
 from ._sums import inputs_of as inputs_of
 from ._sums import laws as laws
 from ._sums import log_sum as log_sum
-from ._sums import maximum as maximum
 from ._sums import rest_sum as rest_sum
 from ._temper import TemperKernel as TemperKernel
 from ._transitions import Transitions as Transitions

@@ -22,7 +22,7 @@ from ..networks import AbstractCausalNetwork
 from ..program import ir
 from ._decoded import AbstractDecoder, Decoded
 from ._energy import Codes
-from ._kernels import Info, State, Target
+from ._kernel import Info, State, Target
 from ._network import NetworkGraph, likeliest
 from ._network_kernels import free_cells, pick_token
 from ._random import fold_apart, uniform_apart

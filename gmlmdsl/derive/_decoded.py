@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from ._energy import Codes
-from ._kernels import AbstractKernel, State, Target
+from ._kernel import AbstractKernel, State, Target
 
 
 class Decoded(NamedTuple):

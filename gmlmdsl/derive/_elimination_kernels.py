@@ -9,7 +9,8 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from ._arrays import float_type
 from ._contraction import Contraction
 from ._energy import Codes
-from ._kernels import AbstractKernel, Info, State, Target, counted, free
+from ._kernel import AbstractKernel, Info, State, Target
+from ._kernels import counted, free
 from ._mask_law import AbstractMaskLaw
 from ._random import fold, uniform
 from ._sums import backward, evidence, forward

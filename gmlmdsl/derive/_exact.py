@@ -13,7 +13,8 @@ from ..graph import FactorGraph
 from ._arrays import Blocks, Graph, float_type
 from ._contraction import Contraction
 from ._energy import Codes, Params
-from ._kernels import AbstractKernel, Info, Stage, State, SweepKernel, Target, counted
+from ._kernel import AbstractKernel, Info, State, Target
+from ._kernels import KernelStage, SweepKernel, counted
 from ._random import uniform
 from ._sums import Forward, Unary, backward, forward, laws, log_sum, rest_sum
 
@@ -66,7 +67,7 @@ def ancestral_kernel(host: FactorGraph) -> SweepKernel:
     radix = np.append(host.sizes, 1)[cells]
     touch = tuple(jnp.asarray(o[cells][..., None, None], jnp.int32) for o in own)
     at, radices, strides = (jnp.asarray(a[..., None, None], jnp.int32) for a in (cells, radix, np.ones_like(cells)))
-    return SweepKernel((Stage(Blocks(int(host.sizes.max()), at, radices, strides, touch), len(counts)),))
+    return SweepKernel((KernelStage(Blocks(int(host.sizes.max()), at, radices, strides, touch), len(counts)),))
 
 
 def _generations(cells: Sequence[np.ndarray], n_cells: int) -> np.ndarray:

@@ -6,101 +6,20 @@ one step. Chains are the last axis, and each has its own key, so that a chain's 
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from ._arrays import Blocks, Graph, drawn_blocks, float_type
+from ._arrays import Blocks, drawn_blocks, float_type
 from ._conditional import clamp_scores, pick_value, put_value, tempered
-from ._energy import Codes, Params, log_potential, scores_in_turn
+from ._energy import Codes, scores_in_turn
+from ._kernel import AbstractKernel, Info, State, Target
 from ._mask_law import AbstractMaskLaw
 from ._random import fold, uniform
-
-
-class State(NamedTuple):
-    """What the next step needs; chains are the last axis of every array.
-
-    `codes` of shape (cells, chains); `memory` is what a kernel keeps beside them, such as replicas, as a tuple of its parts'.
-    """
-
-    codes: Codes
-    memory: Any = ()
-
-
-class Info(NamedTuple):
-    """What diagnostics need.
-
-    By update statement: cells that changed, and cells that were drawn, clamped ones left out, shape (updates, chains).
-    By pair of neighbouring replicas: exchanges proposed and accepted, shape (pairs, chains).
-    """
-
-    changed: Int[Array, "updates chains"]
-    drawn: Int[Array, "updates chains"]
-    proposed: Int[Array, "pairs chains"]
-    accepted: Int[Array, "pairs chains"]
-
-
-class Target(NamedTuple):
-    """What a kernel leaves invariant: p to the power `beta` (1 where there is none), given the clamped cells.
-
-    Of a conditional model, which has no p, `graph` is its network over some rows.
-    """
-
-    graph: Any
-    params: Params
-    clamped: Bool[Array, " cells_and_padding"] | Bool[Array, "cells chains"] | None
-    beta: Float[Array, " chains"] | None = None
-
-
-class AbstractKernel(eqx.Module):
-    """A Markov kernel."""
-
-    @property
-    def updates(self) -> int:
-        """How many update statements it holds: the rows of its `Info`."""
-        return 1
-
-    @property
-    def pairs(self) -> int:
-        """How many pairs of neighbouring replicas it exchanges."""
-        return 0
-
-    @abc.abstractmethod
-    def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
-        """One step of every chain; `keys` has one key per chain."""
-
-    def memory(self, codes: Codes) -> Any:
-        """What it keeps beside the codes, at the start."""
-        del codes
-        return ()
-
-    def init(self, codes: Codes) -> State:
-        """The state of chains that start at `codes`."""
-        return State(codes, self.memory(codes))
-
-    def score(self, target: Target, state: State) -> Float[Array, " chains"] | None:
-        """What is recorded of a state: unnormalised log p; None where there is no joint law."""
-        return log_potential(target.graph, target.params, state.codes) if isinstance(target.graph, Graph) else None
-
-    def held(self, cells: int) -> float:
-        """About how many bytes a step holds for each chain, of so many cells, beside its state."""
-        del cells
-        return 0.0
-
-    @property
-    def runs(self) -> int:
-        """At most how often one step redraws a cell by one update statement."""
-        return 1
-
-    def nothing(self, chains: int) -> Info:
-        """The information of no step."""
-        updates, pairs = (jnp.zeros((n, chains), jnp.int32) for n in (self.updates, self.pairs))
-        return Info(updates, updates, pairs, pairs)
 
 
 def draw_blocks(
@@ -142,7 +61,7 @@ def held_by(blocks: int, values: int, members: int) -> float:
     return blocks * float(values) * (members + 2) * float_type().itemsize
 
 
-class Stage(eqx.Module):
+class KernelStage(eqx.Module):
     """Colours of a sweep that are run one after another by one scan: every array of `blocks` has a leading colour axis."""
 
     blocks: Blocks
@@ -152,7 +71,7 @@ class Stage(eqx.Module):
 class SweepKernel(AbstractKernel):
     """Every block of a list once, colour after colour; the blocks of one colour at once."""
 
-    stages: tuple[Stage, ...]
+    stages: tuple[KernelStage, ...]
 
     def held(self, cells: int) -> float:
         del cells

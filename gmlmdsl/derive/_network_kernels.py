@@ -22,7 +22,8 @@ from ..graph.masks import LoweredMask, is_adaptive, lower_mask, varies
 from ..plan import sweep_blocks
 from ..program import ir
 from ._energy import Codes
-from ._kernels import AbstractKernel, Info, State, Target, counted
+from ._kernel import AbstractKernel, Info, State, Target
+from ._kernels import counted
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._membership import members
 from ._network import NetworkGraph

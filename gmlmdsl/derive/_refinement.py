@@ -28,7 +28,7 @@ from ..graph import Lowered, refinement
 from ..program import ir
 from ._decoded import AbstractDecoder, Decoded
 from ._energy import Codes
-from ._kernels import Info, State, Target
+from ._kernel import Info, State, Target
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._membership import members
 from ._network import NetworkGraph, likeliest

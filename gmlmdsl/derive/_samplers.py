@@ -31,16 +31,8 @@ from ._arrays import Blocks, fixed_blocks, log2_values
 from ._autoregressive import autoregressive_kernel
 from ._contraction import contraction
 from ._elimination_kernels import EliminationKernel, ListedEliminationKernel
-from ._kernels import (
-    AbstractKernel,
-    CycleKernel,
-    MixtureKernel,
-    ParallelKernel,
-    RandomKernel,
-    RepeatKernel,
-    Stage,
-    SweepKernel,
-)
+from ._kernel import AbstractKernel
+from ._kernels import CycleKernel, KernelStage, MixtureKernel, ParallelKernel, RandomKernel, RepeatKernel, SweepKernel
 from ._mask_law import mask_law
 from ._network_kernels import network_update
 from ._refinement import refinement_kernel
@@ -177,7 +169,7 @@ def _split_products(graph: FactorGraph, blocks: Array, colours: Array, plans: Se
     return np.concatenate([*cells, single]), np.concatenate([*of, colours[is_product][rows]])
 
 
-def _stages(graph: FactorGraph, blocks: Array, colours: Array) -> tuple[Stage, ...]:
+def _stages(graph: FactorGraph, blocks: Array, colours: Array) -> tuple[KernelStage, ...]:
     """Colours ascending; within one, blocks of like size together; like neighbours share one scan."""
     values = np.prod(np.append(graph.sizes, 1)[blocks].astype(float), axis=1)
     bucket = np.array([log2_values(v) for v in values])
@@ -200,7 +192,7 @@ def _waste(run: list[Array], piece: Array) -> float:
     return max(sizes) * len(sizes) / sum(sizes)
 
 
-def _stack(graph: FactorGraph, run: list[Array]) -> Stage:
+def _stack(graph: FactorGraph, run: list[Array]) -> KernelStage:
     """Colours of one run as one `Blocks` with a leading axis, padded to like shapes."""
     width = max(int((p < graph.n_cells).sum(axis=1).max()) for p in run)
     most = max(len(p) for p in run)
@@ -217,7 +209,7 @@ def _stack(graph: FactorGraph, run: list[Array]) -> Stage:
         jnp.stack([f.strides for f in found]),
         tuple(touch),
     )
-    return Stage(stacked, len(run))
+    return KernelStage(stacked, len(run))
 
 
 def single_cells(blocks: Array, n_cells: int) -> Array:

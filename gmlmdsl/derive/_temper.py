@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ._energy import Codes, log_potential
-from ._kernels import AbstractKernel, Info, State, Target
+from ._kernel import AbstractKernel, Info, State, Target
 from ._random import fold, uniform
 
 

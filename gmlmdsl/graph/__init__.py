@@ -1,7 +1,7 @@
 """In: `Program` and inputs. Out: `FactorGraph`, blocks, colours. Never: JAX."""
 
-from ._bind import Bound as Bound
 from ._bind import bind as bind
+from ._bound import Bound as Bound
 from ._factor_graph import FactorGraph as FactorGraph
 from ._factor_graph import FactorGroup as FactorGroup
 from ._factor_graph import GivenArray as GivenArray

@@ -2,67 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._diagnostics import fail
 from ..program import ir
+from ._graph_arrays import GraphArrays
 
 if TYPE_CHECKING:
-    from ._bind import Bound
+    from ._bound import Bound
 
 Array = np.ndarray
 MOST_EDGES = 50_000_000
-
-
-@dataclass(frozen=True)
-class GraphArrays:
-    """A bound graph.
-
-    Attributes:
-        n: number of nodes (of the left side, for a bipartite graph).
-        edges: integers of shape (edges, 2), i < j and sorted; for a bipartite graph (i in a, j in b).
-        rows: node numbers of shape (rows, nodes per row), or None.
-        columns: likewise.
-        bipartite: whether the two ends are numbered apart.
-    """
-
-    n: int
-    edges: Array
-    rows: Array | None = None
-    columns: Array | None = None
-    bipartite: bool = False
-    n_right: int = 0
-
-    def part(self, name: str) -> Array:
-        """The members of `.nodes`, `.edges`, `.arcs`, `.rows` or `.columns`."""
-        match name:
-            case "nodes":
-                return np.arange(self.n)
-            case "edges":
-                return self.edges
-            case "arcs":
-                both = np.concatenate([self.edges, self.edges[:, ::-1]])
-                return both[np.lexsort((both[:, 1], both[:, 0]))]
-            case "rows":
-                assert self.rows is not None
-                return self.rows
-            case _:
-                assert self.columns is not None
-                return self.columns
-
-    def edge_index(self, i: Array, j: Array, ordered: bool = False) -> Array:
-        """The number of each edge (of each arc if `ordered`), -1 where there is none."""
-        table = self.part("arcs") if ordered else self.edges
-        width = max(self.n, self.n_right)
-        low, high = (i, j) if ordered or self.bipartite else (np.minimum(i, j), np.maximum(i, j))
-        keys, wanted = table[:, 0] * width + table[:, 1], low * width + high
-        if len(keys) == 0:
-            return np.full(np.shape(wanted), -1)
-        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        return np.where(keys[at] == wanted, at, -1)
 
 
 def build_graph(call: ir.FormCall, bound: Bound) -> GraphArrays:

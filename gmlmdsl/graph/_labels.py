@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, overload
 
 from ..program import ir
-from ._bind import Bound
+from ._bound import Bound
 
 
 class Labels(Sequence[Any]):

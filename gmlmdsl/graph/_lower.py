@@ -9,7 +9,7 @@ import numpy as np
 
 from .._diagnostics import Span, fail
 from ..program import ir
-from ._bind import Bound
+from ._bound import Bound
 from ._constants import constant, in_range
 from ._factor_graph import FactorGroup, GivenArray, GivenTables, ParameterArray, VariableArray
 from ._given import over_domains

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._diagnostics import Diagnostic, fail
 from ..program import ir
-from ._bind import Bound
+from ._bound import Bound
 from ._constants import constant
 from ._factor_graph import FactorGraph, FactorGroup, GivenArray, ParameterArray, Prior, VariableArray
 from ._given import GivenRows, graph_with, group_with, reads_real

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._diagnostics import Span, fail
 from ..program import autoregressive_options, input_options, ir, network_options, option_faults, refinement_options
-from ._bind import Bound
+from ._bound import Bound
 from ._factor_graph import GivenArray, VariableArray
 from ._network_form import NetworkForm, Value
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._diagnostics import Span, fail
 from ..program import ir
-from ._bind import Bound
+from ._bound import Bound
 from ._constants import constant
 from ._nodes import Node
 

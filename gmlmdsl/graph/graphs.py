@@ -1,3 +1,3 @@
 """Bound graphs."""
 
-from ._graphs import GraphArrays as GraphArrays
+from ._graph_arrays import GraphArrays as GraphArrays

@@ -8,10 +8,11 @@ from .._diagnostics import Fix, listed
 from ..syntax import tree
 from . import _forms as forms
 from ._expressions import CONSTANT, INDEXED, check_number, is_faulty, known_number
-from ._forms import Form, Option
+from ._form import Form, Option
+from ._program import Input
 from ._scope import Scope, suggestion
 from ._sets import check_set, check_size_or_set
-from .ir import Expression, Input
+from ._terms import Expression
 
 Raw = dict[str, list[tree.Argument]]
 NOISES = ("hide", "uniform", "keep")

@@ -9,7 +9,7 @@ from ._expressions import Checked, Where, check_expression, faulty, operation, r
 from ._kinds import Kind
 from ._scope import CELLS, WORDS, Scope, suggestion
 from ._sets import check_clauses
-from .ir import Sum
+from ._terms import Sum
 
 
 @rule(tree.Call)

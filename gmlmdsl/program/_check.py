@@ -17,11 +17,12 @@ from ._lints import lint
 from ._masks import check_mask
 from ._models import check_model
 from ._networks import check_network
+from ._program import FormCall, Input, InputAxis, Mask, Model, Program, Sampler, ValueType
 from ._samplers import check_sampler
 from ._scope import Scope, Symbol
 from ._sets import check_set, check_size
+from ._terms import Expression, SetOf
 from ._types import check_domain, check_type
-from .ir import Expression, FormCall, Input, InputAxis, Mask, Model, Program, Sampler, SetOf, ValueType
 
 MOST_FILES = 64
 KINDS = ("input", "domain", "index", "graph", "network", "model", "mask", "sampler")

@@ -12,22 +12,8 @@ from itertools import product
 
 from .._diagnostics import Diagnostic, Fix
 from ._expressions import known_number, mentions
-from .ir import (
-    Choice,
-    Domain,
-    Expression,
-    Independent,
-    LetValue,
-    Listed,
-    Literal,
-    Mask,
-    MaskMixture,
-    Model,
-    Operation,
-    Program,
-    VariableValue,
-    walk,
-)
+from ._program import Independent, Listed, Mask, MaskMixture, Model, Program
+from ._terms import Choice, Domain, Expression, LetValue, Literal, Operation, VariableValue, walk
 
 MOST_VALUES = 1024
 MOST_PAIRS = 1 << 16

@@ -15,8 +15,9 @@ from .._diagnostics import Fix, Span, did_you_mean, listed
 from ..syntax import tree
 from ._arithmetic import FUNCTIONS, NoValueError, computed
 from ._kinds import CONDITION, ERROR, INTEGER, NUMBER, Kind, same_domain
+from ._program import Let
 from ._scope import CELLS, Scope, Symbol
-from .ir import Choice, Domain, Expression, LabelCode, Let, LetValue, Literal, Operation, ParameterValue, VariableValue, walk
+from ._terms import Choice, Domain, Expression, LabelCode, LetValue, Literal, Operation, ParameterValue, VariableValue, walk
 
 Checked = tuple[Expression, Kind]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .ir import Domain
+from ._terms import Domain
 
 
 @dataclass(frozen=True, slots=True)

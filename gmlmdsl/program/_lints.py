@@ -10,15 +10,13 @@ from ._expressions import mentions
 from ._mask_lints import lint_masks
 from ._masks import variables_of
 from ._network_lints import lint_networks
-from .ir import (
+from ._program import (
     Cycle,
     Distributed,
-    Expression,
     Factor,
     Kernel,
     KernelMixture,
     Model,
-    ParameterValue,
     Program,
     RandomUpdate,
     Repeat,
@@ -27,6 +25,7 @@ from .ir import (
     Sweep,
     Temper,
 )
+from ._terms import Expression, ParameterValue
 from .places import name_in
 
 

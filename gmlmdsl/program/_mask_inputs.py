@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from .._diagnostics import Fix
 from ..syntax import tree
 from ._expressions import known_number
-from ._forms import Form
+from ._form import Form
 from ._networks import report_idle, without
 from ._options import input_options
+from ._program import MaskBody, MaskMixture, Model
 from ._scope import Scope
-from .ir import MaskBody, MaskMixture, Model
 
 OPTIONS = {"noise": "is what a network sees", "stages": "are of a network's training", "stage_inputs": "is of a network's training"}
 

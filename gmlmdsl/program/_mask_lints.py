@@ -8,28 +8,9 @@ from .._diagnostics import Diagnostic, Span, listed
 from ._comparisons import ARITHMETIC, Number, values_of, weights
 from ._expressions import mentions
 from ._masks import variables_of
-from .ir import (
-    BlockTerm,
-    Choice,
-    Expression,
-    FormCall,
-    Independent,
-    Kernel,
-    LetValue,
-    Listed,
-    Literal,
-    Mask,
-    MaskBody,
-    MaskMixture,
-    Model,
-    Operation,
-    ParameterValue,
-    Program,
-    RandomUpdate,
-    Sum,
-    VariableValue,
-)
-from .ir import Cells as CellsOf
+from ._program import BlockTerm, FormCall, Independent, Kernel, Listed, Mask, MaskBody, MaskMixture, Model, Program, RandomUpdate
+from ._program import Cells as CellsOf
+from ._terms import Choice, Expression, LetValue, Literal, Operation, ParameterValue, Sum, VariableValue
 from .places import name_in
 
 

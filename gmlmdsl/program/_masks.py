@@ -8,31 +8,12 @@ from . import _forms as forms
 from ._arguments import check_arguments, find_form, match_arguments
 from ._expressions import CONSTANT, INDEXED, MODEL, check_number, known_number, lets_of, mentions
 from ._mask_inputs import check_seen, check_stages
+from ._program import BlockTerm, Cells, FormCall, FormMask, Independent, Listed, Mask, MaskBody, MaskMixture, Model, Variable
 from ._references import check_index, slots_of, verify_count
 from ._scope import CELLS, Scope
 from ._sets import check_clauses, check_set
+from ._terms import Clauses, Expression, IndexValue, Loop, ParameterValue, SetOf, VariableValue, walk
 from ._written_out import verify_mixture, verify_written_out
-from .ir import (
-    BlockTerm,
-    Cells,
-    Clauses,
-    Expression,
-    FormCall,
-    FormMask,
-    Independent,
-    IndexValue,
-    Listed,
-    Loop,
-    Mask,
-    MaskBody,
-    MaskMixture,
-    Model,
-    ParameterValue,
-    SetOf,
-    Variable,
-    VariableValue,
-    walk,
-)
 
 
 def check_mask(mask: tree.Mask, model: Model, scope: Scope) -> Mask | None:

@@ -2,53 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from .._diagnostics import Fix, Span
 from ..syntax import tree
 from . import _forms as forms
 from ._arguments import check_arguments, find_form
+from ._body import Body
 from ._expressions import MODEL, STATE, check_condition, check_expression, check_number, faulty, known_number
 from ._kinds import kind_of, same_domain
 from ._networks import check_conditional, check_no_joint
+from ._program import Distributed, Factor, FormCall, Input, Let, Model, Parameter, Require, ValueType, Variable
 from ._scope import Scope
 from ._sets import check_clauses, check_loops
+from ._terms import Expression, InputValue, Literal, ParameterValue, SetOf, VariableValue
 from ._types import check_domain, check_given, check_type
 from ._written_out import verify_written_out
-from .ir import (
-    Distributed,
-    Expression,
-    Factor,
-    FormCall,
-    Input,
-    InputValue,
-    Let,
-    Literal,
-    Model,
-    NetworkConditional,
-    Parameter,
-    ParameterValue,
-    Require,
-    SetOf,
-    ValueType,
-    Variable,
-    VariableValue,
-)
-
-
-@dataclass(slots=True)
-class Body:
-    """What has been read of a model so far."""
-
-    name: str
-    variables: dict[str, Variable] = field(default_factory=dict)
-    parameters: dict[str, Parameter] = field(default_factory=dict)
-    lets: dict[str, Let] = field(default_factory=dict)
-    factors: list[Factor] = field(default_factory=list)
-    requires: list[Require] = field(default_factory=list)
-    distributed: list[Distributed] = field(default_factory=list)
-    gauges: list[tuple[str, Span]] = field(default_factory=list)
-    conditional: NetworkConditional | None = None
 
 
 def check_model(model: tree.Model, scope: Scope) -> Model:

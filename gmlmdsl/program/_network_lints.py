@@ -9,7 +9,8 @@ from ._expressions import known_number
 from ._mask_inputs import parts_of
 from ._masks import has_least_confident
 from ._options import input_options, network_options, refinement_options
-from .ir import Expression, FormCall, Mask, MaskMixture, Model, Program, Sampler
+from ._program import FormCall, Mask, MaskMixture, Model, Program, Sampler
+from ._terms import Expression
 from .places import name_in
 
 FULL = 1 - 1e-6

@@ -11,13 +11,14 @@ from .._diagnostics import Fix, Span, listed
 from ..syntax import tree
 from ._arguments import check_arguments, find_form
 from ._expressions import known_number
-from ._forms import Form
+from ._form import Form
 from ._options import network_options
+from ._program import FormCall, Model, NetworkConditional, Variable
 from ._scope import Scope
-from .ir import FormCall, Model, NetworkConditional, SetOf, Variable
+from ._terms import SetOf
 
 if TYPE_CHECKING:
-    from ._models import Body
+    from ._body import Body
 
 TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 PRODUCT = "a network gives a product over positions, of p(x_i | x_rest, K): it has no joint law of several cells"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from . import _forms as forms
-from ._forms import Option
-from .ir import Expression, FormCall, FormMask, Independent, Listed, Literal, Operation
+from ._form import Option
+from ._program import FormCall, FormMask, Independent, Listed
+from ._terms import Expression, Literal, Operation
 
 _NUMERIC = (forms.NUMBER, forms.INTEGER)
 _NEEDS_A_SCHEDULE = ("least_confident", "remdm")

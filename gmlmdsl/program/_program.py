@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from .._diagnostics import Diagnostic, Source, Span
 from ._allow import Allowance
-from ._forms import Form
+from ._form import Form
 from ._terms import Checked, Clauses, Domain, Expression, InputValue, Loop, ParameterValue, SetOf, VariableValue
 
 

@@ -6,22 +6,9 @@ from .._diagnostics import Fix, Span
 from ..syntax import tree
 from ._expressions import MODEL, Checked, Where, check_expression, check_label, faulty, mentions_parameter, rule, whole
 from ._kinds import ERROR, INTEGER, NUMBER, OPEN, Kind, kind_of, same_domain
+from ._program import Input, Let, Parameter, Variable
 from ._scope import WORDS, Scope, Symbol
-from .ir import (
-    Domain,
-    Expression,
-    IndexValue,
-    Input,
-    InputValue,
-    Let,
-    LetValue,
-    Operation,
-    Parameter,
-    ParameterValue,
-    SetOf,
-    Variable,
-    VariableValue,
-)
+from ._terms import Domain, Expression, IndexValue, InputValue, LetValue, Operation, ParameterValue, SetOf, VariableValue
 
 Indices = tuple[tree.Expression, ...]
 MOST_INDICES = 80  # each takes several calls in one another

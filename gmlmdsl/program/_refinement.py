@@ -8,13 +8,14 @@ from .._diagnostics import Fix, Span
 from ..syntax import tree
 from ._arguments import check_arguments, find_form
 from ._expressions import known_number
-from ._forms import Form
+from ._form import Form
 from ._masks import has_least_confident
 from ._network_forms import AUTOREGRESSIVE
 from ._networks import check_direction, predicts_lengths, report_idle
 from ._options import autoregressive_options, refinement_options
+from ._program import FormCall, Mask, Model
 from ._scope import Scope
-from .ir import FormCall, Literal, Mask, Model
+from ._terms import Literal
 
 # What may be remasked under which schedule, and why nothing else may.
 SETTLED = "a cell that is sure enough is settled for good"

@@ -11,19 +11,14 @@ from ._expressions import CONSTANT, check_number, known_number, mentions
 from ._mask_inputs import check_no_stages
 from ._masks import as_mask, check_cells, check_mask_body, check_row_weights, has_least_confident, variables_of
 from ._networks import refuse_joint, refuse_ladder, refuse_updates
-from ._refinement import check_decoder
-from ._scope import Scope
-from ._sets import check_clauses
-from .ir import (
+from ._program import (
     BlockTerm,
     Cells,
     Cycle,
     Factor,
     FormMask,
-    IndexValue,
     Kernel,
     KernelMixture,
-    LetValue,
     Listed,
     Mask,
     MaskBody,
@@ -32,14 +27,14 @@ from .ir import (
     RandomUpdate,
     Repeat,
     Sampler,
-    SetOf,
-    Sum,
     Sweep,
     Temper,
-    VariableValue,
     kernels_in,
-    walk,
 )
+from ._refinement import check_decoder
+from ._scope import Scope
+from ._sets import check_clauses
+from ._terms import IndexValue, LetValue, SetOf, Sum, VariableValue, walk
 
 Statements = tuple[tree.SamplerStatement, ...]
 MOST_BODIES = 16  # each is a loop or a choice in the compiled program

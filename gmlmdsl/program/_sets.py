@@ -5,8 +5,9 @@ from __future__ import annotations
 from .._diagnostics import Fix, Span
 from ..syntax import tree
 from ._expressions import CONSTANT, INDEXED, check_condition, check_number, is_faulty, known_number
+from ._program import FormCall
 from ._scope import Scope, Symbol, suggestion
-from .ir import Clauses, Domain, Expression, FormCall, Loop, SetOf
+from ._terms import Clauses, Domain, Expression, Loop, SetOf
 
 PARTS = ("nodes", "edges", "arcs", "rows", "columns")
 

@@ -6,9 +6,10 @@ from .._diagnostics import Span
 from ..syntax import tree
 from . import _forms as forms
 from ._expressions import CONSTANT, check_number, known_number, quoted
+from ._program import ValueType
 from ._scope import DECLARES, Scope, suggestion
 from ._sets import check_set, range_size
-from .ir import Domain, Expression, SetOf, ValueType
+from ._terms import Domain, Expression, SetOf
 
 VALUE_TYPES = ("real", "positive", "simplex", "int")
 STATEMENTS = (*DECLARES, "factor", "require", "gauge", "conditional", "import")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .._diagnostics import Span
+from ._program import Let, MaskBody, MaskMixture
 from ._scope import Scope
-from .ir import Expression, Let, LetValue, MaskBody, MaskMixture, VariableValue, children
+from ._terms import Expression, LetValue, VariableValue, children
 
 MOST_PARTS = 10_000
 MOST_LEVELS = 300  # what recursion over an expression, some calls for each level, can bear

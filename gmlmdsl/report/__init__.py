@@ -1,16 +1,16 @@
 """In: results as names, numbers and matplotlib figures. Out: one self-contained HTML file. Never: JAX, the network, JavaScript."""
 
-from gmlmdsl.report._check_pictures import plot_predictive as plot_predictive
-from gmlmdsl.report._diagnostic_pictures import plot_categories as plot_categories
-from gmlmdsl.report._diagnostic_pictures import plot_ess_r_hat as plot_ess_r_hat
-from gmlmdsl.report._diagnostic_pictures import plot_loss as plot_loss
-from gmlmdsl.report._diagnostic_pictures import plot_traces as plot_traces
-from gmlmdsl.report._document import Report as Report
-from gmlmdsl.report._fit_report import fit_report as fit_report
-from gmlmdsl.report._pictures import plot_couplings as plot_couplings
-from gmlmdsl.report._pictures import plot_forest as plot_forest
-from gmlmdsl.report._pictures import plot_images as plot_images
-from gmlmdsl.report._profile_picture import plot_profile as plot_profile
-from gmlmdsl.report._sample_report import diagnose_draws as diagnose_draws
-from gmlmdsl.report._sample_report import sample_report as sample_report
-from gmlmdsl.report._translation_report import translation_report as translation_report
+from ._check_pictures import plot_predictive as plot_predictive
+from ._diagnostic_pictures import plot_categories as plot_categories
+from ._diagnostic_pictures import plot_ess_r_hat as plot_ess_r_hat
+from ._diagnostic_pictures import plot_loss as plot_loss
+from ._diagnostic_pictures import plot_traces as plot_traces
+from ._document import Report as Report
+from ._fit_report import fit_report as fit_report
+from ._pictures import plot_couplings as plot_couplings
+from ._pictures import plot_forest as plot_forest
+from ._pictures import plot_images as plot_images
+from ._profile_picture import plot_profile as plot_profile
+from ._sample_report import diagnose_draws as diagnose_draws
+from ._sample_report import sample_report as sample_report
+from ._translation_report import translation_report as translation_report

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gmlmdsl._files import write_whole
-from gmlmdsl.report import _palette
+from .._files import write_whole
+from . import _palette
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

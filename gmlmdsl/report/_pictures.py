@@ -7,18 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gmlmdsl.report._palette import (
-    DIVERGING,
-    INK_IMAGE,
-    LIGHT,
-    MARKERS,
-    SERIES,
-    WIDTH,
-    house_style,
-    in_lines,
-    new_figure,
-    plain,
-)
+from ._palette import DIVERGING, INK_IMAGE, LIGHT, MARKERS, SERIES, WIDTH, house_style, in_lines, new_figure, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

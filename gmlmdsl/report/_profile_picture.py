@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gmlmdsl.report._palette import LIGHT, SERIES, house_style, new_figure, plain
+from ._palette import LIGHT, SERIES, house_style, new_figure, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -61,7 +61,7 @@ class LogPartitionEstimate:
 
 
 @dataclass(frozen=True)
-class Options:
+class AnnealingOptions:
     """How to anneal; see `Model.annealed_log_partition`."""
 
     betas: Any
@@ -85,7 +85,7 @@ class Base:
     variance: float
 
 
-def estimate(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, jax.Array], options: Options) -> LogPartitionEstimate:
+def estimate(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, jax.Array], options: AnnealingOptions) -> LogPartitionEstimate:
     """Anneal every chain from the uniform law to p; a chain's weight is w = Z_0 prod over k of p(x_k-1)^(b_k - b_k-1), p unnormalised.
 
     x_0 is uniform on the possible configurations, whose number is Z_0; x_k comes from x_k-1 by steps that keep p^b_k. The mean
@@ -135,7 +135,7 @@ def _upper_spread(log_weights: Array) -> float:
     return float(np.sqrt((above**2).mean())) if len(above) else 0.0
 
 
-def _verified(options: Options) -> tuple[Options, Array]:
+def _verified(options: AnnealingOptions) -> tuple[AnnealingOptions, Array]:
     options = with_whole_numbers(options, {"steps_per_beta": 1, "chains": 2})
     verified_seed(options.seed)
     return options, verified_betas(options.betas)
@@ -234,7 +234,7 @@ def _possible(device: derive.Graph, params: Mapping[str, jax.Array], codes: Arra
     return np.asarray(compiled.log_potential(device, params, jnp.asarray(codes))) > -np.inf
 
 
-def _annealed(kernel: AbstractKernel, target: Target, codes: Array, betas: Array, options: Options) -> Array:
+def _annealed(kernel: AbstractKernel, target: Target, codes: Array, betas: Array, options: AnnealingOptions) -> Array:
     """The sum over k of (b_k - b_k-1) log p(x_k-1) of each chain, in float64, so many chains at a time that arrays stay small."""
     chains = codes.shape[1]
     per_chain = max(len(betas), codes.shape[0] * target.graph.most_values)

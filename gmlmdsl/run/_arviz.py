@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from gmlmdsl._diagnostics import fail
-from gmlmdsl._files import whole_file
-from gmlmdsl._optional import need
+from .._diagnostics import fail
+from .._files import whole_file
+from .._optional import need
 
 SAMPLE_DIMS = ("chain", "draw")
 ROW = "row"  # the axis of observed data that a draw does not have

@@ -14,12 +14,13 @@ from .._diagnostics import counted, fail, whole_number
 from ..graph import FactorGraph
 from ._data import verified_weights
 from ._few_rows import verify_spread
-from ._fit import Estimate, Evidence, fit
+from ._fit import Estimate, fit
+from ._fit_options import Evidence
 from ._intervals import verified_quantile
 from ._keys import generator, verified_seed
 from ._kinks import without_interval
-from ._minimise import shows_progress
 from ._parameters import entry_names, init_params, unflatten
+from ._progress import shows_progress
 
 if TYPE_CHECKING:
     import pandas as pd

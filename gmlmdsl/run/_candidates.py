@@ -18,7 +18,7 @@ from ..program import AUTOREGRESSIVE, ir
 from ..read import masked_entries, verify_unmasked
 from ._data import clamped_cells, encode
 from ._network_rows import bucket_of, given_arrays, network_rows, present_lengths, standard_widths
-from ._sampling import Options
+from ._sampling import SampleOptions
 
 Array = np.ndarray
 SIZES = (1, 4, 16, 64)  # rows that are decoded at once: a program is compiled for each
@@ -91,7 +91,9 @@ def candidates_of(lowered: Lowered, sampler: ir.Sampler) -> Candidates:
     return Candidates(int(found["lengths"]), int(found["starts"]))  # type: ignore[arg-type]
 
 
-def work_of(lowered: Lowered, params: dict[str, Any], options: Options, more: Decoding, candidates: Candidates, refines: bool) -> Work:
+def work_of(
+    lowered: Lowered, params: dict[str, Any], options: SampleOptions, more: Decoding, candidates: Candidates, refines: bool
+) -> Work:
     graph = lowered.graph
     given, shape = given_arrays(lowered, more.given, more.missing)
     codes = None

@@ -47,17 +47,17 @@ from ._exact import log_sums
 from ._imputation import FIRST_SWEEPS, SWEEPS, first_values, missing_blocks
 from ._keys import generator, random_key
 from ._methods import PersistentContrastiveDivergence
-from ._minimise import shows_progress
 from ._missing import Missing, reported
 from ._objective import Frame
 from ._optimise import Outcome
 from ._parameters import log_prior
+from ._progress import shows_progress
 from ._sampling_cost import verify_chains
 from ._starts import starts
 from ._status import NEAR, Finding, Status
 
 if TYPE_CHECKING:
-    from ._fit import Options
+    from ._fit_options import FitOptions
 
 Array = np.ndarray
 ADAM = optax.adam(0.01)  # one object for all fits, so that a second compiles nothing
@@ -66,7 +66,7 @@ BATCHES = 16  # of the last half of the steps: their spread is the Monte Carlo e
 LEVEL = 1e-3  # of the test that the mean gradient is 0, over all parameters
 
 
-class Rows(eqx.Module):
+class ClampedRows(eqx.Module):
     """The rows, and how the mean of grad log p over them is found.
 
     Attributes:
@@ -109,10 +109,10 @@ class Rows(eqx.Module):
         return (self.weights[chosen] * self.each(params, codes)).mean()
 
 
-_each, _redrawn = bounded_jit(Rows.each), bounded_jit(Rows.redrawn)
+_each, _redrawn = bounded_jit(ClampedRows.each), bounded_jit(ClampedRows.redrawn)
 
 
-def log_rows(rows: Rows, params: Mapping[str, jax.Array], codes: jax.Array) -> Array:
+def log_rows(rows: ClampedRows, params: Mapping[str, jax.Array], codes: jax.Array) -> Array:
     """`Rows.each` of all rows, as many at a time as a step takes."""
     count = codes.shape[1]
     size = count if rows.size is None else rows.size
@@ -123,7 +123,7 @@ def log_rows(rows: Rows, params: Mapping[str, jax.Array], codes: jax.Array) -> A
 class Climb(eqx.Module):
     """What a step needs beside its carry; keys are folded with the step's number."""
 
-    rows: Rows
+    rows: ClampedRows
     kernel: AbstractKernel
     held: dict[str, jax.Array]
     total: jax.Array  # the sum of the rows' weights: the prior counts once beside it
@@ -206,7 +206,9 @@ class Climbed:
     objective: float
 
 
-def climb(lowered: Lowered, codes: Array, weights: Array, start: dict[str, jax.Array], fixed: tuple[str, ...], options: Options) -> Climbed:
+def climb(
+    lowered: Lowered, codes: Array, weights: Array, start: dict[str, jax.Array], fixed: tuple[str, ...], options: FitOptions
+) -> Climbed:
     """Maximise the likelihood times the prior by persistent contrastive divergence.
 
     Args:
@@ -279,12 +281,12 @@ def chosen_sampler(lowered: Lowered, name: str | None) -> ir.Sampler:
     return sampler
 
 
-def rows_of(host: FactorGraph, device: Graph, codes: Array, weights: Array, size: int | None, seed: int) -> Rows:
+def rows_of(host: FactorGraph, device: Graph, codes: Array, weights: Array, size: int | None, seed: int) -> ClampedRows:
     """Rows whose missing cells are summed out where that is affordable in every step, else redrawn."""
     count = codes.shape[1]
     patterns, pattern = np.unique(codes < 0, axis=1, return_inverse=True)
     scaled = jnp.asarray(weights * (count / weights.sum()), jnp.zeros(()).dtype)
-    whole = Rows(device, jnp.asarray(np.maximum(codes, 0), jnp.int32), scaled, None, None, jnp.asarray(pattern.reshape(-1)), 1, size)
+    whole = ClampedRows(device, jnp.asarray(np.maximum(codes, 0), jnp.int32), scaled, None, None, jnp.asarray(pattern.reshape(-1)), 1, size)
     if not patterns.any():
         return whole
     try:
@@ -297,7 +299,7 @@ def rows_of(host: FactorGraph, device: Graph, codes: Array, weights: Array, size
     return dataclasses.replace(whole, codes=jnp.asarray(filled, jnp.int32), blocks=jnp.asarray(blocks), values=values)
 
 
-def _report(rows: Rows, report: Missing, codes: Array) -> Missing:
+def _report(rows: ClampedRows, report: Missing, codes: Array) -> Missing:
     """What was done about missing cells."""
     count = int((codes < 0).any(axis=0).sum())
     return dataclasses.replace(report, imputed=count) if rows.blocks is not None else dataclasses.replace(report, summed=count)
@@ -384,7 +386,7 @@ def _judged(
     return Outcome(free, trace, largest, method.steps, reason), Status(code, (finding,), *nothing)
 
 
-def _objective(rows: Rows, host: FactorGraph, params: dict[str, jax.Array], total: float) -> float:
+def _objective(rows: ClampedRows, host: FactorGraph, params: dict[str, jax.Array], total: float) -> float:
     """-sum over rows of w log p(x) - log prior; nan where rows are redrawn or log Z costs too much."""
     if rows.blocks is not None:
         return float("nan")

@@ -14,7 +14,7 @@ from ._arviz import to_arviz
 from ._candidates import Candidates, Work, padded
 from ._data import decode
 from ._sample import Draws
-from ._sampling import Options, label
+from ._sampling import SampleOptions, label
 
 Array = np.ndarray
 
@@ -92,7 +92,7 @@ def _ordered(part: Part, candidates: Candidates, n: int) -> tuple[Any, ...]:
 
 
 def labelled_decodes(
-    graph: FactorGraph, found: Decodes, work: Work, options: Options, provenance: dict[str, Any], kept: tuple[str, ...]
+    graph: FactorGraph, found: Decodes, work: Work, options: SampleOptions, provenance: dict[str, Any], kept: tuple[str, ...]
 ) -> Any:
     v = graph.variables[0]
     lead = found.score.shape[:2]
@@ -128,7 +128,9 @@ def _attributes(graph: FactorGraph, provenance: dict[str, Any]) -> dict[str, Any
     return stated | {"labels": labels}
 
 
-def labelled_chains(graph: FactorGraph, parts: list[Part], work: Work, planned: Any, options: Options, provenance: dict[str, Any]) -> Any:
+def labelled_chains(
+    graph: FactorGraph, parts: list[Part], work: Work, planned: Any, options: SampleOptions, provenance: dict[str, Any]
+) -> Any:
     """Of one row, as every model's chains; of many, with an axis of rows and without diagnostics of each."""
     if not work.shape and (work.lengths == graph.n_random).all():
         part = parts[0]

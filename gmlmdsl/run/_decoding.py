@@ -19,14 +19,16 @@ from ._candidates import Candidates, Decoding, Work, batches_of, candidates_of, 
 from ._decoded_draws import Decodes, Part, decodes_of, labelled_chains, labelled_decodes
 from ._keys import generator, random_key
 from ._sample import forget, sample
-from ._sampling import Options, observables, shows_progress, verified_options
+from ._sampling import SampleOptions, observables, shows_progress, verified_options
 from ._sampling_cost import verify_chains, verify_draws
 
 Array = np.ndarray
 KEPT = ("candidates", "trace")
 
 
-def run(lowered: Lowered, sampler: ir.Sampler, params: dict[str, Any], options: Options, more: Decoding, provenance: dict[str, Any]) -> Any:
+def draw_rows(
+    lowered: Lowered, sampler: ir.Sampler, params: dict[str, Any], options: SampleOptions, more: Decoding, provenance: dict[str, Any]
+) -> Any:
     """Draws as the installed ArviZ takes them."""
     options = verified_options(options)
     planned = derive.build_kernel(lowered, sampler)
@@ -46,7 +48,7 @@ def decode(
     lowered: Lowered, sampler: ir.Sampler, params: dict[str, Any], seed: int, clamp: Any, init: Any, more: Decoding, trace: bool
 ) -> Decodes:
     """Decodes as plain arrays; see `ConditionalModel.decode`."""
-    options = Options(sampler.name, 1, 0, 1, 1, seed, clamp, init, None, True, False)
+    options = SampleOptions(sampler.name, 1, 0, 1, 1, seed, clamp, init, None, True, False)
     options = verified_options(options)
     kernel = derive.build_kernel(lowered, sampler).kernel
     if not isinstance(kernel, AbstractDecoder):
@@ -62,7 +64,7 @@ def _decodes(
     sampler: ir.Sampler,
     kernel: AbstractDecoder,
     params: dict[str, Any],
-    options: Options,
+    options: SampleOptions,
     more: Decoding,
     trace: bool,
 ) -> tuple[Decodes, Work]:
@@ -104,7 +106,7 @@ def _kept(observe: Any, kernel: Any) -> tuple[str, ...]:
 
 
 def _drawn(
-    lowered: Lowered, params: dict[str, Any], kernel: Any, work: Work, candidates: Candidates, options: Options, observe: Any
+    lowered: Lowered, params: dict[str, Any], kernel: Any, work: Work, candidates: Candidates, options: SampleOptions, observe: Any
 ) -> list[Part]:
     """Batch by batch; what a chain draws depends on the seed, its number, its row and its candidate only."""
     graph = lowered.graph

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gmlmdsl._diagnostics import listed
-from gmlmdsl.run._indicators import chain_by_category_test, effective_sample_size, split_r_hat, variance_inflation
+from .._diagnostics import listed
+from ._indicators import chain_by_category_test, effective_sample_size, split_r_hat, variance_inflation
 
 MAX_R_HAT = 1.01
 MIN_ESS_PER_CHAIN = 100

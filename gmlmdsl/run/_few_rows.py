@@ -15,6 +15,7 @@ import numpy as np
 
 from .._diagnostics import counted, fail
 from ..graph.masks import LoweredMask, reach
+from ._fit_options import Evidence, row_weights
 from ._inference import Curvature, covariances
 from ._kinks import at_kinks
 from ._objective import Objective
@@ -145,3 +146,8 @@ def verify_spread(rows: float, what: str) -> None:
     if rows < FEWEST:
         message = f"{what} rests on how far rows differ, and there is {rows:.3g} effective row"
         raise fail("E548", message, help="`fit.simulated_errors()` takes the model as right and simulates data sets like this one")
+
+
+def scored_rows(evidence: Evidence) -> float:
+    """The effective number of rows, of those that score."""
+    return effective_rows(evidence.mask, evidence.codes, row_weights(evidence), evidence.options.weights_are == "counts")

@@ -23,6 +23,7 @@ from ._contrastive import Climbed, climb
 from ._convexity import is_affine, is_convex
 from ._data import verified_weights
 from ._few_rows import effective_rows, infer
+from ._fit_options import Evidence, FitOptions
 from ._imputation import COPIES, MOST_ROUNDS, STEPS, SWEEPS, Imputed, first_values, missing_blocks, monte_carlo_em
 from ._inference import Copies, verify_counts
 from ._keys import generator, random_key
@@ -34,7 +35,6 @@ from ._objective import (
     Frame,
     MaskUse,
     Objective,
-    Repeats,
     chunk_rows,
     counted_mean_size,
     draw_masks,
@@ -51,39 +51,6 @@ from ._status import Status, examine, judge
 
 Array = np.ndarray
 BYTES_PER_COPY = 4 * 8  # of a cell: filled, on the device, and redrawn for the standard errors
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to fit; see `Model.fit`."""
-
-    mask: str
-    seed: int = 0
-    n_masks: int | str | None = None
-    weights: Any = None
-    init: Mapping[str, Any] | None = None
-    fixed: Mapping[str, Any] | None = None
-    optimizer: optax.GradientTransformation | None = None
-    batch_size: int | None = None
-    max_steps: int | None = None
-    progress: bool | None = None
-    impute: bool | None = None
-    weights_are: str = "importances"
-    method: Any = None
-    repeats: Repeats | None = None
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What a fit was made from; it is kept beside the fit in memory, and never saved.
-
-    `codes` has the shape (cells, rows), -1 where a cell is missing.
-    """
-
-    lowered: Lowered
-    mask: LoweredMask
-    codes: Array
-    options: Options
 
 
 @dataclass(frozen=True)
@@ -106,7 +73,7 @@ class Estimate:
     determined: dict[str, Array]
 
 
-def fit(lowered: Lowered, mask: LoweredMask, codes: Array, options: Options) -> Estimate:
+def fit(lowered: Lowered, mask: LoweredMask, codes: Array, options: FitOptions) -> Estimate:
     """Minimise c * sum over rows of w loss - log prior.
 
     Raises:
@@ -176,7 +143,7 @@ def reopen(evidence: Evidence, params: Mapping[str, Array]) -> tuple[Objective, 
     return objective, _colours(objective)
 
 
-def _verified_options(options: Options) -> Options:
+def _verified_options(options: FitOptions) -> FitOptions:
     verify_method(options)
     if options.impute not in (None, True, False):
         raise fail("E507", f"impute must be True, False or None, got {options.impute!r}")
@@ -220,7 +187,7 @@ def verify_possible(lowered: Lowered, codes: Array, weights: Array, start: dict[
         raise fail("E508", message, help="a factor is -infinity or undefined there; start elsewhere with `init=`")
 
 
-def _start(host: FactorGraph, options: Options) -> tuple[dict[str, jax.Array], tuple[str, ...]]:
+def _start(host: FactorGraph, options: FitOptions) -> tuple[dict[str, jax.Array], tuple[str, ...]]:
     names = [p.name for p in host.parameters]
     start: dict[str, Any] = dict(init_params(host, options.seed))
     for what, given in (("init", options.init), ("fixed", options.fixed)):
@@ -255,7 +222,7 @@ def make_objective(
     weights: Array,
     start: dict[str, jax.Array],
     fixed: tuple[str, ...],
-    options: Options,
+    options: FitOptions,
 ) -> Prepared:
     """The objective of a fit: complete rows and copies of imputed ones side by side, rows that are summed out apart."""
     named = mask
@@ -299,7 +266,7 @@ def make_objective(
     return Prepared(objective, use, kinds.report, imputed)
 
 
-def _completed_masks(host: FactorGraph, mask: LoweredMask, codes: Array, options: Options) -> tuple[LoweredMask, LoweredMask]:
+def _completed_masks(host: FactorGraph, mask: LoweredMask, codes: Array, options: FitOptions) -> tuple[LoweredMask, LoweredMask]:
     """The mask of the loss, and the one that its factor is counted by: the mask named, unless latents are drawn; see `MonteCarloEM`."""
     drawing = isinstance(options.method, MonteCarloEM)
     verify_latents(host, mask, options.mask, codes, not drawing)
@@ -313,7 +280,7 @@ def _completed_masks(host: FactorGraph, mask: LoweredMask, codes: Array, options
     return completed_masks(host, mask, latents) if drawing else (mask, mask)
 
 
-def _columns(host: FactorGraph, codes: Array, kinds: Sorted, options: Options) -> tuple[Array, Array, Array, Imputed | None]:
+def _columns(host: FactorGraph, codes: Array, kinds: Sorted, options: FitOptions) -> tuple[Array, Array, Array, Imputed | None]:
     """Complete rows, then copies of the imputed ones: which row each column is, its share of the row's weight, and its codes."""
     order, rows = kinds.complete, kinds.imputed
     if not len(rows):
@@ -341,7 +308,7 @@ def _verify_finite(objective: Objective, start: dict[str, jax.Array], rows: Arra
         raise fail("E508", message, help="mend or drop the row, or loosen the requirement; or start elsewhere with `init=`")
 
 
-def _impute(prepared: Prepared, options: Options, colours: Colouring | None) -> tuple[Objective, Outcome, Missing, Copies]:
+def _impute(prepared: Prepared, options: FitOptions, colours: Colouring | None) -> tuple[Objective, Outcome, Missing, Copies]:
     """Monte Carlo EM; its Monte Carlo error is judged by the standard errors of the first completed rows."""
     if options.optimizer is not None:
         message = f"{prepared.missing.imputed:,} rows have missing cells that must be imputed, which goes with L-BFGS only"

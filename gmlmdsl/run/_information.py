@@ -9,13 +9,13 @@ import jax
 import numpy as np
 
 from .._diagnostics import fail
-from ._few_rows import verify_spread
+from ._few_rows import scored_rows, verify_spread
 from ._fit import _colours as colours_of
 from ._inference import SINGULAR, curvature
 from ._kinks import at_kinks
 from ._measure import Measure, measure_of
 from ._methods import PersistentContrastiveDivergence
-from ._rows import Rows, evidence_of, params64, rows_under, scored_rows, verify_own
+from ._rows import ScoredRows, evidence_of, params64, rows_under, verify_own
 
 if TYPE_CHECKING:
     from ._results import Fit
@@ -86,7 +86,7 @@ def information_criterion(fit: Fit, x: Any, weights: Any, missing: Any, given: A
     return InformationCriterion(float(weighted.sum()), float(shares.sum()), parameters, 2 * (weighted + shares), rows.weights, measure)
 
 
-def effective_shares(rows: Rows, params: dict[str, jax.Array]) -> tuple[Array, int]:
+def effective_shares(rows: ScoredRows, params: dict[str, jax.Array]) -> tuple[Array, int]:
     """Each row's share of tr(S H^-1), u_r' H^-1 (u_r - mean u), and the number of free directions.
 
     H^-1 u_r is how far the estimate moves when row r is left out, to first order; so the share is what the row's loss then grows by.

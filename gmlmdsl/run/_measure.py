@@ -11,7 +11,7 @@ import numpy as np
 
 from ..graph.masks import LoweredMask, blocks_of, support_size, varies
 from ..plan import BUDGET
-from ._fit import Evidence
+from ._fit_options import Evidence
 from ._objective import MaskUse
 
 Array = np.ndarray

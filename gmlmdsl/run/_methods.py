@@ -16,7 +16,7 @@ from ..plan import BUDGET, mean_size, plan_mask
 from ._training_options import Training
 
 if TYPE_CHECKING:
-    from ._fit import Options
+    from ._fit_options import FitOptions
 
 JOINT_VALUES = 2**10  # of a block with the latents: it is enumerated for every copy of every row
 WHOLE = "(everything)"  # the mask of a likelihood that no mask of the file was named for
@@ -124,7 +124,7 @@ def method_of(given: Any) -> Method | None:
     return given
 
 
-def verify_method(options: Options) -> None:
+def verify_method(options: FitOptions) -> None:
     """Refuse options of `fit` that have no meaning for its method.
 
     Raises:

@@ -18,18 +18,19 @@ from ._keys import random_key
 from ._kinks import fewer, has_kinks, settle
 from ._objective import Objective, draw_masks, gradient_at
 from ._optimise import ROUGH, Outcome, Scaled, joined, lbfgs, minibatches, scaling
+from ._progress import shows_progress
 from ._statistics import Colouring
 from ._status import examine
 
 if TYPE_CHECKING:
-    from ._fit import Options
+    from ._fit_options import FitOptions
 
 MOST_INFERRED = 2000  # parameters whose standard errors are computed without being asked
 MOST_ENTRIES = 2.0**36  # table entries of that computation
 
 
 def full_batch(
-    objective: Objective, free: dict[str, Any], options: Options, colours: Colouring | None
+    objective: Objective, free: dict[str, Any], options: FitOptions, colours: Colouring | None
 ) -> tuple[Outcome, Curvature | None, Recession]:
     """L-BFGS, with a pause to see whether there is a minimum: along a recession direction it would crawl for ever."""
 
@@ -61,7 +62,7 @@ def full_batch(
     return outcome, curve, open_
 
 
-def stochastic(objective: Objective, mask: LoweredMask, free: dict[str, Any], options: Options) -> Outcome:
+def stochastic(objective: Objective, mask: LoweredMask, free: dict[str, Any], options: FitOptions) -> Outcome:
     """Minibatches keyed by step: rows, and drawn masks, depend on (seed, step) only."""
     assert options.optimizer is not None
     key, host = random_key(options.seed), objective.frame.host
@@ -114,23 +115,13 @@ def _shares(batch_size: int | None, complete: int, lacking: int) -> tuple[int, i
     return min(complete, max(int(complete > 0), size - some)), some
 
 
-def shows_progress(wanted: bool | None) -> bool:
-    """Whether to show a bar: as wanted, or where a person watches."""
-    import os
-    import sys
-
-    if wanted is not None:
-        return wanted
-    return sys.stderr.isatty() and not os.environ.get("CI")
-
-
 def params_of(objective: Objective, outcome: Outcome) -> dict[str, jax.Array]:
     """The parameters at which a minimiser stopped."""
     return objective.frame.constrain(outcome.free, objective.held)
 
 
 def curvature_at(
-    objective: Objective, params: dict[str, jax.Array], colours: Colouring | None, options: Options, copies: Copies | None = None
+    objective: Objective, params: dict[str, jax.Array], colours: Colouring | None, options: FitOptions, copies: Copies | None = None
 ) -> Curvature | None:
     """Where it is affordable and the parameters are finite."""
     flat = np.concatenate([np.ravel(v) for v in params.values()] or [np.zeros(0)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,17 @@ import optax
 
 from .._diagnostics import counted, fail, no_attribute
 from .._files import write_whole
-from ..derive import NetworkLoss, noisy_mask
-from ..graph import Corruption, FactorGraph, Lowered, NetworkForm, lower_corruption
-from ..graph.masks import is_adaptive, lower_mask
+from ..derive import NetworkLoss
+from ..graph import FactorGraph, Lowered
 from ..networks import network_shapes, parameter_counts
 from ..program import ir
 from ._batches import Batches
 from ._data import verified_weights
 from ._keys import random_key
-from ._minimise import shows_progress
+from ._network_loss import mask_loss, verified_count, verify_known
+from ._network_params import verified_params
 from ._network_rows import NetworkRows, bound_to_rows, network_rows
+from ._progress import shows_progress
 from ._saved_fits import INPUT, SavedFit, fit_bytes, verify_numbers, warn_of_size
 from ._training import Progress, Trained, train
 from ._training_options import Training, verified_training, verify_optimizer, verify_schedule
@@ -46,33 +47,6 @@ class NetworkOptions:
     optimizer: optax.GradientTransformation | None = None
     progress: bool | None = None
     method: Training = field(default_factory=Training)
-
-
-def mask_loss(lowered: Lowered, mask: ir.Mask, n_masks: int = 1, smoothing: float = 0.0) -> tuple[NetworkLoss, Corruption]:
-    """The loss of a mask and its noise, for a network.
-
-    Raises:
-        GmlmError: E702 for a mask that mentions a parameter.
-    """
-    network = lowered.graph.network
-    assert network is not None
-    if mask.mentions_parameter:
-        raise fail("E702", f"mask `{mask.name}` mentions a parameter: it may sample, not fit", mask.span, "mentions a parameter")
-    found = lower_corruption(lowered.bound, mask.body)
-    return NetworkLoss(noisy_mask(lowered, found), network.label, n_masks, smoothing), found
-
-
-def verified_count(n_masks: Any) -> int:
-    """How many masks are drawn for a row: 1 where nothing is said.
-
-    Raises:
-        GmlmError: E507 for anything but a whole number above 0.
-    """
-    if n_masks is None:
-        return 1
-    if not isinstance(n_masks, int | np.integer) or isinstance(n_masks, bool) or n_masks < 1:
-        raise fail("E507", f"n_masks must be a whole number above 0 or None, got {n_masks!r}")
-    return int(n_masks)
 
 
 def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, identity: Mapping[str, Any]) -> tuple[Trained, int]:
@@ -115,17 +89,6 @@ def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, i
     return found, rows.n_rows
 
 
-def verify_known(mask: ir.Mask, lowered: Lowered, rows: NetworkRows) -> None:
-    """Refuse missing cells, padding too, under a mask that looks at x: its weights have no value there.
-
-    Raises:
-        GmlmError: E511.
-    """
-    if is_adaptive(lower_mask(lowered, mask)) and (rows.codes[: lowered.graph.n_random] < 0).any():
-        message = f"mask `{mask.name}` looks at x, and some cells of x are missing or padding"
-        raise fail("E511", message, mask.span, "looks at x", help="take a mask that does not look at x, or rows of full length")
-
-
 def fit(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, meta: dict[str, Any], model: Callable[[], Any]) -> NetworkFit:
     """Train, and give the result names; see `ConditionalModel.fit`."""
     found, rows = fit_network(lowered, x, given, options, meta)
@@ -160,65 +123,6 @@ def start_network(graph: FactorGraph, options: NetworkOptions) -> Any:
     if options.init is None:
         return build_network(graph.network, random_key(options.seed))
     return verified_params(graph.network, options.init)[graph.network.label]
-
-
-def verified_params(form: NetworkForm, params: Any) -> dict[str, Any]:
-    """A network's parameters: a dict with its Equinox module, of whose arrays alone anything depends.
-
-    Raises:
-        GmlmError: E509 for anything else, or a module whose arrays have other shapes, or mean something else: of other heads, say.
-    """
-    example = f"`{{{form.label!r}: network}}`, as `init_params` and a fit's `params` are"
-    if not isinstance(params, Mapping) or set(params) != {form.label}:
-        found = f"a dict of {sorted(params)}" if isinstance(params, Mapping) else type(params).__name__
-        raise fail("E509", f"the parameters of this model are {example}; got {found}")
-    network = params[form.label]
-    declared = network_shapes(form)
-    wanted, here = (_described(n) for n in (declared, network))
-    leaves, tree = jax.tree.leaves(network), jax.tree.structure(declared)
-    if wanted != here or len(leaves) != tree.num_leaves:
-        wrong = next((k for k in [*wanted, *here] if wanted.get(k) != here.get(k)), "")
-        message = (
-            f"the network `{form.label}` does not fit its declaration: {wrong or 'its class'} is {here.get(wrong)}, not {wanted.get(wrong)}"
-        )
-        raise fail("E509", message, form.span, help="were these parameters made for other sizes or options?")
-    wrong = next((w for w in map(_wrong_number, leaves) if w), None)
-    if wrong:
-        raise fail("E504", f"the parameters of the network `{form.label}` are numbers below infinity; found {wrong}", form.span)
-    return {form.label: jax.tree.unflatten(tree, leaves)}  # dropout and the like are what this program says
-
-
-def _wrong_number(leaf: Any) -> str | None:
-    """What no parameter is: a NaN, or inf. -inf is the logarithm of 0, which a network of the user's own may hold.
-
-    What is traced, or no array of numbers, passes.
-    """
-    if isinstance(leaf, jax.core.Tracer) or not eqx.is_inexact_array(leaf):  # pyright: ignore[reportAttributeAccessIssue]
-        return None
-    largest = np.asarray(leaf).max(initial=-np.inf)  # a NaN is the largest of what it is among
-    return "a NaN" if np.isnan(largest) else "an infinity" if largest == np.inf else None
-
-
-def _described(part: Any, path: str = "") -> dict[str, object]:
-    """What a network's arrays are, by place, in the order in which its fields are declared: their shapes, and the static fields.
-
-    Of these whole numbers say what arrays mean; fractions are left out, which training takes, as dropout is.
-    """
-    found: dict[str, object] = {}
-    if isinstance(part, eqx.Module):
-        for f in fields(part):
-            value, at = getattr(part, f.name), f"{path}.{f.name}"
-            if f.metadata.get("static"):
-                found |= {at: value} if isinstance(value, int) else {}
-            else:
-                found |= _described(value, at)
-    elif isinstance(part, tuple | list):
-        for k, member in enumerate(part):
-            found |= _described(member, f"{path}[{k}]")
-    else:
-        leaves = jax.tree_util.tree_flatten_with_path(part)[0]
-        found |= {path + jax.tree_util.keystr(p): tuple(x.shape) for p, x in leaves if hasattr(x, "shape")}
-    return found
 
 
 NO_CURVATURE = "its loss is not convex and its weights are not determined, so their curvature gives no error"

@@ -21,7 +21,7 @@ from ..program import ir
 from ..read import verify_unmasked
 from ._data import verified_weights
 from ._keys import random_key, verified_key
-from ._network_fit import mask_loss, verified_count, verify_known
+from ._network_loss import mask_loss, verified_count, verify_known
 from ._network_rows import NetworkRows, bound_to_rows, given_arrays, network_rows, present_lengths
 
 MOST_OPERATIONS = 1e15  # of a loss

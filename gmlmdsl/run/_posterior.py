@@ -18,13 +18,13 @@ from ._arviz import to_arviz
 from ._completions import log_completions
 from ._data import decode
 from ._exact import known_rows
-from ._fit import Evidence
 from ._fit import _colours as colours_of
+from ._fit_options import Evidence
 from ._inference import curvature
 from ._information import verify_minimum
 from ._keys import generator, verified_seed
 from ._parameters import flatten, in_support, log_prior, unflatten
-from ._rows import Rows, evidence_of, params64, rows_under, verify_own
+from ._rows import ScoredRows, evidence_of, params64, rows_under, verify_own
 from ._sampling import SamplingWarning
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _verify_cost(fit: Fit, evidence: Evidence, total: int) -> None:
         raise fail("E601", message, help="fewer `draws=` or `chains=`; `information_criterion` needs one pass over the rows")
 
 
-def _proposals(fit: Fit, rows: Rows, params: dict[str, jax.Array], total: int, rng: np.random.Generator) -> tuple[Array, Array]:
+def _proposals(fit: Fit, rows: ScoredRows, params: dict[str, jax.Array], total: int, rng: np.random.Generator) -> tuple[Array, Array]:
     """Flat vectors around the estimate, Student t with the inverse Hessian as scale, and their log density up to a constant."""
     curve = curvature(rows.objective, params, colours_of(rows.objective))
     values, vectors = np.linalg.eigh(curve.hessian)
@@ -114,7 +114,7 @@ def _proposals(fit: Fit, rows: Rows, params: dict[str, jax.Array], total: int, r
     return centre + e @ root.T, -0.5 * (freedom + size) * np.log1p((e**2).sum(axis=1) / freedom)
 
 
-def _log_posterior(fit: Fit, evidence: Evidence, rows: Rows, params: dict[str, jax.Array], vectors: Array) -> tuple[Array, Array]:
+def _log_posterior(fit: Fit, evidence: Evidence, rows: ScoredRows, params: dict[str, jax.Array], vectors: Array) -> tuple[Array, Array]:
     """log p(x) + log prior at each vector, -inf outside the parameters' ranges, and log p(x_r), shape (vectors, rows)."""
     host, free = evidence.lowered.graph, [p for p in fit.graph.parameters if p.name not in fit.meta["fixed"]]
     inside = np.array([not any(in_support(p, unflatten(host, v)[p.name]) for p in free) for v in vectors])

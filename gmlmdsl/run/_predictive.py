@@ -11,20 +11,21 @@ import numpy as np
 
 from .._diagnostics import fail, listed, unknown, whole_number
 from ..plan import BUDGET, verify_held
+from ._fit_options import row_weights
 from ._keys import generator, verified_seed
 from ._replicates import (
     AbstractStatistics,
     Function,
     Marginals,
     Pairs,
-    Source,
+    ReplicateSource,
     Summary,
     chain_source,
     exact_source,
     function_values,
     is_listable,
 )
-from ._rows import evidence_of, row_weights
+from ._rows import evidence_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -263,7 +264,7 @@ def _statistics(
     fit: Fit,
     codes: Array,
     weights: Array,
-    source: Source,
+    source: ReplicateSource,
     statistics: Sequence[str],
     functions: Mapping[str, Any],
     summaries: Mapping[str, Callable[[Any], Any]],

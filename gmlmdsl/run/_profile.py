@@ -17,10 +17,10 @@ from ._fit import reopen
 from ._inference import Curvature, curvature
 from ._intervals import verified_quantile
 from ._methods import PersistentContrastiveDivergence
-from ._minimise import shows_progress
 from ._objective import Objective
 from ._optimise import Scaled, lbfgs, scaling
 from ._parameters import entry_names, slopes
+from ._progress import shows_progress
 from ._status import in_words
 from ._wald import PART, coefficients
 

@@ -33,7 +33,7 @@ MOST_BINS = 12  # distinct values of a function that are counted one by one
 
 
 @dataclass(frozen=True)
-class Source:
+class ReplicateSource:
     """Configurations that rows are drawn from, with replacement.
 
     Attributes:
@@ -57,7 +57,7 @@ class Source:
         return np.searchsorted(self.cumulative, rng.random(rows) * self.cumulative[-1], side="right")
 
 
-def exact_source(fit: Fit) -> Source:
+def exact_source(fit: Fit) -> ReplicateSource:
     """Every configuration with its probability.
 
     Raises:
@@ -67,7 +67,7 @@ def exact_source(fit: Fit) -> Source:
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
         joint = np.asarray(compiled.log_potential(graph_arrays(fit.graph), params64(fit), jnp.asarray(states)))
     words = f"independent rows from all {states.shape[1]:,} configurations"
-    return Source(states, np.cumsum(np.exp(joint - joint.max())), 0, words)
+    return ReplicateSource(states, np.cumsum(np.exp(joint - joint.max())), 0, words)
 
 
 def is_listable(graph: FactorGraph) -> bool:
@@ -75,7 +75,7 @@ def is_listable(graph: FactorGraph) -> bool:
     return float(np.prod(graph.sizes.astype(float))) <= MOST_STATES
 
 
-def chain_source(fit: Fit, sampler: str | None, rows: int, seed: int, chains: int, warmup: int, thin: int | None) -> Source:
+def chain_source(fit: Fit, sampler: str | None, rows: int, seed: int, chains: int, warmup: int, thin: int | None) -> ReplicateSource:
     """Draws of a sampler, `PER_ROW` for each row of the data; without `thin`, a short run says how far apart they must be."""
     options: dict[str, Any] = {"warmup": warmup, "chains": chains, "seed": seed, "progress": False}
     if thin is None:
@@ -99,7 +99,7 @@ def chain_source(fit: Fit, sampler: str | None, rows: int, seed: int, chains: in
                 f"The draws are too correlated for {rows:,} rows: their Monte Carlo error is {error:.0f} % of the data's own noise, and "
                 f"z and p mistake it for misfit. Raise `thin`, or use a sampler that mixes faster",
             )
-    return Source(codes, None, chains, words, said)
+    return ReplicateSource(codes, None, chains, words, said)
 
 
 def _codes(fit: Fit, idata: Any) -> Array:

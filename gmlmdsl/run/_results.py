@@ -14,14 +14,15 @@ from .._diagnostics import counted, fail, no_attribute
 from .._files import write_whole
 from ..graph import FactorGraph
 from . import _checks, _selected
-from ._fit import Estimate, Evidence
+from ._few_rows import scored_rows
+from ._fit import Estimate
+from ._fit_options import Evidence
 from ._intervals import intervals, verified_quantile
 from ._kinks import held_graph, without_interval
 from ._methods import PersistentContrastiveDivergence
 from ._missing import Missing
 from ._notes import notes_on
 from ._parameters import entry_names, unflatten
-from ._rows import scored_rows
 from ._saved_fits import FIT, INPUT, SavedFit, fit_bytes, outside
 from ._status import Finding, Status, sparse_directions
 from ._wald import Contrast, contrast

@@ -16,8 +16,8 @@ from ..derive import bounded_jit, compiled
 from ..graph import FactorGraph
 from ._completions import log_completions
 from ._data import verified_weights
-from ._few_rows import effective_rows
-from ._fit import Evidence, Options, make_objective
+from ._fit import make_objective
+from ._fit_options import Evidence, FitOptions, row_weights
 from ._gap_curvature import gap_second_order
 from ._given import bound_mask, bound_rows
 from ._methods import WHOLE, whole_mask
@@ -33,7 +33,7 @@ COSTLY = "single rows are scored with their missing cells summed out: drop the r
 
 
 @dataclass(frozen=True)
-class Rows:
+class ScoredRows:
     """Rows under a mask, ready to be scored at any parameters; call it under 64-bit types.
 
     `codes` has the shape (cells, rows), `weights` (rows,).
@@ -69,7 +69,7 @@ class Rows:
         return np.any(self.codes < 0, axis=0)
 
 
-def rows_under(evidence: Evidence, params: Params) -> Rows:
+def rows_under(evidence: Evidence, params: Params) -> ScoredRows:
     """The rows of the evidence under its mask; masks that a fit drew are drawn again, the same ones.
 
     Raises:
@@ -84,18 +84,7 @@ def rows_under(evidence: Evidence, params: Params) -> Rows:
     except GmlmError as error:
         faults = [dataclasses.replace(d, help=COSTLY) if d.code == "E601" and (codes < 0).any() else d for d in error.diagnostics]
         raise GmlmError(faults) from None
-    return Rows(prepared.objective, prepared.use, codes, weights)
-
-
-def row_weights(evidence: Evidence) -> Array:
-    """The weights of the rows, 1 where none were given."""
-    rows = evidence.codes.shape[1]
-    return np.ones(rows) if evidence.options.weights is None else verified_weights(evidence.options.weights, rows)
-
-
-def scored_rows(evidence: Evidence) -> float:
-    """The effective number of rows, of those that score."""
-    return effective_rows(evidence.mask, evidence.codes, row_weights(evidence), evidence.options.weights_are == "counts")
+    return ScoredRows(prepared.objective, prepared.use, codes, weights)
 
 
 def evidence_of(
@@ -139,11 +128,13 @@ def _of_rows(fit: Fit, x: Any, weights: Any, missing: Any, given: Any) -> Eviden
         return Evidence(bound, mask, data.codes, options)
     meta = fit.meta
     fixed = {name: fit.params[name] for name in meta["fixed"]}
-    options = Options(meta["mask"], meta["seed"], meta["n_masks"], weights, fixed=fixed, weights_are=meta.get("weights_are", "importances"))
+    options = FitOptions(
+        meta["mask"], meta["seed"], meta["n_masks"], weights, fixed=fixed, weights_are=meta.get("weights_are", "importances")
+    )
     return Evidence(bound, mask, data.codes, options)
 
 
-def verify_own(fit: Fit, rows: Rows, params: Params) -> None:
+def verify_own(fit: Fit, rows: ScoredRows, params: Params) -> None:
     """Refuse rows that are not those of the fit: the objective at the estimate tells.
 
     Raises:

@@ -31,7 +31,7 @@ MIN_SWAP_RATE = 0.05  # of neighbours in a ladder
 
 
 @dataclass(frozen=True)
-class Options:
+class SampleOptions:
     """How to sample; see `Model.sample`."""
 
     sampler: str
@@ -47,7 +47,9 @@ class Options:
     progress: bool | None
 
 
-def run(lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax.Array], options: Options, provenance: dict[str, Any]) -> Any:
+def draw_chains(
+    lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax.Array], options: SampleOptions, provenance: dict[str, Any]
+) -> Any:
     """Draws as the installed ArviZ takes them."""
     options = verified_options(options)
     graph = lowered.graph
@@ -77,7 +79,9 @@ def run(lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax.Array], opt
     return label(graph, found, held[0], planned, options, provenance | {"starts": _words(begun, options.init)})
 
 
-def run_exact(lowered: Lowered, kept: Contractions, params: dict[str, jax.Array], options: Options, provenance: dict[str, Any]) -> Any:
+def draw_exact(
+    lowered: Lowered, kept: Contractions, params: dict[str, jax.Array], options: SampleOptions, provenance: dict[str, Any]
+) -> Any:
     """Independent draws from p, given clamped cells, as the installed ArviZ takes them: no warm-up, no thinning, no start.
 
     Raises:
@@ -107,7 +111,7 @@ def run_exact(lowered: Lowered, kept: Contractions, params: dict[str, jax.Array]
     return label(graph, found, held[0], planned, options, provenance | {"starts": "none: draws are independent"})
 
 
-def _verify_cost(kernel: derive.AbstractKernel, graph: FactorGraph, options: Options, anneal: int, observe: Any) -> None:
+def _verify_cost(kernel: derive.AbstractKernel, graph: FactorGraph, options: SampleOptions, anneal: int, observe: Any) -> None:
     chains, draws = int(options.chains), int(options.draws)
     verify_chains(kernel, graph.n_cells, chains, anneal + int(options.warmup) + draws * int(options.thin))
     verify_draws(kernel, graph.n_cells, int(graph.sizes.max()), chains, draws, options.keep_draws, observe)
@@ -125,7 +129,7 @@ def _words(begun: Starts, init: Any) -> str:
     return f"{words}, then {init.steps} annealing steps" if isinstance(init, Annealed) else words
 
 
-def verified_options(options: Options) -> Options:
+def verified_options(options: SampleOptions) -> SampleOptions:
     """Options with Python's whole numbers.
 
     Raises:
@@ -209,7 +213,7 @@ def _observable(
 
 
 def label(
-    graph: FactorGraph, found: Draws, clamped: np.ndarray, planned: derive.Planned, options: Options, provenance: dict[str, Any]
+    graph: FactorGraph, found: Draws, clamped: np.ndarray, planned: derive.Planned, options: SampleOptions, provenance: dict[str, Any]
 ) -> Any:
     """Named dims and coords, statistics, warnings and provenance."""
     posterior, dims, coords = dict(found.observed), {}, {}

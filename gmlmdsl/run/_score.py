@@ -13,9 +13,10 @@ import numpy as np
 from .._diagnostics import fail, whole_number
 from ..read import verify_unmasked
 from ._fit import fit as refit
+from ._fit_options import row_weights
 from ._keys import generator, verified_seed
 from ._measure import Measure, measure_of
-from ._rows import evidence_of, params64, row_weights, rows_under
+from ._rows import evidence_of, params64, rows_under
 
 if TYPE_CHECKING:
     from ._results import Fit

@@ -16,17 +16,17 @@ import numpy as np
 
 from .._diagnostics import counted, fail, with_whole_numbers
 from ..plan import BUDGET
-from ._few_rows import NO_SPREAD, TOO_FEW, verify_scored
-from ._fit import Evidence
+from ._few_rows import NO_SPREAD, TOO_FEW, scored_rows, verify_scored
 from ._fit import _colours as colours_of
+from ._fit_options import Evidence
 from ._inference import Curvature, covariances, curvature
 from ._information import verify_minimum
 from ._keys import verified_seed
 from ._kinks import at_kinks
 from ._objective import Repeats, row_terms
-from ._rows import Rows, params64, rows_under, scored_rows
+from ._rows import ScoredRows, params64, rows_under
 from ._shrinkage import SHRINKS, with_shrinkage
-from ._simulation import Drawn, How, draw, effective_each, verify_evaluations, verify_memory
+from ._simulation import How, SimulatedRows, draw, effective_each, verify_evaluations, verify_memory
 from ._status import Finding
 
 if TYPE_CHECKING:
@@ -84,12 +84,12 @@ class Job:
 
     evidence: Evidence
     params: dict[str, jax.Array]
-    rows: Rows
+    rows: ScoredRows
     kinds: Kinds
     curve: Curvature
     influence: Array
 
-    def score(self, drawn: Drawn) -> tuple[Array, float]:
+    def score(self, drawn: SimulatedRows) -> tuple[Array, float]:
         """S in the directions of the curvature's basis, and the effective number of draws: of independent ones that tell it as well.
 
         The variance of an entry is a sum over kinds of means over draws; a kind's mean has the variance of what is averaged over the
@@ -137,7 +137,7 @@ def _noise(values: Array, chains: int) -> Array:
     return np.nan_to_num(np.stack([spread, spread / effective])) * ~np.isnan(effective)
 
 
-def _kinds(rows: Rows, evidence: Evidence) -> Kinds:
+def _kinds(rows: ScoredRows, evidence: Evidence) -> Kinds:
     alive, graph = np.flatnonzero(rows.weights > 0), evidence.lowered.graph
     missing = evidence.codes < 0
     law = np.zeros(len(rows.weights), np.int64) if graph.row_cell is None else evidence.codes[graph.row_cell]
@@ -164,7 +164,7 @@ def _verify(fit: Fit, how: How) -> None:
     fit.covariance  # noqa: B018 - refuses where curvature would be too large
 
 
-def _verify_cost(rows: Rows, kinds: Kinds, draws: int) -> None:
+def _verify_cost(rows: ScoredRows, kinds: Kinds, draws: int) -> None:
     """Refuse what takes too much memory, or an hour and more.
 
     Raises:
@@ -189,7 +189,7 @@ def influence_in(curve: Curvature, open_: Array, held: Array) -> Array:
     return curve.basis.T @ rest.basis @ rest.influence.T
 
 
-def _with(fit: Fit, found: dict[str, Array], drawn: Drawn, effective: float) -> Fit:
+def _with(fit: Fit, found: dict[str, Array], drawn: SimulatedRows, effective: float) -> Fit:
     """The fit with other errors, which says what they are."""
     draws = drawn.codes.shape[2]
     off = 100 / np.sqrt(2 * effective)

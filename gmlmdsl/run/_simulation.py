@@ -48,7 +48,7 @@ class How:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class SimulatedRows:
     """Configurations of each law.
 
     Attributes:
@@ -62,7 +62,7 @@ class Drawn:
     words: str
 
 
-def draw(fit: Fit, lowered: Lowered, params: dict[str, jax.Array], laws: Array, how: How, track: Track) -> Drawn:
+def draw(fit: Fit, lowered: Lowered, params: dict[str, jax.Array], laws: Array, how: How, track: Track) -> SimulatedRows:
     """Draws from the model at each of some rows of given data.
 
     Args:
@@ -112,7 +112,7 @@ def verify_evaluations(count: float, what: str) -> None:
         raise fail("E601", message, help="ask for fewer `draws=`, or a smaller `thin=` or `warmup=`")
 
 
-def _independent(lowered: Lowered, params: dict[str, jax.Array], laws: Array, how: How) -> Drawn:
+def _independent(lowered: Lowered, params: dict[str, jax.Array], laws: Array, how: How) -> SimulatedRows:
     """By elimination, or every cell given its parents."""
     graph, device = lowered.graph, derive.graph_arrays(lowered.graph)
     kept, nothing = Contractions(graph), np.zeros(graph.n_cells, bool)
@@ -128,7 +128,7 @@ def _independent(lowered: Lowered, params: dict[str, jax.Array], laws: Array, ho
         found = _kept(sample(kernel, target, begun, draws=steps, warmup=0, thin=1, keys=keys, **_quiet(how)).codes)
         whole = found.reshape(at_once, columns * steps, graph.n_cells)[: len(laws) - first, : how.draws]
         parts.append(np.moveaxis(whole, 2, 0))
-    return Drawn(np.concatenate(parts, axis=1), 0, f"exact draws ({line.removeprefix('`exact`: ')})")
+    return SimulatedRows(np.concatenate(parts, axis=1), 0, f"exact draws ({line.removeprefix('`exact`: ')})")
 
 
 def _laws_at_once(kept: Contractions, nothing: Array, laws: int) -> int:
@@ -141,7 +141,7 @@ def _laws_at_once(kept: Contractions, nothing: Array, laws: int) -> int:
     return int(min(laws, max(1, MOST_ENTRIES // max(1, entries))))
 
 
-def _of_chains(fit: Fit, lowered: Lowered, params: dict[str, jax.Array], laws: Array, how: How, track: Track) -> Drawn:
+def _of_chains(fit: Fit, lowered: Lowered, params: dict[str, jax.Array], laws: Array, how: How, track: Track) -> SimulatedRows:
     """By chains of a sampler, `CHAINS` for each law; without `thin`, a short run says how far apart draws must be."""
     name, checked = fit.model.sampler(how.sampler)
     _verify_sampler(lowered, checked, params)
@@ -167,7 +167,7 @@ def _of_chains(fit: Fit, lowered: Lowered, params: dict[str, jax.Array], laws: A
         verify_evaluations(step * thin * each, f"{how.draws:,} draws of `{name}`, {counted(thin, 'run')} apart,")
     found, _ = run(codes, 1, each, warmup, thin)
     whole = found.reshape(len(laws), CHAINS * each, graph.n_cells)
-    return Drawn(np.moveaxis(whole, 2, 0), CHAINS, f"draws of {CHAINS} chains of `{name}`, {counted(thin, 'run')} apart")
+    return SimulatedRows(np.moveaxis(whole, 2, 0), CHAINS, f"draws of {CHAINS} chains of `{name}`, {counted(thin, 'run')} apart")
 
 
 def effective_draws(values: Array, chains: int) -> float:

@@ -5,12 +5,12 @@ from ._candidates import Decoding as Decoding
 from ._candidates import length_coverage as length_coverage
 from ._decoded_draws import Decodes as Decodes
 from ._decoding import decode as decode
-from ._decoding import run as sample
+from ._decoding import draw_rows as sample
 from ._network_fit import NetworkFit as NetworkFit
 from ._network_fit import NetworkOptions as NetworkOptions
 from ._network_fit import fit as fit
 from ._network_fit import network_fit_from_file as network_fit_from_file
-from ._network_fit import verified_params as verified_params
+from ._network_params import verified_params as verified_params
 from ._network_queries import attention as attention
 from ._network_queries import counts as counts
 from ._network_queries import init_params as init_params

@@ -8,7 +8,6 @@ from ._bounds import generalization_bound as generalization_bound
 from ._by_chains import Agreement as Agreement
 from ._by_chains import sampler_agreement as sampler_agreement
 from ._compare import MaskComparison as MaskComparison
-from ._compare import MaskReport as MaskReport
 from ._compare import compare_masks as compare_masks
 from ._estimation import Information as Information
 from ._estimation import asymptotic_covariance as asymptotic_covariance
@@ -19,6 +18,7 @@ from ._hitting import hitting_time as hitting_time
 from ._laws import Bias as Bias
 from ._laws import stationary_bias as stationary_bias
 from ._laws import stationary_law as stationary_law
+from ._mask_report import MaskReport as MaskReport
 from ._mixing import dirichlet_form as dirichlet_form
 from ._mixing import mixing_time as mixing_time
 from ._mixing import poincare_constant as poincare_constant

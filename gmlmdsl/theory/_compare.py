@@ -23,7 +23,8 @@ from ._chains import MOST_DENSE
 from ._configurations import MOST_STATES, Configurations, configurations, verify_count
 from ._costs import gradient_cost, step_cost
 from ._estimation import Information, information_matrices, verify_interior
-from ._monte_carlo import LEAST_DRAWS, DrawnRows, Sampled, draw_rows, row_scores, sampled_information
+from ._mask_report import MaskReport
+from ._monte_carlo import LEAST_DRAWS, DrawnRows, SampledInformation, draw_rows, row_scores, sampled_information
 from ._quantity import Quantity
 from ._recommend import recommendation
 from ._reversible import PRODUCTS, constant_kind, reversible_gap
@@ -49,47 +50,6 @@ COLUMNS = {
     "us/step": "microseconds of a step of one chain, of 64 side by side, measured here",
     "per second": "efficiency per second of a default fit: 1 / (variance * time of a gradient), the best is 1",
 }
-
-
-@dataclass(frozen=True)
-class MaskReport:
-    """One mask.
-
-    Attributes:
-        name: of the mask.
-        blocks: how many it has.
-        mean_size: E|K|.
-        variance_one: tr G / tr I^-1, a ratio of sums over parameters: G with one mask drawn for each row, I^-1 of maximum likelihood.
-        variance_all: the same where each row's loss averages over every mask.
-        worst_one: the largest ratio over all directions of the parameters, with one mask for each row; estimated, that of a slow one.
-        poincare: the Poincare constant of its block dynamics.
-        gradient: milliseconds of a gradient over 1000 rows.
-        step: microseconds of one step of one chain, of 64 side by side.
-        unseen: parameters with a part that the mask does not see.
-        averages: whether `fit` averages over all its masks unasked; else one is drawn for each row.
-    """
-
-    name: str
-    blocks: float
-    mean_size: float
-    variance_one: Quantity
-    variance_all: Quantity
-    worst_one: Quantity
-    poincare: Quantity
-    gradient: Quantity | None
-    step: Quantity | None
-    unseen: tuple[str, ...]
-    averages: bool
-
-    @property
-    def variance(self) -> float:
-        """In the regime that `fit` uses."""
-        return float(self.variance_all if self.averages else self.variance_one)
-
-    @property
-    def per_second(self) -> float:
-        """Efficiency per millisecond of gradient, in no unit; nan where costs were not measured."""
-        return float("nan") if self.gradient is None else 1 / (self.variance * float(self.gradient))
 
 
 @dataclass(frozen=True)
@@ -371,7 +331,7 @@ def _unseen(information: Information) -> tuple[str, ...]:
 
 def _sampled_report(model: Any, rows: DrawnRows, scores: list[Array], name: str, seed: int, source: str) -> MaskReport:
     mask = givens.bound_mask(rows.lowered, model.mask(name)[1])
-    found: Sampled = sampled_information(rows, mask, name, seed, scores)
+    found: SampledInformation = sampled_information(rows, mask, name, seed, scores)
     values, errors = found.estimate(_figures)
     one, every, _ = (Quantity(v, "estimate", source, e) for v, e in zip(values, errors, strict=True))
     worst = Quantity(found.worst()[0], "estimate", source, found.worst()[1])

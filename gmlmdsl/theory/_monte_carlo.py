@@ -127,7 +127,7 @@ def _verify_keeps(sampler: ir.Sampler) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Sampled:
+class SampledInformation:
     """Information matrices of one mask, group by group."""
 
     groups: tuple[Information, ...]
@@ -156,7 +156,7 @@ class Sampled:
         def ratio(information: Information) -> Array:
             return np.array([v @ information.fisher @ v / (v @ information.hessian @ v)])
 
-        value, error = Sampled(self.groups[half:]).estimate(ratio)
+        value, error = SampledInformation(self.groups[half:]).estimate(ratio)
         return float(value[0]), float(error[0])
 
     @property
@@ -171,7 +171,7 @@ def _mean(groups: tuple[Information, ...]) -> Information:
     return Information(first.basis, fisher, hessian, score_all, first.names)
 
 
-def sampled_information(rows: DrawnRows, mask: LoweredMask, name: str, seed: int, scores: list[Array] | None = None) -> Sampled:
+def sampled_information(rows: DrawnRows, mask: LoweredMask, name: str, seed: int, scores: list[Array] | None = None) -> SampledInformation:
     """The information matrices of a mask over draws.
 
     Args:
@@ -198,7 +198,7 @@ def sampled_information(rows: DrawnRows, mask: LoweredMask, name: str, seed: int
         Information(basis, bias * u.T @ u / len(u), basis.T @ h @ basis, basis.T @ s @ basis, tuple(entry_names(host)))
         for u, (h, s) in zip(scores, pairs, strict=True)
     ]
-    return Sampled(tuple(found))
+    return SampledInformation(tuple(found))
 
 
 def row_scores(rows: DrawnRows) -> list[Array]:

@@ -10,7 +10,7 @@ import numpy as np
 from .._diagnostics import listed
 
 if TYPE_CHECKING:
-    from ._compare import MaskReport
+    from ._mask_report import MaskReport
 
 CLOSE = 1.05  # variances that differ by less are told apart by their cost
 

@@ -20,8 +20,9 @@ from ..run.results import Fit
 from ..syntax import format_source
 from ._candidates import Candidate, candidates
 from ._clusters import strong_clusters
-from ._compare import MaskComparison, MaskReport, Means, comparison_of, rows_of
+from ._compare import MaskComparison, Means, comparison_of, rows_of
 from ._configurations import MOST_STATES, configurations
+from ._mask_report import MaskReport
 
 if TYPE_CHECKING:
     from .._queries import Params

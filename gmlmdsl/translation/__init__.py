@@ -35,7 +35,7 @@ from ._segments import lines_cut as lines_cut
 from ._stages import file_hash as file_hash
 from ._texts import Texts as Texts
 from ._training import Recipe as Recipe
-from ._translator import Options as TranslationOptions
 from ._translator import Translation as Translation
+from ._translator import TranslationOptions as TranslationOptions
 from ._translator import Translator as Translator
 from ._vocabulary import Vocabulary as Vocabulary

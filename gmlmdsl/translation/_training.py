@@ -95,14 +95,14 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Rows:
+class EncodedPairs:
     """Pairs as rows of pieces, -1 behind the end mark: (rows, source cells) and (rows, target cells)."""
 
     source: Array
     target: Array
 
     @classmethod
-    def of(cls, pairs: Pairs, vocabulary: Vocabulary, cells: tuple[int, int]) -> Rows:
+    def of(cls, pairs: Pairs, vocabulary: Vocabulary, cells: tuple[int, int]) -> EncodedPairs:
         """Pairs that fit, see `clean`.
 
         Raises:
@@ -146,10 +146,10 @@ def train_pairs(
     vocabulary.verify(found.size, f"model `{model.name}`")
     if not pairs:
         raise fail("E505", "there is no pair of sentences left to train on", help="see the counts of cleaning: what was left out, and why")
-    rows = Rows.of(pairs, vocabulary, found.cells)
+    rows = EncodedPairs.of(pairs, vocabulary, found.cells)
     check = None
     if validation:
-        other = Rows.of(validation, vocabulary, found.cells)
+        other = EncodedPairs.of(validation, vocabulary, found.cells)
         check = {"x": {found.target: other.target}, "given": {found.source: other.source}}
     fit: Any = model.fit(
         {found.target: rows.target},

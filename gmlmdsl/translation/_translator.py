@@ -72,7 +72,7 @@ class Decoded:
 
 
 @dataclass(frozen=True)
-class Options:
+class TranslationOptions:
     """How lines are translated; see `Translator.translate`."""
 
     sampler: str | None = None
@@ -152,7 +152,7 @@ class Translator:
             GmlmError: E507 for a batch size below 1, E582 for a sentence that is too long, E584 for drafts or lengths that do not fit,
                 E585 for a prefix that does not.
         """
-        options = Options(sampler, n_best, drop_repeats, seed, cut, trace)
+        options = TranslationOptions(sampler, n_best, drop_repeats, seed, cut, trace)
         lines = _verified(sentences, n_best, prefix)
         for what, values in (("drafts", drafts), ("lengths", lengths)):
             if values is not None and len(values) != len(lines):
@@ -167,7 +167,7 @@ class Translator:
         return out
 
     def stream(
-        self, lines: Iterable[str], options: Options = Options(), *, batch_size: int = 64, prefix: str | None = None,
+        self, lines: Iterable[str], options: TranslationOptions = TranslationOptions(), *, batch_size: int = 64, prefix: str | None = None,
         drafts: Iterable[str] | None = None,
     ) -> Iterator[Translation]:  # fmt: skip
         """Translations of lines as they come, so many at a time; see `translate`.
@@ -190,7 +190,13 @@ class Translator:
             raise fail("E584", f"there are more drafts than the {counted(start, 'line')} to translate")
 
     def _window(
-        self, lines: Sequence[str], o: Options, first: int, prefix: str | None, drafts: Sequence[str] | None, lengths: Sequence[int] | None
+        self,
+        lines: Sequence[str],
+        o: TranslationOptions,
+        first: int,
+        prefix: str | None,
+        drafts: Sequence[str] | None,
+        lengths: Sequence[int] | None,
     ) -> list[Translation]:
         """Some lines: their parts are decoded together."""
         parts = [segments(line, self.vocabulary, self.pair.cells[0], first + k + 1, o.cut) for k, line in enumerate(lines)]
@@ -292,7 +298,7 @@ class Translator:
         every = (found.tokens, found.score) if candidates else (None, None)
         return Decoded(tokens, score, length, passes, *every, found.trace)
 
-    def _texts(self, found: Decoded, o: Options) -> list[Translation]:
+    def _texts(self, found: Decoded, o: TranslationOptions) -> list[Translation]:
         """Of every part its text, and those of its other candidates."""
         tokens, every = found.tokens, found.candidates
         if o.drop_repeats:

@@ -1,0 +1,123 @@
+"""A program with its numbers: what binding makes, and what the sizes and labels of its sets are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .._diagnostics import fail
+from ..program import Program, ir
+from ._constants import constant, whole
+from ._content import digest
+from ._graph_arrays import GraphArrays
+
+Array = np.ndarray
+
+
+MOST_MEMBERS = 1 << 27
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """A program with its numbers: `inputs` (int64 or float64 arrays; codes for letters and labels), graphs, coordinates.
+
+    Equal where the texts, the inputs and the coordinates are.
+    """
+
+    program: Program
+    inputs: dict[str, Array]
+    lengths: dict[str, int]
+    graphs: dict[str, GraphArrays] = field(default_factory=dict)
+    coords: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Of the texts, inputs and coordinates, which give all the rest; computed once."""
+        return digest((tuple(s.text for s in self.program.sources), self.inputs, self.coords))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Bound) and self.digest == other.digest)
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def integer(self, e: ir.Expression) -> int:
+        """The value of a constant integer expression."""
+        return int(whole(constant(e, self.inputs, self.lengths), True, e))
+
+    def number(self, e: ir.Expression) -> float:
+        """The value of a constant expression."""
+        return float(constant(e, self.inputs, self.lengths))
+
+    def set_size(self, s: ir.SetOf) -> int:
+        """The number of members."""
+        if s.kind == "graph":
+            return len(self.graphs[s.graph].part(s.part))
+        if s.domain is not None:
+            return self.domain_size(s.domain)
+        assert s.size is not None
+        size = self.integer(s.size)
+        if not 1 <= size <= MOST_MEMBERS:
+            limit = "at least 1" if size < 1 else f"at most {MOST_MEMBERS:,}"
+            raise fail("E406", f"index set `{s.name}` has {size:,} members: {limit} is needed", s.span, f"size {size}")
+        return size
+
+    def members(self, s: ir.SetOf) -> list[Array]:
+        """One array per index name: the values it takes, member by member (codes for a domain, row numbers for rows)."""
+        if s.kind == "graph" and s.part in ("edges", "arcs"):
+            pairs = self.graphs[s.graph].part(s.part)
+            return [pairs[:, 0], pairs[:, 1]]
+        return [np.arange(self.set_size(s))]
+
+    def domain_size(self, d: ir.Domain) -> int:
+        """The number of values of a cell."""
+        if d.kind in ("spin", "bit"):
+            return 2
+        if d.labels:
+            return len(d.labels)
+        if d.of is not None:
+            return self.set_size(d.of)
+        assert d.size is not None
+        size = self.integer(d.size)
+        if not 1 <= size <= 1 << 20:
+            raise fail("E406", f"a domain of {size:,} values: between 1 and {1 << 20:,} is needed", d.span, f"size {size}")
+        return size
+
+    def labels(self, s: ir.SetOf) -> tuple[Any, ...]:
+        """The coordinates of a set's members, for tables and ArviZ."""
+        if s.name in self.coords:
+            return self.coords[s.name]
+        if s.domain is not None:
+            return self.domain_labels(s.domain)
+        if s.kind == "graph":
+            names = self.node_labels(s.graph)
+            if s.part == "nodes":
+                return names
+            if s.part in ("edges", "arcs"):
+                others = self.right_labels(s.graph) if self.graphs[s.graph].bipartite else names
+                return tuple(f"{names[i]}, {others[j]}" for i, j in self.graphs[s.graph].part(s.part).tolist())
+        return tuple(range(self.set_size(s)))
+
+    def node_labels(self, graph: str) -> tuple[Any, ...]:
+        """The coordinates of a graph's nodes: its own, or those of the index set it was built over, if any."""
+        if f"{graph}.nodes" in self.coords:
+            return self.coords[f"{graph}.nodes"]
+        arguments = self.program.graphs[graph].arguments
+        over = arguments.get("nodes") or arguments.get("n") or arguments.get("a")
+        if isinstance(over, ir.SetOf) and self.program.graphs[graph].form.name != "grid":
+            return self.labels(over)
+        return tuple(range(self.graphs[graph].n))
+
+    def right_labels(self, graph: str) -> tuple[Any, ...]:
+        """The coordinates of a bipartite graph's right nodes."""
+        over = self.program.graphs[graph].arguments["b"]
+        return self.labels(over) if isinstance(over, ir.SetOf) else tuple(range(self.graphs[graph].n_right))
+
+    def domain_labels(self, d: ir.Domain) -> tuple[Any, ...]:
+        """The values of a cell as users write them."""
+        if d.kind == "spin":
+            return (-1, 1)
+        return d.labels or (self.labels(d.of) if d.of is not None else tuple(range(self.domain_size(d))))

@@ -1,0 +1,76 @@
+"""Parameters of networks: what fits a declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from .._diagnostics import fail
+from ..graph import NetworkForm
+from ..networks import network_shapes
+
+Array = np.ndarray
+
+
+def verified_params(form: NetworkForm, params: Any) -> dict[str, Any]:
+    """A network's parameters: a dict with its Equinox module, of whose arrays alone anything depends.
+
+    Raises:
+        GmlmError: E509 for anything else, or a module whose arrays have other shapes, or mean something else: of other heads, say.
+    """
+    example = f"`{{{form.label!r}: network}}`, as `init_params` and a fit's `params` are"
+    if not isinstance(params, Mapping) or set(params) != {form.label}:
+        found = f"a dict of {sorted(params)}" if isinstance(params, Mapping) else type(params).__name__
+        raise fail("E509", f"the parameters of this model are {example}; got {found}")
+    network = params[form.label]
+    declared = network_shapes(form)
+    wanted, here = (_described(n) for n in (declared, network))
+    leaves, tree = jax.tree.leaves(network), jax.tree.structure(declared)
+    if wanted != here or len(leaves) != tree.num_leaves:
+        wrong = next((k for k in [*wanted, *here] if wanted.get(k) != here.get(k)), "")
+        message = (
+            f"the network `{form.label}` does not fit its declaration: {wrong or 'its class'} is {here.get(wrong)}, not {wanted.get(wrong)}"
+        )
+        raise fail("E509", message, form.span, help="were these parameters made for other sizes or options?")
+    wrong = next((w for w in map(_wrong_number, leaves) if w), None)
+    if wrong:
+        raise fail("E504", f"the parameters of the network `{form.label}` are numbers below infinity; found {wrong}", form.span)
+    return {form.label: jax.tree.unflatten(tree, leaves)}  # dropout and the like are what this program says
+
+
+def _wrong_number(leaf: Any) -> str | None:
+    """What no parameter is: a NaN, or inf. -inf is the logarithm of 0, which a network of the user's own may hold.
+
+    What is traced, or no array of numbers, passes.
+    """
+    if isinstance(leaf, jax.core.Tracer) or not eqx.is_inexact_array(leaf):  # pyright: ignore[reportAttributeAccessIssue]
+        return None
+    largest = np.asarray(leaf).max(initial=-np.inf)  # a NaN is the largest of what it is among
+    return "a NaN" if np.isnan(largest) else "an infinity" if largest == np.inf else None
+
+
+def _described(part: Any, path: str = "") -> dict[str, object]:
+    """What a network's arrays are, by place, in the order in which its fields are declared: their shapes, and the static fields.
+
+    Of these whole numbers say what arrays mean; fractions are left out, which training takes, as dropout is.
+    """
+    found: dict[str, object] = {}
+    if isinstance(part, eqx.Module):
+        for f in fields(part):
+            value, at = getattr(part, f.name), f"{path}.{f.name}"
+            if f.metadata.get("static"):
+                found |= {at: value} if isinstance(value, int) else {}
+            else:
+                found |= _described(value, at)
+    elif isinstance(part, tuple | list):
+        for k, member in enumerate(part):
+            found |= _described(member, f"{path}[{k}]")
+    else:
+        leaves = jax.tree_util.tree_flatten_with_path(part)[0]
+        found |= {path + jax.tree_util.keystr(p): tuple(x.shape) for p, x in leaves if hasattr(x, "shape")}
+    return found
