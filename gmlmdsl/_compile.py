@@ -7,15 +7,14 @@ FactorGraph --plan--> BlockPlan, Elimination --derive--> energies, sums, losses,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, final
 
-from ._archive import hash_of_texts, opened
+from ._archive import opened
 from ._diagnostics import GmlmError, GmlmWarning, Source, fail, listed, rendered, unknown
+from ._program import AbstractProgram
 from .graph import Bound, bind
-from .graph.graphs import GraphArrays
-from .program import Program, check_file, check_source
+from .program import Program, check_file, check_source, checked_texts
 
 if TYPE_CHECKING:
     from ._model import Model
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
     from .run.results import Fit, SavedFit
 
 
-class BoundProgram:
+@final
+class BoundProgram(AbstractProgram):
     """A checked program with its inputs; equal to another of the same texts, inputs and coordinates."""
 
     def __init__(self, checked: Program, inputs: Mapping[str, Any], coords: Mapping[str, Sequence[Any]] | None, allow_python: bool = False):
@@ -37,19 +37,6 @@ class BoundProgram:
         program = cls.__new__(cls)
         program.checked, program.bound, program._models, program.allow_python = checked, bound, {}, allow_python
         return program
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, BoundProgram):
-            return NotImplemented
-        return self.bound == other.bound and self.allow_python == other.allow_python
-
-    def __hash__(self) -> int:
-        return hash(self.bound)
-
-    @property
-    def warnings(self) -> tuple[Any, ...]:
-        """What the checker warns of."""
-        return self.checked.warnings
 
     def model(self, name: str | None = None, *, plan: str | None = None) -> Model:
         """A model by name; without one, the program's only model.
@@ -101,16 +88,6 @@ class BoundProgram:
             )
             raise fail("E739", f"model `{name}` runs code: its network is the class `{target}`", network.span, "not allowed", help=help)
 
-    def graph(self, name: str) -> GraphArrays:
-        """A graph's arrays: `.edges`, `.rows`, ..
-
-        Raises:
-            GmlmError: for an unknown name.
-        """
-        if name not in self.bound.graphs:
-            raise unknown(f"the program has no graph `{name}`", name, self.bound.graphs)
-        return self.bound.graphs[name]
-
     def extended(self, text: str) -> BoundProgram:
         """The same program with more statements behind its own, bound to the same inputs; nothing is written.
 
@@ -121,36 +98,6 @@ class BoundProgram:
         main = next(iter(files))
         checked = checked_texts(files | {main: f"{files[main].rstrip()}\n{text}"})
         return BoundProgram(checked, dict(self.bound.inputs), self.bound.coords, self.allow_python)
-
-    def provenance(self) -> dict[str, Any]:
-        """What a result keeps of the program: its files, inputs, coordinates and versions."""
-        files = {s.path: s.text for s in self.checked.sources}
-        coords = {k: [x if isinstance(x, int) else str(x) for x in v] for k, v in self.bound.coords.items()}
-        return {
-            "program": files,
-            "sha256": hash_of_texts(files),
-            "inputs": dict(self.bound.inputs),
-            "coords": coords,
-            "versions": versions(),
-        }
-
-    def __repr__(self) -> str:
-        c = self.checked
-        return f"Program {c.sources[0].path}: models {listed([*c.models])}, masks {listed([*c.masks])}, samplers {listed([*c.samplers])}"
-
-
-@cache
-def versions() -> dict[str, str]:
-    """The versions a result depends on."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    out = {}
-    for name in ("gmlmdsl", "jax", "numpy", "optax", "equinox"):
-        try:
-            out[name] = version(name)
-        except PackageNotFoundError:
-            out[name] = "unknown"
-    return out
 
 
 def load(path: str | Path, *, coords: Mapping[str, Sequence[Any]] | None = None, allow_python: bool = False, **inputs: Any) -> BoundProgram:
@@ -195,7 +142,7 @@ def load_fit(path: str | Path | IO[bytes], *, allow_python: bool = False) -> Fit
     Raises:
         GmlmError: if the file is missing, damaged or not a fit; E739 where its network is a class of Python that is not allowed.
     """
-    from .run.results import fit_from_file, read_fit
+    from .run.results import Fit, read_fit
 
     with opened(path, "a fit is one file, which `fit.save` writes") as file:
         saved = read_fit(file, path if isinstance(path, str | Path) else "the file")
@@ -205,7 +152,7 @@ def load_fit(path: str | Path | IO[bytes], *, allow_python: bool = False) -> Fit
             from .run.networks import network_fit_from_file
 
             return network_fit_from_file(saved, model.graph, lambda: model)
-        return fit_from_file(saved, model.graph, lambda: model)
+        return Fit.from_file(saved, model.graph, lambda: model)
 
 
 def _model_of(saved: SavedFit, allow_python: bool) -> Model:
@@ -225,35 +172,3 @@ def _model_of(saved: SavedFit, allow_python: bool) -> Model:
     if meta["mask"] not in (*checked.masks, WHOLE) or ("kind" in meta) != (model.graph.network is not None):
         raise fail("E520", f"the saved fit is none of model `{model.name}` under a mask of its program")
     return model
-
-
-def checked_texts(files: dict[str, str]) -> Program:
-    """A program from the texts of its files by path, the main one first; imports find the others.
-
-    Raises:
-        GmlmError: for faults of the texts; E520 for a file outside the main one's folder, or that no folder can hold.
-    """
-    import tempfile
-
-    main = next(iter(files))
-    if len(files) == 1:
-        return check_source(Source(main, files[main]))
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            _write_texts(files, Path(folder).resolve())
-        except (OSError, ValueError) as error:
-            raise fail("E520", f"the saved program has files that no folder can hold: {error}") from None
-        return check_file(Path(folder) / Path(main).name)
-
-
-def _write_texts(files: dict[str, str], folder: Path) -> None:
-    """The texts as files of a folder, where they stand as they stood beside the main one."""
-    root = Path(next(iter(files))).parent
-    for path, text in files.items():
-        inside = Path(path)
-        inside = inside.relative_to(root) if inside.is_relative_to(root) else Path(inside.name)
-        target = (folder / inside).resolve()
-        if not target.is_relative_to(folder):
-            raise fail("E520", f"the saved program has a file outside its folder: {path}")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")

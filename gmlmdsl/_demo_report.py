@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import report
-from ._compile import versions
+from ._program import versions
 from .report._palette import LIGHT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from .demo import Comparison, Digits, Sampled
+    from ._demo_digits import Comparison, Digits, Sampled
     from .run.results import Fit
 
 IMAGES = 30
@@ -140,7 +140,7 @@ def _number_rows_and_columns(figure: Figure, digits: Digits) -> None:
 
 
 def _masks(page: report.Report, digits: Digits, comparison: Comparison) -> None:
-    from .demo import coupling_rows, mask_rows
+    from ._demo_digits import coupling_rows, mask_rows
 
     page.section("Two masks side by side")
     page.text(
@@ -180,7 +180,7 @@ def _extreme(digits: Digits, comparison: Comparison) -> np.ndarray:
 
 
 def _chains(page: report.Report, sampled: Sampled) -> None:
-    from .demo import worst_rows
+    from ._demo_digits import worst_rows
 
     chains, draws, _ = sampled.draws.shape
     stats, found = sampled.idata["sample_stats"], sampled.diagnosis

@@ -177,7 +177,7 @@ class Model(Queries):
         )
         estimate = fitting.fit(bound, lowered, rows.codes, options)
         meta = self.program.provenance() | {"model": self.name, "seed": seed}
-        return results.estimate_to_fit(estimate, self.graph, meta, lambda: self, derive.float_type())
+        return results.Fit.from_estimate(estimate, self.graph, meta, lambda: self, derive.float_type())
 
     def sample(
         self,

@@ -21,7 +21,7 @@ from .run import annealing, exact, parameters
 from .run import given as givens
 
 if TYPE_CHECKING:
-    from ._compile import BoundProgram
+    from ._program import AbstractProgram
 
 Params = Mapping[str, Any]
 
@@ -29,7 +29,7 @@ Params = Mapping[str, Any]
 class Queries:
     """The part of a `Model` that asks and neither fits nor samples."""
 
-    def __init__(self, program: BoundProgram, name: str, plan: str | None = None):
+    def __init__(self, program: AbstractProgram, name: str, plan: str | None = None):
         self.program, self.name = program, name
         self.lowered: Lowered = lower_model(program.bound, name)
         if plan is not None:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 LOADED = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(0.01)\nwhole = True\n"
 MAIN = """
+import signal
 import time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background hands on that it is ignored
 from gmlmdsl._console import interruptible
 try:
     with interruptible():

@@ -145,7 +145,8 @@ def test_tables_and_programs_come_through_pipes_that_the_caller_opened():
 
 
 FITTING = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background hands on that it is ignored
 from gmlmdsl import cli
 sys.argv = ["gmlm", "fit", "m.gmlm", "d.csv", "--out", "o.fit"]
 import gmlmdsl.run._fit as fitting

@@ -39,3 +39,4 @@ __all__ = [
     "variables_of",
     "written",
 ]
+from ._texts import checked_texts as checked_texts

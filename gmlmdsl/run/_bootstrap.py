@@ -25,7 +25,7 @@ from ._progress import shows_progress
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ._results import Fit
+    from ._record import AbstractFit
 
 Array = np.ndarray
 
@@ -122,7 +122,7 @@ class Bootstrap:
         return low, high
 
 
-def bootstrap(made: Fit, replications: int, seed: int, max_seconds: float, progress: bool | None) -> Bootstrap:
+def bootstrap(made: AbstractFit, replications: int, seed: int, max_seconds: float, progress: bool | None) -> Bootstrap:
     """Refits to resampled rows; see `Fit.bootstrap`."""
     verified_seed(seed)
     replications = whole_number("replications", replications, 2)
@@ -144,7 +144,7 @@ def bootstrap(made: Fit, replications: int, seed: int, max_seconds: float, progr
     return Bootstrap(estimates, made.flat(made.params).astype(float), failed, time.perf_counter() - started, made.graph, held)
 
 
-def _start(made: Fit) -> dict[str, Any]:
+def _start(made: AbstractFit) -> dict[str, Any]:
     """The estimate where it is finite and of a real parameter; elsewhere where the fit began."""
     usual = init_params(made.graph) | {k: np.asarray(v) for k, v in (made.evidence.options.init or {}).items()}
     # With latents another start may lead to the same minimum with its values named otherwise.
@@ -169,7 +169,7 @@ def _drawn(evidence: Evidence, replications: int, seed: int, show: bool) -> Iter
         yield r, times.astype(float) * (1.0 if counts else given)
 
 
-def _row(made: Fit, estimate: Estimate) -> Array:
+def _row(made: AbstractFit, estimate: Estimate) -> Array:
     status = estimate.status
     if status.code in ("diverged", "not-converged"):
         return np.full(len(status.separated), np.nan)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 
+from ..graph import FactorGraph
 from ._few_rows import TOO_FEW
 from ._kinks import without_interval
-
-if TYPE_CHECKING:
-    from ._results import Fit
+from ._status import Status
 
 Array = np.ndarray
 
@@ -18,7 +17,24 @@ Array = np.ndarray
 NO_LAPLACE = "no valid error: the mask's loss is no likelihood"
 
 
-def notes_on(fit: Fit, errors: str) -> Array:
+class Noted(Protocol):
+    """What notes are made from; the record of a fit has it."""
+
+    @property
+    def graph(self) -> FactorGraph: ...
+    @property
+    def params(self) -> dict[str, Array]: ...
+    @property
+    def status(self) -> Status: ...
+    @property
+    def meta(self) -> dict[str, Any]: ...
+    @property
+    def full_covariance(self) -> Array | None: ...
+    @property
+    def simulated(self) -> dict[str, Any] | None: ...
+
+
+def notes_on(fit: Noted, errors: str) -> Array:
     """A text for each entry of the flat vector, empty where there is nothing to note."""
     status, fixed = fit.status, fit.meta["fixed"]
     notes = np.full(len(status.separated), "", object)
@@ -35,7 +51,7 @@ def notes_on(fit: Fit, errors: str) -> Array:
     return np.where(np.isin(whose, list(fixed)), "fixed", notes)
 
 
-def _is_likelihood(fit: Fit) -> bool:
+def _is_likelihood(fit: Noted) -> bool:
     """Whether each row's loss is -log p of what the mask can reach given the rest, as it is where every block is all of that.
 
     Else the terms of a row are dependent, their Hessian is not the covariance of their gradient, and its inverse is no covariance.
@@ -43,7 +59,7 @@ def _is_likelihood(fit: Fit) -> bool:
     return fit.meta.get("mean_block_size") == fit.meta.get("reached")
 
 
-def _on_errors(fit: Fit) -> Array:
+def _on_errors(fit: Noted) -> Array:
     """What is to be said of each entry's sandwich."""
     status = fit.status
     if fit.simulated is not None:

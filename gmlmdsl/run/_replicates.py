@@ -22,7 +22,7 @@ from ._indicators import effective_sample_size
 from ._rows import params64
 
 if TYPE_CHECKING:
-    from ._results import Fit
+    from ._record import AbstractFit
 
 Array = np.ndarray
 MOST_STATES = 2**16  # configurations that are listed: then rows are independent draws from p itself
@@ -57,7 +57,7 @@ class ReplicateSource:
         return np.searchsorted(self.cumulative, rng.random(rows) * self.cumulative[-1], side="right")
 
 
-def exact_source(fit: Fit) -> ReplicateSource:
+def exact_source(fit: AbstractFit) -> ReplicateSource:
     """Every configuration with its probability.
 
     Raises:
@@ -75,7 +75,9 @@ def is_listable(graph: FactorGraph) -> bool:
     return float(np.prod(graph.sizes.astype(float))) <= MOST_STATES
 
 
-def chain_source(fit: Fit, sampler: str | None, rows: int, seed: int, chains: int, warmup: int, thin: int | None) -> ReplicateSource:
+def chain_source(
+    fit: AbstractFit, sampler: str | None, rows: int, seed: int, chains: int, warmup: int, thin: int | None
+) -> ReplicateSource:
     """Draws of a sampler, `PER_ROW` for each row of the data; without `thin`, a short run says how far apart they must be."""
     options: dict[str, Any] = {"warmup": warmup, "chains": chains, "seed": seed, "progress": False}
     if thin is None:
@@ -102,7 +104,7 @@ def chain_source(fit: Fit, sampler: str | None, rows: int, seed: int, chains: in
     return ReplicateSource(codes, None, chains, words, said)
 
 
-def _codes(fit: Fit, idata: Any) -> Array:
+def _codes(fit: AbstractFit, idata: Any) -> Array:
     """Codes of draws, shape (cells, chains * draws)."""
     posterior = groups_of(idata)["posterior"]
     values = {v.name: np.asarray(posterior[v.name].values) for v in fit.graph.variables}
@@ -265,7 +267,7 @@ def labels_of(graph: FactorGraph) -> list[tuple[Any, ...]]:
     return [v.labels for v in graph.variables for _ in range(v.size)]
 
 
-def function_values(fit: Fit, functions: Mapping[str, Any], codes: Array) -> dict[str, Array]:
+def function_values(fit: AbstractFit, functions: Mapping[str, Any], codes: Array) -> dict[str, Array]:
     """Functions of one configuration, or `let`s by name, at each column of codes; shape (columns,).
 
     Raises:

@@ -1,164 +1,27 @@
-"""The result of a fit: estimates by name, standard errors, status; saved without code."""
+"""A fit with the verbs that check it; each loads what it needs when it is first called."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, final
 
-import numpy as np
-
-from .._diagnostics import counted, fail, no_attribute
-from .._files import write_whole
-from ..graph import FactorGraph
-from . import _checks, _selected
-from ._few_rows import scored_rows
-from ._fit import Estimate
-from ._fit_options import Evidence
-from ._intervals import intervals, verified_quantile
-from ._kinks import held_graph, without_interval
-from ._methods import PersistentContrastiveDivergence
-from ._missing import Missing
-from ._notes import notes_on
-from ._parameters import entry_names, unflatten
-from ._saved_fits import FIT, INPUT, SavedFit, fit_bytes, outside
-from ._status import Finding, Status, sparse_directions
-from ._wald import Contrast, contrast
+from ._record import AbstractFit
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ._bootstrap import Bootstrap
+    from ._information import InformationCriterion
+    from ._predictive import PredictiveCheck
     from ._profile import Profile
+    from ._score import CrossValidation, Score
+    from ._wald import Contrast
 
-Array = np.ndarray
-KINDS = ("sandwich", "laplace")
 
+@final
+class Fit(AbstractFit):
+    """A fitted model: estimates, standard errors, status, and the verbs that check it.
 
-@dataclass(frozen=True, repr=False)
-class Fit:
-    """A fitted model.
-
-    Attributes:
-        params: estimates by parameter name.
-        status: whether it converged, and what has no estimate, with remedies.
-        loss_trace: the objective per unit of row weight, step by step.
-        objective: c * sum over rows of w loss - log prior at the estimate.
-        mask: the mask's name. n_masks: masks drawn per row, None where all were used.
-        meta: program text, inputs, seed, versions, seconds: what `save` keeps.
-        missing: how many cells were missing, and what was done about them.
+    Its attributes are those of the record: `params`, `status`, `loss_trace`, `objective`, `mask`, `meta`, `missing`.
     """
-
-    params: dict[str, Array]
-    status: Status
-    loss_trace: Array
-    objective: float
-    meta: dict[str, Any]
-    graph: FactorGraph = field(repr=False)
-    full_covariance: Array | None = field(repr=False)
-    one_mask_covariance: Array | None = field(repr=False)
-    _model: Callable[[], Any] = field(repr=False)
-    determined: dict[str, Array] = field(default_factory=dict, repr=False)
-    _evidence: Evidence | None = field(default=None, repr=False)
-    missing: Missing | None = field(default=None, repr=False)
-
-    @property
-    def evidence(self) -> Evidence:
-        """The data and the options the fit was made from.
-
-        Raises:
-            GmlmAttributeError: E505 for a fit that was loaded from a file: data are not saved with it.
-        """
-        if self._evidence is None:
-            again = f"`fit.model.fit(x, mask={self.mask!r}, init=fit.params)`"
-            help = f"pass them as `x=..` where a check takes them; `simulated_errors`, `bootstrap` and `profile` are asked of {again}"
-            raise no_attribute("E505", "a fit that was loaded from a file has no data with it", help)
-        return self._evidence
-
-    @property
-    def model(self) -> Any:
-        """The model that was fitted."""
-        return self._model()
-
-    @property
-    def mask(self) -> str:
-        """The mask's name."""
-        return self.meta["mask"]
-
-    @property
-    def simulated(self) -> dict[str, Any] | None:
-        """Of a fit by `simulated_errors`: `words`, the number of `draws` and what they are worth, `effective`; else None."""
-        return self.meta.get("simulated")
-
-    @property
-    def effective_rows(self) -> float:
-        """Kish's number of rows: (sum w)^2 / sum w^2 of importances, sum w of counts, of the rows with an observed cell to score."""
-        return float(self.meta.get("effective_rows", self.meta["rows"]))
-
-    @property
-    def covariance(self) -> Array:
-        """The sandwich covariance of all parameters, shape (parameters, parameters), in declaration order, then row-major.
-
-        Infinite on the diagonal, and nan beside it, where an entry has no finite estimate, or the rows do not tell its error.
-
-        Raises:
-            GmlmAttributeError: E543 for a method that has none, E601 where it was not computed because there are too many parameters.
-        """
-        if self.full_covariance is None and self.meta.get("method") == PersistentContrastiveDivergence.name:
-            message = f"a fit by {self.meta['method']} has no standard errors: its optimum is approximate, and no curvature is computed"
-            help = "`fit.bootstrap()` refits to resampled rows; or fit without `method=` where that is affordable"
-            raise no_attribute("E543", message, help)
-        if self.full_covariance is None:
-            n = sum(p.size for p in self.graph.parameters)
-            message = f"standard errors of {n:,} parameters were not computed: their covariance takes {8 * n * n / 2**30:.3g} GiB"
-            raise no_attribute("E601", message, "fit fewer parameters, or hold some with `fixed=`")
-        return self.full_covariance
-
-    def determined_covariance(self, errors: str = "sandwich") -> Array:
-        """The covariance of what is determined, shape (parameters, parameters), with zeros where an estimate is not, or its error.
-
-        Args:
-            errors: "sandwich", H^-1 S H^-1, of what was optimised, a prior counting as a fixed penalty; or "laplace", H^-1: that
-                of Laplace's approximation to the posterior, the errors of a model that is taken to be right; of a fit under another
-                mask than `everything` it is no valid error, and wrong in both directions.
-
-        Raises:
-            GmlmError: E543 for another kind, E601 where it was not computed because there are too many parameters.
-        """
-        if errors not in KINDS:
-            raise fail(
-                "E543", f"errors must be {' or '.join(map(repr, KINDS))}, got {errors!r}", help="`fit.bootstrap()` has its own summary"
-            )
-        if errors not in self.determined and errors != "sandwich" and self.full_covariance is not None:
-            raise fail("E543", f"this file holds no {errors} errors: an earlier version wrote it", help="fit again")
-        found = self.determined.get(errors)
-        return self.covariance if found is None else found
-
-    def covariance_of(self, errors: str) -> Array:
-        """The covariance by its kind, see `determined_covariance`; infinite on the diagonal where there is no finite estimate or error."""
-        return self.status.inflate(self.determined_covariance(errors), by_rows=errors == "sandwich")
-
-    @property
-    def standard_errors(self) -> dict[str, Array]:
-        """Sandwich (Godambe) standard errors by parameter; 0 where fixed, inf where there is no finite estimate or no telling its error.
-
-        Nan where a laplace prior holds an entry at its centre: such an estimate is not normal, and has no interval.
-        """
-        return self.standard_errors_of("sandwich")
-
-    def standard_errors_of(self, errors: str) -> dict[str, Array]:
-        """Standard errors by parameter and kind, see `determined_covariance`."""
-        none = without_interval(self.graph, self.meta["fixed"], self.params)
-        return unflatten(self.graph, np.where(none, np.nan, np.sqrt(np.maximum(np.diag(self.covariance_of(errors)), 0))))
-
-    def interval(self, probability: float = 0.94, errors: str = "sandwich") -> dict[str, tuple[Array, Array]]:
-        """Intervals by parameter: estimate -+ z * standard error for a real one; normal on the log or logit scale for a bounded one.
-
-        They are about what the estimate tends to: where a prior shrinks it (`status.shrunk`), not about the true value. Nan for none.
-        """
-        return intervals(self.graph, self.params, self.standard_errors_of(errors), verified_quantile(probability))
 
     def contrast(self, parts: Mapping[str, Any], errors: str = "sandwich") -> Contrast:
         """A linear combination of parameters, with its standard error: finite also where it is determined and its entries are not.
@@ -170,42 +33,9 @@ class Fit:
         Raises:
             GmlmError: E544 for coefficients that do not fit.
         """
+        from ._wald import contrast
+
         return contrast(self, parts, errors)
-
-    def undetermined_directions(self) -> pd.DataFrame:
-        """The directions without a finite estimate, one column each with many zeros, largest part 1; rows are the entries with a part."""
-        import pandas as pd
-
-        directions = sparse_directions(self.status.open_directions.T)
-        frame = pd.DataFrame(directions.T, index=pd.Index(entry_names(self.graph), name="parameter"))
-        return frame.loc[(frame != 0).any(axis=1)]
-
-    def summary(self, probability: float = 0.94, errors: str = "sandwich") -> pd.DataFrame:
-        """One row per parameter entry: estimate, standard error, interval, and a note where these are not what they seem.
-
-        Nan stands for no interval, of an entry that a laplace prior holds at its centre; "shrunk" notes those whose interval is not one
-        for the true value, because priors pull the estimate by more than half a standard error.
-
-        Args:
-            probability: of the intervals.
-            errors: "sandwich" or "laplace", see `determined_covariance`; `fit.bootstrap()` has a summary of its own.
-        """
-        import pandas as pd
-
-        names, flat = entry_names(self.graph), self.flat(self.params).astype(float)
-        signs = self.status.separated
-        table = {"estimate": np.where(signs > 0, np.inf, np.where(signs < 0, -np.inf, flat))}
-        if self.full_covariance is not None:
-            bounds = self.interval(probability, errors)
-            table["std_error"] = self.flat(self.standard_errors_of(errors))
-            tail = 100 * (1 - probability) / 2
-            table[f"{tail:.3g}%"] = self.flat({k: v[0] for k, v in bounds.items()})
-            table[f"{100 - tail:.3g}%"] = self.flat({k: v[1] for k, v in bounds.items()})
-        notes = notes_on(self, errors)
-        frame = pd.DataFrame(table, index=pd.Index(names, name="parameter"))
-        if (notes != "").any():
-            frame["note"] = notes
-        return frame
 
     def bootstrap(self, replications: int = 200, seed: int = 0, *, max_seconds: float = 3600.0, progress: bool | None = None) -> Bootstrap:
         """Refit to rows drawn with replacement: a second opinion on the standard errors. Nothing is compiled anew.
@@ -256,133 +86,253 @@ class Fit:
 
         return profile(self, along, points, probability, progress)
 
-    def flat(self, arrays: Mapping[str, Array]) -> Array:
-        """One vector of arrays by parameter: declaration order, then row-major."""
-        return np.concatenate([np.ravel(arrays[p.name]) for p in self.graph.parameters] or [np.zeros(0)])
+    def refit_selected(self, x: Any = None, weights: Any = None, *, missing: Any = None, given: Any = None) -> Fit:
+        """The entries that laplace priors left free, fitted without these priors; those at their centre are held there.
 
-    def sample(self, sampler: str | None = None, **options: Any) -> Any:
-        """Draws from the fitted model; see `Model.sample`. Given data that the rows of the fit had in common are taken along."""
-        data = None if self._evidence is None else self._evidence.lowered.data
-        if data is not None and data.shape == () and "given" not in options:
-            options["given"] = {v.name: data.arrays[v.name].reshape(v.shape) for v in self.graph.given}
-        return self.model.sample(self.params, sampler, **options)
+        So they are not shrunk (Meinshausen 2007, the relaxed lasso). The choice of entries counts as given, which it is not where the
+        same rows made it: then intervals hold the true value less often than they say, and the fit tells so. Rows that had no part in the
+        choice mend that.
 
-    # What these do stands with the functions
+        Args:
+            x: other rows; none: those of the fit.
+            weights: of other rows.
+            missing: what stands for a missing cell of other rows.
+            given: data of given variables of other rows.
 
-    refit_selected = _selected.refit_selected
-    predictive = _checks.predictive
-    score = _checks.score
-    cross_validate = _checks.cross_validate
-    information_criterion = _checks.information_criterion
-    to_arviz = _checks.to_arviz
-    simulated_errors = _checks.simulated_errors
-
-    def __repr__(self) -> str:
-        meta = self.meta
-        head = (
-            f"Fit of `{meta['model']}` to {counted(meta['rows'], 'row')} under mask {meta['mask_use']}: {self.status.code} "
-            f"after {counted(len(self.loss_trace), 'step')}, {meta['seconds']:.2g} s"
-        )
-        kind = "the objective is convex: this is its global minimum" if meta["convex"] and self.status.converged else ""
-        by_rows = "sandwich (Godambe) of what was optimised, a prior counting as a fixed penalty"
-        errors = f"standard errors: {self.simulated['words'] if self.simulated else by_rows}"
-        lines = [
-            *([head, kind] if kind else [head]),
-            *([self.missing.words] if self.missing is not None and self.missing.any else []),
-            *([errors] if self.full_covariance is not None else []),
-            *(f"{f.message}. {f.remedy}." for f in self.status.findings),
-        ]
-        return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        notes = "".join(f"<p><b>{escape(f.message)}.</b> {escape(f.remedy)}.</p>" for f in self.status.findings)
-        frame = self.summary()
-        rows = frame.head(200).to_html(float_format=lambda v: f"{v:.4g}", na_rep="none")
-        more = f"<p>{len(frame) - 200} more rows</p>" if len(frame) > 200 else ""
-        return f"<div><p>{escape(repr(self).splitlines()[0])}</p>{notes}{rows}{more}</div>"
-
-    def save(self, path: str | Path) -> None:
-        """Write the fit as one file, whole or not at all: arrays and text only, so that loading runs no code.
+        Returns:
+            A fit like any other, under the same mask and options; it can be saved.
 
         Raises:
-            GmlmError: E560 if the file cannot be written; E520 for a fit that was changed to what no fit is.
+            GmlmError: E549 where no parameter that was fitted has a laplace prior; E505 for a fit without its data.
         """
-        write_whole(path, fit_bytes(*_content(self)))
+        from ._selected import refit_selected
 
+        return refit_selected(self, x, weights, missing, given)
 
-def estimate_to_fit(estimate: Estimate, graph: FactorGraph, meta: dict[str, Any], model: Callable[[], Any], dtype: Any) -> Fit:
-    """Names for what a fit found; numbers in the working float type."""
-    params = {k: v.astype(dtype) for k, v in estimate.params.items()}
-    meta = meta | {
-        "mask": estimate.use.name,
-        "mask_use": estimate.use.words,
-        "n_masks": estimate.use.n_masks,
-        "weights_are": estimate.evidence.options.weights_are,
-        "rows": estimate.rows,
-        "effective_rows": scored_rows(estimate.evidence),
-        "fixed": list(estimate.fixed),
-        "convex": estimate.convex,
-        "seconds": estimate.seconds,
-        "method": getattr(estimate.evidence.options.method, "name", None),
-        "reached": estimate.use.reached,
-        "mean_block_size": estimate.use.mean_size,
-    }
-    trace = estimate.outcome.trace
-    covariances = estimate.covariance, estimate.one_mask_covariance
-    more = {"determined": estimate.determined, "_evidence": estimate.evidence, "missing": estimate.missing}
-    return Fit(params, estimate.status, trace, estimate.objective, meta, graph, *covariances, model, **more)
+    def predictive(
+        self,
+        sampler: str | None = None,
+        *,
+        draws: int = 400,
+        statistics: Sequence[str] = ("marginals", "pairs"),
+        functions: Mapping[str, Any] | None = None,
+        summaries: Mapping[str, Callable[[Any], Any]] | None = None,
+        x: Any = None,
+        weights: Any = None,
+        missing: Any = None,
+        seed: int = 0,
+        chains: int = 8,
+        warmup: int = 500,
+        thin: int | None = None,
+    ) -> PredictiveCheck:
+        """Compare statistics of the data with those of replicated data sets: as many rows from the fitted model, with the same gaps.
 
+        Args:
+            sampler: whose draws the rows come from; none: independent rows where all configurations can be listed (`"exact"`
+                insists on that), else the model's only sampler.
+            draws: how many data sets.
+            statistics: `marginals`, the share of each value of each cell, and `pairs`, for each two cells the share of rows in
+                which they agree, or their joint table where their domains differ; among the rows where the cells are observed.
+            functions: by name, functions of one configuration as in `observe=`, or names of `let`s: mean, spread, and shares of values.
+            summaries: by name, NumPy functions of a whole data set that give one number; like functions, of the complete rows.
+            x: other rows than the fit's, or its own where it was loaded from a file; with `weights` and `missing` as in `Model.fit`.
+            weights: one per row of x.
+            missing: see `Model.fit`.
+            seed: of chains and of data sets.
+            chains: number of chains.
+            warmup: steps before the first draw.
+            thin: steps per draw; none: a short run says how many make draws nearly independent.
 
-def _content(fit: Fit) -> tuple[dict[str, Any], dict[str, Array]]:
-    """What a file keeps of a fit: text, and arrays by name."""
-    status = fit.status
-    arrays = {f"param:{k}": v for k, v in fit.params.items()} | {f"{INPUT}{k}": v for k, v in fit.meta["inputs"].items()}
-    arrays |= {"loss_trace": fit.loss_trace, "separated": status.separated, "undetermined": status.undetermined}
-    kept = {k: v for k, v in fit.determined.items() if k in KINDS and (k != "sandwich" or not status.is_finite)}
-    optional = {f"determined:{k}": v for k, v in kept.items()}
-    optional |= {"covariance": fit.full_covariance, "one_mask_covariance": fit.one_mask_covariance}
-    optional["open_directions"] = status.open_directions if len(status.open_directions) else None
-    optional["without_error"] = status.without_error if status.without_error.any() else None
-    optional["shrunk"] = status.shrunk
-    meta = {k: v for k, v in fit.meta.items() if k != "inputs"} | {"objective": fit.objective, "status": status.code}
-    meta["findings"] = [[f.slug, f.message, f.remedy] for f in status.findings]
-    if fit.missing is not None:
-        counts = dataclasses.asdict(fit.missing)
-        optional["missing"] = counts.pop("cells")
-        meta["missing"] = counts | {"latents": list(fit.missing.latents)}
-    return meta, arrays | {k: v for k, v in optional.items() if v is not None}
+        Returns:
+            A `PredictiveCheck`; `gmlmdsl.report.plot_predictive` draws it. The parameters are held at the estimates: statistics that the
+            fit matched are near z = 0 by construction, and p-values of the others are, on average, rather too large than too small.
 
+        Raises:
+            GmlmError: E510 for a model with given variables, whose rows have a law each;
+                E553 for a statistic that does not fit, E601 with the figure where all pairs are too many, E505 without rows.
 
-def fit_from_file(saved: SavedFit, graph: FactorGraph, model: Callable[[], Any]) -> Fit:
-    """A fit from what `read_fit` found.
+        Reference: Gelman, Meng and Stern 1996, section 2; Davison and Hinkley 1997, section 4.2.5, for the p-value.
+        """
+        from ._predictive import predictive
 
-    Raises:
-        GmlmError: E520 where it is not a fit of this model.
-    """
-    meta, size = dict(saved.meta), sum(p.size for p in graph.parameters)
-    square = [*(f"determined:{k}" for k in KINDS), "covariance", "one_mask_covariance"]
-    of_size = dict.fromkeys(("without_error", "shrunk"), ((size,), "b"))
-    shapes = {"open_directions": ((None, size), "f"), **of_size, **dict.fromkeys(square, ((size, size), "f"))}
-    if "missing" in meta:
-        shapes["missing"] = (graph.n_random,), "iu"
-    saved.verify_names((*(f"param:{p.name}" for p in graph.parameters), "loss_trace", "separated", "undetermined"), shapes)
-    found = {name: saved.array(name, *wanted) for name, wanted in shapes.items() if name in saved.headers}
-    params = {p.name: saved.array(f"param:{p.name}", p.shape, "f") for p in graph.parameters}
-    if problem := outside(graph, params, meta):
-        raise FIT.bad(saved.path, problem)
-    graph = held_graph(graph, meta.get("selected"))
-    separated, undetermined = saved.array("separated", (size,), "i"), saved.array("undetermined", (size,), "b")
-    findings = tuple(Finding(*f) for f in meta.pop("findings"))
-    open_ = found.get("open_directions", np.zeros((0, size)))
-    status = Status(meta.pop("status"), findings, separated, undetermined, open_, found.get("without_error"), found.get("shrunk"))
-    objective, counts = float(meta.pop("objective")), meta.pop("missing", None)
-    missing = None
-    if counts is not None:
-        cells = found.get("missing", np.zeros(graph.n_random, np.int64))
-        missing = Missing(cells, **counts | {"latents": tuple(counts["latents"])})
-    determined = {k: found[f"determined:{k}"] for k in KINDS if f"determined:{k}" in found}
-    covariances = found.get("covariance"), found.get("one_mask_covariance")
-    trace = saved.array("loss_trace", (None,), "f")
-    return Fit(params, status, trace, objective, meta, graph, *covariances, model, determined, None, missing)
+        return predictive(
+            self,
+            sampler,
+            draws=draws,
+            statistics=statistics,
+            functions=functions or {},
+            summaries=summaries or {},
+            x=x,
+            weights=weights,
+            missing=missing,
+            seed=seed,
+            chains=chains,
+            warmup=warmup,
+            thin=thin,
+        )
+
+    def score(
+        self,
+        x: Any,
+        weights: Any = None,
+        *,
+        mask: str | None = None,
+        missing: Any = None,
+        given: Any = None,
+        groups: Any = None,
+        n_masks: Any = None,
+    ) -> Score:
+        """The losses of new rows: held-out pseudolikelihood, in nats per row.
+
+        Args:
+            x: rows that the fit has not seen.
+            weights: one per row.
+            mask: the mask to score under; none: the fit's.
+            missing: see `Model.fit`.
+            given: of these rows, see `Model.fit`.
+            groups: one label per row; rows of one group count as one observation in the standard error.
+            n_masks: see `Model.fit`; none: what the fit did.
+
+        Returns:
+            A `Score`: c * loss of each row, their mean and its standard error.
+
+        Raises:
+            GmlmError: for data or a mask that do not fit.
+        """
+        from ._score import score
+
+        return score(self, x, weights, mask, missing, given, groups, n_masks)
+
+    def cross_validate(
+        self,
+        folds: int = 10,
+        seed: int = 0,
+        *,
+        mask: str | None = None,
+        groups: Any = None,
+        strata: Any = None,
+        x: Any = None,
+        weights: Any = None,
+        missing: Any = None,
+        given: Any = None,
+        n_masks: Any = None,
+    ) -> CrossValidation:
+        """The loss of each row under a fit, made in the same way, to the other folds.
+
+        Args:
+            folds: how many fits; as many as rows leaves out one row at a time.
+            seed: of the folds.
+            mask: the mask to score under; none: the fit's.
+            groups: one label per row; a group is held out as a whole.
+            strata: one label per row; every fold has its share of each stratum.
+            x: the rows, where the fit was loaded from a file; with `weights` and `missing` as in `Model.fit`.
+            weights: one per row of x.
+            missing: see `Model.fit`.
+            given: of the rows x, see `Model.fit`.
+            n_masks: of the scoring mask, see `Model.fit`.
+
+        Returns:
+            A `CrossValidation`: held-out losses, their mean and its standard error.
+
+        Raises:
+            GmlmError: E507 for folds, groups or strata that do not fit, E505 without rows, E601 for too many folds.
+
+        Reference: Stone 1974, "Cross-validatory choice and assessment of statistical predictions".
+        """
+        from ._score import cross_validate
+
+        options = {
+            "mask": mask,
+            "groups": groups,
+            "strata": strata,
+            "x": x,
+            "weights": weights,
+            "missing": missing,
+            "given": given,
+            "n_masks": n_masks,
+        }
+        return cross_validate(self, folds, seed, **options)
+
+    def information_criterion(self, x: Any = None, weights: Any = None, missing: Any = None, given: Any = None) -> InformationCriterion:
+        """CLIC = 2 * (loss + tr(S H^-1)), the composite-likelihood information criterion.
+
+        S = sum_r (u_r - mean u)(u_r - mean u)', u_r = c w_r grad loss_r; H is the Hessian of c sum w loss - log prior, so with a prior
+        the trace is the effective number of parameters. Under `everything` it is Takeuchi's criterion, and without a prior and where
+        the model is right Akaike's. Half of it is nearly the loss by leaving out one row at a time.
+
+        Args:
+            x: the rows of the fit, where it was loaded from a file; with `weights` and `missing` as in `Model.fit`.
+            weights: one per row of x.
+            missing: see `Model.fit`.
+            given: of the rows x, see `Model.fit`.
+
+        Raises:
+            GmlmError: E552 where the fit is no minimum, E551 where x is not what was fitted, E601 for too many parameters.
+
+        Reference: Varin and Vidoni 2005, equation 3; Shibata 1989 for penalised fits; Takeuchi 1976.
+        """
+        from ._information import information_criterion
+
+        return information_criterion(self, x, weights, missing, given)
+
+    def to_arviz(self, *, draws: int = 1000, chains: int = 4, seed: int = 0, x: Any = None, missing: Any = None, given: Any = None) -> Any:
+        """Draws of the parameters with log p(x_r) of each row, for `arviz.loo` and `arviz.compare`.
+
+        The draws are from the posterior, p(x | parameters) times the priors, by independence Metropolis with proposals around the
+        estimate (Student t, scale the inverse Hessian); the estimate itself is that posterior's mode.
+
+        Args:
+            draws: per chain.
+            chains: number of chains.
+            seed: of the draws.
+            x: the rows of the fit, where it was loaded from a file.
+            missing: see `Model.fit`.
+            given: of the rows x, see `Model.fit`.
+
+        Returns:
+            InferenceData or DataTree with the groups `posterior`, `sample_stats` (`lp`, `accepted`), `log_likelihood` and `observed_data`.
+
+        Raises:
+            GmlmError: E550 for a fit under a mask other than `everything`, or with weights: it has no likelihood of rows; E552 where
+                the fit is no minimum; E601 with the figure where log p costs too much.
+
+        Reference: Tierney 1994, section 2.3.3, for the draws; Vehtari, Gelman and Gabry 2017 for what they serve; Ribatet, Cooley and
+        Davison 2012 for why a composite likelihood does not.
+        """
+        from ._posterior import posterior
+
+        return posterior(self, draws, chains, seed, x, missing, given)
+
+    def simulated_errors(
+        self, draws: int = 1000, seed: int = 0, *, sampler: str | None = None, warmup: int = 500, thin: int | None = None
+    ) -> Fit:
+        """The sandwich H^-1 S H^-1 with S measured over data sets that the fitted model makes: right for one row too.
+
+        H is the Hessian of the objective at the data given. S is the covariance of the gradient of c * sum over rows of w loss over data
+        sets of the same rows, weights, missing cells, drawn masks and given data, whose cells are drawn from the model at the estimate.
+        Rows are independent given the model, so S is the sum over rows of the covariance of a row's gradient over `draws` configurations;
+        like rows share them. A prior counts as a fixed penalty. The errors assume the model; the sandwich by the rows does not.
+
+        Args:
+            draws: simulated data sets; the Monte Carlo error of a standard error is about 1 / sqrt(2 draws) of it.
+            seed: of the draws.
+            sampler: whose draws they are; none: exact draws where a plan affords them (`"exact"` insists on that), else the model's only
+                sampler, by 8 chains for each row of given data.
+            warmup: steps before the first draw; of exact draws without meaning, as `thin`.
+            thin: steps per draw; none: a short run says how many make draws nearly independent.
+
+        Returns:
+            The fit with these standard errors in place of the sandwich's; `print`, `summary`, reports and files say that they assume the
+            model, and, of a sampler's draws, how many independent ones they are worth.
+
+        Raises:
+            GmlmError: E552 for a fit that is no minimum, that drew missing cells or latents, or that maximised by sampling; E505 for one
+                loaded from a file; E548 where no row has an observed cell to score; E507, E506 or E704 for options or samplers that do not
+                fit; E601 with the figure where draws or gradients cost too much, before they start.
+
+        Reference: Godambe 1960; Varin, Reid and Firth 2011, Section 5.1; for graphs Schmid and Hunter 2023.
+        """
+        from ._simulated_errors import simulated_errors
+        from ._simulation import How
+
+        return simulated_errors(self, How(draws, seed, sampler, warmup, thin))

@@ -25,7 +25,7 @@ from ._objective import MaskUse, Objective, finite
 from ._parameters import as_params, flatten, unflatten
 
 if TYPE_CHECKING:
-    from ._results import Fit
+    from ._record import AbstractFit
 
 Array = np.ndarray
 Params = Mapping[str, jax.Array]
@@ -88,7 +88,7 @@ def rows_under(evidence: Evidence, params: Params) -> ScoredRows:
 
 
 def evidence_of(
-    fit: Fit,
+    fit: AbstractFit,
     x: Any = None,
     weights: Any = None,
     missing: Any = None,
@@ -116,7 +116,7 @@ def evidence_of(
     return dataclasses.replace(found, mask=drawn, options=dataclasses.replace(found.options, mask=name, n_masks=n_masks))
 
 
-def _of_rows(fit: Fit, x: Any, weights: Any, missing: Any, given: Any) -> Evidence:
+def _of_rows(fit: AbstractFit, x: Any, weights: Any, missing: Any, given: Any) -> Evidence:
     bound, data = bound_rows(dataclasses.replace(fit.model.lowered, graph=fit.graph), x, missing, given)
     if len(data.shape) != 1 or data.shape[0] == 0:
         raise fail("E501", f"x must have one axis of rows before the variable's axes, and a row, got rows of shape {data.shape}")
@@ -134,7 +134,7 @@ def _of_rows(fit: Fit, x: Any, weights: Any, missing: Any, given: Any) -> Eviden
     return Evidence(bound, mask, data.codes, options)
 
 
-def verify_own(fit: Fit, rows: ScoredRows, params: Params) -> None:
+def verify_own(fit: AbstractFit, rows: ScoredRows, params: Params) -> None:
     """Refuse rows that are not those of the fit: the objective at the estimate tells.
 
     Raises:
@@ -146,7 +146,7 @@ def verify_own(fit: Fit, rows: ScoredRows, params: Params) -> None:
         raise fail("E551", message, help="pass the rows, weights and missing code of `fit`; for other rows there is `score`")
 
 
-def params64(fit: Fit) -> dict[str, jax.Array]:
+def params64(fit: AbstractFit) -> dict[str, jax.Array]:
     """The estimates in the working float type; call it under 64-bit types."""
     return as_params(fit.graph, fit.params)
 

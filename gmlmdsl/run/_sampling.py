@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,6 +21,7 @@ from ._data import clamped_cells, decode
 from ._discrete import Diagnosis, diagnose
 from ._exact import Contractions, independent_kernel
 from ._keys import verified_seed
+from ._progress import shows_progress
 from ._sample import Draws, sample
 from ._sampling_cost import verify_chains, verify_draws
 from ._starts import Annealed, Starts, starts
@@ -137,10 +136,6 @@ def verified_options(options: SampleOptions) -> SampleOptions:
     """
     verified_seed(options.seed)
     return with_whole_numbers(options, {"draws": 1, "warmup": 0, "chains": 1, "thin": 1})
-
-
-def shows_progress(wanted: bool | None) -> bool:
-    return sys.stderr.isatty() and not os.environ.get("CI") if wanted is None else wanted
 
 
 class LetValues(eqx.Module):

@@ -19,7 +19,7 @@ from ._measure import Measure, measure_of
 from ._rows import evidence_of, params64, rows_under
 
 if TYPE_CHECKING:
-    from ._results import Fit
+    from ._record import AbstractFit
 
 Array = np.ndarray
 MOST_FITS = 1000
@@ -116,7 +116,7 @@ def standard_error(values: Array, weights: Array, groups: Array | None = None) -
     return float(np.sqrt(n / (n - 1) * (apart**2).sum()) / w.sum()) if n > 1 else float("nan")
 
 
-def score(fit: Fit, x: Any, weights: Any, mask: str | None, missing: Any, given: Any, groups: Any, n_masks: Any) -> Score:
+def score(fit: AbstractFit, x: Any, weights: Any, mask: str | None, missing: Any, given: Any, groups: Any, n_masks: Any) -> Score:
     """Losses of new rows under a fit; see `Fit.score`."""
     evidence = evidence_of(fit, x, weights, missing, mask, n_masks, given)
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
@@ -127,7 +127,7 @@ def score(fit: Fit, x: Any, weights: Any, mask: str | None, missing: Any, given:
 
 
 def cross_validate(
-    fit: Fit,
+    fit: AbstractFit,
     folds: int,
     seed: int,
     *,

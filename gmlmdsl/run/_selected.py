@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -16,31 +16,13 @@ from ._rows import evidence_of
 from ._status import Finding
 
 if TYPE_CHECKING:
-    from ._results import Fit
+    from ._record import AbstractFit
+
+F = TypeVar("F", bound="AbstractFit")
 
 
-def refit_selected(fit: Fit, x: Any = None, weights: Any = None, *, missing: Any = None, given: Any = None) -> Fit:
-    """The entries that laplace priors left free, fitted without these priors; those at their centre are held there.
-
-    So they are not shrunk (Meinshausen 2007, the relaxed lasso). The choice of entries counts as given, which it is not where the
-    same rows made it: then intervals hold the true value less often than they say, and the fit tells so. Rows that had no part in the
-    choice mend that.
-
-    Args:
-        fit: of a model with a laplace prior.
-        x: other rows; none: those of the fit.
-        weights: of other rows.
-        missing: what stands for a missing cell of other rows.
-        given: data of given variables of other rows.
-
-    Returns:
-        A fit like any other, under the same mask and options; it can be saved.
-
-    Raises:
-        GmlmError: E549 where no parameter that was fitted has a laplace prior; E505 for a fit without its data.
-    """
-    from ._results import estimate_to_fit
-
+def refit_selected(fit: F, x: Any, weights: Any, missing: Any, given: Any) -> F:
+    """See `Fit.refit_selected`."""
     fixed = tuple(fit.meta["fixed"])
     slopes = unflatten(fit.graph, laplace_priors(fit.graph, fixed)[1])
     kinks = unflatten(fit.graph, at_kinks(fit.graph, fixed, fit.params))
@@ -57,7 +39,7 @@ def refit_selected(fit: Fit, x: Any = None, weights: Any = None, *, missing: Any
     found = dataclasses.replace(found, status=dataclasses.replace(found.status, findings=(*found.status.findings, finding)))
     dtype = next(iter(fit.params.values())).dtype
     meta = {k: v for k, v in fit.meta.items() if k != "simulated"} | {"selected": selected}
-    return estimate_to_fit(found, held_graph(fit.graph, selected), meta, fit._model, dtype)
+    return type(fit).from_estimate(found, held_graph(fit.graph, selected), meta, fit._model, dtype)
 
 
 def _told(selected: Selected, kinks: Mapping[str, Any], other_rows: bool) -> Finding:

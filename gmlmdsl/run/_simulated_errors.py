@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import numpy as np
@@ -30,9 +30,10 @@ from ._simulation import How, SimulatedRows, draw, effective_each, verify_evalua
 from ._status import Finding
 
 if TYPE_CHECKING:
-    from ._results import Fit
+    from ._record import AbstractFit
 
 Array = np.ndarray
+F = TypeVar("F", bound="AbstractFit")
 MOST_COLUMNS = 1 << 12  # simulated rows whose gradients are held at once, where one row has no more of them
 FEWEST_EFFECTIVE = 100  # draws: of fewer a standard error is off by 7 % and more
 FEW_DRAWS = "few-draws"  # slug
@@ -54,7 +55,7 @@ class Kinds:
     weights: Array
 
 
-def simulated_errors(fit: Fit, how: How) -> Fit:
+def simulated_errors(fit: F, how: How) -> F:
     """See `Fit.simulated_errors`."""
     _verify(fit, how)
     how = with_whole_numbers(how, {"draws": 2, "warmup": 0, "thin": 1})
@@ -152,7 +153,7 @@ def _kinds(rows: ScoredRows, evidence: Evidence) -> Kinds:
     return Kinds(first, laws, of.reshape(-1), missing[:, first], np.bincount(kind, counts[alive], len(first)))
 
 
-def _verify(fit: Fit, how: How) -> None:
+def _verify(fit: AbstractFit, how: How) -> None:
     """Refuse options that are none, and fits that are no minimum.
 
     Raises:
@@ -189,7 +190,7 @@ def influence_in(curve: Curvature, open_: Array, held: Array) -> Array:
     return curve.basis.T @ rest.basis @ rest.influence.T
 
 
-def _with(fit: Fit, found: dict[str, Array], drawn: SimulatedRows, effective: float) -> Fit:
+def _with(fit: F, found: dict[str, Array], drawn: SimulatedRows, effective: float) -> F:
     """The fit with other errors, which says what they are."""
     draws = drawn.codes.shape[2]
     off = 100 / np.sqrt(2 * effective)

@@ -24,7 +24,7 @@ from ._sampling import masks_in
 from ._starts import starts
 
 if TYPE_CHECKING:
-    from ._results import Fit
+    from ._record import AbstractFit
 
 Array = np.ndarray
 EXACT = "exact"
@@ -62,7 +62,7 @@ class SimulatedRows:
     words: str
 
 
-def draw(fit: Fit, lowered: Lowered, params: dict[str, jax.Array], laws: Array, how: How, track: Track) -> SimulatedRows:
+def draw(fit: AbstractFit, lowered: Lowered, params: dict[str, jax.Array], laws: Array, how: How, track: Track) -> SimulatedRows:
     """Draws from the model at each of some rows of given data.
 
     Args:
@@ -141,7 +141,7 @@ def _laws_at_once(kept: Contractions, nothing: Array, laws: int) -> int:
     return int(min(laws, max(1, MOST_ENTRIES // max(1, entries))))
 
 
-def _of_chains(fit: Fit, lowered: Lowered, params: dict[str, jax.Array], laws: Array, how: How, track: Track) -> SimulatedRows:
+def _of_chains(fit: AbstractFit, lowered: Lowered, params: dict[str, jax.Array], laws: Array, how: How, track: Track) -> SimulatedRows:
     """By chains of a sampler, `CHAINS` for each law; without `thin`, a short run says how far apart draws must be."""
     name, checked = fit.model.sampler(how.sampler)
     _verify_sampler(lowered, checked, params)

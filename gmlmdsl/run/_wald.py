@@ -18,7 +18,7 @@ from ._parameters import entry_names, log_prior, unflatten, verify_names
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ._results import Fit
+    from ._record import AbstractFit
 
 Array = np.ndarray
 PART = 1e-6  # of a contrast's length: a smaller part in an open direction is rounding
@@ -42,7 +42,7 @@ class Contrast:
         return self.estimate - half, self.estimate + half
 
 
-def contrast(fit: Fit, parts: Mapping[str, Any], errors: str) -> Contrast:
+def contrast(fit: AbstractFit, parts: Mapping[str, Any], errors: str) -> Contrast:
     """The contrast c'theta; see `Fit.contrast`."""
     c = coefficients(fit, parts)
     estimate = float(c @ fit.flat(fit.params))
@@ -56,7 +56,7 @@ def contrast(fit: Fit, parts: Mapping[str, Any], errors: str) -> Contrast:
     return Contrast(estimate, float(np.sqrt(variance)))
 
 
-def _is_untold(fit: Fit, c: Array, variance: float) -> bool:
+def _is_untold(fit: AbstractFit, c: Array, variance: float) -> bool:
     """Whether a contrast's variance by few rows is 0 but for rounding, though its entries' are not and the curvature's is not."""
     if not any(f.slug == TOO_FEW for f in fit.status.findings):
         return False
@@ -64,7 +64,7 @@ def _is_untold(fit: Fit, c: Array, variance: float) -> bool:
     return bool(variance <= ALIKE * size < np.inf and c @ fit.determined_covariance("laplace") @ c > 0)
 
 
-def coefficients(fit: Fit, parts: Mapping[str, Any]) -> Array:
+def coefficients(fit: AbstractFit, parts: Mapping[str, Any]) -> Array:
     if not isinstance(parts, Mapping) or not parts:
         raise fail(
             "E544", f"a contrast is a dict of coefficients by parameter, got {type(parts).__name__}", help='`{"h": [1, -1, 0]}`, say'
@@ -118,7 +118,7 @@ class WaldTest:
         return "\n".join([head, *([left] if left else []), self.table.head(10).to_string(float_format=lambda v: f"{v:.4g}")])
 
 
-def wald_test(a: Fit, b: Fit, parameters: Sequence[str] | None = None, *, names: tuple[str, str] = ("a", "b")) -> WaldTest:
+def wald_test(a: AbstractFit, b: AbstractFit, parameters: Sequence[str] | None = None, *, names: tuple[str, str] = ("a", "b")) -> WaldTest:
     """The Wald test that two fits of one model, to independent data, have the same parameters.
 
     d' V^- d with d the difference of estimates is, where the parameters are the same, chi-square with rank(V) degrees of freedom for
@@ -171,7 +171,7 @@ def wald_test(a: Fit, b: Fit, parameters: Sequence[str] | None = None, *, names:
     return WaldTest(statistic, rank, n, p_value, table, left)
 
 
-def _pulls(a: Fit, b: Fit) -> Array:
+def _pulls(a: AbstractFit, b: AbstractFit) -> Array:
     """(L_a - L_b) P (L_a - L_b): the covariance of the difference of the priors' pulls."""
     import jax
 
@@ -202,14 +202,14 @@ def _table(entries: list[str], names: tuple[str, str], flat: list[Array], differ
     return frame.iloc[np.argsort(-np.abs(z), kind="stable")]
 
 
-def _chosen(fit: Fit, parameters: Sequence[str] | None) -> Array:
+def _chosen(fit: AbstractFit, parameters: Sequence[str] | None) -> Array:
     own = [p.name for p in fit.graph.parameters]
     wanted = own if parameters is None else [parameters] if isinstance(parameters, str) else list(parameters)
     verify_names(dict.fromkeys(wanted), own, "parameters")
     return np.repeat([n in wanted for n in own], [p.size for p in fit.graph.parameters])
 
 
-def _verify_alike(a: Fit, b: Fit) -> None:
+def _verify_alike(a: AbstractFit, b: AbstractFit) -> None:
     for what, left, right in (
         ("models", a.meta["model"], b.meta["model"]),
         ("masks", a.meta["mask"], b.meta["mask"]),
@@ -223,5 +223,5 @@ def _verify_alike(a: Fit, b: Fit) -> None:
             raise fail("E545", message, help="fit one model to both data, under one mask and with the same `coords=`")
 
 
-def _layout(fit: Fit) -> list[tuple[str, tuple[int, ...], list[list[str]]]]:
+def _layout(fit: AbstractFit) -> list[tuple[str, tuple[int, ...], list[list[str]]]]:
     return [(p.name, p.shape, [[str(c) for c in axis] for axis in p.coords]) for p in fit.graph.parameters]

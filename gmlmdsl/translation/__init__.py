@@ -29,7 +29,7 @@ from ._metrics import Scores as Scores
 from ._metrics import score as score
 from ._peer import peers as peers
 from ._pipeline import Pipeline as Pipeline
-from ._pipeline import PipelineOptions as PipelineOptions
+from ._pipeline_stages import PipelineOptions as PipelineOptions
 from ._scoring import score_columns as score_columns
 from ._segments import lines_cut as lines_cut
 from ._stages import file_hash as file_hash

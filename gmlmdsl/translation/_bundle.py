@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._archive import LONGEST, MANIFEST, ArchiveKind, opened, pack, read_json, unpack
-from .._compile import load_fit, versions
+from .._compile import load_fit
 from .._diagnostics import GmlmError, fail
 from .._files import write_whole
+from .._program import versions
 from ._vocabulary import Vocabulary
 
 if TYPE_CHECKING:

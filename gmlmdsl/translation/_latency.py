@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from .._compile import versions
 from .._diagnostics import fail
+from .._program import versions
 from ._translator import Translator
 
 TRIES = 6  # runs of one batch until nothing is compiled

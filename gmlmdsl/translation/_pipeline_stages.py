@@ -1,0 +1,298 @@
+"""The stages of a pipeline: text, vocabulary, teacher, distilled text, students; each knows what it was made of."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._diagnostics import GmlmError, fail, only
+from .._files import write_whole
+from ..program import Program, check_file, ir
+from ._corpus import clean, read_lines, read_pairs
+from ._distill import distill
+from ._programs import bound, digest_of, roles_of, shared_vocabulary, sides
+from ._stages import Done, Stages, Tell
+from ._texts import Texts
+from ._training import Pairs, Recipe, train_pairs
+from ._translator import Translator
+from ._vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from .._conditional_model import ConditionalModel
+    from ..run.networks import NetworkFit
+
+SIDES = ("source", "target")
+CURVE = 200  # points of a curve of losses
+MEASURED = 500  # sentences whose latency is measured, at the least
+
+
+@dataclass(frozen=True)
+class PipelineOptions:
+    """What `gmlm pipeline` is told beside the program.
+
+    Attributes:
+        program: the file, with a teacher and a student.
+        folder: of the run.
+        teacher, student: how they are trained; the raw student is trained as the distilled one.
+        vocabulary: a file of one that is given; None: one is made of the training text.
+        masks: by model, where it has several.
+        teacher_sampler: the teacher's sampler that distils; None: the one with the most beams.
+        samplers: those that are compared; none: all of the program.
+        direction: such as "en-de", for the report and the tokeniser of BLEU.
+        raw: whether a student is trained on the raw text too.
+        measured: sentences that latency is measured over, at the least.
+        command: that the report shows.
+    """
+
+    program: Path
+    texts: Texts
+    folder: Path
+    teacher: Recipe = field(default_factory=Recipe)
+    student: Recipe = field(default_factory=Recipe)
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    vocabulary: Path | None = None
+    masks: Mapping[str, str] = field(default_factory=dict)
+    teacher_sampler: str | None = None
+    samplers: Sequence[str] = ()
+    direction: str = ""
+    raw: bool = True
+    measured: int = MEASURED
+    seed: int = 0
+    allow_python: bool = False
+    progress: bool | None = None
+    command: str = ""
+
+
+class AbstractPipeline:
+    """The stages of one run: text, vocabulary, networks, the distilled text."""
+
+    def __init__(self, options: PipelineOptions, tell: Tell = lambda line: None):
+        self.o, self.checked = options, check_file(options.program)
+        self.roles = roles_of(self.checked)
+        self.stages = Stages(options.folder, tell)
+        if options.vocabulary is not None:
+            self.given: Vocabulary | None = Vocabulary.read(options.vocabulary)
+        else:
+            self.given = None
+        self.program = bound(self.checked, options.inputs, None if self.given is None else self.given.size, options.allow_python)
+        self.models: dict[str, ConditionalModel] = {name: self.program.model(name) for name in (self.roles.teacher, self.roles.student)}  # type: ignore[misc]
+        pairs = [sides(m) for m in self.models.values()]
+        self.size = pairs[0].size
+        if any(p.size != self.size for p in pairs):
+            message = f"the teacher has {pairs[0].size:,} pieces and the student {pairs[1].size:,}: they share a vocabulary"
+            raise fail("E580", message, help="give both models the same number of values")
+        self.cells = (min(p.cells[0] for p in pairs), min(p.cells[1] for p in pairs))
+        self.masks = {m: only(options.masks.get(m), model.masks, "mask", m) for m, model in self.models.items()}
+        for name in options.samplers:
+            if not any(name in m.samplers for m in self.models.values()):
+                raise fail("E506", f"neither model has a sampler `{name}`")
+        self.distiller = distilling_sampler(self.checked, self.roles.teacher, options.teacher_sampler)
+
+    # Text
+
+    def texts(self) -> Done:
+        """Copies of the parallel text, held-out rows set apart."""
+        t = self.o.texts
+        inputs = {"files": t.hashes, "limit": t.limit, "test_limit": t.test_limit, "reverse": t.reverse, "seed": self.o.seed}
+        names = [f"text/{part}.{side}" for part in ("train", "validation", "test") for side in SIDES]
+
+        def make(_: str) -> dict[str, int]:
+            found = t.read(self.o.seed)
+            for part, pairs in found.items():
+                self.write_pairs(f"text/{part}", pairs)
+            held = {s for part in ("validation", "test") for s, _ in found[part]}
+            overlap = sum(s in held for s, _ in found["train"])
+            if overlap:
+                self.stages.tell(f"text: {overlap:,} pairs to train on have a source of validation or test: scores are the better for it")
+            return {part: len(pairs) for part, pairs in found.items()} | {"overlap": overlap}
+
+        return self.stages.run("text", inputs, names, make)
+
+    def write_pairs(self, name: str, pairs: Pairs) -> None:
+        """Two files, a line for each."""
+        for side, ending in enumerate(SIDES):
+            write_whole(self.stages / f"{name}.{ending}", "".join(f"{p[side]}\n" for p in pairs).encode())
+
+    def pairs(self, name: str) -> Pairs:
+        """What `write_pairs` wrote."""
+        return read_pairs(self.stages / f"{name}.source", self.stages / f"{name}.target")
+
+    def vocabulary(self) -> Done:
+        """The given vocabulary, or one of the training text."""
+        files = self.stages.done["text"].files
+        inputs = {"size": self.size, "given": None if self.given is None else self.given.sha256}
+        if self.given is None:
+            inputs |= {"text": [files["text/train.source"], files["text/train.target"]]}
+
+        def make(_: str) -> dict[str, Any]:
+            found = self.given or shared_vocabulary(self.checked, self.pairs("text/train"), self.size)
+            write_whole(self.stages / "vocabulary.model", found.data)
+            return {"size": found.size, "sha256": found.sha256}
+
+        return self.stages.run("vocabulary", inputs, ["vocabulary.model"], make)
+
+    @cached_property
+    def pieces(self) -> Vocabulary:
+        """The vocabulary of the run."""
+        return Vocabulary.read(self.stages / "vocabulary.model")
+
+    def clean(self) -> Done:
+        """The pairs that can be trained on, and those of validation."""
+        files = self.stages.done["text"].files
+        inputs = {k: v for k, v in files.items() if not k.startswith("text/test")}
+        inputs |= {"vocabulary": self.pieces.sha256, "cells": self.cells}
+        outputs = [f"clean/{part}.{side}" for part in ("train", "validation") for side in SIDES]
+
+        def make(_: str) -> dict[str, Any]:
+            notes = {}
+            for part in ("train", "validation"):
+                found = self.pairs(f"text/{part}")
+                kept, counts = clean(found, self.pieces, self.cells) if found or part == "train" else ([], None)
+                self.write_pairs(f"clean/{part}", kept)
+                notes[part] = None if counts is None else counts.as_dict()
+                if counts is not None and (advice := counts.advice(self.cells)):
+                    self.stages.tell(f"{part}: {advice}")
+            return notes
+
+        return self.stages.run("clean", inputs, outputs, make)
+
+    def clean_distilled(self) -> Done:
+        """The training sources with the teacher's translations, of which some are empty or repeat without end."""
+        files = self.stages.done["clean"].files | self.stages.done["distil"].files
+        inputs = {k: files[k] for k in ("clean/train.source", "distilled.target")} | {"vocabulary": self.pieces.sha256, "cells": self.cells}
+
+        def make(_: str) -> dict[str, Any]:
+            pairs = read_pairs(self.stages / "clean/train.source", self.stages / "distilled.target")
+            try:
+                kept, counts = clean(pairs, self.pieces, self.cells)
+            except GmlmError as error:
+                message = "none of the teacher's translations can be trained on: it is hardly trained"
+                help = "train it longer (`--teacher-steps`), and look at its loss in teacher.jsonl"
+                raise fail("E587", f"{message}; {error.diagnostics[0].message}", help=help) from None
+            self.write_pairs("distilled/train", kept)
+            return {"train": counts.as_dict()}
+
+        return self.stages.run("distilled", inputs, [f"distilled/train.{side}" for side in SIDES], make)
+
+    # Networks
+
+    def train(self, name: str, model: str, text: str, recipe: Recipe) -> str:
+        """A network, as a fit and as a bundle; its name."""
+        done, mask = self.stages.done, self.masks[model]
+        files = done["clean"].files | done[text].files
+        data = {k: v for k, v in files.items() if k.startswith((f"{text}/train", "clean/validation"))}
+        plain = {k: v for k, v in asdict(recipe).items() if k != "save_every"}
+        digest = digest_of(self.checked, self.program.bound.inputs, model, mask)
+        inputs = {"data": data, "recipe": plain, "model": digest, "vocabulary": self.pieces.sha256}
+
+        def make(key: str) -> dict[str, Any]:
+            place = self.stages / f"checkpoints/{name}-{key[:12]}-{self.program.provenance()['sha256'][:8]}"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            fit = train_pairs(
+                self.models[model],
+                mask,
+                self.pieces,
+                self.pairs(f"{text}/train"),
+                self.pairs("clean/validation"),
+                recipe,
+                checkpoint=place,
+                log=self.stages / f"{name}.jsonl",
+                progress=self.o.progress,
+            )
+            fit.save(self.stages / f"{name}.fit")
+            shutil.rmtree(place, ignore_errors=True)
+            return told(fit)
+
+        self.stages.run(name, inputs, [f"{name}.fit"], make)
+        return name
+
+    def model_of(self, name: str) -> str:
+        """The model that a network is of."""
+        return self.roles.teacher if name == "teacher" else self.roles.student
+
+    def translator(self, name: str) -> Translator:
+        """A trained network with the samplers that the program has now."""
+        from .._compile import load_fit
+
+        known = self.__dict__.setdefault("_translators", {})
+        if name not in known:
+            fit = load_fit(self.stages / f"{name}.fit", allow_python=self.o.allow_python)
+            known[name] = Translator(self.models[self.model_of(name)], fit.params, self.pieces, direction=self.o.direction)
+        return known[name]
+
+    def distil(self) -> Done:
+        """The teacher's translations of the training sources."""
+        done, name = self.stages.done, self.distiller
+        weights = done["teacher"].files["teacher.fit"]
+        inputs = {"teacher": weights, "sampler": self.sampler_digest(self.roles.teacher, name), "seed": self.o.seed}
+        inputs |= {"sources": done["clean"].files["clean/train.source"]}
+
+        def make(key: str) -> dict[str, Any]:
+            sources = read_lines(self.stages / "clean/train.source")
+            teacher = self.translator("teacher")
+            options = {"identity": key, "sampler": name, "seed": self.o.seed}
+            found = distill(teacher, sources, self.stages / "distilled.target", **options, tell=self.moved("distil"))
+            return found.as_dict() | {"sampler": name}
+
+        return self.stages.run("distil", inputs, ["distilled.target"], make)
+
+    def sampler_digest(self, model: str, sampler: str) -> str:
+        """What a decode depends on beside weights."""
+        return digest_of(self.checked, self.program.bound.inputs, model, None, sampler)
+
+    def moved(self, stage: str, every: int = 1, what: str = "lines") -> Callable[[int, int], None]:
+        """What notes how far a stage is, at every so many calls and the last."""
+        calls = count(1)
+
+        def note(done: int, total: int) -> None:
+            if next(calls) % every == 0 or done == total:
+                self.stages.note({"stage": stage, "done": done, "of": total})
+                self.stages.tell(f"{stage}: {done:,} of {total:,} {what}")
+
+        return note
+
+
+def distilling_sampler(checked: Program, model: str, stated: str | None) -> str:
+    """The named sampler of the teacher, else the one with the most beams, else its only one.
+
+    Raises:
+        GmlmError: E506 for an unknown name, or where the file does not say which.
+    """
+    names = [name for name, s in checked.samplers.items() if s.model == model]
+    if stated is None and len(names) > 1:
+        beams = {name: beam for name in names if (beam := beams_of(checked, name)) is not None}
+        best = [name for name, b in beams.items() if b == max(beams.values())]
+        stated = best[0] if len(best) == 1 else None
+    return only(stated, names, "sampler", model)
+
+
+def beams_of(checked: Program, sampler: str) -> int | None:
+    """How many beams a sampler keeps, where the file says so in digits."""
+    body = checked.samplers[sampler].body
+    found = body.arguments.get("beam", 1) if isinstance(body, ir.FormCall) else None
+    found = found.value if isinstance(found, ir.Literal) else found
+    return int(found) if isinstance(found, int | float) else None
+
+
+def told(fit: NetworkFit) -> dict[str, Any]:
+    """How a training went."""
+    losses = fit.loss_trace
+    every = max(1, len(losses) // CURVE)
+    curve = [[k + every, float(np.mean(losses[k : k + every]))] for k in range(0, len(losses) - every + 1, every)]
+    return {
+        "steps": len(losses),
+        "seconds_of_training": fit.meta["seconds"],
+        "parameters": int(fit.summary()["total"]),
+        "cells": fit.meta["cells"],
+        "rows": fit.meta["rows"],
+        "reason": fit.reason,
+        "loss": curve,
+        "validation": fit.validation_trace.tolist(),
+    }
