@@ -127,7 +127,7 @@ def commands_page() -> str:
     """The page of all commands, as `gmlm COMMAND --help` has them."""
     import typer
 
-    from gmlmdsl._translation_commands import app  # those of `_commands.py` too
+    from gmlmdsl.cli._translation_commands import app  # those of `_commands.py` too
 
     lines = ["# The command line", ""]
     lines += ["Written by `docs/build_reference.py` from the commands. `gmlm COMMAND --help` prints one of these.", ""]
@@ -182,12 +182,12 @@ def _between(text: str, begin: str, end: str, lines: list[str]) -> str:
 def _network_rows() -> list[str]:
     """A row for each verb of a conditional model, and for each function that looks at what a network does."""
     rows = []
-    for node in _class(PACKAGE / "_conditional_model.py", "ConditionalModel").body:
+    for node in _class(PACKAGE / "model" / "_conditional_model.py", "ConditionalModel").body:
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
             node.args.args = node.args.args[1:]  # self
             rows.append(f"| `model.{node.name}({_arguments(node.args)})` | {_cell(_first_sentence(node))} |")
     for name, file in NETWORK_FUNCTIONS.items():
-        defined = ast.parse((PACKAGE / "run" / file).read_text(encoding="utf-8")).body
+        defined = ast.parse((PACKAGE / "decode" / file).read_text(encoding="utf-8")).body
         function = next(d for d in defined if isinstance(d, ast.FunctionDef) and d.name == name)
         rows.append(f"| `gm.{name}({_arguments(function.args)})` | {_cell(_first_sentence(function))} |")
     return rows
@@ -195,14 +195,14 @@ def _network_rows() -> list[str]:
 
 def _training_rows() -> list[str]:
     """A row for each option of `gm.Training`."""
-    found = _class(PACKAGE / "run" / "_training_options.py", "Training")
+    found = _class(PACKAGE / "fit" / "_training_options.py", "Training")
     defaults = {d.target.id: d.value for d in found.body if isinstance(d, ast.AnnAssign) and isinstance(d.target, ast.Name)}
     return _option_rows(ast.get_docstring(found) or "", "Attributes:", defaults)
 
 
 def _sample_rows() -> list[str]:
     """A row for each argument of `sample` of a conditional model."""
-    body = _class(PACKAGE / "_conditional_model.py", "ConditionalModel").body
+    body = _class(PACKAGE / "model" / "_conditional_model.py", "ConditionalModel").body
     found = next(d for d in body if isinstance(d, ast.FunctionDef) and d.name == "sample")
     defaults: dict[str, ast.expr | None] = {a.arg: None for a in found.args.args if a.arg != "self"}
     defaults |= zip([a.arg for a in found.args.kwonlyargs], found.args.kw_defaults, strict=True)

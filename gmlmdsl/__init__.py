@@ -17,29 +17,29 @@ if TYPE_CHECKING:
     from ._compile import load as load
     from ._compile import load_fit as load_fit
     from ._compile import parse as parse
-    from ._conditional_model import ConditionalModel as ConditionalModel
     from ._diagnostics import Diagnostic as Diagnostic
     from ._diagnostics import GmlmError as GmlmError
     from ._diagnostics import GmlmWarning as GmlmWarning
-    from ._model import Model as Model
+    from .assess import compare as compare
+    from .assess import wald_test as wald_test
+    from .decode import attention_dependency as attention_dependency
+    from .decode import drop_repeats as drop_repeats
+    from .decode import stutter_rate as stutter_rate
+    from .fit import MonteCarloEM as MonteCarloEM
+    from .fit import PersistentContrastiveDivergence as PersistentContrastiveDivergence
+    from .fit import Training as Training
+    from .model import ConditionalModel as ConditionalModel
+    from .model import Fit as Fit
+    from .model import Model as Model
     from .read import Alignment as Alignment
     from .read import Table as Table
     from .read import read_alignment as read_alignment
     from .read import read_table as read_table
     from .read import sequence_weights as sequence_weights
     from .report import Report as Report
-    from .run.checks import compare as compare
-    from .run.fitting import MonteCarloEM as MonteCarloEM
-    from .run.fitting import PersistentContrastiveDivergence as PersistentContrastiveDivergence
-    from .run.inference import wald_test as wald_test
-    from .run.networks import NetworkFit as NetworkFit
-    from .run.networks import Training as Training
-    from .run.networks import attention_dependency as attention_dependency
-    from .run.networks import drop_repeats as drop_repeats
-    from .run.networks import stutter_rate as stutter_rate
-    from .run.results import Fit as Fit
-    from .run.sampling import SamplingWarning as SamplingWarning
-    from .run.sampling import annealed as annealed
+    from .sample import SamplingWarning as SamplingWarning
+    from .sample import annealed as annealed
+    from .train import NetworkFit as NetworkFit
     from .translation import Translator as Translator
     from .translation import Vocabulary as Vocabulary
     from .translation import load_translator as load_translator
@@ -49,29 +49,29 @@ _WHERE = {
     "load": "._compile",
     "load_fit": "._compile",
     "parse": "._compile",
+    "ConditionalModel": ".model",
     "Diagnostic": "._diagnostics",
     "GmlmError": "._diagnostics",
     "GmlmWarning": "._diagnostics",
-    "ConditionalModel": "._conditional_model",
-    "Model": "._model",
-    "NetworkFit": ".run.networks",
-    "attention_dependency": ".run.networks",
-    "drop_repeats": ".run.networks",
-    "stutter_rate": ".run.networks",
-    "Training": ".run.networks",
-    "MonteCarloEM": ".run.fitting",
-    "PersistentContrastiveDivergence": ".run.fitting",
+    "Model": ".model",
     "Alignment": ".read",
     "Table": ".read",
     "read_alignment": ".read",
     "read_table": ".read",
     "sequence_weights": ".read",
     "Report": ".report",
-    "compare": ".run.checks",
-    "Fit": ".run.results",
-    "SamplingWarning": ".run.sampling",
-    "annealed": ".run.sampling",
-    "wald_test": ".run.inference",
+    "compare": ".assess",
+    "MonteCarloEM": ".fit",
+    "PersistentContrastiveDivergence": ".fit",
+    "wald_test": ".assess",
+    "NetworkFit": ".train",
+    "Training": ".fit",
+    "attention_dependency": ".decode",
+    "drop_repeats": ".decode",
+    "stutter_rate": ".decode",
+    "Fit": ".model",
+    "SamplingWarning": ".sample",
+    "annealed": ".sample",
     "Translator": ".translation",
     "Vocabulary": ".translation",
     "load_translator": ".translation",

@@ -1,7 +1,8 @@
-"""From text to a model, on one page: parse, check, bind, lower; then `derive` and `run` do what a verb asks.
+"""From text to a model, on one page: parse, check, bind, lower; then plans are derived from, and run.
 
 text --parse--> SyntaxTree --check--> Program --bind--> Bound --lower--> FactorGraph
-FactorGraph --plan--> BlockPlan, Elimination --derive--> energies, sums, losses, kernels --run--> Fit, draws, exact answers
+FactorGraph --plan--> BlockPlan, Elimination --derive--> energies, sums, losses, kernels
+--evaluate, sample, fit, assess--> exact answers, draws, Fit, second opinions
 """
 
 from __future__ import annotations
@@ -10,16 +11,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, final
 
-from ._archive import opened
 from ._diagnostics import GmlmError, GmlmWarning, Source, fail, listed, rendered, unknown
-from ._program import AbstractProgram
-from .graph import Bound, bind
+from .files import opened
+from .graph import AbstractProgram, Bound, bind
 from .program import Program, check_file, check_source, checked_texts
 
 if TYPE_CHECKING:
-    from ._model import Model
-    from .run.networks import NetworkFit
-    from .run.results import Fit, SavedFit
+    from .fit import SavedFit
+    from .model import Fit, Model
+    from .train import NetworkFit
 
 
 @final
@@ -65,10 +65,10 @@ class BoundProgram(AbstractProgram):
 
     def _made(self, name: str, plan: str | None) -> Model:
         if self.checked.models[name].conditional is None:
-            from ._model import Model
+            from .model import Model
 
             return Model(self, name, plan)
-        from ._conditional_model import ConditionalModel
+        from .model import ConditionalModel
 
         if plan is not None:
             raise fail("E507", f"plan has no meaning for model `{name}`: a network's conditional is a product over cells")
@@ -142,14 +142,15 @@ def load_fit(path: str | Path | IO[bytes], *, allow_python: bool = False) -> Fit
     Raises:
         GmlmError: if the file is missing, damaged or not a fit; E739 where its network is a class of Python that is not allowed.
     """
-    from .run.results import Fit, read_fit
+    from .fit import read_fit
+    from .model import Fit
 
     with opened(path, "a fit is one file, which `fit.save` writes") as file:
         saved = read_fit(file, path if isinstance(path, str | Path) else "the file")
         model = _model_of(saved, allow_python)
         saved.meta["inputs"] = dict(model.program.bound.inputs)
         if model.graph.network is not None:
-            from .run.networks import network_fit_from_file
+            from .train import network_fit_from_file
 
             return network_fit_from_file(saved, model.graph, lambda: model)
         return Fit.from_file(saved, model.graph, lambda: model)
@@ -157,7 +158,7 @@ def load_fit(path: str | Path | IO[bytes], *, allow_python: bool = False) -> Fit
 
 def _model_of(saved: SavedFit, allow_python: bool) -> Model:
     """The model of a saved fit, from the program's text that travels with it."""
-    from .run.fitting import WHOLE
+    from .fit import WHOLE
 
     meta = saved.meta
     try:

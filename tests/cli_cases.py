@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from gmlmdsl._commands import app
+from gmlmdsl.cli._commands import app
 
 ROOT = Path(__file__).parents[1]
 

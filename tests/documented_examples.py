@@ -117,7 +117,7 @@ def inside(name: str, seconds: float) -> None:
         sys.argv = [name]
         runpy.run_path(str(ROOT / name), run_name="__main__")
     else:
-        from gmlmdsl.cli import main
+        from gmlmdsl.cli._main import main
 
         sys.argv = name.split()
         sys.exit(main())

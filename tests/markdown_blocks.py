@@ -74,7 +74,7 @@ def in_this_process(words: list[str]) -> tuple[int, str]:
     """The status of `gmlm` and what it printed: nothing is loaded anew, and compiled programs are shared."""
     from typer.testing import CliRunner
 
-    from gmlmdsl._translation_commands import app
+    from gmlmdsl.cli._translation_commands import app
 
     with warnings.catch_warnings():
         warnings.simplefilter("default")

@@ -14,10 +14,12 @@ from itertools import pairwise
 from pathlib import Path
 
 from gmlmdsl._diagnostics import Diagnostic, GmlmError, Source
-from gmlmdsl.graph import bind, lower_model
-from gmlmdsl.graph.masks import lower_mask
+from gmlmdsl.graph import bind
+from gmlmdsl.graph._lower_masks import lower_mask
+from gmlmdsl.graph._lowered import lower_model
 from gmlmdsl.plan import plan_temper
-from gmlmdsl.program import Program, check_source, has_least_confident, ir
+from gmlmdsl.program import Program, check_source, ir
+from gmlmdsl.program._check_masks import has_least_confident
 from gmlmdsl.syntax._lex import Token, tokenize
 from gmlmdsl.syntax._tables import load_tables
 

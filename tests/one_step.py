@@ -17,7 +17,7 @@ from chi_square import p_value
 from gmlmdsl import derive
 from gmlmdsl.derive._temper import Replicas, TemperKernel
 from gmlmdsl.program import ir
-from gmlmdsl.run import _sample
+from gmlmdsl.sample import _run_kernel as _sample
 
 LEAST_P = 1e-4
 

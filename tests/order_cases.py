@@ -57,7 +57,7 @@ def gmlm(*words: str) -> None:
     """A command in this process; what it prints and its status, without the seconds that it took."""
     from typer.testing import CliRunner
 
-    from gmlmdsl._commands import app
+    from gmlmdsl.cli._commands import app
 
     print("$ gmlm", *words)
     result = CliRunner().invoke(app, list(words))

@@ -20,9 +20,11 @@ from theory_cases import moved
 import gmlmdsl as gm
 from gmlmdsl import derive, theory
 from gmlmdsl.derive import _summed_loss
+from gmlmdsl.evaluate import _objective
+from gmlmdsl.fit import _fit, _inference
 from gmlmdsl.graph import masks
 from gmlmdsl.plan import plan_elimination
-from gmlmdsl.run import _fit, _inference, _objective, _sample
+from gmlmdsl.sample import _run_kernel as _sample
 from gmlmdsl.theory import _clusters
 
 CHAINS = 40_000

@@ -37,9 +37,11 @@ from planting import Bug, around
 from theory_cases import ising
 
 from gmlmdsl.derive import _arrays, _energy, _kernels, _listed, _loss, _samplers, _summed_loss, _sums, _temper, _transitions
+from gmlmdsl.evaluate import _objective
+from gmlmdsl.fit import _fit, _inference
 from gmlmdsl.graph.nodes import CellValue
 from gmlmdsl.plan import _tables, _updates
-from gmlmdsl.run import _fit, _inference, _objective, _sample
+from gmlmdsl.sample import _run_kernel as _sample
 from gmlmdsl.theory import _block_dynamics, _clusters, _estimation, _monte_carlo
 
 

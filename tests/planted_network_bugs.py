@@ -25,7 +25,7 @@ from gmlmdsl import derive
 from gmlmdsl.derive import _membership, _network
 from gmlmdsl.derive import _refinement as refinement
 from gmlmdsl.networks import _layers, _transformer
-from gmlmdsl.run import _batches, _training
+from gmlmdsl.train import _batches, _training
 
 N, Q, SEED = 4, 3, 7
 LEAST_P = 1e-4

@@ -13,7 +13,7 @@ from references.kaufman import CRITICAL, torus
 from thinned import thinned
 
 import gmlmdsl as gm
-from gmlmdsl.run._annealed_importance import LogPartitionEstimate, summarise, verified_betas
+from gmlmdsl.sample._annealed_importance import LogPartitionEstimate, summarise, verified_betas
 
 WIDE = """
 input n : int
@@ -177,7 +177,7 @@ def test_batches_of_chains_change_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     """A chain's weight depends on the seed and its number, not on the chains beside it."""
     model = gm.parse(GRID, L=3).model()
     whole = model.annealed_log_partition({"J": 0.5}, "sweep", betas=8, chains=50, seed=4)
-    monkeypatch.setattr("gmlmdsl.run._annealed_importance.AT_ONCE", 18 * 7)
+    monkeypatch.setattr("gmlmdsl.sample._annealed_importance.AT_ONCE", 18 * 7)
     parts = model.annealed_log_partition({"J": 0.5}, "sweep", betas=8, chains=50, seed=4)
     np.testing.assert_allclose(parts.log_weights, whole.log_weights, rtol=1e-6)
     again = model.annealed_log_partition({"J": 0.5}, "sweep", betas=8, chains=50, seed=5)
@@ -206,7 +206,7 @@ def test_degenerate_weights_are_said() -> None:
 
 @pytest.mark.parametrize(("variance", "least", "most"), [(0.5, 0.0, 0.02), (1.0, 0.0, 0.05), (3.0, 0.8, 1.0), (6.0, 0.98, 1.0)])
 @pytest.mark.parametrize("chains", [64, 256])
-@pytest.mark.filterwarnings("ignore::gmlmdsl.run._sampling.SamplingWarning")
+@pytest.mark.filterwarnings("ignore::gmlmdsl.sample._draw.SamplingWarning")
 def test_the_warning_comes_where_standard_errors_fail(variance: float, least: float, most: float, chains: int) -> None:
     """Log-normal weights, 200 times over: the warning is rare where intervals cover and near certain where they do not.
 

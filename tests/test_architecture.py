@@ -1,4 +1,4 @@
-"""The rooms of the package: who may import whom, what loads JAX, and how large a file and a function may be."""
+"""The rooms of the package: who may import whom, what loads JAX, and how large a room, a file and a function may be."""
 
 from __future__ import annotations
 
@@ -13,82 +13,49 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "gmlmdsl"
 FILES = sorted(p for p in PACKAGE.rglob("*.py"))
 
-# The rooms in order: each imports earlier ones, and itself. Files of the package that are no folder belong to a room too.
-ORDER = [
-    "diagnostics",
-    "files",
-    "read",
-    "syntax",
-    "program",
-    "graph",
-    "plan",
-    "networks",
-    "derive",
-    "run",
-    "theory",
-    "compile",
-    "model",
-    "translation",
-    "explain",
-    "report",
-    "demo",
-    "cli",
-    "package",
-]
-ROOMS = {
-    "_diagnostics": "diagnostics",
-    "_optional": "diagnostics",
-    "_archive": "files",
-    "_files": "files",
-    "_text_lines": "files",
-    "_compile": "compile",
-    "_conditional_model": "model",
-    "_model": "model",
-    "_queries": "model",
-    "demo": "demo",
-    "_demo_report": "demo",
-    **dict.fromkeys(
-        (
-            *("cli", "_commands", "_check", "_console", "_arguments", "_biases", "_examples", "_fit_data", "_fixes", "_sizes"),
-            *("_tables", "_show", "_show_info", "_masks", "_model_source", "__main__"),
-            *("_translation_commands", "_translation_options", "_translation_show"),
-        ),
-        "cli",
-    ),
-    "__init__": "package",
-}
-# `_compile` makes models when they are asked for, and `_model` takes a program: the later one is imported inside functions.
-LATE = {("compile", "model")}
-# Private files that another room reads.
-SHARED = {
-    ("report", "run._arviz"),
-    ("report", "run._data"),
-    ("report", "run._discrete"),
-    ("explain", "program._forms"),
-    ("demo", "run._arviz"),
-    ("demo", "run._discrete"),
-    ("demo", "report._palette"),
-    ("cli", "run._arviz"),
-    ("cli", "run._data"),
-    ("cli", "explain._info"),
-}
-NEVER_JAX = ("files", "diagnostics", "read", "syntax", "program", "graph", "plan")
+# The rooms, lowest first. A room imports lower lines only, type checkers' imports and those inside functions among them; rooms of one line
+# do not import each other. Files that lie in the package itself are rooms of their own; `__init__` is the package's face.
+LINES = (
+    ("_diagnostics",),
+    ("_optional", "files"),
+    ("read", "syntax"),
+    ("program",),
+    ("graph",),
+    ("networks", "plan"),
+    ("derive", "explain"),
+    ("data",),
+    ("evaluate",),
+    ("sample",),
+    ("fit",),
+    ("decode", "train"),
+    ("assess",),
+    ("model",),
+    ("_compile", "report", "theory"),
+    ("demo", "translation"),
+    ("cli", "__init__"),
+    ("__main__",),
+)
+LEVEL = {room: k for k, line in enumerate(LINES) for room in line}
+NEVER_JAX = ("files", "_diagnostics", "read", "syntax", "program", "graph", "plan")
+WITHOUT_NUMPY = ("files", "_diagnostics", "syntax", "program")  # at the top of a file
+LARGEST_ROOM = 0.11  # of all lines
 MOST_FILE_LINES = 400
 MOST_FUNCTION_LINES = 50
 LONG_FILES: dict[str, str] = {}
 LONG_FUNCTIONS: dict[str, str] = {}
 
 
-def room_named(part: str) -> str:
-    """The room of a folder or file directly in the package; `package` for a public name."""
-    return ROOMS.get(part, part if part in ORDER else "package")
-
-
 def room_of(path: Path) -> str:
     """The room of a file of the package."""
-    first = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    assert first in ROOMS or first in ORDER, f"{first} belongs to no room"
-    return room_named(first)
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def module_of(path: Path) -> str:
+    """The dotted name of a file of the package."""
+    return ".".join(["gmlmdsl", *path.relative_to(PACKAGE).with_suffix("").parts]).removesuffix(".__init__")
+
+
+MODULES = {module_of(p): p for p in FILES}
 
 
 def imports_of(path: Path) -> Iterator[tuple[str, bool, bool]]:
@@ -114,20 +81,56 @@ def imports_of(path: Path) -> Iterator[tuple[str, bool, bool]]:
     yield from visit(tree, True, False)
 
 
-def rooms_imported(path: Path) -> Iterator[tuple[str, bool]]:
-    """The rooms of the package that a file imports when it runs, and whether at its top."""
-    for name, top, typing in imports_of(path):
-        parts = name.split(".")
-        if parts[0] == "gmlmdsl" and not typing:
-            yield room_named(parts[1]) if len(parts) > 1 else "package", top
+def files_imported(path: Path) -> Iterator[str]:
+    """The modules of the package that a file imports, wherever the import stands and whoever reads it."""
+    for name, _, _ in imports_of(path):
+        if name.split(".")[0] == "gmlmdsl":
+            yield name if name in MODULES else name.rpartition(".")[0]
+
+
+def circles(arrows: dict[str, set[str]]) -> list[list[str]]:
+    """Names that can be reached from one another: those that are left when all that is imported by nobody, or imports nobody, is gone."""
+    left = {a: set(b) - {a} for a, b in arrows.items()}
+    while True:
+        ends = {a for a in left if not left[a]} | (set(left) - {b for targets in left.values() for b in targets})
+        if not ends:
+            return [sorted(left)] if left else []
+        left = {a: b - ends for a, b in left.items() if a not in ends}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_rooms_import_only_earlier_rooms(path: Path):
+def test_rooms_import_only_lower_rooms(path: Path):
     room = room_of(path)
-    for other, top in rooms_imported(path):
-        earlier = ORDER.index(other) <= ORDER.index(room)
-        assert earlier or (not top and (room, other) in LATE), f"{room} imports {other}"
+    for name in files_imported(path):
+        other = "__init__" if name == "gmlmdsl" else room_of(MODULES[name])
+        assert other == room or LEVEL[other] < LEVEL[room], f"{room} imports {other}"
+
+
+def test_no_file_imports_itself_through_others():
+    """What only type checkers import counts, and what a function imports."""
+    assert circles({module_of(p): set(files_imported(p)) for p in FILES}) == []
+
+
+def test_circles_are_seen():
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}) == [["b", "c"]]
+    assert circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+def test_no_room_is_above_a_tenth_of_the_house_or_so():
+    sizes: dict[str, int] = {}
+    for path in FILES:
+        sizes[room_of(path)] = sizes.get(room_of(path), 0) + len(path.read_text().splitlines())
+    for room, lines in sizes.items():
+        assert lines <= LARGEST_ROOM * sum(sizes.values()), f"{room}: {lines} of {sum(sizes.values())} lines"
+
+
+def test_a_room_says_what_goes_in_and_out():
+    """In its `__init__.py`, which alone hands names on; the rooms of the front end and `derive` have lists of names beside it."""
+    for folder in sorted({p.parent for p in FILES} - {PACKAGE}):
+        text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+        assert "In: " in text, folder.name
+        assert "Out: " in text, folder.name
+        assert "Never: " in text, folder.name
 
 
 @pytest.mark.parametrize("path", [p for p in FILES if room_of(p) in NEVER_JAX], ids=lambda p: str(p.relative_to(PACKAGE)))
@@ -136,25 +139,18 @@ def test_rooms_before_derive_never_name_jax(path: Path):
     names = {(name.split(".")[0], top) for name, top, typing in imports_of(path) if not typing}
     roots = {root for root, _ in names}
     assert not roots & {"jax", "jaxlib", "equinox", "optax", "numpyro", "jaxtyping"}
-    if room_of(path) in ("files", "diagnostics", "syntax", "program"):
+    if room_of(path) in WITHOUT_NUMPY:
         assert not {root for root, top in names if top} & {"numpy", "scipy", "pandas", "xarray", "arviz", "matplotlib"}
 
 
-def test_rooms_use_one_anothers_public_files():
-    """A file of a folder whose name begins with `_` is read within its own room, `_compile` and `_model`, and where `SHARED` lists it."""
-    found = set()
+def test_rooms_use_one_anothers_public_names():
+    """A file of a folder whose name begins with `_` is read within its own room only."""
     for path in FILES:
-        for name, _, typing in imports_of(path):
+        for name in files_imported(path):
             parts = name.split(".")
-            if (
-                parts[0] == "gmlmdsl"
-                and len(parts) > 3
-                and parts[2].startswith("_")
-                and not typing
-                and room_named(parts[1]) != room_of(path)
-            ):
-                found.add((room_of(path), ".".join(parts[1:3])))
-    assert found <= SHARED
+            assert room_of(path) == parts[1] or len(parts) < 3 or not parts[2].startswith("_"), (
+                f"{path.relative_to(PACKAGE)} imports {name}"
+            )
 
 
 def loaded_by(statement: str) -> set[str]:

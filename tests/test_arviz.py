@@ -14,8 +14,8 @@ import pytest
 
 from gmlmdsl import _diagnostics
 from gmlmdsl._diagnostics import GmlmError
-from gmlmdsl.run import _arviz
-from gmlmdsl.run._arviz import arviz, groups_of, is_datatree, save, summary, to_arviz
+from gmlmdsl.sample import _arviz
+from gmlmdsl.sample._arviz import arviz, groups_of, is_datatree, save, summary, to_arviz
 
 HAS_NETCDF = all(importlib.util.find_spec(name) for name in ("h5netcdf", "h5py"))
 
@@ -187,7 +187,7 @@ def test_failed_write_keeps_the_old_file(idata, tmp_path, monkeypatch):
 
 
 def test_import_is_silent_and_takes_no_jax():
-    program = "import gmlmdsl.run._arviz as a; import sys; assert 'arviz' not in sys.modules; a.arviz()"
+    program = "import gmlmdsl.sample._arviz as a; import sys; assert 'arviz' not in sys.modules; a.arviz()"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=Path(__file__).parents[1], check=True)
     assert done.stderr == ""
     imported = {

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import norm
 
 import gmlmdsl as gm
-from gmlmdsl.run._attention import attention_dependency
+from gmlmdsl.decode._attention import attention_dependency
 
 ROWS, HEADS, N, M = 5, 3, 6, 4
 

@@ -16,8 +16,8 @@ import pytest
 from saved_cases import before, content_of, now, parts_of, with_manifest
 
 import gmlmdsl as gm
-from gmlmdsl._archive import hash_of_texts
-from gmlmdsl.run.networks import NetworkFit
+from gmlmdsl.files._archive import hash_of_texts
+from gmlmdsl.train._network_fit import NetworkFit
 from gmlmdsl.translation import Bundle, read_bundle, write_bundle
 from gmlmdsl.translation import _bundle as bundles
 

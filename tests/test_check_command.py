@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from gmlmdsl._commands import app
 from gmlmdsl._diagnostics import Diagnostic, Fix, GmlmError, Source, Span
+from gmlmdsl.cli._commands import app
 from gmlmdsl.program import Program, check_file, check_source
 from gmlmdsl.program._clean_fixes import with_clean_fixes
 

@@ -19,8 +19,8 @@ from saved_cases import content_of, now
 from thinned import thinned
 
 import gmlmdsl as gm
-from gmlmdsl.run import _checkpoints
-from gmlmdsl.run._checkpoints import Checkpoints
+from gmlmdsl.train import _checkpoints
+from gmlmdsl.train._checkpoints import Checkpoints
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
@@ -326,7 +326,7 @@ SCRIPT = """
 import sys, time
 import numpy as np
 import gmlmdsl as gm
-from gmlmdsl.run._checkpoints import Checkpoints
+from gmlmdsl.train._checkpoints import Checkpoints
 plain = Checkpoints.save
 def save(self, step, state, notes):
     plain(self, step, state, notes)

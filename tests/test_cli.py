@@ -12,7 +12,7 @@ from cli_cases import CHAIN, ROOT, gmlm, process
 from cli_cases import folder as folder
 from typer.testing import CliRunner
 
-from gmlmdsl._commands import app
+from gmlmdsl.cli._commands import app
 
 # The program itself
 

@@ -51,7 +51,7 @@ def _npz(folder: Path, **arrays: np.ndarray) -> str:
     ],
 )
 def test_columns_find_their_cells(folder, text, options):
-    from gmlmdsl._tables import Reading
+    from gmlmdsl.cli._data_files import Reading
 
     (folder / "data.csv").write_text(text)
     reading = Reading(options[1] if options else None, header=True if "--header" in options else None)
@@ -61,10 +61,10 @@ def test_columns_find_their_cells(folder, text, options):
 
 def codes_of(program: Path, data: Path, reading=None):
     """The codes of a file's rows, as `gmlm fit` reads them."""
-    from gmlmdsl._fit_data import program_and_data
-    from gmlmdsl._tables import Reading
+    from gmlmdsl.cli._data_files import Reading
+    from gmlmdsl.cli._fit_data import program_and_data
+    from gmlmdsl.data._values import encode
     from gmlmdsl.program import check_file
-    from gmlmdsl.run.data import encode
 
     checked = check_file(program)
     bound, found = program_and_data(checked, "m", {}, data, reading or Reading())
@@ -172,7 +172,7 @@ def test_options_that_do_not_fit(folder, name):
 
 
 def test_weights_come_from_a_column_or_a_file(folder):
-    from gmlmdsl._arguments import read_weights
+    from gmlmdsl.cli._program_arguments import read_weights
     from gmlmdsl.read import read_table
 
     (folder / "d.csv").write_text("x,w\n1,2\n1,0.5\n")

@@ -15,7 +15,8 @@ from thinned import thinned
 import gmlmdsl as gm
 from gmlmdsl import theory
 from gmlmdsl.syntax import format_source
-from gmlmdsl.theory import MaskComparison, MaskReport, Quantity
+from gmlmdsl.theory import MaskReport, Quantity
+from gmlmdsl.theory._compare_masks import MaskComparison
 from gmlmdsl.theory._recommend import recommendation
 
 FIGURES = Path(__file__).parents[1] / "examples" / "figures"

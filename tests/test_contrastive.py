@@ -15,8 +15,8 @@ from oracle import Oracle, numerical_gradient
 from thinned import thinned
 
 import gmlmdsl as gm
+from gmlmdsl.fit import _contrastive as contrastive
 from gmlmdsl.plan import Budget
-from gmlmdsl.run import _contrastive as contrastive
 
 RBM = """
 model rbm {

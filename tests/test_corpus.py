@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from refusals import refused
 
-from gmlmdsl import _text_lines
+from gmlmdsl.files import _text_lines
 from gmlmdsl.translation import Counts, Vocabulary, clean, read_lines, read_pairs
 from gmlmdsl.translation import _corpus as corpus
 

@@ -13,8 +13,8 @@ from oracle import _refinement as oracle
 from thinned import thinned
 
 import gmlmdsl as gm
+from gmlmdsl.decode import _candidates
 from gmlmdsl.networks import _transformer
-from gmlmdsl.run import _candidates
 
 N, M, Q, V = 12, 10, 4, 6
 NETWORK = "encoder_decoder(layers = 1, heads = 2, width = 16, ffn = 16, positional_attention = true, positions = 12)"
@@ -184,7 +184,7 @@ def test_what_stands_behind_a_source_means_nothing(model, params):
 
 
 def test_widths_are_few_whatever_rows_come():
-    from gmlmdsl.run._network_rows import standard_widths
+    from gmlmdsl.data._network_rows import standard_widths
 
     found = [standard_widths(n) for n in range(1, 1400)]
     assert {w[-1] for w in found} == {8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1280, 1536}

@@ -14,8 +14,9 @@ from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl import derive
+from gmlmdsl.evaluate import _exact_answers as _exact
+from gmlmdsl.evaluate import exact
 from gmlmdsl.plan import Budget, Elimination, _elimination, _stages, factor_tables, place_factors, plan_elimination, step_places
-from gmlmdsl.run import _exact, exact
 
 pytestmark = [pytest.mark.usefixtures("float64"), pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning")]
 EXACT: Any = {"rtol": 1e-9, "atol": 1e-9}

@@ -17,7 +17,7 @@ from test_latent import LOOPS, MIXED
 from thinned import thinned
 
 import gmlmdsl as gm
-from gmlmdsl.run import _exact
+from gmlmdsl.evaluate import _exact_answers as _exact
 
 pytestmark = [
     pytest.mark.usefixtures("float64"),

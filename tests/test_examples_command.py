@@ -9,8 +9,8 @@ import pytest
 from cli_cases import ROOT, gmlm
 from cli_cases import folder as folder
 
-from gmlmdsl import _examples
 from gmlmdsl._diagnostics import GmlmError
+from gmlmdsl.cli import _examples
 from gmlmdsl.program import check_file
 
 NAMES = list(_examples.examples())

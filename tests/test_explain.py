@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from gmlmdsl._diagnostics import GmlmError, Source, codes
-from gmlmdsl.explain import STAGES, describe, explain, explain_code, print_stage
+from gmlmdsl.explain import describe, explain, explain_code
+from gmlmdsl.explain._print_stage import STAGES, print_stage
 from gmlmdsl.graph import Bound, bind
 from gmlmdsl.program import Program, check_source
 
@@ -228,8 +229,8 @@ def test_explaining_with_plans_imports_no_jax():
 
 
 def test_block_capacity_of_a_mixture_is_that_of_its_largest_block():
-    from gmlmdsl.graph import lower_model
-    from gmlmdsl.graph.masks import lower_mask
+    from gmlmdsl.graph._lower_masks import lower_mask
+    from gmlmdsl.graph._lowered import lower_model
     from gmlmdsl.plan import plan_use
 
     text = """

@@ -12,7 +12,7 @@ import pytest
 from saved_cases import SAVED
 
 import gmlmdsl as gm
-from gmlmdsl._files import whole_file, write_whole
+from gmlmdsl.files._whole_files import whole_file, write_whole
 from gmlmdsl.report import Report
 
 
@@ -27,7 +27,7 @@ def save_report(path: Path) -> object:
 def save_draws(path: Path) -> object:
     import numpy as np
 
-    from gmlmdsl.run._arviz import save, to_arviz
+    from gmlmdsl.sample._arviz import save, to_arviz
 
     draws = np.zeros((1, 4), int)
     return save(to_arviz({"x": draws}, {"x": []}, {}, {}), path)
@@ -47,7 +47,7 @@ def writer(request: pytest.FixtureRequest) -> tuple[Callable[[Path], object], st
 
 
 def test_formatting_and_fixing_keep_links_and_modes(tmp_path: Path):
-    from gmlmdsl._fixes import fix_file
+    from gmlmdsl.cli._fixes import fix_file
 
     target, link = tmp_path / "a.gmlm", tmp_path / "b.gmlm"
     target.write_text("model m {\n  var x : bit\n  require x == 1 && x == 1\n}\n")

@@ -222,7 +222,7 @@ def test_a_damaged_fit_is_refused(tmp_path: Path, data: tuple[Any, np.ndarray, n
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::gmlmdsl.run._sampling.SamplingWarning")
+@pytest.mark.filterwarnings("ignore::gmlmdsl.sample._draw.SamplingWarning")
 def test_a_fit_samples_its_model(data: tuple[Any, np.ndarray, np.ndarray]):
     x, _, counts = data
     fit = trio.model.fit(x, "single", weights=counts)

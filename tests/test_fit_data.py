@@ -8,7 +8,7 @@ from markdown_blocks import ROOT
 from typer.testing import CliRunner
 
 import gmlmdsl as gm
-from gmlmdsl._commands import app
+from gmlmdsl.cli._commands import app
 
 VOTES = ROOT / "examples" / "votes.gmlm"
 POTTS = ROOT / "examples" / "potts.gmlm"
@@ -78,8 +78,8 @@ def test_a_family_sizes_its_model_and_weighs_its_rows(folder):
 
 
 def read(program, data, **options):
-    from gmlmdsl._fit_data import program_and_data
-    from gmlmdsl._tables import Reading
+    from gmlmdsl.cli._data_files import Reading
+    from gmlmdsl.cli._fit_data import program_and_data
     from gmlmdsl.program import check_file
 
     inputs = options.pop("inputs", {})
@@ -125,8 +125,8 @@ def test_names_of_cells_and_numbers_are_no_labels(folder):
 
 
 def test_missing_cells_are_counted_by_column(folder):
-    from gmlmdsl._tables import missing_words
-    from gmlmdsl.run.data import encode
+    from gmlmdsl.cli._data_files import missing_words
+    from gmlmdsl.data._values import encode
 
     (folder / "m.csv").write_text("a,b,c\ny,?,n\nNA,?,y\n")
     program, data = read(VOTES, folder / "m.csv", missing=["?", "NA"])

@@ -19,8 +19,8 @@ from scipy.stats import f as f_law
 from thinned import thinned
 
 import gmlmdsl as gm
-from gmlmdsl.run._parameters import log_prior, unflatten
-from gmlmdsl.run._wald import holm
+from gmlmdsl.assess._wald import holm
+from gmlmdsl.evaluate._parameters import log_prior, unflatten
 
 pytestmark = pytest.mark.usefixtures("float64", "standard_promotion")
 N = 400

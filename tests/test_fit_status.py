@@ -14,8 +14,8 @@ from oracle import Oracle, numerical_gradient
 from scipy.optimize import minimize
 
 import gmlmdsl as gm
-from gmlmdsl.run import _status
-from gmlmdsl.run._few_rows import NO_SPREAD, TOO_FEW
+from gmlmdsl.fit import _status
+from gmlmdsl.fit._few_rows import NO_SPREAD, TOO_FEW
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 

@@ -12,12 +12,13 @@ from thinned import thinned
 
 import gmlmdsl as gm
 import gmlmdsl.derive._listed_moments as moments
+import gmlmdsl.evaluate._missing as missing_cells
 import gmlmdsl.plan._gaps as planned
-import gmlmdsl.run._missing as missing_cells
 from gmlmdsl.derive import ListedRows, graph_arrays, listed_second_order
-from gmlmdsl.run._conditionals import row_losses
-from gmlmdsl.run._fit import FitOptions, make_objective
-from gmlmdsl.run._minimise import inference_cost
+from gmlmdsl.evaluate._named_conditionals import row_losses
+from gmlmdsl.fit._fit import make_objective
+from gmlmdsl.fit._minimise import inference_cost
+from gmlmdsl.fit._options import FitOptions
 
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
 
@@ -122,7 +123,7 @@ def test_log_p_of_observed_cells(mixed: gm.BoundProgram, oracle: Oracle, codes: 
 
 
 def missing_log_p(graph, params: dict, codes: np.ndarray) -> np.ndarray:
-    from gmlmdsl.run.missing import log_completions
+    from gmlmdsl.evaluate._completions import log_completions
 
     return np.asarray(log_completions(graph, graph_arrays(graph), {k: jnp.asarray(v) for k, v in params.items()}, codes.T))
 

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from typer.testing import CliRunner
 
 import gmlmdsl as gm
-from gmlmdsl._commands import app
+from gmlmdsl.cli._commands import app
 
 CRF = """
 input n : int = 3

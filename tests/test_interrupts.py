@@ -11,7 +11,7 @@ MAIN = """
 import signal
 import time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background hands on that it is ignored
-from gmlmdsl._console import interruptible
+from gmlmdsl.cli._console import interruptible
 try:
     with interruptible():
         import loaded

@@ -9,10 +9,10 @@ import pytest
 from thinned import thinned
 
 import gmlmdsl as gm
-from gmlmdsl.run import _fit as fitting
-from gmlmdsl.run._inference import curvature
-from gmlmdsl.run._parameters import flatten
-from gmlmdsl.run._statistics import colouring
+from gmlmdsl.evaluate._parameters import flatten
+from gmlmdsl.evaluate._statistics import colouring
+from gmlmdsl.fit import _fit as fitting
+from gmlmdsl.fit._inference import curvature
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
@@ -44,9 +44,9 @@ def test_local_statistics_equal_automatic_differentiation(mask: str) -> None:
     rng = np.random.default_rng(3)
     x = {"x": rng.integers(0, 3, (40, 4)), "k": rng.integers(0, 2, 40)}
     x["x"][(x["x"][:, 0] == 2) & (x["x"][:, 1] == 2), 1] = 0
-    from gmlmdsl.run import data
+    from gmlmdsl.data._values import encode
 
-    codes = data.encode(model.graph, x).codes
+    codes = encode(model.graph, x).codes
     weights = rng.integers(0, 3, 40).astype(float)
     with jax.enable_x64(True):
         start = {k: jnp.asarray(rng.normal(size=v.shape) * 0.3 + 1.0) for k, v in model.init_params().items()}

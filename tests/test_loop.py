@@ -21,8 +21,9 @@ from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl import derive
+from gmlmdsl.data._given_data import encode_given
+from gmlmdsl.evaluate import exact
 from gmlmdsl.plan import Elimination, _elimination, _loop, factor_tables, place_factors, plan_elimination, plan_loop
-from gmlmdsl.run import exact, given
 
 pytestmark = [pytest.mark.usefixtures("float64"), pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning")]
 HUB = make_pairs(9, *[(0, i) for i in range(1, 9)], (1, 2), (3, 4), (5, 6), (7, 8), (6, 7))  # more than is added at once
@@ -111,7 +112,7 @@ def test_the_loop_and_stages_agree_with_rows_temperatures_and_known_cells(of: Ca
 @pytest.mark.parametrize("name", ["fields", "same"])
 def test_stages_and_the_loop_agree_given_covariates(name: str, monkeypatch: pytest.MonkeyPatch):
     of = GIVEN[name]
-    rows = given.encode_given(of.model.graph, of.given)
+    rows = encode_given(of.model.graph, of.given)
     device, params = of.model._bound_device(rows), of.model._params(of.params)
     looped = exact.marginals(exact.Contractions(of.model.graph), device, params, None, rows)
     monkeypatch.setattr(_elimination, "MOST_ENTRIES", 0.0)

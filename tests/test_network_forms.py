@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gmlmdsl._diagnostics import Fix, GmlmError, Source
-from gmlmdsl.graph import Bound, bind, lower_corruption, lower_model, refinement
-from gmlmdsl.program import Program, check_source, forms, input_options, ir, network_options, option_faults, refinement_options
+from gmlmdsl.graph import Bound, bind, lower_corruption, refinement
+from gmlmdsl.graph._lowered import lower_model
+from gmlmdsl.program import Program, check_source, forms, input_options, ir, network_options, refinement_options
+from gmlmdsl.program._check_networks import option_faults
 
 NETWORK = """\
 network net = encoder_decoder(layers = 3, width = 64)

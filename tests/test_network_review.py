@@ -74,7 +74,7 @@ def test_accumulated_batches_are_one_batch() -> None:
 
 
 def test_the_rate_falls_to_its_end_when_batches_are_accumulated() -> None:
-    from gmlmdsl.run._training_options import default_optimizer
+    from gmlmdsl.fit._training_options import default_optimizer
 
     grown = []
     for accumulate in (1, 4):
@@ -259,7 +259,7 @@ def test_padding_of_spins_is_no_spin() -> None:
 
 @pytest.mark.parametrize("key", thinned([None, 0], 2))
 def test_rows_in_pieces_have_the_loss_of_all(key: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gmlmdsl.run import _network_queries
+    from gmlmdsl.evaluate import _network_queries
 
     m, x = model(), rows(7)
     params = m.init_params(0)
@@ -277,7 +277,7 @@ def test_rows_in_pieces_have_the_loss_of_all(key: int | None, monkeypatch: pytes
 
 def test_weights_steps_and_measurements_have_keys_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """`fold_in(key, k)` is the k-th key of `split`, with which a network is built."""
-    from gmlmdsl.run import _training
+    from gmlmdsl.train import _training
 
     seen: dict[str, list[tuple[int, ...]]] = {"_update": [], "_sums": []}
 

@@ -13,7 +13,7 @@ from oracle import Oracle, numerical_gradient
 from thinned import thinned
 
 import gmlmdsl as gm
-from gmlmdsl.run import _conditionals
+from gmlmdsl.evaluate import _named_conditionals as _conditionals
 
 pytestmark = [pytest.mark.usefixtures("float64"), pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning")]
 EXACT: Any = {"rtol": 1e-9, "atol": 1e-11}

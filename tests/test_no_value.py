@@ -11,7 +11,8 @@ from oracle import Oracle
 
 import gmlmdsl as gm
 from gmlmdsl._diagnostics import Diagnostic, Source
-from gmlmdsl.graph import bind, lower_model
+from gmlmdsl.graph import bind
+from gmlmdsl.graph._lowered import lower_model
 from gmlmdsl.graph._ranges import range_of
 from gmlmdsl.program import check_source, computed
 

@@ -12,7 +12,7 @@ from importlib.metadata import packages_distributions
 import pytest
 from markdown_blocks import ROOT
 
-from gmlmdsl._examples import examples
+from gmlmdsl.cli._examples import examples
 
 pytest.importorskip("hatchling")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

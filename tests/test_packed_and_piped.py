@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import gmlmdsl as gm
-from gmlmdsl._arguments import read_weights
-from gmlmdsl._tables import Reading, read_data
+from gmlmdsl.cli._data_files import Reading, read_data
+from gmlmdsl.cli._program_arguments import read_weights
 from gmlmdsl.program import check_file
 from gmlmdsl.read import _lines
 from gmlmdsl.translation import read_lines
@@ -149,7 +149,6 @@ import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background hands on that it is ignored
 from gmlmdsl import cli
 sys.argv = ["gmlm", "fit", "m.gmlm", "d.csv", "--out", "o.fit"]
-import gmlmdsl.run._fit as fitting
 def swallowed(*arguments, **options):
     print("fitting", flush=True)
     try:
@@ -157,9 +156,8 @@ def swallowed(*arguments, **options):
     except BaseException:  # as a library may
         pass
     time.sleep(60)
-fitting.fit = swallowed
-import gmlmdsl.run.fitting
-gmlmdsl.run.fitting.fit = swallowed
+import gmlmdsl.model._model
+gmlmdsl.model._model.fit_model = swallowed
 cli.main()
 """
 

@@ -17,12 +17,14 @@ from translation_cases import PROGRAM, toy_pairs, write_texts
 import gmlmdsl as gm
 from gmlmdsl.program import check_file
 from gmlmdsl.report import translation_report
-from gmlmdsl.run._checkpoints import Checkpoints
-from gmlmdsl.translation import Pipeline, PipelineOptions, Recipe, Texts, TrainJob, _distill, load_translator, read_lines, train_translator
+from gmlmdsl.train._checkpoints import Checkpoints
+from gmlmdsl.translation import Pipeline, PipelineOptions, Texts, TrainJob, _distill, read_lines, train_translator
 from gmlmdsl.translation._distill import distill
+from gmlmdsl.translation._kept_stages import Stages
 from gmlmdsl.translation._lock import alone
-from gmlmdsl.translation._stages import Stages
 from gmlmdsl.translation._texts import Texts as OnlyTexts
+from gmlmdsl.translation._train_pairs import Recipe
+from gmlmdsl.translation._translator_file import load_translator
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 RECIPE = Recipe(steps=30, batch_size=32, optimizer="adam", learning_rate=0.02, save_every=10)
@@ -176,9 +178,9 @@ def test_a_full_disk_loses_nothing(whole, tmp_path: Path, monkeypatch: pytest.Mo
     def full(*args, **more):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("gmlmdsl._files.os.fsync", full)
+    monkeypatch.setattr("gmlmdsl.files._whole_files.os.fsync", full)
     refused("E560", lambda: Pipeline(options).run(), "No space left")
-    monkeypatch.setattr("gmlmdsl._files.os.fsync", real)
+    monkeypatch.setattr("gmlmdsl.files._whole_files.os.fsync", real)
     again = Pipeline(options).run()
     assert set(again["stages"]) - kept(again) == {"clean"}  # made anew, and the same: what follows is kept
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import gmlmdsl as gm
-from gmlmdsl.run._arviz import arviz, groups_of, quiet
-from gmlmdsl.run._posterior import _metropolis
+from gmlmdsl.assess._posterior import _metropolis
+from gmlmdsl.sample._arviz import arviz, groups_of, quiet
 
 pytestmark = pytest.mark.usefixtures("float64", "standard_promotion")
 COIN = """
@@ -133,6 +133,6 @@ def test_what_has_no_posterior_or_costs_too_much_is_refused():
 
 
 def test_a_posterior_far_from_normal_is_said(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("gmlmdsl.run._posterior.LEAST_ACCEPTED", 1.1)
+    monkeypatch.setattr("gmlmdsl.assess._posterior.LEAST_ACCEPTED", 1.1)
     with pytest.warns(gm.SamplingWarning, match="far from normal"):
         fitted("whole", False).to_arviz(draws=5, chains=1)

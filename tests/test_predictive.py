@@ -12,7 +12,7 @@ import pytest
 from fit_cases import TRUTH, rows, trio
 
 import gmlmdsl as gm
-from gmlmdsl.run._predictive import Statistics
+from gmlmdsl.assess._predictive import Statistics
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 N = 60

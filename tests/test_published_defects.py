@@ -14,9 +14,9 @@ from oracle import _tabular as oracle
 from thinned import thinned
 
 from gmlmdsl import derive
+from gmlmdsl.decode import _decoding
 from gmlmdsl.derive._network_kernels import least
 from gmlmdsl.derive._refinement import RefinementKernel, stuttering
-from gmlmdsl.run import _decoding
 
 N, Q = 6, 5
 

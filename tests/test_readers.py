@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import gmlmdsl as gm
-from gmlmdsl import _text_lines
+from gmlmdsl.data._values import encode
+from gmlmdsl.files import _text_lines
 from gmlmdsl.read import _lines, _weights
-from gmlmdsl.run.data import encode
 
 VOTES = """\
 Class,handicapped-infants, water-project,crime
@@ -243,7 +243,7 @@ def test_letters_may_stand_as_one_text(write):
 
 def test_edges_and_cells_have_the_labels_of_their_nodes():
     text = "graph G = chain(3) model m { var x[i in G.nodes] : bit param J[(i, j) in G.edges] factor J[i, j] * x[i] * x[j] for (i, j) in G.edges }"
-    from gmlmdsl.run.parameters import entry_names
+    from gmlmdsl.evaluate._parameters import entry_names
 
     named = gm.parse(text, coords={"G.nodes": ["a-b", "c", "d"]}).model()
     assert entry_names(named.graph) == ["J[a-b, c]", "J[c, d]"]

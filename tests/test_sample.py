@@ -12,9 +12,9 @@ from chi_square import p_value
 
 import gmlmdsl as gm
 from gmlmdsl import derive
-from gmlmdsl.run._sample import sample
+from gmlmdsl.sample._run_kernel import sample
 
-pytestmark = pytest.mark.filterwarnings("ignore::gmlmdsl.run._sampling.SamplingWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::gmlmdsl.sample._draw.SamplingWarning")
 
 SMALL = """
 domain sky = labels("sun", "rain", "snow")

@@ -13,8 +13,8 @@ from oracle import numerical_gradient
 from thinned import thinned
 
 import gmlmdsl as gm
-from gmlmdsl.run import _score
-from gmlmdsl.run._score import assign_folds, standard_error
+from gmlmdsl.assess import _score
+from gmlmdsl.assess._score import assign_folds, standard_error
 
 pytestmark = pytest.mark.usefixtures("float64", "standard_promotion")
 N = 60

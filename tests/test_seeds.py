@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 import gmlmdsl as gm
-from gmlmdsl import _commands
-from gmlmdsl.run.keys import MOST_SEED, generator, random_key, verified_seed
+from gmlmdsl.cli import _commands
+from gmlmdsl.data._keys import MOST_SEED, generator, random_key, verified_seed
 
 CHAIN = """
 model m {
@@ -31,7 +31,7 @@ SMALL, LARGE = (0, 1, 2**31, 2**32 - 1), (2**32, 2**32 + 1, 2**33, 2**63, 2**64 
 WRONG = (-1, 2**64, 10**30, 1.0, np.float64(3), True, np.True_, "0", None, [0], np.array([1, 2]), (0, 1), float("nan"))
 
 
-pytestmark = pytest.mark.filterwarnings("ignore::gmlmdsl.run._sampling.SamplingWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::gmlmdsl.sample._draw.SamplingWarning")
 
 
 def drawn(seed: Any) -> str:

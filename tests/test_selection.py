@@ -12,7 +12,7 @@ from refusals import refused
 from typer.testing import CliRunner
 
 import gmlmdsl as gm
-from gmlmdsl._commands import app
+from gmlmdsl.cli._commands import app
 
 pytestmark = pytest.mark.usefixtures("float64", "standard_promotion")
 

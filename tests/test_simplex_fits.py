@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import gmlmdsl as gm
-from gmlmdsl.run._parameters import bijection, unconstrained_moves
+from gmlmdsl.evaluate._parameters import bijection, unconstrained_moves
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 

@@ -13,10 +13,10 @@ import pytest
 from oracle import Oracle
 
 import gmlmdsl as gm
+from gmlmdsl.assess import _simulation
+from gmlmdsl.assess._scored_rows import params64, rows_under
+from gmlmdsl.fit._fit import reopen
 from gmlmdsl.report import fit_report
-from gmlmdsl.run import _simulation
-from gmlmdsl.run._fit import reopen
-from gmlmdsl.run._rows import params64, rows_under
 
 pytestmark = pytest.mark.usefixtures("float64", "standard_promotion")
 DRAWS = 2000

@@ -15,7 +15,7 @@ from thinned import thinned
 from gmlmdsl import derive
 from gmlmdsl.derive._elimination_kernels import EliminationKernel, ListedEliminationKernel
 from gmlmdsl.plan import _plan, _updates
-from gmlmdsl.run import _sample
+from gmlmdsl.sample import _run_kernel as _sample
 
 pytestmark = pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning")
 CHAINS = 40_000

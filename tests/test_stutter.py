@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gmlmdsl as gm
-from gmlmdsl.run._stutter import drop_repeats, stutter_counts, stutter_rate, stutters
+from gmlmdsl.decode._stutter import drop_repeats, stutter_counts, stutter_rate, stutters
 
 # Pieces of a vocabulary: which ids begin a word.
 PIECES = ["_die", "_Frau", "en", "_ba", "ba", "_had", "."]

@@ -16,7 +16,7 @@ import gmlmdsl as gm
 from gmlmdsl import derive
 from gmlmdsl.explain import explain
 
-pytestmark = pytest.mark.filterwarnings("ignore::gmlmdsl.run._sampling.SamplingWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::gmlmdsl.sample._draw.SamplingWarning")
 KEEPS = 1e-12
 
 # Seven possible configurations of two cells; zeros from a `require` and from a factor.

@@ -15,9 +15,9 @@ from oracle import _tabular as oracle
 from thinned import thinned
 
 import gmlmdsl as gm
-from gmlmdsl.run import _training
-from gmlmdsl.run._batches import Batches
-from gmlmdsl.run._network_rows import NetworkRows
+from gmlmdsl.data._network_rows import NetworkRows
+from gmlmdsl.train import _training
+from gmlmdsl.train._batches import Batches
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
@@ -361,8 +361,8 @@ def test_a_bar_says_what_is_compiled_and_how_far_the_run_is(model, monkeypatch: 
 def test_weights_that_no_file_holds_are_said_before_they_are_trained(model, monkeypatch: pytest.MonkeyPatch):
     """The warning comes before the first step, which here is never taken."""
     size = sum(a.nbytes for a in jax.tree.leaves(eqx.filter(model.init_params(0), eqx.is_array)))
-    monkeypatch.setattr("gmlmdsl.run._saved_fits.MOST", size - 1)
-    monkeypatch.setattr("gmlmdsl.run._network_fit.train", lambda *args: 1 / 0)
+    monkeypatch.setattr("gmlmdsl.fit._saved_fits.MOST", size - 1)
+    monkeypatch.setattr("gmlmdsl.train._network_fit.train", lambda *args: 1 / 0)
     with (
         pytest.warns(gm.GmlmWarning, match=f"the parameters take {size:,} bytes, more than the {size - 1:,} of a file"),
         pytest.raises(ZeroDivisionError),

@@ -13,7 +13,7 @@ from networks_cases import made
 
 import gmlmdsl as gm
 from gmlmdsl.networks import network_shapes
-from gmlmdsl.run._checkpoints import Checkpoints
+from gmlmdsl.train._checkpoints import Checkpoints
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 

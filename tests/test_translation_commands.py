@@ -13,10 +13,11 @@ from translation_cases import PROGRAM, toy_pairs, toy_vocabulary, write_texts
 from typer.testing import CliRunner
 
 import gmlmdsl as gm
-from gmlmdsl import _translation_show
-from gmlmdsl._translation_commands import app
-from gmlmdsl.run.networks import NetworkFit
-from gmlmdsl.translation import load_translator, read_lines, write_translator
+from gmlmdsl.cli import _translation_show
+from gmlmdsl.cli._translation_commands import app
+from gmlmdsl.train._network_fit import NetworkFit
+from gmlmdsl.translation import read_lines
+from gmlmdsl.translation._translator_file import load_translator, write_translator
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 ROOT = Path(__file__).parents[1]
@@ -169,12 +170,12 @@ def test_a_pipeline_from_the_command_line(folder: Path, tmp_path: Path):
     ],
 )
 def test_files_that_are_missing_are_refused_before_jax_is_loaded(folder: Path, words: str):
-    code = f"import sys\nfrom gmlmdsl._translation_commands import app\ntry:\n    app({words.split()!r})\nfinally:\n    print('jax' in sys.modules)"
+    code = f"import sys\nfrom gmlmdsl.cli._translation_commands import app\ntry:\n    app({words.split()!r})\nfinally:\n    print('jax' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder)
     assert found.returncode == 1 and found.stdout.split() == ["False"] and "none" in found.stderr
 
 
 def test_help_loads_no_jax():
-    code = "import sys\nfrom gmlmdsl._translation_commands import app\nprint('jax' in sys.modules, 'numpy' in sys.modules)"
+    code = "import sys\nfrom gmlmdsl.cli._translation_commands import app\nprint('jax' in sys.modules, 'numpy' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert found.stdout.split() == ["False", "False"]

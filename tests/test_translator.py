@@ -12,10 +12,11 @@ from thinned import thinned
 from translation_cases import PROGRAM, toy_vocabulary
 
 import gmlmdsl as gm
-from gmlmdsl.translation import TranslationOptions, Translator, load_translator, write_translator
+from gmlmdsl.translation import TranslationOptions, Translator
 from gmlmdsl.translation._programs import digest_of, roles_of, sides, vocabulary_inputs
 from gmlmdsl.translation._segments import segments, sentences_in
 from gmlmdsl.translation._translator import Segments, Translation, joined
+from gmlmdsl.translation._translator_file import load_translator, write_translator
 
 MORE = (
     PROGRAM
@@ -259,7 +260,7 @@ def test_options_are_those_of_translate():
 
 
 def test_a_bundle_translates_as_what_was_bundled(tmp_path: Path, program, words: gm.Vocabulary, student: Translator):
-    from gmlmdsl.run.networks import NetworkFit
+    from gmlmdsl.train._network_fit import NetworkFit
 
     model = program.model("translate")
     none = np.zeros(0)

@@ -13,7 +13,7 @@ import pytest
 
 import gmlmdsl as gm
 from gmlmdsl._diagnostics import GmlmError, whole_number
-from gmlmdsl.run._keys import generator
+from gmlmdsl.data._keys import generator
 
 pytestmark = [pytest.mark.usefixtures("float64", "standard_promotion"), pytest.mark.filterwarnings("ignore:The number of samples")]
 TEXT = """

@@ -11,7 +11,7 @@ import scipy.optimize
 
 import gmlmdsl as gm
 from gmlmdsl import derive
-from gmlmdsl.run import parameters
+from gmlmdsl.evaluate import parameters
 
 COUPLINGS = (0.05, 0.3)
 SIZES = (1, 2, 3, 4)

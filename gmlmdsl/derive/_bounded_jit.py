@@ -38,7 +38,7 @@ def bounded_jit(function: F) -> F:
         shapes = tuple((a.shape, a.dtype) for a in arrays)
         told = tuple((type(leaf), leaf.hex() if isinstance(leaf, float) else leaf) for leaf in rest)
         key = function, structure, tuple(traced), told, shapes
-        return jax.block_until_ready(PROGRAMS.of(key, function, rest)(arrays))
+        return jax.block_until_ready(PROGRAMS.program(key, function, rest)(arrays))
 
     return call  # pyright: ignore[reportReturnType]
 
@@ -51,7 +51,7 @@ class Programs:
         self.gone = 0
         self._lock = threading.Lock()
 
-    def of(self, key: tuple[Any, ...], function: Callable[..., Any], rest: list[Any]) -> Callable[[list[Any]], Any]:
+    def program(self, key: tuple[Any, ...], function: Callable[..., Any], rest: list[Any]) -> Callable[[list[Any]], Any]:
         """The function of the arrays alone, compiled for this key."""
         with self._lock:
             if key not in self.kept:

@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from .._diagnostics import GmlmError
-from ..graph import FactorGraph
+from ..graph import FactorGraph, LoweredMask, is_adaptive
 from ..graph.colours import colour
-from ..graph.masks import LoweredMask, blocks_of, is_adaptive, reach
+from ..graph.masks import blocks_of, reach
 from ..plan import is_affordable, plan_block, plan_blocks, plan_elimination, plan_mask, verify_affordable
 from ._arrays import Blocks, Graph, block_values, drawn_blocks, fixed_blocks, log2_values
 from ._conditional import logsumexp, observed_value

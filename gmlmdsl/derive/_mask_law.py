@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from ..graph import FactorGroup
-from ..graph.masks import BernoulliMask, IndependentMask, ListedMask, LoweredMask, MixtureMask, SubsetMask, size_probabilities
+from ..graph import BernoulliMask, FactorGroup, IndependentMask, ListedMask, LoweredMask, MixtureMask, SubsetMask
+from ..graph.masks import size_probabilities
 from ._arrays import Blocks, Group, group_arrays
 from ._energy import Codes, Params, all_values, local_values
 

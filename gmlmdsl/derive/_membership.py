@@ -13,8 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from ..graph import Corruption, Lowered
-from ..graph.masks import lower_body
+from ..graph import Corruption, Lowered, lower_body
 from ._arrays import float_type
 from ._energy import Codes
 from ._mask_law import (

@@ -17,8 +17,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from .._diagnostics import fail
-from ..graph import Lowered
-from ..graph.masks import LoweredMask, is_adaptive, lower_mask, varies
+from ..graph import Lowered, LoweredMask, is_adaptive, lower_mask, varies
 from ..plan import sweep_blocks
 from ..program import ir
 from ._energy import Codes

@@ -11,9 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail
-from ..graph import FactorGraph, Lowered
+from ..graph import FactorGraph, Lowered, LoweredMask, normalised
 from ..graph.colours import colour
-from ..graph.masks import LoweredMask, normalised
 from ..plan import (
     BlockPlan,
     ParallelPlan,
@@ -225,7 +224,8 @@ def _random(graph: FactorGraph, planned: RandomPlan) -> AbstractKernel:
 
 def _capacities(graph: FactorGraph, mask: LoweredMask, plan: BlockPlan) -> tuple[tuple[int, int], ...]:
     """Buckets of size: powers of two up to the largest block, each with the most joint values of that many cells."""
-    from ..graph.masks import ListedMask, SubsetMask, reach
+    from ..graph import ListedMask, SubsetMask
+    from ..graph.masks import reach
 
     if isinstance(mask, SubsetMask | ListedMask):
         return ((plan.members, int(plan.values)),)

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from ..graph import FactorGraph
-from ..graph.masks import LoweredMask, blocks_of, varies
+from ..graph import FactorGraph, LoweredMask, varies
+from ..graph.masks import blocks_of
 from ..plan import Elimination, HiddenPlan
 from ._arrays import Graph, drawn_blocks, float_type
 from ._conditional import logsumexp, observed_value

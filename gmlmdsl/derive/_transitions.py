@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail
-from ..graph import FactorGraph, FactorGroup, Lowered
-from ..graph.masks import blocks_of, is_adaptive, lower_mask, normalised, support_size, verify_mask
+from ..graph import FactorGraph, FactorGroup, Lowered, is_adaptive, lower_mask, normalised, verify_mask
+from ..graph.masks import blocks_of, support_size
 from ..plan import BUDGET, plan_temper, repeat_count, sweep_blocks, verify_positive
 from ..program import ir
 from ._arrays import Blocks, Graph, fixed_blocks, graph_arrays
@@ -55,7 +55,7 @@ class Transitions:
         self.place = np.append(np.cumprod(np.append(sizes[1:], 1)[::-1])[::-1], 0)  # of a cell's code in a configuration's number
         self.count = self.states.shape[1]
 
-    def of(self, body: Sequence[ir.Kernel]) -> Array:
+    def matrix(self, body: Sequence[ir.Kernel]) -> Array:
         """The matrix of kernels run in order."""
         matrix = np.eye(self.count)
         for kernel in body:
@@ -70,9 +70,9 @@ class Transitions:
             case ir.RandomUpdate():
                 return self.random(kernel)
             case ir.Cycle():
-                return self.of(kernel.body)
+                return self.matrix(kernel.body)
             case ir.Repeat():
-                return np.linalg.matrix_power(self.of(kernel.body), repeat_count(self.lowered, kernel))
+                return np.linalg.matrix_power(self.matrix(kernel.body), repeat_count(self.lowered, kernel))
             case ir.KernelMixture():
                 weights = normalised(np.array([self.lowered.bound.number(w) for w, _ in kernel.rows]), kernel.span)
                 return sum((w * self.kernel(k) for w, (_, k) in zip(weights, kernel.rows, strict=True)), np.zeros((self.count, self.count)))
@@ -203,7 +203,7 @@ def replica_matrix(lowered: Lowered, params: Params, kernel: ir.Temper, turn: in
     for beta in betas:
         weight = np.exp(beta * np.where(log_p > -np.inf, log_p - log_p.max(), 0.0)) * (log_p > -np.inf)
         law = np.kron(law, weight / weight.sum())
-        body = np.kron(body, Transitions(lowered, params, beta).of(kernel.body))
+        body = np.kron(body, Transitions(lowered, params, beta).matrix(kernel.body))
     replicas = np.indices((every.count,) * len(betas)).reshape(len(betas), -1)
     ladder = jnp.broadcast_to(jnp.asarray(betas)[:, None], replicas.shape)
     accept = np.exp(np.minimum(np.asarray(log_acceptance(ladder, jnp.asarray(log_p[replicas]))), 0.0))

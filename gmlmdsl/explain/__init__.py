@@ -3,5 +3,6 @@
 from ._codes import explain_code as explain_code
 from ._explain import explain as explain
 from ._info import describe as describe
-from ._stages import STAGES as STAGES
-from ._stages import print_stage as print_stage
+from ._info import needed_inputs as needed_inputs
+from ._print_stage import STAGES as STAGES
+from ._print_stage import print_stage as print_stage

@@ -10,11 +10,11 @@ from ..program import Program, has_least_confident, ir, variables_of
 from ._document import Section, as_latex, as_text
 from ._formulas import ModelFormulas
 from ._info import axes_text, known, lowered_if_bound, needed_inputs
-from ._masks import add_mask, add_objective
-from ._networks import add_conditional, add_network_mask
+from ._mask_formulas import add_mask, add_objective
+from ._network_formulas import add_conditional, add_network_mask
 from ._notation import Latex, Notation, Unicode
-from ._refinement import add_decoder
-from ._samplers import add_sampler
+from ._refinement_formulas import add_decoder
+from ._sampler_formulas import add_sampler
 
 if TYPE_CHECKING:
     from ..graph import Bound, Lowered
@@ -173,7 +173,7 @@ def _mask(mask: ir.Mask, lowered: Lowered | None, formulas: ModelFormulas) -> Se
         return section
     factor, plan = "c = (cells that K can reach) / E|K|.", ""
     if lowered is not None:
-        from ..graph.masks import lower_mask
+        from ..graph import lower_mask
         from ..plan import plan_use
 
         used = plan_use(lowered.graph, lower_mask(lowered, mask))
@@ -199,7 +199,7 @@ def _mask(mask: ir.Mask, lowered: Lowered | None, formulas: ModelFormulas) -> Se
 
 def _latents(mask: ir.Mask, lowered: Lowered) -> str:
     """How latents are summed out under a mask, or why not."""
-    from ..graph.masks import lower_mask
+    from ..graph import lower_mask
     from ..plan import plan_hidden
 
     graph, m = lowered.graph, lower_mask(lowered, mask)
@@ -212,7 +212,8 @@ def _latents(mask: ir.Mask, lowered: Lowered) -> str:
 
 def _never_hidden(mask: ir.Mask, lowered: Lowered) -> str:
     """Which cells of the data no block holds; empty where each is held."""
-    from ..graph.masks import lower_mask, reach
+    from ..graph import lower_mask
+    from ..graph.masks import reach
 
     graph = lowered.graph
     held = set(reach(lower_mask(lowered, mask), graph.n_cells).tolist())

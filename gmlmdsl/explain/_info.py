@@ -149,7 +149,8 @@ def _mask(mask: ir.Mask, lowered: Lowered | None) -> dict[str, Any]:
     }
     if lowered is None or has_least_confident(mask.body):
         return out | {"support": None, "reached": None}
-    from ..graph.masks import lower_mask, reach, support_size
+    from ..graph import lower_mask
+    from ..graph.masks import reach, support_size
 
     found = lower_mask(lowered, mask)
     size = support_size(found)

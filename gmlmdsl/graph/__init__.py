@@ -1,5 +1,7 @@
 """In: `Program` and inputs. Out: `FactorGraph`, blocks, colours. Never: JAX."""
 
+from ._abstract_program import AbstractProgram as AbstractProgram
+from ._abstract_program import versions as versions
 from ._bind import bind as bind
 from ._bound import Bound as Bound
 from ._factor_graph import FactorGraph as FactorGraph
@@ -7,14 +9,30 @@ from ._factor_graph import FactorGroup as FactorGroup
 from ._factor_graph import GivenArray as GivenArray
 from ._factor_graph import ParameterArray as ParameterArray
 from ._factor_graph import VariableArray as VariableArray
-from ._given import GivenRows as GivenRows
+from ._given_rows import GivenRows as GivenRows
 from ._infinite import STAYS_FINITE as STAYS_FINITE
 from ._infinite import undefined_at as undefined_at
 from ._infinite import untried as untried
-from ._model import Lowered as Lowered
-from ._model import lower_let as lower_let
-from ._model import lower_model as lower_model
-from ._model import with_given as with_given
+from ._lower_masks import BernoulliMask as BernoulliMask
+from ._lower_masks import IndependentMask as IndependentMask
+from ._lower_masks import ListedMask as ListedMask
+from ._lower_masks import LoweredMask as LoweredMask
+from ._lower_masks import MixtureMask as MixtureMask
+from ._lower_masks import SubsetMask as SubsetMask
+from ._lower_masks import is_adaptive as is_adaptive
+from ._lower_masks import looked_at as looked_at
+from ._lower_masks import lower_body as lower_body
+from ._lower_masks import lower_mask as lower_mask
+from ._lower_masks import mask_with as mask_with
+from ._lower_masks import mentions_parameter as mentions_parameter
+from ._lower_masks import normalised as normalised
+from ._lower_masks import term_blocks as term_blocks
+from ._lower_masks import varies as varies
+from ._lower_masks import verify_mask as verify_mask
+from ._lowered import Lowered as Lowered
+from ._lowered import lower_let as lower_let
+from ._lowered import lower_model as lower_model
+from ._lowered import with_given as with_given
 from ._network import Corruption as Corruption
 from ._network import Noise as Noise
 from ._network import autoregressive as autoregressive

@@ -13,7 +13,7 @@ from ..program import UNTAKEN
 from ._arithmetic import rounded_to
 from ._exact import exact_parts, is_exact, verify_exact, verify_sum
 from ._factor_graph import FactorGraph, FactorGroup
-from ._given import reads_real
+from ._given_rows import reads_real
 from ._index_check import numpy_leaves
 from ._nodes import Add, Apply, CellValue, Gather, If, Leaves, Node, Pick, evaluate, inside, nodes_in, parts_of
 from ._ranges import range_of, ranges_of
@@ -93,7 +93,7 @@ def _tried(graph: FactorGraph, group: FactorGroup, piece: FactorGroup, sizes: Se
         rows = slice(start, min(piece.n, start + step))
         where = _Where(graph, group, codes, start)
         values = _Values(numpy_leaves(piece.columns, piece.tables, codes, rows, bits=64), where, exact)
-        found = values.of(piece.root, 0, True)
+        found = values.value_of(piece.root, 0, True)
         if found is None or group.kind in ("require", "let"):
             continue
         _refuse(found, np.isnan(found) | (found == np.inf), "factor", group.span, where)
@@ -213,7 +213,7 @@ class _Values:
     def __init__(self, leaves: Leaves, where: _Where, exact: Set[int]):
         self.leaves, self.where, self.exact = leaves, where, exact
 
-    def of(self, node: Node, depth: int, taken: Array | bool) -> Array | None:
+    def value_of(self, node: Node, depth: int, taken: Array | bool) -> Array | None:
         found = self.found(node, depth, taken)
         if found is not None and id(node) in self.exact:
             verify_exact(found, taken, self.span(node), self.where.words)
@@ -229,23 +229,23 @@ class _Values:
                 return self.chosen(node, depth, taken)
             case Add():
                 mask = np.asarray(evaluate(node.mask, self.leaves, depth + 1)).astype(bool)
-                body = self.of(node.body, depth + 1, inside(mask, taken, node.depth, np))
+                body = self.value_of(node.body, depth + 1, inside(mask, taken, node.depth, np))
                 if body is None:
                     return None
                 verify_sum(np.where(mask, body, 0), node.depth, taken, self.where.group.span)
                 return np.where(mask, body, 0).sum(axis=node.depth)
             case Pick():
-                body = self.of(node.body, depth + 1, np.expand_dims(np.asarray(taken), node.depth) if np.ndim(taken) else taken)
+                body = self.value_of(node.body, depth + 1, np.expand_dims(np.asarray(taken), node.depth) if np.ndim(taken) else taken)
                 return None if body is None else np.asarray(evaluate(node, self.leaves, depth, taken))
             case _:
                 return np.asarray(evaluate(node, self.leaves, depth, taken))
 
     def applied(self, node: Apply, depth: int, taken: Array | bool) -> Array | None:
-        first = self.of(node.operands[0], depth, taken)
+        first = self.value_of(node.operands[0], depth, taken)
         inner = taken
         if node.operator in ("and", "or") and first is not None:
             inner = taken & (first.astype(bool) if node.operator == "and" else ~first.astype(bool))
-        found = [first, *(self.of(o, depth, inner) for o in node.operands[1:])]
+        found = [first, *(self.value_of(o, depth, inner) for o in node.operands[1:])]
         if any(v is None for v in found):
             for v, o in zip(found, node.operands, strict=True):
                 self.beside_parameter(v, o, inner)
@@ -257,9 +257,9 @@ class _Values:
         return np.asarray(self.leaves.judged(node, found, taken))
 
     def chosen(self, node: If, depth: int, taken: Array | bool) -> Array | None:
-        test = self.of(node.test, depth, taken)
+        test = self.value_of(node.test, depth, taken)
         here = (taken, taken) if test is None else (taken & test.astype(bool), taken & ~test.astype(bool))
-        yes, no = (self.of(n, depth, t) for n, t in zip((node.yes, node.no), here, strict=True))
+        yes, no = (self.value_of(n, depth, t) for n, t in zip((node.yes, node.no), here, strict=True))
         if test is None or yes is None or no is None:
             for v, n, t in ((yes, node.yes, here[0]), (no, node.no, here[1])):
                 self.beside_parameter(v, n, t)

@@ -12,7 +12,7 @@ from ..program import ir
 from ._bound import Bound
 from ._constants import constant, in_range
 from ._factor_graph import FactorGroup, GivenArray, GivenTables, ParameterArray, VariableArray
-from ._given import over_domains
+from ._given_rows import over_domains
 from ._index_check import verify_index
 from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, Pick
 from ._turns import MOST_ENTRIES, Turns, deeper, keep_used, product, with_turns

@@ -26,13 +26,13 @@ def range_of(
         params: parameters; without them those that mention one have no bounds.
         node: the part.
     """
-    return _Bounds(group, most_values, params).of(group.root if node is None else node)
+    return _Bounds(group, most_values, params).range_of(group.root if node is None else node)
 
 
 def ranges_of(group: FactorGroup, most_values: int, nodes: Iterable[Node]) -> list[Range | None]:
     """Bounds, as of `range_of`, of many parts of a group's tree that mention no parameter; each is looked at once."""
     bounds = _Bounds(group, most_values, None)
-    return [bounds.of(n) for n in nodes]
+    return [bounds.range_of(n) for n in nodes]
 
 
 class _Bounds:
@@ -40,7 +40,7 @@ class _Bounds:
         self.group, self.most_values, self.params = group, most_values, params
         self.known: dict[int, Range | None] = {}  # by the identity of nodes, which the group keeps
 
-    def of(self, n: Node) -> Range | None:
+    def range_of(self, n: Node) -> Range | None:
         if id(n) not in self.known:
             self.known[id(n)] = self.found(n)
         return self.known[id(n)]
@@ -56,7 +56,7 @@ class _Bounds:
             case Gather():
                 return self.entry(n)
             case _:
-                parts = [self.of(p) for p in parts_of(n)]
+                parts = [self.range_of(p) for p in parts_of(n)]
                 return None if None in parts else self.made(n, parts)  # type: ignore[arg-type]
 
     def entry(self, n: Gather) -> Range | None:

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from ._masks import BernoulliMask, IndependentMask, ListedMask, LoweredMask, MixtureMask, SubsetMask, padded_blocks
+from ._lower_masks import BernoulliMask, IndependentMask, ListedMask, LoweredMask, MixtureMask, SubsetMask, padded_blocks
 
 Array = np.ndarray
 MOST_COUNTED = 1 << 17

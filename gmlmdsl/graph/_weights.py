@@ -8,7 +8,7 @@ import numpy as np
 
 from .._diagnostics import fail
 from ._factor_graph import FactorGroup
-from ._given import group_over_domains, reads_real, rows_of
+from ._given_rows import group_over_domains, reads_real, rows_of
 from ._index_check import CHUNK, MOST_VALUES, numpy_leaves
 from ._nodes import evaluate
 

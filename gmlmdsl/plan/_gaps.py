@@ -182,7 +182,7 @@ class _Neighbours:
             total, most = total + values + float(self._touching[list(cells)].sum()), max(most, values)
         return total, most
 
-    def of(self, cell: int) -> set[int]:
+    def neighbours(self, cell: int) -> set[int]:
         if cell not in self._sets:
             starts, cells = self.graph.neighbours
             self._sets[cell] = set(cells[starts[cell] : starts[cell + 1]].tolist())
@@ -192,7 +192,7 @@ class _Neighbours:
         """What is reached from the seeds through free cells."""
         reached, front = set(seeds), list(seeds)
         while front:
-            for new in (self.of(front.pop()) & free) - reached:
+            for new in (self.neighbours(front.pop()) & free) - reached:
                 reached.add(new)
                 front.append(new)
         return tuple(sorted(reached))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._diagnostics import GmlmError, fail
-from ..graph import FactorGraph
-from ..graph.masks import LoweredMask, reach, varies
+from ..graph import FactorGraph, LoweredMask, varies
+from ..graph.masks import reach
 from ._budget import BUDGET, Budget
 from ._elimination import Elimination, plan_elimination
 from ._plan import touching_factors

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from .._diagnostics import Diagnostic, GmlmError, listed
-from ..graph import Lowered
-from ..graph.masks import LoweredMask, draws, is_adaptive, lower_mask, reach
+from ..graph import Lowered, LoweredMask, is_adaptive, lower_mask
+from ..graph.masks import draws, reach
 from ..program import Program, ir, used_bodies
 from ..program.places import name_in
 from ._updates import sweep_blocks

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..graph import FactorGraph
-from ..graph.masks import BernoulliMask, ListedMask, LoweredMask, MixtureMask, SubsetMask, is_adaptive, reach, support_size
+from ..graph import BernoulliMask, FactorGraph, ListedMask, LoweredMask, MixtureMask, SubsetMask, is_adaptive
+from ..graph.masks import reach, support_size
 from ._budget import BUDGET
 from ._plan import BlockPlan
 from ._updates import plan_mask

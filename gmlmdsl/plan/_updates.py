@@ -9,20 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .._diagnostics import fail
-from ..graph import FactorGraph, Lowered, reaches_zero
+from ..graph import FactorGraph, ListedMask, Lowered, LoweredMask, MixtureMask, is_adaptive, lower_mask, reaches_zero, term_blocks
 from ..graph.colours import colour
-from ..graph.masks import (
-    ListedMask,
-    LoweredMask,
-    MixtureMask,
-    blocks_of,
-    is_adaptive,
-    largest_block,
-    lower_mask,
-    reach,
-    support_size,
-    term_blocks,
-)
+from ..graph.masks import blocks_of, largest_block, reach, support_size
 from ..program import ir
 from ._budget import BUDGET, Budget
 from ._elimination import Elimination, plan_elimination

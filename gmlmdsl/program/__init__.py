@@ -9,11 +9,11 @@ from ._arithmetic import computed as computed
 from ._arithmetic import written as written
 from ._check import check_file as check_file
 from ._check import check_source as check_source
+from ._check_masks import has_least_confident as has_least_confident
+from ._check_masks import variables_of as variables_of
+from ._check_networks import option_faults as option_faults
 from ._mask_lints import used_bodies as used_bodies
-from ._masks import has_least_confident as has_least_confident
-from ._masks import variables_of as variables_of
 from ._network_forms import AUTOREGRESSIVE as AUTOREGRESSIVE
-from ._networks import option_faults as option_faults
 from ._options import autoregressive_options as autoregressive_options
 from ._options import input_options as input_options
 from ._options import network_options as network_options

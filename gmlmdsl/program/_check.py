@@ -11,14 +11,14 @@ from . import _calls as _calls  # registers the rules for calls and names
 from . import _references as _references
 from ._allow import Allowance, apply_allowances, idle_allowances, read_allowances
 from ._arguments import check_arguments, find_form
+from ._check_masks import check_mask
+from ._check_models import check_model
+from ._check_networks import check_network
+from ._check_samplers import check_sampler
 from ._clean_fixes import with_clean_fixes
 from ._expressions import CONSTANT, check_label, check_number, known_number
 from ._lints import lint
-from ._masks import check_mask
-from ._models import check_model
-from ._networks import check_network
 from ._program import FormCall, Input, InputAxis, Mask, Model, Program, Sampler, ValueType
-from ._samplers import check_sampler
 from ._scope import Scope, Symbol
 from ._sets import check_set, check_size
 from ._terms import Expression, SetOf

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .._diagnostics import Diagnostic, listed
+from ._check_masks import variables_of
 from ._comparisons import lint_comparisons
 from ._expressions import mentions
 from ._mask_lints import lint_masks
-from ._masks import variables_of
 from ._network_lints import lint_networks
 from ._program import (
     Cycle,

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from .._diagnostics import Fix
 from ..syntax import tree
+from ._check_networks import report_idle, without
 from ._expressions import known_number
 from ._form import Form
-from ._networks import report_idle, without
 from ._options import input_options
 from ._program import MaskBody, MaskMixture, Model
 from ._scope import Scope

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from .._diagnostics import Diagnostic, Span, listed
+from ._check_masks import variables_of
 from ._comparisons import ARITHMETIC, Number, values_of, weights
 from ._expressions import mentions
-from ._masks import variables_of
 from ._program import BlockTerm, FormCall, Independent, Kernel, Listed, Mask, MaskBody, MaskMixture, Model, Program, RandomUpdate
 from ._program import Cells as CellsOf
 from ._terms import Choice, Expression, LetValue, Literal, Operation, ParameterValue, Sum, VariableValue

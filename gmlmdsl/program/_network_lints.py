@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .._diagnostics import Diagnostic, Span
+from ._check_masks import has_least_confident
 from ._expressions import known_number
 from ._mask_inputs import parts_of
-from ._masks import has_least_confident
 from ._options import input_options, network_options, refinement_options
 from ._program import FormCall, Mask, MaskMixture, Model, Program, Sampler
 from ._terms import Expression

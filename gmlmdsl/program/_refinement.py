@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from .._diagnostics import Fix, Span
 from ..syntax import tree
 from ._arguments import check_arguments, find_form
+from ._check_masks import has_least_confident
+from ._check_networks import check_direction, predicts_lengths, report_idle
 from ._expressions import known_number
 from ._form import Form
-from ._masks import has_least_confident
 from ._network_forms import AUTOREGRESSIVE
-from ._networks import check_direction, predicts_lengths, report_idle
 from ._options import autoregressive_options, refinement_options
 from ._program import FormCall, Mask, Model
 from ._scope import Scope

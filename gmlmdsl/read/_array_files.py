@@ -13,7 +13,7 @@ from typing import IO
 import numpy as np
 
 from .._diagnostics import fail
-from .._files import how_to_read, why_unreadable
+from ..files import how_to_read, why_unreadable
 
 Array = np.ndarray
 MOST_BYTES = 1 << 32

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .._diagnostics import fail
-from .._text_lines import decoded_line, opened_text, raw_lines
+from ..files import decoded_line, opened_text, raw_lines
 from ._array_files import verify_readable
 
 MOST_TEXT = 1 << 28  # bytes of a file

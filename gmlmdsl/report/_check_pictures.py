@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ..run.checks import PredictiveCheck, Statistics
+    from ..assess import PredictiveCheck, Statistics
     from ._document import Report
 
 MOST_NAMED = 12

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._files import write_whole
+from ..files import write_whole
 from . import _palette
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from ._document import Report
 from ._pictures import plot_couplings, plot_forest
 
 if TYPE_CHECKING:
-    from ..run.checks import PredictiveCheck
-    from ..run.results import Fit
+    from ..assess import PredictiveCheck
+    from ..model import Fit
 
 MOST_CHECKED_STATES = 2**14
 MOST_CHECKED_PAIRS = 1 << 20  # rows times cells squared

@@ -12,9 +12,9 @@ from ._diagnostic_pictures import plot_categories, plot_ess_r_hat, plot_traces
 from ._document import Report
 
 if TYPE_CHECKING:
-    from .._model import Model
     from ..graph import FactorGraph
-    from ..run._discrete import Diagnosis
+    from ..model import Model
+    from ..sample import Diagnosis
 
 MOST_CATEGORIES = 30
 MOST_ROWS = 30
@@ -28,9 +28,8 @@ def diagnose_draws(graph: FactorGraph, idata: Any, clamp: Mapping[str, Any] | No
         idata: from `Model.sample`, with its draws kept.
         clamp: what was passed to `Model.sample`.
     """
-    from ..run._arviz import groups_of
-    from ..run._data import clamped_cells
-    from ..run._discrete import diagnose
+    from ..data import clamped_cells
+    from ..sample import diagnose, groups_of
 
     groups = groups_of(idata)
     parts = []
@@ -62,7 +61,7 @@ def sample_report(model: Model, idata: Any, *, clamp: Mapping[str, Any] | None =
     Returns:
         A report; `.save(path)` writes it.
     """
-    from ..run._arviz import groups_of
+    from ..sample import groups_of
 
     attrs = dict(idata.attrs)
     found = diagnose_draws(model.graph, idata, clamp)

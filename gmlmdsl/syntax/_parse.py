@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from .._diagnostics import Diagnostic, GmlmError, Source, Span, in_text_order
-from .._files import how_to_read, why_unreadable
+from ..files import how_to_read, why_unreadable
 from ._lex import Tokens, tokenize
 from ._machine import Stack, run
 from ._tables import load_tables

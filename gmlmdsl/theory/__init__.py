@@ -7,8 +7,8 @@ from ._bounds import GeneralizationBound as GeneralizationBound
 from ._bounds import generalization_bound as generalization_bound
 from ._by_chains import Agreement as Agreement
 from ._by_chains import sampler_agreement as sampler_agreement
-from ._compare import MaskComparison as MaskComparison
-from ._compare import compare_masks as compare_masks
+from ._compare_masks import MaskComparison as MaskComparison
+from ._compare_masks import compare_masks as compare_masks
 from ._estimation import Information as Information
 from ._estimation import asymptotic_covariance as asymptotic_covariance
 from ._estimation import fisher_information as fisher_information

@@ -22,14 +22,15 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import Span, fail
+from ..data import bound_mask
 from ..derive import bounded_jit
-from ..graph.masks import LoweredMask, blocks_of, support_size, verify_mask
-from ..run import given as givens
-from ..run.missing import verify_latents
+from ..evaluate import verify_latents
+from ..graph import LoweredMask, verify_mask
+from ..graph.masks import blocks_of, support_size
 from ._configurations import BY_SAMPLING, Configurations, configurations, verify_model
 
 if TYPE_CHECKING:
-    from .._queries import Params, Queries
+    from ..model import Params, Queries
 
 Array = np.ndarray
 MOST_BLOCKS = 1 << 16
@@ -268,4 +269,4 @@ def dynamics_of(model: Queries, params: Params, mask: str | None, what: str, giv
     name, lowered = model.mask(mask)
     verify_latents(model.graph, lowered, name, np.zeros((model.graph.n_cells, 0), np.int32), False)
     space = configurations(model, params, what, given=given)
-    return name, block_dynamics(space, givens.bound_mask(space.lowered, lowered), what)
+    return name, block_dynamics(space, bound_mask(space.lowered, lowered), what)

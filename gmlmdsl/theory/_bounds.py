@@ -25,17 +25,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import fail
-from ..graph.masks import LoweredMask, blocks_of, is_adaptive, mentions_parameter, support_size
-from ..run import given as givens
-from ..run.missing import verify_latents
-from ..run.parameters import entry_names
+from ..data import bound_mask, bound_once
+from ..evaluate import entry_names, verify_latents
+from ..graph import LoweredMask, is_adaptive, mentions_parameter
+from ..graph.masks import blocks_of, support_size
 from ._block_dynamics import BlockDynamics, dynamics_of
 from ._box import Box, BoxConstants, box_around, box_constants
 from ._quantity import Quantity
 from ._reversible import reversible_gap
 
 if TYPE_CHECKING:
-    from .._queries import Params, Queries
+    from ..model import Params, Queries
 
 Array = np.ndarray
 LARGEST = 1e10  # a constant from an eigenvalue: beyond, its digits are rounding
@@ -190,14 +190,14 @@ def generalization_bound(
     _verify_numbers(n, m, epsilon, delta)
     _verify_known(empirical_loss, entropy, tensorization)
     name, lowered_mask = _fitting_mask(model, mask)
-    lowered = givens.bound_once(model.lowered, given, what)
-    bound_mask = givens.bound_mask(lowered, lowered_mask)
+    lowered = bound_once(model.lowered, given, what)
+    law = bound_mask(lowered, lowered_mask)
     region = box_around(model.graph, params, box)
     needed = empirical_loss is None or (excess and entropy is None)
-    whole = tensorization is None and _is_everything(lowered.graph.is_observed, bound_mask, lowered.graph.n_cells)
-    enumerated = needed or (tensorization is None and not whole) or is_adaptive(bound_mask)
+    whole = tensorization is None and _is_everything(lowered.graph.is_observed, law, lowered.graph.n_cells)
+    enumerated = needed or (tensorization is None and not whole) or is_adaptive(law)
     dynamics = dynamics_of(model, params, mask, what, given)[1] if enumerated else None
-    constants = box_constants(lowered, bound_mask, region, what, dynamics)
+    constants = box_constants(lowered, law, region, what, dynamics)
     source = f"generalization_bound({model.name}, mask={name!r})"
     c_at, assumed = _tensorization(tensorization, whole, dynamics, source)
     own = conditional_entropy(dynamics) if needed and dynamics is not None else 0.0

@@ -17,15 +17,15 @@ import jax
 import numpy as np
 
 from .._diagnostics import fail
-from ..graph import FactorGraph, Lowered
-from ..graph.masks import LoweredMask, blocks_of, is_adaptive, reach, support_size
+from ..evaluate import degree, known_params
+from ..graph import FactorGraph, Lowered, LoweredMask, is_adaptive
+from ..graph.masks import blocks_of, reach, support_size
 from ..read import verify_unmasked
-from ..run.parameters import degree, known_params
 from ._block_dynamics import BlockDynamics
 from ._local_tables import LocalTables, local_tables
 
 if TYPE_CHECKING:
-    from .._queries import Params
+    from ..model import Params
 
 Array = np.ndarray
 MOST_BLOCKS = 1 << 12  # listed one by one; of more, one block that contains all stands for them

@@ -12,17 +12,16 @@ import numpy as np
 import scipy.stats
 
 from .._diagnostics import fail
+from ..data import MOST_SEED, encode, generator, verified_seed
 from ..plan import verify_held
 from ..program import ir
-from ..run.data import encode
-from ..run.keys import MOST_SEED, generator, verified_seed
-from ..run.sampling import SamplingWarning
+from ..sample import SamplingWarning
 from ._quantity import Quantity
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .._queries import Params
+    from ..model import Params
 
 Array = np.ndarray
 CHAINS = 16

@@ -14,18 +14,18 @@ from scipy.sparse.csgraph import connected_components
 
 from .. import derive
 from .._diagnostics import fail
+from ..data import encode
 from ..derive.sampler_bias import stationary_law
+from ..graph import lower_mask, normalised
 from ..graph.colours import colour
-from ..graph.masks import lower_mask, normalised
 from ..plan import repeat_count, sweep_blocks
 from ..program import ir
 from ..read import verify_unmasked
-from ..run.data import encode
 from ._block_dynamics import BlockDynamics, block_dynamics, dynamics_of
 from ._configurations import Configurations, configurations, verify_model
 
 if TYPE_CHECKING:
-    from .._queries import Params, Queries
+    from ..model import Params, Queries
 
 Array = np.ndarray
 MOST_DENSE = 2048  # configurations of a chain that is a matrix
@@ -120,11 +120,11 @@ def sampler_chain(name: str, space: Configurations, sampler: ir.Sampler, what: s
         return mask_chain(name, block_dynamics(space, lower_mask(space.lowered, only.mask), what))
     if len(space.support) > MOST_DENSE:
         parts = _Steps(space, what)
-        steps = [parts.of(k) for k in sampler.body]
+        steps = [parts.step_of(k) for k in sampler.body]
         return Chain(name, space, parts.forward(steps), parts.backward(steps), _never, None, True, parts.components)
     inside = space.support
     with jax.enable_x64(True):
-        whole = derive.Transitions(space.lowered, space.params).of(sampler.body)
+        whole = derive.Transitions(space.lowered, space.params).matrix(sampler.body)
     matrix = whole[np.ix_(inside, inside)]
 
     def on(f: Callable[[Array], Array]) -> Callable[[Array], Array]:
@@ -157,7 +157,7 @@ class _Steps:
         self.space, self.what = space, what
         self.blocks: list[BlockDynamics] = []
 
-    def of(self, kernel: ir.Kernel) -> Step:
+    def step_of(self, kernel: ir.Kernel) -> Step:
         """One kernel."""
         lowered = self.space.lowered
         if getattr(kernel, "independently", False):
@@ -173,12 +173,12 @@ class _Steps:
             case ir.RandomUpdate():
                 return self.kept(block_dynamics(self.space, lower_mask(lowered, kernel.mask), self.what))
             case ir.Cycle():
-                return self.in_order([self.of(k) for k in kernel.body])
+                return self.in_order([self.step_of(k) for k in kernel.body])
             case ir.Repeat():
-                return self.in_order([self.of(k) for k in kernel.body] * repeat_count(lowered, kernel))
+                return self.in_order([self.step_of(k) for k in kernel.body] * repeat_count(lowered, kernel))
             case ir.KernelMixture():
                 weights = normalised(np.array([lowered.bound.number(w) for w, _ in kernel.rows]), kernel.span)
-                parts = [self.of(k) for _, k in kernel.rows]
+                parts = [self.step_of(k) for _, k in kernel.rows]
                 return (
                     lambda f: sum((w * p[0](f) for w, p in zip(weights, parts, strict=True)), np.zeros_like(f)),
                     lambda law: sum((w * p[1](law) for w, p in zip(weights, parts, strict=True)), np.zeros_like(law)),

@@ -13,18 +13,16 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail, no_attribute
+from ..data import bound_once, decode
 from ..derive import bounded_jit
+from ..evaluate import flatten as flat_vector
+from ..evaluate import known_params, log_completions, tangent, unflatten
 from ..graph import FactorGraph, Lowered
-from ..run import given as givens
-from ..run import missing
-from ..run.data import decode
-from ..run.networks import NetworkFit
-from ..run.parameters import flatten as flat_vector
-from ..run.parameters import known_params, tangent, unflatten
-from ..run.results import Fit
+from ..model import Fit
+from ..train import NetworkFit
 
 if TYPE_CHECKING:
-    from .._queries import Queries
+    from ..model import Queries
 
 Array = np.ndarray
 MOST_STATES = 1 << 16
@@ -112,7 +110,7 @@ class Configurations:
             return np.asarray(_slopes(device, _Frame(self.host), vector, directions, jnp.asarray(rows))).T
 
         def summed(v: jax.Array) -> jax.Array:
-            return missing.log_completions(self.host, device, unflatten(self.host, v), rows)
+            return log_completions(self.host, device, unflatten(self.host, v), rows)
 
         return np.asarray(jax.lax.map(lambda d: jax.jvp(summed, (vector,), (d,))[1], directions)).T
 
@@ -194,7 +192,7 @@ def configurations(
         GmlmError: E601 for too many, or for a costly sum over latents; E510 for given data that do not fit.
     """
     verify_model(model)
-    lowered = givens.bound_once(model.lowered, given, what)
+    lowered = bound_once(model.lowered, given, what)
     with jax.enable_x64(True):
         return listed(lowered, known_params(model.graph, params), what, latents, most)
 
@@ -221,4 +219,4 @@ def listed(lowered: Lowered, params: Mapping[str, jax.Array], what: str, latents
 def _log_potential(host: FactorGraph, device: derive.Graph, params: Mapping[str, jax.Array], rows: Array) -> jax.Array:
     if (rows >= 0).all():
         return derive.compiled.log_potential(device, params, jnp.asarray(rows))
-    return missing.log_completions(host, device, params, rows)
+    return log_completions(host, device, params, rows)

@@ -12,10 +12,9 @@ import numpy as np
 
 from .. import derive
 from ..derive import bounded_jit
-from ..graph import Lowered
-from ..graph.masks import LoweredMask
+from ..evaluate import Objective, draw_masks, make_loss, masks_per_row
+from ..graph import Lowered, LoweredMask
 from ..program import ir
-from ..run.objective import Objective, draw_masks, make_loss, masks_per_row
 from ._monte_carlo import objective_over
 from ._quantity import Quantity
 

@@ -25,15 +25,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import fail
-from ..graph import FactorGraph
-from ..graph.masks import mentions_parameter
-from ..run import given as givens
-from ..run.parameters import entry_names, tangent
+from ..data import encode_given
+from ..evaluate import entry_names, tangent
+from ..graph import FactorGraph, mentions_parameter
 from ._block_dynamics import BlockDynamics, dynamics_of, verify_work
 from ._configurations import Configurations, configurations, verify_model
 
 if TYPE_CHECKING:
-    from .._queries import Params, Queries
+    from ..model import Params, Queries
 
 Array = np.ndarray
 NO_CHANGE = 1e-12  # of the scores' correlations: directions below change no probability
@@ -146,7 +145,7 @@ def _weighted(space: Configurations, f: Array, g: Array) -> Array:
 
 def _mean_over(model: Queries, given: Any, one: Callable[[Any], tuple[Array, ...]]) -> tuple[Array, ...]:
     """The mean over rows of given data: each row has a law of its own, and information adds."""
-    found = givens.encode_given(model.graph, given)
+    found = encode_given(model.graph, given)
     if found is None or not found.shape:
         return one(given)
     rows = _rows_of(model.graph, given, found.shape)

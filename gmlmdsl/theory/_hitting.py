@@ -17,7 +17,7 @@ from ._mixing import MOST_STEPS, function_values
 from ._quantity import Quantity
 
 if TYPE_CHECKING:
-    from .._queries import Params, Queries
+    from ..model import Params, Queries
 
 Array = np.ndarray
 MOST_BY_DIFFERENCES = 1e5  # expected steps up to which differences keep ten digits

@@ -10,13 +10,13 @@ import jax
 import numpy as np
 
 from .._diagnostics import fail
+from ..data import bound_once
+from ..evaluate import known_params
 from ..graph import FactorGraph
-from ..run import given as givens
-from ..run.parameters import known_params
 from ._local_tables import LocalTables, local_tables
 
 if TYPE_CHECKING:
-    from .._queries import Queries
+    from ..model import Queries
 
 Array = np.ndarray
 NEGLIGIBLE = 1e-9  # of the largest coefficient: rounding
@@ -51,7 +51,7 @@ def ising(model: Queries, params: Mapping[str, Any], what: str, given: Any = Non
 
     Reference: Li et al. 2024, Equations 5 and 6; a pair counts once.
     """
-    lowered = givens.bound_once(model.lowered, given, what)
+    lowered = bound_once(model.lowered, given, what)
     graph, n = lowered.graph, lowered.graph.n_random
     sizes = graph.sizes[:n]
     if (sizes != 2).any():

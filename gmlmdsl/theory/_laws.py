@@ -12,7 +12,7 @@ from .._diagnostics import fail
 from ._chains import Chain, chain_of
 
 if TYPE_CHECKING:
-    from .._queries import Params, Queries
+    from ..model import Params, Queries
 
 Array = np.ndarray
 

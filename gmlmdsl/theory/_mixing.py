@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse.linalg
 
 from .._diagnostics import fail
-from ..run.keys import verified_seed
+from ..data import verified_seed
 from ._block_dynamics import dynamics_of
 from ._by_chains import gap_by_chains
 from ._chains import MOST_DENSE, Chain, chain_of, start_of
@@ -18,7 +18,7 @@ from ._quantity import Quantity
 from ._reversible import CUT, constant_kind, dirichlet_matrix, gap_kind, iterate, reversible_gap
 
 if TYPE_CHECKING:
-    from .._queries import Params, Queries
+    from ..model import Params, Queries
 
 Array = np.ndarray
 MOST_PRODUCTS = 2.0**41  # multiplications

@@ -35,14 +35,13 @@ import numpy as np
 from scipy.special import logsumexp
 
 from .._diagnostics import fail
-from ..graph import FactorGraph
-from ..graph.masks import BernoulliMask, ListedMask, LoweredMask, MixtureMask, SubsetMask
+from ..graph import BernoulliMask, FactorGraph, ListedMask, LoweredMask, MixtureMask, SubsetMask
 from ._cliques import Clique, clique_of, strongest_clique
 from ._ising import ising
 from ._quantity import Quantity
 
 if TYPE_CHECKING:
-    from .._queries import Params, Queries
+    from ..model import Params, Queries
 
 Array = np.ndarray
 

@@ -18,22 +18,33 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import GmlmError, fail
+from ..data import bound_mask, bound_once, encode, random_key, verified_seed
 from ..derive import DrawnEliminatedLoss, DrawnLoss, ExactLoss, bounded_jit, drawn_loss
-from ..graph import FactorGraph, Lowered
-from ..graph.masks import LoweredMask, mentions_parameter
+from ..evaluate import (
+    Frame,
+    Objective,
+    chunk_rows,
+    colouring,
+    draw_masks,
+    entry_names,
+    flatten,
+    is_affine,
+    known_params,
+    make_loss,
+    masks_per_row,
+    second_order,
+    tangent,
+    unflatten,
+    verify_latents,
+)
+from ..graph import FactorGraph, Lowered, LoweredMask, mentions_parameter
 from ..plan import verify_held
 from ..program import ir
-from ..run import given as givens
-from ..run.data import encode
-from ..run.keys import random_key, verified_seed
-from ..run.missing import verify_latents
-from ..run.objective import Frame, Objective, chunk_rows, colouring, draw_masks, is_affine, make_loss, masks_per_row, second_order
-from ..run.parameters import entry_names, flatten, known_params, tangent, unflatten
-from ..run.sampling import SamplingWarning
+from ..sample import SamplingWarning
 from ._estimation import Information, verify_masks_per_row
 
 if TYPE_CHECKING:
-    from .._queries import Params
+    from ..model import Params
 
 Array = np.ndarray
 MOST_PARAMETERS = 2000
@@ -60,7 +71,7 @@ class DrawnRows:
     groups: int
     words: str
 
-    def of(self, group: int) -> Array:
+    def codes_of(self, group: int) -> Array:
         """The codes of one group."""
         size = self.codes.shape[1] // self.groups
         return self.codes[:, group * size : (group + 1) * size]
@@ -95,7 +106,7 @@ def draw_rows(model: Any, params: Params, sampler: str | None, draws: int, seed:
     held = {v.name: np.asarray(idata["posterior"][v.name]) for v in model.graph.observed}
     x = {k: v.reshape(-1, *v.shape[2:]) for k, v in held.items()}
     with jax.enable_x64(True):
-        lowered = givens.bound_once(model.lowered, given, "a sampler")
+        lowered = bound_once(model.lowered, given, "a sampler")
         return DrawnRows(lowered, known_params(model.graph, params), encode(model.graph, x).codes, GROUPS, f"{GROUPS * each:,} {words}")
 
 
@@ -206,7 +217,7 @@ def row_scores(rows: DrawnRows) -> list[Array]:
     host = rows.lowered.graph
     device, basis = derive.graph_arrays(host), tangent(host, frozenset())
     vector = flatten(host, rows.params)
-    found = (_row_scores(device, Frame(host.without_data, ()), vector, jnp.asarray(rows.of(g))) for g in range(rows.groups))
+    found = (_row_scores(device, Frame(host.without_data, ()), vector, jnp.asarray(rows.codes_of(g))) for g in range(rows.groups))
     raw = [np.asarray(r) @ basis for r in found]
     middle = np.concatenate(raw).mean(axis=0)
     return [r - middle for r in raw]
@@ -239,10 +250,10 @@ def _by_local_statistics(rows: DrawnRows, loss: ExactLoss) -> list[tuple[Array, 
     host = rows.lowered.graph
     vector, colours, out = flatten(host, rows.params), None, []
     for g in range(rows.groups):
-        objective = objective_over(host, loss, rows.of(g), rows.params)
+        objective = objective_over(host, loss, rows.codes_of(g), rows.params)
         colours = colouring(objective, vector) if colours is None else colours
         sums = second_order(objective, vector, colours)
-        count = rows.of(g).shape[1]
+        count = rows.codes_of(g).shape[1]
         out.append((sums.hessian / count, sums.second / count))
     return out
 
@@ -273,7 +284,7 @@ def _by_drawn_masks(rows: DrawnRows, mask: LoweredMask, loss: DrawnLoss | DrawnE
     host = rows.lowered.graph
     vector, out = flatten(host, rows.params), []
     for g in range(rows.groups):
-        codes = jnp.asarray(rows.of(g))
+        codes = jnp.asarray(rows.codes_of(g))
         masks = draw_masks(host, mask, codes, MASKS_PER_ROW, jax.random.fold_in(random_key(seed), g))
         found = np.asarray(_mask_gradients(loss, Frame(host.without_data, ()), vector, codes, masks))  # rows, masks, parameters
         flat = found.reshape(-1, found.shape[-1])
@@ -343,7 +354,7 @@ def estimated_covariance(
     verify_masks_per_row(n_masks)
     name, lowered = model.mask(mask)
     rows = draw_rows(model, params, sampler, draws, seed, given)
-    found = sampled_information(rows, givens.bound_mask(rows.lowered, lowered), name, seed)
+    found = sampled_information(rows, bound_mask(rows.lowered, lowered), name, seed)
     size = sum(p.size for p in model.graph.parameters)
     value, error = found.estimate(lambda information: information.covariance(n_masks).ravel())
     return EstimatedCovariance(value.reshape(size, size), error.reshape(size, size), f"{rows.words}; seed {seed}")

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import fail
-from ..run import networks
-from ..run.data import encode
-from ..run.keys import generator
+from ..data import encode, generator
+from ..evaluate import network_queries, verified_params
 from ._block_dynamics import dynamics_of
 from ._quantity import Quantity
 
 if TYPE_CHECKING:
-    from .._conditional_model import ConditionalModel
-    from .._queries import Params, Queries
+    from ..model import ConditionalModel, Params, Queries
 
 Array = np.ndarray
 MOST_PASSES = 1 << 20
@@ -52,7 +50,7 @@ def consistency_gap(model: ConditionalModel, params: Params, x: Any, *, pairs: i
     Reference: Heckerman et al. 2000, "Dependency networks", on conditionals that are learnt apart.
     """
     _verify_conditional(model)
-    checked = networks.verified_params(model.graph.network, params)
+    checked = verified_params(model.graph.network, params)
     codes = encode(model.graph, x).codes[: model.graph.n_random]
     n, rows = codes.shape
     if (codes < 0).any():
@@ -93,7 +91,7 @@ def _tables(model: ConditionalModel, params: dict[str, Any], codes: Array, held:
     count = codes.shape[1]
     size = min(AT_ONCE, count)
     padded = np.concatenate([codes, np.repeat(codes[:, -1:], -count % size, axis=1)], axis=1)
-    pieces = [networks.tables(model.lowered, params, padded[:, k : k + size], held, given) for k in range(0, padded.shape[1], size)]
+    pieces = [network_queries.tables(model.lowered, params, padded[:, k : k + size], held, given) for k in range(0, padded.shape[1], size)]
     return np.concatenate(pieces)[:count]
 
 
@@ -122,7 +120,7 @@ def step_gap(
     Reference: Li et al. 2024, Proposition 3 and Definition 11.
     """
     _verify_conditional(network)
-    checked = networks.verified_params(network.graph.network, network_params)
+    checked = verified_params(network.graph.network, network_params)
     name, dynamics = dynamics_of(model, params, mask, "the gap of a step", given if model.graph.given else None)
     space = dynamics.space
     sizes = tuple(int(s) for s in network.graph.sizes[: network.graph.n_random])

@@ -10,7 +10,7 @@ from ._block_dynamics import BlockDynamics, dynamics_of
 from ._quantity import Quantity
 
 if TYPE_CHECKING:
-    from .._queries import Params, Queries
+    from ..model import Params, Queries
 
 Array = np.ndarray
 

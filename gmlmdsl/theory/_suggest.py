@@ -11,21 +11,21 @@ import jax
 import numpy as np
 
 from .._diagnostics import GmlmError, fail
-from ..graph import FactorGraph, Lowered
-from ..graph.masks import LoweredMask, SubsetMask, blocks_of, is_adaptive, mentions_parameter, support_size, varies
+from ..data import generator, verified_seed
+from ..evaluate import masks_per_row
+from ..graph import FactorGraph, Lowered, LoweredMask, SubsetMask, is_adaptive, mentions_parameter, varies
+from ..graph.masks import blocks_of, support_size
+from ..model import Fit
 from ..plan import plan_mask, verify_affordable
-from ..run.keys import generator, verified_seed
-from ..run.objective import masks_per_row
-from ..run.results import Fit
 from ..syntax import format_source
-from ._candidates import Candidate, candidates
 from ._clusters import strong_clusters
-from ._compare import MaskComparison, Means, comparison_of, rows_of
+from ._compare_masks import MaskComparison, Means, comparison_of, rows_of
 from ._configurations import MOST_STATES, configurations
+from ._mask_candidates import Candidate, candidates
 from ._mask_report import MaskReport
 
 if TYPE_CHECKING:
-    from .._queries import Params
+    from ..model import Params
 
 Array = np.ndarray
 LIKELY = 256  # configurations beside which clusters are judged

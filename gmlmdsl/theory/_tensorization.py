@@ -20,13 +20,13 @@ import numpy as np
 import scipy.optimize
 
 from .._diagnostics import fail
-from ..run.keys import generator, verified_seed
+from ..data import generator, verified_seed
 from ._block_dynamics import BlockDynamics, dynamics_of, verify_work
 from ._quantity import Quantity
 from ._reversible import reversible_gap, slow_functions
 
 if TYPE_CHECKING:
-    from .._queries import Params, Queries
+    from ..model import Params, Queries
 
 Array = np.ndarray
 MOST_CONFIGURATIONS = 1 << 12

@@ -18,10 +18,9 @@ from ._distill import Distilled as Distilled
 from ._distill import distill as distill
 from ._evaluate import Evaluation as Evaluation
 from ._evaluate import evaluate as evaluate
-from ._files import load_translator as load_translator
-from ._files import write_translator as write_translator
 from ._job import TrainJob as TrainJob
 from ._job import train_translator as train_translator
+from ._kept_stages import file_hash as file_hash
 from ._latency import Latency as Latency
 from ._latency import latency as latency
 from ._metrics import Score as Score
@@ -32,10 +31,11 @@ from ._pipeline import Pipeline as Pipeline
 from ._pipeline_stages import PipelineOptions as PipelineOptions
 from ._scoring import score_columns as score_columns
 from ._segments import lines_cut as lines_cut
-from ._stages import file_hash as file_hash
 from ._texts import Texts as Texts
-from ._training import Recipe as Recipe
+from ._train_pairs import Recipe as Recipe
 from ._translator import Translation as Translation
 from ._translator import TranslationOptions as TranslationOptions
 from ._translator import Translator as Translator
+from ._translator_file import load_translator as load_translator
+from ._translator_file import write_translator as write_translator
 from ._vocabulary import Vocabulary as Vocabulary

@@ -13,15 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._archive import LONGEST, MANIFEST, ArchiveKind, opened, pack, read_json, unpack
 from .._compile import load_fit
 from .._diagnostics import GmlmError, fail
-from .._files import write_whole
-from .._program import versions
+from ..files import LONGEST, MANIFEST, ArchiveKind, opened, pack, read_json, unpack, write_whole
+from ..graph import versions
 from ._vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from ..run.networks import NetworkFit
+    from ..train import NetworkFit
 
 PROGRAM, FIT, VOCABULARY, REPORT = "program.gmlm", "student.fit", "vocabulary.model", "report.json"
 # The bytes that each may have.
@@ -78,7 +77,7 @@ class Bundle:
         Raises:
             GmlmError: E575 for weights that are damaged or another program's, E739 for a class of Python that is not allowed.
         """
-        from ..run.networks import NetworkFit
+        from ..train import NetworkFit
 
         try:
             found = load_fit(io.BytesIO(self.fit), allow_python=allow_python)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from .._diagnostics import counted, fail
-from .._text_lines import decoded_line, opened_text, raw_lines
+from ..files import decoded_line, opened_text, raw_lines
 from ..read import verify_readable
 from ._vocabulary import Vocabulary
 

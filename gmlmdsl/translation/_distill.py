@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .._files import write_whole
-from ..run.keys import MOST_SEED
+from ..data import MOST_SEED
+from ..files import write_whole
 from ._lock import alone
 from ._translator import Translation
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..run.networks import stutters
+from ..decode import stutters
 from ._metrics import RESAMPLES, Scores, corpus_bleu, score, stutter, verify_parallel
 from ._segments import lines_cut
 from ._translator import Decoded, Translator

@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._diagnostics import only
-from .._files import write_whole
+from ..files import write_whole
 from ..program import Program
 from ._corpus import clean
-from ._files import write_translator
 from ._lock import alone
 from ._programs import bound, shared_vocabulary, sides
 from ._texts import Texts
-from ._training import Pairs, Recipe, train_pairs
+from ._train_pairs import Pairs, Recipe, train_pairs
+from ._translator_file import write_translator
 from ._vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from .._conditional_model import ConditionalModel
-    from ..run.networks import NetworkFit
+    from ..model import ConditionalModel
+    from ..train import NetworkFit
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .._diagnostics import fail
-from .._program import versions
+from ..graph import versions
 from ._translator import Translator
 
 TRIES = 6  # runs of one batch until nothing is compiled
@@ -141,7 +141,7 @@ def latency(
     plan = [(size, some) for size in batch_sizes for some in _batches(fitting, size, sentences)]
     with _compilations() as compiled:
         for done, (size, some) in enumerate(plan, 1):
-            runs.of(size, some, compiled)
+            runs.timed(size, some, compiled)
             tell(done, len(plan))
     first = next(iter(entries.values()))[0]
     setting = {
@@ -167,7 +167,7 @@ class _Runs:
         self.vocabulary = next(iter(entries.values()))[0].vocabulary
         self.found: dict[tuple[int, str], dict[str, Any]] = {}
 
-    def of(self, size: int, lines: list[str], compiled: list[str]) -> None:
+    def timed(self, size: int, lines: list[str], compiled: list[str]) -> None:
         """One batch through everything."""
         longest = max(len(codes) for codes in self.vocabulary.encode(lines))
         wanted = 1 if self.length is None else self.length

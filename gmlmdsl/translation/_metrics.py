@@ -17,7 +17,7 @@ import numpy as np
 
 from .._diagnostics import counted, fail, known
 from .._optional import need
-from ..run.networks import stutter_counts
+from ..decode import stutter_counts
 
 RESAMPLES = 1000  # of the sentences, for intervals
 SEED = 12345  # SacreBLEU's

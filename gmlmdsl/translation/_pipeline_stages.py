@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import GmlmError, fail, only
-from .._files import write_whole
+from ..files import write_whole
 from ..program import Program, check_file, ir
 from ._corpus import clean, read_lines, read_pairs
 from ._distill import distill
+from ._kept_stages import Done, Stages, Tell
 from ._programs import bound, digest_of, roles_of, shared_vocabulary, sides
-from ._stages import Done, Stages, Tell
 from ._texts import Texts
-from ._training import Pairs, Recipe, train_pairs
+from ._train_pairs import Pairs, Recipe, train_pairs
 from ._translator import Translator
 from ._vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from .._conditional_model import ConditionalModel
-    from ..run.networks import NetworkFit
+    from ..model import ConditionalModel
+    from ..train import NetworkFit
 
 SIDES = ("source", "target")
 CURVE = 200  # points of a curve of losses

@@ -14,7 +14,7 @@ from ..program import Program, ir, network_options
 from ._vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from .._conditional_model import ConditionalModel
+    from ..model import ConditionalModel
 
 
 @dataclass(frozen=True)

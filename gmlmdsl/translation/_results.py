@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._compile import load_fit
-from .._files import write_whole
-from .._program import versions
+from ..files import write_whole
+from ..graph import versions
 from ._claims import claims
 from ._corpus import read_lines, read_pairs
 from ._evaluate import evaluate
-from ._files import write_translator
 from ._latency import latency
+from ._translator_file import write_translator
 
 if TYPE_CHECKING:
     from ._pipeline_stages import AbstractPipeline

@@ -7,10 +7,10 @@ from functools import cached_property
 from pathlib import Path
 
 from .._diagnostics import fail
-from ..run.keys import generator
+from ..data import generator
 from ._corpus import read_pairs
-from ._stages import file_hash
-from ._training import Pairs
+from ._kept_stages import file_hash
+from ._train_pairs import Pairs
 
 HELD_OUT = 1000  # pairs, or a twentieth of them where they are few
 

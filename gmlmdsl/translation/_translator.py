@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import GmlmError, counted, fail, only, whole_number
+from ..decode import drop_repeats as without_repeats
 from ..program import AUTOREGRESSIVE, ir
-from ..run.networks import drop_repeats as without_repeats
 from ._programs import Pair, sides
 from ._segments import Segments, segments
 
 if TYPE_CHECKING:
-    from .._conditional_model import ConditionalModel
+    from ..model import ConditionalModel
     from ._vocabulary import Vocabulary
 
 Array = np.ndarray

@@ -1,0 +1,25 @@
+"""In: the record of a fit. Out: bootstrap, profiles, scores, predictive checks, simulated errors, tests. Never: a model of its own."""
+
+from __future__ import annotations
+
+from ._bootstrap import Bootstrap as Bootstrap
+from ._bootstrap import bootstrap as bootstrap
+from ._compare import compare as compare
+from ._information import InformationCriterion as InformationCriterion
+from ._information import information_criterion as information_criterion
+from ._posterior import posterior as posterior
+from ._predictive import PredictiveCheck as PredictiveCheck
+from ._predictive import Statistics as Statistics
+from ._predictive import predictive as predictive
+from ._profile import Profile as Profile
+from ._profile import profile as profile
+from ._score import CrossValidation as CrossValidation
+from ._score import Score as Score
+from ._score import cross_validate as cross_validate
+from ._score import score as score
+from ._selected import refit_selected as refit_selected
+from ._simulated_errors import simulated_errors as simulated_errors
+from ._simulation import How as How
+from ._wald import Contrast as Contrast
+from ._wald import contrast as contrast
+from ._wald import wald_test as wald_test

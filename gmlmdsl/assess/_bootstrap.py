@@ -1,0 +1,173 @@
+"""The bootstrap of a fit: refits to rows drawn anew with replacement, by their weights, so that nothing is compiled again."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._diagnostics import counted, fail, whole_number
+from ..data import generator, verified_seed, verified_weights
+from ..evaluate import entry_names, init_params, unflatten, verified_quantile
+from ..fit import Estimate, Evidence, fit_model, verify_spread, without_interval
+from ..graph import FactorGraph
+from ..sample import shows_progress
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..fit import AbstractFit
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """Estimates of refits to resampled rows.
+
+    Attributes:
+        estimates: shape (replications, entries of the flat parameter vector): plus or minus infinity where a replication's data
+            separate, nan where an entry is not determined, or where the refit did not converge.
+        estimate: of the fit, in the same order.
+        failed: replications that did not converge.
+        seconds: what it took.
+        held: which entries the fit has at the centre of a laplace prior; they have no error and no interval here either, for the
+            bootstrap is inconsistent at a kink (Andrews 2000).
+    """
+
+    estimates: Array
+    estimate: Array
+    failed: int
+    seconds: float
+    graph: FactorGraph = dataclasses.field(repr=False)
+    held: Array = dataclasses.field(repr=False)
+
+    @property
+    def without_estimate(self) -> Array:
+        """For each entry the number of replications without a finite estimate: counted, and left out of variances."""
+        return (~np.isfinite(self.estimates)).sum(axis=0)
+
+    @property
+    def covariance(self) -> Array:
+        """Of the estimates over the replications in which all entries have one, shape (entries, entries); nan if fewer than two."""
+        whole = self.estimates[np.isfinite(self.estimates).all(axis=1)]
+        n = self.estimates.shape[1]
+        return np.full((n, n), np.nan) if len(whole) < 2 else np.cov(whole, rowvar=False).reshape(n, n)
+
+    @property
+    def standard_errors(self) -> dict[str, Array]:
+        """By parameter: the standard deviation over the replications in which the entry has an estimate; nan if fewer than two."""
+        return unflatten(self.graph, self._errors())
+
+    def interval(self, probability: float = 0.94) -> dict[str, tuple[Array, Array]]:
+        """Percentile intervals by parameter; infinite where too many replications separate.
+
+        Reference: Efron and Tibshirani 1993, Section 13.3.
+        """
+        low, high = self._percentiles(probability)
+        ends = unflatten(self.graph, low), unflatten(self.graph, high)
+        return {name: (ends[0][name], ends[1][name]) for name in ends[0]}
+
+    def summary(self, probability: float = 0.94) -> pd.DataFrame:
+        """One row per entry: estimate, standard error, percentile interval, and how many replications have no finite estimate.
+
+        Where the fit has entries at the centre of a laplace prior, `away` is the share of replications in which one left it.
+        """
+        import pandas as pd
+
+        low, high = self._percentiles(probability)
+        tail = 100 * (1 - probability) / 2
+        table = {"estimate": self.estimate, "std_error": self._errors(), f"{tail:.3g}%": low, f"{100 - tail:.3g}%": high}
+        table["no_estimate"] = self.without_estimate
+        if self.held.any():
+            table["away"] = np.where(self.held, (self.estimates != self.estimate).mean(axis=0), np.nan)
+        return pd.DataFrame(table, index=pd.Index(entry_names(self.graph), name="parameter"))
+
+    def __str__(self) -> str:
+        count = len(self.estimates)
+        worst = int(self.without_estimate.max(initial=0))
+        lines = [f"Bootstrap of {counted(count, 'replication')}, {self.seconds:.2g} s"]
+        if self.failed:
+            lines.append(f"{self.failed} of {count} refits did not converge; they are left out.")
+        if worst > self.failed:
+            name = entry_names(self.graph)[int(self.without_estimate.argmax())]
+            lines.append(f"`{name}` has no finite estimate in {worst} of {count}: its standard error is that of the others, and too small.")
+        return "\n".join(lines)
+
+    def _errors(self) -> Array:
+        finite = np.where(np.isfinite(self.estimates), self.estimates, np.nan)
+        enough = np.isfinite(finite).sum(axis=0) >= 2
+        out = np.full(finite.shape[1], np.nan)
+        out[enough] = np.nanstd(finite[:, enough], axis=0, ddof=1)
+        return np.where(self.held, np.nan, out)
+
+    def _percentiles(self, probability: float) -> tuple[Array, Array]:
+        verified_quantile(probability)
+        known = ~np.isnan(self.estimates) & ~self.held
+        tails = [(1 - probability) / 2, (1 + probability) / 2]
+        ends = [
+            np.quantile(c[k], tails, method="inverted_cdf") if k.any() else [np.nan, np.nan]
+            for c, k in zip(self.estimates.T, known.T, strict=True)
+        ]
+        low, high = np.array(ends).reshape(-1, 2).T
+        return low, high
+
+
+def bootstrap(made: AbstractFit, replications: int, seed: int, max_seconds: float, progress: bool | None) -> Bootstrap:
+    """Refits to resampled rows; see `Fit.bootstrap`."""
+    verified_seed(seed)
+    replications = whole_number("replications", replications, 2)
+    if not isinstance(max_seconds, int | float) or not max_seconds > 0:
+        raise fail("E507", f"max_seconds must be a number above 0, got {max_seconds!r}")
+    verify_spread(made.effective_rows, "the bootstrap")
+    evidence, started, found = made.evidence, time.perf_counter(), []
+    options = dataclasses.replace(evidence.options, init=_start(made), progress=False)
+    for _, weights in _drawn(evidence, replications, seed, shows_progress(progress)):
+        found.append(fit_model(evidence.lowered, evidence.mask, evidence.codes, dataclasses.replace(options, weights=weights)))
+        if len(found) == 1:
+            expected = (replications - 1) * found[0].seconds
+            if expected > max_seconds:
+                message = f"{counted(replications, 'refit')} take about {expected:.3g} s, more than the limit of {max_seconds:g} s"
+                raise fail("E546", message, help="ask for fewer `replications=`, or raise `max_seconds=`")
+    estimates = np.array([_row(made, e) for e in found])
+    failed = sum(e.status.code in ("diverged", "not-converged") for e in found)
+    held = without_interval(made.graph, made.meta["fixed"], made.params)
+    return Bootstrap(estimates, made.flat(made.params).astype(float), failed, time.perf_counter() - started, made.graph, held)
+
+
+def _start(made: AbstractFit) -> dict[str, Any]:
+    """The estimate where it is finite and of a real parameter; elsewhere where the fit began."""
+    usual = init_params(made.graph) | {k: np.asarray(v) for k, v in (made.evidence.options.init or {}).items()}
+    # With latents another start may lead to the same minimum with its values named otherwise.
+    away = lambda p: p.kind != "real" and not made.graph.latents  # noqa: E731
+    open_ = unflatten(made.graph, (made.status.separated != 0) | made.status.undetermined)
+    return {p.name: np.where(open_[p.name] | away(p), usual[p.name], made.params[p.name]) for p in made.graph.parameters}
+
+
+def _drawn(evidence: Evidence, replications: int, seed: int, show: bool) -> Iterator[tuple[int, Array]]:
+    """Row weights of each replication."""
+    rows, options = evidence.codes.shape[1], evidence.options
+    given = np.ones(rows) if options.weights is None else verified_weights(options.weights, rows)
+    counts = options.weights_are == "counts"
+    shares = given if counts else (given > 0).astype(float)
+    keys = range(replications)
+    if show:
+        from rich.progress import track
+
+        keys = track(keys, description=f"bootstrap, {counted(replications, 'refit')}")
+    for r in keys:
+        times = generator(seed, r).multinomial(round(shares.sum()), shares / shares.sum())
+        yield r, times.astype(float) * (1.0 if counts else given)
+
+
+def _row(made: AbstractFit, estimate: Estimate) -> Array:
+    status = estimate.status
+    if status.code in ("diverged", "not-converged"):
+        return np.full(len(status.separated), np.nan)
+    flat = made.flat(estimate.params).astype(float)
+    flat = np.where(status.separated > 0, np.inf, np.where(status.separated < 0, -np.inf, flat))
+    return np.where(status.undetermined, np.nan, flat)

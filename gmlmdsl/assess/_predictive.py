@@ -1,0 +1,295 @@
+"""Predictive checks: statistics of the data beside those of data sets that the fitted model makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._diagnostics import fail, listed, unknown, whole_number
+from ..data import generator, verified_seed
+from ..fit import row_weights
+from ..plan import BUDGET, verify_held
+from ._replicates import (
+    AbstractStatistics,
+    Function,
+    Marginals,
+    Pairs,
+    ReplicateSource,
+    Summary,
+    chain_source,
+    exact_source,
+    function_values,
+    is_listable,
+)
+from ._scored_rows import evidence_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..fit import AbstractFit
+
+Array = np.ndarray
+LEVEL = 0.94
+LEAST_DRAWS = 33  # fewer have no band of 94 %
+MOST_OPERATIONS = 2e12
+BUILT_IN = ("marginals", "pairs")
+
+
+@dataclass(frozen=True, repr=False)
+class Statistics:
+    """One kind of statistics, of the data and of the replicated data sets.
+
+    Attributes:
+        name: marginals, pairs, or the user's.
+        labels: of the statistics.
+        observed: their values on the data, shape (statistics,).
+        replicated: on the replicated data sets, shape (draws, statistics).
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    observed: Array
+    replicated: Array = field(repr=False)
+
+    @cached_property
+    def mean(self) -> Array:
+        """Over the replicated data sets."""
+        return self.replicated.mean(axis=0)
+
+    @cached_property
+    def spread(self) -> Array:
+        """The standard deviation over the replicated data sets."""
+        return self.replicated.std(axis=0, ddof=1)
+
+    @cached_property
+    def z(self) -> Array:
+        """(observed - mean) / spread; 0 where both are the same constant, infinite where they are different ones."""
+        return _standardised(self.observed, self.mean, self.spread)
+
+    @cached_property
+    def p_values(self) -> Array:
+        """Two-sided: 2 (r + 1) / (m + 1), r the replicated values at or beyond the observed one on the nearer side; at most 1.
+
+        Where the parameters are the true ones and rows independent, P(p <= a) <= a whatever the statistic.
+        """
+        above = (self.replicated >= self.observed).sum(axis=0)
+        below = (self.replicated <= self.observed).sum(axis=0)
+        return np.minimum(1.0, 2 * (np.minimum(above, below) + 1) / (len(self.replicated) + 1))
+
+    @cached_property
+    def bands(self) -> tuple[Array, Array]:
+        """The ends of the 94 % bands: p <= 0.06 for what lies outside."""
+        m = len(self.replicated)
+        k = _tail(m)
+        ordered = np.partition(self.replicated, (k - 1, m - k), axis=0)
+        return ordered[k - 1], ordered[m - k]
+
+    @property
+    def outside(self) -> Array:
+        """Which statistics lie outside their band."""
+        low, high = self.bands
+        return (self.observed < low) | (self.observed > high)
+
+    @property
+    def expected_outside(self) -> float:
+        """How many lie outside on average where the model is right; at most, where statistics have ties."""
+        m = len(self.replicated)
+        return len(self.labels) * 2 * _tail(m) / (m + 1)
+
+    @cached_property
+    def worst_p_value(self) -> float:
+        """How rarely a replicated data set has a largest |z| as large as the data's: one test of all statistics together."""
+        pool = np.concatenate([self.observed[None], self.replicated]).astype(float)
+        largest = np.abs(_standardised(pool, pool.mean(axis=0), pool.std(axis=0, ddof=1))).max(axis=1)
+        return float((largest >= largest[0]).mean())
+
+    def table(self, most: int | None = None) -> pd.DataFrame:
+        """The statistics as rows, the largest |z| first."""
+        import pandas as pd
+
+        order = np.argsort(-np.abs(self.z), kind="stable")[:most]
+        low, high = self.bands
+        columns = {"data": self.observed, "model": self.mean, "spread": self.spread, "3%": low, "97%": high, "z": self.z}
+        columns["p"] = self.p_values
+        return pd.DataFrame({k: v[order] for k, v in columns.items()}, index=pd.Index([self.labels[i] for i in order], name=self.name))
+
+    def __repr__(self) -> str:
+        worst = int(np.argmax(np.abs(self.z)))
+        return (
+            f"{self.name}: {int(self.outside.sum())} of {len(self.labels)} outside the 94 % band, {self.expected_outside:.2g} expected; "
+            f"largest |z| {abs(self.z[worst]):.3g} at {self.labels[worst]}, p = {self.worst_p_value:.2g} for so large a one among all"
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class PredictiveCheck:
+    """What `Fit.predictive` found.
+
+    Attributes:
+        statistics: by name.
+        rows: of the data; incomplete: how many of them lack a cell.
+        draws: the number of replicated data sets.
+        source: how rows were drawn.
+        notes: what must be said of the draws.
+    """
+
+    statistics: Mapping[str, Statistics]
+    rows: int
+    incomplete: int
+    draws: int
+    source: str
+    notes: tuple[str, ...]
+
+    def __getitem__(self, name: str) -> Statistics:
+        if name not in self.statistics:
+            raise unknown(f"the check has no statistics `{name}`", name, self.statistics)
+        return self.statistics[name]
+
+    @property
+    def head(self) -> str:
+        """One sentence: how many data sets, of what."""
+        gaps = f", {self.incomplete:,} of them with the data's gaps" if self.incomplete else ""
+        return f"{self.draws} data sets of {self.rows:,} rows{gaps}; {self.source}"
+
+    def table(self, most: int | None = 10) -> pd.DataFrame:
+        """The worst of all statistics together, by |z|."""
+        import pandas as pd
+
+        found = pd.concat([s.table(most) for s in self.statistics.values()])
+        found.index.name = "statistic"
+        return found.iloc[np.argsort(-found["z"].abs().to_numpy(), kind="stable")[:most]]
+
+    def __repr__(self) -> str:
+        lines = [f"Predictive check: {self.head}", *map(repr, self.statistics.values()), *self.notes]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        lines = "".join(f"<p>{escape(line)}</p>" for line in repr(self).splitlines())
+        return f"<div>{lines}{self.table().to_html(float_format=lambda v: f'{v:.4g}')}</div>"
+
+
+def predictive(
+    fit: AbstractFit,
+    sampler: str | None,
+    *,
+    draws: int,
+    statistics: Sequence[str],
+    functions: Mapping[str, Any],
+    summaries: Mapping[str, Callable[[Any], Any]],
+    x: Any,
+    weights: Any,
+    missing: Any,
+    seed: int,
+    chains: int,
+    warmup: int,
+    thin: int | None,
+) -> PredictiveCheck:
+    """See `Fit.predictive`."""
+    draws = whole_number("draws", draws, LEAST_DRAWS)
+    _verify(seed, statistics, functions, summaries)
+    if fit.graph.given:
+        message = "a predictive check draws rows from one law, and with given variables each row has its own"
+        raise fail("E510", message, help="hold out rows instead: `fit.cross_validate()`; or draw rows yourself: `fit.sample(given=..)`")
+    if fit.status.code == "diverged":
+        raise fail("E552", "the fit diverged: its estimates are no numbers to draw from", help="mend the fit first, see `print(fit)`")
+    evidence = evidence_of(fit, x, weights, missing)
+    kept = row_weights(evidence) > 0
+    codes, w = evidence.codes[:, kept].T, row_weights(evidence)[kept]
+    _verify_cost(fit, len(codes), draws, statistics)
+    exact = sampler == "exact" or (sampler is None and is_listable(fit.graph))
+    source = exact_source(fit) if exact else chain_source(fit, sampler, len(codes), seed, chains, warmup, thin)
+    chosen = _statistics(fit, codes, w, source, statistics, functions, summaries)
+    observed = [s.statistic(codes, None) for s in chosen]
+    table, rng = source.codes.T, generator(seed, 1)
+    replicated = [np.empty((draws, len(s.labels)), np.float64) for s in chosen]
+    for m in range(draws):
+        index = source.draw(rng, len(codes))
+        rows = table[index]
+        for s, out in zip(chosen, replicated, strict=True):
+            out[m] = s.statistic(rows, index)
+    found = {s.name: Statistics(s.name, s.labels, o, r) for s, o, r in zip(chosen, observed, replicated, strict=True)}
+    incomplete = int((codes[:, fit.graph.is_observed] < 0).any(axis=1).sum())
+    return PredictiveCheck(found, len(codes), incomplete, draws, source.words, source.notes)
+
+
+def _verify(seed: int, statistics: Any, functions: Any, summaries: Any) -> None:
+    verified_seed(seed)
+    if isinstance(statistics, str) or not all(s in BUILT_IN for s in statistics):
+        given = [statistics] if isinstance(statistics, str) else [s for s in statistics if s not in BUILT_IN]
+        help = '`statistics=("marginals",)`; your own go to `functions=` or `summaries=`'
+        raise fail("E553", f"statistics must be a list of {listed(BUILT_IN)}, got {listed([str(g) for g in given])}", help=help)
+    for what, given in (("functions", functions), ("summaries", summaries)):
+        if not isinstance(given, Mapping):
+            raise fail("E553", f"{what} must be a dict of functions by name, got {type(given).__name__}", help=f'`{what}={{"total": ..}}`')
+    for name, f in summaries.items():
+        if not callable(f):
+            raise fail("E553", f"summary `{name}` must be a function of a data set, got {type(f).__name__}")
+    names = [*statistics, *functions, *summaries]
+    if not names or len(set(names)) < len(names):
+        raise fail("E553", f"statistics need a name each, and one at least, got {listed(names)}", help="rename some")
+
+
+def _verify_cost(fit: AbstractFit, rows: int, draws: int, statistics: Sequence[str]) -> None:
+    """Refuse data sets, and statistics of all pairs, where they take too long or too much memory.
+
+    Raises:
+        GmlmError: E601.
+    """
+    cells = fit.graph.n_random
+    verify_held(8 * int(draws) * int(fit.graph.sizes.sum()), f"the statistics of {draws:,} data sets", "fewer `draws=`")
+    drawn = float(min(draws, 10**18)) * rows * cells
+    if drawn > MOST_OPERATIONS:
+        message = f"{draws:,} data sets of {rows:,} rows of {cells:,} cells are {drawn:.2g} cells, above the limit of {MOST_OPERATIONS:.2g}"
+        raise fail("E601", message, help="fewer `draws=`, or some of the rows: `x=`")
+    if "pairs" not in statistics:
+        return
+    operations = Pairs.cost(fit.graph, rows) * (draws + 1)
+    memory = 8.0 * draws * fit.graph.n_random**2 / 2
+    if operations > MOST_OPERATIONS or memory > BUDGET.bytes:
+        message = (
+            f"statistics of all pairs of {fit.graph.n_random:,} cells in {draws} data sets of {rows:,} rows take "
+            f"{operations:.2g} operations and {memory / 2**30:.2g} GiB, "
+            f"above the limit of {MOST_OPERATIONS:.2g} and {BUDGET.bytes / 2**30:.2g} GiB"
+        )
+        raise fail("E601", message, help='`statistics=("marginals",)`, fewer `draws=`, some of the rows: `x=`, or your own `functions=`')
+
+
+def _statistics(
+    fit: AbstractFit,
+    codes: Array,
+    weights: Array,
+    source: ReplicateSource,
+    statistics: Sequence[str],
+    functions: Mapping[str, Any],
+    summaries: Mapping[str, Callable[[Any], Any]],
+) -> list[AbstractStatistics]:
+    seen = codes >= 0
+    complete = np.asarray(seen[:, fit.graph.is_observed].all(axis=1))  # functions see what data hold: no latent
+    if (functions or summaries) and not complete.any():
+        raise fail("E553", "functions of a configuration need rows without gaps, and there are none", help="use `statistics=` alone")
+    made: dict[str, Callable[..., AbstractStatistics]] = {"marginals": Marginals, "pairs": Pairs}
+    out = [made[name](fit.graph, seen, weights) for name in statistics]
+    on_source = function_values(fit, functions, source.codes)
+    on_data = function_values(fit, functions, codes[complete].T)
+    out += [Function(name, on_source[name], on_data[name], complete, weights) for name in functions]
+    out += [Summary(name, f, fit.graph, complete) for name, f in summaries.items()]
+    return [s for s in out if s.labels]
+
+
+def _tail(draws: int) -> int:
+    """How many of the smallest values, and of the largest, count as outside."""
+    return int((1 - LEVEL) / 2 * (draws + 1) + 1e-9)
+
+
+def _standardised(values: Array, mean: Array, spread: Array) -> Array:
+    apart = values - mean
+    apart = np.where(np.abs(apart) <= 1e-12 * np.maximum(1.0, np.abs(mean)), 0.0, apart)
+    moves = spread > 1e-12 * np.maximum(1.0, np.abs(mean))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(moves, apart / np.where(moves, spread, 1.0), np.where(apart == 0, 0.0, np.sign(apart) * np.inf))

@@ -1,0 +1,236 @@
+"""The profile of a fit: its objective along one entry or one direction, the rest minimised anew at each point."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._diagnostics import fail, unknown, whole_number
+from ..evaluate import Objective, entry_names, slopes, verified_quantile
+from ..fit import Curvature, PersistentContrastiveDivergence, Scaled, curvature, in_words, lbfgs, reopen, scaling, verify_spread
+from ..sample import shows_progress
+from ._wald import PART, coefficients
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..fit import AbstractFit
+
+Array = np.ndarray
+REACH = 1.5  # times the interval's half width by standard errors: how far the grid goes to each side
+MOST_POINTS = 10_000
+MOST_FURTHER = 6  # points beyond the grid, each twice as far, where the profile has not risen enough
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The objective along a direction d of the parameters, minimised over all else.
+
+    Attributes:
+        name: the entry, or the direction in words.
+        direction: d, shape (entries,).
+        grid: values of d'theta, ascending, with the estimate among them.
+        objective: c * sum of losses - log prior, minimised where d'theta is held at the grid's value.
+        estimate: d'theta of the fit.
+        adjustment: Var(d'theta) by the sandwich over that by H^-1: what the drop is divided by before chi-square is asked.
+        interval: where the adjusted drop stays below the quantile; infinite where it did so as far as was looked.
+        probability: of the interval.
+    """
+
+    name: str
+    direction: Array
+    grid: Array
+    objective: Array
+    estimate: float
+    adjustment: float
+    interval: tuple[float, float]
+    probability: float
+
+    @property
+    def drop(self) -> Array:
+        """2 * (objective - its minimum) / adjustment: near chi-square of one degree of freedom at the true value."""
+        return 2 * (self.objective - self.objective.min()) / self.adjustment
+
+    def table(self) -> pd.DataFrame:
+        """One row per point of the grid."""
+        import pandas as pd
+
+        return pd.DataFrame({"objective": self.objective, "drop": self.drop}, index=pd.Index(self.grid, name=self.name))
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return (
+            f"Profile of {self.name}: estimate {self.estimate:.4g}, {self.probability:.3g} interval {low:.4g} to {high:.4g}; "
+            f"the drop of the objective is divided by {self.adjustment:.3g}, sandwich over inverse Hessian"
+        )
+
+
+def profile(made: AbstractFit, along: Any, points: int, probability: float, progress: bool | None) -> Profile:
+    """The objective by L-BFGS in the planes where d'theta is held; see `Fit.profile`."""
+    z = verified_quantile(probability)
+    points = whole_number("points", points, 5)
+    if points > MOST_POINTS:
+        message = f"a profile of {points:,} points minimises as often, more than the limit of {MOST_POINTS:,}"
+        raise fail("E601", message, help="41 points draw a curve")
+    evidence = made.evidence
+    if made.simulated is None:
+        verify_spread(made.effective_rows, "the adjustment of a profile")
+    if isinstance(evidence.options.method, PersistentContrastiveDivergence):
+        message = f"{evidence.options.method.name} minimises no objective that could be profiled"
+        raise fail("E547", message, help="fit without `method=` where that is affordable; or `fit.bootstrap()`")
+    if made.missing is not None and made.missing.imputed:
+        message = f"{made.missing.imputed:,} rows of this fit were imputed at random: the objective has no profile"
+        raise fail("E547", message, help="`fit.bootstrap()` imputes anew; or fit with `impute=False`, or without `method=`")
+    with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
+        objective, colours = reopen(evidence, {k: v for k, v in made.params.items() if k not in made.meta["fixed"]})
+        if any(p.kind == "simplex" for p in made.graph.parameters) or "sandwich" not in made.determined:
+            raise fail(
+                "E547", "this model has simplex parameters, or too many: no profile is drawn", help="`fit.bootstrap()` needs neither"
+            )
+        curve = curvature(objective, objective.held, colours, counts=evidence.options.weights_are == "counts")
+        name, coefficient = _direction(made, curve, along)
+        line = _line(made, objective, curve, coefficient, name)
+        offsets, values = _walk(objective, line, points, z, shows_progress(progress))
+    return _profile(line, name, coefficient, offsets, values, z, probability)
+
+
+@dataclass(frozen=True)
+class Line:
+    """Unconstrained parameters move by `offset` standard errors along `step` (with the rest where a quadratic puts it), then by `matrix` z.
+
+    `at` are the unconstrained parameters of the estimate; `value` gives d'theta of unconstrained parameters.
+    """
+
+    at: dict[str, Any]
+    step: dict[str, Any]
+    matrix: Any
+    adjustment: float
+    value: Any
+
+
+def _direction(made: AbstractFit, curve: Curvature, along: Any) -> tuple[str, Array]:
+    """A name and a coefficient vector."""
+    names = entry_names(made.graph)
+    if isinstance(along, str):
+        place = _place(along, names)
+        return names[place], np.eye(len(names))[place]
+    if isinstance(along, Mapping):
+        c = coefficients(made, along)
+        return in_words(c, names), c
+    if along is not None:
+        raise fail("E547", f"a profile runs along an entry or a dict of coefficients, got {type(along).__name__}")
+    bounded = np.repeat([p.kind != "real" for p in made.graph.parameters], [p.size for p in made.graph.parameters])
+    left = curve.without(np.concatenate([made.status.open_directions.T, np.eye(len(names))[:, bounded]], axis=1))
+    if not left.hessian.size:
+        raise fail("E547", "no direction of unbounded parameters is determined", help="name an entry")
+    d = left.basis @ np.linalg.eigh(left.hessian)[1][:, 0]
+    d = d / d[np.abs(d).argmax()]
+    return in_words(d, names), d
+
+
+def _place(entry: str, names: list[str]) -> int:
+    """`J[0, 1]` and `J[0-1]` are one entry."""
+
+    def plain(text: str) -> str:
+        return re.sub(r"\s*[,-]\s*", ",", text.strip())
+
+    found = [k for k, n in enumerate(names) if n == entry] or [k for k, n in enumerate(names) if plain(n) == plain(entry)]
+    if not found:
+        raise unknown(f"the fit has no entry `{entry}`", entry, names)
+    return found[0]
+
+
+def _line(made: AbstractFit, objective: Objective, curve: Curvature, c: Array, name: str) -> Line:
+    """How the parameters move, and the adjustment."""
+    d = curve.basis.T @ c
+    open_ = made.status.open_directions
+    if len(open_) and np.linalg.norm(open_ @ c) > PART * np.linalg.norm(c):
+        raise fail("E547", f"{name} has no finite estimate: its profile falls for ever", help="give it a prior, and fit again")
+    if np.linalg.norm(d) <= PART * np.linalg.norm(c):
+        raise fail("E547", f"{name} is fixed, or held by a gauge", help="profile what the fit moves")
+    if (np.abs(c) > 0).sum() > 1 and (np.abs(c[_bounded(made)]) > 0).any():
+        raise fail("E547", f"{name} mixes a bounded parameter with others", help="profile one entry at a time")
+    if (made.status.without_error & (c != 0)).any():
+        message = f"all rows pull alike along {name}: they do not tell how sure its estimate is"
+        raise fail("E547", message, help="`fit.simulated_errors()` takes the model as right, and has a profile")
+    rest = curve.without(np.concatenate([open_.T, (curve.basis @ d)[:, None]], axis=1))
+    determined = curve.without(open_.T)
+    laplace = determined.laplace()
+    sandwich = determined.sandwich() if made.simulated is None else made.determined_covariance("sandwich")
+    moved = laplace @ c
+    deviation = float(np.sqrt(c @ sandwich @ c))
+    free = objective.frame.unconstrain(objective.held)
+    step, at = {}, 0
+    for p in made.graph.parameters:
+        if p.name in free:
+            step[p.name] = jnp.asarray((deviation * moved[at : at + p.size] / (c @ moved) / slopes(p, free[p.name])).reshape(p.shape))
+        at += p.size
+    matrix = scaling(objective, free, rest.hessian / float(objective.scale), rest.basis)
+
+    def value(unconstrained: dict[str, Any]) -> float:
+        return float(c @ made.flat({k: np.asarray(v) for k, v in objective.frame.constrain(unconstrained, objective.held).items()}))
+
+    return Line(free, step, matrix, deviation**2 / float(c @ moved), value)
+
+
+def _bounded(made: AbstractFit) -> Array:
+    return np.repeat([p.kind != "real" for p in made.graph.parameters], [p.size for p in made.graph.parameters])
+
+
+def _walk(objective: Objective, line: Line, points: int, z: float, show: bool) -> tuple[list[float], list[tuple[float, float]]]:
+    """Offsets in standard errors, and at each (d'theta, objective): outwards from the estimate, each point from its neighbour's rest."""
+    from rich.progress import Progress
+
+    half = points // 2
+    inside = [REACH * z * (k + 1) / half for k in range(half)]
+    found = {0.0: _minimum(objective, line, line.at)}
+    with Progress(disable=not show) as bar:
+        task = bar.add_task("profile", total=2 * half)
+        for side in (1.0, -1.0):
+            at, last = found[0.0][0], 0.0
+            further = [inside[-1] * 2.0 ** (k + 1) for k in range(MOST_FURTHER)]
+            for k, offset in enumerate([*inside, *further]):
+                risen = k and 2 * (found[side * last][2] - found[0.0][2]) / line.adjustment
+                if k >= half and risen > z**2:
+                    break
+                start = jax.tree.map(lambda u, s, o=side * (offset - last): u + o * s, at, line.step)
+                found[side * offset] = _minimum(objective, line, start)
+                at, last = found[side * offset][0], offset
+                bar.advance(task)
+    offsets = sorted(found)
+    return offsets, [found[o][1:] for o in offsets]
+
+
+def _minimum(objective: Objective, line: Line, start: dict[str, Any]) -> tuple[dict[str, Any], float, float]:
+    """Where the rest settles: unconstrained parameters, d'theta, objective."""
+    free = start
+    if line.matrix is not None:
+        free = lbfgs(Scaled(objective, start, line.matrix), None).free
+    value = float(objective(free)) * float(objective.scale)
+    return free, line.value(free), value
+
+
+def _profile(
+    line: Line, name: str, c: Array, offsets: list[float], values: list[tuple[float, float]], z: float, probability: float
+) -> Profile:
+    grid, objective = (np.array(v) for v in zip(*values, strict=True))
+    middle = offsets.index(0.0)
+    root = np.sign(offsets) * np.sqrt(np.maximum(2 * (objective - objective[middle]) / line.adjustment, 0.0))
+    ends = []
+    for side in (-1, 1):
+        part = slice(middle, None) if side > 0 else slice(middle, None, -1)
+        rises, where = side * root[part], grid[part]
+        above = np.flatnonzero(rises >= z)
+        if not len(above):
+            ends.append(side * np.inf)
+            continue
+        k = int(above[0])
+        share = (z - rises[k - 1]) / (rises[k] - rises[k - 1])  # the signed root of the drop is nearly straight
+        ends.append(float(where[k - 1] + share * (where[k] - where[k - 1])))
+    return Profile(name, c, grid, objective, float(grid[middle]), line.adjustment, (ends[0], ends[1]), probability)

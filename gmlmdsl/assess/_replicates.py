@@ -1,0 +1,315 @@
+"""Replicated data sets: where their rows come from, and the statistics that are computed of each."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._diagnostics import fail
+from ..data import decode, encode
+from ..derive import all_states, compiled, graph_arrays
+from ..graph import FactorGraph, lower_let
+from ..sample import effective_sample_size, groups_of
+from ._scored_rows import params64
+
+if TYPE_CHECKING:
+    from ..fit import AbstractFit
+
+Array = np.ndarray
+MOST_STATES = 2**16  # configurations that are listed: then rows are independent draws from p itself
+PILOT = 256  # draws of the run from which `thin` is chosen
+PER_ROW = 10  # draws for each row of the data: their Monte Carlo error is then a third of the data's noise
+MOST_SEQUENCES = 1000  # whose effective sample size is looked at
+MOST_BINS = 12  # distinct values of a function that are counted one by one
+
+
+@dataclass(frozen=True)
+class ReplicateSource:
+    """Configurations that rows are drawn from, with replacement.
+
+    Attributes:
+        codes: (cells, configurations).
+        cumulative: of their probabilities; None: all alike.
+        chains: how many chains they come from, one after the other; 0: they are all there are.
+        words: how they were made.
+        notes: what must be said of them.
+    """
+
+    codes: Array
+    cumulative: Array | None
+    chains: int
+    words: str
+    notes: tuple[str, ...] = ()
+
+    def draw(self, rng: np.random.Generator, rows: int) -> Array:
+        """Numbers of configurations, one per row."""
+        if self.cumulative is None:
+            return rng.integers(self.codes.shape[1], size=rows)
+        return np.searchsorted(self.cumulative, rng.random(rows) * self.cumulative[-1], side="right")
+
+
+def exact_source(fit: AbstractFit) -> ReplicateSource:
+    """Every configuration with its probability.
+
+    Raises:
+        GmlmError: E601 if there are too many.
+    """
+    states = all_states(fit.graph, MOST_STATES, "exact draws")
+    with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
+        joint = np.asarray(compiled.log_potential(graph_arrays(fit.graph), params64(fit), jnp.asarray(states)))
+    words = f"independent rows from all {states.shape[1]:,} configurations"
+    return ReplicateSource(states, np.cumsum(np.exp(joint - joint.max())), 0, words)
+
+
+def is_listable(graph: FactorGraph) -> bool:
+    """Whether all configurations can be listed."""
+    return float(np.prod(graph.sizes.astype(float))) <= MOST_STATES
+
+
+def chain_source(
+    fit: AbstractFit, sampler: str | None, rows: int, seed: int, chains: int, warmup: int, thin: int | None
+) -> ReplicateSource:
+    """Draws of a sampler, `PER_ROW` for each row of the data; without `thin`, a short run says how far apart they must be."""
+    options: dict[str, Any] = {"warmup": warmup, "chains": chains, "seed": seed, "progress": False}
+    if thin is None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of a run that is meant to be short
+            pilot = _codes(fit, fit.sample(sampler, draws=PILOT, thin=1, **options))
+        ess = _least(pilot, chains, fit.graph)
+        thin = 1 if np.isnan(ess) else max(1, round(pilot.shape[1] / ess))
+    draws = max(PILOT, -(-PER_ROW * rows // chains))
+    idata = fit.sample(sampler, draws=draws, thin=thin, **options)
+    codes = _codes(fit, idata)
+    said = tuple(t for t in str(groups_of(idata)["posterior"].attrs.get("warnings", "")).split("\n") if t)
+    ess = _least(codes, chains, fit.graph)
+    name = idata.attrs["sampler"]
+    words = f"{codes.shape[1]:,} draws of {chains} chains of `{name}`, {thin} runs apart"
+    if not np.isnan(ess):
+        words += f", worth {ess:,.0f} independent ones at the slowest statistic"
+        if ess < PER_ROW * rows / 2:
+            error = 100 * np.sqrt(rows / ess)
+            said += (
+                f"The draws are too correlated for {rows:,} rows: their Monte Carlo error is {error:.0f} % of the data's own noise, and "
+                f"z and p mistake it for misfit. Raise `thin`, or use a sampler that mixes faster",
+            )
+    return ReplicateSource(codes, None, chains, words, said)
+
+
+def _codes(fit: AbstractFit, idata: Any) -> Array:
+    """Codes of draws, shape (cells, chains * draws)."""
+    posterior = groups_of(idata)["posterior"]
+    values = {v.name: np.asarray(posterior[v.name].values) for v in fit.graph.variables}
+    found = encode(fit.graph, values if len(values) > 1 else next(iter(values.values())))
+    return found.codes.astype(np.int8 if fit.graph.sizes.max() < 128 else np.int32)
+
+
+def _least(codes: Array, chains: int, graph: FactorGraph) -> float:
+    """The least effective sample size of the indicators of values and of agreements of neighbouring cells; nan where none moves."""
+    draws = codes.reshape(graph.n_cells, chains, -1)
+    singles = [draws[c] == v for c in range(graph.n_cells) for v in range(1 if graph.sizes[c] == 2 else 0, int(graph.sizes[c]))]
+    starts, near = graph.neighbours
+    pairs = [draws[c] == draws[o] for c in range(graph.n_cells) for o in near[starts[c] : starts[c + 1]] if o > c]
+    sequences = singles + pairs
+    step = -(-len(sequences) // MOST_SEQUENCES)
+    with np.errstate(invalid="ignore"):
+        ess = np.concatenate([effective_sample_size(s[:, :, None]) for s in sequences[::step]])
+    return float(np.nanmin(ess)) if np.isfinite(ess).any() else float("nan")
+
+
+# Statistics
+
+
+class AbstractStatistics(ABC):
+    """Statistics of a data set, each with a label; rows are codes of shape (rows, cells), `index` says where they come from."""
+
+    name: str
+    labels: tuple[str, ...]
+
+    @abstractmethod
+    def statistic(self, rows: Array, index: Array | None) -> Array:
+        """The value of each, shape (statistics,): of the source's configurations `index`, or of the data where it is None."""
+
+
+class Marginals(AbstractStatistics):
+    """The share of each value of each cell among the rows where it is observed; of two values the second."""
+
+    def __init__(self, graph: FactorGraph, seen: Array, weights: Array):
+        self.name, self.seen, self.weights = "marginals", seen, weights
+        self.total = weights @ seen
+        self.cells = np.flatnonzero(self.total > 0).tolist()
+        self.values = int(graph.sizes.max())
+        wanted = [(c, v) for c in self.cells for v in range(1 if graph.sizes[c] == 2 else 0, int(graph.sizes[c]))]
+        self.at = np.array(wanted, int).reshape(-1, 2)
+        labels = labels_of(graph)
+        self.labels = tuple(f"{graph.cell_name(c)} = {labels[c][v]}" for c, v in wanted)
+
+    def statistic(self, rows: Array, index: Array | None) -> Array:
+        del index
+        shares = np.stack([self.weights @ ((rows == v) & self.seen) for v in range(self.values)], axis=1)
+        return shares[self.at[:, 0], self.at[:, 1]] / self.total[self.at[:, 0]]
+
+
+class Pairs(AbstractStatistics):
+    """For each two cells, among the rows where both are observed: the share that agrees, or the joint table where domains differ."""
+
+    def __init__(self, graph: FactorGraph, seen: Array, weights: Array):
+        self.name, self.seen = "pairs", seen
+        self.type = np.float32 if (weights == 1).all() and len(weights) < 1 << 24 else np.float64
+        self.weights = weights.astype(self.type)[:, None]
+        self.sizes = graph.sizes
+        domains = [(v.kind, v.labels) for v in graph.variables for _ in range(v.size)]
+        kinds = [domains.index(d) for d in domains]
+        both = self._product(seen, seen)
+        first, second = np.triu_indices(graph.n_cells, 1)
+        known = both[first, second] > 0
+        alike = np.array([kinds[i] == kinds[j] for i, j in zip(first, second, strict=True)], bool)
+        self.agree = np.stack([first, second], axis=1)[known & alike]
+        self.classes = [np.flatnonzero(np.array(kinds) == k) for k in sorted(set(kinds))]
+        apart = np.stack([first, second], axis=1)[known & ~alike]
+        self.tables = [(i, j, a, b) for i, j in apart for a in range(graph.sizes[i]) for b in range(graph.sizes[j])]
+        self.both = both
+        labels, name = labels_of(graph), graph.cell_name
+        self.labels = (
+            *(f"{name(i)} = {name(j)}" for i, j in self.agree),
+            *(f"{name(i)} = {labels[i][a]}, {name(j)} = {labels[j][b]}" for i, j, a, b in self.tables),
+        )
+
+    @staticmethod
+    def cost(graph: FactorGraph, rows: int) -> float:
+        """Operations for one data set."""
+        domains = [(v.kind, v.labels) for v in graph.variables for _ in range(v.size)]
+        alike = sum(domains.count(d) ** 2 * len(d[1]) for d in dict.fromkeys(domains))
+        apart = float(graph.sizes.sum()) ** 2 if len(set(domains)) > 1 else 0.0
+        return 2.0 * rows * (alike + apart)
+
+    def statistic(self, rows: Array, index: Array | None) -> Array:
+        del index
+        agree = np.zeros(self.both.shape)
+        for cells in self.classes:
+            for v in range(int(self.sizes[cells[0]])):
+                held = (rows[:, cells] == v) & self.seen[:, cells]
+                agree[np.ix_(cells, cells)] += self._product(held, held)
+        i, j = self.agree.T
+        parts = [agree[i, j] / self.both[i, j]]
+        if self.tables:
+            starts = np.concatenate([[0], np.cumsum(self.sizes)])
+            held = np.concatenate([(rows == v) & self.seen for v in range(int(self.sizes.max()))], axis=1)
+            order = np.array([v * len(self.sizes) + c for c, q in enumerate(self.sizes) for v in range(q)])
+            joint = self._product(held[:, order], held[:, order])
+            i, j, a, b = np.array(self.tables).T
+            parts.append(joint[starts[i] + a, starts[j] + b] / self.both[i, j])
+        return np.concatenate(parts)
+
+    def _product(self, left: Array, right: Array) -> Array:
+        """The weighted number of rows at which two columns hold together."""
+        return ((left * self.weights).T @ right.astype(self.type)).astype(float)
+
+
+class Function(AbstractStatistics):
+    """The distribution of a function of one configuration over the rows that are complete: mean, spread, and shares of its values.
+
+    Of a function with two values the mean says it all.
+    """
+
+    def __init__(self, name: str, source: Array, data: Array, complete: Array, weights: Array):
+        self.name, self.source, self.data, self.complete = name, source, data, complete
+        self.weights = weights[complete] / weights[complete].sum()
+        known = np.unique(np.concatenate([source, data]))
+        if len(known) <= 2:
+            self.values, self.labels = None, (f"mean of {name}",)
+            return
+        self.values = known if len(known) <= MOST_BINS else None
+        if self.values is not None:
+            shares = [f"{name} = {v:.6g}" for v in self.values]
+        else:
+            self.edges = np.unique(np.quantile(data, np.linspace(0, 1, 11)[1:-1]))
+            ends = ["", *(f"{e:.4g}" for e in self.edges), ""]
+            shares = [f"{a} <= {name} < {b}".removeprefix(" <= ").removesuffix(" < ") for a, b in pairwise(ends)]
+        self.labels = (f"mean of {name}", f"spread of {name}", *shares)
+
+    def statistic(self, rows: Array, index: Array | None) -> Array:
+        del rows
+        f = self.data if index is None else self.source[index[self.complete]]
+        if len(self.labels) == 1:
+            return np.array([self.weights @ f])
+        place = np.searchsorted(self.values, f) if self.values is not None else np.searchsorted(self.edges, f, side="right")
+        mean = self.weights @ f
+        spread = np.sqrt(max(self.weights @ (f - mean) ** 2, 0.0))
+        return np.array([mean, spread, *np.bincount(place, self.weights, len(self.labels) - 2)])
+
+
+class Summary(AbstractStatistics):
+    """A function of a whole data set, of its complete rows."""
+
+    def __init__(self, name: str, f: Callable[[Any], Any], graph: FactorGraph, complete: Array):
+        self.name, self.labels, self.f, self.graph, self.complete = name, (name,), f, graph, complete
+
+    def statistic(self, rows: Array, index: Array | None) -> Array:
+        del index
+        chosen = rows[self.complete]
+        found = decode(self.graph, chosen.T, (len(chosen),))
+        values = {v.name: found[v.name] for v in self.graph.observed}
+        x = values if len(values) > 1 else next(iter(values.values()))
+        return np.array([_number(self.name, lambda: self.f(x))])
+
+
+def labels_of(graph: FactorGraph) -> list[tuple[Any, ...]]:
+    """The values of each cell."""
+    return [v.labels for v in graph.variables for _ in range(v.size)]
+
+
+def function_values(fit: AbstractFit, functions: Mapping[str, Any], codes: Array) -> dict[str, Array]:
+    """Functions of one configuration, or `let`s by name, at each column of codes; shape (columns,).
+
+    Raises:
+        GmlmError: E553 where a function fails, or does not give one number.
+    """
+    from ..sample import observables
+
+    out, graph = {}, fit.graph
+    for name, what in functions.items():
+        if isinstance(what, str) and what in fit.model.lowered.names.model.lets and graph.latents:
+            cells = np.append(graph.is_latent, False)[lower_let(fit.model.lowered, what)[0].cells]
+            if cells.any():
+                raise fail("E553", f"function `{name}` mentions a latent, which data do not hold", help="observe it in draws: `fit.sample`")
+        observe = observables(fit.model.lowered, params64(fit), {name: what}, graph.observed)
+        assert observe is not None
+        array = _guarded(
+            name, lambda observe=observe, name=name: np.asarray(observe(jnp.asarray(np.maximum(codes, 0), jnp.int32))[name], float)
+        )
+        if array.shape != (codes.shape[1],) or not np.isfinite(array).all():
+            got = f"an array of shape {array.shape[1:]}" if array.ndim > 1 else "a number that is not finite"
+            raise fail("E553", f"function `{name}` must give one number for each configuration, got {got}", help="`lambda x: x.sum()`, say")
+        out[name] = array
+    return out
+
+
+def _number(name: str, f: Callable[[], Any]) -> float:
+    array = _guarded(name, lambda: np.asarray(f(), float))
+    if array.shape != () or not np.isfinite(array):
+        got = f"an array of shape {array.shape}" if array.ndim else f"{array}"
+        raise fail("E553", f"summary `{name}` must give one finite number for a data set, got {got}", help="`lambda x: x.mean()`, say")
+    return float(array)
+
+
+def _guarded(name: str, f: Callable[[], Array]) -> Array:
+    """A user's function, its faults one diagnostic."""
+    from .._diagnostics import GmlmError
+
+    try:
+        return f()
+    except GmlmError:
+        raise
+    except Exception as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else ""
+        text = f"`{name}` fails: {type(error).__name__}: {first}"
+        help = "functions of one configuration are traced by JAX: use `jax.numpy`, and `jnp.where` for `if`"
+        raise fail("E553", text, help=help) from None

@@ -1,0 +1,206 @@
+"""Held-out losses: of new rows, and of a fit's own rows by cross-validation."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from .._diagnostics import fail, whole_number
+from ..data import generator, verified_seed
+from ..fit import fit_model as refit
+from ..fit import row_weights
+from ..read import verify_unmasked
+from ._measure import Measure, measure_of
+from ._scored_rows import evidence_of, params64, rows_under
+
+if TYPE_CHECKING:
+    from ..fit import AbstractFit
+
+Array = np.ndarray
+MOST_FITS = 1000
+
+
+@dataclass(frozen=True, repr=False)
+class Score:
+    """Losses of rows that a fit has not seen, in nats.
+
+    Attributes:
+        losses: c * loss of each row, c = (cells the mask can reach) / E|K|: -log p(x) under `everything`, minus the log
+            pseudolikelihood under masks of one cell; shape (rows,).
+        weights: of the rows.
+        groups: which rows belong together, counted from 0; None: each on its own.
+        measure: what the losses measure; only like ones can be compared.
+    """
+
+    losses: Array
+    weights: Array
+    groups: Array | None
+    measure: Measure = field(repr=False)
+
+    @property
+    def mean(self) -> float:
+        """The weighted mean loss of a row."""
+        return weighted_mean(self.losses, self.weights)
+
+    @property
+    def std_error(self) -> float:
+        """Its standard error over rows, or over groups; nan where there is only one."""
+        return standard_error(self.losses, self.weights, self.groups)
+
+    def __repr__(self) -> str:
+        over = f"{self.groups.max() + 1} groups of rows" if self.groups is not None else f"{(self.weights > 0).sum()} rows"
+        return f"Score under mask {self.measure.words}: {self.mean:.5g} nats per row, standard error {self.std_error:.2g}, over {over}"
+
+
+@dataclass(frozen=True, repr=False)
+class CrossValidation:
+    """Held-out losses of every row, each from a fit to the other folds.
+
+    Attributes:
+        held_out: the losses; see `Score`.
+        training: the mean loss of a row under the fit to all rows: what it is below `held_out.mean` is optimism.
+        folds: which fold held each row out, -1 for rows of weight 0; shape (rows,).
+        statuses: the status code of each fold's fit.
+    """
+
+    held_out: Score
+    training: float
+    folds: Array
+    statuses: tuple[str, ...]
+
+    @property
+    def losses(self) -> Array:
+        """The held-out loss of each row."""
+        return self.held_out.losses
+
+    @property
+    def mean(self) -> float:
+        """The weighted mean held-out loss of a row."""
+        return self.held_out.mean
+
+    @property
+    def std_error(self) -> float:
+        """Its standard error over rows (or groups), as if the folds' fits were one: it leaves out that they differ."""
+        return self.held_out.std_error
+
+    def __repr__(self) -> str:
+        bad = [s for s in self.statuses if s != "converged"]
+        text = (
+            f"Cross-validation in {len(self.statuses)} folds under mask {self.held_out.measure.words}: {self.mean:.5g} nats per row, "
+            f"standard error {self.std_error:.2g}; {self.training:.5g} on the rows of the fit"
+        )
+        return text + (f"; {len(bad)} folds did not converge: {', '.join(dict.fromkeys(bad))}" if bad else "")
+
+
+def weighted_mean(values: Array, weights: Array) -> float:
+    """The mean over rows of positive weight."""
+    alive = weights > 0
+    return float((weights[alive] * values[alive]).sum() / weights.sum())
+
+
+def standard_error(values: Array, weights: Array, groups: Array | None = None) -> float:
+    """Of the weighted mean: sqrt(n / (n - 1) * sum over groups of (sum in it of w (v - mean))^2) / sum w; weights are importances."""
+    alive = weights > 0
+    v, w = values[alive], weights[alive]
+    with np.errstate(invalid="ignore"):
+        apart = w * (v - (w * v).sum() / w.sum())
+    if groups is not None:
+        _, place = np.unique(groups[alive], return_inverse=True)
+        apart = np.bincount(place, weights=apart)
+    n = len(apart)
+    return float(np.sqrt(n / (n - 1) * (apart**2).sum()) / w.sum()) if n > 1 else float("nan")
+
+
+def score(fit: AbstractFit, x: Any, weights: Any, mask: str | None, missing: Any, given: Any, groups: Any, n_masks: Any) -> Score:
+    """Losses of new rows under a fit; see `Fit.score`."""
+    evidence = evidence_of(fit, x, weights, missing, mask, n_masks, given)
+    with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
+        params = params64(fit)
+        rows = rows_under(evidence, params)
+        losses = rows.losses(params)
+    return Score(losses, rows.weights, _labels(groups, len(losses), "groups"), measure_of(evidence, rows.use))
+
+
+def cross_validate(
+    fit: AbstractFit,
+    folds: int,
+    seed: int,
+    *,
+    mask: str | None,
+    groups: Any,
+    strata: Any,
+    x: Any,
+    weights: Any,
+    missing: Any,
+    given: Any,
+    n_masks: int | str | None,
+) -> CrossValidation:
+    """Losses of each row under a fit to the other folds; see `Fit.cross_validate`.
+
+    Rows that are held out have weight 0: all folds have the same shapes, and only the first compiles.
+    """
+    own = evidence_of(fit, x, weights, missing, given=given)
+    scored = own if mask is None or mask == fit.mask else evidence_of(fit, x, weights, missing, mask, n_masks, given)
+    w = row_weights(own)
+    together, kinds = _labels(groups, len(w), "groups"), _labels(strata, len(w), "strata")
+    place = assign_folds(w, folds, seed, together, kinds)
+    losses, statuses = np.zeros(len(w)), []
+    with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
+        params = params64(fit)
+        rows = rows_under(scored, params)
+        training = weighted_mean(rows.losses(params), w)
+        for k in range(folds):
+            out = place == k
+            options = dataclasses.replace(own.options, weights=np.where(out, 0.0, w), progress=False)
+            found = refit(own.lowered, own.mask, own.codes, options)
+            held = {name: jax.numpy.asarray(v) for name, v in found.params.items()}
+            losses[out] = rows.losses(held)[out]
+            statuses.append(found.status.code)
+    held_out = Score(losses, w, together, measure_of(scored, rows.use))
+    return CrossValidation(held_out, training, place, tuple(statuses))
+
+
+def assign_folds(weights: Array, folds: int, seed: int, groups: Array | None, strata: Array | None) -> Array:
+    """A fold for each row of positive weight, else -1: groups stay whole, and every stratum is spread evenly.
+
+    Raises:
+        GmlmError: E507 for a number of folds that does not fit, or a group in two strata; E601 for too many fits.
+    """
+    verified_seed(seed)
+    folds = whole_number("folds", folds, 2)
+    alive = np.flatnonzero(weights > 0)
+    units = alive if groups is None else groups[alive]
+    names, first, unit = np.unique(units, return_index=True, return_inverse=True)
+    if folds > len(names):
+        what = "rows" if groups is None else "groups"
+        raise fail("E507", f"folds must be at most the number of {what}, {len(names)}, got {folds}")
+    if folds > MOST_FITS:
+        message = f"{folds} folds are as many fits, more than the limit of {MOST_FITS}"
+        raise fail("E601", message, help="use fewer folds; `information_criterion` comes near to leaving out one row at a time")
+    order = generator(seed).permutation(len(names))
+    if strata is not None:
+        kind = strata[alive][first]
+        if (strata[alive] != kind[unit]).any():
+            raise fail("E507", "strata: the rows of a group are in different strata", help="give all rows of a group one stratum")
+        order = order[np.argsort(kind[order], kind="stable")]
+    fold_of = np.empty(len(names), np.int64)
+    fold_of[order] = np.arange(len(names)) % folds
+    out = np.full(len(weights), -1)
+    out[alive] = fold_of[unit]
+    return out
+
+
+def _labels(values: Sequence[Any] | Array | None, rows: int, what: str) -> Array | None:
+    """Numbers from 0 for labels, one per row."""
+    if values is None:
+        return None
+    verify_unmasked(values, what, "E507")
+    array = np.asarray(values)
+    if array.shape != (rows,):
+        raise fail("E501", f"{what} must have shape ({rows},), one label per row, got {array.shape}")
+    return np.unique(array, return_inverse=True)[1].reshape(-1)

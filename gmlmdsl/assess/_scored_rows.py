@@ -1,0 +1,183 @@
+"""Losses and scores of single rows: what held-out losses and information criteria are made of."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._diagnostics import GmlmError, fail
+from ..data import bound_mask, bound_rows, verified_weights
+from ..derive import bounded_jit, compiled
+from ..evaluate import MaskUse, Objective, as_params, finite, flatten, gap_second_order, log_completions, unflatten
+from ..fit import WHOLE, Evidence, FitOptions, make_objective, row_weights, whole_mask
+from ..graph import FactorGraph
+
+if TYPE_CHECKING:
+    from ..fit import AbstractFit
+
+Array = np.ndarray
+Params = Mapping[str, jax.Array]
+COSTLY = "single rows are scored with their missing cells summed out: drop the rows with the most gaps, or score under a smaller mask"
+
+
+@dataclass(frozen=True)
+class ScoredRows:
+    """Rows under a mask, ready to be scored at any parameters; call it under 64-bit types.
+
+    `codes` has the shape (cells, rows), `weights` (rows,).
+    """
+
+    objective: Objective
+    use: MaskUse
+    codes: Array
+    weights: Array
+
+    def losses(self, params: Params) -> Array:
+        """c * loss of each row, c = (cells the mask can reach) / E|K|; infinite where the model gives the row probability zero."""
+        host, gapped = self.objective.frame.host, self._gapped
+        found = np.zeros(self.codes.shape[1])
+        found[~gapped] = np.asarray(_losses(self.objective, dict(params)))[: (~gapped).sum()]
+        if self.objective.gaps is not None:
+            found[gapped] = float(self.objective.factor) * np.asarray(compiled.gap_rows(self.objective.gaps, dict(params)))
+        joint = np.asarray(log_completions(host, self.objective.loss.graph, dict(params), self.codes))
+        return np.where(joint > -np.inf, found, np.inf)
+
+    def scores(self, params: Params, directions: Array) -> Array:
+        """u_r = c w_r grad loss_r of each row in some directions of the flat vector, shape (rows, directions)."""
+        vector, gapped = flatten(self.objective.frame.host, params), self._gapped
+        found = np.zeros((self.codes.shape[1], directions.shape[1]))
+        found[~gapped] = np.asarray(_scores(self.objective, vector, jnp.asarray(directions)))[: (~gapped).sum()]
+        if self.objective.gaps is not None:
+            found[gapped] = np.asarray(gap_second_order(self.objective, vector, jnp.asarray(directions))[1])
+        return found
+
+    @property
+    def _gapped(self) -> Array:
+        """Which rows have missing cells: the objective has them apart from the others, both in their order."""
+        return np.any(self.codes < 0, axis=0)
+
+
+def rows_under(evidence: Evidence, params: Params) -> ScoredRows:
+    """The rows of the evidence under its mask; masks that a fit drew are drawn again, the same ones.
+
+    Raises:
+        GmlmError: E601 for a row whose missing cells cost too much to sum out; what `make_objective` raises.
+    """
+    codes, host = evidence.codes, evidence.lowered.graph
+    weights = row_weights(evidence)
+    fixed = tuple(p.name for p in host.parameters if p.name in (evidence.options.fixed or {}))
+    options = dataclasses.replace(evidence.options, impute=False, method=None)
+    try:
+        prepared = make_objective(host, evidence.mask, codes, weights, dict(params), fixed, options)
+    except GmlmError as error:
+        faults = [dataclasses.replace(d, help=COSTLY) if d.code == "E601" and (codes < 0).any() else d for d in error.diagnostics]
+        raise GmlmError(faults) from None
+    return ScoredRows(prepared.objective, prepared.use, codes, weights)
+
+
+def evidence_of(
+    fit: AbstractFit,
+    x: Any = None,
+    weights: Any = None,
+    missing: Any = None,
+    mask: str | None = None,
+    n_masks: int | str | None = None,
+    given: Any = None,
+) -> Evidence:
+    """What a fit was made from; or other rows, or another mask, in its place.
+
+    Raises:
+        GmlmError: E505 where the fit was loaded from a file and no rows are given.
+    """
+    if x is None and weights is not None:
+        raise fail("E507", "`weights=` go with `x=`: the rows of the fit have their own", help="pass both, or neither")
+    if x is None and given is not None:
+        raise fail("E510", "`given=` go with `x=`: the rows of the fit have their own", help="pass both, or neither")
+    found = fit.evidence if x is None else _of_rows(fit, x, weights, missing, given)
+    if found.options.weights_are == "counts":
+        message = "checks of a model take weights as importances, and those of this fit are counts"
+        raise fail("E542", message, help="fit the repeated rows: `np.repeat(x, counts, axis=0)`")
+    if mask is None or mask == fit.mask:
+        return found if n_masks is None else dataclasses.replace(found, options=dataclasses.replace(found.options, n_masks=n_masks))
+    name, lowered = fit.model.mask(mask)
+    drawn = bound_mask(found.lowered, lowered)
+    return dataclasses.replace(found, mask=drawn, options=dataclasses.replace(found.options, mask=name, n_masks=n_masks))
+
+
+def _of_rows(fit: AbstractFit, x: Any, weights: Any, missing: Any, given: Any) -> Evidence:
+    bound, data = bound_rows(dataclasses.replace(fit.model.lowered, graph=fit.graph), x, missing, given)
+    if len(data.shape) != 1 or data.shape[0] == 0:
+        raise fail("E501", f"x must have one axis of rows before the variable's axes, and a row, got rows of shape {data.shape}")
+    if weights is not None:
+        verified_weights(weights, data.shape[0])
+    mask = whole_mask(fit.graph) if fit.mask == WHOLE else bound_mask(bound, fit.model.mask(fit.mask)[1])
+    if fit._evidence is not None:
+        options = dataclasses.replace(fit._evidence.options, weights=weights)
+        return Evidence(bound, mask, data.codes, options)
+    meta = fit.meta
+    fixed = {name: fit.params[name] for name in meta["fixed"]}
+    options = FitOptions(
+        meta["mask"], meta["seed"], meta["n_masks"], weights, fixed=fixed, weights_are=meta.get("weights_are", "importances")
+    )
+    return Evidence(bound, mask, data.codes, options)
+
+
+def verify_own(fit: AbstractFit, rows: ScoredRows, params: Params) -> None:
+    """Refuse rows that are not those of the fit: the objective at the estimate tells.
+
+    Raises:
+        GmlmError: E551.
+    """
+    value = float(_value(rows.objective, dict(params))) * float(rows.objective.scale)
+    if not abs(value - fit.objective) <= 1e-4 * max(1.0, abs(fit.objective)):
+        message = f"these are not the rows of the fit: its objective is {fit.objective:.6g}, on these rows it is {value:.6g}"
+        raise fail("E551", message, help="pass the rows, weights and missing code of `fit`; for other rows there is `score`")
+
+
+def params64(fit: AbstractFit) -> dict[str, jax.Array]:
+    """The estimates in the working float type; call it under 64-bit types."""
+    return as_params(fit.graph, fit.params)
+
+
+def map_rows(objective: Objective, f: Callable[[Any, Any, Any], Any]) -> Any:
+    """`f(codes, weights, masks)` of chunks of rows, its first axis the rows, one after the other."""
+    n = objective.codes.shape[1] // objective.chunk
+    if n <= 1:
+        return f(objective.codes, objective.weights, objective.masks)
+
+    def split(a: jax.Array) -> jax.Array:
+        return jnp.moveaxis(a.reshape(*a.shape[:-1], n, objective.chunk), -2, 0)
+
+    found = jax.lax.map(lambda piece: f(*piece), jax.tree.map(split, (objective.codes, objective.weights, objective.masks)))
+    return found.reshape(-1, *found.shape[2:])
+
+
+@bounded_jit
+def _losses(objective: Objective, params: dict[str, jax.Array]) -> jax.Array:
+    return objective.factor * map_rows(objective, lambda codes, weights, masks: objective.rows(params, codes, masks))
+
+
+@bounded_jit
+def _value(objective: Objective, params: dict[str, jax.Array]) -> jax.Array:
+    return objective.at(params)
+
+
+@bounded_jit
+def _scores(objective: Objective, vector: jax.Array, directions: jax.Array) -> jax.Array:
+    host: FactorGraph = objective.frame.host
+
+    def row(codes: jax.Array, weight: jax.Array, masks: jax.Array | None) -> jax.Array:
+        def loss(v: jax.Array) -> jax.Array:
+            drawn = None if masks is None else masks[..., None]
+            return finite(objective.rows(unflatten(host, v), codes[:, None], drawn), weight[None])[0]
+
+        return objective.factor * weight * (directions.T @ jax.grad(loss)(vector))
+
+    axes = (1, 0, None if objective.masks is None else 2)
+    return map_rows(objective, jax.vmap(row, in_axes=axes))

@@ -1,0 +1,223 @@
+"""Simulated errors: the sandwich with the covariance of the gradient over data sets that the fitted model makes.
+
+H^-1 S H^-1 needs the covariance S of the gradient of c * sum over rows of w loss over data sets. Rows are independent given the model,
+so S is the sum over rows of the covariance of a row's gradient, and each is measured over simulated configurations of that row, with
+its given data, its missing cells and its drawn masks. So it asks for no second row, and takes the model as right.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import jax
+import numpy as np
+
+from .._diagnostics import counted, fail, with_whole_numbers
+from ..data import verified_seed
+from ..evaluate import Repeats, row_terms
+from ..fit import (
+    NO_SPREAD,
+    SHRINKS,
+    TOO_FEW,
+    Curvature,
+    Evidence,
+    Finding,
+    at_kinks,
+    covariances,
+    curvature,
+    scored_rows,
+    verify_scored,
+    with_shrinkage,
+)
+from ..fit import objective_colouring as colours_of
+from ..plan import BUDGET
+from ._information import verify_minimum
+from ._scored_rows import ScoredRows, params64, rows_under
+from ._simulation import How, SimulatedRows, draw, effective_each, verify_evaluations, verify_memory
+
+if TYPE_CHECKING:
+    from ..fit import AbstractFit
+
+Array = np.ndarray
+F = TypeVar("F", bound="AbstractFit")
+MOST_COLUMNS = 1 << 12  # simulated rows whose gradients are held at once, where one row has no more of them
+FEWEST_EFFECTIVE = 100  # draws: of fewer a standard error is off by 7 % and more
+FEW_DRAWS = "few-draws"  # slug
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """Rows that are simulated alike: with the same row of given data, the same missing cells, the same masks.
+
+    Attributes:
+        rows: the first row of each kind. laws: the numbers of its row of given data, ascending, and which one each kind has.
+        missing: (cells, kinds). weights: by which the covariance of a kind's gradient counts in the sum.
+    """
+
+    rows: Array
+    laws: Array
+    law: Array
+    missing: Array
+    weights: Array
+
+
+def simulated_errors(fit: F, how: How) -> F:
+    """See `Fit.simulated_errors`."""
+    _verify(fit, how)
+    how = with_whole_numbers(how, {"draws": 2, "warmup": 0, "thin": 1})
+    evidence = fit.evidence
+    with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
+        params = params64(fit)
+        rows = rows_under(evidence, params)
+        kinds = _kinds(rows, evidence)
+        host, frame = rows.objective.frame.host, rows.objective.frame
+        _verify_cost(rows, kinds, how.draws)
+        curve = curvature(rows.objective, params, colours_of(rows.objective), counts=evidence.options.weights_are == "counts")
+        open_, held = fit.status.open_directions.T, at_kinks(host, frame.fixed, params)
+        job = Job(evidence, params, rows, kinds, curve, influence_in(curve, open_, held))
+        drawn = draw(fit, evidence.lowered, params, kinds.laws, how, job.moved)
+        score, effective = job.score(drawn)
+        found = covariances(dataclasses.replace(curve, score=score, one_mask=None), open_, held)
+        made = _with(fit, found, drawn, effective)
+        return dataclasses.replace(made, status=with_shrinkage(made.status, curve, held, found["sandwich"], frame))
+
+
+@dataclass(frozen=True)
+class Job:
+    """What gradients of simulated rows are taken from.
+
+    `rows` are those of the fit, `curve` is the curvature there, `influence` says how a gradient moves each entry, see `influence_in`.
+    """
+
+    evidence: Evidence
+    params: dict[str, jax.Array]
+    rows: ScoredRows
+    kinds: Kinds
+    curve: Curvature
+    influence: Array
+
+    def score(self, drawn: SimulatedRows) -> tuple[Array, float]:
+        """S in the directions of the curvature's basis, and the effective number of draws: of independent ones that tell it as well.
+
+        The variance of an entry is a sum over kinds of means over draws; a kind's mean has the variance of what is averaged over the
+        effective number of its draws. What the sum of these is, over what it would be of one draw each, is told for each entry.
+        """
+        draws, kinds = drawn.codes.shape[2], self.kinds
+        at_once = int(np.clip(MOST_COLUMNS // draws, 1, len(kinds.rows)))
+        total, noise = np.zeros((self.curve.basis.shape[1],) * 2), np.zeros((2, self.influence.shape[1]))
+        for first in range(0, len(kinds.rows), at_once):
+            some = np.arange(first, min(first + at_once, len(kinds.rows)))
+            u = self.gradients(np.resize(some, at_once), drawn.codes[:, kinds.law[np.resize(some, at_once)]])[: len(some)]
+            apart = u - u.mean(axis=1, keepdims=True)
+            total += np.einsum("k,kdi,kdj->ij", kinds.weights[some] / (draws - 1), apart, apart, optimize=True)
+            for k, each in zip(some, u, strict=True) if drawn.chains else ():
+                noise += kinds.weights[k] ** 2 * _noise(self._squares(each), drawn.chains)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            effective = noise[0] / noise[1]
+        return total, float(np.nanmin(np.append(effective, draws)))
+
+    def moved(self, codes: Array) -> Array:
+        """What the autocorrelation of draws of the first law is judged by, shape (draws, entries)."""
+        first = np.flatnonzero(self.kinds.law == 0)[:1]
+        return self._squares(self.gradients(first, codes[:, None])[0])
+
+    def gradients(self, some: Array, codes: Array) -> Array:
+        """c * grad loss of simulated rows of some kinds, codes of shape (cells, kinds, draws); shape (kinds, draws, directions)."""
+        cells, count, draws = codes.shape
+        whole = np.where(self.kinds.missing[:, some, None], -1, codes.astype(self.evidence.codes.dtype)).reshape(cells, -1)
+        if self.evidence.lowered.graph.row_cell is not None:  # draws are kept in bytes, and numbers of rows may be larger
+            whole[self.evidence.lowered.graph.row_cell] = np.repeat(self.kinds.laws[self.kinds.law[some]], draws)
+        repeats = Repeats(self.evidence.codes.shape[1], np.repeat(self.kinds.rows[some], draws))
+        options = dataclasses.replace(self.evidence.options, weights=None, weights_are="importances", repeats=repeats)
+        made = rows_under(dataclasses.replace(self.evidence, codes=whole, options=options), self.params)
+        factor = float(self.rows.objective.factor) / float(made.objective.factor)  # c is that of the data given
+        return factor * made.scores(self.params, self.curve.basis).reshape(count, draws, -1)
+
+    def _squares(self, u: Array) -> Array:
+        """How far each draw would move each entry from the mean, squared: a variance is the mean of these."""
+        return ((u - u.mean(axis=0)) @ self.influence) ** 2
+
+
+def _noise(values: Array, chains: int) -> Array:
+    """The variance of each of some functions, shape (draws, functions), and that of its mean; 0 where it does not move."""
+    effective, spread = effective_each(values, chains), values.var(axis=0)
+    return np.nan_to_num(np.stack([spread, spread / effective])) * ~np.isnan(effective)
+
+
+def _kinds(rows: ScoredRows, evidence: Evidence) -> Kinds:
+    alive, graph = np.flatnonzero(rows.weights > 0), evidence.lowered.graph
+    missing = evidence.codes < 0
+    law = np.zeros(len(rows.weights), np.int64) if graph.row_cell is None else evidence.codes[graph.row_cell]
+    counts = rows.weights if evidence.options.weights_are == "counts" else rows.weights**2
+    if rows.use.n_masks is not None:  # each row has its own masks
+        first, kind = alive, np.arange(len(alive))
+    else:
+        alike = np.concatenate([missing[:, alive], law[None, alive]])
+        _, at, kind = np.unique(alike, axis=1, return_index=True, return_inverse=True)
+        first, kind = alive[at], kind.reshape(-1)
+    laws, of = np.unique(law[first], return_inverse=True)
+    return Kinds(first, laws, of.reshape(-1), missing[:, first], np.bincount(kind, counts[alive], len(first)))
+
+
+def _verify(fit: AbstractFit, how: How) -> None:
+    """Refuse options that are none, and fits that are no minimum.
+
+    Raises:
+        GmlmError: E507, E552, E505 for a fit without its data, E548 where no row scores, E543 or E601 where no curvature is computed.
+    """
+    verified_seed(how.seed)
+    verify_minimum(fit, "the simulation of standard errors")
+    verify_scored(scored_rows(fit.evidence), "the covariance of the gradient")
+    fit.covariance  # noqa: B018 - refuses where curvature would be too large
+
+
+def _verify_cost(rows: ScoredRows, kinds: Kinds, draws: int) -> None:
+    """Refuse what takes too much memory, or an hour and more.
+
+    Raises:
+        GmlmError: E601 with the figure.
+    """
+    objective, columns = rows.objective, max(draws, MOST_COLUMNS)
+    verify_memory(objective.frame.host, 4.0 * columns + float(len(kinds.laws)) * draws)
+    size = sum(p.size for p in objective.frame.host.parameters)
+    if 8.0 * columns * size > BUDGET.bytes:
+        message = f"the gradients of {draws:,} simulated rows by {size:,} parameters take {8.0 * columns * size / 2**30:.3g} GiB"
+        raise fail("E601", f"{message}, more than the limit of {BUDGET.bytes / 2**30:.3g} GiB", help="ask for fewer `draws=`")
+    masks, members = (0, 0) if objective.masks is None else objective.masks.shape[:2]
+    each = max(row_terms(objective.loss, masks, members), 0.0 if objective.gaps is None else objective.gaps.row_cost)
+    verify_evaluations(
+        each * len(kinds.rows) * draws, f"the gradients of {draws:,} simulated data sets of {counted(len(kinds.rows), 'kind')} of rows"
+    )
+
+
+def influence_in(curve: Curvature, open_: Array, held: Array) -> Array:
+    """H^-1 on what is determined: how a gradient in the directions of the curvature moves each entry, shape (directions, entries)."""
+    rest = curve.without(np.concatenate([open_, np.eye(len(held))[:, held]], axis=1))
+    return curve.basis.T @ rest.basis @ rest.influence.T
+
+
+def _with(fit: F, found: dict[str, Array], drawn: SimulatedRows, effective: float) -> F:
+    """The fit with other errors, which says what they are."""
+    draws = drawn.codes.shape[2]
+    off = 100 / np.sqrt(2 * effective)
+    worth = f", worth {effective:,.0f} independent ones" if drawn.chains else ""
+    words = (
+        f"simulated, H^-1 S H^-1 with S over {draws:,} data sets that the fitted model makes: they assume the model; {drawn.words}{worth}, "
+        f"Monte Carlo error of a standard error about {off:.2g} %"
+    )
+    findings = [f for f in fit.status.findings if f.slug not in (NO_SPREAD, TOO_FEW, FEW_DRAWS, SHRINKS)]
+    if effective < max(FEWEST_EFFECTIVE, len(found["sandwich"])):
+        message = f"The simulated data sets are worth {effective:.3g} independent ones: standard errors are off by about {off:.2g} %"
+        findings.append(Finding(FEW_DRAWS, message, "Raise `draws=` or `thin=`, or name a sampler that mixes faster"))
+    status = dataclasses.replace(fit.status, findings=tuple(findings), unknown=None)
+    simulated: dict[str, Any] = {"words": words, "draws": draws, "effective": effective}
+    return dataclasses.replace(
+        fit,
+        status=status,
+        full_covariance=status.inflate(found["sandwich"]),
+        one_mask_covariance=None,
+        determined=found,
+        meta=fit.meta | {"simulated": simulated},
+    )

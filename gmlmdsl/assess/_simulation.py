@@ -1,0 +1,226 @@
+"""Configurations that a fitted model makes, for each row of given data: exact draws where a plan affords them, else a sampler's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from .. import derive
+from .._diagnostics import GmlmError, counted, fail, listed
+from ..data import keys_of
+from ..evaluate import Contractions, independent_kernel
+from ..graph import FactorGraph, Lowered, lower_mask, verify_mask
+from ..plan import BUDGET, moved_cells, plan_update
+from ..program import ir
+from ..sample import effective_sample_size, masks_in, sample, starts
+
+if TYPE_CHECKING:
+    from ..fit import AbstractFit
+
+Array = np.ndarray
+EXACT = "exact"
+CHAINS = 8  # of each law
+PILOT = 256  # draws of each chain from which `thin` is chosen
+MOST_AT_ONCE = 256  # independent draws at once
+MOST_ENTRIES = 1 << 22  # table entries of exact draws at once
+MOST_EVALUATIONS = 1e12  # of factors, an hour or more
+Track = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class How:
+    """How to draw; see `Fit.simulated_errors`."""
+
+    draws: int
+    seed: int
+    sampler: str | None
+    warmup: int
+    thin: int | None = None
+
+
+@dataclass(frozen=True)
+class SimulatedRows:
+    """Configurations of each law.
+
+    Attributes:
+        codes: (cells, laws, draws), the draws of one chain after those of another.
+        chains: of each law; 0: draws are independent.
+        words: how they were made.
+    """
+
+    codes: Array
+    chains: int
+    words: str
+
+
+def draw(fit: AbstractFit, lowered: Lowered, params: dict[str, jax.Array], laws: Array, how: How, track: Track) -> SimulatedRows:
+    """Draws from the model at each of some rows of given data.
+
+    Args:
+        fit: whose model it is.
+        lowered: the model with its given data.
+        params: at which it draws.
+        laws: the numbers of the rows of given data; 0 of a model without.
+        how: options.
+        track: of codes (cells, chains * draws) of the first law, what their autocorrelation is judged by, shape (chains * draws,
+            functions).
+
+    Raises:
+        GmlmError: E601 with the figure where the draws cost too much; E506, E507 or E704 for a sampler that does not fit.
+    """
+    if how.sampler is None or (how.sampler == EXACT and EXACT not in fit.model.samplers):
+        try:
+            return _independent(lowered, params, laws, how)
+        except GmlmError as error:
+            if how.sampler == EXACT or not set(error.codes) <= {"E601"}:
+                raise
+            if not fit.model.samplers:
+                help = "declare a sampler that moves every cell, `sampler s { .. }`, and fit again"
+                raise fail("E506", "exact draws cost too much, and the model has no sampler", help=help) from None
+    return _of_chains(fit, lowered, params, laws, how, track)
+
+
+def verify_memory(graph: FactorGraph, configurations: float) -> None:
+    """Refuse more configurations than memory takes, one byte for each cell.
+
+    Raises:
+        GmlmError: E601.
+    """
+    size = float(graph.n_cells) * configurations
+    if size > BUDGET.bytes:
+        message = f"simulated rows of {graph.n_random:,} cells take {size / 2**30:.3g} GiB"
+        raise fail("E601", f"{message}, more than the limit of {BUDGET.bytes / 2**30:.3g} GiB", help="ask for fewer `draws=`")
+
+
+def verify_evaluations(count: float, what: str) -> None:
+    """Refuse more evaluations of factors than an hour or so takes.
+
+    Raises:
+        GmlmError: E601.
+    """
+    if count > MOST_EVALUATIONS:
+        message = f"{what} take {count:.2g} evaluations of factors, more than the limit of {MOST_EVALUATIONS:.2g}"
+        raise fail("E601", message, help="ask for fewer `draws=`, or a smaller `thin=` or `warmup=`")
+
+
+def _independent(lowered: Lowered, params: dict[str, jax.Array], laws: Array, how: How) -> SimulatedRows:
+    """By elimination, or every cell given its parents."""
+    graph, device = lowered.graph, derive.graph_arrays(lowered.graph)
+    kept, nothing = Contractions(graph), np.zeros(graph.n_cells, bool)
+    line, parts, at_once = "", [], _laws_at_once(kept, nothing, len(laws))
+    steps = math.ceil(how.draws / MOST_AT_ONCE) if len(laws) == 1 else how.draws
+    columns = math.ceil(how.draws / steps)
+    for first in range(0, len(laws), at_once):
+        mine = np.resize(laws[first : first + at_once], at_once)  # groups of one size: one compilation
+        codes = _at_laws(lowered, mine)
+        kernel, line = independent_kernel(kept, device, params, (nothing, codes))
+        target, begun = derive.Target(device, params, None), np.repeat(codes, columns, axis=1)
+        keys = _keys(how.seed, (first + np.arange(at_once))[:, None] * columns + np.arange(columns))
+        found = _kept(sample(kernel, target, begun, draws=steps, warmup=0, thin=1, keys=keys, **_quiet(how)).codes)
+        whole = found.reshape(at_once, columns * steps, graph.n_cells)[: len(laws) - first, : how.draws]
+        parts.append(np.moveaxis(whole, 2, 0))
+    return SimulatedRows(np.concatenate(parts, axis=1), 0, f"exact draws ({line.removeprefix('`exact`: ')})")
+
+
+def _laws_at_once(kept: Contractions, nothing: Array, laws: int) -> int:
+    try:
+        entries = kept.holding(nothing, "an exact draw")[1].entries
+    except GmlmError:
+        if not kept.graph.is_normalised:
+            raise
+        entries = kept.graph.n_cells
+    return int(min(laws, max(1, MOST_ENTRIES // max(1, entries))))
+
+
+def _of_chains(fit: AbstractFit, lowered: Lowered, params: dict[str, jax.Array], laws: Array, how: How, track: Track) -> SimulatedRows:
+    """By chains of a sampler, `CHAINS` for each law; without `thin`, a short run says how far apart draws must be."""
+    name, checked = fit.model.sampler(how.sampler)
+    _verify_sampler(lowered, checked, params)
+    graph, device, each = lowered.graph, derive.graph_arrays(lowered.graph), math.ceil(how.draws / CHAINS)
+    step = sum(float(g.n) * g.cells.shape[1] for g in graph.groups) * int(graph.sizes.max(initial=1)) * CHAINS * len(laws)
+    pilot_draws = PILOT if how.thin is None else 0
+    verify_evaluations(step * (how.warmup + pilot_draws + (how.thin or 1) * each), f"{how.draws:,} draws of `{name}`")
+    kernel, target = derive.build_kernel(lowered, checked).kernel, derive.Target(device, params, None)
+    begun = [starts(graph, CHAINS, how.seed, None, _held(lowered, law), params).codes for law in laws.tolist()]
+    keys = _keys(how.seed, np.arange(len(laws) * CHAINS).reshape(len(laws), CHAINS))
+
+    def run(codes: Array, number: int, draws: int, warmup: int, thin: int) -> tuple[Array, Array]:
+        mine = jax.vmap(lambda k: jax.random.fold_in(k, number))(keys)
+        found = sample(kernel, target, codes, draws=draws, warmup=warmup, thin=thin, keys=mine, **_quiet(how))
+        return _kept(found.codes), found.last
+
+    codes, warmup, thin = np.concatenate(begun, axis=1), how.warmup, how.thin
+    if thin is None:
+        verify_memory(graph, float(len(laws)) * CHAINS * PILOT)
+        pilot, codes = run(codes, 0, PILOT, warmup, 1)
+        effective = effective_draws(track(pilot[:CHAINS].reshape(-1, graph.n_cells).T), CHAINS)
+        warmup, thin = 0, 1 if np.isnan(effective) else max(1, round(CHAINS * PILOT / effective))
+        verify_evaluations(step * thin * each, f"{how.draws:,} draws of `{name}`, {counted(thin, 'run')} apart,")
+    found, _ = run(codes, 1, each, warmup, thin)
+    whole = found.reshape(len(laws), CHAINS * each, graph.n_cells)
+    return SimulatedRows(np.moveaxis(whole, 2, 0), CHAINS, f"draws of {CHAINS} chains of `{name}`, {counted(thin, 'run')} apart")
+
+
+def effective_draws(values: Array, chains: int) -> float:
+    """The least effective number of draws of functions, shape (chains * draws, functions); nan where none moves."""
+    found = effective_each(values, chains)
+    return float(np.nanmin(found)) if np.isfinite(found).any() else float("nan")
+
+
+def effective_each(values: Array, chains: int) -> Array:
+    """The effective number of draws of each of some functions, shape (chains * draws, functions); nan where it does not move."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return effective_sample_size(values.reshape(chains, -1, values.shape[1]))
+
+
+def _verify_sampler(lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax.Array]) -> None:
+    """Refuse a sampler whose draws do not follow the model.
+
+    Raises:
+        GmlmError: E507 for updates that do not keep p, E704 for cells that stay where they are; E410 and others for a mask.
+    """
+    assert not isinstance(sampler.body, ir.FormCall)  # of networks, whose fits are others
+    for kernel in ir.kernels_in(sampler.body):
+        if isinstance(kernel, ir.Sweep | ir.RandomUpdate) and not plan_update(lowered, kernel).keeps:
+            message = "simulated errors need draws from p, and `independently` keeps no known law where cells of a block interact"
+            raise fail("E507", message, kernel.span, "does not keep p", help="name another sampler")
+    left = np.setdiff1d(np.arange(lowered.graph.n_random), np.concatenate([moved_cells(lowered, k) for k in sampler.body]))
+    if len(left):
+        names = listed([lowered.graph.cell_name(int(c)) for c in left], 3)
+        message = f"sampler `{sampler.name}` never moves {names}: its chains do not follow the model"
+        raise fail("E704", message, sampler.span, "does not move every cell", help="add an `update` of them, or name another sampler")
+    for mask in masks_in(sampler.body):
+        verify_mask(lower_mask(lowered, mask), lowered.graph.sizes, {k: np.asarray(v) for k, v in params.items()})
+
+
+def _at_laws(lowered: Lowered, laws: Array) -> Array:
+    """Codes (cells, laws) that say which row of given data counts."""
+    codes = np.zeros((lowered.graph.n_cells, len(laws)), np.int32)
+    if lowered.graph.row_cell is not None:
+        codes[lowered.graph.row_cell] = laws
+    return codes
+
+
+def _held(lowered: Lowered, law: int) -> tuple[Array, Array]:
+    held = np.zeros(lowered.graph.n_cells, bool)
+    held[lowered.graph.n_random :] = True
+    return held, _at_laws(lowered, np.array([law]))[:, 0]
+
+
+def _keys(seed: int, numbers: Array) -> Any:
+    """One key for each number, row-major."""
+    return keys_of(seed, numbers.ravel())
+
+
+def _quiet(how: How) -> dict[str, Any]:
+    return {"seed": how.seed, "observe": None, "keep": True, "progress": False}
+
+
+def _kept(codes: Array | None) -> Array:
+    assert codes is not None
+    return codes

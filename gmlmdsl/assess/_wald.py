@@ -1,0 +1,226 @@
+"""Contrasts of a fit's parameters, and the Wald test of two fits of one model to different data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import fdtrc, ndtr
+
+from .._diagnostics import fail
+from ..evaluate import entry_names, log_prior, unflatten, verified_quantile, verify_names
+from ..fit import ALIKE, TOO_FEW
+from ..read import verify_unmasked
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..fit import AbstractFit
+
+Array = np.ndarray
+PART = 1e-6  # of a contrast's length: a smaller part in an open direction is rounding
+FEW_ROWS = 10  # rows per entry: below, the text says so
+RANK = 1e-9  # of the largest eigenvalue, after scaling to unit variances: below, a direction does not vary
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A linear combination of parameters: its estimate and standard error, inf where it has a part in an open direction.
+
+    By the rows it is inf too where they all pull alike along it, as one row does.
+    """
+
+    estimate: float
+    std_error: float
+
+    def interval(self, probability: float = 0.94) -> tuple[float, float]:
+        """The normal interval."""
+        half = verified_quantile(probability) * self.std_error
+        return self.estimate - half, self.estimate + half
+
+
+def contrast(fit: AbstractFit, parts: Mapping[str, Any], errors: str) -> Contrast:
+    """The contrast c'theta; see `Fit.contrast`."""
+    c = coefficients(fit, parts)
+    estimate = float(c @ fit.flat(fit.params))
+    covariance = fit.determined_covariance(errors)
+    open_ = fit.status.open_directions
+    if len(open_) and np.linalg.norm(open_ @ c) > PART * np.linalg.norm(c):
+        return Contrast(estimate, np.inf)
+    variance = float(max(c @ covariance @ c, 0.0))
+    if errors == "sandwich" and ((fit.status.without_error & (c != 0)).any() or _is_untold(fit, c, variance)):
+        return Contrast(estimate, np.inf)
+    return Contrast(estimate, float(np.sqrt(variance)))
+
+
+def _is_untold(fit: AbstractFit, c: Array, variance: float) -> bool:
+    """Whether a contrast's variance by few rows is 0 but for rounding, though its entries' are not and the curvature's is not."""
+    if not any(f.slug == TOO_FEW for f in fit.status.findings):
+        return False
+    size = np.abs(c) @ np.abs(fit.determined_covariance("sandwich")) @ np.abs(c)
+    return bool(variance <= ALIKE * size < np.inf and c @ fit.determined_covariance("laplace") @ c > 0)
+
+
+def coefficients(fit: AbstractFit, parts: Mapping[str, Any]) -> Array:
+    if not isinstance(parts, Mapping) or not parts:
+        raise fail(
+            "E544", f"a contrast is a dict of coefficients by parameter, got {type(parts).__name__}", help='`{"h": [1, -1, 0]}`, say'
+        )
+    verify_names(parts, [p.name for p in fit.graph.parameters], "contrast")
+    c = {}
+    for p in fit.graph.parameters:
+        verify_unmasked(parts.get(p.name), f"contrast[{p.name!r}]", "E544")
+        try:
+            given = np.asarray(parts.get(p.name, 0.0), float)
+        except (TypeError, ValueError):
+            raise fail("E544", f"the coefficients of `{p.name}` are not numbers") from None
+        if p.name in parts and given.shape != p.shape:
+            raise fail("E544", f"the coefficients of `{p.name}` must have its shape {p.shape}, got {given.shape}")
+        c[p.name] = np.broadcast_to(given, p.shape)
+    flat = fit.flat(c)
+    if not np.isfinite(flat).all() or not flat.any():
+        raise fail("E544", "the coefficients of a contrast are finite, and not all zero")
+    return flat
+
+
+@dataclass(frozen=True)
+class WaldTest:
+    """Whether two fits differ by more than their standard errors.
+
+    Attributes:
+        statistic: d' V^- d, d the difference of the estimates that are compared.
+        degrees_of_freedom: the rank p of V.
+        rows: the effective number n of rows, or of simulated data sets, of the smaller fit.
+        p_value: the chance that Hotelling's T^2 with p and n - 1 degrees of freedom exceeds the statistic, which is chi-square with p
+            for many rows; nan where n is not above p.
+        table: one row per entry, the farthest apart first: both estimates, their difference, its standard error, z, and the
+            two-sided p-value adjusted for their number by Holm's method.
+        left_out: entries without a finite estimate, or that do not vary, in one of the fits.
+    """
+
+    statistic: float
+    degrees_of_freedom: int
+    rows: float
+    p_value: float
+    table: pd.DataFrame
+    left_out: tuple[str, ...]
+
+    def __str__(self) -> str:
+        head = f"Wald test: {self.statistic:.4g} on {self.degrees_of_freedom} degrees of freedom, p = {self.p_value:.3g} by Hotelling's T^2"
+        if self.rows < FEW_ROWS * self.degrees_of_freedom:
+            head += (
+                f"\nfew rows: {self.rows:.4g} of the smaller fit for {self.degrees_of_freedom} entries; its standard errors are too small"
+            )
+        left = f"left out, without a finite estimate or error, or fixed: {', '.join(self.left_out)}" if self.left_out else ""
+        return "\n".join([head, *([left] if left else []), self.table.head(10).to_string(float_format=lambda v: f"{v:.4g}")])
+
+
+def wald_test(a: AbstractFit, b: AbstractFit, parameters: Sequence[str] | None = None, *, names: tuple[str, str] = ("a", "b")) -> WaldTest:
+    """The Wald test that two fits of one model, to independent data, have the same parameters.
+
+    d' V^- d with d the difference of estimates is, where the parameters are the same, chi-square with rank(V) degrees of freedom for
+    many rows; p-values are those of Hotelling's T^2 with the rows of the smaller fit, since V is estimated from them.
+
+    V is the sum of the sandwich covariances and, where there is a prior, of what it adds: it pulls an estimate from the common truth
+    by -L P (truth - mean), L the inverse of the fit's penalised Hessian and P the prior's curvature; fits to fewer rows are pulled
+    further. Over truths that follow the prior the difference of the two pulls has covariance (L_a - L_b) P (L_a - L_b). The test is
+    valid for misspecified models too: it compares what the fits converge to.
+
+    Args:
+        a: a fit.
+        b: another, of the same model and mask, to other rows.
+        parameters: which ones are compared; none: all.
+        names: of the two fits, in the table.
+
+    Raises:
+        GmlmError: E545 for fits that cannot be compared, or of which nothing can.
+
+    Reference: Wald 1943; Hotelling 1931; White 1982, Theorem 3.4; Holm 1979.
+    """
+    for fit in (a, b):
+        if not hasattr(fit, "determined_covariance"):
+            raise fail(
+                "E545", f"a Wald test compares two fits, got {type(fit).__name__}", help="`gm.wald_test(model.fit(x), model.fit(y))`"
+            )
+    _verify_alike(a, b)
+    all_names, chosen = entry_names(a.graph), _chosen(a, parameters)
+    usable = chosen.copy()
+    for fit in (a, b):
+        usable &= (np.diag(fit.determined_covariance("sandwich")) > 0) & (fit.status.separated == 0) & ~fit.status.undetermined
+    if not usable.any():
+        message = "no entry has a finite estimate with a standard error in both fits: there is nothing to compare"
+        raise fail("E545", message, help="print both fits: they say why")
+    at = np.flatnonzero(usable)
+    flat = [f.flat(f.params)[at].astype(float) for f in (a, b)]
+    difference = flat[0] - flat[1]
+    variance = sum((f.determined_covariance("sandwich")[np.ix_(at, at)] for f in (a, b)), np.zeros((len(at), len(at))))
+    variance = variance + _pulls(a, b)[np.ix_(at, at)]
+    errors = np.sqrt(np.diag(variance))
+    values, vectors = np.linalg.eigh(variance / np.outer(errors, errors))
+    kept = values > RANK * values.max()
+    turned = vectors[:, kept].T @ (difference / errors)
+    statistic, rank = float((turned**2 / values[kept]).sum()), int(kept.sum())
+    table = _table([all_names[i] for i in at], names, flat, difference, errors)
+    left = tuple(all_names[i] for i in np.flatnonzero(chosen & ~usable))
+    n = min(fit.effective_rows if fit.simulated is None else fit.simulated["effective"] for fit in (a, b))
+    free = n - rank
+    p_value = float(fdtrc(rank, free, statistic * free / (rank * (n - 1)))) if free > 0 else float("nan")
+    return WaldTest(statistic, rank, n, p_value, table, left)
+
+
+def _pulls(a: AbstractFit, b: AbstractFit) -> Array:
+    """(L_a - L_b) P (L_a - L_b): the covariance of the difference of the priors' pulls."""
+    import jax
+
+    middle = (a.flat(a.params).astype(float) + b.flat(b.params)) / 2
+    with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
+        prior = -np.asarray(jax.hessian(lambda v: log_prior(a.graph, unflatten(a.graph, v)))(jax.numpy.asarray(middle)))
+    values, vectors = np.linalg.eigh(np.where(np.isfinite(prior), prior, 0.0))
+    apart = a.determined_covariance("laplace") - b.determined_covariance("laplace")
+    return apart @ (vectors * np.maximum(values, 0.0)) @ vectors.T @ apart
+
+
+def holm(p: Array) -> Array:
+    """Holm's adjusted p-values: the k-th smallest of m times m - k + 1, made monotone, at most 1."""
+    order = np.argsort(p, kind="stable")
+    scaled = np.minimum(np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p)))), 1.0)
+    out = np.empty(len(p))
+    out[order] = scaled
+    return out
+
+
+def _table(entries: list[str], names: tuple[str, str], flat: list[Array], difference: Array, errors: Array) -> pd.DataFrame:
+    import pandas as pd
+
+    z = difference / errors
+    columns = {names[0]: flat[0], names[1]: flat[1], "difference": difference, "std_error": errors, "z": z}
+    columns["p_holm"] = holm(2 * ndtr(-np.abs(z)))
+    frame = pd.DataFrame(columns, index=pd.Index(entries, name="parameter"))
+    return frame.iloc[np.argsort(-np.abs(z), kind="stable")]
+
+
+def _chosen(fit: AbstractFit, parameters: Sequence[str] | None) -> Array:
+    own = [p.name for p in fit.graph.parameters]
+    wanted = own if parameters is None else [parameters] if isinstance(parameters, str) else list(parameters)
+    verify_names(dict.fromkeys(wanted), own, "parameters")
+    return np.repeat([n in wanted for n in own], [p.size for p in fit.graph.parameters])
+
+
+def _verify_alike(a: AbstractFit, b: AbstractFit) -> None:
+    for what, left, right in (
+        ("models", a.meta["model"], b.meta["model"]),
+        ("masks", a.meta["mask"], b.meta["mask"]),
+        ("programs", a.meta["program"], b.meta["program"]),
+        ("parameters", _layout(a), _layout(b)),
+        ("fixed parameters", sorted(a.meta["fixed"]), sorted(b.meta["fixed"])),
+    ):
+        if left != right:
+            shown = f": {left!r} and {right!r}" if isinstance(left, str) else ""
+            message = f"the fits have different {what}{shown}: their parameters do not mean the same"
+            raise fail("E545", message, help="fit one model to both data, under one mask and with the same `coords=`")
+
+
+def _layout(fit: AbstractFit) -> list[tuple[str, tuple[int, ...], list[list[str]]]]:
+    return [(p.name, p.shape, [[str(c) for c in axis] for axis in p.coords]) for p in fit.graph.parameters]

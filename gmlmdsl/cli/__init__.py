@@ -1,0 +1,3 @@
+"""In: words of a command line. Out: what a command prints, its exit status. Never: what Python could not ask for too."""
+
+from ._main import main as main

@@ -1,0 +1,53 @@
+"""`gmlm check`: every error and warning of every file. It imports neither NumPy nor JAX, nor the command line's own library."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from .._diagnostics import GmlmError
+from ..program import check_file
+from ._console import show
+
+
+def check_files(files: Sequence[str | Path], as_json: bool = False, fix: bool = False) -> int:
+    """Print what is found in some files; the exit status: 1 where there is an error, warnings leave 0.
+
+    With `fix` the edits that surely mend a fault are made first, and counted on the error stream.
+    """
+    found = []
+    if fix:
+        from ._fixes import fix_file
+
+        for file in files:
+            try:
+                made = fix_file(Path(file))
+            except GmlmError:
+                continue  # it is said below
+            if made:
+                print(f"{_count(made, 'edit')} in {file}", file=sys.stderr)
+    for file in files:
+        try:
+            found += check_file(file).warnings
+        except GmlmError as error:
+            found += error.diagnostics
+    found = list(dict.fromkeys(found))
+    errors = sum(d.severity == "error" for d in found)
+    if as_json:
+        import json
+
+        print(json.dumps([d.as_dict() for d in found], indent=2))
+    else:
+        show(found, sys.stdout)
+        print(("\n" if found else "") + _summary(errors, len(found) - errors, len(files)))
+    return 1 if errors else 0
+
+
+def _summary(errors: int, warnings: int, files: int) -> str:
+    parts = [_count(errors, "error")] * (errors > 0) + [_count(warnings, "warning")] * (warnings > 0)
+    return f"{' and '.join(parts) or 'no faults'} in {_count(files, 'file')}"
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'s' * (n != 1)}"

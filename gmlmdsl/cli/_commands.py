@@ -1,0 +1,395 @@
+"""The commands of `gmlm`, one short function each; what is heavy is imported inside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from .._diagnostics import GmlmError, fail
+from ._check_files import check_files
+from ._console import show_error, stdin_bytes, stop
+
+
+class Commands(TyperGroup):
+    """Commands whose user faults end with rendered diagnostics and status 1, and never with a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            is_usage = any(c.__name__ == "ClickException" for c in type(error).__mro__)
+            if is_usage or isinstance(error, BrokenPipeError | typer.Exit | typer.Abort):
+                raise
+            status = stop(error)
+        raise typer.Exit(status)
+
+
+app = typer.Typer(
+    name="gmlm",
+    cls=Commands,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="A modeling language for generative masked models. A `.gmlm` file declares models, masks and samplers; data and seeds stand here.",
+    epilog="Start: gmlm check m.gmlm; gmlm explain m.gmlm; gmlm fit m.gmlm data.csv --out m.fit; gmlm sample m.fit",
+)
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A .gmlm file.", show_default=False)]
+Files = Annotated[list[Path], typer.Argument(metavar="FILE", help=".gmlm files.", show_default=False)]
+Inputs = Annotated[list[str] | None, typer.Option("--input", "-i", metavar="NAME=VALUE", help="An input, such as L=8. May be repeated.")]
+Arrays = Annotated[Path | None, typer.Option("--inputs", metavar="FILE.npz", help="Inputs that are arrays, by name.")]
+ModelName = Annotated[str | None, typer.Option("--model", metavar="NAME", help="The model; may be left out where the program has one.")]
+MaskName = Annotated[str | None, typer.Option("--mask", "-m", metavar="NAME", help="The mask; may be left out where the model has one.")]
+SamplerName = Annotated[
+    str | None, typer.Option("--sampler", "-s", metavar="NAME", help="The sampler; may be left out where the model has one.")
+]
+MOST_SEED = (1 << 64) - 1  # as `data/_keys.py` has it, which loads JAX
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, max=MOST_SEED, help="Everything random follows from it.")]
+Rows = Annotated[int, typer.Option("--rows", metavar="N", min=0, help="The most rows of the table that are shown; 0: all.")]
+ReportFile = Annotated[
+    Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report: one HTML page that needs nothing else.")
+]
+DataPath = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATA",
+        help="Rows of data: .csv (with or without a header), .a2m or .fasta, packed (.csv.gz) or not, .npy, or .npz by variable.",
+        show_default=False,
+    ),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="A,B,C:D",
+        help="Columns of a .csv in the order of the cells: names, numbers from 0, or C:D from column C to column D, both included "
+        "(either may be left out: `1:` is all but the first). All by default, less those of --where and --weights.",
+    ),
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where", metavar="COLUMN=VALUE", help="Keep the rows of a .csv with this value. May be repeated: every column must fit."
+    ),
+]
+Missing = Annotated[
+    list[str] | None, typer.Option("--missing", metavar="TEXT", help="What stands for a missing cell, such as '?'. May be repeated.")
+]
+Header = Annotated[
+    bool | None, typer.Option("--header/--no-header", help="Whether a .csv has a header; seen from its first line by default.")
+]
+Weights = Annotated[
+    str | None,
+    typer.Option("--weights", metavar="COLUMN|FILE", help="Weights of the rows: a column of the .csv, or a file of numbers."),
+]
+Identity = Annotated[
+    float | None,
+    typer.Option(
+        "--identity", metavar="SHARE", help="Weigh a row by 1 / the number of rows that agree with it in this share of the cells."
+    ),
+]
+Focus = Annotated[
+    str | None,
+    typer.Option("--focus", metavar="NAME", help="The focus sequence of an alignment; the first by default, '' for none."),
+]
+UnknownLetters = Annotated[
+    str | None,
+    typer.Option(
+        "--unknown-letters", metavar="drop|missing|gap", help="What becomes of X, B, Z in an alignment; their rows are dropped by default."
+    ),
+]
+RowGaps = Annotated[float | None, typer.Option("--row-gaps", metavar="SHARE", help="Drop sequences with a larger share of gaps.")]
+ColumnGaps = Annotated[float | None, typer.Option("--column-gaps", metavar="SHARE", help="Drop columns with a larger share of gaps.")]
+FittedFile = Annotated[Path, typer.Argument(metavar="FILE", help="A saved fit, or a .gmlm file with --params.", show_default=False)]
+ParamsFile = Annotated[Path | None, typer.Option("--params", metavar="FILE.npz", help="For a .gmlm file: the parameters, by name.")]
+AllowPython = Annotated[
+    bool, typer.Option("--allow-python", help='Let a network `python("package.module:Class")` import and run that class.')
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print data (JSON) instead of text.")]
+
+
+@app.callback(invoke_without_command=True)
+def start(context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False) -> None:
+    """Show the version, or the help where no command is given."""
+    if version:
+        from importlib.metadata import PackageNotFoundError
+        from importlib.metadata import version as version_of
+
+        try:
+            print(f"gmlm {version_of('gmlmdsl')}")
+        except PackageNotFoundError:
+            print("gmlm, not installed: run from its source")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command()
+def check(
+    files: Files,
+    as_json: AsJson = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Make the edits that surely mend a fault in the files; then check.")] = False,
+) -> None:
+    """Check programs: every error and warning of every file. Status 1 where there is an error; warnings leave 0."""
+    raise typer.Exit(check_files(files, as_json, fix))
+
+
+@app.command("format")
+def format_files(
+    files: Annotated[list[Path] | None, typer.Argument(metavar="FILE", help=".gmlm files, rewritten in place.", show_default=False)] = None,
+    check_only: Annotated[
+        bool, typer.Option("--check", help="Write nothing; list the files that would change, and exit with 1 if there are any.")
+    ] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="As --check, and print what would change, line by line.")] = False,
+    stdin: Annotated[bool, typer.Option("--stdin", help="Read a program from the standard input and print it formatted.")] = False,
+) -> None:
+    """Write programs in their one canonical form; comments stay."""
+    from ..files import write_whole
+    from ..syntax import format_source, read_source
+
+    if stdin == bool(files):
+        raise typer.BadParameter("name files, or say --stdin")
+    if stdin:
+        print(format_source(_stdin_text(), "<stdin>"), end="")
+        return
+    status, check_only = 0, check_only or diff
+    for file in files or ():
+        try:
+            before = read_source(file, piped=False).text
+            text = format_source(before, str(file))
+            changed = text.encode() != file.read_bytes()
+            if changed and not check_only:
+                write_whole(file, text.encode())
+        except GmlmError as error:
+            show_error(error)
+            status = 1
+            continue
+        if changed:
+            print(f"{'would change' if check_only else 'formatted'} {file}")
+            if diff:
+                print(_difference(before, text, file), end="")
+            status = 1 if check_only else status
+    raise typer.Exit(status)
+
+
+def _difference(before: str, after: str, file: Path) -> str:
+    import difflib
+
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    lines = difflib.unified_diff(old, new, f"{file}", f"{file} (formatted)")
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+
+
+def _stdin_text() -> str:
+    try:
+        return stdin_bytes().read().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise fail("E119", "the standard input is not UTF-8 text") from None
+
+
+@app.command()
+def explain(
+    what: Annotated[
+        str, typer.Argument(metavar="FILE|CODE", help="A .gmlm file, or the code of a message, such as E203.", show_default=False)
+    ],
+    inputs: Inputs = None,
+    arrays: Arrays = None,
+    stage: Annotated[
+        str | None, typer.Option("--stage", metavar="tree|program|graph|plan", help="Print what this stage of the compiler makes of it.")
+    ] = None,
+    latex: Annotated[bool, typer.Option("--latex", help="LaTeX instead of plain text.")] = False,
+    model: ModelName = None,
+    mask: MaskName = None,
+    sampler: SamplerName = None,
+    params: Annotated[
+        Path | None,
+        typer.Option("--params", metavar="FILE.npz", help="Parameters, by name: for the exact bias of samplers of small models."),
+    ] = None,
+) -> None:
+    """Explain a program: log p, each mask's conditional, loss and objective, each sampler with its plans and costs. Or explain a code."""
+    import re
+
+    from .. import explain as explaining
+
+    if not Path(what).exists() and re.fullmatch(r"[A-Za-z]\d+|[a-z]+(-[a-z]+)+", what):
+        print(explaining.explain_code(what), end="")
+        return
+    if stage is not None and stage not in explaining.STAGES:
+        raise typer.BadParameter(f"`{stage}` is none of {', '.join(explaining.STAGES)}", param_hint="--stage")
+    program, bound = _bound_if_possible(Path(what), inputs, arrays, needed=stage in ("graph", "plan"))
+    if stage is not None:
+        print(explaining.print_stage(stage, program, bound), end="")
+        return
+    print(explaining.explain(program, bound, latex=latex, model=model, mask=mask, sampler=sampler), end="")
+    if bound is not None and mask is None and not latex:
+        from ._biases import show_biases
+
+        show_biases(program, bound, model, sampler, params)
+
+
+def _bound_if_possible(file: Path, inputs: list[str] | None, arrays: Path | None, needed: bool = False):
+    """The checked program; bound where every input has a value, or where it must be."""
+    from ..explain import needed_inputs
+    from ..program import check_file
+    from ._program_arguments import bind_program, read_inputs
+
+    program = check_file(file)
+    given = read_inputs(program, inputs or (), arrays)
+    if not needed and needed_inputs(program, given):
+        return program, None
+    return program, bind_program(program, given).bound
+
+
+@app.command()
+def info(file: File, inputs: Inputs = None, arrays: Arrays = None, as_json: AsJson = False, allow_python: AllowPython = False) -> None:
+    """List what a program has: inputs, graphs, models with shapes and counts, masks, samplers; of a network its parameters by part."""
+    from ..explain import describe
+
+    program, bound = _bound_if_possible(file, inputs, arrays)
+    found = describe(program, bound, allow_python)
+    if as_json:
+        import json
+
+        print(json.dumps(found, indent=2))
+        return
+    from ._show_info import show_info
+
+    show_info(found)
+
+
+@app.command()
+def fit(
+    file: File,
+    data: DataPath,
+    mask: MaskName = None,
+    model: ModelName = None,
+    inputs: Inputs = None,
+    arrays: Arrays = None,
+    columns: Columns = None,
+    where: Where = None,
+    missing: Missing = None,
+    header: Header = None,
+    weights: Weights = None,
+    identity: Identity = None,
+    focus: Focus = None,
+    unknown_letters: UnknownLetters = None,
+    row_gaps: RowGaps = None,
+    column_gaps: ColumnGaps = None,
+    n_masks: Annotated[
+        str | None,
+        typer.Option("--n-masks", metavar="N|all", help="Masks drawn per row; all: every mask. Every mask by default where they are few."),
+    ] = None,
+    max_steps: Annotated[int | None, typer.Option("--max-steps", metavar="N", min=1, help="The most steps of the minimiser.")] = None,
+    seed: Seed = 0,
+    rows: Rows = 40,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE.fit", help="Save the fit, for `gmlm sample` and Python's `gm.load_fit`.")
+    ] = None,
+    report: ReportFile = None,
+    allow_python: AllowPython = False,
+) -> None:
+    """Fit a model to data under a mask: estimates with standard errors, and what must be said about them.
+
+    An input that is the number of columns may be left out: the data give it. Names of columns become labels of the cells.
+    """
+    from ._data_files import Reading
+    from ._show import FitRequest, run_fit
+
+    gaps = {"row_gaps": row_gaps, "column_gaps": column_gaps}
+    reading = Reading(columns, where or (), missing or (), header, weights, identity, focus, unknown_letters, **gaps)
+    run_fit(FitRequest(file, data, mask, model, inputs or [], arrays, reading, n_masks, max_steps, seed, rows, out, report, allow_python))
+
+
+@app.command()
+def sample(
+    file: FittedFile,
+    sampler: SamplerName = None,
+    model: ModelName = None,
+    params: ParamsFile = None,
+    inputs: Inputs = None,
+    arrays: Arrays = None,
+    draws: Annotated[int, typer.Option("--draws", metavar="N", min=1, help="Kept draws per chain.")] = 1000,
+    warmup: Annotated[int, typer.Option("--warmup", metavar="N", min=0, help="Steps before the first kept draw.")] = 500,
+    chains: Annotated[int, typer.Option("--chains", metavar="N", min=1, help="Number of chains.")] = 4,
+    thin: Annotated[int, typer.Option("--thin", metavar="N", min=1, help="Steps per kept draw.")] = 1,
+    seed: Seed = 0,
+    clamp: Annotated[
+        list[str] | None, typer.Option("--clamp", metavar="x[3]=1", help="Hold a cell at a value (places count from 0). May be repeated.")
+    ] = None,
+    rows: Rows = 20,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE.nc|.npz", help="Save the draws: netCDF for ArviZ, or .npz.")
+    ] = None,
+    report: ReportFile = None,
+    allow_python: AllowPython = False,
+) -> None:
+    """Sample from a fitted model, or from a model with given parameters: ArviZ summary and warnings."""
+    from ._model_source import ModelSource
+    from ._show import SampleRequest, run_sample
+
+    source = ModelSource(file, model, params, inputs or [], arrays, allow_python)
+    run_sample(SampleRequest(source, sampler, draws, warmup, chains, thin, seed, clamp or [], rows, out, report))
+
+
+@app.command()
+def masks(
+    file: FittedFile,
+    mask: Annotated[
+        list[str] | None, typer.Option("--mask", "-m", metavar="NAME", help="A mask; may be repeated. Every mask that can fit by default.")
+    ] = None,
+    model: ModelName = None,
+    params: ParamsFile = None,
+    inputs: Inputs = None,
+    arrays: Arrays = None,
+    suggest: Annotated[
+        bool, typer.Option("--suggest", help="Print masks worth trying as .gmlm text, the best first, and nothing else: `>> file.gmlm`.")
+    ] = False,
+    draws: Annotated[
+        int | None,
+        typer.Option("--draws", metavar="N", help="Estimate from N draws, 200 or more. By default exact for small models, else 4000."),
+    ] = None,
+    sampler: Annotated[
+        str | None, typer.Option("--sampler", "-s", metavar="NAME", help="What draws them. Independent draws by default, where affordable.")
+    ] = None,
+    seed: Seed = 0,
+    no_times: Annotated[bool, typer.Option("--no-times", help="Do not time gradients and steps, which compiles both.")] = False,
+    as_json: AsJson = False,
+    allow_python: AllowPython = False,
+) -> None:
+    """Compare masks at a model's parameters: what each costs in rows and in time, how fast its chain forgets, which to take."""
+    from ._masks_command import MasksRequest, run_masks
+    from ._model_source import ModelSource
+
+    if suggest and mask:
+        raise typer.BadParameter("suggested masks are not the program's: leave --mask out", param_hint="--suggest")
+    source = ModelSource(file, model, params, inputs or [], arrays, allow_python)
+    run_masks(MasksRequest(source, mask, suggest, draws, sampler, seed, not no_times, as_json))
+
+
+@app.command()
+def examples(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="The example to copy; without it they are listed.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR|FILE.gmlm", help="Where the copy goes; this folder by default.")
+    ] = None,
+) -> None:
+    """List the programs that come with gmlm, or copy one and what it imports. Nothing is overwritten."""
+    from ._examples import run_examples
+
+    if out is not None and name is None:
+        raise typer.BadParameter("name the example to copy", param_hint="--out")
+    run_examples(name, out)
+
+
+@app.command()
+def demo(out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where the report goes.")] = Path("demo-report")) -> None:
+    """Fit a model of handwritten digits under two masks, compare them, sample, and write a report. Takes a minute or two."""
+    from ..demo import run
+
+    run(out)

@@ -1,0 +1,230 @@
+"""What the command line prints: diagnostics in colour on a terminal, tables, notes; and how faults end a command."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import math
+import os
+import re
+import signal
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from types import FrameType
+from typing import IO, Any
+
+from .._diagnostics import Diagnostic, GmlmError, fail, rendered, shown, visible
+
+PIPED_WIDTH = 120
+AGAIN = 1.0  # seconds until an interrupt that was swallowed is raised again
+MOST_AGAIN = 5
+SOON = 0.05  # seconds until it is looked again whether an import has ended
+# What formulas have and an encoding may lack, in plain letters; anything else is spelled as `\u2026`.
+PLAIN = {"∑": "sum", "∏": "prod", "·": "*", "−": "-", "√": "sqrt", "∈": "in", "∋": "with", "∉": "not in", "≠": "!=", "≤": "<=", "≥": ">="}
+PLAIN |= {"∪": "union", "⇔": "<=>", "⌊": "floor(", "⌋": ")", "σ": "sigma", "π": "pi"}
+_RED, _YELLOW, _BLUE, _CYAN, _BOLD, _DIM, _OFF = "\033[1;31m", "\033[1;33m", "\033[34m", "\033[36m", "\033[1m", "\033[2m", "\033[0m"
+_OPTION = re.compile(
+    r"`(mask|sampler|model|n_masks|max_steps|weights|draws|warmup|chains|thin|clamp|columns|where|missing|header|resume)=('[^']*'|\w*)`"
+)
+
+
+def settle_streams() -> None:
+    """Make streams that can be written to: what the caller closed leads nowhere, and what an encoding lacks is written in plain letters."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+    codecs.register_error("plain", _in_plain_letters)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure") and stream.errors != "surrogateescape":
+            stream.reconfigure(errors="plain")  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C ends what runs within, also where a library swallows the exception: it is raised again, a few times, until it does."""
+    left = iter(range(MOST_AGAIN))
+
+    def interrupt(_: int, frame: FrameType | None) -> None:
+        if hasattr(signal, "setitimer") and _is_importing(frame):  # the process ends without a word where C++ that is loaded meets it
+            signal.setitimer(signal.ITIMER_REAL, SOON)
+            return
+        if hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_REAL, AGAIN if next(left, None) is not None else 0)
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # ignored, as behind `nohup`
+        yield
+        return
+    signal.signal(signal.SIGINT, interrupt)
+    if hasattr(signal, "SIGALRM"):
+        signal.signal(signal.SIGALRM, interrupt)
+    try:
+        yield
+    finally:
+        if hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _in_plain_letters(error: UnicodeError) -> tuple[str | bytes, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    lacking = error.object[error.start : error.end]
+    return "".join(PLAIN.get(c) or c.encode("ascii", "backslashreplace").decode() for c in lacking), error.end
+
+
+def stdin_bytes() -> IO[bytes]:
+    """The standard input.
+
+    Raises:
+        GmlmError: E521 where the caller closed it.
+    """
+    if sys.stdin is None:
+        raise fail("E521", "the standard input is closed", help="give a file, or `< FILE`")
+    return sys.stdin.buffer
+
+
+def ended(status: int) -> int:
+    """Write what is not written yet; the exit status, another one where that fails."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            status = stop(error)
+    return status
+
+
+def stop(error: BaseException) -> int:
+    """Say why a command ends; its exit status. 1: a fault of the user's files or data, 70: one of this program, 130: interrupted."""
+    if isinstance(error, KeyboardInterrupt):
+        return 130
+    if isinstance(error, GmlmError):
+        show_error(error)
+        return 1
+    if isinstance(error, BrokenPipeError):  # the reader, `head` say, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        print(paint(visible(f"error: {where}{error.strerror or error}"), _RED, sys.stderr), file=sys.stderr)
+        return 1
+    if isinstance(error, MemoryError | RecursionError):
+        what = "the memory is too small for this" if isinstance(error, MemoryError) else "the program is nested too deeply"
+        print(paint(f"error: {what}", _RED, sys.stderr), file=sys.stderr)
+        return 1
+    if os.environ.get("GMLM_TRACEBACK"):
+        raise error
+    text = visible(f"internal error: {type(error).__name__}: {error}")
+    print(paint(text, _RED, sys.stderr), file=sys.stderr)
+    print("This is a fault of gmlmdsl, not of your files. Please report it; GMLM_TRACEBACK=1 shows where it happened.", file=sys.stderr)
+    return 70
+
+
+def has_colour(stream: IO[str]) -> bool:
+    """Whether colour is wanted: on a terminal, unless `NO_COLOR` is set."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def paint(text: str, colour: str, stream: IO[str]) -> str:
+    """Text in a colour, where the stream takes it."""
+    return f"{colour}{text}{_OFF}" if has_colour(stream) else text
+
+
+def show_error(error: GmlmError, stream: IO[str] | None = None) -> None:
+    """Every diagnostic of an error, with options named as on the command line."""
+    show(error.diagnostics, stream or sys.stderr)
+
+
+def show(diagnostics: Iterable[Diagnostic], stream: IO[str]) -> None:
+    """Rendered diagnostics, a blank line between two."""
+    texts = [_OPTION.sub(_as_option, text) for text in rendered(diagnostics)]
+    if has_colour(stream):
+        texts = [_coloured(t) for t in texts]
+    if texts:
+        print("\n\n".join(texts), file=stream)
+
+
+def _as_option(found: re.Match[str]) -> str:
+    if found[1] == "resume":
+        return "`--restart`" if found[2] == "False" else "no `--restart`"
+    if found[1] == "header":
+        return "`--no-header`" if found[2] == "False" else "`--header`"
+    return f"`--{found[1].replace('_', '-')}{f' {found[2]}' if found[2] else ''}`"
+
+
+def _coloured(text: str) -> str:
+    return "\n".join(_coloured_line(line) for line in text.split("\n"))
+
+
+def _coloured_line(line: str) -> str:
+    head = re.match(r"(error|warning)\[[^\]]*\]", line)
+    if head:
+        return f"{_RED if head[1] == 'error' else _YELLOW}{head[0]}{_OFF}{_BOLD}{line[head.end() :]}{_OFF}"
+    if line.startswith("help:"):
+        return f"{_CYAN}help{_OFF}{line[4:]}"
+    place = re.match(r"\s*(-->|:::) ", line)
+    if place:
+        return f"{_BLUE}{place[0]}{_OFF}{line[place.end() :]}"
+    gutter = re.match(r"(\s*\d* \|)( *)(\^+.*)?", line)
+    if gutter and (gutter[3] or re.match(r"\s*\d* \|", line)):
+        marks = f"{gutter[2]}{_RED}{gutter[3]}{_OFF}" if gutter[3] else line[len(gutter[1]) :]
+        return f"{_BLUE}{gutter[1]}{_OFF}{marks}"
+    return line
+
+
+def note(text: str) -> None:
+    """A remark, on the error stream."""
+    print(paint(shown(text), _DIM, sys.stderr), file=sys.stderr)
+
+
+def warn(text: str, remedy: str = "") -> None:
+    """A warning, on the error stream."""
+    print(f"{paint('warning', _YELLOW, sys.stderr)}: {shown(text)}", file=sys.stderr)
+    if remedy:
+        print(f"{paint('help', _CYAN, sys.stderr)}: {shown(remedy)}", file=sys.stderr)
+
+
+def print_table(
+    headers: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "", *, written: bool = False, absent: str = "nan"
+) -> None:
+    """A table on the output; numbers of a column share their decimals; `absent` stands for nan.
+
+    `written`: all but the first column are numbers as texts.
+    """
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    wide = None if sys.stdout.isatty() else PIPED_WIDTH
+    console = Console(file=sys.stdout, width=wide, highlight=False, markup=False, emoji=False)
+    table = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", title_style="bold", pad_edge=False)
+    columns = [[row[k] for row in rows] for k in range(len(headers))]
+    texts = [_written(c, absent) for c in columns]
+    for place, (header, column) in enumerate(zip(headers, columns, strict=True)):
+        numeric = (all(isinstance(v, int | float) for v in column) and bool(column)) or (written and place > 0)
+        table.add_column(visible(header), justify="right" if numeric else "left", overflow="fold")
+    for k in range(len(rows)):
+        table.add_row(*(column[k] for column in texts))
+    console.print(table)
+
+
+def _written(column: Sequence[Any], absent: str) -> list[str]:
+    floats = sorted(abs(v) for v in column if isinstance(v, float) and 0 < abs(v) < math.inf)
+    middle = floats[len(floats) // 2] if floats else 1.0
+    form = f".{min(max(3 - math.floor(math.log10(middle)), 0), 4)}f" if 1e-3 <= middle < 1e7 else ".2e"
+    return [absent if v != v else format(v, form) if isinstance(v, float) else visible(str(v)) for v in column]

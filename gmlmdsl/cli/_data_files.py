@@ -1,0 +1,239 @@
+"""Data files of the command line: tables, alignments and arrays become what `Model.fit` takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._diagnostics import fail, listed
+from ..data import columns_of_cells, is_cell, is_number, is_row_of_letters, plain
+from ..program import Program, ir
+from ..read import AMINO_ACIDS, AbstractRows, Table, choose, ending_of, is_packed, parse_table, read_alignment, read_arrays, table_of
+
+if TYPE_CHECKING:
+    from ..graph import FactorGraph
+
+Array = np.ndarray
+ARRAYS = (".npy", ".npz")
+ALIGNMENTS = (".a2m", ".a3m", ".afa", ".fa", ".fas", ".fasta")
+MOST_COUNTS = 20  # columns whose missing cells are counted on the screen
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The options of the command line about the data file."""
+
+    columns: str | None = None
+    where: Sequence[str] = ()
+    missing: Sequence[str] = ()
+    header: bool | None = None
+    weights: str | None = None
+    identity: float | None = None
+    focus: str | None = None
+    unknown_letters: str | None = None
+    row_gaps: float | None = None
+    column_gaps: float | None = None
+
+
+TOGETHER = "save one array for each variable, given ones too, in an .npz file, under its name"
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """Data as `Model.fit` takes them, and what they say of the program.
+
+    Attributes:
+        x: rows of a file, or arrays.
+        missing: what `missing=` takes.
+        width: the number of cells of a row, where the file tells.
+        names: the names of the columns, where they have names of their own.
+        given: what `given=` takes.
+    """
+
+    x: Any
+    missing: Any
+    width: int | None
+    names: tuple[str, ...] | None
+    given: dict[str, Array] | None = None
+
+    @property
+    def table(self) -> Table | None:
+        """The table behind them."""
+        return self.x if isinstance(self.x, Table) else None
+
+
+def read_data(path: Path, program: Program, model: str, inputs: Mapping[str, Any], reading: Reading) -> DataFile:
+    """Rows of data for a model whose program is not bound yet.
+
+    Raises:
+        GmlmError: for a file that cannot be read, and for options that are not for such a file.
+    """
+    kind = ending_of(path)
+    if kind in ARRAYS and is_packed(path):
+        raise fail(
+            "E520", f"{path} is packed, and only text is unpacked", help=f"unpack it, `gunzip {path}`; .npz files are packed in themselves"
+        )
+    _verify_options(path, kind, reading)
+    given = [v.name for v in program.models[model].variables.values() if v.role == "given"]
+    if kind in ARRAYS:
+        arrays = read_arrays(path)
+        lacking = [name for name in given if name not in arrays]
+        if lacking:
+            raise fail("E510", f"{path} lacks {listed(lacking)}, which the model is given; it has {listed(list(arrays))}", help=TOGETHER)
+        along = {name: arrays.pop(name) for name in given}
+        x = _by_variable(arrays, [v.name for v in _observed(program, model)], path)
+        width = x.shape[1] if isinstance(x, np.ndarray) and x.ndim == 2 else None
+        return DataFile(x, _code(reading.missing), width, None, along or None)
+    if given:
+        raise fail("E510", f"{path} holds no data of {listed(given)}, which the model is given", help=TOGETHER)
+    if kind in ALIGNMENTS:
+        alphabet = "".join(a for v in _observed(program, model) for a in v.domain.labels) or AMINO_ACIDS
+        focus = True if reading.focus is None else reading.focus or False
+        policy = reading.unknown_letters or "drop"
+        gaps = {"row_gaps": reading.row_gaps, "column_gaps": reading.column_gaps}
+        found = read_alignment(path, focus, alphabet=alphabet, unknown_letters=policy, **gaps)
+        return DataFile(found, found.missing, len(found.columns), found.columns if found.focus else None)
+    return _from_table(path, program, model, inputs, reading)
+
+
+def _verify_options(path: Path, kind: str, reading: Reading) -> None:
+    tables = {"--columns": reading.columns, "--where": reading.where, "--header": reading.header}
+    sequences = {"--focus": reading.focus, "--unknown-letters": reading.unknown_letters}
+    sequences |= {"--row-gaps": reading.row_gaps, "--column-gaps": reading.column_gaps}
+    for options, what, good in (
+        (tables, "tables of text", kind not in (*ARRAYS, *ALIGNMENTS)),
+        (sequences, "alignments", kind in ALIGNMENTS),
+    ):
+        said = [name for name, value in options.items() if value not in (None, (), [])]
+        if said and not good:
+            endings = f" ({', '.join(ALIGNMENTS)})" if what == "alignments" else ""
+            raise fail("E507", f"{listed(said)} {'is' if len(said) == 1 else 'are'} for {what}{endings}: {path} is not one")
+    if kind in ALIGNMENTS and reading.missing:
+        raise fail("E507", "`--missing` is not for alignments", help="`--unknown-letters missing` makes unknown letters missing cells")
+    if reading.identity is not None and reading.weights is not None:
+        raise fail("E507", "`--identity` makes weights: leave `--weights` out")
+
+
+def _code(missing: Sequence[str]) -> Any:
+    """What stands for a missing cell in arrays."""
+    if not missing:
+        return None
+    if len(missing) > 1:
+        raise fail("E507", "in arrays one value stands for a missing cell: say `--missing` once")
+    try:
+        number = float(missing[0])
+    except ValueError:
+        return missing[0]
+    return int(number) if number.is_integer() else number
+
+
+def _by_variable(arrays: dict[str, Array], names: Sequence[str], path: Path) -> Any:
+    if len(names) == 1:
+        if names[0] in arrays:
+            return arrays[names[0]]
+        if len(arrays) == 1:
+            return next(iter(arrays.values()))
+        raise fail("E503", f"{path} has the arrays {listed(list(arrays))}, none called `{names[0]}`", help=f"name the array `{names[0]}`")
+    lacking = [n for n in names if n not in arrays]
+    if lacking:
+        raise fail(
+            "E503",
+            f"{path} lacks {listed(lacking)}; it has {listed(list(arrays))}",
+            help="save one array per variable in an .npz file, under its name",
+        )
+    return {n: arrays[n] for n in names}
+
+
+# Tables
+
+
+def _from_table(path: Path, program: Program, model: str, inputs: Mapping[str, Any], reading: Reading) -> DataFile:
+    parsed = parse_table(path)
+    if not parsed.fields:
+        raise fail("E505", f"{path} has no rows of data: it is empty")
+    variables = _observed(program, model)
+    header = reading.header
+    if header is None:
+        header = _looks_like_header(parsed.fields[0], [v.domain for v in variables], inputs)
+    table = table_of(parsed, header)
+    if reading.columns is None and reading.weights is not None:
+        table = table.without(reading.weights)
+    table = choose(table, reading.columns, _groups(reading.where), tuple(reading.missing) or None)
+    missing = float("nan") if reading.missing else None
+    if len(variables) == 1 and variables[0].domain.kind == "letters" and len(table.columns) == 1:
+        return DataFile(table, missing, len(table.texts([0])[0, 0]), None)  # one text for a row of letters
+    cells = [] if table.in_order else [c for c in table.columns if is_cell(c, variables[0].name)]
+    named = table.header is not None and not cells
+    return DataFile(table, missing, len(cells or table.columns), table.columns if named else None)
+
+
+def _observed(program: Program, model: str) -> list[ir.Variable]:
+    """The variables that a file of data is expected to hold."""
+    return [v for v in program.models[model].variables.values() if v.role == "var"]
+
+
+def _groups(where: Sequence[str]) -> dict[str, list[str]]:
+    """`Class=democrat`: rows of a column with several values are those of any."""
+    out: dict[str, list[str]] = {}
+    for text in where:
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip():
+            raise fail("E507", f"`--where {text}`: expected `column=value`", help="for example `--where Class=democrat`")
+        out.setdefault(name.strip(), []).append(value.strip())
+    return out
+
+
+def _looks_like_header(first: Sequence[str], domains: Sequence[ir.Domain], inputs: Mapping[str, Any]) -> bool:
+    """A first line is a header if no field of it is a value or a number, or if its fields are distinct numbers beyond the values."""
+    values = {plain(t) for d in domains for t in _texts_of(d, inputs)}
+    good = [plain(f) in values for f in first]
+    if not any(good):
+        return not any(is_number(f) for f in first) or (len(first) > 1 and len(set(first)) == len(first) and _counts_up(first))
+    return not all(good) and len(set(first)) == len(first) > len(values) + 1
+
+
+def _texts_of(domain: ir.Domain, inputs: Mapping[str, Any]) -> list[str]:
+    """The values of a domain as a file has them; of one whose size an input gives that is not known yet, none."""
+    if domain.kind in ("spin", "bit"):
+        return ["-1", "1"] if domain.kind == "spin" else ["0", "1"]
+    size = domain.of.size if domain.of is not None else domain.size
+    known = size.value if isinstance(size, ir.Literal) else inputs.get(size.name, 0) if isinstance(size, ir.InputValue) else 0
+    return [*domain.labels, *(str(k) for k in range(min(int(known), 1 << 20) if np.ndim(known) == 0 else 0))]
+
+
+def _counts_up(fields: Sequence[str]) -> bool:
+    return all(f.isdigit() for f in fields) and [int(f) - int(fields[0]) for f in fields] == list(range(len(fields)))
+
+
+# What is said of them
+
+
+def words_of(graph: FactorGraph, x: Any) -> str:
+    """What was read, in a few words."""
+    if not isinstance(x, AbstractRows):
+        return ", ".join(f"{k} {v.shape}" for k, v in (x.items() if isinstance(x, dict) else [("array", x)]))
+    if not isinstance(x, Table):
+        return x.words
+    if is_row_of_letters(len(x.columns), graph):
+        return f"{x.words}, one text of {graph.observed[0].size} letters per row"
+    order = columns_of_cells(graph, x)
+    ignored = [name for k, name in enumerate(x.columns) if k not in order]
+    more = " .." if len(ignored) > 4 else ""
+    return f"{x.words}, {len(order)} columns" + (f"; ignored {', '.join(ignored[:4])}{more}" if ignored else "")
+
+
+def missing_words(x: Any) -> str:
+    """How many cells are missing, in all and by column, the most first; empty where none can be."""
+    if not isinstance(x, AbstractRows) or not x.tokens:
+        return ""
+    counts = x.missing_counts
+    total, cells = sum(counts.values()), len(x) * len(counts)
+    some = sorted(((n, c) for c, n in counts.items() if n), key=lambda pair: -pair[0])
+    shown = ", ".join(f"{c} {n}" for n, c in some[:MOST_COUNTS]) + (
+        f", and {len(some) - MOST_COUNTS} more columns" * (len(some) > MOST_COUNTS)
+    )
+    return f"{total} of {cells} cells are missing" + (f": {shown}" if shown else "")

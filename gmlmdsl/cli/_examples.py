@@ -1,0 +1,90 @@
+"""`gmlm examples`: the programs that come with the package, listed, and copied out."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from .._diagnostics import did_you_mean, fail
+from ..files import made_folder, shipped_folder, write_whole
+from ._console import print_table
+
+FOLDERS = ("", "translator")  # those of `examples/` whose programs a wheel holds, as pyproject.toml lists them
+_COMMENT = re.compile(r"#[ \t]*(?:[\w.-]+\.gmlm\b:?)?[ \t]*(.*)")
+
+
+def run_examples(name: str | None, out: Path | None) -> None:
+    """List the examples, or copy one and say what was written."""
+    if name is None:
+        print_table(["example", "is"], [[name, description(path)] for name, path in examples().items()])
+        return
+    for path in copy_example(name, out or Path()):
+        print(f"wrote {path}")
+
+
+def examples() -> dict[str, Path]:
+    """The file of each example by its name: `ising`, `translator/tiny`.
+
+    Raises:
+        GmlmError: E521 where the package was installed without them.
+    """
+    folder = shipped_folder("examples")
+    found = {p.relative_to(folder).with_suffix("").as_posix(): p for name in FOLDERS for p in sorted((folder / name).glob("*.gmlm"))}
+    if not found:
+        raise fail("E521", f"there are no examples in {folder}", help="install the package anew: its wheel holds them")
+    return found
+
+
+def description(path: Path) -> str:
+    """What the first comment of a program says behind the name of its file."""
+    found = _COMMENT.match(path.read_text(encoding="utf-8"))
+    return found[1] if found else ""
+
+
+def copy_example(name: str, out: Path) -> list[Path]:
+    """Copy an example, and what it imports beside it.
+
+    Args:
+        name: as `examples` has it.
+        out: a folder, which is made; or the file, where it ends in `.gmlm`.
+
+    Returns:
+        The files written, the example first. What it imports is left where it is there already.
+
+    Raises:
+        GmlmError: E507 for an unknown name, E560 where another file stands in the way, or nothing can be written.
+    """
+    source = _named(name)
+    first = out if out.suffix == ".gmlm" else out / source.name
+    files = {first.parent / p.relative_to(source.parent): p for p in _imported(source)} | {first: source}
+    for target, path in files.items():
+        if os.path.lexists(target) and (target == first or not _is_equal(target, path)):
+            help = "name another folder or file with `--out`; what is there stays as it is"
+            raise fail("E560", f"cannot write {target}: there is a file already", help=help)
+    written = [first, *(t for t in files if t != first and not os.path.lexists(t))]
+    for target in written:
+        made_folder(target.parent)
+        write_whole(target, files[target].read_bytes())
+    return written
+
+
+def _named(name: str) -> Path:
+    found = examples()
+    if name in found:
+        return found[name]
+    whole = {Path(n).name: n for n in found} | {n: n for n in found}
+    near = did_you_mean(name.removesuffix(".gmlm"), whole)
+    help = f"did you mean `{whole[near]}`?" if near else "`gmlm examples` lists them"
+    raise fail("E507", f"there is no example `{name}`", help=help)
+
+
+def _imported(path: Path) -> list[Path]:
+    """The files that a program imports, and those that these import."""
+    from ..program import check_file
+
+    return [Path(source.path) for source in check_file(path).sources if Path(source.path) != path]
+
+
+def _is_equal(a: Path, b: Path) -> bool:
+    return a.is_file() and a.read_bytes() == b.read_bytes()

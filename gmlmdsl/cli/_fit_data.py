@@ -1,0 +1,55 @@
+"""The data of `gmlm fit`: they give the program the size and the labels of their columns, and the rows their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ._console import note
+from ._data_files import DataFile, Reading, missing_words, read_data
+from ._program_arguments import bind_program, read_weights
+from ._sizes import axis_of, coords_of, with_size
+
+if TYPE_CHECKING:
+    from .._compile import BoundProgram
+    from ..model import Model
+    from ..program import Program
+
+
+def program_and_data(
+    checked: Program, model: str, inputs: Mapping[str, Any], path: Path, reading: Reading, allow_python: bool = False
+) -> tuple[BoundProgram, DataFile]:
+    """The program, bound, and the data.
+
+    Raises:
+        GmlmError: for data that cannot be read, and for what the inputs show.
+    """
+    data = read_data(path, checked, model, inputs, reading)
+    sized = with_size(checked, model, inputs, data.width)
+    for name in sized.keys() - inputs.keys():
+        note(f"{name} = {sized[name]}, from the columns of {path}")
+    program = bind_program(checked, sized, None, allow_python)
+    axis = axis_of(checked, model)
+    if data.names is not None and axis is not None and program.bound.set_size(axis) == len(data.names):
+        program = bind_program(checked, sized, coords_of(checked, model, data.names), allow_python)
+    return program, data
+
+
+def weights_of(model: Model, data: DataFile, reading: Reading) -> Any:
+    """Weights of the rows: from a column, from a file, or from their resemblance."""
+    if reading.identity is None:
+        return None if reading.weights is None else read_weights(reading.weights, data.table)
+    from ..data import encode
+    from ..read import sequence_weights
+
+    return sequence_weights(encode(model.graph, data.x, missing=data.missing).codes[: model.graph.n_random].T, reading.identity)
+
+
+def print_data(data: DataFile, reading: Reading, weights: Any) -> None:
+    """What must be said of the data: missing cells by column, and how many rows the weights leave."""
+    holes = missing_words(data.x)
+    if holes:
+        print(holes)
+    if reading.identity is not None:
+        print(f"effective number of rows at identity {reading.identity:g}: {weights.sum():.1f} of {len(weights)}")

@@ -1,0 +1,170 @@
+"""What stands on a command line: inputs, weights, clamped cells, numbers of masks; each fault is a diagnostic."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .._diagnostics import Diagnostic, GmlmError, did_you_mean, fail, listed
+
+if TYPE_CHECKING:
+    from .._compile import BoundProgram
+    from ..graph import FactorGraph
+    from ..program import Program
+    from ..read import Table
+
+
+def read_inputs(program: Program, assignments: Sequence[str], arrays: Path | None) -> dict[str, Any]:
+    """The inputs given as `--input name=value` and `--inputs FILE.npz`.
+
+    Raises:
+        GmlmError: for unknown names, values that are no numbers, names given twice, a file that cannot be read.
+    """
+    found: dict[str, Any] = {}
+    if arrays is not None:
+        from ..read import read_arrays
+
+        found |= {k: v.item() if v.ndim == 0 else v for k, v in read_arrays(arrays).items()}
+    for text in assignments:
+        name, sign, value = text.partition("=")
+        name = name.strip()
+        if not sign or not name:
+            raise fail("E507", f"`--input {text}`: expected `name=value`", help="for example `--input L=8`")
+        if name in found:
+            raise fail("E507", f"input `{name}` is given twice")
+        found[name] = _value(name, value.strip(), program)
+    unknown = [_unknown(name, program) for name in found if name not in program.inputs]
+    if unknown:
+        raise GmlmError(unknown)
+    return found
+
+
+def _unknown(name: str, program: Program) -> Diagnostic:
+    near = did_you_mean(name, program.inputs)
+    help = f"did you mean `{near}`?" if near else f"the inputs are {listed(list(program.inputs))}"
+    return Diagnostic("E402", f"the program has no input `{name}`", help=help)
+
+
+def _value(name: str, text: str, program: Program) -> Any:
+    declared = program.inputs.get(name)
+    domain = None if declared is None else declared.type.domain
+    if domain is not None and not domain.ordered:
+        return text
+    if re.fullmatch(r"[+-]?\d{1,18}", text):
+        return int(text)
+    try:
+        return float(text)
+    except ValueError:
+        help = "arrays come from a file: `--inputs FILE.npz`" if re.search(r"[,\[;]", text) else ""
+        raise fail("E507", f'`--input {name}={text}`: "{text}" is not a number', help=help) from None
+
+
+def bind_program(
+    program: Program, inputs: Mapping[str, Any], coords: Mapping[str, Sequence[Any]] | None = None, allow_python: bool = False
+) -> BoundProgram:
+    """The program with its inputs.
+
+    Raises:
+        GmlmError: E401 for each that is missing, and for what does not fit.
+    """
+    from .._compile import BoundProgram
+
+    faults = []
+    for d in program.inputs.values():
+        if d.default is None and d.name not in inputs:
+            help = f"give it with `--inputs FILE.npz`: an array called `{d.name}`" if d.axes else f"give it with `--input {d.name}=..`"
+            faults.append(Diagnostic("E401", f"input `{d.name}` is not given", d.span, "needs a value", help=help))
+    if faults:
+        raise GmlmError(faults)
+    return BoundProgram(program, inputs, coords, allow_python)
+
+
+def read_weights(text: str, table: Table | None) -> Any:
+    """Row weights: a column of the data, or a file of numbers.
+
+    Raises:
+        GmlmError: for a column or file that there is not, and for what is no number.
+    """
+    from ..read import parse_table, read_arrays, table_of
+
+    if table is not None and table.header is not None and text in table.header:
+        return table.numbers(text)
+    path = Path(text)
+    if path.suffix.lower() in (".npy", ".npz"):
+        arrays = read_arrays(path)
+        if len(arrays) != 1:
+            raise fail("E507", f"{path} has {len(arrays)} arrays: weights are one")
+        return next(iter(arrays.values()))
+    if path.suffix.lower() in (".csv", ".tsv", ".txt") or path.exists():
+        parsed = parse_table(path)
+        header = bool(parsed.fields) and not re.match(r"^[+-]?[\d.]", parsed.fields[0][0])
+        found = table_of(parsed, header)
+        return found.numbers(found.columns[0])
+    names = [] if table is None or table.header is None else list(table.header)
+    near = did_you_mean(text, names)
+    help = f"did you mean `{near}`?" if near else "name a column of the data, or a .csv or .npy file with one number per row"
+    raise fail("E506", f"weights: there is no column and no file `{text}`", help=help)
+
+
+def read_n_masks(text: str | None) -> int | str | None:
+    """A whole number above 0, or `all`."""
+    if text is None or text == "all":
+        return text
+    if not re.fullmatch(r"\d{1,9}", text) or int(text) < 1:
+        raise fail("E507", f"`--n-masks {text}`: expected a whole number above 0, or `all`")
+    return int(text)
+
+
+_CLAMP = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[([^\]]*)\])?\s*=(.*)", re.DOTALL)
+
+
+def read_clamps(texts: Sequence[str], graph: FactorGraph) -> dict[str, Any] | None:
+    """`x[3]=1`, `w[0]=sun`, `k=2`: what `clamp=` of `Model.sample` takes.
+
+    Raises:
+        GmlmError: for what is not of that form, an unknown variable, a place or value that does not fit.
+    """
+    out: dict[str, Any] = {}
+    for text in texts:
+        found = _CLAMP.fullmatch(text)
+        if found is None:
+            raise fail(
+                "E507", f"`--clamp {text}`: expected `x[3]=1`", help="places are 0-based numbers: `x[3]`, `y[1, 2]`, or a scalar's name"
+            )
+        name, place, value = found[1], found[2], found[3].strip()
+        names = [v.name for v in graph.variables]
+        if name not in names:
+            near = did_you_mean(name, names)
+            raise fail(
+                "E506",
+                f"`--clamp {text}`: the model has no variable `{name}`",
+                help=f"did you mean `{near}`?" if near else f"there are {listed(names)}",
+            )
+        v = graph.variable(name)
+        if place is None and v.shape:
+            raise fail(
+                "E507", f"`--clamp {text}`: say which cell of `{name}`", help=f"`--clamp {name}[{', '.join('0' for _ in v.shape)}]={value}`"
+            )
+        at = _place(text, place)
+        out.setdefault(name, {})[at] = _clamp_value(text, value, v.ordered)
+    return out or None
+
+
+def _place(text: str, place: str | None) -> Any:
+    if place is None:
+        return ()
+    parts = [p.strip() for p in place.split(",")]
+    if not all(re.fullmatch(r"\d{1,9}", p) for p in parts):
+        raise fail("E507", f"`--clamp {text}`: places are 0-based numbers, got `{place}`")
+    return int(parts[0]) if len(parts) == 1 else tuple(map(int, parts))
+
+
+def _clamp_value(text: str, value: str, ordered: bool) -> Any:
+    if not ordered:
+        return value
+    try:
+        return int(value)
+    except ValueError:
+        raise fail("E502", f'`--clamp {text}`: "{value}" is not a whole number') from None

@@ -1,0 +1,336 @@
+"""What `gmlm fit` and `gmlm sample` do and print."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .._diagnostics import Diagnostic, GmlmError, counted, fail, listed
+from ..program import ir
+from ._console import note, print_table, show, warn
+from ._model_source import ModelSource, checked_program, model_and_params, pick
+from ._program_arguments import read_clamps, read_n_masks
+
+if TYPE_CHECKING:
+    from .._compile import BoundProgram
+    from ..model import Model
+    from ._data_files import Reading
+
+
+@dataclass(frozen=True)
+class FitRequest:
+    """The command line of `gmlm fit`."""
+
+    file: Path
+    data: Path
+    mask: str | None
+    model: str | None
+    inputs: Sequence[str]
+    arrays: Path | None
+    reading: Reading
+    n_masks: str | None
+    max_steps: int | None
+    seed: int
+    rows: int
+    out: Path | None
+    report: Path | None
+    allow_python: bool = False
+
+
+@dataclass(frozen=True)
+class SampleRequest:
+    """The command line of `gmlm sample`."""
+
+    source: ModelSource
+    sampler: str | None
+    draws: int
+    warmup: int
+    chains: int
+    thin: int
+    seed: int
+    clamp: Sequence[str]
+    rows: int
+    out: Path | None
+    report: Path | None
+
+
+def _note_size(model: Model) -> None:
+    """Say before a large fit what it will not give."""
+    from ..fit import MOST_INFERRED
+
+    size = sum(p.size for p in model.graph.parameters)
+    if size > MOST_INFERRED:
+        note(f"{size:,} parameters: above {MOST_INFERRED:,} a fit gives estimates without standard errors, and may take long")
+
+
+def run_fit(request: FitRequest) -> None:
+    """Read, fit, print, and write what was asked for; on an error nothing is written."""
+    from ._data_files import words_of
+    from ._fit_data import print_data, program_and_data, weights_of
+
+    n_masks = read_n_masks(request.n_masks)
+    verify_writable(request.out)
+    verify_writable(request.report)
+    checked, inputs = checked_program(request.file, request.inputs, request.arrays)
+    name = pick(request.model, list(checked.models), "model")
+    program, data = program_and_data(checked, name, inputs, request.data, request.reading, request.allow_python)
+    _warn_outside_samplers(program)
+    mask = pick(request.mask, _owned(program.checked.masks, name), f"mask of model `{name}`", "mask")
+    model = program.model(name)
+    if model.graph.network is not None and request.report is not None:
+        raise fail("E507", "`--report` draws estimates with their errors, which a network has not", help="leave it out")
+    show([d for d in model.warnings if d.code == "W811" and _within(d, program.checked.masks[mask])], sys.stderr)
+    with _naming(request.data, "x"):
+        weights = weights_of(model, data, request.reading)
+    _note_size(model)
+    with _naming(request.data, "x"), waiting(f"fitting `{name}` under mask `{mask}`"):
+        options: dict[str, Any] = {"seed": request.seed, "n_masks": n_masks, "weights": weights, "max_steps": request.max_steps}
+        fit: Any = model.fit(data.x, mask=mask, missing=data.missing, given=data.given, **options)
+    print(f"Fit of `{name}` to {counted(fit.meta['rows'], 'row')} of {request.data} ({words_of(model.graph, data.x)})")
+    print_data(data, request.reading, weights)
+    if model.graph.network is None:
+        _tell_fit(fit, request.rows)
+    else:
+        print(fit)
+    if (fit.status.code if model.graph.network is None else fit.reason) == "diverged":
+        raise fail("E507", "the fit diverged: nothing is written", help="check the data and the priors")
+    if request.out is not None:
+        fit.save(request.out)
+        print(f"saved {request.out}{_next(fit, request.out)}")
+    if request.report is not None:
+        from ..report import fit_report
+
+        print(f"wrote {fit_report(fit).save(request.report)}")
+
+
+def _next(fit: Any, out: Any) -> str:
+    """What can be done with a fit that was saved, and with what a network is trained otherwise."""
+    drawn = f"; next: gmlm sample {out}"
+    if fit.graph.given:
+        drawn = "" if fit.graph.network is None else f'; next, in Python: gm.load_fit("{out}").sample(given=..)'
+    if fit.graph.network is None:
+        return drawn
+    return (
+        drawn
+        + "\nrows of a batch, validation, averages and checkpoints are options of gm.Training in Python; of a translator, of gmlm train"
+    )
+
+
+def _tell_fit(fit: Any, rows: int) -> None:
+    """How a fit of a factor model ended, its estimates, and what must be said about them."""
+    print(f"mask {fit.meta['mask_use']}; {fit.status.code} after {counted(len(fit.loss_trace), 'step')}, {fit.meta['seconds']:.2g} s")
+    if fit.meta["convex"] and fit.status.converged:
+        print("the objective is convex: this is its global minimum")
+    if fit.missing is not None and fit.missing.any:
+        print(fit.missing.words)
+    if any(p.size for p in fit.graph.parameters):
+        print_frame(fit.summary(), rows, "none")
+    for finding in fit.status.findings:
+        warn(finding.message, finding.remedy)
+
+
+@contextlib.contextmanager
+def _as_options() -> Iterator[None]:
+    """Help that names arguments of Python names options instead, and leaves out what the command line has not."""
+    try:
+        yield
+    except GmlmError as error:
+        helps = ["; ".join(part for part in d.help.split("; ") if "keep_draws" not in part) for d in error.diagnostics]
+        helps = [re.sub(r"`(draws|chains|warmup|thin)=`", r"`--\1`", text) for text in helps]
+        raise GmlmError([replace(d, help=text) for d, text in zip(error.diagnostics, helps, strict=True)]) from None
+
+
+def run_sample(request: SampleRequest) -> None:
+    """Sample, print, and write what was asked for."""
+    verify_writable(request.out, (".nc", ".npz"))
+    if request.out is not None and request.out.suffix == ".nc":
+        from ..sample import need_netcdf
+
+        need_netcdf()
+    verify_writable(request.report)
+    model, params = model_and_params(request.source, "sample")
+    if model.graph.given:
+        message = f"`gmlm sample` takes no data of {listed([v.name for v in model.graph.given])}, which model `{model.name}` is given"
+        raise fail("E510", message, help="sample in Python: `model.sample(params, given={..})`")
+    sampler = pick(request.sampler, model.samplers, f"sampler of model `{model.name}`", "sampler")
+    show([d for d in model.warnings if _within(d, model.sampler(sampler)[1])], sys.stderr)
+    clamp = read_clamps(request.clamp, model.graph)
+    decodes = isinstance(model.sampler(sampler)[1].body, ir.FormCall)
+    if decodes and request.report is not None:
+        help_ = "leave `--report` out; `--out` saves tokens and scores"
+        raise fail("E507", f"a report looks at chains, and sampler `{sampler}` decodes", help=help_)
+    import time
+
+    started = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught, waiting(f"sampling with `{sampler}`"), _as_options():
+        warnings.simplefilter("always")
+        idata = model.sample(
+            params,
+            sampler,
+            draws=request.draws,
+            warmup=request.warmup,
+            chains=request.chains,
+            thin=request.thin,
+            seed=request.seed,
+            clamp=clamp,
+            progress=False,
+        )
+    seconds = time.perf_counter() - started
+    print(f"{request.chains} chains of {request.draws} draws from `{model.name}` by sampler `{sampler}`, {seconds:.2g} s")
+    show_decodes(model, idata, request.rows) if decodes else show_draws(model, idata, clamp, request.rows)
+    from ..sample import SamplingWarning
+
+    for text in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, SamplingWarning)):
+        warn(text)
+    if request.out is not None:
+        from ..sample import save
+
+        print(f"saved {save(idata, request.out)}")
+    if request.report is not None:
+        from ..report import sample_report
+
+        print(f"wrote {sample_report(model, idata, clamp=clamp).save(request.report)}")
+
+
+def show_decodes(model: Model, idata: Any, rows: int) -> None:
+    """The best decodes: what they hold and how likely the network finds it."""
+    import numpy as np
+
+    from ..sample import groups_of
+
+    groups = groups_of(idata)
+    scores = np.asarray(groups["sample_stats"]["score"].values).ravel()
+    v = model.graph.variables[0]
+    values = np.asarray(groups["posterior"][v.name].values).reshape(len(scores), -1)
+    names = [str(x) for x in v.labels]
+    print(f"score, the mean log p of a token: mean {scores.mean():.4g}, best {scores.max():.4g}; passes {passes_of(groups)}")
+    for k in np.argsort(-scores, kind="stable")[:rows]:
+        tokens = [str(t) if v.ordered else names[t] for t in values[k].tolist() if t >= 0 or v.kind == "spin"]
+        print(f"{scores[k]:8.3f}  {('' if v.kind == 'letters' else ' ').join(tokens)}")
+
+
+def passes_of(groups: dict[str, Any]) -> str:
+    """How many passes the decodes took."""
+    passes = groups["sample_stats"]["passes"].values
+    return f"{passes.min()} to {passes.max()}" if passes.min() < passes.max() else str(passes.min())
+
+
+def _warn_outside_samplers(program: BoundProgram) -> None:
+    """The checker's warnings, less those about samplers, which a fit does not run."""
+    inside = {d for s in program.checked.samplers.values() for d in program.warnings if _within(d, s)}
+    show([d for d in program.warnings if d not in inside], sys.stderr)
+
+
+def _within(d: Diagnostic, declared: Any) -> bool:
+    return d.span is not None and d.span.source == declared.span.source and declared.span.start <= d.span.start < declared.span.end
+
+
+def _owned(table: dict[str, Any], model: str) -> list[str]:
+    return [name for name, value in table.items() if value.model == model]
+
+
+def verify_writable(path: Path | None, endings: Sequence[str] = ()) -> None:
+    """Refuse an output that could not be written, before any work.
+
+    Raises:
+        GmlmError: E560.
+    """
+    import os
+
+    from ..files import verify_plain
+
+    if path is None:
+        return
+    if endings and path.suffix not in endings:
+        raise fail("E560", f"cannot write {path}: the name must end in {' or '.join(endings)}")
+    verify_plain(path)
+    folder = Path(os.path.realpath(path)).parent
+    if not folder.is_dir():
+        raise fail("E560", f"cannot write {path}: there is no folder {folder}", help="make it first, or choose another")
+    if not os.access(folder, os.W_OK):
+        raise fail("E560", f"cannot write {path}: the folder may not be written to", help="choose another")
+
+
+@contextlib.contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """A sign of life, where a person watches."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(text):
+        yield
+
+
+@contextlib.contextmanager
+def _naming(path: Path, what: str) -> Iterator[None]:
+    """Faults of data name the file they came from."""
+    try:
+        yield
+    except GmlmError as error:
+        named = [_named(d, path, what) for d in error.diagnostics]
+        raise GmlmError(named) from None
+
+
+def _named(d: Diagnostic, path: Path, what: str) -> Diagnostic:
+    from dataclasses import replace
+
+    if d.code.startswith("E50") and (d.message.startswith((f"{what} ", f"{what}[", f"{what}:")) or f" of {what} " in d.message):
+        return replace(d, message=f"{path}: {d.message}")
+    return d
+
+
+def print_frame(frame: Any, most: int, absent: str = "nan") -> None:
+    """A pandas table, at most so many rows; `absent` stands for nan."""
+    shown = frame if most == 0 else frame.head(most)
+    rows = [[str(name), *row] for name, row in zip(shown.index, shown.itertuples(index=False), strict=True)]
+    print_table([str(frame.index.name or ""), *map(str, frame.columns)], rows, absent=absent)
+    if len(shown) < len(frame):
+        print(f"{len(shown)} of {len(frame)} rows; `--rows 0` shows all")
+
+
+def show_draws(model: Model, idata: Any, clamp: dict[str, Any] | None, most: int) -> None:
+    """ArviZ's summary of number-valued variables, the worst first where they are many, and categories of the others."""
+    from ..report import diagnose_draws
+    from ..sample import summary
+
+    numbers = [v.name for v in model.graph.variables if v.ordered]
+    if numbers:
+        frame = summary(idata, numbers)
+        frame.index.name = "cell"
+        frame = _without_clamped(frame, model.graph, clamp)
+        if most and len(frame) > most:
+            print(f"the {most} of {len(frame)} cells with the largest R-hat; `--rows 0` shows all in their order:")
+            frame = frame.sort_values("r_hat", ascending=False, kind="stable", na_position="first").head(most)
+        print_frame(frame, 0)
+    labelled = [v for v in model.graph.variables if not v.ordered]
+    if labelled:
+        _show_categories(diagnose_draws(model.graph, idata, clamp), labelled, most)
+
+
+def _without_clamped(frame: Any, graph: Any, clamp: dict[str, Any] | None) -> Any:
+    if not clamp:
+        return frame
+    from ..data import clamped_cells
+
+    held = {graph.cell_name(int(i)) for i in clamped_cells(graph, clamp)[0].nonzero()[0]}
+    return frame[[name not in held for name in frame.index]]
+
+
+def _show_categories(found: Any, variables: Sequence[Any], most: int) -> None:
+    rows = []
+    for v in variables:
+        for i in range(v.offset, v.offset + v.size):
+            for k, label in enumerate(found.categories[i]):
+                rows.append([found.cells[i], label, float(found.frequency[i, k]), float(found.ess[i, k]), float(found.r_hat[i, k])])
+    shown = rows if most == 0 else rows[:most]
+    print_table(["cell", "value", "frequency", "ess", "r_hat"], shown)
+    if len(shown) < len(rows):
+        print(f"{len(shown)} of {len(rows)} rows; `--rows 0` shows all")

@@ -1,0 +1,57 @@
+"""What data say of a program: the size of the axis that their columns run over, and the names of its members."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..program import Program, ir
+
+
+def axis_of(program: Program, model: str) -> ir.SetOf | None:
+    """The set that the only axis of the only variable in the data runs over; None where there are several."""
+    variables = [v for v in program.models[model].variables.values() if v.role == "var"]
+    return variables[0].axes[0].over if len(variables) == 1 and len(variables[0].axes) == 1 else None
+
+
+def size_input(program: Program, model: str) -> str | None:
+    """The integer input that is the length of that axis, if one is."""
+    axis = axis_of(program, model)
+    if axis is None:
+        return None
+    size = axis.size if axis.kind == "range" else _size_of_nodes(program, axis)
+    return size.name if isinstance(size, ir.InputValue) and not size.indices else None
+
+
+def _size_of_nodes(program: Program, axis: ir.SetOf) -> Any:
+    over = _nodes(program, axis)
+    return over.size if isinstance(over, ir.SetOf) else over
+
+
+def _nodes(program: Program, axis: ir.SetOf) -> Any:
+    """What numbers the nodes of a graph: an index set, or a size; None for a grid, whose size is a product."""
+    graph = program.graphs.get(axis.graph)
+    if axis.part != "nodes" or graph is None or graph.form.name == "grid":
+        return None
+    return graph.arguments.get("nodes") or graph.arguments.get("n") or graph.arguments.get("a")
+
+
+def coords_of(program: Program, model: str, names: Sequence[str]) -> dict[str, list[Any]] | None:
+    """The names as labels of the axis: of its index set, or of the nodes of a graph that is built over none."""
+    axis = axis_of(program, model)
+    if axis is None:
+        return None
+    over = _nodes(program, axis) if axis.kind == "graph" and axis.part == "nodes" else axis
+    owner = over.name if isinstance(over, ir.SetOf) and over.name in program.index_sets else axis.name
+    if owner not in program.index_sets and not (axis.kind == "graph" and axis.part == "nodes"):
+        return None
+    numbers = all(n.isascii() and n.isdigit() and str(int(n)) == n for n in names)
+    return {owner: [int(n) if numbers else n for n in names]}
+
+
+def with_size(program: Program, model: str, inputs: Mapping[str, Any], width: int | None) -> dict[str, Any]:
+    """The inputs, with the one that sizes the data where it has no value yet."""
+    name = size_input(program, model)
+    if width is None or name is None or name in inputs or program.inputs[name].default is not None:
+        return dict(inputs)
+    return {**inputs, name: width}

@@ -1,0 +1,197 @@
+"""The commands of translators: train, distill, translate, evaluate, latency, pipeline. What is heavy is imported inside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import _translation_options as o
+from ._commands import AllowPython, Arrays, AsJson, Inputs, MaskName, ModelName, app
+
+
+@app.command()
+def train(
+    file: o.Program,
+    text: o.Text,
+    out: o.Folder,
+    model: ModelName = None,
+    mask: MaskName = None,
+    sampler: o.Sampler = None,
+    inputs: Inputs = None,
+    arrays: Arrays = None,
+    validation: o.Validation = None,
+    vocabulary: o.VocabularyFile = None,
+    reverse: o.Reverse = False,
+    languages: o.Languages = "",
+    limit: o.Limit = None,
+    steps: o.Steps = 1000,
+    batch_size: o.BatchSize = 64,
+    optimizer: o.Optimizer = "adafactor",
+    learning_rate: o.LearningRate = None,
+    warmup: o.Warmup = None,
+    label_smoothing: o.Smoothing = 0.0,
+    ema: o.Average = None,
+    average_last: o.AverageLast = None,
+    accumulate: o.Accumulate = 1,
+    precision: o.Precision = "float32",
+    evaluate_every: o.EvaluateEvery = None,
+    patience: o.Patience = None,
+    save_every: o.SaveEvery = None,
+    seed: o.Seed = 0,
+    restart: Annotated[bool, typer.Option("--restart", help="Begin anew, whatever checkpoints the folder holds.")] = False,
+    allow_python: AllowPython = False,
+) -> None:
+    """Train a translator on parallel text: what the file says is what is trained, teacher or student.
+
+    The folder then holds the vocabulary, the counts of cleaning, a log, and FOLDER/MODEL.bundle, which `gmlm translate` takes.
+    """
+    from ..translation import Recipe
+    from ._translation_show import TrainRequest, run_train
+
+    schedule = (steps, batch_size, optimizer, learning_rate, warmup, label_smoothing, ema)
+    recipe = Recipe(*schedule, accumulate, precision, evaluate_every, patience, save_every, seed, average_last)
+    source = TrainRequest(file, inputs or [], arrays, allow_python, model, mask, sampler, vocabulary)
+    run_train(source, recipe, tuple(text), tuple(validation or ()), out, languages, reverse, limit, restart)
+
+
+@app.command()
+def distill(
+    bundle: o.Bundle,
+    text: o.Sources,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The teacher's translations, a line for each.")],
+    sampler: o.Sampler = None,
+    seed: o.Seed = 0,
+    allow_python: AllowPython = False,
+) -> None:
+    """Let a teacher translate the training sources: a student learns from its translations more easily than from the true ones.
+
+    Killed and called again, it goes on behind the lines that are done.
+    """
+    from ._translation_show import run_distill
+
+    run_distill(bundle, text, out, sampler, seed, allow_python)
+
+
+@app.command()
+def translate(
+    bundle: o.Bundle,
+    text: o.Lines = None,
+    sampler: o.Sampler = None,
+    n_best: Annotated[
+        int, typer.Option("--n-best", metavar="N", min=1, help="Print up to N translations of a line: its number, score and text.")
+    ] = 1,
+    draft: o.Drafts = None,
+    prefix: Annotated[str | None, typer.Option("--prefix", metavar="TEXT", help="What every translation begins with.")] = None,
+    drop_repeats: Annotated[bool, typer.Option("--drop-repeats", help="Leave out words that repeat the word before.")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Print the text after every pass, on the error stream.")] = False,
+    batch_size: Annotated[
+        int | None, typer.Option("--batch-size", metavar="N", min=1, help="Lines at a time; 1 on a terminal, else 64.")
+    ] = None,
+    cut: o.Cut = False,
+    seed: o.Seed = 0,
+    allow_python: AllowPython = False,
+) -> None:
+    """Translate lines, from the standard input to the standard output: line by line with `--batch-size 1`, else in batches."""
+    from ._translation_show import TranslateRequest, run_translate
+
+    how = TranslateRequest(sampler, n_best, draft, prefix, drop_repeats, trace, batch_size, cut, seed)
+    run_translate(bundle, text, how, allow_python)
+
+
+@app.command()
+def evaluate(
+    bundle: o.Bundle,
+    text: o.Text,
+    samplers: o.Samplers = None,
+    reverse: o.Reverse = False,
+    languages: o.Languages = "",
+    limit: o.Limit = None,
+    learnt: Annotated[
+        Path | None, typer.Option("--learnt", metavar="PATH", help="The checkpoint of a learnt metric, on this machine.")
+    ] = None,
+    seed: o.Seed = 0,
+    as_json: AsJson = False,
+    allow_python: AllowPython = False,
+) -> None:
+    """Score a translator on parallel text: BLEU with its signature, chrF++, TER, stutter, lengths, passes."""
+    from ._translation_show import run_evaluate
+
+    run_evaluate(bundle, tuple(text), samplers or [], reverse, languages, limit, learnt, seed, as_json, allow_python)
+
+
+@app.command()
+def latency(
+    text: o.Sources,
+    bundles: o.Bundles,
+    samplers: o.Samplers = None,
+    sentences: Annotated[int, typer.Option("--sentences", metavar="N", min=1, help="How many are measured, at the least.")] = 500,
+    pieces: Annotated[
+        int | None, typer.Option("--pieces", metavar="N", min=1, help="Every translation has N pieces: for weights that are not trained.")
+    ] = None,
+    peers: Annotated[
+        bool, typer.Option("--peers", help="CTranslate2 beside them, where it is installed: random weights of the first one's sizes.")
+    ] = False,
+    as_json: AsJson = False,
+    allow_python: AllowPython = False,
+) -> None:
+    """Measure how long translators take: median and 99th percentile at batch 1 and 32, what is compiled left out."""
+    from ._translation_show import run_latency
+
+    run_latency(text, bundles, samplers or [], (sentences, pieces, peers), as_json, allow_python)
+
+
+@app.command()
+def pipeline(
+    file: o.Program,
+    text: o.Text,
+    out: o.Folder,
+    inputs: Inputs = None,
+    arrays: Arrays = None,
+    validation: o.Validation = None,
+    test: o.Test = None,
+    vocabulary: o.VocabularyFile = None,
+    reverse: o.Reverse = False,
+    languages: o.Languages = "",
+    limit: o.Limit = None,
+    test_limit: Annotated[int | None, typer.Option("--test-limit", metavar="N", min=1, help="Score the first N test pairs.")] = None,
+    teacher_sampler: Annotated[
+        str | None, typer.Option("--teacher-sampler", metavar="NAME", help="The one that distils; the one with most beams by default.")
+    ] = None,
+    samplers: o.Samplers = None,
+    raw: Annotated[bool, typer.Option("--raw/--no-raw", help="Whether a student is trained on the raw text too.")] = True,
+    steps: o.Steps = 1000,
+    teacher_steps: Annotated[
+        int | None, typer.Option("--teacher-steps", metavar="N", min=1, help="Batches of the teacher; as --steps by default.")
+    ] = None,
+    batch_size: o.BatchSize = 64,
+    optimizer: o.Optimizer = "adafactor",
+    learning_rate: o.LearningRate = None,
+    warmup: o.Warmup = None,
+    label_smoothing: o.Smoothing = 0.0,
+    ema: o.Average = None,
+    average_last: o.AverageLast = None,
+    accumulate: o.Accumulate = 1,
+    precision: o.Precision = "float32",
+    evaluate_every: o.EvaluateEvery = None,
+    patience: o.Patience = None,
+    save_every: o.SaveEvery = None,
+    sentences: Annotated[int, typer.Option("--sentences", metavar="N", min=1, help="How many the latency is measured over.")] = 500,
+    seed: o.Seed = 0,
+    allow_python: AllowPython = False,
+) -> None:
+    """From two files to translators and a report: clean, vocabulary, teacher, distillation, students, scores, latency.
+
+    Every stage leaves files in the folder. Called again it keeps what is done, goes on with what was killed, and makes anew what depends
+    on what changed.
+    """
+    from ..translation import Recipe, Texts
+    from ._translation_show import PipelineRequest, run_pipeline
+
+    schedule = (batch_size, optimizer, learning_rate, warmup, label_smoothing, ema)
+    rest = (accumulate, precision, evaluate_every, patience, save_every, seed, average_last)
+    recipes = Recipe(teacher_steps or steps, *schedule, *rest), Recipe(steps, *schedule, *rest)
+    texts = Texts(tuple(text), tuple(validation or ()), tuple(test or ()), limit, test_limit, reverse)
+    more = (languages, vocabulary, teacher_sampler, tuple(samplers or ()), raw, sentences, seed)
+    run_pipeline(PipelineRequest(file, inputs or [], arrays, allow_python), recipes, texts, out, *more)

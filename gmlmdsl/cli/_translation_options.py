@@ -1,0 +1,116 @@
+"""Options that the commands of translators share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ._commands import MOST_SEED
+
+
+def _checked(program: Path) -> Path:
+    """A program without faults: what is wrong with it is said before what is heavy is imported."""
+    from ..program import check_file
+    from ..read import verify_readable
+
+    if program.exists() and not program.is_file():  # of a pipe nothing is read twice
+        verify_readable(program)
+    else:
+        check_file(program)
+    return program
+
+
+def _there(paths: Path | list[Path] | None) -> Path | list[Path] | None:
+    """Files that can be read."""
+    from ..read import verify_readable
+
+    for path in paths if isinstance(paths, list) else [paths]:
+        if path is not None:
+            verify_readable(path)
+    return paths
+
+
+Program = Annotated[
+    Path, typer.Argument(metavar="FILE.gmlm", help="A program with translation models.", show_default=False, callback=_checked)
+]
+Text = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="TEXT..",
+        help="Parallel text: two files with a sentence on each line, or one .tsv of two columns; .gz is unpacked.",
+        show_default=False,
+        callback=_there,
+    ),
+]
+Sources = Annotated[
+    Path, typer.Argument(metavar="TEXT", help="Sentences of the source language, one on each line.", show_default=False, callback=_there)
+]
+Bundle = Annotated[
+    Path, typer.Argument(metavar="FILE.bundle", help="A translator, which `gmlm train` wrote.", show_default=False, callback=_there)
+]
+Bundles = Annotated[
+    list[Path], typer.Argument(metavar="FILE.bundle..", help="Translators to compare.", show_default=False, callback=_there)
+]
+Lines = Annotated[Path | None, typer.Argument(metavar="TEXT", help="Lines to translate; the standard input by default.", callback=_there)]
+Drafts = Annotated[
+    Path | None,
+    typer.Option("--draft", metavar="FILE", help="For each line a draft that refinement begins with.", callback=_there),
+]
+Folder = Annotated[
+    Path, typer.Option("--out", "-o", metavar="FOLDER", help="Of the run; called again, it goes on where it was.", show_default=False)
+]
+Validation = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--validation", metavar="TEXT", help="Pairs whose loss is measured: one .tsv, or said twice for two files.", callback=_there
+    ),
+]
+Test = Annotated[
+    list[Path] | None,
+    typer.Option("--test", metavar="TEXT", help="Pairs that are scored: one .tsv, or said twice for two files.", callback=_there),
+]
+VocabularyFile = Annotated[
+    Path | None,
+    typer.Option("--vocabulary", metavar="FILE", help="A SentencePiece model; by default one is made of the text.", callback=_there),
+]
+Reverse = Annotated[bool, typer.Option("--reverse", help="From the second language to the first.")]
+Languages = Annotated[
+    str, typer.Option("--languages", metavar="EN-DE", help="Of the two sides of the text, for the report and the tokens of BLEU.")
+]
+Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Take the first N pairs of the text.")]
+Steps = Annotated[int, typer.Option("--steps", metavar="N", min=1, help="Batches.")]
+BatchSize = Annotated[int, typer.Option("--batch-size", metavar="N", min=1, help="Pairs of a batch.")]
+Optimizer = Annotated[str, typer.Option("--optimizer", metavar="adafactor|adam", help="Both with a warm-up and a cosine.")]
+LearningRate = Annotated[
+    float | None,
+    typer.Option(
+        "--learning-rate",
+        metavar="X",
+        help="The peak; 0.003 of AdaFactor, 0.001 of Adam by default.",
+    ),
+]
+Warmup = Annotated[int | None, typer.Option("--warmup", metavar="N", min=0, help="Batches of warm-up; a fiftieth by default.")]
+Smoothing = Annotated[float, typer.Option("--label-smoothing", metavar="S", help="Share of the uniform law in every target.")]
+Average = Annotated[
+    float | None, typer.Option("--ema", metavar="D", help="Keep the moving average of the weights of this decay, such as 0.999.")
+]
+AverageLast = Annotated[
+    int | None, typer.Option("--average-last", metavar="N", min=1, help="The mean of the weights at the last N checkpoints.")
+]
+Accumulate = Annotated[int, typer.Option("--accumulate", metavar="N", min=1, help="Batches whose gradients make one update.")]
+Precision = Annotated[str, typer.Option("--precision", metavar="float32|bfloat16", help="Of the passes over the network.")]
+EvaluateEvery = Annotated[int | None, typer.Option("--evaluate-every", metavar="N", min=1, help="Batches between losses of validation.")]
+Patience = Annotated[
+    int | None, typer.Option("--patience", metavar="N", min=1, help="Stop after so many losses of validation that are no lower.")
+]
+SaveEvery = Annotated[int | None, typer.Option("--save-every", metavar="N", min=1, help="Batches between checkpoints.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, max=MOST_SEED, help="Everything random follows from it.")]
+Sampler = Annotated[
+    str | None, typer.Option("--sampler", "-s", metavar="NAME", help="A sampler of the program; by default the bundle's own.")
+]
+Samplers = Annotated[
+    list[str] | None, typer.Option("--sampler", "-s", metavar="NAME", help="Compare this sampler; may be repeated. All by default.")
+]
+Cut = Annotated[bool, typer.Option("--cut", help="Cut the end off a sentence that the model cannot take, instead of stopping there.")]

@@ -1,0 +1,279 @@
+"""What the commands of translators do and print."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .._diagnostics import counted, fail
+from ._console import note, print_table, stdin_bytes, warn
+from ._model_source import checked_program, pick
+from ._show import verify_writable
+
+if TYPE_CHECKING:
+    from ..translation import Recipe, Texts, Translator
+
+
+@dataclass(frozen=True)
+class PipelineRequest:
+    """The program of a command line, with its inputs."""
+
+    file: Path
+    inputs: Sequence[str]
+    arrays: Path | None
+    allow_python: bool
+
+
+@dataclass(frozen=True)
+class TrainRequest(PipelineRequest):
+    """What of a program is trained."""
+
+    model: str | None
+    mask: str | None
+    sampler: str | None
+    vocabulary: Path | None
+
+
+@dataclass(frozen=True)
+class TranslateRequest:
+    """How lines are translated."""
+
+    sampler: str | None
+    n_best: int
+    draft: Path | None
+    prefix: str | None
+    drop_repeats: bool
+    trace: bool
+    batch_size: int | None
+    cut: bool
+    seed: int
+
+
+def keep_compiled() -> None:
+    """Keep what JAX compiles for the next call, in the user's cache folder, unless JAX_COMPILATION_CACHE_DIR says where."""
+    import jax
+
+    if os.environ.get("JAX_COMPILATION_CACHE_DIR"):
+        return
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gmlmdsl"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError:  # a cache is a convenience
+        return
+    if os.access(folder, os.W_OK):
+        # A process that is killed while it writes leaves half an entry: JAX says so, and compiles.
+        warnings.filterwarnings("ignore", message="Error reading persistent compilation cache entry")
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+
+
+def direction_of(languages: str, reverse: bool) -> str:
+    """`en-de`, turned round where the text is.
+
+    Raises:
+        GmlmError: E507 for what is no pair of languages.
+    """
+    if not languages:
+        return ""
+    parts = languages.split("-")
+    if len(parts) != 2 or not all(p.isalpha() for p in parts):
+        raise fail("E507", f"`--languages {languages}`: expected two languages, such as `en-de`")
+    return "-".join(parts[::-1] if reverse else parts)
+
+
+def run_train(
+    request: TrainRequest, recipe: Recipe, text: tuple[Path, ...], validation: tuple[Path, ...], out: Path, languages: str, reverse: bool,
+    limit: int | None, restart: bool,
+) -> None:  # fmt: skip
+    """Train a model of a program, and write its bundle."""
+    from ..translation import Texts, TrainJob, train_translator
+
+    checked, inputs = checked_program(request.file, request.inputs, request.arrays)
+    name = pick(request.model, [n for n, m in checked.models.items() if m.conditional is not None], "translation model", "model")
+    job = TrainJob(
+        checked,
+        name,
+        Texts(text, validation, (), limit, None, reverse),
+        out,
+        recipe,
+        inputs,
+        request.mask,
+        request.sampler,
+        request.vocabulary,
+        direction_of(languages, reverse),
+        not restart,
+        request.allow_python,
+    )
+    keep_compiled()
+    done = train_translator(job, note)
+    print(done.fit)
+    print(f"saved {done.bundle}; next: gmlm translate {done.bundle}")
+
+
+def run_distill(bundle: Path, text: Path, out: Path, sampler: str | None, seed: int, allow_python: bool) -> None:
+    """Write the teacher's translations of a text."""
+    from ..translation import distill, file_hash, lines_cut, load_translator, read_lines
+
+    verify_writable(out)
+    teacher = load_translator(bundle, sampler=sampler, allow_python=allow_python)
+    sources = read_lines(text)
+    keep_compiled()
+    started = time.perf_counter()
+    with _lines_done() as moved:
+        found = distill(teacher, sources, out, identity=file_hash(bundle), seed=seed, tell=moved)
+    print(f"{found.lines:,} lines, {found.decoded:,} decoded now, {found.empty:,} empty, {found.unended:,} without an end mark")
+    if found.cut:
+        print(lines_cut(found.cut))
+    print(f"saved {out}, {time.perf_counter() - started:.1f} s")
+
+
+class _lines_done:
+    """A progress bar over lines, where a person watches."""
+
+    def __init__(self) -> None:
+        self.bar: Any = None
+
+    def __enter__(self) -> Any:
+        if not sys.stderr.isatty():
+            return lambda done, total: None
+        from rich.console import Console
+        from rich.progress import Progress
+
+        self.bar = Progress(console=Console(stderr=True))
+        self.bar.start()
+        task = self.bar.add_task("lines", total=None)
+        return lambda done, total: self.bar.update(task, completed=done, total=total)
+
+    def __exit__(self, *exc: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+
+def run_translate(bundle: Path, text: Path | None, how: TranslateRequest, allow_python: bool) -> None:
+    """Translate lines to the standard output, each batch as soon as it is done."""
+    from ..translation import TranslationOptions, lines_cut, lines_in, load_translator, read_lines
+
+    translator = load_translator(bundle, sampler=how.sampler, allow_python=allow_python)
+    drafts = None if how.draft is None else read_lines(how.draft)
+    keep_compiled()
+    size = how.batch_size or (1 if text is None and stdin_bytes().isatty() else 64)
+    options = TranslationOptions(None, how.n_best, how.drop_repeats, how.seed, how.cut, how.trace)
+    lines = lines_in(stdin_bytes(), "the standard input") if text is None else read_lines(text)
+    found = translator.stream(lines, options, batch_size=size, prefix=how.prefix, drafts=drafts)
+    out, shortened, few = sys.stdout.buffer, 0, 0
+    try:
+        for number, t in enumerate(found, 1):
+            shortened += t.cut > 0
+            few += len(t.pieces) > 0 and len(t.alternatives) < how.n_best
+            for k, step in enumerate(t.trace, 1):
+                note(f"{number}, pass {k}: {step}")
+            rows = [t.text] if how.n_best == 1 else [f"{number}\t{score:.4f}\t{other}" for other, score in t.alternatives]
+            out.write("".join(f"{row}\n" for row in rows).encode())
+            if number % size == 0:
+                out.flush()
+    finally:
+        out.flush()
+        if few:
+            has = f"{counted(few, 'line')} with fewer than {how.n_best} different translations"
+            note(f"{has}: a sampler tries as many as its `lengths` or its `beam`")
+        if shortened:
+            note(lines_cut(shortened))
+
+
+def run_evaluate(
+    bundle: Path, text: tuple[Path, ...], samplers: Sequence[str], reverse: bool, languages: str, limit: int | None, learnt: Path | None,
+    seed: int, as_json: bool, allow_python: bool,
+) -> None:  # fmt: skip
+    """Print the scores of a translator under some of its samplers."""
+    from ..translation import Texts, evaluate, load_translator
+
+    translator = load_translator(bundle, allow_python=allow_python)
+    pairs = Texts(text, limit=limit, reverse=reverse).pairs()
+    direction = direction_of(languages, reverse) or translator.direction
+    keep_compiled()
+    sources, references = [s for s, _ in pairs], [t for _, t in pairs]
+    options = {"seed": seed, "target_language": direction.rpartition("-")[2] or None, "learnt": learnt}
+    found = {}
+    for name in samplers or translator.model.samplers:
+        e = evaluate(translator, sources, references, sampler=name, **options)
+        found[name] = e.as_dict()
+        if not as_json:
+            print(f"{e}\n", flush=True)
+    if as_json:
+        print(json.dumps(found, indent=2))
+    elif len(found) > 1:
+        show_scores(found)
+
+
+def show_scores(found: dict[str, Any], signed: bool = False) -> None:
+    """A table of scores, a row for each; where it is `signed`, their signatures below."""
+    from ..translation import score_columns
+
+    headers, rows, signatures = score_columns(found)
+    print_table(["", *headers], rows)
+    for line in signatures if signed else ():
+        print(line)
+
+
+def run_latency(
+    text: Path, bundles: Sequence[Path], samplers: Sequence[str], what: tuple[int, int | None, bool], as_json: bool, allow_python: bool
+) -> None:
+    """Print how long translators take; `what` are sentences, pieces of each translation, and whether peers stand beside them."""
+    from ..translation import latency, load_translator, peers, read_lines
+
+    keep_compiled()
+    translators: dict[str, tuple[Translator, str]] = {}
+    for path in bundles:
+        t = load_translator(path, allow_python=allow_python)
+        for name in t.model.samplers:
+            if not samplers or name in samplers:
+                translators[f"{path.stem} {name}"] = (t, name)
+    if not translators:
+        raise fail("E506", f"no translator has a sampler {', '.join(samplers)}")
+    sentences, pieces, compared = what
+    others = peers(next(iter(translators.values()))[0]) if compared else ()
+    lines = [line for line in read_lines(text) if line.strip()]
+    found = latency(translators, lines, sentences=sentences, length=pieces, peers=others)
+    print(json.dumps(found.as_dict(), indent=2) if as_json else found)
+
+
+def run_pipeline(
+    request: PipelineRequest, recipes: tuple[Recipe, Recipe], texts: Texts, out: Path, languages: str, vocabulary: Path | None,
+    teacher_sampler: str | None, samplers: tuple[str, ...], raw: bool, sentences: int, seed: int,
+) -> None:  # fmt: skip
+    """Run the pipeline, and print its table."""
+    from ..report import translation_report
+    from ..translation import Pipeline, PipelineOptions
+
+    _, inputs = checked_program(request.file, request.inputs, request.arrays)
+    options = PipelineOptions(
+        request.file,
+        texts,
+        out,
+        *recipes,
+        inputs=inputs,
+        vocabulary=vocabulary,
+        teacher_sampler=teacher_sampler,
+        samplers=samplers,
+        direction=direction_of(languages, texts.reverse),
+        raw=raw,
+        measured=sentences,
+        seed=seed,
+        allow_python=request.allow_python,
+        command=shlex.join(["gmlm", *sys.argv[1:]]),
+    )
+    keep_compiled()
+    run = Pipeline(options, note)
+    content = run.run(lambda found, arrays, path: translation_report(found, arrays).save(path) and None)
+    show_scores(content["scores"], signed=True)
+    for name, notes in content["training"].items():
+        if notes["reason"] == "patience":
+            warn(f"{name}: training stopped before its last step, for want of patience")
+    print(f"wrote {out / 'report.html'}")

@@ -1,0 +1,150 @@
+"""Data of given variables from Python: checked, encoded, and bound to a model, row by row or one for all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .._diagnostics import did_you_mean, fail, listed
+from ..graph import FactorGraph, GivenArray, GivenRows, Lowered, LoweredMask, mask_with, with_given
+from ..read import empty_entries, plain_array
+from ._traced import verify_untraced
+from ._values import Data, encode, stated_missing, value_codes
+
+Array = np.ndarray
+MOST_NUMBERS = (1 << 31) - 1  # of one table, so that 32-bit integers index it
+
+
+def bound_rows(lowered: Lowered, x: Any, missing: Any, given: Any) -> tuple[Lowered, Data]:
+    """The model with its given data, and the codes of x; in each row the row cell holds the number of its row of given data.
+
+    Raises:
+        GmlmError: for data that do not fit, see `encode` and `encode_given`.
+    """
+    rows = encode(lowered.graph, x, missing=stated_missing(x, missing))
+    data = encode_given(lowered.graph, given)
+    if data is None:
+        return lowered, rows
+    if data.shape not in ((), rows.shape):
+        message = f"given: rows of shape {data.shape}, and x has {rows.shape}"
+        raise fail("E510", message, help="give one row for each row of x, or one without an axis of rows for all")
+    codes = rows.codes.copy()
+    codes[lowered.graph.row_cell] = np.arange(codes.shape[1]) if data.shape else 0
+    return with_given(lowered, data), Data(codes, rows.shape)
+
+
+def bound_once(lowered: Lowered, given: Any, what: str) -> Lowered:
+    """The model with one row of given data, for `what` knows one law only.
+
+    Raises:
+        GmlmError: E510 for several rows.
+    """
+    data = encode_given(lowered.graph, given)
+    if data is None:
+        return lowered
+    if data.shape:
+        message = f"given: {what} takes one row, without an axis of rows; got rows of shape {data.shape}"
+        raise fail("E510", message, help="call it once for each row")
+    return with_given(lowered, data)
+
+
+def bound_mask(lowered: Lowered, mask: LoweredMask) -> LoweredMask:
+    """A mask of the model, with the given data that the model has."""
+    return mask if lowered.data is None else mask_with(mask, lowered.data, lowered.graph.sizes)
+
+
+def encode_given(graph: FactorGraph, given: Any) -> GivenRows | None:
+    """The data of all given variables of a model; None where it has none.
+
+    Args:
+        graph: the factor graph.
+        given: a dict by variable, of arrays of shape (rows.., *axes) or (*axes,): values of real, spin, bit and range, texts or codes
+            of letters and labels. Those without rows are the same for all rows.
+
+    Raises:
+        GmlmError: E510 where variables, shapes or real values do not fit, E502 for a value outside its domain.
+    """
+    verify_untraced(given, "given")
+    names = [v.name for v in graph.given]
+    if not names:
+        if given is not None:
+            raise fail("E510", "`given=` has no use: the model has no given variable", help="leave it out")
+        return None
+    _verify_names(names, given)
+    found = {v.name: _codes(v, given[v.name]) for v in graph.given}
+    shapes = {name: lead for name, (_, lead) in found.items() if lead != ()}
+    shape = next(iter(shapes.values()), ())
+    for name, lead in shapes.items():
+        if lead != shape:
+            message = f"given: `{next(iter(shapes))}` has rows of shape {shape}, `{name}` has {lead}"
+            raise fail("E510", message, help="every given variable needs as many rows, or none")
+    count = int(np.prod(shape, dtype=np.int64))
+    largest = max(graph.given, key=lambda v: v.size)
+    if count * largest.size >= MOST_NUMBERS:
+        message = f"given: `{largest.name}` has {count * largest.size:,} numbers, more than the limit of {MOST_NUMBERS:,}"
+        raise fail("E510", message, help="take fewer rows at a time")
+    arrays = {v.name: np.broadcast_to(found[v.name][0].reshape(-1, v.size), (count, v.size)) for v in graph.given}
+    return GivenRows(arrays, count, shape)
+
+
+def _verify_names(names: list[str], given: Any) -> None:
+    example = f"`given={{{', '.join(f'{n!r}: ..' for n in names)}}}`"
+    if given is None:
+        raise fail("E510", f"the model has given variables, whose data must come along: {listed(names)}", help=f"pass {example}")
+    if not isinstance(given, Mapping):
+        raise fail("E510", f"given must be a dict of arrays by variable, got {type(given).__name__}", help=f"pass {example}")
+    for name in given:
+        if name not in names:
+            near = did_you_mean(str(name), names)
+            help = f"did you mean `{near}`?" if near else f"there are {listed(names)}"
+            raise fail("E510", f"given: the model has no given variable `{name}`", help=help)
+    lacking = [n for n in names if n not in given]
+    if lacking:
+        raise fail("E510", f"given lacks {listed(lacking)}", help="every given variable needs its data")
+
+
+def _codes(v: GivenArray, value: Any) -> tuple[Array, tuple[int, ...]]:
+    """The numbers that stand in tables, spins as -1 and +1, and the shape of the rows."""
+    what = f"given[{v.name!r}]"
+    _verify_present(value, what)
+    if not v.real:
+        codes, lead = value_codes(v, value, what)
+        return (2 * codes - 1 if v.kind == "spin" else codes), lead
+    try:
+        array = np.asarray(value)
+        array = np.asarray(array, np.float64) if array.dtype.kind in "biufO" else None
+    except (TypeError, ValueError):
+        array = None
+    if array is None:
+        raise fail("E510", f"{what} must be a regular array of numbers")
+    lead = array.ndim - len(v.shape)
+    if lead < 0 or array.shape[lead:] != v.shape:
+        wanted = ", ".join(map(str, v.shape))
+        message = f"{what} must have shape ({wanted}{',' * (len(v.shape) == 1)}), or rows before it, got {array.shape}"
+        raise fail("E510", message, help="the last axes are the variable's, before them come rows")
+    above = array > v.lower if v.kind == "positive" else array >= v.lower
+    bad = ~(np.isfinite(array) & above & (array <= v.upper))
+    if bad.any():
+        place = tuple(int(i) for i in np.argwhere(bad)[0])
+        limits = "finite" if v.kind == "real" else "above 0" if v.kind == "positive" else f"between {v.lower:g} and {v.upper:g}"
+        raise fail("E510", f"{what}{_at(place)} is {array[place]:g}, and must be {limits}")
+    return array, array.shape[:lead]
+
+
+def _verify_present(value: Any, what: str) -> None:
+    """Refuse a hole: what is given is not a random variable that could be summed out."""
+    try:
+        array, masked = plain_array(value)
+    except ValueError:
+        return  # of rows that differ in length: said where shapes are judged
+    holes = empty_entries(array) if masked is None else masked
+    if holes.any():
+        place = tuple(int(i) for i in np.argwhere(holes)[0])
+        message = f"{what}{_at(place)} is missing: given values have no law, and cannot be summed out"
+        raise fail("E510", message, help="fill it in, drop the row, or declare a discrete one as `var` with a law of its own")
+
+
+def _at(place: tuple[int, ...]) -> str:
+    return "" if not place else f" at {place[0] if len(place) == 1 else place}"

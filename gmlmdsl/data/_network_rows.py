@@ -1,0 +1,156 @@
+"""Rows for networks: cells and given arrays with their lengths, sorted into buckets of like width."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._diagnostics import fail
+from ..graph import GivenArray, Lowered, with_given
+from ..read import masked_entries
+from ._given_data import encode_given
+from ._values import encode, missing_code, stated_missing, value_codes
+
+Array = np.ndarray
+WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # of buckets, where nothing is said; then multiples of 256
+
+
+@dataclass(frozen=True)
+class NetworkRows:
+    """Rows as a network takes them.
+
+    Attributes:
+        codes: of the cells, shape (cells, rows), -1 where missing; the row cell, where there is one, holds the row's number.
+        given: by given variable that the network reads, (rows, entries): codes, -1 at padding, or real numbers.
+        shape: the axes of rows as they came.
+    """
+
+    codes: Array
+    given: tuple[Array, ...]
+    shape: tuple[int, ...]
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return self.codes.shape[1]
+
+    def take(self, rows: Array) -> NetworkRows:
+        """Some of the rows."""
+        return NetworkRows(self.codes[:, rows], tuple(g[rows] for g in self.given), (len(rows),))
+
+
+def present_lengths(array: Array) -> Array:
+    """The place behind the last entry of each row of (rows, entries) that is no padding; of real numbers, all."""
+    if array.dtype.kind == "f":
+        return np.full(len(array), array.shape[1], np.int32)
+    return np.max(np.where(array >= 0, np.arange(1, array.shape[1] + 1), 0), axis=1, initial=0).astype(np.int32)
+
+
+def network_rows(lowered: Lowered, x: Any, missing: Any, given: Any) -> NetworkRows:
+    """The rows of x with the given data that go with them.
+
+    Missing cells behind the last value of a row are padding, as are missing entries at the end of given data.
+
+    Raises:
+        GmlmError: for data that do not fit, see `encode` and `encode_given`.
+    """
+    graph = lowered.graph
+    rows = encode(graph, x, missing=stated_missing(x, missing))
+    codes, count = rows.codes.copy(), rows.codes.shape[1]
+    found, shape = given_arrays(lowered, given, missing)
+    if shape not in ((), rows.shape):
+        message = f"given: rows of shape {shape}, and x has {rows.shape}"
+        raise fail("E510", message, help="give one row for each row of x, or one without an axis of rows for all")
+    if graph.row_cell is not None:
+        codes[graph.row_cell] = np.arange(count) if shape else 0
+    return NetworkRows(codes, tuple(np.broadcast_to(g, (count, g.shape[1])) for g in found), rows.shape)
+
+
+def given_arrays(lowered: Lowered, given: Any, missing: Any) -> tuple[tuple[Array, ...], tuple[int, ...]]:
+    """What the network reads of given data, each of shape (rows, entries), and the axes of rows.
+
+    Raises:
+        GmlmError: E510 where variables, shapes or values do not fit, or an entry is missing before the last.
+    """
+    graph = lowered.graph
+    network = graph.network
+    assert network is not None
+    if not graph.given:
+        encode_given(graph, given)
+        return (), ()
+    gapped = missing is not None or (isinstance(given, Mapping) and any(masked_entries(a) is not None for a in given.values()))
+    verified = encode_given(graph, _filled(graph.given, given, missing, lowered) if gapped else given)
+    assert verified is not None
+    by_name = {v.name: v for v in graph.given}
+    out = []
+    for name, _, _ in network.given:
+        v = by_name[name]
+        if v.real:
+            out.append(verified.arrays[name].astype(np.float32))
+            continue
+        codes, _ = value_codes(v, given[name], f"given[{name!r}]", missing_code(graph, v, missing))
+        flat = codes.reshape(-1, v.size).astype(np.int32)
+        if ((flat < 0) & (np.arange(v.size) < present_lengths(flat)[:, None])).any():
+            message = f"given[{name!r}] lacks an entry before its last one: only the end of a row may be padding"
+            raise fail("E510", message, help="move what is there to the front, or fill the hole in")
+        out.append(np.broadcast_to(flat, (verified.rows, v.size)))
+    return tuple(out), verified.shape
+
+
+def _filled(arrays: Sequence[GivenArray], given: Any, missing: Any, lowered: Lowered) -> Any:
+    """Given data with some value in place of padding, so that the rest can be checked as data without it are."""
+    if not isinstance(given, Mapping):
+        return given
+    out = dict(given)
+    for v in arrays:
+        if v.name in out and not v.real:
+            codes, _ = value_codes(v, out[v.name], f"given[{v.name!r}]", missing_code(lowered.graph, v, missing))
+            out[v.name] = np.where(codes < 0, 0, codes) if not v.ordered else np.where(codes < 0, v.labels[0], np.asarray(v.labels)[codes])
+    return out
+
+
+def bound_to_rows(lowered: Lowered, rows: NetworkRows, given: Any) -> Lowered:
+    """The model with given data in the tables of masks whose weights mention them.
+
+    Raises:
+        GmlmError: E511 where some of the data are padding.
+    """
+    network = lowered.graph.network
+    assert network is not None
+    for (name, _, _), array in zip(network.given, rows.given, strict=True):
+        if array.dtype.kind != "f" and (array < 0).any():
+            raise fail("E511", f"a mask's weights mention given data, and `{name}` has padding")
+    data = encode_given(lowered.graph, given)
+    assert data is not None
+    return with_given(lowered, data)
+
+
+def widths(longest: int, stated: Sequence[int] | None) -> tuple[int, ...]:
+    """The widths of buckets, ascending, the last of which holds rows of the longest length.
+
+    Raises:
+        GmlmError: E507 for widths that are no whole numbers above 0, or all too small.
+    """
+    if stated is None:
+        more = range(768, longest + 256, 256)
+        return (*(w for w in (*WIDTHS, *more) if w < longest), longest)
+    listed = list(stated) if isinstance(stated, Sequence | np.ndarray) and not isinstance(stated, str) else []
+    found = sorted({int(w) for w in listed if isinstance(w, int | np.integer) and not isinstance(w, bool) and w > 0})
+    if not found or len(found) != len(listed) or found[-1] < longest:
+        raise fail("E507", f"buckets must be distinct whole numbers, the largest at least {longest}, got {stated!r}")
+    return tuple(found)
+
+
+def standard_widths(longest: int) -> tuple[int, ...]:
+    """Widths that do not depend on the rows, up to the first that holds the longest: few programs serve all calls."""
+    more = range(768, longest + 512, 256)
+    found = (*WIDTHS, *more)
+    return found[: int(np.searchsorted(found, longest)) + 1]
+
+
+def bucket_of(lengths: Array, found: Sequence[int]) -> Array:
+    """The least width that holds each length."""
+    return np.searchsorted(np.asarray(found), np.maximum(lengths, 1))

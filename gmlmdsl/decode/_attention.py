@@ -1,0 +1,178 @@
+"""Do neighbours that stutter attend to each other, or to the same words? Attention of adjacent cells, stuttering or not.
+
+A token that is predicted in parallel with its neighbours knows of them through self-attention alone, and of what has been
+translated by them through cross-attention. Li et al. 2024, Section 3.4, compare pairs of adjacent outputs that are equal with the
+others: Table 4 by self-attention, Table 5 by how far apart the two cross-attention distributions are. Here the same, with intervals.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._diagnostics import fail, whole_number
+from ..data import generator, verified_seed
+from ..evaluate import verified_quantile
+from ._stutter import stutters
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = np.ndarray
+Name = tuple[str, str]
+OVER_HEADS = {"min": np.min, "mean": np.mean, "max": np.max}
+SUM_TOLERANCE = 0.02  # of a distribution's sum, in half precision
+BATCH = 256  # resamples at once
+
+
+def attention_dependency(
+    tokens: Any,
+    lengths: Any,
+    self_weights: Any,
+    cross_weights: Any = None,
+    *,
+    replications: int = 1000,
+    probability: float = 0.94,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Attention of pairs of adjacent outputs, those of equal tokens (stutter) beside all others.
+
+    For a pair (i, i + 1) and each head, by its self-attention A and its cross-attention C:
+
+        to next, to previous           A[i, i+1], A[i+1, i]
+        next, previous in top k        whether that is among the k largest of its row, k = 1, 2
+        cross total variation          sum of |C[i] - C[i+1]| / 2
+        cross cosine distance          1 - C[i] . C[i+1] / (|C[i]| |C[i+1]|)
+        cross top k overlap            whether the k largest of C[i] and of C[i+1] have one in common
+
+    The first two and the distances are taken as minimum, mean and maximum over heads, the rest as share of the heads. Of equal
+    weights the one at the lower position counts as the larger.
+
+    Args:
+        tokens: what the last pass predicted, before any repeated token was dropped, shape (rows, n).
+        lengths: how many tokens of each row count.
+        self_weights: of the last layer in the last pass, shape (rows, heads, n, n).
+        cross_weights: likewise, shape (rows, heads, n, m), 0 at padding; None for a network without an encoder.
+        replications: resamples of the rows, with replacement: tokens of one sentence are not independent.
+        probability: of the percentile intervals.
+        seed: of the resamples.
+
+    Returns:
+        One row for each quantity, way to summarise heads, and kind of pairs (`stutter`, `other`, and the `difference` of their means),
+        with mean, standard deviation over pairs, number of pairs, and interval of the mean (`low`, `high`); nan where there are no pairs.
+
+    Raises:
+        GmlmError: E501 for shapes that do not fit, E504 for weights that are no distributions, E507 for arguments out of bounds.
+    """
+    ids, ends = np.asarray(tokens), np.asarray(lengths)
+    marked = _verified(ids, ends, self_weights, cross_weights)
+    replications = whole_number("replications", replications, 1)
+    verified_quantile(probability)
+    verified_seed(seed)
+    rows = []
+    for r, n in enumerate(ends.tolist()):
+        across = None if cross_weights is None else np.asarray(cross_weights[r], float)[:, :n]
+        rows.append(_of_row(np.asarray(self_weights[r], float)[:, :n, :n], across))
+    kinds = [marked[r, 1:n] for r, n in enumerate(ends.tolist())]
+    return _table(rows, kinds, replications, probability, seed)
+
+
+def _verified(ids: Array, ends: Array, self_weights: Any, cross_weights: Any) -> Array:
+    """Which tokens stutter, once all shapes are checked."""
+    if ids.ndim != 2 or not len(ids):
+        raise fail("E501", f"`tokens` has shape (rows, n), with at least one row, got {ids.shape}")
+    marked = stutters(ids, ends)
+    if ((ends < 0) | (ends > ids.shape[1])).any():
+        raise fail("E501", f"`lengths` lie between 0 and {ids.shape[1]}, got {ends.min()} to {ends.max()}")
+    rows, n = ids.shape
+    for name, weights, last in (("self_weights", self_weights, n), ("cross_weights", cross_weights, None)):
+        if weights is None:
+            continue
+        shape = np.shape(weights)
+        if len(shape) != 4 or (shape[0], shape[2]) != (rows, n) or last not in (None, shape[3]):
+            wanted = f"({rows}, heads, {n}, {'m' if last is None else last})"
+            raise fail("E501", f"`{name}` has shape {wanted}, got {shape}", help="the weights of one layer, the last, of every row")
+        _verify_sums(name, weights, ends)
+    return marked
+
+
+def _verify_sums(name: str, weights: Any, ends: Array) -> None:
+    for row, n in zip(weights, ends.tolist(), strict=True):
+        found = np.asarray(row, float)[:, :n]
+        kept = found[..., :n] if name == "self_weights" else found
+        if not (np.abs(kept.sum(axis=-1) - 1) < SUM_TOLERANCE).all() or (kept < 0).any():
+            raise fail("E504", f"the rows of `{name}` are not distributions: each must sum to 1 over what is no padding")
+
+
+def _of_row(within: Array, across: Array | None) -> dict[Name, Array]:
+    """Each quantity of the pairs of one sentence; `within` is (heads, n, n), `across` (heads, n, m)."""
+    first = np.arange(max(within.shape[1] - 1, 0))
+    second, found = first + 1, {}
+    found |= _summaries("self-attention to next", within[:, first, second])
+    found |= _summaries("self-attention to previous", within[:, second, first])
+    for k in (1, 2):
+        top = _largest(within, k)
+        found["next in top " + str(k), "share"] = top[:, first, second].mean(axis=0)
+        found["previous in top " + str(k), "share"] = top[:, second, first].mean(axis=0)
+    if across is not None:
+        p, q = across[:, first], across[:, second]
+        lengths = np.sqrt((p * p).sum(axis=-1) * (q * q).sum(axis=-1))
+        found |= _summaries("cross-attention total variation", np.abs(p - q).sum(axis=-1) / 2)
+        found |= _summaries("cross-attention cosine distance", 1 - (p * q).sum(axis=-1) / lengths)
+        for k in (1, 2):
+            top = _largest(across, k)
+            found[f"cross-attention top {k} overlap", "share"] = (top[:, first] & top[:, second]).any(axis=-1).mean(axis=0)
+    return found
+
+
+def _summaries(name: str, by_head: Array) -> dict[Name, Array]:
+    return {(name, how): summary(by_head, axis=0) for how, summary in OVER_HEADS.items()}
+
+
+def _largest(weights: Array, k: int) -> Array:
+    """Which are among the k largest of the last axis, and not 0."""
+    order = np.argsort(-weights, axis=-1, kind="stable")[..., :k]
+    found = np.zeros(weights.shape, bool)
+    np.put_along_axis(found, order, True, axis=-1)
+    return found & (weights > 0)
+
+
+def _table(rows: list[dict[Name, Array]], kinds: list[Array], replications: int, probability: float, seed: int) -> pd.DataFrame:
+    import pandas as pd
+
+    names = list(rows[0])
+    counts = np.array([[k.sum(), (~k).sum()] for k in kinds], float)  # (rows, kinds)
+    values = np.array([[[r[name][k].sum(), r[name][~k].sum()] for name in names] for r, k in zip(rows, kinds, strict=True)])
+    ends = _intervals(values, counts, replications, probability, seed)  # (2, names, stutter, other and difference)
+    pooled, lines = np.concatenate(kinds), []
+    for j, name in enumerate(names):
+        every = np.concatenate([r[name] for r in rows])
+        parts = [every[pooled], every[~pooled]]
+        means = [p.mean() if len(p) else np.nan for p in parts]
+        sds = [p.std(ddof=1) if len(p) > 1 else np.nan for p in parts]
+        stats = [*zip(means, sds, map(len, parts), strict=True), (means[0] - means[1], np.nan, len(every))]
+        for c, (pairs, (mean, sd, count)) in enumerate(zip(("stutter", "other", "difference"), stats, strict=True)):
+            lines.append((*name, pairs, mean, sd, count, ends[0, j, c], ends[1, j, c]))
+    columns = ["quantity", "heads", "pairs", "mean", "sd", "count", "low", "high"]
+    return pd.DataFrame(lines, columns=columns).set_index(columns[:3]).sort_index()
+
+
+def _intervals(values: Array, counts: Array, replications: int, probability: float, seed: int) -> Array:
+    """Percentiles of the means and of their difference over resamples of sentences; resamples without pairs of a kind are left out.
+
+    Reference: Efron and Tibshirani 1993, Section 13.3; Field and Welsh 2007 (the cluster bootstrap).
+    """
+    n, rng, drawn = len(counts), generator(seed), []
+    for start in range(0, replications, BATCH):
+        times = rng.multinomial(n, np.full(n, 1 / n), size=min(BATCH, replications - start)).astype(float)
+        with np.errstate(invalid="ignore"):
+            means = np.einsum("bn,njk->bjk", times, values) / (times @ counts)[:, None]
+        drawn.append(np.concatenate([means, means[..., :1] - means[..., 1:]], axis=-1))
+    found, out = np.concatenate(drawn), np.full((2, values.shape[1], 3), np.nan)
+    tails = [(1 - probability) / 2, (1 + probability) / 2]
+    for c in range(3):
+        whole = found[~np.isnan(found[:, 0, c]), :, c]  # a resample has pairs of a kind for every quantity or for none
+        if len(whole):
+            out[:, :, c] = np.quantile(whole, tails, axis=0)
+    return out

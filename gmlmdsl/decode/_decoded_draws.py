@@ -1,0 +1,161 @@
+"""Draws of conditional models with names: the best candidates of decodes, chains over rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .._diagnostics import fail
+from ..data import decode
+from ..derive import Decoded
+from ..graph import FactorGraph
+from ..sample import Draws, SampleOptions, label, to_arviz
+from ._candidates import Candidates, Work, padded
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one batch of rows gave: chains side by side within a row, then candidates."""
+
+    rows: Array
+    width: int
+    draws: Draws
+
+
+@dataclass(frozen=True)
+class Decodes:
+    """Decodes of all rows; candidates are ordered by score, the best first.
+
+    Attributes:
+        tokens: codes, (chains, draws, rows, candidates, cells), -1 behind the length. Those of `Model.decode` have no axes of chains and
+            draws, and `rows` are the axes of given data; so have the others.
+        score: (chains, draws, rows, candidates); -infinity where a beam found no further row.
+        length, passes: likewise.
+        trace: (chains, draws, rows, passes, cells) of the best candidate, or None.
+    """
+
+    tokens: Array
+    score: Array
+    length: Array
+    passes: Array
+    trace: Array | None
+
+    def of_rows(self, shape: tuple[int, ...], n_cells: int) -> Decodes:
+        """Of the first draw of the first chain, by the given axes of rows, with all cells of a row."""
+        wide = (
+            None if a is None else np.pad(a, ((0, 0),) * (a.ndim - 1) + ((0, n_cells - a.shape[-1]),), constant_values=-1)
+            for a in (self.tokens, self.trace)
+        )
+        tokens, trace = wide
+        every = (tokens, self.score, self.length, self.passes, trace)
+        return Decodes(*(None if a is None else a[0, 0].reshape(*shape, *a.shape[3:]) for a in every))  # type: ignore[arg-type]
+
+
+def decodes_of(parts: list[Part], candidates: Candidates) -> Decodes:
+    n = max(p.width for p in parts)
+    found, order = [], np.argsort(np.concatenate([p.rows for p in parts]))
+    for part in parts:
+        found.append(_ordered(part, candidates, n))
+    return Decodes(*(None if a[0] is None else np.concatenate(a, axis=2)[:, :, order] for a in zip(*found, strict=True)))  # type: ignore[arg-type]
+
+
+def _ordered(part: Part, candidates: Candidates, n: int) -> tuple[Any, ...]:
+    """Of one batch: chains, draws, rows, candidates by falling score, cells."""
+    memory: Decoded = part.draws.memory
+    count, k = len(part.rows), candidates.count
+
+    def split(array: Any) -> Array:  # (.., chains of all rows) -> chains, .., rows, candidates
+        a = np.asarray(array)
+        a = a.reshape(*a.shape[:-1], -1, a.shape[-1] // (padded(count) * k), k)[..., :count, :, :]
+        return np.moveaxis(a, -2, 0)
+
+    score, passes, length = split(memory.score), split(memory.passes), split(memory.length)
+    best = np.argsort(-score, axis=-1, kind="stable")
+    assert part.draws.codes is not None
+    tokens = np.moveaxis(split(np.moveaxis(part.draws.codes, 0, -1)), 2, -1)  # chains, draws, rows, candidates, cells
+    tokens = np.where(np.arange(part.width) < length[..., None], tokens, -1)
+    tokens = np.pad(np.take_along_axis(tokens, best[..., None], axis=3), ((0, 0),) * 4 + ((0, n - part.width),), constant_values=-1)
+    score, passes, length = (np.take_along_axis(a, best, axis=3) for a in (score, passes, length))
+    trace = None
+    if memory.trace.shape[1]:
+        every = np.moveaxis(split(memory.trace), (2, 3), (-2, -1))  # chains, draws, rows, candidates, passes, cells
+        trace = np.take_along_axis(every, best[..., :1, None, None], axis=3)[:, :, :, 0]
+        trace = np.where(np.arange(part.width) < length[..., 0, None, None], trace, -1)
+        trace = np.pad(trace, ((0, 0),) * 4 + ((0, n - part.width),), constant_values=-1)
+    return tokens, score, length, passes, trace
+
+
+def labelled_decodes(
+    graph: FactorGraph, found: Decodes, work: Work, options: SampleOptions, provenance: dict[str, Any], kept: tuple[str, ...]
+) -> Any:
+    v = graph.variables[0]
+    lead = found.score.shape[:2]
+    row_dims = ["row"] if len(work.shape) == 1 else [f"row_{k}" for k in range(len(work.shape))]
+
+    def rows(a: Array) -> Array:
+        return a.reshape(*lead, *work.shape, *a.shape[3:])
+
+    def cells(a: Array) -> Array:
+        wide = np.pad(a, ((0, 0),) * (a.ndim - 1) + ((0, v.size - a.shape[-1]),), constant_values=-1)
+        values = np.where(wide < 0, 0, 2 * wide - 1) if v.kind == "spin" else wide  # -1 is a spin
+        return values.reshape(*a.shape[:-1], *v.shape)
+
+    dims: dict[str, list[str]] = {v.name: [*row_dims, *v.dims]}
+    coords = {d: list(c) for d, c in zip(v.dims, v.coords, strict=True)}
+    stats = {"score": rows(found.score[..., 0]), "length": rows(found.length[..., 0]), "passes": rows(found.passes[..., 0])}
+    dims |= {name: row_dims for name in stats}
+    if "candidates" in kept:
+        more = {"candidate": cells(found.tokens), "candidate_score": found.score, "candidate_length": found.length}
+        stats |= {name: rows(a) for name, a in more.items()}
+        dims |= {"candidate": [*row_dims, "rank", *v.dims], "candidate_score": [*row_dims, "rank"], "candidate_length": [*row_dims, "rank"]}
+    if "trace" in kept and found.trace is not None:
+        stats["trace"] = rows(cells(found.trace))
+        dims["trace"] = [*row_dims, "pass", *v.dims]
+    attrs = {"sampler": options.sampler, "seed": options.seed} | _attributes(graph, provenance)
+    return to_arviz({v.name: rows(cells(found.tokens[..., 0, :]))}, dims, coords, stats, None, attrs)
+
+
+def _attributes(graph: FactorGraph, provenance: dict[str, Any]) -> dict[str, Any]:
+    versions = ", ".join(f"{k} {v}" for k, v in provenance["versions"].items())
+    labels = str({v.name: [str(x) for x in v.labels] for v in graph.variables if not v.ordered})
+    stated = {"model": provenance["model"], "program_sha256": provenance["sha256"], "versions": versions, "starts": provenance["starts"]}
+    return stated | {"labels": labels}
+
+
+def labelled_chains(
+    graph: FactorGraph, parts: list[Part], work: Work, planned: Any, options: SampleOptions, provenance: dict[str, Any]
+) -> Any:
+    """Of one row, as every model's chains; of many, with an axis of rows and without diagnostics of each."""
+    if not work.shape and (work.lengths == graph.n_random).all():
+        part = parts[0]
+        draws = replace(part.draws, codes=None if part.draws.codes is None else _with_row_cell(graph, part.draws.codes))
+        return label(graph, draws, work.held[:, 0], planned, options, provenance)
+    v, order = graph.variables[0], np.argsort(np.concatenate([p.rows for p in parts]))
+    every = []
+    for part in parts:
+        codes = part.draws.codes
+        if codes is None:
+            raise fail("E507", "keep_draws=False keeps nothing of chains over rows", help="leave it out")
+        count = len(part.rows)
+        split = codes.reshape(-1, options.chains, *codes.shape[1:])[:count]  # rows, chains, draws, cells
+        split = np.where(np.arange(part.width) < work.lengths[part.rows][:, None, None], split, -1)
+        every.append(np.pad(split, ((0, 0),) * 3 + ((0, graph.n_random - part.width),), constant_values=-1))
+    codes = np.moveaxis(np.concatenate(every)[order], 0, 2)
+    lead = (options.chains, options.draws, *work.shape)
+    flat = codes.reshape(-1, graph.n_random).T
+    values = decode(graph, np.maximum(flat, 0), lead)[v.name]
+    missing = (flat < 0).T.reshape(values.shape)
+    row_dims = ["row"] if len(work.shape) == 1 else [f"row_{k}" for k in range(len(work.shape))]
+    attrs = {"sampler": options.sampler, "seed": options.seed, "warmup": options.warmup, "thin": options.thin}
+    coords = {d: list(c) for d, c in zip(v.dims, v.coords, strict=True)}
+    values = np.where(missing, 0 if v.kind == "spin" else -1, values)  # -1 is a spin
+    return to_arviz({v.name: values}, {v.name: [*row_dims, *v.dims]}, coords, {}, None, attrs | _attributes(graph, provenance))
+
+
+def _with_row_cell(graph: FactorGraph, codes: Array) -> Array:
+    extra = graph.n_cells - codes.shape[-1]
+    return np.pad(codes, ((0, 0), (0, 0), (0, extra)))

@@ -1,0 +1,195 @@
+"""Draws from conditional models: chains of updates and decodes by refinement, for one row of given data or many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import derive
+from .._diagnostics import fail, unknown
+from ..data import generator, random_key
+from ..derive import AbstractDecoder, AutoregressiveKernel, Decoded, NetworkGraph, RefinementKernel, bounded_jit
+from ..graph import Lowered, lower_let
+from ..program import ir
+from ..sample import SampleOptions, forget, observables, sample, shows_progress, verified_options, verify_chains, verify_draws
+from ._candidates import Candidates, Decoding, Work, batches_of, candidates_of, filled_up, longest, trimmed, work_of
+from ._decoded_draws import Decodes, Part, decodes_of, labelled_chains, labelled_decodes
+
+Array = np.ndarray
+KEPT = ("candidates", "trace")
+
+
+def draw_rows(
+    lowered: Lowered, sampler: ir.Sampler, params: dict[str, Any], options: SampleOptions, more: Decoding, provenance: dict[str, Any]
+) -> Any:
+    """Draws as the installed ArviZ takes them."""
+    options = verified_options(options)
+    planned = derive.build_kernel(lowered, sampler)
+    provenance = provenance | {"starts": "given" if options.init is not None else "uniform"}
+    if isinstance(planned.kernel, AbstractDecoder):
+        kept = _kept(options.observe, planned.kernel)
+        found, work = _decodes(lowered, sampler, planned.kernel, params, replace(options, observe=None), more, "trace" in kept)
+        provenance |= {} if options.init is not None else {"starts": "the sampler's own"}
+        return labelled_decodes(lowered.graph, found, work, options, provenance, kept)
+    work = work_of(lowered, params, options, more, Candidates(), refines=False)
+    observe = _observed(lowered, params, options.observe, work)
+    parts = _drawn(lowered, params, planned.kernel, work, Candidates(), options, observe)
+    return labelled_chains(lowered.graph, parts, work, planned, options, provenance)
+
+
+def decode(
+    lowered: Lowered, sampler: ir.Sampler, params: dict[str, Any], seed: int, clamp: Any, init: Any, more: Decoding, trace: bool
+) -> Decodes:
+    """Decodes as plain arrays; see `ConditionalModel.decode`."""
+    options = SampleOptions(sampler.name, 1, 0, 1, 1, seed, clamp, init, None, True, False)
+    options = verified_options(options)
+    kernel = derive.build_kernel(lowered, sampler).kernel
+    if not isinstance(kernel, AbstractDecoder):
+        raise fail("E507", f"sampler `{sampler.name}` runs chains of updates, and decodes nothing", sampler.span, help="call `sample`")
+    if trace:
+        _kept(("trace",), kernel)
+    found, work = _decodes(lowered, sampler, kernel, params, options, more, trace)
+    return found.of_rows(work.shape, lowered.graph.n_random)
+
+
+def _decodes(
+    lowered: Lowered,
+    sampler: ir.Sampler,
+    kernel: AbstractDecoder,
+    params: dict[str, Any],
+    options: SampleOptions,
+    more: Decoding,
+    trace: bool,
+) -> tuple[Decodes, Work]:
+    if not options.keep_draws:
+        raise fail("E507", "keep_draws=False keeps nothing of a decode", help="leave it out")
+    if isinstance(kernel, AutoregressiveKernel) and options.init is not None:
+        raise fail("E507", "`init=` is a draft, and this sampler goes from the first cell on", help="hold the first cells: `clamp=`")
+    if isinstance(kernel, RefinementKernel):
+        kernel = RefinementKernel(kernel.rules, kernel.law, options.init is not None, trace)
+    candidates = candidates_of(lowered, sampler)
+    work = work_of(lowered, params, options, more, candidates, refines=True)
+    return decodes_of(_drawn(lowered, params, kernel, work, candidates, options, None), candidates), work
+
+
+def _observed(lowered: Lowered, params: dict[str, Any], observe: Any, work: Work) -> Any:
+    """What is computed of each draw, which takes all cells of one row."""
+    if observe and (work.shape or (work.lengths < lowered.graph.n_random).any()):
+        raise fail("E507", "observe is for chains of one row of full length", help="compute it from the draws, whose padding is -1")
+    given = [w for w in ([] if not observe else observe.values() if isinstance(observe, Mapping) else observe) if isinstance(w, str)]
+    lets = lowered.names.model.lets
+    for name in given:
+        if name in lets and lower_let(lowered, name)[0].given is not None:
+            message = f"observe: `{name}` mentions given data, which a network alone reads here"
+            raise fail("E507", message, help="compute it from the draws")
+    return observables(lowered, params, observe)
+
+
+def _kept(observe: Any, kernel: Any) -> tuple[str, ...]:
+    if observe is None:
+        return ()
+    if isinstance(observe, Mapping | str) or not all(isinstance(o, str) for o in observe):
+        raise fail("E507", f"observe of a refinement sampler lists some of {', '.join(KEPT)}, got {observe!r}")
+    for name in observe:
+        if name not in KEPT:
+            raise unknown(f"observe: a decode leaves nothing called `{name}`", name, KEPT)
+    if "trace" in observe and isinstance(kernel, AutoregressiveKernel):
+        raise fail("E507", "observe: there is one pass over a row that is predicted cell by cell, and no trace", help="leave it out")
+    return tuple(observe)
+
+
+def _drawn(
+    lowered: Lowered, params: dict[str, Any], kernel: Any, work: Work, candidates: Candidates, options: SampleOptions, observe: Any
+) -> list[Part]:
+    """Batch by batch; what a chain draws depends on the seed, its number, its row and its candidate only."""
+    graph = lowered.graph
+    assert graph.network is not None
+    n, per_row = graph.n_random, options.chains * candidates.count
+    rows_drawn, most = len(work.lengths) * int(per_row), int(graph.sizes.max())
+    verify_chains(kernel, n, rows_drawn, int(options.warmup) + int(options.draws) * int(options.thin))
+    verify_draws(kernel, n, most, rows_drawn, int(options.draws), options.keep_draws, observe)
+    given = longest(work.given) if work.given else np.ones(len(work.lengths), np.int32)
+    whole = bool(getattr(kernel, "law", None) is not None and kernel.law.groups())
+    parts = []
+    cells = work.lengths.max(axis=1)
+    if not isinstance(kernel, AutoregressiveKernel):  # rows whose lengths are known: one width for both sides, so that few are compiled
+        given = cells = np.maximum(given, cells)
+    for chosen, wide, high in batches_of(given, cells, per_row * int(graph.sizes.max())):
+        width = n if whole or not (work.shape or isinstance(kernel, AbstractDecoder)) else min(high, n)
+        rows = filled_up(chosen)
+        lengths = np.tile(np.repeat(work.lengths[rows], candidates.starts, axis=1), (1, options.chains))
+        device = _device(params, graph.network.label, work, chosen, wide, lengths, width)
+        held, values = (np.repeat(a[:width, rows], per_row, axis=1) for a in (work.held, work.values))
+        target = derive.Target(device, params, jnp.asarray(held) if held.any() else None)
+        keys = _keys(random_key(options.seed), jnp.asarray(work.numbers[rows]), options.chains, candidates.count)
+        found = sample(
+            kernel,
+            target,
+            _starts(kernel, device, work, rows, per_row, held, values, options.seed),
+            seed=options.seed,
+            draws=options.draws,
+            warmup=options.warmup,
+            thin=options.thin,
+            observe=observe,
+            keep=options.keep_draws,
+            progress=shows_progress(options.progress),
+            keys=keys,
+            remember=_decoded if isinstance(kernel, AbstractDecoder) else forget,
+        )
+        parts.append(Part(chosen, width, found))
+    return parts
+
+
+def _decoded(state: derive.State) -> Decoded:
+    return state.memory._replace(draft=None)
+
+
+def _device(params: dict[str, Any], name: str, work: Work, chosen: Array, wide: int, lengths: Array, width: int) -> NetworkGraph:
+    """Ready for passes over a batch: with the encoding that its lengths were predicted from, if that was of the same batch."""
+    kept = work.encoded
+    if kept is not None and kept.width == wide and np.array_equal(kept.rows, chosen):
+        return _graph_from(params, name, kept.states, lengths, width)
+    return _graph_of(params, name, *trimmed(work.given, chosen, wide), lengths, width)
+
+
+@bounded_jit
+def _graph_of(params: dict[str, Any], name: str, given: Any, given_lengths: Any, lengths: Any, width: int) -> NetworkGraph:
+    network = params[name]
+    rows = lengths.shape[0]
+    encoded = derive.encode_rows(network, given, given_lengths, rows)
+    return derive.network_graph(network, name, encoded, lengths, width)
+
+
+@bounded_jit
+def _graph_from(params: dict[str, Any], name: str, encoded: Any, lengths: Any, width: int) -> NetworkGraph:
+    return derive.network_graph(params[name], name, encoded, lengths, width)
+
+
+@bounded_jit
+def _keys(key: Any, rows: jax.Array, chains: int, candidates: int) -> Any:
+    """One key per chain, row after row."""
+    by_chain = jax.vmap(lambda c: jax.random.fold_in(key, c))(jnp.arange(chains))
+
+    def of(row: Any, chain: Any, candidate: Any) -> Any:
+        return jax.random.fold_in(jax.random.fold_in(by_chain[chain], row), candidate)
+
+    every = jnp.meshgrid(rows, jnp.arange(chains), jnp.arange(candidates), indexing="ij")
+    return jax.vmap(of)(*(a.reshape(-1) for a in every))
+
+
+def _starts(kernel: Any, device: NetworkGraph, work: Work, rows: Array, per_row: int, held: Array, values: Array, seed: int) -> Array:
+    """Codes of the chains: the given start, or uniform values; padding is 0, and held cells are as they are held."""
+    q, width, chains = device.most_values, device.n_cells, len(rows) * per_row
+    codes = np.zeros((width, chains), np.int32)
+    if work.codes is not None:
+        codes = np.repeat(work.codes[:width, rows], per_row, axis=1)
+    if work.codes is None or (codes < 0).any():
+        drawn = np.stack([generator(seed, int(r), k).integers(0, q, width) for r in work.numbers[rows] for k in range(per_row)], axis=1)
+        codes = np.where(codes < 0, drawn, codes) if work.codes is not None else drawn
+    present = np.arange(width)[:, None] < np.asarray(device.lengths).reshape(1, -1)
+    return np.where(held, values, np.where(present, codes, 0)).astype(np.int32)

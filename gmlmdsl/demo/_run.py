@@ -1,0 +1,122 @@
+"""The demo: handwritten digits fitted under two masks, sampled, diagnosed, and written up as one HTML page.
+
+    gmlm demo --out demo-report
+
+The data are the 1797 images of 8 by 8 pixels that ship inside scikit-learn (the `demo` extra). The program is
+`examples/digits.gmlm`; everything below it is the Python face that any user has.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..files import made_folder
+from ._digits import Comparison, Digits, Sampled, compare, coupling_rows, load_images, mask_rows, program_path, worst_rows
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .._compile import BoundProgram
+    from ..model import Fit
+
+MASKS = ("single", "neighbours")
+SHRUNK_MASK = "shrunk_neighbours"
+
+
+def run(out: str | Path, quick: bool = False) -> Path:
+    """Fit, compare, sample, print, and write `report.html`.
+
+    Args:
+        out: the folder of the report; made where it is missing.
+        quick: fewer images, pixels and draws, for tests.
+
+    Returns:
+        The path of the report.
+
+    Raises:
+        GmlmError: E561 without scikit-learn, E560 where the folder cannot be written.
+    """
+    from .._compile import load
+    from ._report import write_report
+
+    started = time.perf_counter()
+    folder = made_folder(out)
+    digits = load_images(quick=quick)
+    program = load(program_path(), coords={"pixel": digits.names}, n_pixels=len(digits.pixels), pairs=digits.pairs)
+    _say(f"{len(digits.x)} images, {len(digits.pixels)} of 64 pixels vary, {len(digits.pairs)} pairs of neighbours")
+    comparison = compare({mask: _fit(program, "digits", digits, mask) for mask in MASKS})
+    _print_comparison(digits, comparison)
+    sampled = _sample(program, digits, quick)
+    _print_diagnostics(sampled)
+    path = write_report(folder / "report.html", digits, comparison, sampled, time.perf_counter() - started)
+    _say(f"report: {path} ({time.perf_counter() - started:.0f} s in all)")
+    return path
+
+
+def _say(text: str) -> None:
+    from rich.console import Console
+
+    Console(highlight=False, markup=False, soft_wrap=True).print(text)
+
+
+def _fit(program: BoundProgram, model: str, digits: Digits, mask: str) -> Fit:
+    _say(f"fitting `{model}` under mask `{mask}` ..")
+    fit = program.model(model).fit(digits.x, mask=mask)
+    _say(f"  {fit.status.code} after {len(fit.loss_trace)} steps, {fit.meta['seconds']:.1f} s")
+    return fit
+
+
+def _print_comparison(digits: Digits, comparison: Comparison) -> None:
+    headers, rows = mask_rows(comparison)
+    _print_table("Efficiency of two masks, against `single` with all masks", headers, rows)
+    columns = ["coupling", *(f"{m}{what}" for m in comparison.fits for what in ("", ", s.e."))]
+    _print_table("Couplings under both masks (inf: no finite estimate)", columns, coupling_rows(digits, comparison))
+    for name, fit in comparison.fits.items():
+        for finding in fit.status.findings:
+            _say(f"warning (mask `{name}`): {finding.message}. {finding.remedy}.")
+
+
+def _print_table(title: str, headers: list[str], rows: list[list[object]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for k, header in enumerate(headers):
+        table.add_column(header, justify="left" if k == 0 else "right")
+    for row in rows:
+        table.add_row(*(Text(f"{v:.3f}" if isinstance(v, float) else str(v)) for v in row))  # `Text`: brackets are no markup
+    Console().print(table)
+
+
+def _sample(program: BoundProgram, digits: Digits, quick: bool) -> Sampled:
+    """Fit the model with priors, where every estimate is finite, and sweep over its pixels."""
+    import numpy as np
+
+    from ..sample import SamplingWarning, summary
+
+    fit = _fit(program, "shrunk", digits, SHRUNK_MASK)
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SamplingWarning)  # printed below, and in the report
+        idata = fit.sample(
+            "sweep", draws=200 if quick else 2000, warmup=100 if quick else 1000, chains=4, seed=1, observe={"ink": lambda x: x.mean()}
+        )
+    seconds = time.perf_counter() - started
+    draws = np.asarray(idata["posterior"]["x"].values)
+    return Sampled(fit, idata, _diagnosis(draws, digits), summary(idata), draws, seconds)
+
+
+def _diagnosis(draws: np.ndarray, digits: Digits) -> Any:
+    from ..sample import diagnose
+
+    return diagnose(draws, digits.names, [("0", "1")] * len(digits.names))
+
+
+def _print_diagnostics(sampled: Sampled) -> None:
+    chains, draws, _ = sampled.draws.shape
+    _print_table(f"ArviZ: {chains} chains of {draws} sweeps, {sampled.seconds:.1f} s; the largest R-hat", *worst_rows(sampled))
+    _say(str(sampled.diagnosis))

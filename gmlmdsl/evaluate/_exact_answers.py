@@ -1,0 +1,315 @@
+"""Exact answers for whole models, where an order of elimination is affordable: log Z, marginals, a mode, independent draws."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from .. import derive
+from .._diagnostics import GmlmError, fail
+from ..data import clamped_cells, decode, value_codes
+from ..derive import bounded_jit
+from ..graph import FactorGraph, GivenRows, VariableArray
+from ..plan import Elimination, plan_elimination
+from ..read import verify_unmasked
+
+Array = np.ndarray
+Params = Mapping[str, jax.Array]
+MOST_KEPT = 8  # patterns of known cells whose contractions are kept
+
+
+class Contractions:
+    """The plans and contractions of a model by which cells are known; a few are kept."""
+
+    def __init__(self, graph: FactorGraph):
+        self.graph = graph
+        self._kept: OrderedDict[bytes, tuple[Elimination, derive.Contraction]] = OrderedDict()
+
+    def whole(self, what: str) -> tuple[Elimination, derive.Contraction]:
+        """Those of all cells; see `of`."""
+        return self.holding(np.zeros(self.graph.n_cells, bool), what)
+
+    def holding(self, known: Array, what: str) -> tuple[Elimination, derive.Contraction]:
+        """The plan and contraction of the cells that are not known.
+
+        Args:
+            known: booleans over cells.
+            what: how a refusal calls the quantity.
+
+        Raises:
+            GmlmError: E601 with the cost where it is above the budget.
+        """
+        key = known.tobytes()
+        if key not in self._kept:
+            plan = plan_elimination(self.graph, np.flatnonzero(~known), what)
+            with jax.ensure_compile_time_eval():  # what is kept outlives a function that is traced now
+                self._kept[key] = plan, derive.contraction(self.graph, plan)
+            if len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return self._kept[key]
+
+
+def known_rows(graph: FactorGraph, given: GivenRows | None) -> Array:
+    """Codes (cells, rows) that say which row of given data counts, one for each; what they hold elsewhere does not matter."""
+    codes = np.zeros((graph.n_cells, 1 if given is None else given.rows), np.int32)
+    if graph.row_cell is not None and given is not None:
+        codes[graph.row_cell] = np.arange(given.rows)
+    return codes
+
+
+def log_partition(kept: Contractions, device: derive.Graph, params: Params, given: GivenRows | None) -> jax.Array:
+    """log Z for each row of given data, or of shape (1,).
+
+    Raises:
+        GmlmError: E601 with the cost where it is above the budget, before any work.
+    """
+    _, c = kept.whole("log Z")
+    codes = known_rows(kept.graph, given)
+    return log_sums(device, params, jax.device_put(codes), c) if c.loop is None else _forward(device, params, codes, c)[1]
+
+
+log_sums = bounded_jit(derive.log_sum)
+_marginals = bounded_jit(derive.log_marginals)
+
+
+def _inputs(
+    device: derive.Graph, params: Params, codes: Array, c: derive.Contraction, unary: Array | None = None
+) -> tuple[derive.Inputs, jax.Array]:
+    """What sums and maxima begin with, and the sum of the factors that mention no free cell.
+
+    Questions to a loop share programs, one for this and one for sums: it holds its inputs and messages anyway. Where there is no loop,
+    log Z and marginals are one program each, which holds no more than it needs.
+    """
+    if unary is None and c.loop is not None:  # zeros, so that what is seen, where something is, enters the same program
+        unary = np.zeros((len(c.free), device.most_values, 1), derive.float_type())
+    return _begun(device, params, jax.device_put(codes), c, None if unary is None else jax.device_put(unary))
+
+
+@bounded_jit
+def _begun(
+    device: derive.Graph, params: Params, codes: jax.Array, c: derive.Contraction, unary: jax.Array | None
+) -> tuple[derive.Inputs, jax.Array]:
+    return derive.inputs_of(device, params, codes, c, unary), derive.rest_sum(device, params, codes, c)
+
+
+def _forward(
+    device: derive.Graph, params: Params, codes: Array, c: derive.Contraction, unary: Array | None = None
+) -> tuple[derive.Forward, jax.Array]:
+    return _summed(c, *_inputs(device, params, codes, c, unary))
+
+
+@bounded_jit
+def _summed(c: derive.Contraction, inputs: derive.Inputs, rest: jax.Array) -> tuple[derive.Forward, jax.Array]:
+    found = derive.forward_from(c, inputs, rest.shape[0])
+    return found, rest + found.sums.sum(axis=0)
+
+
+@bounded_jit
+def _best(c: derive.Contraction, inputs: derive.Inputs, rest: jax.Array, codes: jax.Array) -> tuple[jax.Array, jax.Array]:
+    found = derive.forward_from(c, inputs, rest.shape[0], derive.maximum)
+    return derive.backward(c, codes, found), rest + found.sums.sum(axis=0)
+
+
+def _laws(device: derive.Graph, params: Params, codes: Array, c: derive.Contraction, unary: Array | None = None) -> tuple[Array, Array]:
+    """The log sum of each row, and p(x_i = v | the rest) of every free cell, shape (free, values, rows)."""
+    if c.loop is None:
+        found = _marginals(device, params, jax.device_put(codes), c, None if unary is None else jax.device_put(unary))
+    else:
+        passed, value = _forward(device, params, codes, c, unary)
+        found = value, _looped_laws(c, passed, device.most_values)
+    value, table = (np.asarray(a) for a in found)
+    return value, np.broadcast_to(table, (*table.shape[:2], len(value)))
+
+
+_looped_laws = bounded_jit(derive.laws)
+
+
+def marginals(
+    kept: Contractions, device: derive.Graph, params: Params, clamp: Mapping[str, Any] | None, given: GivenRows | None
+) -> dict[str, Array]:
+    """p(x_i = v) of every cell, given the clamped ones, which are sure of their values.
+
+    Returns:
+        By variable, shape (rows.., *axes, values): rows where given data have them.
+
+    Raises:
+        GmlmError: E601 with the cost; E512 where no configuration agrees with the clamped cells.
+    """
+    graph = kept.graph
+    held, codes = _start(graph, clamp, given)
+    _, c = kept.holding(held, "a table of marginals")
+    found, table = _laws(device, params, codes, c)
+    _verify_possible(found, held)
+    n = graph.n_random  # the cell of a row of given data is no answer
+    full = np.zeros((n, int(graph.sizes.max(initial=1)), codes.shape[1]), table.dtype)
+    np.put_along_axis(full, codes[:n, None], 1.0, axis=1)
+    full[np.asarray(c.free)] = table
+    out = {}
+    for v in graph.variables:
+        part = np.moveaxis(full[v.offset : v.offset + v.size, : len(v.labels)], 2, 0)
+        out[v.name] = part.reshape(*(() if given is None else given.shape), *v.shape, len(v.labels))
+    return out
+
+
+def best(
+    kept: Contractions, device: derive.Graph, params: Params, clamp: Mapping[str, Any] | None, given: GivenRows | None
+) -> tuple[Array, Array]:
+    """Codes (cells, rows) of a most probable configuration that agrees with the clamped cells, and its unnormalised log p.
+
+    Raises:
+        GmlmError: E601 with the cost; E512 where no configuration agrees with the clamped cells.
+    """
+    held, codes = _start(kept.graph, clamp, given)
+    _, c = kept.holding(held, "a mode")
+    found, value = (np.asarray(a) for a in _best(c, *_inputs(device, params, codes, c), jax.device_put(codes)))
+    _verify_possible(value, held)
+    return found, value
+
+
+def independent_kernel(
+    kept: Contractions, device: derive.Graph, params: Params, held: tuple[Array, Array]
+) -> tuple[derive.AbstractKernel, str]:
+    """A kernel whose steps are independent draws given the held cells, and one line about it: by elimination, or parents first.
+
+    Args:
+        kept: contractions.
+        device: the graph.
+        params: parameters.
+        held: which cells are clamped, and codes, (cells,), or (cells, chains) where each chain has its own row of given data.
+
+    Raises:
+        GmlmError: E601 where neither is affordable; E512 where no configuration agrees with the clamped cells.
+    """
+    graph = kept.graph
+    try:
+        plan, c = kept.holding(held[0], "an exact draw")
+    except GmlmError:
+        if graph.is_normalised and not held[0].any():
+            return derive.ancestral_kernel(graph), "`exact`: every cell given its parents"
+        raise
+    found, value = _forward(device, params, held[1].reshape(graph.n_cells, -1).astype(np.int32), c)
+    _verify_possible(np.asarray(value), held[0])
+    return derive.IndependentKernel(c, found), f"`exact`: {plan.words}"
+
+
+def next_symbol(kept: Contractions, device: derive.Graph, params: Params, codes: Array, cell: int) -> Array:
+    """p(x_cell = v | the cells whose code is not -1), of shape (rows, values), nan where those are impossible together.
+
+    Raises:
+        GmlmError: E601 with the cost where summing the others out is above the budget.
+    """
+    graph = kept.graph
+    try:
+        _, c = kept.whole("the law of the next symbol")
+    except GmlmError:
+        if not graph.is_normalised:
+            raise
+        # Of a product of laws, what is neither seen, nor asked for, nor an ancestor of such a cell sums to 1.
+        seen = np.any(codes >= 0, axis=1)
+        seen[cell] = True
+        return _pruned(graph, params, codes, cell, seen)
+    if not codes.shape[1]:
+        return np.zeros((0, int(graph.sizes[cell])), derive.float_type())
+    return _next(device, params, codes, c, cell)[:, : graph.sizes[cell]]
+
+
+def _pruned(graph: FactorGraph, params: Params, codes: Array, cell: int, seen: Array) -> Array:
+    kept = ancestors(graph, seen)
+    smaller = only_laws_of(graph, kept)
+    free = np.flatnonzero(kept & ((codes < 0).any(axis=1)))
+    plan = plan_elimination(smaller, free, "the law of the next symbol")
+    c = derive.contraction(smaller, plan)
+    return _next(derive.graph_arrays(smaller), params, codes, c, cell)[:, : graph.sizes[cell]]
+
+
+def _next(device: derive.Graph, params: Params, codes: Array, c: derive.Contraction, cell: int) -> Array:
+    """The marginals of one cell given those seen, by the program of `marginals`."""
+    free = np.asarray(c.free)
+    here, values = codes[free][:, None], np.arange(device.most_values)[None, :, None]
+    seen = np.where((here < 0) | (values == here), 0.0, -np.inf).astype(derive.float_type())
+    found, table = _laws(device, params, np.maximum(codes, 0).astype(np.int32), c, seen)
+    return np.where(np.isfinite(found), table[np.searchsorted(free, cell)], np.nan).T
+
+
+def ancestors(graph: FactorGraph, seeds: Array) -> Array:
+    """The seeds and every cell that a law of theirs names, and so on; booleans over cells."""
+    reached = np.append(seeds, False)
+    while True:
+        before = reached.copy()
+        for g in graph.groups:
+            mine = reached[g.cells[:, 0]]
+            reached[g.cells[mine].ravel()] = True
+            reached[graph.n_cells] = False
+        if (reached == before).all():
+            return reached[: graph.n_cells]
+
+
+def only_laws_of(graph: FactorGraph, cells: Array) -> FactorGraph:
+    """A product of laws without the laws of the other cells."""
+    return dataclasses.replace(graph, factors=tuple(g.take(np.flatnonzero(cells[g.cells[:, 0]])) for g in graph.factors))
+
+
+def _start(graph: FactorGraph, clamp: Mapping[str, Any] | None, given: GivenRows | None) -> tuple[Array, Array]:
+    """Which cells are known, and codes (cells, rows) that hold their values."""
+    held, codes = clamped_cells(graph, clamp)
+    return held, np.where(held[:, None], codes[:, None], known_rows(graph, given)).astype(np.int32)
+
+
+def _verify_possible(value: Array, held: Array) -> None:
+    if np.isfinite(value).all():
+        return
+    if held.any():
+        message = "no configuration agrees with the clamped cells: together they have probability zero"
+        raise fail("E512", message, help="clamp fewer cells, or other values; see the `require`s of the model")
+    message = "no configuration has a positive, finite probability at these parameters"
+    raise fail("E512", message, help="pass finite parameters; see the `require`s of the model")
+
+
+def configuration(graph: FactorGraph, codes: Array, lead: tuple[int, ...]) -> Any:
+    """Values as a user passes them: an array where the model has one variable, else a dict."""
+    values = decode(graph, codes, lead)
+    return values if len(values) > 1 else next(iter(values.values()))
+
+
+def prefix_codes(graph: FactorGraph, prefix: Any, given: GivenRows | None) -> tuple[Array, int, tuple[int, ...]]:
+    """Codes (cells, rows) of the first cells of the only observed variable, -1 elsewhere; the first cell that lacks; the shape of rows.
+
+    Raises:
+        GmlmError: E507 where there is no such cell or variable, E501 or E510 where rows do not fit.
+    """
+    if len(graph.observed) != 1:
+        raise fail("E507", f"the next symbol is one of the model's only `var`; it has {len(graph.observed)}")
+    v = graph.observed[0]
+    verify_unmasked(prefix, "prefix")
+    array = np.asarray(prefix)
+    if array.dtype.kind == "U" and v.kind == "letters" and (array.ndim == 0 or np.char.str_len(array).max(initial=0) != 1):
+        lengths = np.char.str_len(array)
+        if array.size and lengths.min() != lengths.max():
+            raise fail("E501", f"prefixes of one call have one length, found {int(lengths.min())} to {int(lengths.max())} letters")
+        array = np.array([list(t) for t in array.ravel().tolist()], str).reshape(*array.shape, int(lengths.max(initial=0)))
+    if array.ndim == 0:
+        raise fail("E501", "prefix must have shape (rows.., t), got a single value", help="`[value]` is a prefix of one cell")
+    *lead, t = array.shape
+    if t >= v.size:
+        raise fail("E507", f"a prefix of {t} cells leaves no next one: `{v.name}` has {v.size}", help=f"t is below {v.size}")
+    rows = int(np.prod(lead, dtype=np.int64))
+    known = value_codes(flat(v, t), array if t else np.zeros((*lead, 0), np.int64), "prefix")[0].reshape(rows, t)
+    codes = np.full((graph.n_cells, rows), -1, np.int32)
+    codes[v.offset : v.offset + t] = known.T
+    if graph.row_cell is not None:
+        assert given is not None
+        if given.shape not in ((), tuple(lead)):
+            raise fail("E510", f"given: rows of shape {given.shape}, and the prefixes have {tuple(lead)}")
+        codes[graph.row_cell] = np.arange(rows) if given.shape else 0
+    return codes, v.offset + t, tuple(lead)
+
+
+def flat(v: VariableArray, t: int) -> VariableArray:
+    """The first cells of a variable, as one axis."""
+    return dataclasses.replace(v, shape=(t,), dims=("cell",), coords=(range(t),))

@@ -1,0 +1,338 @@
+"""Missing cells: which rows have them, which are summed out and which imputed, and what was done about them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import jax.numpy as jnp
+import numpy as np
+
+from .._diagnostics import GmlmError, counted, fail, listed
+from ..derive import (
+    Graph,
+    SummedRows,
+    fixed_blocks,
+    hidden_rows,
+    listed_rows,
+    mask_law,
+    weight_groups,
+)
+from ..derive.compiled import all_values
+from ..graph import FactorGraph, LoweredMask, is_adaptive, looked_at
+from ..graph.masks import blocks_of, reach, support_size
+from ..plan import (
+    BUDGET,
+    GapPlan,
+    HiddenPlan,
+    affordable_rows,
+    gap_terms,
+    plan_gaps,
+    plan_hidden,
+    verify_gaps,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = np.ndarray
+MOST_PLANNED = 4e6  # (pattern of gaps, mask) pairs whose terms are listed
+MOST_ENTRIES = 1 << 22  # table entries held at once
+METHODS = (
+    "draw the latents inside the fit, `method=gm.MonteCarloEM()`; or maximise the likelihood by sampling, "
+    "`method=gm.PersistentContrastiveDivergence()`; or take a mask with smaller blocks"
+)
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What a fit did about cells that x lacks: missing cells of its `var`s, and latents.
+
+    Attributes:
+        cells: how often each cell is missing, shape (cells,); latents, which are not in the data, are not missing.
+        rows: the number of rows with a missing cell.
+        summed: rows whose missing cells and latents were summed out of their loss.
+        imputed: rows whose missing cells and latents were drawn, again and again, from the model that was being fitted.
+        unseen: rows without an observed cell that the mask reaches: they score 0 (and count among the summed).
+        imputations: completed copies of each imputed row. iterations: how often they were redrawn.
+        noise: the Monte Carlo error of the estimates, as a share of their standard errors, at its largest; nan where nothing was imputed.
+        drift: the last change of the mean estimate, in units of its Monte Carlo error, at its largest.
+        latents: the latents that some row lacks.
+    """
+
+    cells: Array = field(repr=False)
+    rows: int = 0
+    summed: int = 0
+    imputed: int = 0
+    unseen: int = 0
+    imputations: int = 0
+    iterations: int = 0
+    noise: float = float("nan")
+    drift: float = float("nan")
+    latents: tuple[str, ...] = ()
+
+    @property
+    def any(self) -> bool:
+        """Whether some row lacks a cell."""
+        return bool(self.rows or self.latents)
+
+    @property
+    def lacking(self) -> str:
+        """What the rows lack, as the subject of a sentence."""
+        parts = [f"latent {listed(self.latents)}"] if self.latents else []
+        parts += [f"{int(self.cells.sum()):,} missing cells in {self.rows:,} rows"] if self.rows else []
+        return " and ".join(parts)
+
+    @property
+    def words(self) -> str:
+        """One or two sentences; empty where nothing is lacking."""
+        if not self.any:
+            return ""
+        alone = f" ({self.unseen} without an observed cell under the mask score 0)" if self.unseen else ""
+        rows = f"{self.summed:,}" if self.rows and not self.latents else counted(self.summed, "row")
+        done = [f"summed out in {rows}{alone}"] if self.summed or not self.imputed or not self.latents else []
+        if self.imputations:
+            drawn = f"drawn in {counted(self.imputed, 'row')}" if self.latents else f"imputed in {self.imputed:,}"
+            done.append(
+                f"{drawn} by Monte Carlo EM: {self.imputations} copies of each, {self.iterations} rounds, "
+                f"Monte Carlo error at most {100 * self.noise:.2g} % of a standard error"
+            )
+        elif self.imputed:
+            done.append(f"drawn in {counted(self.imputed, 'row')} by block dynamics")
+        text = f"{self.lacking}: {', '.join(done)}"
+        if self.rows and self.summed > self.unseen:
+            text += (
+                ". Summing out is right where cells are missing completely at random, or the mask is `everything`; else see `impute=True`"
+            )
+        return text
+
+    def table(self, graph: FactorGraph) -> pd.DataFrame:
+        """How often each cell is missing."""
+        import pandas as pd
+
+        names = [graph.cell_name(c) for c in range(graph.n_random)]
+        return pd.DataFrame({"missing": self.cells}, index=pd.Index(names, name="cell"))
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """Rows by what becomes of them: positions among the rows given, ascending.
+
+    Attributes:
+        complete: rows that lack nothing.
+        listed: rows whose missing cells are summed out by listing joint values, as `plan` says.
+        eliminated: those that are eliminated, as `hidden` says, with the `mask` and the `masks` drawn for them.
+        imputed: those whose missing cells are drawn.
+        unseen: those that lose nothing, whatever they hold: no cell of K is observed.
+        report: what is told of them.
+    """
+
+    complete: Array
+    listed: Array
+    eliminated: Array
+    imputed: Array
+    unseen: Array
+    report: Missing
+    plan: GapPlan | None = None
+    hidden: HiddenPlan | None = None
+    mask: LoweredMask | None = None
+    masks: Array | None = None
+
+    @property
+    def summed(self) -> Array:
+        """The rows whose loss stands apart from that of complete ones."""
+        return np.sort(np.concatenate([self.listed, self.eliminated, self.unseen]))
+
+
+def sort_rows(
+    graph: FactorGraph, mask: LoweredMask, name: str, codes: Array, masks: Array | None, impute: bool | None, weights: Array | None = None
+) -> Sorted:
+    """Decide which rows with gaps are summed out and which imputed.
+
+    Args:
+        graph: the factor graph.
+        mask: the mask of the loss.
+        name: how messages call it.
+        codes: (cells, rows), -1 where a cell is missing.
+        masks: drawn masks (masks, members, rows), or None where all are used.
+        weights: of the rows: one of weight 0 is never imputed.
+        impute: None: where summing out missing cells is above the budget (latents are never drawn unasked); True: every row with
+            a gap that scores; False: refuse instead.
+
+    Raises:
+        GmlmError: E511 for a mask that looks at x; E601 or E602 for what costs too much.
+    """
+    missing = codes < 0
+    gapped, nothing = np.flatnonzero(missing.any(axis=0)), np.zeros(0, np.int64)
+    found = Sorted(np.flatnonzero(~missing.any(axis=0)), nothing, nothing, nothing, nothing, reported(graph, codes))
+    if not len(gapped):
+        return found
+    if is_adaptive(mask) and (impute or missing[looked_at(mask, graph.n_cells)].any()):
+        raise unknown_law(graph, mask, name, missing)
+    blind = np.all(missing[reach(mask, graph.n_cells)], axis=0) & np.any(missing, axis=0)
+    found = dataclasses.replace(found, unseen=np.flatnonzero(blind))
+    found = dataclasses.replace(found, report=dataclasses.replace(found.report, unseen=int(blind.sum())))
+    gapped = gapped[~blind[gapped]]
+    if not impute and (found.report.latents or is_adaptive(mask)):
+        return _counted(_eliminated(graph, mask, masks, codes, gapped, found, METHODS))
+    plan = plan_gaps(graph, missing[:, gapped], _blocks(graph, mask, masks, codes, gapped))
+    within = affordable_rows(plan) if not impute else np.array([not t for t in plan.terms], dtype=bool)
+    found = dataclasses.replace(found, listed=gapped[within], plan=_only(plan, within))
+    dear = gapped[~within]
+    if not impute and len(dear):
+        help = "leave `impute` out: these rows' cells are then drawn inside the fit; or drop the rows"
+        try:
+            return _counted(_eliminated(graph, mask, masks, codes, dear, found, help))
+        except GmlmError as error:
+            if not set(error.codes) <= {"E601", "E602"}:  # too dear, and no other fault
+                raise
+            if impute is False:
+                verify_gaps(plan, gapped, help, what=gaps_in_words(found.report))
+    return _counted(dataclasses.replace(found, imputed=dear if weights is None else dear[weights[dear] > 0]))
+
+
+def _counted(found: Sorted) -> Sorted:
+    """With the numbers of rows in the report."""
+    return dataclasses.replace(found, report=dataclasses.replace(found.report, summed=len(found.summed), imputed=len(found.imputed)))
+
+
+def _eliminated(graph: FactorGraph, mask: LoweredMask, masks: Array | None, codes: Array, rows: Array, found: Sorted, help: str) -> Sorted:
+    """Some rows summed by elimination of what any of them lacks."""
+    if not len(rows):
+        return found
+    count = support_size(mask) if masks is None else len(masks)
+    hidden = np.any(codes[:, rows] < 0, axis=1)
+    plan = plan_hidden(graph, hidden, mask, count, len(rows), gaps_in_words(found.report), help)
+    return dataclasses.replace(found, eliminated=rows, hidden=plan, mask=mask, masks=None if masks is None else masks[:, :, rows])
+
+
+def reported(graph: FactorGraph, codes: Array) -> Missing:
+    """What rows lack, before anything is done about it."""
+    missing = codes < 0
+    lacking = np.asarray(missing.any(axis=1))
+    latents = tuple(v.name for v in graph.latents if lacking[v.offset : v.offset + v.size].any())
+    seen = missing & graph.is_observed[:, None]
+    return Missing(seen[: graph.n_random].sum(axis=1), int(seen.any(axis=0).sum()), latents=latents)
+
+
+def verify_latents(graph: FactorGraph, mask: LoweredMask, name: str, codes: Array, summed: bool) -> None:
+    """Refuse what latents rule out, before anything is compiled or drawn.
+
+    Args:
+        graph: the factor graph.
+        mask: the mask of a loss.
+        name: how messages call it.
+        codes: (cells, rows), -1 where a cell is missing.
+        summed: whether latents that x lacks are summed out.
+
+    Raises:
+        GmlmError: E703 for a mask that names a latent or looks at one, E511 for a mask that looks at x while latents are lacking,
+            E601 with the figures where a block's sum is above the budget for the first row.
+    """
+    if not graph.latents:
+        return
+    hidden = graph.is_latent
+    for cells, does in ((reach(mask, graph.n_cells), "hides"), (looked_at(mask, graph.n_cells), "looks at")):
+        if hidden[cells].any():
+            cell = graph.cell_name(int(cells[hidden[cells]][0]))
+            message = f"mask `{name}` {does} {cell}, a latent: such a mask may sample, and has no loss, for data do not hold it"
+            raise fail("E703", message, mask.span, f"{does} a latent", help="name the `var`s that it is about")
+    missing = codes < 0
+    lacking = np.flatnonzero(missing[hidden].any(axis=0))
+    if not len(lacking):
+        return
+    if summed:
+        report = reported(graph, codes[:, lacking[:1]])
+        count = 1 if support_size(mask) > BUDGET.support else support_size(mask)
+        plan_hidden(graph, np.any(missing[:, lacking[:1]], axis=1), mask, count, 1, gaps_in_words(report), METHODS)
+
+
+def gaps_in_words(report: Missing) -> str:
+    """What rows lack, for messages."""
+    hidden = f"latent {listed(report.latents)}" if report.latents else ""
+    return " and ".join([*([hidden] if hidden else []), *(["the missing cells"] if report.rows or not hidden else [])])
+
+
+def unknown_law(graph: FactorGraph, mask: LoweredMask, name: str, missing: Array) -> GmlmError:
+    """A mask that looks at x beside cells that are not there."""
+    seen = missing & np.isin(np.arange(len(missing)), looked_at(mask, graph.n_cells))[:, None]
+    cell, row = (int(i) for i in np.argwhere(seen if seen.any() else missing)[0])
+    help = "fit with a mask that does not look at x, or keep the rows without gaps"
+    if not seen.any():
+        message = f"mask `{name}` looks at x, and {graph.cell_name(cell)} would be drawn inside the fit: that goes with plain masks only"
+        return fail("E511", message, mask.span, "looks at x", help=help)
+    message = f"mask `{name}` looks at x, and {graph.cell_name(cell)} of row {row} (counted from 0) is missing: p(K | x) is not known there"
+    return fail("E511", message, mask.span, "looks at x", help=help)
+
+
+def _only(plan: GapPlan, within: Array) -> GapPlan:
+    terms = tuple(t for t, w in zip(plan.terms, within, strict=True) if w)
+    return GapPlan(plan.evaluations[within], plan.values[within], terms)
+
+
+def _blocks(graph: FactorGraph, mask: LoweredMask, masks: Array | None, codes: Array, gapped: Array) -> Sequence[tuple[Array, Array]]:
+    if masks is not None:
+        _verify_planned(len(gapped), len(masks), mask, "draw fewer: `n_masks=1`, or drop rows with gaps")
+        share = np.full(len(masks), 1 / len(masks))
+        return [(masks[:, :, r], share) for r in gapped]
+    blocks, probabilities = blocks_of(mask, graph.n_cells)
+    patterns = len(gapped) if probabilities is None else len(np.unique(codes[:, gapped] < 0, axis=1).T)
+    _verify_planned(patterns, len(blocks), mask, "draw some masks: `n_masks=4`")
+    if probabilities is None:
+        return [(blocks, p) for p in _by_row(graph, mask, blocks, codes[:, gapped]).T]
+    return [(blocks, probabilities)]
+
+
+def _by_row(graph: FactorGraph, mask: LoweredMask, blocks: Array, codes: Array) -> Array:
+    """p(K) of each block in each row, of a mask that looks at given variables alone; shape (blocks, rows)."""
+    law, fixed = mask_law(mask, graph.n_cells), fixed_blocks(graph, blocks, weight_groups(mask))
+    found = law.log_probability({}, jnp.asarray(np.maximum(codes, 0)), fixed, iter(fixed.touch[len(graph.groups) :]))
+    return np.exp(np.broadcast_to(np.asarray(found), (len(blocks), fixed.n_values, codes.shape[1]))[:, 0])
+
+
+def _verify_planned(patterns: int, masks: int, mask: LoweredMask, help: str) -> None:
+    if patterns * masks > MOST_PLANNED:
+        message = f"{patterns:,} patterns of missing cells under {masks:,} masks are {patterns * masks:.3g} terms"
+        raise fail("E602", f"{message}, more than the limit of {MOST_PLANNED:.3g}", mask.span, help=help)
+
+
+def summed_loss(graph: FactorGraph, device: Graph, codes: Array, found: Sorted) -> SummedRows | None:
+    """The loss of the rows that are summed out, in the order of `found.summed`."""
+    if not len(found.summed):
+        return None
+    listed = eliminated = None
+    if found.plan is not None and len(found.listed):
+        terms = gap_terms(graph, found.plan, range(len(found.listed)))
+        listed = listed_rows(graph, device, codes[:, found.listed], terms, found.plan.evaluations.sum(), _values_at_once(graph))
+    if found.hidden is not None:
+        assert found.mask is not None
+        eliminated = hidden_rows(graph, device, codes[:, found.eliminated], found.hidden, found.mask, found.masks)
+    places = (jnp.asarray(np.searchsorted(found.summed, rows), jnp.int32) for rows in (found.listed, found.eliminated))
+    return SummedRows(len(found.summed), listed, eliminated, tuple(places))  # pyright: ignore[reportArgumentType]
+
+
+def _values_at_once(graph: FactorGraph) -> int:
+    """Joint values held at once, such that their derivatives by every parameter fit into memory too."""
+    return int(np.clip(MOST_ENTRIES * 4 // max(1, sum(p.size for p in graph.parameters)), 1 << 10, 1 << 18))
+
+
+def verify_present(graph: FactorGraph, device: Graph, codes: Array, weights: Array) -> None:
+    """Refuse a row whose observed cells alone break a `require`.
+
+    Raises:
+        GmlmError: E508 with the row and the requirement.
+    """
+    padded = np.concatenate([codes < 0, np.zeros((1, codes.shape[1]), bool)])
+    rows = np.flatnonzero((codes < 0).any(axis=0) & (weights > 0))
+    for group, host in zip(device.groups, graph.groups, strict=True):
+        if group.kind == "require" and len(rows):
+            holds = np.asarray(all_values(group, {}, jnp.asarray(np.maximum(codes[:, rows], 0))))
+            known = ~padded[host.cells][:, :, rows].any(axis=1)
+            bad = known & ~holds
+            if bad.any():
+                instance, row = (int(i) for i in np.argwhere(bad)[0])
+                names = ", ".join(graph.cell_name(int(c)) for c in np.unique(host.cells[instance]) if c < graph.n_random)
+                message = f"row {int(rows[row])} of x is impossible: it breaks this `require`{f' at {names}' if names else ''}"
+                raise fail("E508", message, host.span, "broken here", help="mend or drop the row, or loosen the requirement")

@@ -1,0 +1,53 @@
+"""The loss of a network under a mask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._diagnostics import fail
+from ..data import NetworkRows
+from ..derive import NetworkLoss, noisy_mask
+from ..graph import Corruption, Lowered, is_adaptive, lower_corruption, lower_mask
+from ..program import ir
+
+Array = np.ndarray
+
+
+def mask_loss(lowered: Lowered, mask: ir.Mask, n_masks: int = 1, smoothing: float = 0.0) -> tuple[NetworkLoss, Corruption]:
+    """The loss of a mask and its noise, for a network.
+
+    Raises:
+        GmlmError: E702 for a mask that mentions a parameter.
+    """
+    network = lowered.graph.network
+    assert network is not None
+    if mask.mentions_parameter:
+        raise fail("E702", f"mask `{mask.name}` mentions a parameter: it may sample, not fit", mask.span, "mentions a parameter")
+    found = lower_corruption(lowered.bound, mask.body)
+    return NetworkLoss(noisy_mask(lowered, found), network.label, n_masks, smoothing), found
+
+
+def verified_count(n_masks: Any) -> int:
+    """How many masks are drawn for a row: 1 where nothing is said.
+
+    Raises:
+        GmlmError: E507 for anything but a whole number above 0.
+    """
+    if n_masks is None:
+        return 1
+    if not isinstance(n_masks, int | np.integer) or isinstance(n_masks, bool) or n_masks < 1:
+        raise fail("E507", f"n_masks must be a whole number above 0 or None, got {n_masks!r}")
+    return int(n_masks)
+
+
+def verify_known(mask: ir.Mask, lowered: Lowered, rows: NetworkRows) -> None:
+    """Refuse missing cells, padding too, under a mask that looks at x: its weights have no value there.
+
+    Raises:
+        GmlmError: E511.
+    """
+    if is_adaptive(lower_mask(lowered, mask)) and (rows.codes[: lowered.graph.n_random] < 0).any():
+        message = f"mask `{mask.name}` looks at x, and some cells of x are missing or padding"
+        raise fail("E511", message, mask.span, "looks at x", help="take a mask that does not look at x, or rows of full length")

@@ -1,0 +1,305 @@
+"""What a conditional model answers: its loss, tables of conditionals, transition matrices of small ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import derive
+from .._diagnostics import fail
+from ..data import NetworkRows, bound_to_rows, given_arrays, network_rows, present_lengths, random_key, verified_key, verified_weights
+from ..derive import NetworkLoss, bounded_jit
+from ..graph import FactorGraph, Lowered, LoweredMask, MixtureMask, NetworkForm, SubsetMask, is_adaptive, lower_mask
+from ..graph.masks import blocks_of, support_size
+from ..networks import build_network, network_shapes, parameter_counts
+from ..plan import BUDGET
+from ..program import ir
+from ..read import verify_unmasked
+from ._network_loss import mask_loss, verified_count, verify_known
+
+MOST_OPERATIONS = 1e15  # of a loss
+MOST_ENTRIES = 1 << 24  # of a table of conditionals, and of the logits of rows at once
+MOST_WEIGHTS = 1 << 28  # of attention
+
+
+def init_params(graph: FactorGraph, seed: int) -> dict[str, Any]:
+    """Random weights under the network's name."""
+    assert graph.network is not None
+    return {graph.network.label: build_network(graph.network, random_key(seed))}
+
+
+def counts(form: NetworkForm) -> dict[str, int]:
+    """The number of parameters of each part."""
+    return parameter_counts(network_shapes(form))
+
+
+def loss(
+    lowered: Lowered, params: dict[str, Any], x: Any, mask: ir.Mask, weights: Any, key: Any, n_masks: int | None, missing: Any, given: Any
+) -> jax.Array:
+    """The mean over rows of the mean over masks; see `ConditionalModel.loss`."""
+    rows = network_rows(lowered, x, missing, given)
+    count, key = verified_count(n_masks), verified_key(key)
+    if not rows.n_rows:
+        raise fail("E505", "x has no rows")
+    if key is None and n_masks is not None:
+        raise fail("E507", "`n_masks=` says how many masks are drawn, and there is no `key=` to draw them with")
+    verify_known(mask, lowered, rows)
+    found, corruption = mask_loss(lowered, mask, count)
+    whole = any(law.groups() for law in found.mask.laws)
+    if whole and lowered.graph.given:
+        lowered = bound_to_rows(lowered, rows, given)
+        found, corruption = mask_loss(lowered, mask, count)
+    w = np.ones(rows.n_rows) if weights is None else verified_weights(weights, rows.n_rows)
+    found = NetworkLoss(found.mask, found.label, found.n_masks, 0.0, lowered.graph.n_random)
+    _verify_passes(lowered, params, rows.n_rows, int(count))
+    if key is None and corruption.is_certain and _has_one_block(lowered, mask):
+        key, count = jax.random.key(0), 1  # nothing is random: every draw is the same
+    if key is None and not corruption.is_fixed:
+        message = f"what the network sees under mask `{mask.name}` is random: its loss has no sum over a list"
+        raise fail("E602", message, mask.span, help="draw: `key=0, n_masks=16`")
+    keys, out = None if key is None else jax.random.split(key, rows.n_rows), []
+    for some in _pieces(lowered, rows.n_rows):
+        part = rows.take(some)
+        if keys is None:
+            out.append(_listed(lowered, params, part, mask))
+        else:
+            out.append(_drawn(found, params, jnp.asarray(part.codes), *_device(part), keys[some]))
+    losses = jnp.concatenate(out)
+    return (losses * w).sum() / w.sum()
+
+
+def _verify_passes(lowered: Lowered, params: dict[str, Any], rows: int, n_masks: int) -> None:
+    """Refuse more passes than anyone waits for.
+
+    Raises:
+        GmlmError: E601.
+    """
+    size = sum(a.size for a in jax.tree.leaves(params) if hasattr(a, "size"))
+    operations = 2.0 * size * lowered.graph.n_random * rows * min(n_masks, 10**18)
+    if operations > MOST_OPERATIONS:
+        message = (
+            f"{n_masks:,} masks for each of {rows:,} rows take {operations:.3g} operations, more than the limit of {MOST_OPERATIONS:.3g}"
+        )
+        raise fail("E601", message, help="a smaller `n_masks=`, or fewer rows")
+
+
+def _has_one_block(lowered: Lowered, mask: ir.Mask) -> bool:
+    found = lower_mask(lowered, mask)
+    return not is_adaptive(found) and support_size(found) == 1
+
+
+def _pieces(lowered: Lowered, rows: int) -> list[np.ndarray]:
+    """Rows in pieces whose logits fit into memory."""
+    size = max(1, MOST_ENTRIES // (lowered.graph.n_random * int(lowered.graph.sizes.max())))
+    return [np.arange(start, min(start + size, rows)) for start in range(0, rows, size)]
+
+
+def _device(rows: NetworkRows) -> tuple[Any, Any]:
+    given = tuple(jnp.asarray(np.maximum(g, 0) if g.dtype.kind != "f" else g) for g in rows.given)
+    return given, tuple(jnp.asarray(present_lengths(g)) for g in rows.given)
+
+
+@bounded_jit
+def _drawn(found: NetworkLoss, params: Any, codes: Any, given: Any, lengths: Any, keys: Any) -> Any:
+    return found.rows(params, codes, given, lengths, keys)[0]
+
+
+def _listed(lowered: Lowered, params: dict[str, Any], rows: NetworkRows, mask: ir.Mask) -> Any:
+    """Over every K of the support, all of which hide their cells."""
+    lowered_mask, n = lower_mask(lowered, mask), lowered.graph.n_random
+    help = "draw some: `key=0, n_masks=16`"
+    if support_size(lowered_mask) > BUDGET.support:
+        message = f"mask `{mask.name}` has {support_size(lowered_mask):.3g} distinct blocks, more than the limit of {BUDGET.support}"
+        raise fail("E602", message, mask.span, help=help)
+    blocks, probabilities = blocks_of(lowered_mask, lowered.graph.n_cells)
+    padded = bool((rows.codes[:n] < 0).any())
+    if probabilities is None or (padded and _draws_subsets(lowered_mask)):
+        why = "looks at x" if probabilities is None else "draws subsets of a row's cells, and rows differ in length"
+        raise fail("E602", f"mask `{mask.name}` {why}: its blocks differ from row to row", mask.span, help=help)
+    held = np.zeros((len(blocks), lowered.graph.n_cells + 1), bool)
+    held[np.arange(len(blocks))[:, None], blocks] = True
+    graph = _graph(params, *_device(rows), jnp.asarray(present_lengths(rows.codes[:n].T))[:, None], n)
+    return _fixed(graph, params, jnp.asarray(rows.codes[:n]), jnp.asarray(held[:, :n]), jnp.asarray(probabilities))
+
+
+def _draws_subsets(mask: LoweredMask) -> bool:
+    """Whether some part of a mask draws so many cells, of those that a row has."""
+    return isinstance(mask, SubsetMask) or (isinstance(mask, MixtureMask) and any(map(_draws_subsets, mask.parts)))
+
+
+@bounded_jit
+def _fixed(graph: Any, params: Any, codes: Any, held: Any, probabilities: Any) -> Any:
+    return derive.fixed_loss(graph, params, codes, held, probabilities)
+
+
+@bounded_jit
+def _graph(params: Any, given: Any, given_lengths: Any, lengths: Any, width: int) -> derive.NetworkGraph:
+    (label, network), *_ = params.items()
+    encoded = derive.encode_rows(network, given, given_lengths, lengths.shape[0])
+    return derive.network_graph(network, label, encoded, lengths, width)
+
+
+def log_prob(lowered: Lowered, params: dict[str, Any], x: Any, missing: Any, given: Any) -> jax.Array:
+    """log p of rows by a causal network, the sum over their cells of log p(x_i | the cells before it).
+
+    Raises:
+        GmlmError: E511 for rows with a missing cell before their end.
+    """
+    graph = lowered.graph
+    rows, n = network_rows(lowered, x, missing, given), graph.n_random
+    lengths = present_lengths(rows.codes[:n].T)
+    if ((rows.codes[:n] < 0) & (np.arange(n)[:, None] < lengths)).any():
+        raise fail("E511", "x lacks cells before the end of a row, and the cells behind them depend on them", help="leave these rows out")
+    out = []
+    for some in _pieces(lowered, rows.n_rows):
+        part = rows.take(some)
+        device = _graph(params, *_device(part), jnp.asarray(lengths[some])[:, None], n)
+        out.append(_log_prob(device, params, jnp.asarray(part.codes[:n])))
+    return jnp.concatenate(out).reshape(rows.shape) if out else jnp.zeros(rows.shape)
+
+
+def is_causal(graph: FactorGraph) -> bool:
+    """Whether a network sees the cells before each one only."""
+    assert graph.network is not None
+    return graph.network.options.get("causal") is True
+
+
+def verify_causal(graph: FactorGraph) -> None:
+    """Refuse every other network where log p is asked for.
+
+    Raises:
+        GmlmError: E742.
+    """
+    if not is_causal(graph):
+        raise derive.no_joint(graph)
+
+
+def verify_all_seen(graph: FactorGraph) -> None:
+    """Refuse a causal network where p(x_i | x_rest) is asked for.
+
+    Raises:
+        GmlmError: E742.
+    """
+    if is_causal(graph):
+        assert graph.network is not None
+        message = "a `causal` network gives p(x_i | the cells before it), and no p(x_i | x_rest)"
+        help = "ask for `log_prob`, or `loss` under a mask with `noise = {keep: 1}`"
+        raise fail("E742", message, graph.network.span, "sees the cells before", help=help)
+
+
+@bounded_jit
+def _log_prob(graph: Any, params: Any, codes: Any) -> Any:
+    return -jnp.where(codes >= 0, derive.negative_log(graph.logits(params, codes), codes), 0.0).sum(axis=0)
+
+
+def log_conditional(lowered: Lowered, params: dict[str, Any], x: Any, K: Sequence[int] | int, given: Any) -> jax.Array:
+    """Sums of log p(x_i | x_rest, K) over the cells of K, for every joint value of it."""
+    verify_all_seen(lowered.graph)
+    host, rows = lowered.graph, network_rows(lowered, x, None, given)
+    verify_unmasked(K, "K", "E507")
+    cells = np.unique(np.atleast_1d(np.asarray(K)))
+    if cells.dtype.kind not in "iu" or not len(cells) or cells[0] < 0 or cells[-1] >= host.n_random or len(cells) != np.size(K):
+        raise fail("E507", f"K must hold distinct positions from 0 to {host.n_random - 1}, got {K!r}")
+    q = int(host.sizes.max())
+    entries = float(q) ** len(cells) * rows.n_rows
+    if entries > MOST_ENTRIES:
+        message = f"the table over {len(cells)} cells of {q} values for {rows.n_rows:,} rows has {entries:.3g} entries"
+        raise fail("E601", f"{message}, more than the limit of {MOST_ENTRIES:,}", help="ask for one cell at a time: they are independent")
+    held = np.zeros((host.n_random, 1), bool)
+    held[cells] = True
+    if ((rows.codes[: host.n_random] < 0) & ~held).any():
+        raise fail("E504", "x lacks cells that are not in K", help="ask about whole rows, or put these cells into K: they are hidden then")
+    found = []
+    for some in _pieces(lowered, rows.n_rows):
+        part = rows.take(some)
+        lengths = np.full((part.n_rows, 1), host.n_random, np.int32)
+        graph = _graph(params, *_device(part), jnp.asarray(lengths), host.n_random)
+        found.append(_tables(graph, params, jnp.asarray(part.codes[: host.n_random]), jnp.asarray(held))[:, cells])
+    tables = jnp.concatenate(found)
+    out = tables[:, 0]
+    for m in range(1, len(cells)):
+        out = out[..., None] + tables[:, m].reshape(-1, *(1,) * m, q)
+    return out.reshape(*rows.shape, *out.shape[1:])
+
+
+@bounded_jit
+def _tables(graph: Any, params: Any, codes: Any, held: Any) -> Any:
+    return derive.cell_tables(graph, params, codes, held)
+
+
+def attention(lowered: Lowered, params: dict[str, Any], x: Any, given: Any, missing: Any) -> dict[str, np.ndarray]:
+    """The attention weights of one pass over rows, by kind."""
+    rows = network_rows(lowered, x, missing, given)
+    n = lowered.graph.n_random
+    lengths = jnp.asarray(present_lengths(rows.codes[:n].T))
+    arguments = (params, *_device(rows), jnp.asarray(rows.codes[:n].T), lengths)
+    entries = sum(float(np.prod(a.shape)) for a in jax.tree.leaves(eqx.filter_eval_shape(_attention, *arguments)))
+    if entries > MOST_WEIGHTS:
+        message = f"the attention of {rows.n_rows:,} rows has {entries:.3g} weights, more than the limit of {MOST_WEIGHTS:.3g}"
+        raise fail("E601", message, help="take fewer rows at a time")
+    found = _attention(*arguments)
+    kinds = {"self": found.self_weights, "cross": found.cross_weights, "positional": found.positional_weights}
+    return {k: np.asarray(v) for k, v in kinds.items() if v is not None}
+
+
+@bounded_jit
+def _attention(params: Any, given: Any, given_lengths: Any, seen: Any, lengths: Any) -> Any:
+    (network,) = params.values()
+
+    def one(given: Any, given_lengths: Any, seen: Any, length: Any) -> Any:
+        encoded = network.encode(given, given_lengths)
+        return network.attention(encoded, network.prepare(encoded, length, seen.shape[0]), seen, length)
+
+    return jax.vmap(one)(given, given_lengths, seen, lengths)
+
+
+def transition_matrix(lowered: Lowered, params: dict[str, Any], sampler: ir.Sampler, given: Any) -> np.ndarray:
+    """One run of a sampler of updates, over all configurations."""
+    if isinstance(sampler.body, ir.FormCall):
+        message = f"sampler `{sampler.name}` decodes: its draw depends on no draw before it, so it has a law and no matrix"
+        raise fail("E507", message, sampler.span, "a decoder", help="draw from it: `sample(.., draws=1000)`")
+    with jax.enable_x64(True):
+        states = derive.all_states(lowered.graph, what="the transition matrix").shape[1]
+        wide, graph = _over_states(lowered, params, states, given, "a transition matrix")
+        return derive.NetworkTransitions(lowered, wide, graph).matrix(sampler.body)
+
+
+def tables(lowered: Lowered, params: dict[str, Any], codes: np.ndarray, held: np.ndarray, given: Any) -> np.ndarray:
+    """log p(x_i | x_rest, K) of every cell for each of the configurations, in float64.
+
+    Args:
+        lowered: the model.
+        params: its network.
+        codes: configurations, shape (cells, configurations).
+        held: K of each configuration, shape (cells, configurations or 1).
+        given: one row of given data.
+
+    Returns:
+        Shape (configurations, cells, values); of cells in K.
+    """
+    verify_all_seen(lowered.graph)
+    with jax.enable_x64(True):
+        wide, graph = _over_states(lowered, params, codes.shape[1], given, "tables of conditionals")
+        return np.asarray(_tables(graph, wide, jnp.asarray(codes, jnp.int32), jnp.asarray(held)))
+
+
+def _over_states(
+    lowered: Lowered, params: dict[str, Any], states: int, given: Any, what: str
+) -> tuple[dict[str, Any], derive.NetworkGraph]:
+    """The network in float64 and its graph over many configurations beside one row of given data."""
+    arrays, shape = given_arrays(lowered, given, None)
+    if shape != ():
+        raise fail("E510", f"given: {what} takes one row, without an axis of rows; got rows of shape {shape}")
+    wide = {k: jax.tree.map(_as_double, v) for k, v in params.items()}
+    rows = NetworkRows(np.zeros((lowered.graph.n_cells, 1), np.int32), arrays, ())
+    n = lowered.graph.n_random
+    return wide, _graph(wide, *_device(rows), jnp.full((1, states), n, jnp.int32), n)
+
+
+def _as_double(leaf: Any) -> Any:
+    return leaf.astype(jnp.float64) if eqx.is_inexact_array(leaf) else leaf

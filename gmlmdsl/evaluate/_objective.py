@@ -1,0 +1,255 @@
+"""What a fit minimises: c * sum over rows of weight * loss - log prior, on unconstrained space."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._diagnostics import counted, fail
+from ..derive import (
+    AbstractMaskLaw,
+    DrawnEliminatedLoss,
+    DrawnLoss,
+    EliminatedLoss,
+    ExactLoss,
+    Graph,
+    SummedRows,
+    bounded_jit,
+    drawn_loss,
+    exact_loss,
+    loss_terms,
+    mask_law,
+)
+from ..graph import FactorGraph, LoweredMask
+from ..graph.masks import largest_block, reach, support_size
+from ..plan import BUDGET, verify_held
+from ._parameters import bijection, log_prior, on_gauge
+
+Loss = ExactLoss | DrawnLoss | EliminatedLoss | DrawnEliminatedLoss
+MOST_TERMS = 1 << 18  # factor evaluations held at once: they should stay in the cache
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What the objective needs to know of parameters: the model, without data, and which are free.
+
+    It is a part of compiled programs, which frames of equal models share.
+    """
+
+    host: FactorGraph
+    fixed: tuple[str, ...]
+
+    def constrain(self, free: Mapping[str, Array], held: Mapping[str, Array]) -> dict[str, Array]:
+        """Parameters from unconstrained arrays: through the bijections and onto the gauge; what is fixed as it is."""
+        out = {}
+        for p in self.host.parameters:
+            out[p.name] = held[p.name] if p.name in self.fixed else on_gauge(p, bijection(p)(free[p.name]))
+            if p.still and p.name not in self.fixed:
+                moves = np.delete(np.arange(p.size), p.still)
+                out[p.name] = held[p.name].ravel().at[moves].set(out[p.name].ravel()[moves]).reshape(p.shape)
+        return out
+
+    def unconstrain(self, params: Mapping[str, Array]) -> dict[str, Array]:
+        """The inverse, of the free parameters."""
+        return {p.name: bijection(p).inv(on_gauge(p, params[p.name])) for p in self.host.parameters if p.name not in self.fixed}  # pyright: ignore[reportReturnType]
+
+
+class Objective(eqx.Module):
+    """The objective over given rows, divided by `scale` (the total row weight), so that tolerances are per row.
+
+    Attributes:
+        codes: (cells, rows), padded with rows of weight 0 to whole chunks.
+        weights: (rows,).
+        masks: drawn for each row, (masks, members, rows); None where all are used.
+        held: all parameters at the start, from which fixed ones are read.
+        factor: c = (cells the mask can reach) / E|K|.
+        gaps: the loss of the rows whose missing cells are summed out; these rows are not among `codes`.
+        gap_weights: their weights.
+    """
+
+    loss: Loss
+    codes: Array
+    weights: Float[Array, " rows"]
+    masks: Array | None
+    held: dict[str, Array]
+    factor: Float[Array, ""]
+    scale: Float[Array, ""]
+    frame: Frame = eqx.field(static=True)
+    chunk: int = eqx.field(static=True)
+    gaps: SummedRows | None = None
+    gap_weights: Array | None = None
+
+    def __call__(self, free: Mapping[str, Array]) -> Float[Array, ""]:
+        """The objective at unconstrained parameters."""
+        return self.at(self.frame.constrain(free, self.held))
+
+    def at(self, params: Mapping[str, Array]) -> Float[Array, ""]:
+        """The objective at parameters."""
+        total = self.sum_rows(lambda codes, weights, masks: (weights * finite(self.rows(params, codes, masks), weights)).sum())
+        return (self.factor * (total + self.gap_total(params)) - log_prior(self.frame.host, params)) / self.scale
+
+    def gap_total(self, params: Mapping[str, Array]) -> Float[Array, ""]:
+        """The sum of the weighted losses of the rows with gaps."""
+        if self.gaps is None or self.gap_weights is None:
+            return jnp.zeros(())
+        return (self.gap_weights * finite(self.gaps.rows(params), self.gap_weights)).sum()
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows that count."""
+        gaps = 0 if self.gap_weights is None else int((np.asarray(self.gap_weights) > 0).sum())
+        return int((np.asarray(self.weights) > 0).sum()) + gaps
+
+    def rows(self, params: Mapping[str, Array], codes: Array, masks: Array | None) -> Float[Array, " rows"]:
+        """The loss of each row."""
+        if isinstance(self.loss, DrawnLoss | DrawnEliminatedLoss):
+            assert masks is not None
+            return self.loss.rows(params, codes, masks)
+        return self.loss.rows(params, codes)
+
+    def sum_rows(self, f):
+        """The sum of `f` over chunks of rows, so that memory stays bounded; the gradient recomputes each chunk."""
+        n = self.codes.shape[1] // self.chunk
+        if n <= 1:
+            return f(self.codes, self.weights, self.masks)
+
+        def split(a: Array) -> Array:
+            return jnp.moveaxis(a.reshape(*a.shape[:-1], n, self.chunk), -2, 0)
+
+        pieces = jax.tree.map(split, (self.codes, self.weights, self.masks))
+        once = jax.checkpoint(lambda piece: f(*piece))
+        zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(once, jax.tree.map(lambda a: a[0], pieces)))
+        return jax.lax.scan(lambda total, piece: (jax.tree.map(jnp.add, total, once(piece)), None), zero, pieces)[0]
+
+
+value_at = bounded_jit(Objective.at)
+
+
+@bounded_jit
+def gradient_at(objective: Objective, free: Mapping[str, Array]) -> dict[str, Array]:
+    """The gradient of the objective over all rows, at unconstrained parameters."""
+    return jax.grad(lambda f: objective(f))(dict(free))
+
+
+def finite(losses: Array, weights: Array) -> Array:
+    """A row of weight 0 counts nothing, whatever its loss."""
+    return jnp.where(weights > 0, losses, 0.0)
+
+
+@dataclass(frozen=True)
+class MaskUse:
+    """How a fit used its mask: every mask of the support (`n_masks` None), or some drawn per row."""
+
+    name: str
+    n_masks: int | None
+    support: float
+    adaptive: bool
+    reached: int
+    mean_size: float
+
+    @property
+    def words(self) -> str:
+        """One line for tables and reports."""
+        every = f"{'all ' * (self.support > 1)}{counted(round(self.support), 'mask')}" if self.n_masks is None else ""
+        how = every or f"{counted(self.n_masks or 0, 'mask')} per row, drawn"
+        return f"{self.name}: {how}{', adaptive' if self.adaptive else ''}"
+
+
+def masks_per_row(mask: LoweredMask, n_masks: int | str | None) -> int | None:
+    """How many masks are drawn for each row: None where all are used, as they are where they are few (or asked for).
+
+    Raises:
+        GmlmError: E602 where "all" are too many, E507 for a bad `n_masks`.
+    """
+    count = support_size(mask)
+    if n_masks not in (None, "all") and (not isinstance(n_masks, int | np.integer) or isinstance(n_masks, bool) or n_masks < 1):
+        raise fail("E507", f'n_masks must be a whole number above 0, "all" or None, got {n_masks!r}')
+    if n_masks == "all" and count > 2**20:
+        message = f"this mask has {count:.3g} distinct blocks, more than the limit of {2**20:.3g}"
+        raise fail("E602", message, mask.span, help="draw some: `n_masks=4`")
+    if n_masks == "all" or (n_masks is None and count <= BUDGET.support):
+        return None
+    return 1 if n_masks is None else int(n_masks)
+
+
+def make_loss(host: FactorGraph, graph: Graph, mask: LoweredMask, n_masks: int | None, rows: int = 1) -> Loss:
+    """The loss of complete rows over all masks, or over as many drawn ones; of no rows, an empty one.
+
+    Raises:
+        GmlmError: E601 where a block is too costly.
+    """
+    if not rows:
+        return EliminatedLoss(graph, ())
+    return exact_loss(host, graph, mask) if n_masks is None else drawn_loss(host, graph, mask)
+
+
+@dataclass(frozen=True, eq=False)
+class Repeats:
+    """Columns that stand for rows of a data set: column k takes the random numbers that row `of[k]` of so many `rows` takes."""
+
+    rows: int
+    of: np.ndarray
+
+
+def draw_masks(host: FactorGraph, mask: LoweredMask, codes: Array, n_masks: int, key: Array, repeats: Repeats | None = None) -> Array:
+    """Masks for every row, of shape (masks, members, rows); where rows repeat others, with the same random numbers.
+
+    Raises:
+        GmlmError: E601 where they take too much memory.
+    """
+    rows = codes.shape[1]
+    each = 4.0 * (2 * len(largest_block(mask, host.n_cells)) + host.n_cells + 4)  # members twice, a number for each cell, and a key
+    verify_held(each * rows * min(n_masks, 10**18), f"{n_masks:,} masks drawn for each of {rows:,} rows", "a smaller `n_masks=`", mask.span)
+    law = mask_law(mask, host.n_cells)
+
+    def once(k: Array) -> Array:
+        keys = jax.random.split(k, rows if repeats is None else repeats.rows)
+        return law.draw({}, codes, keys if repeats is None else keys[repeats.of])
+
+    return jax.vmap(once)(jax.random.split(key, n_masks))
+
+
+def mean_block_size(host: FactorGraph, mask: LoweredMask, codes: Array) -> float:
+    """E|K|: the mean over the rows given, which matters where the mask is adaptive."""
+    return float(_mean_size(mask_law(mask, host.n_cells), codes))
+
+
+@bounded_jit
+def _mean_size(law: AbstractMaskLaw, codes: Array) -> Array:
+    return law.mean_size({}, codes).mean()
+
+
+def counted_mean_size(host: FactorGraph, mask: LoweredMask, codes: Array, counts: np.ndarray) -> float:
+    """E|K| where a row of weight w is w rows."""
+    return float(np.average(np.asarray(_row_sizes(mask_law(mask, host.n_cells), codes)), weights=counts))
+
+
+@bounded_jit
+def _row_sizes(law: AbstractMaskLaw, codes: Array) -> Array:
+    return jnp.broadcast_to(law.mean_size({}, codes), codes.shape[1:])
+
+
+def reached_cells(host: FactorGraph, mask: LoweredMask) -> int:
+    """The number of cells that some block can hold."""
+    return len(reach(mask, host.n_cells))
+
+
+def chunk_rows(loss: Loss, masks: int, members: int, rows: int) -> int:
+    """Rows per chunk such that a chunk's factor evaluations fit into memory; drawn masks per row, and the members of each."""
+    pieces = max(1, int(np.ceil(row_terms(loss, masks, members) * rows / MOST_TERMS)))
+    return max(1, int(np.ceil(rows / pieces)))
+
+
+def row_terms(loss: Loss, masks: int, members: int) -> float:
+    """Factor evaluations, or table entries, of the loss of one row."""
+    if isinstance(loss, ExactLoss):
+        return loss_terms(loss.blocks, 1)
+    if isinstance(loss, EliminatedLoss | DrawnEliminatedLoss):
+        return loss.entries
+    return masks * loss.n_values * members * max(1, sum(g.most for g in loss.graph.groups))

@@ -1,0 +1,322 @@
+"""Parameters: starts, flat vectors, maps from unconstrained space, gauges, tangent spaces and priors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from numpyro.distributions import biject_to, constraints
+from numpyro.distributions.transforms import Transform
+
+from .._diagnostics import fail, listed, unknown
+from ..data import evaluated, generator, verified_seed, verify_untraced
+from ..derive import float_type, no_joint
+from ..graph import STAYS_FINITE as FINITE
+from ..graph import FactorGraph, ParameterArray, undefined_at, untried
+from ..read import verify_unmasked
+
+Array = np.ndarray
+SIMPLEX_ERROR = 1e-3  # of a sum, at most: rounding, and gradients by finite differences
+
+
+NOISE = 0.01  # of starts where there are latents: without it values of a latent that mean the same stay the same
+
+
+def init_params(graph: FactorGraph, seed: int = 0) -> dict[str, Array]:
+    """Where a fit starts: 0, positive 1, simplex uniform, bounded the middle (or one beside the only bound).
+
+    Where the model has latents, with normal noise of standard deviation 0.01: on the log scale of a parameter with one bound, the
+    logit scale of one with two, the softmax scale of a simplex; on the gauge.
+    """
+    verified_seed(seed)
+    if not graph.latents:
+        return {p.name: np.full(p.shape, _start(p)) for p in graph.parameters}
+    return {p.name: _noisy(p, generator(seed, k).normal(0, NOISE, p.shape)) for k, p in enumerate(graph.parameters)}
+
+
+def _noisy(p: ParameterArray, noise: Array) -> Array:
+    """The start moved by noise."""
+    if p.kind == "simplex":
+        weights = np.exp(noise)
+        return weights / weights.sum(axis=-1, keepdims=True)
+    low, high = math.isfinite(p.lower), math.isfinite(p.upper)
+    if low and high:
+        return p.lower + (p.upper - p.lower) / (1 + np.exp(-noise))
+    if low:
+        return p.lower + np.exp(noise)
+    return p.upper - np.exp(noise) if high else on_gauge(p, noise)
+
+
+def _start(p: ParameterArray) -> float:
+    if p.kind == "simplex":
+        return 1 / p.shape[-1]
+    if p.kind == "positive":
+        return 1.0
+    if math.isfinite(p.lower) and math.isfinite(p.upper):
+        return 0.5 * (p.lower + p.upper)
+    return p.lower + 1 if math.isfinite(p.lower) else p.upper - 1 if math.isfinite(p.upper) else 0.0
+
+
+def as_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params") -> dict[str, jax.Array]:
+    """Parameters from a user as arrays of the working float type; traced values pass.
+
+    Raises:
+        GmlmError: for an unknown or missing name, a shape that does not fit, a value that is not finite (E504), a simplex that is none
+            (E509), and for a factor that is nan or +inf at these parameters for some values of its cells (E514).
+    """
+    if graph.network is not None:
+        raise no_joint(graph)
+    if not isinstance(params, Mapping):
+        raise fail("E507", f"{what} must be a dict of arrays by parameter, got {type(params).__name__}")
+    names = [p.name for p in graph.parameters]
+    verify_names(params, names, what)
+    lacking = [n for n in names if n not in params]
+    if lacking:
+        raise fail("E506", f"{what} lacks {listed(lacking)}", help="`model.init_params()` gives one of each")
+    arrays = {p.name: _array(p, params[p.name], what) for p in graph.parameters}
+    for p in graph.parameters:
+        # log Z of a product of laws is 0 only where they are laws.
+        if p.kind == "simplex" and not isinstance(arrays[p.name], jax.core.Tracer):  # pyright: ignore[reportAttributeAccessIssue]
+            value = np.asarray(arrays[p.name])
+            if (value < 0).any() or np.abs(value.sum(-1) - 1).max(initial=0.0) > SIMPLEX_ERROR:
+                worst = value.sum(-1).ravel()[int(np.argmax(np.abs(value.sum(-1) - 1)))]
+                message = f"{what}[{p.name!r}] is a simplex: its last axis is not negative and sums to 1; found a sum of {worst:g}"
+                raise fail("E509", message, help="divide by the sum over the last axis")
+    verify_defined(graph, arrays)
+    return arrays
+
+
+def known_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params") -> dict[str, jax.Array]:
+    """The same where values are needed: nothing traced passes.
+
+    Raises:
+        GmlmError: E513 for a traced value; see `as_params`.
+    """
+    verify_untraced(params, what)
+    with evaluated(params):
+        return as_params(graph, params, what)
+
+
+def verify_defined(graph: FactorGraph, arrays: Mapping[str, jax.Array]) -> None:
+    """Refuse parameters at which a factor has no value; traced ones pass, and what is computed from them is then nan.
+
+    Raises:
+        GmlmError: E514.
+    """
+    if not any(isinstance(a, jax.core.Tracer) for a in arrays.values()):  # pyright: ignore[reportAttributeAccessIssue]
+        error = undefined_at(graph, {name: np.asarray(a) for name, a in arrays.items()})
+        if error is not None:
+            raise error
+
+
+def verified_answer(graph: FactorGraph, found: jax.Array, impossible: float) -> jax.Array:
+    """An answer made of factors that could not be tried one by one: nan, or `impossible`, shows that one has no value. Traced ones pass.
+
+    Raises:
+        GmlmError: E514.
+    """
+    doubted = None if isinstance(found, jax.core.Tracer) else untried(graph)  # pyright: ignore[reportAttributeAccessIssue]
+    if doubted is not None and bool((jnp.isnan(found) | (found == impossible)).any()):
+        message = "at these parameters this factor, or another with as many cells, is not a number or +inf"
+        raise fail("E514", message, doubted.span, "may be infinite", help=FINITE)
+    return found
+
+
+def verify_names(given: Mapping[str, Any], names: list[str], what: str) -> None:
+    """Refuse names that are no parameter's."""
+    for name in given:
+        if name not in names:
+            raise unknown(f"{what}: the model has no parameter `{name}`", name, names)
+
+
+def _array(p: ParameterArray, value: Any, what: str) -> jax.Array:
+    verify_unmasked(value, f"{what}[{p.name!r}]")
+    try:
+        # Numbers of the host are converted there: a program for every shape would be compiled.
+        of_host = isinstance(value, int | float | np.ndarray | np.generic)
+        array = jax.device_put(np.asarray(value, float_type())) if of_host else jnp.asarray(value, dtype=float_type())
+    except (TypeError, ValueError):
+        raise fail("E502", f"{what}[{p.name!r}] is not an array of numbers") from None
+    if array.shape != p.shape:
+        raise fail("E501", f"{what}[{p.name!r}] must have shape {p.shape}, got {array.shape}")
+    if not isinstance(array, jax.core.Tracer):  # pyright: ignore[reportAttributeAccessIssue]
+        bad = ~np.isfinite(np.asarray(array))
+        if bad.any():
+            found = np.asarray(array)[bad].ravel()[0]
+            message = f"{what}[{p.name!r}] has a {'NaN' if np.isnan(found) else f'{found:+}'}: parameters are finite numbers"
+            raise fail("E504", message)
+    return array
+
+
+def in_support(p: ParameterArray, value: Array) -> str:
+    """What is wrong with a start or a fixed value; empty if nothing is."""
+    if p.kind == "simplex":
+        good = (value > 0).all() and np.abs(value.sum(-1) - 1).max() < 1e-5
+        return "" if good else "must be above 0 with sum 1 over its last axis"
+    if not np.isfinite(value).all():
+        return "must be finite"
+    if not ((value > p.lower) & (value < p.upper)).all():
+        return f"must lie between {p.lower:g} and {p.upper:g}"
+    return ""
+
+
+def bijection(p: ParameterArray) -> Transform:
+    """The map from unconstrained space onto the parameter's."""
+    if p.kind == "simplex":
+        return biject_to(constraints.simplex)
+    low, high = math.isfinite(p.lower), math.isfinite(p.upper)
+    if low and high:
+        return biject_to(constraints.interval(p.lower, p.upper))
+    if low:
+        return biject_to(constraints.greater_than(p.lower))
+    if high:
+        return biject_to(constraints.less_than(p.upper))
+    return biject_to(constraints.real)
+
+
+def slopes(p: ParameterArray, free: Any) -> Array:
+    """The slope of each entry in its own unconstrained one, flat; not of a simplex, whose entries move together."""
+    return np.asarray(jax.vmap(jax.grad(lambda u: bijection(p)(u)))(jnp.ravel(free)))
+
+
+def unconstrained_moves(p: ParameterArray, free: Any, moves: Array, least: float) -> Array:
+    """Moves of a parameter, (size, directions), as moves of its flat unconstrained array at `free`, to first order.
+
+    A map that is flatter than `least` counts as steep as that. Of a simplex row with the derivative J = U diag(s) V' they are
+    V diag(1 / s) U' moves, which J takes back to the part of the moves with sum zero.
+    """
+    if p.kind != "simplex":
+        slope = slopes(p, free)
+        return moves / np.where(np.abs(slope) < least, least, slope)[:, None]
+    rows, values = p.size // p.shape[-1], p.shape[-1]
+    jacobian = np.asarray(jax.vmap(jax.jacobian(bijection(p)))(jnp.reshape(free, (rows, values - 1))))  # rows, values, values - 1
+    left, size, right = np.linalg.svd(jacobian, full_matrices=False)
+    mine = moves.reshape(rows, values, moves.shape[1])
+    inverse = np.einsum("rvs,rs,rsk->rkv", left, 1 / np.maximum(size, least), right)
+    return (inverse @ mine).reshape(rows * (values - 1), moves.shape[1])
+
+
+def on_gauge(p: ParameterArray, value: Any) -> Any:
+    """The projection onto the gauge: zero sums over each gauge axis."""
+    for axis in p.gauge:
+        value = value - value.mean(axis=axis, keepdims=True)
+    return value
+
+
+def flatten(graph: FactorGraph, params: Mapping[str, Any]) -> jax.Array:
+    """One vector: declaration order, then row-major."""
+    parts = [jnp.ravel(params[p.name]) for p in graph.parameters]
+    return jnp.concatenate(parts) if parts else jnp.zeros(0)
+
+
+def unflatten(graph: FactorGraph, vector: Any) -> dict[str, Any]:
+    """The arrays of a flat vector."""
+    out, at = {}, 0
+    for p in graph.parameters:
+        out[p.name] = vector[at : at + p.size].reshape(p.shape)
+        at += p.size
+    return out
+
+
+def log_prior(graph: FactorGraph, params: Mapping[str, jax.Array]) -> jax.Array:
+    """The sum of the log prior densities, each entry on its own (a dirichlet: each row)."""
+    total = jnp.zeros((), float_type())
+    for p in graph.parameters:
+        if p.prior is not None:
+            density = _distribution(p).log_prob(params[p.name])
+            shape = p.shape[:-1] if p.prior.name == "dirichlet" else p.shape
+            total = total + jnp.broadcast_to(density, shape).sum()
+    return total
+
+
+def _distribution(p: ParameterArray) -> dist.Distribution:
+    assert p.prior is not None
+    a = {k: jnp.asarray(v, float_type()) for k, v in p.prior.arguments.items()}
+    match p.prior.name:
+        case "normal":
+            return dist.Normal(a["mean"], a["sd"], validate_args=False)
+        case "laplace":
+            return dist.Laplace(a["mean"], a["scale"], validate_args=False)
+        case "student_t":
+            return dist.StudentT(a["df"], a["mean"], a["scale"], validate_args=False)
+        case "gamma":
+            return dist.Gamma(a["shape"], a["rate"], validate_args=False)
+        case "beta":
+            return dist.Beta(a["a"], a["b"], validate_args=False)
+        case _:
+            return dist.Dirichlet(jnp.broadcast_to(a["concentration"], p.shape), validate_args=False)
+
+
+def verify_bounded_priors(graph: FactorGraph) -> None:
+    """Refuse priors whose density has no maximum.
+
+    Raises:
+        GmlmError: E701.
+    """
+    shapes = {"gamma": ("shape",), "beta": ("a", "b"), "dirichlet": ("concentration",)}
+    for p in graph.parameters:
+        for name in shapes.get(p.prior.name, ()) if p.prior is not None else ():
+            if (p.prior.arguments[name] < 1).any():  # type: ignore[union-attr]
+                message = f"the prior of `{p.name}` has unbounded density: `{name}` is {p.prior.arguments[name].min():g}, below 1"  # type: ignore[union-attr]
+                raise fail("E701", message, p.prior.span, "no optimum", help="use a value of at least 1")  # type: ignore[union-attr]
+
+
+def has_proper_prior(p: ParameterArray) -> bool:
+    """Whether a prior pulls every entry back from infinity."""
+    return p.prior is not None
+
+
+def is_log_concave(p: ParameterArray) -> bool:
+    """Whether -log prior is convex."""
+    return p.prior is None or p.prior.name != "student_t"
+
+
+def tangent(graph: FactorGraph, fixed: frozenset[str]) -> Array:
+    """An orthonormal basis of the directions in which the flat vector may move: shape (parameters, dimensions).
+
+    Fixed parameters and entries that stay do not move; a gauge and a simplex move with zero sums.
+    """
+    columns, at, size = [], 0, sum(p.size for p in graph.parameters)
+    for p in graph.parameters:
+        if p.name not in fixed:
+            basis = free_basis(p)
+            block = np.zeros((size, basis.shape[1]))
+            block[at : at + p.size] = basis
+            columns.append(block)
+        at += p.size
+    return np.concatenate(columns, axis=1) if columns else np.zeros((size, 0))
+
+
+def free_basis(p: ParameterArray) -> Array:
+    """An orthonormal basis of one parameter's free directions."""
+    axes = (len(p.shape) - 1,) if p.kind == "simplex" else p.gauge
+    basis = np.ones((1, 1))
+    for k, n in enumerate(p.shape):
+        part = _zero_sum_basis(n) if k in axes else np.eye(n)
+        basis = np.kron(basis, part)
+    return np.delete(basis, p.still, axis=1)
+
+
+def _zero_sum_basis(n: int) -> Array:
+    """Helmert's: orthonormal columns with sum zero."""
+    k = np.arange(1, n)
+    basis = np.where(np.arange(n)[:, None] < k, 1.0, 0.0)
+    basis[k, k - 1] = -k
+    return basis / np.sqrt(k * (k + 1))
+
+
+def entry_names(graph: FactorGraph) -> list[str]:
+    """`J[0, 1]`, `beta`: the flat vector's entries, by the coordinates of their axes."""
+    names = []
+    for p in graph.parameters:
+        if not p.shape:
+            names.append(p.name)
+        for place in np.ndindex(*p.shape) if p.shape else ():
+            inside = ", ".join(str(c[i]) for c, i in zip(p.coords, place, strict=True))
+            names.append(f"{p.name}[{inside}]")
+    return names

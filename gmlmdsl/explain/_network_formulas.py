@@ -1,0 +1,146 @@
+"""Models whose conditionals are a network's: the conditional, what a mask shows the network, the loss with its stages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from .._diagnostics import listed
+from ..program import Program, input_options, ir, network_options
+from ._document import Section
+from ._formulas import ModelFormulas
+from ._mask_formulas import add_law
+from ._notation import Notation
+
+if TYPE_CHECKING:
+    from ..graph import Lowered
+
+LENGTHS = {
+    "classifier": "a softmax over every length, from the final state of a place of its own before {given}, which no other place sees",
+    "affine": "a·(length of {given}) + b, with squared error; candidates are the lengths nearest to it",
+    "fertility": "(length of {given}) + a sum over its cells of what each adds, with squared error; no gradient goes into the encoder",
+}
+UNPROMISED = (
+    "A network's product over the cells i of K of p(x_i | x_rest, K), for any K. No joint law is promised: no log p, no joint updates."
+)
+CAUSAL = "The network sees the cells before i only, so that p(x) is the product over i: log p is known, and rows are drawn cell by cell."
+SHOWN = {"hide": "is hidden", "uniform": "holds a uniform value", "keep": "holds its true value"}
+
+
+def add_conditional(section: Section, program: Program, model: ir.Model, lowered: Lowered | None, n: Notation) -> None:
+    """What the network is a conditional of, which network it is, and where a row ends."""
+    c = model.conditional
+    assert c is not None
+    x, call = n.name(c.target), program.networks[c.network]
+    rest = [n.sub(x, "rest" if n.one_line else "\\text{rest}"), "K", *map(n.name, c.given)]
+    options = stated_options(network_options(call), lowered)
+    causal = options.get("causal") == "true"
+    if causal:
+        rest = [n.sub(x, "<i" if n.one_line else "{<i}"), *map(n.name, c.given)]
+    section.formula(n.given("p", n.sub(x, "i"), ", ".join(rest)), n.call("softmax", [n.sub(n.call(c.network, rest), "i")]))
+    section.words(CAUSAL if causal else UNPROMISED)
+    idle = {"target", *(("positions", "positional_attention", "position_embeddings", "length") if causal else ("causal",))}
+    idle |= {"length_weight"} if options.get("length") == "oracle" else set()
+    written = ", ".join(f"{name} = {value}" for name, value in options.items() if name not in idle)
+    section.words(f"`{c.network}` is `{call.form.name}`, with {written or 'no options'}. `gmlm info` counts its parameters.")
+    section.words("A row ends at its last value: cells behind it are padding, which is never seen, scored or noised.")
+    kind = options.get("length", "oracle")
+    if kind != "oracle":
+        given = listed(c.given)
+        section.words(f"The number of cells of a row is predicted ({kind}): {LENGTHS[kind].format(given=given)}.")
+
+
+def stated_options(options: Mapping[str, object], lowered: Lowered | None) -> dict[str, str]:
+    """Options as they are shown: numbers where they are known, else as they are written."""
+    return {name: _shown(value, lowered) for name, value in options.items()}
+
+
+def _shown(value: object, lowered: Lowered | None) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return value
+    if isinstance(value, ir.Mask):
+        return value.name
+    if lowered is not None:
+        return f"{lowered.bound.number(value):g}"  # type: ignore[arg-type]
+    if isinstance(value, ir.Operation) and len(value.operands) == 2:  # a default, which has no text of its own
+        return f" {value.operator} ".join(_shown(e, lowered) for e in value.operands)
+    return f"{value.value:g}" if isinstance(value, ir.Literal) else value.span.text  # type: ignore[attr-defined]
+
+
+def add_network_mask(section: Section, mask: ir.Mask, formulas: ModelFormulas, program: Program, lowered: Lowered | None) -> None:
+    """The law of K, what the network sees, the loss and the objective."""
+    add_law(section, mask.body, formulas, mask.adaptive)
+    parts = list(_parts(mask.body))
+    if any(isinstance(p, ir.FormMask) and p.call.form.name == "least_confident" for p in parts):
+        section.words("It asks the network, and so has no law to train with: it belongs to an update.")
+        return
+    if mask.adaptive:
+        section.words("It looks at x: the network learns p(x_i | x_rest, K) for it. No sampler of a network draws K from it.")
+    for k, part in enumerate(parts):
+        noise = stated_options(input_options(part)["noise"], lowered)  # type: ignore[arg-type]
+        words = ", ".join(SHOWN[w] + (f" with probability {p}" if p != "1" else "") for w, p in noise.items() if p != "0")
+        of = f" of part {k + 1}" if len(parts) > 1 else ""
+        section.words(f"What the network sees: a cell outside K as it is; each cell of K{of} {words}.")
+    fed = input_options(parts[0])
+    _add_loss(section, formulas, _shown(fed["stages"], lowered), str(fed["stage_inputs"]))
+    _add_objective(section, formulas.n, program, formulas.model, lowered)
+
+
+def _parts(body: ir.MaskBody) -> Iterator[ir.FormMask | ir.Listed | ir.Independent]:
+    if isinstance(body, ir.MaskMixture):
+        for _, part in body.rows:
+            yield from _parts(part)
+    else:
+        yield body
+
+
+def _add_loss(section: Section, formulas: ModelFormulas, stages: str, inputs: str) -> None:
+    n, c = formulas.n, formulas.model.conditional
+    assert c is not None
+    x = n.sub("x", "i")
+    seen = "seen" if n.one_line else "\\tilde{x}"
+    loss = n.given("loss", "x") if n.one_line else "\\ell(x)"
+
+    def scored(shown: str) -> str:
+        return n.over("sum", n.members(["i"], "K"), f"{n.minus}{n.given(formulas.log('p'), x, known(shown))}")
+
+    def known(shown: str) -> str:
+        return ", ".join([shown, "K", *map(n.name, c.given)])
+
+    if stages == "1":
+        section.formula(loss, _mean(n, scored(seen)))
+        section.words("The mean is over K and what is seen of it.")
+        return
+    here, after = (f"{seen}({k})" for k in ("s", "s + 1")) if n.one_line else (f"{seen}^{{({k})}}" for k in ("s", "s+1"))
+    section.formula(loss, _mean(n, n.times.join((n.fraction("1", stages), n.over("sum", f"s = 1..{stages}", scored(here))))))
+    argmax, draw = ("argmax_v", "a draw from") if n.one_line else ("\\arg\\max_v", "\\text{a draw from }")
+    value = f"{argmax} {n.given('p', 'v', known(here))}" if inputs == "argmax" else f"{draw} {n.given('p', x, known(here))}"
+    section.formula(n.sub(after, "i"), f"{value}{_for(n, n.members(['i'], 'K'))}")
+    section.words(
+        f"The mean is over K and what is first seen of it. In each of {stages} stages but the first, the cells of K hold the network's own "
+        "prediction; no gradient goes through it, and every stage is scored on the cells of K."
+    )
+
+
+def _for(n: Notation, where: str) -> str:
+    return f"  for {where}" if n.one_line else f" \\quad \\text{{for }} {where}"
+
+
+def _mean(n: Notation, text: str) -> str:
+    return f"E[{text}]" if n.one_line else f"\\mathbb{{E}}\\left[{text}\\right]"
+
+
+def _add_objective(section: Section, n: Notation, program: Program, model: ir.Model, lowered: Lowered | None) -> None:
+    loss, size = ("loss(x_r)", "E|K_r|") if n.one_line else ("\\ell(x_r)", "\\mathbb{E}|K_r|")
+    rows, weight = "rows r" if n.one_line else "r", n.sub("w", "r")
+    rows_of = [n.over("sum", rows, n.times.join((weight, part))) for part in (loss, size)]
+    objective = [n.fraction(*(n.parens(part) if n.one_line else part for part in rows_of))]
+    assert model.conditional is not None
+    options = stated_options(network_options(program.networks[model.conditional.network]), lowered)
+    if options.get("length", "oracle") != "oracle":
+        word = "mean length loss" if n.one_line else "\\text{mean length loss}"
+        objective.append(f"+ {n.times.join((options['length_weight'], word))}")
+    section.formula("objective" if n.one_line else "\\text{objective}", *objective)
+    section.words("A fit minimises it by steps on batches of rows: nats per cell of K.")

@@ -1,0 +1,24 @@
+"""In: paths. Out: what can be read, lines of text, archives; files that are written whole or not at all. Never: models, NumPy."""
+
+from __future__ import annotations
+
+from ._archive import LONGEST as LONGEST
+from ._archive import MANIFEST as MANIFEST
+from ._archive import MOST as MOST
+from ._archive import TAIL as TAIL
+from ._archive import ArchiveKind as ArchiveKind
+from ._archive import hash_of_texts as hash_of_texts
+from ._archive import opened as opened
+from ._archive import pack as pack
+from ._archive import read_json as read_json
+from ._archive import unpack as unpack
+from ._text_lines import decoded_line as decoded_line
+from ._text_lines import opened_text as opened_text
+from ._text_lines import raw_lines as raw_lines
+from ._whole_files import how_to_read as how_to_read
+from ._whole_files import made_folder as made_folder
+from ._whole_files import shipped_folder as shipped_folder
+from ._whole_files import verify_plain as verify_plain
+from ._whole_files import whole_file as whole_file
+from ._whole_files import why_unreadable as why_unreadable
+from ._whole_files import write_whole as write_whole

@@ -1,0 +1,233 @@
+"""One file of several parts, a hash for each and one over everything: what saved fits and bundles are.
+
+A ZIP archive whose parts are stored as they are, the manifest first. Reading refuses all that writing does not make, before a part is
+read, and runs no code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import stat
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from .._diagnostics import GmlmError, fail
+from ._whole_files import why_unreadable
+
+MANIFEST = "manifest.json"
+MOST = (1 << 31) - 1  # bytes of a plain ZIP archive, of which the format is sure to hold without its extensions
+HEADER, ENTRY, TAIL = 30, 46, 22  # bytes beside names and content: of a part, of its entry in the directory, of the archive's end
+LONGEST = 100  # letters of a name that is shown
+OWN = ("format", "kind", "members", "sha256")  # entries of every manifest; the others are the kind's
+
+
+@dataclass(frozen=True)
+class ArchiveKind:
+    """What archives of one kind are.
+
+    Attributes:
+        name: the manifest's `kind`.
+        format: that is written.
+        before: the formats without a hash over everything that are read, too.
+        limit: the bytes that a part may have by its name, the manifest too; None for a name that no part has.
+        needed: the parts that each must have.
+        entries: of the manifest beside `OWN`.
+        code: of its diagnostics.
+        what: what messages call it.
+        help: what to do with one that cannot be used.
+    """
+
+    name: str
+    format: int
+    before: tuple[int, ...]
+    limit: Callable[[str], int | None]
+    needed: tuple[str, ...]
+    entries: tuple[str, ...]
+    code: str
+    what: str
+    help: str
+
+    def bad(self, path: object, problem: str) -> GmlmError:
+        """The error for an archive that cannot be used."""
+        return fail(self.code, f"{path} is no {self.what} that can be used: {problem}", help=self.help)
+
+
+def pack(kind: ArchiveKind, entries: Mapping[str, Any], parts: Mapping[str, bytes]) -> bytes:
+    """The bytes of an archive; the same parts give the same bytes.
+
+    Raises:
+        GmlmError: the kind's code for what could not be read again.
+    """
+    manifest: dict[str, Any] = {"format": kind.format, "kind": kind.name, **entries}
+    manifest["members"] = {name: {"sha256": _hash(data), "size": len(data)} for name, data in parts.items()}
+    members = {MANIFEST: _written(manifest | {"sha256": _hash(_written(manifest))}), **parts}
+    for name, data in members.items():
+        _verify_size(kind, name, len(data), f"the {kind.what}")
+    if _size({name: len(data) for name, data in members.items()}) > MOST:
+        raise kind.bad(f"the {kind.what}", f"it would have more than the limit of {MOST:,} bytes")
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in members.items():
+            archive.writestr(zipfile.ZipInfo(name), data)
+    return buffer.getvalue()
+
+
+def unpack(kind: ArchiveKind, file: IO[bytes], path: object) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The manifest's entries and the parts of an archive; every hash is verified.
+
+    Args:
+        kind: what it must be.
+        file: opened to read bytes, see `opened`.
+        path: what messages call it.
+
+    Raises:
+        GmlmError: the kind's code for what is no such archive, is damaged, or holds anything else.
+    """
+    try:
+        size = file.seek(0, os.SEEK_END)
+        if size > MOST:
+            raise kind.bad(path, f"it has {size:,} bytes, more than the limit of {MOST:,}")
+        with zipfile.ZipFile(file) as archive:
+            _verify_members(kind, archive, size, path)
+            parts = {info.filename: archive.read(info) for info in archive.infolist()}
+    except OSError as error:
+        raise kind.bad(path, f"it cannot be read: {error.strerror or error}") from None
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError) as error:
+        raise kind.bad(path, f"it is no archive, or is damaged: {error}") from None
+    manifest = _verified_manifest(kind, parts.pop(MANIFEST), path)
+    _verify_hashes(kind, manifest["members"], parts, path)
+    return {name: manifest[name] for name in ("format", *kind.entries)}, parts
+
+
+def opened(path: str | Path | IO[bytes], help: str = "name a file") -> contextlib.AbstractContextManager[IO[bytes]]:
+    """A file that can be read from any place in it; of what cannot, such as a pipe, all is read, up to the limit of an archive.
+
+    `with` closes it, unless the caller had opened it.
+
+    Raises:
+        GmlmError: E521 for what cannot be read.
+    """
+    if not isinstance(path, str | Path):
+        return contextlib.nullcontext(path if path.seekable() else io.BytesIO(path.read(MOST + 1)))
+    try:
+        if why := why_unreadable(path):
+            raise fail("E521", f"cannot read {path}: it {why}", help=help)
+        file = open(path, "rb")  # noqa: SIM115
+        if file.seekable():
+            return file
+        with file:
+            return io.BytesIO(file.read(MOST + 1))
+    except FileNotFoundError:
+        raise fail("E521", f"cannot read {path}: there is no such file", help=help) from None
+    except (OSError, ValueError) as error:
+        raise fail("E521", f"cannot read {path}: {getattr(error, 'strerror', None) or error}", help=help) from None
+
+
+def read_json(kind: ArchiveKind, data: bytes, path: object, name: str) -> dict[str, Any]:
+    """The JSON object that a part is.
+
+    Raises:
+        GmlmError: the kind's code where it is none.
+    """
+    try:
+        found = json.loads(data.decode())
+    except (ValueError, RecursionError):
+        raise kind.bad(path, f"{name} is no JSON") from None
+    if not isinstance(found, dict):
+        raise kind.bad(path, f"{name} is no JSON object")
+    return found
+
+
+def hash_of_texts(files: Mapping[str, str]) -> str:
+    """Of a program: the texts of its files by path, in their order."""
+    return _hash("\0".join(f"{path}\0{text}" for path, text in files.items()).encode("utf-8", "surrogatepass"))
+
+
+def _verify_members(kind: ArchiveKind, archive: zipfile.ZipFile, size: int, path: object) -> None:
+    """Only what such an archive has, each part once, stored plainly, one behind the other, and nothing else in the file."""
+    infos = archive.infolist()
+    names = [i.filename for i in infos]
+    if strange := [i.orig_filename for i in infos if kind.limit(i.filename) is None or i.orig_filename != i.filename]:
+        raise kind.bad(path, f"it holds {strange[0][:LONGEST]!r}, which is no part of a {kind.what}")
+    if len(set(names)) < len(names):
+        raise kind.bad(path, f"it holds {max(names, key=names.count)} twice")
+    if missing := [n for n in (MANIFEST, *kind.needed) if n not in names]:
+        raise kind.bad(path, f"it lacks {missing[0]}")
+    for info in infos:
+        _verify_member(kind, info, path)
+    end = 0
+    for info in sorted(infos, key=lambda i: i.header_offset):
+        if info.header_offset != end:
+            raise kind.bad(path, f"{info.filename} does not begin where the part before it ends")
+        end += HEADER + len(info.filename.encode()) + info.file_size
+    if archive.start_dir != end or _size({i.filename: i.file_size for i in infos}) != size:
+        raise kind.bad(path, "it holds bytes that belong to no part")
+
+
+def _size(sizes: Mapping[str, int]) -> int:
+    """The bytes of an archive, from those of its parts."""
+    return sum(HEADER + ENTRY + 2 * len(name.encode()) + n for name, n in sizes.items()) + TAIL
+
+
+def _verify_member(kind: ArchiveKind, info: zipfile.ZipInfo, path: object) -> None:
+    mode = stat.S_IFMT(info.external_attr >> 16)
+    if mode not in (0, stat.S_IFREG) or info.external_attr & 0x10:  # DOS's bit of a folder
+        raise kind.bad(path, f"{info.filename} is no plain file")
+    if info.flag_bits & 0x41:
+        raise kind.bad(path, f"{info.filename} is encrypted")
+    if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size:
+        raise kind.bad(path, f"{info.filename} is compressed")
+    if info.extra or info.comment:
+        raise kind.bad(path, f"{info.filename} has fields that no {kind.what} has")
+    _verify_size(kind, info.filename, info.file_size, path)
+
+
+def _verify_size(kind: ArchiveKind, name: str, size: int, path: object) -> None:
+    limit = kind.limit(name)
+    if limit is None:
+        raise kind.bad(path, f"{name[:LONGEST]!r} is no part of a {kind.what}")
+    if size > limit:
+        raise kind.bad(path, f"{name} has {size:,} bytes, more than the limit of {limit:,}")
+
+
+def _verified_manifest(kind: ArchiveKind, data: bytes, path: object) -> dict[str, Any]:
+    """The manifest, whose own hash stands over it and so over the hash of each part."""
+    manifest = read_json(kind, data, path, MANIFEST)
+    if manifest.get("kind") != kind.name:
+        raise kind.bad(path, f"{MANIFEST} is not that of a {kind.what}")
+    known, found = (kind.format, *kind.before), manifest.get("format")
+    if isinstance(found, bool) or found not in known:
+        numbers = " and ".join(map(str, sorted(known)))
+        message = f"{path} is a {kind.what} of format {str(found)[:LONGEST]}, and this version reads {numbers}"
+        raise fail(kind.code, message, help="another version of gmlmdsl wrote it: install that one, or make it again")
+    own = [name for name in OWN if name != "sha256" or found == kind.format]
+    if set(manifest) != {*own, *kind.entries} or not isinstance(manifest["members"], dict):
+        raise kind.bad(path, f"{MANIFEST} has not the entries of this format")
+    if found == kind.format:
+        rest = {k: v for k, v in manifest.items() if k != "sha256"}
+        if manifest["sha256"] != _hash(_written(rest)) or data != _written(manifest):
+            raise kind.bad(path, f"{MANIFEST} is not what was written: its hash differs")
+    return manifest
+
+
+def _verify_hashes(kind: ArchiveKind, members: Mapping[str, Any], parts: Mapping[str, bytes], path: object) -> None:
+    if set(members) != set(parts):
+        raise kind.bad(path, f"{MANIFEST} and the archive do not list the same parts")
+    for name, data in parts.items():
+        if members[name] != {"sha256": _hash(data), "size": len(data)}:
+            raise kind.bad(path, f"{name} is not what was written: its hash differs")
+
+
+def _written(manifest: Mapping[str, Any]) -> bytes:
+    return json.dumps(manifest, indent=1).encode()
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

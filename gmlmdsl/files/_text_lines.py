@@ -1,0 +1,64 @@
+"""Lines of UTF-8 text, one by one: one that is too long, or no text, is refused with its place."""
+
+from __future__ import annotations
+
+import gzip
+from codecs import BOM_UTF8
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import IO
+
+from .._diagnostics import fail
+
+MOST_LINE = 1 << 24  # bytes of a line
+
+
+def opened_text(path: Path) -> IO[bytes]:
+    """A file of text, opened to read its bytes; one whose name ends in .gz is unpacked as it is read."""
+    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")  # pyright: ignore[reportReturnType]
+
+
+def raw_lines(file: IO[bytes], name: object, help: str) -> Iterator[bytes]:
+    r"""The lines of a file as they come, each with the \n at its end; never more than one is held.
+
+    Args:
+        file: opened for bytes.
+        name: what the messages call it.
+        help: what to do where a line is too long.
+
+    Raises:
+        GmlmError: E523 for a line above the limit.
+    """
+    for number in count(1):
+        raw = file.readline(MOST_LINE + 1)
+        if not raw:
+            return
+        if len(raw) > MOST_LINE:
+            raise fail("E523", f"{name}, line {number} has more than {MOST_LINE:,} bytes, the limit of a line", help=help)
+        yield raw
+
+
+def decoded_line(line: bytes, name: object, number: int, help: str) -> str:
+    """The text of a line; a byte order mark before the first one is left out.
+
+    Args:
+        line: its bytes.
+        name: what the messages call the file.
+        number: of the line, from 1.
+        help: what to do where it is no text.
+
+    Raises:
+        GmlmError: E524 for bytes that are no UTF-8 text.
+    """
+    if b"\0" in line:
+        utf16 = number == 1 and line[:2] in (b"\xff\xfe", b"\xfe\xff")
+        why = "it looks like UTF-16: save it as UTF-8" if utf16 else f"{help}; save text as UTF-8"
+        raise fail("E524", f"{name} is not text: there is a zero byte in line {number}", help=why)
+    mark = len(BOM_UTF8) if number == 1 and line.startswith(BOM_UTF8) else 0
+    try:
+        return line[mark:].decode("utf-8")
+    except UnicodeDecodeError as error:
+        at = mark + error.start
+        message = f"{name} is not text: in line {number}, byte 0x{line[at]:02x} at place {at + 1} is not UTF-8"
+        raise fail("E524", message, help=f"{help}; save text as UTF-8") from None

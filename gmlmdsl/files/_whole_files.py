@@ -1,0 +1,168 @@
+"""Files: what can be read at all, and what is written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from .._diagnostics import GmlmError, fail
+
+KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+OPEN = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")  # what the caller has opened for us: `cmd | gmlm .. /dev/stdin`, `gmlm .. <(cmd)`
+LONGEST_PREFIX = 40  # letters of a name that stand in that of its unfinished file
+
+
+def why_unreadable(path: str | Path, piped: bool = True) -> str | None:
+    """Why nothing is read from a path that is there: it is a directory, a pipe that nobody may ever write to, a device, a socket.
+
+    Args:
+        path: of a file.
+        piped: whether a pipe or terminal that the caller opened, `/dev/stdin` or `/dev/fd/3`, may be read, once and from its beginning.
+
+    Returns:
+        "is a pipe", say; None for a file, and for what the caller opened.
+
+    Raises:
+        OSError, ValueError: where there is no such file.
+    """
+    mode = os.stat(path).st_mode
+    if stat.S_ISREG(mode):
+        return None
+    if piped and str(path).startswith(OPEN) and (stat.S_ISFIFO(mode) or (stat.S_ISCHR(mode) and _is_terminal(path))):
+        return None
+    return f"is {KINDS.get(stat.S_IFMT(mode), 'no plain file')}"
+
+
+def how_to_read(why: str, piped: bool = True) -> str:
+    """What to do about what `why_unreadable` says."""
+    if why.endswith("directory"):
+        return "name a file in it"
+    return "pass on what comes out of it: `cat PIPE | gmlm .. /dev/stdin`" if piped and why.endswith("pipe") else "name a file"
+
+
+def _is_terminal(path: str | Path) -> bool:
+    with open(path, "rb", buffering=0) as file:
+        return os.isatty(file.fileno())
+
+
+def shipped_folder(name: str) -> Path:
+    """A folder that stands beside the package in a checkout, and that a wheel carries inside it, such as `examples`."""
+    package = Path(__file__).resolve().parent.parent
+    installed = package / name
+    return installed if installed.is_dir() else package.parent / name
+
+
+def made_folder(path: str | Path) -> Path:
+    """The folder, made with those above it where it is not there.
+
+    Raises:
+        GmlmError: E560 if it cannot be made.
+    """
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise fail("E560", f"cannot write to {folder}: {why}", help="name a folder that may be made") from None
+    return folder
+
+
+def write_whole(path: str | Path, content: bytes) -> None:
+    """Write a file, whole or not at all; see `whole_file`.
+
+    Raises:
+        GmlmError: E560 if it cannot be written.
+    """
+    with whole_file(path) as part:
+        part.write_bytes(content)
+
+
+@contextlib.contextmanager
+def whole_file(path: str | Path) -> Iterator[Path]:
+    """An empty file in the folder of `path`, to be written: it takes the place of `path` at the end, and vanishes if anything fails.
+
+    A link stays one: the file that it points to is written. A file that was there keeps its mode. What was written is on the disk when
+    the name is, and the name is when this returns.
+
+    Raises:
+        GmlmError: E560 if the folder is missing, or the file cannot be written, or is no plain file.
+    """
+    verify_plain(path)
+    try:
+        target = Path(os.path.realpath(path))
+        part = _beside(target)
+        try:
+            yield part
+            _settle(part)
+            os.replace(part, target)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+        with contextlib.suppress(OSError):  # not every file system syncs folders
+            _settle(target.parent)
+    except OSError as error:
+        raise _cannot(path, error.strerror or str(error)) from None
+
+
+def verify_plain(path: str | Path) -> None:
+    """Refuse to write to what is there and is no plain file.
+
+    Raises:
+        GmlmError: E560.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:
+        raise _cannot(path, getattr(error, "strerror", None) or str(error)) from None
+    if stat.S_ISDIR(mode):
+        raise fail("E560", f"cannot write {path}: it is a folder", help="name a file")
+    if not stat.S_ISREG(mode):
+        kind = KINDS.get(stat.S_IFMT(mode), "no plain file")
+        raise fail("E560", f"cannot write {path}: it is {kind}", help="name a file: what is written appears only when it is whole")
+
+
+def _beside(target: Path) -> Path:
+    """A new file in the same folder, with the mode of the one that it will replace; that of another is as the system makes new files.
+
+    At no time may more users open it than in the end. To ask for the process's umask would mean to change it, for all threads.
+    """
+    try:
+        mode = stat.S_IMODE(target.stat().st_mode)
+    except FileNotFoundError:
+        mode = None
+    while True:
+        part = target.with_name(f".{target.name[:LONGEST_PREFIX]}.{secrets.token_hex(4)}")
+        with contextlib.suppress(FileExistsError):
+            handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode & 0o777)
+            break
+    try:
+        if mode is not None:
+            with contextlib.suppress(OSError):  # of a file system that has no modes
+                os.fchmod(handle, mode)
+    finally:
+        os.close(handle)
+    return part
+
+
+def _settle(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _cannot(path: str | Path, why: str) -> GmlmError:
+    return fail("E560", f"cannot write {path}: {why}", help="check that the folder exists and may be written")

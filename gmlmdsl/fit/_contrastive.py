@@ -1,0 +1,397 @@
+"""Persistent contrastive divergence: the likelihood climbed by a gradient that chains estimate.
+
+grad mean_r w_r log p(x_r) = mean_r w_r E[grad log p~(x, h) | x_r] - E[grad log p~(x, h)], p~ the unnormalised p. The first mean sums
+latents and missing cells out where that is affordable, else one completion of each row is redrawn at every step; the second is over
+chains that are never started anew. With steps that are small beside the chains' mixing both are near their stationary laws, and
+the iterates settle around the maximum; their mean over the last half of the steps has less noise than any of them.
+
+Reference: Younes 1989; Tieleman 2008; Polyak and Juditsky 1992.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.flatten_util import ravel_pytree
+from scipy.special import stdtrit
+
+from .._diagnostics import GmlmError, counted, fail, listed
+from ..data import generator, random_key
+from ..derive import (
+    AbstractKernel,
+    Contraction,
+    Graph,
+    State,
+    Target,
+    bounded_jit,
+    build_kernel,
+    contraction,
+    evidence,
+    fold,
+    graph_arrays,
+    log_potential,
+    log_sum,
+    redraw_gaps,
+)
+from ..evaluate import Frame, Missing, log_prior, log_sums, reported
+from ..graph import FactorGraph, Lowered
+from ..plan import moved_cells, plan_elimination, plan_sum, verify_held
+from ..program import ir
+from ..sample import shows_progress, starts, verify_chains
+from ._imputation import FIRST_SWEEPS, SWEEPS, first_values, missing_blocks
+from ._methods import PersistentContrastiveDivergence
+from ._optimise import Outcome
+from ._status import NEAR, Finding, Status
+
+if TYPE_CHECKING:
+    from ._options import FitOptions
+
+Array = np.ndarray
+ADAM = optax.adam(0.01)  # one object for all fits, so that a second compiles nothing
+STEPS_PER_CALL = 50
+BATCHES = 16  # of the last half of the steps: their spread is the Monte Carlo error of the mean gradient
+LEVEL = 1e-3  # of the test that the mean gradient is 0, over all parameters
+
+
+class ClampedRows(eqx.Module):
+    """The rows, and how the mean of grad log p over them is found.
+
+    Attributes:
+        codes: (cells, rows), completed where missing cells are redrawn.
+        weights: (rows,), with mean 1.
+        gaps: what sums missing cells out, whose code is -1; None where nothing is missing, or it is redrawn.
+        blocks: the blocks in which missing cells are redrawn, (steps, members, patterns of missing cells); None where they are not.
+        pattern: which pattern each row has. values: the most joint values of a block.
+        size: rows per step, None for all.
+    """
+
+    graph: Graph
+    codes: jax.Array
+    weights: jax.Array
+    gaps: Contraction | None
+    blocks: jax.Array | None
+    pattern: jax.Array
+    values: int = eqx.field(static=True)
+    size: int | None = eqx.field(static=True)
+
+    def choose(self, key: jax.Array) -> jax.Array:
+        """The rows of a step: all, or drawn with replacement."""
+        rows = self.codes.shape[1]
+        return jnp.arange(rows) if self.size is None else jax.random.randint(key, (self.size,), 0, rows)
+
+    def redrawn(self, params: Mapping[str, jax.Array], codes: jax.Array, chosen: jax.Array, sweeps: int, key: jax.Array) -> jax.Array:
+        """The chosen rows, their missing cells redrawn from p(. | observed) where they are not summed out."""
+        if self.blocks is None:
+            return codes[:, chosen]
+        return redraw_gaps(self.graph, params, codes[:, chosen], self.blocks[:, :, self.pattern[chosen]], self.values, sweeps, key)
+
+    def each(self, params: Mapping[str, jax.Array], codes: jax.Array) -> jax.Array:
+        """The unnormalised log p of as many rows as a step takes, what they lack summed out (of redrawn ones: of the completion)."""
+        if self.gaps is None:
+            return log_potential(self.graph, params, codes)
+        return log_sum(self.graph, params, jnp.maximum(codes, 0), self.gaps, evidence(self.graph, codes, self.gaps))
+
+    def mean(self, params: Mapping[str, jax.Array], codes: jax.Array, chosen: jax.Array) -> jax.Array:
+        """The weighted mean of `each` over the chosen rows."""
+        return (self.weights[chosen] * self.each(params, codes)).mean()
+
+
+_each, _redrawn = bounded_jit(ClampedRows.each), bounded_jit(ClampedRows.redrawn)
+
+
+def log_rows(rows: ClampedRows, params: Mapping[str, jax.Array], codes: jax.Array) -> Array:
+    """`Rows.each` of all rows, as many at a time as a step takes."""
+    count = codes.shape[1]
+    size = count if rows.size is None else rows.size
+    found = [np.asarray(_each(rows, params, codes[:, np.arange(k, k + size) % count])) for k in range(0, count, size)]
+    return np.concatenate(found)[:count]
+
+
+class Climb(eqx.Module):
+    """What a step needs beside its carry; keys are folded with the step's number."""
+
+    rows: ClampedRows
+    kernel: AbstractKernel
+    held: dict[str, jax.Array]
+    total: jax.Array  # the sum of the rows' weights: the prior counts once beside it
+    key: jax.Array
+    chain_keys: jax.Array
+    frame: Frame = eqx.field(static=True)
+    optimizer: optax.GradientTransformation = eqx.field(static=True)
+    method: PersistentContrastiveDivergence = eqx.field(static=True)
+
+    def moved(self, params: dict[str, jax.Array], state: State, first: jax.Array, count: jax.Array) -> State:
+        """The chains after `count` runs of the sampler's body, numbered from `first`."""
+        target = Target(self.rows.graph, params, None)
+
+        def run(t: jax.Array, at: State) -> State:
+            return self.kernel.step(target, fold(self.chain_keys, t), at)[0]
+
+        return jax.lax.fori_loop(first, first + count, run, state)
+
+    def gradient(
+        self, free: dict[str, jax.Array], codes: jax.Array, chosen: jax.Array, chains: jax.Array
+    ) -> tuple[jax.Array, dict[str, jax.Array]]:
+        """The mean log p~ of the chains above that of the rows, and the estimated gradient of the objective per unit of row weight."""
+
+        def contrast(at: dict[str, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            params = self.frame.constrain(at, self.held)
+            apart = log_potential(self.rows.graph, params, chains).mean() - self.rows.mean(params, codes, chosen)
+            return apart - log_prior(self.frame.host, params) / self.total, apart
+
+        (_, apart), gradient = jax.value_and_grad(contrast, has_aux=True)(free)
+        return apart, gradient
+
+
+_moved = bounded_jit(Climb.moved)
+
+
+class Carry(NamedTuple):
+    """What one step hands to the next; `gradients` are summed in batches of the last half of the steps, `mean` is over that half."""
+
+    free: dict[str, jax.Array]
+    optimizer: Any
+    chains: State
+    codes: jax.Array
+    mean: jax.Array
+    gradients: jax.Array
+    trace: jax.Array
+
+
+@bounded_jit
+def advance(climb: Climb, carry: Carry, first: jax.Array, last: jax.Array) -> Carry:
+    """Steps `first` to `last` (half-open)."""
+    steps, sweeps = climb.method.steps, climb.method.sweeps
+    half = steps // 2
+
+    def step(t: jax.Array, at: Carry) -> Carry:
+        key = jax.random.fold_in(climb.key, t)
+        params = climb.frame.constrain(at.free, climb.held)
+        chains = climb.moved(params, at.chains, climb.method.burn_in + t * sweeps, jnp.asarray(sweeps))
+        chosen = climb.rows.choose(jax.random.fold_in(key, 0))
+        here = climb.rows.redrawn(params, at.codes, chosen, SWEEPS, jax.random.fold_in(key, 1))
+        apart, gradient = climb.gradient(at.free, here, chosen, chains.codes)
+        updates, state = climb.optimizer.update(gradient, at.optimizer, at.free)
+        free: Any = optax.apply_updates(at.free, updates)
+        batch = jnp.where(t < half, BATCHES, (t - half) * BATCHES // (steps - half))
+        mean = at.mean + jnp.where(t < half, 0.0, ravel_pytree(free)[0] / (steps - half))
+        gradients = at.gradients.at[batch].add(ravel_pytree(gradient)[0], mode="drop")
+        codes = at.codes if climb.rows.blocks is None else at.codes.at[:, chosen].set(here)
+        return Carry(free, state, chains, codes, mean, gradients, at.trace.at[t].set(apart))
+
+    return jax.lax.fori_loop(first, last, step, carry)
+
+
+@dataclass(frozen=True)
+class Climbed:
+    """What persistent contrastive divergence found; `objective` is nan where log Z costs too much."""
+
+    outcome: Outcome
+    params: dict[str, jax.Array]
+    status: Status
+    missing: Missing
+    objective: float
+
+
+def climb(
+    lowered: Lowered, codes: Array, weights: Array, start: dict[str, jax.Array], fixed: tuple[str, ...], options: FitOptions
+) -> Climbed:
+    """Maximise the likelihood times the prior by persistent contrastive divergence.
+
+    Args:
+        lowered: the model.
+        codes: (cells, rows), -1 where a cell is missing.
+        weights: of the rows.
+        start: of all parameters.
+        fixed: names of those that stay.
+        options: of the fit, with the method's.
+
+    Raises:
+        GmlmError: E506 or E704 for a sampler or given data that do not fit, E508 for a row without a possible completion.
+    """
+    method, host, alive = options.method, lowered.graph, weights > 0
+    _verify_one_law(lowered, method)
+    job, carry = prepared(lowered, codes, weights, start, fixed, method, options.seed)
+    _verify_rows(job, carry, np.flatnonzero(alive))
+    carry = _run(job, carry, shows_progress(options.progress))
+    last, restore = ravel_pytree(carry.free)
+    free = restore(carry.mean if method.average else last)
+    params = job.frame.constrain(free, start)
+    outcome, status = _judged(host, free, np.asarray(carry.gradients), np.asarray(carry.trace), method)
+    missing = _report(job.rows, reported(host, codes[:, alive]), codes[:, alive])
+    return Climbed(outcome, params, status, missing, _objective(job.rows, host, params, float(weights.sum())))
+
+
+def prepared(
+    lowered: Lowered,
+    codes: Array,
+    weights: Array,
+    start: dict[str, jax.Array],
+    fixed: tuple[str, ...],
+    method: PersistentContrastiveDivergence,
+    seed: int,
+) -> tuple[Climb, Carry]:
+    """What the steps need, and their first carry; arguments as in `climb`."""
+    host, alive = lowered.graph, weights > 0
+    kernel = build_kernel(lowered, chosen_sampler(lowered, method.sampler)).kernel
+    verify_chains(kernel, host.n_cells, int(method.chains), int(method.burn_in) + int(method.steps) * int(method.sweeps))
+    verify_held(16.0 * int(method.steps), f"the traces of {method.steps:,} steps", "fewer `steps=` of the method")
+    rows = rows_of(host, graph_arrays(host), codes[:, alive], weights[alive], method.batch_size, seed)
+    key = jax.random.fold_in(random_key(seed), 0x9CD)
+    keys = jax.vmap(lambda c: jax.random.fold_in(key, c))(jnp.arange(method.chains))
+    total = jnp.asarray(weights.sum(), rows.weights.dtype)
+    optimizer = ADAM if method.optimizer is None else method.optimizer
+    job = Climb(rows, kernel, start, total, jax.random.fold_in(key, method.chains), keys, Frame(host, fixed), optimizer, method)
+    return job, _begin(job, host, seed)
+
+
+def chosen_sampler(lowered: Lowered, name: str | None) -> ir.Sampler:
+    """The sampler that moves the chains.
+
+    Raises:
+        GmlmError: E506 for an unknown one, E704 for one that leaves cells where they are.
+    """
+    model = lowered.names.model.name
+    found = {n: s for n, s in lowered.bound.program.samplers.items() if s.model == model}
+    if name not in found and (name is not None or len(found) != 1):
+        help = f"`sampler=` one of {listed(list(found))}" if found else "declare one that moves every cell, `sampler s { .. }`"
+        message = f"model `{model}` has {counted(len(found), 'sampler')}: say which" if name is None else f"there is no sampler `{name}`"
+        raise fail("E506", message, help=help)
+    sampler = found[name] if name is not None else next(iter(found.values()))
+    if isinstance(sampler.body, tuple):
+        cells = [moved_cells(lowered, k) for k in sampler.body]
+        left = np.setdiff1d(np.arange(lowered.graph.n_random), np.concatenate(cells))
+        if len(left):
+            names = listed([lowered.graph.cell_name(int(c)) for c in left], 3)
+            message = f"sampler `{sampler.name}` never moves {names}: its chains do not follow the model"
+            raise fail("E704", message, sampler.span, "does not move every cell", help="add an `update` of them, or name another sampler")
+    return sampler
+
+
+def rows_of(host: FactorGraph, device: Graph, codes: Array, weights: Array, size: int | None, seed: int) -> ClampedRows:
+    """Rows whose missing cells are summed out where that is affordable in every step, else redrawn."""
+    count = codes.shape[1]
+    patterns, pattern = np.unique(codes < 0, axis=1, return_inverse=True)
+    scaled = jnp.asarray(weights * (count / weights.sum()), jnp.zeros(()).dtype)
+    whole = ClampedRows(device, jnp.asarray(np.maximum(codes, 0), jnp.int32), scaled, None, None, jnp.asarray(pattern.reshape(-1)), 1, size)
+    if not patterns.any():
+        return whole
+    try:
+        plan = plan_sum(host, np.any(patterns, axis=1), size or count, "what rows lack", "")
+        return dataclasses.replace(whole, codes=jnp.asarray(codes, jnp.int32), gaps=contraction(host, plan))
+    except GmlmError:
+        pass  # each cell is redrawn instead
+    blocks, values = missing_blocks(host, patterns)
+    filled = first_values(host, codes, generator(seed))
+    return dataclasses.replace(whole, codes=jnp.asarray(filled, jnp.int32), blocks=jnp.asarray(blocks), values=values)
+
+
+def _report(rows: ClampedRows, report: Missing, codes: Array) -> Missing:
+    """What was done about missing cells."""
+    count = int((codes < 0).any(axis=0).sum())
+    return dataclasses.replace(report, imputed=count) if rows.blocks is not None else dataclasses.replace(report, summed=count)
+
+
+def _begin(job: Climb, host: FactorGraph, seed: int) -> Carry:
+    """Chains that are burnt in, completions that are drawn, sums at 0."""
+    method, held = job.method, (np.arange(host.n_cells) >= host.n_random, np.zeros(host.n_cells, np.int32))
+    begun = starts(host, method.chains, seed, None, held, job.held)
+    first = job.kernel.init(jnp.asarray(begun.codes, jnp.int32))
+    chains = _moved(job, job.held, first, jnp.asarray(0), jnp.asarray(method.burn_in))
+    here, key = job.rows.codes, jax.random.fold_in(job.key, method.steps)
+    if job.rows.blocks is not None:
+        here = _redrawn(job.rows, job.held, here, jnp.arange(here.shape[1]), FIRST_SWEEPS, key)
+    free = job.frame.unconstrain(job.held)
+    flat = ravel_pytree(free)[0]
+    sums = jnp.zeros((BATCHES, flat.size), flat.dtype)
+    return Carry(free, job.optimizer.init(free), chains, here, jnp.zeros_like(flat), sums, jnp.zeros(method.steps, flat.dtype))
+
+
+def _verify_one_law(lowered: Lowered, method: PersistentContrastiveDivergence) -> None:
+    """Refuse rows that have given data of their own: the chains are never started anew, and follow one law.
+
+    Raises:
+        GmlmError: E704.
+    """
+    if lowered.data is not None and lowered.data.shape:
+        help = "pass `given=` without an axis of rows, where they have it in common; or fit under a mask without `method=`"
+        raise fail("E704", f"the chains of {method.name} follow one law, and these rows have given data of their own", help=help)
+
+
+def _verify_rows(job: Climb, carry: Carry, numbers: Array) -> None:
+    """Refuse a row that no values of what it lacks make possible.
+
+    Raises:
+        GmlmError: E508.
+    """
+    bad = ~np.isfinite(log_rows(job.rows, job.held, carry.codes))
+    if bad.any():
+        message = f"row {int(numbers[int(np.argmax(bad))])} of x is impossible: no completion of what it lacks was found"
+        raise fail("E508", message, help="the observed cells may break a `require`: mend or drop the row; or start elsewhere with `init=`")
+
+
+def _run(job: Climb, carry: Carry, show: bool) -> Carry:
+    steps = job.method.steps
+    calls: Any = range(0, steps, STEPS_PER_CALL)
+    if show:
+        from rich.progress import track
+
+        calls = track(calls, description="fitting")
+    for first in calls:
+        carry = advance(job, carry, jnp.asarray(first), jnp.asarray(min(first + STEPS_PER_CALL, steps)))
+    return carry
+
+
+def _judged(
+    host: FactorGraph, free: dict[str, jax.Array], sums: Array, trace: Array, method: PersistentContrastiveDivergence
+) -> tuple[Outcome, Status]:
+    """The estimate stands still where the mean gradient over the last half of the steps is 0 within its Monte Carlo error."""
+    size, late = sum(p.size for p in host.parameters), np.arange(method.steps - method.steps // 2)
+    means = sums / np.bincount(late * BATCHES // len(late), minlength=BATCHES)[:, None]
+    mean, error = means.mean(axis=0), means.std(axis=0, ddof=1) / np.sqrt(BATCHES)
+    largest = float(np.abs(mean).max(initial=0.0))
+    nothing = np.zeros(size, np.int8), np.zeros(size, bool), np.zeros((0, size))
+    if not np.isfinite(trace).all() or not np.isfinite(mean).all() or any(not bool(jnp.isfinite(v).all()) for v in free.values()):
+        finding = Finding("diverged", "The parameters are not numbers any more", "Lower the learning rate: `optimizer=optax.adam(0.001)`")
+        return Outcome(free, trace, float("nan"), method.steps, "diverged"), Status("diverged", (finding,), *nothing)
+    bound = -stdtrit(BATCHES - 1, LEVEL / (2 * max(mean.size, 1)))
+    moving = (np.abs(mean) > NEAR) & (np.abs(mean) > bound * error)
+    noise = f"{float(error.max(initial=0.0)):.2g}"
+    if moving.any():
+        worst = f"{float(np.abs(mean[moving]).max()):.2g}"
+        message = (
+            f"The estimate still moves after {method.steps} steps: its mean gradient is {worst} per row, the Monte Carlo error {noise}"
+        )
+        finding = Finding("not-converged", message, "Raise `steps` of the method, or the learning rate")
+    else:
+        message = (
+            f"The optimum is approximate, found by {method.name}: over the last {len(late)} of {method.steps} steps the mean "
+            f"gradient is at most {largest:.2g} per row, with a Monte Carlo error of {noise}; it has no standard errors"
+        )
+        finding = Finding("stochastic", message, "More `chains` and `steps` bring it nearer; `fit.bootstrap()` gives errors")
+    reason, code = ("steps", "not-converged") if moving.any() else ("converged", "converged")
+    return Outcome(free, trace, largest, method.steps, reason), Status(code, (finding,), *nothing)
+
+
+def _objective(rows: ClampedRows, host: FactorGraph, params: dict[str, jax.Array], total: float) -> float:
+    """-sum over rows of w log p(x) - log prior; nan where rows are redrawn or log Z costs too much."""
+    if rows.blocks is not None:
+        return float("nan")
+    try:
+        plan = None if host.is_normalised else plan_elimination(host)
+    except GmlmError:
+        return float("nan")
+    log_z = 0.0
+    if plan is not None:
+        nothing = jnp.zeros((host.n_cells, 1), jnp.int32)
+        log_z = float(log_sums(rows.graph, params, nothing, contraction(host, plan))[0])
+    mean = float((np.asarray(rows.weights, float) * (log_rows(rows, params, rows.codes).astype(float) - log_z)).mean())
+    return -total * mean - float(log_prior(host, params))

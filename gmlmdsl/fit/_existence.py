@@ -1,0 +1,189 @@
+"""Whether a convex pseudolikelihood has a minimiser: a linear programme for a direction along which it falls for ever.
+
+With log p affine in the parameters, a row's loss for a mask is log sum_a exp(s_a . theta) - s_x . theta. It falls without
+end along v, or stays, exactly if (s_x - s_a) . v >= 0 for every value a of the block. Such a v with one strict inequality
+is a recession direction: the data separate, and there is no minimiser (Albert and Anderson 1984; Geyer 2009).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import jax
+import numpy as np
+import scipy.sparse
+from scipy.optimize import linprog
+
+from ..derive import ExactLoss
+from ..evaluate import Colouring, Objective, differences, flatten, free_basis, has_proper_prior, tangent
+
+Array = np.ndarray
+MOST_ENTRIES = 2e9  # statistics that are compared
+FIRST_ROWS = 4000
+MOST_ROUNDS = 30
+MOST_SPARSE = 500  # entries among which a sparse direction is sought
+PART = 1e-6  # of the largest entry: below, an entry has no part in a direction
+GAIN = 1e-6  # of a row of length one along a direction in the box: below, it gains nothing
+
+
+@dataclass(frozen=True)
+class Recession:
+    """What the data leave open of some parameters.
+
+    Attributes:
+        direction: a recession direction in parameter space, None if there is none: of those along which every loss falls that
+            can, the one with the least sum of absolute entries.
+        span: an orthonormal basis of all open directions, shape (parameters, directions): no loss changes along them, or none
+            that is left where the recession ends. What is orthogonal to it has a finite estimate.
+        checked: whether statistics were compared; if not, `span` is where the curvature vanishes.
+        alone: what the data leave open where priors are left out; None if nothing, or if it was not asked.
+    """
+
+    direction: Array | None
+    span: Array
+    checked: bool = True
+    alone: Recession | None = None
+
+    @property
+    def flat(self) -> Array:
+        """An orthonormal basis of the open directions of the entries that the recession leaves in their place."""
+        if self.direction is None:
+            return self.span
+        left, size, _ = np.linalg.svd(np.where(moves(self.direction)[:, None], 0.0, self.span), full_matrices=False)
+        return left[:, size > PART]
+
+
+def moves(direction: Array) -> Array:
+    """The entries that have a part in a direction."""
+    return np.abs(direction) > PART * np.abs(direction).max()
+
+
+def find_recession(objective: Objective, params: dict[str, jax.Array], colours: Colouring) -> Recession | None:
+    """What the data leave open: of parameters without a prior, which would pull them back; and, as `alone`, of all.
+
+    None where the comparison is not affordable.
+    """
+    host, fixed = objective.frame.host, frozenset(objective.frame.fixed)
+    held = frozenset(p.name for p in host.parameters if has_proper_prior(p)) | fixed
+    alone = _recession(objective, params, colours, fixed)
+    if held == fixed or alone is None or not alone.span.shape[1]:
+        return alone
+    found = _recession(objective, params, colours, held)
+    return None if found is None else replace(found, alone=alone)
+
+
+def _recession(objective: Objective, params: dict[str, jax.Array], colours: Colouring, held: frozenset[str]) -> Recession | None:
+    host = objective.frame.host
+    basis = tangent(host, held)
+    if not basis.shape[1]:
+        return Recession(None, basis)
+    assert isinstance(objective.loss, ExactLoss)
+    entries = sum(b.cells.shape[0] * b.n_values for b in objective.loss.blocks) * float(objective.codes.shape[1])
+    if entries * len(colours.directions) > MOST_ENTRIES:
+        return None
+    rows = _differences(objective, flatten(host, params), colours, basis)
+    if rows.shape[0] == 0:  # pyright: ignore[reportOptionalSubscript]
+        return Recession(None, basis)
+    direction, alive = _generic(rows, _bounds(objective, held))
+    # At the end of the recession only the rows along which nothing falls have a say (Geyer 2009, limiting conditional model).
+    flat = basis @ _null_space(rows[alive])
+    if direction is None:
+        return Recession(None, flat)
+    sparse = _sparsest(rows[~alive], basis.T @ flat, basis, _ends(objective))
+    return Recession(sparse if sparse.any() else basis @ direction, flat)
+
+
+def _null_space(rows: scipy.sparse.csr_matrix) -> Array:
+    values, vectors = np.linalg.eigh((rows.T @ rows).toarray())
+    return vectors[:, values < 1e-9 * max(values.max(), 1e-300)]
+
+
+def _generic(rows: scipy.sparse.csr_matrix, bounds: list[tuple[float, float]]) -> tuple[Array | None, Array]:
+    """A sum of recession directions along which every row gains that gains along any; and the rows that never do."""
+    total, alive = np.zeros(rows.shape[1]), np.ones(rows.shape[0], bool)  # pyright: ignore[reportOptionalSubscript]
+    for _ in range(MOST_ROUNDS):
+        found = _programme(rows, alive, bounds)
+        if found is None:
+            break
+        total = total + found
+        alive &= ~(rows @ found > GAIN)
+    return (total if not alive.all() else None), alive
+
+
+def _sparsest(strict: scipy.sparse.csr_matrix, span: Array, basis: Array, ends: tuple[Array, Array]) -> Array:
+    """min |v|_1 over v = basis span z with strict v >= 1: a direction whose signs are those that matter; 0 where it is not found.
+
+    `ends` are the least and the greatest entries that v may have.
+    """
+    whole = basis @ span
+    mine = (np.abs(whole) > PART).any(axis=1)
+    open_, low, high = whole[mine], ends[0][mine], ends[1][mine]
+    n, k = open_.shape
+    if n > MOST_SPARSE:
+        return np.zeros(len(whole))
+    rows = np.unique(np.round(strict @ span, 9), axis=0)
+    wide = scipy.sparse.csr_matrix(np.hstack([rows, np.zeros((len(rows), n))]))
+    none = np.zeros((n, n))
+    within = [np.hstack([open_, -np.eye(n)]), np.hstack([-open_, -np.eye(n)])]  # |v_j| <= s_j
+    within += [np.hstack([-open_, none])[low == 0], np.hstack([open_, none])[high == 0]]
+    found = _cut(np.append(np.zeros(k), np.ones(n)), wide, 1.0, [(None, None)] * k + [(0, None)] * n, np.vstack(within))
+    return np.zeros(len(whole)) if found is None else whole @ found[:k]
+
+
+def _differences(objective: Objective, vector: jax.Array, colours: Colouring, basis: Array) -> scipy.sparse.csr_matrix:
+    """Distinct rows (phi(x) - phi(a)) . basis over data rows, blocks and values."""
+    found = [scipy.sparse.csr_matrix((0, basis.shape[0]))]
+    for parameters, rows in differences(objective, vector, colours):
+        place = (np.repeat(np.arange(len(rows)), len(parameters)), np.tile(parameters, len(rows)))
+        found.append(scipy.sparse.csr_matrix((rows.ravel(), place), shape=(len(rows), basis.shape[0])))
+    moved = scipy.sparse.csr_matrix(scipy.sparse.vstack(found) @ scipy.sparse.csr_matrix(basis))
+    moved.eliminate_zeros()
+    moved = moved[np.diff(moved.indptr) > 0]
+    scale = np.sqrt(np.asarray(moved.multiply(moved).sum(axis=1)).ravel())
+    return scipy.sparse.csr_matrix(scipy.sparse.diags(1 / scale) @ moved)
+
+
+def _bounds(objective: Objective, held: frozenset[str]) -> list[tuple[float, float]]:
+    """Directions are scaled to [-1, 1]; a parameter bounded on one side cannot run that way without end."""
+    bounds: list[tuple[float, float]] = []
+    for p in objective.frame.host.parameters:
+        if p.name in held:
+            continue
+        low, high = (0.0 if np.isfinite(p.lower) else -1.0), (0.0 if np.isfinite(p.upper) else 1.0)
+        plain = p.kind in ("real", "positive", "bounded") and not p.gauge
+        size = free_basis(p).shape[1]
+        bounds += [(low, high) if plain else (-1.0, 1.0)] * size
+    return bounds
+
+
+def _ends(objective: Objective) -> tuple[Array, Array]:
+    """For each entry of the flat vector 0 where its parameter is bounded below, and above; else infinite."""
+    parameters = objective.frame.host.parameters
+    low = [np.full(p.size, 0.0 if np.isfinite(p.lower) else -np.inf) for p in parameters]
+    high = [np.full(p.size, 0.0 if np.isfinite(p.upper) else np.inf) for p in parameters]
+    return np.concatenate(low), np.concatenate(high)
+
+
+def _programme(rows: scipy.sparse.csr_matrix, wanted: Array, bounds: list[tuple[float, float]]) -> Array | None:
+    """max sum(wanted rows v) with rows v >= 0 and v in a box; None where that is 0."""
+    if not wanted.any():
+        return None
+    found = _cut(-np.asarray(rows[wanted].sum(axis=0)).ravel(), rows, 0.0, bounds, np.zeros((0, rows.shape[1])))  # pyright: ignore[reportOptionalSubscript]
+    return None if found is None or (rows[wanted] @ found).max(initial=0.0) <= GAIN else found
+
+
+def _cut(cost: Array, rows: scipy.sparse.csr_matrix, floor: float, bounds: list, within: Array) -> Array | None:
+    """min cost v with rows v >= floor, within v <= 0 and bounds, by adding violated rows until none is left."""
+    chosen = np.unique(np.linspace(0, rows.shape[0] - 1, FIRST_ROWS).astype(int))  # pyright: ignore[reportOptionalSubscript]
+    for _ in range(MOST_ROUNDS):
+        matrix = scipy.sparse.vstack([-rows[chosen], scipy.sparse.csr_matrix(within)])
+        limits = np.append(np.full(len(chosen), -floor), np.zeros(len(within)))
+        solved = linprog(cost, A_ub=matrix, b_ub=limits, bounds=bounds, method="highs")
+        if solved.x is None:
+            return None
+        gains = rows @ solved.x - floor
+        violated = np.setdiff1d(np.flatnonzero(gains < -1e-7), chosen)
+        if len(violated) == 0:
+            return solved.x
+        chosen = np.concatenate([chosen, violated[np.argsort(gains[violated], kind="stable")[:FIRST_ROWS]]])
+    return None

@@ -1,0 +1,153 @@
+"""Standard errors by the rows: the covariances of a fit, and where its rows cannot tell them.
+
+The sandwich H^-1 S H^-1 measures by S how far the rows' gradients differ. Of one row, or where all rows pull alike, S is 0 in some
+direction, and the sandwich would say that the estimate is certain: there the rows tell no standard error, and it is infinite. With
+fewer rows than parameters S lacks rank, and what it says is too small.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from .._diagnostics import counted, fail
+from ..evaluate import Objective, entry_names
+from ..graph import LoweredMask
+from ..graph.masks import reach
+from ._inference import Curvature, covariances
+from ._kinks import at_kinks
+from ._options import Evidence, row_weights
+from ._shrinkage import with_shrinkage
+from ._status import Finding, Status
+
+Array = np.ndarray
+NO_SPREAD, TOO_FEW = "no-spread", "few-rows"  # slugs
+FEWEST = 2 - 1e-9  # effective rows: of fewer there is no telling how far rows differ
+ALIKE = 1e-10  # of the curvature that the rows give: below, their gradients are the same, but for rounding
+ROUNDING = 1e-14  # of the whole curvature
+MOST_NAMED = 6
+MORE_ROWS = "Bring more rows, or take the estimate there for the prior's"
+SIMULATE = "`fit.simulated_errors()` takes the model as right and measures how estimates spread over data sets that it makes"
+IMPUTED = "Bring more rows; or fit with `impute=False` or without `method=`, whose errors `fit.simulated_errors()` can simulate"
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """The status of a fit with what its rows say of standard errors, and its covariances.
+
+    `covariance` and `one_mask` are infinite on the diagonal where there is no finite estimate, or no telling its error; `determined`
+    are those of what is determined by kind, with zeros elsewhere, see `covariances`.
+    """
+
+    status: Status
+    covariance: Array | None
+    one_mask: Array | None
+    determined: dict[str, Array]
+
+
+def infer(objective: Objective, params: dict[str, jax.Array], status: Status, curve: Curvature | None, rows: float) -> Inferred:
+    """Covariances at an estimate, and what must be said of them.
+
+    Args:
+        objective: what was minimised.
+        params: the estimate.
+        status: what is known already.
+        curve: the curvature there; None where it was not computed.
+        rows: the effective number of rows, see `effective_rows`.
+    """
+    if curve is None:
+        return Inferred(status, None, None, {})
+    held = at_kinks(objective.frame.host, objective.frame.fixed, params)
+    determined = covariances(curve, status.open_directions.T, held)
+    imputed = curve.coupling is not None
+    unknown = without_error(curve, status.open_directions.T, held, rows)
+    unknown &= (status.separated == 0) & ~status.undetermined
+    known = determined | {k: np.where(unknown[:, None] | unknown, 0.0, v) for k, v in determined.items() if k != "laplace"}
+    known_findings = [_without_errors(f) if rows < FEWEST else f for f in status.findings]
+    findings = _findings(unknown, curve.basis.shape[1], rows, entry_names(objective.frame.host), IMPUTED if imputed else SIMULATE)
+    status = dataclasses.replace(status, findings=(*known_findings, *findings), unknown=unknown)
+    status = with_shrinkage(status, curve, held, known["sandwich"], objective.frame)
+    return Inferred(
+        status, status.inflate(known["sandwich"]), None if "one_mask" not in known else status.inflate(known["one_mask"]), known
+    )
+
+
+def without_error(curve: Curvature, open_: Array, held: Array, rows: float) -> Array:
+    """The entries whose estimate could move, and whose sandwich says it does not.
+
+    e_p' H^-1 S H^-1 e_p = d'S d with d = H^-1 e_p: how far row r moves entry p is d'u_r, and where all rows move it alike the
+    gradients have rank 0 around their mean in that direction. Where there are fewer than two effective rows, that is everywhere.
+    """
+    rest = curve.without(np.concatenate([open_, np.eye(len(held))[:, held]], axis=1))
+    d = rest.influence
+    spread, whole, prior = (((d @ m) * d).sum(axis=1) for m in (rest.score, rest.hessian, rest.prior))
+    moves = np.abs(d).max(axis=1, initial=0.0) > 1e-12 * np.abs(d).max(initial=0.0)
+    return moves & ((rows < FEWEST) | (spread <= ALIKE * np.abs(whole - prior) + ROUNDING * np.abs(whole)))
+
+
+def _findings(unknown: Array, parameters: int, rows: float, names: list[str], remedy: str) -> list[Finding]:
+    count = int(unknown.sum())
+    if not rows:
+        return [Finding(NO_SPREAD, "No row has an observed cell that the mask reaches: there is no standard error", "Bring rows that have")]
+    if rows < FEWEST and count:
+        message = f"There is {rows:.3g} effective row: it does not tell how far rows differ, and so no standard error"
+        return [Finding(NO_SPREAD, message, f"{remedy[0].upper()}{remedy[1:]}")]
+    found = []
+    if count:
+        shown = ", ".join(f"`{names[i]}`" for i in np.flatnonzero(unknown)[:MOST_NAMED])
+        more = f" and {count - MOST_NAMED} more" if count > MOST_NAMED else ""
+        message = f"All rows pull alike at {shown}{more}: they do not tell a standard error there"
+        found.append(Finding(NO_SPREAD, message, remedy))
+    if rows < parameters:
+        message = (
+            f"There are {rows:.3g} effective rows for {counted(parameters, 'free parameter')}: the sandwich's standard errors are too small"
+        )
+        found.append(Finding(TOO_FEW, message, remedy))
+    return found
+
+
+def effective_rows(mask: LoweredMask, codes: Array, weights: Array, counts: bool) -> float:
+    """Kish's number of rows: (sum w)^2 / sum w^2 of importances, sum w of counts; a row that scores 0 whatever it holds is none.
+
+    Args:
+        mask: of the loss.
+        codes: (cells, rows), -1 where a cell is missing: a row scores where some cell is observed that the mask reaches.
+        weights: of the rows.
+        counts: whether they are counts.
+    """
+    w = weights[(codes[reach(mask, len(codes))] >= 0).any(axis=0)]
+    return float(w.sum() if counts or not w.any() else w.sum() ** 2 / (w**2).sum())
+
+
+def _without_errors(finding: Finding) -> Finding:
+    """The finding where no standard error is told: none is too small."""
+    return dataclasses.replace(finding, remedy=MORE_ROWS) if finding.slug == "prior-decides" else finding
+
+
+def verify_scored(rows: float, what: str) -> None:
+    """Refuse what simulates rows where none scores.
+
+    Raises:
+        GmlmError: E548.
+    """
+    if not rows:
+        raise fail("E548", f"{what} simulates what rows observe, and no row has an observed cell that the mask reaches")
+
+
+def verify_spread(rows: float, what: str) -> None:
+    """Refuse what rests on how far rows differ where there is one.
+
+    Raises:
+        GmlmError: E548.
+    """
+    if rows < FEWEST:
+        message = f"{what} rests on how far rows differ, and there is {rows:.3g} effective row"
+        raise fail("E548", message, help="`fit.simulated_errors()` takes the model as right and simulates data sets like this one")
+
+
+def scored_rows(evidence: Evidence) -> float:
+    """The effective number of rows, of those that score."""
+    return effective_rows(evidence.mask, evidence.codes, row_weights(evidence), evidence.options.weights_are == "counts")

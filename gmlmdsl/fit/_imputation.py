@@ -1,0 +1,187 @@
+"""Monte Carlo EM for rows whose missing cells cannot be summed out.
+
+Each round redraws the missing cells of several copies of each row by block dynamics at the present parameters, and then minimises
+the objective of the completed rows. At the truth the mean gradient of completed rows is 0, so the fixed point is consistent where
+cells are missing at random. The estimate is the mean over the last rounds; it is accepted when that mean drifts no further than its
+Monte Carlo error, and that error is small beside the standard errors.
+
+Reference: Wei and Tanner 1990; for composite likelihoods Gao and Song 2011.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from .._diagnostics import fail
+from ..data import random_key
+from ..derive import Graph, bounded_jit, redraw_gaps
+from ..derive.compiled import log_potential
+from ..evaluate import Missing, Objective
+from ..graph import FactorGraph
+from ._inference import Copies
+from ._optimise import Outcome
+
+Array = np.ndarray
+COPIES = 20
+BLOCK_VALUES = 8  # joint values of a block of missing cells that is redrawn at once
+FIRST_SWEEPS, SWEEPS = 50, 2
+FEWEST_ROUNDS, MOST_ROUNDS, ROUNDS_BETWEEN = 30, 300, 10
+FEWEST_LATENT = 100  # with latents it starts near a saddle, where the values of a latent mean the same
+NOISE = 0.05  # of a standard error
+UNKNOWN = 0.1  # of an estimate, at least of 1: stands for its standard error where that is not known
+DRIFT = 3.0  # Monte Carlo errors
+REDRAWN = 5  # imputations of every copy from which standard errors are computed
+STEPS = 5  # of the minimiser in one round: the next round moves the imputations anyway
+
+
+@dataclass(frozen=True)
+class Imputed:
+    """Rows to impute: where their copies stand in an objective, and the blocks of missing cells of each."""
+
+    copies: Copies
+    blocks: Array  # (steps, members, columns)
+    values: int
+    rows: Array
+
+
+def missing_blocks(graph: FactorGraph, missing: Array) -> tuple[Array, int]:
+    """Each row's missing cells in blocks of few joint values, shape (steps, members, rows), padded; and the most joint values."""
+    rows: list[list[list[int]]] = []
+    most = 1
+    for r in range(missing.shape[1]):
+        blocks: list[list[int]] = []
+        values = 1
+        for cell in np.flatnonzero(missing[:, r]).tolist():
+            size = int(graph.sizes[cell])
+            if blocks and values * size <= BLOCK_VALUES:
+                blocks[-1].append(cell)
+                values *= size
+            else:
+                blocks.append([cell])
+                values = size
+            most = max(most, values)
+        rows.append(blocks)
+    steps, members = max(map(len, rows)), max(len(b) for blocks in rows for b in blocks)
+    out = np.full((steps, members, len(rows)), graph.n_cells, np.int32)
+    for r, blocks in enumerate(rows):
+        for k, block in enumerate(blocks):
+            out[k, : len(block), r] = block
+    return out, most
+
+
+def first_values(graph: FactorGraph, codes: Array, rng: np.random.Generator) -> Array:
+    """Missing cells filled with values that other rows have in them (any value where none has)."""
+    out = codes.copy()
+    for cell in np.flatnonzero((codes < 0).any(axis=1)):
+        gaps = codes[cell] < 0
+        seen = codes[cell][~gaps]
+        out[cell, gaps] = rng.choice(seen, gaps.sum()) if len(seen) else rng.integers(graph.sizes[cell], size=int(gaps.sum()))
+    return out
+
+
+_redraw = bounded_jit(redraw_gaps)
+
+
+def monte_carlo_em(
+    objective: Objective,
+    imputed: Imputed,
+    graph: Graph,
+    minimise: Callable[[Objective, dict[str, Any]], Outcome],
+    errors: Array,
+    seed: int,
+    report: Missing,
+    most_rounds: int = MOST_ROUNDS,
+    sweeps: int = SWEEPS,
+) -> tuple[Objective, Outcome, Missing, Copies]:
+    """Alternate redrawing and minimising until the estimate stands still.
+
+    Args:
+        objective: with first values in the missing cells.
+        imputed: the rows to impute.
+        graph: the factor graph on the device.
+        minimise: from an objective and a start to an outcome.
+        errors: rough standard errors of the unconstrained parameters, by which the Monte Carlo error is judged.
+        seed: what the imputations depend on.
+        report: to be completed.
+        most_rounds: the most rounds.
+        sweeps: how often missing cells are redrawn in one round.
+
+    Returns:
+        The objective with the last imputations, the outcome at the mean of the last rounds, the report, and further imputations there.
+
+    Raises:
+        GmlmError: E508 if a row admits no completion that was found.
+    """
+    key = jax.random.fold_in(random_key(seed), 0x1117)
+    columns = imputed.copies.columns
+    blocks = jnp.asarray(imputed.blocks)
+
+    def redrawn(at: Objective, free: dict[str, Any], sweeps: int, number: int) -> Objective:
+        params = at.frame.constrain(free, at.held)
+        codes = _redraw(graph, params, at.codes[:, columns], blocks, imputed.values, sweeps, jax.random.fold_in(key, number))
+        return eqx.tree_at(lambda o: o.codes, at, at.codes.at[:, columns].set(codes.astype(at.codes.dtype)))
+
+    free = objective.frame.unconstrain(objective.held)
+    objective = redrawn(objective, free, FIRST_SWEEPS, 0)
+    _verify_possible(objective, graph, columns, imputed)
+    found, trace = [], []
+    noise = drift = float("inf")
+    restore = ravel_pytree(free)[1]
+    for number in range(1, most_rounds + 1):
+        objective = redrawn(objective, free, sweeps, number)
+        outcome = minimise(objective, free)
+        free = outcome.free
+        found.append(np.asarray(ravel_pytree(free)[0]))
+        trace.append(outcome.trace[-1] if len(outcome.trace) else np.nan)
+        if outcome.reason == "diverged" or not free:
+            noise = drift = float("inf") if free else 0.0
+            break
+        if number >= (FEWEST_LATENT if report.latents else FEWEST_ROUNDS) and number % ROUNDS_BETWEEN == 0:
+            noise, drift = _judge(np.array(found[number // 2 :]), errors)
+            if noise < NOISE and drift < DRIFT:
+                break
+    mean = np.mean(found[len(found) // 2 :], axis=0)
+    free = restore(jnp.asarray(mean))
+    last = []
+    for number in range(REDRAWN):
+        objective = redrawn(objective, free, FIRST_SWEEPS, most_rounds + 1 + number)
+        last.append(np.asarray(objective.codes[:, columns]))
+    copies = dataclasses.replace(imputed.copies, redrawn=np.array(last))
+    settled = noise < NOISE and drift < DRIFT
+    reason = "diverged" if not np.isfinite(mean).all() else "converged" if settled else "steps"
+    report = dataclasses.replace(report, imputations=imputed.copies.count, iterations=len(found), noise=noise, drift=drift)
+    return objective, Outcome(free, np.array(trace), 0.0 if settled else float("inf"), len(found), reason), report, copies
+
+
+def _judge(rounds: Array, errors: Array) -> tuple[float, float]:
+    """The Monte Carlo error of the mean over rounds as a share of the standard errors, and its drift between halves, at their largest."""
+    n = len(rounds)
+    batch = max(1, int(np.sqrt(n)))
+    batches = rounds[n % batch :].reshape(-1, batch, rounds.shape[1]).mean(axis=1)
+    error = batches.std(axis=0, ddof=1) / np.sqrt(len(batches))
+    halves = np.abs(rounds[: n // 2].mean(axis=0) - rounds[n - n // 2 :].mean(axis=0))
+    if not np.isfinite(rounds).all():
+        return float("inf"), float("inf")
+    known = np.isfinite(errors) & (errors > 0)
+    scale = np.where(known, errors, UNKNOWN * np.maximum(1.0, np.abs(rounds.mean(axis=0))))
+    # A drift that is far below a standard error does not matter, however surely it is one.
+    z = halves / np.maximum(2 * error, NOISE * scale)
+    return float((error / scale).max(initial=0.0)), float(z.max(initial=0.0))
+
+
+def _verify_possible(objective: Objective, graph: Graph, columns: slice, imputed: Imputed) -> None:
+    value = np.asarray(log_potential(graph, objective.held, objective.codes[:, columns]))
+    bad = ~np.isfinite(value)
+    if bad.any():
+        row = int(imputed.rows[int(np.argmax(bad)) // imputed.copies.count])
+        message = f"no possible completion of the missing cells of row {row} was found"
+        raise fail("E508", message, help="the observed cells may break a `require`: mend or drop the row; or fill some of its cells")

@@ -1,0 +1,279 @@
+"""Standard errors of what was optimised, and the directions that data and prior leave open."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._diagnostics import fail
+from ..derive import bounded_jit, log_potential
+from ..evaluate import Colouring, Objective, finite, flatten, gap_second_order, log_prior, second_order, tangent, unflatten
+
+Array = np.ndarray
+FALLING = 1e-6  # of the largest eigenvalue: what is further below 0 is no rounding
+SINGULAR = 1e-9  # of the largest eigenvalue: below, a direction is undetermined
+
+
+def verify_counts(weights_are: str, weights: Array) -> None:
+    """Refuse a reading of weights that is none, and counts that are not whole.
+
+    Raises:
+        GmlmError: E540, E541.
+    """
+    if weights_are not in ("importances", "counts"):
+        raise fail("E540", f'weights_are must be "importances" or "counts", got {weights_are!r}')
+    part = np.flatnonzero(weights != np.round(weights))
+    if weights_are == "counts" and len(part):
+        message = f"weights are counts, and row {part[0]} has weight {weights[part[0]]:g}"
+        raise fail("E541", message, help='leave `weights_are=` out: weights that are no counts are "importances"')
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """The objective's second-order picture at an estimate, on the tangent space.
+
+    Attributes:
+        basis: orthonormal directions, shape (parameters, dimensions).
+        hessian: of the objective in those directions.
+        prior: the part of it that -log prior gives.
+        score: the covariance of the rows' contributions to its gradient, summed over rows.
+        one_mask: the same if each row had one mask drawn, where it can be computed.
+        pull: the gradient of -log prior in those directions.
+        coupling: what the imputed cells' own dependence on the parameters adds to the derivative of the estimating equation.
+    """
+
+    basis: Array
+    hessian: Array
+    prior: Array
+    score: Array
+    one_mask: Array | None
+    pull: Array
+    coupling: Array | None = None
+
+    def flat(self) -> Array:
+        """An orthonormal basis of the directions in which the curvature vanishes, shape (parameters, directions)."""
+        values, vectors = np.linalg.eigh(self.hessian)
+        return self.basis @ vectors[:, values <= SINGULAR * max(values.max(initial=0.0), 1e-300)]
+
+    def falling(self) -> Array:
+        """An orthonormal basis of the directions in which the objective curves down, shape (parameters, directions): at a saddle."""
+        values, vectors = np.linalg.eigh(self.hessian)
+        return self.basis @ vectors[:, values < -FALLING * max(values.max(initial=0.0), 1e-300)]
+
+    def without(self, directions: Array) -> Curvature:
+        """The picture on the orthogonal complement of some directions of parameter space."""
+        if not directions.shape[1]:
+            return self
+        left, size, _ = np.linalg.svd(self.basis.T @ directions)
+        q = left[:, int((size > 1e-9).sum()) :]
+        seen = (self.hessian, self.prior, self.score, self.one_mask, self.coupling)
+        hessian, prior, score, one_mask, coupling = (None if m is None else q.T @ m @ q for m in seen)
+        return Curvature(self.basis @ q, hessian, prior, score, one_mask, q.T @ self.pull, coupling)  # pyright: ignore[reportArgumentType]
+
+    @property
+    def influence(self) -> Array:
+        """Row p is H^-1 e_p in the directions of `basis`: how an entry moves with the gradient; shape (parameters, dimensions)."""
+        return self._spread()
+
+    def sandwich(self, score: Array | None = None) -> Array:
+        """The Godambe covariance H^-1 S H^-1' in parameter space, H with the coupling of imputed cells."""
+        spread = self._spread()
+        return spread @ (self.score if score is None else score) @ spread.T
+
+    def laplace(self) -> Array:
+        """H^-1 in parameter space: the covariance of Laplace's approximation to a posterior whose -log density is the objective."""
+        inverse = self._spread() @ self.basis.T
+        return 0.5 * (inverse + inverse.T)
+
+    def _spread(self) -> Array:
+        if self.coupling is not None:
+            return self.basis @ np.linalg.pinv(self.hessian + self.coupling)
+        values, vectors = np.linalg.eigh(self.hessian)
+        return self.basis @ ((vectors / np.maximum(values, 1e-14 * max(values.max(initial=0.0), 1e-286))) @ vectors.T)
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Imputed rows among an objective's: `rows` of them from column `first` on, `count` completed copies of each side by side.
+
+    `redrawn` are further completions of the same columns, shape (draws, cells, columns), so that more than `count` are seen.
+    """
+
+    first: int
+    rows: int
+    count: int
+    redrawn: Array | None = None
+
+    @property
+    def columns(self) -> slice:
+        """Where the copies stand."""
+        return slice(self.first, self.first + self.rows * self.count)
+
+
+def curvature(
+    objective: Objective, params: dict[str, jax.Array], colours: Colouring | None, copies: Copies | None = None, counts: bool = False
+) -> Curvature:
+    """Hessian and score covariance at an estimate.
+
+    The sandwich (Godambe) covariance of the minimiser of sum_r c w_r loss_r - log prior is H^-1 S H^-1 with H its Hessian and
+    S = sum_r (u_r - mean u)(u_r - mean u)', u_r = c w_r grad loss_r. Of an imputed row, u_r is the mean over its copies; the
+    imputations follow p(missing | observed) at the estimate, and that adds c w_r Cov(grad loss_r, grad log p) over the copies to H.
+
+    Where weights are counts, a row of weight w is w rows of weight 1: S = sum_r w_r (g_r - mean g)(g_r - mean g)', g_r = u_r / w_r.
+
+    Args:
+        objective: what was minimised.
+        params: where.
+        colours: of an exponential family under all masks: local statistics then give the sums; None: automatic differentiation.
+        copies: which rows are imputed.
+        counts: whether weights are counts of like rows, not importances.
+
+    Reference: Li et al. 2024, Lemmas 1 and 2; White 1982; for imputed cells Louis 1982, Robins and Wang 2000.
+    """
+    host = objective.frame.host
+    basis = tangent(host, frozenset(objective.frame.fixed))
+    vector, directions = flatten(host, params), jnp.asarray(basis)
+    slope, second_prior = (np.asarray(a) for a in _prior_second_order(objective, vector))
+    prior = -basis.T @ second_prior @ basis
+    known, one_mask, coupling = _without(objective, copies), None, None
+    # sum w g g' has the moments of weights sqrt w: the same compiled sums, run again.
+    rooted = eqx.tree_at(lambda o: o.weights, known, jnp.sqrt(known.weights)) if counts else known
+    if colours is None:
+        whole = dataclasses.replace(objective, gaps=None, gap_weights=None)
+        hessian = np.asarray(_hessian(whole, vector, directions)) * float(objective.scale)
+        second, first = (np.asarray(a) for a in _scores(known, vector, directions))
+        second = np.asarray(_scores(rooted, vector, directions)[0]) if counts else second
+    else:
+        c, sums = float(objective.factor), second_order(objective, vector, colours)
+        seen = sums if copies is None else second_order(known, vector, colours)
+        moments = second_order(rooted, vector, colours) if counts else seen
+        hessian = c * basis.T @ sums.hessian @ basis + prior
+        second, first = c**2 * basis.T @ moments.second @ basis, c * basis.T @ seen.first
+        one_mask = None if moments.one_mask is None or copies is not None else c**2 * basis.T @ moments.one_mask @ basis
+    apart = []
+    if copies is not None:
+        u, coupling = _imputed(objective, vector, basis, copies)
+        apart.append((u, np.asarray(objective.weights[copies.columns]).reshape(copies.rows, copies.count).sum(axis=1)))
+    if objective.gaps is not None:
+        more, u = (np.asarray(a) for a in gap_second_order(objective, vector, directions))
+        hessian = hessian + more
+        apart.append((u, np.asarray(objective.gap_weights)))
+    for u, weights in apart:
+        each = u / np.sqrt(np.where(weights > 0, weights, 1.0))[:, None] if counts else u
+        second, first, one_mask = second + each.T @ each, first + u.sum(axis=0), None
+    mean = np.outer(first, first) / max(_size(objective, copies, counts), 1.0)
+    score, one_mask = second - mean, None if one_mask is None else one_mask - mean
+    return Curvature(basis, 0.5 * (hessian + hessian.T), prior, score, one_mask, -basis.T @ slope, coupling)
+
+
+def _size(objective: Objective, copies: Copies | None, counts: bool) -> float:
+    """The number of rows."""
+    if counts:
+        return float(objective.weights.sum()) + (0.0 if objective.gap_weights is None else float(objective.gap_weights.sum()))
+    return float(objective.n_rows) - (0 if copies is None else copies.rows * (copies.count - 1))
+
+
+def covariances(curve: Curvature, open_: Array, held: Array) -> dict[str, Array]:
+    """The covariances of what is determined, by kind, with zeros for what is open and for entries held at a kink.
+
+    sandwich: H^-1 S H^-1; laplace: H^-1; one_mask: the sandwich if each row had one mask drawn, where it can be computed.
+
+    Args:
+        curve: at the estimate.
+        open_: directions without an estimate, as columns.
+        held: which entries a kink holds.
+    """
+    rest = curve.without(np.concatenate([open_, np.eye(len(held))[:, held]], axis=1))
+    found = {"sandwich": rest.sandwich(), "laplace": rest.laplace()}
+    return found if rest.one_mask is None else found | {"one_mask": rest.sandwich(rest.one_mask)}
+
+
+def complete_rows(objective: Objective, copies: Copies | None) -> Objective:
+    """The objective without its rows with gaps."""
+    return dataclasses.replace(_without(objective, copies), gaps=None, gap_weights=None)
+
+
+def _without(objective: Objective, copies: Copies | None) -> Objective:
+    """The objective without its imputed rows."""
+    if copies is None:
+        return objective
+    weights = objective.weights.at[copies.columns].set(0)
+    return eqx.tree_at(lambda o: o.weights, objective, weights)
+
+
+def _imputed(objective: Objective, vector: jax.Array, basis: Array, copies: Copies) -> tuple[Array, Array]:
+    """u_r of the imputed rows and the coupling, means over the completions."""
+    completions = [objective.codes[:, copies.columns]] if copies.redrawn is None else [jnp.asarray(c) for c in copies.redrawn]
+    shape = (copies.rows, copies.count)
+    found = [_imputed_scores(objective, vector, jnp.asarray(basis), codes, copies.first, shape) for codes in completions]
+    return np.mean([np.asarray(u) for u, _ in found], axis=0), np.mean([np.asarray(c) for _, c in found], axis=0)
+
+
+@bounded_jit
+def _imputed_scores(
+    objective: Objective, vector: jax.Array, basis: jax.Array, completed: jax.Array, first: int, shape: tuple[int, int]
+) -> tuple[jax.Array, jax.Array]:
+    """u_r of the imputed rows, and the sum of c w_r Cov(grad loss_r, grad log p); (rows, directions) and (directions, directions)."""
+    host = objective.frame.host
+    columns = slice(first, first + shape[0] * shape[1])
+
+    def by_row(a: jax.Array) -> jax.Array:
+        return jnp.moveaxis(a.reshape(*a.shape[:-1], *shape), -2, 0)
+
+    def row(piece: tuple[jax.Array, jax.Array, jax.Array | None]) -> tuple[jax.Array, jax.Array]:
+        codes, weights, masks = piece
+
+        def one(c: jax.Array, m: jax.Array | None) -> tuple[jax.Array, jax.Array]:
+            drawn = None if m is None else m[..., None]
+            loss = jax.grad(lambda v: objective.rows(unflatten(host, v), c[:, None], drawn)[0])(vector)
+            joint = jax.grad(lambda v: log_potential(objective.loss.graph, unflatten(host, v), c[:, None])[0])(vector)
+            return basis.T @ loss, basis.T @ joint
+
+        g, s = jax.vmap(one, in_axes=(1, None if masks is None else 2))(codes, masks)
+        weight = objective.factor * weights.sum()
+        apart = (g - g.mean(axis=0)).T @ (s - s.mean(axis=0)) / (shape[1] - 1)
+        return weight * g.mean(axis=0), weight * apart
+
+    masks = None if objective.masks is None else objective.masks[..., columns]
+    u, coupling = jax.lax.map(row, jax.tree.map(by_row, (completed, objective.weights[columns], masks)))
+    return u, coupling.sum(axis=0)
+
+
+@bounded_jit
+def _prior_second_order(objective: Objective, vector: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Gradient and Hessian of log prior."""
+    host = objective.frame.host
+    gradient = jax.grad(lambda v: log_prior(host, unflatten(host, v)))
+    return gradient(vector), jax.jacfwd(gradient)(vector)
+
+
+@bounded_jit
+def _hessian(objective: Objective, vector: jax.Array, basis: jax.Array) -> jax.Array:
+    """basis' H basis, one Hessian-vector product at a time: side by side they leave the cache and are slower."""
+    gradient = jax.grad(lambda v: objective.at(unflatten(objective.frame.host, v)))
+    return jax.lax.map(lambda d: basis.T @ jax.jvp(gradient, (vector,), (d,))[1], basis.T)
+
+
+@bounded_jit
+def _scores(objective: Objective, vector: jax.Array, basis: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Sums over rows of u u' and of u, in the directions of `basis`."""
+    host = objective.frame.host
+
+    def row(codes: jax.Array, weight: jax.Array, masks: jax.Array | None) -> jax.Array:
+        def loss(v: jax.Array) -> jax.Array:
+            m = None if masks is None else masks[..., None]
+            return finite(objective.rows(unflatten(host, v), codes[:, None], m), weight[None])[0]
+
+        return objective.factor * weight * (basis.T @ jax.grad(loss)(vector))
+
+    def chunk(codes: jax.Array, weights: jax.Array, masks: jax.Array | None) -> tuple[jax.Array, jax.Array]:
+        axes = (1, 0, None if masks is None else 2)
+        u = jax.vmap(row, in_axes=axes)(codes, weights, masks)
+        return u.T @ u, u.sum(axis=0)
+
+    return objective.sum_rows(chunk)

@@ -1,0 +1,135 @@
+"""Laplace priors have a kink at their centre, where an estimate may stay: found by an active set, judged by the subdifferential.
+
+At a minimiser the smooth part of the objective has |gradient| <= 1 / scale in an entry that stands at its prior's centre, and
+gradient -sign(entry - centre) / scale in any other (Tibshirani 1996; Rockafellar 1970, Theorem 27.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..evaluate import Objective, flatten, gradient_at
+from ..graph import FactorGraph
+from ._inference import Curvature
+from ._optimise import TOLERANCE, Outcome, Scaled, joined, lbfgs, scaling
+
+Array = np.ndarray
+MOST_ROUNDS = 50
+STEPS = 100  # of L-BFGS at once: near a kink more are wasted
+SLACK = 1e-6  # of 1 / scale
+Selected = Mapping[str, Sequence[int]]  # by parameter that had a laplace prior: the entries that stay, in row-major order
+
+
+def laplace_priors(host: FactorGraph, fixed: Sequence[str]) -> tuple[Array, Array]:
+    """The centre and the slope 1 / scale of each entry of the flat vector; slope 0 where no laplace prior has a kink in reach.
+
+    A gauge moves entries together, and a bounded parameter is fitted on another scale: their kinks are left to the minimiser.
+    """
+    centres, slopes = [], []
+    for p in host.parameters:
+        centre, slope = np.zeros(p.shape), np.zeros(p.shape)
+        if p.prior is not None and p.prior.name == "laplace" and p.kind == "real" and not p.gauge and p.name not in fixed:
+            centre = np.broadcast_to(p.prior.arguments["mean"], p.shape)
+            slope = 1 / np.broadcast_to(np.asarray(p.prior.arguments["scale"], float), p.shape)
+        centres.append(np.ravel(centre))
+        slopes.append(np.ravel(slope))
+    return np.concatenate([*centres, np.zeros(0)]), np.concatenate([*slopes, np.zeros(0)])
+
+
+def has_kinks(objective: Objective) -> bool:
+    """Whether some laplace prior has a kink in reach."""
+    return bool(laplace_priors(objective.frame.host, objective.frame.fixed)[1].any())
+
+
+def fewer(steps: int | None) -> int:
+    """The steps at once, of those that are left."""
+    return STEPS if steps is None else min(steps, STEPS)
+
+
+def at_kinks(host: FactorGraph, fixed: Sequence[str], params: Mapping[str, Any]) -> Array:
+    """The entries that stand at the centre of their laplace prior."""
+    centres, slopes = laplace_priors(host, fixed)
+    flat = np.asarray(flatten(host, params))
+    return (slopes > 0) & (flat == centres.astype(flat.dtype))
+
+
+def held_graph(graph: FactorGraph, selected: Selected | None) -> FactorGraph:
+    """The graph without the laplace priors of a selection; the entries that it left out do not move."""
+    if selected is None:
+        return graph
+    parameters = (replace(p, prior=None, still=tuple(selected[p.name])) if p.name in selected else p for p in graph.parameters)
+    return replace(graph, parameters=tuple(parameters))
+
+
+def without_interval(host: FactorGraph, fixed: Sequence[str], params: Mapping[str, Any]) -> Array:
+    """The entries whose place a laplace prior decided: at its centre, or held there by a fit of the others alone."""
+    still = [np.isin(np.arange(p.size), p.still) for p in host.parameters]
+    return at_kinks(host, fixed, params) | np.concatenate([*still, np.zeros(0, bool)])
+
+
+def settle(objective: Objective, outcome: Outcome, curve_at: Callable[[dict[str, Any]], Curvature | None], steps: int | None) -> Outcome:
+    """Minimise on from where L-BFGS stalled at kinks.
+
+    Entries that a step of coordinate descent would leave at their kink are held there and the rest is minimised, and entries are
+    held or let go until the subdifferential holds 0.
+    """
+    host = objective.frame.host
+    centres, slopes = laplace_priors(host, objective.frame.fixed)
+    if outcome.reason == "diverged":
+        return outcome
+    scale, free = float(objective.scale), outcome.free
+    for _ in range(MOST_ROUNDS):
+        params = objective.frame.constrain(free, objective.held)
+        curve = curve_at(params)
+        if curve is None:
+            return outcome
+        away = np.asarray(flatten(host, params)) - centres
+        smooth = scale * _gradient(objective, free) - slopes * np.where(away >= 0, 1.0, -1.0)  # JAX takes |t|' = 1 at t = 0
+        stiff = np.einsum("pj,jk,pk->p", curve.basis, curve.hessian, curve.basis)
+        held = (slopes > 0) & (np.abs(stiff * away - smooth) <= slopes * (1 + SLACK))  # the soft threshold gives 0
+        free = _moved(objective, free, np.where(held, centres, centres + away), held)
+        left = None if steps is None else steps - outcome.steps
+        if left is not None and left <= 0:
+            return outcome
+        outcome = joined(outcome, lbfgs(Scaled(objective, free, _others(objective, free, curve, held)), fewer(left)))
+        free = outcome.free
+        pulled = np.abs(scale * _gradient(objective, free) - slopes) - slopes * (1 + SLACK)
+        excess = float(pulled[held].max(initial=0.0)) / scale  # of the subdifferential: 0 where it holds 0
+        if max(excess, outcome.gradient) <= TOLERANCE:
+            return outcome
+        outcome = replace(outcome, gradient=max(excess, outcome.gradient), reason="stalled")
+    return outcome
+
+
+def _gradient(objective: Objective, free: dict[str, Any]) -> Array:
+    """Per row, in the order of the flat vector, of parameters that are their own unconstrained arrays; 0 of others, which have no kinks."""
+    found, host = gradient_at(objective, free), objective.frame.host
+    parts = [np.ravel(found[p.name]) if p.kind == "real" and p.name in found else np.zeros(p.size) for p in host.parameters]
+    return np.concatenate([*parts, np.zeros(0)])
+
+
+def _moved(objective: Objective, free: dict[str, Any], flat: Array, held: Array) -> dict[str, Any]:
+    """The held entries at their centres; these parameters are their own unconstrained arrays."""
+    out, at = dict(free), 0
+    for p in objective.frame.host.parameters:
+        mine = slice(at, at + p.size)
+        if held[mine].any():
+            out[p.name] = jnp.asarray(np.where(held[mine], flat[mine], np.ravel(free[p.name])).reshape(p.shape))
+        at += p.size
+    return out
+
+
+def _others(objective: Objective, free: dict[str, Any], curve: Curvature, held: Array) -> jax.Array:
+    """A scaling that moves no held entry; columns of zeros keep its shape, so that no round compiles anew."""
+    size = curve.basis.shape[1]
+    rest = curve.without(np.eye(len(held))[:, held])
+    if not rest.basis.shape[1]:
+        return jnp.zeros((sum(v.size for v in jax.tree.leaves(free)), size))
+    matrix = scaling(objective, free, rest.hessian / float(objective.scale), rest.basis)
+    return jnp.pad(matrix, ((0, 0), (0, size - matrix.shape[1])))

@@ -1,0 +1,187 @@
+"""Ways to fit other than minimising an exact objective: what they are, and their options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optax
+
+from .._diagnostics import Source, Span, fail, unknown, whole_number
+from ..graph import FactorGraph, ListedMask, LoweredMask, MixtureMask, SubsetMask, is_adaptive
+from ..graph.masks import blocks_of, reach, support_size
+from ..plan import BUDGET, mean_size, plan_mask
+from ._training_options import Training
+
+if TYPE_CHECKING:
+    from ._options import FitOptions
+
+JOINT_VALUES = 2**10  # of a block with the latents: it is enumerated for every copy of every row
+WHOLE = "(everything)"  # the mask of a likelihood that no mask of the file was named for
+
+
+@dataclass(frozen=True)
+class PersistentContrastiveDivergence:
+    """For `method=` of `Model.fit`: stochastic maximum likelihood with persistent chains.
+
+    The gradient of the mean log p of rows is E[grad log p~ | row] averaged over rows, minus E[grad log p~] under the model, p~ the
+    unnormalised p. The second mean is estimated from chains that a sampler of the file moves on between steps, while the parameters
+    change slowly. In the first, latents and missing cells are summed out where that is affordable, else they too are redrawn.
+    The estimate is the mean of the last half of the steps.
+
+    Args:
+        sampler: which sampler of the file moves the chains; none: the only one. It must move every cell, latents too.
+        chains: how many.
+        sweeps: runs of the sampler's body per step.
+        steps: of the optimiser.
+        batch_size: rows per step, drawn with replacement; none: all.
+        optimizer: an optax transformation; none: Adam with a learning rate of 0.01.
+        burn_in: runs of the sampler's body before the first step.
+        average: whether the estimate is the mean of the last half of the steps, or the last step.
+
+    Reference: Younes 1989; Tieleman 2008; Polyak and Juditsky 1992.
+    """
+
+    sampler: str | None = None
+    chains: int = 100
+    sweeps: int = 1
+    steps: int = 2000
+    batch_size: int | None = None
+    optimizer: optax.GradientTransformation | None = None
+    burn_in: int = 100
+    average: bool = True
+
+    name = "persistent contrastive divergence"
+
+    def __post_init__(self) -> None:
+        _verify_numbers(self, {"chains": 2, "sweeps": 1, "steps": 32, "batch_size": 1, "burn_in": 0})
+        if self.optimizer is not None and not isinstance(self.optimizer, optax.GradientTransformation):
+            message = f"optimizer must be an optax transformation, got {self.optimizer!r}"
+            raise fail("E507", message, help="`optax.adam(0.01)`, say")
+        if not isinstance(self.average, bool):
+            raise fail("E507", f"average must be True or False, got {self.average!r}")
+
+
+@dataclass(frozen=True)
+class MonteCarloEM:
+    """For `method=` of `Model.fit`: latents and missing cells drawn inside the fit, whatever the mask.
+
+    Each round redraws them in several copies of each row from p(. | observed) at the present parameters, by block dynamics, and then
+    lowers a loss of the completed rows by a few steps. The estimate is the mean over the last rounds.
+
+    Latents H join each block K of the mask where that stays small: the mean of grad log p(x_K, h | x_rest) over p(h | x) is
+    grad log p(x_K | x_rest), so the fit ends where one that sums them out ends. Else each cell of H is a block of its own beside the
+    mask's: the pseudolikelihood of completed rows, whose mean gradient is 0 at the truth too.
+
+    Args:
+        copies: completed copies of each row.
+        rounds: the most rounds; it stops earlier where the estimate stands still.
+        sweeps: how often the cells of each row are redrawn in one round.
+
+    Reference: Wei and Tanner 1990; for composite likelihoods Gao and Song 2011.
+    """
+
+    copies: int = 20
+    rounds: int = 300
+    sweeps: int = 2
+
+    name = "Monte Carlo EM"
+
+    def __post_init__(self) -> None:
+        _verify_numbers(self, {"copies": 2, "rounds": 1, "sweeps": 1})
+
+
+Method = PersistentContrastiveDivergence | MonteCarloEM
+SHORT = {"pcd": PersistentContrastiveDivergence, "mcem": MonteCarloEM}
+
+
+def _verify_numbers(method: Any, least: Mapping[str, int]) -> None:
+    for name, smallest in least.items():
+        value = getattr(method, name)
+        if name == "batch_size" and value is None:
+            continue
+        object.__setattr__(method, name, whole_number(name, value, smallest))
+
+
+def method_of(given: Any) -> Method | None:
+    """A method from what a user passes: an object, or the short name of one with its defaults.
+
+    Raises:
+        GmlmError: E506 for another name, E704 for what trains networks, E507 for another thing.
+    """
+    if isinstance(given, str):
+        if given not in SHORT:
+            raise unknown(f"there is no method `{given}`", given, [*SHORT])
+        return SHORT[given]()
+    if isinstance(given, Training):
+        help = "its parameters are fitted by L-BFGS; with `optimizer=`, `batch_size=` and `max_steps=` by batches"
+        raise fail("E704", "`gm.Training` trains networks, and this model has none", help=help)
+    if given is not None and not isinstance(given, Method):
+        help = "`gm.PersistentContrastiveDivergence()` or `gm.MonteCarloEM()`, which take options; none: the exact objective"
+        raise fail("E507", f"method must be one of gmlmdsl's, got {given!r}", help=help)
+    return given
+
+
+def verify_method(options: FitOptions) -> None:
+    """Refuse options of `fit` that have no meaning for its method.
+
+    Raises:
+        GmlmError: E704.
+    """
+    method = options.method
+    if method is None:
+        return
+    for name in ("optimizer", "batch_size", "max_steps", "impute"):
+        if getattr(options, name) is not None:
+            instead = {"max_steps": "rounds" if isinstance(method, MonteCarloEM) else "steps"}.get(name, name)
+            help = f"`{type(method).__name__}({instead}=..)`" if hasattr(method, instead) else f"leave `{name}` out"
+            raise fail("E704", f"`{name}=` does not go with {method.name}", help=help)
+    if isinstance(method, PersistentContrastiveDivergence) and options.n_masks is not None:
+        raise fail("E704", f"`n_masks=` does not go with {method.name}, which has one mask", help="leave `n_masks` out")
+
+
+def whole_mask(graph: FactorGraph) -> ListedMask:
+    """The mask of a likelihood: every cell that data hold."""
+    cells = np.flatnonzero(graph.is_observed).astype(np.int32)
+    return ListedMask(cells[None], np.ones(1), (), (), Span(Source("<method>", ""), 0, 0))
+
+
+def verify_whole(graph: FactorGraph, name: str, mask: LoweredMask) -> None:
+    """Refuse a mask that does not hide every cell that data hold: its loss is not -log p(x).
+
+    Raises:
+        GmlmError: E704.
+    """
+    cells = np.flatnonzero(graph.is_observed)
+    one = not is_adaptive(mask) and support_size(mask) == 1
+    if not one or not np.array_equal(np.setdiff1d(blocks_of(mask, graph.n_cells)[0], [graph.n_cells]), cells):
+        message = f"{PersistentContrastiveDivergence.name} maximises the likelihood, and mask `{name}` has a pseudolikelihood"
+        raise fail("E704", message, mask.span, "not everything", help="leave `mask` out, or name one that is `everything`")
+
+
+def completed_masks(graph: FactorGraph, mask: LoweredMask, latents: np.ndarray) -> tuple[LoweredMask, LoweredMask]:
+    """The mask of the loss of completed rows, and the one that its factor c is counted by; see `MonteCarloEM`.
+
+    Args:
+        graph: the factor graph.
+        mask: as it was named, over what data hold; it looks at nothing.
+        latents: the latent cells that rows lack.
+    """
+    if not len(latents):
+        return mask, mask
+    if support_size(mask) <= BUDGET.support:
+        blocks, probabilities = blocks_of(mask, graph.n_cells)
+        joined = np.sort(np.concatenate([blocks, np.broadcast_to(latents, (len(blocks), len(latents)))], axis=1), axis=1)
+        joined = np.where((blocks < graph.n_cells).any(axis=1, keepdims=True), joined, graph.n_cells)  # an empty block stays empty
+        joint = ListedMask(joined.astype(np.int32), probabilities, (), (), mask.span)
+        plan = plan_mask(graph, joint, False)
+        if plan.values <= JOINT_VALUES:
+            return joint, mask
+    mean = mean_size(mask, graph.n_cells)
+    assert mean is not None
+    each = len(reach(mask, graph.n_cells)) / mean  # so that every cell counts as often as every other
+    weights = np.array([each, len(latents)]) / (each + len(latents))
+    alone = MixtureMask(weights, (mask, SubsetMask(latents, 1, mask.span)), mask.span)
+    return alone, alone

@@ -1,0 +1,145 @@
+"""Minimises a fit's objective: full-batch L-BFGS that pauses, kinks and edges settled, or minibatches."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..data import random_key
+from ..derive import DrawnEliminatedLoss, EliminatedLoss
+from ..evaluate import Colouring, Objective, draw_masks, gradient_at
+from ..graph import LoweredMask
+from ..sample import shows_progress
+from ._edges import off_wrong_edges
+from ._existence import Recession
+from ._inference import Copies, Curvature, complete_rows, curvature
+from ._kinks import fewer, has_kinks, settle
+from ._optimise import ROUGH, Outcome, Scaled, joined, lbfgs, minibatches, scaling
+from ._status import examine
+
+if TYPE_CHECKING:
+    from ._options import FitOptions
+
+MOST_INFERRED = 2000  # parameters whose standard errors are computed without being asked
+MOST_ENTRIES = 2.0**36  # table entries of that computation
+
+
+def full_batch(
+    objective: Objective, free: dict[str, Any], options: FitOptions, colours: Colouring | None
+) -> tuple[Outcome, Curvature | None, Recession]:
+    """L-BFGS, with a pause to see whether there is a minimum: along a recession direction it would crawl for ever."""
+
+    def scaled(at: dict[str, Any], curve: Curvature | None) -> Scaled:
+        if curve is None or colours is None:
+            return Scaled(objective, at, None)
+        return Scaled(objective, at, scaling(objective, at, curve.hessian / float(objective.scale), curve.basis))
+
+    def curve_at(params: dict[str, jax.Array]) -> Curvature | None:
+        return curvature_at(objective, params, colours, options)
+
+    first, kinked = first_curvature(objective, colours), has_kinks(objective)
+    outcome = lbfgs(scaled(free, first), fewer(options.max_steps) if kinked else options.max_steps, ROUGH)
+    curve = curve_at(params_of(objective, outcome))
+    open_ = examine(objective, params_of(objective, outcome), curve, first, colours)
+    left = None if options.max_steps is None else options.max_steps - outcome.steps
+    if open_.direction is None and left != 0 and (kinked or outcome.reason in ("converged", "stalled")):
+        outcome = joined(outcome, lbfgs(scaled(outcome.free, curve), fewer(left) if kinked else left))
+        outcome = settle(objective, outcome, curve_at, options.max_steps) if kinked and outcome.reason != "converged" else outcome
+        inside, pull = off_wrong_edges(objective, outcome.free)
+        if pull:
+            outcome = joined(outcome, lbfgs(scaled(inside, curve_at(objective.frame.constrain(inside, objective.held))), left))
+            outcome = settle(objective, outcome, curve_at, options.max_steps) if kinked and outcome.reason != "converged" else outcome
+            pull = off_wrong_edges(objective, outcome.free)[1]
+            outcome = dataclasses.replace(outcome, reason="stalled", gradient=pull) if pull else outcome
+        curve = curve_at(params_of(objective, outcome))
+        if objective.gaps is not None:  # without the linear programme, the curvature at the end is what tells
+            open_ = examine(objective, params_of(objective, outcome), curve, first, colours)
+    return outcome, curve, open_
+
+
+def stochastic(objective: Objective, mask: LoweredMask, free: dict[str, Any], options: FitOptions) -> Outcome:
+    """Minibatches keyed by step: rows, and drawn masks, depend on (seed, step) only."""
+    assert options.optimizer is not None
+    key, host = random_key(options.seed), objective.frame.host
+    alive = jnp.flatnonzero(objective.weights > 0)
+    gaps, lacking = objective.gaps, jnp.zeros(0, jnp.int32)  # listed rows lie apart: every batch has all
+    if gaps is not None and gaps.eliminated is not None:
+        assert objective.gap_weights is not None
+        lacking = jnp.flatnonzero(objective.gap_weights[gaps.places[1]] > 0)
+    sizes = _shares(options.batch_size, len(alive), len(lacking))
+
+    def batch(step: int) -> Objective:
+        if sizes is None:
+            return objective
+        here = jax.random.fold_in(key, step)
+        out = objective
+        if sizes[0]:
+            chosen = alive[jax.random.choice(here, len(alive), (sizes[0],), replace=False)]
+            codes, masks = objective.codes[:, chosen], None
+            if objective.masks is not None:
+                masks = draw_masks(host, mask, codes, objective.masks.shape[0], jax.random.fold_in(here, 1))
+            weights = objective.weights[chosen] * (len(alive) / sizes[0])
+            out = dataclasses.replace(out, codes=codes, weights=weights, masks=masks, chunk=sizes[0])
+        if gaps is not None and sizes[1]:
+            assert objective.gap_weights is not None
+            chosen = lacking[jax.random.choice(jax.random.fold_in(here, 2), len(lacking), (sizes[1],), replace=False)]
+            some = gaps.some(chosen)
+            if some.eliminated is not None and some.eliminated.masks is not None:
+                known = jnp.maximum(some.eliminated.codes, 0)
+                again = draw_masks(host, mask, known, some.eliminated.masks.shape[0], jax.random.fold_in(here, 3))
+                some = dataclasses.replace(some, eliminated=dataclasses.replace(some.eliminated, masks=again))
+            weights = objective.gap_weights[gaps.places[1][chosen]] * (len(lacking) / sizes[1])
+            weights = jnp.concatenate([objective.gap_weights[gaps.places[0]], weights])
+            out = dataclasses.replace(out, gaps=some, gap_weights=weights)
+        return out
+
+    steps = 2000 if options.max_steps is None else options.max_steps
+    outcome = minibatches(batch, free, options.optimizer, steps, shows_progress(options.progress))
+    # Minibatches say nothing about the whole: judge the end by the gradient over all rows.
+    gradient = jax.tree.leaves(gradient_at(objective, outcome.free))
+    largest = max((float(jnp.abs(g).max(initial=0.0)) for g in gradient), default=0.0)
+    return dataclasses.replace(outcome, gradient=largest)
+
+
+def _shares(batch_size: int | None, complete: int, lacking: int) -> tuple[int, int] | None:
+    """How many complete rows and how many that lack cells a batch has, in proportion; None: all."""
+    if batch_size is None or not complete + lacking:
+        return None
+    size = min(batch_size, complete + lacking)
+    some = min(lacking, max(int(lacking > 0), round(size * lacking / (complete + lacking))))
+    return min(complete, max(int(complete > 0), size - some)), some
+
+
+def params_of(objective: Objective, outcome: Outcome) -> dict[str, jax.Array]:
+    """The parameters at which a minimiser stopped."""
+    return objective.frame.constrain(outcome.free, objective.held)
+
+
+def curvature_at(
+    objective: Objective, params: dict[str, jax.Array], colours: Colouring | None, options: FitOptions, copies: Copies | None = None
+) -> Curvature | None:
+    """Where it is affordable and the parameters are finite."""
+    flat = np.concatenate([np.ravel(v) for v in params.values()] or [np.zeros(0)])
+    if flat.size > MOST_INFERRED or not np.isfinite(flat).all() or inference_cost(objective, flat.size) > MOST_ENTRIES:
+        return None
+    return curvature(objective, params, colours, copies, options.weights_are == "counts")
+
+
+def inference_cost(objective: Objective, size: int) -> float:
+    """Table entries and evaluations of a second derivative by every parameter, where rows are eliminated or lack cells; 0 elsewhere."""
+    lacking = 0.0 if objective.gaps is None else objective.gaps.second_order_cost(size)
+    passes = 1 if objective.masks is None else len(objective.masks)
+    whole = 0.0
+    if isinstance(objective.loss, EliminatedLoss | DrawnEliminatedLoss):
+        whole = objective.loss.entries * passes * objective.codes.shape[1]
+    return lacking + size * whole
+
+
+def first_curvature(objective: Objective, colours: Colouring | None, copies: Copies | None = None) -> Curvature | None:
+    """The curvature at the start of the complete rows, which is cheap: it scales the minimiser."""
+    whole = complete_rows(objective, copies)
+    return None if colours is None or not bool((np.asarray(whole.weights) > 0).any()) else curvature(whole, objective.held, colours)

@@ -1,0 +1,55 @@
+"""How a fit is made, and from what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import optax
+
+from ..data import verified_weights
+from ..evaluate import Repeats
+from ..graph import Lowered, LoweredMask
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How to fit; see `Model.fit`."""
+
+    mask: str
+    seed: int = 0
+    n_masks: int | str | None = None
+    weights: Any = None
+    init: Mapping[str, Any] | None = None
+    fixed: Mapping[str, Any] | None = None
+    optimizer: optax.GradientTransformation | None = None
+    batch_size: int | None = None
+    max_steps: int | None = None
+    progress: bool | None = None
+    impute: bool | None = None
+    weights_are: str = "importances"
+    method: Any = None
+    repeats: Repeats | None = None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a fit was made from; it is kept beside the fit in memory, and never saved.
+
+    `codes` has the shape (cells, rows), -1 where a cell is missing.
+    """
+
+    lowered: Lowered
+    mask: LoweredMask
+    codes: Array
+    options: FitOptions
+
+
+def row_weights(evidence: Evidence) -> Array:
+    """The weights of the rows, 1 where none were given."""
+    rows = evidence.codes.shape[1]
+    return np.ones(rows) if evidence.options.weights is None else verified_weights(evidence.options.weights, rows)

@@ -1,0 +1,311 @@
+"""The record of a fit: estimates by name, standard errors, status; saved without code."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from .._diagnostics import counted, fail, no_attribute
+from ..evaluate import Missing, entry_names, intervals, unflatten, verified_quantile
+from ..files import write_whole
+from ..graph import FactorGraph
+from ._few_rows import scored_rows
+from ._fit import Estimate
+from ._kinks import held_graph, without_interval
+from ._methods import PersistentContrastiveDivergence
+from ._notes import notes_on
+from ._options import Evidence
+from ._saved_fits import FIT, INPUT, SavedFit, fit_bytes, outside
+from ._status import Finding, Status, sparse_directions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+Array = np.ndarray
+KINDS = ("sandwich", "laplace")
+
+
+@dataclass(frozen=True, repr=False)
+class AbstractFit:
+    """What is known of a fitted model; `Fit` adds the verbs that check it.
+
+    Attributes:
+        params: estimates by parameter name.
+        status: whether it converged, and what has no estimate, with remedies.
+        loss_trace: the objective per unit of row weight, step by step.
+        objective: c * sum over rows of w loss - log prior at the estimate.
+        mask: the mask's name. n_masks: masks drawn per row, None where all were used.
+        meta: program text, inputs, seed, versions, seconds: what `save` keeps.
+        missing: how many cells were missing, and what was done about them.
+    """
+
+    params: dict[str, Array]
+    status: Status
+    loss_trace: Array
+    objective: float
+    meta: dict[str, Any]
+    graph: FactorGraph = field(repr=False)
+    full_covariance: Array | None = field(repr=False)
+    one_mask_covariance: Array | None = field(repr=False)
+    _model: Callable[[], Any] = field(repr=False)
+    determined: dict[str, Array] = field(default_factory=dict, repr=False)
+    _evidence: Evidence | None = field(default=None, repr=False)
+    missing: Missing | None = field(default=None, repr=False)
+
+    @property
+    def evidence(self) -> Evidence:
+        """The data and the options the fit was made from.
+
+        Raises:
+            GmlmAttributeError: E505 for a fit that was loaded from a file: data are not saved with it.
+        """
+        if self._evidence is None:
+            again = f"`fit.model.fit(x, mask={self.mask!r}, init=fit.params)`"
+            help = f"pass them as `x=..` where a check takes them; `simulated_errors`, `bootstrap` and `profile` are asked of {again}"
+            raise no_attribute("E505", "a fit that was loaded from a file has no data with it", help)
+        return self._evidence
+
+    @property
+    def model(self) -> Any:
+        """The model that was fitted."""
+        return self._model()
+
+    @property
+    def mask(self) -> str:
+        """The mask's name."""
+        return self.meta["mask"]
+
+    @property
+    def simulated(self) -> dict[str, Any] | None:
+        """Of a fit by `simulated_errors`: `words`, the number of `draws` and what they are worth, `effective`; else None."""
+        return self.meta.get("simulated")
+
+    @property
+    def effective_rows(self) -> float:
+        """Kish's number of rows: (sum w)^2 / sum w^2 of importances, sum w of counts, of the rows with an observed cell to score."""
+        return float(self.meta.get("effective_rows", self.meta["rows"]))
+
+    @property
+    def covariance(self) -> Array:
+        """The sandwich covariance of all parameters, shape (parameters, parameters), in declaration order, then row-major.
+
+        Infinite on the diagonal, and nan beside it, where an entry has no finite estimate, or the rows do not tell its error.
+
+        Raises:
+            GmlmAttributeError: E543 for a method that has none, E601 where it was not computed because there are too many parameters.
+        """
+        if self.full_covariance is None and self.meta.get("method") == PersistentContrastiveDivergence.name:
+            message = f"a fit by {self.meta['method']} has no standard errors: its optimum is approximate, and no curvature is computed"
+            help = "`fit.bootstrap()` refits to resampled rows; or fit without `method=` where that is affordable"
+            raise no_attribute("E543", message, help)
+        if self.full_covariance is None:
+            n = sum(p.size for p in self.graph.parameters)
+            message = f"standard errors of {n:,} parameters were not computed: their covariance takes {8 * n * n / 2**30:.3g} GiB"
+            raise no_attribute("E601", message, "fit fewer parameters, or hold some with `fixed=`")
+        return self.full_covariance
+
+    def determined_covariance(self, errors: str = "sandwich") -> Array:
+        """The covariance of what is determined, shape (parameters, parameters), with zeros where an estimate is not, or its error.
+
+        Args:
+            errors: "sandwich", H^-1 S H^-1, of what was optimised, a prior counting as a fixed penalty; or "laplace", H^-1: that
+                of Laplace's approximation to the posterior, the errors of a model that is taken to be right; of a fit under another
+                mask than `everything` it is no valid error, and wrong in both directions.
+
+        Raises:
+            GmlmError: E543 for another kind, E601 where it was not computed because there are too many parameters.
+        """
+        if errors not in KINDS:
+            raise fail(
+                "E543", f"errors must be {' or '.join(map(repr, KINDS))}, got {errors!r}", help="`fit.bootstrap()` has its own summary"
+            )
+        if errors not in self.determined and errors != "sandwich" and self.full_covariance is not None:
+            raise fail("E543", f"this file holds no {errors} errors: an earlier version wrote it", help="fit again")
+        found = self.determined.get(errors)
+        return self.covariance if found is None else found
+
+    def covariance_of(self, errors: str) -> Array:
+        """The covariance by its kind, see `determined_covariance`; infinite on the diagonal where there is no finite estimate or error."""
+        return self.status.inflate(self.determined_covariance(errors), by_rows=errors == "sandwich")
+
+    @property
+    def standard_errors(self) -> dict[str, Array]:
+        """Sandwich (Godambe) standard errors by parameter; 0 where fixed, inf where there is no finite estimate or no telling its error.
+
+        Nan where a laplace prior holds an entry at its centre: such an estimate is not normal, and has no interval.
+        """
+        return self.standard_errors_of("sandwich")
+
+    def standard_errors_of(self, errors: str) -> dict[str, Array]:
+        """Standard errors by parameter and kind, see `determined_covariance`."""
+        none = without_interval(self.graph, self.meta["fixed"], self.params)
+        return unflatten(self.graph, np.where(none, np.nan, np.sqrt(np.maximum(np.diag(self.covariance_of(errors)), 0))))
+
+    def interval(self, probability: float = 0.94, errors: str = "sandwich") -> dict[str, tuple[Array, Array]]:
+        """Intervals by parameter: estimate -+ z * standard error for a real one; normal on the log or logit scale for a bounded one.
+
+        They are about what the estimate tends to: where a prior shrinks it (`status.shrunk`), not about the true value. Nan for none.
+        """
+        return intervals(self.graph, self.params, self.standard_errors_of(errors), verified_quantile(probability))
+
+    def undetermined_directions(self) -> pd.DataFrame:
+        """The directions without a finite estimate, one column each with many zeros, largest part 1; rows are the entries with a part."""
+        import pandas as pd
+
+        directions = sparse_directions(self.status.open_directions.T)
+        frame = pd.DataFrame(directions.T, index=pd.Index(entry_names(self.graph), name="parameter"))
+        return frame.loc[(frame != 0).any(axis=1)]
+
+    def summary(self, probability: float = 0.94, errors: str = "sandwich") -> pd.DataFrame:
+        """One row per parameter entry: estimate, standard error, interval, and a note where these are not what they seem.
+
+        Nan stands for no interval, of an entry that a laplace prior holds at its centre; "shrunk" notes those whose interval is not one
+        for the true value, because priors pull the estimate by more than half a standard error.
+
+        Args:
+            probability: of the intervals.
+            errors: "sandwich" or "laplace", see `determined_covariance`; `fit.bootstrap()` has a summary of its own.
+        """
+        import pandas as pd
+
+        names, flat = entry_names(self.graph), self.flat(self.params).astype(float)
+        signs = self.status.separated
+        table = {"estimate": np.where(signs > 0, np.inf, np.where(signs < 0, -np.inf, flat))}
+        if self.full_covariance is not None:
+            bounds = self.interval(probability, errors)
+            table["std_error"] = self.flat(self.standard_errors_of(errors))
+            tail = 100 * (1 - probability) / 2
+            table[f"{tail:.3g}%"] = self.flat({k: v[0] for k, v in bounds.items()})
+            table[f"{100 - tail:.3g}%"] = self.flat({k: v[1] for k, v in bounds.items()})
+        notes = notes_on(self, errors)
+        frame = pd.DataFrame(table, index=pd.Index(names, name="parameter"))
+        if (notes != "").any():
+            frame["note"] = notes
+        return frame
+
+    def flat(self, arrays: Mapping[str, Array]) -> Array:
+        """One vector of arrays by parameter: declaration order, then row-major."""
+        return np.concatenate([np.ravel(arrays[p.name]) for p in self.graph.parameters] or [np.zeros(0)])
+
+    def sample(self, sampler: str | None = None, **options: Any) -> Any:
+        """Draws from the fitted model; see `Model.sample`. Given data that the rows of the fit had in common are taken along."""
+        data = None if self._evidence is None else self._evidence.lowered.data
+        if data is not None and data.shape == () and "given" not in options:
+            options["given"] = {v.name: data.arrays[v.name].reshape(v.shape) for v in self.graph.given}
+        return self.model.sample(self.params, sampler, **options)
+
+    def __repr__(self) -> str:
+        meta = self.meta
+        head = (
+            f"Fit of `{meta['model']}` to {counted(meta['rows'], 'row')} under mask {meta['mask_use']}: {self.status.code} "
+            f"after {counted(len(self.loss_trace), 'step')}, {meta['seconds']:.2g} s"
+        )
+        kind = "the objective is convex: this is its global minimum" if meta["convex"] and self.status.converged else ""
+        by_rows = "sandwich (Godambe) of what was optimised, a prior counting as a fixed penalty"
+        errors = f"standard errors: {self.simulated['words'] if self.simulated else by_rows}"
+        lines = [
+            *([head, kind] if kind else [head]),
+            *([self.missing.words] if self.missing is not None and self.missing.any else []),
+            *([errors] if self.full_covariance is not None else []),
+            *(f"{f.message}. {f.remedy}." for f in self.status.findings),
+        ]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        notes = "".join(f"<p><b>{escape(f.message)}.</b> {escape(f.remedy)}.</p>" for f in self.status.findings)
+        frame = self.summary()
+        rows = frame.head(200).to_html(float_format=lambda v: f"{v:.4g}", na_rep="none")
+        more = f"<p>{len(frame) - 200} more rows</p>" if len(frame) > 200 else ""
+        return f"<div><p>{escape(repr(self).splitlines()[0])}</p>{notes}{rows}{more}</div>"
+
+    def save(self, path: str | Path) -> None:
+        """Write the fit as one file, whole or not at all: arrays and text only, so that loading runs no code.
+
+        Raises:
+            GmlmError: E560 if the file cannot be written; E520 for a fit that was changed to what no fit is.
+        """
+        write_whole(path, fit_bytes(*_content(self)))
+
+    @classmethod
+    def from_estimate(cls, estimate: Estimate, graph: FactorGraph, meta: dict[str, Any], model: Callable[[], Any], dtype: Any) -> Self:
+        """Names for what a fit found; numbers in the working float type."""
+        params = {k: v.astype(dtype) for k, v in estimate.params.items()}
+        meta = meta | {
+            "mask": estimate.use.name,
+            "mask_use": estimate.use.words,
+            "n_masks": estimate.use.n_masks,
+            "weights_are": estimate.evidence.options.weights_are,
+            "rows": estimate.rows,
+            "effective_rows": scored_rows(estimate.evidence),
+            "fixed": list(estimate.fixed),
+            "convex": estimate.convex,
+            "seconds": estimate.seconds,
+            "method": getattr(estimate.evidence.options.method, "name", None),
+            "reached": estimate.use.reached,
+            "mean_block_size": estimate.use.mean_size,
+        }
+        trace = estimate.outcome.trace
+        covariances = estimate.covariance, estimate.one_mask_covariance
+        more = {"determined": estimate.determined, "_evidence": estimate.evidence, "missing": estimate.missing}
+        return cls(params, estimate.status, trace, estimate.objective, meta, graph, *covariances, model, **more)
+
+    @classmethod
+    def from_file(cls, saved: SavedFit, graph: FactorGraph, model: Callable[[], Any]) -> Self:
+        """A fit from what `read_fit` found.
+
+        Raises:
+            GmlmError: E520 where it is not a fit of this model.
+        """
+        meta, size = dict(saved.meta), sum(p.size for p in graph.parameters)
+        square = [*(f"determined:{k}" for k in KINDS), "covariance", "one_mask_covariance"]
+        of_size = dict.fromkeys(("without_error", "shrunk"), ((size,), "b"))
+        shapes = {"open_directions": ((None, size), "f"), **of_size, **dict.fromkeys(square, ((size, size), "f"))}
+        if "missing" in meta:
+            shapes["missing"] = (graph.n_random,), "iu"
+        saved.verify_names((*(f"param:{p.name}" for p in graph.parameters), "loss_trace", "separated", "undetermined"), shapes)
+        found = {name: saved.array(name, *wanted) for name, wanted in shapes.items() if name in saved.headers}
+        params = {p.name: saved.array(f"param:{p.name}", p.shape, "f") for p in graph.parameters}
+        if problem := outside(graph, params, meta):
+            raise FIT.bad(saved.path, problem)
+        graph = held_graph(graph, meta.get("selected"))
+        separated, undetermined = saved.array("separated", (size,), "i"), saved.array("undetermined", (size,), "b")
+        findings = tuple(Finding(*f) for f in meta.pop("findings"))
+        open_ = found.get("open_directions", np.zeros((0, size)))
+        status = Status(meta.pop("status"), findings, separated, undetermined, open_, found.get("without_error"), found.get("shrunk"))
+        objective, counts = float(meta.pop("objective")), meta.pop("missing", None)
+        missing = None
+        if counts is not None:
+            cells = found.get("missing", np.zeros(graph.n_random, np.int64))
+            missing = Missing(cells, **counts | {"latents": tuple(counts["latents"])})
+        determined = {k: found[f"determined:{k}"] for k in KINDS if f"determined:{k}" in found}
+        covariances = found.get("covariance"), found.get("one_mask_covariance")
+        trace = saved.array("loss_trace", (None,), "f")
+        return cls(params, status, trace, objective, meta, graph, *covariances, model, determined, None, missing)
+
+
+def _content(fit: AbstractFit) -> tuple[dict[str, Any], dict[str, Array]]:
+    """What a file keeps of a fit: text, and arrays by name."""
+    status = fit.status
+    arrays = {f"param:{k}": v for k, v in fit.params.items()} | {f"{INPUT}{k}": v for k, v in fit.meta["inputs"].items()}
+    arrays |= {"loss_trace": fit.loss_trace, "separated": status.separated, "undetermined": status.undetermined}
+    kept = {k: v for k, v in fit.determined.items() if k in KINDS and (k != "sandwich" or not status.is_finite)}
+    optional = {f"determined:{k}": v for k, v in kept.items()}
+    optional |= {"covariance": fit.full_covariance, "one_mask_covariance": fit.one_mask_covariance}
+    optional["open_directions"] = status.open_directions if len(status.open_directions) else None
+    optional["without_error"] = status.without_error if status.without_error.any() else None
+    optional["shrunk"] = status.shrunk
+    meta = {k: v for k, v in fit.meta.items() if k != "inputs"} | {"objective": fit.objective, "status": status.code}
+    meta["findings"] = [[f.slug, f.message, f.remedy] for f in status.findings]
+    if fit.missing is not None:
+        counts = dataclasses.asdict(fit.missing)
+        optional["missing"] = counts.pop("cells")
+        meta["missing"] = counts | {"latents": list(fit.missing.latents)}
+    return meta, arrays | {k: v for k, v in optional.items() if v is not None}

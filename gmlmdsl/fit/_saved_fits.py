@@ -1,0 +1,261 @@
+"""Saved fits as files: arrays and text, so that reading runs no code; every array is verified against the model that it is of.
+
+A fit is an archive as `_archive.py` makes them: its manifest holds the program's text and what else is known of the fit (`meta`), its
+parts are arrays. The format before was an .npz file without a hash over everything: it is read with a warning.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+import numpy as np
+
+from .._diagnostics import GmlmWarning
+from ..evaluate import SIMPLEX_ERROR
+from ..files import LONGEST, MANIFEST, MOST, TAIL, ArchiveKind, hash_of_texts, pack, unpack
+from ..graph import FactorGraph
+from ..read import PlainHeader, entries_behind, plain_header
+from ._saved_meta import fault_of_meta
+
+Array = np.ndarray
+ENDING = ".npy"  # of a part: each is the .npy file of an array
+LONGEST_PART = 300  # letters of its name
+MOST_META = 1 << 26  # bytes of text
+BEFORE = 1  # the format without a hash over everything, whose parts may be compressed
+MOST_INPUTS = 1 << 28  # bytes of a program's inputs there: nothing but the program itself says how large they should be
+INPUT = "input:"  # before the name of one
+
+
+def _limit(name: str) -> int | None:
+    if name == MANIFEST:
+        return MOST_META
+    return MOST if name.endswith(ENDING) and name.isprintable() and len(name) <= LONGEST_PART else None
+
+
+FIT = ArchiveKind(
+    name="gmlm fit",
+    format=2,
+    before=(),
+    limit=_limit,
+    needed=(),
+    entries=("meta",),
+    code="E520",
+    what="saved fit",
+    help="take a whole copy of the file that `save` wrote, or fit again",
+)
+
+
+def fit_bytes(meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
+    """What a fit is in a file; the same fit gives the same bytes.
+
+    Raises:
+        GmlmError: E520 for what could not be read again.
+    """
+    _verify_meta(dict(meta), "the fit")
+    parts = {}
+    for name, array in arrays.items():
+        buffer = io.BytesIO()
+        np.lib.format.write_array(buffer, np.asarray(array), version=(1, 0), allow_pickle=False)
+        parts[name + ENDING] = buffer.getvalue()
+    return pack(FIT, {"meta": dict(meta)}, parts)
+
+
+def warn_of_size(size: int) -> None:
+    """Say before anything is trained that so many bytes of parameters fit into no file.
+
+    Warns:
+        GmlmWarning: with the figure.
+    """
+    if size > MOST:
+        message = f"the parameters take {size:,} bytes, more than the {MOST:,} of a file: this fit cannot be saved, but by its arrays"
+        warnings.warn(message, GmlmWarning, stacklevel=5)
+
+
+@dataclass
+class SavedFit:
+    """What is in the file of a fit. Of an array nothing but its header is read before it is asked for.
+
+    Attributes:
+        path: what messages call it.
+        meta: what is known of the fit.
+        headers: of the arrays by name.
+        most_inputs: the bytes that all inputs together may have.
+    """
+
+    path: object
+    meta: dict[str, Any]
+    headers: dict[str, PlainHeader]
+    most_inputs: int
+    _open: Callable[[str], IO[bytes]] = field(repr=False)
+    _sizes: dict[str, int] = field(repr=False)
+
+    def array(self, name: str, shape: tuple[int | None, ...], kinds: str) -> Array:
+        """An array.
+
+        Args:
+            name: of it.
+            shape: that it must have; None: any number.
+            kinds: NumPy's letters of what it may hold.
+
+        Raises:
+            GmlmError: E520 where it has another shape or kind, is lacking or damaged.
+        """
+        header = self.headers.get(name)
+        if header is None:
+            raise FIT.bad(self.path, f"`{name}` is lacking")
+        if len(header.shape) != len(shape) or any(n not in (None, m) for n, m in zip(shape, header.shape, strict=True)):
+            wanted = str(tuple("any" if n is None else n for n in shape)).replace("'", "")
+            raise FIT.bad(self.path, f"`{name}` has shape {header.shape}, not {wanted}")
+        if header.dtype.kind not in kinds:
+            raise FIT.bad(self.path, f"`{name}` holds {header.dtype}, which no fit has there")
+        with damage(self.path), self._open(name) as file:
+            return entries_behind(file, plain_header(file, self._sizes[name]))
+
+    def inputs(self, known: Collection[str]) -> dict[str, Array]:
+        """The inputs of the program.
+
+        Args:
+            known: the names of those that it has.
+
+        Raises:
+            GmlmError: E520 for any other.
+        """
+        names = [name.removeprefix(INPUT) for name in self.headers if name.startswith(INPUT)]
+        if strange := [name for name in names if name not in known]:
+            raise FIT.bad(self.path, f"its program has no input {strange[0][:LONGEST]!r}")
+        if sum(self.headers[INPUT + name].size for name in names) > self.most_inputs:
+            raise FIT.bad(self.path, f"its inputs have more than the limit of {self.most_inputs:,} bytes")
+        return {name: self.array(INPUT + name, (None,) * len(self.headers[INPUT + name].shape), "biufU") for name in names}
+
+    def verify_names(self, needed: Collection[str], optional: Collection[str] = ()) -> None:
+        """Refuse arrays that are lacking, and those that a fit of this model does not have.
+
+        Raises:
+            GmlmError: E520.
+        """
+        here = [name for name in self.headers if not name.startswith(INPUT)]
+        if lacking := [name for name in needed if name not in here]:
+            raise FIT.bad(self.path, f"`{lacking[0]}` is lacking")
+        if strange := [name for name in here if name not in {*needed, *optional}]:
+            raise FIT.bad(self.path, f"it holds {strange[0][:LONGEST]!r}, which no fit of model `{self.meta['model']}` has")
+
+
+def read_fit(file: IO[bytes], path: object) -> SavedFit:
+    """What is in the file of a fit; all that can be told without its model is verified, and sizes before anything is read.
+
+    Args:
+        file: opened to read bytes, from any place in it.
+        path: what messages call it.
+
+    Raises:
+        GmlmError: E520 for what is no fit, or is damaged.
+
+    Warns:
+        GmlmWarning: for a fit of the format before.
+    """
+    with damage(path):
+        names = zipfile.ZipFile(file).namelist()
+    found = _read_before(file, path) if MANIFEST not in names and f"meta{ENDING}" in names else _read(file, path)
+    _verify_meta(found.meta, path)
+    if found.meta["sha256"] != hash_of_texts(found.meta["program"]):
+        raise FIT.bad(path, "its program is not the one that was fitted: its hash differs")
+    return found
+
+
+def _read(file: IO[bytes], path: object) -> SavedFit:
+    entries, parts = unpack(FIT, file, path)
+    content = {name.removesuffix(ENDING): data for name, data in parts.items()}
+    with damage(path):
+        headers = {name: plain_header(io.BytesIO(data), len(data)) for name, data in content.items()}
+    sizes = {name: len(data) for name, data in content.items()}
+    return SavedFit(path, entries["meta"], headers, MOST, lambda name: io.BytesIO(content[name]), sizes)
+
+
+def _read_before(file: IO[bytes], path: object) -> SavedFit:
+    """A fit of the format before, an .npz file: what it says of the fit is one of its arrays."""
+    with damage(path):
+        archive = zipfile.ZipFile(file)
+        file.seek(-TAIL, os.SEEK_END)
+        if file.read(4) != b"PK\5\6" or min((i.header_offset for i in archive.infolist()), default=0):
+            raise ValueError("it holds bytes that belong to no part")
+        infos = {info.filename.removesuffix(ENDING): info for info in archive.infolist()}
+        if len(infos) < len(archive.infolist()):
+            raise ValueError("an array stands in it twice")
+        if any(i.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for i in infos.values()):
+            raise ValueError("it is compressed as no fit is")
+        headers = {}
+        for name, info in infos.items():
+            with archive.open(info) as member:
+                headers[name] = plain_header(member, info.file_size)
+        if headers["meta"].size > MOST_META:
+            raise ValueError(f"what it says of the fit has {headers['meta'].size:,} bytes, more than the limit of {MOST_META:,}")
+        sizes = {name: info.file_size for name, info in infos.items()}
+        found = SavedFit(path, {"model": ""}, headers, MOST_INPUTS, lambda name: archive.open(infos[name]), sizes)
+        meta = json.loads(found.array("meta", (None,), "u").tobytes().decode())
+        if not isinstance(meta, dict) or meta.pop("format", None) != BEFORE:
+            raise ValueError(f"it is of another format than {BEFORE} and {FIT.format}, which this version reads")
+    del headers["meta"]
+    message = f"{path} was written by an earlier version and has no hash over everything: a change of its numbers would not be noticed"
+    warnings.warn(f"{message}; `gm.load_fit(..).save(..)` writes it anew", GmlmWarning, stacklevel=5)
+    found.meta = meta
+    return found
+
+
+@contextmanager
+def damage(path: object) -> Iterator[None]:
+    """Says of what cannot be read that it is no fit, or is damaged.
+
+    Raises:
+        GmlmError: E520.
+    """
+    try:
+        yield
+    except (OSError, ValueError, KeyError, EOFError, RecursionError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        raise FIT.bad(path, f"it is none, or is damaged: {error or type(error).__name__}") from None
+
+
+def _verify_meta(meta: Any, path: object) -> None:
+    if fault := fault_of_meta(meta):
+        raise FIT.bad(path, fault)
+
+
+def verify_numbers(path: object, name: str, array: Array) -> None:
+    """Refuse nan among numbers.
+
+    Raises:
+        GmlmError: E520.
+    """
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise FIT.bad(path, f"`{name}` has a nan")
+
+
+def outside(graph: FactorGraph, params: Mapping[str, Array], meta: Mapping[str, Any]) -> str | None:
+    """What no fit of the model has: parameters held that are not its own, nan unless it diverged, values outside of their range."""
+    if strange := [name for name in meta["fixed"] if name not in params]:
+        return f"it holds a parameter `{strange[0]}` fixed, which its model has not"
+    entries = {p.name: p.size for p in graph.parameters if p.kind == "real" and not p.gauge}
+    if any(name not in entries or max(still, default=0) >= entries[name] for name, still in meta.get("selected", {}).items()):
+        return "it holds entries of a parameter that no laplace prior could have held"
+    if meta["status"] == "diverged":
+        return None
+    for p in graph.parameters:
+        value = params[p.name]
+        if not np.isfinite(value).all():
+            return f"`param:{p.name}` has entries that are no finite numbers"
+        if p.kind == "simplex":
+            inside = (value >= 0).all() and np.abs(value.sum(-1, dtype=float) - 1).max(initial=0) <= SIMPLEX_ERROR
+        else:
+            bounds = np.array([p.lower, p.upper]).astype(value.dtype)  # rounded as the estimate was
+            inside = ((value >= bounds[0]) & (value <= bounds[1])).all()
+        if not inside:
+            return f"`param:{p.name}` has values that this parameter does not take"
+    return None

@@ -1,0 +1,88 @@
+"""A checked program with its inputs: what models are made from, and what results keep of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cache
+from typing import Any
+
+from .._diagnostics import listed, unknown
+from ..files import hash_of_texts
+from ..program import Program
+from ._bound import Bound
+from ._graph_arrays import GraphArrays
+
+
+class AbstractProgram(ABC):
+    """A checked program with its inputs, as its models know it; equal to another of the same texts, inputs and coordinates.
+
+    Attributes:
+        checked: the program as it is written.
+        bound: the same with its numbers.
+        allow_python: whether a network may be a class of Python, which is imported and run.
+    """
+
+    checked: Program
+    bound: Bound
+    allow_python: bool
+
+    @abstractmethod
+    def model(self, name: str | None = None, *, plan: str | None = None) -> Any:
+        """A model by name; without one, the program's only model."""
+
+    @abstractmethod
+    def extended(self, text: str) -> AbstractProgram:
+        """The same program with more statements behind its own, bound to the same inputs; nothing is written."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, AbstractProgram):
+            return NotImplemented
+        return self.bound == other.bound and self.allow_python == other.allow_python
+
+    def __hash__(self) -> int:
+        return hash(self.bound)
+
+    @property
+    def warnings(self) -> tuple[Any, ...]:
+        """What the checker warns of."""
+        return self.checked.warnings
+
+    def graph(self, name: str) -> GraphArrays:
+        """A graph's arrays: `.edges`, `.rows`, ..
+
+        Raises:
+            GmlmError: for an unknown name.
+        """
+        if name not in self.bound.graphs:
+            raise unknown(f"the program has no graph `{name}`", name, self.bound.graphs)
+        return self.bound.graphs[name]
+
+    def provenance(self) -> dict[str, Any]:
+        """What a result keeps of the program: its files, inputs, coordinates and versions."""
+        files = {s.path: s.text for s in self.checked.sources}
+        coords = {k: [x if isinstance(x, int) else str(x) for x in v] for k, v in self.bound.coords.items()}
+        return {
+            "program": files,
+            "sha256": hash_of_texts(files),
+            "inputs": dict(self.bound.inputs),
+            "coords": coords,
+            "versions": versions(),
+        }
+
+    def __repr__(self) -> str:
+        c = self.checked
+        return f"Program {c.sources[0].path}: models {listed([*c.models])}, masks {listed([*c.masks])}, samplers {listed([*c.samplers])}"
+
+
+@cache
+def versions() -> dict[str, str]:
+    """The versions a result depends on."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    out = {}
+    for name in ("gmlmdsl", "jax", "numpy", "optax", "equinox"):
+        try:
+            out[name] = version(name)
+        except PackageNotFoundError:
+            out[name] = "unknown"
+    return out

@@ -1,0 +1,383 @@
+"""Lowers masks: blocks of cells as padded integer arrays, with probabilities or with weight groups."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from .._diagnostics import Span, fail
+from ..program import ir
+from ._constants import constant, in_range
+from ._factor_graph import FactorGroup
+from ._given_rows import GivenRows, group_with
+from ._lower import Lowering
+from ._lowered import Lowered
+from ._nodes import Constant
+from ._turns import Turns, unroll
+from ._weights import alive, verify_weights
+
+Array = np.ndarray
+MOST_BLOCK_ENTRIES = 1 << 27
+
+
+@dataclass(frozen=True)
+class ListedMask:
+    """Blocks with weights.
+
+    Attributes:
+        blocks: integers of shape (blocks, cells): positions ascending, padded with the number of cells; distinct rows.
+        probabilities: of each block, shape (blocks,); None where weights mention cells or parameters.
+        weights: groups of weight expressions, one instance per listed block, and which block each belongs to.
+    """
+
+    blocks: Array
+    probabilities: Array | None
+    weights: tuple[FactorGroup, ...]
+    block_of: tuple[Array, ...]
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class SubsetMask:
+    """Uniform over the subsets of `size` of `cells`."""
+
+    cells: Array
+    size: int
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class BernoulliMask:
+    """Every cell on its own: with its rate in `rates` of shape (cells,), or all with one rate drawn from `uniform`."""
+
+    cells: Array
+    rates: Array | None
+    uniform: tuple[float, float] | None
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class IndependentMask:
+    """Every cell on its own with a rate that mentions cells or parameters: groups with one instance per cell, and which cell."""
+
+    cells: Array
+    rates: tuple[FactorGroup, ...]
+    cell_of: tuple[Array, ...]
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class MixtureMask:
+    """p(K | x) = sum over parts of weight times the part's."""
+
+    weights: Array
+    parts: tuple[LoweredMask, ...]
+    span: Span = field(compare=False, repr=False)
+
+
+LoweredMask = ListedMask | SubsetMask | BernoulliMask | IndependentMask | MixtureMask
+
+
+def lower_mask(lowered: Lowered, mask: ir.Mask) -> LoweredMask:
+    """The arrays of a mask.
+
+    Raises:
+        GmlmError: for a block with a cell twice, weights that are not finite and >= 0, a mask that never hides anything.
+    """
+    return lower_body(lowered, mask.body)
+
+
+def lower_body(lowered: Lowered, body: ir.MaskBody) -> LoweredMask:
+    """The arrays of a mask or of a part of one; see `lower_mask`."""
+    found = _lower(lowered, body)
+    return found if lowered.data is None else mask_with(found, lowered.data, lowered.graph.sizes)
+
+
+def mask_with(mask: LoweredMask, data: GivenRows, sizes: Array) -> LoweredMask:
+    """The mask with the data of given variables, its weights and rates judged on them; `sizes` are the numbers of values of the cells.
+
+    Raises:
+        GmlmError: E409 for a weight or rate that some row makes negative, infinite or too large.
+    """
+    match mask:
+        case ListedMask():
+            mask = replace(mask, weights=tuple(group_with(g, data) for g in mask.weights))
+        case IndependentMask():
+            mask = replace(mask, rates=tuple(group_with(g, data) for g in mask.rates))
+        case MixtureMask():
+            return replace(mask, parts=tuple(mask_with(p, data, sizes) for p in mask.parts))
+    _verify(mask, sizes, None)
+    return mask
+
+
+def _lower(lowered: Lowered, body: ir.MaskBody) -> LoweredMask:
+    match body:
+        case ir.FormMask():
+            return _form(lowered, body)
+        case ir.Listed():
+            return _listed(lowered, body)
+        case ir.Independent():
+            return _independent(lowered, body)
+        case ir.MaskMixture():
+            weights = np.array([lowered.bound.number(w) for w, _ in body.rows])
+            weights = normalised(weights, body.span)
+            kept = [(w, _lower(lowered, part)) for w, (_, part) in zip(weights, body.rows, strict=True) if w > 0]
+            return MixtureMask(np.array([w for w, _ in kept]), tuple(part for _, part in kept), body.span)
+
+
+def normalised(weights: Array, span: Span) -> Array:
+    """Weights of a mixture, which must be finite, not negative and not all zero, divided by their sum."""
+    if not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() <= 0:
+        raise fail(
+            "E409", "the weights of a mixture must be finite, not negative and not all zero", span, f"weights {[float(w) for w in weights]}"
+        )
+    return weights / weights.sum()
+
+
+def _cells_of(lowered: Lowered, variables: tuple[str, ...]) -> Array:
+    parts = [lowered.graph.variable(v).positions.ravel() for v in variables]
+    return np.sort(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
+
+
+def _form(lowered: Lowered, body: ir.FormMask) -> LoweredMask:
+    cells, arguments, bound = _cells_of(lowered, body.variables), body.call.arguments, lowered.bound
+    match body.call.form.name:
+        case "subsets":
+            size = bound.integer(arguments["size"])  # type: ignore[arg-type]
+            if not 1 <= size <= len(cells):
+                raise fail("E410", f"there is no subset of {size} among {len(cells)} cells", body.span, "an empty support")
+            return SubsetMask(cells, size, body.span)
+        case "everything":
+            return ListedMask(cells[None, :].astype(np.int32), np.ones(1), (), (), body.span)
+        case "bernoulli":
+            return _bernoulli(lowered, cells, arguments["rate"], body.span)
+        case other:
+            message = f"`{other}` depends on what a network gives the present values: it has no law of its own"
+            raise fail("E316", message, body.span, "only in an update")
+
+
+def _bernoulli(lowered: Lowered, cells: Array, rate: object, span: Span) -> BernoulliMask:
+    ends = tuple(lowered.bound.number(r) for r in (rate if isinstance(rate, tuple) else (rate,)))  # pyright: ignore[reportArgumentType]
+    if any(not 0 <= r <= 1 for r in ends) or ends[0] > ends[-1]:
+        raise fail("E409", f"a rate lies between 0 and 1, found {', '.join(f'{r:g}' for r in ends)}", span, "not a probability")
+    if ends[-1] == 0:
+        raise fail("E410", "a mask of rate 0 never hides a cell", span, "an empty support")
+    if len(ends) == 2 and ends[0] < ends[1]:
+        return BernoulliMask(cells, None, (ends[0], ends[1]), span)
+    return BernoulliMask(cells, np.full(len(cells), ends[0]), None, span)
+
+
+def term_blocks(lowered: Lowered, term: ir.BlockTerm) -> tuple[Array, Turns]:
+    """The blocks of one term, one row per turn, positions ascending and padded; and the turns.
+
+    Raises:
+        GmlmError: if a block holds a cell twice, or an index leaves its range.
+    """
+    turns = unroll(term.clauses, lowered.bound)
+    rows = {n: loop.over for loop in term.clauses.loops for n in loop.names if loop.over.lists_cells}
+    parts = [_term_cells(lowered, c, turns, rows) for c in term.cells]
+    if turns.n * sum(p.shape[1] for p in parts) > MOST_BLOCK_ENTRIES:
+        raise fail("E412", f"{turns.n:,} blocks are too many to list", term.span, "too large")
+    blocks = np.sort(np.concatenate([np.broadcast_to(p, (turns.n, p.shape[1])) for p in parts], axis=1), axis=1)
+    twice = (blocks[:, 1:] == blocks[:, :-1]).any(axis=1) if blocks.shape[1] > 1 else np.zeros(len(blocks), bool)
+    if twice.any():
+        row = blocks[np.argmax(twice)]
+        name = lowered.graph.cell_name(int(row[1:][row[1:] == row[:-1]][0]))
+        raise fail("E411", f"a block holds the cell `{name}` twice", term.span, "a cell twice")
+    return blocks.astype(np.int32), turns
+
+
+def _term_cells(lowered: Lowered, cells: ir.Cells, turns: Turns, rows: dict[str, ir.SetOf]) -> Array:
+    v = lowered.names.variables[cells.variable]
+    if cells.indices is None:
+        return v.positions.reshape(1, -1)
+    bound, at, position = lowered.bound, 0, np.full((1, 1), v.offset, np.int64)
+    axes = [a.over for a in lowered.names.model.variables[cells.variable].axes]
+    for k, over in enumerate(axes):
+        length = max(bound.graphs[over.graph].n, bound.graphs[over.graph].n_right) if over.arity == 2 else v.shape[k]
+        indices = []
+        for e in cells.indices[at : at + over.arity]:
+            if isinstance(e, ir.IndexValue) and e.name in rows:
+                value = bound.graphs[rows[e.name].graph].part(rows[e.name].part)[turns.names[e.name]]
+            else:
+                value = constant(e, bound.inputs, bound.lengths, turns.names).reshape(-1, 1)
+            indices.append(in_range(value, length, True, e, v.name))
+        place = (
+            Lowering(bound, lowered.names).edge(over, indices[0], indices[1], turns, ir.Literal(cells.span, 0))
+            if over.arity == 2
+            else indices[0]
+        )
+        position = _outer(position, place * int(np.prod(v.shape[k + 1 :], dtype=np.int64)))
+        at += over.arity
+    return position
+
+
+def _outer(a: Array, b: Array) -> Array:
+    """Sums of two families of rows: every member of one with every member of the other."""
+    return (a[:, :, None] + b[:, None, :]).reshape(max(len(a), len(b)), -1)
+
+
+def padded_blocks(parts: list[Array], n_cells: int) -> Array:
+    """Families of blocks as one array, padded to the widest."""
+    width = max((p.shape[1] for p in parts), default=1)
+    return np.concatenate([np.pad(p, ((0, 0), (0, width - p.shape[1])), constant_values=n_cells) for p in parts])
+
+
+def _listed(lowered: Lowered, body: ir.Listed) -> ListedMask:
+    found = [(*term_blocks(lowered, term), weight) for term, weight in body.terms]
+    found = [(b, t, w) for b, t, w in found if t.n]
+    if not found:
+        raise fail("E410", "this mask has no block", body.span, "an empty support", help="check the conditions of its loops")
+    if body.uniform:
+        blocks = np.unique(padded_blocks([b for b, _, _ in found], lowered.graph.n_cells), axis=0)
+        return ListedMask(blocks, np.full(len(blocks), 1 / len(blocks)), (), (), body.span)
+    kept = [_live(lowered, b, w, t, "weight") for b, t, w in found if w is not None]
+    kept = [(b, g) for b, g in kept if g.n]
+    if not kept:
+        raise fail("E410", "all weights of this mask are 0", body.span, "an empty support")
+    blocks, inverse = np.unique(padded_blocks([b for b, _ in kept], lowered.graph.n_cells), axis=0, return_inverse=True)
+    groups, ends = tuple(g for _, g in kept), np.cumsum([g.n for _, g in kept])
+    block_of = tuple(inverse.reshape(-1)[e - g.n : e] for e, g in zip(ends, groups, strict=True))
+    if all(_is_fixed(g) for g in groups):
+        weights = np.zeros(len(blocks))
+        for g, b in zip(groups, block_of, strict=True):
+            np.add.at(weights, b, fixed_values(g))
+        return ListedMask(blocks, weights / weights.sum(), (), (), body.span)
+    return ListedMask(blocks, None, groups, block_of, body.span)
+
+
+def _live(lowered: Lowered, blocks: Array, weight: ir.Expression, turns: Turns, kind: str) -> tuple[Array, FactorGroup]:
+    """A term's blocks and weights, without those that are 0 whatever the cells hold: they are in nobody's support."""
+    lowering = Lowering(lowered.bound, lowered.names)
+    group = lowering.group(lowering.lower(weight, turns), turns, kind, weight.span)
+    verify_weights(group, lowering.slot_sizes, at_most=1.0 if kind == "rate" else math.inf)
+    rows = np.flatnonzero(alive(group, lowering.slot_sizes))
+    return blocks[rows], group if len(rows) == group.n else group.take(rows)
+
+
+def _is_fixed(group: FactorGroup) -> bool:
+    return group.cells.shape[1] == 0 and not group.parameters
+
+
+def fixed_values(group: FactorGroup) -> Array:
+    """The numbers of a group that mentions neither cells nor parameters, shape (n,)."""
+    from ._nodes import Column
+
+    value = (
+        group.columns[group.root.k]
+        if isinstance(group.root, Column)
+        else np.asarray(group.root.value if isinstance(group.root, Constant) else np.nan)
+    )
+    return np.broadcast_to(value.astype(float), (group.n,))
+
+
+def _independent(lowered: Lowered, body: ir.Independent) -> BernoulliMask | IndependentMask:
+    found = [(*term_blocks(lowered, term), rate) for term, rate in body.terms]
+    _verify_distinct(lowered, [b.ravel() for b, t, _ in found if t.n], body)
+    kept = []
+    for blocks, turns, rate in found:
+        if turns.n:
+            width = blocks.shape[1]
+            spread = Turns({k: np.repeat(v, width) for k, v in turns.names.items()}, turns.n * width, 0, turns.taken)
+            kept.append(_live(lowered, blocks.reshape(-1, 1), rate, spread, "rate"))
+    kept = [(b[:, 0], g) for b, g in kept if g.n]
+    if not kept:
+        raise fail("E410", "all rates of this mask are 0", body.span, "an empty support")
+    cells = np.sort(np.concatenate([c for c, _ in kept]))
+    places = tuple(np.searchsorted(cells, c) for c, _ in kept)
+    if all(_is_fixed(g) for _, g in kept):
+        rates = np.zeros(len(cells))
+        for place, (_, g) in zip(places, kept, strict=True):
+            rates[place] = fixed_values(g)
+        return BernoulliMask(cells, rates, None, body.span)
+    return IndependentMask(cells, tuple(g for _, g in kept), places, body.span)
+
+
+def _verify_distinct(lowered: Lowered, parts: list[Array], body: ir.Independent) -> None:
+    if not parts:
+        raise fail("E410", "this mask names no cell", body.span, "an empty support", help="check the conditions of its loops")
+    cells, counts = np.unique(np.concatenate(parts), return_counts=True)
+    if (counts > 1).any():
+        name = lowered.graph.cell_name(int(cells[np.argmax(counts > 1)]))
+        raise fail("E411", f"`{name}` is drawn twice: a cell has one rate", body.span, "a cell twice")
+
+
+def is_adaptive(mask: LoweredMask) -> bool:
+    """Whether p(K | x) varies with x."""
+    match mask:
+        case ListedMask():
+            return any(g.scope.shape[1] for g in mask.weights)
+        case IndependentMask():
+            return any(g.scope.shape[1] for g in mask.rates)
+        case MixtureMask():
+            return any(is_adaptive(p) for p in mask.parts)
+    return False
+
+
+def varies(mask: LoweredMask) -> bool:
+    """Whether p(K | x) varies from row to row: with x, or with what is given."""
+    match mask:
+        case ListedMask():
+            return is_adaptive(mask) or any(g.given is not None for g in mask.weights)
+        case IndependentMask():
+            return is_adaptive(mask) or any(g.given is not None for g in mask.rates)
+        case MixtureMask():
+            return any(varies(p) for p in mask.parts)
+    return False
+
+
+def mentions_parameter(mask: LoweredMask) -> bool:
+    """Whether p(K | x) depends on a parameter."""
+    match mask:
+        case ListedMask():
+            return any(g.parameters for g in mask.weights)
+        case IndependentMask():
+            return any(g.parameters for g in mask.rates)
+        case MixtureMask():
+            return any(mentions_parameter(p) for p in mask.parts)
+    return False
+
+
+def looked_at(mask: LoweredMask, n_cells: int) -> Array:
+    """The cells that p(K | x) depends on, ascending."""
+    match mask:
+        case ListedMask():
+            groups: tuple[FactorGroup, ...] = mask.weights
+        case IndependentMask():
+            groups = mask.rates
+        case MixtureMask():
+            return np.unique(np.concatenate([looked_at(p, n_cells) for p in mask.parts]))
+        case _:
+            groups = ()
+    cells = np.unique(np.concatenate([np.zeros(0, np.int64), *(g.cells.ravel() for g in groups)])).astype(np.int64)
+    return cells[cells < n_cells]
+
+
+def verify_mask(mask: LoweredMask, sizes: Array, params: Mapping[str, Array]) -> None:
+    """Judge weights and rates that mention parameters, at given parameters; `sizes` are the numbers of values of the cells.
+
+    Raises:
+        GmlmError: E409 with the number found.
+    """
+    _verify(mask, sizes, params)
+
+
+def _verify(mask: LoweredMask, sizes: Array, params: Mapping[str, Array] | None) -> None:
+    """Judge what mentions parameters, or without `params` what mentions given variables alone."""
+    match mask:
+        case ListedMask():
+            groups, at_most = mask.weights, math.inf
+        case IndependentMask():
+            groups, at_most = mask.rates, 1.0
+        case MixtureMask():
+            for part in mask.parts:
+                _verify(part, sizes, params)
+            return
+        case _:
+            return
+    for group in groups:
+        if group.parameters if params is not None else group.given is not None:
+            verify_weights(group, np.append(sizes, 1)[group.cells].max(axis=0).tolist(), at_most, params)

@@ -1,0 +1,242 @@
+"""Lowers a model: its arrays, and a group of like factors for each statement."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from .._diagnostics import Diagnostic, fail
+from ..program import ir
+from ._bound import Bound
+from ._constants import constant
+from ._factor_graph import FactorGraph, FactorGroup, GivenArray, ParameterArray, Prior, VariableArray
+from ._given_rows import GivenRows, graph_with, group_with, reads_real
+from ._infinite import verify_finite
+from ._labels import lazy_labels
+from ._lower import Lowering, Names
+from ._network import lower_network
+from ._nodes import Apply, CellValue, Constant, Gather, nodes_in
+from ._turns import unroll
+
+Array = np.ndarray
+MOST_CELLS = 1 << 26
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A model and its factor graph, with what later stages need to lower masks and observables."""
+
+    graph: FactorGraph
+    names: Names
+    bound: Bound
+    data: GivenRows | None = None  # of the given variables, which masks and lets that are lowered for it read too
+    notes: tuple[Diagnostic, ...] = field(default=(), compare=False)  # factors that are -inf for some values
+
+
+def with_given(lowered: Lowered, data: GivenRows) -> Lowered:
+    """The model with the data of its given variables, of one row or one per row of x; masks and lets lowered for it have them too."""
+    graph = graph_with(lowered.graph, data)
+    verify_finite(graph, [g for g in graph.groups if reads_real(g)])
+    return replace(lowered, graph=graph, data=data)
+
+
+def lower_model(bound: Bound, name: str) -> Lowered:
+    """The factor graph of a bound program's model.
+
+    Raises:
+        GmlmError: for what only the inputs show: an index out of range, a pair that is no edge, a cell with two laws, a program too large.
+    """
+    model = bound.program.models[name]
+    variables, given = _variables(model, bound), _given(model, bound)
+    network = lower_network(model, bound, variables, given)
+    parameters = tuple(_parameter(p, model, bound) for p in model.parameters.values())
+    n_cells = sum(v.size for v in variables) + bool(given)
+    names = Names({v.name: v for v in (*variables, *given)}, {p.name: p for p in parameters}, model, n_cells)
+    factors = [_group(f.value, f.clauses, "factor", bound, names) for f in model.factors]
+    factors += _categorical(model, bound, names)
+    requires = [_group(r.condition, r.clauses, "require", bound, names) for r in model.requires]
+    factors, requires = (tuple(g for g in groups if g.n) for groups in (factors, requires))
+    graph = FactorGraph(variables, parameters, factors, requires, given, network=network)
+    return Lowered(graph, names, bound, notes=verify_finite(graph, graph.groups))
+
+
+def _variables(model: ir.Model, bound: Bound) -> tuple[VariableArray, ...]:
+    out: list[VariableArray] = []
+    offset = 0
+    for v in (v for v in model.variables.values() if v.role != "given"):
+        shape = tuple(bound.set_size(a.over) for a in v.axes)
+        start, offset = offset, offset + math.prod(shape)
+        if offset > MOST_CELLS:
+            raise fail("E412", f"the model has {offset:,} cells, more than {MOST_CELLS:,}", v.span, "too large")
+        if offset == start:
+            raise fail("E406", f"variable `{v.name}` has no cells: an index set is empty", v.span, "empty")
+        coords = tuple(lazy_labels(bound, a.over) for a in v.axes)
+        out.append(VariableArray(v.name, v.role, start, shape, v.domain.kind, bound.domain_labels(v.domain), _dims(v.axes), coords))
+    return tuple(out)
+
+
+def _given(model: ir.Model, bound: Bound) -> tuple[GivenArray, ...]:
+    out = []
+    for v in (v for v in model.variables.values() if v.role == "given"):
+        shape = tuple(bound.set_size(a.over) for a in v.axes)
+        if not 0 < math.prod(shape) <= MOST_CELLS:
+            raise fail(
+                "E406", f"given variable `{v.name}` has {math.prod(shape):,} entries", v.span, "empty" if 0 in shape else "too large"
+            )
+        labels = () if v.domain.real else bound.domain_labels(v.domain)
+        coords = tuple(lazy_labels(bound, a.over) for a in v.axes)
+        bounds = _bounds(v.domain, f"given variable `{v.name}`", bound)
+        out.append(GivenArray(v.name, v.role, 0, shape, v.domain.kind, labels, _dims(v.axes), coords, *bounds))
+    return tuple(out)
+
+
+def _bounds(type_: ir.ValueType | ir.Domain, what: str, bound: Bound) -> tuple[float, float]:
+    """Between what numbers the values lie: infinite where the type does not say."""
+    lower = 0.0 if type_.kind == "positive" else -math.inf if type_.lower is None else bound.number(type_.lower)
+    upper = math.inf if type_.upper is None else bound.number(type_.upper)
+    if lower >= upper:
+        raise fail("E404", f"{what} lies between {lower:g} and {upper:g}: nothing is left", type_.span, "empty")
+    return lower, upper
+
+
+def _dims(axes: tuple[ir.Loop, ...]) -> tuple[str, ...]:
+    """Names of axes for tables and ArviZ: the index set's name; a second axis over the same set is numbered."""
+    names = [a.over.name for a in axes]
+    return tuple(n if names.index(n) == k else f"{n}_{names[: k + 1].count(n)}" for k, n in enumerate(names))
+
+
+def _parameter(p: ir.Parameter, model: ir.Model, bound: Bound) -> ParameterArray:
+    shape = tuple(bound.set_size(a.over) for a in p.axes)
+    if math.prod(shape) > MOST_CELLS:
+        raise fail("E412", f"parameter `{p.name}` has {math.prod(shape):,} entries, more than {MOST_CELLS:,}", p.span, "too large")
+    lower, upper = _bounds(p.type, f"parameter `{p.name}`", bound)
+    gauge = tuple(k for k, a in enumerate(p.axes) if a.over.kind == "domain") if p.name in [g for g, _ in model.gauges] else ()
+    coords = tuple(lazy_labels(bound, a.over) for a in p.axes)
+    return ParameterArray(p.name, shape, p.type.kind, lower, upper, _prior(p, shape, bound), gauge, _dims(p.axes), coords, p.span)
+
+
+def _prior(p: ir.Parameter, shape: tuple[int, ...], bound: Bound) -> Prior | None:
+    if p.prior is None:
+        return None
+    names: dict[str, Array] = {}
+    for k, axis in enumerate(p.axes):
+        for name, values in zip(axis.names, bound.members(axis.over), strict=True):
+            names[name] = np.asarray(values).reshape((-1,) + (1,) * (len(shape) - k - 1))
+    arguments: dict[str, Array] = {}
+    for option in p.prior.form.options:
+        e = p.prior.arguments[option.name]
+        value = np.asarray(constant(e, bound.inputs, bound.lengths, names), np.float64)  # type: ignore[arg-type]
+        above = option.doc.endswith("above 0")
+        if not np.isfinite(value).all() or (above and (value <= 0).any()):
+            found = f"{value.min():g}" if np.isfinite(value).all() else "a number that is not finite"
+            message = f"`{option.name}` of `{p.prior.form.name}` is {'above 0' if above else 'finite'}, found {found}"
+            raise fail("E404", message, p.prior.span, "out of bounds")
+        arguments[option.name] = value
+    return Prior(p.prior.form.name, arguments, p.prior.span)
+
+
+def _group(e: ir.Expression, clauses: ir.Clauses, kind: str, bound: Bound, names: Names) -> FactorGroup:
+    turns = unroll(clauses, bound)
+    lowering = Lowering(bound, names)
+    root = lowering.lower(e, turns) if turns.n else Constant(0)
+    return lowering.group(root, turns, kind, e.span)
+
+
+def _categorical(model: ir.Model, bound: Bound, names: Names) -> list[FactorGroup]:
+    """`z ~ categorical(p)` as the factor log p[.., z]; no cell has two laws, and the laws form no loop."""
+    groups = []
+    seen: list[Array] = []
+    own_parent: ir.Distributed | None = None
+    for d in model.distributed:
+        turns = unroll(d.clauses, bound)
+        if not turns.n:
+            continue
+        lowering = Lowering(bound, names)
+        target = lowering.cell(d.target, turns)
+        if not isinstance(target, CellValue):
+            help = "index it by names of loops, and choose the probabilities by cells: `categorical(p[..])`"
+            raise fail("E413", f"which cell of `{d.target.name}` has this law varies", d.target.span, "no certain cell", help=help)
+        cells = np.broadcast_to(lowering.slots[0], (turns.n,)) if lowering.slots else np.zeros(0, int)
+        seen.append(cells)
+        _verify_once(np.concatenate(seen), d)
+        _verify_length(d, bound, names)
+        code = Apply("bit", (target,)) if names.variables[d.target.name].kind == "spin" else target
+        entry = lowering.parameter if isinstance(d.probabilities, ir.ParameterValue) else lowering.input
+        found = entry(d.probabilities, turns, code)  # type: ignore[arg-type]
+        assert isinstance(found, Gather)
+        if own_parent is None and any(n == target for term, _ in found.terms[:-1] for n in nodes_in(term)):
+            own_parent = d
+        root = Apply("log", (found,))
+        groups.append(lowering.group(root, turns, "categorical", d.span))
+    if own_parent is not None:
+        message = f"a cell of `{own_parent.target.name}` is its own parent"
+        raise fail("E413", message, own_parent.span, "a loop", help="a cell's parents come before it")
+    _verify_acyclic(groups, model, names)
+    return groups
+
+
+def _verify_once(cells: Array, d: ir.Distributed) -> None:
+    if len(np.unique(cells)) < len(cells):
+        raise fail(
+            "E413",
+            f"a cell of `{d.target.name}` has two laws",
+            d.target.span,
+            "given a law twice",
+            help="one `~` per cell: limit the loops with `if`",
+        )
+
+
+def _verify_length(d: ir.Distributed, bound: Bound, names: Names) -> None:
+    p, values = d.probabilities, len(names.variables[d.target.name].labels)
+    shape = names.parameters[p.name].shape if isinstance(p, ir.ParameterValue) else bound.inputs[p.name].shape
+    if shape[-1] != values:
+        message = f"`{d.target.name}` has {values} values, the last axis of `{p.name}` has {shape[-1]}"
+        raise fail("E403", message, p.span, f"length {shape[-1]}")
+    if isinstance(p, ir.InputValue):
+        array = bound.inputs[p.name]
+        if (array < 0).any() or np.abs(array.sum(-1) - 1).max() > 1e-6:
+            raise fail("E415", f"the rows of input `{p.name}` must be non-negative with sum 1", p.span, "not normalised")
+
+
+def _verify_acyclic(groups: list[FactorGroup], model: ir.Model, names: Names) -> None:
+    """Kahn's algorithm on arrays: remove cells without parents until none is left."""
+    heads = [np.repeat(g.scope[:, :1], g.scope.shape[1] - 1, axis=1).ravel() for g in groups]
+    tails = [g.scope[:, 1:].ravel() for g in groups]
+    if not groups:
+        return
+    head, tail = np.concatenate(heads), np.concatenate(tails)
+    keep = tail < names.n_cells
+    head, tail = head[keep], tail[keep]
+    if (tail < head).all() or (tail > head).all():
+        return  # parents all stand before their children, or all behind
+    waiting = np.bincount(head, minlength=names.n_cells)
+    free = np.flatnonzero(waiting == 0)
+    order = np.argsort(tail, kind="stable")
+    head, starts = head[order], np.searchsorted(tail[order], np.arange(names.n_cells + 1))
+    done = 0
+    while len(free):
+        done += len(free)
+        children = np.concatenate([head[starts[c] : starts[c + 1]] for c in free]) if len(free) else free
+        before = waiting > 0
+        np.subtract.at(waiting, children, 1)
+        free = np.flatnonzero(before & (waiting == 0))
+    if done < names.n_cells:
+        raise fail(
+            "E413",
+            "the laws of some cells depend on one another in a loop",
+            model.distributed[0].span,
+            "a loop",
+            help="a cell's parents come before it",
+        )
+
+
+def lower_let(lowered: Lowered, name: str) -> tuple[FactorGroup, tuple[int, ...]]:
+    """A `let` as a group with one instance per entry, and the shape of its axes."""
+    let = lowered.names.model.lets[name]
+    clauses = ir.Clauses(let.span, let.axes)
+    group = _group(let.value, clauses, "let", lowered.bound, lowered.names)
+    group = group if lowered.data is None else group_with(group, lowered.data)
+    verify_finite(lowered.graph, [group])
+    return group, tuple(lowered.bound.set_size(a.over) for a in let.axes)

@@ -1,0 +1,332 @@
+"""A fit with the verbs that check it; each loads what it needs when it is first called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, final
+
+from ..fit import AbstractFit
+
+if TYPE_CHECKING:
+    from ..assess import Bootstrap, Contrast, CrossValidation, InformationCriterion, PredictiveCheck, Profile, Score
+
+
+@final
+class Fit(AbstractFit):
+    """A fitted model: estimates, standard errors, status, and the verbs that check it.
+
+    Its attributes are those of the record: `params`, `status`, `loss_trace`, `objective`, `mask`, `meta`, `missing`.
+    """
+
+    def contrast(self, parts: Mapping[str, Any], errors: str = "sandwich") -> Contrast:
+        """A linear combination of parameters, with its standard error: finite also where it is determined and its entries are not.
+
+        Args:
+            parts: coefficients by parameter, each of the parameter's shape: `{"h": [1, -1, 0]}`.
+            errors: see `determined_covariance`.
+
+        Raises:
+            GmlmError: E544 for coefficients that do not fit.
+        """
+        from ..assess import contrast
+
+        return contrast(self, parts, errors)
+
+    def bootstrap(self, replications: int = 200, seed: int = 0, *, max_seconds: float = 3600.0, progress: bool | None = None) -> Bootstrap:
+        """Refit to rows drawn with replacement: a second opinion on the standard errors. Nothing is compiled anew.
+
+        As many rows are drawn as there are, single rows where weights are counts; a row keeps its importance and its drawn masks.
+        Where rows come in groups (time series, families) they are not independent, and neither this nor the sandwich is valid.
+
+        Args:
+            replications: refits, each started at the estimate; with 200 a standard error is within 5 % of what more would give.
+            seed: replication r depends on (seed, r) only.
+            max_seconds: refused, after the first refit, where the others are expected to take longer.
+            progress: whether to show a bar; none: where a person watches.
+
+        Returns:
+            A `Bootstrap`: estimates, standard errors, percentile intervals, and how many replications have no finite estimate.
+
+        Raises:
+            GmlmError: E505 for a fit without its data, E507 for options, E546 with the cost where it is above `max_seconds`.
+
+        Reference: Efron and Tibshirani 1993, Chapters 6 and 13.
+        """
+        from ..assess import bootstrap
+
+        return bootstrap(self, replications, seed, max_seconds, progress)
+
+    def profile(self, along: Any = None, points: int = 13, *, probability: float = 0.94, progress: bool | None = None) -> Profile:
+        """The objective along one entry or one direction d, minimised over all else at each point of a grid.
+
+        Twice the rise of a likelihood is chi-square at the true value. That of a composite likelihood is near lambda chi-square,
+        lambda = (d'Vd) / (d'H^-1 d) with V the sandwich and H the Hessian, and is divided by it. A prior counts as a fixed penalty.
+
+        Args:
+            along: an entry, `"J[0, 1]"`; a dict of coefficients, see `contrast`; none: the direction in which the Hessian is
+                weakest, of those that move unbounded parameters only.
+            points: of the grid, 5 or more; a side on which the interval is still open gets up to six more, each twice as far.
+            probability: of the interval.
+            progress: whether to show a bar; none: where a person watches.
+
+        Returns:
+            A `Profile`: grid, objective, adjusted drop, interval; `gmlmdsl.report.plot_profile` draws it.
+
+        Raises:
+            GmlmError: E505 for a fit without its data, E506 for an unknown entry, E547 for a direction that has no profile.
+
+        Reference: Varin, Reid and Firth 2011, Section 2.3; Pace, Salvan and Sartori 2011.
+        """
+        from ..assess import profile
+
+        return profile(self, along, points, probability, progress)
+
+    def refit_selected(self, x: Any = None, weights: Any = None, *, missing: Any = None, given: Any = None) -> Fit:
+        """The entries that laplace priors left free, fitted without these priors; those at their centre are held there.
+
+        So they are not shrunk (Meinshausen 2007, the relaxed lasso). The choice of entries counts as given, which it is not where the
+        same rows made it: then intervals hold the true value less often than they say, and the fit tells so. Rows that had no part in the
+        choice mend that.
+
+        Args:
+            x: other rows; none: those of the fit.
+            weights: of other rows.
+            missing: what stands for a missing cell of other rows.
+            given: data of given variables of other rows.
+
+        Returns:
+            A fit like any other, under the same mask and options; it can be saved.
+
+        Raises:
+            GmlmError: E549 where no parameter that was fitted has a laplace prior; E505 for a fit without its data.
+        """
+        from ..assess import refit_selected
+
+        return refit_selected(self, x, weights, missing, given)
+
+    def predictive(
+        self,
+        sampler: str | None = None,
+        *,
+        draws: int = 400,
+        statistics: Sequence[str] = ("marginals", "pairs"),
+        functions: Mapping[str, Any] | None = None,
+        summaries: Mapping[str, Callable[[Any], Any]] | None = None,
+        x: Any = None,
+        weights: Any = None,
+        missing: Any = None,
+        seed: int = 0,
+        chains: int = 8,
+        warmup: int = 500,
+        thin: int | None = None,
+    ) -> PredictiveCheck:
+        """Compare statistics of the data with those of replicated data sets: as many rows from the fitted model, with the same gaps.
+
+        Args:
+            sampler: whose draws the rows come from; none: independent rows where all configurations can be listed (`"exact"`
+                insists on that), else the model's only sampler.
+            draws: how many data sets.
+            statistics: `marginals`, the share of each value of each cell, and `pairs`, for each two cells the share of rows in
+                which they agree, or their joint table where their domains differ; among the rows where the cells are observed.
+            functions: by name, functions of one configuration as in `observe=`, or names of `let`s: mean, spread, and shares of values.
+            summaries: by name, NumPy functions of a whole data set that give one number; like functions, of the complete rows.
+            x: other rows than the fit's, or its own where it was loaded from a file; with `weights` and `missing` as in `Model.fit`.
+            weights: one per row of x.
+            missing: see `Model.fit`.
+            seed: of chains and of data sets.
+            chains: number of chains.
+            warmup: steps before the first draw.
+            thin: steps per draw; none: a short run says how many make draws nearly independent.
+
+        Returns:
+            A `PredictiveCheck`; `gmlmdsl.report.plot_predictive` draws it. The parameters are held at the estimates: statistics that the
+            fit matched are near z = 0 by construction, and p-values of the others are, on average, rather too large than too small.
+
+        Raises:
+            GmlmError: E510 for a model with given variables, whose rows have a law each;
+                E553 for a statistic that does not fit, E601 with the figure where all pairs are too many, E505 without rows.
+
+        Reference: Gelman, Meng and Stern 1996, section 2; Davison and Hinkley 1997, section 4.2.5, for the p-value.
+        """
+        from ..assess import predictive
+
+        return predictive(
+            self,
+            sampler,
+            draws=draws,
+            statistics=statistics,
+            functions=functions or {},
+            summaries=summaries or {},
+            x=x,
+            weights=weights,
+            missing=missing,
+            seed=seed,
+            chains=chains,
+            warmup=warmup,
+            thin=thin,
+        )
+
+    def score(
+        self,
+        x: Any,
+        weights: Any = None,
+        *,
+        mask: str | None = None,
+        missing: Any = None,
+        given: Any = None,
+        groups: Any = None,
+        n_masks: Any = None,
+    ) -> Score:
+        """The losses of new rows: held-out pseudolikelihood, in nats per row.
+
+        Args:
+            x: rows that the fit has not seen.
+            weights: one per row.
+            mask: the mask to score under; none: the fit's.
+            missing: see `Model.fit`.
+            given: of these rows, see `Model.fit`.
+            groups: one label per row; rows of one group count as one observation in the standard error.
+            n_masks: see `Model.fit`; none: what the fit did.
+
+        Returns:
+            A `Score`: c * loss of each row, their mean and its standard error.
+
+        Raises:
+            GmlmError: for data or a mask that do not fit.
+        """
+        from ..assess import score
+
+        return score(self, x, weights, mask, missing, given, groups, n_masks)
+
+    def cross_validate(
+        self,
+        folds: int = 10,
+        seed: int = 0,
+        *,
+        mask: str | None = None,
+        groups: Any = None,
+        strata: Any = None,
+        x: Any = None,
+        weights: Any = None,
+        missing: Any = None,
+        given: Any = None,
+        n_masks: Any = None,
+    ) -> CrossValidation:
+        """The loss of each row under a fit, made in the same way, to the other folds.
+
+        Args:
+            folds: how many fits; as many as rows leaves out one row at a time.
+            seed: of the folds.
+            mask: the mask to score under; none: the fit's.
+            groups: one label per row; a group is held out as a whole.
+            strata: one label per row; every fold has its share of each stratum.
+            x: the rows, where the fit was loaded from a file; with `weights` and `missing` as in `Model.fit`.
+            weights: one per row of x.
+            missing: see `Model.fit`.
+            given: of the rows x, see `Model.fit`.
+            n_masks: of the scoring mask, see `Model.fit`.
+
+        Returns:
+            A `CrossValidation`: held-out losses, their mean and its standard error.
+
+        Raises:
+            GmlmError: E507 for folds, groups or strata that do not fit, E505 without rows, E601 for too many folds.
+
+        Reference: Stone 1974, "Cross-validatory choice and assessment of statistical predictions".
+        """
+        from ..assess import cross_validate
+
+        options = {
+            "mask": mask,
+            "groups": groups,
+            "strata": strata,
+            "x": x,
+            "weights": weights,
+            "missing": missing,
+            "given": given,
+            "n_masks": n_masks,
+        }
+        return cross_validate(self, folds, seed, **options)
+
+    def information_criterion(self, x: Any = None, weights: Any = None, missing: Any = None, given: Any = None) -> InformationCriterion:
+        """CLIC = 2 * (loss + tr(S H^-1)), the composite-likelihood information criterion.
+
+        S = sum_r (u_r - mean u)(u_r - mean u)', u_r = c w_r grad loss_r; H is the Hessian of c sum w loss - log prior, so with a prior
+        the trace is the effective number of parameters. Under `everything` it is Takeuchi's criterion, and without a prior and where
+        the model is right Akaike's. Half of it is nearly the loss by leaving out one row at a time.
+
+        Args:
+            x: the rows of the fit, where it was loaded from a file; with `weights` and `missing` as in `Model.fit`.
+            weights: one per row of x.
+            missing: see `Model.fit`.
+            given: of the rows x, see `Model.fit`.
+
+        Raises:
+            GmlmError: E552 where the fit is no minimum, E551 where x is not what was fitted, E601 for too many parameters.
+
+        Reference: Varin and Vidoni 2005, equation 3; Shibata 1989 for penalised fits; Takeuchi 1976.
+        """
+        from ..assess import information_criterion
+
+        return information_criterion(self, x, weights, missing, given)
+
+    def to_arviz(self, *, draws: int = 1000, chains: int = 4, seed: int = 0, x: Any = None, missing: Any = None, given: Any = None) -> Any:
+        """Draws of the parameters with log p(x_r) of each row, for `arviz.loo` and `arviz.compare`.
+
+        The draws are from the posterior, p(x | parameters) times the priors, by independence Metropolis with proposals around the
+        estimate (Student t, scale the inverse Hessian); the estimate itself is that posterior's mode.
+
+        Args:
+            draws: per chain.
+            chains: number of chains.
+            seed: of the draws.
+            x: the rows of the fit, where it was loaded from a file.
+            missing: see `Model.fit`.
+            given: of the rows x, see `Model.fit`.
+
+        Returns:
+            InferenceData or DataTree with the groups `posterior`, `sample_stats` (`lp`, `accepted`), `log_likelihood` and `observed_data`.
+
+        Raises:
+            GmlmError: E550 for a fit under a mask other than `everything`, or with weights: it has no likelihood of rows; E552 where
+                the fit is no minimum; E601 with the figure where log p costs too much.
+
+        Reference: Tierney 1994, section 2.3.3, for the draws; Vehtari, Gelman and Gabry 2017 for what they serve; Ribatet, Cooley and
+        Davison 2012 for why a composite likelihood does not.
+        """
+        from ..assess import posterior
+
+        return posterior(self, draws, chains, seed, x, missing, given)
+
+    def simulated_errors(
+        self, draws: int = 1000, seed: int = 0, *, sampler: str | None = None, warmup: int = 500, thin: int | None = None
+    ) -> Fit:
+        """The sandwich H^-1 S H^-1 with S measured over data sets that the fitted model makes: right for one row too.
+
+        H is the Hessian of the objective at the data given. S is the covariance of the gradient of c * sum over rows of w loss over data
+        sets of the same rows, weights, missing cells, drawn masks and given data, whose cells are drawn from the model at the estimate.
+        Rows are independent given the model, so S is the sum over rows of the covariance of a row's gradient over `draws` configurations;
+        like rows share them. A prior counts as a fixed penalty. The errors assume the model; the sandwich by the rows does not.
+
+        Args:
+            draws: simulated data sets; the Monte Carlo error of a standard error is about 1 / sqrt(2 draws) of it.
+            seed: of the draws.
+            sampler: whose draws they are; none: exact draws where a plan affords them (`"exact"` insists on that), else the model's only
+                sampler, by 8 chains for each row of given data.
+            warmup: steps before the first draw; of exact draws without meaning, as `thin`.
+            thin: steps per draw; none: a short run says how many make draws nearly independent.
+
+        Returns:
+            The fit with these standard errors in place of the sandwich's; `print`, `summary`, reports and files say that they assume the
+            model, and, of a sampler's draws, how many independent ones they are worth.
+
+        Raises:
+            GmlmError: E552 for a fit that is no minimum, that drew missing cells or latents, or that maximised by sampling; E505 for one
+                loaded from a file; E548 where no row has an observed cell to score; E507, E506 or E704 for options or samplers that do not
+                fit; E601 with the figure where draws or gradients cost too much, before they start.
+
+        Reference: Godambe 1960; Varin, Reid and Firth 2011, Section 5.1; for graphs Schmid and Hunter 2023.
+        """
+        from ..assess import How, simulated_errors
+
+        return simulated_errors(self, How(draws, seed, sampler, warmup, thin))

@@ -1,0 +1,247 @@
+"""A compiled model and its verbs, each one call into a room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import derive
+from .._diagnostics import counted, fail, listed
+from ..data import bound_once, bound_rows, verified_seed
+from ..evaluate import parameters
+from ..fit import WHOLE, FitOptions, PersistentContrastiveDivergence, fit_model, method_of, whole_mask
+from ..program import ir
+from ..sample import SampleOptions, draw_chains, draw_exact
+from ._fit import Fit
+from ._queries import Params, Queries
+
+if TYPE_CHECKING:
+    import optax
+
+
+class Model(Queries):
+    """A model of a bound program.
+
+    Configurations `x` are arrays where the model has one variable, else dicts by variable, of shape (rows.., *axes): values
+    for spin, bit and range, texts or 0-based codes for letters and labels. Parameters are dicts of arrays by name.
+    """
+
+    def loss(
+        self,
+        params: Params,
+        x: Any,
+        mask: str | None = None,
+        *,
+        weights: Any = None,
+        key: jax.Array | int | None = None,
+        n_masks: int | None = None,
+        missing: Any = None,
+        given: Any = None,
+    ) -> jax.Array:
+        """The mean over rows (weighted) of the mean over masks of -log p(x_K | x_rest[, K]), joint over K, never divided by |K|.
+
+        Args:
+            params: parameters.
+            x: rows.
+            mask: the mask's name.
+            weights: one per row.
+            key: a key of JAX or a seed; with `n_masks`, draws that many masks per row instead of averaging over all.
+            n_masks: masks per row.
+            missing: what stands for a missing cell, as in `fit`; such cells are summed out of both p(x_K, x_rest) and p(x_rest).
+            given: data of given variables, as in `fit`.
+
+        Raises:
+            GmlmError: E511 for missing cells under a mask that looks at x, E601 where summing them out costs too much, E602
+                where the mask has more blocks than the limit and no `key` and `n_masks` are given, E514 where a factor is nan or +inf.
+
+        Reference: Li et al. 2024, Definitions 2 and 7.
+        """
+        from ..evaluate import named_conditionals
+
+        lowered, rows = bound_rows(self.lowered, x, missing, given)
+        found = named_conditionals.loss(lowered, self._mask(mask, lowered), self._params(params), rows.codes, weights, key, n_masks)
+        return parameters.verified_answer(lowered.graph, found, -jnp.inf)
+
+    def transition_matrix(self, params: Params, sampler: str | None = None, *, given: Any = None) -> np.ndarray:
+        """One run of a sampler's body as a matrix over all configurations, first position slowest; float64, rows sum to 1.
+
+        Args:
+            params: parameters.
+            sampler: the sampler's name; left out where the model has one.
+            given: one row of data of given variables, without an axis of rows.
+
+        Raises:
+            GmlmError: E601 for more configurations than the limit.
+        """
+        _, checked = self.sampler(sampler)
+        if isinstance(checked.body, ir.FormCall):
+            raise fail("E742", f"`{checked.body.form.name}` decodes a network, and this model has none", checked.span)
+        lowered = bound_once(self.lowered, given, "a transition matrix")
+        with jax.enable_x64(True):
+            return derive.Transitions(lowered, self._known(params)).matrix(checked.body)
+
+    def sampler_bias(self, params: Params, sampler: str | None = None, *, given: Any = None) -> float:
+        """How far a sampler's long run is from p: max over sets A of |pi(A) - p(A)| = 1/2 sum over x of |pi(x) - p(x)|.
+
+        pi is the stationary law of `transition_matrix`, solved for in float64. 0 up to rounding where every update keeps p; an
+        update drawn `independently` keeps it only where no two cells of a block interact. Between 0 and 1, without a unit.
+
+        Returns:
+            The total variation distance; nan where the chain settles in no single law, so that its long run depends on the start.
+
+        Raises:
+            GmlmError: E601 for more configurations than 2048.
+
+        Reference: Li et al. 2024, Definition 11 (the independent update).
+        """
+        from ..derive import sampler_bias
+
+        _, checked = self.sampler(sampler)
+        sampler_bias.verify_small(self.graph)
+        lowered = bound_once(self.lowered, given, "the bias of a sampler")
+        matrix = self.transition_matrix(params, checked.name, given=given)
+        with jax.enable_x64(True):
+            return sampler_bias.total_variation(lowered.graph, parameters.as_params(self.graph, params), matrix)
+
+    # Fitting and sampling
+
+    def fit(
+        self,
+        x: Any,
+        mask: str | None = None,
+        seed: int = 0,
+        n_masks: int | str | None = None,
+        weights: Any = None,
+        missing: Any = None,
+        given: Any = None,
+        init: Params | None = None,
+        fixed: Params | None = None,
+        optimizer: optax.GradientTransformation | None = None,
+        batch_size: int | None = None,
+        *,
+        max_steps: int | None = None,
+        weights_are: str = "importances",
+        progress: bool | None = None,
+        impute: bool | None = None,
+        method: Any = None,
+    ) -> Fit:
+        """Minimise c * sum over rows of w loss_r - log prior, c = (cells the mask can reach) / E|K|.
+
+        So masks of one cell give penalised pseudolikelihood, and `everything` the usual penalised maximum likelihood.
+
+        Args:
+            x: rows.
+            mask: the mask's name; left out where the model has one.
+            seed: of drawn masks and minibatches.
+            n_masks: None averages over every mask for every row where there are at most 4096 ("all" forces it); otherwise that
+                many masks per row (1 where None) are drawn once and kept.
+            weights: one per row, multiplying its loss; standard errors take them as `weights_are` says.
+            missing: a number or text outside the domain, nan for nan and None, or a dict of them by variable: such cells are summed
+                out of both p(x_K, x_rest) and p(x_rest); a row without an observed cell in K scores 0. Right where cells are missing
+                completely at random, or the mask is `everything`; where at random only, see `impute`. Whatever `missing` says, what
+                `numpy.ma` masks is such a cell; nan, None and `pandas.NA` are errors unless it is nan.
+            given: data of given variables, a dict of arrays by name: as x, one row for each row of x, or without rows, the same for all.
+            init: starts of some parameters.
+            fixed: values at which some are held.
+            optimizer: an optax transformation; none: full-batch L-BFGS with a line search, in float64.
+            batch_size: rows per step of `optimizer`; none: all.
+            max_steps: the most steps.
+            weights_are: "importances", or "counts": then a row of weight 3 is three rows, in standard errors too.
+            progress: whether to show a bar; none: where a person watches.
+            impute: what becomes of rows whose missing cells cost too much to sum out. None: they are drawn inside the fit by block
+                dynamics (Monte Carlo EM); True: so are all rows with missing cells; False: they are refused with the cost.
+            method: none: the exact objective, latents that x lacks summed out (refused where that costs too much);
+                `gm.MonteCarloEM()`: they are drawn inside the fit; `gm.PersistentContrastiveDivergence()`: the likelihood, by
+                chains, and then `mask` may be left out. "mcem" and "pcd" stand for these with their defaults.
+
+        Returns:
+            A `Fit`: estimates, sandwich standard errors, status with remedies.
+
+        Raises:
+            GmlmError: for data, options or a mask that do not fit, an impossible row, or a cost above the budget.
+
+        Reference: Li et al. 2024, Definitions 2 and 7, Lemma 1.
+        """
+        seed = verified_seed(seed)
+        bound, rows = bound_rows(self.lowered, x, missing, given)
+        if len(rows.shape) != 1:
+            message = f"x must have one axis of rows before the variable's axes, got rows of shape {rows.shape}"
+            raise fail("E501", message, help="one row is `x[None]`")
+        method = method_of(method)
+        whole = mask is None and isinstance(method, PersistentContrastiveDivergence)
+        name, lowered = (WHOLE, whole_mask(self.graph)) if whole else self._mask(mask, bound)
+        options = FitOptions(
+            name, seed, n_masks, weights, init, fixed, optimizer, batch_size, max_steps, progress, impute, weights_are, method
+        )
+        estimate = fit_model(bound, lowered, rows.codes, options)
+        meta = self.program.provenance() | {"model": self.name, "seed": seed}
+        return Fit.from_estimate(estimate, self.graph, meta, lambda: self, derive.float_type())
+
+    def sample(
+        self,
+        params: Params,
+        sampler: str | None = None,
+        *,
+        draws: int = 1000,
+        warmup: int = 500,
+        chains: int = 4,
+        thin: int = 1,
+        seed: int = 0,
+        clamp: Mapping[str, Any] | None = None,
+        init: Any = None,
+        observe: Mapping[str, Callable[[Any], Any]] | Sequence[str] | None = None,
+        keep_draws: bool = True,
+        progress: bool | None = None,
+        given: Any = None,
+    ) -> Any:
+        """Run many chains of a sampler in one compiled scan.
+
+        Args:
+            params: parameters.
+            sampler: the sampler's name; left out where the model has one; "exact" (unless the file has a sampler of that name):
+                independent draws, where a plan is affordable, for which `warmup`, `thin` and `init` have no meaning.
+            draws: kept draws per chain.
+            warmup: steps before the first.
+            thin: steps per draw.
+            chains: number of chains.
+            seed: draw t of chain c depends on (seed, c, t) only.
+            clamp: cells or whole variables held at values: `{"x": {0: +1}}`.
+            init: a start, or one per chain; none: independent uniform values that satisfy every `require` (where none is found among
+                2000, values built by moves of single cells, which are not uniform); `gm.annealed(steps=200)`: the same, then cooled.
+            observe: functions of one configuration (a value array, or a dict of them), or names of `let`s.
+            keep_draws: whether configurations are kept.
+            progress: whether to show a bar; none: where a person watches.
+            given: one row of data of given variables, without an axis of rows, for all chains.
+
+        Returns:
+            What the installed ArviZ takes (InferenceData or DataTree): `posterior` with named dims and coords, `sample_stats`
+            with `lp` (unnormalised log p), the flip rate of each update, and under `temper` the swap rate of each pair of betas.
+
+        Raises:
+            GmlmError: for options that do not fit, a start of probability zero, a block too costly to draw.
+        """
+        lowered = bound_once(self.lowered, given, "a sampler")
+        if sampler == "exact" and sampler not in self.samplers:
+            options = SampleOptions(sampler, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)
+            provenance = self.program.provenance() | {"model": self.name}
+            return draw_exact(lowered, self._contractions, self._known(params), options, provenance)
+        name, checked = self.sampler(sampler)
+        options = SampleOptions(name, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)
+        return draw_chains(lowered, checked, self._known(params), options, self.program.provenance() | {"model": self.name})
+
+    def __repr__(self) -> str:
+        n_params = sum(p.size for p in self.graph.parameters)
+        factors = sum(g.n for g in self.graph.factors)
+        sizes = ", ".join((counted(self.graph.n_random, "cell"), counted(n_params, "parameter"), counted(factors, "factor")))
+        return f"Model `{self.name}`: {sizes}; masks {listed(self.masks)}; samplers {listed(self.samplers)}"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        rows = "".join(f"<tr><td>{escape(v.name)}</td><td>{v.kind}</td><td>{v.shape}</td></tr>" for v in self.graph.variables)
+        rows += "".join(f"<tr><td>{escape(p.name)}</td><td>{p.kind}</td><td>{p.shape}</td></tr>" for p in self.graph.parameters)
+        return f"<div><p>{escape(repr(self))}</p><table><tr><th>name</th><th>kind</th><th>shape</th></tr>{rows}</table></div>"

@@ -1,0 +1,280 @@
+"""What a compiled model answers: its parts, its probabilities and conditionals, exact answers where structure allows them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import derive, plan
+from .._diagnostics import Diagnostic, GmlmError, GmlmWarning, known, only
+from ..data import bound_mask, bound_rows, encode_given, evaluated
+from ..evaluate import exact, parameters
+from ..graph import GivenRows, Lowered, LoweredMask, lower_mask, lower_model, with_given
+from ..program import allowed, ir
+from ..sample import annealed_importance
+
+if TYPE_CHECKING:
+    from ..graph import AbstractProgram
+
+Params = Mapping[str, Any]
+
+
+class Queries:
+    """The part of a `Model` that asks and neither fits nor samples."""
+
+    def __init__(self, program: AbstractProgram, name: str, plan: str | None = None):
+        self.program, self.name = program, name
+        self.lowered: Lowered = lower_model(program.bound, name)
+        if plan is not None:
+            self.lowered = replace(self.lowered, graph=replace(self.lowered.graph, method=plan))
+
+    # What there is
+
+    @property
+    def graph(self) -> Any:
+        """The factor graph: variables, parameters, groups of factors."""
+        return self.lowered.graph
+
+    @property
+    def masks(self) -> tuple[str, ...]:
+        """The names of the model's masks."""
+        return tuple(n for n, m in self.program.checked.masks.items() if m.model == self.name)
+
+    @property
+    def samplers(self) -> tuple[str, ...]:
+        """The names of the model's samplers."""
+        return tuple(n for n, s in self.program.checked.samplers.items() if s.model == self.name)
+
+    def positions(self, variable: str) -> np.ndarray:
+        """The global positions of a variable's cells, in its shape."""
+        return self.graph.variable(known(variable, [v.name for v in self.graph.variables], "variable")).positions
+
+    def mask(self, name: str | None) -> tuple[str, LoweredMask]:
+        """A lowered mask by name; without one, the model's only mask."""
+        name = only(name, self.masks, "mask", self.name)
+        if name not in self._masks:
+            self._masks[name] = lower_mask(self.lowered, self.program.checked.masks[name])
+        return name, self._masks[name]
+
+    @cached_property
+    def _masks(self) -> dict[str, LoweredMask]:
+        return {}
+
+    def sampler(self, name: str | None) -> tuple[str, ir.Sampler]:
+        """A checked sampler by name; without one, the model's only sampler."""
+        name = only(name, self.samplers, "sampler", self.name)
+        return name, self.program.checked.samplers[name]
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """What the checker warns of in the program, and what only the sizes show: cells never hidden or moved, factors that reach -inf.
+
+        Warnings that a comment `# gmlm: allow CODE` allows are left out. Each has `code`, `message` and `render()`.
+        """
+        checked = self.program.checked
+        return (*checked.warnings, *allowed(plan.lint_sizes(self.lowered, checked, self.name), checked.allowances))
+
+    def init_params(self, seed: int = 0) -> dict[str, np.ndarray]:
+        """Where a fit starts: 0, positive 1, simplex uniform; with noise of sd 0.01 from `seed` where the model has latents."""
+        return {k: v.astype(derive.float_type()) for k, v in parameters.init_params(self.graph, seed).items()}
+
+    # Exact answers
+
+    def log_potential(self, params: Params, x: Any, *, missing: Any = None, given: Any = None) -> jax.Array:
+        """The unnormalised log p of each row: the sum of all factors, -inf where a `require` fails; shape (rows..).
+
+        Args:
+            params: parameters.
+            x: configurations.
+            missing: what stands for a missing cell, as in `fit`; such cells are summed out: the log of the sum of exp(log p).
+            given: data of given variables, as in `fit`.
+
+        Raises:
+            GmlmError: E601 where the sum over a row's missing cells costs too much, E514 where a factor is nan or +inf.
+        """
+        from ..evaluate import log_completions
+
+        if self.graph.network is not None:
+            raise derive.no_joint(self.graph)
+        lowered, rows = bound_rows(self.lowered, x, missing, given)
+        found = log_completions(lowered.graph, self._device(lowered), self._params(params), rows.codes).reshape(rows.shape)
+        return parameters.verified_answer(lowered.graph, found, jnp.inf)
+
+    def log_partition(self, params: Params, *, given: Any = None) -> jax.Array:
+        """log Z, exact, by variable elimination; 0 where laws cover every cell and nothing else stands.
+
+        Args:
+            params: parameters.
+            given: data of given variables, as in `fit`: there is one log Z for each row, of shape (rows..).
+
+        Raises:
+            GmlmError: E601 with the cost where it is above the budget, before any work; E514 where a factor is nan or +inf.
+        """
+        found, arrays = encode_given(self.graph, given), self._params(params)
+        if self.graph.is_normalised:
+            return jnp.zeros(() if found is None else found.shape, derive.float_type())
+        values = exact.log_partition(self._contractions, self._bound_device(found), arrays, found)
+        values = parameters.verified_answer(self.graph, values, jnp.inf)
+        return values[0] if found is None else values.reshape(found.shape)
+
+    @cached_property
+    def _contractions(self) -> exact.Contractions:
+        return exact.Contractions(self.graph)
+
+    def annealed_log_partition(
+        self, params: Params, sampler: str | None = None, *, betas: Any = 1000, steps_per_beta: int = 1, chains: int = 128, seed: int = 0
+    ) -> annealed_importance.LogPartitionEstimate:
+        """log Z with its standard error by annealed importance sampling (Neal 2001), from uniform configurations at beta 0 to p at 1.
+
+        `sampler` takes `steps_per_beta` steps on p to the power of each of `betas` (ascending from 0 to 1, or a number of even
+        steps); none: sweeps of single cells. E507, E509 for options, samplers or models that it cannot use.
+        """
+        checked = None if sampler is None else self.sampler(sampler)[1]
+        options = annealed_importance.AnnealingOptions(betas, steps_per_beta, chains, seed)
+        return annealed_importance.estimate(self.lowered, checked, self._known(params), options)
+
+    def log_prob(self, params: Params, x: Any, *, missing: Any = None, given: Any = None) -> jax.Array:
+        """log p(x) = log_potential - log Z of each row, of its observed cells where some are `missing`; shape (rows..).
+
+        -inf where p(x) = 0. Of a model with given variables it is log p(x | given).
+        """
+        return self.log_potential(params, x, missing=missing, given=given) - self.log_partition(params, given=given)
+
+    def log_conditional(self, params: Params, x: Any, K: Sequence[int] | int, mask: str | None = None, *, given: Any = None) -> jax.Array:
+        """The table log p(x_K | x_rest), or with `mask` log p(x_K | x_rest, K), proportional to p(x) p(K | x).
+
+        Args:
+            params: parameters.
+            x: configurations; what they hold in K does not matter.
+            K: positions of cells, see `positions`.
+            mask: the mask that drew K.
+            given: data of given variables, as in `fit`.
+
+        Returns:
+            Shape (rows.., values of the first member, values of the second, ..), members ascending; -inf at impossible values,
+            nan where the rest itself is impossible.
+
+        Raises:
+            GmlmError: for positions that are none, a K outside the mask's support, a block too costly to enumerate.
+
+        Warns:
+            GmlmWarning: W901 without `mask`, where only masks that look at x draw K.
+
+        Reference: Li et al. 2024, Definition 7.
+        """
+        from ..evaluate import named_conditionals
+
+        lowered, rows = bound_rows(self.lowered, x, None, given)
+        drawn = None if mask is None else self._mask(mask, lowered)
+        table = named_conditionals.log_conditional(lowered, self._params(params), rows.codes, K, drawn)
+        if mask is None:
+            self._warn_plain(K)
+        return table.reshape(*rows.shape, *table.shape[1:])
+
+    def _warn_plain(self, K: Sequence[int] | int) -> None:
+        """Say W901 of a block that only adaptive masks draw."""
+        checked = self.program.checked
+        own = [m for m in checked.masks.values() if m.model == self.name]
+        if any(m.adaptive for m in own):
+            block = np.unique(np.asarray(K, np.int64))
+            found = plan.lint_conditional(self.lowered, ((m, self.mask(m.name)[1]) for m in own), block)
+            for d in allowed(found, checked.allowances):
+                warnings.warn(f"\n{d.render()}", GmlmWarning, stacklevel=3)
+
+    def marginals(self, params: Params, clamp: Mapping[str, Any] | None = None, given: Any = None) -> dict[str, np.ndarray]:
+        """p(x_i = v | clamped cells) of every cell, exact.
+
+        Args:
+            params: parameters.
+            clamp: cells or whole variables held at values, as in `sample`; they are sure of them.
+            given: data of given variables, as in `fit`.
+
+        Returns:
+            By variable (latents too), shape (*axes, values), values in domain order; rows of given data before them.
+
+        Raises:
+            GmlmError: E601 with the cost where no plan is affordable; E512 where no configuration agrees with the clamped cells.
+        """
+        found = encode_given(self.graph, given)
+        return exact.marginals(self._contractions, self._bound_device(found), self._known(params), clamp, found)
+
+    def map(self, params: Params, clamp: Mapping[str, Any] | None = None, given: Any = None) -> tuple[Any, Any]:
+        """A most probable configuration that agrees with the clamped cells, and its log_prob.
+
+        Args:
+            params: parameters.
+            clamp: cells or whole variables held at values, as in `sample`.
+            given: data of given variables, as in `fit`.
+
+        Returns:
+            The configuration, an array where the model has one variable, else a dict (latents too), letters and labels as codes; of
+            equally probable ones, the same in every run. And log p of it, nan where log Z is not affordable (while the mode is).
+
+        Raises:
+            GmlmError: E601 with the cost where no plan is affordable; E512 where no configuration agrees with the clamped cells.
+        """
+        found = encode_given(self.graph, given)
+        shape = () if found is None else found.shape
+        codes, value = exact.best(self._contractions, self._bound_device(found), self._known(params), clamp, found)
+        try:
+            log_z = np.asarray(self.log_partition(params, given=given))
+        except GmlmError:
+            log_z = np.nan
+        return exact.configuration(self.graph, codes, shape), value.reshape(shape)[()] - log_z
+
+    def next_symbol(self, params: Params, prefix: Any, *, given: Any = None) -> np.ndarray:
+        """p(x_t = v | x_0, .., x_(t-1)), of the first cell that a prefix lacks; latents and later cells are summed out.
+
+        Args:
+            params: parameters.
+            prefix: the first t cells of the model's only `var`, in row-major order, shape (rows.., t), values or labels; of letters also
+                one string per row. t is below the number of cells, and may be 0: shape (rows.., 0).
+            given: data of given variables, as in `fit`.
+
+        Returns:
+            Shape (rows.., values), rows sum to 1; nan where the prefix is impossible. A second call with another t compiles nothing.
+
+        Raises:
+            GmlmError: E507 for a model with several `var`s or a prefix that is too long, E601 with the cost where no plan is affordable.
+        """
+        found = encode_given(self.graph, given)
+        codes, cell, lead = exact.prefix_codes(self.graph, prefix, found)
+        table = exact.next_symbol(self._contractions, self._bound_device(found), self._known(params), codes, cell)
+        return table.reshape(*lead, table.shape[1])
+
+    # Inside
+
+    def _params(self, params: Params) -> dict[str, jax.Array]:
+        with evaluated(params):
+            return parameters.as_params(self.graph, params)
+
+    def _known(self, params: Params) -> dict[str, jax.Array]:
+        return parameters.known_params(self.graph, params)
+
+    def _mask(self, name: str | None, lowered: Lowered) -> tuple[str, LoweredMask]:
+        """A mask by name, with the given data that `lowered` has."""
+        name, mask = self.mask(name)
+        return name, bound_mask(lowered, mask)
+
+    def _device(self, lowered: Lowered) -> derive.Graph:
+        if lowered is not self.lowered:
+            return derive.graph_arrays(lowered.graph)
+        key = str(derive.float_type())
+        if key not in self._devices:
+            with jax.ensure_compile_time_eval():  # what is kept outlives a function that is traced now
+                self._devices[key] = derive.graph_arrays(self.graph)
+        return self._devices[key]
+
+    @cached_property
+    def _devices(self) -> dict[str, derive.Graph]:
+        return {}
+
+    def _bound_device(self, found: GivenRows | None) -> derive.Graph:
+        return self._device(self.lowered if found is None else with_given(self.lowered, found))

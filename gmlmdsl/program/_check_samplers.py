@@ -1,0 +1,254 @@
+"""Checks samplers."""
+
+from __future__ import annotations
+
+import re
+
+from .._diagnostics import Fix, Span
+from ..syntax import tree
+from ._arguments import check_arguments, find_form
+from ._check_masks import as_mask, check_cells, check_mask_body, check_row_weights, has_least_confident, variables_of
+from ._check_networks import refuse_joint, refuse_ladder, refuse_updates
+from ._expressions import CONSTANT, check_number, known_number, mentions
+from ._mask_inputs import check_no_stages
+from ._program import (
+    BlockTerm,
+    Cells,
+    Cycle,
+    Factor,
+    FormMask,
+    Kernel,
+    KernelMixture,
+    Listed,
+    Mask,
+    MaskBody,
+    MaskMixture,
+    Model,
+    RandomUpdate,
+    Repeat,
+    Sampler,
+    Sweep,
+    Temper,
+    kernels_in,
+)
+from ._refinement import check_decoder
+from ._scope import Scope
+from ._sets import check_clauses
+from ._terms import IndexValue, LetValue, SetOf, Sum, VariableValue, walk
+
+Statements = tuple[tree.SamplerStatement, ...]
+MOST_BODIES = 16  # each is a loop or a choice in the compiled program
+
+
+def check_sampler(sampler: tree.Sampler, model: Model, scope: Scope) -> Sampler | None:
+    """The checked sampler; the model's names are visible in `scope`."""
+    name = sampler.name.name
+    if isinstance(sampler.body, tree.Call):
+        call = check_decoder(sampler.body, model, scope)
+        return None if call is None else Sampler(sampler.span, name, model.name, call)
+    if refuse_updates(sampler, model, scope):
+        return None
+    body = _body(sampler.body, f"sampler `{name}`", sampler.name.span, model, scope)
+    return None if body is None else Sampler(sampler.span, name, model.name, body)
+
+
+def _body(statements: Statements, words: str, span: Span, model: Model, scope: Scope) -> tuple[Kernel, ...] | None:
+    """The kernels between braces, of which there is at least one; `words` and `span` are those of what they belong to."""
+    if not statements and scope.is_broken(span):
+        return None
+    if not statements:
+        scope.report("E320", f"{words} does nothing", span, "empty", help="for example `update x[i] for i in site`")
+        return None
+    checked = []
+    with scope.level() as levels:
+        if levels > MOST_BODIES:
+            scope.report("E117", f"bodies of a sampler are nested deeper than {MOST_BODIES}", span, "nested too deep")
+            return None
+        for s in statements:
+            with scope.nested():
+                checked.append(_kernel(s, model, scope))
+    good = tuple(k for k in checked if k is not None)
+    return good if len(good) == len(checked) else None
+
+
+def _kernel(s: tree.SamplerStatement, model: Model, scope: Scope) -> Kernel | None:
+    match s:
+        case tree.Update() if s.where is not None:
+            return _random_update(s, s.where, model, scope)
+        case tree.Update():
+            return _sweep(s, model, scope)
+        case tree.Cycle():
+            body = _body(s.body, "this `cycle`", s.span, model, scope)
+            return None if body is None else Cycle(s.span, body)
+        case tree.Repeat():
+            return _repeat(s, model, scope)
+        case tree.KernelMixture():
+            weights = check_row_weights(tuple(r.weight for r in s.rows), scope)
+            bodies = [_body((r.kernel,), "", r.span, model, scope) for r in s.rows]
+            good = tuple((w, b[0]) for w, b in zip(weights, bodies, strict=True) if b is not None)
+            return KernelMixture(s.span, good) if len(good) == len(s.rows) else None
+        case tree.Temper():
+            return _temper(s, model, scope)
+
+
+def _repeat(s: tree.Repeat, model: Model, scope: Scope) -> Kernel | None:
+    count = check_number(s.count, scope, CONSTANT, integer=True)
+    number = known_number(count)
+    if number is not None and number < 1:
+        scope.report("E319", f"`repeat` runs its body at least once, found {number}", s.count.span, "too small")
+    body = _body(s.body, "this `repeat`", s.span, model, scope)
+    return None if body is None else Repeat(s.span, count, body)
+
+
+def _temper(s: tree.Temper, model: Model, scope: Scope) -> Kernel | None:
+    if model.conditional is not None:
+        refuse_ladder(s, scope)
+        return None
+    form = find_form(s.form, "kernel", scope)
+    arguments = None if form is None else check_arguments(s.form, form, scope)
+    body = _body(s.body, "this `temper`", s.form.span, model, scope)
+    if arguments is None or body is None:
+        return None
+    inner = next((k for k in kernels_in(body) if isinstance(k, Temper)), None)
+    if inner is not None:
+        help = "one ladder does: put its betas into the outer list"
+        scope.report("E422", "a `temper` stands in the body of another", inner.span, "replicas of replicas", help=help)
+        return None
+    betas = arguments["betas"]
+    assert isinstance(betas, tuple)
+    numbers = [known_number(b) for b in betas]
+    for number, beta in zip(numbers, betas, strict=True):
+        if number is not None and number < 0:
+            scope.report("E319", f"a beta is at least 0, found {number}", beta.span, "below 0")
+    if None not in numbers and 1 not in numbers:
+        scope.report("E319", "the draws are those at beta 1, which `betas` must list", s.form.span, "no beta 1", help="add 1 to `betas`")
+        return None
+    return Temper(s.span, betas, body)
+
+
+def _sweep(s: tree.Update, model: Model, scope: Scope) -> Kernel | None:
+    clauses = check_clauses(s.clauses, s.span, scope, cells=True)
+    cells = check_cells(s.target, scope)
+    if cells is None:
+        return None
+    single = len(cells) == 1 and _is_single_cell(cells[0], model, scope)
+    if s.independently:
+        _check_independent(s, model, {c.variable for c in cells}, single, False, scope)
+    elif model.conditional is not None and not single:
+        refuse_joint(s, scope)
+        return None
+    return Sweep(s.span, BlockTerm(s.span, cells, clauses), s.independently)
+
+
+def _is_single_cell(cells: Cells, model: Model, scope: Scope) -> bool:
+    if cells.indices is None:
+        return cells.variable in model.variables and not model.variables[cells.variable].axes
+    rows = (scope.find(i.name) for i in cells.indices if isinstance(i, IndexValue))
+    return not any(r is not None and isinstance(r.value, SetOf) and r.value.lists_cells for r in rows)
+
+
+def _random_update(s: tree.Update, where: tree.Where, model: Model, scope: Scope) -> Kernel | None:
+    hidden = scope.find(where.name.name) is not None
+    scope.declare("block", where.name, True)  # reports a name that it hides
+    mask = _anonymous(where.mask, model, scope)
+    within = None if hidden else _within(s, where.name.name, scope)
+    if mask is None or within is None:
+        return None
+    outside = sorted(variables_of(mask.body) - {within}) if within else []
+    if outside:
+        help = f"write `update {where.name.name} where ..`, which takes any block"
+        message = f"a block of this mask holds cells of `{outside[0]}`, outside `{within}`"
+        fix, place = Fix(s.target.span, where.name.name, guess=True), ((s.target.span, f"updates cells of `{within}` only"),)
+        scope.report("E309", message, where.mask.span, "reaches further", help=help, related=place, fix=fix)
+        return None
+    single = _single_cells(mask.body, model, scope)
+    if s.independently:
+        _check_independent(s, model, variables_of(mask.body), single, mask.adaptive, scope)
+    elif has_least_confident(mask.body):
+        message = "`least_confident` stands only under `independently`"
+        fix = Fix(Span(s.span.source, s.target.span.end, s.target.span.end), " independently", guess=True)
+        scope.report("E324", message, where.mask.span, "not here", help=f"write `{s.target.span.text} independently where ..`", fix=fix)
+        return None
+    elif model.conditional is not None and not single:
+        refuse_joint(s, scope)
+        return None
+    elif model.conditional is not None and mask.adaptive:
+        message = "this mask looks at x: a network's output cannot be corrected for p(K | x)"
+        scope.report("E307", message, where.mask.span, "adaptive mask", help="take a mask without `given`")
+        return None
+    return RandomUpdate(s.span, mask, within, s.independently)
+
+
+def _check_independent(s: tree.Update, model: Model, cells_of: set[str], single: bool, adaptive: bool, scope: Scope) -> None:
+    """Under `independently` every cell is drawn given the old others: refused where that has no meaning, else a warning."""
+    if adaptive and model.conditional is not None:
+        message = "this mask looks at x: a network's output cannot be corrected for p(K | x)"
+        scope.report("E307", message, s.span, "adaptive mask", help="take a mask without `given`")
+    elif adaptive:
+        help = "draw the block jointly: remove `independently`"
+        message, fix = "`independently` has no meaning under an adaptive mask", _jointly(s)
+        scope.report("E307", message, s.span, "adaptive mask", help=help, fix=fix)
+    elif model.requires and model.conditional is None:
+        place = ((model.requires[0].span, "probability zero"),)
+        help = "draw the block jointly: remove `independently`"
+        message = "`independently` can reach configurations of probability zero"
+        scope.report("E307", message, s.span, "the model has a `require`", related=place, help=help, fix=_jointly(s))
+    elif model.conditional is None and not single and (term := _joining(model, cells_of)) is not None:
+        help = "remove `independently` to draw the block jointly, which keeps p"
+        message, place = "cells that interact, redrawn independently, keep no known law", ((term, "this may join cells of a block"),)
+        scope.report("W801", message, s.span, "may be biased", related=place, help=help, fix=_jointly(s))
+
+
+def _jointly(s: tree.Update) -> Fix | None:
+    """The edit that removes `independently`: a guess, for another mask may have been meant."""
+    found = re.compile(r"\s+independently\b").search(s.span.source.text, s.target.span.end, s.span.end)
+    return None if found is None else Fix(Span(s.span.source, found.start(), found.end()), "", guess=True)
+
+
+def _joining(model: Model, variables: set[str]) -> Span | None:
+    """The first term that may hold two cells of `variables`; None where each holds one at most: then they are independent."""
+    for term in (*model.factors, *model.distributed):
+        parts = (term.value,) if isinstance(term, Factor) else (term.target, term.probabilities)
+        inside = [p for e in parts for p in mentions(e, model.lets) if isinstance(p, VariableValue) and p.name in variables]
+        moving = any(isinstance(q, VariableValue) for p in inside for i in p.indices for q in walk(i))
+        repeated = inside and any(isinstance(q, Sum | LetValue) for e in parts for q in walk(e))
+        if len(set(inside)) > 1 or moving or repeated:
+            return term.span
+    return None
+
+
+def _anonymous(e: tree.MaskExpression, model: Model, scope: Scope) -> Mask | None:
+    if isinstance(e, tree.Name):
+        symbol = scope.find(e.name)
+        if symbol is not None and isinstance(symbol.value, Mask) and symbol.value.model == model.name:
+            return symbol.value
+    body = check_mask_body(e, model, scope)
+    if not isinstance(e, tree.Name) and not check_no_stages(e, scope):
+        return None
+    return None if body is None else as_mask(e, "", (), body, model, scope)
+
+
+def _within(s: tree.Update, block: str, scope: Scope) -> str | None:
+    match s.target:
+        case tree.Name() if s.target.name == block:
+            return ""
+        case tree.Index(indices=(tree.Name() as k,)) if k.name == block:
+            symbol = scope.use(s.target.base, "var", "latent")
+            return None if symbol is None else symbol.name
+    help, fix = f"`update x[{block}] where {block} ~ ..` or `update {block} where {block} ~ ..`", None
+    one = isinstance(s.target, tree.Index) and len(s.target.indices) == 1
+    named = scope.find(s.target.name) if isinstance(s.target, tree.Name) else None
+    if one or (named is not None and named.kind in ("var", "latent")):
+        text = f"{s.target.base.name if isinstance(s.target, tree.Index) else s.target.span.text}[{block}]"
+        help, fix = f"write `{text}`", Fix(s.target.span, text, guess=True)
+    scope.report("E308", f"the update does not use its block `{block}`", s.target.span, f"no `{block}` here", help=help, fix=fix)
+    return None
+
+
+def _single_cells(body: MaskBody, model: Model, scope: Scope) -> bool:
+    if isinstance(body, MaskMixture):
+        return all(_single_cells(part, model, scope) for _, part in body.rows)
+    if isinstance(body, Listed):
+        return all(len(term.cells) == 1 and _is_single_cell(term.cells[0], model, scope) for term, _ in body.terms)
+    arguments = body.call.arguments if isinstance(body, FormMask) else {}
+    return known_number(arguments.get("size", arguments.get("count"))) == 1

@@ -1,1 +1,0 @@
-"""In: derived functions, data, keys. Out: `Fit`, draws. Never: mathematics of its own, text of programs."""

@@ -1,0 +1,266 @@
+"""log Z of models that are too wide for exact sums: annealed importance sampling, with its standard error."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import derive
+from .._diagnostics import Span, fail, whole_number, with_whole_numbers
+from ..data import generator, keys_of, verified_seed
+from ..derive import AbstractKernel, Target, bounded_jit, compiled, fold, log_potential
+from ..graph import FactorGraph, Lowered, lower_mask, reaches_zero, verify_mask
+from ..plan import BUDGET, plan_update, verify_held
+from ..program import ir
+from ._cost import verify_chains
+from ._draw import SamplingWarning, masks_in
+
+Array = np.ndarray
+CANDIDATES = 1 << 16  # uniform configurations, of which the possible ones are counted
+LEAST_POSSIBLE = 16
+BYTES_PER_BETA = 24  # as they are made, as they are kept, and on the device
+AT_ONCE = 1 << 24  # numbers in one array
+BASE = 2**32 - 1  # in the seed of the starts: no chain has that number
+# Chains, and as a share of all: below either, intervals of two standard errors cover less than nine times in ten.
+LEAST_EFFECTIVE = (10.0, 0.1)
+
+
+@dataclass(frozen=True, repr=False)
+class LogPartitionEstimate:
+    """What annealed importance sampling says of log Z.
+
+    Attributes:
+        log_partition: log of the mean weight. Z is estimated without bias, so log Z is rather too low than too high, by about half the
+            squared standard error.
+        standard_error: of it, by the delta method: sqrt(Var(w) / chains) / mean w, with what a count of possible starts adds. It is
+            too small where few weights carry the sum.
+        effective_sample_size: (sum of w)^2 / (sum of w^2), from 1 to the number of chains.
+        log_weights: log w of each chain, shape (chains,); fewer where too few possible starts were found.
+        betas: the exponents of p, from 0 to 1.
+        warnings: what a user should act on, in sentences.
+    """
+
+    log_partition: float
+    standard_error: float
+    effective_sample_size: float
+    log_weights: Array
+    betas: Array
+    warnings: tuple[str, ...] = field(default=())
+
+    def __repr__(self) -> str:
+        found = f"log Z is about {self.log_partition:.6g}, standard error {self.standard_error:.2g}"
+        size = f"effective sample size {self.effective_sample_size:.3g} of {len(self.log_weights)} chains, {len(self.betas)} betas"
+        return "\n".join([f"{found}; {size}", *self.warnings])
+
+
+@dataclass(frozen=True)
+class AnnealingOptions:
+    """How to anneal; see `Model.annealed_log_partition`."""
+
+    betas: Any
+    steps_per_beta: int
+    chains: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Base:
+    """Independent draws of the law at beta 0, which is uniform on what is possible.
+
+    Attributes:
+        codes: shape (cells, chains).
+        log_size: the log of the number of possible configurations.
+        variance: of `log_size`, 0 where it is known.
+    """
+
+    codes: Array
+    log_size: float
+    variance: float
+
+
+def estimate(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, jax.Array], options: AnnealingOptions) -> LogPartitionEstimate:
+    """Anneal every chain from the uniform law to p; a chain's weight is w = Z_0 prod over k of p(x_k-1)^(b_k - b_k-1), p unnormalised.
+
+    x_0 is uniform on the possible configurations, whose number is Z_0; x_k comes from x_k-1 by steps that keep p^b_k. The mean
+    of w is Z whatever the betas, because every kernel keeps the law of its beta exactly: `independently` and `temper` are refused.
+
+    Reference: Neal 2001, "Annealed importance sampling".
+    """
+    options, betas = _verified(options)
+    kernel = _kernel(lowered, sampler, params)
+    graph = lowered.graph
+    verify_chains(kernel, graph.n_cells, int(options.chains), len(betas) * int(options.steps_per_beta))
+    base = uniform_base(graph, params, options.chains, options.seed)
+    target = Target(derive.graph_arrays(graph), params, None)
+    log_weights = base.log_size + _annealed(kernel, target, base.codes, betas, options)
+    return summarise(log_weights, betas, base.variance)
+
+
+def summarise(log_weights: Array, betas: Array, variance: float = 0.0) -> LogPartitionEstimate:
+    """The estimate that weights give; `variance` is that of a number which all of them share."""
+    chains = len(log_weights)
+    top = log_weights.max()
+    w = np.exp(log_weights - top)
+    effective = float(w.sum() ** 2 / (w**2).sum())
+    error = float(np.sqrt(w.var(ddof=1) / chains / w.mean() ** 2 + variance))
+    spread = _upper_spread(log_weights)
+    expected = chains * float(np.exp(-(spread**2)))
+    said: list[str] = []
+    if not min(effective, expected) >= max(LEAST_EFFECTIVE[0], LEAST_EFFECTIVE[1] * chains):
+        said.append(
+            f"The weights degenerate: an effective sample size of {effective:.3g} from {chains} chains, where logs of weights that lie "
+            f"{spread:.2g} above their median let one expect {expected:.2g} in the long run. The estimate of log Z is "
+            "likely too low, and its standard error too small: use more betas, more steps_per_beta or more chains."
+        )
+    for text in said:
+        warnings.warn(text, SamplingWarning, stacklevel=4)
+    return LogPartitionEstimate(float(np.log(w.mean()) + top), error, effective, log_weights, betas, tuple(said))
+
+
+def _upper_spread(log_weights: Array) -> float:
+    """The root mean square of how far logs of weights above their median lie above it.
+
+    Where log w is normal with standard deviation s, chains * exp(-s^2) are effective in the long run. Few chains show more than that,
+    because the large weights are the ones that they miss; small weights, however small, do no harm and are left out.
+    """
+    above = log_weights - np.median(log_weights)
+    above = above[above > 0]
+    return float(np.sqrt((above**2).mean())) if len(above) else 0.0
+
+
+def _verified(options: AnnealingOptions) -> tuple[AnnealingOptions, Array]:
+    options = with_whole_numbers(options, {"steps_per_beta": 1, "chains": 2})
+    verified_seed(options.seed)
+    return options, verified_betas(options.betas)
+
+
+def verified_betas(betas: Any) -> Array:
+    """The betas as the device will hold them, in float64: a number n stands for 0, 1/n, .., 1.
+
+    Raises:
+        GmlmError: E507.
+    """
+    if np.ndim(betas) == 0:
+        betas = whole_number("betas", betas.item() if isinstance(betas, np.ndarray) else betas, 1)
+        verify_held(BYTES_PER_BETA * betas, f"{betas:,} betas", "fewer `betas=`")
+        betas = np.linspace(0, 1, betas + 1)
+    help = "`betas=1000` are 1000 even steps from 0 to 1; or list them: `betas=np.linspace(0, 1, 500) ** 2`"
+    try:
+        given = np.asarray(betas, float)
+    except (TypeError, ValueError):
+        raise fail("E507", f"betas must be a whole number or a list of numbers, got {betas!r}", help=help) from None
+    if given.ndim != 1 or len(given) < 2 or given[0] != 0 or given[-1] != 1:
+        ends = f"from {given[0]:g} to {given[-1]:g}" if given.ndim == 1 and len(given) else f"an array of shape {given.shape}"
+        raise fail("E507", f"betas must run from 0 to 1, got {ends}", help=help)
+    found = given.astype(derive.float_type()).astype(float)
+    wrong = np.flatnonzero(~(np.diff(found) > 0))
+    if len(wrong):
+        k = int(wrong[0])
+        message = f"betas must ascend, got {given[k]:.9g} and then {given[k + 1]:.9g} at place {k + 1}"
+        raise fail("E507", message, help=f"{help}; neighbours must differ as {np.dtype(derive.float_type()).name} numbers")
+    return found
+
+
+def _kernel(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, jax.Array]) -> AbstractKernel:
+    if sampler is None:
+        return derive.single_site_sweep(lowered.graph)
+    planned = derive.build_kernel(lowered, sampler)
+    assert not isinstance(sampler.body, ir.FormCall)  # `build_kernel` refuses them
+    _verify_keeps(lowered, sampler.body)
+    for mask in masks_in(sampler.body):
+        verify_mask(lower_mask(lowered, mask), lowered.graph.sizes, {k: np.asarray(v) for k, v in params.items()})
+    return planned.kernel
+
+
+def _verify_keeps(lowered: Lowered, body: Sequence[ir.Kernel]) -> None:
+    """Refuse kernels that do not keep p at every beta. An adaptive mask's update does: p(K | x) is no part of what is scaled."""
+    help = "name another sampler, or none: then every cell is redrawn in turn"
+    for kernel in ir.kernels_in(body):
+        if isinstance(kernel, ir.Temper):
+            _refuse("`temper` has betas of its own, and its replicas do not start in their laws", kernel.span, help)
+        if isinstance(kernel, ir.Sweep | ir.RandomUpdate) and not plan_update(lowered, kernel).keeps:
+            _refuse("`independently` keeps no known law where cells of a block interact", kernel.span, help)
+
+
+def _refuse(why: str, span: Span, help: str) -> None:
+    raise fail("E507", f"annealed importance sampling needs updates that keep p at every beta: {why}", span, "does not keep p", help=help)
+
+
+def uniform_base(graph: FactorGraph, params: Mapping[str, jax.Array], chains: int, seed: int) -> Base:
+    """Uniform draws of possible configurations, and the log of how many there are.
+
+    Small models are listed. Otherwise configurations are drawn uniformly and the possible ones kept; their share of a fixed number
+    of candidates, independent of which ones they are, estimates the number of possible configurations without bias. Where no
+    factor is minus infinity and nothing is required, every candidate is possible, and their number is known.
+
+    Raises:
+        GmlmError: E509 where nothing, or too small a share, is possible.
+    """
+    rng = generator(seed, BASE)
+    sizes, device = graph.sizes, derive.graph_arrays(graph)
+    log_total = float(np.log(sizes.astype(float)).sum())
+    if log_total <= np.log(BUDGET.states) + 1e-9:
+        states = derive.all_states(graph)
+        states = states[:, _possible(device, params, states)]
+        if not states.shape[1]:
+            raise fail("E509", "no configuration has positive probability: log Z is minus infinity", help="loosen a `require`")
+        return Base(states[:, rng.integers(0, states.shape[1], chains)], float(np.log(states.shape[1])), 0.0)
+    padded = np.append(sizes, 1)
+    zeros = bool(graph.requires) or any(reaches_zero(g, padded) for g in graph.factors)
+    tries = max(chains, CANDIDATES) if zeros else chains
+    per_call = max(1, min(tries, AT_ONCE // max(1, graph.n_cells)))
+    kept: list[Array] = []
+    for start in range(0, tries, per_call):
+        found = rng.integers(0, sizes[:, None], (graph.n_cells, per_call), dtype=np.int32)  # always as many: one compiled program
+        good = _possible(device, params, found) & (np.arange(per_call) < tries - start)
+        kept.append(found[:, good])
+    codes = np.concatenate(kept, axis=1)
+    count = codes.shape[1]
+    if count < min(LEAST_POSSIBLE, chains):
+        message = f"{count} of {tries} uniform configurations are possible: too few to draw from, or to count, the law at beta 0"
+        help = "`log_partition` needs no draws and is exact where it is affordable; or loosen a `require` so that more is possible"
+        raise fail("E509", message, help=help)
+    return Base(codes[:, :chains], log_total + float(np.log(count / tries)), (1 - count / tries) / count)
+
+
+def _possible(device: derive.Graph, params: Mapping[str, jax.Array], codes: Array) -> Array:
+    return np.asarray(compiled.log_potential(device, params, jnp.asarray(codes))) > -np.inf
+
+
+def _annealed(kernel: AbstractKernel, target: Target, codes: Array, betas: Array, options: AnnealingOptions) -> Array:
+    """The sum over k of (b_k - b_k-1) log p(x_k-1) of each chain, in float64, so many chains at a time that arrays stay small."""
+    chains = codes.shape[1]
+    per_chain = max(len(betas), codes.shape[0] * target.graph.most_values)
+    batches = -(-chains // max(1, AT_ONCE // per_chain))
+    size = -(-chains // batches)
+    steps, found = np.diff(betas), []
+    below, count = jnp.asarray(betas[1:], derive.float_type()), jnp.asarray(options.steps_per_beta)
+    for start in range(0, chains, size):
+        numbers = np.minimum(np.arange(start, start + size), chains - 1)  # the last batch repeats a chain: one compiled program
+        keys = keys_of(options.seed, numbers)
+        log_p = np.asarray(_anneal(kernel, target, keys, jnp.asarray(codes[:, numbers]), below, count), float)
+        found.append(steps @ log_p)
+    return np.concatenate(found)[:chains]
+
+
+@bounded_jit
+def _anneal(kernel: AbstractKernel, target: Target, keys: Any, codes: jax.Array, betas: jax.Array, count: jax.Array) -> jax.Array:
+    """log p of each chain before its steps at each beta, shape (betas, chains); after the last beta nothing moves."""
+    chains, last = codes.shape[1], betas.shape[0] - 1
+
+    def one(state: derive.State, k: jax.Array) -> tuple[derive.State, jax.Array]:
+        inside = target._replace(beta=jnp.full(chains, betas[k]))
+
+        def step(j: jax.Array, state: derive.State) -> derive.State:
+            return kernel.step(inside, fold(keys, k * count + j), state)[0]
+
+        log_p = log_potential(target.graph, target.params, state.codes)
+        return jax.lax.fori_loop(0, jnp.where(k < last, count, 0), step, state), log_p
+
+    return jax.lax.scan(one, kernel.init(codes), jnp.arange(betas.shape[0]))[1]

@@ -1,0 +1,256 @@
+"""The one file that knows which ArviZ is installed: InferenceData on 0.x, DataTree on 1.x.
+
+The groups are built as xarray Datasets here, because `from_dict` changed its meaning between the two.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from .._diagnostics import fail
+from .._optional import need
+from ..files import whole_file
+
+SAMPLE_DIMS = ("chain", "draw")
+ROW = "row"  # the axis of observed data that a draw does not have
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Silence what ArviZ 0.23 says at import and for each plot; nothing a user can act on."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)  # MatplotlibDeprecationWarning is one
+        yield
+
+
+def arviz() -> ModuleType:
+    """The `arviz` module, imported when it is first needed."""
+    with quiet():
+        import arviz as az
+
+    return az
+
+
+def is_datatree() -> bool:
+    """Whether the installed ArviZ takes a DataTree (1.x, where the name `InferenceData` still answers, with a warning).
+
+    A DataTree is made by xarray alone, so ArviZ is not imported to know it.
+    """
+    return int(version("arviz").split(".")[0]) >= 1
+
+
+def to_arviz(
+    posterior: Mapping[str, np.ndarray],
+    dims: Mapping[str, Sequence[str]],
+    coords: Mapping[str, Sequence[Any]],
+    sample_stats: Mapping[str, np.ndarray],
+    observed: Mapping[str, np.ndarray] | None = None,
+    attrs: Mapping[str, Any] | None = None,
+    *,
+    log_likelihood: Mapping[str, np.ndarray] | None = None,
+) -> Any:
+    """Label draws as the object that the installed ArviZ works with.
+
+    Args:
+        posterior: by variable, draws (chain, draw, *axes); bool becomes int8.
+        dims: by variable, the name of each of `axes`; a variable left out gets `<variable>_dim_0` and so on. A name that
+            occurs twice in one variable is numbered: `site`, `site_2`.
+        coords: by dim, the label of each index; members that are not text or numbers are written as text.
+        sample_stats: as `posterior`, for statistics of the draws.
+        observed: by variable, data (*rows, *axes); gives the group `observed_data`.
+        attrs: provenance (seed, versions, hash of the program, sampler), on the root and on `posterior`; what netCDF
+            cannot hold becomes text (JSON).
+        log_likelihood: by variable, log p of each row at each draw, (chain, draw, row); gives the group `log_likelihood`.
+
+    Returns:
+        InferenceData on ArviZ 0.x, DataTree on 1.x.
+
+    Raises:
+        ValueError: the shape of an array does not fit its dims, or a dim does not fit its coords.
+    """
+    known = {"created_at": datetime.now(UTC).isoformat(), **{k: _plain(v) for k, v in (attrs or {}).items()}}
+    groups = {
+        "posterior": _dataset(posterior, SAMPLE_DIMS, dims, coords),
+        "sample_stats": _dataset(sample_stats, SAMPLE_DIMS, dims, coords),
+    }
+    if log_likelihood is not None:
+        groups["log_likelihood"] = _dataset(log_likelihood, SAMPLE_DIMS, dict.fromkeys(log_likelihood, (ROW,)), {})
+    if observed is not None:
+        groups["observed_data"] = _dataset(observed, None, dims, coords)
+    for name, group in groups.items():
+        group.attrs = dict(known) if name == "posterior" else {"created_at": known["created_at"]}
+        if name != "observed_data":
+            group.attrs["sample_dims"] = list(SAMPLE_DIMS)
+    return _container(groups, known)
+
+
+def summary(idata: Any, var_names: Sequence[str] | None = None) -> Any:
+    """`arviz.summary` in full floats, with the ESS and Monte Carlo errors of a constant variable as NaN.
+
+    ArviZ itself gives a chain that never moves an ESS of all its draws. The columns are those of the installed version.
+
+    Args:
+        idata: from `to_arviz`.
+        var_names: variables of the posterior; all by default.
+
+    Returns:
+        A pandas DataFrame with one row per scalar.
+    """
+    with quiet(), warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)  # 0/0 for a constant variable
+        table = arviz().summary(idata, var_names=None if var_names is None else list(var_names), round_to="none")
+    columns = [c for c in table.columns if c.startswith(("ess", "mcse", "r_hat"))]
+    table[columns] = table[columns].astype(float)
+    table.loc[table["sd"] == 0, columns] = np.nan
+    return table
+
+
+def save(idata: Any, path: str | os.PathLike[str]) -> Path:
+    """Write draws to a `.nc` file (netCDF, which ArviZ reads) or to an `.npz` file (which NumPy alone reads).
+
+    In the `.npz` file the array `posterior/x` has its dims in the JSON text `metadata` and its coords in `posterior/coords/site`.
+    The file appears only when it is whole.
+
+    Args:
+        idata: from `to_arviz`.
+        path: where to; the ending chooses the format.
+
+    Returns:
+        The path.
+
+    Raises:
+        GmlmError: E560 the file cannot be written; E561 netCDF needs packages that are not installed.
+    """
+    path = Path(path)
+    if path.suffix not in (".nc", ".npz"):
+        raise fail("E560", f"cannot write `{path}`: the name must end in .nc or .npz")
+    if path.suffix == ".nc":
+        need_netcdf()
+    with whole_file(path) as part:
+        if path.suffix == ".npz":
+            with part.open("wb") as file:
+                np.savez_compressed(file, **_flat(idata))
+        elif is_datatree():
+            idata.to_netcdf(part, engine="h5netcdf")
+        else:
+            idata.to_netcdf(str(part), engine="h5netcdf")
+    return path
+
+
+def groups_of(idata: Any) -> dict[str, Any]:
+    """The Dataset of each group, on both versions."""
+    if is_datatree():
+        return {name: node.to_dataset() for name, node in idata.children.items()}
+    return {name: idata[name] for name in idata.groups()}
+
+
+def _container(groups: dict[str, Any], attrs: dict[str, Any]) -> Any:
+    if not is_datatree():
+        az = arviz()
+        with quiet():
+            return az.InferenceData(**groups, attrs=attrs)
+    import xarray as xr
+
+    tree = xr.DataTree.from_dict({f"/{name}": group for name, group in groups.items()})
+    tree.attrs = attrs
+    return tree
+
+
+def _dataset(
+    arrays: Mapping[str, np.ndarray],
+    leading: tuple[str, ...] | None,
+    dims: Mapping[str, Sequence[str]],
+    coords: Mapping[str, Sequence[Any]],
+) -> Any:
+    """One group; `leading` are the first axes of every array, or None where they are rows of data."""
+    import xarray as xr
+
+    variables, used = {}, {}
+    for name, values in arrays.items():
+        array = np.asarray(values)
+        array = array.astype(np.int8) if array.dtype == bool else array
+        inner, first = list(dims.get(name, ())), leading
+        if first is None:
+            rows = array.ndim - len(inner) if name in dims else 1
+            first = (ROW,) if rows == 1 else tuple(f"{ROW}_{k}" for k in range(rows))
+        if name not in dims:
+            inner = [f"{name}_dim_{k}" for k in range(array.ndim - len(first))]
+        axes = [*first, *_distinct(inner, taken=set(arrays))]
+        if len(axes) != array.ndim:
+            raise ValueError(f"`{name}` must have the axes ({', '.join(axes)}), got shape {array.shape}")
+        variables[name] = (axes, array)
+        for original, axis, size in zip([*first, *inner], axes, array.shape, strict=True):
+            used[axis] = _labels(original, coords.get(original), size)
+    index = {k: v for k, v in used.items() if k not in variables}
+    return xr.Dataset(variables, coords=index)
+
+
+def _distinct(names: Sequence[str], taken: set[str]) -> list[str]:
+    """Names of axes of one array that differ from each other and from the variables, as xarray asks."""
+    found: list[str] = []
+    for name in names:
+        base = f"{name}_dim" if name in taken else name
+        count = sum(n == base or (n.startswith(f"{base}_") and n[len(base) + 1 :].isdigit()) for n in found)
+        found.append(base if not count else f"{base}_{count + 1}")
+    return found
+
+
+def _labels(dim: str, given: Sequence[Any] | None, size: int) -> np.ndarray:
+    if given is None:
+        return np.arange(size)
+    if len(given) != size:
+        raise ValueError(f"the coords of `{dim}` must have {size} members, got {len(given)}")
+    scalars = all(isinstance(v, (str, int, float, np.integer, np.floating)) for v in given)
+    kinds = {isinstance(v, str) for v in given}
+    return np.array([v if scalars and len(kinds) == 1 else _as_text(v) for v in given])
+
+
+def _as_text(member: Any) -> str:
+    return ",".join(map(_as_text, member)) if isinstance(member, (tuple, list, np.ndarray)) else str(member)
+
+
+def _plain(value: Any) -> Any:
+    """An attribute as netCDF holds it."""
+    if isinstance(value, (str, float)) or (isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63):
+        return value
+    if isinstance(value, (np.integer, np.floating)):
+        return value.item()
+    return json.dumps(value, default=str, sort_keys=True)
+
+
+def _flat(idata: Any) -> dict[str, Any]:
+    """Every array under `group/name`, and the metadata as JSON text; no pickled objects."""
+    arrays: dict[str, Any] = {}
+    metadata: dict[str, Any] = {"attrs": dict(idata.attrs), "groups": {}}
+    for name, group in groups_of(idata).items():
+        metadata["groups"][name] = {"attrs": dict(group.attrs), "dims": {k: list(v.dims) for k, v in group.data_vars.items()}}
+        arrays |= {f"{name}/{k}": v.values for k, v in group.data_vars.items()}
+        arrays |= {f"{name}/coords/{k}": _npz_labels(v.values) for k, v in group.coords.items()}
+    arrays["metadata"] = np.array(json.dumps(metadata, default=str))
+    return arrays
+
+
+def _npz_labels(values: np.ndarray) -> np.ndarray:
+    return values if values.dtype.kind in "iufb" else values.astype(str)
+
+
+def need_netcdf() -> None:
+    """Refuse netCDF where the packages for it are not installed.
+
+    Raises:
+        GmlmError: E561.
+    """
+    need("h5netcdf", "netCDF needs h5netcdf", '"gmlmdsl[netcdf]"', help="or write an .npz file")
+    need("h5py", "netCDF needs h5py", '"gmlmdsl[netcdf]"', help="or write an .npz file")

@@ -1,0 +1,289 @@
+"""Sampling asked for by name: options checked, chains run, draws labelled for ArviZ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import derive
+from .._diagnostics import fail, listed, unknown, with_whole_numbers
+from ..data import clamped_cells, decode, verified_seed
+from ..evaluate import Contractions, independent_kernel
+from ..graph import STAYS_FINITE, FactorGraph, Lowered, VariableArray, lower_let, lower_mask, verify_mask
+from ..program import ir
+from ._arviz import to_arviz
+from ._cost import verify_chains, verify_draws
+from ._discrete_diagnostics import Diagnosis, diagnose
+from ._progress import shows_progress
+from ._run_kernel import Draws, sample
+from ._starts import Annealed, Starts, starts
+
+MIN_SWAP_RATE = 0.05  # of neighbours in a ladder
+
+
+@dataclass(frozen=True)
+class SampleOptions:
+    """How to sample; see `Model.sample`."""
+
+    sampler: str
+    draws: int
+    warmup: int
+    chains: int
+    thin: int
+    seed: int
+    clamp: Mapping[str, Any] | None
+    init: Any
+    observe: Mapping[str, Callable[[Any], Any]] | Sequence[str] | None
+    keep_draws: bool
+    progress: bool | None
+
+
+def draw_chains(
+    lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax.Array], options: SampleOptions, provenance: dict[str, Any]
+) -> Any:
+    """Draws as the installed ArviZ takes them."""
+    options = verified_options(options)
+    graph = lowered.graph
+    planned = derive.build_kernel(lowered, sampler)
+    observe, anneal = observables(lowered, params, options.observe), options.init.steps if isinstance(options.init, Annealed) else 0
+    _verify_cost(planned.kernel, graph, options, anneal, observe)
+    for mask in masks_in(sampler.body):
+        verify_mask(lower_mask(lowered, mask), graph.sizes, {k: np.asarray(v) for k, v in params.items()})
+    held = clamped_cells(graph, options.clamp)
+    device = derive.graph_arrays(graph)
+    clamped = jnp.asarray(np.append(held[0], False)) if held[0].any() else None
+    target = derive.Target(device, params, clamped)
+    begun = starts(graph, options.chains, options.seed, options.init, held, params)
+    found = sample(
+        planned.kernel,
+        target,
+        begun.codes,
+        seed=options.seed,
+        draws=options.draws,
+        warmup=options.warmup,
+        thin=options.thin,
+        anneal=anneal,
+        observe=observe,
+        keep=options.keep_draws,
+        progress=shows_progress(options.progress),
+    )
+    return label(graph, found, held[0], planned, options, provenance | {"starts": _words(begun, options.init)})
+
+
+def draw_exact(
+    lowered: Lowered, kept: Contractions, params: dict[str, jax.Array], options: SampleOptions, provenance: dict[str, Any]
+) -> Any:
+    """Independent draws from p, given clamped cells, as the installed ArviZ takes them: no warm-up, no thinning, no start.
+
+    Raises:
+        GmlmError: E601 where that is not affordable; E507 for `init=`; E512 where no configuration agrees with the clamped cells.
+    """
+    options = verified_options(options)
+    if options.init is not None:
+        raise fail("E507", "exact draws are independent: they start nowhere", help="leave out `init=`")
+    graph, held = lowered.graph, clamped_cells(lowered.graph, options.clamp)
+    device = derive.graph_arrays(graph)
+    kernel, line = independent_kernel(kept, device, params, held)
+    observe, options = observables(lowered, params, options.observe), replace(options, warmup=0, thin=1)
+    _verify_cost(kernel, graph, options, 0, observe)
+    found = sample(
+        kernel,
+        derive.Target(device, params, None),
+        np.repeat(held[1][:, None], options.chains, axis=1),
+        seed=options.seed,
+        draws=options.draws,
+        warmup=0,
+        thin=1,
+        observe=observe,
+        keep=options.keep_draws,
+        progress=shows_progress(options.progress),
+    )
+    planned = derive.Planned(kernel, (line,))
+    return label(graph, found, held[0], planned, options, provenance | {"starts": "none: draws are independent"})
+
+
+def _verify_cost(kernel: derive.AbstractKernel, graph: FactorGraph, options: SampleOptions, anneal: int, observe: Any) -> None:
+    chains, draws = int(options.chains), int(options.draws)
+    verify_chains(kernel, graph.n_cells, chains, anneal + int(options.warmup) + draws * int(options.thin))
+    verify_draws(kernel, graph.n_cells, int(graph.sizes.max()), chains, draws, options.keep_draws, observe)
+
+
+def masks_in(body: tuple[ir.Kernel, ...] | ir.FormCall) -> list[ir.Mask]:
+    """The masks of a sampler that mention parameters."""
+    if isinstance(body, ir.FormCall):
+        return []
+    return [k.mask for k in ir.kernels_in(body) if isinstance(k, ir.RandomUpdate) and k.mask.mentions_parameter]
+
+
+def _words(begun: Starts, init: Any) -> str:
+    words = {"given": "given", "uniform": "uniform", "built": "built by moves of single cells, not uniform"}[begun.how]
+    return f"{words}, then {init.steps} annealing steps" if isinstance(init, Annealed) else words
+
+
+def verified_options(options: SampleOptions) -> SampleOptions:
+    """Options with Python's whole numbers.
+
+    Raises:
+        GmlmError: E507.
+    """
+    verified_seed(options.seed)
+    return with_whole_numbers(options, {"draws": 1, "warmup": 0, "chains": 1, "thin": 1})
+
+
+class LetValues(eqx.Module):
+    """The values of a `let`, chains first."""
+
+    group: derive.Group
+    params: dict[str, jax.Array]
+    shape: tuple[int, ...] = eqx.field(static=True)
+
+    def __call__(self, codes: jax.Array) -> jax.Array:
+        return derive.all_values(self.group, self.params, codes).T.reshape(-1, *self.shape)
+
+
+class FunctionValues(eqx.Module):
+    """The values of a user's function of one configuration, chains first."""
+
+    function: Callable[[Any], Any] = eqx.field(static=True)
+    variables: tuple[VariableArray, ...] = eqx.field(static=True)
+
+    def __call__(self, codes: jax.Array) -> jax.Array:
+        parts = {v.name: codes[v.offset : v.offset + v.size].T.reshape(-1, *v.shape) for v in self.variables}
+        values = {v.name: 2 * parts[v.name] - 1 if v.kind == "spin" else parts[v.name] for v in self.variables}
+        given = values if len(values) > 1 else next(iter(values.values()))
+        return jax.vmap(lambda x: jnp.asarray(self.function(x)))(given)  # pyright: ignore[reportGeneralTypeIssues]
+
+
+class Observables(eqx.Module):
+    """A function from codes (cells, chains) to arrays by name, chains first."""
+
+    parts: dict[str, LetValues | FunctionValues]
+
+    def __call__(self, codes: jax.Array) -> dict[str, jax.Array]:
+        return {name: f(codes) for name, f in self.parts.items()}
+
+
+def observables(
+    lowered: Lowered, params: dict[str, jax.Array], observe: Any, variables: tuple[VariableArray, ...] | None = None
+) -> Observables | None:
+    """What is recorded of draws; functions get `variables`, None for all."""
+    if not observe:
+        return None
+    named = {n: n for n in observe} if not isinstance(observe, Mapping) else dict(observe)
+    return Observables(
+        {name: _observable(lowered, params, name, what, variables or lowered.graph.variables) for name, what in named.items()}
+    )
+
+
+def _observable(
+    lowered: Lowered, params: dict[str, jax.Array], name: str, what: Any, variables: tuple[VariableArray, ...]
+) -> LetValues | FunctionValues:
+    if name in [v.name for v in lowered.graph.variables]:
+        raise fail("E507", f"observe: `{name}` is a variable's name", help="choose another")
+    if isinstance(what, str):
+        lets = lowered.names.model.lets
+        if what not in lets:
+            raise unknown(f"observe: the model has no `let` called `{what}`", what, lets)
+        group, shape = lower_let(lowered, what)
+        return LetValues(derive.group_arrays(group, lowered.graph.n_cells), params, shape)
+    if not callable(what):
+        raise fail("E507", f"observe: `{name}` must be a function of one configuration, or the name of a `let`")
+    # A function of its own in every call: what the user's one looks up may have changed since it was compiled.
+    observable = FunctionValues(lambda x: what(x), variables)
+    try:
+        jax.eval_shape(observable, jax.ShapeDtypeStruct((lowered.graph.n_cells, 1), jnp.int32))
+    except Exception as error:  # a user's function may fail in any way
+        first = str(error).strip().splitlines()[0] if str(error).strip() else ""
+        help = "it takes one configuration as arrays, labels and letters as codes from 0; it uses `jax.numpy`, and `jnp.where` for `if`"
+        raise fail("E553", f"`{name}` fails: {type(error).__name__}: {first}", help=help) from None
+    return observable
+
+
+def label(
+    graph: FactorGraph, found: Draws, clamped: np.ndarray, planned: derive.Planned, options: SampleOptions, provenance: dict[str, Any]
+) -> Any:
+    """Named dims and coords, statistics, warnings and provenance."""
+    posterior, dims, coords = dict(found.observed), {}, {}
+    diagnosis = None
+    overall = _rates(found.changed.sum(axis=(0, 1)), found.drawn.sum(axis=(0, 1)))
+    names = _distinct([u.split("`")[1] if u.count("`") >= 2 else f"update {k}" for k, u in enumerate(planned.lines)])
+    if found.codes is not None:
+        chains, draws, _ = found.codes.shape
+        flat = found.codes.reshape(-1, graph.n_cells).T
+        posterior |= decode(graph, flat, (chains, draws))
+        for v in graph.variables:
+            dims[v.name] = list(v.dims)
+            coords |= {d: [_plain(x) for x in c] for d, c in zip(v.dims, v.coords, strict=True)}
+        if not isinstance(planned.kernel, derive.IndependentKernel):  # independent draws have nothing to diagnose but chance
+            cells = [graph.cell_name(i) for i in range(graph.n_random)]
+            values = [tuple(str(x) for x in v.labels) for v in graph.variables for _ in range(v.size)]
+            diagnosis = diagnose(
+                found.codes[..., : graph.n_random], cells, values, clamped=clamped[: graph.n_random], flip_rates=_moving(names, overall)
+            )
+    if found.score is not None and not (np.asarray(found.score) < np.inf).all():
+        raise fail("E514", "the log p of a draw is not a number or +inf: a factor has no value there", help=STAYS_FINITE)
+    stats = {} if found.score is None else {"lp": found.score}
+    stats["flip_rate"] = _rates(found.changed, found.drawn)
+    dims["flip_rate"], coords["update"] = ["update"], names
+    if planned.pairs:
+        stats["swap_rate"] = _rates(found.accepted, found.proposed)
+        dims["swap_rate"], coords["pair"] = ["pair"], _distinct(planned.pairs)
+    attrs = {"sampler": options.sampler, "seed": options.seed, "warmup": options.warmup, "thin": options.thin} | _attributes(provenance)
+    attrs["labels"] = str({v.name: [str(x) for x in v.labels] for v in graph.variables if not v.ordered})
+    if diagnosis is not None:
+        diagnosis = replace(diagnosis, warnings=(*diagnosis.warnings, *_seldom_exchanged(planned.pairs, found)))
+        attrs["warnings"] = "\n".join(diagnosis.warnings)
+        _announce(diagnosis)
+    return to_arviz(posterior, dims, coords, stats, None, attrs)
+
+
+def _rates(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """Shares, nan where nothing was tried."""
+    return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    return [n if names.count(n) == 1 else f"{n} ({k})" for k, n in enumerate(names)]
+
+
+def _moving(names: Sequence[str], rates: np.ndarray) -> dict[str, float]:
+    """Flip rates of the updates that had a cell to draw: where all are clamped there is none."""
+    return {n: r for n, r in zip(names, rates.tolist(), strict=True) if not np.isnan(r)}
+
+
+def _seldom_exchanged(pairs: Sequence[str], found: Draws) -> list[str]:
+    """A warning about neighbours in a ladder that hardly ever exchange, for then the colder one gains nothing from the hotter."""
+    rates = _rates(found.accepted.sum(axis=(0, 1)), found.proposed.sum(axis=(0, 1)))
+    rare = [f"{pair} ({rate:.2g})" for pair, rate in zip(pairs, rates.tolist(), strict=True) if rate < MIN_SWAP_RATE]
+    if not rare:
+        return []
+    return [
+        f"The swap rate is smaller than {MIN_SWAP_RATE} for some pairs of betas: {listed(rare, 5)}. "
+        "The chains there do not exchange: list betas between them."
+    ]
+
+
+def _plain(x: Any) -> Any:
+    return x.item() if isinstance(x, np.generic) else x
+
+
+def _attributes(provenance: dict[str, Any]) -> dict[str, Any]:
+    versions = ", ".join(f"{k} {v}" for k, v in provenance["versions"].items())
+    return {"model": provenance["model"], "program_sha256": provenance["sha256"], "versions": versions, "starts": provenance["starts"]}
+
+
+def _announce(diagnosis: Diagnosis) -> None:
+    import warnings
+
+    for text in diagnosis.warnings:
+        warnings.warn(text, SamplingWarning, stacklevel=5)
+
+
+class SamplingWarning(UserWarning):
+    """Something about the draws that a user should act on."""

@@ -1,0 +1,178 @@
+"""Where chains start: given configurations, uniform ones, and ones that are built where uniform ones are all impossible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._diagnostics import fail, whole_number
+from ..data import encode, generator
+from ..derive import Graph, all_values, bounded_jit, compiled, graph_arrays
+from ..graph import FactorGraph
+
+Array = np.ndarray
+START_TRIES = 2000
+NOISE = 0.05  # of the moves of a search take a value at random, so that it leaves dead ends
+MOVES = (1000, 20)  # the most moves of a search: so many, and so many per cell
+
+
+@dataclass(frozen=True)
+class Annealed:
+    """Starts that are cooled: `steps` runs of the sampler's body on p to the power 1/steps, 2/steps, .., 1, from uniform values.
+
+    A chain then begins in a mode that it found while it was hot, rather than in the one nearest to a random configuration.
+    Chains still need their warm-up; and where modes are far apart, only `temper` moves between them.
+
+    Reference: Kirkpatrick, Gelatt and Vecchi 1983.
+    """
+
+    steps: int = 200
+
+
+def annealed(steps: int = 200) -> Annealed:
+    """For `init=` of `Model.sample`: chains that start at uniform values and are cooled from beta 0 to 1.
+
+    Args:
+        steps: runs of the sampler's body before the warm-up, at beta 1/steps, 2/steps, .., 1.
+
+    Raises:
+        GmlmError: E507 unless `steps` is a whole number of at least 1.
+    """
+    return Annealed(whole_number("annealed: steps", steps, 1))
+
+
+@dataclass(frozen=True)
+class Starts:
+    """Codes of shape (cells, chains), and how they were found: `given`, `uniform`, or `built` for some chains."""
+
+    codes: Array
+    how: str
+
+
+def starts(graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Array, Array], params: Mapping[str, Any]) -> Starts:
+    """Starts of positive probability: given, or independent uniform values.
+
+    Where no uniform configuration out of 2000 is possible, one is built: from a uniform one, cells of broken requirements are set,
+    one after another, to the value that breaks the fewest (the min-conflicts heuristic). Such starts are possible, but not uniform.
+
+    Raises:
+        GmlmError: E509 if a start is impossible, or none was found.
+
+    Reference: Minton, Johnston, Philips and Laird 1992.
+    """
+    device = graph_arrays(graph)
+    if init is not None and not isinstance(init, Annealed):
+        return Starts(_given(graph, chains, seed, init, held, device, params), "given")
+    codes, how = np.zeros((graph.n_cells, chains), np.int32), "uniform"
+    for c in range(chains):
+        rng = generator(seed, c)
+        found = _uniform(graph, rng, held, device, params)
+        if found is None:
+            found, how = _built(graph, rng, held, device, params), "built"
+        if found is None:
+            message = "no start of positive probability was found, neither among uniform values nor by moves of single cells"
+            raise fail("E509", message, help="pass one that satisfies every `require`: `init=..`")
+        codes[:, c] = found
+    return Starts(codes, how)
+
+
+def _possible(device: Graph, params: Mapping[str, Any], codes: Array) -> Array:
+    return np.asarray(compiled.log_potential(device, params, jnp.asarray(codes))) > -np.inf
+
+
+def _given(
+    graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Array, Array], device: Graph, params: Mapping[str, Any]
+) -> Array:
+    fixed, values = held
+    data = encode(graph, init, "init")
+    if data.shape not in ((), (chains,)):
+        raise fail("E501", f"init must hold one configuration, or one for each of {chains} chains, got rows of shape {data.shape}")
+    codes = np.broadcast_to(data.codes, (graph.n_cells, chains)).copy()
+    codes[fixed] = values[fixed, None]
+    for c in np.flatnonzero((codes < 0).any(axis=0)).tolist():
+        codes[:, c] = _completed(graph, generator(seed, c), codes[:, c], device, params)
+    bad = ~_possible(device, params, codes)
+    if bad.any():
+        raise fail(
+            "E509", f"the start of chain {int(np.argmax(bad))} has probability zero", help="pass another `init=`, or loosen `clamp=`"
+        )
+    return codes
+
+
+def _completed(graph: FactorGraph, rng: np.random.Generator, codes: Array, device: Graph, params: Mapping[str, Any]) -> Array:
+    """A start whose lacking latents and masked cells are filled in; with any values where none that is possible was found."""
+    held = codes >= 0, np.maximum(codes, 0)
+    found = _uniform(graph, rng, held, device, params)
+    if found is None:
+        found = _built(graph, rng, held, device, params)
+    return _random(graph, rng, held, 1)[:, 0] if found is None else found
+
+
+def _random(graph: FactorGraph, rng: np.random.Generator, held: tuple[Array, Array], count: int) -> Array:
+    fixed, values = held
+    found = rng.integers(0, graph.sizes[:, None], (graph.n_cells, count), dtype=np.int32)
+    found[fixed] = values[fixed, None]
+    return found
+
+
+def _uniform(
+    graph: FactorGraph, rng: np.random.Generator, held: tuple[Array, Array], device: Graph, params: Mapping[str, Any]
+) -> Array | None:
+    """A uniform possible configuration by rejection, more at a time after each failure; None after too many."""
+    tries = 1
+    while True:
+        found = _random(graph, rng, held, tries)
+        good = _possible(device, params, found)
+        if good.any():
+            return found[:, int(np.argmax(good))]
+        if tries >= START_TRIES:
+            return None
+        tries = min(START_TRIES, tries * 8)
+
+
+def _built(
+    graph: FactorGraph, rng: np.random.Generator, held: tuple[Array, Array], device: Graph, params: Mapping[str, Any]
+) -> Array | None:
+    """A possible configuration by moves of single cells; None where the search ends without one."""
+    free = np.append(~held[0], False)
+    scopes = _padded_scopes(graph)
+    most = MOVES[0] + MOVES[1] * graph.n_cells
+    breaks: Callable[[Array], Array] = lambda codes: np.asarray(_broken(device, params, jnp.asarray(codes)))  # noqa: E731
+    codes = _random(graph, rng, held, 1)[:, 0]
+    width = int(graph.sizes.max(initial=1))  # one shape for every move, so that one program is compiled
+    broken = breaks(np.repeat(codes[:, None], width, axis=1))[:, 0]
+    for _ in range(most):
+        if not broken.any():
+            return codes
+        scope = scopes[rng.choice(np.flatnonzero(broken))]
+        cells = scope[free[scope]]
+        if not len(cells):
+            continue  # clamped as a whole; another one is picked next time
+        cell = int(rng.choice(cells))
+        trials = np.repeat(codes[:, None], width, axis=1)
+        trials[cell] = np.arange(width) % graph.sizes[cell]
+        found = breaks(trials)
+        counts = found.sum(axis=0)
+        best = np.flatnonzero(counts == counts.min()) if rng.random() > NOISE else np.arange(width)
+        pick = int(rng.choice(best))
+        codes, broken = trials[:, pick], found[:, pick]
+    return None
+
+
+def _padded_scopes(graph: FactorGraph) -> Array:
+    """The cells of every instance of every group, padded with the number of cells."""
+    width = max((g.scope.shape[1] for g in graph.groups), default=0)
+    padded = [np.pad(g.scope, ((0, 0), (0, width - g.scope.shape[1])), constant_values=graph.n_cells) for g in graph.groups]
+    return np.concatenate(padded)
+
+
+@bounded_jit
+def _broken(device: Graph, params: Mapping[str, Any], codes: jax.Array) -> jax.Array:
+    """Which instances make a configuration impossible, shape (instances of all groups, rows)."""
+    values = [(g.kind, all_values(g, params, codes)) for g in device.groups]
+    return jnp.concatenate([~v if kind == "require" else v == -jnp.inf for kind, v in values])

@@ -1,0 +1,359 @@
+"""Masks side by side: what each costs in rows and in time, how fast its chain forgets, and which to take."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from .._diagnostics import GmlmError, fail
+from ..data import bound_mask, verified_seed
+from ..evaluate import mean_block_size, verify_latents
+from ..graph import LoweredMask, looked_at, mentions_parameter
+from ..graph.masks import reach, support_size
+from ..model import Fit
+from ._block_dynamics import BlockDynamics, block_dynamics
+from ._chains import MOST_DENSE
+from ._configurations import MOST_STATES, Configurations, configurations, verify_count
+from ._costs import gradient_cost, step_cost
+from ._estimation import Information, information_matrices, verify_interior
+from ._mask_report import MaskReport
+from ._monte_carlo import LEAST_DRAWS, DrawnRows, SampledInformation, draw_rows, row_scores, sampled_information
+from ._quantity import Quantity
+from ._recommend import recommendation
+from ._reversible import PRODUCTS, constant_kind, reversible_gap
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..model import Params
+
+Array = np.ndarray
+DRAWS = 4000
+ROWS = 1000
+MOST_UNASKED = 2.0**33  # configurations times blocks times functions, beyond which estimates are made: about a minute
+WIDTH = 110
+COLUMNS = {
+    "mask": "",
+    "blocks": "masks that it may draw",
+    "cells": "the mean number of cells that one hides",
+    "var, one": "variance of a fit that draws one mask for each row, summed over parameters, divided by that sum of maximum likelihood",
+    "var, all": "the same where each row's loss averages over every mask, as `fit` does where they are at most 4096",
+    "Poincare": "relaxation time of the mask's chain, in steps; maximum likelihood's 1 is the least; bounds the worst of `var, one`",
+    "ms/gradient": "milliseconds of a gradient of a default fit's loss over 1000 rows, measured here",
+    "us/step": "microseconds of a step of one chain, of 64 side by side, measured here",
+    "per second": "efficiency per second of a default fit: 1 / (variance * time of a gradient), the best is 1",
+}
+
+
+@dataclass(frozen=True)
+class MaskComparison:
+    """Masks side by side.
+
+    Attributes:
+        reports: one for each mask, in the order asked for.
+        recommendation: which to take, in words.
+        words: how the numbers were made.
+        source: the call that makes them.
+    """
+
+    reports: tuple[MaskReport, ...]
+    recommendation: str
+    words: str
+    source: str
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """One row for each mask; `.._error` are standard errors, nan where a number is exact."""
+        import pandas as pd
+
+        best = max((r.per_second for r in self.reports if np.isfinite(r.per_second)), default=np.nan)
+        rows = []
+        for r in self.reports:
+            row: dict[str, Any] = {"blocks": r.blocks, "mean_size": r.mean_size}
+            for name in ("variance_one", "variance_all", "worst_one", "poincare"):
+                value = getattr(r, name)
+                row |= {name: float(value), f"{name}_error": value.error, f"{name}_kind": value.kind}
+            row |= {"efficiency_one": 1 / row["variance_one"], "efficiency_all": 1 / row["variance_all"]}
+            row |= {"gradient_ms": _number(r.gradient), "step_us": _number(r.step), "efficiency_per_second": r.per_second / best}
+            rows.append(row)
+        return pd.DataFrame(rows, index=pd.Index([r.name for r in self.reports], name="mask"))
+
+    def shown(self) -> list[list[str]]:
+        """The table as texts, the header first."""
+        out = [[*COLUMNS]]
+        for r, rate in zip(self.reports, self.table["efficiency_per_second"], strict=True):
+            bound = ">= " if r.poincare.kind == "lower bound" else ""
+            numbers = [with_error(r.variance_one), with_error(r.variance_all), bound + with_error(r.poincare)]
+            costs = ["" if c is None else f"{float(c):.3g}" for c in (r.gradient, r.step)]
+            out.append([r.name, f"{r.blocks:.6g}", f"{r.mean_size:.3g}", *numbers, *costs, "" if np.isnan(rate) else f"{rate:.2f}"])
+        filled = [k for k in range(len(COLUMNS)) if any(row[k] for row in out[1:])]
+        return [[row[k] for k in filled] for row in out]
+
+    def legend(self) -> list[str]:
+        """What each column of `shown` means, a line each."""
+        return [f"{name}: {COLUMNS[name]}" for name in self.shown()[0] if COLUMNS[name]]
+
+    def __repr__(self) -> str:
+        rows = self.shown()
+        widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+        lines = ["  ".join(c.ljust(w) if k == 0 else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True))) for row in rows]
+        return "\n".join([*lines, "", *self.paragraphs()])
+
+    def paragraphs(self) -> list[str]:
+        """How the numbers were made, and the recommendation, in lines of one width."""
+        return [
+            line for text in (self.words, *self.recommendation.splitlines()) for line in textwrap.wrap(text, WIDTH, subsequent_indent="  ")
+        ]
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        head, *rows = self.shown()
+        cells = "".join(f"<th>{escape(c)}</th>" for c in head)
+        body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in rows)
+        texts = "".join(f"<p>{escape(t)}</p>" for t in (self.words, *self.recommendation.splitlines()))
+        return f"<div><table><tr>{cells}</tr>{body}</table>{texts}</div>"
+
+
+def _number(q: Quantity | None) -> float:
+    return float("nan") if q is None else float(q)
+
+
+def with_error(q: Quantity) -> str:
+    """A number as its error allows: `2.79`, `3.64 +- 0.03`."""
+    if not 0 < q.error < np.inf:
+        return f"{float(q):.4g}"
+    places = max(0, 1 - int(np.floor(np.log10(q.error))) - (f"{q.error:.1e}"[0] != "1"))  # an error of 0.013 keeps its 3
+    return f"{float(q):.{places}f} +- {q.error:.{places}f}"
+
+
+def compare_masks(
+    model: Any,
+    params: Params | None = None,
+    masks: Sequence[str] | None = None,
+    *,
+    draws: int | None = None,
+    sampler: str | None = None,
+    seed: int = 0,
+    given: Any = None,
+    measure: bool = True,
+) -> MaskComparison:
+    """The table to choose a mask from: efficiency beside maximum likelihood, Poincare constant, and costs on this machine.
+
+    Efficiency stands twice, for it differs much: with one mask drawn for each row, as in minibatches, and with every row's loss averaged
+    over all masks, as `fit` does where they are at most 4096. Each is tr I^-1 / tr G, G = H^-1 S H^-1: the
+    variances of all parameters' estimates added up, of maximum likelihood and of the mask; no mean of ratios of single parameters.
+
+    Args:
+        model: a model, or a fit (then `params` are its estimates).
+        params: parameters.
+        masks: names of masks; none: every mask of the model that can fit.
+        draws: how many draws of x the estimates are made from; none: exact where that takes about a minute at most, else 4000.
+        sampler: what draws them; none: independent draws where affordable, else the model's only sampler.
+        seed: of draws.
+        given: one row of data of given variables.
+        measure: whether gradients and steps are timed, which compiles both.
+
+    Returns:
+        A `MaskComparison`; its `table` is a DataFrame, its `recommendation` says which mask to take for what.
+
+    Raises:
+        GmlmError: E506 for an unknown mask, E601, E602 for what is too costly, E702, E703 for a mask that cannot fit.
+
+    Reference: Li et al. 2024, Lemmas 1 and 2, Theorems 1 to 3.
+    """
+    params, model = (model.params if params is None else params, model.model) if isinstance(model, Fit) else (params, model)
+    if isinstance(params, str | Sequence):
+        raise fail("E507", f"params must be a dict of arrays by parameter, got {params!r}", help="masks go by name: `masks=[..]`")
+    if params is None:
+        raise fail("E507", "compare_masks needs parameters, or a fit", help="`compare_masks(model, params)`, `compare_masks(fit)`")
+    names = _names(model, masks)
+    means = Means(draws, sampler, verified_seed(seed), given, measure)
+    source = f"compare_masks({model.name}, masks=[{', '.join(map(repr, names))}]{means.words})"
+    return comparison_of(model, params, names, source, means)
+
+
+@dataclass(frozen=True)
+class Means:
+    """How a comparison is made: arguments of `compare_masks` of these names."""
+
+    draws: int | None
+    sampler: str | None
+    seed: int
+    given: Any
+    measure: bool
+
+    @property
+    def words(self) -> str:
+        """As a call has them, without those at their defaults."""
+        options = (("draws", self.draws), ("sampler", self.sampler), ("seed", self.seed or None))
+        return "".join([*(f", {k}={v!r}" for k, v in options if v is not None), ", given=.." * (self.given is not None)])
+
+
+def comparison_of(model: Any, params: Params, names: Sequence[str], source: str, means: Means) -> MaskComparison:
+    """What `compare_masks` returns; `source` is the call that asks."""
+    if _is_exact(model, names, means):
+        space = configurations(model, params, "the comparison of masks", given=means.given)
+        found = [_exact_report(model, space, name, source) for name in names]
+        words = f"Exact, over {space.count:,} configurations."
+        rows = _some_rows(space)
+    else:
+        rows = rows_of(model, params, means)
+        with jax.enable_x64(True):
+            scores = row_scores(rows)
+        found = [_sampled_report(model, rows, scores, name, means.seed, source) for name in names]
+        words = f"Estimates with standard errors, from {rows.words}; a Poincare constant is bounded from below by the worst direction."
+    if means.measure:
+        found = [_with_costs(model, report, rows, params, source) for report in found]
+        words += " Times measured here: a gradient over 1000 rows, a step of one of 64 chains."
+    words += f" Variances are summed over parameters and divided by maximum likelihood's sum. From {source}."
+    return MaskComparison(tuple(found), recommendation(found), words, source)
+
+
+def rows_of(model: Any, params: Params, means: Means) -> DrawnRows:
+    """Draws to estimate from.
+
+    Raises:
+        GmlmError: E506 where independent draws cost too much and no one sampler stands for them; what `draw_rows` raises.
+    """
+    size = sum(p.size for p in model.graph.parameters)
+    draws = max(DRAWS, LEAST_DRAWS * size) if means.draws is None else means.draws
+    try:
+        return draw_rows(model, params, means.sampler, draws, means.seed, means.given)
+    except GmlmError as error:
+        if means.sampler is not None or error.diagnostics[0].code != "E506":
+            raise
+        message = (
+            f"model `{model.name}` is too large to list and to draw from independently, and has {len(model.samplers) or 'no'} samplers"
+        )
+        help = f"`sampler={model.samplers[0]}`, or another" if model.samplers else "declare one: `sampler sweep { update .. }`"
+        raise fail("E506", message, help=help) from None
+
+
+def _names(model: Any, masks: Sequence[str] | None) -> list[str]:
+    if isinstance(masks, str):
+        masks = [masks]
+    masks = [n for n in model.masks if _has_loss(model, n)] if masks is None else masks
+    if not masks:
+        help = "declare one; `gm.theory.suggest_masks` and `gmlm masks --suggest` print some to paste"
+        raise fail("E506", "the model has no mask that can fit, or `masks=` names none", help=help)
+    found = [model.mask(n) for n in masks]
+    for name, mask in found:
+        if mentions_parameter(mask):
+            raise fail("E702", f"mask `{name}` mentions a parameter: it may sample, and has no loss", mask.span)
+        verify_latents(model.graph, mask, name, np.zeros((model.graph.n_cells, 0), np.int32), False)
+    return list(dict.fromkeys(name for name, _ in found))
+
+
+def _has_loss(model: Any, name: str) -> bool:
+    """Whether a mask can fit: it mentions no parameter, and neither hides nor looks at a latent."""
+    mask, latent = model.mask(name)[1], model.graph.is_latent
+    cells = np.concatenate([reach(mask, model.graph.n_cells), looked_at(mask, model.graph.n_cells)])
+    return not mentions_parameter(mask) and not latent[cells].any()
+
+
+def _is_exact(model: Any, names: Sequence[str], means: Means) -> bool:
+    """Whether all is listed.
+
+    Raises:
+        GmlmError: E507, E601 for estimates of a model with latents, which would have to be summed out of every row.
+    """
+    small = _is_small(model, names)
+    asked = means.draws is not None or means.sampler is not None
+    if model.graph.latents and (asked or not small):
+        message = f"model `{model.name}` has latents: its masks are compared exactly, up to {MOST_STATES:,} configurations of its `var`s"
+        remedy = "leave `draws` and `sampler` out" if small else "compare on a smaller model of the same kind"
+        raise fail("E507" if small else "E601", message, help=remedy)
+    return small and not asked
+
+
+def _is_small(model: Any, names: Sequence[str]) -> bool:
+    """Whether every configuration can be listed, and block dynamics applied to scores and iterated, in about a minute."""
+    try:
+        verify_count(model.graph, np.flatnonzero(model.graph.is_observed), "", MOST_STATES)
+    except GmlmError:
+        return False
+    count = float(np.prod(model.graph.sizes[model.graph.is_observed].astype(float)))
+    functions = PRODUCTS * (count > MOST_DENSE) + sum(p.size for p in model.graph.parameters)
+    return sum(support_size(model.mask(n)[1]) for n in names) * count * functions <= MOST_UNASKED
+
+
+def _exact_report(model: Any, space: Configurations, name: str, source: str) -> MaskReport:
+    mask = bound_mask(space.lowered, model.mask(name)[1])
+    verify_interior(model.graph, space.params)
+    dynamics = block_dynamics(space, mask, "the comparison of masks")
+    information = Information(space.basis, *information_matrices(dynamics), _entries(model))
+    gap, note = reversible_gap(dynamics)
+    one, every, worst = (Quantity(v, "exact", source) for v in _figures(information))
+    poincare = Quantity(np.inf if gap == 0 else 1 / gap, constant_kind(note), source, note=note)
+    size = float((space.p * _mean_size(dynamics)).sum())
+    return MaskReport(name, support_size(mask), size, one, every, worst, poincare, None, None, _unseen(information), _averages(mask))
+
+
+def _entries(model: Any) -> tuple[str, ...]:
+    from ..evaluate import entry_names
+
+    return tuple(entry_names(model.graph))
+
+
+def _mean_size(dynamics: BlockDynamics) -> Array:
+    return sum((np.asarray(b.chance) * len(b.axes) for b in dynamics), np.zeros(dynamics.space.sizes))
+
+
+def _averages(mask: LoweredMask) -> bool:
+    from ..evaluate import masks_per_row
+
+    return masks_per_row(mask, None) is None
+
+
+def _figures(information: Information) -> Array:
+    """Summed variances, divided by that sum of maximum likelihood, with one and with all masks, and the worst direction with one."""
+    if not information.whitening.shape[1]:
+        return np.ones(3)
+    likelihood = np.trace(information.basis @ information.whitening @ information.whitening.T @ information.basis.T)
+    values, _ = information.seen
+    if information.undetermined.any():
+        return np.array([np.inf, np.inf, np.inf])
+    one, every = (np.trace(information.covariance(n)) / likelihood for n in (1, None))
+    return np.array([one, every, 1 / values[0]])
+
+
+def _unseen(information: Information) -> tuple[str, ...]:
+    return tuple(n for n, u in zip(information.names, information.undetermined, strict=True) if u)
+
+
+def _sampled_report(model: Any, rows: DrawnRows, scores: list[Array], name: str, seed: int, source: str) -> MaskReport:
+    mask = bound_mask(rows.lowered, model.mask(name)[1])
+    found: SampledInformation = sampled_information(rows, mask, name, seed, scores)
+    values, errors = found.estimate(_figures)
+    one, every, _ = (Quantity(v, "estimate", source, e) for v, e in zip(values, errors, strict=True))
+    worst = Quantity(found.worst()[0], "estimate", source, found.worst()[1])
+    poincare = Quantity(float(worst), "lower bound", source, worst.error, "estimated: one slow direction of the parameters")
+    with jax.enable_x64(True):
+        size = mean_block_size(rows.lowered.graph, mask, np.maximum(rows.codes, 0))  # pyright: ignore[reportArgumentType]
+    return MaskReport(name, support_size(mask), size, one, every, worst, poincare, None, None, _unseen(found.mean), _averages(mask))
+
+
+def _some_rows(space: Configurations) -> DrawnRows:
+    """Configurations drawn from p, for timing."""
+    chosen = np.random.default_rng(0).choice(space.count, ROWS, p=space.p.ravel() / space.p.sum())
+    return DrawnRows(space.lowered, dict(space.params), space.codes[:, chosen], 1, "")
+
+
+def _with_costs(model: Any, report: MaskReport, rows: DrawnRows, params: Params, source: str) -> MaskReport:
+    """The report with measured costs; without them where rows lack latents, or where no kernel is affordable."""
+    if (rows.codes < 0).any():
+        return report
+    _, mask = model.mask(report.name)
+    gradient = gradient_cost(rows.lowered, bound_mask(rows.lowered, mask), rows.params, rows.codes, source)
+    try:
+        step = step_cost(rows.lowered, model.program.checked.masks[report.name], rows.params, rows.codes, source)
+    except GmlmError:
+        step = None
+    return replace(report, gradient=gradient, step=step)

@@ -1,0 +1,85 @@
+"""Minibatches: rows of like length together, in an order that depends on the seed and the epoch only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..data import NetworkRows, bucket_of, generator, present_lengths, widths
+
+Array = np.ndarray
+
+
+class Batch(NamedTuple):
+    """Rows of one width, with their numbers; those of weight 0 fill the batch up."""
+
+    codes: Any
+    given: tuple[Any, ...]
+    lengths: tuple[Any, ...]
+    weights: Any
+    rows: Any
+    width: int
+
+
+@dataclass(frozen=True)
+class Batches:
+    """All batches of an epoch in an order that depends on (seed, epoch) only.
+
+    `whole` says that masks look at cells behind the width: then rows keep all of them.
+    """
+
+    rows: NetworkRows
+    weights: Array
+    size: int
+    found: tuple[int, ...]
+    bucket: Array
+    n_cells: int
+    whole: bool
+
+    @classmethod
+    def of(cls, rows: NetworkRows, weights: Array, size: int, stated: Sequence[int] | None, n_cells: int, whole: bool) -> Batches:
+        """Sorted into buckets by the longest of a row's arrays."""
+        lengths = present_lengths(rows.codes[:n_cells].T)
+        for g in rows.given:
+            if g.dtype.kind != "f":
+                lengths = np.maximum(lengths, present_lengths(g))
+        found = widths(int(lengths.max(initial=1)), stated)
+        return cls(rows, weights, min(size, rows.n_rows), found, bucket_of(lengths, found), n_cells, whole)
+
+    @property
+    def used(self) -> tuple[int, ...]:
+        """The widths that some row has."""
+        return tuple(w for b, w in enumerate(self.found) if (self.bucket == b).any())
+
+    @property
+    def per_epoch(self) -> int:
+        """How many batches an epoch has."""
+        return sum(-(-int((self.bucket == b).sum()) // self.size) for b in range(len(self.found)))
+
+    def plan(self, seed: int, epoch: int) -> list[tuple[int, Array]]:
+        """The batches of an epoch: bucket and rows."""
+        rng = generator(seed, epoch)
+        out = []
+        for b in range(len(self.found)):
+            mine = rng.permutation(np.flatnonzero(self.bucket == b))
+            out += [(b, mine[i : i + self.size]) for i in range(0, len(mine), self.size)]
+        return [out[i] for i in rng.permutation(len(out))]
+
+    def in_order(self) -> list[tuple[int, Array]]:
+        """Every row once, bucket by bucket."""
+        every = [np.flatnonzero(self.bucket == b) for b in range(len(self.found))]
+        return [(b, mine[i : i + self.size]) for b, mine in enumerate(every) for i in range(0, len(mine), self.size)]
+
+    def batch(self, b: int, chosen: Array) -> Batch:
+        """The arrays of a batch, filled up to its size."""
+        width = min(self.found[b], self.n_cells)
+        rows = np.concatenate([chosen, np.full(self.size - len(chosen), chosen[0])])
+        weights = self.weights[rows] * (np.arange(self.size) < len(chosen))
+        codes = self.rows.codes[: None if self.whole else width][:, rows]
+        given = [g[rows] if g.dtype.kind == "f" else g[rows, : min(self.found[b], g.shape[1])] for g in self.rows.given]
+        lengths = tuple(present_lengths(g) for g in given)
+        inside = tuple(np.maximum(g, 0) if g.dtype.kind != "f" else g for g in given)
+        return Batch(codes, inside, lengths, weights.astype(np.float32), rows.astype(np.int32), width)

@@ -1,0 +1,139 @@
+"""Checkpoints of long runs: Orbax writes them, a manifest of hashes says which are whole and whose they are.
+
+A checkpoint without its manifest was cut off while it was written, and does not count. One whose files do not match it was
+damaged, and is refused. A folder belongs to one run: all that the run depends on stands in each manifest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .._diagnostics import fail
+from .._optional import need
+from ..files import write_whole
+from ._run_identity import differing
+
+KEPT = 2  # of the latest
+WRITTEN = re.compile(r"(\d+)(\.orbax-checkpoint-tmp.*)?")  # folders that Orbax makes
+UNNAMED = re.compile(r"\.\d+\.manifest\.json\..*")  # a manifest before it is renamed into place
+
+
+class Checkpoints:
+    """The checkpoints of one run in one folder.
+
+    Args:
+        folder: where they lie; it is made.
+        identity: what the run depends on, by part: a checkpoint of another one is refused.
+    """
+
+    def __init__(self, folder: str | Path, identity: Mapping[str, str]):
+        self.folder, self.identity = Path(folder).absolute(), dict(identity)
+        self.ocp = need("orbax.checkpoint", "checkpoints need orbax-checkpoint", '"gmlmdsl[train]"')
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise fail("E560", f"cannot write `{self.folder}`: {error.strerror or error}") from None
+
+    def steps(self) -> list[int]:
+        """The steps of whole checkpoints, ascending."""
+        return sorted(int(p.name.split(".")[0]) for p in self.folder.glob("*.manifest.json") if p.name.split(".")[0].isdigit())
+
+    def save(self, step: int, state: Any, notes: dict[str, Any]) -> None:
+        """Write a checkpoint, then its manifest; older ones go when it is whole.
+
+        Raises:
+            GmlmError: E560 where it cannot be written; what was there stays.
+        """
+        place = self._place(step)
+        try:
+            if place.exists():
+                shutil.rmtree(place)
+            with self.ocp.StandardCheckpointer() as writer:
+                writer.save(place, state)
+                writer.wait_until_finished()
+            manifest = {"step": step, "run": self.identity, "files": _hashes(place), "notes": notes}
+            write_whole(self._manifest(step), json.dumps(manifest | {"sha256": _hash_of(manifest)}).encode())
+        except OSError as error:
+            raise fail("E560", f"cannot write the checkpoint `{place}`: {error.strerror or error}") from None
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Remove checkpoints but the latest, manifests first, and what runs that were killed left half-written."""
+        for step in self.steps()[:-KEPT]:
+            self._manifest(step).unlink(missing_ok=True)
+        whole = self.steps()
+        for path in self.folder.iterdir():
+            found = WRITTEN.fullmatch(path.name)
+            if found and path.is_dir() and (found[2] or int(found[1]) not in whole):
+                shutil.rmtree(path, ignore_errors=True)
+            elif UNNAMED.fullmatch(path.name):
+                path.unlink(missing_ok=True)
+
+    def restore(self, like: Any) -> tuple[int, Any, dict[str, Any]] | None:
+        """The latest whole checkpoint: its step, its state and its notes; None where there is none.
+
+        Raises:
+            GmlmError: E752 where the folder holds another run, E753 where files are damaged.
+        """
+        found = self.steps()
+        if not found:
+            return None
+        step = found[-1]
+        try:
+            manifest = json.loads(self._manifest(step).read_text(encoding="utf-8"))
+            whole = manifest.pop("sha256") == _hash_of(manifest)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise self._damaged(step, "its manifest cannot be read") from None
+        if not whole:
+            raise self._damaged(step, "its manifest does not match its own hash")
+        if manifest.get("step") != step or not all(isinstance(manifest.get(k), dict) for k in ("files", "notes")):
+            raise self._damaged(step, "its manifest is that of something else")
+        if manifest.get("run") != self.identity:
+            raise self._another(differing(self.identity, manifest.get("run")))
+        files, here = manifest["files"], _hashes(self._place(step)) if self._place(step).is_dir() else {}
+        if here != files:
+            wrong = sorted(k for k in {*files, *here} if files.get(k) != here.get(k))
+            raise self._damaged(step, f"`{wrong[0]}` does not match its hash")
+        with self.ocp.StandardCheckpointer() as reader:
+            state = reader.restore(self._place(step), like)
+        return step, state, manifest["notes"]
+
+    def clear(self) -> None:
+        """Forget what is there."""
+        for step in self.steps():
+            self._manifest(step).unlink()
+            shutil.rmtree(self._place(step), ignore_errors=True)
+
+    def _another(self, parts: list[str]) -> Exception:
+        shown = ["optimizer (with its learning rate and schedule)" if p == "optimizer" else p for p in parts]
+        named = f"these differ: {', '.join(shown)}" if parts else "another version of gmlmdsl wrote it"
+        help = "take another folder for this run, or pass `resume=False` to begin it anew here"
+        if "steps" in parts:
+            help += "; to make a run longer, give it an `optimizer` whose schedule does not depend on `steps`, and no `average_last`"
+        return fail("E752", f"`{self.folder}` holds checkpoints of another run; {named}", help=help)
+
+    def _damaged(self, step: int, why: str) -> Exception:
+        help = f"remove `{self._manifest(step).name}` to go on from the one before it"
+        return fail("E753", f"the checkpoint of step {step} in `{self.folder}` is damaged: {why}", help=help)
+
+    def _place(self, step: int) -> Path:
+        return self.folder / str(step)
+
+    def _manifest(self, step: int) -> Path:
+        return self.folder / f"{step}.manifest.json"
+
+
+def _hash_of(manifest: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+
+
+def _hashes(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file below a folder, by its path in it."""
+    files = sorted(p for p in folder.rglob("*") if p.is_file())
+    return {p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}

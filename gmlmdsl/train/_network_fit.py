@@ -1,0 +1,284 @@
+"""Fits of networks: training from the arguments of `fit`, and its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+import optax
+
+from .._diagnostics import counted, fail, no_attribute
+from ..data import NetworkRows, bound_to_rows, network_rows, random_key, verified_weights
+from ..derive import NetworkLoss
+from ..evaluate import mask_loss, verified_count, verified_params, verify_known
+from ..files import write_whole
+from ..fit import INPUT, SavedFit, Training, fit_bytes, verified_training, verify_numbers, verify_optimizer, verify_schedule, warn_of_size
+from ..graph import FactorGraph, Lowered
+from ..networks import network_shapes, parameter_counts
+from ..program import ir
+from ..sample import shows_progress
+from ._batches import Batches
+from ._training import Progress, Trained, train
+
+Array = np.ndarray
+TRACES: dict[str, tuple[int | None, ...]] = {"loss_trace": (None,), "length_trace": (None,), "validation_trace": (None, 3)}
+AT_ONCE = 1 << 12  # rows whose numbers of hidden cells are found at once
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """The arguments of `Model.fit` that a network takes."""
+
+    mask: ir.Mask
+    seed: int = 0
+    n_masks: int | str | None = None
+    weights: Any = None
+    missing: Any = None
+    init: Mapping[str, Any] | None = None
+    optimizer: optax.GradientTransformation | None = None
+    progress: bool | None = None
+    method: Training = field(default_factory=Training)
+
+
+def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, identity: Mapping[str, Any]) -> tuple[Trained, int]:
+    """Train the network of a conditional model; with the number of rows.
+
+    Raises:
+        GmlmError: for data, options or a mask that do not fit.
+    """
+    t = verified_training(options.method)
+    options = replace(options, method=t)
+    verify_schedule(t, options.optimizer)
+    n_masks = verified_count(options.n_masks)
+    rows = network_rows(lowered, x, options.missing, given)
+    if len(rows.shape) != 1 or not rows.n_rows:
+        raise fail("E505", f"x must have one axis of rows before the variable's axes, and rows in it; got rows of shape {rows.shape}")
+    verify_known(options.mask, lowered, rows)
+    whole = any(law.groups() for law in mask_loss(lowered, options.mask)[0].mask.laws)
+    check_rows = None
+    if t.validation is not None:
+        check_rows = network_rows(lowered, t.validation["x"], options.missing, t.validation.get("given"))
+        if not check_rows.n_rows:
+            raise fail("E505", "Training: validation has no rows")
+        verify_known(options.mask, lowered, check_rows)
+        if whole and lowered.graph.given:
+            raise fail("E704", f"mask `{options.mask.name}` looks at given data: its loss on other rows is not measured here")
+    if whole:
+        lowered = bound_to_rows(lowered, rows, given) if lowered.graph.given else lowered
+    loss, _ = mask_loss(lowered, options.mask, n_masks, t.label_smoothing)
+    weights = np.ones(rows.n_rows) if options.weights is None else verified_weights(options.weights, rows.n_rows)
+    network = start_network(lowered.graph, options)
+    warn_of_size(sum(a.nbytes for a in jax.tree.leaves(eqx.filter(network, eqx.is_array))))
+    verify_optimizer(options.optimizer, eqx.filter(network, eqx.is_inexact_array))
+    batches = _batches(lowered, rows, weights, t, whole)
+    check = None if check_rows is None else _batches(lowered, check_rows, np.ones(check_rows.n_rows), t, whole)
+    per_batch = _per_batch(loss, batches, options.mask, "these rows")
+    if check is not None:
+        _per_batch(loss, check, options.mask, "the rows of validation")
+    stated = {"program": identity["sha256"], "inputs": identity["inputs"], "mask": options.mask.name, "n_masks": options.n_masks}
+    found = train(network, loss, batches, per_batch, check, t, options.optimizer, options.seed, shows_progress(options.progress), stated)
+    return found, rows.n_rows
+
+
+def fit(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, meta: dict[str, Any], model: Callable[[], Any]) -> NetworkFit:
+    """Train, and give the result names; see `ConditionalModel.fit`."""
+    found, rows = fit_network(lowered, x, given, options, meta)
+    return trained_to_fit(found, lowered.graph, meta | {"rows": rows}, model)
+
+
+def _batches(lowered: Lowered, rows: NetworkRows, weights: Array, t: Training, whole: bool) -> Batches:
+    return Batches.of(rows, weights, t.batch_size, t.buckets, lowered.graph.n_random, whole)
+
+
+def _per_batch(loss: NetworkLoss, batches: Batches, mask: ir.Mask, what: str) -> tuple[float, float]:
+    """The cells that the mask hides and the weight of rows, weighted, in the mean over the batches of an epoch.
+
+    Raises:
+        GmlmError: E410 for a mask that hides nothing of these rows.
+    """
+    codes, cells = batches.rows.codes, 0.0
+    for start in range(0, batches.rows.n_rows, AT_ONCE):
+        some, weights = jax.numpy.asarray(codes[:, start : start + AT_ONCE]), batches.weights[start : start + AT_ONCE]
+        present = (some >= 0) & (np.arange(len(codes)) < batches.n_cells)[:, None]
+        cells += float(weights @ np.asarray(loss.mask.mean_members(jax.numpy.maximum(some, 0), present), np.float64))
+    if cells == 0:
+        raise fail("E410", f"mask `{mask.name}` hides no cell of {what}", mask.span, "an empty support")
+    return cells / batches.per_epoch, float(batches.weights.sum()) / batches.per_epoch
+
+
+def start_network(graph: FactorGraph, options: NetworkOptions) -> Any:
+    """The weights that training starts from: those of `init`, or random ones."""
+    from ..networks import build_network
+
+    assert graph.network is not None
+    if options.init is None:
+        return build_network(graph.network, random_key(options.seed))
+    return verified_params(graph.network, options.init)[graph.network.label]
+
+
+NO_CURVATURE = "its loss is not convex and its weights are not determined, so their curvature gives no error"
+NO_ROWS = "it keeps no data to fit again to"
+LACKING = {
+    **dict.fromkeys(
+        ("standard_errors", "standard_errors_of", "covariance", "covariance_of", "determined_covariance", "interval", "contrast"),
+        NO_CURVATURE,
+    ),
+    **dict.fromkeys(("undetermined_directions", "simulated_errors"), NO_CURVATURE),
+    **dict.fromkeys(("evidence", "bootstrap", "profile", "predictive"), NO_ROWS),
+    "status": "training ends after its steps, not at an optimum; `reason` says why it ended",
+    "objective": "its loss is drawn anew in each step; `loss_trace` has them",
+    "missing": "missing cells are padding, or hidden and not scored",
+}  # of the attributes of `Fit`
+
+
+@dataclass(frozen=True, repr=False)
+class NetworkFit:
+    """A trained network.
+
+    Attributes:
+        params: `{network's name: Equinox module}`.
+        loss_trace: nats per hidden cell, of each step's batch.
+        length_trace: loss of the predicted length per row of each step's batch, 0 where none is predicted.
+        validation_trace: (step, nats per hidden cell, length loss) of each measurement.
+        reason: why training ended: steps, patience or diverged.
+        meta: program text, inputs, seed, versions, seconds, cells, rows of a batch, widths of buckets, the step whose weights these are
+            (`kept`): what `save` keeps.
+    """
+
+    params: dict[str, Any]
+    loss_trace: Array
+    length_trace: Array
+    validation_trace: Array
+    reason: str
+    meta: dict[str, Any]
+    graph: FactorGraph = field(repr=False)
+    _model: Callable[[], Any] = field(repr=False)
+
+    @property
+    def model(self) -> Any:
+        """The model that was fitted."""
+        return self._model()
+
+    @property
+    def mask(self) -> str:
+        """The mask's name."""
+        return self.meta["mask"]
+
+    def __getattr__(self, name: str) -> Any:
+        """What fits of other models have, and why this one has not.
+
+        Raises:
+            GmlmAttributeError: E543 for one of these; AttributeError for any other name.
+        """
+        if name in LACKING:
+            message = f"a trained network has no `{name}`: {LACKING[name]}"
+            help = (
+                "`loss(x, mask)` of rows that it has not seen says how good it is; `reason`, `loss_trace`, `validation_trace` how it went"
+            )
+            raise no_attribute("E543", message, help)
+        raise AttributeError(f"a fit of a network has no attribute {name!r}")
+
+    def sample(self, sampler: str | None = None, **options: Any) -> Any:
+        """Draws from the trained network; see `Model.sample`."""
+        return self.model.sample(self.params, sampler, **options)
+
+    def loss(self, x: Any, mask: str | None = None, **options: Any) -> Any:
+        """The loss of other rows; see `Model.loss`."""
+        return self.model.loss(self.params, x, self.meta["mask"] if mask is None else mask, **options)
+
+    def summary(self) -> Any:
+        """The number of parameters of each part, as a pandas Series."""
+        import pandas as pd
+
+        counts = parameter_counts(next(iter(self.params.values())))
+        return pd.Series(counts | {"total": sum(counts.values())}, name="parameters")
+
+    def __repr__(self) -> str:
+        m = self.meta
+        counts = parameter_counts(next(iter(self.params.values())))
+        last = float(np.mean(self.loss_trace[-50:])) if len(self.loss_trace) else float("nan")
+        lines = [
+            f"Fit of `{m['model']}` to {m['rows']:,} rows under mask {m['mask']}: {sum(counts.values()):,} parameters, "
+            f"{len(self.loss_trace):,} steps, {m['seconds']:.3g} s",
+            f"loss {last:.4g} nats per hidden cell, the mean of the last {min(50, len(self.loss_trace))} steps{self._batches()}",
+        ]
+        if len(self.validation_trace):
+            best = self.validation_trace[np.argmin(self.validation_trace[:, 1])]
+            lines.append(
+                f"validation loss {self.validation_trace[-1, 1]:.4g} at the end, {best[1]:.4g} at its lowest, after {best[0]:,.0f} steps"
+            )
+        if self.reason == "diverged":
+            kept = m.get("kept", 0)
+            these = "the first weights" if not kept else f"the weights after {counted(kept, 'step')}"
+            which = "the best on validation rows" if len(self.validation_trace) and kept else "the last that are finite numbers"
+            lines.append(
+                f"The loss is no finite number any more. These are {these}, {which}. Take a lower learning rate, or a longer warm-up."
+            )
+        return "\n".join(lines)
+
+    def _batches(self) -> str:
+        """`; batches of 64 rows, widths 8, 16`, where the file knows."""
+        if "batch_size" not in self.meta:
+            return ""
+        widths = ", ".join(map(str, self.meta["widths"]))
+        return f"; batches of {counted(self.meta['batch_size'], 'row')}, widths {widths}"
+
+    def save(self, path: str | Path) -> None:
+        """Write the fit as one file, whole or not at all.
+
+        Raises:
+            GmlmError: E560 if the file cannot be written.
+        """
+        write_whole(path, self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """What `save` writes: arrays and text only, so that loading runs no code."""
+        network = next(iter(self.params.values()))
+        leaves = jax.tree_util.tree_flatten_with_path(eqx.filter(network, eqx.is_array))[0]
+        arrays = {f"param:{jax.tree_util.keystr(p)}": np.asarray(x) for p, x in leaves}
+        arrays |= {f"{INPUT}{k}": v for k, v in self.meta["inputs"].items()}
+        arrays |= {"loss_trace": self.loss_trace, "length_trace": self.length_trace, "validation_trace": self.validation_trace}
+        meta = {k: v for k, v in self.meta.items() if k != "inputs"} | {"kind": "network", "reason": self.reason}
+        return fit_bytes(meta, arrays)
+
+
+def trained_to_fit(found: Trained, graph: FactorGraph, meta: dict[str, Any], model: Callable[[], Any]) -> NetworkFit:
+    """Names for what training found."""
+    assert graph.network is not None
+    p: Progress = found.progress
+    meta = meta | {"seconds": p.seconds, "cells": p.cells, "widths": list(found.widths), "batch_size": found.batch_size, "kept": p.kept}
+    validation = np.array(p.validation, float).reshape(-1, 3)
+    return NetworkFit(
+        {graph.network.label: found.network}, np.array(p.losses), np.array(p.lengths), validation, p.reason, meta, graph, model
+    )
+
+
+def network_fit_from_file(saved: SavedFit, graph: FactorGraph, model: Callable[[], Any]) -> NetworkFit:
+    """A fit from what `read_fit` found.
+
+    Raises:
+        GmlmError: E520 where it is not a fit of this model.
+    """
+    form = graph.network
+    assert form is not None
+    paths, tree = jax.tree_util.tree_flatten_with_path(network_shapes(form))
+    names = [f"param:{jax.tree_util.keystr(path)}" for path, _ in paths]
+    own = {name for name, (_, like) in zip(names, paths, strict=True) if not hasattr(like, "shape")}  # functions and numbers of the class
+    saved.verify_names([*(name for name in names if name not in own), *TRACES])
+    leaves = [like if name in own else _weights(saved, name, like) for name, (_, like) in zip(names, paths, strict=True)]
+    losses, lengths, validation = (saved.array(k, shape, "f") for k, shape in TRACES.items())
+    meta = dict(saved.meta)
+    reason = meta.pop("reason")
+    return NetworkFit({form.label: jax.tree.unflatten(tree, leaves)}, losses, lengths, validation, reason, meta, graph, model)
+
+
+def _weights(saved: SavedFit, name: str, like: Any) -> Any:
+    array = saved.array(name, tuple(like.shape), np.dtype(like.dtype).kind)
+    if saved.meta["reason"] != "diverged":
+        verify_numbers(saved.path, name, array)
+    return jax.numpy.asarray(array)

@@ -1,0 +1,338 @@
+"""Trains a network: minibatches keyed by step, buckets of like width, validation, early stopping, checkpoints.
+
+What is minimised is the loss of a mask, divided by the mean number of cells that a mask hides, so that it is in nats per cell;
+plus, where the network predicts lengths, their loss per row times the network's `length_weight`. Both means are over all rows, never
+over those of a batch: a row counts as its weight says, whatever its length, its bucket and the rows beside it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from .._diagnostics import fail
+from ..data import random_key
+from ..derive import NetworkLoss, bounded_jit
+from ..fit import Training, accumulated, default_optimizer, measured_every, save_points, saved_every
+from ._batches import Batch, Batches
+from ._checkpoints import Checkpoints
+from ._run_identity import run_identity
+from ._training_bar import TrainingBar
+from ._training_log import TrainingLog
+
+Array = np.ndarray
+STEPS, VALIDATION = 2**32 - 1, 2**32 - 2  # folded into the seed's key: the first weights take its first parts, as `split` has them
+NOTED = 20  # steps between looks at the device: the bar and the log move then
+
+
+class TrainState(NamedTuple):
+    """What a step changes. `best` and `average`, of `ema` or `average_last`, are None where they are not kept."""
+
+    network: Any
+    optimizer: Any
+    average: Any
+    best: Any
+
+
+@dataclass
+class Progress:
+    """What is known of a run so far; it goes into the notes of checkpoints."""
+
+    losses: list[float] = field(default_factory=list)
+    lengths: list[float] = field(default_factory=list)
+    validation: list[tuple[int, float, float]] = field(default_factory=list)  # step, loss, length loss
+    best: float = float("inf")
+    since_best: int = 0
+    best_step: int = 0
+    reason: str = "steps"
+    seconds: float = 0.0
+    cells: int = 0
+    kept: int = 0  # the step whose weights are returned
+
+    def notes(self) -> dict[str, Any]:
+        """As JSON takes it."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained network, and how it went."""
+
+    network: Any
+    progress: Progress
+    widths: tuple[int, ...]
+    batch_size: int
+
+
+def train(
+    network: Any,
+    loss: NetworkLoss,
+    batches: Batches,
+    per_batch: tuple[float, float],
+    check: Batches | None,
+    t: Training,
+    optimizer: Any,
+    seed: int,
+    show: bool,
+    identity: Mapping[str, Any],
+) -> Trained:
+    """Run a training to its end, from its latest checkpoint where there is one.
+
+    Args:
+        network: with its first weights.
+        loss: of the mask.
+        batches: the rows.
+        per_batch: the cells that are hidden and the weight of the rows, in the mean over the batches of an epoch.
+        check: the rows of validation.
+        t: options.
+        optimizer: an optax transformation; None: the default one.
+        seed: of the order of rows, of masks, noise and dropout: those of a step depend on (seed, step) only.
+        show: whether to show a bar.
+        identity: what the run depends on beside its options and data: checkpoints of another run are refused.
+    """
+    scheduled, optimizer = optimizer is None, default_optimizer(t) if optimizer is None else optimizer
+    if t.accumulate > 1:
+        optimizer = accumulated(optimizer, t.accumulate)
+    trainable, fixed = eqx.partition(network, eqx.is_inexact_array)
+    averages = t.ema is not None or t.average_last is not None
+    state = TrainState(trainable, optimizer.init(trainable), trainable if averages else None, trainable if check is not None else None)
+    store, progress, first = None, Progress(), 0
+    if t.checkpoint is not None:
+        store = Checkpoints(t.checkpoint, run_identity(identity, optimizer, scheduled, t, batches, check, state, seed))
+        first, state, progress = _resumed(store, state, t, progress)
+    log = TrainingLog(t.log, first)
+    run = _Run(loss, batches, np.asarray(per_batch, np.float32), check, t, optimizer, fixed, seed, store, log, progress)
+    return Trained(eqx.combine(run.to_the_end(state, first, show), fixed), progress, batches.used, batches.size)
+
+
+def _resumed(store: Checkpoints, state: TrainState, t: Training, progress: Progress) -> tuple[int, TrainState, Progress]:
+    if not t.resume:
+        store.clear()
+    leaves, tree = jax.tree.flatten(state)
+    found = store.restore([jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves])
+    if found is None:
+        return 0, state, progress
+    step, restored, notes = found
+    if step > t.steps:
+        message = f"`{t.checkpoint}` holds a run that has taken {step} steps, and this one is to take {t.steps}"
+        raise fail("E752", message, help="take another folder for this run, or pass `resume=False` to begin it anew here")
+    if set(notes) != {f.name for f in fields(Progress)}:
+        raise fail("E753", f"the checkpoint of step {step} in `{t.checkpoint}` is damaged: its manifest has not the notes of a training")
+    return step, jax.tree.unflatten(tree, restored), Progress(**notes)
+
+
+@dataclass
+class _Run:
+    loss: NetworkLoss
+    batches: Batches
+    per_batch: Array
+    check: Batches | None
+    t: Training
+    optimizer: Any
+    fixed: Any
+    seed: int
+    store: Checkpoints | None
+    log: TrainingLog
+    progress: Progress
+    sound: tuple[int, Any] = (0, None)  # a step, and weights of then that are finite numbers
+    latest: tuple[int, Any] = (0, None)  # those of the last look
+
+    def to_the_end(self, state: TrainState, first: int, show: bool) -> Any:
+        """The steps from `first` on, with what happens between them; the weights that the fit returns."""
+        t, p = self.t, self.progress
+        waiting: list[tuple[Any, Any]] = []
+        started, before = time.perf_counter(), p.seconds
+        self.sound = self.latest = first, self.kept(state, first)
+        if self.stops():  # the run had ended before it was asked to go on
+            return self.returned(state)
+        with TrainingBar(t.steps, first, len(self.batches.used), show) as bar:
+            for step, batch in self.order(first):
+                bar.begins(batch.width)
+                state, values = self.update(state, batch, step)
+                waiting.append(values)
+                p.cells += int((batch.codes[: batch.width] >= 0).sum(where=batch.weights[None] > 0))
+                done = step + 1
+                saves, measures = self.due(done)
+                if done % NOTED == 0 or done == t.steps or saves or measures:
+                    self.look(waiting)
+                    p.seconds = before + time.perf_counter() - started
+                    self.log.note(
+                        {"step": done, "loss": p.losses[-1], "length_loss": p.lengths[-1], "seconds": p.seconds, "cells": p.cells}
+                    )
+                    bar.moved(done, p.losses[-1], p.cells / max(p.seconds, 1e-9))
+                    if not self.is_sound(state, done, saves or done == t.steps):
+                        break
+                if measures:
+                    bar.measures()
+                    state = self.measure(state, done)
+                if saves and self.store is not None:
+                    self.store.save(done, jax.tree.leaves(state), p.notes())
+                if self.stops():
+                    break
+        return self.returned(state)
+
+    def due(self, done: int) -> tuple[bool, bool]:
+        """Whether a checkpoint is written after so many steps, and whether validation rows are measured."""
+        t = self.t
+        every = (self.store is not None, saved_every(t)), (self.check is not None, measured_every(t))
+        saves, measures = (wanted and (done % n == 0 or done == t.steps) for wanted, n in every)
+        return saves, measures
+
+    def stops(self) -> bool:
+        """Whether measurements have not got better for long enough."""
+        ends = self.t.patience is not None and self.progress.since_best >= self.t.patience
+        self.progress.reason = "patience" if ends else "steps"
+        return ends
+
+    def is_sound(self, state: TrainState, done: int, whole: bool) -> bool:
+        """Whether a run may go on; keeps the weights of the last look that are known to be finite numbers.
+
+        A finite loss says so of the weights before it. Those after the last step, and those of a checkpoint, are looked at themselves.
+        """
+        losses = self.progress.losses
+        if np.isfinite(losses[self.latest[0]]):  # of the step that began with them
+            self.sound = self.latest
+        if not np.isfinite(losses[-1]) or (whole and not _finite(state.network)):
+            self.progress.reason = "diverged"
+            return False
+        self.latest = done, self.kept(state, done)
+        if whole:
+            self.sound = self.latest
+        return True
+
+    def kept(self, state: TrainState, done: int) -> Any:
+        """The weights that the fit would return if it ended after so many steps."""
+        if self.t.ema is not None or self.points(done) > 0:
+            return state.average
+        return state.network
+
+    def returned(self, state: TrainState) -> Any:
+        """The best weights where training stops early, or where it diverged and some were measured; else the last finite ones."""
+        p = self.progress
+        if p.validation and (self.t.patience is not None or p.reason == "diverged") and np.isfinite(p.best):
+            p.kept = p.best_step
+            return state.best
+        p.kept, weights = self.sound
+        return weights
+
+    def points(self, done: int) -> int:
+        """How many of the save points whose weights are averaged lie at or before a step."""
+        if self.t.average_last is None:
+            return 0
+        passed = save_points(self.t) if done == self.t.steps else done // saved_every(self.t)
+        return max(0, passed - save_points(self.t) + self.t.average_last)
+
+    def order(self, first: int) -> Iterator[tuple[int, Batch]]:
+        """Steps and their batches."""
+        per, plan, epoch = self.batches.per_epoch, [], -1
+        for step in range(first, self.t.steps):
+            if step // per != epoch:
+                epoch = step // per
+                plan = self.batches.plan(self.seed, epoch)
+            yield step, self.batches.batch(*plan[step % per])
+
+    def update(self, state: TrainState, batch: Batch, step: int) -> tuple[TrainState, Any]:
+        """One step."""
+        key = jax.random.fold_in(jax.random.fold_in(random_key(self.seed), STEPS), step)
+        data = (*batch[:4], self.per_batch)
+        return _update(_sized(self.loss, batch.width), self.optimizer, self.fixed, state, data, key, self.t.precision, self.share(step))
+
+    def share(self, step: int) -> Array | None:
+        """Of the weights behind a step in their average.
+
+        `ema`: d^(n - k) (1 - d) / (1 - d^n) is that of update k among the first n. `average_last`: 1 / k at the k-th of its save points.
+        """
+        d, n, k = self.t.ema, (step + 1) // self.t.accumulate, self.points(step + 1)
+        if self.t.average_last is not None:
+            return np.asarray(1 / k if k > self.points(step) else 0, np.float32)
+        if d is None:
+            return None
+        return np.asarray(0 if (step + 1) % self.t.accumulate else (1 - d) / (1 - d**n), np.float32)
+
+    def look(self, waiting: list[tuple[Any, Any]]) -> None:
+        """Fetch the losses of the steps since the last look."""
+        for value, length in waiting:
+            self.progress.losses.append(float(value))
+            self.progress.lengths.append(float(length))
+        waiting.clear()
+
+    def measure(self, state: TrainState, done: int) -> TrainState:
+        """The loss of the rows of validation, under the masks of one key for all measurements."""
+        assert self.check is not None
+        p, network = self.progress, self.kept(state, done)
+        if p.validation and p.validation[-1][0] == done:
+            return state
+        loss, length = evaluated(self.loss, eqx.combine(network, self.fixed), self.check, self.seed, self.t.precision)
+        total = loss + _weight(network) * length
+        p.validation.append((done, loss, length))
+        self.log.note({"step": done, "validation_loss": loss, "validation_length_loss": length})
+        if total < p.best:
+            p.best, p.since_best, p.best_step = total, 0, done
+            return state._replace(best=network)
+        p.since_best += 1
+        return state
+
+
+def _finite(network: Any) -> bool:
+    """Whether all weights are finite numbers."""
+    return all(np.isfinite(np.asarray(a)).all() for a in jax.tree.leaves(network))
+
+
+def _weight(network: Any) -> float:
+    return float(getattr(network, "length_weight", 0.0)) if getattr(network, "length_head", None) is not None else 0.0
+
+
+def _sized(loss: NetworkLoss, width: int) -> NetworkLoss:
+    return NetworkLoss(loss.mask, loss.label, loss.n_masks, loss.smoothing, width)
+
+
+def evaluated(loss: NetworkLoss, network: Any, rows: Batches, seed: int, precision: str = "float32") -> tuple[float, float]:
+    """The loss in nats per cell and the length loss per row, without dropout or smoothing, masks drawn from the seed."""
+    sums = np.zeros(4)
+    for k, (b, chosen) in enumerate(rows.in_order()):
+        batch = rows.batch(b, chosen)
+        plain = NetworkLoss(loss.mask, loss.label, loss.n_masks, 0.0, batch.width)
+        key = jax.random.fold_in(jax.random.fold_in(random_key(seed), VALIDATION), k)
+        sums += np.asarray(_sums(plain, network, batch[:4], key, precision), np.float64)
+    return float(sums[0] / sums[1]), float(sums[2] / sums[3])
+
+
+def _rows(loss: NetworkLoss, network: Any, batch: Any, key: Any, precision: str, dropout: bool) -> tuple[Any, Any, Any, Any]:
+    """Sums over rows: weighted losses, numbers of hidden cells, length losses, weights."""
+    if precision == "bfloat16":
+        network = jax.tree.map(lambda a: a.astype(jnp.bfloat16) if eqx.is_inexact_array(a) else a, network)
+    codes, given, lengths, weights = batch
+    keys = jax.random.split(key, weights.shape[0])
+    found, sizes, length = loss.rows({loss.label: network}, codes, given, lengths, keys, dropout)
+    return (weights * found).sum(), (weights * sizes).sum(), (weights * length).sum(), weights.sum()
+
+
+@bounded_jit
+def _sums(loss: NetworkLoss, network: Any, batch: Any, key: Any, precision: str) -> Any:
+    return jnp.stack(_rows(loss, network, batch, key, precision, False))
+
+
+@bounded_jit
+def _update(
+    loss: NetworkLoss, optimizer: Any, fixed: Any, state: TrainState, batch: Any, key: Any, precision: str, share: Any
+) -> tuple[TrainState, tuple[Any, Any]]:
+    def objective(trainable: Any) -> tuple[Any, tuple[Any, Any]]:
+        network = eqx.combine(trainable, fixed)
+        total, sizes, length, weight = _rows(loss, network, batch[:4], key, precision, True)
+        cells, rows = batch[4]
+        shown = total / jnp.maximum(sizes, 1e-9), length / jnp.maximum(weight, 1e-9)
+        return total / cells + network.length_weight * length / rows, shown
+
+    gradient, values = jax.grad(objective, has_aux=True)(state.network)
+    updates, inner = optimizer.update(gradient, state.optimizer, state.network)
+    network = optax.apply_updates(state.network, updates)
+    average = jax.tree.map(lambda a, b: a + share.astype(a.dtype) * (b - a), state.average, network) if share is not None else None
+    return TrainState(network, inner, average, state.best), values

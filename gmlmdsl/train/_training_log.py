@@ -1,0 +1,62 @@
+"""The log of a training: lines of JSON, one for every look and every measurement, none of them twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from .._diagnostics import fail
+from ..files import write_whole
+
+
+class TrainingLog:
+    """Appends lines to a file; nothing where there is none.
+
+    Args:
+        path: the file.
+        first: the step that the run goes on from: lines behind it, which a run that was cut off left, are removed.
+
+    Raises:
+        GmlmError: E560 for a file that cannot be written, or that holds something else.
+    """
+
+    def __init__(self, path: str | Path | None, first: int):
+        self.path = None if path is None else Path(path)
+        if self.path is not None and self.path.exists():
+            self._cut(self.path, first)
+
+    def _cut(self, path: Path, first: int) -> None:
+        """Keep the lines up to a step; a last line that was cut off goes too."""
+        try:
+            lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+        except (OSError, UnicodeDecodeError) as error:
+            raise fail("E560", f"cannot write `{path}`: {getattr(error, 'strerror', None) or 'it is no text'}") from None
+        steps = [_step_of(line) for line in lines]
+        if None in steps:
+            message = f"`{path}` is no log of a training: its line {steps.index(None) + 1} is not one, and it would be lost"
+            raise fail("E560", message, help="name another file as `log`")
+        kept = [line for line, step in zip(lines, steps, strict=True) if step is not None and step <= first]
+        write_whole(path, "".join(f"{line}\n" for line in kept).encode())
+
+    def note(self, line: dict[str, Any]) -> None:
+        """Append a line.
+
+        Raises:
+            GmlmError: E560 where it cannot be written.
+        """
+        if self.path is None:
+            return
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+        except OSError as error:
+            raise fail("E560", f"cannot write `{self.path}`: {error.strerror or error}") from None
+
+
+def _step_of(line: str) -> int | None:
+    try:
+        step = json.loads(line).get("step")
+    except (ValueError, AttributeError):
+        return None
+    return step if isinstance(step, int) else None

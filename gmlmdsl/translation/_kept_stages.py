@@ -1,0 +1,148 @@
+"""Stages of a long run: each leaves files, and a record of what they were made of; what is done is not done again."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .._diagnostics import GmlmError, fail
+from ..files import write_whole
+
+FORMAT = 2  # as that of bundles
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Done:
+    """A stage that is done.
+
+    Attributes:
+        files: its files by name, with their hashes.
+        notes: what it found, as JSON holds it.
+        seconds: that it took when it was run.
+        kept: whether it was done before.
+    """
+
+    files: dict[str, str]
+    notes: dict[str, Any]
+    seconds: float
+    kept: bool
+
+
+class Stages:
+    """The stages of one run in one folder.
+
+    Args:
+        folder: where all lies; the first stage makes it.
+        tell: shows a line to who watches.
+    """
+
+    def __init__(self, folder: str | Path, tell: Tell = lambda line: None):
+        self.folder, self.tell, self.done = Path(folder), tell, {}
+
+    def __truediv__(self, name: str) -> Path:
+        return self.folder / name
+
+    def run(self, name: str, inputs: Mapping[str, Any], outputs: Sequence[str], make: Callable[[str], Mapping[str, Any] | None]) -> Done:
+        """A stage: made, or kept where the same inputs gave files that lie there unchanged.
+
+        Args:
+            name: of the stage.
+            inputs: all that its files depend on: options, and hashes of files.
+            outputs: the files that it writes, relative to the folder.
+            make: writes them, and returns notes. It is called with the hash of the inputs.
+
+        Raises:
+            GmlmError: from `make`; E560 where nothing can be written.
+        """
+        key = hash_of([FORMAT, name, inputs])
+        record = self.folder / "stages" / f"{name}.json"
+        try:
+            record.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise fail("E560", f"cannot write {self.folder}: {error.strerror or error}", help="choose another folder") from None
+        known = self._known(record, key, outputs)
+        if known is not None:
+            self.note({"stage": name, "event": "kept"})
+            self.tell(f"{name}: done before, {known.seconds:.1f} s")
+            self.done[name] = known
+            return known
+        self.note({"stage": name, "event": "started"})
+        self.tell(f"{name} ..")
+        started = time.perf_counter()
+        try:
+            for output in outputs:
+                (self.folder / output).parent.mkdir(parents=True, exist_ok=True)
+            notes = dict(make(key) or {})
+        except BaseException as error:
+            reason = error.diagnostics[0].message if isinstance(error, GmlmError) else f"{type(error).__name__}: {error}"
+            with contextlib.suppress(GmlmError):  # a full disk must not hide why the stage failed
+                self.note({"stage": name, "event": "failed", "reason": reason})
+            raise
+        seconds = time.perf_counter() - started
+        files = {output: file_hash(self.folder / output) for output in outputs}
+        content = {"key": key, "inputs": inputs, "files": files, "notes": notes, "seconds": seconds}
+        write_whole(record, json.dumps(content, indent=1, default=str).encode())
+        self.note({**notes, "stage": name, "event": "finished", "seconds": seconds})
+        self.tell(f"{name}: {seconds:.1f} s")
+        self.done[name] = Done(files, json.loads(json.dumps(notes, default=str)), seconds, False)
+        return self.done[name]
+
+    def _known(self, record: Path, key: str, outputs: Sequence[str]) -> Done | None:
+        try:
+            found = json.loads(record.read_text(encoding="utf-8"))
+            if found["key"] != key or set(found["files"]) != set(outputs):
+                return None
+            if any(file_hash(self.folder / name) != digest for name, digest in found["files"].items()):
+                return None
+            return Done(dict(found["files"]), dict(found["notes"]), float(found["seconds"]), True)
+        except (GmlmError, OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def note(self, line: Mapping[str, Any]) -> None:
+        """Append a line to the log.
+
+        Raises:
+            GmlmError: E560.
+        """
+        append(self.folder / "log.jsonl", {"time": round(time.time(), 3), **line})
+
+
+def append(path: Path, line: Mapping[str, Any]) -> None:
+    """A line of JSON at the end of a file.
+
+    Raises:
+        GmlmError: E560.
+    """
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, default=str) + "\n")
+    except OSError as error:
+        raise fail("E560", f"cannot write `{path}`: {error.strerror or error}") from None
+
+
+def hash_of(value: Any) -> str:
+    """Of what JSON holds."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def file_hash(path: str | Path) -> str:
+    """Of a file's bytes.
+
+    Raises:
+        GmlmError: E521 where it cannot be read.
+    """
+    digest = hashlib.sha256()
+    try:
+        with Path(path).open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    except OSError as error:
+        raise fail("E521", f"cannot read {path}: {error.strerror or error}") from None
+    return digest.hexdigest()

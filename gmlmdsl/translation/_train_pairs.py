@@ -1,0 +1,167 @@
+"""From pairs of sentences to a trained translation model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._diagnostics import fail
+from ..fit import Training
+from ._programs import sides
+
+if TYPE_CHECKING:
+    from ..model import ConditionalModel
+    from ..train import NetworkFit
+    from ._vocabulary import Vocabulary
+
+Array = np.ndarray
+Pairs = Sequence[tuple[str, str]]
+OPTIMIZERS = ("adafactor", "adam")
+CLIP = 1.0  # norm of a gradient that Adam takes
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a network is trained: options of `gm.Training`, and the optimiser by name.
+
+    Attributes:
+        optimizer: "adafactor", as the paper has it, or "adam"; both with linear warm-up and a cosine down to 1e-5.
+        learning_rate: the peak; None: 0.003 of AdaFactor, as the paper has it for long runs, 0.001 of Adam.
+        seed: of the first weights, the order of rows, masks, noise and dropout.
+    """
+
+    steps: int = 1000
+    batch_size: int = 64
+    optimizer: str = "adafactor"
+    learning_rate: float | None = None
+    warmup: int | None = None
+    label_smoothing: float = 0.0
+    ema: float | None = None
+    accumulate: int = 1
+    precision: str = "float32"
+    evaluate_every: int | None = None
+    patience: int | None = None
+    save_every: int | None = None
+    seed: int = 0
+    average_last: int | None = None
+
+    @property
+    def peak(self) -> float:
+        """The largest learning rate."""
+        return self.learning_rate if self.learning_rate is not None else {"adam": 0.001}.get(self.optimizer, 0.003)
+
+    def training(self, validation: Mapping[str, Any] | None, checkpoint: Path | None, log: Path | None, resume: bool = True) -> Training:
+        """The options of `Model.fit`."""
+        own = self.optimizer == "adafactor"  # whose schedule the training makes
+        return Training(
+            steps=self.steps,
+            batch_size=self.batch_size,
+            label_smoothing=self.label_smoothing,
+            ema=self.ema,
+            average_last=self.average_last,
+            accumulate=self.accumulate,
+            precision=self.precision,
+            validation=validation,
+            evaluate_every=self.evaluate_every,
+            patience=self.patience,
+            checkpoint=checkpoint,
+            save_every=self.save_every,
+            resume=resume,
+            log=log,
+            warmup=self.warmup if own else None,
+            learning_rate=self.peak if own else None,
+        )
+
+    def transformation(self) -> Any:
+        """The optimiser where it is not the default one of `Model.fit`.
+
+        Raises:
+            GmlmError: E704 for an unknown name.
+        """
+        if self.optimizer not in OPTIMIZERS:
+            raise fail("E704", f"optimizer must be one of {', '.join(OPTIMIZERS)}, got {self.optimizer!r}")
+        if self.optimizer == "adafactor":
+            return None
+        import optax
+
+        updates = max(1, self.steps // self.accumulate)
+        warm = max(1, updates // 50) if self.warmup is None else self.warmup // self.accumulate
+        schedule = optax.warmup_cosine_decay_schedule(0.0, self.peak, warm, max(updates, warm + 1), 1e-5)
+        return optax.chain(optax.clip_by_global_norm(CLIP), optax.adam(schedule, b2=0.98))
+
+
+@dataclass(frozen=True)
+class EncodedPairs:
+    """Pairs as rows of pieces, -1 behind the end mark: (rows, source cells) and (rows, target cells)."""
+
+    source: Array
+    target: Array
+
+    @classmethod
+    def of(cls, pairs: Pairs, vocabulary: Vocabulary, cells: tuple[int, int]) -> EncodedPairs:
+        """Pairs that fit, see `clean`.
+
+        Raises:
+            GmlmError: E573 for one that is too long.
+        """
+        encoded = (vocabulary.encode([p[side] for p in pairs]) for side in (0, 1))
+        return cls(*(vocabulary.rows(rows, n) for rows, n in zip(encoded, cells, strict=True)))
+
+
+def train_pairs(
+    model: ConditionalModel,
+    mask: str | None,
+    vocabulary: Vocabulary,
+    pairs: Pairs,
+    validation: Pairs,
+    recipe: Recipe,
+    *,
+    checkpoint: Path | None = None,
+    log: Path | None = None,
+    resume: bool = True,
+    progress: bool | None = None,
+) -> NetworkFit:
+    """Train a translation model on pairs of sentences.
+
+    Args:
+        model: see `sides`.
+        mask: the mask's name; None: the model's only one.
+        vocabulary: of as many pieces as the model has values.
+        pairs: source and target, all of which fit.
+        validation: pairs whose loss is measured; none: none is.
+        recipe: how.
+        checkpoint: a folder for checkpoints, from which a run that was killed goes on.
+        log: a file of lines of JSON.
+        resume: whether checkpoints in the folder are gone on from.
+        progress: whether to show a bar; None: where a person watches.
+
+    Raises:
+        GmlmError: E580 for another kind of model, E505 without pairs, E586 where the loss is no number any more.
+    """
+    found = sides(model)
+    vocabulary.verify(found.size, f"model `{model.name}`")
+    if not pairs:
+        raise fail("E505", "there is no pair of sentences left to train on", help="see the counts of cleaning: what was left out, and why")
+    rows = EncodedPairs.of(pairs, vocabulary, found.cells)
+    check = None
+    if validation:
+        other = EncodedPairs.of(validation, vocabulary, found.cells)
+        check = {"x": {found.target: other.target}, "given": {found.source: other.source}}
+    fit: Any = model.fit(
+        {found.target: rows.target},
+        mask,
+        recipe.seed,
+        given={found.source: rows.source},
+        missing=-1,
+        optimizer=recipe.transformation(),
+        progress=progress,
+        method=recipe.training(check, checkpoint, log, resume),
+    )
+    if fit.reason == "diverged":
+        help = "take a lower `--learning-rate` or a longer `--warmup`"
+        raise fail("E586", f"training `{model.name}` diverged after {len(fit.loss_trace)} steps: nothing is written", help=help)
+    return fit

@@ -1,0 +1,59 @@
+"""Translators as files: a fit with its vocabulary in one bundle."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .._compile import BoundProgram
+from ._bundle import Bundle, read_bundle, write_bundle
+from ._translator import Translator
+from ._vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from ..train import NetworkFit
+
+
+def write_translator(
+    path: str | Path,
+    fit: NetworkFit,
+    program: BoundProgram,
+    vocabulary: Vocabulary,
+    direction: str = "",
+    sampler: str | None = None,
+    report: dict[str, Any] | None = None,
+) -> None:
+    """Write a trained network as a bundle, with the program as it is now: its samplers may have changed since training.
+
+    Args:
+        path: of the bundle.
+        fit: of a translation model.
+        program: in which the model is declared as it was trained.
+        vocabulary: that it was trained with.
+        direction: such as "en-de".
+        sampler: the bundle's own; None: the first of the model in the file.
+        report: what was measured.
+
+    Raises:
+        GmlmError: E560 where it cannot be written.
+    """
+    names = [name for name, s in program.checked.samplers.items() if s.model == fit.meta["model"]]
+    own = sampler if sampler is not None else next(iter(names), None)
+    write_bundle(path, Bundle.of(replace(fit, meta=fit.meta | program.provenance()), vocabulary, direction, own, report))
+
+
+def load_translator(path: str | Path, *, sampler: str | None = None, allow_python: bool = False) -> Translator:
+    """A translator from a bundle, which `gmlm train` writes; loading runs no code.
+
+    Args:
+        path: the bundle.
+        sampler: the one that is used where none is named; None: the bundle's own.
+        allow_python: whether a network `python("package.module:Class")` may import and run that class.
+
+    Raises:
+        GmlmError: E521 and E575 for a file that is no bundle, or is damaged.
+    """
+    found = read_bundle(path)
+    fit = found.load_fit(allow_python)
+    return Translator(fit.model, fit.params, found.load_vocabulary(), sampler or found.sampler, found.direction)
