@@ -19,7 +19,7 @@ from gmlmdsl.theory import MaskReport, Quantity
 from gmlmdsl.theory._compare_masks import MaskComparison
 from gmlmdsl.theory._recommend import recommendation
 
-FIGURES = Path(__file__).parents[1] / "examples" / "figures"
+FIGURES = Path(__file__).parents[2] / "examples" / "figures"
 COMPARED = {
     ising: ("k1", "k2", "coin", "pair", "seeing"),
     potts: ("one", "two", "ends", "like"),

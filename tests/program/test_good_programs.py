@@ -14,7 +14,7 @@ from gmlmdsl.graph._lowered import lower_let, lower_model
 from gmlmdsl.program import Program, check_file, check_source, ir
 from gmlmdsl.syntax import format_source, parse
 
-GOOD = Path(__file__).parent / "programs" / "good"
+GOOD = Path(__file__).parents[1] / "programs" / "good"
 PROGRAMS = sorted(path.stem for path in GOOD.glob("*.gmlm"))
 CONTRACT = ("ising", "potts", "rbm", "adaptive", "mixed", "tables", "hmm", "text", "translate")
 WARNED = {

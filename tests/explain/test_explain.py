@@ -16,7 +16,7 @@ from gmlmdsl.explain._print_stage import STAGES, print_stage
 from gmlmdsl.graph import Bound, bind
 from gmlmdsl.program import Program, check_source
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 ISING = """
 input L : int = 4

@@ -343,7 +343,7 @@ def test_every_colour_is_told_apart_in_the_picture():
 
 def test_import_loads_no_matplotlib_and_no_jax():
     program = "import sys, gmlmdsl.report; assert not {'matplotlib', 'jax', 'arviz'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parents[1], check=True)
+    subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parents[2], check=True)
 
 
 # in a browser

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 spec = importlib.util.spec_from_file_location("help_pages", ROOT / "examples" / "translator" / "help_pages.py")
 assert spec is not None
 assert spec.loader is not None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 spec = importlib.util.spec_from_file_location("translation_page", ROOT / "examples" / "translator" / "page.py")
 assert spec is not None
 assert spec.loader is not None

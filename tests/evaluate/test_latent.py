@@ -15,7 +15,7 @@ from thinned import thinned
 
 import gmlmdsl as gm
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 MIXED = """
 model m {
   var v[i in range(3)] : bit

@@ -1,6 +1,6 @@
 """What newcomers write who know Stan, NumPyro, Python or the papers, and what they are told; kept as text.
 
-`GMLM_UPDATE_GOLDEN=1 pytest tests/test_habits.py` writes the texts anew; read the difference before keeping it.
+`GMLM_UPDATE_GOLDEN=1 pytest tests/syntax/test_habits.py` writes the texts anew; read the difference before keeping it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from mutants import said_of
 
-HABITS = Path(__file__).parent / "programs" / "habits"
+HABITS = Path(__file__).parents[1] / "programs" / "habits"
 PROGRAMS = sorted(path.stem for path in HABITS.glob("*.gmlm"))
 UPDATE = os.environ.get("GMLM_UPDATE_GOLDEN") == "1"
 # What must be said: a piece of the help of some diagnostic.

@@ -1,6 +1,6 @@
 """What is said of slips of the hand: seeded changes of every good program, with the rendered errors, kept as text.
 
-`GMLM_UPDATE_GOLDEN=1 pytest tests/test_mutant_goldens.py` writes the texts anew; read the difference before keeping it.
+`GMLM_UPDATE_GOLDEN=1 pytest tests/syntax/test_mutant_goldens.py` writes the texts anew; read the difference before keeping it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mutants import errors_of, invalid_mutants, programs, said_of
 
 from gmlmdsl._diagnostics import Diagnostic
 
-GOLDEN = Path(__file__).parent / "programs" / "mutants"
+GOLDEN = Path(__file__).parents[1] / "programs" / "mutants"
 UPDATE = os.environ.get("GMLM_UPDATE_GOLDEN") == "1"
 TEXTS = programs()
 EACH = 6  # of every program

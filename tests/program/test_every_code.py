@@ -14,7 +14,7 @@ import pytest
 import gmlmdsl as gm
 from gmlmdsl._diagnostics import codes
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 TEXT = """\
 model m {
   var x[i in range(2)] : bit

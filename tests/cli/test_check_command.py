@@ -14,7 +14,7 @@ from gmlmdsl.cli._commands import app
 from gmlmdsl.program import Program, check_file, check_source
 from gmlmdsl.program._clean_fixes import with_clean_fixes
 
-GOLDEN = Path(__file__).parent / "programs" / "check.json"
+GOLDEN = Path(__file__).parents[1] / "programs" / "check.json"
 UPDATE = os.environ.get("GMLM_UPDATE_GOLDEN") == "1"
 FAULTY = """\
 index site = range(3)

@@ -10,7 +10,7 @@ import pytest
 
 import gmlmdsl as gm
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 TEXT = """\
 network net = python("own_network:Table", scale = 2)
 model m {

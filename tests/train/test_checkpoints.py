@@ -346,7 +346,7 @@ def test_a_process_that_is_killed_at_any_moment_goes_on_bit_for_bit(tmp_path):
     text, script = tmp_path / "net.gmlm", tmp_path / "run.py"
     text.write_text(program("mlp(layers = 1, width = 8)", N, Q, MORE))
     script.write_text(SCRIPT)
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "CI": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "CI": "1"}
 
     def start(folder: str, result: str) -> subprocess.Popen:
         return subprocess.Popen(

@@ -188,7 +188,7 @@ def test_failed_write_keeps_the_old_file(idata, tmp_path, monkeypatch):
 
 def test_import_is_silent_and_takes_no_jax():
     program = "import gmlmdsl.sample._arviz as a; import sys; assert 'arviz' not in sys.modules; a.arviz()"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=Path(__file__).parents[1], check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=Path(__file__).parents[2], check=True)
     assert done.stderr == ""
     imported = {
         alias.name.split(".")[0]

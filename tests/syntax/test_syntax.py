@@ -17,7 +17,7 @@ from gmlmdsl.syntax import parse, parse_with_errors, read_source, tree
 from gmlmdsl.syntax._tables import build_tables
 from gmlmdsl.syntax._words import NAMES, RESERVED
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 GRAMMAR = (ROOT / "grammar" / "gmlm.lark").read_text(encoding="utf-8")
 
 

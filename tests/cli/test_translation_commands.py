@@ -20,7 +20,7 @@ from gmlmdsl.translation import read_lines
 from gmlmdsl.translation._translator_file import load_translator, write_translator
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,6 @@
 """Every diagnostic: the table of codes, and for each code the programs in `programs/bad` with what is said of them.
 
-`GMLM_UPDATE_GOLDEN=1 pytest tests/test_diagnostics.py` writes the expected texts anew; read the difference before keeping it.
+`GMLM_UPDATE_GOLDEN=1 pytest tests/program/test_diagnostics.py` writes the expected texts anew; read the difference before keeping it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gmlmdsl.plan import lint_sizes, plan_temper
 from gmlmdsl.program import Program, check_file, check_source, ir
 from gmlmdsl.program._allow import WITH_SIZES
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 BAD = ROOT / "tests" / "programs" / "bad"
 PROGRAMS = sorted(path.stem for path in BAD.glob("*.gmlm"))
 UPDATE = os.environ.get("GMLM_UPDATE_GOLDEN") == "1"
