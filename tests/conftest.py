@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import getpass
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -20,6 +21,8 @@ import jax
 import numpy as np
 import pytest
 
+# A test file takes what another one has, of whatever folder, and a file that is run alone finds it too.
+sys.path.extend(sorted({str(path.parent) for path in Path(__file__).parent.glob("*/test_*.py")}))
 os.environ.setdefault("CI", "1")  # no progress bars
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")

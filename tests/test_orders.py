@@ -18,7 +18,7 @@ def printed(group: str, seed: str, folder: Path, kept: Path) -> str:
     folder.mkdir()
     keep = {"JAX_COMPILATION_CACHE_DIR": str(kept), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
     keep["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
-    environment = os.environ | keep | {"PYTHONHASHSEED": seed, "PYTHONPATH": f"{ROOT}{os.pathsep}{HERE}", "COLUMNS": "150"}
+    environment = os.environ | keep | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]), "COLUMNS": "150"}
     command = [sys.executable, str(HERE / "order_cases.py"), group]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
