@@ -81,7 +81,7 @@ def _touched(objective: Objective, blocks: Blocks, vector: jax.Array, of_values:
         def one(block: Blocks) -> jax.Array:
             def projected(v: jax.Array) -> jax.Array:
                 scores = local_scores(graph, unflatten(host, v), codes, jax.tree.map(lambda a: a[None], block))
-                weights = of_values[: scores.shape[1], None] * of_rows[None, : scores.shape[2]]
+                weights = of_values[None, : scores.shape[1], None] * of_rows[None, None, : scores.shape[2]]
                 return jnp.where(jnp.isfinite(scores), scores * weights, 0.0).sum()
 
             return jnp.abs(jax.grad(projected)(vector))
