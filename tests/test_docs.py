@@ -16,7 +16,7 @@ RUNNING = [p for p in PAGES if any(b.language in ("gmlm", "python", "sh") for b 
 TUTORIAL = DOCS / "tutorial" / "first-model.md"
 ELSEWHERE = {ROOT / e.name for e in examples()} - {TUTORIAL}  # `make examples` runs these on their own, on real data
 DEAR = (  # to compile
-    *("explanation/standard-errors.md", "how-to/check-a-model.md", "how-to/choose-a-mask.md"),
+    *("explanation/missing-cells.md", "explanation/standard-errors.md", "how-to/check-a-model.md", "how-to/choose-a-mask.md"),
     *("how-to/fit-hidden-variables.md", "how-to/read-data.md", "how-to/sample-and-diagnose.md"),
     *("how-to/train-a-network.md", "how-to/translate.md"),
 )

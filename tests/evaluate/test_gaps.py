@@ -128,6 +128,7 @@ def missing_log_p(graph, params: dict, codes: np.ndarray) -> np.ndarray:
     return np.asarray(log_completions(graph, graph_arrays(graph), {k: jnp.asarray(v) for k, v in params.items()}, codes.T))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("dense", thinned([True, False], 2), ids=["by matrix products", "one direction at a time"])
 def test_second_derivatives_of_listed_rows(

@@ -69,7 +69,7 @@ def test_a_mode_and_draws(of: Case):
     assert p_value(counts_of(of, draws), p) > 1e-4
 
 
-@pytest.mark.parametrize("of", thinned([HUB, PARTS, MIXED_SIZES], 3, 1), ids=str)
+@pytest.mark.parametrize("of", thinned([HUB, PARTS, MIXED_SIZES], 3), ids=str)
 def test_the_loop_and_stages_agree_with_rows_temperatures_and_known_cells(of: Case):
     """Sums of each component, their first and second derivatives forward and backward, -inf where a row's known cells forbid all."""
     graph = of.model.graph

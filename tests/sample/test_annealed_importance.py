@@ -242,6 +242,7 @@ def test_tori_have_kaufmans_partition_function(n: int, m: int) -> None:
     assert found.warnings == ()
 
 
+@pytest.mark.slow
 def test_anneals_too_quick_for_a_large_torus_say_so() -> None:
     """1024 spins through their critical point: the estimate is many standard errors too low, and warned of."""
     model = gm.parse(GRID.replace("grid(L, L)", "grid(L, L, wrap = true)"), L=32).model()
