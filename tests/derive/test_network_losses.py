@@ -92,7 +92,7 @@ def predicted(row: np.ndarray, predict: oracle.Predictor) -> tuple[list[int], or
 
 
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("mask", thinned(LAWS, 2))
+@pytest.mark.parametrize("mask", thinned(LAWS, 4))
 @pytest.mark.parametrize("which", ["model", "loose"])
 def test_the_mean_over_all_masks_is_that_of_brute_force(mask: str, which: str, request: pytest.FixtureRequest):
     model = request.getfixturevalue(which)

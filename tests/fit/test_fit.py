@@ -86,6 +86,7 @@ def test_standard_errors_are_the_sandwich(mask: str, data: tuple[Any, np.ndarray
     np.testing.assert_allclose(high - low, 2 * 1.8807936 * fit.standard_errors["h"], rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_weights_repeat_rows(data: tuple[Any, np.ndarray, np.ndarray]):
     x, codes, counts = data
     weighted = trio.model.fit(x, "single", weights=counts)

@@ -189,6 +189,7 @@ def averaged(weights: list) -> object:
     return jax.tree.map(lambda a: a / (1 - 0.7 ** len(weights)), total)
 
 
+@pytest.mark.slow
 def test_an_average_follows_its_recursion(model):
     x, before = rows(), model.init_params(seed=3)
     options = {"mask": "noisy", "init": before, "optimizer": optax.sgd(0.3)}

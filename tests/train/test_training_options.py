@@ -67,6 +67,7 @@ def close(a, b) -> bool:
     return all(np.allclose(x, y, atol=1e-6) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
 
 
+@pytest.mark.slow
 def test_the_average_is_over_the_last_save_points(model):
     """Save points 7, 14, 21 and the last step; the weights at each are those of a run that ends there."""
     at = {steps: fitted(model, steps=steps).params["net"] for steps in (14, 21, 24)}
