@@ -1,4 +1,4 @@
-"""From text to a model, on one page: parse, check, bind, lower; then plans are derived from, and run.
+"""From text to a model, on one page: parse, check, bind, lower; the rooms behind it plan, derive, and do what a verb asks.
 
 text --parse--> SyntaxTree --check--> Program --bind--> Bound --lower--> FactorGraph
 FactorGraph --plan--> BlockPlan, Elimination --derive--> energies, sums, losses, kernels
@@ -142,7 +142,7 @@ def load_fit(path: str | Path | IO[bytes], *, allow_python: bool = False) -> Fit
     Raises:
         GmlmError: if the file is missing, damaged or not a fit; E739 where its network is a class of Python that is not allowed.
     """
-    from .fit import read_fit
+    from .fit import fit_from_file, read_fit
     from .model import Fit
 
     with opened(path, "a fit is one file, which `fit.save` writes") as file:
@@ -153,7 +153,7 @@ def load_fit(path: str | Path | IO[bytes], *, allow_python: bool = False) -> Fit
             from .train import network_fit_from_file
 
             return network_fit_from_file(saved, model.graph, lambda: model)
-        return Fit.from_file(saved, model.graph, lambda: model)
+        return fit_from_file(Fit, saved, model.graph, lambda: model)
 
 
 def _model_of(saved: SavedFit, allow_python: bool) -> Model:

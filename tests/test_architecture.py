@@ -36,7 +36,7 @@ LINES = (
     ("__main__",),
 )
 LEVEL = {room: k for k, line in enumerate(LINES) for room in line}
-NEVER_JAX = ("files", "_diagnostics", "read", "syntax", "program", "graph", "plan")
+NEVER_JAX = ("files", "_diagnostics", "read", "syntax", "program", "graph", "plan", "explain")
 WITHOUT_NUMPY = ("files", "_diagnostics", "syntax", "program")  # at the top of a file
 LARGEST_ROOM = 0.11  # of all lines
 MOST_FILE_LINES = 400

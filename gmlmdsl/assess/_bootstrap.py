@@ -20,7 +20,7 @@ from ..sample import shows_progress
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..fit import AbstractFit
+    from ..fit import FitRecord
 
 Array = np.ndarray
 
@@ -117,7 +117,7 @@ class Bootstrap:
         return low, high
 
 
-def bootstrap(made: AbstractFit, replications: int, seed: int, max_seconds: float, progress: bool | None) -> Bootstrap:
+def bootstrap(made: FitRecord, replications: int, seed: int, max_seconds: float, progress: bool | None) -> Bootstrap:
     """Refits to resampled rows; see `Fit.bootstrap`."""
     verified_seed(seed)
     replications = whole_number("replications", replications, 2)
@@ -139,7 +139,7 @@ def bootstrap(made: AbstractFit, replications: int, seed: int, max_seconds: floa
     return Bootstrap(estimates, made.flat(made.params).astype(float), failed, time.perf_counter() - started, made.graph, held)
 
 
-def _start(made: AbstractFit) -> dict[str, Any]:
+def _start(made: FitRecord) -> dict[str, Any]:
     """The estimate where it is finite and of a real parameter; elsewhere where the fit began."""
     usual = init_params(made.graph) | {k: np.asarray(v) for k, v in (made.evidence.options.init or {}).items()}
     # With latents another start may lead to the same minimum with its values named otherwise.
@@ -164,7 +164,7 @@ def _drawn(evidence: Evidence, replications: int, seed: int, show: bool) -> Iter
         yield r, times.astype(float) * (1.0 if counts else given)
 
 
-def _row(made: AbstractFit, estimate: Estimate) -> Array:
+def _row(made: FitRecord, estimate: Estimate) -> Array:
     status = estimate.status
     if status.code in ("diverged", "not-converged"):
         return np.full(len(status.separated), np.nan)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import fail
-from ..fit import AbstractFit
+from ..fit import FitRecord
 from ._information import InformationCriterion, sum_error
 from ._measure import Measure
 from ._score import CrossValidation, Score, standard_error
@@ -87,11 +87,11 @@ def compare(
 
 def _found(fits: Mapping[str, Any], folds: int | None, options: dict[str, Any]) -> tuple[dict[str, InformationCriterion], dict[str, Score]]:
     """Criteria and held-out scores, of fits or as they were given."""
-    kinds = {AbstractFit if isinstance(v, AbstractFit) else type(v) for v in fits.values()}
-    if len(kinds) != 1 or not kinds <= {AbstractFit, InformationCriterion, CrossValidation, Score}:
-        named = ", ".join(sorted(t.__name__ for t in kinds))
+    kinds = {FitRecord if isinstance(v, FitRecord) else type(v) for v in fits.values()}
+    if len(kinds) != 1 or not kinds <= {FitRecord, InformationCriterion, CrossValidation, Score}:
+        named = ", ".join(sorted({type(v).__name__ for v in fits.values()}))
         raise fail("E507", f"compare takes fits, criteria, cross-validations or scores, all of one kind; got {named}")
-    if kinds == {AbstractFit}:
+    if kinds == {FitRecord}:
         criteria = {} if options["mask"] is not None else {k: f.information_criterion() for k, f in fits.items()}
         _verify_comparable({k: v.measure for k, v in criteria.items()})
         scores = {} if folds is None else {k: f.cross_validate(folds, **options).held_out for k, f in fits.items()}

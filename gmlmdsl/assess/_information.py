@@ -15,7 +15,7 @@ from ._measure import Measure, measure_of
 from ._scored_rows import ScoredRows, evidence_of, params64, rows_under, verify_own
 
 if TYPE_CHECKING:
-    from ..fit import AbstractFit
+    from ..fit import FitRecord
 
 Array = np.ndarray
 MOST_SCORES = 1 << 27  # entries of rows by directions
@@ -65,7 +65,7 @@ def sum_error(values: Array) -> float:
     return float(np.sqrt(n / (n - 1) * ((values - values.mean()) ** 2).sum())) if n > 1 else float("nan")
 
 
-def information_criterion(fit: AbstractFit, x: Any, weights: Any, missing: Any, given: Any) -> InformationCriterion:
+def information_criterion(fit: FitRecord, x: Any, weights: Any, missing: Any, given: Any) -> InformationCriterion:
     """See `Fit.information_criterion`."""
     verify_minimum(fit, "an information criterion")
     evidence = evidence_of(fit, x, weights, missing, given=given)
@@ -106,7 +106,7 @@ def effective_shares(rows: ScoredRows, params: dict[str, jax.Array]) -> tuple[Ar
     return np.where(alive, (u * (u - u[alive].mean(axis=0))).sum(axis=1), 0.0), root.shape[1]
 
 
-def verify_minimum(fit: AbstractFit, what: str) -> None:
+def verify_minimum(fit: FitRecord, what: str) -> None:
     """Refuse what is expanded around a minimum where there is none.
 
     Raises:

@@ -23,7 +23,7 @@ from ._information import verify_minimum
 from ._scored_rows import ScoredRows, evidence_of, params64, rows_under, verify_own
 
 if TYPE_CHECKING:
-    from ..fit import AbstractFit
+    from ..fit import FitRecord
 
 Array = np.ndarray
 WARMUP = 100  # proposals per chain before the first draw
@@ -31,7 +31,7 @@ LEAST_ACCEPTED = 0.2
 MOST_OPERATIONS = 1e11
 
 
-def posterior(fit: AbstractFit, draws: int, chains: int, seed: int, x: Any, missing: Any, given: Any) -> Any:
+def posterior(fit: FitRecord, draws: int, chains: int, seed: int, x: Any, missing: Any, given: Any) -> Any:
     """See `Fit.to_arviz`."""
     draws, chains = whole_number("draws", draws, 1), whole_number("chains", chains, 1)
     verified_seed(seed)
@@ -53,7 +53,7 @@ def posterior(fit: AbstractFit, draws: int, chains: int, seed: int, x: Any, miss
     return _labelled(fit, evidence, vectors[place], lp[place], accepted[:, WARMUP:], pointwise[place])
 
 
-def _verify_likelihood(fit: AbstractFit, evidence: Evidence) -> None:
+def _verify_likelihood(fit: FitRecord, evidence: Evidence) -> None:
     """Refuse a fit whose loss is not -log p(x) of each row.
 
     Raises:
@@ -81,7 +81,7 @@ def _hides_all(graph: FactorGraph, mask: LoweredMask) -> bool:
     return np.array_equal(np.unique(blocks_of(mask, graph.n_cells)[0]), np.flatnonzero(graph.is_observed))
 
 
-def _verify_cost(fit: AbstractFit, evidence: Evidence, total: int) -> None:
+def _verify_cost(fit: FitRecord, evidence: Evidence, total: int) -> None:
     rows, given = evidence.codes.shape[1], evidence.lowered.data
     terms = sum(g.n for g in fit.graph.groups)
     flops = 0.0 if fit.graph.is_normalised else fit.model._contractions.whole("log Z")[0].flops * (1 if given is None else given.rows)
@@ -94,9 +94,7 @@ def _verify_cost(fit: AbstractFit, evidence: Evidence, total: int) -> None:
         raise fail("E601", message, help="fewer `draws=` or `chains=`; `information_criterion` needs one pass over the rows")
 
 
-def _proposals(
-    fit: AbstractFit, rows: ScoredRows, params: dict[str, jax.Array], total: int, rng: np.random.Generator
-) -> tuple[Array, Array]:
+def _proposals(fit: FitRecord, rows: ScoredRows, params: dict[str, jax.Array], total: int, rng: np.random.Generator) -> tuple[Array, Array]:
     """Flat vectors around the estimate, Student t with the inverse Hessian as scale, and their log density up to a constant."""
     curve = curvature(rows.objective, params, colours_of(rows.objective))
     values, vectors = np.linalg.eigh(curve.hessian)
@@ -112,7 +110,7 @@ def _proposals(
 
 
 def _log_posterior(
-    fit: AbstractFit, evidence: Evidence, rows: ScoredRows, params: dict[str, jax.Array], vectors: Array
+    fit: FitRecord, evidence: Evidence, rows: ScoredRows, params: dict[str, jax.Array], vectors: Array
 ) -> tuple[Array, Array]:
     """log p(x) + log prior at each vector, -inf outside the parameters' ranges, and log p(x_r), shape (vectors, rows)."""
     host, free = evidence.lowered.graph, [p for p in fit.graph.parameters if p.name not in fit.meta["fixed"]]
@@ -155,7 +153,7 @@ def _announce(rate: float) -> None:
         warnings.warn(text, SamplingWarning, stacklevel=5)
 
 
-def _labelled(fit: AbstractFit, evidence: Evidence, vectors: Array, lp: Array, accepted: Array, pointwise: Array) -> Any:
+def _labelled(fit: FitRecord, evidence: Evidence, vectors: Array, lp: Array, accepted: Array, pointwise: Array) -> Any:
     graph = fit.graph
     flat = vectors.reshape(-1, vectors.shape[-1])
     stacked = [unflatten(graph, v) for v in flat]

@@ -30,7 +30,7 @@ from ._scored_rows import evidence_of
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..fit import AbstractFit
+    from ..fit import FitRecord
 
 Array = np.ndarray
 LEVEL = 0.94
@@ -175,7 +175,7 @@ class PredictiveCheck:
 
 
 def predictive(
-    fit: AbstractFit,
+    fit: FitRecord,
     sampler: str | None,
     *,
     draws: int,
@@ -235,7 +235,7 @@ def _verify(seed: int, statistics: Any, functions: Any, summaries: Any) -> None:
         raise fail("E553", f"statistics need a name each, and one at least, got {listed(names)}", help="rename some")
 
 
-def _verify_cost(fit: AbstractFit, rows: int, draws: int, statistics: Sequence[str]) -> None:
+def _verify_cost(fit: FitRecord, rows: int, draws: int, statistics: Sequence[str]) -> None:
     """Refuse data sets, and statistics of all pairs, where they take too long or too much memory.
 
     Raises:
@@ -261,7 +261,7 @@ def _verify_cost(fit: AbstractFit, rows: int, draws: int, statistics: Sequence[s
 
 
 def _statistics(
-    fit: AbstractFit,
+    fit: FitRecord,
     codes: Array,
     weights: Array,
     source: ReplicateSource,

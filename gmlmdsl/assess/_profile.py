@@ -20,7 +20,7 @@ from ._wald import PART, coefficients
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..fit import AbstractFit
+    from ..fit import FitRecord
 
 Array = np.ndarray
 REACH = 1.5  # times the interval's half width by standard errors: how far the grid goes to each side
@@ -71,7 +71,7 @@ class Profile:
         )
 
 
-def profile(made: AbstractFit, along: Any, points: int, probability: float, progress: bool | None) -> Profile:
+def profile(made: FitRecord, along: Any, points: int, probability: float, progress: bool | None) -> Profile:
     """The objective by L-BFGS in the planes where d'theta is held; see `Fit.profile`."""
     z = verified_quantile(probability)
     points = whole_number("points", points, 5)
@@ -114,7 +114,7 @@ class Line:
     value: Any
 
 
-def _direction(made: AbstractFit, curve: Curvature, along: Any) -> tuple[str, Array]:
+def _direction(made: FitRecord, curve: Curvature, along: Any) -> tuple[str, Array]:
     """A name and a coefficient vector."""
     names = entry_names(made.graph)
     if isinstance(along, str):
@@ -146,7 +146,7 @@ def _place(entry: str, names: list[str]) -> int:
     return found[0]
 
 
-def _line(made: AbstractFit, objective: Objective, curve: Curvature, c: Array, name: str) -> Line:
+def _line(made: FitRecord, objective: Objective, curve: Curvature, c: Array, name: str) -> Line:
     """How the parameters move, and the adjustment."""
     d = curve.basis.T @ c
     open_ = made.status.open_directions
@@ -179,7 +179,7 @@ def _line(made: AbstractFit, objective: Objective, curve: Curvature, c: Array, n
     return Line(free, step, matrix, deviation**2 / float(c @ moved), value)
 
 
-def _bounded(made: AbstractFit) -> Array:
+def _bounded(made: FitRecord) -> Array:
     return np.repeat([p.kind != "real" for p in made.graph.parameters], [p.size for p in made.graph.parameters])
 
 

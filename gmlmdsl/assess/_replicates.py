@@ -21,7 +21,7 @@ from ..sample import effective_sample_size, groups_of
 from ._scored_rows import params64
 
 if TYPE_CHECKING:
-    from ..fit import AbstractFit
+    from ..fit import FitRecord
 
 Array = np.ndarray
 MOST_STATES = 2**16  # configurations that are listed: then rows are independent draws from p itself
@@ -56,7 +56,7 @@ class ReplicateSource:
         return np.searchsorted(self.cumulative, rng.random(rows) * self.cumulative[-1], side="right")
 
 
-def exact_source(fit: AbstractFit) -> ReplicateSource:
+def exact_source(fit: FitRecord) -> ReplicateSource:
     """Every configuration with its probability.
 
     Raises:
@@ -74,9 +74,7 @@ def is_listable(graph: FactorGraph) -> bool:
     return float(np.prod(graph.sizes.astype(float))) <= MOST_STATES
 
 
-def chain_source(
-    fit: AbstractFit, sampler: str | None, rows: int, seed: int, chains: int, warmup: int, thin: int | None
-) -> ReplicateSource:
+def chain_source(fit: FitRecord, sampler: str | None, rows: int, seed: int, chains: int, warmup: int, thin: int | None) -> ReplicateSource:
     """Draws of a sampler, `PER_ROW` for each row of the data; without `thin`, a short run says how far apart they must be."""
     options: dict[str, Any] = {"warmup": warmup, "chains": chains, "seed": seed, "progress": False}
     if thin is None:
@@ -103,7 +101,7 @@ def chain_source(
     return ReplicateSource(codes, None, chains, words, said)
 
 
-def _codes(fit: AbstractFit, idata: Any) -> Array:
+def _codes(fit: FitRecord, idata: Any) -> Array:
     """Codes of draws, shape (cells, chains * draws)."""
     posterior = groups_of(idata)["posterior"]
     values = {v.name: np.asarray(posterior[v.name].values) for v in fit.graph.variables}
@@ -266,7 +264,7 @@ def labels_of(graph: FactorGraph) -> list[tuple[Any, ...]]:
     return [v.labels for v in graph.variables for _ in range(v.size)]
 
 
-def function_values(fit: AbstractFit, functions: Mapping[str, Any], codes: Array) -> dict[str, Array]:
+def function_values(fit: FitRecord, functions: Mapping[str, Any], codes: Array) -> dict[str, Array]:
     """Functions of one configuration, or `let`s by name, at each column of codes; shape (columns,).
 
     Raises:

@@ -19,7 +19,7 @@ from ._measure import Measure, measure_of
 from ._scored_rows import evidence_of, params64, rows_under
 
 if TYPE_CHECKING:
-    from ..fit import AbstractFit
+    from ..fit import FitRecord
 
 Array = np.ndarray
 MOST_FITS = 1000
@@ -116,7 +116,7 @@ def standard_error(values: Array, weights: Array, groups: Array | None = None) -
     return float(np.sqrt(n / (n - 1) * (apart**2).sum()) / w.sum()) if n > 1 else float("nan")
 
 
-def score(fit: AbstractFit, x: Any, weights: Any, mask: str | None, missing: Any, given: Any, groups: Any, n_masks: Any) -> Score:
+def score(fit: FitRecord, x: Any, weights: Any, mask: str | None, missing: Any, given: Any, groups: Any, n_masks: Any) -> Score:
     """Losses of new rows under a fit; see `Fit.score`."""
     evidence = evidence_of(fit, x, weights, missing, mask, n_masks, given)
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
@@ -127,7 +127,7 @@ def score(fit: AbstractFit, x: Any, weights: Any, mask: str | None, missing: Any
 
 
 def cross_validate(
-    fit: AbstractFit,
+    fit: FitRecord,
     folds: int,
     seed: int,
     *,

@@ -19,7 +19,7 @@ from ..fit import WHOLE, Evidence, FitOptions, make_objective, row_weights, whol
 from ..graph import FactorGraph
 
 if TYPE_CHECKING:
-    from ..fit import AbstractFit
+    from ..fit import FitRecord
 
 Array = np.ndarray
 Params = Mapping[str, jax.Array]
@@ -82,7 +82,7 @@ def rows_under(evidence: Evidence, params: Params) -> ScoredRows:
 
 
 def evidence_of(
-    fit: AbstractFit,
+    fit: FitRecord,
     x: Any = None,
     weights: Any = None,
     missing: Any = None,
@@ -110,7 +110,7 @@ def evidence_of(
     return dataclasses.replace(found, mask=drawn, options=dataclasses.replace(found.options, mask=name, n_masks=n_masks))
 
 
-def _of_rows(fit: AbstractFit, x: Any, weights: Any, missing: Any, given: Any) -> Evidence:
+def _of_rows(fit: FitRecord, x: Any, weights: Any, missing: Any, given: Any) -> Evidence:
     bound, data = bound_rows(dataclasses.replace(fit.model.lowered, graph=fit.graph), x, missing, given)
     if len(data.shape) != 1 or data.shape[0] == 0:
         raise fail("E501", f"x must have one axis of rows before the variable's axes, and a row, got rows of shape {data.shape}")
@@ -128,7 +128,7 @@ def _of_rows(fit: AbstractFit, x: Any, weights: Any, missing: Any, given: Any) -
     return Evidence(bound, mask, data.codes, options)
 
 
-def verify_own(fit: AbstractFit, rows: ScoredRows, params: Params) -> None:
+def verify_own(fit: FitRecord, rows: ScoredRows, params: Params) -> None:
     """Refuse rows that are not those of the fit: the objective at the estimate tells.
 
     Raises:
@@ -140,7 +140,7 @@ def verify_own(fit: AbstractFit, rows: ScoredRows, params: Params) -> None:
         raise fail("E551", message, help="pass the rows, weights and missing code of `fit`; for other rows there is `score`")
 
 
-def params64(fit: AbstractFit) -> dict[str, jax.Array]:
+def params64(fit: FitRecord) -> dict[str, jax.Array]:
     """The estimates in the working float type; call it under 64-bit types."""
     return as_params(fit.graph, fit.params)
 

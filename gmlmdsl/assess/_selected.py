@@ -10,13 +10,13 @@ import numpy as np
 
 from .._diagnostics import counted, fail
 from ..evaluate import unflatten
-from ..fit import Finding, Selected, at_kinks, fit_model, held_graph, laplace_priors
+from ..fit import Finding, Selected, at_kinks, estimate_to_fit, fit_model, held_graph, laplace_priors
 from ._scored_rows import evidence_of
 
 if TYPE_CHECKING:
-    from ..fit import AbstractFit
+    from ..fit import FitRecord
 
-F = TypeVar("F", bound="AbstractFit")
+F = TypeVar("F", bound="FitRecord")
 
 
 def refit_selected(fit: F, x: Any, weights: Any, missing: Any, given: Any) -> F:
@@ -37,7 +37,7 @@ def refit_selected(fit: F, x: Any, weights: Any, missing: Any, given: Any) -> F:
     found = dataclasses.replace(found, status=dataclasses.replace(found.status, findings=(*found.status.findings, finding)))
     dtype = next(iter(fit.params.values())).dtype
     meta = {k: v for k, v in fit.meta.items() if k != "simulated"} | {"selected": selected}
-    return type(fit).from_estimate(found, held_graph(fit.graph, selected), meta, fit._model, dtype)
+    return estimate_to_fit(type(fit), found, held_graph(fit.graph, selected), meta, fit._model, dtype)
 
 
 def _told(selected: Selected, kinks: Mapping[str, Any], other_rows: bool) -> Finding:

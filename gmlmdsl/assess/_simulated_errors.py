@@ -38,10 +38,10 @@ from ._scored_rows import ScoredRows, params64, rows_under
 from ._simulation import How, SimulatedRows, draw, effective_each, verify_evaluations, verify_memory
 
 if TYPE_CHECKING:
-    from ..fit import AbstractFit
+    from ..fit import FitRecord
 
 Array = np.ndarray
-F = TypeVar("F", bound="AbstractFit")
+F = TypeVar("F", bound="FitRecord")
 MOST_COLUMNS = 1 << 12  # simulated rows whose gradients are held at once, where one row has no more of them
 FEWEST_EFFECTIVE = 100  # draws: of fewer a standard error is off by 7 % and more
 FEW_DRAWS = "few-draws"  # slug
@@ -161,7 +161,7 @@ def _kinds(rows: ScoredRows, evidence: Evidence) -> Kinds:
     return Kinds(first, laws, of.reshape(-1), missing[:, first], np.bincount(kind, counts[alive], len(first)))
 
 
-def _verify(fit: AbstractFit, how: How) -> None:
+def _verify(fit: FitRecord, how: How) -> None:
     """Refuse options that are none, and fits that are no minimum.
 
     Raises:

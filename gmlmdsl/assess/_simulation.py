@@ -20,7 +20,7 @@ from ..program import ir
 from ..sample import effective_sample_size, masks_in, sample, starts
 
 if TYPE_CHECKING:
-    from ..fit import AbstractFit
+    from ..fit import FitRecord
 
 Array = np.ndarray
 EXACT = "exact"
@@ -58,7 +58,7 @@ class SimulatedRows:
     words: str
 
 
-def draw(fit: AbstractFit, lowered: Lowered, params: dict[str, jax.Array], laws: Array, how: How, track: Track) -> SimulatedRows:
+def draw(fit: FitRecord, lowered: Lowered, params: dict[str, jax.Array], laws: Array, how: How, track: Track) -> SimulatedRows:
     """Draws from the model at each of some rows of given data.
 
     Args:
@@ -137,7 +137,7 @@ def _laws_at_once(kept: Contractions, nothing: Array, laws: int) -> int:
     return int(min(laws, max(1, MOST_ENTRIES // max(1, entries))))
 
 
-def _of_chains(fit: AbstractFit, lowered: Lowered, params: dict[str, jax.Array], laws: Array, how: How, track: Track) -> SimulatedRows:
+def _of_chains(fit: FitRecord, lowered: Lowered, params: dict[str, jax.Array], laws: Array, how: How, track: Track) -> SimulatedRows:
     """By chains of a sampler, `CHAINS` for each law; without `thin`, a short run says how far apart draws must be."""
     name, checked = fit.model.sampler(how.sampler)
     _verify_sampler(lowered, checked, params)

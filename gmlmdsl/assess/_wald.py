@@ -17,7 +17,7 @@ from ..read import verify_unmasked
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..fit import AbstractFit
+    from ..fit import FitRecord
 
 Array = np.ndarray
 PART = 1e-6  # of a contrast's length: a smaller part in an open direction is rounding
@@ -41,7 +41,7 @@ class Contrast:
         return self.estimate - half, self.estimate + half
 
 
-def contrast(fit: AbstractFit, parts: Mapping[str, Any], errors: str) -> Contrast:
+def contrast(fit: FitRecord, parts: Mapping[str, Any], errors: str) -> Contrast:
     """The contrast c'theta; see `Fit.contrast`."""
     c = coefficients(fit, parts)
     estimate = float(c @ fit.flat(fit.params))
@@ -55,7 +55,7 @@ def contrast(fit: AbstractFit, parts: Mapping[str, Any], errors: str) -> Contras
     return Contrast(estimate, float(np.sqrt(variance)))
 
 
-def _is_untold(fit: AbstractFit, c: Array, variance: float) -> bool:
+def _is_untold(fit: FitRecord, c: Array, variance: float) -> bool:
     """Whether a contrast's variance by few rows is 0 but for rounding, though its entries' are not and the curvature's is not."""
     if not any(f.slug == TOO_FEW for f in fit.status.findings):
         return False
@@ -63,7 +63,7 @@ def _is_untold(fit: AbstractFit, c: Array, variance: float) -> bool:
     return bool(variance <= ALIKE * size < np.inf and c @ fit.determined_covariance("laplace") @ c > 0)
 
 
-def coefficients(fit: AbstractFit, parts: Mapping[str, Any]) -> Array:
+def coefficients(fit: FitRecord, parts: Mapping[str, Any]) -> Array:
     if not isinstance(parts, Mapping) or not parts:
         raise fail(
             "E544", f"a contrast is a dict of coefficients by parameter, got {type(parts).__name__}", help='`{"h": [1, -1, 0]}`, say'
@@ -117,7 +117,7 @@ class WaldTest:
         return "\n".join([head, *([left] if left else []), self.table.head(10).to_string(float_format=lambda v: f"{v:.4g}")])
 
 
-def wald_test(a: AbstractFit, b: AbstractFit, parameters: Sequence[str] | None = None, *, names: tuple[str, str] = ("a", "b")) -> WaldTest:
+def wald_test(a: FitRecord, b: FitRecord, parameters: Sequence[str] | None = None, *, names: tuple[str, str] = ("a", "b")) -> WaldTest:
     """The Wald test that two fits of one model, to independent data, have the same parameters.
 
     d' V^- d with d the difference of estimates is, where the parameters are the same, chi-square with rank(V) degrees of freedom for
@@ -170,7 +170,7 @@ def wald_test(a: AbstractFit, b: AbstractFit, parameters: Sequence[str] | None =
     return WaldTest(statistic, rank, n, p_value, table, left)
 
 
-def _pulls(a: AbstractFit, b: AbstractFit) -> Array:
+def _pulls(a: FitRecord, b: FitRecord) -> Array:
     """(L_a - L_b) P (L_a - L_b): the covariance of the difference of the priors' pulls."""
     import jax
 
@@ -201,14 +201,14 @@ def _table(entries: list[str], names: tuple[str, str], flat: list[Array], differ
     return frame.iloc[np.argsort(-np.abs(z), kind="stable")]
 
 
-def _chosen(fit: AbstractFit, parameters: Sequence[str] | None) -> Array:
+def _chosen(fit: FitRecord, parameters: Sequence[str] | None) -> Array:
     own = [p.name for p in fit.graph.parameters]
     wanted = own if parameters is None else [parameters] if isinstance(parameters, str) else list(parameters)
     verify_names(dict.fromkeys(wanted), own, "parameters")
     return np.repeat([n in wanted for n in own], [p.size for p in fit.graph.parameters])
 
 
-def _verify_alike(a: AbstractFit, b: AbstractFit) -> None:
+def _verify_alike(a: FitRecord, b: FitRecord) -> None:
     for what, left, right in (
         ("models", a.meta["model"], b.meta["model"]),
         ("masks", a.meta["mask"], b.meta["mask"]),
@@ -222,5 +222,5 @@ def _verify_alike(a: AbstractFit, b: AbstractFit) -> None:
             raise fail("E545", message, help="fit one model to both data, under one mask and with the same `coords=`")
 
 
-def _layout(fit: AbstractFit) -> list[tuple[str, tuple[int, ...], list[list[str]]]]:
+def _layout(fit: FitRecord) -> list[tuple[str, tuple[int, ...], list[list[str]]]]:
     return [(p.name, p.shape, [[str(c) for c in axis] for axis in p.coords]) for p in fit.graph.parameters]

@@ -1,4 +1,11 @@
-"""In: handwritten digits. Out: fits, draws and a report of them. Never: anything but the public interface."""
+"""The demo: handwritten digits fitted under two masks, sampled, diagnosed, and written up as one HTML page.
+
+    gmlm demo --out demo-report
+
+The data are the 1797 images of 8 by 8 pixels that ship inside scikit-learn (the `demo` extra). The program is `examples/digits.gmlm`.
+
+In: handwritten digits. Out: fits, draws and a report of them. Never: mathematics of its own.
+"""
 
 from ._digits import MIN_ROWS as MIN_ROWS
 from ._digits import Comparison as Comparison

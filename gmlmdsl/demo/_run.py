@@ -1,10 +1,4 @@
-"""The demo: handwritten digits fitted under two masks, sampled, diagnosed, and written up as one HTML page.
-
-    gmlm demo --out demo-report
-
-The data are the 1797 images of 8 by 8 pixels that ship inside scikit-learn (the `demo` extra). The program is
-`examples/digits.gmlm`; everything below it is the Python face that any user has.
-"""
+"""Runs the demo: fits, compares, samples, prints its tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The contract of kernels: `init` and `step`, pure functions of key and state."""
+"""What a kernel is.
+
+It is made once, from a model, its parameters and a sampler; `init` turns codes into a state and `step` takes one step, both pure functions
+of keys and state. Chains are the last axis, and each has its own key, so that a chain's draws depend on no other chain.
+"""
 
 from __future__ import annotations
 

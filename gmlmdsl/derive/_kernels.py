@@ -1,8 +1,4 @@
-"""Block-dynamics kernels: pure functions of keys and state, for many chains at once.
-
-A kernel is made once, from a model, its parameters and a sampler; `init` turns codes into a state and `step` takes
-one step. Chains are the last axis, and each has its own key, so that a chain's draws depend on no other chain.
-"""
+"""Block-dynamics kernels, for many chains at once: sweeps, parallel and random updates, and what is made of other kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loss of a network under a mask."""
+"""The loss of a network under a mask: how many masks it draws, and on which rows it has a value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters of networks: what fits a declaration."""
+"""Parameters of networks as calls take them: verified against the declaration, array by array."""
 
 from __future__ import annotations
 

@@ -34,7 +34,9 @@ from ._optimise import scaling as scaling
 from ._options import Evidence as Evidence
 from ._options import FitOptions as FitOptions
 from ._options import row_weights as row_weights
-from ._record import AbstractFit as AbstractFit
+from ._record import FitRecord as FitRecord
+from ._record import estimate_to_fit as estimate_to_fit
+from ._record import fit_from_file as fit_from_file
 from ._saved_fits import INPUT as INPUT
 from ._saved_fits import SavedFit as SavedFit
 from ._saved_fits import fit_bytes as fit_bytes

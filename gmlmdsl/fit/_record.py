@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -28,22 +28,13 @@ if TYPE_CHECKING:
 
 
 Array = np.ndarray
+F = TypeVar("F", bound="FitRecord")
 KINDS = ("sandwich", "laplace")
 
 
 @dataclass(frozen=True, repr=False)
-class AbstractFit:
-    """What is known of a fitted model; `Fit` adds the verbs that check it.
-
-    Attributes:
-        params: estimates by parameter name.
-        status: whether it converged, and what has no estimate, with remedies.
-        loss_trace: the objective per unit of row weight, step by step.
-        objective: c * sum over rows of w loss - log prior at the estimate.
-        mask: the mask's name. n_masks: masks drawn per row, None where all were used.
-        meta: program text, inputs, seed, versions, seconds: what `save` keeps.
-        missing: how many cells were missing, and what was done about them.
-    """
+class FitRecord:
+    """What is known of a fitted model, by name; its attributes are those of `Fit`, which adds the verbs that check it."""
 
     params: dict[str, Array]
     status: Status
@@ -234,64 +225,8 @@ class AbstractFit:
         """
         write_whole(path, fit_bytes(*_content(self)))
 
-    @classmethod
-    def from_estimate(cls, estimate: Estimate, graph: FactorGraph, meta: dict[str, Any], model: Callable[[], Any], dtype: Any) -> Self:
-        """Names for what a fit found; numbers in the working float type."""
-        params = {k: v.astype(dtype) for k, v in estimate.params.items()}
-        meta = meta | {
-            "mask": estimate.use.name,
-            "mask_use": estimate.use.words,
-            "n_masks": estimate.use.n_masks,
-            "weights_are": estimate.evidence.options.weights_are,
-            "rows": estimate.rows,
-            "effective_rows": scored_rows(estimate.evidence),
-            "fixed": list(estimate.fixed),
-            "convex": estimate.convex,
-            "seconds": estimate.seconds,
-            "method": getattr(estimate.evidence.options.method, "name", None),
-            "reached": estimate.use.reached,
-            "mean_block_size": estimate.use.mean_size,
-        }
-        trace = estimate.outcome.trace
-        covariances = estimate.covariance, estimate.one_mask_covariance
-        more = {"determined": estimate.determined, "_evidence": estimate.evidence, "missing": estimate.missing}
-        return cls(params, estimate.status, trace, estimate.objective, meta, graph, *covariances, model, **more)
 
-    @classmethod
-    def from_file(cls, saved: SavedFit, graph: FactorGraph, model: Callable[[], Any]) -> Self:
-        """A fit from what `read_fit` found.
-
-        Raises:
-            GmlmError: E520 where it is not a fit of this model.
-        """
-        meta, size = dict(saved.meta), sum(p.size for p in graph.parameters)
-        square = [*(f"determined:{k}" for k in KINDS), "covariance", "one_mask_covariance"]
-        of_size = dict.fromkeys(("without_error", "shrunk"), ((size,), "b"))
-        shapes = {"open_directions": ((None, size), "f"), **of_size, **dict.fromkeys(square, ((size, size), "f"))}
-        if "missing" in meta:
-            shapes["missing"] = (graph.n_random,), "iu"
-        saved.verify_names((*(f"param:{p.name}" for p in graph.parameters), "loss_trace", "separated", "undetermined"), shapes)
-        found = {name: saved.array(name, *wanted) for name, wanted in shapes.items() if name in saved.headers}
-        params = {p.name: saved.array(f"param:{p.name}", p.shape, "f") for p in graph.parameters}
-        if problem := outside(graph, params, meta):
-            raise FIT.bad(saved.path, problem)
-        graph = held_graph(graph, meta.get("selected"))
-        separated, undetermined = saved.array("separated", (size,), "i"), saved.array("undetermined", (size,), "b")
-        findings = tuple(Finding(*f) for f in meta.pop("findings"))
-        open_ = found.get("open_directions", np.zeros((0, size)))
-        status = Status(meta.pop("status"), findings, separated, undetermined, open_, found.get("without_error"), found.get("shrunk"))
-        objective, counts = float(meta.pop("objective")), meta.pop("missing", None)
-        missing = None
-        if counts is not None:
-            cells = found.get("missing", np.zeros(graph.n_random, np.int64))
-            missing = Missing(cells, **counts | {"latents": tuple(counts["latents"])})
-        determined = {k: found[f"determined:{k}"] for k in KINDS if f"determined:{k}" in found}
-        covariances = found.get("covariance"), found.get("one_mask_covariance")
-        trace = saved.array("loss_trace", (None,), "f")
-        return cls(params, status, trace, objective, meta, graph, *covariances, model, determined, None, missing)
-
-
-def _content(fit: AbstractFit) -> tuple[dict[str, Any], dict[str, Array]]:
+def _content(fit: FitRecord) -> tuple[dict[str, Any], dict[str, Array]]:
     """What a file keeps of a fit: text, and arrays by name."""
     status = fit.status
     arrays = {f"param:{k}": v for k, v in fit.params.items()} | {f"{INPUT}{k}": v for k, v in fit.meta["inputs"].items()}
@@ -309,3 +244,59 @@ def _content(fit: AbstractFit) -> tuple[dict[str, Any], dict[str, Array]]:
         optional["missing"] = counts.pop("cells")
         meta["missing"] = counts | {"latents": list(fit.missing.latents)}
     return meta, arrays | {k: v for k, v in optional.items() if v is not None}
+
+
+def estimate_to_fit(kind: type[F], estimate: Estimate, graph: FactorGraph, meta: dict[str, Any], model: Callable[[], Any], dtype: Any) -> F:
+    """A fit of some kind: names for what was found; numbers in the working float type."""
+    params = {k: v.astype(dtype) for k, v in estimate.params.items()}
+    meta = meta | {
+        "mask": estimate.use.name,
+        "mask_use": estimate.use.words,
+        "n_masks": estimate.use.n_masks,
+        "weights_are": estimate.evidence.options.weights_are,
+        "rows": estimate.rows,
+        "effective_rows": scored_rows(estimate.evidence),
+        "fixed": list(estimate.fixed),
+        "convex": estimate.convex,
+        "seconds": estimate.seconds,
+        "method": getattr(estimate.evidence.options.method, "name", None),
+        "reached": estimate.use.reached,
+        "mean_block_size": estimate.use.mean_size,
+    }
+    trace = estimate.outcome.trace
+    covariances = estimate.covariance, estimate.one_mask_covariance
+    more = {"determined": estimate.determined, "_evidence": estimate.evidence, "missing": estimate.missing}
+    return kind(params, estimate.status, trace, estimate.objective, meta, graph, *covariances, model, **more)
+
+
+def fit_from_file(kind: type[F], saved: SavedFit, graph: FactorGraph, model: Callable[[], Any]) -> F:
+    """A fit from what `read_fit` found.
+
+    Raises:
+        GmlmError: E520 where it is not a fit of this model.
+    """
+    meta, size = dict(saved.meta), sum(p.size for p in graph.parameters)
+    square = [*(f"determined:{k}" for k in KINDS), "covariance", "one_mask_covariance"]
+    of_size = dict.fromkeys(("without_error", "shrunk"), ((size,), "b"))
+    shapes = {"open_directions": ((None, size), "f"), **of_size, **dict.fromkeys(square, ((size, size), "f"))}
+    if "missing" in meta:
+        shapes["missing"] = (graph.n_random,), "iu"
+    saved.verify_names((*(f"param:{p.name}" for p in graph.parameters), "loss_trace", "separated", "undetermined"), shapes)
+    found = {name: saved.array(name, *wanted) for name, wanted in shapes.items() if name in saved.headers}
+    params = {p.name: saved.array(f"param:{p.name}", p.shape, "f") for p in graph.parameters}
+    if problem := outside(graph, params, meta):
+        raise FIT.bad(saved.path, problem)
+    graph = held_graph(graph, meta.get("selected"))
+    separated, undetermined = saved.array("separated", (size,), "i"), saved.array("undetermined", (size,), "b")
+    findings = tuple(Finding(*f) for f in meta.pop("findings"))
+    open_ = found.get("open_directions", np.zeros((0, size)))
+    status = Status(meta.pop("status"), findings, separated, undetermined, open_, found.get("without_error"), found.get("shrunk"))
+    objective, counts = float(meta.pop("objective")), meta.pop("missing", None)
+    missing = None
+    if counts is not None:
+        cells = found.get("missing", np.zeros(graph.n_random, np.int64))
+        missing = Missing(cells, **counts | {"latents": tuple(counts["latents"])})
+    determined = {k: found[f"determined:{k}"] for k in KINDS if f"determined:{k}" in found}
+    covariances = found.get("covariance"), found.get("one_mask_covariance")
+    trace = saved.array("loss_trace", (None,), "f")
+    return kind(params, status, trace, objective, meta, graph, *covariances, model, determined, None, missing)

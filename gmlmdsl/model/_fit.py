@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
-from ..fit import AbstractFit
+from ..fit import FitRecord
 
 if TYPE_CHECKING:
     from ..assess import Bootstrap, Contrast, CrossValidation, InformationCriterion, PredictiveCheck, Profile, Score
 
 
 @final
-class Fit(AbstractFit):
+@dataclass(frozen=True, repr=False)
+class Fit(FitRecord):
     """A fitted model: estimates, standard errors, status, and the verbs that check it.
 
-    Its attributes are those of the record: `params`, `status`, `loss_trace`, `objective`, `mask`, `meta`, `missing`.
+    Attributes:
+        params: estimates by parameter name.
+        status: whether it converged, and what has no estimate, with remedies.
+        loss_trace: the objective per unit of row weight, step by step.
+        objective: c * sum over rows of w loss - log prior at the estimate.
+        mask: the mask's name. n_masks: masks drawn per row, None where all were used.
+        meta: program text, inputs, seed, versions, seconds: what `save` keeps.
+        missing: how many cells were missing, and what was done about them.
     """
 
     def contrast(self, parts: Mapping[str, Any], errors: str = "sandwich") -> Contrast:

@@ -13,7 +13,7 @@ from .. import derive
 from .._diagnostics import counted, fail, listed
 from ..data import bound_once, bound_rows, verified_seed
 from ..evaluate import parameters
-from ..fit import WHOLE, FitOptions, PersistentContrastiveDivergence, fit_model, method_of, whole_mask
+from ..fit import WHOLE, FitOptions, PersistentContrastiveDivergence, estimate_to_fit, fit_model, method_of, whole_mask
 from ..program import ir
 from ..sample import SampleOptions, draw_chains, draw_exact
 from ._fit import Fit
@@ -179,7 +179,7 @@ class Model(Queries):
         )
         estimate = fit_model(bound, lowered, rows.codes, options)
         meta = self.program.provenance() | {"model": self.name, "seed": seed}
-        return Fit.from_estimate(estimate, self.graph, meta, lambda: self, derive.float_type())
+        return estimate_to_fit(Fit, estimate, self.graph, meta, lambda: self, derive.float_type())
 
     def sample(
         self,

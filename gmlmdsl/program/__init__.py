@@ -19,14 +19,18 @@ from ._options import input_options as input_options
 from ._options import network_options as network_options
 from ._options import refinement_options as refinement_options
 from ._program import Program as Program
+from ._texts import checked_texts as checked_texts
 
 __all__ = [
+    "AUTOREGRESSIVE",
     "UNTAKEN",
     "NoValueError",
     "Program",
     "allowed",
+    "autoregressive_options",
     "check_file",
     "check_source",
+    "checked_texts",
     "computed",
     "forms",
     "has_least_confident",
@@ -39,4 +43,3 @@ __all__ = [
     "variables_of",
     "written",
 ]
-from ._texts import checked_texts as checked_texts

@@ -1,4 +1,4 @@
-"""What has been read of a model so far."""
+"""A model while it is checked: `_check_models` fills it statement by statement, and `_check_networks` looks at it."""
 
 from __future__ import annotations
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any, final
 
 from ._lock import alone
-from ._pipeline_stages import AbstractPipeline
+from ._pipeline_stages import PipelineStages
 from ._results import Report, results
 
 
 @final
-class Pipeline(AbstractPipeline):
-    """The stages of one run; `run` makes them all."""
+class Pipeline(PipelineStages):
+    """Runs the stages in their order, and reports."""
 
     def run(self, report: Report | None = None) -> dict[str, Any]:
         """Make all stages; what the report shows.

@@ -70,7 +70,7 @@ class PipelineOptions:
     command: str = ""
 
 
-class AbstractPipeline:
+class PipelineStages:
     """The stages of one run: text, vocabulary, networks, the distilled text."""
 
     def __init__(self, options: PipelineOptions, tell: Tell = lambda line: None):

@@ -23,14 +23,14 @@ from ._latency import latency
 from ._translator_file import write_translator
 
 if TYPE_CHECKING:
-    from ._pipeline_stages import AbstractPipeline
+    from ._pipeline_stages import PipelineStages
 
 Report = Callable[[Mapping[str, Any], Mapping[str, np.ndarray], Path], None]
 SHOWN = 24  # pieces of the sentence whose attention is drawn, at the most
 EXAMPLES = 5  # translations that the report shows
 
 
-def results(p: AbstractPipeline, names: Sequence[str], report: Report | None) -> dict[str, Any]:
+def results(p: PipelineStages, names: Sequence[str], report: Report | None) -> dict[str, Any]:
     """All that comes after training; what the report shows.
 
     Args:
@@ -52,13 +52,13 @@ def results(p: AbstractPipeline, names: Sequence[str], report: Report | None) ->
     return content
 
 
-def samplers_of(p: AbstractPipeline, name: str) -> list[str]:
+def samplers_of(p: PipelineStages, name: str) -> list[str]:
     """The samplers that a network is compared under."""
     model = p.models[p.model_of(name)]
     return [s for s in model.samplers if not p.o.samplers or s in p.o.samplers]
 
 
-def evaluate_one(p: AbstractPipeline, name: str, sampler: str) -> None:
+def evaluate_one(p: PipelineStages, name: str, sampler: str) -> None:
     """Translations of the test text, and their scores."""
     files = p.stages.done["text"].files
     inputs = {k: v for k, v in files.items() if k.startswith("text/test")} | {"weights": p.stages.done[name].files[f"{name}.fit"]}
@@ -76,7 +76,7 @@ def evaluate_one(p: AbstractPipeline, name: str, sampler: str) -> None:
     p.stages.run(f"evaluate-{name}-{sampler}", inputs, [output], make)
 
 
-def bundle(p: AbstractPipeline, name: str) -> None:
+def bundle(p: PipelineStages, name: str) -> None:
     """A network as a translator in one file, with its scores."""
     provenance = p.program.provenance()
     inputs = {"fit": p.stages.done[name].files[f"{name}.fit"], "vocabulary": p.pieces.sha256, "program": provenance["sha256"]}
@@ -90,7 +90,7 @@ def bundle(p: AbstractPipeline, name: str) -> None:
     p.stages.run(f"bundle-{name}", inputs, [f"{name}.bundle"], make)
 
 
-def measure(p: AbstractPipeline, names: Sequence[str]) -> None:
+def measure(p: PipelineStages, names: Sequence[str]) -> None:
     """Latency of every network under every sampler, over sentences of the test text."""
     files, done = p.stages.done["text"].files, p.stages.done
     every = [(n, s) for n in names for s in samplers_of(p, n) if n != "raw" or "student" not in names]  # raw: the same network
@@ -108,7 +108,7 @@ def measure(p: AbstractPipeline, names: Sequence[str]) -> None:
     p.stages.run("latency", inputs, ["latency.json"], make)
 
 
-def pictures(p: AbstractPipeline) -> None:
+def pictures(p: PipelineStages) -> None:
     """The attention of the last pass over one sentence of the test text."""
     done, model = p.stages.done, p.roles.student
     known = samplers_of(p, "student")
@@ -126,7 +126,7 @@ def pictures(p: AbstractPipeline) -> None:
     p.stages.run("pictures", inputs, ["pictures.npz"], make)
 
 
-def attention_of(p: AbstractPipeline, sampler: str) -> dict[str, np.ndarray]:
+def attention_of(p: PipelineStages, sampler: str) -> dict[str, np.ndarray]:
     """Weights of the last layer, by head, with the pieces that they are between; nothing where no sentence is short enough."""
     t = p.translator("student")
     lines = [line for line in read_lines(p.stages / "text/test.source") if line.strip()]
@@ -149,7 +149,7 @@ def attention_of(p: AbstractPipeline, sampler: str) -> dict[str, np.ndarray]:
     return out | {kind: np.asarray(a)[0, -1, :, :n, : sizes[kind]] for kind, a in found.items() if kind in sizes}
 
 
-def content_of(p: AbstractPipeline, names: Sequence[str]) -> dict[str, Any]:
+def content_of(p: PipelineStages, names: Sequence[str]) -> dict[str, Any]:
     """All numbers of the report."""
     done = p.stages.done
     scores = {f"{n}.{s}": done[f"evaluate-{n}-{s}"].notes for n in names for s in samplers_of(p, n)}

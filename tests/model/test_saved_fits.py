@@ -282,3 +282,10 @@ def test_a_fit_comes_through_a_pipe():
     os.close(writing)
     with open(reading, "rb") as file:
         assert gm.load_fit(file).meta["model"] == "pixels"
+
+
+@pytest.mark.parametrize("name", ["params", "mask", "bootstrap", "anything"])
+def test_a_fit_is_not_changed_in_place(name: str):
+    fit = gm.load_fit(Path(__file__).parents[1] / "saved" / "before_factor.fit")
+    with pytest.raises(AttributeError):
+        setattr(fit, name, None)
