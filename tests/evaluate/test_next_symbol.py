@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import Case, case, numbers
+from events import traced_or_compiled
 from oracle import Oracle, numerical_gradient
 from thinned import thinned
 
@@ -115,11 +116,9 @@ def test_prefixes_are_texts_codes_or_nothing_in_rows_of_any_shape():
 
 def test_another_length_compiles_nothing():
     HMM.model.next_symbol(HMM.params, np.zeros((5, 1), int))
-    compiled: list[str] = []
-    jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: compiled.append(name))
-    for t in (2, 3, 0):
-        HMM.model.next_symbol(HMM.params, np.zeros((5, t), int))
-    compiled = [name for name in compiled if "compile" in name or "trace" in name]
+    with traced_or_compiled() as compiled:
+        for t in (2, 3, 0):
+            HMM.model.next_symbol(HMM.params, np.zeros((5, t), int))
     assert compiled == []
 
 

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from events import traced_or_compiled
 from fit_cases import counted, flat, rows, trio, unflat
 from oracle import numerical_gradient
 from scipy.optimize import brentq, minimize
@@ -178,11 +179,8 @@ def test_the_bootstrap_agrees_with_the_sandwich_and_compiles_nothing():
     """150 replications: each standard error within 25 %, four of its own standard errors (1 / sqrt(2 * 150) = 5.8 %)."""
     fit, _, _ = made()
     fit.bootstrap(2)  # weights are drawn for the first time
-    compiled = []
-    jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: compiled.append(name))
-    boot = fit.bootstrap(150, seed=1)
-    compiled = [name for name in compiled if "compile" in name or "trace" in name]
-    jax.monitoring.clear_event_listeners()
+    with traced_or_compiled() as compiled:
+        boot = fit.bootstrap(150, seed=1)
     assert compiled == []
     assert boot.estimates.shape == (150, 8)
     np.testing.assert_array_equal(boot.without_estimate, 0)
