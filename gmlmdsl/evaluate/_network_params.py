@@ -21,7 +21,8 @@ def verified_params(form: NetworkForm, params: Any) -> dict[str, Any]:
     """A network's parameters: a dict with its Equinox module, of whose arrays alone anything depends.
 
     Raises:
-        GmlmError: E509 for anything else, or a module whose arrays have other shapes, or mean something else: of other heads, say.
+        GmlmError: E509 for anything else, or a module whose arrays have other shapes, or mean something else: of other heads, say;
+            E504 for a NaN or inf among them.
     """
     example = f"`{{{form.label!r}: network}}`, as `init_params` and a fit's `params` are"
     if not isinstance(params, Mapping) or set(params) != {form.label}:
@@ -39,7 +40,7 @@ def verified_params(form: NetworkForm, params: Any) -> dict[str, Any]:
         raise fail("E509", message, form.span, help="were these parameters made for other sizes or options?")
     wrong = next((w for w in map(_wrong_number, leaves) if w), None)
     if wrong:
-        raise fail("E504", f"the parameters of the network `{form.label}` are numbers below infinity; found {wrong}", form.span)
+        raise fail("E504", f"the parameters of the network `{form.label}` are numbers, and -inf where it is a log of 0; found {wrong}", form.span)
     return {form.label: jax.tree.unflatten(tree, leaves)}  # dropout and the like are what this program says
 
 
