@@ -40,7 +40,9 @@ def verified_params(form: NetworkForm, params: Any) -> dict[str, Any]:
         raise fail("E509", message, form.span, help="were these parameters made for other sizes or options?")
     wrong = next((w for w in map(_wrong_number, leaves) if w), None)
     if wrong:
-        raise fail("E504", f"the parameters of the network `{form.label}` are numbers, and -inf where it is a log of 0; found {wrong}", form.span)
+        raise fail(
+            "E504", f"the parameters of the network `{form.label}` are numbers, and -inf where it is a log of 0; found {wrong}", form.span
+        )
     return {form.label: jax.tree.unflatten(tree, leaves)}  # dropout and the like are what this program says
 
 
