@@ -148,13 +148,12 @@ def networks() -> None:
 
 def bundles() -> None:
     import jax
-    from test_bundle import SIZE, TEXT, fit_of
+    from bundle_cases import fit_of, toy_vocabulary
 
-    import gmlmdsl as gm
     from gmlmdsl.translation import Bundle, write_bundle
 
     jax.config.update("jax_numpy_dtype_promotion", "standard")
-    words = gm.Vocabulary.train(TEXT, SIZE)
+    words = toy_vocabulary()
     made = Bundle.of(fit_of(), words, "en-de", "decode", {"bleu": 12.5, "note": "ß"})
     write_bundle("a.bundle", made)
     print(hashed(Path("a.bundle").read_bytes()), words.data.hex()[:400])

@@ -195,6 +195,11 @@ def test_files_and_functions_are_short(path: Path):
             assert lines <= MOST_FUNCTION_LINES or f"{name}:{node.name}" in LONG_FUNCTIONS, f"{node.name}: {lines} lines"
 
 
+def test_files_of_tests_are_short():
+    files = {p: len(p.read_text().splitlines()) for p in sorted((PACKAGE.parent / "tests").rglob("*.py"))}
+    assert {str(p.relative_to(PACKAGE.parent)): lines for p, lines in files.items() if lines > MOST_FILE_LINES} == {}
+
+
 def test_the_oracle_shares_nothing_with_the_compiler():
     """`tests/oracle` imports `program` and plain NumPy: a wrong sign cannot hide in both."""
     for path in sorted((PACKAGE.parent / "tests" / "oracle").glob("*.py")):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cases import CASES, Case, case
-from printed_formulas import Formulas, Place, possible, printed_conditional, printed_law, printed_value
+from formula_reader import Place
+from printed_formulas import Formulas, possible, printed_conditional, printed_law, printed_value
 
 from gmlmdsl.explain import explain
 from gmlmdsl.program import ir

@@ -5,21 +5,19 @@ from __future__ import annotations
 import html
 import html.parser
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
+from report_cases import lattice, pictures, whole_page
 
 from gmlmdsl import _diagnostics
 from gmlmdsl._diagnostics import GmlmError
 from gmlmdsl.report import (
     Report,
     _palette,
-    plot_categories,
     plot_couplings,
     plot_ess_r_hat,
     plot_forest,
@@ -29,7 +27,6 @@ from gmlmdsl.report import (
     plot_traces,
 )
 
-CHROMIUM = Path("/usr/bin/chromium")
 VOID = {"meta", "img", "br", "link", "input", "hr"}
 HOSTILE = "<script>alert(\"1\")</script> & 'x'"
 
@@ -45,49 +42,9 @@ def known_codes(monkeypatch):
     monkeypatch.setattr(_diagnostics, "codes", lambda: table)
 
 
-def lattice() -> np.ndarray:
-    steps = ((0, 1), (1, 0), (1, 1), (1, -1))
-    cells = [(r, c) for r in range(8) for c in range(8)]
-    return np.array([[[c, r], [c + x, r + y]] for r, c in cells for y, x in steps if 0 <= r + y < 8 and 0 <= c + x < 8], dtype=float)
-
-
-def pictures() -> dict[str, Figure]:
-    random = np.random.default_rng(0)
-    edges = lattice()
-    values = random.normal(size=len(edges))
-    values[3] = np.inf
-    images = (random.random((30, 8, 8)) < 0.4).astype(float)
-    images[:, 0] = np.nan
-    ess = np.array([10.0, 3900, 4000, np.nan])
-    return {
-        "images": plot_images(images, images[:7]),
-        "couplings": plot_couplings(edges, values, marked=np.arange(len(edges)) == 7),
-        "traces": plot_traces({"log p": random.normal(size=(4, 2000)), "m": random.integers(0, 2, (4, 50))}),
-        "loss": plot_loss(np.exp(-np.arange(40.0))),
-        "forest": plot_forest(
-            ["J", "h"], {"single": np.array([1, 2.0]), "pairs": np.array([1.1, np.nan])}, {"single": [0.1, np.nan], "pairs": [0.1, 0.1]}
-        ),
-        "profile": plot_profile(
-            np.linspace(-1, 3, 9), (np.linspace(-1, 3, 9) - 1) ** 2 * 2, estimate=1.0, interval=(-0.33, np.inf), label="`J[0, 1]`"
-        ),
-        "ess": plot_ess_r_hat(ess, np.array([1.2, 1, 1, np.nan]), chains=4),
-        "categories": plot_categories(
-            ["A", "C"], np.array([0.4, 0.6]), standard_errors=np.array([0.01, 0.02]), exact=np.array([0.41, 0.59])
-        ),
-    }
-
-
 @pytest.fixture(scope="module")
 def page() -> str:
-    report = Report("Digits", "A pairwise model", footer="gmlmdsl, seed 0")
-    report.section("Estimates").text("The mask `pairs` sees every coupling.").facts({"rows": 1797, "efficiency": 0.9612345, "exact": True})
-    rows = [[f"J[{i}, {i + 1}]", 0.1 * i, 0.01, 0.1 * i, float("nan")] for i in range(12)]
-    report.table(["coupling", "estimate", "se", "estimate", "se"], rows, "Two masks", groups=[("", 1), ("single", 2), ("pairs", 2)])
-    report.warning("separated", "`J[0, 1]` has no finite estimate", "use a prior").items("one", "two")
-    for name, figure in pictures().items():
-        report.figure(figure, alt=f"picture of {name}", caption=f"Caption of {name}.")
-    report.section("Program").subsection("Text").code("model m {\n  " + "x " * 200 + "\n}")
-    return report.html()
+    return whole_page()
 
 
 class _Outline(html.parser.HTMLParser):
@@ -344,62 +301,3 @@ def test_every_colour_is_told_apart_in_the_picture():
 def test_import_loads_no_matplotlib_and_no_jax():
     program = "import sys, gmlmdsl.report; assert not {'matplotlib', 'jax', 'arviz'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parents[2], check=True)
-
-
-# in a browser
-
-
-def browse(tmp_path: Path, text: str, width: int, height: int, *options: str) -> str:
-    file, profile = tmp_path / "page.html", tmp_path / "profile"
-    file.write_text(text, encoding="utf-8")
-    quiet = ("quic", "background-networking", "component-update", "sync", "gpu", "dev-shm-usage")
-    command = [str(CHROMIUM), "--headless", "--no-sandbox", "--no-first-run", "--hide-scrollbars", "--virtual-time-budget=2000"]
-    command += [f"--user-data-dir={profile}", f"--window-size={width},{height}", *(f"--disable-{name}" for name in quiet)]
-    command += [*options, file.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    shutil.rmtree(profile, ignore_errors=True)
-    return done.stdout
-
-
-PROBE = """<script>addEventListener("load", () => {
-  const root = parent.document.documentElement
-  root.dataset.width = innerWidth
-  root.dataset.scroll = document.documentElement.scrollWidth
-  root.dataset.loaded = performance.getEntriesByType("resource").filter(e => !e.name.startsWith("data:")).length
-  const outside = e => !e.closest(".scroll") && !e.closest("svg") && !e.closest(".skip") && e.getBoundingClientRect().right > innerWidth + 1
-  root.dataset.outside = [...document.body.querySelectorAll("*")].filter(outside).length
-  root.dataset.images = [...document.images].every(i => i.complete && i.naturalWidth > 0)
-})</script>"""
-
-needs_chromium = pytest.mark.skipif(not CHROMIUM.exists(), reason="/usr/bin/chromium is not installed")
-
-
-@needs_chromium
-@pytest.mark.parametrize(("width", "height"), [(390, 844), (1280, 900)])
-def test_browser_shows_it_without_overflow_and_loads_nothing(page, tmp_path, width, height):
-    probed = page.replace("default-src 'none';", "default-src 'none'; script-src 'unsafe-inline';").replace("</body>", f"{PROBE}</body>")
-    # a window is never narrower than 500 pixels; a frame is
-    frame = (
-        f'<!DOCTYPE html><iframe style="width:{width}px;height:{height}px;border:0" srcdoc="{html.escape(probed, quote=True)}"></iframe>'
-    )
-    root = re.findall(r"<html[^>]*>", browse(tmp_path, frame, 1400, 1000, "--dump-dom"))[0]
-    seen = dict(re.findall(r'data-(\w+)="([^"]*)"', root))
-    assert seen["width"] == str(width)
-    assert int(seen["scroll"]) <= width
-    assert seen["outside"] == "0"
-    assert seen["loaded"] == "0"
-    assert seen["images"] == "true"
-
-
-@needs_chromium
-def test_browser_shows_it_dark_where_asked(page, tmp_path):
-    from PIL import Image
-
-    shades = []
-    for scheme in (0, 1):
-        picture = tmp_path / f"{scheme}.png"
-        browse(tmp_path, page, 390, 844, f"--screenshot={picture}", f"--blink-settings=preferredColorScheme={scheme}")
-        with Image.open(picture) as image:
-            assert image.size == (390, 844)
-            shades.append(image.convert("L").getpixel((2, 2)))
-    assert shades[0] < 60 < 200 < shades[1]

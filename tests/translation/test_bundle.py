@@ -6,44 +6,19 @@ import io
 import json
 import struct
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
-from saved_cases import before, content_of, now, parts_of, with_manifest
+from bundle_cases import PROGRAM, SIZE, bytes_of, content, fit_of, members_of, refused, rehashed, toy_vocabulary, zipped
+from saved_cases import before
 
 import gmlmdsl as gm
-from gmlmdsl.files._archive import hash_of_texts
 from gmlmdsl.train._network_fit import NetworkFit
 from gmlmdsl.translation import Bundle, read_bundle, write_bundle
 from gmlmdsl.translation import _bundle as bundles
-
-PROGRAM = """\
-input V : int
-index s = range(6)
-network net = encoder_decoder(layers = 1, heads = 2, width = 16, ffn = 16)
-model translate {
-  given src[i in s] : range(V)
-  var tgt[i in s] : range(V)
-  conditional tgt ~ net(src)
-}
-mask corrupt = everything(tgt, noise = {keep: 0.15, uniform: 0.85})
-sampler decode = padir(steps = 2)
-"""
-TEXT = ["the cat sat on the mat", "die Katze saß auf der Matte", "a dog ran", "ein Hund lief"]
-SIZE = 28
-Members = dict[str, bytes]
-
-
-def fit_of(text: str = PROGRAM, **inputs: Any) -> NetworkFit:
-    """A network with random weights, as if it had been trained for no step."""
-    program = gm.parse(text, **(inputs or {"V": SIZE}))
-    model = program.model()
-    meta = program.provenance() | {"model": model.name, "seed": 0, "mask": "corrupt", "rows": 1, "seconds": 0.0, "cells": 1, "widths": []}
-    return NetworkFit(model.init_params(3), np.zeros(1), np.zeros(1), np.zeros((0, 3)), "steps", meta, model.graph, lambda: model)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +28,7 @@ def fit() -> NetworkFit:
 
 @pytest.fixture(scope="module")
 def words() -> gm.Vocabulary:
-    return gm.Vocabulary.train(TEXT, SIZE)
+    return toy_vocabulary()
 
 
 @pytest.fixture(scope="module")
@@ -63,44 +38,7 @@ def bundle(fit: NetworkFit, words: gm.Vocabulary) -> Bundle:
 
 @pytest.fixture(scope="module")
 def written(bundle: Bundle, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    path = tmp_path_factory.mktemp("bundle") / "a.bundle"
-    write_bundle(path, bundle)
-    return path.read_bytes()
-
-
-def members_of(data: bytes) -> Members:
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        return {i.filename: archive.read(i) for i in archive.infolist()}
-
-
-def rehashed(members: Members, /, **entries: Any) -> Members:
-    """The members under a manifest that agrees with them, as anyone can write it."""
-    manifest = json.loads(members["manifest.json"])
-    return with_manifest(
-        {k: v for k, v in members.items() if k != "manifest.json"}, **manifest | {"members": None, "sha256": None} | entries
-    )
-
-
-def zipped(members: Members, change: Callable[[zipfile.ZipInfo], None] | None = None, which: str = "program.gmlm", **options: Any) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", options.pop("compression", zipfile.ZIP_STORED)) as archive:
-        for name, data in members.items():
-            info = zipfile.ZipInfo(name)
-            info.compress_type = archive.compression
-            if change is not None and name == which:
-                change(info)
-            archive.writestr(info, data)
-        archive.comment = options.pop("comment", b"")
-    return buffer.getvalue()
-
-
-def refused(path: Path, data: bytes, *parts: str, code: str = "E575", load: bool = False) -> None:
-    path.write_bytes(data)
-    with pytest.raises(gm.GmlmError) as caught:
-        read_bundle(path).load_fit() if load else read_bundle(path)
-    assert caught.value.codes == (code,)
-    for part in parts:
-        assert part in str(caught.value)
+    return bytes_of(bundle, tmp_path_factory.mktemp("bundle"))
 
 
 @pytest.mark.check
@@ -366,93 +304,6 @@ def test_json_that_is_none(data: bytes, written: bytes, tmp_path: Path):
     members = members_of(written)
     refused(tmp_path / "a.bundle", zipped({**members, "manifest.json": data}), "manifest.json is no JSON")
     refused(tmp_path / "a.bundle", zipped(rehashed({**members, "report.json": data})), "report.json is no JSON")
-
-
-def content(fit: NetworkFit, **more: Any) -> tuple[Any, dict[str, Any]]:
-    meta, arrays = content_of(fit.to_bytes())
-    return meta, arrays | more
-
-
-def with_meta(fit: NetworkFit, **entries: Any) -> bytes:
-    meta, arrays = content(fit)
-    meta |= entries
-    if isinstance(meta["program"], dict):
-        meta["sha256"] = hash_of_texts(meta["program"])
-    return now({k: v for k, v in meta.items() if v is not None}, arrays)
-
-
-def with_arrays(fit: NetworkFit, change: Callable[[str, Any], Any]) -> bytes:
-    """A fit whose arrays are what a function makes of them; None: left out."""
-    meta, arrays = content(fit)
-    changed = {k: change(k, v) for k, v in arrays.items()}
-    return now(meta, {k: v for k, v in changed.items() if v is not None})
-
-
-class Evil:
-    """Unpickled, it would write a file."""
-
-    def __reduce__(self):
-        return Path.touch, (Path("evil-was-here"),)
-
-
-def boasting(fit: NetworkFit) -> bytes:
-    """An array whose header declares far more than there is."""
-    data = io.BytesIO()
-    np.lib.format.write_array_header_1_0(data, {"descr": "<f4", "fortran_order": False, "shape": (1 << 40,)})
-    parts = parts_of(fit.to_bytes())
-    return zipped(rehashed({**parts, "loss_trace.npy": data.getvalue()}))
-
-
-def compressed(fit: NetworkFit) -> bytes:
-    return zipped(parts_of(before(*content(fit, more=np.zeros(10_000_000)))), compression=zipfile.ZIP_DEFLATED)
-
-
-HOSTILE_FITS: dict[str, Callable[[NetworkFit], bytes]] = {
-    "nothing": lambda fit: b"",
-    "no archive": lambda fit: b"weights",
-    "an empty archive": lambda fit: zipped({}),
-    "cut off": lambda fit: fit.to_bytes()[:-100],
-    "a pickle": lambda fit: now(*content(fit, loss_trace=np.array([Evil()], object))),
-    "a pickle of the format before": lambda fit: before(*content(fit, loss_trace=np.array([Evil()], object))),
-    "a bare pickle": lambda fit: b"cos\nsystem\n(S'touch evil-was-here'\ntR.",
-    "a header that boasts": boasting,
-    "compressed": compressed,
-    "no meta": lambda fit: zipped(with_manifest({}, format=2, kind="gmlm fit")),
-    "meta that is no JSON": lambda fit: zipped(parts_of(fit.to_bytes()) | {"manifest.json": b"{"}),
-    "meta that is deep": lambda fit: zipped(parts_of(fit.to_bytes()) | {"manifest.json": b"[" * 100_000}),
-    "meta that is a list": lambda fit: now([], content(fit)[1]),
-    "another format": lambda fit: zipped(rehashed(parts_of(fit.to_bytes()), format=99)),
-    "no program": lambda fit: with_meta(fit, program=None, sha256="0"),
-    "a program that is a list": lambda fit: with_meta(fit, program=["a"]),
-    "no program's text": lambda fit: with_meta(fit, program={}),
-    "a faulty program": lambda fit: with_meta(fit, program={"a.gmlm": "model {"}),
-    "a model that is none": lambda fit: with_meta(fit, model="other"),
-    "another kind": lambda fit: with_meta(fit, kind="estimate"),
-    "no reason": lambda fit: with_meta(fit, reason=None),
-    "another program": lambda fit: fit_of(PROGRAM.replace("padir(steps = 2)", "padir(steps = 3)")).to_bytes(),
-    "a file outside its folder": lambda fit: with_meta(fit, program={"a.gmlm": PROGRAM, "../../evil-was-here": "model m { var a : bit }"}),
-    "weights that are lacking": lambda fit: with_arrays(fit, lambda k, v: None if "embed" in k else v),
-    "weights of another shape": lambda fit: with_arrays(fit, lambda k, v: v[:1] if k.startswith("param:") and v.ndim else v),
-    "other sizes": lambda fit: now(*content(fit, **{"input:V": np.array(SIZE + 1)})),
-    "no inputs": lambda fit: with_arrays(fit, lambda k, v: None if k.startswith("input:") else v),
-    "inputs that are text": lambda fit: now(*content(fit, **{"input:V": np.array("V")})),
-}
-
-
-@pytest.mark.parametrize("name", HOSTILE_FITS)
-def test_weights_that_are_none(name: str, written: bytes, fit: NetworkFit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Under hashes that agree with them: nothing runs, nothing is written, and the error says what it is."""
-    monkeypatch.chdir(tmp_path)
-    members = {**members_of(written), "student.fit": HOSTILE_FITS[name](fit)}
-    refused(tmp_path / "a.bundle", zipped(rehashed(members)), "bundle", load=True)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.bundle"]
-
-
-def test_a_class_of_python_needs_leave(written: bytes, tmp_path: Path):
-    text = PROGRAM.replace("encoder_decoder(layers = 1, heads = 2, width = 16, ffn = 16)", 'python("evil_module:Evil")')
-    meta = {"program": {"a.gmlm": text}}
-    members = {**members_of(written), "student.fit": with_meta(fit_of(), **meta), "program.gmlm": text.encode()}
-    refused(tmp_path / "a.bundle", zipped(rehashed(members)), code="E739", load=True)
 
 
 def test_a_program_and_a_vocabulary_that_are_none(written: bytes, tmp_path: Path):
