@@ -24,10 +24,12 @@ import pytest
 # A test file takes what another one has, of whatever folder, and a file that is run alone finds it too.
 sys.path.extend(sorted({str(path.parent) for path in Path(__file__).parent.glob("*/test_*.py")}))
 os.environ.setdefault("CI", "1")  # no progress bars
+COMPILED = Path(tempfile.gettempdir()) / f"gmlmdsl-tests-{getpass.getuser()}"
+os.environ["GMLM_CACHE"] = str(COMPILED / "processes")  # that of processes which a test starts
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_disable_most_optimizations", True)
-jax.config.update("jax_compilation_cache_dir", str(Path(tempfile.gettempdir()) / f"gmlmdsl-tests-{getpass.getuser()}"))
+jax.config.update("jax_compilation_cache_dir", str(COMPILED))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 jax.config.update("jax_traceback_in_locations_limit", 0)  # no test reads where an operation was traced

@@ -79,7 +79,7 @@ def run(example: Example) -> Outcome:
         here.mkdir()
         for name in example.data:
             shutil.copy(real_data.FOLDER / name, here)
-        environment = {k: v for k, v in os.environ.items() if k not in ("JAX_COMPILATION_CACHE_DIR", "XLA_FLAGS")}
+        environment = {k: v for k, v in os.environ.items() if k not in ("GMLM_CACHE", "JAX_COMPILATION_CACHE_DIR", "XLA_FLAGS")}
         environment |= {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(Path(made) / "cache"), "CI": "1"}
         command = [sys.executable, __file__, "--inside", example.name, "--seconds", str(example.limit)]
         with said.open("w") as output:

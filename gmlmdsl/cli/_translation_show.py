@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import sys
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,23 +55,6 @@ class TranslateRequest:
     seed: int
 
 
-def keep_compiled() -> None:
-    """Keep what JAX compiles for the next call, in the user's cache folder, unless JAX_COMPILATION_CACHE_DIR says where."""
-    import jax
-
-    if os.environ.get("JAX_COMPILATION_CACHE_DIR"):
-        return
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gmlmdsl"
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError:  # a cache is a convenience
-        return
-    if os.access(folder, os.W_OK):
-        # A process that is killed while it writes leaves half an entry: JAX says so, and compiles.
-        warnings.filterwarnings("ignore", message="Error reading persistent compilation cache entry")
-        jax.config.update("jax_compilation_cache_dir", str(folder))
-
-
 def direction_of(languages: str, reverse: bool) -> str:
     """`en-de`, turned round where the text is.
 
@@ -111,7 +92,6 @@ def run_train(
         not restart,
         request.allow_python,
     )
-    keep_compiled()
     done = train_translator(job, note)
     print(done.fit)
     print(f"saved {done.bundle}; next: gmlm translate {done.bundle}")
@@ -124,7 +104,6 @@ def run_distill(bundle: Path, text: Path, out: Path, sampler: str | None, seed: 
     verify_writable(out)
     teacher = load_translator(bundle, sampler=sampler, allow_python=allow_python)
     sources = read_lines(text)
-    keep_compiled()
     started = time.perf_counter()
     with _lines_done() as moved:
         found = distill(teacher, sources, out, identity=file_hash(bundle), seed=seed, tell=moved)
@@ -162,7 +141,6 @@ def run_translate(bundle: Path, text: Path | None, how: TranslateRequest, allow_
 
     translator = load_translator(bundle, sampler=how.sampler, allow_python=allow_python)
     drafts = None if how.draft is None else read_lines(how.draft)
-    keep_compiled()
     size = how.batch_size or (1 if text is None and stdin_bytes().isatty() else 64)
     options = TranslationOptions(None, how.n_best, how.drop_repeats, how.seed, how.cut, how.trace)
     lines = lines_in(stdin_bytes(), "the standard input") if text is None else read_lines(text)
@@ -197,7 +175,6 @@ def run_evaluate(
     translator = load_translator(bundle, allow_python=allow_python)
     pairs = Texts(text, limit=limit, reverse=reverse).pairs()
     direction = direction_of(languages, reverse) or translator.direction
-    keep_compiled()
     sources, references = [s for s, _ in pairs], [t for _, t in pairs]
     options = {"seed": seed, "target_language": direction.rpartition("-")[2] or None, "learnt": learnt}
     found = {}
@@ -228,7 +205,6 @@ def run_latency(
     """Print how long translators take; `what` are sentences, pieces of each translation, and whether peers stand beside them."""
     from ..translation import latency, load_translator, peers, read_lines
 
-    keep_compiled()
     translators: dict[str, tuple[Translator, str]] = {}
     for path in bundles:
         t = load_translator(path, allow_python=allow_python)
@@ -269,7 +245,6 @@ def run_pipeline(
         allow_python=request.allow_python,
         command=shlex.join(["gmlm", *sys.argv[1:]]),
     )
-    keep_compiled()
     run = Pipeline(options, note)
     content = run.run(lambda found, arrays, path: translation_report(found, arrays).save(path) and None)
     show_scores(content["scores"], signed=True)

@@ -2,7 +2,7 @@
 
 A compiled program takes memory and up to some hundred memory mappings, of which a system grants a process 65 530 or so, and
 crashes it beyond. So the programs used last are kept, and what leaves is really let go: each has a compiled function of its own, and
-JAX forgets what it compiled for a function that is gone.
+JAX forgets what it compiled for a function that is gone. What they are on disk is for later processes: see `_disk_cache`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
+
+from ._disk_cache import kept_on_disk
 
 F = TypeVar("F", bound=Callable[..., Any])
 MOST_PROGRAMS = 128  # a fit takes about ten
@@ -38,7 +40,9 @@ def bounded_jit(function: F) -> F:
         shapes = tuple((a.shape, a.dtype) for a in arrays)
         told = tuple((type(leaf), leaf.hex() if isinstance(leaf, float) else leaf) for leaf in rest)
         key = function, structure, tuple(traced), told, shapes
-        return jax.block_until_ready(PROGRAMS.program(key, function, rest)(arrays))
+        program = PROGRAMS.program(key, function, rest)
+        with kept_on_disk():
+            return jax.block_until_ready(program(arrays))
 
     return call  # pyright: ignore[reportReturnType]
 

@@ -1,4 +1,4 @@
-"""In: paths. Out: what can be read, lines of text, archives; files that are written whole or not at all. Never: models, NumPy."""
+"""In: paths. Out: what can be read, lines of text, archives, the user's cache; files written whole or not at all. Never: models, NumPy."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from ._archive import opened as opened
 from ._archive import pack as pack
 from ._archive import read_json as read_json
 from ._archive import unpack as unpack
+from ._cache import CACHE as CACHE
+from ._cache import CacheEntries as CacheEntries
+from ._cache import cache_folder as cache_folder
 from ._text_lines import decoded_line as decoded_line
 from ._text_lines import opened_text as opened_text
 from ._text_lines import raw_lines as raw_lines

@@ -13,7 +13,6 @@ from translation_cases import PROGRAM, toy_pairs, toy_vocabulary, write_texts
 from typer.testing import CliRunner
 
 import gmlmdsl as gm
-from gmlmdsl.cli import _translation_show
 from gmlmdsl.cli._translation_commands import app
 from gmlmdsl.train._network_fit import NetworkFit
 from gmlmdsl.translation import read_lines
@@ -21,12 +20,6 @@ from gmlmdsl.translation._translator_file import load_translator, write_translat
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(autouse=True)
-def no_cache(monkeypatch: pytest.MonkeyPatch):
-    """The tests have a cache of their own."""
-    monkeypatch.setattr(_translation_show, "keep_compiled", lambda: None)
 
 
 @pytest.fixture(scope="module")
