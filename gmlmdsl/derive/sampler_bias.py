@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
-import scipy.sparse
-from scipy.sparse.csgraph import connected_components
+import scipy  # its parts load when they are used
 
 from ..graph import FactorGraph
 from ._arrays import graph_arrays
@@ -28,6 +27,8 @@ def verify_small(graph: FactorGraph) -> None:
 
 def stationary_law(matrix: Array) -> Array | None:
     """The law pi with pi P = pi of a stochastic matrix; None where it has several, one for each closed class of states."""
+    from scipy.sparse.csgraph import connected_components
+
     _, classes = connected_components(scipy.sparse.csr_matrix(matrix), connection="strong")
     leaves = np.unique(classes[np.nonzero((matrix > 0) & (classes[:, None] != classes[None, :]))[0]])
     closed = np.setdiff1d(classes, leaves)

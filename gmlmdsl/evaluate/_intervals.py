@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import expit, ndtri
+import scipy  # its parts load when they are used
 
 from .._diagnostics import fail
 from ..graph import FactorGraph, ParameterArray
@@ -21,7 +21,7 @@ def verified_quantile(probability: float) -> float:
     """
     if not isinstance(probability, int | float | np.floating) or not 0 < probability < 1:
         raise fail("E507", f"probability lies between 0 and 1, got {probability!r}")
-    return float(ndtri(0.5 + probability / 2))
+    return float(scipy.special.ndtri(0.5 + probability / 2))
 
 
 def intervals(graph: FactorGraph, params: dict[str, Array], errors: dict[str, Array], z: float) -> dict[str, tuple[Array, Array]]:
@@ -41,7 +41,7 @@ def _interval(p: ParameterArray, value: Array, half: Array) -> tuple[Array, Arra
     if math.isfinite(low) and math.isfinite(high):
         share = (value - low) / (high - low)
         at, step = np.log(share) - np.log1p(-share), half / ((high - low) * share * (1 - share))
-        ends = [low + (high - low) * expit(at - step), low + (high - low) * expit(at + step)]
+        ends = [low + (high - low) * scipy.special.expit(at - step), low + (high - low) * scipy.special.expit(at + step)]
     elif math.isfinite(low):
         ends = [low + (value - low) * np.exp(s * half / (value - low)) for s in (-1, 1)]
     elif math.isfinite(high):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpyro.distributions as dist
-from numpyro.distributions import biject_to, constraints
-from numpyro.distributions.transforms import Transform
+from jax.scipy import stats
+from jax.scipy.special import gammaln, xlogy
 
 from .._diagnostics import fail, listed, unknown
 from ..data import evaluated, generator, verified_seed, verify_untraced
@@ -19,6 +18,9 @@ from ..derive import float_type, no_joint
 from ..graph import STAYS_FINITE as FINITE
 from ..graph import FactorGraph, ParameterArray, undefined_at, untried
 from ..read import verify_unmasked
+
+if TYPE_CHECKING:
+    from numpyro.distributions.transforms import Transform
 
 Array = np.ndarray
 SIMPLEX_ERROR = 1e-3  # of a sum, at most: rounding, and gradients by finite differences
@@ -165,18 +167,28 @@ def in_support(p: ParameterArray, value: Array) -> str:
     return ""
 
 
-def bijection(p: ParameterArray) -> Transform:
-    """The map from unconstrained space onto the parameter's."""
+class Unchanged:
+    """The identity as a map of parameters."""
+
+    def __call__(self, x: Any) -> Any:
+        return x
+
+    def inv(self, y: Any) -> Any:
+        return y
+
+
+def bijection(p: ParameterArray) -> Transform | Unchanged:
+    """The map from unconstrained space onto the parameter's; NumPyro, which takes long to import, has those of bounded ones."""
+    low, high = math.isfinite(p.lower), math.isfinite(p.upper)
+    if p.kind != "simplex" and not low and not high:
+        return Unchanged()
+    from numpyro.distributions import biject_to, constraints
+
     if p.kind == "simplex":
         return biject_to(constraints.simplex)
-    low, high = math.isfinite(p.lower), math.isfinite(p.upper)
     if low and high:
         return biject_to(constraints.interval(p.lower, p.upper))
-    if low:
-        return biject_to(constraints.greater_than(p.lower))
-    if high:
-        return biject_to(constraints.less_than(p.upper))
-    return biject_to(constraints.real)
+    return biject_to(constraints.greater_than(p.lower) if low else constraints.less_than(p.upper))
 
 
 def slopes(p: ParameterArray, free: Any) -> Array:
@@ -228,28 +240,29 @@ def log_prior(graph: FactorGraph, params: Mapping[str, jax.Array]) -> jax.Array:
     total = jnp.zeros((), float_type())
     for p in graph.parameters:
         if p.prior is not None:
-            density = _distribution(p).log_prob(params[p.name])
+            density = _log_density(p, params[p.name])
             shape = p.shape[:-1] if p.prior.name == "dirichlet" else p.shape
             total = total + jnp.broadcast_to(density, shape).sum()
     return total
 
 
-def _distribution(p: ParameterArray) -> dist.Distribution:
+def _log_density(p: ParameterArray, value: jax.Array) -> jax.Array:
     assert p.prior is not None
     a = {k: jnp.asarray(v, float_type()) for k, v in p.prior.arguments.items()}
     match p.prior.name:
         case "normal":
-            return dist.Normal(a["mean"], a["sd"], validate_args=False)
+            return stats.norm.logpdf(value, a["mean"], a["sd"])
         case "laplace":
-            return dist.Laplace(a["mean"], a["scale"], validate_args=False)
+            return stats.laplace.logpdf(value, a["mean"], a["scale"])
         case "student_t":
-            return dist.StudentT(a["df"], a["mean"], a["scale"], validate_args=False)
+            return stats.t.logpdf(value, a["df"], a["mean"], a["scale"])
         case "gamma":
-            return dist.Gamma(a["shape"], a["rate"], validate_args=False)
+            return stats.gamma.logpdf(value, a["shape"], scale=1 / a["rate"])
         case "beta":
-            return dist.Beta(a["a"], a["b"], validate_args=False)
-        case _:
-            return dist.Dirichlet(jnp.broadcast_to(a["concentration"], p.shape), validate_args=False)
+            return stats.beta.logpdf(value, a["a"], a["b"])
+        case _:  # JAX's own is -inf where rounding takes the sum from 1
+            c = jnp.broadcast_to(a["concentration"], p.shape)
+            return xlogy(c - 1, value).sum(-1) + gammaln(c.sum(-1)) - gammaln(c).sum(-1)
 
 
 def verify_bounded_priors(graph: FactorGraph) -> None:

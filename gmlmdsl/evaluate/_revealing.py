@@ -9,8 +9,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.sparse
-from scipy.sparse.csgraph import connected_components
+import scipy  # its parts load when they are used
 
 from ..derive import AbstractMaskLaw, ExactLoss, all_states, bounded_jit, local_scores
 from ..graph import FactorGraph
@@ -58,6 +57,8 @@ def revealed_cells(objective: Objective, params: dict[str, jax.Array]) -> Array:
 
 def is_reducible(objective: Objective, params: dict[str, jax.Array]) -> bool | None:
     """Whether the mask's block dynamics fall apart on the support of a small model; None where it is too large to say."""
+    from scipy.sparse.csgraph import connected_components
+
     loss, host = objective.loss, objective.frame.host
     if not isinstance(loss, ExactLoss) or loss.law is None or host.given:
         return None  # of given variables each row has a chain of its own

@@ -20,8 +20,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import scipy  # its parts load when they are used
 from jax.flatten_util import ravel_pytree
-from scipy.special import stdtrit
 
 from .._diagnostics import GmlmError, counted, fail, listed
 from ..data import generator, random_key
@@ -362,7 +362,7 @@ def _judged(
     if not np.isfinite(trace).all() or not np.isfinite(mean).all() or any(not bool(jnp.isfinite(v).all()) for v in free.values()):
         finding = Finding("diverged", "The parameters are not numbers any more", "Lower the learning rate: `optimizer=optax.adam(0.001)`")
         return Outcome(free, trace, float("nan"), method.steps, "diverged"), Status("diverged", (finding,), *nothing)
-    bound = -stdtrit(BATCHES - 1, LEVEL / (2 * max(mean.size, 1)))
+    bound = -scipy.special.stdtrit(BATCHES - 1, LEVEL / (2 * max(mean.size, 1)))
     moving = (np.abs(mean) > NEAR) & (np.abs(mean) > bound * error)
     noise = f"{float(error.max(initial=0.0)):.2g}"
     if moving.any():

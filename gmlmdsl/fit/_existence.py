@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 
 import jax
 import numpy as np
-import scipy.sparse
-from scipy.optimize import linprog
+import scipy  # its parts load when they are used
 
 from ..derive import ExactLoss
 from ..evaluate import Colouring, Objective, differences, flatten, free_basis, has_proper_prior, tangent
@@ -178,7 +177,7 @@ def _cut(cost: Array, rows: scipy.sparse.csr_matrix, floor: float, bounds: list,
     for _ in range(MOST_ROUNDS):
         matrix = scipy.sparse.vstack([-rows[chosen], scipy.sparse.csr_matrix(within)])
         limits = np.append(np.full(len(chosen), -floor), np.zeros(len(within)))
-        solved = linprog(cost, A_ub=matrix, b_ub=limits, bounds=bounds, method="highs")
+        solved = scipy.optimize.linprog(cost, A_ub=matrix, b_ub=limits, bounds=bounds, method="highs")
         if solved.x is None:
             return None
         gains = rows @ solved.x - floor

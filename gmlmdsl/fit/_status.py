@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import jax
 import numpy as np
-import scipy.linalg
+import scipy  # its parts load when they are used
 
 from .._diagnostics import counted
 from ..evaluate import Colouring, Missing, Objective, entry_names, is_reducible, revealed_cells

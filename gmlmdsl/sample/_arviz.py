@@ -1,6 +1,7 @@
 """The one file that knows which ArviZ is installed: InferenceData on 0.x, DataTree on 1.x.
 
-The groups are built as xarray Datasets here, because `from_dict` changed its meaning between the two.
+The groups are built as xarray Datasets here, because `from_dict` changed its meaning between the two. ArviZ 0.x loads Matplotlib and
+SciPy's statistics, which takes longer than to draw: labelled draws become an InferenceData when something is asked of them.
 """
 
 from __future__ import annotations
@@ -8,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -75,25 +77,21 @@ def to_arviz(
         log_likelihood: by variable, log p of each row at each draw, (chain, draw, row); gives the group `log_likelihood`.
 
     Returns:
-        InferenceData on ArviZ 0.x, DataTree on 1.x.
+        InferenceData on ArviZ 0.x, and until something is asked of it an `Unread` one; DataTree on 1.x.
 
     Raises:
         ValueError: the shape of an array does not fit its dims, or a dim does not fit its coords.
     """
     known = {"created_at": datetime.now(UTC).isoformat(), **{k: _plain(v) for k, v in (attrs or {}).items()}}
     groups = {
-        "posterior": _dataset(posterior, SAMPLE_DIMS, dims, coords),
-        "sample_stats": _dataset(sample_stats, SAMPLE_DIMS, dims, coords),
+        "posterior": _arrays(posterior, SAMPLE_DIMS, dims, coords),
+        "sample_stats": _arrays(sample_stats, SAMPLE_DIMS, dims, coords),
     }
     if log_likelihood is not None:
-        groups["log_likelihood"] = _dataset(log_likelihood, SAMPLE_DIMS, dict.fromkeys(log_likelihood, (ROW,)), {})
+        groups["log_likelihood"] = _arrays(log_likelihood, SAMPLE_DIMS, dict.fromkeys(log_likelihood, (ROW,)), {})
     if observed is not None:
-        groups["observed_data"] = _dataset(observed, None, dims, coords)
-    for name, group in groups.items():
-        group.attrs = dict(known) if name == "posterior" else {"created_at": known["created_at"]}
-        if name != "observed_data":
-            group.attrs["sample_dims"] = list(SAMPLE_DIMS)
-    return _container(groups, known)
+        groups["observed_data"] = _arrays(observed, None, dims, coords)
+    return _container(groups, known) if is_datatree() else Unread(lambda: _container(groups, known))
 
 
 def summary(idata: Any, var_names: Sequence[str] | None = None) -> Any:
@@ -156,27 +154,79 @@ def groups_of(idata: Any) -> dict[str, Any]:
     return {name: idata[name] for name in idata.groups()}
 
 
-def _container(groups: dict[str, Any], attrs: dict[str, Any]) -> Any:
+class Unread(Mapping[str, Any]):
+    """Labelled draws that nothing was asked of yet. Whatever is asked, ArviZ is imported and this object becomes an InferenceData.
+
+    It becomes one itself, so that `isinstance` and `type` say so and no part of ArviZ meets anything else.
+    """
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        object.__setattr__(self, "_make", make)
+
+    def __getattribute__(self, name: str) -> Any:
+        return getattr(_read(self), name)
+
+    def __getitem__(self, name: str) -> Any:
+        return _read(self)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_read(self))
+
+    def __len__(self) -> int:
+        return len(_read(self))
+
+
+def _asked(name: str) -> Callable[..., Any]:
+    def method(self: Unread, *given: Any) -> Any:
+        return getattr(_read(self), name)(*given)
+
+    return method
+
+
+for _name in ("add", "contains", "delattr", "delitem", "dir", "eq", "reduce_ex", "repr", "setattr", "setitem", "str"):
+    setattr(Unread, f"__{_name}__", _asked(f"__{_name}__"))
+_READING = threading.RLock()
+
+
+def _read(draws: Any) -> Any:
+    """The draws, an InferenceData from now on."""
+    with _READING:
+        if type(draws) is Unread:
+            own = object.__getattribute__(draws, "__dict__")
+            made = own["_make"]()
+            own |= made.__dict__
+            object.__dict__["__class__"].__set__(draws, type(made))
+            del own["_make"]
+    return draws
+
+
+Arrays = tuple[dict[str, tuple[list[str], np.ndarray]], dict[str, np.ndarray]]  # by name: variables with their axes, labels of axes
+
+
+def _container(groups: Mapping[str, Arrays], attrs: dict[str, Any]) -> Any:
+    import xarray as xr
+
+    sets = {name: xr.Dataset(variables, coords=index) for name, (variables, index) in groups.items()}
+    for name, group in sets.items():
+        group.attrs = dict(attrs) if name == "posterior" else {"created_at": attrs["created_at"]}
+        if name != "observed_data":
+            group.attrs["sample_dims"] = list(SAMPLE_DIMS)
     if not is_datatree():
         az = arviz()
         with quiet():
-            return az.InferenceData(**groups, attrs=attrs)
-    import xarray as xr
-
-    tree = xr.DataTree.from_dict({f"/{name}": group for name, group in groups.items()})
+            return az.InferenceData(**sets, attrs=attrs)
+    tree = xr.DataTree.from_dict({f"/{name}": group for name, group in sets.items()})
     tree.attrs = attrs
     return tree
 
 
-def _dataset(
+def _arrays(
     arrays: Mapping[str, np.ndarray],
     leading: tuple[str, ...] | None,
     dims: Mapping[str, Sequence[str]],
     coords: Mapping[str, Sequence[Any]],
-) -> Any:
-    """One group; `leading` are the first axes of every array, or None where they are rows of data."""
-    import xarray as xr
-
+) -> Arrays:
+    """What one group holds; `leading` are the first axes of every array, or None where they are rows of data."""
     variables, used = {}, {}
     for name, values in arrays.items():
         array = np.asarray(values)
@@ -193,8 +243,7 @@ def _dataset(
         variables[name] = (axes, array)
         for original, axis, size in zip([*first, *inner], axes, array.shape, strict=True):
             used[axis] = _labels(original, coords.get(original), size)
-    index = {k: v for k, v in used.items() if k not in variables}
-    return xr.Dataset(variables, coords=index)
+    return variables, {k: v for k, v in used.items() if k not in variables}
 
 
 def _distinct(names: Sequence[str], taken: set[str]) -> list[str]:

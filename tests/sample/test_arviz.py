@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import copy
 import importlib.util
 import json
+import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +19,7 @@ import pytest
 from gmlmdsl import _diagnostics
 from gmlmdsl._diagnostics import GmlmError
 from gmlmdsl.sample import _arviz
-from gmlmdsl.sample._arviz import arviz, groups_of, is_datatree, save, summary, to_arviz
+from gmlmdsl.sample._arviz import arviz, groups_of, is_datatree, quiet, save, summary, to_arviz
 
 HAS_NETCDF = all(importlib.util.find_spec(name) for name in ("h5netcdf", "h5py"))
 
@@ -50,8 +54,50 @@ def known_codes(monkeypatch):
 
 
 def test_container_is_what_the_installed_arviz_takes(idata):
+    assert isinstance(idata, getattr(arviz(), "InferenceData", None) or import_module("xarray").DataTree)
     assert type(idata).__name__ == ("DataTree" if is_datatree() else "InferenceData")
     assert set(groups_of(idata)) == {"posterior", "sample_stats", "observed_data"}
+
+
+QUESTIONS = {
+    "a group": lambda d: d["posterior"].equals(d.posterior),
+    "an attribute": lambda d: d.sample_stats.sizes["chain"] == 4,
+    "a method": lambda d: set(d.groups()) == set(d),
+    "pairs": lambda d: [name for name, _ in d.items()] == list(d.keys()),
+    "iteration": lambda d: [*d] == d.groups(),
+    "length": lambda d: len(d) == 3,
+    "truth": lambda d: bool(d),
+    "membership": lambda d: "posterior" in d and "prior" not in d,
+    "text": lambda d: repr(d) == str(d) == f"{d}" and "observed_data" in repr(d),
+    "its class": lambda d: isinstance(d, arviz().InferenceData),
+    "names": lambda d: "posterior" in dir(d),
+    "equality": lambda d: d == d,
+    "a copy": lambda d: copy.copy(d).posterior.equals(d.posterior),
+    "a deep copy": lambda d: copy.deepcopy(d).posterior.equals(d.posterior),
+    "pickle": lambda d: pickle.loads(pickle.dumps(d)).posterior.equals(d.posterior),
+    "another group": lambda d: setattr(d, "prior", d) is None and d.prior is d,
+    "another item": lambda d: d.__setitem__("prior", 1) is None and d["prior"] == 1,
+    "no group": lambda d: delattr(d, "posterior") is None and d.groups() == ["sample_stats", "observed_data"],
+    "a sum": lambda d: "prior" in d + arviz().InferenceData(prior=arviz().convert_to_dataset(np.zeros((1, 5)))),
+    "ArviZ": lambda d: set(arviz().summary(d)) >= {"mean", "sd"},
+}
+
+
+@pytest.mark.skipif(is_datatree(), reason="a DataTree is made by xarray alone, at once")
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_draws_are_an_inference_data_whatever_is_asked_first(question, idata):
+    assert type(idata) is _arviz.Unread
+    with quiet():
+        assert QUESTIONS[question](idata)
+    assert type(idata) is arviz().InferenceData
+    assert {"posterior", "_make"} & set(vars(idata)) == ({"posterior"} if question != "no group" else set())
+
+
+@pytest.mark.skipif(is_datatree(), reason="a DataTree is made by xarray alone, at once")
+def test_threads_that_ask_at_once_meet_one_object(idata):
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: idata.posterior, range(64)))
+    assert all(f is found[0] for f in found) and type(idata) is arviz().InferenceData
 
 
 def test_names_dims_and_coords_travel(idata):
