@@ -12,6 +12,7 @@ from ._arrays import group_arrays as group_arrays
 from ._arrays import no_joint as no_joint
 from ._autoregressive import AutoregressiveKernel as AutoregressiveKernel
 from ._bounded_jit import bounded_jit as bounded_jit
+from ._bounded_jit import compiled_only as compiled_only
 from ._bounded_jit import mappings as mappings
 from ._conditional import log_conditional as log_conditional
 from ._conditional import maximum as maximum

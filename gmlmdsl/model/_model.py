@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
-from .._diagnostics import counted, fail, listed
+from .._diagnostics import counted, fail, listed, whole_number
 from ..data import bound_once, bound_rows, verified_seed
 from ..evaluate import parameters
 from ..fit import WHOLE, FitOptions, PersistentContrastiveDivergence, estimate_to_fit, fit_model, method_of, whole_mask
 from ..program import ir
-from ..sample import SampleOptions, draw_chains, draw_exact
+from ..sample import SampleOptions, SamplingWarning, draw_chains, draw_exact
+from ._ahead import random_rows
 from ._fit import Fit
 from ._queries import Params, Queries
 
@@ -232,6 +234,34 @@ class Model(Queries):
         name, checked = self.sampler(sampler)
         options = SampleOptions(name, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)
         return draw_chains(lowered, checked, self._known(params), options, self.program.provenance() | {"model": self.name})
+
+    def compile(
+        self, rows: int | None = None, mask: str | None = None, *, sampler: str | None = None, draws: int = 1000, chains: int = 4
+    ) -> None:
+        """Compile ahead what `fit` of so many rows, and `sample` of so many draws and chains, will run.
+
+        The programs are there for the first such calls of this process and, kept on disk, of later ones. For a fit, one of random
+        rows takes a single step; for draws nothing is run. What depends on more than shapes is compiled when it is met: weights,
+        missing cells, other options, and what only some data need, such as a search for parameters without a finite estimate.
+
+        Args:
+            rows: of the fit; none: no fit is compiled.
+            mask: of the fit; left out where the model has one.
+            sampler: of the draws, as in `sample`; none: no draws are compiled.
+            draws: as in `sample`.
+            chains: as in `sample`.
+
+        Raises:
+            GmlmError: E507 for neither `rows` nor `sampler`; what `fit` and `sample` refuse, given variables without their data among it.
+        """
+        if rows is None and sampler is None:
+            raise fail("E507", "compile: neither `rows` nor `sampler` says what for", help="`rows=1000` for a fit, `sampler=` for draws")
+        if rows is not None:
+            self.fit(random_rows(self.graph, whole_number("compile: rows", rows, 1)), mask, max_steps=1, progress=False)
+        if sampler is not None:
+            with derive.compiled_only(), warnings.catch_warnings():
+                warnings.simplefilter("ignore", SamplingWarning)
+                self.sample(self.init_params(), sampler, draws=draws, warmup=1, chains=chains, progress=False)
 
     def __repr__(self) -> str:
         n_params = sum(p.size for p in self.graph.parameters)
