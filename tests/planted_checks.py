@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -170,7 +171,8 @@ def marginals_are_right(of: Case) -> Found:
     """p(x_i = v) of every cell by elimination, beside counting."""
     with jax.enable_x64(True):
         device, params, c = _contracted(of)
-        _, found = derive.log_marginals(device, params, jnp.zeros((of.model.graph.n_cells, 1), jnp.int32), c)
+        codes = jnp.zeros((of.model.graph.n_cells, 1), jnp.int32)
+        _, found = jax.jit(lambda p: derive.log_marginals(device, p, codes, c))(params)
         found = np.asarray(found)[..., 0]
     p, states = of.oracle.probabilities(of.params), of.oracle.states
     return error(found, np.array([[p[states[:, i] == v].sum() for v in range(found.shape[1])] for i in range(states.shape[1])]))
@@ -180,7 +182,7 @@ def draws_are_right(of: Case) -> Found:
     """40 000 independent draws by elimination, beside p."""
     device, params, c = _contracted(of)
     codes = jnp.zeros((of.model.graph.n_cells, 1), jnp.int32)
-    kernel = derive.IndependentKernel(c, derive.forward(device, params, codes, c))
+    kernel = derive.IndependentKernel(c, eqx.filter_jit(lambda p: derive.forward(device, p, codes, c))(params))
     start = np.zeros((of.model.graph.n_cells, CHAINS), np.int32)
     found = _sample.sample(
         kernel, derive.Target(device, params, None), start, seed=3, draws=1, warmup=0, thin=1, observe=None, keep=True, progress=False
@@ -205,7 +207,7 @@ def block_loss_is_right(of: Case, mask: str) -> Found:
     with jax.enable_x64(True):
         passes = _summed_loss.block_passes(host, plan_elimination(host), blocks, probabilities)
         loss = _summed_loss.EliminatedLoss(derive.graph_arrays(host), (passes,))
-        found = np.asarray(loss.rows(of.model._params(of.params), jnp.asarray(of.rows.T, jnp.int32)))
+        found = np.asarray(jax.jit(lambda p: loss.rows(p, jnp.asarray(of.rows.T, jnp.int32)))(of.model._params(of.params)))
     return error(found, of.oracle.row_losses(of.params, of.rows, mask))
 
 
@@ -232,7 +234,7 @@ def objective_is_right(of: Case, mask: str, gaps: bool = False) -> Found:
     """What a fit minimises, rows weighted, at parameters that are no minimum, beside the oracle's."""
     with jax.enable_x64(True):
         objective, params = _objective_of(of, mask, gaps)
-        found = np.asarray(_objective.Objective.at(objective, params) * objective.scale)
+        found = np.asarray(jax.jit(lambda p: _objective.Objective.at(objective, p) * objective.scale)(params))
     return error(found, of.oracle.fit_objective(_on_gauge(of), _rows(of, gaps), mask, WEIGHTS.tolist()))
 
 

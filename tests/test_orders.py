@@ -17,7 +17,7 @@ def printed(group: str, seed: str, folder: Path, kept: Path) -> str:
     """What a group prints under a seed, in a folder of its own; compiled programs are kept in `kept`, by their hash."""
     folder.mkdir()
     keep = {"JAX_COMPILATION_CACHE_DIR": str(kept), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
-    keep["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+    keep |= {"JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
     environment = os.environ | keep | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]), "COLUMNS": "150"}
     command = [sys.executable, str(HERE / "order_cases.py"), group]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)

@@ -57,7 +57,10 @@ OPTIMIZER = optax.adam(0.01)
 GAPPED = np.where(np.eye(12, 3) > 0, 9, X)
 
 
-@pytest.mark.parametrize("what", CALLS)
+DEAR = ("simulated errors", "Monte Carlo EM")  # to compile; other calls of the gate take whole numbers of both kinds
+
+
+@pytest.mark.parametrize("what", [pytest.param(w, marks=[pytest.mark.slow] * (w in DEAR)) for w in CALLS])
 def test_an_option_of_numpy_is_that_of_python(what: str):
     np.testing.assert_array_equal(CALLS[what](np.int64), CALLS[what](int))
 

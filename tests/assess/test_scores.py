@@ -311,12 +311,16 @@ def test_fits_are_compared_row_by_row(fits: dict[str, Any]):
     np.testing.assert_array_equal(again["loss_difference"], table.loc[again.index, "loss_difference"])
 
 
+@pytest.mark.slow  # the gate compares fits of one mask
+def test_fits_of_different_masks_are_compared_under_one(fits: dict[str, Any]):
+    table = gm.compare({"single": fits["single"], "seeing": fits["seeing"]}, folds=2, mask="single").table
+    assert list(table.columns) == ["loss", "loss_difference", "loss_error"]
+
+
 def test_losses_of_different_masks_or_rows_are_not_compared(fits: dict[str, Any]):
     with pytest.raises(gm.GmlmError, match="under another mask") as caught:
         gm.compare({"single": fits["single"], "seeing": fits["seeing"]})
     assert caught.value.codes == ("E551",)
-    table = gm.compare({"single": fits["single"], "seeing": fits["seeing"]}, folds=2, mask="single").table
-    assert list(table.columns) == ["loss", "loss_difference", "loss_error"]
     a, b = fits["single"].score(trio.values(CODES)), fits["single"].score(trio.values(CODES[::-1]))
     with pytest.raises(gm.GmlmError, match="different rows"):
         gm.compare({"a": a, "b": b})

@@ -111,7 +111,7 @@ CASES = {
     "given data": Case(GIVEN, np.array([[1, 0, 0], [0, 1, 1]]), "single", {}, {"z": np.array([[0.5, -1.0], [1.0, 0.3]])}),
     "a latent": Case(HIDDEN, np.array([[1, 0, 1], [1, 1, 0], [0, 0, 1]]), "single"),
 }
-SLOW = ("a latent", "labels, a gauge, a simplex", "a mask that looks at x", "weights and missing cells")  # to compile
+SLOW = ("one row", "a latent", "labels, a gauge, a simplex", "a mask that looks at x", "weights and missing cells")  # to compile
 
 
 @cache

@@ -131,7 +131,14 @@ def test_training(folder: Path, tmp_path: Path):
     assert "E752" in refused.stderr and "its learning rate" in refused.stderr and (out / "translate.vocabulary").read_bytes() == own
     run(*common, *model, "--steps", 5, "--restart")
     assert "E506" in run(*common, status=1).stderr  # which model?
-    assert "E586" in run(*common, "--model", "teacher", "--steps", 40, "--learning-rate", 1e30, "--optimizer", "adam", status=1).stderr
+
+
+@pytest.mark.slow  # in the gate other runs diverge: test_training_options.py
+def test_a_training_that_diverges(folder: Path, tmp_path: Path):
+    texts, vocabulary = (folder / "train.en", folder / "train.de"), ("--vocabulary", folder / "vocabulary.model")
+    steps = ("--steps", 40, "--learning-rate", 1e30, "--optimizer", "adam", "--batch-size", 16)
+    words = ("train", folder / "toy.gmlm", *texts, "--out", tmp_path / "run", *vocabulary, "--model", "teacher")
+    assert "E586" in run(*words, *steps, status=1).stderr
 
 
 @pytest.mark.slow

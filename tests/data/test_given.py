@@ -70,7 +70,7 @@ class TestAgainstOneOraclePerRow:
         def loss(p: Any) -> jax.Array:
             return case.model.loss(p, case.x, mask, weights=weights, given=case.given)
 
-        value, gradient = jax.value_and_grad(loss)({k: jnp.asarray(v) for k, v in case.params.items()})
+        value, gradient = jax.jit(jax.value_and_grad(loss))({k: jnp.asarray(v) for k, v in case.params.items()})
         np.testing.assert_allclose(value, expected(case.params), **EXACT)
         for key, exact in numerical_gradient(expected, case.params).items():
             np.testing.assert_allclose(gradient[key], exact, atol=1e-6 * max(1.0, np.abs(exact).max()), err_msg=key)

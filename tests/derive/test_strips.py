@@ -84,7 +84,7 @@ def kernels_of(of: Case, sampler: str) -> list[Any]:
     return list(getattr(kernel, "parts", [kernel]))
 
 
-@pytest.mark.parametrize(("of", "sampler"), STRIPS, ids=str)
+@pytest.mark.parametrize(("of", "sampler"), thinned(STRIPS, 2), ids=str)
 def test_one_step_follows_its_row_and_keeps_p(of: Case, sampler: str):
     assert isinstance(kernels_of(of, sampler)[0], EliminationKernel)
     assert keeps_p(of, sampler, CHAINS) > LEAST_P
@@ -124,7 +124,7 @@ def reached(of: Case, sampler: str, codes: np.ndarray, held: np.ndarray | None =
     return _sample.sample(kernel, target, codes, seed=3, draws=1, warmup=0, thin=1, **options).last
 
 
-@pytest.mark.parametrize(("of", "sampler"), [(POTTS, "columns"), (HARD_CASE, "rows")], ids=str)
+@pytest.mark.parametrize(("of", "sampler"), thinned([(POTTS, "columns"), (HARD_CASE, "rows")], 2, 1), ids=str)
 def test_clamped_cells_stay_and_the_others_keep_p_given_them(of: Case, sampler: str):
     p = of.oracle.probabilities(of.params)
     agree = (of.oracle.states[:, [0, 3]] == of.rows[0][[0, 3]]).all(axis=1)

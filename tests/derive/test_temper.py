@@ -167,6 +167,7 @@ def test_a_plain_sampler_is_stuck_and_says_so(modes: tuple[Any, np.ndarray]):
         assert part in said
 
 
+@pytest.mark.slow  # one step of a ladder keeps the law by its matrix, in the gate
 def test_tempering_mends_it(modes: tuple[Any, np.ndarray]):
     """Marginals within 4 standard errors of the exact ones, the error from the effective sample size; nothing to warn of."""
     model, exact = modes

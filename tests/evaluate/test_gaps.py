@@ -87,8 +87,8 @@ def apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(missing_cells, "_values_at_once", lambda graph: 40)
 
 
-@pytest.mark.usefixtures("float64")
-@pytest.mark.usefixtures("apart")
+@pytest.mark.slow  # in the gate they are together, and apart where their cost is foretold
+@pytest.mark.usefixtures("float64", "apart")
 def test_losses_of_terms_that_are_apart(mixed: gm.BoundProgram, oracle: Oracle, codes: np.ndarray) -> None:
     params = oracle.random_params(1)
     found = row_losses(*lowered(mixed, "one"), {k: jnp.asarray(v) for k, v in params.items()}, codes.T, None, None)
@@ -226,6 +226,7 @@ def test_the_cost_of_rows_with_gaps_is_foretold(mixed: gm.BoundProgram, oracle: 
     np.testing.assert_array_equal(nothing.gaps.rows(nothing.held), 0)
 
 
+@pytest.mark.slow  # the gate counts classes, whatever the terms
 def test_compiled_code_does_not_grow_with_rows_or_patterns(mixed: gm.BoundProgram, oracle: Oracle) -> None:
     rng, sizes = np.random.default_rng(7), []
     for count in (60, 600):

@@ -47,7 +47,8 @@ def arrays(of: Case, plan: Elimination) -> tuple[derive.Graph, Any, derive.Contr
 def test_blocks_of_any_shape_say_what_enumeration_says(of: Case, shape: None):
     device, params, c = arrays(of, plan_elimination(of.model.graph))
     assert c.loop is not None
-    value, table = derive.log_marginals(device, params, jnp.zeros((of.model.graph.n_cells, 1), jnp.int32), c)
+    codes = jnp.zeros((of.model.graph.n_cells, 1), jnp.int32)
+    value, table = jax.jit(lambda p: derive.log_marginals(device, p, codes, c))(params)
     np.testing.assert_allclose(value[0], of.oracle.log_partition(of.params), **EXACT)
     expected = marginals_of(of.oracle, of.oracle.probabilities(of.params))
     for name, found in expected.items():
@@ -93,16 +94,12 @@ def test_the_loop_and_stages_agree_with_rows_temperatures_and_known_cells(of: Ca
         def total(v: Any, sums: Any = sums) -> Any:
             return (sums(v)[0] ** 2).sum()
 
-        v = params[name]
-        way = jnp.ones_like(v)
-        found.append(
-            (
-                sums(v)[1],
-                jax.grad(total)(v),
-                jax.jvp(lambda v: sums(v)[0], (v,), (way,))[1],
-                jax.jvp(jax.grad(total), (v,), (way,))[1],
-            )
-        )
+        def all_of_them(v: Any, sums: Any = sums, total: Any = total) -> tuple[Any, ...]:
+            along = (v,), (jnp.ones_like(v),)
+            second = jax.jvp(jax.grad(total), *along)[1]
+            return sums(v)[1], jax.grad(total)(v), jax.jvp(lambda v: sums(v)[0], *along)[1], second
+
+        found.append(jax.jit(all_of_them)(params[name]))
     assert (plan.is_looped, plan.stages[0].radix[0]) == (True, int(graph.sizes.max()))
     assert np.isneginf(found[0][0]).any()
     for a, b in zip(*found, strict=True):

@@ -16,7 +16,7 @@ import gmlmdsl as gm
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
 NAN = float("nan")
 PLAIN = [(c, m) for c, m in masks_of() if not c.oracle.program.masks[m].adaptive]
-QUICK = {("weather", "window"), ("lattice", "pairs"), ("directed", "span"), ("log_zero", "two"), ("sums", "single"), ("triples", "all")}
+QUICK = {("directed", "span"), ("log_zero", "two"), ("triples", "any2")}
 
 
 def quick_first() -> list:
@@ -64,7 +64,7 @@ def test_losses_and_gradients_with_gaps(case: Case, mask: str):
 
 
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("case", thinned(BY_NAME.values(), 3, 2), ids=str)
+@pytest.mark.parametrize("case", thinned(BY_NAME.values(), 5, 2), ids=str)
 def test_log_p_of_observed_cells(case: Case):
     codes, x = with_gaps(case)
     found = case.model.log_prob(case.params, x, missing=NAN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -30,14 +31,24 @@ def model(head: str = "classifier") -> gm.ConditionalModel:
     return gm.parse(PROGRAM.replace("HEAD", head)).model()
 
 
+@eqx.filter_jit
+def scores_of_lengths(net, source, n):
+    return net.length_head.scores(net.encode((source,), (n,)))
+
+
+@eqx.filter_jit
+def attention_of(net, source, row, n):
+    encoded = net.encode((source,), (n,))
+    return net.attention(encoded, net.prepare(encoded, n, len(row)), row, n)
+
+
 @pytest.mark.parametrize("head", thinned(["classifier", "affine", "fertility"], 3, 2))
 def test_coverage_is_the_share_of_rows_whose_length_is_among_the_best(head: str):
     m = model(head)
     params, src = m.init_params(0), rows(0)
     ranks = []
     for row, n in zip(src, LENGTHS, strict=True):
-        encoded = params["net"].encode((jnp.asarray(row[:n], jnp.int32),), (jnp.asarray(n, jnp.int32),))
-        scores = np.asarray(params["net"].length_head.scores(encoded))
+        scores = np.asarray(scores_of_lengths(params["net"], jnp.asarray(row[:n], jnp.int32), jnp.asarray(n, jnp.int32)))
         true = 1 + (row[0] % 3)  # of the rows to predict, other lengths than those given
         ranks.append(int((scores > scores[true - 1]).sum()))
     tgt = np.where(np.arange(6) < 1 + (src[:, :1] % 3), 0, -1)
@@ -61,11 +72,9 @@ def test_attention_is_that_of_the_network_row_by_row():
     params, src, tgt = m.init_params(0), rows(0), rows(1)
     found = m.attention(params, tgt, given={"src": src}, missing=-1)
     assert {k: v.shape for k, v in found.items()} == {"self": (4, 1, 2, 6, 6), "cross": (4, 1, 2, 6, 6), "positional": (4, 1, 2, 6, 6)}
-    net = params["net"]
     for r, n in enumerate(LENGTHS):
-        length = jnp.asarray(n, jnp.int32)
-        encoded = net.encode((jnp.asarray(src[r, :n], jnp.int32),), (length,))
-        wanted = net.attention(encoded, net.prepare(encoded, length, int(n)), jnp.asarray(tgt[r, :n], jnp.int32), length)
+        source, row = (jnp.asarray(a[r, :n], jnp.int32) for a in (src, tgt))
+        wanted = attention_of(params["net"], source, row, jnp.asarray(n, jnp.int32))
         np.testing.assert_allclose(found["self"][r, :, :, :n, :n], wanted.self_weights, atol=1e-5)
         np.testing.assert_allclose(found["cross"][r, :, :, :n, :n], wanted.cross_weights, atol=1e-5)
         np.testing.assert_allclose(found["self"][r, :, :, :n, n:], 0, atol=1e-7)

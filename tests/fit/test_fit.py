@@ -105,6 +105,7 @@ def test_a_row_of_weight_zero_may_be_anything(data: tuple[Any, np.ndarray, np.nd
     np.testing.assert_allclose(fit.objective, expected, rtol=1e-9)
 
 
+@pytest.mark.slow  # that the gradient vanishes where the fit ends is shown above, with few rows
 def test_more_data_come_nearer_to_the_truth():
     """20 000 rows: every estimate within five of its standard errors, and these below 0.05 where the prior is weak."""
     x, _, counts = counted(rows(20_000, seed=4))
@@ -162,6 +163,7 @@ def test_all_masks_can_be_forced(data: tuple[Any, np.ndarray, np.ndarray]):
 # Other minimisers
 
 
+@pytest.mark.slow  # the gate has minibatches in test_given_fits.py
 def test_an_optax_transformation_comes_near_the_full_fit():
     """Adam on minibatches of 100 rows, 600 steps with a falling rate: the objective within 1 of its minimum near 1000."""
     sample = trio.values(rows(N, seed=0))

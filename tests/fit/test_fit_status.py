@@ -150,7 +150,11 @@ def test_every_finding_is_in_the_table():
     assert set(re.findall(r'Finding\(\s*"([a-z-]+)"', text)) | {NO_SPREAD, TOO_FEW} == set(RAISES)
 
 
-@pytest.mark.parametrize("slug", RAISES)
+# What the gate meets elsewhere: an edge under a bound and separated rows below, imputation in `test_missing.py`.
+ELSEWHERE = {"at-bound", "no-minimiser", "imputation"}
+
+
+@pytest.mark.parametrize("slug", [pytest.param(s, marks=[pytest.mark.slow] * (s in ELSEWHERE)) for s in RAISES])
 def test_a_finding_has_data_that_raise_it_and_neighbours_that_do_not(slug: str):
     raises, neighbour = RAISES[slug]
     found = raises()

@@ -64,7 +64,7 @@ def logistic_objective(v: np.ndarray, x: np.ndarray, f: np.ndarray, side: np.nda
 
 @pytest.mark.usefixtures("standard_promotion")
 class TestFits:
-    @pytest.mark.parametrize("mask", ["one", "leaning"])
+    @pytest.mark.parametrize("mask", [pytest.param("one", marks=pytest.mark.slow), "leaning"])
     def test_estimates_are_those_of_logistic_regressions(self, crf: Any, mask: str):
         model, x, given, truth = crf
         weights = None
@@ -95,6 +95,11 @@ class TestFits:
         np.testing.assert_allclose(fit.score(x[300:], given=rest).losses, -log_p, rtol=1e-4)
         assert fit.score(x[300:], given=rest, mask="leaning").mean > 0
         assert fit.cross_validate(3).held_out.losses.shape == (300,)
+
+    @pytest.mark.slow  # in the gate they carry no given data: test_scores.py, test_fit_errors.py, test_posterior.py
+    def test_every_check_carries_the_given_data(self, crf: Any):
+        model, x, given, _ = crf
+        fit = model.fit(x[:300], "whole", given={k: v[:300] for k, v in given.items()})
         assert fit.information_criterion().effective_parameters == pytest.approx(7, abs=2)
         assert fit.bootstrap(8, progress=False).standard_errors["beta"].shape == (2,)
         assert np.isfinite(fit.profile("J", 5, progress=False).interval).all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from oracle import Oracle, numerical_gradient
@@ -20,17 +21,40 @@ def mixture_rows(n: int) -> tuple[np.ndarray, np.ndarray]:
     return y, np.concatenate([np.full((n, 1), -1), y], axis=1)
 
 
-@pytest.mark.usefixtures("standard_promotion")
-def test_a_fit_minimises_the_objective_and_reports_its_sandwich(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def summed() -> tuple[gm.Fit, np.ndarray, dict[str, np.ndarray]]:
+    """A fit that sums the latent out, its rows as codes, and its estimates."""
     y, codes = mixture_rows(150)
-    oracle = Oracle(gm.parse(MIXTURE).checked, "m", {})
-    fit = gm.parse(MIXTURE).model().fit(y, "all", seed=1)
-    params = {k: np.asarray(v, float) for k, v in fit.params.items()}
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        fit = gm.parse(MIXTURE).model().fit(y, "all", seed=1)
+    return fit, codes, {k: np.asarray(v, float) for k, v in fit.params.items()}
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Oracle:
+    return Oracle(gm.parse(MIXTURE).checked, "m", {})
+
+
+def test_a_fit_minimises_the_objective(summed: tuple[gm.Fit, np.ndarray, dict[str, np.ndarray]], oracle: Oracle, tmp_path: Path) -> None:
+    fit, codes, params = summed
     assert fit.status.converged
     assert not fit.meta["convex"]
     np.testing.assert_allclose(fit.objective, oracle.fit_objective(params, codes, "all"), rtol=1e-6)
     gradient = numerical_gradient(lambda p: oracle.fit_objective(p, codes, "all"), params, exact=True)
     assert max(np.abs(g).max() for g in gradient.values()) < 1e-3
+    # A latent is not missing data, and nothing is said of missing completely at random.
+    assert fit.missing.rows == 0
+    assert fit.missing.cells.sum() == 0
+    assert fit.missing.words == "latent `z`: summed out in 150 rows"
+    fit.save(tmp_path / "a.fit")
+    again = gm.load_fit(tmp_path / "a.fit")
+    assert again.missing.words == fit.missing.words
+    np.testing.assert_array_equal(again.covariance, fit.covariance)
+
+
+@pytest.mark.slow  # the gate has the sandwich of rows with gaps, whose sums are these: test_missing.py
+def test_a_fit_reports_its_sandwich(summed: tuple[gm.Fit, np.ndarray, dict[str, np.ndarray]], oracle: Oracle) -> None:
+    fit, codes, params = summed
     order = list(params)
 
     def flat(arrays: dict[str, np.ndarray]) -> np.ndarray:
@@ -51,14 +75,6 @@ def test_a_fit_minimises_the_objective_and_reports_its_sandwich(tmp_path: Path) 
     centred = scores - scores.mean(axis=0)
     sandwich = np.linalg.inv(hessian) @ centred.T @ centred @ np.linalg.inv(hessian)
     np.testing.assert_allclose(fit.covariance, sandwich, rtol=2e-3, atol=1e-5)
-    # A latent is not missing data, and nothing is said of missing completely at random.
-    assert fit.missing.rows == 0
-    assert fit.missing.cells.sum() == 0
-    assert fit.missing.words == "latent `z`: summed out in 150 rows"
-    fit.save(tmp_path / "a.fit")
-    again = gm.load_fit(tmp_path / "a.fit")
-    assert again.missing.words == fit.missing.words
-    np.testing.assert_array_equal(again.covariance, fit.covariance)
 
 
 @pytest.mark.slow
@@ -82,11 +98,8 @@ def test_monte_carlo_em_finds_the_optimum_that_summing_finds() -> None:
 
 @pytest.mark.usefixtures("standard_promotion")
 @pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
-def test_checks_of_a_fit_with_latents() -> None:
-    y, codes = mixture_rows(150)
-    oracle = Oracle(gm.parse(MIXTURE).checked, "m", {})
-    fit = gm.parse(MIXTURE).model().fit(y, "all", seed=1)
-    params = {k: np.asarray(v, float) for k, v in fit.params.items()}
+def test_checks_of_a_fit_with_latents(summed: tuple[gm.Fit, np.ndarray, dict[str, np.ndarray]], oracle: Oracle) -> None:
+    (fit, codes, params), (y, _) = summed, mixture_rows(150)
     np.testing.assert_allclose(fit.score(y).losses, oracle.row_losses(params, codes, "all"), rtol=1e-5)
     check = fit.predictive(draws=40, functions={"total": lambda y: y.sum()}, summaries={"mean": lambda y: y.mean()})
     assert check.incomplete == 0

@@ -75,12 +75,12 @@ def test_distances_fall_into_the_buckets_of_t5():
 def test_positional_attention_is_folded_once():
     net = network("encoder_decoder", None, ONE)
     encoded, first = run(net, (SOURCE,), (6,), SEEN, 6)
-    prepared = net.prepare(encoded, ints(6), 8)
+    prepared = eqx.filter_jit(lambda net, encoded: net.prepare(encoded, ints(6), 8))(net, encoded)
     _, _, _, weights = oracle.encoder_decoder(net, [(np.array(SOURCE), 5)], np.array(SEEN[:6]))
     assert close(jnp.stack(prepared.positional)[:, :, :6, :6], weights)
     assert not np.asarray(jnp.stack(prepared.positional))[..., 6:].any()
     other = [0] * 8  # other tokens, the same weights
-    again = net.logits(encoded, prepared, ints(other), ints(6))
+    again = eqx.filter_jit(lambda net, *seen: net.logits(*seen))(net, encoded, prepared, ints(other), ints(6))
     assert close(again[:6], oracle.encoder_decoder(net, [(np.array(SOURCE), 5)], np.array(other[:6]))[0])
     assert not close(again, first)
 
@@ -166,9 +166,9 @@ def test_the_place_of_the_length_is_seen_by_nobody():
     alone, same = run(without, (SOURCE,), (4,), SEEN, 8)
     assert alone.place is None and with_place.place is not None
     assert np.allclose(with_place.states, alone.states, atol=1e-6) and np.allclose(logits, same, atol=1e-5)
-    cotangents = jax.grad(lambda e: _encode_at(net, e).states.sum())(jnp.ones(16))
+    cotangents = jax.jit(jax.grad(lambda e: _encode_at(net, e).states.sum()))(jnp.ones(16))
     assert not np.asarray(cotangents).any()
-    assert np.asarray(jax.grad(lambda e: _encode_at(net, e).place.sum())(jnp.ones(16))).any()
+    assert np.asarray(jax.jit(jax.grad(lambda e: _encode_at(net, e).place.sum()))(jnp.ones(16))).any()
 
 
 def _encode_at(net, place):
@@ -187,7 +187,8 @@ def _encode_at(net, place):
 @pytest.mark.parametrize(("kind", "flows"), [("classifier", True), ("affine", False), ("fertility", False)])
 def test_only_a_classifier_teaches_the_encoder(kind: str, flows: bool):
     net = network("encoder_decoder", {"length": kind}, ONE)
-    grads = eqx.filter_grad(lambda n: n.length_head.loss(n.encode((ints(SOURCE),), (ints(6),)), ints(3)))(net)
+    loss = eqx.filter_grad(lambda n: n.length_head.loss(n.encode((ints(SOURCE),), (ints(6),)), ints(3)))
+    grads = eqx.filter_jit(loss)(net)
     sizes = [float(jnp.abs(g).max()) for g in jax.tree.leaves(grads.encoder)]
     assert (max(sizes) > 0) is flows
     assert all(float(jnp.abs(g).max()) > 0 for g in jax.tree.leaves(grads.length_head))
@@ -203,7 +204,7 @@ def test_gradients_are_finite_where_nothing_is_seen(name: str, given: tuple, len
         encoded = n.encode(tuple(ints(v) for v in (SOURCE, SECOND)[: len(given)]), lengths)
         return jnp.square(n.logits(encoded, n.prepare(encoded, ints(length), 8), ints([5] * 8), ints(length))).sum()
 
-    assert all(np.isfinite(g).all() for g in jax.tree.leaves(eqx.filter_grad(loss)(net)))
+    assert all(np.isfinite(g).all() for g in jax.tree.leaves(eqx.filter_jit(eqx.filter_grad(loss))(net)))
 
 
 @pytest.mark.parametrize(("name", "given"), FORMS[:3])
@@ -211,10 +212,14 @@ def test_candidates_share_an_encoding(name: str, given: tuple):
     net = network(name, None, given)
     encoded, _ = run(net, (SOURCE, SECOND)[: len(given)], (4, 2)[: len(given)], SEEN, 8)
     lengths, seen = ints([3, 8, 5]), ints([SEEN, SEEN[::-1], [5] * 8])
-    prepared = jax.vmap(lambda n: net.prepare(encoded, n, 8))(lengths)
-    logits = jax.vmap(net.logits, in_axes=(None, 0, 0, 0))(encoded, prepared, seen, lengths)
+
+    @eqx.filter_jit
+    def of_one(net, encoded, seen, length):
+        return net.logits(encoded, net.prepare(encoded, length, 8), seen, length)
+
+    logits = eqx.filter_jit(jax.vmap(of_one, in_axes=(None, None, 0, 0)))(net, encoded, seen, lengths)
     for k, n in enumerate((3, 8, 5)):
-        alone = net.logits(encoded, net.prepare(encoded, lengths[k], 8), seen[k], lengths[k])
+        alone = of_one(net, encoded, seen[k], lengths[k])
         assert np.allclose(logits[k, :n], alone[:n], atol=1e-5)
 
 

@@ -19,7 +19,7 @@ from gmlmdsl import theory
 AGREES = 1e-5
 REACHED = 1e-9  # how far below the search a constant may be: rounding
 # The oracle's search takes most of the time: all but these run nightly.
-GATE = {("log_zero", "both"), ("lemma3", "looking")}
+GATE = {("lemma3", "looking")}
 SEARCHED = [
     pytest.param(c, m, id=f"{c}-{m}", marks=[pytest.mark.slow] * ((c.name, m) not in GATE))
     for c, m in (
