@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import GmlmError, fail
-from ..derive import bounded_jit, fold
+from ..derive import bounded_jit, fold, keys_on_host
 
 BITS = 32  # of a word: what JAX and NumPy make a key of
 MOST_SEED = (1 << 2 * BITS) - 1
@@ -37,26 +37,36 @@ def random_key(seed: Any) -> Any:
     Raises:
         GmlmError: E507 for what is no seed.
     """
-    number = np.uint64(verified_seed(seed))
+    number = verified_seed(seed)
+    found = keys_on_host(number)
+    if found is not None:
+        return found
     with jax.enable_x64(True):  # both words of a seed are read, whatever the working types are
-        return jax.random.key(number)
+        return jax.random.key(np.uint64(number))
 
 
-def keys_of(seed: Any, numbers: np.ndarray) -> Any:
-    """The key of a seed with each of some numbers folded in, such as those of chains, by one compiled program.
+def keys_of(seed: Any, *numbers: np.ndarray) -> Any:
+    """The key of a seed with each of some numbers folded in, such as those of chains, and then each of more numbers beside them.
+
+    It is made on the host, or else by one compiled program.
 
     Raises:
         GmlmError: E507 for what is no seed.
     """
-    number, implementation = np.uint64(verified_seed(seed)), str(jax.config.jax_default_prng_impl)  # pyright: ignore[reportAttributeAccessIssue]
+    number, implementation = verified_seed(seed), str(jax.config.jax_default_prng_impl)  # pyright: ignore[reportAttributeAccessIssue]
+    found = keys_on_host(number, *numbers)
+    if found is not None:
+        return found
     with jax.enable_x64(True):
-        return _folded(jax.device_put(number), jax.device_put(np.asarray(numbers, np.uint32)), implementation)
+        return _folded(jax.device_put(np.uint64(number)), tuple(jax.device_put(np.asarray(n, np.uint32)) for n in numbers), implementation)
 
 
 @bounded_jit
-def _folded(number: jax.Array, numbers: jax.Array, implementation: str) -> Any:
-    key = jax.random.key(number, impl=implementation)
-    return fold(jnp.broadcast_to(key, numbers.shape), numbers)
+def _folded(number: jax.Array, numbers: tuple[jax.Array, ...], implementation: str) -> Any:
+    keys = jnp.broadcast_to(jax.random.key(number, impl=implementation), numbers[0].shape)
+    for more in numbers:
+        keys = fold(keys, more)
+    return keys
 
 
 def generator(seed: Any, *numbers: int) -> np.random.Generator:

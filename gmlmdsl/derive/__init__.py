@@ -10,6 +10,7 @@ from ._arrays import float_type as float_type
 from ._arrays import graph_arrays as graph_arrays
 from ._arrays import group_arrays as group_arrays
 from ._arrays import no_joint as no_joint
+from ._arrays import on_device as on_device
 from ._autoregressive import AutoregressiveKernel as AutoregressiveKernel
 from ._bounded_jit import bounded_jit as bounded_jit
 from ._bounded_jit import compiled_only as compiled_only
@@ -52,6 +53,7 @@ from ._network import negative_log as negative_log
 from ._network import network_graph as network_graph
 from ._network_transitions import NetworkTransitions as NetworkTransitions
 from ._random import fold as fold
+from ._random import keys_on_host as keys_on_host
 from ._redraw import redraw_gaps as redraw_gaps
 from ._refinement import RefinementKernel as RefinementKernel
 from ._samplers import Planned as Planned
@@ -62,6 +64,7 @@ from ._summed_loss import DrawnEliminatedLoss as DrawnEliminatedLoss
 from ._summed_loss import EliminatedLoss as EliminatedLoss
 from ._summed_loss import EnumeratedLoss as EnumeratedLoss
 from ._summed_loss import HiddenRows as HiddenRows
+from ._summed_loss import hidden_loss as hidden_loss
 from ._summed_loss import hidden_rows as hidden_rows
 from ._summed_rows import SummedRows as SummedRows
 from ._sums import Forward as Forward

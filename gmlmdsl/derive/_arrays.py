@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -110,9 +111,9 @@ def _ints(a: np.ndarray) -> Array:
     return on_device(np.asarray(a, np.int32))
 
 
-def on_device(a: np.ndarray) -> Array:
-    """An array of the host as it is. `jnp.asarray` would compile a program for every shape."""
-    return jax.device_put(a)
+def on_device(a: Any, dtype: Any = None) -> Array:
+    """An array of the host as it is, or in another type. `jnp.asarray` would compile a program for every shape."""
+    return jax.device_put(np.asarray(a, dtype))
 
 
 def _number_array(a: np.ndarray) -> Array:
@@ -131,7 +132,7 @@ def float_type() -> np.dtype:
 def block_values(sizes: np.ndarray, blocks: np.ndarray) -> np.ndarray:
     """The number of joint values of each block, as floats; `sizes` has a 1 behind."""
     with np.errstate(over="ignore"):  # beyond the range of floats it is too many all the same
-        return np.prod(sizes[blocks].astype(float), axis=1)
+        return np.prod(sizes[blocks].astype(float), axis=-1)
 
 
 def fixed_blocks(graph: FactorGraph, blocks: np.ndarray, extra: Sequence[FactorGroup] = ()) -> Blocks:
@@ -142,9 +143,21 @@ def fixed_blocks(graph: FactorGraph, blocks: np.ndarray, extra: Sequence[FactorG
         blocks: positions of shape (blocks, members), ascending, padded with the number of cells.
         extra: further groups (a mask's weights), whose touching instances follow those of the graph.
     """
-    parts = block_arrays(graph, blocks, extra)
-    n_values = int(block_values(np.append(graph.sizes, 1), blocks).max())
-    cells, radix, strides, *touch = (_ints(a[..., None]) for a in parts)
+    return _blocks(graph, block_arrays(graph, blocks, extra))
+
+
+def stacked_blocks(graph: FactorGraph, pieces: Sequence[np.ndarray]) -> Blocks:
+    """Lists of as many blocks, as of `fixed_blocks`, one behind another: every array has a leading axis of lists."""
+    found = []
+    for arrays in zip(*(block_arrays(graph, p) for p in pieces), strict=True):
+        wide = max(a.shape[1] for a in arrays)
+        found.append(np.stack([np.pad(a, ((0, 0), (0, wide - a.shape[1])), constant_values=-1) for a in arrays]))
+    return _blocks(graph, found)
+
+
+def _blocks(graph: FactorGraph, arrays: Sequence[np.ndarray]) -> Blocks:
+    n_values = int(block_values(np.append(graph.sizes, 1), arrays[0]).max())
+    cells, radix, strides, *touch = (_ints(a[..., None]) for a in arrays)
     return Blocks(n_values, cells, radix, strides, tuple(touch))
 
 

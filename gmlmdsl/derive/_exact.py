@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..graph import FactorGraph
-from ._arrays import Blocks, Graph, float_type
+from ._arrays import Blocks, Graph, float_type, on_device
 from ._contraction import Contraction
 from ._energy import Codes, Params
 from ._kernel import AbstractKernel, Info, State, Target
@@ -65,8 +65,8 @@ def ancestral_kernel(host: FactorGraph) -> SweepKernel:
     for k, g in laws:
         own[k, g.cells[:, 0]] = np.arange(g.n)
     radix = np.append(host.sizes, 1)[cells]
-    touch = tuple(jnp.asarray(o[cells][..., None, None], jnp.int32) for o in own)
-    at, radices, strides = (jnp.asarray(a[..., None, None], jnp.int32) for a in (cells, radix, np.ones_like(cells)))
+    touch = tuple(on_device(o[cells][..., None, None], np.int32) for o in own)
+    at, radices, strides = (on_device(a[..., None, None], np.int32) for a in (cells, radix, np.ones_like(cells)))
     return SweepKernel((KernelStage(Blocks(int(host.sizes.max()), at, radices, strides, touch), len(counts)),))
 
 

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from ..graph import FactorGraph, FactorGroup
 from ..graph.nodes import SINGULAR, Apply, nodes_in
 from ..plan import GapTerms
-from ._arrays import Graph, block_arrays, float_type, log2_values
+from ._arrays import Graph, block_arrays, float_type, log2_values, on_device
 from ._listed import Choice, Half, ListedRows, Listing, Terms, Touching
 
 Array = np.ndarray
@@ -36,7 +35,7 @@ def listed_rows(
     """
     known = np.maximum(codes, 0)
     listings = tuple(_listing(host, np.concatenate([known, np.zeros_like(known[:1])]), t, most_values) for t in terms)
-    return ListedRows(graph, jnp.asarray(known, jnp.int32), listings, jnp.asarray(float(cost), float_type()))
+    return ListedRows(graph, on_device(known, np.int32), listings, on_device(float(cost), float_type()))
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ def _listing(host: FactorGraph, known: Array, t: GapTerms, most: int) -> Listing
 
     def split(a: Array, fill: float) -> Any:
         wide = np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, padding)], constant_values=fill)
-        return jnp.asarray(np.moveaxis(wide.reshape(*a.shape[:-1], -1, size), -2, 0))
+        return on_device(np.moveaxis(wide.reshape(*a.shape[:-1], -1, size), -2, 0))
 
     sizes = np.append(host.sizes, 1)[t.cells].astype(np.int32)
     predicted = np.where(t.predicted, known[np.minimum(t.cells, host.n_cells), t.rows], -1).astype(np.int32)
@@ -67,7 +66,7 @@ def _listing(host: FactorGraph, known: Array, t: GapTerms, most: int) -> Listing
     terms = Terms(split(t.rows, 0), weights, split(t.cells, host.n_cells), split(sizes, 1), split(predicted, -1), touching)
     halves, both = _halves(radix, [s.bits for s in sets], [d.shape[2] for d in digits])
     may_forbid = any(_may_forbid(host.groups[s.group]) for s in sets)
-    return Listing(terms, tuple(jnp.asarray(d) for d in digits), halves, both, may_forbid, t.values > size)
+    return Listing(terms, tuple(on_device(d) for d in digits), halves, both, may_forbid, t.values > size)
 
 
 def _may_forbid(group: FactorGroup) -> bool:
@@ -153,7 +152,7 @@ def _halves(radix: Array, sets: list[Array], values: list[int]) -> tuple[tuple[H
         seen.append(_offsets(radix, kinds))
         digits = _codes(radix[part])
         choices = (_choice(radix, digits, part, k) for k in ([bits for bits, _ in own], kinds))
-        halves.append(Half(jnp.asarray(digits, jnp.int32), _ints(np.concatenate([np.zeros(0), *places])), *choices))
+        halves.append(Half(on_device(digits, np.int32), _ints(np.concatenate([np.zeros(0), *places])), *choices))
     both = _both(radix, crossing, inside, seen, int(firsts[-1]))
     return (halves[0], halves[1]), _ints(both)
 
@@ -177,7 +176,7 @@ def _choice(radix: Array, digits: Array, part: Array, sets: list[int]) -> Choice
     if first <= MOST_ZEROS * len(sets):
         matrix = np.zeros((len(digits), first))
         matrix[np.arange(len(digits))[None], picks] = 1.0
-        matrix = jnp.asarray(matrix, float_type())
+        matrix = on_device(matrix, float_type())
     return Choice(_ints(picks), matrix)
 
 
@@ -194,4 +193,4 @@ def _both(radix: Array, crossing: list[tuple[int, int]], inside: list[int], seen
 
 
 def _ints(a: Array) -> Any:
-    return jnp.asarray(np.asarray(a, np.int32))
+    return on_device(a, np.int32)

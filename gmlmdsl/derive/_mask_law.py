@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ..graph import BernoulliMask, FactorGroup, IndependentMask, ListedMask, LoweredMask, MixtureMask, SubsetMask
 from ..graph.masks import size_probabilities
-from ._arrays import Blocks, Group, group_arrays
+from ._arrays import Blocks, Group, group_arrays, on_device
 from ._energy import Codes, Params, all_values, local_values
 
 Cells = Int[Array, "members rows"]
@@ -339,23 +339,23 @@ def mask_law(mask: LoweredMask, n_cells: int) -> AbstractMaskLaw:
     """The law of a lowered mask."""
     match mask:
         case ListedMask() if mask.probabilities is not None:
-            return FixedListLaw(n_cells, _ints(mask.blocks), jnp.asarray(mask.probabilities))
+            return FixedListLaw(n_cells, _ints(mask.blocks), on_device(mask.probabilities))
         case ListedMask():
             return WeightedListLaw(n_cells, _ints(mask.blocks), _device(mask.weights, n_cells), tuple(_ints(b) for b in mask.block_of))
         case SubsetMask():
             k = np.arange(1, mask.size + 1)
             log_count = np.log((len(mask.cells) - mask.size + k) / k).sum()
-            return SubsetLaw(n_cells, mask.size, _ints(mask.cells), jnp.asarray(log_count))
+            return SubsetLaw(n_cells, mask.size, _ints(mask.cells), on_device(log_count))
         case BernoulliMask():
             rates = np.zeros(len(mask.cells)) if mask.rates is None else mask.rates
             by_size = np.zeros(1) if mask.rates is not None else size_probabilities(mask)
             return BernoulliLaw(
-                n_cells, _ints(mask.cells), jnp.asarray(rates), mask.uniform if mask.rates is None else None, jnp.asarray(by_size)
+                n_cells, _ints(mask.cells), on_device(rates), mask.uniform if mask.rates is None else None, on_device(by_size)
             )
         case IndependentMask():
             return IndependentLaw(n_cells, _ints(mask.cells), _device(mask.rates, n_cells), tuple(_ints(c) for c in mask.cell_of))
         case MixtureMask():
-            return MixtureLaw(n_cells, jnp.asarray(mask.weights), tuple(mask_law(p, n_cells) for p in mask.parts))
+            return MixtureLaw(n_cells, on_device(mask.weights), tuple(mask_law(p, n_cells) for p in mask.parts))
 
 
 def weight_groups(mask: LoweredMask) -> tuple[FactorGroup, ...]:
@@ -375,4 +375,4 @@ def _device(groups: tuple[FactorGroup, ...], n_cells: int) -> tuple[Group, ...]:
 
 
 def _ints(a: np.ndarray) -> Array:
-    return jnp.asarray(np.asarray(a, np.int32))
+    return on_device(a, np.int32)

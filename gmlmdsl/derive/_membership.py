@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ..graph import Corruption, Lowered, lower_body
-from ._arrays import float_type
+from ._arrays import float_type, on_device
 from ._energy import Codes
 from ._mask_law import (
     AbstractMaskLaw,
@@ -148,4 +148,4 @@ def noisy_mask(lowered: Lowered, found: Corruption) -> NoisyMask:
     laws = tuple(mask_law(lower_body(lowered, body), lowered.graph.n_cells) for _, body, _ in found.parts)
     noises = np.array([(n.hide, n.uniform, n.keep) for _, _, n in found.parts])
     weights = np.array([w for w, _, _ in found.parts])
-    return NoisyMask(jnp.asarray(weights), laws, jnp.asarray(noises), found.stages, found.inputs == "sample")
+    return NoisyMask(on_device(weights), laws, on_device(noises), found.stages, found.inputs == "sample")

@@ -20,6 +20,7 @@ from .._diagnostics import fail
 from ..graph import Lowered, LoweredMask, is_adaptive, lower_mask, varies
 from ..plan import sweep_blocks
 from ..program import ir
+from ._arrays import on_device
 from ._energy import Codes
 from ._kernel import AbstractKernel, Info, State, Target
 from ._kernels import counted
@@ -146,11 +147,11 @@ def network_update(lowered: Lowered, update: ir.Sweep | ir.RandomUpdate) -> Abst
         blocks = sweep_blocks(lowered, update.blocks)
         held = np.zeros((len(blocks), n + 1), bool)
         held[np.arange(len(blocks))[:, None], blocks] = True
-        return NetworkSweepKernel(jnp.asarray(held[:, : lowered.graph.n_random]))
+        return NetworkSweepKernel(on_device(held[:, : lowered.graph.n_random]))
     if isinstance(update.mask.body, ir.FormMask) and update.mask.body.call.form.name == "least_confident":
         call = update.mask.body.call
         cells = np.concatenate([lowered.graph.variable(v).positions.ravel() for v in update.mask.body.variables])
-        return LeastConfidentKernel(jnp.asarray(np.sort(cells), jnp.int32), lowered.bound.integer(call.arguments["count"]))  # type: ignore[arg-type]
+        return LeastConfidentKernel(on_device(np.sort(cells), np.int32), lowered.bound.integer(call.arguments["count"]))  # type: ignore[arg-type]
     return NetworkKernel(mask_law(unadapted(lowered, update.mask), n))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from ..graph import FactorGroup, Lowered
 from ..plan import sweep_blocks
 from ..program import ir
+from ._arrays import on_device
 from ._bounded_jit import bounded_jit
 from ._network import NetworkGraph, cell_tables
 from ._network_kernels import LeastConfidentKernel, least, network_update, present_values, unadapted
@@ -29,7 +30,7 @@ class NetworkTransitions(Transitions):
     def __init__(self, lowered: Lowered, params: Mapping[str, Any], network: NetworkGraph):
         self.lowered, self.host, self.params, self.network = lowered, lowered.graph, params, network
         self.states = all_states(lowered.graph, what="the transition matrix")
-        self.codes = jnp.asarray(self.states)
+        self.codes = on_device(self.states)
         sizes = self.host.sizes.astype(np.int64)
         self.place = np.append(np.cumprod(np.append(sizes[1:], 1)[::-1])[::-1], 0)
         self.count = self.states.shape[1]
@@ -66,9 +67,7 @@ class NetworkTransitions(Transitions):
         members = self.members(block)
         held = np.zeros((self.host.n_random, 1), bool)
         held[members] = True
-        tables = np.exp(
-            np.asarray(_cell_tables(self.network, self.params, self.codes[: self.host.n_random], jnp.asarray(held)), np.float64)
-        )
+        tables = np.exp(np.asarray(_cell_tables(self.network, self.params, self.codes[: self.host.n_random], on_device(held)), np.float64))
         table = np.ones((len(self.values(block)), self.count))
         for m, cell in enumerate(members):
             table *= tables[:, cell, self.values(block)[:, m]].T

@@ -7,12 +7,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, UInt32
 
-from ._arrays import float_type
+from ._arrays import float_type, on_device
 
 Words = UInt32[Array, "..."]
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -21,7 +23,7 @@ PARITY = 0x1BD11BDA
 
 def fold(keys: PRNGKeyArray, number: Array | int) -> PRNGKeyArray:
     """Every chain's key with a number folded in, one for all or one for each."""
-    if not _is_threefry(keys):
+    if not _is_threefry(_generator_of(keys)):
         return jax.vmap(jax.random.fold_in)(keys, jnp.broadcast_to(number, keys.shape))
     words = jax.random.key_data(keys)
     count = jnp.full(words.shape[:1], number, jnp.uint32)
@@ -29,10 +31,24 @@ def fold(keys: PRNGKeyArray, number: Array | int) -> PRNGKeyArray:
     return jax.random.wrap_key_data(jnp.stack(folded, axis=1), impl=jax.random.key_impl(keys))
 
 
+def keys_on_host(seed: int, *numbers: np.ndarray) -> PRNGKeyArray | None:
+    """The key of a seed below 2^64 with arrays of numbers folded in, one after another, as by `fold`; None for other generators.
+
+    Nothing is compiled.
+    """
+    if not _is_threefry(str(jax.config.jax_default_prng_impl)):  # pyright: ignore[reportAttributeAccessIssue]
+        return None
+    high, low = (np.array(w, np.uint32) for w in (seed >> 32, seed & 0xFFFFFFFF))
+    for number in numbers:
+        count = np.asarray(number, np.uint32)
+        high, low = _threefry(high, low, np.zeros_like(count), count)
+    return jax.random.wrap_key_data(on_device(np.stack([high, low], axis=-1)), impl="threefry2x32")
+
+
 def uniform(keys: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "... chains"]:
     """Uniform numbers in [0, 1), chains last."""
     n = math.prod(shape)
-    if not _is_threefry(keys) or n >= 2**32:
+    if not _is_threefry(_generator_of(keys)) or n >= 2**32:
         return jnp.moveaxis(jax.vmap(lambda k: jax.random.uniform(k, shape))(keys), 0, -1)
     words = jax.random.key_data(keys)
     count = jnp.arange(n, dtype=jnp.uint32)[:, None]
@@ -53,22 +69,26 @@ def uniform_apart(keys: PRNGKeyArray, n: int) -> Float[Array, "n chains"]:
     return jax.vmap(lambda k: jax.random.uniform(k, (n,)))(keys).T
 
 
-def _is_threefry(keys: PRNGKeyArray) -> bool:
-    return str(jax.random.key_impl(keys)) == "threefry2x32" and bool(jax.config.jax_threefry_partitionable)  # pyright: ignore[reportAttributeAccessIssue]
+def _generator_of(keys: PRNGKeyArray) -> str:
+    return str(jax.random.key_impl(keys))
 
 
-def _threefry(key0: Words, key1: Words, x0: Words, x1: Words) -> tuple[Words, Words]:
-    """Twenty rounds of Threefry-2x32.
+def _is_threefry(generator: str) -> bool:
+    return generator == "threefry2x32" and bool(jax.config.jax_threefry_partitionable)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _threefry(key0: Any, key1: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
+    """Twenty rounds of Threefry-2x32 on words, arrays of the device or of the host.
 
     Reference: Salmon, Moraes, Dror and Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3".
     """
-    keys = (key0, key1, key0 ^ key1 ^ jnp.uint32(PARITY))
+    keys = (key0, key1, key0 ^ key1 ^ PARITY)
     x0, x1 = x0 + keys[0], x1 + keys[1]
     for group in range(5):
         for turn in ROTATIONS[group % 2]:
             x0 = x0 + x1
-            x1 = ((x1 << jnp.uint32(turn)) | (x1 >> jnp.uint32(32 - turn))) ^ x0
-        x0, x1 = x0 + keys[(group + 1) % 3], x1 + keys[(group + 2) % 3] + jnp.uint32(group + 1)
+            x1 = ((x1 << turn) | (x1 >> (32 - turn))) ^ x0
+        x0, x1 = x0 + keys[(group + 1) % 3], x1 + keys[(group + 2) % 3] + (group + 1)
     return x0, x1
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail
@@ -26,7 +25,7 @@ from ..plan import (
     update_line,
 )
 from ..program import AUTOREGRESSIVE, ir
-from ._arrays import Blocks, fixed_blocks, log2_values
+from ._arrays import fixed_blocks, log2_values, on_device, stacked_blocks
 from ._autoregressive import autoregressive_kernel
 from ._contraction import contraction
 from ._elimination_kernels import EliminationKernel, ListedEliminationKernel
@@ -94,13 +93,13 @@ def build(lowered: Lowered, kernel: ir.Kernel) -> Planned:
             weights = np.array([lowered.bound.number(w) for w, _ in kernel.rows])
             parts = [build(lowered, k) for _, k in kernel.rows]
             weights = normalised(weights, kernel.span)
-            return Planned(MixtureKernel(tuple(p.kernel for p in parts), jnp.asarray(weights)), *_names(parts))
+            return Planned(MixtureKernel(tuple(p.kernel for p in parts), on_device(weights)), *_names(parts))
         case ir.Temper():
             if lowered.graph.network is not None:
                 help = "`refinement(decode = sample, temperature = ..)` draws at other temperatures"
                 raise fail("E742", "`temper` needs log p, and a `conditional` declares no joint law", kernel.span, "no joint", help=help)
             part, planned = _cycle(lowered, kernel.body), plan_temper(lowered, kernel)
-            return Planned(TemperKernel(part.kernel, jnp.asarray(planned.betas), planned.cold), part.lines, planned.pairs)
+            return Planned(TemperKernel(part.kernel, on_device(planned.betas), planned.cold), part.lines, planned.pairs)
 
 
 def _update(graph: FactorGraph, planned: SweepPlan | ParallelPlan | RandomPlan) -> Planned:
@@ -151,9 +150,9 @@ def _listed(graph: FactorGraph, planned: RandomPlan) -> AbstractKernel:
     kind, place, kinds = np.full(len(blocks), -1), np.full(len(blocks), -1), []
     for k, members in enumerate(alike.values()):
         kind[members], place[members] = k, np.arange(len(members))
-        kinds.append(jax.tree.map(lambda *a: jnp.stack(a), *(found[m] for m in members)))
+        kinds.append(jax.tree.map(lambda *a: on_device(np.stack(a)), *(found[m] for m in members)))
     law = mask_law(planned.mask, graph.n_cells)
-    return ListedEliminationKernel(law, jnp.asarray(blocks, jnp.int32), tuple(kinds), jnp.asarray(kind), jnp.asarray(place))
+    return ListedEliminationKernel(law, on_device(blocks, np.int32), tuple(kinds), on_device(kind), on_device(place))
 
 
 def _split_products(graph: FactorGraph, blocks: Array, colours: Array, plans: Sequence[BlockPlan]) -> tuple[Array, Array]:
@@ -196,19 +195,7 @@ def _stack(graph: FactorGraph, run: list[Array]) -> KernelStage:
     width = max(int((p < graph.n_cells).sum(axis=1).max()) for p in run)
     most = max(len(p) for p in run)
     padded = [np.pad(p[:, :width], ((0, most - len(p)), (0, 0)), constant_values=graph.n_cells) for p in run]
-    found = [fixed_blocks(graph, p) for p in padded]
-    touch = []
-    for parts in zip(*(f.touch for f in found), strict=True):
-        wide = max(t.shape[1] for t in parts)
-        touch.append(jnp.stack([jnp.pad(t, ((0, 0), (0, wide - t.shape[1]), (0, 0)), constant_values=-1) for t in parts]))
-    stacked = Blocks(
-        max(f.n_values for f in found),
-        jnp.stack([f.cells for f in found]),
-        jnp.stack([f.radix for f in found]),
-        jnp.stack([f.strides for f in found]),
-        tuple(touch),
-    )
-    return KernelStage(stacked, len(run))
+    return KernelStage(stacked_blocks(graph, padded), len(run))
 
 
 def single_cells(blocks: Array, n_cells: int) -> Array:

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 from ..graph import FactorGraph, LoweredMask, varies
 from ..graph.masks import blocks_of
 from ..plan import Elimination, HiddenPlan
-from ._arrays import Graph, drawn_blocks, float_type
+from ._arrays import Graph, drawn_blocks, float_type, on_device
 from ._conditional import logsumexp, observed_value
 from ._contraction import Contraction, contraction
 from ._energy import Codes, Params
@@ -230,15 +230,15 @@ def block_passes(host: FactorGraph, plan: Elimination, blocks: np.ndarray, proba
         share[block[block < host.n_cells]] = p
     weights = np.zeros(plan.n_components)
     weights[plan.components] = share[plan.cells]
-    freed = jnp.ones((1, len(plan.cells)), bool)
-    return Passes(contraction(host, plan), freed, jnp.asarray(weights[None], float_type()))
+    freed = on_device(np.ones((1, len(plan.cells)), bool))
+    return Passes(contraction(host, plan), freed, on_device(weights[None], float_type()))
 
 
 def mask_passes(host: FactorGraph, plan: Elimination, blocks: np.ndarray, probabilities: np.ndarray) -> Passes:
     """One pass for each mask."""
     freed = (blocks[:, None, :] == np.sort(plan.cells)[None, :, None]).any(axis=2)
     weights = np.broadcast_to(probabilities[:, None], (len(blocks), plan.n_components))
-    return Passes(contraction(host, plan), jnp.asarray(freed), jnp.asarray(weights, float_type()))
+    return Passes(contraction(host, plan), on_device(freed), on_device(weights, float_type()))
 
 
 def hidden_rows(
@@ -254,19 +254,28 @@ def hidden_rows(
         mask: the mask.
         masks: those drawn for each row, (masks, members, rows); None: all of the mask's.
     """
-    blocks, probabilities = blocks_of(mask, host.n_cells) if masks is None else (None, None)
+    chunk, drawn = int(max(1, min(codes.shape[1], rows_at_once(plan)))), None if masks is None else on_device(masks, np.int32)
+    return HiddenRows(hidden_loss(host, graph, plan, mask, masks is not None), on_device(codes, np.int32), drawn, chunk, plan.row_cost)
+
+
+def rows_at_once(plan: HiddenPlan) -> int:
+    """How many rows are summed at once, such that their tables fit into memory."""
+    return int(max(1, MOST_ENTRIES // plan.entries))
+
+
+def hidden_loss(
+    host: FactorGraph, graph: Graph, plan: HiddenPlan, mask: LoweredMask, drawn: bool
+) -> EliminatedLoss | DrawnEliminatedLoss | EnumeratedLoss:
+    """The same of any rows that lack no other cells; `drawn`: masks come with each row."""
+    blocks, probabilities = (None, None) if drawn else blocks_of(mask, host.n_cells)
     if plan.listed:
         law = mask_law(mask, host.n_cells) if varies(mask) else None
         shares = np.ones(0 if blocks is None else len(blocks)) if probabilities is None else probabilities
-        listed = None if blocks is None else jnp.asarray(blocks, jnp.int32)
-        every = None if blocks is None else jnp.asarray(shares, float_type())
-        loss = EnumeratedLoss(graph, contraction(host, plan.elimination), law, int(plan.values), listed, every)
-    elif blocks is None:
-        loss = DrawnEliminatedLoss(graph, contraction(host, plan.elimination))
-    else:
-        assert probabilities is not None
-        keep = (blocks < host.n_cells).any(axis=1)
-        loss = EliminatedLoss(graph, (mask_passes(host, plan.elimination, blocks[keep], probabilities[keep]),))
-    chunk = int(max(1, min(codes.shape[1], MOST_ENTRIES // plan.entries)))
-    drawn = None if masks is None else jnp.asarray(masks, jnp.int32)
-    return HiddenRows(loss, jnp.asarray(codes, jnp.int32), drawn, chunk, plan.row_cost)
+        listed = None if blocks is None else on_device(blocks, np.int32)
+        every = None if blocks is None else on_device(shares, float_type())
+        return EnumeratedLoss(graph, contraction(host, plan.elimination), law, int(plan.values), listed, every)
+    if blocks is None:
+        return DrawnEliminatedLoss(graph, contraction(host, plan.elimination))
+    assert probabilities is not None
+    keep = (blocks < host.n_cells).any(axis=1)
+    return EliminatedLoss(graph, (mask_passes(host, plan.elimination, blocks[keep], probabilities[keep]),))

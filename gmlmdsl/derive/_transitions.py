@@ -17,7 +17,7 @@ from ..graph import FactorGraph, FactorGroup, Lowered, is_adaptive, lower_mask, 
 from ..graph.masks import blocks_of, support_size
 from ..plan import BUDGET, plan_temper, repeat_count, sweep_blocks, verify_positive
 from ..program import ir
-from ._arrays import Blocks, Graph, fixed_blocks, graph_arrays
+from ._arrays import Blocks, Graph, fixed_blocks, graph_arrays, on_device
 from ._bounded_jit import bounded_jit
 from ._conditional import rest_possible, tempered
 from ._energy import Params, local_scores, log_potential
@@ -47,10 +47,10 @@ class Transitions:
 
     def __init__(self, lowered: Lowered, params: Params, beta: float = 1.0):
         self.lowered, self.host, self.params = lowered, lowered.graph, params
-        self.beta = jnp.asarray([beta])
+        self.beta = on_device([beta])
         self.device: Graph = graph_arrays(lowered.graph)
         self.states = all_states(lowered.graph, what="the transition matrix")
-        self.codes = jnp.asarray(self.states)
+        self.codes = on_device(self.states)
         sizes = self.host.sizes.astype(np.int64)
         self.place = np.append(np.cumprod(np.append(sizes[1:], 1)[::-1])[::-1], 0)  # of a cell's code in a configuration's number
         self.count = self.states.shape[1]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
 import scipy  # its parts load when they are used
 
 from ..graph import FactorGraph
-from ._arrays import graph_arrays
+from ._arrays import graph_arrays, on_device
 from ._energy import Params
 from ._transitions import all_states
 from .compiled import log_potential
@@ -47,6 +46,6 @@ def total_variation(graph: FactorGraph, params: Params, matrix: Array) -> float:
     law = stationary_law(matrix)
     if law is None:
         return float("nan")
-    scores = np.asarray(log_potential(graph_arrays(graph), params, jnp.asarray(all_states(graph))), np.float64)
+    scores = np.asarray(log_potential(graph_arrays(graph), params, on_device(all_states(graph))), np.float64)
     p = np.exp(scores - scores.max())
     return float(np.abs(law - p / p.sum()).sum() / 2)

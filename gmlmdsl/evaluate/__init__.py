@@ -63,6 +63,10 @@ from ._parameters import verify_bounded_priors as verify_bounded_priors
 from ._parameters import verify_names as verify_names
 from ._revealing import is_reducible as is_reducible
 from ._revealing import revealed_cells as revealed_cells
+from ._row_sizes import answer as answer
+from ._row_sizes import is_traced as is_traced
+from ._row_sizes import log_potentials as log_potentials
+from ._row_sizes import over_rows as over_rows
 from ._statistics import Colouring as Colouring
 from ._statistics import colouring as colouring
 from ._statistics import differences as differences

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from ._arithmetic import CONDITIONS
-from ._factor_graph import FactorGroup, GivenArray
+from ._factor_graph import FactorGraph, FactorGroup, GivenArray
 from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, parts_of
 
 Range = tuple[float, float]
@@ -33,6 +33,17 @@ def ranges_of(group: FactorGroup, most_values: int, nodes: Iterable[Node]) -> li
     """Bounds, as of `range_of`, of many parts of a group's tree that mention no parameter; each is looked at once."""
     bounds = _Bounds(group, most_values, None)
     return [bounds.range_of(n) for n in nodes]
+
+
+def is_positive(graph: FactorGraph, params: Mapping[str, np.ndarray]) -> bool:
+    """Whether bounds alone show that every configuration has a positive probability: nothing is required, and no factor is infinite."""
+    most, total = int(graph.sizes.max(initial=1)), 0.0
+    for group in graph.groups:
+        found = range_of(group, most, params) if group.n and group.kind != "require" else None
+        if group.n and found is None:
+            return False
+        total += group.n * max(map(abs, found or (0.0,)))
+    return total <= MOST
 
 
 class _Bounds:

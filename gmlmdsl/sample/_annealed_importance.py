@@ -14,12 +14,14 @@ import numpy as np
 from .. import derive
 from .._diagnostics import Span, fail, whole_number, with_whole_numbers
 from ..data import generator, keys_of, verified_seed
-from ..derive import AbstractKernel, Target, bounded_jit, compiled, fold, log_potential
+from ..derive import AbstractKernel, Target, bounded_jit, fold, log_potential, on_device
 from ..graph import FactorGraph, Lowered, lower_mask, reaches_zero, verify_mask
 from ..plan import BUDGET, plan_update, verify_held
 from ..program import ir
 from ._cost import verify_chains
 from ._draw import SamplingWarning, masks_in
+from ._run_kernel import filled_up
+from ._starts import law_of
 
 Array = np.ndarray
 CANDIDATES = 1 << 16  # uniform configurations, of which the possible ones are counted
@@ -203,11 +205,11 @@ def uniform_base(graph: FactorGraph, params: Mapping[str, jax.Array], chains: in
         GmlmError: E509 where nothing, or too small a share, is possible.
     """
     rng = generator(seed, BASE)
-    sizes, device = graph.sizes, derive.graph_arrays(graph)
+    sizes, law = graph.sizes, law_of(graph, params)
     log_total = float(np.log(sizes.astype(float)).sum())
     if log_total <= np.log(BUDGET.states) + 1e-9:
         states = derive.all_states(graph)
-        states = states[:, _possible(device, params, states)]
+        states = states[:, law.possible(states)]
         if not states.shape[1]:
             raise fail("E509", "no configuration has positive probability: log Z is minus infinity", help="loosen a `require`")
         return Base(states[:, rng.integers(0, states.shape[1], chains)], float(np.log(states.shape[1])), 0.0)
@@ -218,7 +220,7 @@ def uniform_base(graph: FactorGraph, params: Mapping[str, jax.Array], chains: in
     kept: list[Array] = []
     for start in range(0, tries, per_call):
         found = rng.integers(0, sizes[:, None], (graph.n_cells, per_call), dtype=np.int32)  # always as many: one compiled program
-        good = _possible(device, params, found) & (np.arange(per_call) < tries - start)
+        good = law.possible(found) & (np.arange(per_call) < tries - start)
         kept.append(found[:, good])
     codes = np.concatenate(kept, axis=1)
     count = codes.shape[1]
@@ -229,22 +231,18 @@ def uniform_base(graph: FactorGraph, params: Mapping[str, jax.Array], chains: in
     return Base(codes[:, :chains], log_total + float(np.log(count / tries)), (1 - count / tries) / count)
 
 
-def _possible(device: derive.Graph, params: Mapping[str, jax.Array], codes: Array) -> Array:
-    return np.asarray(compiled.log_potential(device, params, jnp.asarray(codes))) > -np.inf
-
-
 def _annealed(kernel: AbstractKernel, target: Target, codes: Array, betas: Array, options: AnnealingOptions) -> Array:
     """The sum over k of (b_k - b_k-1) log p(x_k-1) of each chain, in float64, so many chains at a time that arrays stay small."""
     chains = codes.shape[1]
     per_chain = max(len(betas), codes.shape[0] * target.graph.most_values)
     batches = -(-chains // max(1, AT_ONCE // per_chain))
-    size = -(-chains // batches)
+    size = filled_up(-(-chains // batches))
     steps, found = np.diff(betas), []
-    below, count = jnp.asarray(betas[1:], derive.float_type()), jnp.asarray(options.steps_per_beta)
+    below, count = on_device(betas[1:], derive.float_type()), on_device(options.steps_per_beta)
     for start in range(0, chains, size):
         numbers = np.minimum(np.arange(start, start + size), chains - 1)  # the last batch repeats a chain: one compiled program
         keys = keys_of(options.seed, numbers)
-        log_p = np.asarray(_anneal(kernel, target, keys, jnp.asarray(codes[:, numbers]), below, count), float)
+        log_p = np.asarray(_anneal(kernel, target, keys, on_device(codes[:, numbers]), below, count), float)
         found.append(steps @ log_p)
     return np.concatenate(found)[:chains]
 

@@ -57,7 +57,7 @@ def draw_chains(
         verify_mask(lower_mask(lowered, mask), graph.sizes, {k: np.asarray(v) for k, v in params.items()})
     held = clamped_cells(graph, options.clamp)
     device = derive.graph_arrays(graph)
-    clamped = jnp.asarray(np.append(held[0], False)) if held[0].any() else None
+    clamped = derive.on_device(np.append(held[0], False)) if held[0].any() else None
     target = derive.Target(device, params, clamped)
     begun = starts(graph, options.chains, options.seed, options.init, held, params)
     found = sample(

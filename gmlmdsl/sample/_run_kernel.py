@@ -11,10 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..data import keys_of
-from ..derive import AbstractKernel, Info, State, Target, bounded_jit, float_type, fold
+from ..derive import AbstractKernel, Info, State, Target, bounded_jit, float_type, fold, on_device
 
 Array = np.ndarray
 STEPS_PER_CALL = 64  # draws per compiled call: the progress bar moves between calls
+LANES = 16  # chains that a processor's vectors hold: fewer fill a power of two, more a multiple
+MOST_SPARE = 1 << 24  # codes held by one call, up to which it records as many draws though fewer are asked for
 ANNEALING = 2**32 - 1  # folded into the keys of annealing steps: no step of the chain has that number
 Observe = Callable[[jax.Array], dict[str, jax.Array]]
 
@@ -68,13 +70,18 @@ def sample(
 
     Before the warm-up come `anneal` steps on p to the power 1/anneal, 2/anneal, .., 1. `keys` are the chains' own, where a chain's
     number does not say which it is; `remember` keeps of each draw what a kernel leaves beside the codes.
+
+    Where a chain's number says which it is, chains and draws are filled up to sizes that many calls share, so that these compile nothing.
     """
-    keys = keys_of(seed, np.arange(codes.shape[1])) if keys is None else keys
-    state = kernel.init(jnp.asarray(codes, jnp.int32))
+    chains, per_call = codes.shape[1], min(STEPS_PER_CALL, 1 << (draws - 1).bit_length())
+    if keys is None:
+        numbers = np.minimum(np.arange(filled_up(chains)), chains - 1)
+        keys, codes = keys_of(seed, numbers), codes[:, numbers]
+        per_call = STEPS_PER_CALL if STEPS_PER_CALL * codes.size <= MOST_SPARE else per_call
+    state = _first_state(kernel, codes)
     if anneal:
-        state = _cool(kernel, target, fold(keys, ANNEALING), state, _whole(anneal))
+        state = _cool(kernel, target, keys, state, _whole(anneal))
     parts = []
-    per_call = min(STEPS_PER_CALL, draws)
 
     def recorded(state: State, first: int, thin: int, count: int) -> tuple[State, dict[str, Any]]:
         steps = _whole(first), _whole(thin), _whole(count)
@@ -90,27 +97,51 @@ def sample(
             parts.append(jax.tree.map(lambda a, n=count: np.asarray(a)[:n], out))
             moved(count, parts[-1])
     stacked = jax.tree.map(lambda *a: np.concatenate(a), *parts)
-    info = jax.tree.map(lambda rows: np.moveaxis(rows, 2, 0), stacked["info"])
+    return _chains_first(stacked, chains, np.asarray(state.codes))
+
+
+def _chains_first(out: dict[str, Any], chains: int, last: Array) -> Draws:
+    """What `_record` gave of all draws, without what filled a call up."""
+    info = jax.tree.map(lambda rows: np.moveaxis(rows, 2, 0)[:chains], out["info"])
     return Draws(
-        None if stacked["codes"] is None else np.moveaxis(stacked["codes"], 2, 0),
-        None if stacked["score"] is None else stacked["score"].T,
-        stacked["memory"],
+        None if out["codes"] is None else np.moveaxis(out["codes"], 2, 0)[:chains],
+        None if out["score"] is None else out["score"].T[:chains],
+        out["memory"],
         info.changed,
         info.drawn,
         info.proposed,
         info.accepted,
-        {k: np.moveaxis(v, 1, 0) for k, v in stacked["observed"].items()},
-        np.asarray(state.codes),
+        {k: np.moveaxis(v, 1, 0)[:chains] for k, v in out["observed"].items()},
+        last[:, :chains],
     )
+
+
+def filled_up(chains: int) -> int:
+    """How many chains are run for so many: the last stands in for those that lack, and is left out again."""
+    return 1 << (chains - 1).bit_length() if chains <= LANES else -(-chains // LANES) * LANES
 
 
 def _whole(number: int) -> jax.Array:
     """A number on the device, for which nothing is compiled."""
-    return jax.device_put(np.asarray(number, jax.dtypes.result_type(int)))
+    return on_device(number, jax.dtypes.result_type(int))
+
+
+def _first_state(kernel: AbstractKernel, codes: Array) -> State:
+    """What chains begin with. Most kernels keep nothing beside the codes, and nothing is compiled for that."""
+    begun = on_device(codes, np.int32)
+    state = jax.eval_shape(kernel.init, begun)
+    return _begun(kernel, begun) if jax.tree.leaves(state.memory) else state._replace(codes=begun)
+
+
+@bounded_jit
+def _begun(kernel: AbstractKernel, codes: jax.Array) -> State:
+    return kernel.init(codes)
 
 
 @bounded_jit
 def _cool(kernel: AbstractKernel, target: Target, keys: Any, state: State, count: Any) -> State:
+    keys = fold(keys, ANNEALING)
+
     def step(t: Any, state: State) -> State:
         beta = jnp.full(state.codes.shape[1], (t + 1) / count, float_type())
         return kernel.step(target._replace(beta=beta), fold(keys, t), state)[0]

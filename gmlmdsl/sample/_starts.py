@@ -12,8 +12,9 @@ import numpy as np
 
 from .._diagnostics import fail, whole_number
 from ..data import encode, generator
-from ..derive import Graph, all_values, bounded_jit, compiled, graph_arrays
-from ..graph import FactorGraph
+from ..derive import Graph, all_values, bounded_jit, graph_arrays, on_device
+from ..evaluate import log_potentials
+from ..graph import FactorGraph, is_positive
 
 Array = np.ndarray
 START_TRIES = 2000
@@ -65,15 +66,15 @@ def starts(graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Ar
 
     Reference: Minton, Johnston, Philips and Laird 1992.
     """
-    device = graph_arrays(graph)
+    law = law_of(graph, params)
     if init is not None and not isinstance(init, Annealed):
-        return Starts(_given(graph, chains, seed, init, held, device, params), "given")
+        return Starts(_given(law, chains, seed, init, held), "given")
     codes, how = np.zeros((graph.n_cells, chains), np.int32), "uniform"
     for c in range(chains):
         rng = generator(seed, c)
-        found = _uniform(graph, rng, held, device, params)
+        found = _uniform(law, rng, held)
         if found is None:
-            found, how = _built(graph, rng, held, device, params), "built"
+            found, how = _built(law, rng, held), "built"
         if found is None:
             message = "no start of positive probability was found, neither among uniform values nor by moves of single cells"
             raise fail("E509", message, help="pass one that satisfies every `require`: `init=..`")
@@ -81,22 +82,35 @@ def starts(graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Ar
     return Starts(codes, how)
 
 
-def _possible(device: Graph, params: Mapping[str, Any], codes: Array) -> Array:
-    return np.asarray(compiled.log_potential(device, params, jnp.asarray(codes))) > -np.inf
+@dataclass(frozen=True)
+class Law:
+    """What decides whether a configuration is possible; `device` is None where bounds show that every one is."""
+
+    graph: FactorGraph
+    params: Mapping[str, Any]
+    device: Graph | None
+
+    def possible(self, codes: Array) -> Array:
+        """Which configurations have a positive probability, shape (rows,)."""
+        return np.ones(codes.shape[1], bool) if self.device is None else log_potentials(self.device, self.params, codes) > -np.inf
 
 
-def _given(
-    graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Array, Array], device: Graph, params: Mapping[str, Any]
-) -> Array:
-    fixed, values = held
+def law_of(graph: FactorGraph, params: Mapping[str, Any]) -> Law:
+    """The law of a model at some parameters."""
+    positive = is_positive(graph, {k: np.asarray(v) for k, v in params.items()})
+    return Law(graph, params, None if positive else graph_arrays(graph))
+
+
+def _given(law: Law, chains: int, seed: int, init: Any, held: tuple[Array, Array]) -> Array:
+    graph, (fixed, values) = law.graph, held
     data = encode(graph, init, "init")
     if data.shape not in ((), (chains,)):
         raise fail("E501", f"init must hold one configuration, or one for each of {chains} chains, got rows of shape {data.shape}")
     codes = np.broadcast_to(data.codes, (graph.n_cells, chains)).copy()
     codes[fixed] = values[fixed, None]
     for c in np.flatnonzero((codes < 0).any(axis=0)).tolist():
-        codes[:, c] = _completed(graph, generator(seed, c), codes[:, c], device, params)
-    bad = ~_possible(device, params, codes)
+        codes[:, c] = _completed(law, generator(seed, c), codes[:, c])
+    bad = ~law.possible(codes)
     if bad.any():
         raise fail(
             "E509", f"the start of chain {int(np.argmax(bad))} has probability zero", help="pass another `init=`, or loosen `clamp=`"
@@ -104,13 +118,13 @@ def _given(
     return codes
 
 
-def _completed(graph: FactorGraph, rng: np.random.Generator, codes: Array, device: Graph, params: Mapping[str, Any]) -> Array:
+def _completed(law: Law, rng: np.random.Generator, codes: Array) -> Array:
     """A start whose lacking latents and masked cells are filled in; with any values where none that is possible was found."""
     held = codes >= 0, np.maximum(codes, 0)
-    found = _uniform(graph, rng, held, device, params)
+    found = _uniform(law, rng, held)
     if found is None:
-        found = _built(graph, rng, held, device, params)
-    return _random(graph, rng, held, 1)[:, 0] if found is None else found
+        found = _built(law, rng, held)
+    return _random(law.graph, rng, held, 1)[:, 0] if found is None else found
 
 
 def _random(graph: FactorGraph, rng: np.random.Generator, held: tuple[Array, Array], count: int) -> Array:
@@ -120,14 +134,12 @@ def _random(graph: FactorGraph, rng: np.random.Generator, held: tuple[Array, Arr
     return found
 
 
-def _uniform(
-    graph: FactorGraph, rng: np.random.Generator, held: tuple[Array, Array], device: Graph, params: Mapping[str, Any]
-) -> Array | None:
+def _uniform(law: Law, rng: np.random.Generator, held: tuple[Array, Array]) -> Array | None:
     """A uniform possible configuration by rejection, more at a time after each failure; None after too many."""
     tries = 1
     while True:
-        found = _random(graph, rng, held, tries)
-        good = _possible(device, params, found)
+        found = _random(law.graph, rng, held, tries)
+        good = law.possible(found)
         if good.any():
             return found[:, int(np.argmax(good))]
         if tries >= START_TRIES:
@@ -135,14 +147,14 @@ def _uniform(
         tries = min(START_TRIES, tries * 8)
 
 
-def _built(
-    graph: FactorGraph, rng: np.random.Generator, held: tuple[Array, Array], device: Graph, params: Mapping[str, Any]
-) -> Array | None:
+def _built(law: Law, rng: np.random.Generator, held: tuple[Array, Array]) -> Array | None:
     """A possible configuration by moves of single cells; None where the search ends without one."""
+    graph, device = law.graph, law.device
+    assert device is not None  # a uniform configuration was impossible
     free = np.append(~held[0], False)
     scopes = _padded_scopes(graph)
     most = MOVES[0] + MOVES[1] * graph.n_cells
-    breaks: Callable[[Array], Array] = lambda codes: np.asarray(_broken(device, params, jnp.asarray(codes)))  # noqa: E731
+    breaks: Callable[[Array], Array] = lambda codes: np.asarray(_broken(device, law.params, on_device(codes)))  # noqa: E731
     codes = _random(graph, rng, held, 1)[:, 0]
     width = int(graph.sizes.max(initial=1))  # one shape for every move, so that one program is compiled
     broken = breaks(np.repeat(codes[:, None], width, axis=1))[:, 0]

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import gmlmdsl as gm
 from gmlmdsl.cli import _commands
-from gmlmdsl.data._keys import MOST_SEED, generator, random_key, verified_seed
+from gmlmdsl.data._keys import MOST_SEED, generator, keys_of, random_key, verified_seed
 
 CHAIN = """
 model m {
@@ -155,3 +155,17 @@ def test_a_fit_with_a_large_seed_is_saved(tmp_path):
     ).model()
     plain.fit([[0, 1], [1, 0]], seed=np.uint64(MOST_SEED)).save(tmp_path / "a.fit")
     assert gm.load_fit(tmp_path / "a.fit").meta["seed"] == MOST_SEED
+
+
+@pytest.mark.parametrize("kind", ["threefry2x32", "rbg"])
+@pytest.mark.parametrize("seed", [0, 7, 2**32 - 1, 2**32 + 5, 2**64 - 1])
+def test_keys_with_numbers_folded_in_are_those_of_jax(seed: int, kind: str):
+    numbers, more = np.array([0, 1, 5, 2**32 - 1]), np.array([3, 0, 2, 2**31])
+    with jax.default_prng_impl(kind), jax.enable_x64(True):
+        key = jax.random.key(np.uint64(seed))
+        one = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, numbers.astype(np.uint32))
+        two = jax.vmap(jax.random.fold_in)(one, more.astype(np.uint32))
+    with jax.default_prng_impl(kind):
+        for expected, found in ((key, random_key(seed)), (one, keys_of(seed, numbers)), (two, keys_of(seed, numbers, more))):
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(jax.random.key_data(found), jax.random.key_data(expected))

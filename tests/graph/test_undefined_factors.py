@@ -8,8 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import CASES, Case
 
 import gmlmdsl as gm
+from gmlmdsl.graph import is_positive
 
 TEXT = """\
 model m {{
@@ -173,3 +175,26 @@ def test_no_parameter_of_a_network_is_infinite(wrong: float) -> None:
     with pytest.raises(gm.GmlmError) as caught:
         model.log_conditional(broken, [[0, 1, 1]], K=(0,))
     assert caught.value.codes == ("E504",)
+
+
+@pytest.mark.parametrize("of", CASES, ids=str)
+def test_what_bounds_call_positive_has_no_configuration_of_probability_zero(of: Case):
+    params = {k: np.asarray(v, np.float32) for k, v in of.params.items()}
+    if is_positive(of.model.graph, params):
+        assert np.isfinite(of.oracle.log_potential(of.params, of.oracle.states)).all()
+
+
+@pytest.mark.parametrize(
+    ("factor", "h", "positive"),
+    [
+        ("factor h * x", 2.0, True),
+        ("factor log(h + x)", 2.0, True),
+        ("factor log(h)", 0.0, False),
+        ("factor h * x", 1e37, False),  # two of them, and sums of 32-bit numbers end soon after
+        ("factor log(x)", 0.0, False),
+        ("factor h * x  require x > 0", 1.0, False),
+    ],
+)
+def test_bounds_show_what_is_possible_for_sure(factor: str, h: float, positive: bool):
+    text = f"model m {{ var x : range(4) var y : bit param h param k {factor} factor k * h * y }}"
+    assert is_positive(gm.parse(text).model().graph, {"h": np.array(h), "k": np.array(1.0)}) is positive

@@ -58,6 +58,18 @@ def test_more_chains_and_more_draws_begin_alike(small: Any):
             np.testing.assert_array_equal(draws(many, name)[:2, :10], draws(few, name))
 
 
+def test_chains_and_draws_that_fill_a_call_up_are_left_out(small: Any):
+    """Three chains run as four, 17 as 32, five draws as 64."""
+    options = {"warmup": 3, "seed": 5, "observe": {"first": lambda x: x["x"][0]}, "init": gm.annealed(steps=2)}
+    many = small.sample(PARAMS, "gibbs", chains=33, draws=64, **options)
+    for chains, count in ((1, 1), (3, 5), (17, 64)):
+        few = small.sample(PARAMS, "gibbs", chains=chains, draws=count, **options)
+        for name in ("x", "w", "first"):
+            np.testing.assert_array_equal(draws(few, name), draws(many, name)[:chains, :count])
+        for name in ("lp", "flip_rate"):
+            np.testing.assert_allclose(few.sample_stats[name], np.asarray(many.sample_stats[name])[:chains, :count], rtol=1e-6)
+
+
 def test_seeds_and_chains_differ(small: Any):
     one, again, other = (draws(small.sample(PARAMS, "gibbs", chains=2, draws=80, warmup=3, seed=s)) for s in (5, 5, 6))
     np.testing.assert_array_equal(one, again)

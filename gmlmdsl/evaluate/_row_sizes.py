@@ -1,0 +1,101 @@
+"""Rows in sizes that many calls share: whatever their number, few programs are compiled, and what one holds stays small."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..derive import Graph, compiled, float_type, on_device
+
+Array = np.ndarray
+SIZES = (1, 64, 1024)  # of calls; more rows come as several calls of the last
+LARGE = 1 << 14  # of calls where rows are more than so many
+MOST_EVALUATED = 1 << 24  # evaluations of factors, or table entries, of one call
+
+
+def over_rows(function: Callable[[Any], Any], rows: Any, params: Any, cost: float) -> Any:
+    """A function of rows, called for pieces of one size; the last row fills the last piece up, and is left out again.
+
+    Where parameters or the caller are traced the rows stay as many as they are, for the caller is compiled for their number anyway.
+
+    Args:
+        function: takes `rows` on the device and gives arrays whose last axis is that of rows, each row for itself.
+        rows: arrays of the host, likewise, in any nesting.
+        params: what the function is told of parameters.
+        cost: evaluations of factors, or table entries, of one row.
+
+    Returns:
+        What it gives, on the host; traced arrays where something is traced.
+    """
+    count = jax.tree.leaves(rows)[0].shape[-1]
+    if is_traced([params, on_device(0)]):  # where JAX traces the caller, nothing on the device has a value
+        return _traced(function, rows, count, _most(cost))
+    size, parts = size_of(count, cost), []
+    for start in range(0, max(count, 1), size):
+        piece = jax.tree.map(lambda a, start=start: on_device(_piece(a, start, size)), rows)
+        parts.append(jax.tree.map(np.asarray, function(piece)))
+    return jax.tree.map(lambda *a: np.concatenate(a, axis=-1)[..., :count], *parts)
+
+
+def _traced(function: Callable[[Any], Any], rows: Any, count: int, most: int) -> Any:
+    """The same where parameters are traced: at once, or by a loop over pieces."""
+    if count <= most:
+        return function(jax.tree.map(on_device, rows))
+    pieces = [jax.tree.map(lambda a, start=start: _piece(a, start, most), rows) for start in range(0, count, most)]
+    found = jax.lax.map(function, jax.tree.map(lambda *a: on_device(np.stack(a)), *pieces))
+    return jax.tree.map(lambda a: jnp.moveaxis(a, 0, -2).reshape(*a.shape[1:-1], -1)[..., :count], found)
+
+
+def placed(count: int, parts: Sequence[tuple[Array, Any]], lead: tuple[int, ...] = ()) -> Any:
+    """Answers for some rows each, (*lead, rows), put in their places among so many rows; 0 elsewhere."""
+    if is_traced([values for _, values in parts]):
+        found = jnp.zeros((*lead, count), float_type())
+        for rows, values in parts:
+            found = found.at[..., rows].set(values)
+        return found
+    found = np.zeros((*lead, count), float_type())
+    for rows, values in parts:
+        found[..., rows] = np.asarray(values)
+    return found
+
+
+def answer(found: Any, shape: tuple[int, ...] | None = None) -> jax.Array:
+    """An answer for the user, in another shape: on the device, and traced ones as they are."""
+    if is_traced(found):
+        return found if shape is None else found.reshape(shape)
+    return on_device(found if shape is None else np.asarray(found).reshape(shape))
+
+
+def is_traced(params: Any) -> bool:
+    """Whether JAX traces some array of parameters."""
+    return any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves(params))  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def size_of(rows: int, cost: float) -> int:
+    """How many rows one call takes: one of few sizes, or a power of two below them where a row costs much."""
+    size = LARGE if rows > LARGE else next((s for s in SIZES if s >= rows), SIZES[-1])
+    return min(size, _most(cost))
+
+
+def _most(cost: float) -> int:
+    most = max(1, int(MOST_EVALUATED // max(1.0, cost)))
+    return 1 << (most.bit_length() - 1)
+
+
+def _piece(rows: Array, start: int, size: int) -> Array:
+    piece = rows[..., start : start + size]
+    if piece.shape[-1] == size:
+        return piece
+    if not piece.shape[-1]:  # no row at all
+        return np.zeros((*piece.shape[:-1], size), piece.dtype)
+    return np.pad(piece, [(0, 0)] * (piece.ndim - 1) + [(0, size - piece.shape[-1])], mode="edge")
+
+
+def log_potentials(graph: Graph, params: Mapping[str, Any], codes: Array) -> Any:
+    """The unnormalised log p of whole configurations, (cells, rows), on the host; traced where `params` are."""
+    cost = float(sum(g.n * (1 + g.cells.shape[1]) for g in graph.groups))
+    return over_rows(lambda c: compiled.log_potential(graph, params, c), codes, params, cost)
