@@ -147,10 +147,10 @@ def _of_chains(fit: FitRecord, lowered: Lowered, params: dict[str, jax.Array], l
     verify_evaluations(step * (how.warmup + pilot_draws + (how.thin or 1) * each), f"{how.draws:,} draws of `{name}`")
     kernel, target = derive.build_kernel(lowered, checked).kernel, derive.Target(device, params, None)
     begun = [starts(graph, CHAINS, how.seed, None, _held(lowered, law), params).codes for law in laws.tolist()]
-    keys = _keys(how.seed, np.arange(len(laws) * CHAINS).reshape(len(laws), CHAINS))
+    numbers = np.arange(len(laws) * CHAINS)
 
     def run(codes: Array, number: int, draws: int, warmup: int, thin: int) -> tuple[Array, Array]:
-        mine = jax.vmap(lambda k: jax.random.fold_in(k, number))(keys)
+        mine = keys_of(how.seed, numbers, np.full_like(numbers, number))
         found = sample(kernel, target, codes, draws=draws, warmup=warmup, thin=thin, keys=mine, **_quiet(how))
         return _kept(found.codes), found.last
 

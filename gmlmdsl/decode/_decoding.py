@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
 from .._diagnostics import fail, unknown
-from ..data import generator, random_key
+from ..data import generator, keys_of
 from ..derive import AbstractDecoder, AutoregressiveKernel, Decoded, NetworkGraph, RefinementKernel, bounded_jit
 from ..graph import Lowered, lower_let
 from ..program import ir
@@ -125,8 +123,10 @@ def _drawn(
         lengths = np.tile(np.repeat(work.lengths[rows], candidates.starts, axis=1), (1, options.chains))
         device = _device(params, graph.network.label, work, chosen, wide, lengths, width)
         held, values = (np.repeat(a[:width, rows], per_row, axis=1) for a in (work.held, work.values))
-        target = derive.Target(device, params, jnp.asarray(held) if held.any() else None)
-        keys = _keys(random_key(options.seed), jnp.asarray(work.numbers[rows]), options.chains, candidates.count)
+        target = derive.Target(device, params, derive.on_device(held) if held.any() else None)
+        numbers = np.meshgrid(work.numbers[rows], np.arange(options.chains), np.arange(candidates.count), indexing="ij")
+        row, chain, candidate = (a.ravel() for a in numbers)
+        keys = keys_of(options.seed, chain, row, candidate)
         found = sample(
             kernel,
             target,
@@ -168,18 +168,6 @@ def _graph_of(params: dict[str, Any], name: str, given: Any, given_lengths: Any,
 @bounded_jit
 def _graph_from(params: dict[str, Any], name: str, encoded: Any, lengths: Any, width: int) -> NetworkGraph:
     return derive.network_graph(params[name], name, encoded, lengths, width)
-
-
-@bounded_jit
-def _keys(key: Any, rows: jax.Array, chains: int, candidates: int) -> Any:
-    """One key per chain, row after row."""
-    by_chain = jax.vmap(lambda c: jax.random.fold_in(key, c))(jnp.arange(chains))
-
-    def of(row: Any, chain: Any, candidate: Any) -> Any:
-        return jax.random.fold_in(jax.random.fold_in(by_chain[chain], row), candidate)
-
-    every = jnp.meshgrid(rows, jnp.arange(chains), jnp.arange(candidates), indexing="ij")
-    return jax.vmap(of)(*(a.reshape(-1) for a in every))
 
 
 def _starts(kernel: Any, device: NetworkGraph, work: Work, rows: Array, per_row: int, held: Array, values: Array, seed: int) -> Array:

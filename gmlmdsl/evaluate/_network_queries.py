@@ -13,7 +13,7 @@ import numpy as np
 from .. import derive
 from .._diagnostics import fail
 from ..data import NetworkRows, bound_to_rows, given_arrays, network_rows, present_lengths, random_key, verified_key, verified_weights
-from ..derive import NetworkLoss, bounded_jit
+from ..derive import NetworkLoss, bounded_jit, fold, on_device
 from ..graph import FactorGraph, Lowered, LoweredMask, MixtureMask, NetworkForm, SubsetMask, is_adaptive, lower_mask
 from ..graph.masks import blocks_of, support_size
 from ..networks import build_network, network_shapes, parameter_counts
@@ -21,10 +21,12 @@ from ..plan import BUDGET
 from ..program import ir
 from ..read import verify_unmasked
 from ._network_loss import mask_loss, verified_count, verify_known
+from ._row_sizes import answer, is_traced
 
 MOST_OPERATIONS = 1e15  # of a loss
 MOST_ENTRIES = 1 << 24  # of a table of conditionals, and of the logits of rows at once
 MOST_WEIGHTS = 1 << 28  # of attention
+MOST_ROWS = 256  # of one call: more come in pieces, so that few sizes are compiled
 
 
 def init_params(graph: FactorGraph, seed: int) -> dict[str, Any]:
@@ -58,19 +60,20 @@ def loss(
     found = NetworkLoss(found.mask, found.label, found.n_masks, 0.0, lowered.graph.n_random)
     _verify_passes(lowered, params, rows.n_rows, int(count))
     if key is None and corruption.is_certain and _has_one_block(lowered, mask):
-        key, count = jax.random.key(0), 1  # nothing is random: every draw is the same
+        key, count = random_key(0), 1  # nothing is random: every draw is the same
     if key is None and not corruption.is_fixed:
         message = f"what the network sees under mask `{mask.name}` is random: its loss has no sum over a list"
         raise fail("E602", message, mask.span, help="draw: `key=0, n_masks=16`")
-    keys, out = None if key is None else jax.random.split(key, rows.n_rows), []
-    for some in _pieces(lowered, rows.n_rows):
+    out = []
+    for some in _pieces(lowered, rows.n_rows, params):
         part = rows.take(some)
-        if keys is None:
+        if key is None:
             out.append(_listed(lowered, params, part, mask))
         else:
-            out.append(_drawn(found, params, jnp.asarray(part.codes), *_device(part), keys[some]))
-    losses = jnp.concatenate(out)
-    return (losses * w).sum() / w.sum()
+            out.append(_drawn(found, params, on_device(part.codes), *_device(part), key, on_device(some, np.uint32)))
+    losses = _joined(out, rows.n_rows)
+    mean = (losses * w).sum() / w.sum()
+    return mean if is_traced(mean) else on_device(mean, losses.dtype)
 
 
 def _verify_passes(lowered: Lowered, params: dict[str, Any], rows: int, n_masks: int) -> None:
@@ -93,20 +96,31 @@ def _has_one_block(lowered: Lowered, mask: ir.Mask) -> bool:
     return not is_adaptive(found) and support_size(found) == 1
 
 
-def _pieces(lowered: Lowered, rows: int) -> list[np.ndarray]:
-    """Rows in pieces whose logits fit into memory."""
+def _pieces(lowered: Lowered, rows: int, params: Any) -> list[np.ndarray]:
+    """Rows in pieces of one size whose logits fit into memory; the last row fills the last piece up, see `_joined`.
+
+    Sizes are few, save where parameters are traced: the caller is compiled for the number of rows anyway.
+    """
     size = max(1, MOST_ENTRIES // (lowered.graph.n_random * int(lowered.graph.sizes.max())))
-    return [np.arange(start, min(start + size, rows)) for start in range(0, rows, size)]
+    size = min(size, rows if is_traced(params) else min(MOST_ROWS, 1 << max(0, rows - 1).bit_length()))
+    return [np.minimum(np.arange(start, start + size), rows - 1) for start in range(0, rows, size)]
+
+
+def _joined(pieces: Sequence[Any], rows: int) -> Any:
+    """Answers of pieces, rows first, on the host; traced ones as they are."""
+    if is_traced(pieces):
+        return jnp.concatenate(pieces)[:rows]
+    return np.concatenate([np.asarray(p) for p in pieces])[:rows]
 
 
 def _device(rows: NetworkRows) -> tuple[Any, Any]:
-    given = tuple(jnp.asarray(np.maximum(g, 0) if g.dtype.kind != "f" else g) for g in rows.given)
-    return given, tuple(jnp.asarray(present_lengths(g)) for g in rows.given)
+    given = tuple(on_device(np.maximum(g, 0) if g.dtype.kind != "f" else g) for g in rows.given)
+    return given, tuple(on_device(present_lengths(g)) for g in rows.given)
 
 
 @bounded_jit
-def _drawn(found: NetworkLoss, params: Any, codes: Any, given: Any, lengths: Any, keys: Any) -> Any:
-    return found.rows(params, codes, given, lengths, keys)[0]
+def _drawn(found: NetworkLoss, params: Any, codes: Any, given: Any, lengths: Any, key: Any, numbers: Any) -> Any:
+    return found.rows(params, codes, given, lengths, fold(jnp.broadcast_to(key, numbers.shape), numbers))[0]
 
 
 def _listed(lowered: Lowered, params: dict[str, Any], rows: NetworkRows, mask: ir.Mask) -> Any:
@@ -123,8 +137,8 @@ def _listed(lowered: Lowered, params: dict[str, Any], rows: NetworkRows, mask: i
         raise fail("E602", f"mask `{mask.name}` {why}: its blocks differ from row to row", mask.span, help=help)
     held = np.zeros((len(blocks), lowered.graph.n_cells + 1), bool)
     held[np.arange(len(blocks))[:, None], blocks] = True
-    graph = _graph(params, *_device(rows), jnp.asarray(present_lengths(rows.codes[:n].T))[:, None], n)
-    return _fixed(graph, params, jnp.asarray(rows.codes[:n]), jnp.asarray(held[:, :n]), jnp.asarray(probabilities))
+    lengths = on_device(present_lengths(rows.codes[:n].T)[:, None])
+    return _fixed(params, *_device(rows), lengths, *(on_device(a) for a in (rows.codes[:n], held[:, :n], probabilities)))
 
 
 def _draws_subsets(mask: LoweredMask) -> bool:
@@ -133,15 +147,18 @@ def _draws_subsets(mask: LoweredMask) -> bool:
 
 
 @bounded_jit
-def _fixed(graph: Any, params: Any, codes: Any, held: Any, probabilities: Any) -> Any:
+def _fixed(params: Any, given: Any, given_lengths: Any, lengths: Any, codes: Any, held: Any, probabilities: Any) -> Any:
+    graph = _graph_of(params, given, given_lengths, lengths, codes.shape[0])
     return derive.fixed_loss(graph, params, codes, held, probabilities)
 
 
-@bounded_jit
-def _graph(params: Any, given: Any, given_lengths: Any, lengths: Any, width: int) -> derive.NetworkGraph:
+def _graph_of(params: Any, given: Any, given_lengths: Any, lengths: Any, width: int) -> derive.NetworkGraph:
     (label, network), *_ = params.items()
     encoded = derive.encode_rows(network, given, given_lengths, lengths.shape[0])
     return derive.network_graph(network, label, encoded, lengths, width)
+
+
+_graph = bounded_jit(_graph_of)
 
 
 def log_prob(lowered: Lowered, params: dict[str, Any], x: Any, missing: Any, given: Any) -> jax.Array:
@@ -156,11 +173,10 @@ def log_prob(lowered: Lowered, params: dict[str, Any], x: Any, missing: Any, giv
     if ((rows.codes[:n] < 0) & (np.arange(n)[:, None] < lengths)).any():
         raise fail("E511", "x lacks cells before the end of a row, and the cells behind them depend on them", help="leave these rows out")
     out = []
-    for some in _pieces(lowered, rows.n_rows):
+    for some in _pieces(lowered, rows.n_rows, params):
         part = rows.take(some)
-        device = _graph(params, *_device(part), jnp.asarray(lengths[some])[:, None], n)
-        out.append(_log_prob(device, params, jnp.asarray(part.codes[:n])))
-    return jnp.concatenate(out).reshape(rows.shape) if out else jnp.zeros(rows.shape)
+        out.append(_log_prob(params, *_device(part), on_device(lengths[some][:, None]), on_device(part.codes[:n])))
+    return answer(_joined(out, rows.n_rows) if out else np.zeros(0, derive.float_type()), rows.shape)
 
 
 def is_causal(graph: FactorGraph) -> bool:
@@ -193,7 +209,8 @@ def verify_all_seen(graph: FactorGraph) -> None:
 
 
 @bounded_jit
-def _log_prob(graph: Any, params: Any, codes: Any) -> Any:
+def _log_prob(params: Any, given: Any, given_lengths: Any, lengths: Any, codes: Any) -> Any:
+    graph = _graph_of(params, given, given_lengths, lengths, codes.shape[0])
     return -jnp.where(codes >= 0, derive.negative_log(graph.logits(params, codes), codes), 0.0).sum(axis=0)
 
 
@@ -215,16 +232,20 @@ def log_conditional(lowered: Lowered, params: dict[str, Any], x: Any, K: Sequenc
     if ((rows.codes[: host.n_random] < 0) & ~held).any():
         raise fail("E504", "x lacks cells that are not in K", help="ask about whole rows, or put these cells into K: they are hidden then")
     found = []
-    for some in _pieces(lowered, rows.n_rows):
+    for some in _pieces(lowered, rows.n_rows, params):
         part = rows.take(some)
         lengths = np.full((part.n_rows, 1), host.n_random, np.int32)
-        graph = _graph(params, *_device(part), jnp.asarray(lengths), host.n_random)
-        found.append(_tables(graph, params, jnp.asarray(part.codes[: host.n_random]), jnp.asarray(held))[:, cells])
-    tables = jnp.concatenate(found)
+        found.append(_own_tables(params, *_device(part), *(on_device(a) for a in (lengths, part.codes[: host.n_random], held))))
+    tables = _joined(found, rows.n_rows)[:, cells]
     out = tables[:, 0]
     for m in range(1, len(cells)):
         out = out[..., None] + tables[:, m].reshape(-1, *(1,) * m, q)
-    return out.reshape(*rows.shape, *out.shape[1:])
+    return answer(out, (*rows.shape, *out.shape[1:]))
+
+
+@bounded_jit
+def _own_tables(params: Any, given: Any, given_lengths: Any, lengths: Any, codes: Any, held: Any) -> Any:
+    return derive.cell_tables(_graph_of(params, given, given_lengths, lengths, codes.shape[0]), params, codes, held)
 
 
 @bounded_jit
@@ -236,8 +257,7 @@ def attention(lowered: Lowered, params: dict[str, Any], x: Any, given: Any, miss
     """The attention weights of one pass over rows, by kind."""
     rows = network_rows(lowered, x, missing, given)
     n = lowered.graph.n_random
-    lengths = jnp.asarray(present_lengths(rows.codes[:n].T))
-    arguments = (params, *_device(rows), jnp.asarray(rows.codes[:n].T), lengths)
+    arguments = (params, *_device(rows), on_device(rows.codes[:n].T), on_device(present_lengths(rows.codes[:n].T)))
     entries = sum(float(np.prod(a.shape)) for a in jax.tree.leaves(eqx.filter_eval_shape(_attention, *arguments)))
     if entries > MOST_WEIGHTS:
         message = f"the attention of {rows.n_rows:,} rows has {entries:.3g} weights, more than the limit of {MOST_WEIGHTS:.3g}"
@@ -285,7 +305,7 @@ def tables(lowered: Lowered, params: dict[str, Any], codes: np.ndarray, held: np
     verify_all_seen(lowered.graph)
     with jax.enable_x64(True):
         wide, graph = _over_states(lowered, params, codes.shape[1], given, "tables of conditionals")
-        return np.asarray(_tables(graph, wide, jnp.asarray(codes, jnp.int32), jnp.asarray(held)))
+        return np.asarray(_tables(graph, wide, on_device(codes, np.int32), on_device(held)))
 
 
 def _over_states(
@@ -298,7 +318,7 @@ def _over_states(
     wide = {k: jax.tree.map(_as_double, v) for k, v in params.items()}
     rows = NetworkRows(np.zeros((lowered.graph.n_cells, 1), np.int32), arrays, ())
     n = lowered.graph.n_random
-    return wide, _graph(wide, *_device(rows), jnp.full((1, states), n, jnp.int32), n)
+    return wide, _graph(wide, *_device(rows), on_device(np.full((1, states), n), np.int32), n)
 
 
 def _as_double(leaf: Any) -> Any:

@@ -35,7 +35,7 @@ def network_shapes(form: NetworkForm) -> Any:
     """The same network with shapes in the place of arrays: nothing is allocated. Found once for each form."""
     found = _SHAPES.get(id(form))
     if found is None:
-        found = _SHAPES[id(form)] = eqx.filter_eval_shape(build_network, form, jax.random.key(0))
+        found = _SHAPES[id(form)] = eqx.filter_eval_shape(lambda: build_network(form, jax.random.key(0)))
         weakref.finalize(form, _SHAPES.pop, id(form), None)
     return found
 
