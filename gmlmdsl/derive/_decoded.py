@@ -39,6 +39,10 @@ class AbstractDecoder(AbstractKernel):
     def kept_passes(self) -> int:
         """After how many passes the tokens are kept."""
 
+    @property
+    def remembers(self) -> bool:
+        return True
+
     def memory(self, codes: Codes) -> Decoded:
         zero, whole = jnp.zeros(codes.shape[1]), jnp.zeros(codes.shape[1], jnp.int32)
         return Decoded(zero, whole, jnp.zeros((self.kept_passes, *codes.shape), codes.dtype), codes, whole)

@@ -69,8 +69,13 @@ class AbstractKernel(eqx.Module):
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         """One step of every chain; `keys` has one key per chain."""
 
+    @property
+    def remembers(self) -> bool:
+        """Whether it keeps something beside the codes."""
+        return False
+
     def memory(self, codes: Codes) -> Any:
-        """What it keeps beside the codes, at the start."""
+        """What it keeps beside the codes, at the start; without arrays where it `remembers` nothing."""
         del codes
         return ()
 

@@ -173,6 +173,10 @@ class CycleKernel(AbstractKernel):
     def pairs(self) -> int:
         return sum(p.pairs for p in self.parts)
 
+    @property
+    def remembers(self) -> bool:
+        return any(p.remembers for p in self.parts)
+
     def memory(self, codes: Codes) -> Any:
         return tuple(p.memory(codes) for p in self.parts)
 
@@ -205,6 +209,10 @@ class RepeatKernel(AbstractKernel):
     @property
     def pairs(self) -> int:
         return self.part.pairs
+
+    @property
+    def remembers(self) -> bool:
+        return self.part.remembers
 
     def memory(self, codes: Codes) -> Any:
         return self.part.memory(codes)
@@ -244,6 +252,10 @@ class MixtureKernel(AbstractKernel):
     @property
     def pairs(self) -> int:
         return sum(p.pairs for p in self.parts)
+
+    @property
+    def remembers(self) -> bool:
+        return any(p.remembers for p in self.parts)
 
     def memory(self, codes: Codes) -> Any:
         return tuple(p.memory(codes) for p in self.parts)

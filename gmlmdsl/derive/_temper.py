@@ -78,6 +78,10 @@ class TemperKernel(AbstractKernel):
     def runs(self) -> int:
         return self.betas.shape[0] * self.part.runs
 
+    @property
+    def remembers(self) -> bool:
+        return True
+
     def memory(self, codes: Codes) -> Any:
         """Every replica starts where the chain does."""
         return Replicas(jnp.repeat(codes[:, None], self.betas.shape[0], axis=1), jnp.zeros(codes.shape[1], jnp.int32))

@@ -17,7 +17,8 @@ from ._energy import log_potential as _log_potential
 from ._listed import log_marginal as _log_marginal
 from ._loss import DrawnLoss, ExactLoss
 from ._mask_law import AbstractMaskLaw
-from ._summed_loss import DrawnEliminatedLoss, EliminatedLoss, EnumeratedLoss
+from ._random import fold
+from ._summed_loss import DrawnEliminatedLoss, EliminatedLoss, EnumeratedLoss, HiddenRows
 from ._summed_rows import SummedRows
 from ._sums import evidence, log_sum
 
@@ -31,15 +32,38 @@ log_marginal = bounded_jit(_log_marginal)
 @bounded_jit
 def complete_rows(
     loss: ExactLoss | DrawnLoss | EliminatedLoss | DrawnEliminatedLoss, params: Params, codes: Codes, masks: jax.Array | None
-) -> tuple[jax.Array, jax.Array]:
-    """The loss of rows that lack nothing, and the probability that K is not empty (0 where all drawn ones are)."""
+) -> jax.Array:
+    """The loss of rows that lack nothing, inf where a row is impossible; 0 of one for which K is empty, whatever it holds."""
+    some = jnp.ones(codes.shape[1], bool)  # whether K may hold a cell
     if masks is not None:
         assert not isinstance(loss, ExactLoss | EliminatedLoss)
-        return loss.rows(params, codes, masks), (masks < loss.graph.n_cells).any(axis=(0, 1)).astype(float)
-    if isinstance(loss, ExactLoss):
-        return loss.rows_and_mass(params, codes)
-    assert isinstance(loss, EliminatedLoss)
-    return loss.rows(params, codes), jnp.ones(codes.shape[1])
+        found, some = loss.rows(params, codes, masks), (masks < loss.graph.n_cells).any(axis=(0, 1))
+    elif isinstance(loss, ExactLoss):
+        found, mass = loss.rows_and_mass(params, codes)
+        some = mass != 0
+    else:
+        assert isinstance(loss, EliminatedLoss)
+        found = loss.rows(params, codes)
+    impossible = _log_potential(loss.graph, params, codes) == -jnp.inf
+    return jnp.where(impossible & some, jnp.inf, found)
+
+
+@bounded_jit
+def drawn_masks(law: AbstractMaskLaw, codes: Codes, rows: jax.Array, key: jax.Array, count: int) -> jax.Array:
+    """Masks for every row, shape (masks, members, rows); those of a row depend on the key and on its number among `rows` only."""
+
+    def once(k: jax.Array) -> jax.Array:
+        return law.draw({}, codes, fold(jnp.broadcast_to(k, rows.shape), rows))
+
+    return jax.vmap(once)(jax.random.split(key, count))
+
+
+@bounded_jit
+def hidden_losses(
+    loss: EliminatedLoss | DrawnEliminatedLoss | EnumeratedLoss, params: Params, codes: Codes, masks: jax.Array | None
+) -> jax.Array:
+    """The loss of rows whose lacking cells are eliminated."""
+    return HiddenRows(loss, codes, masks, codes.shape[1], 0.0).rows(params)
 
 
 @bounded_jit
@@ -50,13 +74,13 @@ def gap_rows(gaps: SummedRows, params: Params) -> jax.Array:
 
 @bounded_jit
 def block_table(loss: EnumeratedLoss, params: Params, codes: Codes, cells: jax.Array) -> jax.Array:
-    """log p(x_K | observed[, K]) of one block for every row, shape (rows, values); nan where what is observed is impossible."""
+    """log p(x_K | observed[, K]) of one block for every row, shape (values, rows); nan where what is observed is impossible."""
     mask = jnp.broadcast_to(cells[:, None], (cells.shape[0], codes.shape[1]))
     scores = loss.scores(params, codes, mask)
     if loss.law is not None:
         scores = scores + loss.log_law(params, codes, mask)[0]
     top = logsumexp(scores[None])[0]
-    return jnp.where(jnp.isfinite(top), scores - top[None], jnp.nan).T
+    return jnp.where(jnp.isfinite(top), scores - top[None], jnp.nan)
 
 
 @bounded_jit

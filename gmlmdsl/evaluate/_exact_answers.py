@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
@@ -17,6 +18,7 @@ from ..derive import bounded_jit
 from ..graph import FactorGraph, GivenRows, VariableArray
 from ..plan import Elimination, plan_elimination
 from ..read import verify_unmasked
+from ._row_sizes import over_rows
 
 Array = np.ndarray
 Params = Mapping[str, jax.Array]
@@ -63,71 +65,75 @@ def known_rows(graph: FactorGraph, given: GivenRows | None) -> Array:
     return codes
 
 
-def log_partition(kept: Contractions, device: derive.Graph, params: Params, given: GivenRows | None) -> jax.Array:
-    """log Z for each row of given data, or of shape (1,).
+def log_partition(kept: Contractions, device: derive.Graph, params: Params, given: GivenRows | None) -> Any:
+    """log Z for each row of given data, or of shape (1,); of the host unless parameters are traced.
 
     Raises:
         GmlmError: E601 with the cost where it is above the budget, before any work.
     """
     _, c = kept.whole("log Z")
-    codes = known_rows(kept.graph, given)
-    return log_sums(device, params, jax.device_put(codes), c) if c.loop is None else _forward(device, params, codes, c)[1]
+    unary = _nothing(device, c)
+
+    def log_z(codes: jax.Array) -> jax.Array:
+        return log_sums(device, params, codes, c) if c.loop is None else _passed(device, params, codes, c, unary)[1]
+
+    return over_rows(log_z, known_rows(kept.graph, given), params, c.entries)
 
 
 log_sums = bounded_jit(derive.log_sum)
-_marginals = bounded_jit(derive.log_marginals)
 
 
-def _inputs(
-    device: derive.Graph, params: Params, codes: Array, c: derive.Contraction, unary: Array | None = None
-) -> tuple[derive.Inputs, jax.Array]:
-    """What sums and maxima begin with, and the sum of the factors that mention no free cell.
+def _nothing(device: derive.Graph, c: derive.Contraction) -> jax.Array | None:
+    """What is added for each value where nothing is known of free cells.
 
-    Questions to a loop share programs, one for this and one for sums: it holds its inputs and messages anyway. Where there is no loop,
-    log Z and marginals are one program each, which holds no more than it needs.
+    Of a loop it is zeros, so that questions where something is enter the same program: it holds its inputs and messages anyway. Where
+    there is no loop, log Z and marginals are one program each, which holds no more than it needs.
     """
-    if unary is None and c.loop is not None:  # zeros, so that what is seen, where something is, enters the same program
-        unary = np.zeros((len(c.free), device.most_values, 1), derive.float_type())
-    return _begun(device, params, jax.device_put(codes), c, None if unary is None else jax.device_put(unary))
+    return None if c.loop is None else derive.on_device(np.zeros((len(c.free), device.most_values, 1)), derive.float_type())
 
 
 @bounded_jit
-def _begun(
+def _passed(
     device: derive.Graph, params: Params, codes: jax.Array, c: derive.Contraction, unary: jax.Array | None
-) -> tuple[derive.Inputs, jax.Array]:
-    return derive.inputs_of(device, params, codes, c, unary), derive.rest_sum(device, params, codes, c)
-
-
-def _forward(
-    device: derive.Graph, params: Params, codes: Array, c: derive.Contraction, unary: Array | None = None
 ) -> tuple[derive.Forward, jax.Array]:
-    return _summed(c, *_inputs(device, params, codes, c, unary))
+    """The forward pass, and the log sum of each row."""
+    found = derive.forward(device, params, codes, c, unary)
+    return found, derive.rest_sum(device, params, codes, c) + found.sums.sum(axis=0)
 
 
 @bounded_jit
-def _summed(c: derive.Contraction, inputs: derive.Inputs, rest: jax.Array) -> tuple[derive.Forward, jax.Array]:
-    found = derive.forward_from(c, inputs, rest.shape[0])
-    return found, rest + found.sums.sum(axis=0)
-
-
-@bounded_jit
-def _best(c: derive.Contraction, inputs: derive.Inputs, rest: jax.Array, codes: jax.Array) -> tuple[jax.Array, jax.Array]:
-    found = derive.forward_from(c, inputs, rest.shape[0], derive.maximum)
-    return derive.backward(c, codes, found), rest + found.sums.sum(axis=0)
+def _best(
+    device: derive.Graph, params: Params, codes: jax.Array, c: derive.Contraction, unary: jax.Array | None
+) -> tuple[jax.Array, jax.Array]:
+    found = derive.forward(device, params, codes, c, unary, combine=derive.maximum)
+    return derive.backward(c, codes, found), derive.rest_sum(device, params, codes, c) + found.sums.sum(axis=0)
 
 
 def _laws(device: derive.Graph, params: Params, codes: Array, c: derive.Contraction, unary: Array | None = None) -> tuple[Array, Array]:
     """The log sum of each row, and p(x_i = v | the rest) of every free cell, shape (free, values, rows)."""
-    if c.loop is None:
-        found = _marginals(device, params, jax.device_put(codes), c, None if unary is None else jax.device_put(unary))
-    else:
-        passed, value = _forward(device, params, codes, c, unary)
-        found = value, _looped_laws(c, passed, device.most_values)
-    value, table = (np.asarray(a) for a in found)
-    return value, np.broadcast_to(table, (*table.shape[:2], len(value)))
+
+    def laws(some: tuple[jax.Array, jax.Array | None]) -> tuple[jax.Array, jax.Array]:
+        here, seen = some
+        if c.loop is None:
+            return _marginals(device, params, here, c, seen)
+        passed, value = _passed(device, params, here, c, _nothing(device, c) if seen is None else seen)
+        return value, _looped_laws(c, passed, device.most_values, here.shape[1])
+
+    return over_rows(laws, (codes, unary), params, c.entries)
 
 
-_looped_laws = bounded_jit(derive.laws)
+@bounded_jit
+def _marginals(
+    device: derive.Graph, params: Params, codes: jax.Array, c: derive.Contraction, unary: jax.Array | None
+) -> tuple[jax.Array, jax.Array]:
+    found, table = derive.log_marginals(device, params, codes, c, unary)
+    return found, jnp.broadcast_to(table, (*table.shape[:2], codes.shape[1]))
+
+
+@bounded_jit
+def _looped_laws(c: derive.Contraction, passed: derive.Forward, values: int, rows: int) -> jax.Array:
+    table = derive.laws(c, passed, values)
+    return jnp.broadcast_to(table, (*table.shape[:2], rows))
 
 
 def marginals(
@@ -167,7 +173,7 @@ def best(
     """
     held, codes = _start(kept.graph, clamp, given)
     _, c = kept.holding(held, "a mode")
-    found, value = (np.asarray(a) for a in _best(c, *_inputs(device, params, codes, c), jax.device_put(codes)))
+    found, value = over_rows(lambda some: _best(device, params, some, c, _nothing(device, c)), codes, params, c.entries)
     _verify_possible(value, held)
     return found, value
 
@@ -193,7 +199,8 @@ def independent_kernel(
         if graph.is_normalised and not held[0].any():
             return derive.ancestral_kernel(graph), "`exact`: every cell given its parents"
         raise
-    found, value = _forward(device, params, held[1].reshape(graph.n_cells, -1).astype(np.int32), c)
+    codes = derive.on_device(held[1].reshape(graph.n_cells, -1), np.int32)
+    found, value = _passed(device, params, codes, c, _nothing(device, c))
     _verify_possible(np.asarray(value), held[0])
     return derive.IndependentKernel(c, found), f"`exact`: {plan.words}"
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import GmlmError, counted, fail, listed
@@ -18,6 +17,7 @@ from ..derive import (
     hidden_rows,
     listed_rows,
     mask_law,
+    on_device,
     weight_groups,
 )
 from ..derive.compiled import all_values
@@ -288,7 +288,7 @@ def _blocks(graph: FactorGraph, mask: LoweredMask, masks: Array | None, codes: A
 def _by_row(graph: FactorGraph, mask: LoweredMask, blocks: Array, codes: Array) -> Array:
     """p(K) of each block in each row, of a mask that looks at given variables alone; shape (blocks, rows)."""
     law, fixed = mask_law(mask, graph.n_cells), fixed_blocks(graph, blocks, weight_groups(mask))
-    found = law.log_probability({}, jnp.asarray(np.maximum(codes, 0)), fixed, iter(fixed.touch[len(graph.groups) :]))
+    found = law.log_probability({}, on_device(np.maximum(codes, 0)), fixed, iter(fixed.touch[len(graph.groups) :]))
     return np.exp(np.broadcast_to(np.asarray(found), (len(blocks), fixed.n_values, codes.shape[1]))[:, 0])
 
 
@@ -309,7 +309,7 @@ def summed_loss(graph: FactorGraph, device: Graph, codes: Array, found: Sorted) 
     if found.hidden is not None:
         assert found.mask is not None
         eliminated = hidden_rows(graph, device, codes[:, found.eliminated], found.hidden, found.mask, found.masks)
-    places = (jnp.asarray(np.searchsorted(found.summed, rows), jnp.int32) for rows in (found.listed, found.eliminated))
+    places = (on_device(np.searchsorted(found.summed, rows), np.int32) for rows in (found.listed, found.eliminated))
     return SummedRows(len(found.summed), listed, eliminated, tuple(places))  # pyright: ignore[reportArgumentType]
 
 
@@ -328,7 +328,7 @@ def verify_present(graph: FactorGraph, device: Graph, codes: Array, weights: Arr
     rows = np.flatnonzero((codes < 0).any(axis=0) & (weights > 0))
     for group, host in zip(device.groups, graph.groups, strict=True):
         if group.kind == "require" and len(rows):
-            holds = np.asarray(all_values(group, {}, jnp.asarray(np.maximum(codes[:, rows], 0))))
+            holds = np.asarray(all_values(group, {}, on_device(np.maximum(codes[:, rows], 0))))
             known = ~padded[host.cells][:, :, rows].any(axis=1)
             bad = known & ~holds
             if bad.any():

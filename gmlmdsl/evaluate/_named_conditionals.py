@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -12,22 +13,26 @@ import numpy as np
 from .. import derive
 from .._diagnostics import fail
 from ..data import verified_key, verified_weights, verify_untraced
-from ..derive.compiled import complete_rows, conditional_table, gap_rows, log_potential
-from ..graph import Lowered, LoweredMask, is_adaptive, looked_at, verify_mask
-from ..graph.masks import draws, support_size
-from ..plan import BUDGET, plan_block, verify_affordable
+from ..derive.compiled import complete_rows, conditional_table, drawn_masks, gap_rows, hidden_losses
+from ..graph import FactorGraph, Lowered, LoweredMask, is_adaptive, looked_at, verify_mask
+from ..graph.masks import draws, largest_block, support_size
+from ..plan import BUDGET, plan_block, verify_affordable, verify_held
 from ..read import verify_unmasked
 from ._completions import block_tables, log_completions
-from ._missing import sort_rows, summed_loss, unknown_law, verify_latents
-from ._objective import draw_masks, make_loss, masks_per_row
+from ._missing import Sorted, sort_rows, summed_loss, unknown_law, verify_latents
+from ._objective import make_loss, masks_per_row, row_terms
+from ._row_sizes import answer, is_traced, over_rows, placed
 
 Params = Mapping[str, jax.Array]
 
 
 def log_conditional(
     lowered: Lowered, params: Params, codes: np.ndarray, cells: Sequence[int] | int, mask: tuple[str, LoweredMask] | None
-) -> jax.Array:
-    """The table of one block for every row, shape (rows, values of each member..); see `Model.log_conditional`."""
+) -> Any:
+    """The table of one block for every row, shape (rows, values of each member..); see `Model.log_conditional`.
+
+    It is of the host unless parameters are traced.
+    """
     host = lowered.graph
     block = _block(lowered, cells)
     adaptive = mask is not None and is_adaptive(mask[1])
@@ -47,15 +52,16 @@ def log_conditional(
     lacking = (codes < 0) & rest[:, None]
     if mask is not None and adaptive and lacking[looked_at(mask[1], host.n_cells)].any():
         raise unknown_law(host, mask[1], mask[0], lacking)
-    table = jnp.zeros((codes.shape[1], int(plan.values)), derive.float_type())
+    parts = []
     if not gapped.all() or not gapped.size:
-        whole = jnp.asarray(np.maximum(codes[:, ~gapped], 0))
-        found = conditional_table(device, params, whole, blocks, law, adaptive).T
-        table = table.at[np.flatnonzero(~gapped)].set(found)
+        known, cost = np.maximum(codes[:, ~gapped], 0), plan.values * (plan.members + sum(t.shape[1] for t in blocks.touch))
+        table = over_rows(lambda some: conditional_table(device, params, some, blocks, law, adaptive), known, params, cost)
+        parts.append((np.flatnonzero(~gapped), table))
     if gapped.any():
-        found = block_tables(host, device, params, codes[:, gapped], block[0], law if adaptive else None)
-        table = table.at[np.flatnonzero(gapped)].set(found)
-    return table.reshape(codes.shape[1], *host.sizes[block[0]].tolist())
+        table = block_tables(host, device, params, codes[:, gapped], block[0], law if adaptive else None)
+        parts.append((np.flatnonzero(gapped), table))
+    found = placed(codes.shape[1], parts, (int(plan.values),))
+    return found.T.reshape(codes.shape[1], *host.sizes[block[0]].tolist())
 
 
 def _verify(lowered: Lowered, mask: LoweredMask, params: Params) -> None:
@@ -93,19 +99,19 @@ def loss(
     """The mean loss of rows, -1 in `codes` where a cell is missing; see `Model.loss`."""
     verify_untraced(key, "key")
     losses = row_losses(lowered, mask, params, codes, verified_key(key), n_masks)
-    if weights is None:
-        return losses.mean()
-    w = _row_weights(weights, losses)
-    return jnp.where(w > 0, w * losses, 0.0).sum() / w.sum()
+    w = np.ones(losses.shape, losses.dtype) if weights is None else _row_weights(weights, losses)
+    xp = jnp if is_traced([losses, w]) else np
+    with np.errstate(invalid="ignore"):  # a row of weight 0 counts nothing, whatever its loss
+        return answer(xp.where(w > 0, w * losses, 0.0).sum() / w.sum())
 
 
 def row_losses(
     lowered: Lowered, named: tuple[str, LoweredMask], params: Params, codes: np.ndarray, key: jax.Array | None, n_masks: int | None
-) -> jax.Array:
-    """The loss of each row, inf where it is impossible; shape (rows,)."""
+) -> Any:
+    """The loss of each row, inf where it is impossible; shape (rows,), of the host unless parameters are traced."""
     host, device = lowered.graph, derive.graph_arrays(lowered.graph)
     name, mask = named
-    rows = jnp.asarray(np.maximum(codes, 0))
+    known = np.maximum(codes, 0)
     if codes.shape[1] == 0:
         raise fail("E505", "x has no rows")
     verify_latents(host, mask, name, codes, summed=True)
@@ -118,25 +124,47 @@ def row_losses(
     masks = None
     if drawn is not None:
         assert key is not None
-        masks = draw_masks(host, mask, rows, drawn, key)
-    kinds = sort_rows(host, mask, name, codes, None if masks is None else np.asarray(masks), impute=False)
-    form = make_loss(host, device, mask, drawn, len(kinds.complete))
-    losses = jnp.zeros(codes.shape[1], derive.float_type())
+        masks = _drawn(host, mask, known, drawn, key)
+    kinds = sort_rows(host, mask, name, codes, masks, impute=False)
+    form, parts = make_loss(host, device, mask, drawn, len(kinds.complete)), []
     if len(kinds.complete):
-        whole = len(kinds.complete) == codes.shape[1]
-        here = rows if whole else rows[:, kinds.complete]
-        chosen = masks if masks is None or whole else masks[:, :, kinds.complete]
-        found, mass = complete_rows(form, params, here, chosen)
-        impossible = log_potential(device, params, here) == -jnp.inf
-        losses = losses.at[kinds.complete].set(jnp.where(impossible & (mass != 0), jnp.inf, found))
-    gaps = summed_loss(host, device, codes, kinds)
-    if gaps is not None:
-        impossible = log_completions(host, device, params, codes[:, kinds.summed]) == -jnp.inf
-        losses = losses.at[kinds.summed].set(jnp.where(impossible, jnp.inf, gap_rows(gaps, params)))
-    return losses
+        rows = known[:, kinds.complete], None if masks is None else masks[:, :, kinds.complete]
+        cost = row_terms(form, 1 if masks is None else len(masks), 1 if masks is None else masks.shape[1])
+        parts.append((kinds.complete, over_rows(lambda some: complete_rows(form, params, *some), rows, params, cost)))
+    if len(kinds.summed):
+        parts.append((kinds.summed, _summed(host, device, codes, kinds, params)))
+    return placed(codes.shape[1], parts)
 
 
-def _row_weights(weights: Any, losses: jax.Array) -> jax.Array:
-    if not isinstance(weights, jax.core.Tracer):  # pyright: ignore[reportAttributeAccessIssue]
-        weights = verified_weights(weights, losses.shape[0])
-    return jnp.asarray(weights, dtype=losses.dtype)
+def _drawn(host: FactorGraph, mask: LoweredMask, codes: np.ndarray, count: int, key: jax.Array) -> np.ndarray:
+    """Masks for every row, (masks, members, rows); those of a row depend on the key and its number only."""
+    each = 4.0 * (2 * len(largest_block(mask, host.n_cells)) + host.n_cells + 4)  # members twice, a number for each cell, and a key
+    what = f"{count:,} masks drawn for each of {codes.shape[1]:,} rows"
+    verify_held(each * codes.shape[1] * min(count, 10**18), what, "a smaller `n_masks=`", mask.span)
+    law = derive.mask_law(mask, host.n_cells)
+    rows = codes, np.arange(codes.shape[1], dtype=np.uint32)
+    return over_rows(lambda some: drawn_masks(law, some[0], some[1], key, count), rows, {}, count * host.n_cells)
+
+
+def _summed(host: FactorGraph, device: derive.Graph, codes: np.ndarray, kinds: Sorted, params: Params) -> Any:
+    """The losses of the rows whose missing cells are summed out, in the order of `kinds.summed`."""
+    at = {kind: np.searchsorted(kinds.summed, rows) for kind, rows in (("listed", kinds.listed), ("eliminated", kinds.eliminated))}
+    parts, nothing = [], np.zeros(0, np.int64)
+    if len(kinds.listed):
+        listed = summed_loss(host, device, codes, replace(kinds, eliminated=nothing, unseen=nothing, hidden=None))
+        assert listed is not None
+        parts.append((at["listed"], gap_rows(listed, params)))
+    if kinds.hidden is not None:
+        assert kinds.mask is not None
+        form = derive.hidden_loss(host, device, kinds.hidden, kinds.mask, kinds.masks is not None)
+        rows, cost = (codes[:, kinds.eliminated], kinds.masks), kinds.hidden.entries
+        parts.append((at["eliminated"], over_rows(lambda some: hidden_losses(form, params, *some), rows, params, cost)))
+    found = placed(len(kinds.summed), parts)
+    impossible = log_completions(host, device, params, codes[:, kinds.summed]) == -np.inf
+    return (jnp if is_traced([found, impossible]) else np).where(impossible, np.inf, found)
+
+
+def _row_weights(weights: Any, losses: Any) -> Any:
+    if is_traced(weights):
+        return weights.astype(losses.dtype)
+    return np.asarray(verified_weights(weights, losses.shape[0]), losses.dtype)

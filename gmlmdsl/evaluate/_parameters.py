@@ -123,7 +123,7 @@ def verified_answer(graph: FactorGraph, found: jax.Array, impossible: float) -> 
         GmlmError: E514.
     """
     doubted = None if isinstance(found, jax.core.Tracer) else untried(graph)  # pyright: ignore[reportAttributeAccessIssue]
-    if doubted is not None and bool((jnp.isnan(found) | (found == impossible)).any()):
+    if doubted is not None and bool((np.isnan(found) | (np.asarray(found) == impossible)).any()):
         message = "at these parameters this factor, or another with as many cells, is not a number or +inf"
         raise fail("E514", message, doubted.span, "may be infinite", help=FINITE)
     return found

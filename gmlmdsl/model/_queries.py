@@ -15,7 +15,7 @@ import numpy as np
 from .. import derive, plan
 from .._diagnostics import Diagnostic, GmlmError, GmlmWarning, known, only
 from ..data import bound_mask, bound_rows, encode_given, evaluated
-from ..evaluate import exact, parameters
+from ..evaluate import answer, exact, is_traced, parameters
 from ..graph import GivenRows, Lowered, LoweredMask, lower_mask, lower_model, with_given
 from ..program import allowed, ir
 from ..sample import annealed_importance
@@ -104,8 +104,8 @@ class Queries:
         if self.graph.network is not None:
             raise derive.no_joint(self.graph)
         lowered, rows = bound_rows(self.lowered, x, missing, given)
-        found = log_completions(lowered.graph, self._device(lowered), self._params(params), rows.codes).reshape(rows.shape)
-        return parameters.verified_answer(lowered.graph, found, jnp.inf)
+        found = log_completions(lowered.graph, self._device(lowered), self._params(params), rows.codes)
+        return answer(parameters.verified_answer(lowered.graph, found, jnp.inf), rows.shape)
 
     def log_partition(self, params: Params, *, given: Any = None) -> jax.Array:
         """log Z, exact, by variable elimination; 0 where laws cover every cell and nothing else stands.
@@ -119,10 +119,9 @@ class Queries:
         """
         found, arrays = encode_given(self.graph, given), self._params(params)
         if self.graph.is_normalised:
-            return jnp.zeros(() if found is None else found.shape, derive.float_type())
+            return derive.on_device(np.zeros(() if found is None else found.shape), derive.float_type())
         values = exact.log_partition(self._contractions, self._bound_device(found), arrays, found)
-        values = parameters.verified_answer(self.graph, values, jnp.inf)
-        return values[0] if found is None else values.reshape(found.shape)
+        return answer(parameters.verified_answer(self.graph, values, jnp.inf), () if found is None else found.shape)
 
     @cached_property
     def _contractions(self) -> exact.Contractions:
@@ -145,7 +144,8 @@ class Queries:
 
         -inf where p(x) = 0. Of a model with given variables it is log p(x | given).
         """
-        return self.log_potential(params, x, missing=missing, given=given) - self.log_partition(params, given=given)
+        parts = self.log_potential(params, x, missing=missing, given=given), self.log_partition(params, given=given)
+        return parts[0] - parts[1] if is_traced(parts) else answer(np.asarray(parts[0]) - np.asarray(parts[1]))
 
     def log_conditional(self, params: Params, x: Any, K: Sequence[int] | int, mask: str | None = None, *, given: Any = None) -> jax.Array:
         """The table log p(x_K | x_rest), or with `mask` log p(x_K | x_rest, K), proportional to p(x) p(K | x).
@@ -176,7 +176,7 @@ class Queries:
         table = named_conditionals.log_conditional(lowered, self._params(params), rows.codes, K, drawn)
         if mask is None:
             self._warn_plain(K)
-        return table.reshape(*rows.shape, *table.shape[1:])
+        return answer(table, (*rows.shape, *table.shape[1:]))
 
     def _warn_plain(self, K: Sequence[int] | int) -> None:
         """Say W901 of a block that only adaptive masks draw."""

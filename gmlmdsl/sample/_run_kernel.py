@@ -129,8 +129,7 @@ def _whole(number: int) -> jax.Array:
 def _first_state(kernel: AbstractKernel, codes: Array) -> State:
     """What chains begin with. Most kernels keep nothing beside the codes, and nothing is compiled for that."""
     begun = on_device(codes, np.int32)
-    state = jax.eval_shape(kernel.init, begun)
-    return _begun(kernel, begun) if jax.tree.leaves(state.memory) else state._replace(codes=begun)
+    return _begun(kernel, begun) if kernel.remembers else kernel.init(begun)
 
 
 @bounded_jit

@@ -258,14 +258,14 @@ def test_losses_of_masks_that_are_drawn(of: Case, monkeypatch: pytest.MonkeyPatc
     """Each row's mean over the masks that it drew, beside the oracle's -log p(x_K | x_rest)."""
     codes, x, _ = lacking(of, 0.0)
     drawn: list[np.ndarray] = []
-    original = _conditionals.draw_masks
+    original = _conditionals._drawn
 
-    def kept(*args: Any) -> jax.Array:
+    def kept(*args: Any) -> np.ndarray:
         found = original(*args)
-        drawn.append(np.asarray(found))
+        drawn.append(found)
         return found
 
-    monkeypatch.setattr(_conditionals, "draw_masks", kept)
+    monkeypatch.setattr(_conditionals, "_drawn", kept)
     found = of.model.loss(of.params, x, "some", key=jax.random.key(3), n_masks=3)
     (masks,) = drawn
     assert masks.shape[0] == 3
