@@ -183,7 +183,7 @@ def _asked(name: str) -> Callable[..., Any]:
     return method
 
 
-for _name in ("add", "contains", "delattr", "delitem", "dir", "eq", "reduce_ex", "repr", "setattr", "setitem", "str"):
+for _name in ("add", "delattr", "delitem", "repr", "setattr", "setitem"):  # what Python asks the class for, and Mapping does not have
     setattr(Unread, f"__{_name}__", _asked(f"__{_name}__"))
 _READING = threading.RLock()
 

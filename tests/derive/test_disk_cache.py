@@ -180,6 +180,18 @@ def test_a_cache_that_the_user_sets_first_is_theirs(folder: Path, tmp_path: Path
     assert not entries(folder) and list((tmp_path / "theirs").glob("*-cache"))
 
 
+def test_a_cache_that_the_user_sets_has_their_other_settings(folder: Path, tmp_path: Path):
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path / "theirs"))
+    wave()(X)  # compiled in less than the second from which on JAX keeps programs
+    assert not folder.exists() and not list((tmp_path / "theirs").glob("*-cache"))
+
+
+def test_where_jaxs_cache_is_switched_off_no_folder_is_made(folder: Path):
+    jax.config.update("jax_enable_compilation_cache", False)
+    wave()(X)
+    assert not folder.exists()
+
+
 def test_a_cache_that_the_user_sets_later_is_theirs_from_then_on(folder: Path, tmp_path: Path):
     wave()(X)
     jax.config.update("jax_compilation_cache_dir", str(tmp_path / "theirs"))

@@ -11,7 +11,7 @@ import pytest
 from events import traced_or_compiled
 
 import gmlmdsl as gm
-from gmlmdsl.derive import bounded_jit, compiled_only
+from gmlmdsl.derive import _bounded_jit, bounded_jit, compiled_only
 from gmlmdsl.model._ahead import random_rows
 
 SPINS = """
@@ -45,12 +45,15 @@ pytestmark = pytest.mark.usefixtures("standard_promotion")
 
 
 @pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
-def test_what_was_compiled_ahead_is_not_compiled_again():
+def test_what_was_compiled_ahead_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch):
+    ran, run = [], _bounded_jit._run
+    monkeypatch.setattr(_bounded_jit, "_run", lambda program, arrays: (ran.append(program.__name__), run(program, arrays))[1])
     model, x = gm.parse(SPINS).model(), np.random.default_rng(1).choice([-1, 1], (61, 3))
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # of draws that were not made
         model.compile(rows=61, mask="single", sampler="gibbs", draws=150, chains=3)
         model.compile(sampler="exact", draws=150, chains=3)
+    assert "log_potential" in ran and "_record" not in ran
     with traced_or_compiled() as found:
         fit = model.fit(x, mask="single", progress=False)
         assert not found

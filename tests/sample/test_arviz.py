@@ -6,6 +6,7 @@ import ast
 import copy
 import importlib.util
 import json
+import operator
 import pickle
 import subprocess
 import sys
@@ -75,9 +76,10 @@ QUESTIONS = {
     "a copy": lambda d: copy.copy(d).posterior.equals(d.posterior),
     "a deep copy": lambda d: copy.deepcopy(d).posterior.equals(d.posterior),
     "pickle": lambda d: pickle.loads(pickle.dumps(d)).posterior.equals(d.posterior),
-    "another group": lambda d: setattr(d, "prior", d) is None and d.prior is d,
-    "another item": lambda d: d.__setitem__("prior", 1) is None and d["prior"] == 1,
+    "another group": lambda d: setattr(d, "posterior", d) is None and d.posterior is d,
+    "another item": lambda d: operator.setitem(d, "prior", 1) is None and d["prior"] == 1,
     "no group": lambda d: delattr(d, "posterior") is None and d.groups() == ["sample_stats", "observed_data"],
+    "no item": lambda d: operator.delitem(d, "observed_data") is None and d.groups() == ["posterior", "sample_stats"],
     "a sum": lambda d: "prior" in d + arviz().InferenceData(prior=arviz().convert_to_dataset(np.zeros((1, 5)))),
     "ArviZ": lambda d: set(arviz().summary(d)) >= {"mean", "sd"},
 }
