@@ -269,7 +269,7 @@ def test_rows_in_pieces_have_the_loss_of_all(key: int | None, monkeypatch: pytes
         return float(m.loss(params, x, "one", **drawn)), np.asarray(m.log_conditional(params, x, (0, 2)))
 
     whole = found()
-    monkeypatch.setattr(_network_queries, "_pieces", lambda lowered, n: [np.arange(k, min(k + 3, n)) for k in range(0, n, 3)])
+    monkeypatch.setattr(_network_queries, "_pieces", lambda lowered, n, params: [np.arange(k, min(k + 3, n)) for k in range(0, n, 3)])
     pieces = found()
     assert pieces[0] == pytest.approx(whole[0], rel=1e-6)
     np.testing.assert_allclose(pieces[1], whole[1], rtol=1e-5)
