@@ -159,7 +159,7 @@ def bundles() -> None:
     print(hashed(Path("a.bundle").read_bytes()), words.data.hex()[:400])
 
 
-GROUPS = {"programs": [programs], "numbers": [plans, fits, networks], "long": [masks, bundles]}
+GROUPS = {"programs": [programs], "numbers": [plans, networks], "long": [fits, masks, bundles]}
 
 if __name__ == "__main__":
     for case in GROUPS[sys.argv[1]]:

@@ -153,7 +153,7 @@ def step_is_right(count: int, length: int) -> Found:
     batches = [order[i : i + 4] for i in range(0, count, 4)]
     batches = [batches[i] for i in _shuffled(count, len(batches))]
     for chosen in batches:  # every row of an epoch weighs the same, every hidden cell too
-        gradient = eqx.filter_grad(_sum_of_losses)(at, jnp.asarray(x[chosen]))
+        gradient = eqx.filter_jit(eqx.filter_grad(_sum_of_losses))(at, jnp.asarray(x[chosen]))
         at = jax.tree.map(lambda a, g: a - 0.5 * len(batches) / int((x >= 0).sum()) * np.asarray(g), at, gradient)
     found = _fit(x, steps=len(batches))
     return error(_flat(found.params), _flat(at), 1e-5)

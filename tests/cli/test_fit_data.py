@@ -67,8 +67,10 @@ def test_missing_cells_of_a_table_are_summed_out_of_the_fit(folder):
 
 @pytest.mark.usefixtures("standard_promotion")
 def test_a_family_sizes_its_model_and_weighs_its_rows(folder):
+    # Of the letters that are there: with all 21 the time goes into matrices of a thousand rows.
+    (folder / "potts.gmlm").write_text(POTTS.read_text().replace("-ACDEFGHIKLMNPQRSTVWY", "-ACD"))
     output = gmlm(
-        "fit", POTTS, "fam.a2m", "--inputs", "pairs.npz", "--identity", "0.75", "--out", "p.fit", "--max-steps", "3", "--rows", "2"
+        "fit", "potts.gmlm", "fam.a2m", "--inputs", "pairs.npz", "--identity", "0.75", "--out", "p.fit", "--max-steps", "3", "--rows", "2"
     )
     assert "n_sites = 4, from the columns of fam.a2m" in output
     assert "12 rows of fam.a2m (focus `s0/5-8`: 4 of 4 match columns; dropped 1 sequences for letters outside" in output

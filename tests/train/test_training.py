@@ -156,7 +156,7 @@ def test_a_step_is_the_gradient_of_the_weighted_loss_per_hidden_cell(model):
     x, w = rows(), np.random.default_rng(1).uniform(0, 2, 24)
     before = model.init_params(seed=3)
     fit = model.fit(x, mask="whole", weights=w, init=before, optimizer=optax.sgd(0.5), method=training())
-    value, gradient = eqx.filter_value_and_grad(lambda p: model.loss(p, x, "whole", weights=w) / N)(before)
+    value, gradient = eqx.filter_jit(eqx.filter_value_and_grad(lambda p: model.loss(p, x, "whole", weights=w) / N))(before)
     assert fit.loss_trace[0] == pytest.approx(float(value), rel=1e-5)
     wanted = jax.tree.map(lambda a, g: a - 0.5 * g, before["net"], gradient["net"])
     assert close(fit.params["net"], wanted)
@@ -176,7 +176,7 @@ def test_rows_of_weight_0_and_rows_that_fill_a_batch_up_teach_nothing(model):
     at = before
     for _, chosen in plan:
         share = len(chosen) / 3  # of a row in a mean batch: every row of an epoch weighs the same
-        gradient = eqx.filter_grad(lambda p, c=chosen, s=share: model.loss(p, x[:6][c], "whole") * s / N)(at)
+        gradient = eqx.filter_jit(eqx.filter_grad(lambda p, c=chosen, s=share: model.loss(p, x[:6][c], "whole") * s / N))(at)
         at = jax.tree.map(lambda a, g: a - 0.5 * g, at, gradient)
     assert close(uneven.params, at)
 

@@ -1,0 +1,120 @@
+"""Runs all tests, those of the night among them, and writes what came of it to `docs/nightly.md`.
+
+    python tests/nightly_run.py [--jobs 2] [--slow] [arguments of pytest ..]
+
+They run under one random `PYTHONHASHSEED`, printed first; set it to repeat a run. `--slow`: only those that `make test` leaves out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "nightly.md"
+ALL, SLOW = "not gpu and not network and not benchmark", "slow and not gpu and not network and not benchmark"
+SLOWEST = 15
+
+
+@dataclass(frozen=True)
+class Night:
+    """What a run was told, and how long it took."""
+
+    began: datetime
+    marks: str
+    jobs: int
+    seed: str
+    clock: float
+    processor: float
+    commit: str
+
+
+@dataclass(frozen=True)
+class Test:
+    """A test with its seconds on the clock, and `passed`, `skipped` or `failed`."""
+
+    name: str
+    seconds: float
+    outcome: str
+
+
+def tests_of(junit: Path) -> list[Test]:
+    """The tests in a file that pytest wrote."""
+    found = []
+    for case in ElementTree.parse(junit).getroot().iter("testcase"):
+        parts = {child.tag for child in case}
+        outcome = "failed" if parts & {"failure", "error"} else "skipped" if "skipped" in parts else "passed"
+        file, _, owner = case.get("classname", "").partition(".Test")
+        name = "::".join(
+            [file.removeprefix("tests.").replace(".", "/") + ".py", *([f"Test{owner}"] if owner else []), case.get("name", "")]
+        )
+        found.append(Test(name, float(case.get("time", 0)), outcome))
+    return found
+
+
+def page(night: Night, tests: list[Test]) -> str:
+    """The Markdown page of a run."""
+    count = {o: sum(t.outcome == o for t in tests) for o in ("passed", "failed", "skipped")}
+    processes = f"{night.jobs} process{'es' * (night.jobs > 1)} on {os.cpu_count()} cores"
+    facts = {
+        "began": f"{night.began:%Y-%m-%d %H:%M} UTC, at commit {night.commit}",
+        "tests": f"`-m '{night.marks}'`, `PYTHONHASHSEED={night.seed}`, {processes}",
+        "on": f"Python {platform.python_version()}, JAX {version('jax')}, {platform.system()}",
+        "took": f"{night.clock / 60:.0f} minutes, {night.processor / 60:.0f} of the processor",
+        "found": f"{len(tests)} tests: " + ", ".join(f"{n} {o}" for o, n in count.items()),
+    }
+    lines = ["# The last night", "", "What `make nightly` found last; it writes this page.", "", "| | |", "|---|---|"]
+    lines += [f"| {what} | {words} |" for what, words in facts.items()]
+    if count["failed"]:
+        lines += ["", "## Failed", "", *(f"- `{t.name}`" for t in tests if t.outcome == "failed")]
+    lines += ["", "## Slowest", "", "| seconds on the clock | test |", "|---|---|"]
+    lines += [f"| {t.seconds:.0f} | `{t.name.replace('|', ' ')}` |" for t in sorted(tests, key=lambda t: -t.seconds)[:SLOWEST]]
+    return "\n".join(lines) + "\n"
+
+
+def commit() -> str:
+    """The commit of the checkout, and whether files differ from it."""
+    said = subprocess.run(["git", "describe", "--always", "--dirty=, changed"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return said.stdout.strip() or "unknown"
+
+
+def run(marks: str, jobs: int, more: list[str], to: Path) -> int:
+    """Run the tests, write the page, and return the status of pytest."""
+    seed = os.environ.get("PYTHONHASHSEED", "random")
+    seed = str(random.SystemRandom().randrange(1 << 32)) if seed == "random" else seed
+    print(f"PYTHONHASHSEED={seed}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        junit = Path(folder) / "junit.xml"
+        command = [sys.executable, "-m", "pytest", "-m", marks, f"--junit-xml={junit}"]
+        command += ["-n", str(jobs), "--dist", "loadfile"] * (jobs > 1)
+        at, began, before = commit(), datetime.now(UTC), time.monotonic()
+        status = subprocess.run([*command, *more], cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": seed}, check=False).returncode
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        night = Night(began, marks, jobs, seed, time.monotonic() - before, used.ru_utime + used.ru_stime, at)
+        if junit.exists():  # pytest came to its end
+            to.write_text(page(night, tests_of(junit)), encoding="utf-8")
+    return status
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Run all tests and keep what came of it.")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--slow", action="store_true", help="only those that `make test` leaves out")
+    asked, more = parser.parse_known_args()
+    return run(SLOW if asked.slow else ALL, asked.jobs, more, PAGE)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""The run of the night: its tests have the hash seed that it prints, and its page says what was found."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import nightly_run
+import pytest
+
+SOME = """
+import os
+import pytest
+
+def test_seed():
+    print(os.environ["PYTHONHASHSEED"], file=open({said!r}, "w"))
+
+@pytest.mark.parametrize("word", ["a|b"])
+def test_fails(word):
+    assert not word
+
+class TestsOfAKind:
+    def test_skipped(self):
+        pytest.skip("why not")
+
+    @pytest.mark.slow
+    def test_slow(self):
+        pass
+"""
+
+
+@pytest.mark.parametrize("told", [None, "7"])
+def test_a_run_prints_its_seed_and_writes_its_page(told: str | None, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    (tmp_path / "test_some.py").write_text(SOME.format(said=str(tmp_path / "said")))
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTHONHASHSEED", raising=False)
+        if told is not None:
+            patch.setenv("PYTHONHASHSEED", told)
+        words = ["-c", str(tmp_path / "pytest.ini"), "-p", "no:cacheprovider", str(tmp_path)]
+        status = nightly_run.run("not slow", 1, words, tmp_path / "night.md")
+    assert status == 1  # a test fails, and so does the run
+    seed = (tmp_path / "said").read_text().strip()
+    assert seed.isdecimal() and (told is None or seed == told)
+    assert capfd.readouterr().out.startswith(f"PYTHONHASHSEED={seed}\n")
+    found = (tmp_path / "night.md").read_text()
+    assert "3 tests: 1 passed, 1 failed, 1 skipped" in found
+    assert f"`PYTHONHASHSEED={seed}`, 1 process on {os.cpu_count()} cores" in found
+    failed, slowest = found.split("## Slowest")[0].split("## Failed")[1], found.split("## Slowest")[1]
+    assert failed.count("\n- ") == 1 and "test_fails[a|b]" in failed
+    assert slowest.count("\n| 0 | ") == 3 and "::TestsOfAKind::test_skipped`" in slowest and "test_fails[a b]" in slowest
