@@ -124,11 +124,11 @@ def _log_posterior(
         if c is None:
             log_z = jnp.zeros(())
         else:
-            log_z = derive.log_sum(device, here, jnp.asarray(known_rows(host, given)), c)
+            log_z = derive.log_sum(device, here, derive.on_device(known_rows(host, given)), c)
             log_z = log_z[0] if given is None else log_z[rows.codes[host.row_cell]]
         return log_completions(host, device, here, rows.codes) - log_z, log_prior(host, here)
 
-    pointwise, prior = jax.jit(lambda v: jax.lax.map(at, v))(jnp.asarray(safe))
+    pointwise, prior = jax.jit(lambda v: jax.lax.map(at, v))(derive.on_device(safe))
     pointwise = np.asarray(pointwise)
     return np.where(inside, pointwise.sum(axis=1) + np.asarray(prior), -np.inf), pointwise
 

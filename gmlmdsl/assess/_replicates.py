@@ -10,12 +10,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail
 from ..data import decode, encode
-from ..derive import all_states, compiled, graph_arrays
+from ..derive import all_states, compiled, graph_arrays, on_device
 from ..graph import FactorGraph, lower_let
 from ..sample import effective_sample_size, groups_of
 from ._scored_rows import params64
@@ -64,7 +63,7 @@ def exact_source(fit: FitRecord) -> ReplicateSource:
     """
     states = all_states(fit.graph, MOST_STATES, "exact draws")
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
-        joint = np.asarray(compiled.log_potential(graph_arrays(fit.graph), params64(fit), jnp.asarray(states)))
+        joint = np.asarray(compiled.log_potential(graph_arrays(fit.graph), params64(fit), on_device(states)))
     words = f"independent rows from all {states.shape[1]:,} configurations"
     return ReplicateSource(states, np.cumsum(np.exp(joint - joint.max())), 0, words)
 
@@ -281,7 +280,7 @@ def function_values(fit: FitRecord, functions: Mapping[str, Any], codes: Array) 
         observe = observables(fit.model.lowered, params64(fit), {name: what}, graph.observed)
         assert observe is not None
         array = _guarded(
-            name, lambda observe=observe, name=name: np.asarray(observe(jnp.asarray(np.maximum(codes, 0), jnp.int32))[name], float)
+            name, lambda observe=observe, name=name: np.asarray(observe(on_device(np.maximum(codes, 0), np.int32))[name], float)
         )
         if array.shape != (codes.shape[1],) or not np.isfinite(array).all():
             got = f"an array of shape {array.shape[1:]}" if array.ndim > 1 else "a number that is not finite"

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._diagnostics import GmlmError, fail
 from ..data import bound_mask, bound_rows, verified_weights
-from ..derive import bounded_jit, compiled
+from ..derive import bounded_jit, compiled, on_device
 from ..evaluate import MaskUse, Objective, as_params, finite, flatten, gap_second_order, log_completions, unflatten
 from ..fit import WHOLE, Evidence, FitOptions, make_objective, row_weights, whole_mask
 from ..graph import FactorGraph
@@ -52,9 +52,9 @@ class ScoredRows:
         """u_r = c w_r grad loss_r of each row in some directions of the flat vector, shape (rows, directions)."""
         vector, gapped = flatten(self.objective.frame.host, params), self._gapped
         found = np.zeros((self.codes.shape[1], directions.shape[1]))
-        found[~gapped] = np.asarray(_scores(self.objective, vector, jnp.asarray(directions)))[: (~gapped).sum()]
+        found[~gapped] = np.asarray(_scores(self.objective, vector, on_device(directions)))[: (~gapped).sum()]
         if self.objective.gaps is not None:
-            found[gapped] = np.asarray(gap_second_order(self.objective, vector, jnp.asarray(directions))[1])
+            found[gapped] = np.asarray(gap_second_order(self.objective, vector, on_device(directions))[1])
         return found
 
     @property

@@ -14,10 +14,11 @@ from jax.scipy.special import gammaln, xlogy
 
 from .._diagnostics import fail, listed, unknown
 from ..data import evaluated, generator, verified_seed, verify_untraced
-from ..derive import float_type, no_joint
+from ..derive import float_type, no_joint, on_device
 from ..graph import STAYS_FINITE as FINITE
 from ..graph import FactorGraph, ParameterArray, undefined_at, untried
 from ..read import verify_unmasked
+from ._row_sizes import is_traced
 
 if TYPE_CHECKING:
     from numpyro.distributions.transforms import Transform
@@ -222,8 +223,10 @@ def on_gauge(p: ParameterArray, value: Any) -> Any:
 
 def flatten(graph: FactorGraph, params: Mapping[str, Any]) -> jax.Array:
     """One vector: declaration order, then row-major."""
-    parts = [jnp.ravel(params[p.name]) for p in graph.parameters]
-    return jnp.concatenate(parts) if parts else jnp.zeros(0)
+    parts = [params[p.name] for p in graph.parameters]
+    if is_traced(parts):
+        return jnp.concatenate([jnp.ravel(a) for a in parts])
+    return on_device(np.concatenate([np.ravel(a) for a in parts]) if parts else np.zeros(0))
 
 
 def unflatten(graph: FactorGraph, vector: Any) -> dict[str, Any]:
