@@ -33,9 +33,8 @@ check: $(VENV)/.test  ## what a newcomer runs after an installation, two minutes
 test: $(VENV)/.test  ## all tests but the nightly ones
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
-nightly: $(VENV)/.test  ## all tests, the statistical ones among them, under two hash seeds
-	PYTHONHASHSEED=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m 'not gpu and not network and not benchmark'
-	PYTHONHASHSEED=4 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m 'not gpu and not network and not benchmark'
+nightly: $(VENV)/.test  ## all tests, the statistical ones among them, under one random hash seed; writes docs/nightly.md
+	$(BIN)/python tests/nightly_run.py --jobs $(JOBS)
 
 examples: $(VENV)/.test  ## run the documented examples, on real data where it is there: processor time beside the kept figure
 	$(BIN)/python tests/documented_examples.py --jobs $(JOBS)

@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "nightly.md"
 ALL, SLOW = "not gpu and not network and not benchmark", "slow and not gpu and not network and not benchmark"
 SLOWEST = 15
+STOPPED = 2  # pytest's status after Ctrl-C
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Night:
     clock: float
     processor: float
     commit: str
+    ended: bool = True
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ def tests_of(junit: Path) -> list[Test]:
     """The tests in a file that pytest wrote."""
     found = []
     for case in ElementTree.parse(junit).getroot().iter("testcase"):
+        if not case.get("name"):  # the test in which it was stopped
+            continue
         parts = {child.tag for child in case}
         outcome = "failed" if parts & {"failure", "error"} else "skipped" if "skipped" in parts else "passed"
         file, _, owner = case.get("classname", "").partition(".Test")
@@ -75,6 +79,8 @@ def page(night: Night, tests: list[Test]) -> str:
         "took": f"{night.clock / 60:.0f} minutes, {night.processor / 60:.0f} of the processor",
         "found": f"{len(tests)} tests: " + ", ".join(f"{n} {o}" for o, n in count.items()),
     }
+    if not night.ended:
+        facts["stopped"] = f"before its end; the last test was `{tests[-1].name.replace('|', ' ')}`" if tests else "before the first test"
     lines = ["# The last night", "", "What `make nightly` found last; it writes this page.", "", "| | |", "|---|---|"]
     lines += [f"| {what} | {words} |" for what, words in facts.items()]
     if count["failed"]:
@@ -90,6 +96,14 @@ def commit() -> str:
     return said.stdout.strip() or "unknown"
 
 
+def waited(child: subprocess.Popen[bytes]) -> int:
+    """The status of a process; Ctrl-C stops it, and what it says of that is waited for."""
+    try:
+        return child.wait()
+    except KeyboardInterrupt:
+        return child.wait()
+
+
 def run(marks: str, jobs: int, more: list[str], to: Path) -> int:
     """Run the tests, write the page, and return the status of pytest."""
     seed = os.environ.get("PYTHONHASHSEED", "random")
@@ -100,10 +114,10 @@ def run(marks: str, jobs: int, more: list[str], to: Path) -> int:
         command = [sys.executable, "-m", "pytest", "-m", marks, f"--junit-xml={junit}"]
         command += ["-n", str(jobs), "--dist", "loadfile"] * (jobs > 1)
         at, began, before = commit(), datetime.now(UTC), time.monotonic()
-        status = subprocess.run([*command, *more], cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": seed}, check=False).returncode
+        status = waited(subprocess.Popen([*command, *more], cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": seed}))
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        night = Night(began, marks, jobs, seed, time.monotonic() - before, used.ru_utime + used.ru_stime, at)
-        if junit.exists():  # pytest came to its end
+        night = Night(began, marks, jobs, seed, time.monotonic() - before, used.ru_utime + used.ru_stime, at, status != STOPPED)
+        if junit.exists():
             to.write_text(page(night, tests_of(junit)), encoding="utf-8")
     return status
 

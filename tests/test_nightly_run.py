@@ -8,6 +8,16 @@ from pathlib import Path
 import nightly_run
 import pytest
 
+STOPPED = """
+def test_passes():
+    pass
+
+def test_stops():
+    raise KeyboardInterrupt
+
+def test_never_runs():
+    pass
+"""
 SOME = """
 import os
 import pytest
@@ -49,3 +59,13 @@ def test_a_run_prints_its_seed_and_writes_its_page(told: str | None, tmp_path: P
     failed, slowest = found.split("## Slowest")[0].split("## Failed")[1], found.split("## Slowest")[1]
     assert failed.count("\n- ") == 1 and "test_fails[a|b]" in failed
     assert slowest.count("\n| 0 | ") == 3 and "::TestsOfAKind::test_skipped`" in slowest and "test_fails[a b]" in slowest
+
+
+def test_a_run_that_is_stopped_says_where(tmp_path: Path):
+    (tmp_path / "test_some.py").write_text(STOPPED)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    words = ["-c", str(tmp_path / "pytest.ini"), "-p", "no:cacheprovider", str(tmp_path)]
+    assert nightly_run.run("not slow", 1, words, tmp_path / "night.md") == nightly_run.STOPPED
+    found = (tmp_path / "night.md").read_text()
+    assert "1 tests: 1 passed" in found
+    assert "| stopped | before its end; the last test was `" in found and "::test_passes" in found
