@@ -143,7 +143,7 @@ def fixed_blocks(graph: FactorGraph, blocks: np.ndarray, extra: Sequence[FactorG
         blocks: positions of shape (blocks, members), ascending, padded with the number of cells.
         extra: further groups (a mask's weights), whose touching instances follow those of the graph.
     """
-    return _blocks(graph, block_arrays(graph, blocks, extra))
+    return blocks_on_device(graph, block_arrays(graph, blocks, extra))
 
 
 def stacked_blocks(graph: FactorGraph, pieces: Sequence[np.ndarray]) -> Blocks:
@@ -152,11 +152,12 @@ def stacked_blocks(graph: FactorGraph, pieces: Sequence[np.ndarray]) -> Blocks:
     for arrays in zip(*(block_arrays(graph, p) for p in pieces), strict=True):
         wide = max(a.shape[1] for a in arrays)
         found.append(np.stack([np.pad(a, ((0, 0), (0, wide - a.shape[1])), constant_values=-1) for a in arrays]))
-    return _blocks(graph, found)
+    return blocks_on_device(graph, found)
 
 
-def _blocks(graph: FactorGraph, arrays: Sequence[np.ndarray]) -> Blocks:
-    n_values = int(block_values(np.append(graph.sizes, 1), arrays[0]).max())
+def blocks_on_device(graph: FactorGraph, arrays: Sequence[np.ndarray]) -> Blocks:
+    """Blocks from their `block_arrays`, which may have further axes in front."""
+    n_values = int(np.append(graph.sizes, 1)[arrays[0]].astype(float).prod(axis=-1).max())
     cells, radix, strides, *touch = (_ints(a[..., None]) for a in arrays)
     return Blocks(n_values, cells, radix, strides, tuple(touch))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -15,7 +16,8 @@ from ..graph import FactorGraph, LoweredMask, is_adaptive
 from ..graph.colours import colour
 from ..graph.masks import blocks_of, reach
 from ..plan import is_affordable, plan_block, plan_blocks, plan_elimination, plan_mask, verify_affordable
-from ._arrays import Blocks, Graph, block_values, drawn_blocks, fixed_blocks, log2_values
+from ._arrays import Blocks, Graph, block_arrays, block_values, blocks_on_device, drawn_blocks, float_type, log2_values, on_device
+from ._block_tables import TabledBlocks, Weights, tabled_blocks, tabled_sum
 from ._conditional import logsumexp, observed_value
 from ._contraction import contraction
 from ._energy import Codes, Params, local_scores
@@ -38,23 +40,59 @@ class ExactLoss(eqx.Module):
     blocks: tuple[Blocks, ...]
     probabilities: tuple[Float[Array, " blocks"], ...] | None
     split: bool = eqx.field(static=True)
+    tabled: tuple[TabledBlocks | None, ...]
+
+    def weights(self, params: Params) -> tuple[Weights | None, ...]:
+        """What the scores of each set of blocks are products of, where they have tables: the same for all rows."""
+        return tuple(None if t is None else t.weights(t.entries(params)) for t in self.tabled)
+
+    def scores(self, params: Params, codes: Codes, k: int, weights: Weights | None = None) -> Float[Array, "blocks values rows"]:
+        """Scores of the k-th set of blocks, up to a constant of each block and row."""
+        tabled = self.tabled[k]
+        if tabled is None:
+            return local_scores(self.graph, params, codes, self.blocks[k])
+        return tabled.full(tabled.weights(tabled.entries(params)) if weights is None else weights, codes)
+
+    @property
+    def is_plain(self) -> tuple[bool, ...]:
+        """Of each set of blocks, whether its loss is products of tables and nothing else."""
+        return tuple(t is not None and t.rest is None and self.probabilities is not None for t in self.tabled)
+
+    def plain_total(self, params: Params, codes: Codes, row_weights: Array, chunk: int, dtype: Any = None) -> Float[Array, ""]:
+        """The weighted sum over rows of the loss of the plain sets of blocks; the sums over rows in another float type if `dtype`."""
+        found = jnp.zeros((), float_type())
+        for k, (plain, weights) in enumerate(zip(self.is_plain, self.weights(params), strict=True)):
+            if plain:
+                assert self.probabilities is not None
+                assert weights is not None
+                weights = weights if dtype is None else weights.astype(dtype)
+                found = found + tabled_sum(weights, self.tabled[k], codes, self.probabilities[k], row_weights, chunk)
+        return found
 
     def rows(self, params: Params, codes: Codes) -> Float[Array, " rows"]:
         """One loss per row: sum over K of p(K | x) times -log p(x_K | x_rest[, K]), from the factors that touch K."""
         return self.rows_and_mass(params, codes)[0]
+
+    def other_rows(self, params: Params, weights: tuple[Weights | None, ...], codes: Codes) -> Float[Array, " rows"]:
+        """One loss per row, of the sets of blocks that are not plain."""
+        losses, shares = self.by_mask(params, codes, weights, tuple(k for k, plain in enumerate(self.is_plain) if not plain))
+        return _weighted_sum(losses, shares)
 
     def rows_and_mass(self, params: Params, codes: Codes) -> tuple[Float[Array, " rows"], Float[Array, " rows"]]:
         """The losses, and the probability that K is not empty."""
         losses, shares = self.by_mask(params, codes)
         return _weighted_sum(losses, shares), shares.sum(axis=0)
 
-    def by_mask(self, params: Params, codes: Codes) -> tuple[Float[Array, "masks rows"], Float[Array, "masks rows"]]:
-        """The loss of every mask (of every cell of it, where `split`), and its probability."""
+    def by_mask(
+        self, params: Params, codes: Codes, weights: tuple[Weights | None, ...] | None = None, which: Sequence[int] | None = None
+    ) -> tuple[Float[Array, "masks rows"], Float[Array, "masks rows"]]:
+        """The loss of every mask (of every cell of it, where `split`) of some sets of blocks, or of all, and its probability."""
         losses, shares = [], []
-        for k, blocks in enumerate(self.blocks):
-            scores = local_scores(self.graph, params, codes, blocks)
+        weights = self.weights(params) if weights is None else weights
+        for k in range(len(self.blocks)) if which is None else which:
+            scores = self.scores(params, codes, k, weights[k])
             share, correction = self.shares(params, codes, k)
-            here = observed_value(blocks, codes, self.graph.n_cells)[:, None]
+            here = observed_value(self.blocks[k], codes, self.graph.n_cells)[:, None]
             losses.append(_negative_log(scores if correction is None else scores + correction, here))
             shares.append(share)
         return jnp.concatenate(losses), jnp.concatenate(shares)
@@ -139,10 +177,12 @@ def exact_loss(host: FactorGraph, graph: Graph, mask: LoweredMask) -> ExactLoss 
         worst = blocks[piece][np.argmax(block_values(np.append(host.sizes, 1), blocks[piece]))]
         verify_affordable(plan_block(host, worst, True), "the loss: a block", mask.span)
     extra = weight_groups(mask) if probabilities is None else ()
-    found = tuple(fixed_blocks(host, _trimmed(blocks[p], host.n_cells), extra) for p in pieces)
+    arrays = [block_arrays(host, _trimmed(blocks[p], host.n_cells), extra) for p in pieces]
+    found = tuple(blocks_on_device(host, a) for a in arrays)
+    tabled = tuple(tabled_blocks(host, graph, b, a) for b, a in zip(found, arrays, strict=True))
     law = mask_law(mask, host.n_cells) if corrected or probabilities is None else None
-    shares = None if probabilities is None else tuple(jnp.asarray(probabilities[p]) for p in pieces)
-    return ExactLoss(graph, law, found, shares, split)
+    shares = None if probabilities is None else tuple(on_device(np.asarray(probabilities[p], float_type())) for p in pieces)
+    return ExactLoss(graph, law, found, shares, split, tabled)
 
 
 def _eliminated(host: FactorGraph, graph: Graph, mask: LoweredMask, blocks: np.ndarray, probabilities: np.ndarray) -> EliminatedLoss | None:
@@ -219,6 +259,7 @@ def alike_blocks(host: FactorGraph, blocks: np.ndarray) -> list[np.ndarray]:
     return [np.flatnonzero(inverse.reshape(-1) == k) for k in range(int(inverse.max()) + 1)]
 
 
-def loss_terms(blocks: Sequence[Blocks], rows: int) -> float:
-    """Factor evaluations of a loss over some rows: what memory it takes is in proportion."""
-    return float(rows) * sum(b.n_values * b.cells.shape[0] * max(1, sum(t.shape[1] for t in b.touch)) for b in blocks)
+def loss_terms(loss: ExactLoss, rows: int) -> float:
+    """Factor evaluations, or numbers of products of tables, of a loss over some rows: what memory it takes is in proportion."""
+    trees = [b.n_values * b.cells.shape[0] * max(1, sum(t.shape[1] for t in b.touch)) for b in loss.blocks]
+    return float(rows) * sum(t if tabled is None else tabled.held for t, tabled in zip(trees, loss.tabled, strict=True))

@@ -6,10 +6,13 @@ from . import _exact_answers as exact
 from . import _named_conditionals as named_conditionals
 from . import _network_queries as network_queries
 from . import _parameters as parameters
+from ._colouring import Colouring as Colouring
+from ._colouring import colouring as colouring
 from ._completions import log_completions as log_completions
 from ._convexity import degree as degree
 from ._convexity import is_affine as is_affine
 from ._convexity import is_convex as is_convex
+from ._differences import differences as differences
 from ._exact_answers import Contractions as Contractions
 from ._exact_answers import independent_kernel as independent_kernel
 from ._exact_answers import known_rows as known_rows
@@ -67,7 +70,4 @@ from ._row_sizes import answer as answer
 from ._row_sizes import is_traced as is_traced
 from ._row_sizes import log_potentials as log_potentials
 from ._row_sizes import over_rows as over_rows
-from ._statistics import Colouring as Colouring
-from ._statistics import colouring as colouring
-from ._statistics import differences as differences
-from ._statistics import second_order as second_order
+from ._second_order import second_order as second_order

@@ -71,6 +71,7 @@ class Objective(eqx.Module):
         factor: c = (cells the mask can reach) / E|K|.
         gaps: the loss of the rows whose missing cells are summed out; these rows are not among `codes`.
         gap_weights: their weights.
+        rough: whether products of tables are summed over rows in float32: quicker, to 6 digits.
     """
 
     loss: Loss
@@ -84,6 +85,7 @@ class Objective(eqx.Module):
     chunk: int = eqx.field(static=True)
     gaps: SummedRows | None = None
     gap_weights: Array | None = None
+    rough: bool = eqx.field(static=True, default=False)
 
     def __call__(self, free: Mapping[str, Array]) -> Float[Array, ""]:
         """The objective at unconstrained parameters."""
@@ -91,14 +93,32 @@ class Objective(eqx.Module):
 
     def at(self, params: Mapping[str, Array]) -> Float[Array, ""]:
         """The objective at parameters."""
-        total = self.sum_rows(lambda codes, weights, masks: (weights * finite(self.rows(params, codes, masks), weights)).sum())
+        total = self.row_total(params)
         return (self.factor * (total + self.gap_total(params)) - log_prior(self.frame.host, params)) / self.scale
+
+    def row_total(self, params: Mapping[str, Array]) -> Float[Array, ""]:
+        """The sum of the weighted losses of the complete rows."""
+        loss = self.loss
+        if not isinstance(loss, ExactLoss):
+            return self.sum_rows(lambda codes, weights, masks: (weights * finite(self.rows(params, codes, masks), weights)).sum())
+        total = loss.plain_total(params, self.codes, self.weights, self.chunk, jnp.float32 if self.rough else None)
+        if all(loss.is_plain):
+            return total
+        tables = loss.weights(params)
+        return total + self.sum_rows(lambda codes, weights, _: (weights * finite(loss.other_rows(params, tables, codes), weights)).sum())
 
     def gap_total(self, params: Mapping[str, Array]) -> Float[Array, ""]:
         """The sum of the weighted losses of the rows with gaps."""
         if self.gaps is None or self.gap_weights is None:
             return jnp.zeros(())
         return (self.gap_weights * finite(self.gaps.rows(params), self.gap_weights)).sum()
+
+    @property
+    def products(self) -> float:
+        """Products of tables of one value of the objective: 0 where trees are evaluated."""
+        if not isinstance(self.loss, ExactLoss) or not all(self.loss.is_plain):
+            return 0.0
+        return self.codes.shape[1] * sum(t.products for t in self.loss.tabled if t is not None)
 
     @property
     def n_rows(self) -> int:
@@ -249,7 +269,7 @@ def chunk_rows(loss: Loss, masks: int, members: int, rows: int) -> int:
 def row_terms(loss: Loss, masks: int, members: int) -> float:
     """Factor evaluations, or table entries, of the loss of one row."""
     if isinstance(loss, ExactLoss):
-        return loss_terms(loss.blocks, 1)
+        return loss_terms(loss, 1)
     if isinstance(loss, EliminatedLoss | DrawnEliminatedLoss):
         return loss.entries
     return masks * loss.n_values * members * max(1, sum(g.most for g in loss.graph.groups))

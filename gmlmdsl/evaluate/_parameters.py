@@ -38,7 +38,7 @@ def init_params(graph: FactorGraph, seed: int = 0) -> dict[str, Array]:
     """
     verified_seed(seed)
     if not graph.latents:
-        return {p.name: np.full(p.shape, _start(p)) for p in graph.parameters}
+        return {p.name: np.full(p.shape, p.middle) for p in graph.parameters}
     return {p.name: _noisy(p, generator(seed, k).normal(0, NOISE, p.shape)) for k, p in enumerate(graph.parameters)}
 
 
@@ -53,16 +53,6 @@ def _noisy(p: ParameterArray, noise: Array) -> Array:
     if low:
         return p.lower + np.exp(noise)
     return p.upper - np.exp(noise) if high else on_gauge(p, noise)
-
-
-def _start(p: ParameterArray) -> float:
-    if p.kind == "simplex":
-        return 1 / p.shape[-1]
-    if p.kind == "positive":
-        return 1.0
-    if math.isfinite(p.lower) and math.isfinite(p.upper):
-        return 0.5 * (p.lower + p.upper)
-    return p.lower + 1 if math.isfinite(p.lower) else p.upper - 1 if math.isfinite(p.upper) else 0.0
 
 
 def as_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params") -> dict[str, jax.Array]:
@@ -194,6 +184,8 @@ def bijection(p: ParameterArray) -> Transform | Unchanged:
 
 def slopes(p: ParameterArray, free: Any) -> Array:
     """The slope of each entry in its own unconstrained one, flat; not of a simplex, whose entries move together."""
+    if p.kind == "real":
+        return np.ones(p.size)
     return np.asarray(jax.vmap(jax.grad(lambda u: bijection(p)(u)))(jnp.ravel(free)))
 
 

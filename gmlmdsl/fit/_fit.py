@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 
 from .._diagnostics import fail, with_whole_numbers
 from ..data import generator, random_key, verified_weights
-from ..derive import ExactLoss, float_type, graph_arrays
+from ..derive import ExactLoss, float_type, graph_arrays, on_device
 from ..derive.compiled import all_values, gap_rows, log_potential
 from ..evaluate import (
     Colouring,
@@ -28,7 +27,6 @@ from ..evaluate import (
     colouring,
     counted_mean_size,
     draw_masks,
-    flatten,
     in_support,
     init_params,
     is_affine,
@@ -49,8 +47,9 @@ from ..evaluate import (
     verify_names,
     verify_present,
 )
-from ..graph import FactorGraph, Lowered, LoweredMask, is_adaptive, mentions_parameter, varies
+from ..graph import FactorGraph, Lowered, LoweredMask, is_adaptive, mentions_parameter, range_of, varies
 from ..graph.masks import support_size
+from ..plan import mean_size as mean_size_of
 from ..plan import verify_held
 from ._contrastive import Climbed, climb
 from ._few_rows import effective_rows, infer
@@ -59,8 +58,9 @@ from ._inference import Copies, verify_counts
 from ._kinks import has_kinks
 from ._methods import MonteCarloEM, PersistentContrastiveDivergence, completed_masks, verify_method, verify_whole
 from ._minimise import MOST_INFERRED, curvature_at, first_curvature, full_batch, params_of, stochastic
-from ._optimise import ROUGH, Outcome, Scaled, lbfgs, scaling
+from ._optimise import ROUGH, Outcome, Scaled, lbfgs
 from ._options import Evidence, FitOptions
+from ._scaling import scaling
 from ._status import Status, examine, judge
 
 Array = np.ndarray
@@ -115,7 +115,7 @@ def fit_model(lowered: Lowered, mask: LoweredMask, codes: Array, options: FitOpt
             return _climbed(Evidence(lowered, mask, codes, options), climbed, fixed, started)
         prepared = make_objective(host, mask, codes, weights, start, fixed, options)
         objective, use, missing = prepared.objective, prepared.use, prepared.missing
-        free = objective.frame.unconstrain(objective.held)
+        free = objective.frame.unconstrain({k: np.asarray(v) for k, v in objective.held.items()})
         convex, colours = is_convex(host) and not missing.any, objective_colouring(objective)
         if prepared.imputed is not None:
             objective, outcome, missing, copies = _impute(prepared, options, colours)
@@ -128,7 +128,7 @@ def fit_model(lowered: Lowered, mask: LoweredMask, codes: Array, options: FitOpt
             curve = curvature_at(objective, params_of(objective, outcome), colours, options)
             open_ = examine(objective, params_of(objective, outcome), curve, first_curvature(objective, colours), colours)
         params = params_of(objective, outcome)
-        value = float(value_at(objective, params)) * float(objective.scale)
+        value = float(value_at(objective, params) if np.isnan(outcome.value) else outcome.value) * float(objective.scale)
         status = judge(objective, params, outcome, open_, curve, colours, missing)
         inferred = infer(objective, params, status, curve, effective_rows(mask, codes, weights, options.weights_are == "counts"))
         arrays = {k: np.asarray(v) for k, v in params.items()}
@@ -185,7 +185,7 @@ def verify_possible(lowered: Lowered, codes: Array, weights: Array, start: dict[
     codes, weights = codes[:, whole], weights[whole]
     for group, host in zip(device.groups, lowered.graph.groups, strict=True):
         if group.kind == "require":
-            holds = np.asarray(all_values(group, {}, jnp.asarray(codes)))
+            holds = np.asarray(all_values(group, {}, on_device(codes)))
             bad = ~holds.all(axis=0) & (weights > 0)
             if bad.any():
                 row = int(np.argmax(bad))
@@ -193,7 +193,10 @@ def verify_possible(lowered: Lowered, codes: Array, weights: Array, start: dict[
                 names = [lowered.graph.cell_name(int(c)) for c in np.unique(cells) if c < lowered.graph.n_random]
                 message = f"row {int(whole[row])} of x is impossible: it breaks this `require`{' at ' * bool(names)}{', '.join(names)}"
                 raise fail("E508", message, host.span, "broken here", help="mend or drop the row, or loosen the requirement")
-    value = np.asarray(log_potential(device, start, jnp.asarray(codes)))
+    values = {k: np.asarray(v) for k, v in start.items()}
+    if all(range_of(g, int(lowered.graph.sizes.max(initial=1)), values) is not None for g in lowered.graph.factors):
+        return  # bounds show that every factor is finite, whatever the row
+    value = np.asarray(log_potential(device, start, on_device(codes)))
     bad = (np.isnan(value) | np.isneginf(value)) & (weights > 0)
     if bad.any():
         row = int(np.argmax(bad))
@@ -243,14 +246,19 @@ def make_objective(
     mask, counted_by = _completed_masks(host, mask, codes, options)
     device = graph_arrays(host)
     n_masks = masks_per_row(mask, options.n_masks)
-    filled = jnp.asarray(np.maximum(codes, 0))
+    filled = on_device(np.maximum(codes, 0))
     masks = None if n_masks is None else np.asarray(draw_masks(host, mask, filled, n_masks, random_key(options.seed), options.repeats))
     counts = options.weights_are == "counts"
     if counts and n_masks is not None:
         help_ = "repeat the rows instead, so that each has its own masks"
         raise fail("E542", f"weights are counts, and mask `{options.mask}` is drawn for each row", mask.span, "drawn", help=help_)
+    plain_size = None if varies(mask) else mean_size_of(counted_by, host.n_cells)
     mean_size = (
-        counted_mean_size(host, counted_by, filled, weights) if counts and varies(mask) else mean_block_size(host, counted_by, filled)
+        plain_size
+        if plain_size is not None
+        else (
+            counted_mean_size(host, counted_by, filled, weights) if counts and varies(mask) else mean_block_size(host, counted_by, filled)
+        )
     )
     use = MaskUse(options.mask, n_masks, support_size(named), is_adaptive(mask), reached_cells(host, counted_by), mean_size)
     if use.mean_size == 0:
@@ -264,16 +272,16 @@ def make_objective(
     gaps = summed_loss(host, device, codes, kinds)
     objective = Objective(
         loss,
-        jnp.asarray(np.pad(whole, ((0, 0), (0, padding)), mode="edge" if len(order) else "constant")),
-        jnp.asarray(np.pad(weights[order] * share, (0, padding)), dtype=dtype),
-        None if rows_masks is None else jnp.asarray(np.pad(rows_masks, ((0, 0), (0, 0), (0, padding)), constant_values=host.n_cells)),
+        on_device(np.pad(whole, ((0, 0), (0, padding)), mode="edge" if len(order) else "constant")),
+        on_device(np.pad(weights[order] * share, (0, padding)).astype(dtype)),
+        None if rows_masks is None else on_device(np.pad(rows_masks, ((0, 0), (0, 0), (0, padding)), constant_values=host.n_cells)),
         start,
-        jnp.asarray(use.reached / use.mean_size),
-        jnp.asarray(float(weights.sum())),
+        on_device(np.asarray(use.reached / use.mean_size, dtype)),
+        on_device(np.asarray(weights.sum(), dtype)),
         Frame(host.without_data, fixed),
         chunk,
         gaps,
-        None if gaps is None else jnp.asarray(weights[kinds.summed], dtype=dtype),
+        None if gaps is None else on_device(weights[kinds.summed].astype(dtype)),
     )
     if gaps is not None:
         _verify_finite(objective, start, kinds.summed)
@@ -372,4 +380,4 @@ def objective_colouring(objective: Objective) -> Colouring | None:
     rows = int((np.asarray(objective.weights) > 0).sum())
     if not isinstance(objective.loss, ExactLoss) or not is_affine(host) or not 0 < size <= MOST_INFERRED or not rows:
         return None
-    return colouring(objective, flatten(host, objective.held))
+    return colouring(objective, size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import cached_property
 
 import equinox as eqx
 import jax
@@ -13,9 +14,11 @@ import numpy as np
 from .._diagnostics import fail
 from ..derive import bounded_jit, log_potential
 from ..evaluate import Colouring, Objective, finite, flatten, gap_second_order, log_prior, second_order, tangent, unflatten
+from ._definite import cholesky, exceeds, largest_eigenvalue, solve
 
 Array = np.ndarray
 FALLING = 1e-6  # of the largest eigenvalue: what is further below 0 is no rounding
+LEAST = 1e-100  # of a largest eigenvalue: below, all directions are flat, and squares of inverses leave the range of floats
 SINGULAR = 1e-9  # of the largest eigenvalue: below, a direction is undetermined
 
 
@@ -55,13 +58,23 @@ class Curvature:
     pull: Array
     coupling: Array | None = None
 
+    @cached_property
+    def factor(self) -> Array | None:
+        """The Cholesky factor of the Hessian; None where it has a direction that is flat, or falls, beside its largest eigenvalue."""
+        top = largest_eigenvalue(self.hessian)
+        return cholesky(self.hessian) if top > LEAST and exceeds(self.hessian, SINGULAR * top) else None
+
     def flat(self) -> Array:
         """An orthonormal basis of the directions in which the curvature vanishes, shape (parameters, directions)."""
+        if self.factor is not None:
+            return self.basis[:, :0]
         values, vectors = np.linalg.eigh(self.hessian)
         return self.basis @ vectors[:, values <= SINGULAR * max(values.max(initial=0.0), 1e-300)]
 
     def falling(self) -> Array:
         """An orthonormal basis of the directions in which the objective curves down, shape (parameters, directions): at a saddle."""
+        if self.factor is not None:
+            return self.basis[:, :0]
         values, vectors = np.linalg.eigh(self.hessian)
         return self.basis @ vectors[:, values < -FALLING * max(values.max(initial=0.0), 1e-300)]
 
@@ -75,26 +88,33 @@ class Curvature:
         hessian, prior, score, one_mask, coupling = (None if m is None else q.T @ m @ q for m in seen)
         return Curvature(self.basis @ q, hessian, prior, score, one_mask, q.T @ self.pull, coupling)  # pyright: ignore[reportArgumentType]
 
-    @property
+    @cached_property
     def influence(self) -> Array:
         """Row p is H^-1 e_p in the directions of `basis`: how an entry moves with the gradient; shape (parameters, dimensions)."""
-        return self._spread()
+        if self.coupling is not None:
+            return self.basis @ np.linalg.pinv(self.hessian + self.coupling)
+        if self.factor is not None:
+            return solve(self.factor, self.basis.T).T
+        values, vectors = np.linalg.eigh(self.hessian)
+        return self.basis @ ((vectors / np.maximum(values, 1e-14 * max(values.max(initial=0.0), LEAST))) @ vectors.T)
 
     def sandwich(self, score: Array | None = None) -> Array:
         """The Godambe covariance H^-1 S H^-1' in parameter space, H with the coupling of imputed cells."""
-        spread = self._spread()
-        return spread @ (self.score if score is None else score) @ spread.T
+        return self.influence @ (self.score if score is None else score) @ self.influence.T
 
     def laplace(self) -> Array:
         """H^-1 in parameter space: the covariance of Laplace's approximation to a posterior whose -log density is the objective."""
-        inverse = self._spread() @ self.basis.T
+        inverse = self.influence if _is_identity(self.basis) else self.influence @ self.basis.T
         return 0.5 * (inverse + inverse.T)
 
-    def _spread(self) -> Array:
-        if self.coupling is not None:
-            return self.basis @ np.linalg.pinv(self.hessian + self.coupling)
-        values, vectors = np.linalg.eigh(self.hessian)
-        return self.basis @ ((vectors / np.maximum(values, 1e-14 * max(values.max(initial=0.0), 1e-286))) @ vectors.T)
+
+def _is_identity(basis: Array) -> bool:
+    return basis.shape[0] == basis.shape[1] and np.array_equal(basis, np.eye(len(basis)))
+
+
+def _within(basis: Array, matrix: Array) -> Array:
+    """A matrix of parameter space in the directions of `basis`."""
+    return matrix if _is_identity(basis) else basis.T @ matrix @ basis
 
 
 @dataclass(frozen=True)
@@ -137,12 +157,12 @@ def curvature(
     """
     host = objective.frame.host
     basis = tangent(host, frozenset(objective.frame.fixed))
-    vector, directions = flatten(host, params), jnp.asarray(basis)
-    slope, second_prior = (np.asarray(a) for a in _prior_second_order(objective, vector))
-    prior = -basis.T @ second_prior @ basis
+    vector, directions = flatten(host, {k: np.asarray(v) for k, v in params.items()}), basis
+    slope, bend = (np.asarray(a) for a in _prior_second_order(objective, vector))
+    prior = -_within(basis, np.diag(bend))
     known, one_mask, coupling = _without(objective, copies), None, None
     # sum w g g' has the moments of weights sqrt w: the same compiled sums, run again.
-    rooted = eqx.tree_at(lambda o: o.weights, known, jnp.sqrt(known.weights)) if counts else known
+    rooted = eqx.tree_at(lambda o: o.weights, known, np.sqrt(np.asarray(known.weights))) if counts else known
     if colours is None:
         whole = dataclasses.replace(objective, gaps=None, gap_weights=None)
         hessian = np.asarray(_hessian(whole, vector, directions)) * float(objective.scale)
@@ -152,9 +172,9 @@ def curvature(
         c, sums = float(objective.factor), second_order(objective, vector, colours)
         seen = sums if copies is None else second_order(known, vector, colours)
         moments = second_order(rooted, vector, colours) if counts else seen
-        hessian = c * basis.T @ sums.hessian @ basis + prior
-        second, first = c**2 * basis.T @ moments.second @ basis, c * basis.T @ seen.first
-        one_mask = None if moments.one_mask is None or copies is not None else c**2 * basis.T @ moments.one_mask @ basis
+        hessian = c * _within(basis, sums.hessian) + prior
+        second, first = c**2 * _within(basis, moments.second), c * basis.T @ seen.first
+        one_mask = None if moments.one_mask is None or copies is not None else c**2 * _within(basis, moments.one_mask)
     apart = []
     if copies is not None:
         u, coupling = _imputed(objective, vector, basis, copies)
@@ -208,9 +228,9 @@ def _without(objective: Objective, copies: Copies | None) -> Objective:
 
 def _imputed(objective: Objective, vector: jax.Array, basis: Array, copies: Copies) -> tuple[Array, Array]:
     """u_r of the imputed rows and the coupling, means over the completions."""
-    completions = [objective.codes[:, copies.columns]] if copies.redrawn is None else [jnp.asarray(c) for c in copies.redrawn]
+    completions = [objective.codes[:, copies.columns]] if copies.redrawn is None else list(copies.redrawn)
     shape = (copies.rows, copies.count)
-    found = [_imputed_scores(objective, vector, jnp.asarray(basis), codes, copies.first, shape) for codes in completions]
+    found = [_imputed_scores(objective, vector, basis, codes, copies.first, shape) for codes in completions]
     return np.mean([np.asarray(u) for u, _ in found], axis=0), np.mean([np.asarray(c) for _, c in found], axis=0)
 
 
@@ -246,10 +266,10 @@ def _imputed_scores(
 
 @bounded_jit
 def _prior_second_order(objective: Objective, vector: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Gradient and Hessian of log prior."""
+    """Gradient of log prior, and the diagonal of its Hessian: it is a sum over entries."""
     host = objective.frame.host
     gradient = jax.grad(lambda v: log_prior(host, unflatten(host, v)))
-    return gradient(vector), jax.jacfwd(gradient)(vector)
+    return jax.jvp(gradient, (vector,), (jnp.ones_like(vector),))
 
 
 @bounded_jit

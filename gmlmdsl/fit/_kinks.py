@@ -17,7 +17,8 @@ import numpy as np
 from ..evaluate import Objective, flatten, gradient_at
 from ..graph import FactorGraph
 from ._inference import Curvature
-from ._optimise import TOLERANCE, Outcome, Scaled, joined, lbfgs, scaling
+from ._optimise import TOLERANCE, Outcome, Scaled, joined, lbfgs
+from ._scaling import scaling
 
 Array = np.ndarray
 MOST_ROUNDS = 50
@@ -125,11 +126,11 @@ def _moved(objective: Objective, free: dict[str, Any], flat: Array, held: Array)
     return out
 
 
-def _others(objective: Objective, free: dict[str, Any], curve: Curvature, held: Array) -> jax.Array:
+def _others(objective: Objective, free: dict[str, Any], curve: Curvature, held: Array) -> Array:
     """A scaling that moves no held entry; columns of zeros keep its shape, so that no round compiles anew."""
     size = curve.basis.shape[1]
     rest = curve.without(np.eye(len(held))[:, held])
     if not rest.basis.shape[1]:
-        return jnp.zeros((sum(v.size for v in jax.tree.leaves(free)), size))
+        return np.zeros((sum(v.size for v in jax.tree.leaves(free)), size))
     matrix = scaling(objective, free, rest.hessian / float(objective.scale), rest.basis)
-    return jnp.pad(matrix, ((0, 0), (0, size - matrix.shape[1])))
+    return np.pad(matrix, ((0, 0), (0, size - matrix.shape[1])))

@@ -18,30 +18,47 @@ from ._edges import off_wrong_edges
 from ._existence import Recession
 from ._inference import Copies, Curvature, complete_rows, curvature
 from ._kinks import fewer, has_kinks, settle
-from ._optimise import ROUGH, Outcome, Scaled, joined, lbfgs, minibatches, scaling
+from ._optimise import ROUGH, Outcome, Scaled, joined, lbfgs, minibatches
+from ._scaling import scaling
 from ._status import examine
 
 if TYPE_CHECKING:
     from ._options import FitOptions
 
 MOST_INFERRED = 2000  # parameters whose standard errors are computed without being asked
+MOST_SCALED = 256  # parameters whose curvature costs little beside a fit
 MOST_ENTRIES = 2.0**36  # table entries of that computation
 
 
 def full_batch(
     objective: Objective, free: dict[str, Any], options: FitOptions, colours: Colouring | None
 ) -> tuple[Outcome, Curvature | None, Recession]:
-    """L-BFGS, with a pause to see whether there is a minimum: along a recession direction it would crawl for ever."""
+    """L-BFGS, scaled by the curvature where that is small; then with a pause to see whether there is a minimum.
 
+    Along a recession direction it would crawl for ever; where the curvature is large, to the end and one look at it there is cheaper.
+    """
+    kinked, size = has_kinks(objective), sum(p.size for p in objective.frame.host.parameters)
+    if size > MOST_SCALED and not kinked and objective.gaps is None:
+        outcome = lbfgs(Scaled(objective, free, None), options.max_steps)
+        if outcome.reason in ("converged", "diverged") or options.max_steps is not None:
+            curve = curvature_at(objective, params_of(objective, outcome), colours, options)
+            return outcome, curve, examine(objective, params_of(objective, outcome), curve, None, colours)
+        free = outcome.free
+    return _with_pauses(objective, free, options, colours, kinked)
+
+
+def _with_pauses(
+    objective: Objective, free: dict[str, Any], options: FitOptions, colours: Colouring | None, kinked: bool
+) -> tuple[Outcome, Curvature | None, Recession]:
     def scaled(at: dict[str, Any], curve: Curvature | None) -> Scaled:
         if curve is None or colours is None:
             return Scaled(objective, at, None)
         return Scaled(objective, at, scaling(objective, at, curve.hessian / float(objective.scale), curve.basis))
 
-    def curve_at(params: dict[str, jax.Array]) -> Curvature | None:
+    def curve_at(params: dict[str, Any]) -> Curvature | None:
         return curvature_at(objective, params, colours, options)
 
-    first, kinked = first_curvature(objective, colours), has_kinks(objective)
+    first = first_curvature(objective, colours)
     outcome = lbfgs(scaled(free, first), fewer(options.max_steps) if kinked else options.max_steps, ROUGH)
     curve = curve_at(params_of(objective, outcome))
     open_ = examine(objective, params_of(objective, outcome), curve, first, colours)
@@ -116,7 +133,7 @@ def _shares(batch_size: int | None, complete: int, lacking: int) -> tuple[int, i
 
 def params_of(objective: Objective, outcome: Outcome) -> dict[str, jax.Array]:
     """The parameters at which a minimiser stopped."""
-    return objective.frame.constrain(outcome.free, objective.held)
+    return objective.frame.constrain(outcome.free, objective.held) if outcome.params is None else outcome.params
 
 
 def curvature_at(

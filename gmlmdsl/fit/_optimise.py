@@ -1,10 +1,11 @@
-"""Minimisers: full-batch L-BFGS with a line search, or any optax transformation on minibatches."""
+"""Minimisers: full-batch L-BFGS, value and gradient in one place of one loop, or any optax transformation on minibatches."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -14,15 +15,19 @@ import optax
 from jax.flatten_util import ravel_pytree
 
 from ..derive import bounded_jit
-from ..evaluate import Objective, unconstrained_moves
+from ..evaluate import Objective
 
-MEMORY = 20
+MEMORY = 20  # pairs of steps and changes of the gradient
+MOST_REMEMBERED = 1 << 24  # numbers in them
 MOST_STEPS = 3000
 TOLERANCE = 1e-8  # of the largest gradient entry, per row
 ROUGH = 1e-5  # where it pauses to see whether there is a minimum at all
-FLAT = 1e-6  # of the largest eigenvalue: flatter directions are scaled like this one
-LEAST_SLOPE = 1e-6  # of a bounded parameter or a simplex in its unconstrained one, which may run to the edge
-STALLED = 5  # steps without any decrease after which digits are used up
+SINGLE = 3e-6  # where float32 has given what it can
+MANY = 1 << 24  # products of one value from which on float32 goes first
+STALLED = 5  # steps that lower neither value nor gradient after which digits are used up
+SHORTER = 30  # halvings of a step before the search along it is given up
+ENOUGH = 1e-4  # of the decrease that the slope foretells
+NOISE = 8  # roundings of the value that are no increase
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,8 @@ class Outcome:
     gradient: float
     steps: int
     reason: str  # converged, stalled, steps or diverged
+    value: float = float("nan")  # of the objective there
+    params: dict[str, Any] | None = None  # there, where the minimiser gives them too
 
 
 class Scaled(eqx.Module):
@@ -52,75 +59,163 @@ class Scaled(eqx.Module):
         """The objective at z."""
         return self.objective(self.free(z))
 
-
-def scaling(objective: Objective, free: dict[str, Any], hessian: np.ndarray, basis: np.ndarray) -> Any:
-    """A matrix that makes the objective's Hessian at `free` the identity, or nearly: H^(-1/2) in the free directions.
-
-    `hessian` is that of the objective per row in the directions of `basis`; directions in which it vanishes keep a finite scale.
-    """
-    if not np.isfinite(hessian).all() or not hessian.size:
-        return None
-    values, vectors = np.linalg.eigh(hessian)
-    half = vectors / np.sqrt(np.maximum(values, FLAT * max(values.max(), 1e-300)))
-    moved, at, columns = basis @ half, 0, {}
-    for p in objective.frame.host.parameters:
-        if p.name in free:
-            columns[p.name] = unconstrained_moves(p, free[p.name], moved[at : at + p.size], LEAST_SLOPE)
-        at += p.size
-    return jnp.asarray(np.concatenate([columns[name] for name in sorted(columns)]))  # the order of a flattened dict
+    @property
+    def has_single(self) -> bool:
+        """Whether a pass in float32 is worth its compilation."""
+        return self.objective.products >= MANY and bool(jax.config.jax_enable_x64)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def lbfgs(scaled: Scaled, most_steps: int | None, tolerance: float = TOLERANCE) -> Outcome:
-    """Full-batch L-BFGS with a zoom line search (optax), until the largest gradient entry per row is below `tolerance`."""
-    size = sum(v.size for v in jax.tree.leaves(scaled.origin)) if scaled.matrix is None else scaled.matrix.shape[1]
-    if not size:
-        return Outcome(scaled.origin, np.array([float(scaled(jnp.zeros(0)))]), 0.0, 0, "converged")
+    """Full-batch L-BFGS until the largest gradient entry per row is below `tolerance`.
+
+    A step is halved until the value falls by a part of what the slope foretells (Armijo); a pair along which the gradient does not
+    grow is not remembered. Products of many rows are summed in float32 first, as far as its digits reach.
+
+    Reference: Liu and Nocedal 1989; Nocedal and Wright 2006, algorithms 3.1 and 7.4.
+    """
+    sizes = [np.size(v) for v in jax.tree.leaves(scaled.origin)]
+    size = sum(sizes) if scaled.matrix is None else scaled.matrix.shape[1]
     limit = MOST_STEPS if most_steps is None else most_steps
     room = max(limit, MOST_STEPS)  # mostly the same: one compilation
-    z, trace, gradient, steps, stalled = _lbfgs(scaled, jnp.zeros(size), jnp.asarray(limit), jnp.asarray(tolerance), room)
-    n, free, trace = int(steps), scaled.free(z), np.asarray(trace)  # a slice of a JAX array compiles once for each length
-    if not np.isfinite(float(trace[max(n - 1, 0)])):
+    start = np.zeros(size)
+    found = _lbfgs(scaled, start, np.asarray(limit), np.asarray(tolerance), room, scaled.has_single)
+    free, params, trace, value, gradient, steps, stalled = found
+    n, value, gradient = int(steps), float(value), float(gradient)
+    if not np.isfinite(value):
         reason = "diverged"
-    elif float(gradient) <= tolerance:
+    elif gradient <= tolerance:
         reason = "converged"
     else:
-        reason = "stalled" if int(stalled) >= STALLED else "steps"
-    return Outcome(free, trace[:n], float(gradient), n, reason)
+        reason = "stalled" if bool(stalled) else "steps"
+    named = {p.name: np.asarray(params[p.name]) for p in scaled.objective.frame.host.parameters}  # a dict comes back sorted
+    return Outcome(free, np.asarray(trace)[:n], gradient, n, reason, value, named)
+
+
+class _Search(NamedTuple):
+    """The state of L-BFGS: the point with value and gradient, the direction and the step to try, the pairs, and what was counted."""
+
+    z: Any
+    value: Any
+    gradient: Any
+    direction: Any
+    step: Any
+    moves: Any  # (memory, parameters)
+    changes: Any
+    inverse: Any  # 1 / (move . change), 0 where there is none
+    scale: Any
+    pairs: Any
+    steps: Any
+    shorter: Any
+    stalled: Any
+    least: Any  # value and gradient so far
+    trace: Any
+    fresh: Any  # whether the start is not evaluated yet
 
 
 @bounded_jit
-def _lbfgs(objective: Scaled, start: Any, limit: Any, tolerance: Any, room: int) -> tuple[Any, ...]:
-    optimizer = optax.lbfgs(memory_size=MEMORY)
-    value_and_grad = optax.value_and_grad_from_state(objective)
+def _lbfgs(scaled: Scaled, start: Any, limit: Any, tolerance: Any, room: int, single: bool) -> tuple[Any, ...]:
+    trace, steps = jnp.zeros(room), jnp.zeros((), jnp.int32)
+    z = start
+    if single:
+        rough = dataclasses.replace(scaled, objective=dataclasses.replace(scaled.objective, rough=True))
+        first = _minimised(rough, z, limit, jnp.maximum(tolerance, SINGLE), trace, steps, float(jnp.finfo(jnp.float32).eps))
+        z, trace, steps = jnp.where(jnp.isfinite(first.z), first.z, z), first.trace, first.steps
+    s = _minimised(scaled, z, limit, tolerance, trace, steps, float(jnp.finfo(z.dtype).eps))
+    free = scaled.free(s.z)
+    params = scaled.objective.frame.constrain(free, scaled.objective.held)
+    stalled = (s.stalled >= STALLED) | (s.shorter >= SHORTER)
+    return free, params, s.trace, s.value, _largest(s.gradient), s.steps, stalled
 
-    def largest(tree: Any) -> Any:
-        return jnp.max(jnp.stack([jnp.max(jnp.abs(leaf), initial=0.0) for leaf in jax.tree.leaves(tree)]))
 
-    def going(carry: tuple[Any, ...]) -> Any:
-        _, _, trace, gradient, step, stalled = carry
-        del trace
-        return (step < limit) & (gradient > tolerance) & (stalled < STALLED)
+def _largest(gradient: Any) -> Any:
+    return jnp.abs(gradient).max(initial=0.0)
 
-    def body(carry: tuple[Any, ...]) -> tuple[Any, ...]:
-        free, state, trace, _, step, stalled = carry
-        value, gradient = value_and_grad(free, state=state)
-        updates, state = optimizer.update(gradient, state, free, value=value, grad=gradient, value_fn=objective)
-        new = optax.apply_updates(free, updates)
-        after = optax.tree.get(state, "value")
-        ahead = largest(optax.tree.get(state, "grad"))
-        trace = trace.at[step].set(after)
-        return new, state, trace, ahead, step + 1, jnp.where(after < value, 0, stalled + 1)
 
-    trace = jnp.zeros(room)
-    first = (start, optimizer.init(start), trace, jnp.asarray(jnp.inf), jnp.asarray(0), jnp.asarray(0))
-    free, _, trace, gradient, step, stalled = jax.lax.while_loop(going, body, first)
-    return free, trace, gradient, step, stalled
+def _minimised(f: Callable[[Any], Any], z: Any, limit: Any, tolerance: Any, trace: Any, steps: Any, rounding: float) -> _Search:
+    """The loop: each turn evaluates value and gradient once, at a step that is then taken or halved; the first one at the start."""
+    both = jax.value_and_grad(f)
+
+    def going(s: _Search) -> Any:
+        steep = _largest(s.gradient)
+        small = (steep <= tolerance) & ((s.steps > steps) | (steep == 0))  # one step at least, where there is one
+        worn = (s.stalled >= STALLED) | (s.shorter >= SHORTER) | ~jnp.isfinite(s.value)
+        return s.fresh | ((s.steps < limit) & ~small & ~worn)
+
+    def turn(s: _Search) -> _Search:
+        to = s.z + s.step * s.direction
+        value, gradient = both(to)
+        slope, slack = s.gradient @ s.direction, NOISE * rounding * jnp.abs(s.value)
+        taken = s.fresh | ((value <= s.value + ENOUGH * s.step * slope + slack) & jnp.isfinite(gradient).all())
+        return jax.lax.cond(
+            taken, lambda: _advanced(s, to, value, gradient, rounding), lambda: s._replace(step=s.step / 2, shorter=s.shorter + 1)
+        )
+
+    memory = max(3, min(MEMORY, MOST_REMEMBERED // (2 * max(z.shape[0], 1))))
+    none, zero, flat = jnp.zeros((memory, z.shape[0]), z.dtype), jnp.zeros((), jnp.int32), jnp.zeros_like(z)
+    unknown, one = jnp.full((), jnp.inf, z.dtype), jnp.ones((), z.dtype)
+    pairs = none, none, jnp.zeros(memory, z.dtype), one, zero
+    start = _Search(z, unknown, flat, flat, one, *pairs, steps, zero, zero, jnp.stack([unknown, unknown]), trace, jnp.asarray(True))
+    return jax.lax.while_loop(going, turn, start)
+
+
+def _advanced(s: _Search, to: Any, value: Any, gradient: Any, rounding: float) -> _Search:
+    """The state after a step that was taken."""
+    move, change = to - s.z, gradient - s.gradient
+    product = move @ change
+    curved = product > rounding * (move @ move)
+    place = s.pairs % s.moves.shape[0]
+
+    def kept(pairs: Any, one: Any) -> Any:
+        return jnp.where(curved, pairs.at[place].set(one), pairs)
+
+    moves, changes, inverse = kept(s.moves, move), kept(s.changes, change), kept(s.inverse, 1 / jnp.where(curved, product, 1.0))
+    scale = jnp.where(curved, product / jnp.where(curved, change @ change, 1.0), s.scale)
+    pairs = s.pairs + curved.astype(s.pairs.dtype)
+    here = jnp.stack([value, _largest(gradient)])
+    direction = _direction(gradient, moves, changes, inverse, scale, pairs)
+    short = jnp.minimum(1.0, 1.0 / jnp.maximum(jnp.sqrt(gradient @ gradient), 1e-30))  # at the start nothing is known of lengths
+    return s._replace(
+        z=to,
+        value=value,
+        gradient=gradient,
+        direction=jnp.where(gradient @ direction < 0, direction, -gradient),
+        step=jnp.where(pairs > 0, 1.0, short).astype(s.step.dtype),
+        moves=moves,
+        changes=changes,
+        inverse=inverse,
+        scale=scale,
+        pairs=pairs,
+        steps=jnp.where(s.fresh, s.steps, s.steps + 1),
+        shorter=jnp.zeros_like(s.shorter),
+        stalled=jnp.where((here < s.least).any(), 0, s.stalled + 1),
+        least=jnp.minimum(here, s.least),
+        trace=s.trace.at[s.steps].set(value),
+        fresh=jnp.asarray(False),
+    )
+
+
+def _direction(gradient: Any, moves: Any, changes: Any, inverse: Any, scale: Any, pairs: Any) -> Any:
+    """-H gradient, H the inverse Hessian that the pairs tell: the two loops."""
+    memory = moves.shape[0]
+
+    def back(k: Any, carry: tuple[Any, Any]) -> tuple[Any, Any]:
+        q, parts = carry
+        at = (pairs - 1 - k) % memory
+        part = inverse[at] * (moves[at] @ q)
+        return q - part * changes[at], parts.at[at].set(part)
+
+    def forth(k: Any, r: Any) -> Any:
+        at = (pairs + k) % memory
+        return r + moves[at] * (parts[at] - inverse[at] * (changes[at] @ r))
+
+    q, parts = jax.lax.fori_loop(0, memory, back, (gradient, jnp.zeros(memory, gradient.dtype)))
+    return -jax.lax.fori_loop(0, memory, forth, scale * q)
 
 
 def joined(first: Outcome, second: Outcome) -> Outcome:
     """Two runs, one after the other, as one."""
     trace = np.concatenate([first.trace, second.trace])
-    return Outcome(second.free, trace, second.gradient, first.steps + second.steps, second.reason)
+    return dataclasses.replace(second, trace=trace, steps=first.steps + second.steps)
 
 
 def minibatches(

@@ -13,6 +13,7 @@ import numpy as np
 
 from .._diagnostics import counted
 from ..evaluate import Frame, entry_names
+from ._definite import cholesky, exceeds, largest_eigenvalue, solve
 from ._inference import Curvature
 from ._kinks import laplace_priors
 from ._status import Finding, Status
@@ -27,7 +28,12 @@ def pulled(curve: Curvature) -> Array:
     """By entry of the flat vector how far a Newton step on the data's part alone moves the estimate; without what `curve` leaves out."""
     if not curve.pull.any():
         return np.zeros(len(curve.basis))
-    values, vectors = np.linalg.eigh(curve.hessian - curve.prior)
+    data = curve.hessian - curve.prior
+    if exceeds(data, FLAT * largest_eigenvalue(data)):
+        factor = cholesky(data)
+        assert factor is not None
+        return curve.basis @ solve(factor, curve.pull)
+    values, vectors = np.linalg.eigh(data)
     values = np.maximum(values, FLAT * max(values.max(initial=0.0), 1e-300))
     return curve.basis @ (vectors @ ((vectors.T @ curve.pull) / values))
 

@@ -11,6 +11,7 @@ import scipy  # its parts load when they are used
 from .._diagnostics import counted
 from ..evaluate import Colouring, Missing, Objective, entry_names, is_reducible, revealed_cells
 from ..graph import FactorGraph
+from ._definite import exceeds, largest_eigenvalue
 from ._existence import PART, Recession, find_recession, moves
 from ._inference import Curvature
 from ._kinks import at_kinks
@@ -149,9 +150,11 @@ def _is_suspect(curve: Curvature, first: Curvature | None) -> bool:
     """
     if not curve.hessian.size:
         return False
-    values = np.linalg.eigvalsh(curve.hessian - curve.prior)
-    before = np.zeros(1) if first is None else np.linalg.eigvalsh(first.hessian - first.prior)
-    return values.min() < SUSPECT * max(values.max(), before.max()) or _shares(curve)[0].max() > SUSPECT_SHARE
+    data = curve.hessian - curve.prior
+    before = 0.0 if first is None else largest_eigenvalue(first.hessian - first.prior)
+    return not exceeds(data, SUSPECT * max(largest_eigenvalue(data), before)) or not exceeds(
+        SUSPECT_SHARE * curve.hessian - curve.prior, 0.0
+    )
 
 
 def _shares(curve: Curvature) -> tuple[Array, Array]:
@@ -262,7 +265,7 @@ def _prior_decides(open_: Recession, curve: Curvature | None, kinks: Array, name
     if curve is None:
         return []
     rest = curve.without(np.concatenate([open_.span, np.eye(len(kinks))[:, kinks]], axis=1))
-    if not rest.hessian.size:
+    if not rest.hessian.size or exceeds(SHARE * rest.hessian - rest.prior, 0.0):
         return []
     shares, directions = _shares(rest)
     count = int((shares > SHARE).sum())

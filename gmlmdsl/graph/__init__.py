@@ -40,4 +40,5 @@ from ._network import lower_corruption as lower_corruption
 from ._network import refinement as refinement
 from ._network_form import NetworkForm as NetworkForm
 from ._ranges import is_positive as is_positive
+from ._ranges import range_of as range_of
 from ._weights import reaches_zero as reaches_zero

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -115,6 +116,17 @@ class ParameterArray:
     def size(self) -> int:
         """The number of entries."""
         return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def middle(self) -> float:
+        """An entry well inside its range: 0, positive 1, simplex uniform, bounded the middle (or one beside the only bound)."""
+        if self.kind == "simplex":
+            return 1 / self.shape[-1]
+        if self.kind == "positive":
+            return 1.0
+        if math.isfinite(self.lower) and math.isfinite(self.upper):
+            return 0.5 * (self.lower + self.upper)
+        return self.lower + 1 if math.isfinite(self.lower) else self.upper - 1 if math.isfinite(self.upper) else 0.0
 
 
 @dataclass(frozen=True)

