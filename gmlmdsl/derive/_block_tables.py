@@ -216,7 +216,7 @@ def _chunk_sum(
     losses = top + jnp.log(total) - jnp.where(here, scores, 0.0).sum(axis=1)
     weight = (shares[:, None] * row_weights[None]).astype(dtype)
     value = jnp.where(weight > 0, losses, 0.0) * weight
-    return value.sum(), weight[:, None] * (each / total[:, None] - here), seen
+    return value.sum(), weight[:, None] * (each / total[:, None] - here.astype(dtype)), seen
 
 
 def _forward(weights: Weights, tabled: TabledBlocks, codes: Codes, shares: Array, row_weights: Array, chunk: int) -> tuple[Array, Weights]:

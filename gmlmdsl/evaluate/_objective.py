@@ -260,6 +260,12 @@ def reached_cells(host: FactorGraph, mask: LoweredMask) -> int:
     return len(reach(mask, host.n_cells))
 
 
+def room_for(rows: int) -> int:
+    """The rows that an objective of so many is made for: like numbers share compiled programs; an eighth more at most."""
+    step = 1 << max(rows.bit_length() - 4, 0)
+    return -(-rows // step) * step
+
+
 def chunk_rows(loss: Loss, masks: int, members: int, rows: int) -> int:
     """Rows per chunk such that a chunk's factor evaluations fit into memory; drawn masks per row, and the members of each."""
     pieces = max(1, int(np.ceil(row_terms(loss, masks, members) * rows / MOST_TERMS)))

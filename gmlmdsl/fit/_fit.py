@@ -38,6 +38,7 @@ from ..evaluate import (
     on_gauge,
     reached_cells,
     reported,
+    room_for,
     slopes,
     sort_rows,
     summed_loss,
@@ -49,8 +50,7 @@ from ..evaluate import (
 )
 from ..graph import FactorGraph, Lowered, LoweredMask, is_adaptive, mentions_parameter, range_of, varies
 from ..graph.masks import support_size
-from ..plan import mean_size as mean_size_of
-from ..plan import verify_held
+from ..plan import mean_size, verify_held
 from ._contrastive import Climbed, climb
 from ._few_rows import effective_rows, infer
 from ._imputation import COPIES, MOST_ROUNDS, STEPS, SWEEPS, Imputed, first_values, missing_blocks, monte_carlo_em
@@ -252,23 +252,17 @@ def make_objective(
     if counts and n_masks is not None:
         help_ = "repeat the rows instead, so that each has its own masks"
         raise fail("E542", f"weights are counts, and mask `{options.mask}` is drawn for each row", mask.span, "drawn", help=help_)
-    plain_size = None if varies(mask) else mean_size_of(counted_by, host.n_cells)
-    mean_size = (
-        plain_size
-        if plain_size is not None
-        else (
-            counted_mean_size(host, counted_by, filled, weights) if counts and varies(mask) else mean_block_size(host, counted_by, filled)
-        )
-    )
-    use = MaskUse(options.mask, n_masks, support_size(named), is_adaptive(mask), reached_cells(host, counted_by), mean_size)
+    size = _mean_size(host, counted_by, filled, weights if counts else None)
+    use = MaskUse(options.mask, n_masks, support_size(named), is_adaptive(mask), reached_cells(host, counted_by), size)
     if use.mean_size == 0:
         raise fail("E410", f"mask `{options.mask}` hides no cell of these rows", mask.span, "an empty support")
     kinds = sort_rows(host, mask, options.mask, codes, masks, isinstance(options.method, MonteCarloEM) or options.impute, weights)
     order, share, whole, imputed = _columns(host, codes, kinds, options)
     loss = make_loss(host, device, mask, n_masks, len(order))
     rows_masks = None if masks is None else masks[:, :, order]
-    chunk = chunk_rows(loss, 0 if rows_masks is None else len(rows_masks), 0 if rows_masks is None else rows_masks.shape[1], len(order))
-    padding, dtype = -len(order) % chunk, float_type()
+    room = room_for(len(order))
+    chunk = chunk_rows(loss, 0 if rows_masks is None else len(rows_masks), 0 if rows_masks is None else rows_masks.shape[1], room)
+    padding, dtype = room + -room % chunk - len(order), float_type()
     gaps = summed_loss(host, device, codes, kinds)
     objective = Objective(
         loss,
@@ -286,6 +280,14 @@ def make_objective(
     if gaps is not None:
         _verify_finite(objective, start, kinds.summed)
     return Prepared(objective, use, kinds.report, imputed)
+
+
+def _mean_size(host: FactorGraph, mask: LoweredMask, codes: jax.Array, counts: Array | None) -> float:
+    """E|K|: of a mask that looks at rows the mean over them, where one of count w is w rows."""
+    plain = None if varies(mask) else mean_size(mask, host.n_cells)
+    if plain is not None:
+        return plain
+    return mean_block_size(host, mask, codes) if counts is None else counted_mean_size(host, mask, codes, counts)
 
 
 def _completed_masks(host: FactorGraph, mask: LoweredMask, codes: Array, options: FitOptions) -> tuple[LoweredMask, LoweredMask]:

@@ -60,14 +60,6 @@ class BlockTables:
     contexts: tuple[ContextTables, ...]
 
     @property
-    def words(self) -> str:
-        """One line for `explain`."""
-        kinds = [
-            f"{len(c.cells)} contexts x {c.places.shape[-1]} values, {'dense' if c.of is None else 'by neighbours'}" for c in self.contexts
-        ]
-        return f"tables of {self.size} entries; {'; '.join(kinds) or 'no contexts'}"
-
-    @property
     def products(self) -> float:
         """Additions and products of the scores of one row."""
         return float(sum(c.places[0].size for c in self.contexts))
