@@ -49,7 +49,9 @@ class Contexts(eqx.Module):
     def indicators(self, codes: Codes, dtype: np.dtype) -> Float[Array, "contexts width_but_one rows"]:
         """1 where a context has a value, for each value but the first."""
         padded = jnp.concatenate([codes, jnp.zeros_like(codes[:1])])
-        value = sum(padded[self.cells[:, m]] * self.strides[:, m, None] for m in range(self.cells.shape[1]))
+        value = jnp.zeros((self.cells.shape[0], codes.shape[1]), codes.dtype)
+        for m in range(self.cells.shape[1]):
+            value = value + padded[self.cells[:, m]] * self.strides[:, m, None]
         values = jnp.arange(1, self.places.shape[-1], dtype=jnp.int32)
         return (value[:, None] == values[None, :, None]).astype(dtype)
 
@@ -251,8 +253,7 @@ def tabled_blocks(host: FactorGraph, graph: Graph, blocks: Blocks, arrays: Seque
         codes = tuple(_slot_codes(c, most[:, s]) for s, c in enumerate(found))
         tables.append(Table(group, t, codes))
     contexts = tuple(
-        Contexts(*(None if a is None else on_device(np.asarray(a, np.int32)) for a in (c.cells, c.strides, c.of, c.places)))
-        for c in plan.contexts
+        Contexts(_ints(c.cells), _ints(c.strides), None if c.of is None else _ints(c.of), _ints(c.places)) for c in plan.contexts
     )
     rest = None
     if plan.rest and any(touch[k].shape[1] for k in plan.rest):
@@ -260,6 +261,10 @@ def tabled_blocks(host: FactorGraph, graph: Graph, blocks: Blocks, arrays: Seque
         rest = some, eqx.tree_at(lambda b: b.touch, blocks, tuple(blocks.touch[k] for k in plan.rest))
     uneven = bool((radix.prod(axis=1) < blocks.n_values).any())
     return TabledBlocks(blocks, tuple(tables), on_device(plan.inside), contexts, rest, plan.size, plan.products, plan.held, uneven)
+
+
+def _ints(a: np.ndarray) -> Array:
+    return on_device(np.asarray(a, np.int32))
 
 
 def _slot_codes(codes: np.ndarray, most: np.ndarray) -> Array:

@@ -66,7 +66,8 @@ class ExactLoss(eqx.Module):
                 assert self.probabilities is not None
                 assert weights is not None
                 weights = weights if dtype is None else weights.astype(dtype)
-                found = found + tabled_sum(weights, self.tabled[k], codes, self.probabilities[k], row_weights, chunk).astype(found.dtype)
+                total: Array = tabled_sum(weights, self.tabled[k], codes, self.probabilities[k], row_weights, chunk)
+                found = found + total.astype(found.dtype)
         return found
 
     def rows(self, params: Params, codes: Codes) -> Float[Array, " rows"]:

@@ -110,7 +110,7 @@ def _seen_by_trees(objective: Objective, blocks: Blocks, size: int) -> Array:
     """The same by derivatives of the scores."""
     # Weights of values and of rows: derivatives of different ones must not cancel.
     rng = np.random.default_rng(0)
-    weights = (rng.normal(size=n) for n in (blocks.n_values, objective.codes.shape[1]))
+    weights = (jax.device_put(rng.normal(size=n)) for n in (blocks.n_values, objective.codes.shape[1]))
     vector = flatten(objective.frame.host, {k: np.asarray(v) for k, v in objective.held.items()})
     assert len(vector) == size
     return np.asarray(_touched(objective, blocks, vector, *weights)) > 0

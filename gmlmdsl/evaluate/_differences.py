@@ -29,8 +29,9 @@ def differences(objective: Objective, vector: jax.Array, colours: Colouring) -> 
             one = jax.tree.map(lambda a, b=b: a[b : b + 1], blocks)
             _, first = np.unique(codes[neighbourhood(loss.graph, one)], axis=1, return_index=True)
             mine = seen[b] < vector.shape[0]
-            if loss.is_plain[k]:
-                possible, found, at = _of_tables(loss.tabled[k], colours, mine, b, codes[:, first])
+            tabled = loss.tabled[k]
+            if tabled is not None and loss.is_plain[k]:
+                possible, found, at = _of_tables(tabled, colours, mine, b, codes[:, first])
             else:
                 possible, found, at = _of_trees(objective, one, codes, first, vector, colours)
                 found = found[mine]

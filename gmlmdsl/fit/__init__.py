@@ -30,6 +30,7 @@ from ._methods import whole_mask as whole_mask
 from ._minimise import MOST_INFERRED as MOST_INFERRED
 from ._optimise import Scaled as Scaled
 from ._optimise import lbfgs as lbfgs
+from ._optimise import scaling as scaling
 from ._options import Evidence as Evidence
 from ._options import FitOptions as FitOptions
 from ._options import row_weights as row_weights
@@ -42,7 +43,6 @@ from ._saved_fits import fit_bytes as fit_bytes
 from ._saved_fits import read_fit as read_fit
 from ._saved_fits import verify_numbers as verify_numbers
 from ._saved_fits import warn_of_size as warn_of_size
-from ._scaling import scaling as scaling
 from ._shrinkage import SHRINKS as SHRINKS
 from ._shrinkage import with_shrinkage as with_shrinkage
 from ._status import Finding as Finding

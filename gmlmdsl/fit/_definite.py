@@ -35,7 +35,7 @@ def cholesky(matrix: Array, shift: float = 0.0) -> Array | None:
         return None
     whole = np.array(matrix, float, order="F")
     whole[np.diag_indices(len(whole))] -= shift
-    factor, wrong = lapack.dpotrf(whole, lower=1, clean=1, overwrite_a=1)
+    factor, wrong = lapack.dpotrf(whole, lower=1, clean=1, overwrite_a=1)  # pyright: ignore[reportAttributeAccessIssue]
     return None if wrong else factor
 
 

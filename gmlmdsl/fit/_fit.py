@@ -58,9 +58,8 @@ from ._inference import Copies, verify_counts
 from ._kinks import has_kinks
 from ._methods import MonteCarloEM, PersistentContrastiveDivergence, completed_masks, verify_method, verify_whole
 from ._minimise import MOST_INFERRED, curvature_at, first_curvature, full_batch, params_of, stochastic
-from ._optimise import ROUGH, Outcome, Scaled, lbfgs
+from ._optimise import ROUGH, Outcome, Scaled, lbfgs, scaling
 from ._options import Evidence, FitOptions
-from ._scaling import scaling
 from ._status import Status, examine, judge
 
 Array = np.ndarray
@@ -115,7 +114,7 @@ def fit_model(lowered: Lowered, mask: LoweredMask, codes: Array, options: FitOpt
             return _climbed(Evidence(lowered, mask, codes, options), climbed, fixed, started)
         prepared = make_objective(host, mask, codes, weights, start, fixed, options)
         objective, use, missing = prepared.objective, prepared.use, prepared.missing
-        free = objective.frame.unconstrain({k: np.asarray(v) for k, v in objective.held.items()})
+        free = objective.frame.unconstrain({k: np.asarray(v) for k, v in objective.held.items()})  # pyright: ignore[reportArgumentType]
         convex, colours = is_convex(host) and not missing.any, objective_colouring(objective)
         if prepared.imputed is not None:
             objective, outcome, missing, copies = _impute(prepared, options, colours)

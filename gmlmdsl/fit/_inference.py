@@ -157,7 +157,7 @@ def curvature(
     """
     host = objective.frame.host
     basis = tangent(host, frozenset(objective.frame.fixed))
-    vector, directions = flatten(host, {k: np.asarray(v) for k, v in params.items()}), basis
+    vector, directions = flatten(host, {k: np.asarray(v) for k, v in params.items()}), jax.device_put(basis)
     slope, bend = (np.asarray(a) for a in _prior_second_order(objective, vector))
     prior = -_within(basis, np.diag(bend))
     known, one_mask, coupling = _without(objective, copies), None, None
@@ -230,7 +230,7 @@ def _imputed(objective: Objective, vector: jax.Array, basis: Array, copies: Copi
     """u_r of the imputed rows and the coupling, means over the completions."""
     completions = [objective.codes[:, copies.columns]] if copies.redrawn is None else list(copies.redrawn)
     shape = (copies.rows, copies.count)
-    found = [_imputed_scores(objective, vector, basis, codes, copies.first, shape) for codes in completions]
+    found = [_imputed_scores(objective, vector, jax.device_put(basis), codes, copies.first, shape) for codes in completions]
     return np.mean([np.asarray(u) for u, _ in found], axis=0), np.mean([np.asarray(c) for _, c in found], axis=0)
 
 

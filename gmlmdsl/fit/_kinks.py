@@ -17,8 +17,7 @@ import numpy as np
 from ..evaluate import Objective, flatten, gradient_at
 from ..graph import FactorGraph
 from ._inference import Curvature
-from ._optimise import TOLERANCE, Outcome, Scaled, joined, lbfgs
-from ._scaling import scaling
+from ._optimise import TOLERANCE, Outcome, Scaled, joined, lbfgs, scaling
 
 Array = np.ndarray
 MOST_ROUNDS = 50

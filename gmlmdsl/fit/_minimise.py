@@ -18,8 +18,7 @@ from ._edges import off_wrong_edges
 from ._existence import Recession
 from ._inference import Copies, Curvature, complete_rows, curvature
 from ._kinks import fewer, has_kinks, settle
-from ._optimise import ROUGH, Outcome, Scaled, joined, lbfgs, minibatches
-from ._scaling import scaling
+from ._optimise import ROUGH, Outcome, Scaled, joined, lbfgs, minibatches, scaling
 from ._status import examine
 
 if TYPE_CHECKING:

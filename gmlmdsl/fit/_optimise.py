@@ -15,7 +15,7 @@ import optax
 from jax.flatten_util import ravel_pytree
 
 from ..derive import bounded_jit
-from ..evaluate import Objective
+from ..evaluate import Objective, unconstrained_moves
 
 MEMORY = 20  # pairs of steps and changes of the gradient
 MOST_REMEMBERED = 1 << 24  # numbers in them
@@ -23,6 +23,8 @@ MOST_STEPS = 3000
 TOLERANCE = 1e-8  # of the largest gradient entry, per row
 ROUGH = 1e-5  # where it pauses to see whether there is a minimum at all
 SINGLE = 3e-6  # where float32 has given what it can
+FLAT = 1e-6  # of the largest eigenvalue: flatter directions are scaled like this one
+LEAST_SLOPE = 1e-6  # of a bounded parameter or a simplex in its unconstrained one, which may run to the edge
 MANY = 1 << 24  # products of one value from which on float32 goes first
 STALLED = 5  # steps that lower neither value nor gradient after which digits are used up
 SHORTER = 30  # halvings of a step before the search along it is given up
@@ -63,6 +65,23 @@ class Scaled(eqx.Module):
     def has_single(self) -> bool:
         """Whether a pass in float32 is worth its compilation."""
         return self.objective.products >= MANY and bool(jax.config.jax_enable_x64)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def scaling(objective: Objective, free: dict[str, Any], hessian: np.ndarray, basis: np.ndarray) -> Any:
+    """A matrix that makes the objective's Hessian at `free` the identity, or nearly: H^(-1/2) in the free directions.
+
+    `hessian` is that of the objective per row in the directions of `basis`; directions in which it vanishes keep a finite scale.
+    """
+    if not np.isfinite(hessian).all() or not hessian.size:
+        return None
+    values, vectors = np.linalg.eigh(hessian)
+    half = vectors / np.sqrt(np.maximum(values, FLAT * max(values.max(), 1e-300)))
+    moved, at, columns = basis @ half, 0, {}
+    for p in objective.frame.host.parameters:
+        if p.name in free:
+            columns[p.name] = unconstrained_moves(p, free[p.name], moved[at : at + p.size], LEAST_SLOPE)
+        at += p.size
+    return np.concatenate([columns[name] for name in sorted(columns)])  # the order of a flattened dict
 
 
 def lbfgs(scaled: Scaled, most_steps: int | None, tolerance: float = TOLERANCE) -> Outcome:
