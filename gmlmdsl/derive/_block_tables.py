@@ -156,7 +156,7 @@ class TabledBlocks(eqx.Module):
         seen = self.indicators(codes, weights.constant.dtype)
         found = self.scores(weights, seen)
         found = jnp.broadcast_to(found, (*found.shape[:2], codes.shape[1]))
-        found = jnp.concatenate([jnp.zeros_like(found[:, :1]), found], axis=1)
+        found = jnp.pad(found, ((0, 0), (1, 0), (0, 0)))  # of the first value
         more = self.excluded(codes)
         return found if more is None else found + more
 

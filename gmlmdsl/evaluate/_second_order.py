@@ -130,7 +130,7 @@ def _from_tables(stacked: jax.Array, indicators: tuple[jax.Array, ...], mine: tu
         several, values, columns, width = w.shape
         flat = (z if of is None else z[of]).reshape(columns * width, rows)
         found = found + (w.reshape(several * values, columns * width) @ flat).reshape(several, values, rows)
-    found = jnp.concatenate([jnp.zeros_like(found[:, :1]), found], axis=1)
+    found = jnp.pad(found, ((0, 0), (1, 0), (0, 0)))  # of the first value
     return jnp.where(valid[:, None], found[0], -jnp.inf), found[1:]
 
 

@@ -22,6 +22,7 @@ FIRST_ROWS = 4000
 MOST_ROUNDS = 30
 MOST_SPARSE = 500  # entries among which a sparse direction is sought
 PART = 1e-6  # of the largest entry: below, an entry has no part in a direction
+MOST_ALONE = 1000  # parameters with priors of which it is asked what the data alone would leave open
 GAIN = 1e-6  # of a row of length one along a direction in the box: below, it gains nothing
 
 
@@ -64,6 +65,8 @@ def find_recession(objective: Objective, params: dict[str, jax.Array], colours: 
     """
     host, fixed = objective.frame.host, frozenset(objective.frame.fixed)
     held = frozenset(p.name for p in host.parameters if has_proper_prior(p)) | fixed
+    if held.issuperset(p.name for p in host.parameters) and sum(p.size for p in host.parameters) > MOST_ALONE:
+        return None  # there is an estimate: what the data alone would say is told by the share of the curvature
     alone = _recession(objective, params, colours, fixed)
     if held == fixed or alone is None or not alone.span.shape[1]:
         return alone

@@ -49,6 +49,7 @@ model m {
   var x[i in site] : spin
   var c : sky
   var k : range(5)
+  var alone : range(1)
   param a[i in site] : positive
   param b
   param t[v in sky]
@@ -57,6 +58,7 @@ model m {
   factor t[c] * (k - 2)^2
   factor if x[3] == 1 then exp(b) * k else t[c]
   factor log(1 + k) * x[1] * x[0]
+  factor b * alone * k
   require not (c == "snow" and k == 4)
 }
 mask one = subsets(size = 1)
