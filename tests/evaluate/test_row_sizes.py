@@ -25,6 +25,7 @@ model m {
   require not (x[0] == 1 and x[3] == 1)
 }
 mask one = subsets(x, size = 1)
+mask inner = blocks({x[1]})
 mask some = bernoulli(x, rate = 0.4)
 """
 
@@ -69,6 +70,7 @@ def test_traced_parameters_pass_with_their_gradient(cost: float):
     value = lambda p: over_rows(lambda some: p * some**2, x, p, cost).sum()  # noqa: E731
     found, slope = jax.jit(jax.value_and_grad(value))(3.0)
     np.testing.assert_allclose([found, slope], [3 * (x**2).sum(), (x**2).sum()])
+    np.testing.assert_allclose(jax.jit(lambda p: over_rows(lambda some: p * some, x, p, cost))(3.0), 3 * x)
 
 
 def one_row(rows: Any, r: int) -> Any:
@@ -93,6 +95,7 @@ def test_a_row_that_fills_a_call_up_counts_nowhere():
         np.testing.assert_allclose(model.loss(params, rows, "one", **ask), losses.mean(), rtol=1e-12)
         kept = weights > 0
         np.testing.assert_allclose(model.loss(params, rows, "one", weights=weights, **ask), np.average(losses[kept], weights=weights[kept]))
+    assert model.loss(params, {"x": x[4:5], "z": [0]}, "inner") == np.inf  # whatever its conditional is
     tables = model.log_conditional(params, x, K=(1, 4))
     np.testing.assert_allclose(tables, np.concatenate([model.log_conditional(params, x[r : r + 1], K=(1, 4)) for r in range(9)]))
 
