@@ -83,9 +83,17 @@ def without_error(curve: Curvature, open_: Array, held: Array, rows: float) -> A
     """
     rest = curve.without(np.concatenate([open_, np.eye(len(held))[:, held]], axis=1))
     d = rest.influence
-    spread, whole, prior = (((d @ m) * d).sum(axis=1) for m in (rest.score, rest.hessian, rest.prior))
+    spread, prior = ((_times(d, m) * d).sum(axis=1) for m in (rest.score, rest.prior))
+    # d H d' by d H = the basis, where H is definite and no imputed cell adds to it.
+    whole = ((rest.basis if rest.factor is not None and rest.coupling is None else d @ rest.hessian) * d).sum(axis=1)
     moves = np.abs(d).max(axis=1, initial=0.0) > 1e-12 * np.abs(d).max(initial=0.0)
     return moves & ((rows < FEWEST) | (spread <= ALIKE * np.abs(whole - prior) + ROUNDING * np.abs(whole)))
+
+
+def _times(left: Array, right: Array) -> Array:
+    """The product, which costs nothing where the right one is diagonal, as that of a prior is without a gauge."""
+    diagonal = np.diag(right)
+    return left * diagonal if np.count_nonzero(right) == np.count_nonzero(diagonal) else left @ right
 
 
 def _findings(unknown: Array, parameters: int, rows: float, names: list[str], remedy: str) -> list[Finding]:
