@@ -149,7 +149,8 @@ class Model(Queries):
             given: data of given variables, a dict of arrays by name: as x, one row for each row of x, or without rows, the same for all.
             init: starts of some parameters.
             fixed: values at which some are held.
-            optimizer: an optax transformation; none: full-batch L-BFGS with a line search, in float64.
+            optimizer: an optax transformation; none: full-batch L-BFGS with a line search, in float64; where rows are many
+                its first steps are taken in float32.
             batch_size: rows per step of `optimizer`; none: all.
             max_steps: the most steps.
             weights_are: "importances", or "counts": then a row of weight 3 is three rows, in standard errors too.

@@ -18,7 +18,8 @@ from ._table_entries import FactorTable, entry_values
 
 Array = np.ndarray
 MOST_ENTRIES = 1 << 24  # of one group's tables
-MOST_PLACES = 1 << 26  # index entries of one set of blocks
+MOST_PLACES = 1 << 25  # index entries of one set of blocks
+MOST_USES = 1 << 21  # uses of factors by blocks: what finding contexts holds is in proportion
 DENSE = 32  # times more products than there are factors: still quicker in a dense matrix than one by one
 TREE = 8.0  # products that cost as much as a factor's tree
 
@@ -82,7 +83,8 @@ def plan_tables(graph: FactorGraph, blocks: Array, radix: Array, strides: Array,
         touch: for each group the factors that touch each block, padded with -1, shape (blocks, width).
     """
     tables, rest = _factor_tables(graph)
-    if tables is None or not sum(touch[t.group].shape[1] for t in tables):
+    uses = 0 if tables is None else sum(int((touch[t.group] >= 0).sum()) for t in tables)
+    if tables is None or not 0 < uses <= MOST_USES:
         return None
     values = int(np.prod(radix, axis=1).max())
     codes = (np.arange(values)[:, None] // strides[:, None]) % radix[:, None]  # blocks, values, members
@@ -90,7 +92,8 @@ def plan_tables(graph: FactorGraph, blocks: Array, radix: Array, strides: Array,
     size = sum(t.entries for t in tables)
     groups = _contexts(found, np.append(graph.sizes, 1), graph.n_cells)
     trees = sum(float((t >= 0).sum()) for t in touch) * values * TREE
-    if sum(c.count(len(blocks), values) for c in groups) > MOST_PLACES or sum(c.cost(len(blocks), values) for c in groups) > trees:
+    places = uses * values + sum(c.count(len(blocks), values) for c in groups)
+    if places > MOST_PLACES or sum(c.cost(len(blocks), values) for c in groups) > trees:
         return None
     inside = _Filling(graph, tables, found, codes, size)
     placed = tuple(inside.placed(c, np.append(graph.sizes, 1)) for c in groups)
