@@ -18,6 +18,8 @@ from planted_network_bugs import NETWORK_BUGS
 from planted_search_bugs import SEARCH_BUGS
 from planting import Bug, Found
 
+from gmlmdsl.derive._bounded_jit import PROGRAMS
+
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "how-it-is-tested.md"
 BEGIN, END = "<!-- planted bugs: begin -->", "<!-- planted bugs: end -->"
 BUGS = (*MODEL_BUGS, *NETWORK_BUGS, *SEARCH_BUGS)
@@ -35,12 +37,17 @@ _AS_IT_IS: dict[str, Found] = {}
 
 def with_the_bug(bug: Bug) -> Found:
     """What the check finds with the bug; functions that were compiled without it, or with it, are forgotten."""
-    jax.clear_caches()
+    _forget()
     with pytest.MonkeyPatch.context() as patch:
         bug.plant(patch)
         found = bug.check()
-    jax.clear_caches()
+    _forget()
     return found
+
+
+def _forget() -> None:
+    PROGRAMS.kept.clear()
+    jax.clear_caches()
 
 
 def row(bug: Bug) -> str:

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -152,8 +151,8 @@ MODEL_BUGS = (
     Bug("key reused across steps", "fold", around(_sample, "fold", lambda f, keys, n: keys), partial(stays_in_p, TWO, "turns", steps=2)),
     Bug(
         "key reused across chains",
-        "jax.random.fold_in",
-        around(jax.random, "fold_in", lambda f, key, n: key),
+        "keys_of",
+        around(_sample, "keys_of", lambda f, seed, numbers: f(seed, np.zeros_like(numbers))),
         partial(chains_are_independent, TWO, "turns"),
     ),
     Bug(
@@ -172,8 +171,10 @@ MODEL_BUGS = (
     ),
     Bug(
         "weights ignored",
-        "Objective.sum_rows",
-        around(_objective.Objective, "sum_rows", lambda f, self, g: f(self, lambda c, w, m: g(c, jnp.ones_like(w), m))),
+        "Objective.row_total",
+        around(
+            _objective.Objective, "row_total", lambda f, self, p: f(eqx.tree_at(lambda o: o.weights, self, jnp.ones_like(self.weights)), p)
+        ),
         partial(objective_is_right, TINY, "one"),
     ),
     Bug("last value never drawn", "pick_value", around(_kernels, "pick_value", _never_last), partial(stays_in_p, RING, "sweep")),

@@ -20,7 +20,7 @@ def largest_eigenvalue(matrix: Array) -> float:
         return float(np.linalg.eigvalsh(matrix)[-1])
     v = np.random.default_rng(0).normal(size=len(matrix))
     for _ in range(POWER_STEPS):
-        v = matrix @ (v / np.linalg.norm(v))
+        v = matrix @ (v / max(float(np.linalg.norm(v)), 1e-300))
     return MARGIN * float(np.linalg.norm(v))
 
 

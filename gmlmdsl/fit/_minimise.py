@@ -14,12 +14,13 @@ from ..derive import DrawnEliminatedLoss, EliminatedLoss
 from ..evaluate import Colouring, Objective, draw_masks, gradient_at
 from ..graph import LoweredMask
 from ..sample import shows_progress
+from ._definite import largest_eigenvalue
 from ._edges import off_wrong_edges
 from ._existence import Recession
 from ._inference import Copies, Curvature, complete_rows, curvature
 from ._kinks import fewer, has_kinks, settle
 from ._optimise import ROUGH, Outcome, Scaled, joined, lbfgs, minibatches, scaling
-from ._status import examine
+from ._status import SUSPECT, examine
 
 if TYPE_CHECKING:
     from ._options import FitOptions
@@ -40,10 +41,22 @@ def full_batch(
     if size > MOST_SCALED and not kinked and objective.gaps is None:
         outcome = lbfgs(Scaled(objective, free, None), options.max_steps)
         if outcome.reason in ("converged", "diverged") or options.max_steps is not None:
-            curve = curvature_at(objective, params_of(objective, outcome), colours, options)
-            return outcome, curve, examine(objective, params_of(objective, outcome), curve, None, colours)
-        free = outcome.free
+            params = params_of(objective, outcome)
+            curve = curvature_at(objective, params, colours, options)
+            first = first_curvature(objective, colours) if has_vanished(objective, curve, colours) else None
+            return outcome, curve, examine(objective, params, curve, first, colours)
+        again, curve, open_ = _with_pauses(objective, outcome.free, options, colours, kinked)
+        return joined(outcome, again), curve, open_
     return _with_pauses(objective, free, options, colours, kinked)
+
+
+def has_vanished(objective: Objective, curve: Curvature | None, colours: Colouring | None) -> bool:
+    """Whether all curvature of the data is far below that of rows that are not separated: only the start tells how much there was."""
+    if curve is None:
+        return False
+    slope = 1.0 if colours is None or colours.slopes is None else float(np.abs(colours.slopes).max(initial=0.0))
+    natural = float(objective.factor) * float(objective.scale) * slope**2
+    return largest_eigenvalue(curve.hessian - curve.prior) < SUSPECT * natural
 
 
 def _with_pauses(
@@ -142,7 +155,12 @@ def curvature_at(
     flat = np.concatenate([np.ravel(v) for v in params.values()] or [np.zeros(0)])
     if flat.size > MOST_INFERRED or not np.isfinite(flat).all() or inference_cost(objective, flat.size) > MOST_ENTRIES:
         return None
-    return curvature(objective, params, colours, copies, options.weights_are == "counts")
+    return _sound(curvature(objective, params, colours, copies, options.weights_are == "counts"))
+
+
+def _sound(curve: Curvature) -> Curvature | None:
+    """None where the objective has no second derivative there."""
+    return curve if np.isfinite(curve.hessian).all() and np.isfinite(curve.score).all() else None
 
 
 def inference_cost(objective: Objective, size: int) -> float:
@@ -158,4 +176,4 @@ def inference_cost(objective: Objective, size: int) -> float:
 def first_curvature(objective: Objective, colours: Colouring | None, copies: Copies | None = None) -> Curvature | None:
     """The curvature at the start of the complete rows, which is cheap: it scales the minimiser."""
     whole = complete_rows(objective, copies)
-    return None if colours is None or not bool((np.asarray(whole.weights) > 0).any()) else curvature(whole, objective.held, colours)
+    return None if colours is None or not bool((np.asarray(whole.weights) > 0).any()) else _sound(curvature(whole, objective.held, colours))

@@ -107,7 +107,7 @@ def lbfgs(scaled: Scaled, most_steps: int | None, tolerance: float = TOLERANCE) 
     else:
         reason = "stalled" if bool(stalled) else "steps"
     named = {p.name: np.asarray(params[p.name]) for p in scaled.objective.frame.host.parameters}  # a dict comes back sorted
-    return Outcome(free, np.asarray(trace)[:n], gradient, n, reason, value, named)
+    return Outcome(free, np.asarray(trace)[:n] if n else np.array([value]), gradient, n, reason, value, named)
 
 
 class _Search(NamedTuple):

@@ -345,7 +345,7 @@ def _stopped(outcome: Outcome, missing: Missing | None) -> list[Finding]:
     if outcome.reason == "steps" and not outcome.gradient <= NEAR:
         message = f"The minimiser stopped after {counted(outcome.steps, 'step')} with a gradient of {outcome.gradient:.2g} per row"
         return [Finding("not-converged", message, "Raise `max_steps`, or rescale the parameters")]
-    if outcome.reason == "stalled" and outcome.gradient > 1e-5:
+    if outcome.reason == "stalled" and not outcome.gradient <= 1e-5:
         message = f"The line search found no further decrease at a gradient of {outcome.gradient:.2g} per row"
         return [Finding("not-converged", message, "Start elsewhere with `init=`; the objective may have a kink or be badly scaled")]
     return []

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..graph import FactorGraph, FactorGroup, range_of
+from ..graph.nodes import Apply, Gather, Node, nodes_in
 from ._table_entries import FactorTable, entry_values
 
 Array = np.ndarray
@@ -132,13 +133,22 @@ def _factor_table(k: int, group: FactorGroup, sizes: Array, start: int) -> Facto
 def _stays_finite(graph: FactorGraph, group: FactorGroup, table: FactorTable) -> bool:
     """Whether no entry is infinite: by bounds, else by trying all of them where every parameter starts.
 
-    What is infinite whatever the parameters are is infinite there too; what only some parameters make so is the objective's affair.
+    What is infinite whatever the parameters are is infinite there too; a part that only some parameters make infinite has no table.
     """
+    if any(_may_vanish(n) for n in nodes_in(group.root)):
+        return False
     middle = {p.name: np.full(p.shape, p.middle) for p in graph.parameters}
     most = int(graph.sizes.max(initial=1))
     if range_of(group, most, middle) is not None:
         return True
     return bool(np.isfinite(entry_values(group, table, middle)).all())
+
+
+def _may_vanish(node: Node) -> bool:
+    """Whether some parameters, which a range may hold at its edge, make a part infinite: a logarithm, a quotient, a power of them."""
+    if not isinstance(node, Apply) or node.operator not in ("log", "/", "^"):
+        return False
+    return any(isinstance(n, Gather) and n.name for o in node.operands[node.operator == "/" :] for n in nodes_in(o))
 
 
 @dataclass(frozen=True, eq=False)

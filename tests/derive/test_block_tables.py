@@ -128,6 +128,22 @@ def test_a_factor_that_may_be_minus_infinity_has_no_table() -> None:
     assert loss.tabled == (None,)
 
 
+def test_a_factor_that_its_parameters_may_make_minus_infinity_has_no_table() -> None:
+    """At a simplex with a zero the loss is a number where what is observed is possible: -log p by hand."""
+    text = """
+    index day = range(2)
+    model m { var z[t in day] : range(3)
+      param p[a in range(3)] : simplex
+      param q[a in range(3), b in range(3)] : simplex
+      z[0] ~ categorical(p)
+      z[1] ~ categorical(q[z[0]]) }
+    mask one = subsets(z, size = 1)
+    """
+    params = {"p": [0, 0.5, 0.5], "q": [[0, 0.5, 0.5], [0.2, 0.3, 0.5], [0.5, 0.5, 0]]}
+    found = gm.parse(text).model().loss(params, [[1, 1]], mask="one")
+    assert float(found) == pytest.approx(-(np.log(0.15 / (0.15 + 0.25)) + np.log(0.3)) / 2, rel=1e-5)
+
+
 def test_float32_sums_are_those_of_float64_to_six_digits() -> None:
     with jax.enable_x64(True):
         _, loss, codes, params = made("pairs-one")

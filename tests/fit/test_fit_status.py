@@ -330,3 +330,25 @@ def test_a_prior_that_outweighs_the_data_is_named_with_its_share():
     # The sandwich shrinks with the prior's share, Laplace's errors grow up to the prior's.
     np.testing.assert_allclose(strong.standard_errors["h"], np.sqrt(4.0) / 20, rtol=1e-5)
     np.testing.assert_allclose(strong.standard_errors_of("laplace")["h"], np.sqrt(1 / 20), rtol=1e-5)
+
+
+@pytest.mark.parametrize("n", [20, 300])
+def test_data_that_separate_wholly_have_no_estimate_however_many_parameters(n: int) -> None:
+    """All curvature vanishes alike: that of the start tells it, beside which models of many parameters are minimised without a look."""
+    text = "input n : int\nindex s = range(n)\nmodel m { var x[i in s] : bit  param a[i in s]  factor a[i] * x[i] for i in s }\nmask one = subsets(x, size = 1)"
+    fit = gm.parse(text, n=n).model().fit(np.zeros((50, n), int), "one")
+    assert fit.status.code == "no-minimiser"
+    assert (fit.status.separated == -1).all()
+
+
+def test_an_objective_without_a_gradient_at_the_start_is_not_converged() -> None:
+    text = "index s = range(3)\nmodel m { var x[i in s] : bit  param a[i in s]  param b  param c  factor (a[i] + sqrt(b^2 + c^2)) * x[i] for i in s }"
+    rows = np.random.default_rng(0).integers(0, 2, (50, 3))
+    assert gm.parse(text + "\nmask one = subsets(x, size = 1)").model().fit(rows, "one").status.code == "not-converged"
+
+
+def test_a_fit_that_begins_at_its_minimum_has_a_trace() -> None:
+    text = "index s = range(3)\nmodel m { var x[i in s] : bit  param a[i in s]  factor a[i] * x[i] for i in s }\nmask one = subsets(x, size = 1)"
+    fit = gm.parse(text).model().fit(np.array([[0, 1, 0], [1, 0, 1]] * 10), "one")
+    assert set(np.round(fit.loss_trace, 9)) == {round(3 * np.log(2), 9)}
+    assert fit.status.converged

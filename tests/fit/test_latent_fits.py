@@ -83,7 +83,7 @@ def test_monte_carlo_em_finds_the_optimum_that_summing_finds() -> None:
     y, _ = mixture_rows(150)
     model = gm.parse(MIXTURE).model()
     exact = model.fit(y, "all", seed=1)
-    drawn = model.fit(y, "all", seed=1, method=gm.MonteCarloEM(copies=10), init=exact.params | {"c": np.array(0.0)})
+    drawn = model.fit(y, "all", seed=1, method=gm.MonteCarloEM(copies=40), init=exact.params | {"c": np.array(0.0)})
     assert drawn.status.converged, drawn.status
     assert "drawn in 150 rows by Monte Carlo EM" in drawn.missing.words
     scale = exact.flat(exact.standard_errors)
