@@ -52,7 +52,7 @@ def full_batch(
 
 def has_vanished(objective: Objective, curve: Curvature | None, colours: Colouring | None) -> bool:
     """Whether all curvature of the data is far below that of rows that are not separated: only the start tells how much there was."""
-    if curve is None:
+    if curve is None or not curve.hessian.size:
         return False
     slope = 1.0 if colours is None or colours.slopes is None else float(np.abs(colours.slopes).max(initial=0.0))
     natural = float(objective.factor) * float(objective.scale) * slope**2
