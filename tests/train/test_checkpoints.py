@@ -334,7 +334,8 @@ def save(self, step, state, notes):
 Checkpoints.save = save
 model = gm.parse(open(sys.argv[1]).read()).model()
 x = np.random.default_rng(0).integers(0, 3, (30, 4))
-t = gm.Training(steps=120, batch_size=8, save_every=1, ema=0.9, checkpoint=None if sys.argv[2] == "-" else sys.argv[2])
+saved = {} if sys.argv[2] == "-" else {"save_every": 1, "checkpoint": sys.argv[2]}
+t = gm.Training(steps=120, batch_size=8, ema=0.9, **saved)
 model.fit(x, mask="noisy", method=t).save(sys.argv[3])
 """
 
