@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail, unknown, whole_number
-from ..evaluate import Objective, entry_names, slopes, verified_quantile
+from ..evaluate import Objective, entry_names, slopes, value_at, verified_quantile
 from ..fit import Curvature, PersistentContrastiveDivergence, Scaled, curvature, in_words, lbfgs, reopen, scaling, verify_spread
 from ..sample import shows_progress
 from ._wald import PART, coefficients
@@ -209,11 +209,11 @@ def _walk(objective: Objective, line: Line, points: int, z: float, show: bool) -
 
 def _minimum(objective: Objective, line: Line, start: dict[str, Any]) -> tuple[dict[str, Any], float, float]:
     """Where the rest settles: unconstrained parameters, d'theta, objective."""
-    free = start
-    if line.matrix is not None:
-        free = lbfgs(Scaled(objective, start, line.matrix), None).free
-    value = float(objective(free)) * float(objective.scale)
-    return free, line.value(free), value
+    if line.matrix is None:  # nothing is left to settle
+        value = value_at(objective, objective.frame.constrain(start, objective.held))
+        return start, line.value(start), float(value) * float(objective.scale)
+    outcome = lbfgs(Scaled(objective, start, line.matrix), None)
+    return outcome.free, line.value(outcome.free), float(outcome.value) * float(objective.scale)
 
 
 def _profile(

@@ -13,7 +13,8 @@ from ._arrays import no_joint as no_joint
 from ._arrays import on_device as on_device
 from ._autoregressive import AutoregressiveKernel as AutoregressiveKernel
 from ._block_tables import TabledBlocks as TabledBlocks
-from ._block_tables import weights_of_block as weights_of_block
+from ._block_tables import Tables as Tables
+from ._block_tables import block_weights as block_weights
 from ._bounded_jit import bounded_jit as bounded_jit
 from ._bounded_jit import compiled_only as compiled_only
 from ._bounded_jit import mappings as mappings

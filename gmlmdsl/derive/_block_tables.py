@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from ..graph import FactorGraph
-from ..plan import FactorTable, plan_tables
+from ..plan import FactorTable, GraphTables, plan_blocks_by_tables, plan_graph_tables
 from ._arrays import Blocks, Graph, Group, on_device
 from ._conditional import observed_value
 from ._energy import Codes, Params, evaluate_slots, local_scores
@@ -38,13 +38,25 @@ class Table(eqx.Module):
         return jnp.broadcast_to(found, (1, self.plan.count, self.plan.values, 1)).ravel()
 
 
+class Tables(eqx.Module):
+    """`plan.GraphTables` on the device: what every set of blocks reads."""
+
+    each: tuple[Table, ...]
+    plan: GraphTables = eqx.field(static=True)
+
+    def entries(self, params: Params) -> Float[Array, " entries_and_zero"]:
+        """All tables one after another, and a 0."""
+        found = [t.entries(params) for t in self.each]
+        return jnp.concatenate([*found, jnp.zeros(1, found[0].dtype)])
+
+
 class Contexts(eqx.Module):
     """`plan.ContextTables` on the device."""
 
     cells: Int[Array, "contexts members"]
     strides: Int[Array, "contexts members"]
     of: Int[Array, "blocks degree"] | None
-    places: Int[Array, "several blocks values columns width"]
+    places: Int[Array, "blocks several values columns width"]
 
     def indicators(self, codes: Codes, dtype: np.dtype) -> Float[Array, "contexts width_but_one rows"]:
         """1 where a context has a value, for each value but the first."""
@@ -108,29 +120,21 @@ class TabledBlocks(eqx.Module):
     """
 
     blocks: Blocks
-    tables: tuple[Table, ...]
-    inside: Int[Array, "several blocks values"]
+    inside: Int[Array, "blocks several values"]
     contexts: tuple[Contexts, ...]
     rest: tuple[Graph, Blocks] | None
-    size: int = eqx.field(static=True)
     products: float = eqx.field(static=True)
     held: float = eqx.field(static=True)
     uneven: bool = eqx.field(static=True)  # some block has fewer values than the most
 
-    def entries(self, params: Params) -> Float[Array, " entries_and_zero"]:
-        """All tables one after another, and a 0."""
-        found = [t.entries(params) for t in self.tables]
-        return jnp.concatenate([*found, jnp.zeros(1, found[0].dtype)])
+    @property
+    def places(self) -> tuple[Int[Array, "blocks several values columns width"], ...]:
+        """Of each kind of contexts."""
+        return tuple(c.places for c in self.contexts)
 
     def weights(self, entries: Float[Array, " entries_and_zero"]) -> Weights:
-        """The constants and matrices, which are linear in the entries."""
-        constant, matrices = entries[self.inside].sum(axis=0), []
-        for c in self.contexts:
-            whole = entries[c.places].sum(axis=0)  # blocks, values, columns, width
-            constant = constant + whole[..., 0].sum(axis=2)
-            moved = whole[..., 1:] - whole[..., :1]
-            matrices.append(moved[:, 1:] - moved[:, :1])
-        return Weights(constant[:, 1:] - constant[:, :1], tuple(matrices))
+        """The constants and matrices of all blocks."""
+        return jax.vmap(block_weights, (None, 0, 0))(entries, self.inside, self.places)
 
     def indicators(self, codes: Codes, dtype: np.dtype) -> tuple[Array, ...]:
         """The other side of the products."""
@@ -165,19 +169,17 @@ class TabledBlocks(eqx.Module):
         return observed_value(self.blocks, codes, codes.shape[0])
 
 
-def weights_of_block(
-    entries: Float[Array, "several entries_and_zero"],
-    inside: Int[Array, "more values"],
-    places: Sequence[Int[Array, "more values columns width"]],
-) -> tuple[Array, list[Array]]:
-    """The same of one block, for several vectors of entries at once: (several, values but one), and with (columns, width but one)."""
-    constant, matrices = entries[:, inside].sum(axis=1), []
+def block_weights(
+    entries: Float[Array, " entries_and_zero"], inside: Int[Array, "more values"], places: Sequence[Int[Array, "more values columns width"]]
+) -> Weights:
+    """The constant and matrices of one block, without the leading axis; they are linear in the entries."""
+    constant, matrices = entries[inside].sum(axis=0), []
     for p in places:
-        whole = entries[:, p].sum(axis=1)
-        constant = constant + whole[..., 0].sum(axis=2)
+        whole = entries[p].sum(axis=0)  # values, columns, width
+        constant = constant + whole[..., 0].sum(axis=1)
         moved = whole[..., 1:] - whole[..., :1]
-        matrices.append(moved[:, 1:] - moved[:, :1])
-    return constant[:, 1:] - constant[:, :1], matrices
+        matrices.append(moved[1:] - moved[:1])
+    return Weights(constant[1:] - constant[:1], tuple(matrices))
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(5,))
@@ -240,27 +242,36 @@ def _backward(chunk: int, slopes: Weights, g: Array) -> tuple[Weights | None, ..
 tabled_sum.defvjp(_forward, _backward)
 
 
-def tabled_blocks(host: FactorGraph, graph: Graph, blocks: Blocks, arrays: Sequence[np.ndarray]) -> TabledBlocks | None:
-    """How to score blocks, with their `block_arrays`, from tables; None where `plan_tables` finds no way."""
-    cells, radix, strides, *touch = arrays
-    plan = plan_tables(host, cells, radix, strides, touch[: len(graph.groups)])
-    if plan is None:
+def graph_tables(host: FactorGraph, graph: Graph) -> Tables | None:
+    """The tables of a graph's factors; None where one that mentions a parameter has none."""
+    plan = plan_graph_tables(host)
+    if plan is None or not plan.tables:
         return None
-    sizes, tables = np.append(host.sizes, 1), []
+    sizes, each = np.append(host.sizes, 1), []
     for t in plan.tables:
-        group, found = graph.groups[t.group], np.unravel_index(np.arange(t.values), t.sizes) if t.sizes else ()
+        found = np.unravel_index(np.arange(t.values), t.sizes) if t.sizes else ()
         most = sizes[host.groups[t.group].cells] - 1
-        codes = tuple(_slot_codes(c, most[:, s]) for s, c in enumerate(found))
-        tables.append(Table(group, t, codes))
+        each.append(Table(graph.groups[t.group], t, tuple(_slot_codes(c, most[:, s]) for s, c in enumerate(found))))
+    return Tables(tuple(each), plan)
+
+
+def tabled_blocks(
+    host: FactorGraph, graph: Graph, tables: Tables | None, blocks: Blocks, arrays: Sequence[np.ndarray]
+) -> TabledBlocks | None:
+    """How to score blocks, with their `block_arrays`, from tables; None where there is no way, or trees are quicker."""
+    cells, radix, strides, *touch = arrays
+    plan = None if tables is None else plan_blocks_by_tables(host, tables.plan, cells, radix, strides, touch[: len(host.groups)])
+    if tables is None or plan is None:
+        return None
     contexts = tuple(
         Contexts(_ints(c.cells), _ints(c.strides), None if c.of is None else _ints(c.of), _ints(c.places)) for c in plan.contexts
     )
-    rest = None
-    if plan.rest and any(touch[k].shape[1] for k in plan.rest):
-        some = eqx.tree_at(lambda g: g.groups, graph, tuple(graph.groups[k] for k in plan.rest))
-        rest = some, eqx.tree_at(lambda b: b.touch, blocks, tuple(blocks.touch[k] for k in plan.rest))
+    rest, groups = None, tables.plan.rest
+    if any(touch[k].shape[1] for k in groups):
+        some = eqx.tree_at(lambda g: g.groups, graph, tuple(graph.groups[k] for k in groups))
+        rest = some, eqx.tree_at(lambda b: b.touch, blocks, tuple(blocks.touch[k] for k in groups))
     uneven = bool((radix.prod(axis=1) < blocks.n_values).any())
-    return TabledBlocks(blocks, tuple(tables), on_device(plan.inside), contexts, rest, plan.size, plan.products, plan.held, uneven)
+    return TabledBlocks(blocks, on_device(plan.inside), contexts, rest, plan.products, plan.held, uneven)
 
 
 def _ints(a: np.ndarray) -> Array:

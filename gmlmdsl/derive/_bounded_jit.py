@@ -22,7 +22,7 @@ import numpy as np
 from ._disk_cache import kept_on_disk
 
 F = TypeVar("F", bound=Callable[..., Any])
-MOST_PROGRAMS = 128  # a fit takes about ten
+MOST_PROGRAMS = 128  # a fit takes three
 MOST_MAPPINGS = 2**15  # half of what Linux grants by default
 MOST_GONE = 512  # programs let go between two clearings of what JAX remembers of their traces
 _compiled_only = threading.local()

@@ -15,10 +15,13 @@ import os
 import platform
 import threading
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 
+import jax
+import jaxlib
+
 from ..files import CACHE, CacheEntries, cache_folder
+from ..graph import versions
 
 try:  # JAX has no public way to bring a store of one's own; where these parts are gone, nothing is kept
     from jax._src import compilation_cache as _jax_cache
@@ -92,8 +95,7 @@ def _label() -> str:
 
     A home may be shared by machines of several kinds, and a program that has an instruction which the processor lacks ends the process.
     """
-    names = ("gmlmdsl", "jax", "jaxlib")
-    releases = "-".join(version(name) for name in names)
+    releases = "-".join([versions()["gmlmdsl"], jax.__version__, jaxlib.__version__])
     return f"{releases}-{hashlib.sha256(_processor().encode()).hexdigest()[:16]}"
 
 

@@ -17,7 +17,7 @@ from ..graph.colours import colour
 from ..graph.masks import blocks_of, reach
 from ..plan import is_affordable, plan_block, plan_blocks, plan_elimination, plan_mask, verify_affordable
 from ._arrays import Blocks, Graph, block_arrays, block_values, blocks_on_device, drawn_blocks, float_type, log2_values, on_device
-from ._block_tables import TabledBlocks, Weights, tabled_blocks, tabled_sum
+from ._block_tables import TabledBlocks, Tables, Weights, graph_tables, tabled_blocks, tabled_sum
 from ._conditional import logsumexp, observed_value
 from ._contraction import contraction
 from ._energy import Codes, Params, local_scores
@@ -40,18 +40,22 @@ class ExactLoss(eqx.Module):
     blocks: tuple[Blocks, ...]
     probabilities: tuple[Float[Array, " blocks"], ...] | None
     split: bool = eqx.field(static=True)
+    tables: Tables | None
     tabled: tuple[TabledBlocks | None, ...]
 
     def weights(self, params: Params) -> tuple[Weights | None, ...]:
         """What the scores of each set of blocks are products of, where they have tables: the same for all rows."""
-        return tuple(None if t is None else t.weights(t.entries(params)) for t in self.tabled)
+        if self.tables is None:
+            return (None,) * len(self.blocks)
+        entries = self.tables.entries(params)
+        return tuple(None if t is None else t.weights(entries) for t in self.tabled)
 
-    def scores(self, params: Params, codes: Codes, k: int, weights: Weights | None = None) -> Float[Array, "blocks values rows"]:
+    def scores(self, params: Params, codes: Codes, k: int, weights: Weights | None) -> Float[Array, "blocks values rows"]:
         """Scores of the k-th set of blocks, up to a constant of each block and row."""
         tabled = self.tabled[k]
-        if tabled is None:
+        if tabled is None or weights is None:
             return local_scores(self.graph, params, codes, self.blocks[k])
-        return tabled.full(tabled.weights(tabled.entries(params)) if weights is None else weights, codes)
+        return tabled.full(weights, codes)
 
     @property
     def is_plain(self) -> tuple[bool, ...]:
@@ -180,10 +184,11 @@ def exact_loss(host: FactorGraph, graph: Graph, mask: LoweredMask) -> ExactLoss 
     extra = weight_groups(mask) if probabilities is None else ()
     arrays = [block_arrays(host, _trimmed(blocks[p], host.n_cells), extra) for p in pieces]
     found = tuple(blocks_on_device(host, a) for a in arrays)
-    tabled = tuple(tabled_blocks(host, graph, b, a) for b, a in zip(found, arrays, strict=True))
+    tables = graph_tables(host, graph)
+    tabled = tuple(tabled_blocks(host, graph, tables, b, a) for b, a in zip(found, arrays, strict=True))
     law = mask_law(mask, host.n_cells) if corrected or probabilities is None else None
     shares = None if probabilities is None else tuple(on_device(np.asarray(probabilities[p], float_type())) for p in pieces)
-    return ExactLoss(graph, law, found, shares, split, tabled)
+    return ExactLoss(graph, law, found, shares, split, tables, tabled)
 
 
 def _eliminated(host: FactorGraph, graph: Graph, mask: LoweredMask, blocks: np.ndarray, probabilities: np.ndarray) -> EliminatedLoss | None:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
 
-from ..derive import Blocks, ExactLoss, TabledBlocks, bounded_jit, local_scores
+from ..derive import Blocks, ExactLoss, TabledBlocks, Tables, bounded_jit, local_scores
 from ..plan import entry_parameters, entry_values
 from ._objective import Objective
 from ._parameters import flatten, unflatten
@@ -43,10 +43,10 @@ def colouring(objective: Objective, size: int) -> Colouring:
     """Colours of so many parameters."""
     loss = objective.loss
     assert isinstance(loss, ExactLoss)
-    tabled = next((t for t in loss.tabled if t is not None), None)
-    mentions = None if tabled is None else _mentioned(objective, tabled, size)
+    tables = loss.tables
+    mentions = None if tables is None else _mentioned(objective, tables, size)
     touched = [
-        _blocks_see(t, mentions, size) if t is not None else _seen_by_trees(objective, b, size)
+        _blocks_see(t, mentions) if t is not None else _seen_by_trees(objective, b, size)
         for b, t in zip(loss.blocks, loss.tabled, strict=True)
     ]
     together = sum((t.T.astype(np.float32) @ t.astype(np.float32) for t in touched), np.zeros((size, size), np.float32)) > 0
@@ -57,9 +57,9 @@ def colouring(objective: Objective, size: int) -> Colouring:
     count = int(colours.max(initial=-1)) + 1
     directions = (colours[None] == np.arange(count)[:, None]).astype(float)
     slopes = None
-    if tabled is not None:
-        slopes, mentions = _slopes(objective, tabled, directions, mentions, colours)
-        touched = [t if b is None else _blocks_see(b, mentions, size) for t, b in zip(touched, loss.tabled, strict=True)]
+    if tables is not None:
+        slopes, mentions = _slopes(objective, tables, directions, mentions, colours)
+        touched = [t if b is None else _blocks_see(b, mentions) for t, b in zip(touched, loss.tabled, strict=True)]
     seen = []
     for t in touched:
         place = np.full((len(t), count), size)
@@ -69,32 +69,31 @@ def colouring(objective: Objective, size: int) -> Colouring:
     return Colouring(directions, tuple(seen), slopes)
 
 
-def _mentioned(objective: Objective, tabled: TabledBlocks, size: int) -> scipy.sparse.csr_matrix:
+def _mentioned(objective: Objective, tables: Tables, size: int) -> scipy.sparse.csr_matrix:
     """Which parameters each entry of the tables mentions, shape (entries and a zero, parameters)."""
-    pairs = [entry_parameters(objective.frame.host, t.plan) for t in tabled.tables]
+    pairs = [entry_parameters(objective.frame.host, t.plan) for t in tables.each]
     entry, parameter = (np.concatenate([p[k] for p in pairs]) for k in (0, 1))
-    return scipy.sparse.csr_matrix((np.ones(len(entry), np.float32), (entry, parameter)), shape=(tabled.size + 1, size))
+    return scipy.sparse.csr_matrix((np.ones(len(entry), np.float32), (entry, parameter)), shape=(tables.plan.size + 1, size))
 
 
-def _blocks_see(tabled: TabledBlocks, mentions: Any, size: int) -> Array:
+def _blocks_see(tabled: TabledBlocks, mentions: Any) -> Array:
     """Which parameters the scores of each block depend on, shape (blocks, parameters)."""
-    places = [tabled.inside, *(c.places for c in tabled.contexts)]
-    flat = np.concatenate([np.moveaxis(np.asarray(p), 1, 0).reshape(p.shape[1], -1) for p in places], axis=1)
+    flat = np.concatenate([np.asarray(p).reshape(len(p), -1) for p in (tabled.inside, *tabled.places)], axis=1)
     count, width = flat.shape
     uses = scipy.sparse.csr_matrix(
-        (np.ones(flat.size, np.float32), flat.ravel(), np.arange(0, flat.size + 1, width)), shape=(count, tabled.size + 1)
+        (np.ones(flat.size, np.float32), flat.ravel(), np.arange(0, flat.size + 1, width)), shape=(count, mentions.shape[0])
     )
     return np.asarray((uses @ mentions).toarray() > 0)
 
 
-def _slopes(objective: Objective, tabled: TabledBlocks, directions: Array, mentions: Any, colours: Array) -> tuple[Array, Any]:
+def _slopes(objective: Objective, tables: Tables, directions: Array, mentions: Any, colours: Array) -> tuple[Array, Any]:
     """The derivatives of entries along the directions, and of what each mentions what it depends on.
 
     Entries are affine in the parameters: differences are derivatives.
     """
     host = objective.frame.host
-    out = np.zeros((len(directions), tabled.size + 1))
-    for t in tabled.tables:
+    out = np.zeros((len(directions), tables.plan.size + 1))
+    for t in tables.each:
         group = host.groups[t.plan.group]
         mine = slice(t.plan.start, t.plan.start + t.plan.entries)
         zero = entry_values(group, t.plan, unflatten(host, np.zeros(directions.shape[1]))).ravel()

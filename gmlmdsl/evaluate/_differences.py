@@ -45,13 +45,13 @@ def _of_tables(tabled: TabledBlocks, colours: Colouring, mine: Array, b: int, co
     """Which values are possible, phi of the colours that the block sees, and the observed value, of one block and some rows."""
     assert colours.slopes is not None
     slopes = colours.slopes[mine]
-    found = slopes[:, np.asarray(tabled.inside)[:, b]].sum(axis=1)[:, :, None]  # colours, values, rows
+    found = slopes[:, np.asarray(tabled.inside[b])].sum(axis=1)[:, :, None]  # colours, values, rows
     padded = np.concatenate([codes, np.zeros_like(codes[:1])])
     for c in tabled.contexts:
         which = np.arange(c.cells.shape[0]) if c.of is None else np.asarray(c.of)[b]
         value = (padded[np.asarray(c.cells)[which]] * np.asarray(c.strides)[which][:, :, None]).sum(axis=1)  # columns, rows
-        places = np.asarray(c.places)[:, b]  # several, values, columns, width
-        for column in np.flatnonzero((places < tabled.size).any(axis=(0, 1, 3))):
+        places = np.asarray(c.places[b])  # several, values, columns, width
+        for column in np.flatnonzero((places < slopes.shape[1] - 1).any(axis=(0, 1, 3))):
             found = found + slopes[:, places[:, :, column]].sum(axis=1)[:, :, value[column]]
     block = jax.tree.map(lambda a: np.asarray(a[b]), (tabled.blocks.cells, tabled.blocks.strides, tabled.blocks.radix))
     cells, strides, radix = (a[:, 0] for a in block)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 
-from ..derive import Blocks, ExactLoss, bounded_jit, local_scores, weights_of_block
+from ..derive import Blocks, ExactLoss, block_weights, bounded_jit, local_scores
 from ..derive.blocks import observed_value
 from ._colouring import Colouring
 from ._objective import Objective
@@ -65,7 +65,7 @@ def _chunk(objective: Objective, colours: Colouring, size: int) -> int:
     assert isinstance(loss, ExactLoss)
     count = len(colours.directions)
     each = [count * b.n_values * (1 if t is not None else b.cells.shape[0]) for b, t in zip(loss.blocks, loss.tabled, strict=True)]
-    pieces = int(np.ceil(rows * max(max(each) / MOST_HELD, size / MOST_SCORES)))
+    pieces = int(np.ceil(rows * max(max(each, default=1) / MOST_HELD, size / MOST_SCORES)))
     return max(1, int(np.ceil(rows / max(pieces, 1))))
 
 
@@ -84,6 +84,7 @@ def _chunk_sums(
     assert isinstance(loss, ExactLoss)
     params = unflatten(objective.frame.host, vector)
     total = jnp.zeros((size, size)), jnp.zeros((size, size)), jnp.zeros((size, codes.shape[1]))
+    stacked = None if loss.tables is None else jnp.concatenate([loss.tables.entries(params)[None], slopes])
     for k, tabled in enumerate(loss.tabled):
         shares, correction = loss.shares(params, codes, k)
         if tabled is None:
@@ -94,7 +95,8 @@ def _chunk_sums(
             more = excluded if correction is None else correction if excluded is None else excluded + correction
             by_block = (seen[k], shares, more, None)
         here = observed_value(loss.blocks[k], codes, loss.graph.n_cells)
-        total = _summed(total, by_block, here, weights, None if tabled is None else (tabled, params, slopes, codes))
+        tables = None if tabled is None else (tabled, stacked, tabled.indicators(codes, slopes.dtype))
+        total = _summed(total, by_block, here, weights, tables)
     return total
 
 
@@ -102,31 +104,25 @@ def _summed(
     total: tuple[jax.Array, ...], by_block: tuple[Any, ...], here: jax.Array, weights: jax.Array, tables: Any
 ) -> tuple[jax.Array, ...]:
     """The sums with those of a set of blocks added, one block after another."""
-    places = None
-    if tables is not None:
-        tabled, params, slopes, codes = tables
-        entries = tabled.entries(params)
-        stacked, indicators = jnp.concatenate([entries[None], slopes]), tabled.indicators(codes, slopes.dtype)
-        places = tabled.inside, tuple((c.places, c.of) for c in tabled.contexts), tabled.blocks.valid[:, :, 0]
+    tabled, stacked, indicators = (None, None, None) if tables is None else tables
+    places = None if tabled is None else (tabled.inside, tabled.places, tuple(c.of for c in tabled.contexts), tabled.blocks.valid[:, :, 0])
 
     def add(sums: tuple[jax.Array, ...], one: tuple[Any, ...]) -> tuple[tuple[jax.Array, ...], None]:
         (at, share, scores, phi), observed, mine = one
         if mine is not None:
-            found, phi = _from_tables(stacked, indicators, mine, codes.shape[1])
+            found, phi = _from_tables(stacked, indicators, mine, weights.shape[0])
             scores = found if scores is None else found + scores
         return _added(sums, at, share, scores, phi, observed, weights), None
 
-    # The axis of blocks leads; that of `places` of tables is the second.
-    turned = None if places is None else (jnp.moveaxis(places[0], 1, 0), tuple((jnp.moveaxis(p, 1, 0), o) for p, o in places[1]), places[2])
-    return jax.lax.scan(add, total, (by_block, here, turned))[0]
+    return jax.lax.scan(add, total, (by_block, here, places))[0]
 
 
-def _from_tables(stacked: jax.Array, indicators: tuple[jax.Array, ...], mine: tuple[Any, ...], rows: int) -> tuple[jax.Array, jax.Array]:
-    """Scores (values, rows) and phi (colours, values, rows) of one block."""
-    inside, contexts, valid = mine
-    constant, matrices = weights_of_block(stacked, inside, tuple(p for p, _ in contexts))
-    found = jnp.broadcast_to(constant[:, :, None], (*constant.shape, rows))
-    for w, z, (_, of) in zip(matrices, indicators, contexts, strict=True):
+def _from_tables(stacked: Any, indicators: Any, mine: tuple[Any, ...], rows: int) -> tuple[jax.Array, jax.Array]:
+    """Scores (values, rows) and phi (colours, values, rows) of one block; `stacked` has the entries and their slopes."""
+    inside, places, contexts, valid = mine
+    made = jax.vmap(block_weights, (0, None, None))(stacked, inside, places)
+    found = jnp.broadcast_to(made.constant[:, :, None], (*made.constant.shape, rows))
+    for w, z, of in zip(made.matrices, indicators, contexts, strict=True):
         several, values, columns, width = w.shape
         flat = (z if of is None else z[of]).reshape(columns * width, rows)
         found = found + (w.reshape(several * values, columns * width) @ flat).reshape(several, values, rows)

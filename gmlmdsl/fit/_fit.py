@@ -57,7 +57,7 @@ from ._imputation import COPIES, MOST_ROUNDS, STEPS, SWEEPS, Imputed, first_valu
 from ._inference import Copies, verify_counts
 from ._kinks import has_kinks
 from ._methods import MonteCarloEM, PersistentContrastiveDivergence, completed_masks, verify_method, verify_whole
-from ._minimise import MOST_INFERRED, curvature_at, first_curvature, full_batch, has_vanished, params_of, stochastic
+from ._minimise import MOST_INFERRED, curvature_at, first_curvature, full_batch, has_vanished, params_of, start_of_vanished, stochastic
 from ._optimise import ROUGH, Outcome, Scaled, lbfgs, scaling
 from ._options import Evidence, FitOptions
 from ._status import Status, examine, judge
@@ -120,7 +120,8 @@ def fit_model(lowered: Lowered, mask: LoweredMask, codes: Array, options: FitOpt
             objective, outcome, missing, copies = _impute(prepared, options, colours)
             curve = curvature_at(objective, params_of(objective, outcome), colours, options, copies)
             open_ = examine(objective, params_of(objective, outcome), curve, None, None)
-            if has_vanished(objective, curve, colours):  # the rounds ran along a recession until rounding stopped them
+            # Rounds may have run along a recession until rounding stopped them.
+            if has_vanished(curve, start_of_vanished(objective, curve, colours)):
                 outcome = dataclasses.replace(outcome, reason="steps")
         elif options.optimizer is None:
             outcome, curve, open_ = full_batch(objective, free, options, colours)

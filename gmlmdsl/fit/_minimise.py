@@ -43,20 +43,32 @@ def full_batch(
         if outcome.reason in ("converged", "diverged") or options.max_steps is not None:
             params = params_of(objective, outcome)
             curve = curvature_at(objective, params, colours, options)
-            first = first_curvature(objective, colours) if has_vanished(objective, curve, colours) else None
-            return outcome, curve, examine(objective, params, curve, first, colours)
+            return outcome, curve, examine(objective, params, curve, start_of_vanished(objective, curve, colours), colours)
         again, curve, open_ = _with_pauses(objective, outcome.free, options, colours, kinked)
         return joined(outcome, again), curve, open_
     return _with_pauses(objective, free, options, colours, kinked)
 
 
-def has_vanished(objective: Objective, curve: Curvature | None, colours: Colouring | None) -> bool:
-    """Whether all curvature of the data is far below that of rows that are not separated: only the start tells how much there was."""
-    if curve is None or not curve.hessian.size:
+def start_of_vanished(objective: Objective, curve: Curvature | None, colours: Colouring | None) -> Curvature | None:
+    """The curvature at the start, where that of the data at the end may be far below it, as where rows are separated; else None.
+
+    What it would be at most is known from the slopes of tables, without a sum over rows.
+    """
+    if curve is None or colours is None or not curve.hessian.size:
+        return None
+    if colours.slopes is not None:
+        natural = float(objective.factor) * float(objective.scale) * float(np.abs(colours.slopes).max(initial=0.0)) ** 2
+        if largest_eigenvalue(curve.hessian - curve.prior) >= SUSPECT * natural:
+            return None
+    return first_curvature(objective, colours)
+
+
+def has_vanished(curve: Curvature | None, first: Curvature | None) -> bool:
+    """Whether the data's curvature is a thousandth of what it was at the start, or less."""
+    if curve is None or first is None or not curve.hessian.size:
         return False
-    slope = 1.0 if colours is None or colours.slopes is None else float(np.abs(colours.slopes).max(initial=0.0))
-    natural = float(objective.factor) * float(objective.scale) * slope**2
-    return largest_eigenvalue(curve.hessian - curve.prior) < SUSPECT * natural
+    here, there = (largest_eigenvalue(c.hessian - c.prior) for c in (curve, first))
+    return here < SUSPECT * there
 
 
 def _with_pauses(

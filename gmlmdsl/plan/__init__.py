@@ -1,7 +1,9 @@
 """In: `FactorGraph`. Out: how to sum and draw, and at what cost. Never: JAX."""
 
 from ._block_tables import BlockTables as BlockTables
-from ._block_tables import plan_tables as plan_tables
+from ._block_tables import GraphTables as GraphTables
+from ._block_tables import plan_blocks_by_tables as plan_blocks_by_tables
+from ._block_tables import plan_graph_tables as plan_graph_tables
 from ._budget import BUDGET as BUDGET
 from ._budget import Budget as Budget
 from ._elimination import Elimination as Elimination

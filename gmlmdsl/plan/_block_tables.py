@@ -25,6 +25,24 @@ DENSE = 32  # times more products than there are factors: still quicker in a den
 TREE = 8.0  # products that cost as much as a factor's tree
 
 
+@dataclass(frozen=True)
+class GraphTables:
+    """The tables of a graph's factors, one after another in one vector.
+
+    Attributes:
+        tables: of the groups that have one.
+        rest: the groups that have none: their trees are evaluated. None of them mentions a parameter.
+    """
+
+    tables: tuple[FactorTable, ...]
+    rest: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """The entries of all tables; one more behind them is 0, for padding."""
+        return sum(t.entries for t in self.tables)
+
+
 @dataclass(frozen=True, eq=False)
 class ContextTables:
     """The contexts of like size of a set of blocks.
@@ -33,7 +51,7 @@ class ContextTables:
         cells: of each context, ascending, padded with the number of cells, shape (contexts, members).
         strides: the place value of each member, the last one fastest; 1 for padding.
         of: which contexts each block has, shape (blocks, degree), 0 for padding; None where every block is beside every context.
-        places: entries beside each other to be added, shape (several, blocks, values, contexts or degree, width); width: the most joint
+        places: entries beside each other to be added, shape (blocks, several, values, contexts or degree, width); width: the most joint
             values of a context.
     """
 
@@ -48,73 +66,67 @@ class BlockTables:
     """How a set of blocks is scored from tables.
 
     Attributes:
-        tables: of the groups that have one.
-        rest: the groups that have none: their trees are evaluated. None of them mentions a parameter.
-        size: the entries of all tables; one more behind them is 0, for padding.
-        inside: entries of the factors without a context, shape (several, blocks, values).
+        inside: entries of the factors without a context, shape (blocks, several, values).
         contexts: the others.
     """
 
-    tables: tuple[FactorTable, ...]
-    rest: tuple[int, ...]
-    size: int
     inside: Array
     contexts: tuple[ContextTables, ...]
 
     @property
     def products(self) -> float:
         """Additions and products of the scores of one row."""
-        return float(sum(c.places[0].size for c in self.contexts))
+        return float(sum(c.places[:, 0].size for c in self.contexts))
 
     @property
     def held(self) -> float:
         """Numbers held for each row: scores and indicators."""
         seen = sum(c.cells.shape[0] * (c.places.shape[-1] - 1) for c in self.contexts)
-        return float(self.inside.shape[1] * self.inside.shape[2] + seen)
+        return float(self.inside.shape[0] * self.inside.shape[2] + seen)
 
 
-def plan_tables(graph: FactorGraph, blocks: Array, radix: Array, strides: Array, touch: Sequence[Array]) -> BlockTables | None:
-    """How to score blocks from tables; None where trees are quicker, or a factor with parameters has no table.
+def plan_blocks_by_tables(
+    graph: FactorGraph, tables: GraphTables, blocks: Array, radix: Array, strides: Array, touch: Sequence[Array]
+) -> BlockTables | None:
+    """How to score blocks from tables; None where trees are quicker, or the index arrays too large.
 
     Args:
         graph: the factor graph.
+        tables: of its factors.
         blocks: positions, shape (blocks, members), ascending, padded with the number of cells.
         radix: the number of values of each member, 1 for padding.
         strides: the place value of each member.
         touch: for each group the factors that touch each block, padded with -1, shape (blocks, width).
     """
-    tables, rest = _factor_tables(graph)
-    uses = 0 if tables is None else sum(int((touch[t.group] >= 0).sum()) for t in tables)
-    if tables is None or not 0 < uses <= MOST_USES:
+    uses = sum(int((touch[t.group] >= 0).sum()) for t in tables.tables)
+    if not 0 < uses <= MOST_USES:
         return None
     values = int(np.prod(radix, axis=1).max())
     codes = (np.arange(values)[:, None] // strides[:, None]) % radix[:, None]  # blocks, values, members
-    found = [_uses(graph, t, blocks, touch[t.group]) for t in tables]
-    size = sum(t.entries for t in tables)
+    found = [_uses(graph, t, blocks, touch[t.group]) for t in tables.tables]
     groups = _contexts(found, np.append(graph.sizes, 1), graph.n_cells)
     trees = sum(float((t >= 0).sum()) for t in touch) * values * TREE
     places = uses * values + sum(c.count(len(blocks), values) for c in groups)
     if places > MOST_PLACES or sum(c.cost(len(blocks), values) for c in groups) > trees:
         return None
-    inside = _Filling(graph, tables, found, codes, size)
-    placed = tuple(inside.placed(c, np.append(graph.sizes, 1)) for c in groups)
-    return BlockTables(tables, rest, size, inside.alone(len(blocks)), placed)
+    filling = _Filling(graph, found, codes, tables.size)
+    return BlockTables(filling.alone(), tuple(filling.placed(c) for c in groups))
 
 
-def _factor_tables(graph: FactorGraph) -> tuple[tuple[FactorTable, ...] | None, tuple[int, ...]]:
-    """The groups that have tables, and those that do not; no tables where one of the latter mentions a parameter."""
+def plan_graph_tables(graph: FactorGraph) -> GraphTables | None:
+    """The tables of a graph's factors; None where one that mentions a parameter has none."""
     tables, rest, start = [], [], 0
     sizes = np.append(graph.sizes, 1)
     for k, group in enumerate(graph.groups):
         table = _factor_table(k, group, sizes, start)
         if table is None or not _stays_finite(graph, group, table):
             if group.parameters:
-                return None, ()
+                return None
             rest.append(k)
         else:
             tables.append(table)
             start += table.entries
-    return tuple(tables), tuple(rest)
+    return GraphTables(tuple(tables), tuple(rest))
 
 
 def _factor_table(k: int, group: FactorGroup, sizes: Array, start: int) -> FactorTable | None:
@@ -241,46 +253,43 @@ def _distinct(rows: Array, n: int) -> tuple[Array, Array]:
 class _Filling:
     """Puts the places of entries into index arrays."""
 
-    def __init__(self, graph: FactorGraph, tables: Sequence[FactorTable], found: Sequence[_Uses], codes: Array, size: int):
+    def __init__(self, graph: FactorGraph, found: Sequence[_Uses], codes: Array, size: int):
         self.sizes, self.n, self.found, self.codes, self.size = np.append(graph.sizes, 1), graph.n_cells, found, codes, size
 
-    def alone(self, blocks: int) -> Array:
-        """The entries of factors without a context, side by side: shape (several, blocks, values)."""
+    def alone(self) -> Array:
+        """The entries of factors without a context, side by side: shape (blocks, several, values)."""
         lists = []
         for u in self.found:
             mine = np.flatnonzero((u.context == self.n).all(axis=1))
             lists.append((u.block[mine], self.windows(u, mine, None)[:, :, 0]))
         block = np.concatenate([b for b, _ in lists])
         turn = _turns(block)
-        out = np.full((int(turn.max(initial=0)) + 1, blocks, self.codes.shape[1]), self.size, np.int32)
-        out[turn, block] = np.concatenate([w for _, w in lists])
+        blocks, values, _ = self.codes.shape
+        out = np.full((blocks, int(turn.max(initial=0)) + 1, values), self.size, np.int32)
+        out[block, turn] = np.concatenate([w for _, w in lists])
         return out
 
-    def placed(self, group: _Contexts, sizes: Array) -> ContextTables:
+    def placed(self, group: _Contexts) -> ContextTables:
         """The entries of factors with a context."""
-        radix = sizes[group.cells]
+        radix = self.sizes[group.cells]
         after = np.concatenate([radix[:, 1:], np.ones((len(radix), 1), radix.dtype)], axis=1).astype(np.int64)
         strides = np.cumprod(after[:, ::-1], axis=1)[:, ::-1]
-        blocks, contexts = self.codes.shape[0], len(group.cells)
-        of, column = None, np.arange(contexts)[None].repeat(blocks, axis=0) if group.dense(blocks) else None
-        if column is None:
-            mine, context = group.pairs // contexts, group.pairs % contexts
-            turn = _turns(mine)
-            of = np.zeros((blocks, group.degree), np.int64)
-            of[mine, turn] = context
-        width, several = group.width, group.several
-        out = np.full((several, blocks, self.codes.shape[1], group.columns(blocks), width), self.size, np.int32)
+        (blocks, values, _), contexts, width, of = self.codes.shape, len(group.cells), group.width, None
         block = np.concatenate([u.block[at] for u, (at, _) in zip(self.found, group.uses, strict=True)])
         number = np.concatenate([c for _, c in group.uses])
-        turn = _turns(block * contexts + number)
-        if of is not None:
-            places = np.searchsorted(group.pairs, block * contexts + number)
-            number = _turns(group.pairs // contexts)[places]
+        pair, column = block * contexts + number, number
+        if not group.dense(blocks):
+            mine = group.pairs // contexts
+            turn = _turns(mine)
+            of = np.zeros((blocks, group.degree), np.int32)
+            of[mine, turn] = group.pairs % contexts
+            column = turn[np.searchsorted(group.pairs, pair)]
         windows = [
             self.windows(u, at, (group.cells[c], radix[c], strides[c], width)) for u, (at, c) in zip(self.found, group.uses, strict=True)
         ]
-        out[turn, block, :, number] = np.concatenate(windows)
-        return ContextTables(group.cells, strides, None if of is None else of.astype(np.int32), out)
+        out = np.full((blocks, group.several, values, group.columns(blocks), width), self.size, np.int32)
+        out[block, _turns(pair), :, column] = np.concatenate(windows)
+        return ContextTables(group.cells, strides, of, out)
 
     def windows(self, u: _Uses, mine: Array, context: tuple[Array, Array, Array, int] | None) -> Array:
         """Places of the entries of some uses under every value of block and context, shape (uses, values, width)."""

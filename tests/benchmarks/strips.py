@@ -140,7 +140,7 @@ def _figures(chains: Chains, seconds: Sequence[float], energy: Autocorrelation, 
     out = [
         figure("strips", words, f"one step, {_lattice(plan)}", [1000 * s for s in seconds], "ms", f"{CHAINS} chains"),
         figure("strips", words, "compile", [chains.compile_seconds], "s"),
-        figure("strips", words, "energy per site", [energy.mean], "", f"standard error {energy.standard_error:.2g}"),
+        figure("strips", words, "energy per site", [energy.mean], "J", f"standard error {energy.standard_error:.2g}"),
     ]
     for what, found in (("energy", energy), ("abs(magnetisation)", magnetisation)):
         short = "" if found.enough else f"; too few steps: {ENOUGH} times it are wanted"

@@ -159,7 +159,7 @@ def test_float32_sums_are_those_of_float64_to_six_digits() -> None:
 def _dropped(original: Callable[..., Any], *args: Any) -> Any:
     """One neighbour of one block is left out."""
     found = original(*args)
-    found.places[0, 0, :, 1] = args[0].size
+    found.places[0, 0, :, 1] = args[0].size  # of the first block
     return found
 
 
@@ -196,7 +196,7 @@ BUGS = {
     "a dropped neighbour": (plan._Filling, "placed", _dropped, "ring"),
     "a dropped cell of a dense matrix": (plan._Filling, "placed", _dropped, "pairs-one"),
     "a transposed table": (plan._Filling, "windows", _transposed, "ring"),
-    "a stale table": (_block_tables.TabledBlocks, "entries", _stale, "pairs-two"),
+    "a stale table": (_block_tables.Tables, "entries", _stale, "pairs-two"),
     "a padded row that counts": (_block_tables, "_chunk_sum", _padding_counts, "pairs-one"),
     "a gradient without a context": (_block_tables.Contexts, "outer", _without_first, "ring"),
     "a dense gradient without a context": (_block_tables.Contexts, "outer", _without_first, "pairs-one"),
