@@ -93,6 +93,8 @@ class Writer:
                 return n.choice(self.condition(e.test), self.number(e.yes), self.number(e.no)), _ATOM
             case ir.Sum():
                 return n.over("sum", self.clauses(e.clauses), self.term(e.body)), _ADD
+            case ir.Table():
+                return f"[{', '.join(self.number(i) for i in e.items)}]", _ATOM
             case ir.Operation():
                 return self._operation(e)
         raise AssertionError(e)

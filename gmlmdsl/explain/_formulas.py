@@ -36,9 +36,12 @@ class ModelFormulas:
             code: ir.Expression = d.target
             if self.model.variables[d.target.name].domain.kind == "spin":
                 code = ir.Operation(d.span, "bit", (code,))
-            entry = type(d.probabilities)(d.span, d.probabilities.name, (*d.probabilities.indices, code))
-            cells = self.write.touched(entry)
-            yield Term(self.write.clauses(d.clauses), self.n.call("log", [self.write.number(entry)]), cells)
+            if isinstance(d.probabilities, ir.Table):
+                body, cells = self.n.entry(self.write.number(d.probabilities), [self.write.number(code)]), self.write.touched(code)
+            else:
+                entry = type(d.probabilities)(d.span, d.probabilities.name, (*d.probabilities.indices, code))
+                body, cells = self.write.number(entry), self.write.touched(entry)
+            yield Term(self.write.clauses(d.clauses), self.n.call("log", [body]), cells)
 
     def whole(self, seen: str) -> str:
         """What `seen` says of the data, and the latents beside it."""

@@ -57,9 +57,9 @@ def _verify_names(program: Program, inputs: Mapping[str, Any]) -> None:
 
 
 def _input(d: ir.Input, given: Mapping[str, Any], bound: Bound) -> Array:
-    value = given[d.name] if d.name in given else bound.number(d.default) if d.default is not None else None
+    value = given[d.name] if d.name in given else bound.table(d.default) if d.default is not None else None
     array = _as_array(d, value, bound)
-    if d.axes and d.name not in given:
+    if d.axes and d.name not in given and not isinstance(d.default, ir.Table):
         shape = _shape(d, bound)
         if any(n < 0 for n in shape):
             raise fail("E406", f"input `{d.name}` has an axis of length {min(shape)}", d.span, "negative")

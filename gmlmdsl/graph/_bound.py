@@ -52,6 +52,12 @@ class Bound:
         """The value of a constant expression."""
         return float(constant(e, self.inputs, self.lengths))
 
+    def table(self, e: ir.Expression) -> Array:
+        """The numbers of a table that is written out, nested as its lists are; of another constant, the one number."""
+        if not isinstance(e, ir.Table):
+            return np.asarray(self.number(e))
+        return np.stack([self.table(item) for item in e.items]) if e.items else np.zeros(0)
+
     def set_size(self, s: ir.SetOf) -> int:
         """The number of members."""
         if s.kind == "graph":

@@ -269,6 +269,16 @@ class Lowering:
         axes = [a.over or ir.SetOf(a.span, "range", a.name, a.size) for a in declared.axes]
         return self.entry(e, "", self._tables[e.name], array.shape, axes, turns, last)
 
+    def row(self, e: ir.Table, turns: Turns, code: Node) -> Gather:
+        """The entry of a list of probabilities that belongs to a cell's value; the list of each turn is one row of a table."""
+        values = np.stack([np.broadcast_to(self.value(item, turns), (turns.n,)) for item in e.items], axis=1)
+        rows, which = np.unique(values, axis=0, return_inverse=True)
+        if not ((rows >= 0).all() and np.abs(rows.sum(axis=1) - 1).max() <= 1e-6):
+            raise fail("E415", "the entries of this list must be non-negative with sum 1", e.span, "not normalised")
+        self.tables.append(rows.astype(np.float64).ravel())
+        base = self.column(which.reshape(-1) * rows.shape[1] if len(rows) > 1 else np.zeros(1, np.int64))
+        return Gather("", len(self.tables) - 1, rows.size, base, ((code, Constant(1)),))
+
     def entry(
         self,
         e: ir.ParameterValue | ir.InputValue,

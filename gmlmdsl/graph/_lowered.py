@@ -17,8 +17,8 @@ from ._infinite import verify_finite
 from ._labels import lazy_labels
 from ._lower import Lowering, Names
 from ._network import lower_network
-from ._nodes import Apply, CellValue, Constant, Gather, nodes_in
-from ._turns import unroll
+from ._nodes import Apply, CellValue, Constant, Gather, Node, nodes_in
+from ._turns import Turns, unroll
 
 Array = np.ndarray
 MOST_CELLS = 1 << 26
@@ -163,9 +163,7 @@ def _categorical(model: ir.Model, bound: Bound, names: Names) -> list[FactorGrou
         _verify_once(np.concatenate(seen), d)
         _verify_length(d, bound, names)
         code = Apply("bit", (target,)) if names.variables[d.target.name].kind == "spin" else target
-        entry = lowering.parameter if isinstance(d.probabilities, ir.ParameterValue) else lowering.input
-        found = entry(d.probabilities, turns, code)  # type: ignore[arg-type]
-        assert isinstance(found, Gather)
+        found = _entry(lowering, d.probabilities, turns, code)
         if own_parent is None and any(n == target for term, _ in found.terms[:-1] for n in nodes_in(term)):
             own_parent = d
         root = Apply("log", (found,))
@@ -175,6 +173,19 @@ def _categorical(model: ir.Model, bound: Bound, names: Names) -> list[FactorGrou
         raise fail("E413", message, own_parent.span, "a loop", help="a cell's parents come before it")
     _verify_acyclic(groups, model, names)
     return groups
+
+
+def _entry(lowering: Lowering, p: ir.ParameterValue | ir.InputValue | ir.Table, turns: Turns, code: Node) -> Gather:
+    """The probability of one value."""
+    match p:
+        case ir.Table():
+            return lowering.row(p, turns, code)
+        case ir.ParameterValue():
+            found = lowering.parameter(p, turns, code)
+        case ir.InputValue():
+            found = lowering.input(p, turns, code)
+    assert isinstance(found, Gather)
+    return found
 
 
 def _verify_once(cells: Array, d: ir.Distributed) -> None:
@@ -190,6 +201,11 @@ def _verify_once(cells: Array, d: ir.Distributed) -> None:
 
 def _verify_length(d: ir.Distributed, bound: Bound, names: Names) -> None:
     p, values = d.probabilities, len(names.variables[d.target.name].labels)
+    if isinstance(p, ir.Table):
+        if len(p.items) != values:
+            message = f"`{d.target.name}` has {values} values, this list {len(p.items)} entries"
+            raise fail("E403", message, p.span, "one entry for each value")
+        return
     shape = names.parameters[p.name].shape if isinstance(p, ir.ParameterValue) else bound.inputs[p.name].shape
     if shape[-1] != values:
         message = f"`{d.target.name}` has {values} values, the last axis of `{p.name}` has {shape[-1]}"

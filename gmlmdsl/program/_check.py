@@ -21,6 +21,7 @@ from ._lints import lint
 from ._program import FormCall, Input, InputAxis, Mask, Model, Program, Sampler, ValueType
 from ._scope import Scope, Symbol
 from ._sets import check_set, check_size
+from ._tables import check_rows_sum, check_table
 from ._terms import Expression, SetOf
 from ._types import check_domain, check_type
 
@@ -97,7 +98,7 @@ class _Checker:
         before = len(self.scope.diagnostics)
         axes = tuple(self.axis(s.name.name, k, e) for k, e in enumerate(s.axes))
         type_ = check_type(s.type, self.scope, s.span, inputs=True)
-        default = None if s.default is None else self.default(s.default, type_)
+        default = None if s.default is None else self.default(s, s.default, axes, type_)
         if type_ is not None and type_.kind == "simplex" and not axes:
             help = f"for example `input {s.name.name}[3] : simplex`"
             self.scope.report("E322", "a simplex needs an axis: its entries along the last one sum to 1", s.name.span, "no axis", help=help)
@@ -106,8 +107,17 @@ class _Checker:
             return None
         return Input(s.span, s.name.name, good, type_, default)
 
-    def default(self, e: tree.Expression, type_: ValueType | None) -> Expression | None:
-        """The default of an input: a number, or a value of its domain."""
+    def default(self, s: tree.Input, e: tree.Expression, axes: tuple[InputAxis | None, ...], type_: ValueType | None) -> Expression | None:
+        """The default of an input: one for all entries, or a list for each axis."""
+        if not isinstance(e, tree.List):
+            return self.entry(e, type_)
+        table = check_table(e, axes, lambda item: self.entry(item, type_), s.name.name, self.scope)
+        if table is not None and type_ is not None and type_.kind == "simplex":
+            check_rows_sum(table, self.scope)
+        return table
+
+    def entry(self, e: tree.Expression, type_: ValueType | None) -> Expression | None:
+        """One entry of a default: a number, or a value of the input's domain."""
         if isinstance(e, tree.String) and (type_ is None or (type_.domain is not None and not type_.domain.ordered)):
             return None if type_ is None or type_.domain is None else check_label(e, type_.domain, self.scope)
         value = check_number(e, self.scope, CONSTANT, integer=type_ is not None and type_.kind in ("int", "domain"))

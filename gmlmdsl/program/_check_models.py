@@ -13,7 +13,8 @@ from ._kinds import kind_of, same_domain
 from ._program import Distributed, Factor, FormCall, Input, Let, Model, Parameter, Require, ValueType, Variable
 from ._scope import Scope
 from ._sets import check_clauses, check_loops
-from ._terms import Expression, InputValue, Literal, ParameterValue, SetOf, VariableValue
+from ._tables import check_row
+from ._terms import Expression, InputValue, Literal, ParameterValue, SetOf, Table, VariableValue
 from ._types import check_domain, check_given, check_type
 from ._written_out import verify_written_out
 
@@ -231,14 +232,16 @@ def _distributed(s: tree.Distributed, body: Body, scope: Scope) -> None:
     if scope.use(base, "var", "latent") is None:
         return
     target, _ = check_expression(s.target, scope, STATE)
-    probabilities = _probabilities(s.distribution, scope)
+    cell = scope.model[base.name].value
+    probabilities = _probabilities(s.distribution, cell if isinstance(cell, Variable) else None, scope)
     if probabilities is not None and isinstance(target, VariableValue):
-        _check_last_axis(target, probabilities, s.distribution.arguments[0].span, scope)
+        if not isinstance(probabilities, Table):
+            _check_last_axis(target, probabilities, s.distribution.arguments[0].span, scope)
         body.distributed.append(Distributed(s.span, target, probabilities, clauses))
 
 
-def _probabilities(call: tree.Call, scope: Scope) -> ParameterValue | InputValue | None:
-    """The argument of `categorical`: an array of probabilities, its last axis open."""
+def _probabilities(call: tree.Call, cell: Variable | None, scope: Scope) -> ParameterValue | InputValue | Table | None:
+    """The argument of `categorical`: an array of probabilities, its last axis open, or a list of them."""
     form = find_form(call, "distribution", scope, ("categorical",), "variable")
     if form is None:
         return None
@@ -251,6 +254,8 @@ def _probabilities(call: tree.Call, scope: Scope) -> ParameterValue | InputValue
         scope.report("E302", "`categorical` takes one array of probabilities", call.span, f"`{form.signature}`")
         return None
     e = call.arguments[0].value
+    if isinstance(e, tree.List):
+        return None if cell is None else check_row(e, cell.domain, scope)
     name = e if isinstance(e, tree.Name) else e.base if isinstance(e, tree.Index) else None
     symbol = None if name is None else scope.find(name.name)
     if symbol is not None and isinstance(symbol.value, Parameter) and symbol.value.type.kind != "simplex":
@@ -261,7 +266,9 @@ def _probabilities(call: tree.Call, scope: Scope) -> ParameterValue | InputValue
     if kind.tag == "open" and isinstance(value, ParameterValue | InputValue):
         return value
     if kind.tag != "error":
-        help = "leave the last axis of a `simplex` parameter or a normalised input open: `categorical(move[z[t - 1]])`"
+        help = (
+            "leave the last axis of a `simplex` parameter or a normalised input open: `categorical(move[z[t - 1]])`; or write `[0.2, 0.8]`"
+        )
         scope.report("E310", "`categorical` needs an array of probabilities", e.span, "not an open array", help=help)
     return None
 

@@ -109,7 +109,13 @@ DISTRIBUTIONS = (
     Form(
         "distribution",
         "categorical",
-        (Option("probabilities", PROBABILITY, "a simplex parameter or a normalised input with its last axis open"),),
+        (
+            Option(
+                "probabilities",
+                PROBABILITY,
+                "a simplex parameter or a normalised input with its last axis open, or a list of probabilities",
+            ),
+        ),
         "On a variable: log p(z | parents).",
         support="cell",
     ),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from .._diagnostics import Diagnostic, Source, Span
 from ._allow import Allowance
 from ._form import Form
-from ._terms import Checked, Clauses, Domain, Expression, InputValue, Loop, ParameterValue, SetOf, VariableValue
+from ._terms import Checked, Clauses, Domain, Expression, InputValue, Loop, ParameterValue, SetOf, Table, VariableValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +96,10 @@ class Require(Checked):
 
 @dataclass(frozen=True, slots=True)
 class Distributed(Checked):
-    """`target ~ categorical(probabilities)`; the open last axis of `probabilities` runs over the target's domain."""
+    """`target ~ categorical(probabilities)`; the open last axis of `probabilities`, or the list, runs over the target's domain."""
 
     target: VariableValue
-    probabilities: ParameterValue | InputValue
+    probabilities: ParameterValue | InputValue | Table
     clauses: Clauses
 
 

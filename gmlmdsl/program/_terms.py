@@ -101,7 +101,14 @@ class Sum(Checked):
     clauses: Clauses
 
 
-Expression = Literal | LabelCode | IndexValue | InputValue | ParameterValue | VariableValue | LetValue | Operation | Choice | Sum
+@dataclass(frozen=True, slots=True)
+class Table(Checked):
+    """`[0.2, 0.8]`, nested to any depth: the default of an input with axes, the probabilities of a cell; nowhere else."""
+
+    items: tuple[Expression, ...]
+
+
+Expression = Literal | LabelCode | IndexValue | InputValue | ParameterValue | VariableValue | LetValue | Operation | Choice | Sum | Table
 
 
 def children(e: Expression) -> tuple[Expression, ...]:
@@ -111,6 +118,8 @@ def children(e: Expression) -> tuple[Expression, ...]:
             return e.indices
         case Operation():
             return e.operands
+        case Table():
+            return e.items
         case Choice():
             return (e.test, e.yes, e.no)
         case Sum():

@@ -45,6 +45,7 @@ from ._terms import Operation as Operation
 from ._terms import ParameterValue as ParameterValue
 from ._terms import SetOf as SetOf
 from ._terms import Sum as Sum
+from ._terms import Table as Table
 from ._terms import VariableValue as VariableValue
 from ._terms import children as children
 from ._terms import walk as walk

@@ -80,7 +80,9 @@ class Bound:
         for name, declared in program.inputs.items():
             if name not in inputs and declared.default is not None:
                 value = evaluate(declared.default, Scope(self))
-                self.inputs[name] = np.broadcast_to(value, [self._length(a) for a in declared.axes])
+                if not isinstance(declared.default, ir.Table):
+                    value = np.broadcast_to(value, [self._length(a) for a in declared.axes])
+                self.inputs[name] = value
         for name, declared in program.inputs.items():
             if name in inputs and self.inputs[name].shape != (want := tuple(self._length(a) for a in declared.axes)):
                 raise ValueError(f"input {name} must have shape {want}, got {self.inputs[name].shape}")

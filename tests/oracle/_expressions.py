@@ -107,6 +107,14 @@ def _value(e: ir.Expression, scope: Scope):
             return (UNARY if len(e.operands) == 1 else BINARY)[e.operator](*(evaluate(o, scope) for o in e.operands))
         case ir.Choice():
             return _choose(evaluate(e.test, scope) != 0, e.yes, e.no, scope)
+    return _many(e, scope)
+
+
+def _many(e: ir.Expression, scope: Scope):
+    """What has several parts of one kind."""
+    match e:
+        case ir.Table():
+            return np.stack([evaluate(item, scope) for item in e.items])
         case ir.Sum():
             return sum((evaluate(e.body, scope.at(names)) for names in turns(e.clauses, scope)), np.zeros(()))
 

@@ -1,0 +1,104 @@
+"""Checks tables that are written out: lists of numbers or values, nested to any depth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import fsum
+
+from ..syntax import tree
+from ._expressions import INDEXED, check_number, known_number, written_number
+from ._program import InputAxis
+from ._scope import Scope
+from ._terms import Domain, Expression, Table
+
+Entry = Callable[[tree.Expression], Expression | None]
+NOT_NORMALISED = 1e-6
+
+
+def check_table(e: tree.List, axes: tuple[InputAxis | None, ...], entry: Entry, name: str, scope: Scope) -> Expression | None:
+    """The checked default of an input with axes: a list for each of them, those of one axis of one length.
+
+    Args:
+        e: the list.
+        axes: the axes of the input; None for one that was reported.
+        entry: checks one entry.
+        name: the input.
+        scope: takes E328 for lists that are too few, too many or of different lengths.
+    """
+    if not axes:
+        help = f"give it an axis: `input {name}[{len(e.items)}]`, or write one number"
+        scope.report("E328", f"`{name}` has no axes: its value is no list", e.span, "a list", help=help)
+        return None
+    lengths: list[int | None] = [None if a is None else _known_length(a) for a in axes]
+    return _level(e, lengths, 0, entry, name, scope)
+
+
+def _level(e: tree.Expression, lengths: list[int | None], depth: int, entry: Entry, name: str, scope: Scope) -> Expression | None:
+    """The part of a table at some depth; the first list of an axis whose length is not known says it."""
+    if depth == len(lengths):
+        if not isinstance(e, tree.List):
+            return entry(e)
+        scope.report("E328", f"`{name}` has {_axes(len(lengths))}, and lists stand here one deeper", e.span, "one list too many")
+        return None
+    if not isinstance(e, tree.List):
+        message = f"`{name}` has {_axes(len(lengths))}: a list of entries stands here"
+        scope.report("E328", message, e.span, "not a list", help="a table has one level of `[..]` for each axis")
+        return None
+    wanted = lengths[depth]
+    if wanted is not None and len(e.items) != wanted:
+        message = f"axis {depth} of `{name}` has length {wanted}, this list has {len(e.items)}"
+        scope.report("E328", message, e.span, f"{len(e.items)} entries")
+        return None
+    lengths[depth] = len(e.items)
+    items: list[Expression] = []
+    for item in e.items:
+        checked = _level(item, lengths, depth + 1, entry, name, scope)
+        if checked is None:  # the lists after it are likely to have the same fault
+            return None
+        items.append(checked)
+    return Table(e.span, tuple(items))
+
+
+def check_row(e: tree.List, cell: Domain, scope: Scope) -> Table:
+    """The checked probabilities of one cell, in the order of its values: each a number of index names and inputs."""
+    row = Table(e.span, tuple(check_number(item, scope, INDEXED) for item in e.items))
+    count = len(cell.labels) or (2 if cell.kind in ("spin", "bit") else known_number(cell.size))
+    if count is not None and len(row.items) != count:
+        message = f"the variable has {count} values, this list {len(row.items)} entries"
+        scope.report("E310", message, e.span, "one entry for each value", related=((cell.span, "its values"),))
+    else:
+        check_rows_sum(row, scope)
+    return row
+
+
+def check_rows_sum(e: Expression, scope: Scope) -> None:
+    """Report a row of a table whose numbers are written and are no probabilities."""
+    if not isinstance(e, Table):
+        return
+    if any(isinstance(item, Table) for item in e.items):
+        for item in e.items:
+            check_rows_sum(item, scope)
+        return
+    numbers = [written_number(item) for item in e.items]
+    known = [n for n in numbers if n is not None]
+    below = next((i for i, n in zip(e.items, numbers, strict=True) if n is not None and n < 0), None)
+    if below is not None:
+        scope.report("E310", "a probability is at least 0", below.span, "below 0")
+    elif known and len(known) == len(numbers) and abs(fsum(known) - 1) > NOT_NORMALISED:
+        scope.report("E310", f"these probabilities sum to {fsum(known):g}, not 1", e.span, "do not sum to 1")
+
+
+def _axes(n: int) -> str:
+    return f"{n} ax{'i' if n == 1 else 'e'}s"
+
+
+def _known_length(axis: InputAxis) -> int | None:
+    """The length of an axis where the text alone says it."""
+    domain = axis.over.domain if axis.over is not None else None
+    size = axis.over.size if axis.over is not None else axis.size
+    if domain is not None:
+        size = domain.size
+        if domain.labels or domain.kind in ("spin", "bit"):
+            return len(domain.labels) or 2
+    number = known_number(size)
+    return number if isinstance(number, int) else None
