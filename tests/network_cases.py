@@ -15,7 +15,7 @@ from gmlmdsl.networks import AbstractNetwork, build_network
 
 SPAN = Span(Source("net.gmlm", "network net = here()"), 14, 20)
 N_CELLS, N_VALUES = 8, 5
-BLOCKS = {"layers": 2, "heads": 2, "width": 16, "ffn": 24, "dropout": 0.0, "position_embeddings": False}
+BLOCKS = {"layers": 2, "heads": 2, "width": 16, "ffn": 24, "dropout": 0.0, "causal": False, "position_embeddings": False}
 DECODER = {
     "causal": False,
     "positional_attention": True,

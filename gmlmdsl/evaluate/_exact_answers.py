@@ -284,8 +284,10 @@ def configuration(graph: FactorGraph, codes: Array, lead: tuple[int, ...]) -> An
     return values if len(values) > 1 else next(iter(values.values()))
 
 
-def prefix_codes(graph: FactorGraph, prefix: Any, given: GivenRows | None) -> tuple[Array, int, tuple[int, ...]]:
+def prefix_codes(graph: FactorGraph, prefix: Any, given: tuple[int, ...] | None) -> tuple[Array, int, tuple[int, ...]]:
     """Codes (cells, rows) of the first cells of the only observed variable, -1 elsewhere; the first cell that lacks; the shape of rows.
+
+    `given` is the shape of rows of given data; None where there are none.
 
     Raises:
         GmlmError: E507 where there is no such cell or variable, E501 or E510 where rows do not fit.
@@ -311,9 +313,9 @@ def prefix_codes(graph: FactorGraph, prefix: Any, given: GivenRows | None) -> tu
     codes[v.offset : v.offset + t] = known.T
     if graph.row_cell is not None:
         assert given is not None
-        if given.shape not in ((), tuple(lead)):
-            raise fail("E510", f"given: rows of shape {given.shape}, and the prefixes have {tuple(lead)}")
-        codes[graph.row_cell] = np.arange(rows) if given.shape else 0
+        if given not in ((), tuple(lead)):
+            raise fail("E510", f"given: rows of shape {given}, and the prefixes have {tuple(lead)}")
+        codes[graph.row_cell] = np.arange(rows) if given else 0
     return codes, v.offset + t, tuple(lead)
 
 

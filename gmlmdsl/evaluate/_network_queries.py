@@ -20,6 +20,7 @@ from ..networks import build_network, network_shapes, parameter_counts
 from ..plan import BUDGET
 from ..program import ir
 from ..read import verify_unmasked
+from ._exact_answers import prefix_codes
 from ._network_loss import mask_loss, verified_count, verify_known
 from ._row_sizes import answer, is_traced
 
@@ -177,6 +178,30 @@ def log_prob(lowered: Lowered, params: dict[str, Any], x: Any, missing: Any, giv
         part = rows.take(some)
         out.append(_log_prob(params, *_device(part), on_device(lengths[some][:, None]), on_device(part.codes[:n])))
     return answer(_joined(out, rows.n_rows) if out else np.zeros(0, derive.float_type()), rows.shape)
+
+
+def next_symbol(lowered: Lowered, params: dict[str, Any], prefix: Any, given: Any) -> np.ndarray:
+    """p(x_t | the cells before it) by a causal network, of the first cell that prefixes of one length lack.
+
+    Raises:
+        GmlmError: as `prefix_codes`.
+    """
+    arrays, shape = given_arrays(lowered, given, None)
+    codes, cell, lead = prefix_codes(lowered.graph, prefix, shape if lowered.graph.given else None)
+    count, n, q = codes.shape[1], lowered.graph.n_random, int(lowered.graph.sizes.max())
+    rows = NetworkRows(codes, tuple(np.broadcast_to(g, (count, g.shape[1])) for g in arrays), lead)
+    out = []
+    for some in _pieces(lowered, count, params) if count else ():
+        part = rows.take(some)
+        lengths = on_device(np.full((part.n_rows, 1), n, np.int32))
+        out.append(_next(params, *_device(part), lengths, on_device(part.codes[:n]), on_device(cell, np.int32)))
+    return np.asarray(_joined(out, count) if out else np.zeros((0, q), derive.float_type())).reshape(*lead, q)
+
+
+@bounded_jit
+def _next(params: Any, given: Any, given_lengths: Any, lengths: Any, codes: Any, cell: Any) -> Any:
+    graph = _graph_of(params, given, given_lengths, lengths, codes.shape[0])
+    return jax.nn.softmax(jnp.take(graph.logits(params, codes), cell, axis=1), axis=-1)
 
 
 def is_causal(graph: FactorGraph) -> bool:

@@ -84,8 +84,15 @@ def add_network_mask(section: Section, mask: ir.Mask, formulas: ModelFormulas, p
         of = f" of part {k + 1}" if len(parts) > 1 else ""
         section.words(f"What the network sees: a cell outside K as it is; each cell of K{of} {words}.")
     fed = input_options(parts[0])
-    _add_loss(section, formulas, _shown(fed["stages"], lowered), str(fed["stage_inputs"]))
+    true = all(stated_options(input_options(p)["noise"], lowered).get("keep") == "1" for p in parts)  # type: ignore[arg-type]
+    _add_loss(section, formulas, _shown(fed["stages"], lowered), str(fed["stage_inputs"]), _is_causal(formulas, program), true)
     _add_objective(section, formulas.n, program, formulas.model, lowered)
+
+
+def _is_causal(formulas: ModelFormulas, program: Program) -> bool:
+    c = formulas.model.conditional
+    assert c is not None
+    return network_options(program.networks[c.network]).get("causal") is True
 
 
 def _parts(body: ir.MaskBody) -> Iterator[ir.FormMask | ir.Listed | ir.Independent]:
@@ -96,22 +103,24 @@ def _parts(body: ir.MaskBody) -> Iterator[ir.FormMask | ir.Listed | ir.Independe
         yield body
 
 
-def _add_loss(section: Section, formulas: ModelFormulas, stages: str, inputs: str) -> None:
+def _add_loss(section: Section, formulas: ModelFormulas, stages: str, inputs: str, causal: bool, true: bool) -> None:
+    """`true`: the network sees true values only, so that of a `causal` one the loss is an exact sum of next-symbol terms."""
     n, c = formulas.n, formulas.model.conditional
     assert c is not None
     x = n.sub("x", "i")
-    seen = "seen" if n.one_line else "\\tilde{x}"
+    seen = "x" if causal and true else "seen" if n.one_line else "\\tilde{x}"
     loss = n.given("loss", "x") if n.one_line else "\\ell(x)"
 
     def scored(shown: str) -> str:
         return n.over("sum", n.members(["i"], "K"), f"{n.minus}{n.given(formulas.log('p'), x, known(shown))}")
 
     def known(shown: str) -> str:
-        return ", ".join([shown, "K", *map(n.name, c.given)])
+        before = [n.sub(shown, "<i" if n.one_line else "{<i}")] if causal else [shown, "K"]
+        return ", ".join([*before, *map(n.name, c.given)])
 
     if stages == "1":
         section.formula(loss, _mean(n, scored(seen)))
-        section.words("The mean is over K and what is seen of it.")
+        section.words("The mean is over K." if causal and true else "The mean is over K and what is seen of it.")
         return
     here, after = (f"{seen}({k})" for k in ("s", "s + 1")) if n.one_line else (f"{seen}^{{({k})}}" for k in ("s", "s+1"))
     section.formula(loss, _mean(n, n.times.join((n.fraction("1", stages), n.over("sum", f"s = 1..{stages}", scored(here))))))

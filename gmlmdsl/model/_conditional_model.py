@@ -89,6 +89,23 @@ class ConditionalModel(Model):
         network_queries.verify_causal(self.graph)
         return network_queries.log_prob(self.lowered, self._network(params), x, missing, given)
 
+    def next_symbol(self, params: Params, prefix: Any, *, given: Any = None) -> np.ndarray:
+        """p(x_t = v | x_0, .., x_(t-1)) by a causal network, of the first cell that a prefix lacks.
+
+        Args:
+            params: `{"net": module}`.
+            prefix: the first t cells in row-major order, shape (rows.., t), values or labels; of letters also one string per row.
+            given: data of given variables, as in `fit`.
+
+        Returns:
+            Shape (rows.., values), rows sum to 1. A second call with another t compiles nothing.
+
+        Raises:
+            GmlmError: E507 for a prefix that is too long, E742 for a network that is not causal.
+        """
+        network_queries.verify_causal(self.graph)
+        return network_queries.next_symbol(self.lowered, self._network(params), prefix, given)
+
     def log_conditional(self, params: Params, x: Any, K: Sequence[int] | int, mask: str | None = None, *, given: Any = None) -> jax.Array:
         """The table log p(x_K | x_rest, K), the sum over the cells of K of the network's log p(x_i | x_rest, K), all of K hidden.
 

@@ -245,7 +245,7 @@ class Queries:
             GmlmError: E507 for a model with several `var`s or a prefix that is too long, E601 with the cost where no plan is affordable.
         """
         found = encode_given(self.graph, given)
-        codes, cell, lead = exact.prefix_codes(self.graph, prefix, found)
+        codes, cell, lead = exact.prefix_codes(self.graph, prefix, None if found is None else found.shape)
         table = exact.next_symbol(self._contractions, self._bound_device(found), self._known(params), codes, cell)
         return table.reshape(*lead, table.shape[1])
 

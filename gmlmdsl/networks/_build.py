@@ -12,7 +12,7 @@ from jaxtyping import PRNGKeyArray
 
 from .._diagnostics import fail
 from ..graph import NetworkForm
-from ._causal import CausalEncoderDecoder
+from ._causal import CausalEncoderDecoder, CausalTransformer
 from ._decoder import Decoder
 from ._encoder_decoder import EncoderDecoder
 from ._length import AffineLength, FertilityLength, LengthClassifier
@@ -66,12 +66,14 @@ def _blocks(form: NetworkForm) -> dict[str, Any]:
     return found
 
 
-def _transformer(form: NetworkForm, key: PRNGKeyArray) -> Transformer:
+def _transformer(form: NetworkForm, key: PRNGKeyArray) -> Transformer | CausalTransformer:
     if form.given:
         help = "use `encoder_decoder` or `mlp`, which do, or remove it"
         raise fail("E737", f"a `transformer` takes no given variables, and is applied to `{form.given[0][0]}`", form.span, help=help)
-    added = bool(form.options["position_embeddings"])
-    return Transformer(form.n_cells, form.n_values, int(form.options["layers"]), **_blocks(form), position_embeddings=added, key=key)
+    layers, blocks, added = int(form.options["layers"]), _blocks(form), bool(form.options["position_embeddings"])
+    if form.options["causal"]:
+        return CausalTransformer(form.n_values, layers, **blocks, key=key)
+    return Transformer(form.n_cells, form.n_values, layers, **blocks, position_embeddings=added, key=key)
 
 
 def _encoder_decoder(form: NetworkForm, key: PRNGKeyArray) -> EncoderDecoder | CausalEncoderDecoder:

@@ -1,4 +1,4 @@
-"""The causal `encoder_decoder`: each cell is predicted from those before it, so that a row is drawn cell by cell from a joint law."""
+"""Causal networks: each cell is predicted from those before it, so that a row is drawn cell by cell from a joint law."""
 
 from __future__ import annotations
 
@@ -9,14 +9,107 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from ._decoder import Decoder, KeysValues, Weights
+from ._decoder import Decoder, Weights
 from ._encoder_decoder import AbstractEncoderDecoder, Prepared, tables
 from ._encoding import Encoding
-from ._layers import NEVER, embedded, normal, tied_logits, unseen, wide
-from ._network import AbstractCausalNetwork, AbstractLengthHead
+from ._layers import NEVER, KeysValues, RelativeBias, embedded, normal, tied_logits, unseen, wide
+from ._network import AbstractCausalNetwork, AbstractLengthHead, Attention
 from ._transformer import Encoder
 
 Cache = tuple[KeysValues, ...]
+
+
+def looking_back(bias: RelativeBias, n: int, length: Int[Array, ""]) -> Float[Array, "heads n n"]:
+    """Biases of attention, with what stands behind a cell out of its sight."""
+    places = jnp.arange(n, dtype=length.dtype)
+    behind = jnp.where(places[None, :] > places[:, None], jnp.asarray(NEVER, wide(bias.table.dtype)), 0)
+    return bias(places) + behind[None]
+
+
+def entering(
+    start: Float[Array, " width"], table: Float[Array, "values width"], previous: Int[Array, " m"], t: Int[Array, ""]
+) -> Float[Array, "m width"]:
+    """What enters at cells t .. t + m - 1: the cells before them, and at the first cell of a row what none stands before."""
+    first = jnp.arange(previous.shape[0], dtype=t.dtype) + t == 0
+    return jnp.where(first[:, None], start[None], embedded(table, previous, jnp.ones_like(first)))
+
+
+def empty_cache(layers: int, n: int, heads: int, start: Float[Array, " width"]) -> Cache:
+    """Keys and values of no cell yet, in every layer."""
+    empty = jnp.zeros((n, heads, start.shape[0] // heads), start.dtype)
+    return ((empty, empty),) * layers
+
+
+class CausalTransformer(AbstractCausalNetwork):
+    """p(x_i | x_1 .. x_(i-1)): the encoder of T5.1.0 over the cells with the causal mask; a hidden cell before i enters as a zero vector.
+
+    Reference: Raffel et al. 2020, Section 3.2.1 (the language model); Vaswani et al. 2017, Section 3.1.
+
+    Attributes:
+        start: what enters at the first cell, which none stands before.
+    """
+
+    embedding: Float[Array, "values width"]
+    start: Float[Array, " width"]
+    encoder: Encoder
+    n_values: int = eqx.field(static=True)
+    length_head: AbstractLengthHead | None
+    length_weight: float = eqx.field(static=True)
+
+    def __init__(self, n_values: int, layers: int, width: int, heads: int, ffn: int, rate: float, *, key: PRNGKeyArray):
+        e, s, b = jax.random.split(key, 3)
+        self.embedding, self.start = normal(e, (n_values, width), 1.0), normal(s, (width,), 1.0)
+        self.encoder = Encoder(layers, width, heads, ffn, rate, causal=True, key=b)
+        self.n_values, self.length_head, self.length_weight = n_values, None, 0.0
+
+    def encode(self, given: tuple[Array, ...], lengths: tuple[Int[Array, ""], ...], *, key: PRNGKeyArray | None = None) -> None:
+        """Nothing: it takes no given arrays."""
+
+    def prepare(self, encoded: None, length: Int[Array, ""], n: int) -> Float[Array, "heads n n"]:
+        """The biases of attention, which depend on no length: padding stands behind every cell."""
+        return looking_back(self.encoder.bias, n, length)
+
+    def _states(
+        self, bias: Float[Array, "heads n n"], seen: Int[Array, " n"], length: Int[Array, ""], key: PRNGKeyArray | None
+    ) -> tuple[Float[Array, "n width"], list[Float[Array, "heads n n"]]]:
+        x = embedded(self.embedding, seen, jnp.arange(seen.shape[0], dtype=length.dtype) < length)
+        return self.encoder(jnp.concatenate([self.start[None], x[:-1]]), bias, key)
+
+    def logits(
+        self,
+        encoded: None,
+        prepared: Float[Array, "heads n n"],
+        seen: Int[Array, " n"],
+        length: Int[Array, ""],
+        *,
+        key: PRNGKeyArray | None = None,
+    ) -> Float[Array, "n values"]:
+        """Of every cell, from those before it."""
+        return self.read(self._states(prepared, seen, length, key)[0])
+
+    def attention(self, encoded: None, prepared: Float[Array, "heads n n"], seen: Int[Array, " n"], length: Int[Array, ""]) -> Attention:
+        """Self-attention of every layer: from each cell to the start and the cells before it, which stand one place further on."""
+        return Attention(jnp.stack(self._states(prepared, seen, length, None)[1]))
+
+    def begin(self, n: int) -> Cache:
+        """Keys and values of no cell yet, in every layer."""
+        return empty_cache(len(self.encoder.layers), n, self.encoder.layers[0].attention.heads, self.start)
+
+    def enter(
+        self, encoded: None, prepared: Float[Array, "heads n n"], cache: Cache, previous: Int[Array, " m"], t: Int[Array, ""]
+    ) -> tuple[Float[Array, "m width"], Cache]:
+        """Cells through the stack, with the keys and values of those before them."""
+        x = entering(self.start, self.embedding, previous, t)
+        bias = jax.lax.dynamic_slice_in_dim(prepared, t, previous.shape[0], axis=1)
+        after = []
+        for layer, seen in zip(self.encoder.layers, cache, strict=True):
+            x, seen = layer.advance(x, t, seen, bias)
+            after.append(seen)
+        return self.encoder.norm(x), tuple(after)
+
+    def read(self, states: Float[Array, "m width"]) -> Float[Array, "m values"]:
+        """Products of the states with the embedding, which is tied."""
+        return tied_logits(states, self.embedding)
 
 
 class CausalEncoderDecoder(AbstractEncoderDecoder, AbstractCausalNetwork):
@@ -46,10 +139,8 @@ class CausalEncoderDecoder(AbstractEncoderDecoder, AbstractCausalNetwork):
         self.length_head, self.length_weight, self.n_values = None, 0.0, values[0]
 
     def prepare(self, encoded: Encoding, length: Int[Array, ""], n: int) -> Prepared:
-        """Biases, with what stands behind a cell out of its sight."""
-        places = jnp.arange(n, dtype=length.dtype)
-        behind = jnp.where(places[None, :] > places[:, None], jnp.asarray(NEVER, wide(self.start.dtype)), 0)
-        return Prepared(self.decoder.bias(places) + behind[None], ())
+        """The biases of self-attention."""
+        return Prepared(looking_back(self.decoder.bias, n, length), ())
 
     def states(
         self, encoded: Encoding, prepared: Prepared, seen: Int[Array, " n"], length: Int[Array, ""], key: PRNGKeyArray | None
@@ -61,18 +152,20 @@ class CausalEncoderDecoder(AbstractEncoderDecoder, AbstractCausalNetwork):
 
     def begin(self, n: int) -> Cache:
         """Keys and values of no cell yet, in every layer."""
-        heads, width = self.decoder.layers[0].self_attention.heads, self.start.shape[0]
-        empty = jnp.zeros((n, heads, width // heads), self.start.dtype)
-        return ((empty, empty),) * len(self.decoder.layers)
+        return empty_cache(len(self.decoder.layers), n, self.decoder.layers[0].self_attention.heads, self.start)
 
-    def advance(
-        self, encoded: Encoding, prepared: Prepared, cache: Cache, previous: Int[Array, ""], t: Int[Array, ""]
-    ) -> tuple[Float[Array, " values"], Cache]:
-        """One cell through the stack, with the keys and values of those before it."""
-        x = jnp.where(t == 0, self.start[None], embedded(self.embeddings[0], previous[None], jnp.ones(1, bool)))
-        bias, across = jax.lax.dynamic_slice_in_dim(prepared.bias, t, 1, axis=1), unseen(encoded.shown, x.dtype)
-        after = []
+    def enter(
+        self, encoded: Encoding, prepared: Prepared, cache: Cache, previous: Int[Array, " m"], t: Int[Array, ""]
+    ) -> tuple[Float[Array, "m width"], Cache]:
+        """Cells through the stack, with the keys and values of those before them."""
+        x = entering(self.start, self.embeddings[0], previous, t)
+        bias = jax.lax.dynamic_slice_in_dim(prepared.bias, t, previous.shape[0], axis=1)
+        across, after = unseen(encoded.shown, x.dtype), []
         for layer, seen, k, v in zip(self.decoder.layers, cache, encoded.keys, encoded.values, strict=True):
             x, seen = layer.advance(x, t, seen, bias, (k, v, across))
             after.append(seen)
-        return tied_logits(self.decoder.norm(x), self.embeddings[0])[0], tuple(after)
+        return self.decoder.norm(x), tuple(after)
+
+    def read(self, states: Float[Array, "m width"]) -> Float[Array, "m values"]:
+        """Products of the states with the embedding of the cells' values, which is tied."""
+        return tied_logits(states, self.embeddings[0])

@@ -6,10 +6,9 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from ._layers import FeedForward, MultiHeadAttention, RelativeBias, RMSNorm, dropout, split
+from ._layers import FeedForward, KeysValues, MultiHeadAttention, RelativeBias, RMSNorm, dropout, split, with_cells
 
 Weights = Float[Array, "heads n m"]
-KeysValues = tuple[Float[Array, "m heads size"], Float[Array, "m heads size"]]
 Given = tuple[Float[Array, "m heads size"], Float[Array, "m heads size"], Float[Array, "1 1 m"]]  # the last is what may not be seen
 
 
@@ -76,12 +75,11 @@ class DecoderBlock(eqx.Module):
         return self._onward(x, y, (self.self_attention.keys(y), self.self_attention.values(y)), bias, positional, given, key)
 
     def advance(
-        self, x: Float[Array, "1 width"], t: Int[Array, ""], seen: KeysValues, bias: Float[Array, "heads 1 n"], given: Given
-    ) -> tuple[Float[Array, "1 width"], KeysValues]:
-        """The stream of cell t behind the block, and the keys and values `seen` by self-attention with those of the cell."""
+        self, x: Float[Array, "m width"], t: Int[Array, ""], seen: KeysValues, bias: Float[Array, "heads m n"], given: Given
+    ) -> tuple[Float[Array, "m width"], KeysValues]:
+        """The stream of cells t .. t + m - 1 behind the block, and the keys and values `seen` by self-attention with theirs."""
         y = self.self_norm(x)
-        new = self.self_attention.keys(y), self.self_attention.values(y)
-        seen = tuple(jax.lax.dynamic_update_slice_in_dim(old, one, t, 0) for old, one in zip(seen, new, strict=True))  # type: ignore[assignment]
+        seen = with_cells(self.self_attention, seen, y, t)
         return self._onward(x, y, seen, bias, None, given, None)[0], seen
 
     def _onward(

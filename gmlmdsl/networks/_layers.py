@@ -142,6 +142,18 @@ class MultiHeadAttention(eqx.Module):
         return found.reshape(found.shape[0], -1) @ self.output
 
 
+KeysValues = tuple[Float[Array, "n heads size"], Float[Array, "n heads size"]]
+
+
+def with_cells(attention: MultiHeadAttention, seen: KeysValues, x: Float[Array, "m width"], t: Int[Array, ""]) -> KeysValues:
+    """Keys and values that attention has seen, with those of cells t .. t + m - 1 written over what stood there."""
+    keys, values = seen
+    return (
+        jax.lax.dynamic_update_slice_in_dim(keys, attention.keys(x), t, 0),
+        jax.lax.dynamic_update_slice_in_dim(values, attention.values(x), t, 0),
+    )
+
+
 class FeedForward(eqx.Module):
     """Two matrices with ReLU between."""
 

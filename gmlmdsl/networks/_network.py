@@ -95,15 +95,28 @@ class AbstractCausalNetwork(AbstractNetwork):
         """What is kept of the cells before the first of at most `n`: nothing yet."""
 
     @abc.abstractmethod
-    def advance(
-        self, encoded: Any, prepared: Any, cache: Any, previous: Int[Array, ""], t: Int[Array, ""]
-    ) -> tuple[Float[Array, " values"], Any]:
-        """Unnormalised log p(x_t | x_<t), and what is kept of the cells before t + 1.
+    def enter(
+        self, encoded: Any, prepared: Any, cache: Any, previous: Int[Array, " m"], t: Int[Array, ""]
+    ) -> tuple[Float[Array, "m width"], Any]:
+        """The last layer's states at cells t .. t + m - 1, each from the cells before it, and what is kept with those that entered.
+
+        What the cache keeps at cell t and behind it is written over and never read, so that to go back is to enter at a lower t.
 
         Args:
             encoded: of `encode`.
             prepared: of `prepare`.
             cache: what is kept of the cells before `t`, all but its last one.
-            previous: the code of cell t - 1; of no meaning at t = 0.
-            t: the cell.
+            previous: the codes of cells t - 1 .. t + m - 2; the first is of no meaning at t = 0.
+            t: the first of the cells.
         """
+
+    @abc.abstractmethod
+    def read(self, states: Float[Array, "m width"]) -> Float[Array, "m values"]:
+        """Unnormalised log p(x_i | x_<i) from the last layer's states at cells i."""
+
+    def advance(
+        self, encoded: Any, prepared: Any, cache: Any, previous: Int[Array, ""], t: Int[Array, ""]
+    ) -> tuple[Float[Array, " values"], Any]:
+        """Unnormalised log p(x_t | x_<t), and what is kept of the cells before t + 1; `enter` of one cell, read."""
+        states, cache = self.enter(encoded, prepared, cache, previous[None], t)
+        return self.read(states)[0], cache

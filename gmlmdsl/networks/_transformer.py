@@ -7,7 +7,20 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from ._layers import FeedForward, MultiHeadAttention, RelativeBias, RMSNorm, dropout, embedded, normal, split, tied_logits, unseen
+from ._layers import (
+    FeedForward,
+    KeysValues,
+    MultiHeadAttention,
+    RelativeBias,
+    RMSNorm,
+    dropout,
+    embedded,
+    normal,
+    split,
+    tied_logits,
+    unseen,
+    with_cells,
+)
 from ._network import AbstractLengthHead, AbstractNetwork, Attention
 
 
@@ -31,10 +44,29 @@ class EncoderBlock(eqx.Module):
         self, x: Float[Array, "n width"], bias: Float[Array, "heads n n"], key: PRNGKeyArray | None
     ) -> tuple[Float[Array, "n width"], Float[Array, "heads n n"]]:
         """The stream behind the block, and the attention weights."""
-        a, f = split(key, 2)
         y = self.attention_norm(x)
-        weights = self.attention.weights(y, self.attention.keys(y), bias)
-        x = x + dropout(self.attention.mixed(weights, self.attention.values(y)), self.dropout, a)
+        return self._onward(x, y, (self.attention.keys(y), self.attention.values(y)), bias, key)
+
+    def advance(
+        self, x: Float[Array, "m width"], t: Int[Array, ""], seen: KeysValues, bias: Float[Array, "heads m n"]
+    ) -> tuple[Float[Array, "m width"], KeysValues]:
+        """The stream of cells t .. t + m - 1 behind the block, and the keys and values `seen` with theirs."""
+        y = self.attention_norm(x)
+        seen = with_cells(self.attention, seen, y, t)
+        return self._onward(x, y, seen, bias, None)[0], seen
+
+    def _onward(
+        self,
+        x: Float[Array, "n width"],
+        y: Float[Array, "n width"],
+        own: KeysValues,
+        bias: Float[Array, "heads n m"],
+        key: PRNGKeyArray | None,
+    ) -> tuple[Float[Array, "n width"], Float[Array, "heads n m"]]:
+        """The block, from the normed stream and the keys and values of attention."""
+        a, f = split(key, 2)
+        weights = self.attention.weights(y, own[0], bias)
+        x = x + dropout(self.attention.mixed(weights, own[1]), self.dropout, a)
         return x + dropout(self.ffn(self.ffn_norm(x)), self.dropout, f), weights
 
 
@@ -46,10 +78,10 @@ class Encoder(eqx.Module):
     norm: RMSNorm
     dropout: float = eqx.field(static=True)
 
-    def __init__(self, layers: int, width: int, heads: int, ffn: int, rate: float, *, key: PRNGKeyArray):
+    def __init__(self, layers: int, width: int, heads: int, ffn: int, rate: float, causal: bool = False, *, key: PRNGKeyArray):
         b, *keys = jax.random.split(key, layers + 1)
         self.layers = tuple(EncoderBlock(width, heads, ffn, rate, key=k) for k in keys)
-        self.bias = RelativeBias(width, heads, key=b)
+        self.bias = RelativeBias(width, heads, causal, key=b)
         self.norm = RMSNorm(width)
         self.dropout = rate
 

@@ -172,7 +172,8 @@ def _check_given(s: tree.NetworkConditional, network: FormCall, given: list[Vari
     elif name == "encoder_decoder":
         if not arguments:
             message = "an `encoder_decoder` encodes an array that is given, and has none"
-            help = "declare one, `given src[j in s] : range(1000)`, and name it; without one a `transformer` does"
+            without = "a `transformer(.., causal = true)`" if network_options(network).get("causal") is True else "a `transformer`"
+            help = f"declare one, `given src[j in s] : range(1000)`, and name it; without one {without} does"
             scope.report("E326", message, s.network.span, "nothing to encode", help=help, related=place)
         for v in (v for v in given if v.domain.real):
             at = next(a for a in arguments if a.span.text == v.name)

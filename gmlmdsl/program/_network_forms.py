@@ -118,8 +118,9 @@ _ADDED = named(
     "hidden knows how far others are, and hardly where it is itself",
     "false",
 )
+_CAUSAL = named("causal", BOOLEAN, "whether each cell sees those before it only: p(x) is then a product, for `autoregressive`", "false")
 _DECODER = (
-    named("causal", BOOLEAN, "whether each cell sees those before it only: p(x) is then a product, for `autoregressive`", "false"),
+    _CAUSAL,
     named(
         "positional_attention",
         BOOLEAN,
@@ -150,8 +151,8 @@ NETWORKS = (
     Form(
         "network",
         "transformer",
-        (*_LAYERS, replace(_ADDED, doc=_CELLS)),
-        "An encoder over the cells: blocks of T5 with relative position biases. Takes no `given`.",
+        (*_LAYERS, _CAUSAL, replace(_ADDED, doc=_CELLS)),
+        "An encoder over the cells: blocks of T5 with relative position biases; with `causal = true` a language model. Takes no `given`.",
     ),
     Form(
         "network",

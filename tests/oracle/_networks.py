@@ -7,6 +7,7 @@ and keys are normed rows of a table (Gu et al. 2018, Section 3.2), output embedd
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,11 @@ def bucket(distance: int) -> int:
     away = abs(distance)
     side = away if away < 8 else 7 + sum(away >= first for first in FIRST_FAR)
     return side + (16 if distance > 0 else 0)
+
+
+def bucket_before(distance: int) -> int:
+    """Of a key `distance` places before its query, where none behind is seen: 16 on their own, then 16 * 8^(k / 16), rounded up."""
+    return distance if distance < 16 else 15 + sum(distance >= round(math.ceil(16 * 8 ** (k / 16) - 1e-9)) for k in range(16))
 
 
 def norm(scale: Any, x: Array) -> Array:
@@ -100,6 +106,24 @@ def transformer(net: Any, seen: Array, added: bool = False) -> tuple[Array, list
     """Logits and self-attention weights of a row without padding; `added`: positions to the embeddings."""
     states, found = encoder(net.encoder, tokens(net.embedding, seen, net.positions, added))
     return tied(states, net.embedding), found
+
+
+def causal_transformer(net: Any, row: Array) -> tuple[Array, Array]:
+    """Logits and final states of each cell, and of the one behind the last, every prefix on its own: what follows is cut off."""
+    logits, states = [], []
+    for n in range(len(row) + 1):
+        x = np.concatenate([np.asarray(net.start)[None], tokens(net.embedding, row[:n])]) if n else np.asarray(net.start)[None]
+        for block in net.encoder.layers:
+            y, table = norm(block.attention_norm.scale, x), np.asarray(net.encoder.bias.table)
+            mixed = []
+            for i in range(len(y)):
+                bias = np.array([[[table[bucket_before(i - j), h] for j in range(i + 1)]] for h in range(table.shape[1])])
+                mixed.append(attend(block.attention, y[i : i + 1], y[: i + 1], bias)[0][0])
+            x = x + np.array(mixed)
+            x = x + feed_forward(block, x)
+        states.append(norm(net.encoder.norm.scale, x)[-1])
+        logits.append(tied(states[-1][None], net.embedding)[0])
+    return np.array(logits), np.array(states)
 
 
 Given = list[tuple[Array, int]]  # codes without padding, and the number of values
