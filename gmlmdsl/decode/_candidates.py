@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail
-from ..data import bucket_of, clamped_cells, encode, given_arrays, network_rows, present_lengths, standard_widths
+from ..data import bucket_of, clamped_cells, encode, encode_prompts, given_arrays, network_rows, present_lengths, standard_widths
 from ..derive import bounded_jit
 from ..graph import FactorGraph, Lowered, autoregressive, refinement
 from ..program import AUTOREGRESSIVE, ir
@@ -34,12 +34,14 @@ class Decoding:
         missing: what stands for padding.
         lengths: of the rows, where they are known.
         numbers: of the rows, from which what is random follows; None: 0, 1, 2, ..
+        prompt: what each row begins with.
     """
 
     given: Any = None
     missing: Any = None
     lengths: Any = None
     numbers: Any = None
+    prompt: Any = None
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,10 @@ def work_of(
                 "E501", f"init must hold one configuration, or one for each row of given data {shape}, got rows of shape {start.shape}"
             )
         shape, codes = start.shape or shape, start.codes
-    held, values, shape = _held(graph, options.clamp, more.missing, shape)
+    if more.prompt is not None:
+        held, values, shape = _prompted(graph, more.prompt, options.clamp, shape)
+    else:
+        held, values, shape = _held(graph, options.clamp, more.missing, shape)
     count = int(np.prod(shape, dtype=np.int64))
     given = tuple(np.broadcast_to(g, (count, g.shape[1])) for g in given)
     held, values = (np.broadcast_to(a, (graph.n_cells, count)) for a in (held, values))
@@ -145,6 +150,20 @@ def _held(graph: FactorGraph, clamp: Any, missing: Any, shape: tuple[int, ...]) 
     return held[:, None], values[:, None], shape
 
 
+def _prompted(graph: FactorGraph, prompt: Any, clamp: Any, shape: tuple[int, ...]) -> tuple[Array, Array, tuple[int, ...]]:
+    """Which cells prompts hold, and at what; rows of prompts are those of given data, where these have rows."""
+    if clamp is not None:
+        help = "write both as `clamp={name: rows}` with `missing=` for cells that are free"
+        raise fail("E507", "`prompt=` and `clamp=` both hold cells", help=help)
+    found = encode_prompts(graph, prompt)
+    rows = (len(found.lengths),)
+    if shape not in ((), rows):
+        raise fail("E501", f"prompt lists {rows[0]} prefixes, and there are rows of shape {shape}")
+    codes = np.full((graph.n_cells, rows[0]), -1, np.int32)
+    codes[graph.observed[0].positions.ravel()] = found.codes.T
+    return codes >= 0, np.maximum(codes, 0), rows
+
+
 def _lengths(
     lowered: Lowered, params: dict[str, Any], given: tuple[Array, ...], codes: Array | None, stated: Any, shape: tuple[int, ...],
     candidates: Candidates, refines: bool, last: Array,
@@ -173,7 +192,7 @@ def _lengths(
         known = np.full(count, graph.n_random)
     if (known < last).any():
         r = int(np.argmax(known < last))
-        message = f"clamp holds the cell at position {last[r] - 1}, behind the {known[r]} cells of row {r}"
+        message = f"a held cell stands at position {last[r] - 1}, behind the {known[r]} cells of row {r}"
         raise fail("E507", message, help="hold cells within a row's length only")
     return np.repeat(known[:, None], candidates.lengths, axis=1).astype(np.int32), None
 

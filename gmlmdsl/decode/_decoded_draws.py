@@ -90,8 +90,15 @@ def _ordered(part: Part, candidates: Candidates, n: int) -> tuple[Any, ...]:
 
 
 def labelled_decodes(
-    graph: FactorGraph, found: Decodes, work: Work, options: SampleOptions, provenance: dict[str, Any], kept: tuple[str, ...]
+    graph: FactorGraph,
+    found: Decodes,
+    work: Work,
+    options: SampleOptions,
+    provenance: dict[str, Any],
+    kept: tuple[str, ...],
+    end: int | None,
 ) -> Any:
+    """Draws with names; `end` is the value that fills up the rows that it ends."""
     v = graph.variables[0]
     lead = found.score.shape[:2]
     row_dims = ["row"] if len(work.shape) == 1 else [f"row_{k}" for k in range(len(work.shape))]
@@ -101,6 +108,8 @@ def labelled_decodes(
 
     def cells(a: Array) -> Array:
         wide = np.pad(a, ((0, 0),) * (a.ndim - 1) + ((0, v.size - a.shape[-1]),), constant_values=-1)
+        if end is not None:
+            wide = np.where((wide < 0) & (wide == end).any(axis=-1, keepdims=True), end, wide)
         values = np.where(wide < 0, 0, 2 * wide - 1) if v.kind == "spin" else wide  # -1 is a spin
         return values.reshape(*a.shape[:-1], *v.shape)
 

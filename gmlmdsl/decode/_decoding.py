@@ -12,7 +12,7 @@ from .. import derive
 from .._diagnostics import fail, unknown
 from ..data import generator, keys_of
 from ..derive import AbstractDecoder, AutoregressiveKernel, Decoded, NetworkGraph, RefinementKernel, bounded_jit
-from ..graph import Lowered, lower_let
+from ..graph import FactorGraph, Lowered, lower_let
 from ..program import ir
 from ..sample import SampleOptions, forget, observables, sample, shows_progress, verified_options, verify_chains, verify_draws
 from ._candidates import Candidates, Decoding, Work, batches_of, candidates_of, filled_up, longest, trimmed, work_of
@@ -33,7 +33,8 @@ def draw_rows(
         kept = _kept(options.observe, planned.kernel)
         found, work = _decodes(lowered, sampler, planned.kernel, params, replace(options, observe=None), more, "trace" in kept)
         provenance |= {} if options.init is not None else {"starts": "the sampler's own"}
-        return labelled_decodes(lowered.graph, found, work, options, provenance, kept)
+        return labelled_decodes(lowered.graph, found, work, options, provenance, kept, _filling(lowered.graph, planned.kernel))
+    refuse_prompt(sampler, more)
     work = work_of(lowered, params, options, more, Candidates(), refines=False)
     observe = _observed(lowered, params, options.observe, work)
     parts = _drawn(lowered, params, planned.kernel, work, Candidates(), options, observe)
@@ -69,10 +70,41 @@ def _decodes(
     if isinstance(kernel, AutoregressiveKernel) and options.init is not None:
         raise fail("E507", "`init=` is a draft, and this sampler goes from the first cell on", help="hold the first cells: `clamp=`")
     if isinstance(kernel, RefinementKernel):
+        refuse_prompt(sampler, more)
         kernel = RefinementKernel(kernel.rules, kernel.law, options.init is not None, trace)
     candidates = candidates_of(lowered, sampler)
     work = work_of(lowered, params, options, more, candidates, refines=True)
+    if more.prompt is not None and isinstance(kernel, AutoregressiveKernel):
+        _verify_open(work, kernel.rules.end)
     return decodes_of(_drawn(lowered, params, kernel, work, candidates, options, None), candidates), work
+
+
+def refuse_prompt(sampler: ir.Sampler, more: Decoding) -> None:
+    """Refuse prompts where rows do not grow from their first cells on.
+
+    Raises:
+        GmlmError: E507.
+    """
+    if more.prompt is not None:
+        message = f"`prompt=` is what rows begin with, and sampler `{sampler.name}` does not go from the first cell on"
+        raise fail("E507", message, sampler.span, help="hold cells: `clamp=`")
+
+
+def _verify_open(work: Work, end: int | None) -> None:
+    """Refuse prompts that go on behind their end.
+
+    Raises:
+        GmlmError: E507 with the first.
+    """
+    over = np.zeros((0, 0), bool) if end is None else (work.held & (work.values == end))[:-1] & work.held[1:]
+    if over.any():
+        cell, r = (int(i) for i in np.argwhere(over.T)[0][::-1])
+        raise fail("E507", f"prompt[{r}] ends with the value at {cell}, which is `end`, and goes on", help="cut it there")
+
+
+def _filling(graph: FactorGraph, kernel: AbstractDecoder) -> int | None:
+    """The value that fills a row up behind its end; None where rows have lengths of their own, as answers to what is given have."""
+    return kernel.rules.end if isinstance(kernel, AutoregressiveKernel) and not graph.given else None
 
 
 def _observed(lowered: Lowered, params: dict[str, Any], observe: Any, work: Work) -> Any:

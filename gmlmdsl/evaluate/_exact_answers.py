@@ -13,9 +13,9 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import GmlmError, fail
-from ..data import clamped_cells, decode, value_codes
+from ..data import clamped_cells, decode, first_cells, value_codes
 from ..derive import bounded_jit
-from ..graph import FactorGraph, GivenRows, VariableArray
+from ..graph import FactorGraph, GivenRows
 from ..plan import Elimination, plan_elimination
 from ..read import verify_unmasked
 from ._row_sizes import over_rows
@@ -308,7 +308,7 @@ def prefix_codes(graph: FactorGraph, prefix: Any, given: tuple[int, ...] | None)
     if t >= v.size:
         raise fail("E507", f"a prefix of {t} cells leaves no next one: `{v.name}` has {v.size}", help=f"t is below {v.size}")
     rows = int(np.prod(lead, dtype=np.int64))
-    known = value_codes(flat(v, t), array if t else np.zeros((*lead, 0), np.int64), "prefix")[0].reshape(rows, t)
+    known = value_codes(first_cells(v, t), array if t else np.zeros((*lead, 0), np.int64), "prefix")[0].reshape(rows, t)
     codes = np.full((graph.n_cells, rows), -1, np.int32)
     codes[v.offset : v.offset + t] = known.T
     if graph.row_cell is not None:
@@ -317,8 +317,3 @@ def prefix_codes(graph: FactorGraph, prefix: Any, given: tuple[int, ...] | None)
             raise fail("E510", f"given: rows of shape {given}, and the prefixes have {tuple(lead)}")
         codes[graph.row_cell] = np.arange(rows) if given else 0
     return codes, v.offset + t, tuple(lead)
-
-
-def flat(v: VariableArray, t: int) -> VariableArray:
-    """The first cells of a variable, as one axis."""
-    return dataclasses.replace(v, shape=(t,), dims=("cell",), coords=(range(t),))

@@ -37,7 +37,7 @@ def _add_autoregressive(section: Section, call: ir.FormCall, model: ir.Model, lo
         if o["end"] == "none"
         else f"after the value {o['end']}, which is its last cell, or when all cells are used up"
     )
-    section.words(f"A row grows from its first cell, and ends {ends}. What `clamp=` holds is not free.")
+    section.words(f"A row grows from its first cell, and ends {ends}. What `prompt=` or `clamp=` holds is not free.")
     if o["decode"] == "sample":
         section.words(_decode({**o, "schedule": "all"}).replace("every free cell", "Each free cell"))
         plain = o["temperature"] == "1" and o["top_k"] == o["top_p"] == "none"

@@ -208,6 +208,7 @@ class ConditionalModel(Model):
         given: Any = None,
         missing: Any = None,
         lengths: Any = None,
+        prompt: Any = None,
     ) -> Any:
         """Run chains of updates, or decode by refinement.
 
@@ -232,9 +233,12 @@ class ConditionalModel(Model):
             given: data of given variables, one row or many: draws then have an axis of rows.
             missing: what stands for padding in given data, `init` and `clamp`.
             lengths: of the rows, where they are known; none: those of `init`, else predicted, else all cells.
+            prompt: of `autoregressive`, what each row begins with: a list of prefixes of any length, values or labels, of letters also
+                strings. Draws then have an axis of rows.
 
         Returns:
-            What the installed ArviZ takes. `posterior` holds the cells, behind a row's length -1, of spins 0. Of a decode
+            What the installed ArviZ takes. `posterior` holds the cells, behind a row's length -1, of spins 0; in a model without given
+            data the cells behind `end` hold `end`. Of a decode
             `sample_stats` has `score`, the mean log p of the tokens (of `autoregressive` log p / n^a), `length`, and `passes`, how many
             were run: all of `steps`, unless `stop` or the schedule ends them earlier (of `autoregressive` one for each cell).
 
@@ -248,7 +252,7 @@ class ConditionalModel(Model):
         counts = (d if n is None else n for n, d in zip((draws, warmup, chains), (1, 0, 1) if refines else (1000, 500, 4), strict=True))
         kept, before, runs = counts
         options = SampleOptions(name, kept, before, runs, thin, seed, clamp, init, observe, keep_draws, progress)
-        more = Decoding(given, missing, lengths)
+        more = Decoding(given, missing, lengths, prompt=prompt)
         provenance = self.program.provenance() | {"model": self.name}
         return decoding.draw_rows(self.lowered, checked, self._known(params), options, more, provenance)
 
@@ -265,6 +269,7 @@ class ConditionalModel(Model):
         seed: int = 0,
         rows: Any = None,
         trace: bool = False,
+        prompt: Any = None,
     ) -> Decodes:
         """One decode of each row as plain arrays: what `sample` gives, without labels, for programs that decode many rows.
 
@@ -279,6 +284,7 @@ class ConditionalModel(Model):
             seed: row r depends on (seed, r) only.
             rows: the numbers r, where these rows are some of many; none: 0, 1, 2, ..
             trace: whether the tokens after each pass of a refinement are kept.
+            prompt: of `autoregressive`, what each row begins with, as in `sample`.
 
         Returns:
             `tokens` (rows.., candidates, cells), codes, -1 behind a row's length; `score`, `length` and `passes` (rows.., candidates), the
@@ -288,7 +294,7 @@ class ConditionalModel(Model):
             GmlmError: E507 for a sampler of updates; for options or data that do not fit.
         """
         _, checked = self.sampler(sampler)
-        more = Decoding(given, missing, lengths, rows)
+        more = Decoding(given, missing, lengths, rows, prompt)
         return decoding.decode(self.lowered, checked, self._known(params), seed, clamp, init, more, trace)
 
     def length_coverage(
