@@ -88,7 +88,10 @@ class AbstractNetwork(eqx.Module):
 
 
 class AbstractCausalNetwork(AbstractNetwork):
-    """A network whose logits of a cell depend on no cell from it on: p(x) is their product, and rows are drawn cell by cell."""
+    """A network whose logits of a cell depend on no cell from it on: p(x) is their product, and rows are drawn cell by cell.
+
+    What it prepares depends on the width alone, and on nothing that is given.
+    """
 
     @abc.abstractmethod
     def begin(self, n: int) -> Any:

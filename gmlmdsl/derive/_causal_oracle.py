@@ -1,0 +1,89 @@
+"""A causal network as an oracle: p(next symbol | prefix) of many rows, each of which grows and is taken back by any number of symbols.
+
+What layers keep of a cell stands at a place of its own, and no place behind a row's last symbol is ever read. So to take symbols back is to
+lower a number, a different one for each row, and shapes never change.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from ..networks import AbstractCausalNetwork
+
+
+class CausalState(eqx.Module):
+    """Where rows stand.
+
+    Attributes:
+        lengths: how many symbols each row has.
+        states: the last layer's at every place; that at place t follows from the first t symbols.
+        cache: keys and values of every layer, by row and place.
+    """
+
+    lengths: Int[Array, " rows"]
+    states: Float[Array, "rows places width"]
+    cache: Any
+
+
+class CausalOracle(eqx.Module):
+    """The functions of `gm.Oracle` of a causal network; pure, batch first, the same shapes whatever was pushed and popped.
+
+    Attributes:
+        network: the network.
+        encoded: what it keeps of each row's given data, rows first; None where there are none.
+        n_cells: the most symbols of a row.
+    """
+
+    network: AbstractCausalNetwork
+    encoded: Any
+    n_cells: int = eqx.field(static=True)
+
+    @property
+    def places(self) -> int:
+        """Of a row: before its first symbol, behind each, and one that is written where nothing is pushed."""
+        return self.n_cells + 2
+
+    def _prepared(self) -> Any:
+        return self.network.prepare(None, jnp.asarray(self.places, jnp.int32), self.places)
+
+    def start(self, prompts: Int[Array, "rows cells"]) -> CausalState:
+        """Rows that begin with prompts, -1 behind each, in one pass; `cells` may be fewer than a row's."""
+        network, prepared = self.network, self._prepared()
+        lengths = (prompts >= 0).sum(axis=1, dtype=jnp.int32)
+        previous = jnp.pad(prompts, ((0, 0), (1, 0)))  # before the first symbol stands the network's start, whatever is passed
+
+        def one(encoded: Any, row: Array) -> tuple[Array, Any]:
+            return network.enter(encoded, prepared, network.begin(self.places), row, jnp.asarray(0, jnp.int32))
+
+        states, cache = jax.vmap(one)(self.encoded, previous)
+        behind = self.places - states.shape[1]
+        return CausalState(lengths, jnp.pad(states, ((0, 0), (0, behind), (0, 0))), cache)
+
+    def features(self, state: CausalState) -> Float[Array, "rows width"]:
+        """The last layer's state at each row's last symbol, or at its start where it has none."""
+        return jnp.take_along_axis(state.states, state.lengths[:, None, None], axis=1)[:, 0]
+
+    def next_log_probs(self, state: CausalState) -> Float[Array, "rows values"]:
+        """log p(next symbol | those of the row); of no meaning where a row is full."""
+        return jax.nn.log_softmax(self.network.read(self.features(state)), axis=-1)
+
+    def push(self, state: CausalState, symbols: Int[Array, " rows"]) -> CausalState:
+        """One symbol more for each row; a row whose symbol is below 0 stays as it is, and so does one that is full."""
+        network, prepared = self.network, self._prepared()
+
+        def one(encoded: Any, cache: Any, states: Array, symbol: Array, t: Array) -> tuple[Array, Any]:
+            found, cache = network.enter(encoded, prepared, cache, symbol[None], t)
+            return jax.lax.dynamic_update_slice_in_dim(states, found, t, 0), cache
+
+        states, cache = jax.vmap(one)(self.encoded, state.cache, state.states, symbols, state.lengths + 1)
+        more = (symbols >= 0) & (state.lengths < self.n_cells)
+        return CausalState(state.lengths + more.astype(jnp.int32), states, cache)
+
+    def pop(self, state: CausalState, n: Int[Array, " rows"]) -> CausalState:
+        """Each row without its last n symbols; without any where it has fewer."""
+        return CausalState(jnp.maximum(state.lengths - n, 0), state.states, state.cache)
