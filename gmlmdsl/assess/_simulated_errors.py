@@ -21,12 +21,13 @@ from ..fit import (
     NO_SPREAD,
     SHRINKS,
     TOO_FEW,
+    Covariances,
     Curvature,
     Evidence,
     Finding,
     at_kinks,
-    covariances,
     curvature,
+    determined,
     scored_rows,
     verify_scored,
     with_shrinkage,
@@ -79,9 +80,10 @@ def simulated_errors(fit: F, how: How) -> F:
         job = Job(evidence, params, rows, kinds, curve, influence_in(curve, open_, held))
         drawn = draw(fit, evidence.lowered, params, kinds.laws, how, job.moved)
         score, effective = job.score(drawn)
-        found = covariances(dataclasses.replace(curve, score=score, one_mask=None), open_, held)
-        made = _with(fit, found, drawn, effective)
-        return dataclasses.replace(made, status=with_shrinkage(made.status, curve, held, found["sandwich"], frame))
+        rest = determined(dataclasses.replace(curve, score=score, one_mask=None), open_, held)
+        made = _with(fit, Covariances(rest, np.zeros(len(held), bool)), drawn, effective)
+        errors = np.sqrt(np.maximum(np.diag(made.determined["sandwich"]), 0.0))
+        return dataclasses.replace(made, status=with_shrinkage(made.status, rest, errors, frame))
 
 
 @dataclass(frozen=True)
@@ -194,11 +196,11 @@ def _verify_cost(rows: ScoredRows, kinds: Kinds, draws: int) -> None:
 
 def influence_in(curve: Curvature, open_: Array, held: Array) -> Array:
     """H^-1 on what is determined: how a gradient in the directions of the curvature moves each entry, shape (directions, entries)."""
-    rest = curve.without(np.concatenate([open_, np.eye(len(held))[:, held]], axis=1))
+    rest = determined(curve, open_, held)
     return curve.basis.T @ rest.basis @ rest.influence.T
 
 
-def _with(fit: F, found: dict[str, Array], drawn: SimulatedRows, effective: float) -> F:
+def _with(fit: F, found: Covariances, drawn: SimulatedRows, effective: float) -> F:
     """The fit with other errors, which says what they are."""
     draws = drawn.codes.shape[2]
     off = 100 / np.sqrt(2 * effective)
@@ -216,8 +218,6 @@ def _with(fit: F, found: dict[str, Array], drawn: SimulatedRows, effective: floa
     return dataclasses.replace(
         fit,
         status=status,
-        full_covariance=status.inflate(found["sandwich"]),
-        one_mask_covariance=None,
         determined=found,
         meta=fit.meta | {"simulated": simulated},
     )

@@ -1,8 +1,12 @@
 """Second-order sums of exponential families from local statistics, by matrix products.
 
-Of a block with scores s_v(r) and derivatives phi_v(r) the Hessian of its loss is the covariance of phi over the values. That is a sum of
-squares: with the values in an order, of each value's phi less the mean of those behind it. So a block takes one product of what it sees,
-not one of all parameters, and nothing cancels.
+Of a block with scores s_v(r) and derivatives phi_v(r) the Hessian of its loss is the covariance of phi over the values.
+
+From tables phi_v = A_v z(r), with the indicators z of the block's contexts: the Hessian is the sum over pairs of values of
+A_v (sum_r w (p_v 1{v = u} - p_v p_u) z z') A_u', products of the few that z has, and p_v - p_v^2 is taken as p_v times the rest.
+
+Where the pairs are many, or phi comes from trees, the covariance is a sum of squares: with the values in an order, of each value's phi
+less the mean of those behind it.
 """
 
 from __future__ import annotations
@@ -16,14 +20,14 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 
-from ..derive import Blocks, ExactLoss, block_weights, bounded_jit, local_scores
+from ..derive import Blocks, ExactLoss, TabledBlocks, block_weights, bounded_jit, local_scores
 from ..derive.blocks import observed_value
 from ._colouring import Colouring
 from ._objective import Objective
 from ._parameters import unflatten
 
 Array = np.ndarray
-MOST_HELD = 1 << 20  # numbers of a block's statistics held at once: they should stay in the cache
+MOST_HELD = 1 << 22  # numbers of a block's statistics held at once
 MOST_SCORES = 1 << 24  # numbers of rows' scores
 
 
@@ -63,9 +67,13 @@ def _chunk(objective: Objective, colours: Colouring, size: int) -> int:
     """Rows at a time: all of them where their statistics and scores fit into memory."""
     loss, rows = objective.loss, objective.codes.shape[1]
     assert isinstance(loss, ExactLoss)
-    count = len(colours.directions)
-    each = [count * b.n_values * (1 if t is not None else b.cells.shape[0]) for b, t in zip(loss.blocks, loss.tabled, strict=True)]
-    pieces = int(np.ceil(rows * max(max(each, default=1) / MOST_HELD, size / MOST_SCORES)))
+    count, each = len(colours.directions), [1]
+    for b, t in zip(loss.blocks, loss.tabled, strict=True):
+        if t is not None and by_pairs(t, count):
+            each.append(count + 3 * seen_numbers(t))
+        else:
+            each.append(count * b.n_values * (1 if t is not None else b.cells.shape[0]))
+    pieces = int(np.ceil(rows * max(max(each) / MOST_HELD, size / MOST_SCORES)))
     return max(1, int(np.ceil(rows / max(pieces, 1))))
 
 
@@ -100,41 +108,87 @@ def _chunk_sums(
     return total
 
 
+def by_pairs(tabled: TabledBlocks, colours: int) -> bool:
+    """Whether a Hessian is quicker as products of indicators by pairs of values than as squares of what each value sees."""
+    return tabled.blocks.n_values / 2 * seen_numbers(tabled) ** 2 < colours**2
+
+
+def seen_numbers(tabled: TabledBlocks) -> int:
+    """How many indicators a block has, and a one."""
+    return 1 + sum(p.shape[3] * (p.shape[4] - 1) for p in tabled.places)
+
+
 def _summed(
     total: tuple[jax.Array, ...], by_block: tuple[Any, ...], here: jax.Array, weights: jax.Array, tables: Any
 ) -> tuple[jax.Array, ...]:
     """The sums with those of a set of blocks added, one block after another."""
+    tabled: TabledBlocks | None
+    stacked: Any
     tabled, stacked, indicators = (None, None, None) if tables is None else tables
     places = None if tabled is None else (tabled.inside, tabled.places, tuple(c.of for c in tabled.contexts), tabled.blocks.valid[:, :, 0])
 
+    pairs = tabled is not None and by_pairs(tabled, stacked.shape[0] - 1)
+
     def add(sums: tuple[jax.Array, ...], one: tuple[Any, ...]) -> tuple[tuple[jax.Array, ...], None]:
         (at, share, scores, phi), observed, mine = one
-        if mine is not None:
-            found, phi = _from_tables(stacked, indicators, mine, weights.shape[0])
-            scores = found if scores is None else found + scores
-        return _added(sums, at, share, scores, phi, observed, weights), None
+        if mine is None:
+            return _with(sums, at, _squares(share, scores, phi, observed, weights)), None
+        maps, z = _maps(stacked, indicators, mine, weights.shape[0])
+        found = jnp.where(mine[-1][:, None], jnp.pad(maps[0] @ z, ((1, 0), (0, 0))), -jnp.inf)  # 0 for the first value
+        scores = found if scores is None else found + scores
+        if pairs:
+            return _with(sums, at, _products(share, scores, maps[1:], z, observed, weights)), None
+        several, values, numbers = maps[1:].shape
+        phi = (maps[1:].reshape(several * values, numbers) @ z).reshape(several, values, weights.shape[0])
+        return _with(sums, at, _squares(share, scores, jnp.pad(phi, ((0, 0), (1, 0), (0, 0))), observed, weights)), None
 
     return jax.lax.scan(add, total, (by_block, here, places))[0]
 
 
-def _from_tables(stacked: Any, indicators: Any, mine: tuple[Any, ...], rows: int) -> tuple[jax.Array, jax.Array]:
-    """Scores (values, rows) and phi (colours, values, rows) of one block; `stacked` has the entries and their slopes."""
-    inside, places, contexts, valid = mine
+def _maps(stacked: Any, indicators: Any, mine: tuple[Any, ...], rows: int) -> tuple[jax.Array, jax.Array]:
+    """Of one block A_v of the scores and of each colour, shape (1 + colours, values but one, numbers), and z, shape (numbers, rows)."""
+    inside, places, contexts, _ = mine
     made = jax.vmap(block_weights, (0, None, None))(stacked, inside, places)
-    found = jnp.broadcast_to(made.constant[:, :, None], (*made.constant.shape, rows))
+    parts, seen = [made.constant[:, :, None]], [jnp.ones((1, rows), made.constant.dtype)]
     for w, z, of in zip(made.matrices, indicators, contexts, strict=True):
         several, values, columns, width = w.shape
-        flat = (z if of is None else z[of]).reshape(columns * width, rows)
-        found = found + (w.reshape(several * values, columns * width) @ flat).reshape(several, values, rows)
-    found = jnp.pad(found, ((0, 0), (1, 0), (0, 0)))  # of the first value
-    return jnp.where(valid[:, None], found[0], -jnp.inf), found[1:]
+        parts.append(w.reshape(several, values, columns * width))
+        seen.append((z if of is None else z[of]).reshape(columns * width, rows))
+    return jnp.concatenate(parts, axis=2), jnp.concatenate(seen)
 
 
-def _added(
-    sums: tuple[jax.Array, ...], at: jax.Array, share: jax.Array, scores: jax.Array, phi: jax.Array, observed: jax.Array, weights: jax.Array
+def _with(sums: tuple[jax.Array, ...], at: jax.Array, found: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+    """The sums with those of one block, by the parameter that it sees in each colour."""
+    (hessian, one_mask, of_rows), place = sums, (at[:, None], at[None])
+    return hessian.at[place].add(found[0]), one_mask.at[place].add(found[1]), of_rows.at[at].add(found[2])
+
+
+def _products(
+    share: jax.Array, scores: jax.Array, maps: jax.Array, z: jax.Array, observed: jax.Array, weights: jax.Array
 ) -> tuple[jax.Array, ...]:
-    """Sums with those of one block: `at` (colours,), `share` (rows,), `scores` (values, rows), `phi` (colours, values, rows)."""
-    hessian, one_mask, of_rows = sums
+    """H, one-mask moments (colours, colours) and u_r (colours, rows) of one block, by pairs of values."""
+    p = _shares_of(scores)
+    rest = (1 - jnp.eye(p.shape[0], dtype=p.dtype)) @ p
+    slope = jnp.where(jnp.arange(p.shape[0])[:, None] == observed[None], -rest, p)[1:]  # of the loss by the scores
+    p, rest, (first, second) = p[1:], rest[1:], np.triu_indices(p.shape[0] - 1)
+
+    def pair(total: tuple[jax.Array, jax.Array], at: tuple[jax.Array, jax.Array]) -> tuple[tuple[jax.Array, jax.Array], None]:
+        v, u = at
+        covariance = jnp.where(v == u, 0.5 * p[v] * rest[v], -p[v] * p[u]) * (share * weights)  # halves: pairs count twice
+        moment = jnp.where(v == u, 0.5, 1.0) * slope[v] * slope[u] * (share * weights**2)
+        found = [maps[:, v] @ ((z * by[None]) @ z.T) @ maps[:, u].T for by in (covariance, moment)]
+        return (total[0] + found[0] + found[0].T, total[1] + found[1] + found[1].T), None
+
+    def value(total: jax.Array, one: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+        return total + one[0] @ (z * (one[1] * share * weights)[None]), None
+
+    square, of_rows = jnp.zeros((maps.shape[0],) * 2, z.dtype), jnp.zeros((maps.shape[0], z.shape[1]), z.dtype)
+    hessian, one_mask = jax.lax.scan(pair, (square, square), (jnp.asarray(first), jnp.asarray(second)))[0]
+    return hessian, one_mask, jax.lax.scan(value, of_rows, (jnp.moveaxis(maps, 1, 0), slope))[0]
+
+
+def _squares(share: jax.Array, scores: jax.Array, phi: jax.Array, observed: jax.Array, weights: jax.Array) -> tuple[jax.Array, ...]:
+    """The same as a sum of squares, from phi, shape (colours, values, rows)."""
     p = _shares_of(scores)
     mean = (phi * p[None]).sum(axis=1)  # colours, rows
     gradient = mean - jnp.take_along_axis(phi, observed[None, None], axis=1)[:, 0]
@@ -146,8 +200,7 @@ def _added(
     size = jnp.where(behind[:-1] > 0, p[:-1] * after / jnp.where(behind[:-1] > 0, behind[:-1], 1.0), 0.0) * weighted[None]
     squares = (gap * jnp.sqrt(size)[None]).reshape(phi.shape[0], (phi.shape[1] - 1) * phi.shape[2])
     one = gradient * (jnp.sqrt(share) * weights)[None]
-    place = at[:, None], at[None]
-    return hessian.at[place].add(squares @ squares.T), one_mask.at[place].add(one @ one.T), of_rows.at[at].add(gradient * weighted[None])
+    return squares @ squares.T, one @ one.T, gradient * weighted[None]
 
 
 def _shares_of(scores: jax.Array) -> jax.Array:

@@ -14,9 +14,10 @@ from ._fit import make_objective as make_objective
 from ._fit import objective_colouring as objective_colouring
 from ._fit import reopen as reopen
 from ._inference import SINGULAR as SINGULAR
+from ._inference import Covariances as Covariances
 from ._inference import Curvature as Curvature
-from ._inference import covariances as covariances
 from ._inference import curvature as curvature
+from ._inference import determined as determined
 from ._kinks import Selected as Selected
 from ._kinks import at_kinks as at_kinks
 from ._kinks import held_graph as held_graph

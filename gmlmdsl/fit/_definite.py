@@ -10,6 +10,7 @@ Array = np.ndarray
 SMALL = 64  # rows up to which eigenvalues cost nothing
 POWER_STEPS = 30
 MARGIN = 1.1  # of a largest eigenvalue that is estimated from below
+SURE = 10.0  # times too small that norm may be estimated: three is rare
 
 
 def largest_eigenvalue(matrix: Array) -> float:
@@ -27,6 +28,20 @@ def largest_eigenvalue(matrix: Array) -> float:
 def exceeds(matrix: Array, least: float) -> bool:
     """Whether all eigenvalues of a symmetric matrix are above `least`."""
     return cholesky(matrix, least) is not None
+
+
+def least_eigenvalue(matrix: Array, factor: Array) -> float:
+    """What no eigenvalue of a matrix with this Cholesky factor is below, by an estimate of |inverse|_1: not above the smallest one."""
+    if not matrix.size:
+        return 0.0
+    largest = norm(matrix)
+    reciprocal, _ = lapack.dpocon(factor, largest, uplo="L")  # pyright: ignore[reportAttributeAccessIssue]
+    return float(reciprocal) * largest / SURE
+
+
+def norm(matrix: Array) -> float:
+    """|matrix|_1, which no eigenvalue exceeds."""
+    return float(np.abs(matrix).sum(axis=0).max(initial=0.0))
 
 
 def cholesky(matrix: Array, shift: float = 0.0) -> Array | None:

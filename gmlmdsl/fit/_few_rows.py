@@ -8,6 +8,7 @@ fewer rows than parameters S lacks rank, and what it says is too small.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import jax
@@ -17,7 +18,7 @@ from .._diagnostics import counted, fail
 from ..evaluate import Objective, entry_names
 from ..graph import LoweredMask
 from ..graph.masks import reach
-from ._inference import Curvature, covariances
+from ._inference import Covariances, Curvature, determined
 from ._kinks import at_kinks
 from ._options import Evidence, row_weights
 from ._shrinkage import with_shrinkage
@@ -38,14 +39,11 @@ IMPUTED = "Bring more rows; or fit with `impute=False` or without `method=`, who
 class Inferred:
     """The status of a fit with what its rows say of standard errors, and its covariances.
 
-    `covariance` and `one_mask` are infinite on the diagonal where there is no finite estimate, or no telling its error; `determined`
-    are those of what is determined by kind, with zeros elsewhere, see `covariances`.
+    `covariances` are those of what is determined, by kind; none where the curvature was not computed.
     """
 
     status: Status
-    covariance: Array | None
-    one_mask: Array | None
-    determined: dict[str, Array]
+    covariances: Mapping[str, Array]
 
 
 def infer(objective: Objective, params: dict[str, jax.Array], status: Status, curve: Curvature | None, rows: float) -> Inferred:
@@ -59,33 +57,29 @@ def infer(objective: Objective, params: dict[str, jax.Array], status: Status, cu
         rows: the effective number of rows, see `effective_rows`.
     """
     if curve is None:
-        return Inferred(status, None, None, {})
+        return Inferred(status, {})
     held = at_kinks(objective.frame.host, objective.frame.fixed, params)
-    determined = covariances(curve, status.open_directions.T, held)
-    imputed = curve.coupling is not None
-    unknown = without_error(curve, status.open_directions.T, held, rows)
-    unknown &= (status.separated == 0) & ~status.undetermined
-    known = determined | {k: np.where(unknown[:, None] | unknown, 0.0, v) for k, v in determined.items() if k != "laplace"}
+    rest = determined(curve, status.open_directions.T, held)
+    unknown = without_error(rest, rows) & (status.separated == 0) & ~status.undetermined
     known_findings = [_without_errors(f) if rows < FEWEST else f for f in status.findings]
-    findings = _findings(unknown, curve.basis.shape[1], rows, entry_names(objective.frame.host), IMPUTED if imputed else SIMULATE)
+    remedy = SIMULATE if curve.coupling is None else IMPUTED
+    findings = _findings(unknown, curve.basis.shape[1], rows, entry_names(objective.frame.host), remedy)
     status = dataclasses.replace(status, findings=(*known_findings, *findings), unknown=unknown)
-    status = with_shrinkage(status, curve, held, known["sandwich"], objective.frame)
-    return Inferred(
-        status, status.inflate(known["sandwich"]), None if "one_mask" not in known else status.inflate(known["one_mask"]), known
-    )
+    errors = np.where(unknown, 0.0, np.sqrt(np.maximum(_diagonal(rest.spread, rest.influence), 0.0)))
+    return Inferred(with_shrinkage(status, rest, errors, objective.frame), Covariances(rest, unknown))
 
 
-def without_error(curve: Curvature, open_: Array, held: Array, rows: float) -> Array:
-    """The entries whose estimate could move, and whose sandwich says it does not.
+def without_error(rest: Curvature, rows: float) -> Array:
+    """The entries whose estimate could move, and whose sandwich says it does not; `rest` is what is determined.
 
     e_p' H^-1 S H^-1 e_p = d'S d with d = H^-1 e_p: how far row r moves entry p is d'u_r, and where all rows move it alike the
     gradients have rank 0 around their mean in that direction. Where there are fewer than two effective rows, that is everywhere.
     """
-    rest = curve.without(np.concatenate([open_, np.eye(len(held))[:, held]], axis=1))
     d = rest.influence
-    spread, prior = ((_times(d, m) * d).sum(axis=1) for m in (rest.score, rest.prior))
+    prior = _diagonal(_times(d, rest.prior), d)
     # d H d' by d H = the basis, where H is definite and no imputed cell adds to it.
-    whole = ((rest.basis if rest.factor is not None and rest.coupling is None else d @ rest.hessian) * d).sum(axis=1)
+    whole = _diagonal(rest.basis if rest.factor is not None and rest.coupling is None else d @ rest.hessian, d)
+    spread = _diagonal(rest.spread, d)
     moves = np.abs(d).max(axis=1, initial=0.0) > 1e-12 * np.abs(d).max(initial=0.0)
     return moves & ((rows < FEWEST) | (spread <= ALIKE * np.abs(whole - prior) + ROUNDING * np.abs(whole)))
 
@@ -94,6 +88,11 @@ def _times(left: Array, right: Array) -> Array:
     """The product, which costs nothing where the right one is diagonal, as that of a prior is without a gauge."""
     diagonal = np.diag(right)
     return left * diagonal if np.count_nonzero(right) == np.count_nonzero(diagonal) else left @ right
+
+
+def _diagonal(left: Array, right: Array) -> Array:
+    """Of left right' its diagonal."""
+    return np.einsum("pk,pk->p", left, right)
 
 
 def _findings(unknown: Array, parameters: int, rows: float, names: list[str], remedy: str) -> list[Finding]:

@@ -72,8 +72,6 @@ class Estimate:
 
     evidence: Evidence
     params: dict[str, Array]
-    covariance: Array | None
-    one_mask_covariance: Array | None
     status: Status
     outcome: Outcome
     objective: float
@@ -83,7 +81,7 @@ class Estimate:
     rows: int
     missing: Missing
     seconds: float
-    determined: dict[str, Array]
+    covariances: Mapping[str, Array]
 
 
 def fit_model(lowered: Lowered, mask: LoweredMask, codes: Array, options: FitOptions) -> Estimate:
@@ -135,8 +133,8 @@ def fit_model(lowered: Lowered, mask: LoweredMask, codes: Array, options: FitOpt
         inferred = infer(objective, params, status, curve, effective_rows(mask, codes, weights, options.weights_are == "counts"))
         arrays = {k: np.asarray(v) for k, v in params.items()}
     seconds = time.perf_counter() - started
-    evidence, found = Evidence(lowered, mask, codes, options), (inferred.covariance, inferred.one_mask, inferred.status)
-    return Estimate(evidence, arrays, *found, outcome, value, use, fixed, convex, codes.shape[1], missing, seconds, inferred.determined)
+    evidence, status = Evidence(lowered, mask, codes, options), inferred.status
+    return Estimate(evidence, arrays, status, outcome, value, use, fixed, convex, codes.shape[1], missing, seconds, inferred.covariances)
 
 
 def _climbed(evidence: Evidence, found: Climbed, fixed: tuple[str, ...], started: float) -> Estimate:
@@ -145,9 +143,7 @@ def _climbed(evidence: Evidence, found: Climbed, fixed: tuple[str, ...], started
     use = MaskUse(evidence.options.mask, None, 1, False, cells, cells)
     params = {k: np.asarray(v) for k, v in found.params.items()}
     seconds = time.perf_counter() - started
-    return Estimate(
-        evidence, params, None, None, found.status, found.outcome, found.objective, use, fixed, False, rows, found.missing, seconds, {}
-    )
+    return Estimate(evidence, params, found.status, found.outcome, found.objective, use, fixed, False, rows, found.missing, seconds, {})
 
 
 def reopen(evidence: Evidence, params: Mapping[str, Array]) -> tuple[Objective, Colouring | None]:

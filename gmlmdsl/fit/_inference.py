@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,7 +15,7 @@ import numpy as np
 from .._diagnostics import fail
 from ..derive import bounded_jit, log_potential
 from ..evaluate import Colouring, Objective, finite, flatten, gap_second_order, log_prior, second_order, tangent, unflatten
-from ._definite import cholesky, exceeds, largest_eigenvalue, solve
+from ._definite import cholesky, exceeds, largest_eigenvalue, least_eigenvalue, norm, solve
 
 Array = np.ndarray
 FALLING = 1e-6  # of the largest eigenvalue: what is further below 0 is no rounding
@@ -59,10 +60,38 @@ class Curvature:
     coupling: Array | None = None
 
     @cached_property
+    def data(self) -> Array:
+        """The part of the Hessian that the rows give."""
+        return self.hessian - self.prior if self.has_prior else self.hessian
+
+    @cached_property
+    def has_prior(self) -> bool:
+        """Whether a prior gives some of the curvature."""
+        return bool(self.prior.any())
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest eigenvalue of the rows' part, see `largest_eigenvalue`."""
+        return largest_eigenvalue(self.data)
+
+    @cached_property
     def factor(self) -> Array | None:
         """The Cholesky factor of the Hessian; None where it has a direction that is flat, or falls, beside its largest eigenvalue."""
-        top = largest_eigenvalue(self.hessian)
-        return cholesky(self.hessian) if top > LEAST and exceeds(self.hessian, SINGULAR * top) else None
+        least = SINGULAR * (largest_eigenvalue(self.hessian) if self.has_prior else self.largest)
+        found = cholesky(self.hessian) if least > SINGULAR * LEAST else None
+        sound = found is not None and (least_eigenvalue(self.hessian, found) > least or exceeds(self.hessian, least))
+        return found if sound else None
+
+    @cached_property
+    def least(self) -> float:
+        """What no eigenvalue of the Hessian is below; 0 where it has no factor."""
+        return 0.0 if self.factor is None else least_eigenvalue(self.hessian, self.factor)
+
+    def exceeds(self, least: float, share: float = 1.0) -> bool:
+        """Whether `share` x Hessian - prior is above `least` in every direction: from bounds, where these tell."""
+        if share * self.least - norm(self.prior) > least:
+            return True
+        return exceeds(share * self.hessian - self.prior, least)
 
     def flat(self) -> Array:
         """An orthonormal basis of the directions in which the curvature vanishes, shape (parameters, directions)."""
@@ -98,9 +127,14 @@ class Curvature:
         values, vectors = np.linalg.eigh(self.hessian)
         return self.basis @ ((vectors / np.maximum(values, 1e-14 * max(values.max(initial=0.0), LEAST))) @ vectors.T)
 
-    def sandwich(self, score: Array | None = None) -> Array:
+    @cached_property
+    def spread(self) -> Array:
+        """H^-1 S: how the gradients of rows vary with each entry, shape (parameters, dimensions)."""
+        return self.influence @ self.score
+
+    def sandwich(self) -> Array:
         """The Godambe covariance H^-1 S H^-1' in parameter space, H with the coupling of imputed cells."""
-        return self.influence @ (self.score if score is None else score) @ self.influence.T
+        return self.spread @ self.influence.T
 
     def laplace(self) -> Array:
         """H^-1 in parameter space: the covariance of Laplace's approximation to a posterior whose -log density is the objective."""
@@ -198,19 +232,50 @@ def _size(objective: Objective, copies: Copies | None, counts: bool) -> float:
     return float(objective.n_rows) - (0 if copies is None else copies.rows * (copies.count - 1))
 
 
-def covariances(curve: Curvature, open_: Array, held: Array) -> dict[str, Array]:
-    """The covariances of what is determined, by kind, with zeros for what is open and for entries held at a kink.
+class Covariances(Mapping[str, Array]):
+    """The covariances of what is determined, by kind: each is computed when it is first asked for.
 
-    sandwich: H^-1 S H^-1; laplace: H^-1; one_mask: the sandwich if each row had one mask drawn, where it can be computed.
+    sandwich: H^-1 S H^-1; laplace: H^-1; one_mask: the sandwich if each row had one mask drawn, where it can be computed. They have
+    zeros for what `curve` leaves out, and, save laplace, at the entries of which `unknown` says that the rows tell no error.
+    """
+
+    def __init__(self, curve: Curvature, unknown: Array):
+        self._curve, self._unknown = curve, unknown
+        self._found: dict[str, Array] = {}
+
+    def __getitem__(self, kind: str) -> Array:
+        if kind not in self._found:
+            self._found[kind] = self._computed(kind)
+        return self._found[kind]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(("sandwich", "laplace") if self._curve.one_mask is None else ("sandwich", "laplace", "one_mask"))
+
+    def __len__(self) -> int:
+        return 2 + (self._curve.one_mask is not None)
+
+    def _computed(self, kind: str) -> Array:
+        curve = self._curve
+        if kind == "laplace":
+            return curve.laplace()
+        if kind == "one_mask" and curve.one_mask is not None:
+            found = dataclasses.replace(curve, score=curve.one_mask).sandwich()
+        elif kind == "sandwich":
+            found = curve.sandwich()
+        else:
+            raise KeyError(kind)
+        return np.where(self._unknown[:, None] | self._unknown, 0.0, found) if self._unknown.any() else found
+
+
+def determined(curve: Curvature, open_: Array, held: Array) -> Curvature:
+    """The picture of what is determined.
 
     Args:
         curve: at the estimate.
         open_: directions without an estimate, as columns.
         held: which entries a kink holds.
     """
-    rest = curve.without(np.concatenate([open_, np.eye(len(held))[:, held]], axis=1))
-    found = {"sandwich": rest.sandwich(), "laplace": rest.laplace()}
-    return found if rest.one_mask is None else found | {"one_mask": rest.sandwich(rest.one_mask)}
+    return curve.without(np.concatenate([open_, np.eye(len(held))[:, held]], axis=1))
 
 
 def complete_rows(objective: Objective, copies: Copies | None) -> Objective:

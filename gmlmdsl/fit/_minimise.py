@@ -14,7 +14,6 @@ from ..derive import DrawnEliminatedLoss, EliminatedLoss
 from ..evaluate import Colouring, Objective, draw_masks, gradient_at
 from ..graph import LoweredMask
 from ..sample import shows_progress
-from ._definite import largest_eigenvalue
 from ._edges import off_wrong_edges
 from ._existence import Recession
 from ._inference import Copies, Curvature, complete_rows, curvature
@@ -58,7 +57,7 @@ def start_of_vanished(objective: Objective, curve: Curvature | None, colours: Co
         return None
     if colours.slopes is not None:
         natural = float(objective.factor) * float(objective.scale) * float(np.abs(colours.slopes).max(initial=0.0)) ** 2
-        if largest_eigenvalue(curve.hessian - curve.prior) >= SUSPECT * natural:
+        if curve.largest >= SUSPECT * natural:
             return None
     return first_curvature(objective, colours)
 
@@ -67,8 +66,7 @@ def has_vanished(curve: Curvature | None, first: Curvature | None) -> bool:
     """Whether the data's curvature is a thousandth of what it was at the start, or less."""
     if curve is None or first is None or not curve.hessian.size:
         return False
-    here, there = (largest_eigenvalue(c.hessian - c.prior) for c in (curve, first))
-    return here < SUSPECT * there
+    return curve.largest < SUSPECT * first.largest
 
 
 def _with_pauses(

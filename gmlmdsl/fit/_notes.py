@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,7 +28,7 @@ class Noted(Protocol):
     @property
     def meta(self) -> dict[str, Any]: ...
     @property
-    def full_covariance(self) -> Array | None: ...
+    def determined(self) -> Mapping[str, Array]: ...
     @property
     def simulated(self) -> dict[str, Any] | None: ...
 
@@ -36,7 +37,7 @@ def notes_on(fit: Noted, errors: str) -> Array:
     """A text for each entry of the flat vector, empty where there is nothing to note."""
     status, fixed = fit.status, fit.meta["fixed"]
     notes = np.full(len(status.separated), "", object)
-    if errors == "sandwich" and fit.full_covariance is not None:
+    if errors == "sandwich" and "sandwich" in fit.determined:
         notes = _on_errors(fit)
     if errors == "laplace" and not _is_likelihood(fit):
         notes = np.full(len(notes), NO_LAPLACE, object)

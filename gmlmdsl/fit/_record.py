@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -42,10 +43,8 @@ class FitRecord:
     objective: float
     meta: dict[str, Any]
     graph: FactorGraph = field(repr=False)
-    full_covariance: Array | None = field(repr=False)
-    one_mask_covariance: Array | None = field(repr=False)
+    determined: Mapping[str, Array] = field(repr=False)
     _model: Callable[[], Any] = field(repr=False)
-    determined: dict[str, Array] = field(default_factory=dict, repr=False)
     _evidence: Evidence | None = field(default=None, repr=False)
     missing: Missing | None = field(default=None, repr=False)
 
@@ -82,6 +81,18 @@ class FitRecord:
         """Kish's number of rows: (sum w)^2 / sum w^2 of importances, sum w of counts, of the rows with an observed cell to score."""
         return float(self.meta.get("effective_rows", self.meta["rows"]))
 
+    @cached_property
+    def full_covariance(self) -> Array | None:
+        """`covariance`, or None where there is none."""
+        found = self.determined.get("sandwich")
+        return None if found is None else self.status.inflate(found)
+
+    @cached_property
+    def one_mask_covariance(self) -> Array | None:
+        """The sandwich covariance if each row had one mask drawn, not all; None where it cannot be computed."""
+        found = self.determined.get("one_mask")
+        return None if found is None else self.status.inflate(found)
+
     @property
     def covariance(self) -> Array:
         """The sandwich covariance of all parameters, shape (parameters, parameters), in declaration order, then row-major.
@@ -91,7 +102,7 @@ class FitRecord:
         Raises:
             GmlmAttributeError: E543 for a method that has none, E601 where it was not computed because there are too many parameters.
         """
-        if self.full_covariance is None and self.meta.get("method") == PersistentContrastiveDivergence.name:
+        if "sandwich" not in self.determined and self.meta.get("method") == PersistentContrastiveDivergence.name:
             message = f"a fit by {self.meta['method']} has no standard errors: its optimum is approximate, and no curvature is computed"
             help = "`fit.bootstrap()` refits to resampled rows; or fit without `method=` where that is affordable"
             raise no_attribute("E543", message, help)
@@ -116,7 +127,7 @@ class FitRecord:
             raise fail(
                 "E543", f"errors must be {' or '.join(map(repr, KINDS))}, got {errors!r}", help="`fit.bootstrap()` has its own summary"
             )
-        if errors not in self.determined and errors != "sandwich" and self.full_covariance is not None:
+        if errors not in self.determined and "sandwich" in self.determined:
             raise fail("E543", f"this file holds no {errors} errors: an earlier version wrote it", help="fit again")
         found = self.determined.get(errors)
         return self.covariance if found is None else found
@@ -203,7 +214,7 @@ class FitRecord:
         lines = [
             *([head, kind] if kind else [head]),
             *([self.missing.words] if self.missing is not None and self.missing.any else []),
-            *([errors] if self.full_covariance is not None else []),
+            *([errors] if "sandwich" in self.determined else []),
             *(f"{f.message}. {f.remedy}." for f in self.status.findings),
         ]
         return "\n".join(lines)
@@ -264,9 +275,8 @@ def estimate_to_fit(kind: type[F], estimate: Estimate, graph: FactorGraph, meta:
         "mean_block_size": estimate.use.mean_size,
     }
     trace = estimate.outcome.trace
-    covariances = estimate.covariance, estimate.one_mask_covariance
-    more = {"determined": estimate.determined, "_evidence": estimate.evidence, "missing": estimate.missing}
-    return kind(params, estimate.status, trace, estimate.objective, meta, graph, *covariances, model, **more)
+    more = estimate.covariances, model, estimate.evidence, estimate.missing
+    return kind(params, estimate.status, trace, estimate.objective, meta, graph, *more)
 
 
 def fit_from_file(kind: type[F], saved: SavedFit, graph: FactorGraph, model: Callable[[], Any]) -> F:
@@ -296,7 +306,8 @@ def fit_from_file(kind: type[F], saved: SavedFit, graph: FactorGraph, model: Cal
     if counts is not None:
         cells = found.get("missing", np.zeros(graph.n_random, np.int64))
         missing = Missing(cells, **counts | {"latents": tuple(counts["latents"])})
-    determined = {k: found[f"determined:{k}"] for k in KINDS if f"determined:{k}" in found}
-    covariances = found.get("covariance"), found.get("one_mask_covariance")
+    determined = {"sandwich": found.get("covariance"), "one_mask": found.get("one_mask_covariance")}
+    determined |= {k: found[f"determined:{k}"] for k in KINDS if f"determined:{k}" in found}
+    known = {k: v for k, v in determined.items() if v is not None}
     trace = saved.array("loss_trace", (None,), "f")
-    return kind(params, status, trace, objective, meta, graph, *covariances, model, determined, None, missing)
+    return kind(params, status, trace, objective, meta, graph, known, model, None, missing)

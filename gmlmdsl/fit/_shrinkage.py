@@ -13,7 +13,7 @@ import numpy as np
 
 from .._diagnostics import counted
 from ..evaluate import Frame, entry_names
-from ._definite import cholesky, exceeds, largest_eigenvalue, solve
+from ._definite import cholesky, solve
 from ._inference import Curvature
 from ._kinks import laplace_priors
 from ._status import Finding, Status
@@ -28,28 +28,24 @@ def pulled(curve: Curvature) -> Array:
     """By entry of the flat vector how far a Newton step on the data's part alone moves the estimate; without what `curve` leaves out."""
     if not curve.pull.any():
         return np.zeros(len(curve.basis))
-    data = curve.hessian - curve.prior
-    if exceeds(data, FLAT * largest_eigenvalue(data)):
-        factor = cholesky(data)
-        assert factor is not None
+    data, factor = curve.data, cholesky(curve.data)
+    if factor is not None and curve.exceeds(FLAT * curve.largest):
         return curve.basis @ solve(factor, curve.pull)
     values, vectors = np.linalg.eigh(data)
     values = np.maximum(values, FLAT * max(values.max(initial=0.0), 1e-300))
     return curve.basis @ (vectors @ ((vectors.T @ curve.pull) / values))
 
 
-def with_shrinkage(status: Status, curve: Curvature, held: Array, covariance: Array, frame: Frame) -> Status:
+def with_shrinkage(status: Status, rest: Curvature, errors: Array, frame: Frame) -> Status:
     """The status with the entries that priors pull by more than `SHRUNK` standard errors, and a finding that says so.
 
     Args:
         status: of the fit.
-        curve: at the estimate.
-        held: which entries stay where they are.
-        covariance: the sandwich of what is determined.
+        rest: the curvature of what is determined.
+        errors: standard errors by the sandwich, 0 where there is none.
         frame: the model, and which parameters are free.
     """
-    rest = curve.without(np.concatenate([status.open_directions.T, np.eye(len(held))[:, held]], axis=1))
-    shift, errors = np.abs(pulled(rest)), np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    shift = np.abs(pulled(rest))
     shrunk = (shift > SHRUNK * errors) & (errors > 0) & (status.separated == 0) & ~status.undetermined
     if not shrunk.any():
         return replace(status, shrunk=shrunk)

@@ -11,7 +11,6 @@ import scipy  # its parts load when they are used
 from .._diagnostics import counted
 from ..evaluate import Colouring, Missing, Objective, entry_names, is_reducible, revealed_cells
 from ..graph import FactorGraph
-from ._definite import exceeds, largest_eigenvalue
 from ._existence import PART, Recession, find_recession, moves
 from ._inference import Curvature
 from ._kinks import at_kinks
@@ -150,11 +149,8 @@ def _is_suspect(curve: Curvature, first: Curvature | None) -> bool:
     """
     if not curve.hessian.size:
         return False
-    data = curve.hessian - curve.prior
-    before = 0.0 if first is None else largest_eigenvalue(first.hessian - first.prior)
-    return not exceeds(data, SUSPECT * max(largest_eigenvalue(data), before)) or not exceeds(
-        SUSPECT_SHARE * curve.hessian - curve.prior, 0.0
-    )
+    least = SUSPECT * max(curve.largest, 0.0 if first is None else first.largest)
+    return not curve.exceeds(least) or not curve.exceeds(0.0, SUSPECT_SHARE)
 
 
 def _shares(curve: Curvature) -> tuple[Array, Array]:
@@ -265,7 +261,7 @@ def _prior_decides(open_: Recession, curve: Curvature | None, kinks: Array, name
     if curve is None:
         return []
     rest = curve.without(np.concatenate([open_.span, np.eye(len(kinks))[:, kinks]], axis=1))
-    if not rest.hessian.size or exceeds(SHARE * rest.hessian - rest.prior, 0.0):
+    if not rest.hessian.size or rest.exceeds(0.0, SHARE):
         return []
     shares, directions = _shares(rest)
     count = int((shares > SHARE).sum())
