@@ -9,12 +9,15 @@ from ._arithmetic import computed as computed
 from ._arithmetic import written as written
 from ._check import check_file as check_file
 from ._check import check_source as check_source
+from ._check_guided import is_guided as is_guided
+from ._check_guided import judges_of as judges_of
 from ._check_masks import has_least_confident as has_least_confident
 from ._check_masks import variables_of as variables_of
 from ._check_networks import option_faults as option_faults
 from ._mask_lints import used_bodies as used_bodies
 from ._network_forms import AUTOREGRESSIVE as AUTOREGRESSIVE
 from ._options import autoregressive_options as autoregressive_options
+from ._options import guided_options as guided_options
 from ._options import input_options as input_options
 from ._options import network_options as network_options
 from ._options import refinement_options as refinement_options
@@ -33,9 +36,12 @@ __all__ = [
     "checked_texts",
     "computed",
     "forms",
+    "guided_options",
     "has_least_confident",
     "input_options",
     "ir",
+    "is_guided",
+    "judges_of",
     "network_options",
     "option_faults",
     "refinement_options",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from .._diagnostics import Fix, listed
 from ..syntax import tree
 from . import _forms as forms
 from ._expressions import CONSTANT, INDEXED, check_number, is_faulty, known_number
 from ._form import Form, Option
-from ._program import Input
+from ._program import Input, Judge
 from ._scope import Scope, suggestion
 from ._sets import check_set, check_size_or_set
 from ._terms import Expression
@@ -225,6 +226,42 @@ def _schedule(arguments: list[tree.Argument], option: Option, scope: Scope, axes
     return symbol.value
 
 
+def _named(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
+    """A model or network that is declared before, by its name."""
+    e = arguments[0].value
+    if isinstance(e, tree.Name):
+        symbol = scope.use(e, option.takes)
+        return None if symbol is None else e.name
+    scope.report("E303", f"`{option.name}` is the name of a {option.takes}", e.span, "not a name")
+    return None
+
+
+def _judge(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
+    """A verifier or value that is declared before; `none` where one may be left out."""
+    e = arguments[0].value
+    wanted = " or ".join(f"a {w}" for w in option.words)
+    if not isinstance(e, tree.Name):
+        scope.report("E303", f"`{option.name}` is the name of {wanted}", e.span, "not a name", help="declare one, and name it here")
+        return None
+    if scope.find(e.name) is None and e.name == option.default:
+        return e.name
+    symbol = scope.use(e, "judge", wanted=wanted)
+    if symbol is None or not isinstance(symbol.value, Judge):
+        return None
+    if symbol.value.kind not in option.words:
+        place = ((symbol.value.span, "declared here"),)
+        message = f"`{e.name}` is a {symbol.value.kind}, not {wanted}"
+        scope.report("E205", message, e.span, f"expected {wanted}", related=place)
+        return None
+    return symbol.value
+
+
+def _cell_value(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
+    """A value of a cell: which texts are values is known to the caller."""
+    e = arguments[0].value
+    return e.value if isinstance(e, tree.String) else _number(arguments, replace(option, takes=forms.INTEGER), scope, axes)
+
+
 def _free(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
     e = arguments[0].value
     return e.value if isinstance(e, tree.String | tree.Boolean) else check_number(e, scope, CONSTANT)
@@ -243,6 +280,10 @@ _CHECKS: dict[str, Callable[[list[tree.Argument], Option, Scope, bool], object]]
     forms.TEXT: _text,
     forms.WORD: _word,
     forms.SCHEDULE: _schedule,
+    forms.MODEL: _named,
+    forms.NETWORK: _named,
+    forms.JUDGE: _judge,
+    forms.CELL_VALUE: _cell_value,
     forms.EXPRESSION: _free,
 }
 

@@ -11,6 +11,7 @@ from . import _calls as _calls  # registers the rules for calls and names
 from . import _references as _references
 from ._allow import Allowance, apply_allowances, idle_allowances, read_allowances
 from ._arguments import check_arguments, find_form
+from ._check_guided import check_judge
 from ._check_masks import check_mask
 from ._check_models import check_model
 from ._check_networks import check_network
@@ -18,7 +19,7 @@ from ._check_samplers import check_sampler
 from ._clean_fixes import with_clean_fixes
 from ._expressions import CONSTANT, check_label, check_number, known_number
 from ._lints import lint
-from ._program import FormCall, Input, InputAxis, Mask, Model, Program, Sampler, ValueType
+from ._program import FormCall, Input, InputAxis, Judge, Mask, Model, Program, Sampler, ValueType
 from ._scope import Scope, Symbol
 from ._sets import check_set, check_size
 from ._tables import check_rows_sum, check_table
@@ -26,7 +27,7 @@ from ._terms import Expression, SetOf
 from ._types import check_domain, check_type
 
 MOST_FILES = 64
-KINDS = ("input", "domain", "index", "graph", "network", "model", "mask", "sampler")
+KINDS = ("input", "domain", "index", "graph", "network", "model", "mask", "sampler", "judge")
 
 
 class _Checker:
@@ -39,7 +40,7 @@ class _Checker:
         self.sources: list[Source] = []
         self.open: list[tuple[Path, str]] = []  # the files being read, and how messages show them
         self.done: set[Path] = set()
-        self.implicit: list[tree.Name] = []  # masks and samplers that leave `for MODEL` out
+        self.implicit: list[tree.Name] = []  # masks, samplers, verifiers and values that leave `for MODEL` out
         self.met_model = False
         self.lengths: dict[str, tuple[str, int]] = {}
         self.declared: dict[str, dict[str, object]] = {kind: {} for kind in KINDS}
@@ -83,6 +84,8 @@ class _Checker:
                 self.with_model("mask", s, check_mask)
             case tree.Sampler():
                 self.with_model("sampler", s, check_sampler)
+            case tree.Judge():
+                self.with_model("judge", s, check_judge)
 
     def declare(self, kind: str, name: tree.Name, value: object) -> None:
         """Add a declaration to the scope and, where it is whole, to the program."""
@@ -171,16 +174,16 @@ class _Checker:
         self.scope.private |= dict.fromkeys(self.private[s.name.name], s.name.name)
         self.declare("model", s.name, checked)
 
-    def with_model(self, kind: str, s: tree.Mask | tree.Sampler, check: object) -> None:
-        """A mask or sampler, checked where its model's names are visible."""
-        model = self.model_of(kind, s)
-        value: Mask | Sampler | None = None
+    def with_model(self, kind: str, s: tree.Mask | tree.Sampler | tree.Judge, check: object) -> None:
+        """A mask, sampler, verifier or value, checked where its model's names are visible."""
+        model = self.model_of(s.kind if isinstance(s, tree.Judge) else kind, s)
+        value: Mask | Sampler | Judge | None = None
         if model is not None:
             with self.scope.inside(self.private[model.name]):
                 value = check(s, model, self.scope)  # type: ignore[operator]
         self.declare(kind, s.name, value)
 
-    def model_of(self, kind: str, s: tree.Mask | tree.Sampler) -> Model | None:
+    def model_of(self, kind: str, s: tree.Mask | tree.Sampler | tree.Judge) -> Model | None:
         if s.model is not None:
             symbol = self.scope.use(s.model, "model")
             return symbol.value if symbol is not None and isinstance(symbol.value, Model) else None
@@ -195,7 +198,7 @@ class _Checker:
         return only if isinstance(only, Model) else None
 
     def report_ambiguous(self) -> None:
-        """Masks and samplers that leave `for MODEL` out where the program has several models: one fault, with all places."""
+        """What leaves `for MODEL` out where the program has several models: one fault, with all places."""
         models = [v.name for v in self.scope.program.values() if v.kind == "model"]
         if len(models) < 2 or not self.implicit:
             return

@@ -22,6 +22,10 @@ TEXTS = "texts"
 WORD = "word"  # one of `words`
 SCHEDULE = "schedule"  # one of `words`, or the name of a mask of the model
 EXPRESSION = "expression"
+MODEL = "model"  # the name of a model
+NETWORK = "network"  # the name of a network
+JUDGE = "judge"  # the name of a verifier or value, of which `words` are allowed
+CELL_VALUE = "cell value"  # a value of the sampled variable: a whole number, or a letter or label
 PROBABILITY = "probability"  # an array with its last axis open
 
 
@@ -67,7 +71,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One construct. `room` is graph, mask, sampler, network, distribution, type, gauge, function or kernel."""
+    """One construct. `room` is graph, mask, sampler, verifier, value, network, distribution, type, gauge, function or kernel."""
 
     room: str
     name: str

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from ._form import BLOCKS as BLOCKS
 from ._form import BOOLEAN as BOOLEAN
+from ._form import CELL_VALUE as CELL_VALUE
 from ._form import COUNTS as COUNTS
 from ._form import EXPRESSION as EXPRESSION
 from ._form import INPUT as INPUT
 from ._form import INTEGER as INTEGER
+from ._form import JUDGE as JUDGE
+from ._form import MODEL as MODEL
+from ._form import NETWORK as NETWORK
 from ._form import NOISE as NOISE
 from ._form import NUMBER as NUMBER
 from ._form import NUMBERS as NUMBERS
@@ -29,6 +33,7 @@ from ._form import Bounds as Bounds
 from ._form import Form as Form
 from ._form import Option as Option
 from ._form import named
+from ._guided_forms import GUIDED, VALUES, VERIFIERS
 from ._network_forms import NETWORKS, SAMPLERS, SEEN
 
 _WRAP = named("wrap", BOOLEAN, "join the last to the first along each axis", "false")
@@ -194,7 +199,20 @@ FUNCTIONS = (
     Form("function", "sum", (Option("e", EXPRESSION, "what is added, followed by `for .. if ..`"),), "The sum of e over its `for`."),
 )
 
-FORMS: tuple[Form, ...] = (*GRAPHS, *DISTRIBUTIONS, *MASKS, *SAMPLERS, *KERNELS, *NETWORKS, *TYPES, *GAUGES, *FUNCTIONS)
+FORMS: tuple[Form, ...] = (
+    *GRAPHS,
+    *DISTRIBUTIONS,
+    *MASKS,
+    *SAMPLERS,
+    *GUIDED,
+    *VERIFIERS,
+    *VALUES,
+    *KERNELS,
+    *NETWORKS,
+    *TYPES,
+    *GAUGES,
+    *FUNCTIONS,
+)
 _BY_NAME = {(f.room, f.name): f for f in FORMS}
 
 

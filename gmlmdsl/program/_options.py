@@ -27,6 +27,11 @@ def autoregressive_options(call: FormCall) -> dict[str, object]:
     return _filled(call)
 
 
+def guided_options(call: FormCall) -> dict[str, object]:
+    """Every option of a guided sampler, verifier or value: words as texts, numbers as expressions, verifiers and values as `Judge`."""
+    return _filled(call)
+
+
 def network_options(call: FormCall) -> dict[str, object]:
     """Every option of a network: booleans, texts, and numbers as expressions; of `python` those that are written.
 

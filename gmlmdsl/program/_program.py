@@ -270,6 +270,16 @@ class Sampler(Checked):
 
 
 @dataclass(frozen=True, slots=True)
+class Judge(Checked):
+    """A function of the first cells of a string; `kind` is verifier (0 or 1) or value (at least 0)."""
+
+    name: str
+    kind: str
+    model: str
+    body: FormCall
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """What `check` returns: declarations by name, in the order of the text, and the warnings."""
 
@@ -283,5 +293,6 @@ class Program:
     models: dict[str, Model] = field(hash=False)
     masks: dict[str, Mask] = field(hash=False)
     samplers: dict[str, Sampler] = field(hash=False)
+    judges: dict[str, Judge] = field(hash=False)  # verifiers and values
     warnings: tuple[Diagnostic, ...] = ()
     allowances: tuple[Allowance, ...] = ()  # comments that allow warnings; those in `warnings` are not allowed

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from .._diagnostics import Fix, Span
 from ..syntax import tree
 from ._arguments import check_arguments, find_form
+from ._check_guided import check_guided, is_guided
 from ._check_masks import has_least_confident
 from ._check_networks import check_direction, predicts_lengths, report_idle
 from ._expressions import known_number
@@ -37,6 +38,8 @@ MOVING = {
 def check_decoder(call: tree.Call, model: Model, scope: Scope) -> FormCall | None:
     """The checked algorithm of `sampler s = form(..)`."""
     form = find_form(call, "sampler", scope)
+    if form is not None and is_guided(form.name):
+        return check_guided(call, form.name, model, scope)
     arguments = None if form is None else check_arguments(call, form, scope)
     if form is None or arguments is None:
         return None

@@ -22,6 +22,7 @@ WORDS = {
     "model": "a model",
     "mask": "a mask",
     "sampler": "a sampler",
+    "judge": "a verifier or value",
     "var": "a variable",
     "latent": "a latent variable",
     "given": "a given variable",
@@ -31,7 +32,7 @@ WORDS = {
     "block": "a block",
 }
 CELLS = ("var", "latent", "given")
-DECLARES = ("input", "domain", "index", "graph", "network", "model", "mask", "sampler", *CELLS, "param", "let")
+DECLARES = ("input", "domain", "index", "graph", "network", "model", "mask", "sampler", "verifier", "value", *CELLS, "param", "let")
 LOCAL = ("binder", "block")
 
 

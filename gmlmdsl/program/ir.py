@@ -10,6 +10,7 @@ from ._program import FormMask as FormMask
 from ._program import Independent as Independent
 from ._program import Input as Input
 from ._program import InputAxis as InputAxis
+from ._program import Judge as Judge
 from ._program import Kernel as Kernel
 from ._program import KernelMixture as KernelMixture
 from ._program import Let as Let

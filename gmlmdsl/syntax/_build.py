@@ -98,6 +98,8 @@ BUILDERS: dict[str, Builder] = {
     "each": _whole(tree.Each),
     # samplers
     "sampler": _whole(tree.Sampler),
+    "judge": lambda span, p: tree.Judge(span, p[0].text, *p[1:]),
+    "judge_kind": _first,
     "sampler_body": _tuple,
     "update": _update,
     "update_where": _update_where,

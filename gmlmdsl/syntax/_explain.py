@@ -25,6 +25,8 @@ AFTER = {
     "model": "the name of the model",
     "mask": "the name of the mask",
     "sampler": "the name of the sampler",
+    "verifier": "the name of the verifier",
+    "value": "the name of the value",
     "given": "the name of a variable",
     "in": "an index set",
     "update": "a variable or a block",
@@ -39,6 +41,8 @@ DEFINED = {
     "network": "a network, such as `mlp(..)`,",
     "mask": "a mask, such as `subsets(..)`,",
     "sampler": "an algorithm, such as `refinement(..)`,",
+    "verifier": "a verifier, such as `completable(..)`,",
+    "value": "a value, such as `expected(..)`,",
     "update": "a mask",
 }
 NAMED = ("var", "latent", "given", "param", "let")
@@ -268,7 +272,7 @@ def _kind_of_name(fault: Fault) -> str:
     previous = fault.previous.text if fault.previous else ""
     if previous == ":" and fault.level in ("model_statement", "statement"):
         return "a type"
-    if previous == "for" and fault.tokens[fault.start].text in ("mask", "sampler") and "(" not in fault.expected:
+    if previous == "for" and fault.tokens[fault.start].text in ("mask", "sampler", "verifier", "value") and "(" not in fault.expected:
         return "the name of a model"
     if previous == "=" or (previous == "~" and fault.level != "model_statement"):
         return DEFINED.get(fault.tokens[fault.start].text, "a name")

@@ -113,7 +113,7 @@ def axis_of_a_number(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def _declared(tokens: list[Token]) -> set[str]:
-    openers = {"input", "index", "domain", "graph", "model", "mask", "sampler", *CELLS, "param", "let", "network"}
+    openers = {"input", "index", "domain", "graph", "model", "mask", "sampler", "verifier", "value", *CELLS, "param", "let", "network"}
     return {b.text for a, b in pairwise(tokens) if a.text in openers}
 
 

@@ -289,7 +289,17 @@ class Sampler(Node):
     body: tuple[SamplerStatement, ...] | Call
 
 
-Statement = Import | Domain | Input | IndexSet | Graph | Network | Model | Mask | Sampler
+@dataclass(frozen=True, slots=True)
+class Judge(Node):
+    """`verifier can for words = completable(balanced)`, `value rough = noisy(truth, sd = 0.5)`; that word is `kind`."""
+
+    kind: str
+    name: Name
+    model: Name | None
+    form: Call
+
+
+Statement = Import | Domain | Input | IndexSet | Graph | Network | Model | Mask | Sampler | Judge
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 RESERVED = ("and", "or", "not", "if", "then", "else", "for", "in", "true", "false")
-FILE_WORDS = ("import", "domain", "input", "index", "graph", "network", "model", "mask", "sampler")
+FILE_WORDS = ("import", "domain", "input", "index", "graph", "network", "model", "mask", "sampler", "verifier", "value")
 MODEL_WORDS = ("var", "latent", "given", "param", "let", "gauge", "factor", "require", "conditional")
 MASK_WORDS = ("choose", "each")
 SAMPLER_WORDS = ("update", "cycle", "repeat", "mixture", "temper")
