@@ -34,6 +34,8 @@ ROOMS = {
     "distribution": "Distributions",
     "mask": "Masks",
     "sampler": "Samplers",
+    "verifier": "Verifiers",
+    "value": "Values",
     "kernel": "Kernels",
     "network": "Networks",
     "type": "Types",
@@ -41,7 +43,13 @@ ROOMS = {
     "function": "Functions",
 }
 MANY = 6  # options of a form that has a table of its own for them
-KINDS = {"boolean": "`true` or `false`", "schedule": "the name of a mask", "integer": "a whole number", "number": "a number"}
+KINDS = {
+    "boolean": "`true` or `false`",
+    "schedule": "the name of a mask",
+    "integer": "a whole number",
+    "number": "a number",
+    "cell value": "a value of the string",
+}
 GROUPS = {
     "1": "Text and syntax",
     "2": "Names, types and indices",

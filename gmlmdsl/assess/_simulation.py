@@ -184,7 +184,8 @@ def _verify_sampler(lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax
     Raises:
         GmlmError: E507 for updates that do not keep p, E704 for cells that stay where they are; E410 and others for a mask.
     """
-    assert not isinstance(sampler.body, ir.FormCall)  # of networks, whose fits are others
+    if isinstance(sampler.body, ir.FormCall):
+        raise derive.no_chain(sampler.body)
     for kernel in ir.kernels_in(sampler.body):
         if isinstance(kernel, ir.Sweep | ir.RandomUpdate) and not plan_update(lowered, kernel).keeps:
             message = "simulated errors need draws from p, and `independently` keeps no known law where cells of a block interact"

@@ -69,6 +69,8 @@ def _show_model(name: str, model: dict[str, Any]) -> None:
             for k, m in model["masks"].items()
         ]
         print_table(["mask", "kind", "adaptive", "distinct masks", "cells it reaches"], rows)
+    if model["judges"]:
+        print_table(["verifier or value", "form"], [[k, form] for k, form in model["judges"].items()])
     if model["samplers"]:
         print_table(["sampler", "updates"], [[k, "; ".join(s["updates"])] for k, s in model["samplers"].items()])
 

@@ -64,6 +64,7 @@ from ._refinement import RefinementKernel as RefinementKernel
 from ._samplers import Planned as Planned
 from ._samplers import build as build
 from ._samplers import build_kernel as build_kernel
+from ._samplers import no_chain as no_chain
 from ._samplers import single_site_sweep as single_site_sweep
 from ._summed_loss import DrawnEliminatedLoss as DrawnEliminatedLoss
 from ._summed_loss import EliminatedLoss as EliminatedLoss

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import GmlmError, fail
 from ..graph import FactorGraph, Lowered, LoweredMask, normalised
 from ..graph.colours import colour
 from ..plan import (
@@ -24,7 +24,7 @@ from ..plan import (
     repeat_count,
     update_line,
 )
-from ..program import AUTOREGRESSIVE, ir
+from ..program import AUTOREGRESSIVE, ir, is_guided
 from ._arrays import fixed_blocks, log2_values, on_device, stacked_blocks
 from ._autoregressive import autoregressive_kernel
 from ._contraction import contraction
@@ -53,7 +53,8 @@ def build_kernel(lowered: Lowered, sampler: ir.Sampler) -> Planned:
     """The kernel of a sampler.
 
     Raises:
-        GmlmError: for a block that is too costly to draw, or a mask that looks at x in a model without a joint law.
+        GmlmError: E507 for a sampler that asks verifiers or values, whose strings are no steps of a chain; for
+            a block that is too costly to draw, or a mask that looks at x in a model without a joint law.
     """
     if isinstance(sampler.body, ir.FormCall):
         return _decoder(lowered, sampler.body)
@@ -61,9 +62,17 @@ def build_kernel(lowered: Lowered, sampler: ir.Sampler) -> Planned:
 
 
 def _decoder(lowered: Lowered, call: ir.FormCall) -> Planned:
+    if is_guided(call.form.name):
+        raise no_chain(call)
     if call.form is AUTOREGRESSIVE:
         return Planned(autoregressive_kernel(lowered, call), (f"`{call.span.text}`: cell by cell, from the first",))
     return Planned(refinement_kernel(lowered, call), (f"`{call.span.text}`: every pass at once, from its start",))
+
+
+def no_chain(call: ir.FormCall) -> GmlmError:
+    """The refusal of a sampler that draws each string anew, where the steps of a chain are wanted."""
+    message = f"`{call.form.name}` draws each string from its first symbol on: it has no steps from string to string"
+    return fail("E507", message, call.span, "no chain", help="`sample` draws by it, `gm.theory.output_law` computes its law")
 
 
 def _cycle(lowered: Lowered, body: Sequence[ir.Kernel]) -> Planned:

@@ -9,6 +9,7 @@ from .._diagnostics import GmlmError, listed
 from ..program import Program, has_least_confident, ir, variables_of
 from ._document import Section, as_latex, as_text
 from ._formulas import ModelFormulas
+from ._guided_formulas import add_judge
 from ._info import axes_text, known, lowered_if_bound, needed_inputs
 from ._mask_formulas import add_mask, add_objective
 from ._network_formulas import add_conditional, add_network_mask
@@ -80,6 +81,11 @@ def _model(program: Program, model: ir.Model, bound: Bound | None, n: Notation, 
     for m in program.masks.values():
         if m.model == model.name and (mask == m.name if mask else sampler is None):
             out.append(_mask(m, lowered, formulas) if model.conditional is None else _network_mask(m, program, lowered, formulas))
+    for judge in program.judges.values():
+        if judge.model == model.name and mask is None and sampler is None:
+            section = Section(f"{judge.kind} {judge.name}")
+            add_judge(section, judge)
+            out.append(section)
     for s in program.samplers.values():
         if s.model == model.name and (sampler == s.name if sampler else mask is None):
             section = Section(f"sampler {s.name}")

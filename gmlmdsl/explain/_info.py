@@ -108,6 +108,7 @@ def _model(program: Program, model: ir.Model, bound: Bound | None, allow_python:
         "cells": None if graph is None else graph.n_random,
         "factors": None if graph is None else sum(g.n for g in graph.factors),
         "masks": {m.name: _mask(m, lowered) for m in program.masks.values() if m.model == model.name},
+        "judges": {j.name: f"{j.kind}: {j.body.span.text}" for j in program.judges.values() if j.model == model.name},
         "samplers": {s.name: _sampler(s) for s in program.samplers.values() if s.model == model.name},
         "network": _network(program, model, lowered, allow_python),
     }

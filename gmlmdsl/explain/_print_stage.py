@@ -31,7 +31,7 @@ def print_stage(stage: str, program: Program, bound: Bound | None) -> str:
         trees = [parse(s.text, s.path) for s in program.sources]
         return "\n".join(line for t in trees for statement in t.statements for line in _dump(statement)) + "\n"
     if stage == "program":
-        kinds = ("inputs", "domains", "index_sets", "graphs", "networks", "models", "masks", "samplers")
+        kinds = ("inputs", "domains", "index_sets", "graphs", "networks", "models", "masks", "judges", "samplers")
         lines = [line for kind in kinds for value in getattr(program, kind).values() for line in _dump(value)]
         return "\n".join(lines) + "\n"
     assert bound is not None

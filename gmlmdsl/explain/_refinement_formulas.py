@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..program import AUTOREGRESSIVE, autoregressive_options, ir, refinement_options
+from ..program import AUTOREGRESSIVE, autoregressive_options, ir, is_guided, refinement_options
 from ._document import Section
+from ._guided_formulas import add_guided
 from ._network_formulas import stated_options
 from ._notation import Notation
 
@@ -25,6 +26,9 @@ SCHEDULES = ("all", "linear", "cosine", "threshold", "easy_first")  # any other 
 
 def add_decoder(section: Section, call: ir.FormCall, model: ir.Model, lowered: Lowered | None, n: Notation) -> None:
     """What a sampler that decodes does."""
+    if is_guided(call.form.name):
+        add_guided(section, call, lowered)
+        return
     (_add_autoregressive if call.form is AUTOREGRESSIVE else _add_refinement)(section, call, model, lowered, n)
 
 

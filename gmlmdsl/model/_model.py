@@ -81,7 +81,7 @@ class Model(Queries):
         """
         _, checked = self.sampler(sampler)
         if isinstance(checked.body, ir.FormCall):
-            raise fail("E742", f"`{checked.body.form.name}` decodes a network, and this model has none", checked.span)
+            raise derive.no_chain(checked.body)
         lowered = bound_once(self.lowered, given, "a transition matrix")
         with jax.enable_x64(True):
             return derive.Transitions(lowered, self._known(params)).matrix(checked.body)

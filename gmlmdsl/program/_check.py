@@ -82,10 +82,8 @@ class _Checker:
                 self.model(s)
             case tree.Mask():
                 self.with_model("mask", s, check_mask)
-            case tree.Sampler():
-                self.with_model("sampler", s, check_sampler)
-            case tree.Judge():
-                self.with_model("judge", s, check_judge)
+            case tree.Sampler() | tree.Judge():
+                self.with_model(*(("sampler", s, check_sampler) if isinstance(s, tree.Sampler) else ("judge", s, check_judge)))
 
     def declare(self, kind: str, name: tree.Name, value: object) -> None:
         """Add a declaration to the scope and, where it is whole, to the program."""

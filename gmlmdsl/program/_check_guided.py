@@ -50,7 +50,7 @@ def check_oracle(call: tree.Call, model: Model, scope: Scope) -> bool:
     observed = [v for v in model.variables.values() if v.role == "var"]
     if len(observed) == 1:
         return True
-    if observed and scope.is_whole():
+    if observed:
         message = f"model `{model.name}` has the variables {listed([v.name for v in observed])}: which of them is the string?"
         places = tuple((v.span, "a variable") for v in observed[:4])
         scope.report("E329", message, call.span, "no string", help=LEFT_TO_RIGHT, related=places)

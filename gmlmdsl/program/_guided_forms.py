@@ -138,7 +138,8 @@ GUIDED = (
             ),
             *_LAW,
         ),
-        "A lazy random walk on the tree of prefixes: up with weight V(prefix), down with weight p(symbol | prefix) V(child) (Li 2025, Algorithm 2).",
+        "A lazy random walk on the tree of prefixes: up with weight V(prefix), down with weight p(symbol | prefix) V(child) "
+        "(Li 2025, Algorithm 2).",
     ),
     Form(
         "sampler",

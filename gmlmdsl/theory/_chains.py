@@ -101,6 +101,8 @@ def chain_of(model: Queries, params: Params, sampler: str | None, mask: str | No
         name, dynamics = dynamics_of(model, params, mask, what, given)
         return mask_chain(f"mask `{name}`", dynamics)
     name, checked = model.sampler(sampler)
+    if isinstance(checked.body, ir.FormCall) and model.graph.network is None:
+        raise derive.no_chain(checked.body)
     if isinstance(checked.body, ir.FormCall):
         raise fail("E742", f"`{checked.body.form.name}` decodes a network, which declares no joint law to compare with", checked.span)
     space = configurations(model, params, what, latents=True, given=given)

@@ -1,0 +1,85 @@
+"""What verifiers, values and the samplers that ask them do, and from what law their strings are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..program import guided_options, ir
+from ._document import Section
+from ._network_formulas import stated_options
+
+if TYPE_CHECKING:
+    from ..graph import Lowered
+
+EXACT = '`require` in the model and `sampler="exact"` draw from p given a constraint exactly, where a plan affords it.'
+COMPUTED = "for short strings `gm.theory.output_law` computes it."
+
+
+def add_judge(section: Section, judge: ir.Judge) -> None:
+    """What a verifier or value says of a prefix."""
+    section.words(f"`{judge.body.span.text}`: {judge.body.form.doc}")
+
+
+def add_guided(section: Section, call: ir.FormCall, lowered: Lowered | None) -> None:
+    """How a string grows, when it ends, and what its law is."""
+    stated = {k: v.name if isinstance(v, ir.Judge) else v for k, v in guided_options(call).items()}
+    end = stated["end"]
+    o = stated_options({**stated, "end": end.label if isinstance(end, ir.LabelCode) else end}, lowered)
+    section.words(f"`{call.span.text}`: {call.form.doc}")
+    if not (o["temperature"] == "1" and o["top_k"] == o["top_p"] == "none"):
+        section.words("The oracle is p sharpened or cut, in draws and in weights alike: what is said of p here is said of it.")
+    if o["end"] != "none":
+        section.words(f"A string ends after the value {o['end']}, its last symbol, or when all cells are used up.")
+    for sentence in _LAWS[call.form.name](o):
+        section.words(sentence)
+    if o.get("tries", "none") != "none":
+        section.words(f"After {o['tries']} refusals the draw is FAIL, which is counted.")
+
+
+def _rejection(o: dict[str, str]) -> tuple[str, ...]:
+    return (f"A draw is a draw from p given that `{o['verifier']}` takes the whole string; every symbol of a refused one is a call too.",)
+
+
+def _tokenwise(o: dict[str, str]) -> tuple[str, ...]:
+    law = "Each symbol is drawn from p(symbol | prefix) among those that the verifier takes; what comes after them has no say."
+    return law, f"So the law of the strings is not p given that they are right; {COMPUTED}", EXACT
+
+
+def _backtracking(o: dict[str, str]) -> tuple[str, ...]:
+    again = "then each of them takes its likeliest value, unverified" if o["regenerate"] == "argmax" else "which are drawn again"
+    reach = "into the prompt too" if o["erase_prompt"] == "true" else "never one of the prompt"
+    how = f"A refused prefix loses its last {o['stride']} symbols, {reach}; {again}. After {o['quota']} times nothing is verified."
+    return how, f"The law of the strings is not p given that they are right; {COMPUTED}", EXACT
+
+
+def _walk(o: dict[str, str]) -> tuple[str, ...]:
+    leaf = o["leaf"] if o["leaf"] != "none" else o["value"]
+    law = f"T = {o['steps']} steps, each of which stays with probability 1/2. Its stationary law on whole strings is proportional "
+    law += f"to p(x) V(x), V as `{leaf}` has it, whatever positive values shorter prefixes have."
+    result = {
+        "first_leaf": "The first whole string is not from that law where values of shorter prefixes are inexact: "
+        "its error grows with the length.",
+        "uniform_node": "The walk takes a uniform number of steps, and is made again where it does not end at a whole string; "
+        "all calls count.",
+        "last_node": "Where the walk does not end at a whole string the draw is FAIL, which is counted.",
+    }
+    return law, result[o["result"]]
+
+
+def _best(o: dict[str, str]) -> tuple[str, ...]:
+    return (f"{o['n']} strings are drawn from p: the more of them, the further the law moves from p to its best strings; {COMPUTED}",)
+
+
+def _blocks(o: dict[str, str]) -> tuple[str, ...]:
+    how = f"{o['n']} continuations of {o['block']} symbols are drawn from p, the one of the highest value is kept, and so on."
+    return how, f"The law of the strings has no short formula; {COMPUTED}"
+
+
+_LAWS = {
+    "rejection": _rejection,
+    "tokenwise_rejection": _tokenwise,
+    "backtracking": _backtracking,
+    "value_guided": _walk,
+    "best_of": _best,
+    "block_best_of": _blocks,
+}
