@@ -191,15 +191,20 @@ def verify_possible(lowered: Lowered, codes: Array, weights: Array, start: dict[
                 names = [lowered.graph.cell_name(int(c)) for c in np.unique(cells) if c < lowered.graph.n_random]
                 message = f"row {int(whole[row])} of x is impossible: it breaks this `require`{' at ' * bool(names)}{', '.join(names)}"
                 raise fail("E508", message, host.span, "broken here", help="mend or drop the row, or loosen the requirement")
-    values = {k: np.asarray(v) for k, v in start.items()}
-    if all(range_of(g, int(lowered.graph.sizes.max(initial=1)), values) is not None for g in lowered.graph.factors):
-        return  # bounds show that every factor is finite, whatever the row
+    if _stays_finite(lowered.graph, start):
+        return
     value = np.asarray(log_potential(device, start, on_device(codes)))
     bad = (np.isnan(value) | np.isneginf(value)) & (weights > 0)
     if bad.any():
         row = int(np.argmax(bad))
         message = f"row {int(whole[row])} of x is impossible: log p is {value[row]:g} at the start"
         raise fail("E508", message, help="a factor is -infinity or undefined there; start elsewhere with `init=`")
+
+
+def _stays_finite(host: FactorGraph, start: dict[str, jax.Array]) -> bool:
+    """Whether bounds show that every factor is finite, whatever the row."""
+    values = {k: np.asarray(v) for k, v in start.items()}
+    return all(range_of(g, int(host.sizes.max(initial=1)), values) is not None for g in host.factors)
 
 
 def _start(host: FactorGraph, options: FitOptions) -> tuple[dict[str, jax.Array], tuple[str, ...]]:
@@ -320,7 +325,10 @@ def _columns(host: FactorGraph, codes: Array, kinds: Sorted, options: FitOptions
 
 def _verify_finite(objective: Objective, start: dict[str, jax.Array], rows: Array) -> None:
     """Refuse a row that no values of its missing cells make possible."""
-    if np.isfinite(float(value_at(objective, start))):  # compiled in any case
+    host = objective.frame.host
+    if all(g.kind != "require" for g in host.groups) and _stays_finite(host, start):
+        return
+    if np.isfinite(float(value_at(objective, start))):
         return
     assert objective.gaps is not None
     assert objective.gap_weights is not None

@@ -32,20 +32,28 @@ MOST_ENTRIES = 2.0**36  # table entries of that computation
 def full_batch(
     objective: Objective, free: dict[str, Any], options: FitOptions, colours: Colouring | None
 ) -> tuple[Outcome, Curvature | None, Recession]:
-    """L-BFGS, scaled by the curvature where that is small; then with a pause to see whether there is a minimum.
+    """L-BFGS, scaled by the curvature where that is cheap; then with a pause to see whether there is a minimum.
 
-    Along a recession direction it would crawl for ever; where the curvature is large, to the end and one look at it there is cheaper.
+    Along a recession direction it would crawl for ever; where the curvature is costly, to the end and one look at it there is cheaper.
     """
     kinked, size = has_kinks(objective), sum(p.size for p in objective.frame.host.parameters)
-    if size > MOST_SCALED and not kinked and objective.gaps is None:
-        outcome = lbfgs(Scaled(objective, free, None), options.max_steps)
+    first = None if objective.gaps is None or kinked else first_curvature(objective, colours)  # costly at rows with gaps, not here
+    if not kinked and (size > MOST_SCALED if objective.gaps is None else first is not None):
+        outcome = lbfgs(_scaled(objective, free, first, colours), options.max_steps)
         if outcome.reason in ("converged", "diverged") or options.max_steps is not None:
             params = params_of(objective, outcome)
             curve = curvature_at(objective, params, colours, options)
-            return outcome, curve, examine(objective, params, curve, start_of_vanished(objective, curve, colours), colours)
+            before = start_of_vanished(objective, curve, colours) if first is None else first
+            return outcome, curve, examine(objective, params, curve, before, colours)
         again, curve, open_ = _with_pauses(objective, outcome.free, options, colours, kinked)
         return joined(outcome, again), curve, open_
     return _with_pauses(objective, free, options, colours, kinked)
+
+
+def _scaled(objective: Objective, at: dict[str, Any], curve: Curvature | None, colours: Colouring | None) -> Scaled:
+    if curve is None or colours is None:
+        return Scaled(objective, at, None)
+    return Scaled(objective, at, scaling(objective, at, curve.hessian / float(objective.scale), curve.basis))
 
 
 def start_of_vanished(objective: Objective, curve: Curvature | None, colours: Colouring | None) -> Curvature | None:
@@ -73,9 +81,7 @@ def _with_pauses(
     objective: Objective, free: dict[str, Any], options: FitOptions, colours: Colouring | None, kinked: bool
 ) -> tuple[Outcome, Curvature | None, Recession]:
     def scaled(at: dict[str, Any], curve: Curvature | None) -> Scaled:
-        if curve is None or colours is None:
-            return Scaled(objective, at, None)
-        return Scaled(objective, at, scaling(objective, at, curve.hessian / float(objective.scale), curve.basis))
+        return _scaled(objective, at, curve, colours)
 
     def curve_at(params: dict[str, Any]) -> Curvature | None:
         return curvature_at(objective, params, colours, options)
