@@ -36,24 +36,27 @@ class CausalOracle(eqx.Module):
     Attributes:
         network: the network.
         encoded: what it keeps of each row's given data, rows first; None where there are none.
+        prepared: what it keeps for rows of any length.
         n_cells: the most symbols of a row.
     """
 
     network: AbstractCausalNetwork
     encoded: Any
+    prepared: Any
     n_cells: int = eqx.field(static=True)
+
+    def __init__(self, network: AbstractCausalNetwork, encoded: Any, n_cells: int):
+        self.network, self.encoded, self.n_cells = network, encoded, n_cells
+        self.prepared = network.prepare(None, jnp.asarray(self.places, jnp.int32), self.places)
 
     @property
     def places(self) -> int:
         """Of a row: before its first symbol, behind each, and one that is written where nothing is pushed."""
         return self.n_cells + 2
 
-    def _prepared(self) -> Any:
-        return self.network.prepare(None, jnp.asarray(self.places, jnp.int32), self.places)
-
     def start(self, prompts: Int[Array, "rows cells"]) -> CausalState:
         """Rows that begin with prompts, -1 behind each, in one pass; `cells` may be fewer than a row's."""
-        network, prepared = self.network, self._prepared()
+        network, prepared = self.network, self.prepared
         lengths = (prompts >= 0).sum(axis=1, dtype=jnp.int32)
         previous = jnp.pad(prompts, ((0, 0), (1, 0)))  # before the first symbol stands the network's start, whatever is passed
 
@@ -74,7 +77,7 @@ class CausalOracle(eqx.Module):
 
     def push(self, state: CausalState, symbols: Int[Array, " rows"]) -> CausalState:
         """One symbol more for each row; a row whose symbol is below 0 stays as it is, and so does one that is full."""
-        network, prepared = self.network, self._prepared()
+        network, prepared = self.network, self.prepared
 
         def one(encoded: Any, cache: Any, states: Array, symbol: Array, t: Array) -> tuple[Array, Any]:
             found, cache = network.enter(encoded, prepared, cache, symbol[None], t)

@@ -36,8 +36,9 @@ def entering(
 
 def empty_cache(layers: int, n: int, heads: int, start: Float[Array, " width"]) -> Cache:
     """Keys and values of no cell yet, in every layer."""
-    empty = jnp.zeros((n, heads, start.shape[0] // heads), start.dtype)
-    return ((empty, empty),) * layers
+    size = start.shape[0] // heads
+    empty = jnp.zeros((heads, size, n), start.dtype), jnp.zeros((heads, n, size), start.dtype)
+    return (empty,) * layers
 
 
 class CausalTransformer(AbstractCausalNetwork):

@@ -72,7 +72,9 @@ class DecoderBlock(eqx.Module):
             key: for dropout. Positional attention takes none.
         """
         y = self.self_norm(x)
-        return self._onward(x, y, (self.self_attention.keys(y), self.self_attention.values(y)), bias, positional, given, key)
+        here = self.self_attention.weights(y, self.self_attention.keys(y), bias)
+        x, there = self._onward(x, self.self_attention.mixed(here, self.self_attention.values(y)), positional, given, key)
+        return x, here, there
 
     def advance(
         self, x: Float[Array, "m width"], t: Int[Array, ""], seen: KeysValues, bias: Float[Array, "heads m n"], given: Given
@@ -80,29 +82,26 @@ class DecoderBlock(eqx.Module):
         """The stream of cells t .. t + m - 1 behind the block, and the keys and values `seen` by self-attention with theirs."""
         y = self.self_norm(x)
         seen = with_cells(self.self_attention, seen, y, t)
-        return self._onward(x, y, seen, bias, None, given, None)[0], seen
+        return self._onward(x, self.self_attention.taken(y, seen, bias), None, given, None)[0], seen
 
     def _onward(
         self,
         x: Float[Array, "n width"],
-        y: Float[Array, "n width"],
-        own: KeysValues,
-        bias: Float[Array, "heads n m"],
+        taken: Float[Array, "n width"],
         positional: Float[Array, "heads n n"] | None,
         given: Given,
         key: PRNGKeyArray | None,
-    ) -> tuple[Float[Array, "n width"], Weights, Weights]:
-        """The block, from the normed stream and the keys and values of self-attention."""
+    ) -> tuple[Float[Array, "n width"], Weights]:
+        """The block, from the stream and what self-attention takes from it; with the weights of cross-attention."""
         s, c, f = split(key, 3)
         keys, values, unseen = given
-        here = self.self_attention.weights(y, own[0], bias)
-        x = x + dropout(self.self_attention.mixed(here, own[1]), self.dropout, s)
+        x = x + dropout(taken, self.dropout, s)
         if self.positional is not None:
             assert positional is not None
             x = x + self.positional(positional, x)
         there = self.cross_attention.weights(self.cross_norm(x), keys, unseen)
         x = x + dropout(self.cross_attention.mixed(there, values), self.dropout, c)
-        return x + dropout(self.ffn(self.ffn_norm(x)), self.dropout, f), here, there
+        return x + dropout(self.ffn(self.ffn_norm(x)), self.dropout, f), there
 
 
 class Decoder(eqx.Module):

@@ -45,7 +45,8 @@ class EncoderBlock(eqx.Module):
     ) -> tuple[Float[Array, "n width"], Float[Array, "heads n n"]]:
         """The stream behind the block, and the attention weights."""
         y = self.attention_norm(x)
-        return self._onward(x, y, (self.attention.keys(y), self.attention.values(y)), bias, key)
+        weights = self.attention.weights(y, self.attention.keys(y), bias)
+        return self._onward(x, self.attention.mixed(weights, self.attention.values(y)), key), weights
 
     def advance(
         self, x: Float[Array, "m width"], t: Int[Array, ""], seen: KeysValues, bias: Float[Array, "heads m n"]
@@ -53,21 +54,13 @@ class EncoderBlock(eqx.Module):
         """The stream of cells t .. t + m - 1 behind the block, and the keys and values `seen` with theirs."""
         y = self.attention_norm(x)
         seen = with_cells(self.attention, seen, y, t)
-        return self._onward(x, y, seen, bias, None)[0], seen
+        return self._onward(x, self.attention.taken(y, seen, bias), None), seen
 
-    def _onward(
-        self,
-        x: Float[Array, "n width"],
-        y: Float[Array, "n width"],
-        own: KeysValues,
-        bias: Float[Array, "heads n m"],
-        key: PRNGKeyArray | None,
-    ) -> tuple[Float[Array, "n width"], Float[Array, "heads n m"]]:
-        """The block, from the normed stream and the keys and values of attention."""
+    def _onward(self, x: Float[Array, "n width"], taken: Float[Array, "n width"], key: PRNGKeyArray | None) -> Float[Array, "n width"]:
+        """The block, from the stream and what attention takes from it."""
         a, f = split(key, 2)
-        weights = self.attention.weights(y, own[0], bias)
-        x = x + dropout(self.attention.mixed(weights, own[1]), self.dropout, a)
-        return x + dropout(self.ffn(self.ffn_norm(x)), self.dropout, f), weights
+        x = x + dropout(taken, self.dropout, a)
+        return x + dropout(self.ffn(self.ffn_norm(x)), self.dropout, f)
 
 
 class Encoder(eqx.Module):

@@ -82,7 +82,11 @@ def test_log_probs_are_those_of_a_full_pass_after_any_pushes_and_pops(name: str)
 class Unrolled(CausalOracle):
     """The planted bug: symbols that were taken back stay in sight, up to the furthest place that a row ever reached."""
 
-    furthest: Any = 0
+    furthest: Any
+
+    def __init__(self, oracle: CausalOracle, furthest: Any):
+        super().__init__(oracle.network, oracle.encoded, oracle.n_cells)
+        self.furthest = furthest
 
     def push(self, state: CausalState, symbols: Any) -> CausalState:
         places = jnp.arange(self.places, dtype=jnp.int32)
@@ -105,7 +109,7 @@ def test_a_cache_that_is_not_rolled_back_is_caught() -> None:
     def told(bug: bool) -> Any:
         def push(oracle: CausalOracle, state: CausalState, symbols: Any) -> CausalState:
             np.maximum(furthest, np.asarray(state.lengths) if bug else 0, out=furthest)
-            unrolled = Unrolled(oracle.network, oracle.encoded, oracle.n_cells, furthest=ints(furthest))
+            unrolled = Unrolled(oracle, ints(furthest))
             return eqx.filter_jit(lambda o, s, x: o.push(s, x))(unrolled, state, symbols)
 
         return push
