@@ -26,7 +26,12 @@ END_THEORY = "<!-- end of theory -->"
 PACKAGE = DOCS.parent / "gmlmdsl"
 BEGIN_NETWORKS = "<!-- networks: written by docs/build_reference.py -->\n"
 END_NETWORKS = "<!-- end of networks -->"
-NETWORK_FUNCTIONS = {"attention_dependency": "_attention.py", "stutter_rate": "_stutter.py", "drop_repeats": "_stutter.py"}
+NETWORK_FUNCTIONS = {
+    "train_probe": "train/_probe.py",
+    "attention_dependency": "decode/_attention.py",
+    "stutter_rate": "decode/_stutter.py",
+    "drop_repeats": "decode/_stutter.py",
+}
 BEGIN = "<!-- forms: written by docs/build_reference.py -->\n"
 END = "<!-- end of forms -->"
 ROOMS = {
@@ -195,7 +200,7 @@ def _network_rows() -> list[str]:
             node.args.args = node.args.args[1:]  # self
             rows.append(f"| `model.{node.name}({_arguments(node.args)})` | {_cell(_first_sentence(node))} |")
     for name, file in NETWORK_FUNCTIONS.items():
-        defined = ast.parse((PACKAGE / "decode" / file).read_text(encoding="utf-8")).body
+        defined = ast.parse((PACKAGE / file).read_text(encoding="utf-8")).body
         function = next(d for d in defined if isinstance(d, ast.FunctionDef) and d.name == name)
         rows.append(f"| `gm.{name}({_arguments(function.args)})` | {_cell(_first_sentence(function))} |")
     return rows

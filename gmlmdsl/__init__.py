@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from .sample import SamplingWarning as SamplingWarning
     from .sample import annealed as annealed
     from .train import NetworkFit as NetworkFit
+    from .train import ProbeFit as ProbeFit
+    from .train import train_probe as train_probe
     from .translation import Translator as Translator
     from .translation import Vocabulary as Vocabulary
     from .translation import load_translator as load_translator
@@ -65,6 +67,8 @@ _WHERE = {
     "PersistentContrastiveDivergence": ".fit",
     "wald_test": ".assess",
     "NetworkFit": ".train",
+    "ProbeFit": ".train",
+    "train_probe": ".train",
     "Training": ".fit",
     "attention_dependency": ".decode",
     "drop_repeats": ".decode",
@@ -89,6 +93,7 @@ __all__ = [
     "MonteCarloEM",
     "NetworkFit",
     "PersistentContrastiveDivergence",
+    "ProbeFit",
     "Report",
     "SamplingWarning",
     "Table",
@@ -108,6 +113,7 @@ __all__ = [
     "sequence_weights",
     "stutter_rate",
     "theory",
+    "train_probe",
     "wald_test",
 ]
 

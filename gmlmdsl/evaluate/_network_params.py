@@ -12,20 +12,20 @@ import numpy as np
 
 from .._diagnostics import fail
 from ..graph import NetworkForm
-from ..networks import network_shapes
+from ..networks import Probe, network_shapes
 
 Array = np.ndarray
 
 
 def verified_params(form: NetworkForm, params: Any) -> dict[str, Any]:
-    """A network's parameters: a dict with its Equinox module, of whose arrays alone anything depends.
+    """A network's parameters: a dict with its Equinox module, of whose arrays alone anything depends; those of its probes are left out.
 
     Raises:
         GmlmError: E509 for anything else, or a module whose arrays have other shapes, or mean something else: of other heads, say;
             E504 for a NaN or inf among them.
     """
     example = f"`{{{form.label!r}: network}}`, as `init_params` and a fit's `params` are"
-    if not isinstance(params, Mapping) or set(params) != {form.label}:
+    if not isinstance(params, Mapping) or set(params) - set(form.probes) != {form.label}:
         found = f"a dict of {sorted(params)}" if isinstance(params, Mapping) else type(params).__name__
         raise fail("E509", f"the parameters of this model are {example}; got {found}")
     network = params[form.label]
@@ -44,6 +44,26 @@ def verified_params(form: NetworkForm, params: Any) -> dict[str, Any]:
             "E504", f"the parameters of the network `{form.label}` are numbers, and -inf where it is a log of 0; found {wrong}", form.span
         )
     return {form.label: jax.tree.unflatten(tree, leaves)}  # dropout and the like are what this program says
+
+
+def verified_probes(form: NetworkForm, params: Mapping[str, Any]) -> dict[str, Probe]:
+    """The probes among a causal network's parameters.
+
+    Raises:
+        GmlmError: E509 for what is no probe of this network, E504 for a NaN or inf in one.
+    """
+    found, width = {}, network_shapes(form).start.shape[0]
+    for name in (n for n in form.probes if n in params):
+        probe = params[name]
+        shapes = [np.shape(getattr(probe, part, None)) for part in ("weight", "bias")]
+        if not isinstance(probe, Probe) or shapes != [(width,), ()]:
+            message = f"the probe `{name}` does not fit the network `{form.label}`, whose states have {width} features"
+            raise fail("E509", message, form.span, help="train it: `gm.train_probe`")
+        wrong = next((w for w in map(_wrong_number, (probe.weight, probe.bias)) if w), None)
+        if wrong:
+            raise fail("E504", f"the parameters of the probe `{name}` are numbers; found {wrong}", form.span)
+        found[name] = probe
+    return found
 
 
 def _wrong_number(leaf: Any) -> str | None:

@@ -204,6 +204,35 @@ def _next(params: Any, given: Any, given_lengths: Any, lengths: Any, codes: Any,
     return jax.nn.softmax(jnp.take(graph.logits(params, codes), cell, axis=1), axis=-1)
 
 
+def features(lowered: Lowered, params: dict[str, Any], prefixes: np.ndarray, given: Any) -> np.ndarray:
+    """The last layer's state of a causal network at the last cell of each prefix, shape (prefixes, width).
+
+    Args:
+        lowered: the model.
+        params: its network.
+        prefixes: codes, shape (prefixes, cells), -1 behind the last of each.
+        given: data of given variables, one row for each prefix or one for all.
+    """
+    arrays, shape = given_arrays(lowered, given, None)
+    count = len(prefixes)
+    if shape not in ((), (count,)):
+        raise fail("E510", f"given: rows of shape {shape}, and there are {count} prefixes")
+    rows = NetworkRows(prefixes.T, tuple(np.broadcast_to(g, (count, g.shape[1])) for g in arrays), (count,))
+    out = []
+    for some in _pieces(lowered, count, params):
+        part = rows.take(some)
+        out.append(_features(params, *_device(part), on_device(part.codes.T)))
+    return _joined(out, count)
+
+
+@bounded_jit
+def _features(params: Any, given: Any, given_lengths: Any, prefixes: Any) -> Any:
+    (network,) = params.values()
+    encoded = derive.encode_rows(network, given, given_lengths, prefixes.shape[0])
+    oracle = derive.CausalOracle(network, encoded, prefixes.shape[1])
+    return oracle.features(oracle.start(prefixes))
+
+
 def is_causal(graph: FactorGraph) -> bool:
     """Whether a network sees the cells before each one only."""
     assert graph.network is not None

@@ -28,7 +28,9 @@ def lower_network(model: ir.Model, bound: Bound, variables: tuple[VariableArray,
     call = bound.program.networks[c.network]
     sizes = tuple((g.name, g.size, 0 if g.real else len(g.labels)) for g in (by_name[name] for name in c.given))
     options = _judged(call, network_options(call), bound)
-    return NetworkForm(call.form.name, options, target.size, len(target.labels), sizes, call.span, c.network)
+    judges = bound.program.judges.values()
+    probes = tuple(j.name for j in judges if j.model == model.name and j.body.form.name == "probe")
+    return NetworkForm(call.form.name, options, target.size, len(target.labels), sizes, call.span, c.network, probes)
 
 
 def refinement(call: ir.FormCall, bound: Bound) -> dict[str, Value | ir.Mask]:

@@ -21,6 +21,7 @@ class NetworkForm:
         n_values: the number of values of each.
         given: of each given variable its name, its number of entries and of values, 0 values where it is real.
         label: the name that the file gives it, under which its arrays stand among the parameters.
+        probes: the verifiers and values that are learnt from it, whose weights stand there under their names.
     """
 
     name: str
@@ -30,3 +31,4 @@ class NetworkForm:
     given: tuple[tuple[str, int, int], ...]
     span: Span = field(compare=False, repr=False)
     label: str = "net"
+    probes: tuple[str, ...] = ()

@@ -7,3 +7,4 @@ from ._network import AbstractCausalNetwork as AbstractCausalNetwork
 from ._network import AbstractLengthHead as AbstractLengthHead
 from ._network import AbstractNetwork as AbstractNetwork
 from ._network import Attention as Attention
+from ._probe import Probe as Probe

@@ -91,7 +91,12 @@ class AbstractCausalNetwork(AbstractNetwork):
     """A network whose logits of a cell depend on no cell from it on: p(x) is their product, and rows are drawn cell by cell.
 
     What it prepares depends on the width alone, and on nothing that is given.
+
+    Attributes:
+        start: what enters at the first cell, as wide as a state.
     """
+
+    start: eqx.AbstractVar[Float[Array, " width"]]
 
     @abc.abstractmethod
     def begin(self, n: int) -> Any:

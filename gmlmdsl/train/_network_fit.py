@@ -15,17 +15,18 @@ import optax
 from .._diagnostics import counted, fail, no_attribute
 from ..data import NetworkRows, bound_to_rows, network_rows, random_key, verified_weights
 from ..derive import NetworkLoss
-from ..evaluate import mask_loss, verified_count, verified_params, verify_known
+from ..evaluate import mask_loss, verified_count, verified_params, verified_probes, verify_known
 from ..files import write_whole
 from ..fit import INPUT, SavedFit, Training, fit_bytes, verified_training, verify_numbers, verify_optimizer, verify_schedule, warn_of_size
 from ..graph import FactorGraph, Lowered
-from ..networks import network_shapes, parameter_counts
+from ..networks import Probe, network_shapes, parameter_counts
 from ..program import ir
 from ..sample import shows_progress
 from ._batches import Batches
 from ._training import Progress, Trained, train
 
 Array = np.ndarray
+PARTS = ("weight", "bias")  # of a probe
 TRACES: dict[str, tuple[int | None, ...]] = {"loss_trace": (None,), "length_trace": (None,), "validation_trace": (None, 3)}
 AT_ONCE = 1 << 12  # rows whose numbers of hidden cells are found at once
 
@@ -141,7 +142,7 @@ class NetworkFit:
     """A trained network.
 
     Attributes:
-        params: `{network's name: Equinox module}`.
+        params: `{network's name: Equinox module}`, with the probes that `with_params` added.
         loss_trace: nats per hidden cell, of each step's batch.
         length_trace: loss of the predicted length per row of each step's batch, 0 where none is predicted.
         validation_trace: (step, nats per hidden cell, length loss) of each measurement.
@@ -163,6 +164,21 @@ class NetworkFit:
     def model(self) -> Any:
         """The model that was fitted."""
         return self._model()
+
+    @property
+    def network(self) -> Any:
+        """The Equinox module that was trained."""
+        return self.params[self.graph.network.label]  # pyright: ignore[reportOptionalMemberAccess]
+
+    def with_params(self, params: Mapping[str, Any]) -> NetworkFit:
+        """The same fit with other parameters, which `save` then keeps: those of `gm.train_probe`, say.
+
+        Raises:
+            GmlmError: E504, E509 for parameters that do not fit the model.
+        """
+        form = self.graph.network
+        assert form is not None
+        return replace(self, params=verified_params(form, params) | verified_probes(form, params))
 
     @property
     def mask(self) -> str:
@@ -195,12 +211,12 @@ class NetworkFit:
         """The number of parameters of each part, as a pandas Series."""
         import pandas as pd
 
-        counts = parameter_counts(next(iter(self.params.values())))
+        counts = parameter_counts(self.network)
         return pd.Series(counts | {"total": sum(counts.values())}, name="parameters")
 
     def __repr__(self) -> str:
         m = self.meta
-        counts = parameter_counts(next(iter(self.params.values())))
+        counts = parameter_counts(self.network)
         last = float(np.mean(self.loss_trace[-50:])) if len(self.loss_trace) else float("nan")
         lines = [
             f"Fit of `{m['model']}` to {m['rows']:,} rows under mask {m['mask']}: {sum(counts.values()):,} parameters, "
@@ -238,9 +254,12 @@ class NetworkFit:
 
     def to_bytes(self) -> bytes:
         """What `save` writes: arrays and text only, so that loading runs no code."""
-        network = next(iter(self.params.values()))
+        network = self.network
         leaves = jax.tree_util.tree_flatten_with_path(eqx.filter(network, eqx.is_array))[0]
         arrays = {f"param:{jax.tree_util.keystr(p)}": np.asarray(x) for p, x in leaves}
+        for name, probe in self.params.items():
+            if isinstance(probe, Probe):
+                arrays |= {_place(name, part): np.asarray(getattr(probe, part)) for part in PARTS}
         arrays |= {f"{INPUT}{k}": v for k, v in self.meta["inputs"].items()}
         arrays |= {"loss_trace": self.loss_trace, "length_trace": self.length_trace, "validation_trace": self.validation_trace}
         meta = {k: v for k, v in self.meta.items() if k != "inputs"} | {"kind": "network", "reason": self.reason}
@@ -269,12 +288,22 @@ def network_fit_from_file(saved: SavedFit, graph: FactorGraph, model: Callable[[
     paths, tree = jax.tree_util.tree_flatten_with_path(network_shapes(form))
     names = [f"param:{jax.tree_util.keystr(path)}" for path, _ in paths]
     own = {name for name, (_, like) in zip(names, paths, strict=True) if not hasattr(like, "shape")}  # functions and numbers of the class
-    saved.verify_names([*(name for name in names if name not in own), *TRACES])
+    probes = [name for name in form.probes if _place(name, "weight") in saved.headers]
+    saved.verify_names([*(name for name in names if name not in own), *TRACES, *(_place(n, part) for n in probes for part in PARTS)])
     leaves = [like if name in own else _weights(saved, name, like) for name, (_, like) in zip(names, paths, strict=True)]
     losses, lengths, validation = (saved.array(k, shape, "f") for k, shape in TRACES.items())
     meta = dict(saved.meta)
     reason = meta.pop("reason")
-    return NetworkFit({form.label: jax.tree.unflatten(tree, leaves)}, losses, lengths, validation, reason, meta, graph, model)
+    params = {form.label: jax.tree.unflatten(tree, leaves)}
+    for name in probes:
+        like = jax.eval_shape(lambda: Probe(params[form.label].start, params[form.label].start[0]))
+        params[name] = Probe(*(_weights(saved, _place(name, part), getattr(like, part)) for part in PARTS))
+    return NetworkFit(params, losses, lengths, validation, reason, meta, graph, model)
+
+
+def _place(probe: str, part: str) -> str:
+    """The name of a part of a probe in a file."""
+    return f"probe:{probe}.{part}"
 
 
 def _weights(saved: SavedFit, name: str, like: Any) -> Any:

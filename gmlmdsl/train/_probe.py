@@ -1,0 +1,195 @@
+"""Probes: logistic regression on a causal network's features of prefixes, with rows held out to judge it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .._diagnostics import fail, known
+from ..data import encode_prompts, generator, verified_seed, verify_untraced_leaves
+from ..derive import bounded_jit, on_device
+from ..evaluate import network_queries, verified_params
+from ..networks import Probe
+from ..program import guided_options
+
+Array = np.ndarray
+HELD_OUT = 0.2  # of the prefixes
+BINS = 10  # of the calibration curve, equally wide
+LEAST_SCALE = 1e-6  # of a feature that hardly varies
+MOST_STEPS = 100
+SHORTEST = 1e-6  # part of a Newton step
+FARTHEST = 30.0  # logits behind which a probability is 0 or 1, of which no curvature would be left
+TOLERANCE = 1e-9  # of the largest gradient entry, per prefix
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How often prefixes are good among those of which a probe says so with like probabilities, of held-out ones.
+
+    Attributes:
+        predicted: the mean probability of each bin of [0, 1] that has a prefix, ascending.
+        observed: the share of good prefixes in it.
+        count: how many prefixes.
+    """
+
+    predicted: Array
+    observed: Array
+    count: Array
+
+
+@dataclass(frozen=True)
+class ProbeFit(Mapping[str, Any]):
+    """Parameters with those of a trained probe among them: a mapping, which goes wherever parameters go.
+
+    Attributes:
+        params: the same as a dict.
+        accuracy: the share of held-out prefixes that the probe judges right.
+        calibration: of the held-out prefixes.
+        loss: the mean of -log p(label) over the held-out prefixes.
+        held_out: how many they are.
+    """
+
+    params: dict[str, Any]
+    accuracy: float
+    calibration: Calibration
+    loss: float
+    held_out: int
+    name: str = field(default="")
+
+    def __getitem__(self, name: str) -> Any:
+        return self.params[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.params)
+
+    def __len__(self) -> int:
+        return len(self.params)
+
+    def __repr__(self) -> str:
+        right = f"{self.accuracy:.1%} of {self.held_out:,} held-out prefixes right, {self.loss:.3g} nats each"
+        return f"Parameters {', '.join(self.params)} with probe `{self.name}`: {right}"
+
+
+def train_probe(
+    model: Any, params: Mapping[str, Any], name: str, prefixes: Any, labels: Any, *, seed: int = 0, given: Any = None
+) -> ProbeFit:
+    """Train the probe of a verifier or value: p(label = 1 | prefix) = sigmoid(w . h + b), h the network's last layer at the last cell.
+
+    w and b have the least sum of -log p(label) + |w|^2 / 2, over features of mean 0 and variance 1; the network stays as it is. A fifth of
+    the prefixes of each label, drawn from the seed, is held out: accuracy, loss and calibration are of these. A prefix that stands among
+    both makes them look better than they are.
+
+    Args:
+        model: a model with a causal network, for which the file declares `probe(network)`.
+        params: its parameters; other probes among them stay.
+        name: of the verifier or value.
+        prefixes: as `prompt=` of `sample`: a list of prefixes of any length.
+        labels: 1 where a prefix is good, else 0, one for each.
+        seed: of the prefixes that are held out.
+        given: data of given variables, one row for each prefix or one for all.
+
+    Returns:
+        The parameters with the probe's among them, with `.accuracy`, `.calibration` and `.loss` on the held-out prefixes; a mapping, which
+        goes wherever parameters go. Accuracy is at the verifier's `threshold`, of a value at 0.5.
+
+    Raises:
+        GmlmError: E506 for a name that is no probe of the model; E501, E502, E505, E507 for prefixes or labels that do not fit.
+
+    Reference: Alain and Bengio 2017 (linear classifiers on frozen layers).
+    """
+    form = model.graph.network
+    if form is None or not form.probes:
+        raise fail("E506", f"model `{model.name}` has no probe", help="declare one beside its causal network: `verifier seen = probe(net)`")
+    name = known(name, form.probes, f"probe of model `{model.name}`")
+    judge = model.program.checked.judges[name]
+    prompts, seed = encode_prompts(model.graph, prefixes), verified_seed(seed)
+    truth = verified_labels(labels, len(prompts.lengths))
+    held = split(truth, seed)
+    verify_untraced_leaves(params)
+    found = network_queries.features(model.lowered, verified_params(form, params), prompts.codes, given)
+    probe = fit_probe(found, truth, held)
+    threshold = float(model.lowered.bound.number(guided_options(judge.body)["threshold"])) if judge.kind == "verifier" else 0.5
+    accuracy, calibration, loss = judged(probe, found[held], truth[held], threshold)
+    return ProbeFit({**params, name: probe}, accuracy, calibration, loss, int(held.sum()), name)
+
+
+def verified_labels(labels: Any, rows: int) -> Array:
+    """Labels as booleans.
+
+    Raises:
+        GmlmError: E501, E507 unless they are 0 or 1, one for each prefix.
+    """
+    found = np.asarray(labels)
+    if found.shape != (rows,):
+        raise fail("E501", f"labels must have one entry for each of {rows:,} prefixes, got shape {found.shape}")
+    if found.dtype.kind not in "biuf" or not np.isin(found, (0, 1)).all():
+        raise fail("E507", f"labels are 1 for a good prefix and 0 for another, got {labels!r:.60}")
+    return found.astype(bool)
+
+
+def split(labels: Array, seed: int) -> Array:
+    """Which prefixes are held out: a share of each label, drawn from the seed.
+
+    Raises:
+        GmlmError: E507 where a label has fewer than two prefixes.
+    """
+    held, rng = np.zeros(len(labels), bool), generator(seed)
+    for label in (False, True):
+        places = rng.permutation(np.flatnonzero(labels == label))
+        if len(places) < 2:
+            message = f"{len(places)} of {len(labels)} labels are {int(label)}: one to learn from and one to hold out are needed"
+            raise fail("E507", message, help="give prefixes of both kinds")
+        held[places[: max(1, round(HELD_OUT * len(places)))]] = True
+    return held
+
+
+def fit_probe(features: Array, labels: Array, held: Array) -> Probe:
+    """The probe of least -log p(labels) + |w|^2 / 2, w its weights on features of mean 0 and variance 1, over those not held out."""
+    x, y = features[~held].astype(float), labels[~held].astype(float)
+    mean, scale = x.mean(axis=0), np.maximum(x.std(axis=0), LEAST_SCALE)
+    found = _logistic((x - mean) / scale, y)
+    weight = found[:-1] / scale
+    return Probe(*(on_device(a, features.dtype) for a in (weight, found[-1] - weight @ mean)))
+
+
+def _logistic(x: Array, y: Array) -> Array:
+    """The minimiser, bias last, by Newton's method in float64: the sum is strictly convex, and a step that raises it is halved."""
+    x = np.column_stack([x, np.ones(len(x))])
+    ridge = np.append(np.ones(x.shape[1] - 1), 0.0)
+    w = np.zeros(x.shape[1])
+
+    def value(w: Array) -> float:
+        logits = x @ w
+        return float((np.logaddexp(0, logits) - y * logits).sum() + 0.5 * (ridge * w * w).sum())
+
+    for _ in range(MOST_STEPS):
+        p = 1 / (1 + np.exp(-np.clip(x @ w, -FARTHEST, FARTHEST)))
+        gradient = x.T @ (p - y) + ridge * w
+        if np.abs(gradient).max() <= TOLERANCE * len(y):
+            break
+        move = np.linalg.solve((x.T * (p * (1 - p))) @ x + np.diag(ridge), gradient)
+        step = 1.0
+        while value(w - step * move) > value(w) and step > SHORTEST:
+            step /= 2
+        w = w - step * move
+    return w
+
+
+def judged(probe: Probe, features: Array, labels: Array, threshold: float) -> tuple[float, Calibration, float]:
+    """Accuracy, calibration and mean loss of a probe on prefixes that it has not seen."""
+    p = np.asarray(_probabilities(probe, on_device(features)), float)
+    accuracy = float(((p >= threshold) == labels).mean())
+    bins = np.minimum((p * BINS).astype(int), BINS - 1)
+    count = np.bincount(bins, minlength=BINS)
+    some = count > 0
+    predicted, observed = (np.bincount(bins, weights=v, minlength=BINS)[some] / count[some] for v in (p, labels.astype(float)))
+    own = np.clip(np.where(labels, p, 1 - p), np.finfo(features.dtype).tiny, None)
+    return accuracy, Calibration(predicted, observed, count[some]), float(-np.log(own).mean())
+
+
+@bounded_jit
+def _probabilities(probe: Probe, features: Any) -> Any:
+    return probe(features)
