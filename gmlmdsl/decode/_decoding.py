@@ -76,6 +76,7 @@ def _decodes(
     work = work_of(lowered, params, options, more, candidates, refines=True)
     if more.prompt is not None and isinstance(kernel, AutoregressiveKernel):
         _verify_open(work, kernel.rules.end)
+        kernel = AutoregressiveKernel(kernel.rules, prompted=True)
     return decodes_of(_drawn(lowered, params, kernel, work, candidates, options, None), candidates), work
 
 

@@ -88,9 +88,14 @@ class Task(NamedTuple):
 
 
 class AutoregressiveKernel(AbstractDecoder):
-    """One step is one decode of every row; its beams stand side by side, as chains."""
+    """One step is one decode of every row; its beams stand side by side, as chains.
+
+    Attributes:
+        prompted: whether rows begin with held cells, which then enter in one pass.
+    """
 
     rules: SearchRules = eqx.field(static=True)
+    prompted: bool = eqx.field(static=True, default=False)
 
     @property
     def kept_passes(self) -> int:
@@ -124,7 +129,23 @@ class AutoregressiveKernel(AbstractDecoder):
         log_p = jnp.full((groups, beam), -jnp.inf).at[:, 0].set(0.0)
         cache = jax.tree.map(lambda a: jnp.broadcast_to(a, (*task.graph.lengths.shape, *a.shape)), task.network.begin(n))
         finished = Finished(jnp.full((groups, beam), -jnp.inf), tokens, jnp.zeros((groups, beam), jnp.int32))
-        return Search(jnp.asarray(0, jnp.int32), tokens, log_p, cache, finished, jnp.zeros(groups, jnp.int32), jnp.zeros(groups, bool))
+        t = jnp.asarray(0, jnp.int32)
+        if self.prompted:
+            tokens, cache, t = self._prompted(task, cache)
+        return Search(t, tokens, log_p, cache, finished, jnp.zeros(groups, jnp.int32), jnp.zeros(groups, bool))
+
+    def _prompted(self, task: Task, cache: Any) -> tuple[Int[Array, "groups beam cells"], Any, Int[Array, ""]]:
+        """All held cells at once, and the last of the shortest prompt: before it no row has ended; what lies behind is entered again."""
+        graph, beam, n = task.graph, self.rules.beam, task.held.shape[1]
+        tokens = jnp.broadcast_to(task.held[:, None], (len(task.held), beam, n)).astype(jnp.int32)
+        previous = jnp.pad(tokens[..., :-1], ((0, 0), (0, 0), (1, 0))).reshape(*graph.lengths.shape, n)
+
+        def one(encoded: Any, prepared: Any, cache: Any, previous: Array) -> Any:
+            return task.network.enter(encoded, prepared, cache, previous, jnp.asarray(0, jnp.int32))[1]
+
+        cache = jax.vmap(jax.vmap(one, in_axes=(None, 0, 0, 0)))(graph.encoded, graph.prepared, cache, previous)
+        shortest = jnp.where(task.free.any(axis=1), task.free.argmax(axis=1), n).min().astype(jnp.int32)
+        return tokens, cache, jnp.maximum(shortest - 1, 0)
 
     def advance(self, task: Task, at: Search) -> Search:
         """One cell."""
