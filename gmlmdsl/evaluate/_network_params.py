@@ -55,7 +55,7 @@ def verified_probes(form: NetworkForm, params: Mapping[str, Any]) -> dict[str, P
     found, width = {}, network_shapes(form).start.shape[0]
     for name in (n for n in form.probes if n in params):
         probe = params[name]
-        shapes = [np.shape(getattr(probe, part, None)) for part in ("weight", "bias")]
+        shapes = [np.shape(getattr(probe, part, 0)) for part in ("weight", "bias")]
         if not isinstance(probe, Probe) or shapes != [(width,), ()]:
             message = f"the probe `{name}` does not fit the network `{form.label}`, whose states have {width} features"
             raise fail("E509", message, form.span, help="train it: `gm.train_probe`")
