@@ -15,14 +15,14 @@ from .._diagnostics import GmlmError
 from ..graph import FactorGraph, LoweredMask, is_adaptive
 from ..graph.colours import colour
 from ..graph.masks import blocks_of, reach
-from ..plan import is_affordable, plan_block, plan_blocks, plan_elimination, plan_mask, verify_affordable
+from ..plan import is_affordable, is_whole, plan_block, plan_blocks, plan_elimination, plan_mask, verify_affordable
 from ._arrays import Blocks, Graph, block_arrays, block_values, blocks_on_device, drawn_blocks, float_type, log2_values, on_device
 from ._block_tables import TabledBlocks, Tables, Weights, graph_tables, tabled_blocks, tabled_sum
 from ._conditional import logsumexp, observed_value
 from ._contraction import contraction
 from ._energy import Codes, Params, local_scores
 from ._mask_law import AbstractMaskLaw, mask_law, weight_groups
-from ._summed_loss import DrawnEliminatedLoss, EliminatedLoss, block_passes, mask_passes
+from ._summed_loss import DrawnEliminatedLoss, EliminatedLoss, block_passes, mask_passes, whole_pass
 
 MOST_LISTED = 1 << 10  # joint values of a block up to which they are listed, and local statistics are at hand
 MOST_COLOURS = 32  # sets of blocks that are compiled one by one
@@ -171,6 +171,8 @@ def exact_loss(host: FactorGraph, graph: Graph, mask: LoweredMask) -> ExactLoss 
     corrected = is_adaptive(mask)
     large = host.method == "elimination" or block_values(np.append(host.sizes, 1), blocks).max(initial=0.0) > MOST_LISTED
     if not corrected and probabilities is not None and large:
+        if is_whole(host, mask):  # rows lack nothing: nothing is summed out
+            return EliminatedLoss(graph, (whole_pass(host, plan_elimination(host, np.zeros(0, np.int64), "nothing")),))
         found = _eliminated(host, graph, mask, blocks, probabilities)
         if found is not None:
             return found
@@ -202,7 +204,8 @@ def _eliminated(host: FactorGraph, graph: Graph, mask: LoweredMask, blocks: np.n
     count = int(colours.max()) + 1
     if count > MOST_COLOURS:
         cells = np.unique(blocks[blocks < host.n_cells])
-        return EliminatedLoss(graph, (mask_passes(host, plan_elimination(host, cells, "the loss: all blocks"), blocks, probabilities),))
+        plan = plan_elimination(host, cells, "the loss: all blocks")
+        return EliminatedLoss(graph, (mask_passes(host, plan, blocks, probabilities, True),))
     parts = []
     for c in range(count):
         mine = blocks[colours == c]

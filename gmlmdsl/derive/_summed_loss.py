@@ -17,7 +17,7 @@ from ..plan import Elimination, HiddenPlan
 from ._arrays import Graph, drawn_blocks, float_type, on_device
 from ._conditional import logsumexp, observed_value
 from ._contraction import Contraction, contraction
-from ._energy import Codes, Params
+from ._energy import Codes, Params, all_values
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._sums import eliminate, evidence, factor_sums, log_sum
 
@@ -28,13 +28,46 @@ class Passes(eqx.Module):
     """Sums of one contraction, each with some of its cells freed.
 
     Attributes:
-        freed: which free cells each pass sums over, besides those that a row lacks, shape (passes, free).
+        freed: which free cells each pass sums over, besides those that a row lacks, shape (passes, free); None: all, in every pass.
         weights: of each component's term in each pass, shape (passes, components).
+        owners: for each group the component of each factor, their number for none; None where rows may lack cells.
+        sums_to_one: whether the pass is over all cells of a product of laws, and finds 1: the contraction is of what rows lack.
     """
 
     contraction: Contraction
-    freed: Bool[Array, "passes free"]
+    freed: Bool[Array, "passes free"] | None
     weights: Float[Array, "passes components"]
+    owners: tuple[Int[Array, " instances"], ...] | None
+    sums_to_one: bool = eqx.field(static=True)
+
+    def rows(self, graph: Graph, params: Params, codes: Codes) -> Float[Array, " rows"]:
+        """The weighted sum over passes and components of log sum - log of what is observed."""
+        c, rows = self.contraction, codes.shape[1]
+        known = jnp.maximum(codes, 0)
+        if self.sums_to_one:
+            return -self.weights.sum() * log_sum(graph, params, known, c, evidence(graph, codes, c))
+        tables = factor_sums(graph, params, known, c)
+        seen = None if self.owners is not None and self.freed is None else evidence(graph, codes, c)
+        observed = self.values(graph, params, codes) if self.owners is not None else eliminate(c, tables, rows, seen).sums
+        if self.freed is None:
+            return _difference(eliminate(c, tables, rows).sums, observed, self.weights.sum(axis=0)[:, None])
+        assert seen is not None
+
+        def one(total: Array, x: tuple[Array, Array]) -> tuple[Array, None]:
+            freed, weights = x
+            every = eliminate(c, tables, rows, jnp.where(freed[:, None, None], 0.0, seen)).sums
+            return total + _difference(every, observed, weights[:, None]), None
+
+        return _each(one, jnp.zeros(rows, float_type()), (self.freed, self.weights))[0]
+
+    def values(self, graph: Graph, params: Params, codes: Codes) -> Float[Array, "components rows"]:
+        """The sum of the factors of each component, where rows lack nothing: nothing is summed out."""
+        assert self.owners is not None
+        total = jnp.zeros((self.contraction.n_components + 1, codes.shape[1]), float_type())
+        for group, owner in zip(graph.groups, self.owners, strict=True):
+            values = all_values(group, params, codes)
+            total = total.at[owner].add(jnp.where(values, 0.0, -jnp.inf) if group.kind == "require" else values)
+        return total[:-1]
 
 
 class EliminatedLoss(eqx.Module):
@@ -50,19 +83,7 @@ class EliminatedLoss(eqx.Module):
 
     def rows(self, params: Params, codes: Codes) -> Float[Array, " rows"]:
         """The mean over masks of -log p(x_K | x_rest), with -1 summed out of both; 0 where no cell of K is observed."""
-        total = jnp.zeros(codes.shape[1], float_type())
-        for part in self.parts:
-            seen = evidence(self.graph, codes, part.contraction)
-            tables = factor_sums(self.graph, params, jnp.maximum(codes, 0), part.contraction)
-            observed = eliminate(part.contraction, tables, codes.shape[1], seen).sums
-
-            def one(total: Array, x: tuple[Array, Array], part=part, seen=seen, tables=tables, observed=observed) -> tuple[Array, None]:
-                freed, weights = x
-                every = eliminate(part.contraction, tables, codes.shape[1], jnp.where(freed[:, None, None], 0.0, seen)).sums
-                return total + _difference(every, observed, weights[:, None]), None
-
-            total, _ = _each(one, total, (part.freed, part.weights))
-        return total
+        return sum((p.rows(self.graph, params, codes) for p in self.parts), jnp.zeros(codes.shape[1], float_type()))
 
 
 class DrawnEliminatedLoss(eqx.Module):
@@ -230,15 +251,30 @@ def block_passes(host: FactorGraph, plan: Elimination, blocks: np.ndarray, proba
         share[block[block < host.n_cells]] = p
     weights = np.zeros(plan.n_components)
     weights[plan.components] = share[plan.cells]
-    freed = on_device(np.ones((1, len(plan.cells)), bool))
-    return Passes(contraction(host, plan), freed, on_device(weights[None], float_type()))
+    return _passes(host, plan, np.ones((1, len(plan.cells)), bool), weights[None], complete=True)
 
 
-def mask_passes(host: FactorGraph, plan: Elimination, blocks: np.ndarray, probabilities: np.ndarray) -> Passes:
-    """One pass for each mask."""
+def mask_passes(host: FactorGraph, plan: Elimination, blocks: np.ndarray, probabilities: np.ndarray, complete: bool) -> Passes:
+    """One pass for each mask; `complete`: rows lack no cell."""
     freed = (blocks[:, None, :] == np.sort(plan.cells)[None, :, None]).any(axis=2)
-    weights = np.broadcast_to(probabilities[:, None], (len(blocks), plan.n_components))
-    return Passes(contraction(host, plan), on_device(freed), on_device(weights, float_type()))
+    return _passes(host, plan, freed, np.broadcast_to(probabilities[:, None], (len(blocks), plan.n_components)), complete)
+
+
+def _passes(host: FactorGraph, plan: Elimination, freed: np.ndarray, weights: np.ndarray, complete: bool) -> Passes:
+    observed = host.is_observed[np.sort(plan.cells)]
+    every = bool(freed[:, observed].all()) and (not complete or bool(freed.all()))  # rows lack what is not observed
+    owners = None
+    if complete:
+        component = np.full(host.n_cells + 1, plan.n_components)
+        component[plan.cells] = plan.components
+        least = (component[g.cells].min(axis=1, initial=plan.n_components) for g in host.groups)
+        owners = tuple(on_device(o.astype(np.int32)) for o in least)
+    return Passes(contraction(host, plan), None if every else on_device(freed), on_device(weights, float_type()), owners, False)
+
+
+def whole_pass(host: FactorGraph, plan: Elimination) -> Passes:
+    """-log p(x) of a product of laws, what rows lack summed out."""
+    return Passes(contraction(host, plan), None, on_device(np.ones((1, 1)), float_type()), None, True)
 
 
 def hidden_rows(
@@ -276,6 +312,8 @@ def hidden_loss(
         return EnumeratedLoss(graph, contraction(host, plan.elimination), law, int(plan.values), listed, every)
     if blocks is None:
         return DrawnEliminatedLoss(graph, contraction(host, plan.elimination))
+    if plan.whole:
+        return EliminatedLoss(graph, (whole_pass(host, plan.elimination),))
     assert probabilities is not None
     keep = (blocks < host.n_cells).any(axis=1)
-    return EliminatedLoss(graph, (mask_passes(host, plan.elimination, blocks[keep], probabilities[keep]),))
+    return EliminatedLoss(graph, (mask_passes(host, plan.elimination, blocks[keep], probabilities[keep], False),))

@@ -29,7 +29,7 @@ from ..derive import (
 from ..graph import FactorGraph, LoweredMask
 from ..graph.masks import largest_block, reach, support_size
 from ..plan import BUDGET, verify_held
-from ._parameters import bijection, log_prior, on_gauge
+from ._parameters import Unchanged, bijection, log_prior, on_gauge
 
 Loss = ExactLoss | DrawnLoss | EliminatedLoss | DrawnEliminatedLoss
 MOST_TERMS = 1 << 18  # factor evaluations held at once: they should stay in the cache
@@ -57,7 +57,16 @@ class Frame:
 
     def unconstrain(self, params: Mapping[str, Array]) -> dict[str, Array]:
         """The inverse, of the free parameters."""
-        return {p.name: bijection(p).inv(on_gauge(p, params[p.name])) for p in self.host.parameters if p.name not in self.fixed}  # pyright: ignore[reportReturnType]
+        free = [p for p in self.host.parameters if p.name not in self.fixed]
+        bounded = {p.name: params[p.name] for p in free if not isinstance(bijection(p), Unchanged)}
+        found = _inverted(self, bounded) if bounded else {}
+        return {p.name: found[p.name] if p.name in found else on_gauge(p, params[p.name]) for p in free}
+
+
+@bounded_jit
+def _inverted(frame: Frame, bounded: Mapping[str, Array]) -> dict[str, Array]:
+    """Unconstrained arrays of bounded parameters: one program, not one for each operation."""
+    return {p.name: bijection(p).inv(bounded[p.name]) for p in frame.host.parameters if p.name in bounded}  # pyright: ignore[reportReturnType]
 
 
 class Objective(eqx.Module):

@@ -16,6 +16,7 @@ from ._gaps import plan_completions as plan_completions
 from ._gaps import plan_gaps as plan_gaps
 from ._gaps import verify_gaps as verify_gaps
 from ._hidden import HiddenPlan as HiddenPlan
+from ._hidden import is_whole as is_whole
 from ._hidden import plan_hidden as plan_hidden
 from ._hidden import plan_sum as plan_sum
 from ._lints import lint_conditional as lint_conditional

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._diagnostics import GmlmError, fail
 from ..graph import FactorGraph, LoweredMask, varies
-from ..graph.masks import reach
+from ..graph.masks import reach, support_size
 from ._budget import BUDGET, Budget
 from ._elimination import Elimination, plan_elimination
 from ._plan import touching_factors
@@ -27,6 +27,7 @@ class HiddenPlan:
         values: the joint values that are listed for each mask, 1 where none are.
         masks: how many for each row.
         factors: evaluations of factors for one sum.
+        whole: whether the mask takes all that is observed of a product of laws: then -log p(x) is the one sum, over what is hidden.
     """
 
     listed: bool
@@ -34,6 +35,7 @@ class HiddenPlan:
     values: float
     masks: float
     factors: float
+    whole: bool = False
 
     @property
     def entries(self) -> float:
@@ -43,11 +45,13 @@ class HiddenPlan:
     @property
     def row_cost(self) -> float:
         """The same for all masks of a row."""
-        return (self.masks + 1) * self.entries
+        return (self.masks * (not self.whole) + 1) * self.entries
 
     @property
     def words(self) -> str:
         """One line for `gmlm explain`."""
+        if self.whole:
+            return f"log p of what is observed: {self.elimination.words}; {self.row_cost:.3g} entries for a row"
         how = f"{self.values:.3g} joint values of a block listed, for each of them " if self.listed else "with each block, "
         return f"{how}{self.elimination.words}; {self.row_cost:.3g} entries for a row"
 
@@ -82,6 +86,8 @@ def plan_hidden(
     refusals: list[str] = []
     block = plan_mask(graph, mask, True)
     factors = float(sum(g.n for g in graph.groups))
+    if is_whole(graph, mask):
+        return HiddenPlan(False, plan_elimination(graph, free, what, budget), 1.0, masks, factors, True)
     if not varies(mask):
         try:
             joint = plan_elimination(graph, np.union1d(free, reach(mask, graph.n_cells)), "with the mask's cells it", budget)
@@ -124,3 +130,12 @@ def _too_costly(what: str, cost: float, rows: int, budget: Budget, help: str) ->
     message = f"summing out {what} takes {cost:.3g} table entries for a row and {cost * rows:.3g} for {rows:,}"
     limits = f"the limit is {budget.row_hidden:.3g} for a row and {budget.all_hidden:.3g} for all"
     return fail("E601", f"{message}; {limits}", help=help)
+
+
+def is_whole(graph: FactorGraph, mask: LoweredMask) -> bool:
+    """Whether the mask's one block has every observed cell of a product of laws: its loss is -log p(x), and log Z is 0."""
+    if not graph.is_normalised or varies(mask) or support_size(mask) != 1:
+        return False
+    reached = np.zeros(graph.n_cells, bool)
+    reached[reach(mask, graph.n_cells)] = True
+    return bool(reached[graph.is_observed].all())

@@ -1,0 +1,120 @@
+"""Losses of masks that take all that is observed: log p itself, by elimination, against sums over all configurations."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gmlmdsl as gm
+from gmlmdsl.derive import EliminatedLoss, exact_loss, graph_arrays
+
+Array = np.ndarray
+HMM = """
+index t = range(4)
+model hmm {
+  var x[i in t] : range(3)
+  latent z[i in t] : range(2)
+  param first[a in range(2)] : simplex
+  param step[a in range(2), b in range(2)] : simplex
+  param emit[a in range(2), v in range(3)] : simplex
+  z[0] ~ categorical(first)
+  z[i] ~ categorical(step[z[i - 1]]) for i in t if i > 0
+  x[i] ~ categorical(emit[z[i]]) for i in t
+}
+mask all = everything(x)
+mask pair = blocks({x[0], x[1]})
+"""
+CHAIN = """
+index t = range(11)
+model chain {
+  var x[i in t] : spin
+  param h
+  param J[i in t]
+  factor h * x[i] for i in t
+  factor J[i] * x[i] * x[i - 1] for i in t if i > 0
+  require not (x[0] == 1 and x[1] == 1)
+}
+mask all = everything(x)
+"""
+LAWS = """
+index t = range(11)
+model chain {
+  var x[i in t] : bit
+  param first[a in range(2)] : simplex
+  param step[a in range(2), b in range(2)] : simplex
+  x[0] ~ categorical(first)
+  x[i] ~ categorical(step[x[i - 1]]) for i in t if i > 0
+}
+mask all = everything(x)
+"""
+FIRST, STEP = np.array([0.3, 0.7]), np.array([[0.9, 0.1], [0.4, 0.6]])
+EMIT = np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]])
+PARAMS = {"first": FIRST, "step": STEP, "emit": EMIT}
+
+
+def joint(x: tuple[int, ...]) -> float:
+    """p(x) of the hidden Markov model: a sum over all paths."""
+    total = 0.0
+    for z in product(range(2), repeat=4):
+        p = FIRST[z[0]] * np.prod([STEP[z[i - 1], z[i]] for i in range(1, 4)])
+        total += p * np.prod([EMIT[a, v] for a, v in zip(z, x, strict=True)])
+    return total
+
+
+def marginal(known: dict[int, int]) -> float:
+    """p of some cells."""
+    return sum(joint(x) for x in product(range(3), repeat=4) if all(x[k] == v for k, v in known.items()))
+
+
+@pytest.fixture(autouse=True)
+def float64():
+    with jax.enable_x64(True):
+        yield
+
+
+def test_all_that_is_observed_of_a_product_of_laws_is_its_log_probability() -> None:
+    rows = [(0, 1, 2, 2), (2, 2, 0, 1)]
+    found = gm.parse(HMM).model().loss(PARAMS, rows, mask="all")
+    assert float(found) == pytest.approx(-np.mean([np.log(joint(x)) for x in rows]), abs=1e-12)
+
+
+def test_cells_that_are_missing_too_are_summed_out() -> None:
+    found = gm.parse(HMM).model().loss(PARAMS, [(0, 9, 2, 2)], mask="all", missing=9)
+    assert float(found) == pytest.approx(-np.log(marginal({0: 0, 2: 2, 3: 2})), abs=1e-12)
+
+
+def test_a_part_of_what_is_observed_is_conditioned_on_the_rest() -> None:
+    found = gm.parse(HMM).model().loss(PARAMS, [(0, 1, 2, 2)], mask="pair")
+    assert float(found) == pytest.approx(-np.log(joint((0, 1, 2, 2)) / marginal({2: 2, 3: 2})), abs=1e-12)
+
+
+def test_a_long_product_of_laws_without_latents_is_not_summed() -> None:
+    model = gm.parse(LAWS).model()
+    assert isinstance(exact_loss(model.graph, graph_arrays(model.graph), model.mask("all")[1]), EliminatedLoss)
+    x = np.random.default_rng(0).integers(0, 2, 11)
+    expected = np.log(FIRST[x[0]]) + sum(np.log(STEP[a, b]) for a, b in pairwise(x))
+    assert float(model.loss({"first": FIRST, "step": STEP}, x[None], mask="all")) == pytest.approx(-expected, abs=1e-12)
+
+
+def test_a_chain_has_its_log_partition_and_an_impossible_row_an_infinite_loss() -> None:
+    model, rng = gm.parse(CHAIN).model(), np.random.default_rng(1)
+    h, J = 0.2, rng.normal(size=11)
+
+    def potential(x: Array) -> Array:
+        found = h * x.sum(axis=1) + (J[1:] * x[:, 1:] * x[:, :-1]).sum(axis=1)
+        return np.where((x[:, 0] == 1) & (x[:, 1] == 1), -np.inf, found)
+
+    every = np.array(list(product([-1, 1], repeat=11)))
+    possible, broken = np.where(np.arange(11) % 2, 1, -1)[None], np.ones((1, 11), int)
+    expected = np.logaddexp.reduce(potential(every)) - potential(possible)[0]
+    loss = exact_loss(model.graph, graph_arrays(model.graph), model.mask("all")[1])
+    assert isinstance(loss, EliminatedLoss)
+    codes = jnp.asarray(np.concatenate([possible, broken]).T > 0, jnp.int32)
+    by_row = loss.rows({"h": jnp.asarray(h), "J": jnp.asarray(J)}, codes)
+    np.testing.assert_allclose(np.asarray(by_row), [expected, np.inf], rtol=1e-12)
+    assert float(model.loss({"h": h, "J": J}, possible, mask="all")) == pytest.approx(expected, abs=1e-12)
+    assert float(model.loss({"h": h, "J": J}, broken, mask="all")) == np.inf
