@@ -27,7 +27,7 @@ def lower_network(model: ir.Model, bound: Bound, variables: tuple[VariableArray,
     by_name = {g.name: g for g in given}
     call = bound.program.networks[c.network]
     sizes = tuple((g.name, g.size, 0 if g.real else len(g.labels)) for g in (by_name[name] for name in c.given))
-    options = _judged(call, network_options(call), bound)
+    options = evaluated_options(call, network_options(call), bound)
     judges = bound.program.judges.values()
     probes = tuple(j.name for j in judges if j.model == model.name and j.body.form.name == "probe")
     return NetworkForm(call.form.name, options, target.size, len(target.labels), sizes, call.span, c.network, probes)
@@ -41,7 +41,7 @@ def refinement(call: ir.FormCall, bound: Bound) -> dict[str, Value | ir.Mask]:
     """
     stated = refinement_options(call)
     masks = {name: e for name, e in stated.items() if isinstance(e, ir.Mask)}
-    return _judged(call, {name: e for name, e in stated.items() if name not in masks}, bound) | masks
+    return evaluated_options(call, {name: e for name, e in stated.items() if name not in masks}, bound) | masks
 
 
 def autoregressive(call: ir.FormCall, bound: Bound, n_values: int) -> dict[str, Value]:
@@ -50,14 +50,14 @@ def autoregressive(call: ir.FormCall, bound: Bound, n_values: int) -> dict[str, 
     Raises:
         GmlmError: E409 for a number out of bounds, or an `end` that is no value of the cells.
     """
-    found = _judged(call, autoregressive_options(call), bound)
+    found = evaluated_options(call, autoregressive_options(call), bound)
     if found["end"] != "none" and int(found["end"]) >= n_values:
         message = f"`end` is one of the {n_values} values 0..{n_values - 1} of a cell, found {found['end']}"
         raise fail("E409", message, call.span, "no value of a cell")
     return found
 
 
-def _judged(call: ir.FormCall, options: Mapping[str, object], bound: Bound) -> dict[str, Value]:
+def evaluated_options(call: ir.FormCall, options: Mapping[str, object], bound: Bound) -> dict[str, Value]:
     """The options evaluated; the checker has judged numbers that are written, here those of inputs are judged alike."""
     found = {name: _value(e, bound) for name, e in options.items()}
     for _, message in option_faults(call.form, found):

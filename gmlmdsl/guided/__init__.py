@@ -1,0 +1,16 @@
+"""In: a model, parameters, a guided sampler, prompts. Out: strings, and what they took. Never: laws or derivations of its own."""
+
+from ._build import Setting as Setting
+from ._build import game_of as game_of
+from ._draws import GuidedOptions as GuidedOptions
+from ._draws import draw_guided as draw_guided
+from ._judges import View as View
+from ._methods import Backtracking as Backtracking
+from ._methods import BlockBest as BlockBest
+from ._methods import Plain as Plain
+from ._methods import Rejection as Rejection
+from ._methods import TokenwiseRejection as TokenwiseRejection
+from ._oracle import Oracle as Oracle
+from ._oracle import is_host as is_host
+from ._run import Game as Game
+from ._walk import Walk as Walk

@@ -1,0 +1,187 @@
+"""From a checked sampler to what draws: its oracle, its verifier or value, its method and its rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import derive
+from .._diagnostics import fail
+from ..data import keys_of
+from ..evaluate import known_params
+from ..graph import Lowered, autoregressive, guided, lower_model
+from ..plan import BUDGET, plan_prefixes
+from ..program import AUTOREGRESSIVE, ir
+from ._host import PythonJudge, loaded
+from ._judges import AbstractJudge, Completable, Noisy, WithLeaves, expected
+from ._methods import Backtracking, BlockBest, Plain, Rejection, TokenwiseRejection
+from ._oracle import HostOracle, oracle_of
+from ._run import AbstractMethod, Game, Rules
+from ._walk import Walk
+
+NOISE = 0x6E6F6973  # folded into the key of the call: its draws are others
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What samplers of one call share.
+
+    Attributes:
+        lowered: the model, with one row of given data where it has given variables.
+        params: its parameters, and under the names of models and verifiers those that these have.
+        seed: of the call.
+        allow_python: whether functions of the user's may run.
+        oracle: the user's, in the place of the model's own.
+    """
+
+    lowered: Lowered
+    params: Mapping[str, Any]
+    seed: int = 0
+    allow_python: bool = False
+    oracle: Any = None
+    own: dict[str, Any] = field(init=False)
+
+    def __post_init__(self):
+        names = {p.name for p in self.lowered.graph.parameters} | ({self._network} if self._network else set())
+        program = self.lowered.bound.program
+        others = {*program.models, *program.judges} - names
+        own = {k: v for k, v in self.params.items() if k not in others}
+        object.__setattr__(self, "own", own if self._network else known_params(self.lowered.graph, own))
+
+    @property
+    def _network(self) -> str:
+        network = self.lowered.graph.network
+        return "" if network is None else network.label
+
+    @cached_property
+    def made_oracle(self) -> Any:
+        """The model's oracle, or the user's."""
+        if self.oracle is not None:
+            return HostOracle(self.oracle, len(self.string.labels))
+        return oracle_of(self.lowered, self.own)
+
+    @property
+    def string(self) -> Any:
+        """The variable whose cells are the string's symbols."""
+        return self.lowered.graph.observed[0]
+
+    def rules(self, options: Mapping[str, Any]) -> Rules:
+        """How strings end, and how the law is sharpened and cut."""
+        end, top_k, top_p = (None if options[name] == "none" else options[name] for name in ("end", "top_k", "top_p"))
+        top_p = None if top_p is None else float(top_p)
+        return Rules(self.string.size, len(self.string.labels), end, float(options["temperature"]), top_k, top_p)
+
+    def judge(self, judge: ir.Judge) -> AbstractJudge:
+        """A verifier or value.
+
+        Raises:
+            GmlmError: E331 where its model has strings of another length, E507 where it lacks parameters, E601 where it costs too much, E739
+                and E744 for functions of the user's.
+        """
+        call = judge.body
+        options = guided(call, self.lowered.bound, self.string)
+        match call.form.name:
+            case "completable":
+                return Completable(derive.PrefixOracle(self._machine(judge, str(options["model"]), support=True)))
+            case "expected":
+                return self._expected(judge, str(options["model"]))
+            case "noisy":
+                inner = options["value"]
+                assert isinstance(inner, ir.Judge)
+                words = jax.random.key_data(keys_of(self.seed, np.array([NOISE]))[0])
+                return Noisy(self.judge(inner), jnp.asarray(float(options["sd"]), derive.float_type()), words)  # type: ignore[arg-type]
+            case "python":
+                return self._python(judge, str(options["target"]))
+        raise fail("E507", f"{judge.kind} `{judge.name}`: `probe` does not run yet", call.span)
+
+    def _python(self, judge: ir.Judge, target: str) -> PythonJudge:
+        if not self.allow_python:
+            help = "load it with `allow_python=True` (`gm.load`, `gm.parse`), if you trust this file and the function"
+            message = f"{judge.kind} `{judge.name}` runs code: the function `{target}`"
+            raise fail("E739", message, judge.body.span, "not allowed", help=help)
+        what = f"{judge.kind} `{judge.name}`, `{target}`,"
+        return PythonJudge(loaded(target, judge.body.span), self.string.kind == "spin", what, judge.body.span)
+
+    def _machine(self, judge: ir.Judge, name: str, *, support: bool) -> derive.PrefixMachine:
+        """The machine of another model of the program, whose parameters stand under its name."""
+        other = lower_model(self.lowered.bound, name)
+        string = other.graph.observed[0]
+        if string.size != self.string.size or len(string.labels) != len(self.string.labels):
+            message = f"model `{name}` has strings of {string.size} cells of {len(string.labels)} values, "
+            message += f"model `{judge.model}` of {self.string.size} of {len(self.string.labels)}"
+            raise fail("E331", message, judge.body.span, "other strings")
+        lacking = [p.name for p in other.graph.parameters]
+        given = self.params.get(name, {})
+        if lacking and not isinstance(given, Mapping):
+            given = {}
+        if lacking and not given:
+            message = f"{judge.kind} `{judge.name}` needs the parameters of model `{name}`"
+            raise fail("E507", message, judge.body.span, help=f"pass them under its name: `params | {{{name!r}: {{{lacking[0]!r}: ..}}}}`")
+        plan = plan_prefixes(other.graph, f"{judge.kind} `{judge.name}`")
+        return derive.prefix_machine(other.graph, plan, known_params(other.graph, given), support=support)
+
+    def _expected(self, judge: ir.Judge, name: str) -> AbstractJudge:
+        own, other = self.made_oracle, self._machine(judge, name, support=False)
+        if not isinstance(own, derive.PrefixOracle):
+            message = f"value `{judge.name}` sums over completions, which only a model without a network affords"
+            raise fail("E507", message, judge.body.span, "over another oracle", help="`completable` needs no weights")
+        (n, k1, q, h1, _), (_, k2, _, h2, _) = own.machine.weights.shape, other.weights.shape
+        size = 8.0 * n * k1 * k2 * q * h1 * h2 * max(h1, h2)
+        if size > BUDGET.bytes:
+            message = f"value `{judge.name}` needs sums over {k1 * k2:,} known and {h1 * h2:,} summed states of both models"
+            figure = f"{size / 2**30:.3g} GiB, above the limit of {BUDGET.bytes / 2**30:.3g} GiB"
+            raise fail("E601", f"{message}: {figure}", judge.body.span, help="latents of fewer values, or `completable`")
+        return expected_compiled(own.machine, other)
+
+
+expected_compiled = derive.bounded_jit(expected)
+
+
+def game_of(setting: Setting, call: ir.FormCall) -> Game:
+    """What draws by a sampler's form.
+
+    Raises:
+        GmlmError: for options that do not fit, and for what verifiers and values lack.
+    """
+    if call.form is AUTOREGRESSIVE:
+        return _plain(setting, call)
+    options = guided(call, setting.lowered.bound, setting.string)
+    asked = options.get("verifier", options.get("value"))
+    assert isinstance(asked, ir.Judge)
+    judge = setting.judge(asked)
+    leaf = options.get("leaf")
+    if isinstance(leaf, ir.Judge):
+        judge = WithLeaves(judge, setting.judge(leaf))
+    return Game(setting.made_oracle, judge, _method(call.form.name, options), setting.rules(options))
+
+
+def _plain(setting: Setting, call: ir.FormCall) -> Game:
+    options = autoregressive(call, setting.lowered.bound, len(setting.string.labels))
+    if int(options["beam"]) > 1:
+        message = "a model without a network keeps one row: `beam` is 1"
+        raise fail("E507", message, call.span, help="`model.map` finds a most probable string exactly")
+    return Game(setting.made_oracle, None, Plain(options["decode"] == "argmax"), setting.rules(options))
+
+
+def _method(name: str, options: Mapping[str, Any]) -> AbstractMethod:
+    tries = None if options.get("tries", "none") == "none" else int(options["tries"])
+    match name:
+        case "rejection":
+            return Rejection(tries)
+        case "tokenwise_rejection":
+            return TokenwiseRejection(tries)
+        case "backtracking":
+            regenerate = options["regenerate"] == "argmax"
+            return Backtracking(int(options["quota"]), int(options["stride"]), regenerate, bool(options["erase_prompt"]))
+        case "value_guided":
+            return Walk(int(options["steps"]), str(options["result"]))
+        case "best_of":
+            return BlockBest(int(options["n"]), None)
+        case _:
+            return BlockBest(int(options["n"]), int(options["block"]))

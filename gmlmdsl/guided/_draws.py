@@ -1,0 +1,105 @@
+"""Strings asked for by name: prompts and options checked, rows drawn, results labelled for ArviZ."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._diagnostics import fail, whole_number
+from ..data import encode_prompts, keys_of
+from ..graph import FactorGraph
+from ..plan import verify_held
+from ..program import ir
+from ..sample import SamplingWarning, to_arviz
+from ._build import Setting, game_of
+from ._loop import MOST_HOST_TURNS, MOST_TURNS, Found, play
+from ._oracle import is_host
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class GuidedOptions:
+    """How many strings of each prompt to draw; see `Model.sample`."""
+
+    sampler: str
+    prompt: Any
+    draws: int | None
+    chains: int | None
+
+
+def draw_guided(setting: Setting, call: ir.FormCall, options: GuidedOptions, provenance: Mapping[str, Any]) -> Any:
+    """Strings of each prompt as the installed ArviZ takes them, with the group `guided_stats`.
+
+    Raises:
+        GmlmError: for prompts and options that do not fit, and what verifiers, values and oracles of the user's do.
+    """
+    graph, prompt = setting.lowered.graph, options.prompt
+    prompts = np.full((1, setting.string.size), -1, np.int32) if prompt is None else encode_prompts(graph, prompt).codes
+    draws = whole_number("draws", options.draws if options.draws is not None else (1000 if prompt is None else 1), 1)
+    chains = whole_number("chains", 1 if options.chains is None else options.chains, 1)
+    cells, rows = prompts.shape[1], len(prompts)
+    words = f"{draws:,} draws of {chains:,} chains for {rows:,} prompts of {cells:,} cells"
+    verify_held(12.0 * chains * draws * rows * (cells + 8), words, "fewer `draws=` or prompts")
+    game = game_of(setting, call)
+    _verify_open(prompts, game.rules.end)
+    chain, draw, row = (a.ravel() for a in np.meshgrid(np.arange(chains), np.arange(draws), np.arange(rows), indexing="ij"))
+    found = play(game, prompts[row], keys_of(setting.seed, chain, draw, row))
+    if found.given_up.any():
+        turns = MOST_HOST_TURNS if is_host(game.judge) or is_host(game.oracle) else MOST_TURNS
+        text = f"{int(found.given_up.sum()):,} draws were given up after {turns:,} turns and count as failed; `tries=` or `steps=` bounds them."
+        warnings.warn(text, SamplingWarning, stacklevel=3)
+    lead = (chains, draws) if prompt is None else (chains, draws, rows)
+    return _labelled(graph, found, lead, game.rules.end, {"sampler": options.sampler, "seed": setting.seed, **_attributes(provenance, graph)})
+
+
+def _verify_open(prompts: Array, end: int | None) -> None:
+    """Refuse prompts that go on behind their end."""
+    if end is None:
+        return
+    over = (prompts[:, :-1] == end) & (prompts[:, 1:] >= 0)
+    if over.any():
+        r, cell = (int(i) for i in np.argwhere(over)[0])
+        raise fail("E507", f"prompt[{r}] ends with the value at {cell}, which is `end`, and goes on", help="cut it there")
+
+
+def _labelled(graph: FactorGraph, found: Found, lead: tuple[int, ...], end: int | None, attrs: Mapping[str, Any]) -> Any:
+    v = graph.observed[0]
+    codes = found.codes
+    if end is not None:
+        codes = np.where((codes < 0) & ~found.failed[:, None], end, codes)
+    values = np.where(codes < 0, 0, 2 * codes - 1) if v.kind == "spin" else codes
+    small = np.int8 if len(v.labels) < 128 else np.int32
+    rows = ["row"] * (len(lead) - 2)
+    dims = {v.name: [*rows, *v.dims]}
+    coords = {d: list(c) for d, c in zip(v.dims, v.coords, strict=True)}
+    counts = {
+        "oracle_calls": found.calls,
+        "verifier_calls": found.checks,
+        "failed": found.failed,
+        "valid": found.valid,
+        "length": found.lengths,
+        "backtracks": found.backs,
+    }
+    stats = {name: a.reshape(*lead, *a.shape[1:]) for name, a in counts.items()}
+    dims |= {name: [*rows, *(["position"] if name == "backtracks" else [])] for name in stats}
+    posterior = {v.name: values.astype(small).reshape(*lead, *v.shape)}
+    kept = {name: stats[name] for name in ("failed", "valid", "length")}
+    distinct = _distinct(codes[~found.failed])
+    return to_arviz(posterior, dims, coords, kept, None, {**attrs, "distinct_strings": distinct}, guided_stats=stats)
+
+
+def _distinct(codes: Array) -> int:
+    return len(np.unique(codes, axis=0)) if len(codes) else 0
+
+
+def _attributes(provenance: Mapping[str, Any], graph: FactorGraph) -> dict[str, Any]:
+    versions = ", ".join(f"{k} {v}" for k, v in provenance["versions"].items())
+    labels = str({v.name: [str(x) for x in v.labels] for v in graph.observed if not v.ordered})
+    return {"model": provenance["model"], "program_sha256": provenance["sha256"], "versions": versions, "labels": labels}
+
+

@@ -1,0 +1,298 @@
+"""Verifiers and values of prefixes: exact ones, noisy ones, and the same with another judge of whole strings."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, UInt32
+
+from ..derive import PrefixMachine, PrefixOracle, PrefixState, float_type
+
+
+class View(eqx.Module):
+    """The prefixes that are judged.
+
+    Attributes:
+        codes: of shape (rows, cells); what stands behind a row's length has no meaning.
+        lengths: symbols of each row.
+        whole: whether they are whole strings.
+        asked: whether the answer counts.
+    """
+
+    codes: Int[Array, "rows cells"]
+    lengths: Int[Array, " rows"]
+    whole: Bool[Array, " rows"]
+    asked: Bool[Array, " rows"]
+
+
+class AbstractJudge(eqx.Module):
+    """A function of prefixes that grow and are taken back with those of an oracle: 0 or 1 of a verifier, at least 0 of a value.
+
+    `oracle` and `at` are the oracle and its state for the same prefixes.
+    """
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether V = 0 of a prefix says that V = 0 of every string that begins with it."""
+        return False
+
+    @property
+    def is_host(self) -> bool:
+        """Whether Python of the user's runs in it."""
+        return False
+
+    @abc.abstractmethod
+    def start(self, prompts: Int[Array, "rows cells"]) -> Any:
+        """The state of rows that begin with prompts, -1 behind each."""
+
+    @abc.abstractmethod
+    def push(self, state: Any, symbols: Int[Array, " rows"]) -> Any:
+        """One symbol more for each row whose symbol is not below 0."""
+
+    @abc.abstractmethod
+    def pop(self, state: Any, n: Int[Array, " rows"]) -> Any:
+        """Each row without its last n symbols."""
+
+    @abc.abstractmethod
+    def values(self, state: Any, view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
+        """V of each row's prefix."""
+
+    def children(self, state: Any, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any) -> Float[Array, "rows values"]:
+        """V of each row's prefix with each symbol more; `whole` says which of these are whole strings."""
+        rows, n = view.codes.shape
+
+        def one(symbol: Array) -> Array:
+            symbols = jnp.full(rows, symbol, jnp.int32)
+            codes = view.codes.at[jnp.arange(rows), view.lengths].set(symbol, mode="drop")
+            ends = jnp.take(whole, symbol, axis=1)
+            after = View(codes, jnp.minimum(view.lengths + 1, n), ends, view.asked)
+            return self.values(self.push(state, symbols), after, oracle, oracle.push(at, symbols))
+
+        return jax.lax.map(one, jnp.arange(whole.shape[1], dtype=jnp.int32)).T
+
+
+class Completable(AbstractJudge):
+    """1 where some completion has p > 0 in a model: the sum over completions of weights 0 and 1.
+
+    Attributes:
+        machine: of the model's support.
+    """
+
+    machine: PrefixOracle
+
+    @property
+    def looks_ahead(self) -> bool:
+        """A string with p > 0 is a completion of each of its prefixes."""
+        return True
+
+    def start(self, prompts: Int[Array, "rows cells"]) -> PrefixState:
+        """What the model remembers of each prompt."""
+        return self.machine.start(prompts)
+
+    def push(self, state: PrefixState, symbols: Int[Array, " rows"]) -> PrefixState:
+        """One symbol more."""
+        return self.machine.push(state, symbols)
+
+    def pop(self, state: PrefixState, n: Int[Array, " rows"]) -> PrefixState:
+        """Without the last symbols."""
+        return self.machine.pop(state, n)
+
+    def values(self, state: PrefixState, view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
+        """0 or 1."""
+        return (self.machine.possible(state) > 0).astype(float_type())
+
+    def children(
+        self, state: PrefixState, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any
+    ) -> Float[Array, "rows values"]:
+        """0 or 1 behind each symbol."""
+        return (self.machine.possible_after(state) > 0).astype(float_type())
+
+
+class Expected(AbstractJudge):
+    """E[exp(log_potential of a model) | prefix] under the oracle: sums over completions of the product of both machines.
+
+    Attributes:
+        machine: of the model.
+        joint: sums over completions, by (symbols so far, both known parts, both hidden parts).
+        scale: their log scales.
+        ahead: the same behind each symbol, by (step, both known parts, symbol, both hidden parts).
+    """
+
+    machine: PrefixOracle
+    joint: Float[Array, "steps known1 known2 hidden1 hidden2"]
+    scale: Float[Array, " steps"]
+    ahead: Float[Array, "n known1 known2 values hidden1 hidden2"]
+
+    def start(self, prompts: Int[Array, "rows cells"]) -> PrefixState:
+        """What the model remembers of each prompt."""
+        return self.machine.start(prompts)
+
+    def push(self, state: PrefixState, symbols: Int[Array, " rows"]) -> PrefixState:
+        """One symbol more."""
+        return self.machine.push(state, symbols)
+
+    def pop(self, state: PrefixState, n: Int[Array, " rows"]) -> PrefixState:
+        """Without the last symbols."""
+        return self.machine.pop(state, n)
+
+    def values(self, state: PrefixState, view: View, oracle: PrefixOracle, at: PrefixState) -> Float[Array, " rows"]:
+        """The sum of both over that of the oracle alone; 0 of a prefix that the oracle never gives."""
+        (k1, h1, _), (k2, h2, scale), t = at.here(), state.here(), state.lengths
+        both = jnp.einsum("rh,rhg,rg->r", h1, self.joint[t, k1, k2], h2)
+        own = oracle.possible(at)
+        return _ratio(both, own, scale + self.scale[t] - oracle.machine.back[t])
+
+    def children(
+        self, state: PrefixState, view: View, whole: Bool[Array, "rows values"], oracle: PrefixOracle, at: PrefixState
+    ) -> Float[Array, "rows values"]:
+        """The same behind each symbol."""
+        (k1, h1, _), (k2, h2, scale) = at.here(), state.here()
+        t = jnp.minimum(state.lengths, self.machine.n_cells - 1)
+        both = jnp.einsum("rh,rqhg,rg->rq", h1, self.ahead[t, k1, k2], h2)
+        own = oracle.possible_after(at)
+        scale = scale + self.machine.machine.shift[t] + self.scale[t + 1] - oracle.machine.back[t + 1]
+        return _ratio(both, own, scale[:, None])
+
+
+def _ratio(above: Array, below: Array, scale: Array) -> Array:
+    """above / below at a log scale; 0 where nothing stands below."""
+    return jnp.where(below > 0, above / jnp.where(below > 0, below, 1) * jnp.exp(scale), 0)
+
+
+def expected(oracle: PrefixMachine, model: PrefixMachine) -> Expected:
+    """The value of a model under an oracle, by one backward pass over both."""
+
+    def before(behind: tuple[Array, Array], step: tuple[Array, ...]) -> tuple[tuple[Array, Array], tuple[Array, Array, Array]]:
+        (after, back), (w1, f1, s1, w2, f2, s2) = behind, step
+        joint = after[f1[:, None], f2[None]]  # known1, known2, values, hidden1, hidden2
+        ahead = jnp.einsum("kqhi,mqgj,kmqij->kmqhg", w1, w2, joint)
+        found = ahead.sum(axis=2)
+        most = found.max()
+        size = jnp.where(most > 0, most, 1)
+        new = found / size, back + jnp.log(size) + s1 + s2
+        return new, (*new, ahead)
+
+    (_, k1, h1), (_, k2, h2) = oracle.backward.shape, model.backward.shape
+    last = jnp.ones((k1, k2, h1, h2), oracle.backward.dtype), jnp.zeros((), oracle.backward.dtype)
+    steps = oracle.weights, oracle.follow, oracle.shift, model.weights, model.follow, model.shift
+    _, (joint, scale, ahead) = jax.lax.scan(before, last, steps, reverse=True)
+    joint, scale = jnp.concatenate([joint, last[0][None]]), jnp.append(scale, last[1])
+    return Expected(PrefixOracle(model), joint, scale, ahead)
+
+
+class NoisyState(eqx.Module):
+    """`words` are the words of a key for each prefix of each row: that of the call with its symbols folded in."""
+
+    inner: Any
+    lengths: Int[Array, " rows"]
+    words: UInt32[Array, "rows steps 2"]
+
+
+class Noisy(AbstractJudge):
+    """V exp(s e): e is a standard normal that follows from the prefix and the seed of the call, and is 0 of whole strings.
+
+    Attributes:
+        inner: V.
+        sd: s.
+        key: the words of the key of the seed.
+    """
+
+    inner: AbstractJudge
+    sd: Float[Array, ""]
+    key: UInt32[Array, " 2"]
+
+    @property
+    def is_host(self) -> bool:
+        """As its V is."""
+        return self.inner.is_host
+
+    def start(self, prompts: Int[Array, "rows cells"]) -> NoisyState:
+        """The prompt's symbols folded in, one after another."""
+        rows, n = prompts.shape
+        words = jnp.zeros((rows, n + 1, 2), jnp.uint32).at[:, 0].set(self.key)
+        lengths = (prompts >= 0).sum(axis=1, dtype=jnp.int32)
+
+        def add(words: Array, t: Array) -> tuple[Array, None]:
+            return words.at[:, t + 1].set(_folded(words[:, t], jnp.maximum(prompts[:, t], 0))), None
+
+        words, _ = jax.lax.scan(add, words, jnp.arange(n, dtype=jnp.int32))
+        return NoisyState(self.inner.start(prompts), lengths, words)
+
+    def push(self, state: NoisyState, symbols: Int[Array, " rows"]) -> NoisyState:
+        """One symbol more, folded in."""
+        rows = jnp.arange(symbols.shape[0])
+        new = _folded(state.words[rows, state.lengths], jnp.maximum(symbols, 0))
+        words = state.words.at[rows, state.lengths + 1].set(new, mode="drop")
+        more = (symbols >= 0) & (state.lengths + 1 < state.words.shape[1])
+        return NoisyState(self.inner.push(state.inner, symbols), state.lengths + more.astype(jnp.int32), words)
+
+    def pop(self, state: NoisyState, n: Int[Array, " rows"]) -> NoisyState:
+        """Without the last symbols."""
+        return NoisyState(self.inner.pop(state.inner, n), jnp.maximum(state.lengths - n, 0), state.words)
+
+    def values(self, state: NoisyState, view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
+        """V, with noise where the string goes on."""
+        words = state.words[jnp.arange(view.codes.shape[0]), state.lengths]
+        return self._with_noise(self.inner.values(state.inner, view, oracle, at), words, view.whole)
+
+    def children(
+        self, state: NoisyState, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any
+    ) -> Float[Array, "rows values"]:
+        """The same behind each symbol."""
+        (rows, q), here = whole.shape, state.words[jnp.arange(view.codes.shape[0]), state.lengths]
+        words = _folded(jnp.repeat(here, q, axis=0), jnp.tile(jnp.arange(q, dtype=jnp.int32), rows))
+        inner = self.inner.children(state.inner, view, whole, oracle, at)
+        return self._with_noise(jnp.ravel(inner), words, whole.ravel()).reshape(rows, q)
+
+    def _with_noise(self, v: Array, words: Array, whole: Array) -> Array:
+        noise = jax.vmap(lambda w: jax.random.normal(_key(w), dtype=jnp.float32))(words).astype(v.dtype)
+        return jnp.where(whole, v, v * jnp.exp(self.sd.astype(v.dtype) * noise))
+
+
+def _key(words: Array) -> Any:
+    return jax.random.wrap_key_data(words, impl="threefry2x32")
+
+
+def _folded(words: Array, symbols: Array) -> Array:
+    return jax.random.key_data(jax.vmap(lambda w, s: jax.random.fold_in(_key(w), s))(words, symbols))
+
+
+class WithLeaves(AbstractJudge):
+    """One judge of prefixes that go on, and another of whole strings."""
+
+    inner: AbstractJudge
+    leaf: AbstractJudge
+
+    @property
+    def is_host(self) -> bool:
+        """As one of both is."""
+        return self.inner.is_host or self.leaf.is_host
+
+    def start(self, prompts: Int[Array, "rows cells"]) -> tuple[Any, Any]:
+        """Of both."""
+        return self.inner.start(prompts), self.leaf.start(prompts)
+
+    def push(self, state: tuple[Any, Any], symbols: Int[Array, " rows"]) -> tuple[Any, Any]:
+        """Of both."""
+        return self.inner.push(state[0], symbols), self.leaf.push(state[1], symbols)
+
+    def pop(self, state: tuple[Any, Any], n: Int[Array, " rows"]) -> tuple[Any, Any]:
+        """Of both."""
+        return self.inner.pop(state[0], n), self.leaf.pop(state[1], n)
+
+    def values(self, state: tuple[Any, Any], view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
+        """V of the one or the other."""
+        ends, goes_on = (View(view.codes, view.lengths, view.whole, view.asked & w) for w in (view.whole, ~view.whole))
+        found = self.inner.values(state[0], goes_on, oracle, at)
+        return jnp.where(view.whole, self.leaf.values(state[1], ends, oracle, at), found)
+
+    def children(
+        self, state: tuple[Any, Any], view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any
+    ) -> Float[Array, "rows values"]:
+        """The same behind each symbol."""
+        found = self.inner.children(state[0], view, whole, oracle, at)
+        return jnp.where(whole, self.leaf.children(state[1], view, whole, oracle, at), found)

@@ -1,0 +1,172 @@
+"""All rows at once until every one is drawn: one compiled loop, or one of Python where Python of the user's is asked."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._diagnostics import fail
+from ..derive import bounded_jit, on_device
+from ..plan import verify_held
+from ._judges import View
+from ._methods import Rejection
+from ._oracle import is_host, verify_law
+from ._run import Game, Run, Standing, begun, judged, law_here, moved, one_turn, refused, seen_before
+
+Array = np.ndarray
+MOST_TURNS = 1 << 22  # of a row; where Python is asked in every one of them
+MOST_HOST_TURNS = 1 << 16
+MOST_ROWS = 1 << 14  # that are drawn side by side
+AT_ONCE = 2.0**28  # bytes that they hold
+
+
+class Found(NamedTuple):
+    """Strings and what they took, rows first; codes are -1 behind a string's length and where nothing was found."""
+
+    codes: Array
+    lengths: Array
+    calls: Array
+    checks: Array
+    backs: Array
+    failed: Array
+    valid: Array
+    given_up: Array
+
+
+def play(game: Game, prompts: Array, keys: Any) -> Found:
+    """Draw a string for each prompt.
+
+    Args:
+        game: what draws.
+        prompts: codes (rows, cells), -1 behind each.
+        keys: of each row.
+
+    Raises:
+        GmlmError: E601 where a row holds too much, E745 where a verifier or value gives what is no number of at least 0, and what Python
+            of the user's raises.
+    """
+    size, parts = _rows_at_once(game, prompts, keys), []
+    for start in range(0, len(prompts), size):
+        piece, own = prompts[start : start + size], keys[start : start + size]
+        live = np.arange(size) < len(piece)
+        if len(piece) < size:
+            piece = np.concatenate([piece, np.full((size - len(piece), piece.shape[1]), -1, piece.dtype)])
+            own = jnp.concatenate([own, jnp.broadcast_to(own[:1], (size - len(own),))])
+        parts.append(_some(game, piece, own, live)._asdict())
+    return Found(**{name: np.concatenate([p[name] for p in parts])[: len(prompts)] for name in Found._fields})
+
+
+def _rows_at_once(game: Game, prompts: Array, keys: Any) -> int:
+    """How many rows side by side: as many as there are, or a power of two whose states fit."""
+    if is_host(game.oracle) or is_host(game.judge):
+        return max(1, min(MOST_ROWS, len(prompts)))
+    many = 2
+    shape = jax.ShapeDtypeStruct((many, prompts.shape[1]), np.int32)
+    held = jax.eval_shape(lambda p, k, live: begun(game, p, k, live), shape, keys[:1].repeat(many), jax.ShapeDtypeStruct((many,), bool))
+    each = sum(float(np.prod(a.shape)) * a.dtype.itemsize for a in jax.tree.leaves(held) if hasattr(a, "shape")) / many
+    verify_held(3 * each, "one string and what is remembered of it", "fewer `steps`, or a shorter string")
+    most = max(1, int(AT_ONCE // max(each, 1.0)))
+    size = min(MOST_ROWS, 1 << (most.bit_length() - 1))
+    return min(size, max(1, len(prompts)))
+
+
+def _some(game: Game, prompts: Array, keys: Any, live: Array) -> Found:
+    hosted = is_host(game.oracle) or is_host(game.judge)
+    at, wrong = (_hosted if hosted else _compiled)(game, on_device(prompts, np.int32), keys, on_device(live))
+    run = at.run
+    if np.asarray(wrong).any():
+        r = int(np.argmax(np.asarray(wrong)))
+        prefix = np.asarray(run.codes)[r, : int(run.lengths[r])].tolist()
+        message = f"the verifier or value gives no finite number of at least 0 for a continuation of {prefix} (codes), or for itself"
+        raise fail("E745", message, help="0 and 1 are a verifier's, a value's numbers are finite and at least 0")
+    lengths, given_up = np.asarray(run.lengths), ~np.asarray(run.done)
+    failed = np.asarray(run.failed) | given_up
+    codes = np.where((np.arange(prompts.shape[1]) < lengths[:, None]) & ~failed[:, None], np.asarray(run.codes), -1)
+    valid = _valid(game, at) & ~failed
+    return Found(codes, np.where(failed, 0, lengths), *(np.asarray(a) for a in (run.calls, run.checks, run.backs)), failed, valid, given_up)
+
+
+def _valid(game: Game, at: Standing) -> Array:
+    """Whether V of each string is above 0; true where nothing judges."""
+    if game.judge is None:
+        return np.ones(at.run.codes.shape[0], bool)
+    if not is_host(game.judge):
+        return np.asarray(_last_values(game, at)) > 0
+    run = at.run.having(asked=~at.run.failed)
+    return np.asarray(game.judge.values(at.judge, run.view(game.rules), game.oracle, at.oracle)) > 0
+
+
+@bounded_jit
+def _last_values(game: Game, at: Standing) -> jax.Array:
+    assert game.judge is not None
+    return game.judge.values(at.judge, at.run.view(game.rules), game.oracle, at.oracle)
+
+
+def opened(game: Game, at: Standing) -> Standing:
+    """Rows of strings that are whole before they begin, judged where that decides; rejection without an end is not begun."""
+    if not isinstance(game.method, Rejection) or game.judge is None:
+        return at
+    run = at.run
+    view = run.view(game.rules)
+    v = game.judge.values(at.judge, View(view.codes, view.lengths, view.whole, jnp.ones_like(view.whole)), game.oracle, at.oracle)
+    endless = game.method.tries is None and game.judge.looks_ahead
+    out = ~(v > 0) & (view.whole | endless)
+    run = run.having(done=run.done | out, failed=run.failed | out, checks=run.checks + view.whole.astype(jnp.int32))
+    return Standing(run, at.oracle, at.judge)
+
+
+@bounded_jit
+def _compiled(game: Game, prompts: jax.Array, keys: Any, live: jax.Array) -> tuple[Standing, jax.Array]:
+    def goes(state: tuple[Standing, jax.Array]) -> jax.Array:
+        return ~state[0].run.done.all() & (state[0].run.turn < MOST_TURNS)
+
+    def turn(state: tuple[Standing, jax.Array]) -> tuple[Standing, jax.Array]:
+        at, wrong = one_turn(game, state[0])
+        return at, state[1] | wrong
+
+    at = opened(game, begun(game, prompts, keys, live))
+    return jax.lax.while_loop(goes, turn, (at, jnp.zeros_like(live)))
+
+
+def _hosted(game: Game, prompts: jax.Array, keys: Any, live: jax.Array) -> tuple[Standing, Array]:
+    """The same turn by turn: what is not the user's is compiled piece by piece."""
+    at = opened(game, begun(game, prompts, keys, live))
+    wrong = np.zeros(len(prompts), bool)
+    while not np.asarray(at.run.done).all() and int(at.run.turn) < MOST_HOST_TURNS:
+        at, new = _hosted_turn(game, at)
+        wrong |= np.asarray(new)
+    return at, wrong
+
+
+def _hosted_turn(game: Game, at: Standing) -> tuple[Standing, jax.Array]:
+    log_p = game.oracle.next_log_probs(at.oracle) if is_host(game.oracle) else None
+    if log_p is not None:
+        verify_law(log_p, ~np.asarray(at.run.done))
+    law = law_here(game, at) if log_p is None else game.rules.law(log_p)
+    seen = seen_before(game, at) if game.method.before else None
+    symbols, run = _moved(Game(None, None, game.method, game.rules), at.run, law, seen)
+    oracle = game.oracle.push(at.oracle, symbols)
+    judge = None if game.judge is None else game.judge.push(at.judge, symbols)
+    v = game.judge.values(judge, run.view(game.rules), game.oracle, oracle) if game.judge is not None and game.method.after else None
+    back, run, wrong = _judged(Game(None, None, game.method, game.rules), at.run, run, seen, v)
+    judge = None if game.judge is None else game.judge.pop(judge, back)
+    return Standing(run, game.oracle.pop(oracle, back), judge), wrong
+
+
+@bounded_jit
+def _moved(game: Game, run: Run, law: jax.Array, seen: tuple[jax.Array, jax.Array] | None) -> tuple[jax.Array, Run]:
+    return moved(game, Standing(run, None, None), law, seen)
+
+
+@bounded_jit
+def _judged(
+    game: Game, before: Run, run: Run, seen: tuple[jax.Array, jax.Array] | None, v: jax.Array | None
+) -> tuple[jax.Array, Run, jax.Array]:
+    wrong = refused(before, run, seen, v)
+    back, run = judged(game, run, v)
+    return back, run.having(done=run.done | wrong), wrong
+
+

@@ -1,0 +1,232 @@
+"""What rows hold while they are drawn, and one turn of all of them: the law, a move, a judgement, what is taken back."""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from ..derive import narrow, pick_token
+from ._judges import AbstractJudge, View
+
+Law = Float[Array, "rows values"]
+UNIFORMS = 3  # of a row in each turn
+
+
+class Rules(eqx.Module):
+    """How strings end, and how the oracle's law is sharpened and cut; see the forms of guided samplers."""
+
+    n_cells: int = eqx.field(static=True)
+    n_values: int = eqx.field(static=True)
+    end: int | None = eqx.field(static=True, default=None)
+    temperature: float = eqx.field(static=True, default=1.0)
+    top_k: int | None = eqx.field(static=True, default=None)
+    top_p: float | None = eqx.field(static=True, default=None)
+
+    def law(self, log_p: Law) -> Law:
+        """The oracle's law as the sampler draws from it; -inf alone where the oracle has none."""
+        logits = narrow(log_p / self.temperature, self.top_k, self.top_p)
+        total = jax.nn.logsumexp(logits, axis=-1, keepdims=True)
+        return jnp.where(jnp.isfinite(total), logits - jnp.where(jnp.isfinite(total), total, 0), -jnp.inf)
+
+    def whole(self, lengths: Array, last: Array) -> Array:
+        """Whether a prefix with that last symbol is a whole string."""
+        full = lengths >= self.n_cells
+        return full if self.end is None else full | ((last == self.end) & (lengths > 0))
+
+
+class Run(eqx.Module):
+    """Rows while they are drawn.
+
+    Attributes:
+        codes: the symbols, of no meaning behind a row's length.
+        lengths: symbols of each row, its prompt's included.
+        base: those of its prompt that may not be taken back.
+        keys: of each row; turn t of a row follows from (key, t) alone.
+        turn: of all rows.
+        calls: of the oracle.
+        checks: of the verifier or value.
+        backs: how often something was taken back, by the position of the symbol that was refused.
+        asked: whether the judgement of this turn counts.
+        done: whether the row is drawn.
+        failed: whether nothing was found.
+        memory: what the method remembers.
+    """
+
+    codes: Int[Array, "rows cells"]
+    lengths: Int[Array, " rows"]
+    base: Int[Array, " rows"]
+    keys: PRNGKeyArray
+    turn: Int[Array, ""]
+    calls: Int[Array, " rows"]
+    checks: Int[Array, " rows"]
+    backs: Int[Array, "rows cells"]
+    asked: Bool[Array, " rows"]
+    done: Bool[Array, " rows"]
+    failed: Bool[Array, " rows"]
+    memory: Any
+
+    def having(self, **fields: Any) -> Run:
+        """The same with some fields replaced."""
+        return replace(self, **fields)
+
+    @property
+    def rows(self) -> Array:
+        """The numbers of the rows."""
+        return jnp.arange(self.codes.shape[0])
+
+    @property
+    def last(self) -> Int[Array, " rows"]:
+        """The last symbol of each row; of no meaning where it has none."""
+        return self.codes[self.rows, jnp.maximum(self.lengths - 1, 0)]
+
+    def view(self, rules: Rules) -> View:
+        """What a verifier or value is asked about."""
+        return View(self.codes, self.lengths, rules.whole(self.lengths, self.last), self.asked)
+
+    def uniforms(self) -> Float[Array, "numbers rows"]:
+        """The random numbers of this turn."""
+        return jax.vmap(lambda key: jax.random.uniform(jax.random.fold_in(key, self.turn), (UNIFORMS,)))(self.keys).T
+
+    def appended(self, symbols: Int[Array, " rows"]) -> Run:
+        """With one symbol more in each row whose symbol is not below 0."""
+        more = symbols >= 0
+        place = jnp.where(more, self.lengths, self.codes.shape[1])
+        return self.having(codes=self.codes.at[self.rows, place].set(symbols, mode="drop"), lengths=self.lengths + more.astype(jnp.int32))
+
+    def counted(self, calls: Array, checks: Array) -> Run:
+        """With so many more calls and judgements in each row."""
+        return self.having(calls=self.calls + calls.astype(jnp.int32), checks=self.checks + checks.astype(jnp.int32))
+
+    def settled(self, done: Array, failed: Array) -> Run:
+        """With the rows that are drawn now, and those of them that failed."""
+        return self.having(done=self.done | done, failed=self.failed | (failed & ~self.done))
+
+
+def drawn(law: Law, uniforms: Float[Array, " rows"]) -> Int[Array, " rows"]:
+    """A symbol from each row's law."""
+    return pick_token(law, uniforms)
+
+
+def likeliest(law: Law) -> Int[Array, " rows"]:
+    """The likeliest symbol of each row, the first of equals."""
+    return jnp.argmax(law, axis=-1).astype(jnp.int32)
+
+
+class AbstractMethod(eqx.Module):
+    """An algorithm: what a row does in a turn, given the law of its next symbol and what verifiers or values say.
+
+    Attributes:
+        before: whether V of the prefix and of its continuations is asked before the move.
+        after: whether V of the prefix is asked after it.
+    """
+
+    before: eqx.AbstractClassVar[bool]
+    after: eqx.AbstractClassVar[bool]
+
+    @abc.abstractmethod
+    def begin(self, rules: Rules, run: Run) -> Any:
+        """What it remembers before the first turn."""
+
+    @abc.abstractmethod
+    def propose(self, rules: Rules, run: Run, law: Law, seen: tuple[Array, Array] | None) -> tuple[Int[Array, " rows"], Run]:
+        """The symbol that each row gets, below 0 for none, and the rows with their counts, the symbols not yet among them.
+
+        `seen`: V of the prefix, and of its continuations, where these are asked.
+        """
+
+    @abc.abstractmethod
+    def settle(self, rules: Rules, run: Run, v: Float[Array, " rows"] | None) -> tuple[Int[Array, " rows"], Run]:
+        """How many symbols each row loses, and the rows with what is done and counted, the symbols still among them."""
+
+
+class Game(eqx.Module):
+    """An oracle, a verifier or value, a method and its rules: all that draws strings."""
+
+    oracle: Any
+    judge: AbstractJudge | None
+    method: AbstractMethod
+    rules: Rules
+
+
+class Standing(eqx.Module):
+    """The rows, and where the oracle and the judge stand for them."""
+
+    run: Run
+    oracle: Any
+    judge: Any
+
+
+def begun(game: Game, prompts: Int[Array, "rows cells"], keys: PRNGKeyArray, live: Bool[Array, " rows"]) -> Standing:
+    """Rows before their first turn; those that are not `live` are done."""
+    rows, n = prompts.shape
+    lengths = (prompts >= 0).sum(axis=1, dtype=jnp.int32)
+    none, never = jnp.zeros(rows, jnp.int32), jnp.zeros(rows, bool)
+    backs, turn = jnp.zeros((rows, n), jnp.int32), jnp.zeros((), jnp.int32)
+    run = Run(jnp.maximum(prompts, 0), lengths, lengths, keys, turn, none, none, backs, never, ~live, never, None)
+    run = run.having(done=run.done | game.rules.whole(lengths, run.last))
+    run = run.having(memory=game.method.begin(game.rules, run))
+    judge = None if game.judge is None else game.judge.start(prompts)
+    return Standing(run, game.oracle.start(prompts), judge)
+
+
+def law_here(game: Game, at: Standing) -> Law:
+    """The law that rows draw from."""
+    return game.rules.law(game.oracle.next_log_probs(at.oracle))
+
+
+def seen_before(game: Game, at: Standing) -> tuple[Array, Array]:
+    """V of each row's prefix, and of its continuations."""
+    assert game.judge is not None
+    run, rules = at.run.having(asked=~at.run.done), game.rules
+    view, q = run.view(rules), rules.n_values
+    ends = rules.whole((view.lengths + 1)[:, None], jnp.arange(q, dtype=jnp.int32)[None])
+    here = game.judge.values(at.judge, view, game.oracle, at.oracle)
+    return here, game.judge.children(at.judge, view, jnp.broadcast_to(ends, (view.lengths.shape[0], q)), game.oracle, at.oracle)
+
+
+def moved(game: Game, at: Standing, law: Law, seen: tuple[Array, Array] | None) -> tuple[Array, Run]:
+    """The symbols that rows get, and the rows with them; a row that has no law to draw from fails."""
+    run = at.run
+    if not game.method.before:
+        dead = ~run.done & (law.max(axis=1) == -jnp.inf)
+        run = run.settled(dead, dead)
+    symbols, run = game.method.propose(game.rules, run, law, seen)
+    return symbols, run.appended(symbols)
+
+
+def judged(game: Game, run: Run, v: Array | None) -> tuple[Array, Run]:
+    """How much each row loses, and the rows without it."""
+    back, run = game.method.settle(game.rules, run, v)
+    return back, run.having(lengths=run.lengths - back, turn=run.turn + 1)
+
+
+def one_turn(game: Game, at: Standing) -> tuple[Standing, Array]:
+    """One turn of all rows, and which of them got no number of at least 0 where one was asked for."""
+    law = law_here(game, at)
+    seen = seen_before(game, at) if game.method.before else None
+    symbols, run = moved(game, at, law, seen)
+    oracle = game.oracle.push(at.oracle, symbols)
+    judge = None if game.judge is None else game.judge.push(at.judge, symbols)
+    v = game.judge.values(judge, run.view(game.rules), game.oracle, oracle) if game.judge is not None and game.method.after else None
+    wrong = refused(at.run, run, seen, v)
+    back, run = judged(game, run, v)
+    judge = None if game.judge is None else game.judge.pop(judge, back)
+    return Standing(run.having(done=run.done | wrong), game.oracle.pop(oracle, back), judge), wrong
+
+
+def refused(before: Run, run: Run, seen: tuple[Array, Array] | None, v: Array | None) -> Bool[Array, " rows"]:
+    """Rows whose values are no finite numbers of at least 0."""
+    wrong = jnp.zeros_like(run.done)
+    if seen is not None:
+        wrong |= ~before.done & ~(_sound(seen[0]) & _sound(seen[1]).all(axis=1))
+    return wrong if v is None else wrong | (run.asked & ~_sound(v))
+
+
+def _sound(v: Array) -> Array:
+    return jnp.isfinite(v) & (v >= 0)

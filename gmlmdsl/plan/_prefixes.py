@@ -1,0 +1,199 @@
+"""A model read from the first cell of its string to the last: what has to be remembered of a prefix, and what each step costs.
+
+Other cells (latents) enter at the step of the first string cell that they share a factor with, and leave when no later factor holds them. What
+is remembered of a prefix is the joint value of the string cells that later factors hold, which are known, and a weight for each joint
+value of the other such cells, which are summed out: a weighted automaton. Chains, n-grams and hidden Markov models are small ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._diagnostics import fail
+from ..graph import FactorGraph
+from ._budget import BUDGET, Budget
+
+Array = np.ndarray
+NOBODY = -1
+
+
+@dataclass(frozen=True, eq=False)
+class PrefixPlan:
+    """The steps of a string of n cells of q values, padded to one shape.
+
+    Attributes:
+        members: the cells whose joint values step t lists, shape (n, members), padded with the number of cells: string cells that are
+            remembered, the string cell of the step, other cells that are remembered, those that enter.
+        radix: their numbers of values, 1 for padding.
+        strides: their place values in a joint value, the last member fastest.
+        touch: for each group of factors, the instances that step t evaluates, -1 for padding, shape (n, width): each instance at the
+            step of its last cell.
+        places: where the weight of each joint value goes, shape (n, joint values): into (known, symbol, from, to) of the step's table.
+        follow: the known part after each symbol, shape (n, known, q).
+        known: the most joint values of remembered string cells.
+        hidden: the most joint values of other remembered cells.
+        values: q.
+    """
+
+    members: Array
+    radix: Array
+    strides: Array
+    touch: tuple[Array, ...]
+    places: Array
+    follow: Array
+    known: int
+    hidden: int
+    values: int
+
+    @property
+    def entries(self) -> float:
+        """Of the tables of all steps."""
+        return float(len(self.follow)) * self.known * self.values * self.hidden**2
+
+    @property
+    def words(self) -> str:
+        """One line for `gmlm explain`."""
+        states = f"{self.known:,} known and {self.hidden:,} summed states"
+        return f"{len(self.follow):,} steps, {states} of a prefix, {8 * self.entries / 2**20:.3g} MiB"
+
+
+def plan_prefixes(graph: FactorGraph, what: str = "the law of the next symbol", budget: Budget = BUDGET) -> PrefixPlan:
+    """The steps through the cells of the model's only `var`, in their order.
+
+    Args:
+        graph: the factor graph.
+        what: how a refusal calls the quantity.
+        budget: the limits.
+
+    Raises:
+        GmlmError: E601 with the cost, before any work.
+    """
+    string = graph.observed[0]
+    steps = _steps_of(graph, np.arange(string.offset, string.offset + string.size))
+    at = _factor_steps(graph, steps)
+    last = _last_needed(graph, steps, at)
+    parts = [_members(graph, steps, last, t, string.offset) for t in range(string.size)]
+    _verify_cost(graph, parts, what, budget)
+    return _padded(graph, parts, [_touching(a, string.size) for a in at])
+
+
+def _steps_of(graph: FactorGraph, string: Array) -> Array:
+    """The step at which each cell enters."""
+    n, never = graph.n_random, len(string)
+    steps = np.full(graph.n_cells, never)
+    steps[string] = np.arange(len(string))
+    starts, near = graph.neighbours
+    first = np.repeat(np.arange(graph.n_cells), np.diff(starts))
+    waiting = steps[:n] == never
+    while waiting.any():
+        least = np.full(graph.n_cells, never)
+        np.minimum.at(least, first, steps[near])
+        found = waiting & (least[:n] < never)
+        if not found.any():
+            break
+        steps[:n][found] = least[:n][found]
+        waiting &= ~found
+    steps[steps == never] = 0  # it shares no factor with the string, not even through others
+    return steps
+
+
+def _factor_steps(graph: FactorGraph, steps: Array) -> list[Array]:
+    """The step of each instance of each group: that of its last cell."""
+    wide = np.append(steps, 0)
+    return [wide[np.minimum(g.scope, graph.n_cells)].max(axis=1, initial=0) if g.n else np.zeros(0, int) for g in graph.groups]
+
+
+def _last_needed(graph: FactorGraph, steps: Array, at: list[Array]) -> Array:
+    last = np.append(steps, 0)
+    for group, step in zip(graph.groups, at, strict=True):
+        scope = np.minimum(group.scope, graph.n_cells)
+        np.maximum.at(last, scope, np.repeat(step[:, None], scope.shape[1], axis=1))
+    return last[: graph.n_cells]
+
+
+@dataclass(frozen=True)
+class _Step:
+    """The cells of a step: known and other ones that are remembered, those that enter, and those that are remembered after it."""
+
+    known: Array
+    symbol: int
+    hidden: Array
+    entering: Array
+    known_after: Array
+    hidden_after: Array
+
+
+def _members(graph: FactorGraph, steps: Array, last: Array, t: int, offset: int) -> _Step:
+    cells = np.arange(graph.n_random)
+    own, steps, last = graph.is_observed[: graph.n_random], steps[: graph.n_random], last[: graph.n_random]
+    before, after = (steps < t) & (last >= t), (steps <= t) & (last > t)
+    entering = (steps == t) & ~own
+    return _Step(cells[before & own], offset + t, cells[before & ~own], cells[entering], cells[after & own], cells[after & ~own])
+
+
+def _count(graph: FactorGraph, cells: Array) -> float:
+    return float(np.prod(graph.sizes[cells].astype(float)))
+
+
+def _verify_cost(graph: FactorGraph, parts: list[_Step], what: str, budget: Budget) -> None:
+    known = max(max(_count(graph, p.known), _count(graph, p.known_after)) for p in parts)
+    hidden = max(max(_count(graph, p.hidden), _count(graph, p.hidden_after)) for p in parts)
+    listed = max(_count(graph, np.concatenate([p.known, [p.symbol], p.hidden, p.entering]).astype(int)) for p in parts)
+    q = _count(graph, np.array([parts[0].symbol]))
+    size = 8.0 * len(parts) * max(known * q * hidden**2, listed)
+    if size > budget.bytes:
+        message = f"{what} remembers {known:.3g} known and {hidden:.3g} summed states of a prefix: {size / 2**30:.3g} GiB of tables"
+        help = "factors that reach back over fewer cells of the string, or latents of fewer values; `model.next_symbol` may still afford it"
+        raise fail("E601", f"{message}, above the limit of {budget.bytes / 2**30:.3g} GiB", help=help)
+
+
+def _touching(at: Array, n: int) -> Array:
+    """The instances of each step, padded with -1."""
+    order = np.argsort(at, kind="stable")
+    counts = np.bincount(at, minlength=n)
+    out = np.full((n, int(counts.max(initial=0))), NOBODY)
+    place = np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts)
+    out[at[order], place] = order
+    return out
+
+
+def _padded(graph: FactorGraph, parts: list[_Step], touch: list[Array]) -> PrefixPlan:
+    rows = [np.concatenate([p.known, [p.symbol], p.hidden, p.entering]).astype(int) for p in parts]
+    width = max(map(len, rows))
+    members = np.full((len(parts), width), graph.n_cells)
+    for k, row in enumerate(rows):
+        members[k, : len(row)] = row
+    radix = np.append(graph.sizes, 1)[members].astype(np.int64)
+    after = np.concatenate([radix[:, 1:], np.ones((len(parts), 1), np.int64)], axis=1)
+    strides = np.cumprod(after[:, ::-1], axis=1)[:, ::-1]
+    q = int(graph.sizes[parts[0].symbol])
+    known = int(max(max(_count(graph, p.known), _count(graph, p.known_after)) for p in parts))
+    hidden = int(max(max(_count(graph, p.hidden), _count(graph, p.hidden_after)) for p in parts))
+    listed = int(radix.prod(axis=1).max())
+    places = np.full((len(parts), listed), known * q * hidden * hidden)
+    follow = np.zeros((len(parts), known, q), np.int64)
+    for t, p in enumerate(parts):
+        codes = _codes(rows[t], graph.sizes)
+        start, symbol, goal = _index(p.known, codes, graph), codes[p.symbol], _index(p.known_after, codes, graph)
+        source, sink = _index(p.hidden, codes, graph), _index(p.hidden_after, codes, graph)
+        places[t, : len(start)] = ((start * q + symbol) * hidden + source) * hidden + sink
+        follow[t, start, symbol] = goal
+    return PrefixPlan(members, radix, strides, tuple(touch), places, follow, known, hidden, q)
+
+
+def _codes(cells: Array, sizes: Array) -> dict[int, Array]:
+    """The code of each cell under every joint value, the last cell fastest."""
+    shape = tuple(int(n) for n in sizes[cells])
+    grids = np.unravel_index(np.arange(int(np.prod(shape))), shape)
+    return {int(c): g for c, g in zip(cells, grids, strict=True)}
+
+
+def _index(cells: Array, codes: dict[int, Array], graph: FactorGraph) -> Array:
+    """The number of the joint value of some of the cells."""
+    count = len(next(iter(codes.values())))
+    found = np.zeros(count, np.int64)
+    for c in cells.tolist():
+        found = found * int(graph.sizes[c]) + codes[c]
+    return found
