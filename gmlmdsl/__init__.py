@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .fit import MonteCarloEM as MonteCarloEM
     from .fit import PersistentContrastiveDivergence as PersistentContrastiveDivergence
     from .fit import Training as Training
+    from .guided import Oracle as Oracle
     from .model import ConditionalModel as ConditionalModel
     from .model import Fit as Fit
     from .model import Model as Model
@@ -74,6 +75,7 @@ _WHERE = {
     "drop_repeats": ".decode",
     "stutter_rate": ".decode",
     "Fit": ".model",
+    "Oracle": ".guided",
     "SamplingWarning": ".sample",
     "annealed": ".sample",
     "Translator": ".translation",
@@ -92,6 +94,7 @@ __all__ = [
     "Model",
     "MonteCarloEM",
     "NetworkFit",
+    "Oracle",
     "PersistentContrastiveDivergence",
     "ProbeFit",
     "Report",

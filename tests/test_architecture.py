@@ -27,7 +27,7 @@ LINES = (
     ("evaluate",),
     ("sample",),
     ("fit",),
-    ("decode", "train"),
+    ("decode", "guided", "train"),
     ("assess",),
     ("model",),
     ("_compile", "report", "theory"),

@@ -56,6 +56,7 @@ from ._network import encode as encode_rows
 from ._network import fixed_loss as fixed_loss
 from ._network import negative_log as negative_log
 from ._network import network_graph as network_graph
+from ._network_kernels import pick_token as pick_token
 from ._network_transitions import NetworkTransitions as NetworkTransitions
 from ._prefix_oracle import PrefixMachine as PrefixMachine
 from ._prefix_oracle import PrefixOracle as PrefixOracle
@@ -63,10 +64,9 @@ from ._prefix_oracle import PrefixState as PrefixState
 from ._prefix_oracle import prefix_machine as prefix_machine
 from ._random import fold as fold
 from ._random import keys_on_host as keys_on_host
-from ._refinement import narrow as narrow
-from ._network_kernels import pick_token as pick_token
 from ._redraw import redraw_gaps as redraw_gaps
 from ._refinement import RefinementKernel as RefinementKernel
+from ._refinement import narrow as narrow
 from ._samplers import Planned as Planned
 from ._samplers import build as build
 from ._samplers import build_kernel as build_kernel

@@ -10,6 +10,7 @@ from ._factor_graph import GivenArray as GivenArray
 from ._factor_graph import ParameterArray as ParameterArray
 from ._factor_graph import VariableArray as VariableArray
 from ._given_rows import GivenRows as GivenRows
+from ._guided import guided as guided
 from ._infinite import STAYS_FINITE as STAYS_FINITE
 from ._infinite import undefined_at as undefined_at
 from ._infinite import untried as untried

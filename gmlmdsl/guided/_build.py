@@ -14,12 +14,12 @@ import numpy as np
 from .. import derive
 from .._diagnostics import fail
 from ..data import keys_of
-from ..evaluate import known_params
+from ..evaluate import known_params, verified_params, verified_probes
 from ..graph import Lowered, autoregressive, guided, lower_model
 from ..plan import BUDGET, plan_prefixes
 from ..program import AUTOREGRESSIVE, ir
 from ._host import PythonJudge, loaded
-from ._judges import AbstractJudge, Completable, Noisy, WithLeaves, expected
+from ._judges import AbstractJudge, Completable, Noisy, Probed, WithLeaves, expected
 from ._methods import Backtracking, BlockBest, Plain, Rejection, TokenwiseRejection
 from ._oracle import HostOracle, oracle_of
 from ._run import AbstractMethod, Game, Rules
@@ -48,16 +48,11 @@ class Setting:
     own: dict[str, Any] = field(init=False)
 
     def __post_init__(self):
-        names = {p.name for p in self.lowered.graph.parameters} | ({self._network} if self._network else set())
-        program = self.lowered.bound.program
-        others = {*program.models, *program.judges} - names
-        own = {k: v for k, v in self.params.items() if k not in others}
-        object.__setattr__(self, "own", own if self._network else known_params(self.lowered.graph, own))
-
-    @property
-    def _network(self) -> str:
-        network = self.lowered.graph.network
-        return "" if network is None else network.label
+        graph, program = self.lowered.graph, self.lowered.bound.program
+        names = {p.name for p in graph.parameters} | ({graph.network.label} if graph.network is not None else set())
+        own = {k: v for k, v in self.params.items() if k in names or k not in {*program.models, *program.judges}}
+        made = known_params(graph, own) if graph.network is None else verified_params(graph.network, own)
+        object.__setattr__(self, "own", made)
 
     @cached_property
     def made_oracle(self) -> Any:
@@ -81,8 +76,8 @@ class Setting:
         """A verifier or value.
 
         Raises:
-            GmlmError: E331 where its model has strings of another length, E507 where it lacks parameters, E601 where it costs too much, E739
-                and E744 for functions of the user's.
+            GmlmError: E515 where its model has other strings, E507 where it lacks parameters, E601 where it costs too much, E739 and E744
+                for functions of the user's.
         """
         call = judge.body
         options = guided(call, self.lowered.bound, self.string)
@@ -96,9 +91,22 @@ class Setting:
                 assert isinstance(inner, ir.Judge)
                 words = jax.random.key_data(keys_of(self.seed, np.array([NOISE]))[0])
                 return Noisy(self.judge(inner), jnp.asarray(float(options["sd"]), derive.float_type()), words)  # type: ignore[arg-type]
-            case "python":
+            case "probe":
+                return self._probe(judge, options.get("threshold"))
+            case _:
                 return self._python(judge, str(options["target"]))
-        raise fail("E507", f"{judge.kind} `{judge.name}`: `probe` does not run yet", call.span)
+
+    def _probe(self, judge: ir.Judge, threshold: Any) -> Probed:
+        form = self.lowered.graph.network
+        assert form is not None
+        if self.oracle is not None:
+            message = f"{judge.kind} `{judge.name}` reads the network that draws, and `oracle=` draws in its place"
+            raise fail("E507", message, judge.body.span)
+        if judge.name not in self.params:
+            help = f"`gm.train_probe(model, params, {judge.name!r}, prefixes, labels)` returns parameters with it"
+            raise fail("E509", f"the parameters lack the probe `{judge.name}`", judge.body.span, "not trained", help=help)
+        probe = verified_probes(form, self.params)[judge.name]
+        return Probed(probe, None if threshold is None else float(threshold))
 
     def _python(self, judge: ir.Judge, target: str) -> PythonJudge:
         if not self.allow_python:
@@ -115,7 +123,7 @@ class Setting:
         if string.size != self.string.size or len(string.labels) != len(self.string.labels):
             message = f"model `{name}` has strings of {string.size} cells of {len(string.labels)} values, "
             message += f"model `{judge.model}` of {self.string.size} of {len(self.string.labels)}"
-            raise fail("E331", message, judge.body.span, "other strings")
+            raise fail("E515", message, judge.body.span, "other strings")
         lacking = [p.name for p in other.graph.parameters]
         given = self.params.get(name, {})
         if lacking and not isinstance(given, Mapping):

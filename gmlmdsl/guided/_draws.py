@@ -32,6 +32,22 @@ class GuidedOptions:
     chains: int | None
 
 
+def refuse_options(sampler: ir.Sampler, stated: Mapping[str, bool]) -> None:
+    """Refuse options of chains and of rows where strings are drawn each for itself.
+
+    Args:
+        sampler: the sampler.
+        stated: whether each option is given.
+
+    Raises:
+        GmlmError: E507.
+    """
+    for name, given in stated.items():
+        if given:
+            message = f"`{name}=` has no meaning for sampler `{sampler.name}`, which draws each string from its first symbol on"
+            raise fail("E507", message, sampler.span, help="`prompt=` is what strings begin with")
+
+
 def draw_guided(setting: Setting, call: ir.FormCall, options: GuidedOptions, provenance: Mapping[str, Any]) -> Any:
     """Strings of each prompt as the installed ArviZ takes them, with the group `guided_stats`.
 
@@ -51,10 +67,13 @@ def draw_guided(setting: Setting, call: ir.FormCall, options: GuidedOptions, pro
     found = play(game, prompts[row], keys_of(setting.seed, chain, draw, row))
     if found.given_up.any():
         turns = MOST_HOST_TURNS if is_host(game.judge) or is_host(game.oracle) else MOST_TURNS
-        text = f"{int(found.given_up.sum()):,} draws were given up after {turns:,} turns and count as failed; `tries=` or `steps=` bounds them."
+        count = int(found.given_up.sum())
+        text = f"{count:,} draws were given up after {turns:,} turns and count as failed: `tries =` in the program bounds them."
         warnings.warn(text, SamplingWarning, stacklevel=3)
     lead = (chains, draws) if prompt is None else (chains, draws, rows)
-    return _labelled(graph, found, lead, game.rules.end, {"sampler": options.sampler, "seed": setting.seed, **_attributes(provenance, graph)})
+    return _labelled(
+        graph, found, lead, game.rules.end, {"sampler": options.sampler, "seed": setting.seed, **_attributes(provenance, graph)}
+    )
 
 
 def _verify_open(prompts: Array, end: int | None) -> None:
@@ -101,5 +120,3 @@ def _attributes(provenance: Mapping[str, Any], graph: FactorGraph) -> dict[str, 
     versions = ", ".join(f"{k} {v}" for k, v in provenance["versions"].items())
     labels = str({v.name: [str(x) for x in v.labels] for v in graph.observed if not v.ordered})
     return {"model": provenance["model"], "program_sha256": provenance["sha256"], "versions": versions, "labels": labels}
-
-

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from ..derive import PrefixMachine, PrefixOracle, PrefixState, float_type
+from ..networks import Probe
 
 
 class View(eqx.Module):
@@ -182,6 +183,32 @@ def expected(oracle: PrefixMachine, model: PrefixMachine) -> Expected:
     _, (joint, scale, ahead) = jax.lax.scan(before, last, steps, reverse=True)
     joint, scale = jnp.concatenate([joint, last[0][None]]), jnp.append(scale, last[1])
     return Expected(PrefixOracle(model), joint, scale, ahead)
+
+
+class Probed(AbstractJudge):
+    """The probability of a probe of the oracle's network, or 1 where it reaches a threshold, else 0.
+
+    Attributes:
+        probe: a linear layer on the features of a prefix.
+        threshold: of a verifier; None: the probability itself.
+    """
+
+    probe: Probe
+    threshold: float | None = eqx.field(static=True)
+
+    def start(self, prompts: Int[Array, "rows cells"]) -> None:
+        """The oracle's state says it all."""
+
+    def push(self, state: None, symbols: Int[Array, " rows"]) -> None:
+        """The oracle's state says it all."""
+
+    def pop(self, state: None, n: Int[Array, " rows"]) -> None:
+        """The oracle's state says it all."""
+
+    def values(self, state: None, view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
+        """Of the last layer's state at each row's last symbol."""
+        found = self.probe(oracle.features(at))
+        return found if self.threshold is None else (found >= self.threshold).astype(found.dtype)
 
 
 class NoisyState(eqx.Module):

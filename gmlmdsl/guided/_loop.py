@@ -65,7 +65,8 @@ def _rows_at_once(game: Game, prompts: Array, keys: Any) -> int:
         return max(1, min(MOST_ROWS, len(prompts)))
     many = 2
     shape = jax.ShapeDtypeStruct((many, prompts.shape[1]), np.int32)
-    held = jax.eval_shape(lambda p, k, live: begun(game, p, k, live), shape, keys[:1].repeat(many), jax.ShapeDtypeStruct((many,), bool))
+    rows = jax.ShapeDtypeStruct((many,), keys.dtype), jax.ShapeDtypeStruct((many,), bool)
+    held = jax.eval_shape(lambda p, k, live: begun(game, p, k, live), shape, *rows)
     each = sum(float(np.prod(a.shape)) * a.dtype.itemsize for a in jax.tree.leaves(held) if hasattr(a, "shape")) / many
     verify_held(3 * each, "one string and what is remembered of it", "fewer `steps`, or a shorter string")
     most = max(1, int(AT_ONCE // max(each, 1.0)))
@@ -77,16 +78,31 @@ def _some(game: Game, prompts: Array, keys: Any, live: Array) -> Found:
     hosted = is_host(game.oracle) or is_host(game.judge)
     at, wrong = (_hosted if hosted else _compiled)(game, on_device(prompts, np.int32), keys, on_device(live))
     run = at.run
-    if np.asarray(wrong).any():
-        r = int(np.argmax(np.asarray(wrong)))
-        prefix = np.asarray(run.codes)[r, : int(run.lengths[r])].tolist()
-        message = f"the verifier or value gives no finite number of at least 0 for a continuation of {prefix} (codes), or for itself"
-        raise fail("E745", message, help="0 and 1 are a verifier's, a value's numbers are finite and at least 0")
+    verify_values(np.where(np.asarray(wrong), np.nan, 0.0), np.asarray(wrong), _cut(np.asarray(run.codes), np.asarray(run.lengths)))
     lengths, given_up = np.asarray(run.lengths), ~np.asarray(run.done)
     failed = np.asarray(run.failed) | given_up
     codes = np.where((np.arange(prompts.shape[1]) < lengths[:, None]) & ~failed[:, None], np.asarray(run.codes), -1)
     valid = _valid(game, at) & ~failed
-    return Found(codes, np.where(failed, 0, lengths), *(np.asarray(a) for a in (run.calls, run.checks, run.backs)), failed, valid, given_up)
+    calls, checks, backs = (np.asarray(a) for a in (run.calls, run.checks, run.backs))
+    return Found(codes, np.where(failed, 0, lengths), calls, checks, backs, failed, valid, given_up)
+
+
+def _cut(codes: Array, lengths: Array) -> Array:
+    return np.where(np.arange(codes.shape[1]) < lengths[:, None], codes, -1)
+
+
+def verify_values(values: Array, counts: Array, codes: Array) -> None:
+    """Refuse values of prefixes that count and are no finite numbers of at least 0.
+
+    Raises:
+        GmlmError: E745 with the first prefix.
+    """
+    bad = counts & ~(np.isfinite(values) & (values >= 0))
+    if bad.any():
+        r = int(np.argmax(bad))
+        prefix = codes[r][codes[r] >= 0].tolist()
+        message = f"a verifier or value gives {values[r]:g} near the prefix {prefix} (codes)"
+        raise fail("E745", message, help="0 and 1 are a verifier's; a value is finite and at least 0")
 
 
 def _valid(game: Game, at: Standing) -> Array:
@@ -168,5 +184,3 @@ def _judged(
     wrong = refused(before, run, seen, v)
     back, run = judged(game, run, v)
     return back, run.having(done=run.done | wrong), wrong
-
-

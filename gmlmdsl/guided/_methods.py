@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 from ._run import AbstractMethod, Law, Rules, Run, drawn, likeliest
 
 NONE = -1  # no symbol; no limit
+TIE = 1e-5  # values that differ by less, in parts of themselves, are equal: float32 tells them apart by rounding alone
 Rows = Int[Array, " rows"]
 
 
@@ -24,12 +25,12 @@ class Plain(AbstractMethod):
     def begin(self, rules: Rules, run: Run) -> None:
         """Nothing."""
 
-    def propose(self, rules: Rules, run: Run, law: Law, seen: None) -> tuple[Rows, Run]:
+    def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
         """A symbol of every row that is not whole."""
         symbols = likeliest(law) if self.greedy else drawn(law, run.uniforms()[0])
         return jnp.where(run.done, NONE, symbols), run.counted(~run.done, jnp.zeros_like(run.done))
 
-    def settle(self, rules: Rules, run: Run, v: None) -> tuple[Rows, Run]:
+    def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
         """Nothing is lost."""
         return jnp.zeros_like(run.lengths), run.settled(rules.whole(run.lengths, run.last), jnp.zeros_like(run.done))
 
@@ -49,13 +50,13 @@ class Rejection(AbstractMethod):
         """The strings that may still be refused."""
         return jnp.full_like(run.lengths, NONE if self.tries is None else self.tries)
 
-    def propose(self, rules: Rules, run: Run, law: Law, seen: None) -> tuple[Rows, Run]:
+    def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
         """The next symbol; asked where it makes the string whole."""
         symbols = jnp.where(run.done, NONE, drawn(law, run.uniforms()[0]))
         asked = ~run.done & rules.whole(run.lengths + 1, symbols)
         return symbols, run.counted(~run.done, asked).having(asked=asked)
 
-    def settle(self, rules: Rules, run: Run, v: Float[Array, " rows"]) -> tuple[Rows, Run]:
+    def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
         """A refused string is lost, but for its prompt."""
         taken, lost = run.asked & (v > 0), run.asked & ~(v > 0)
         left = run.memory - lost.astype(jnp.int32)
@@ -87,13 +88,13 @@ class TokenwiseRejection(AbstractMethod):
         none = jnp.zeros((run.lengths.shape[0], rules.n_values), bool)
         return TokenMemory(jnp.full_like(run.lengths, NONE if self.tries is None else self.tries), none, none)
 
-    def propose(self, rules: Rules, run: Run, law: Law, seen: None) -> tuple[Rows, Run]:
+    def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
         """A symbol, which is asked for."""
         symbols = jnp.where(run.done, NONE, drawn(law, run.uniforms()[0]))
         memory = run.memory._replace(possible=law > -jnp.inf)
         return symbols, run.counted(~run.done, ~run.done).having(asked=~run.done, memory=memory)
 
-    def settle(self, rules: Rules, run: Run, v: Float[Array, " rows"]) -> tuple[Rows, Run]:
+    def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
         """A refused symbol is lost."""
         taken, lost = run.asked & (v > 0), run.asked & ~(v > 0)
         m: TokenMemory = run.memory
@@ -137,14 +138,14 @@ class Backtracking(AbstractMethod):
         """The whole quota."""
         return BackMemory(jnp.full_like(run.lengths, self.quota), jnp.zeros_like(run.lengths))
 
-    def propose(self, rules: Rules, run: Run, law: Law, seen: None) -> tuple[Rows, Run]:
+    def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
         """The likeliest symbol where one is owed, else one that is drawn and, within the quota, asked for."""
         owed = run.memory.owed > 0
         symbols = jnp.where(owed, likeliest(law), drawn(law, run.uniforms()[0]))
         asked = ~run.done & ~owed & (run.memory.quota > 0)
         return jnp.where(run.done, NONE, symbols), run.counted(~run.done, asked).having(asked=asked)
 
-    def settle(self, rules: Rules, run: Run, v: Float[Array, " rows"]) -> tuple[Rows, Run]:
+    def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
         """A refused prefix loses its last symbols."""
         lost = run.asked & ~(v > 0)
         floor = jnp.zeros_like(run.base) if self.erase_prompt else run.base
@@ -162,7 +163,7 @@ class BlockMemory(NamedTuple):
     """Where the block begins, how many candidates it has had, the best of them, and whether that one is written again."""
 
     start: Rows
-    count: Rows
+    tried: Rows
     value: Float[Array, " rows"]
     codes: Int[Array, "rows cells"]
     lengths: Rows
@@ -187,7 +188,7 @@ class BlockBest(AbstractMethod):
         none = jnp.zeros_like(run.lengths)
         return BlockMemory(run.lengths, none, jnp.zeros(none.shape), run.codes, run.lengths, jnp.zeros_like(run.done))
 
-    def propose(self, rules: Rules, run: Run, law: Law, seen: None) -> tuple[Rows, Run]:
+    def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
         """The next symbol of a candidate, or of the best one once more, which is no call."""
         m: BlockMemory = run.memory
         place = jnp.minimum(run.lengths, rules.n_cells - 1)
@@ -198,13 +199,13 @@ class BlockBest(AbstractMethod):
             ends |= run.lengths + 1 - m.start == self.block
         return jnp.where(run.done, NONE, symbols), run.counted(new, new & ends).having(asked=new & ends)
 
-    def settle(self, rules: Rules, run: Run, v: Float[Array, " rows"]) -> tuple[Rows, Run]:
+    def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
         """A candidate is lost, but for the last one where it is the best."""
         m: BlockMemory = run.memory
-        better = run.asked & ((m.count == 0) | (v > m.value))
+        better = run.asked & ((m.tried == 0) | (v > m.value * (1 + TIE)))
         codes = jnp.where(better[:, None], run.codes, m.codes)
         lengths, value = jnp.where(better, run.lengths, m.lengths), jnp.where(better, v.astype(m.value.dtype), m.value)
-        count = m.count + run.asked.astype(jnp.int32)
+        count = m.tried + run.asked.astype(jnp.int32)
         last = run.asked & (count == self.n)
         again = m.again | (last & ~better)
         back = jnp.where(run.asked & ~(last & better), run.lengths - m.start, 0)

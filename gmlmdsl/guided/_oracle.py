@@ -48,8 +48,12 @@ def oracle_of(lowered: Lowered, params: dict[str, Any]) -> Any:
     Raises:
         GmlmError: E601 with the cost where a prefix of a model without a network needs too large a table.
     """
-    if lowered.graph.network is not None:
-        raise fail("E507", "guided samplers over a network are not built yet", lowered.graph.network.span)
+    network = lowered.graph.network
+    if network is not None:
+        if network.given:
+            message = "guided samplers over a network take no given data: its strings would be answers to them"
+            raise fail("E510", message, network.span, "reads given data", help="`transformer(causal = true)` takes none")
+        return derive.CausalOracle(params[network.label], None, network.n_cells)
     plan = plan_prefixes(lowered.graph)
     return derive.PrefixOracle(derive.prefix_machine(lowered.graph, plan, params))
 

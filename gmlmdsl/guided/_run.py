@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -34,7 +34,7 @@ class Rules(eqx.Module):
         total = jax.nn.logsumexp(logits, axis=-1, keepdims=True)
         return jnp.where(jnp.isfinite(total), logits - jnp.where(jnp.isfinite(total), total, 0), -jnp.inf)
 
-    def whole(self, lengths: Array, last: Array) -> Array:
+    def whole(self, lengths: Any, last: Any) -> Any:
         """Whether a prefix with that last symbol is a whole string."""
         full = lengths >= self.n_cells
         return full if self.end is None else full | ((last == self.end) & (lengths > 0))
@@ -126,22 +126,22 @@ class AbstractMethod(eqx.Module):
         after: whether V of the prefix is asked after it.
     """
 
-    before: eqx.AbstractClassVar[bool]
-    after: eqx.AbstractClassVar[bool]
+    before: ClassVar[bool]
+    after: ClassVar[bool]
 
     @abc.abstractmethod
     def begin(self, rules: Rules, run: Run) -> Any:
         """What it remembers before the first turn."""
 
     @abc.abstractmethod
-    def propose(self, rules: Rules, run: Run, law: Law, seen: tuple[Array, Array] | None) -> tuple[Int[Array, " rows"], Run]:
+    def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Int[Array, " rows"], Run]:
         """The symbol that each row gets, below 0 for none, and the rows with their counts, the symbols not yet among them.
 
         `seen`: V of the prefix, and of its continuations, where these are asked.
         """
 
     @abc.abstractmethod
-    def settle(self, rules: Rules, run: Run, v: Float[Array, " rows"] | None) -> tuple[Int[Array, " rows"], Run]:
+    def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Int[Array, " rows"], Run]:
         """How many symbols each row loses, and the rows with what is done and counted, the symbols still among them."""
 
 

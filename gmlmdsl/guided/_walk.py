@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ class WalkMemory(NamedTuple):
         nodes: the number of the node of each prefix of the row.
         child: the number of each node's children, below 0 where one was not met.
         known: whether a step was made from a node.
-        count: nodes met.
+        met: nodes met so far.
         left: steps of the run that are left; below 0 where their number is still to be drawn.
         up: whether this turn goes to the parent.
     """
@@ -29,7 +29,7 @@ class WalkMemory(NamedTuple):
     nodes: Int[Array, "rows steps"]
     child: Int[Array, "rows most values"]
     known: Bool[Array, "rows most"]
-    count: Rows
+    met: Rows
     left: Rows
     up: Bool[Array, " rows"]
 
@@ -59,7 +59,7 @@ class Walk(AbstractMethod):
         none = jnp.zeros(rows, bool)
         return WalkMemory(nodes, child, jnp.zeros((rows, most), bool), jnp.ones(rows, jnp.int32), left, none)
 
-    def propose(self, rules: Rules, run: Run, law: Law, seen: tuple[Array, Array]) -> tuple[Rows, Run]:
+    def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
         """Down to a child, or not."""
         (here, children), m, u = seen, run.memory, run.uniforms()
         left = jnp.where(m.left < 0, 1 + jnp.floor(u[2] * self.steps).astype(jnp.int32), m.left)
@@ -78,7 +78,7 @@ class Walk(AbstractMethod):
         memory = self._entered(run, m._replace(known=known, left=left - (~run.done).astype(jnp.int32)), node, symbols)
         stuck = goes & (total <= 0) & (run.lengths == run.base) if self.result == "uniform_node" else jnp.zeros_like(goes)
         run = run.having(memory=memory._replace(up=moves & (pick == 0)))
-        return symbols, run.counted(fresh, fresh * (rules.n_values + 1)).settled(stuck, stuck)
+        return symbols, run.counted(fresh, jnp.where(fresh, rules.n_values + 1, 0)).settled(stuck, stuck)
 
     def _entered(self, run: Run, m: WalkMemory, node: Rows, symbols: Rows) -> WalkMemory:
         """With the child that is gone to, which has the next number where it was not met."""
@@ -86,13 +86,13 @@ class Walk(AbstractMethod):
         symbol = jnp.maximum(symbols, 0)
         found = m.child[run.rows, node, symbol]
         new = down & (found < 0)
-        number = jnp.where(new, m.count, found)
+        number = jnp.where(new, m.met, found)
         child = m.child.at[run.rows, node, symbol].set(jnp.where(down, number, found))
         place = jnp.where(down, run.lengths + 1, m.nodes.shape[1])
         nodes = m.nodes.at[run.rows, place].set(number, mode="drop")
-        return m._replace(nodes=nodes, child=child, count=m.count + new.astype(jnp.int32))
+        return m._replace(nodes=nodes, child=child, met=m.met + new.astype(jnp.int32))
 
-    def settle(self, rules: Rules, run: Run, v: None) -> tuple[Rows, Run]:
+    def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
         """Up, or to the root where the run is made again."""
         m: WalkMemory = run.memory
         back = (m.up & ~run.done).astype(jnp.int32)

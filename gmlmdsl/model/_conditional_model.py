@@ -15,7 +15,8 @@ from ..decode import Decodes, Decoding, decoding, length_coverage
 from ..evaluate import network_queries, verified_params
 from ..fit import training_of
 from ..graph import LoweredMask, lower_mask
-from ..program import ir
+from ..guided import refuse_options
+from ..program import ir, is_guided
 from ..sample import SampleOptions
 from ..train import network_fit
 from ._model import Model
@@ -209,6 +210,7 @@ class ConditionalModel(Model):
         missing: Any = None,
         lengths: Any = None,
         prompt: Any = None,
+        oracle: Any = None,
     ) -> Any:
         """Run chains of updates, or decode by refinement.
 
@@ -233,8 +235,9 @@ class ConditionalModel(Model):
             given: data of given variables, one row or many: draws then have an axis of rows.
             missing: what stands for padding in given data, `init` and `clamp`.
             lengths: of the rows, where they are known; none: those of `init`, else predicted, else all cells.
-            prompt: of `autoregressive`, what each row begins with: a list of prefixes of any length, values or labels, of letters also
-                strings. Draws then have an axis of rows.
+            oracle: of guided samplers: a `gm.Oracle` that draws in the network's place.
+            prompt: of `autoregressive` and guided samplers, what each row begins with: a list of prefixes of any length, values or labels,
+                of letters also strings. Draws then have an axis of rows.
 
         Returns:
             What the installed ArviZ takes. `posterior` holds the cells, behind a row's length -1, of spins 0; in a model without given
@@ -248,6 +251,24 @@ class ConditionalModel(Model):
         if sampler == "exact" and sampler not in self.samplers:
             raise derive.no_joint(self.graph)
         name, checked = self.sampler(sampler)
+        if oracle is not None or (isinstance(checked.body, ir.FormCall) and is_guided(checked.body.form.name)):
+            stated = {"given": given is not None, "missing": missing is not None, "lengths": lengths is not None}
+            refuse_options(checked, stated)
+            return super().sample(
+                params,
+                sampler,
+                draws=draws,
+                warmup=warmup,
+                chains=chains,
+                thin=thin,
+                seed=seed,
+                clamp=clamp,
+                init=init,
+                observe=observe,
+                keep_draws=keep_draws,
+                prompt=prompt,
+                oracle=oracle,
+            )
         refines = isinstance(checked.body, ir.FormCall)
         counts = (d if n is None else n for n, d in zip((draws, warmup, chains), (1, 0, 1) if refines else (1000, 500, 4), strict=True))
         kept, before, runs = counts

@@ -15,6 +15,7 @@ from .._diagnostics import counted, fail, listed, whole_number
 from ..data import bound_once, bound_rows, verified_seed
 from ..evaluate import parameters
 from ..fit import WHOLE, FitOptions, PersistentContrastiveDivergence, estimate_to_fit, fit_model, method_of, whole_mask
+from ..guided import GuidedOptions, Setting, draw_guided, refuse_options
 from ..program import ir
 from ..sample import SampleOptions, SamplingWarning, draw_chains, draw_exact
 from ._ahead import random_rows
@@ -189,9 +190,9 @@ class Model(Queries):
         params: Params,
         sampler: str | None = None,
         *,
-        draws: int = 1000,
-        warmup: int = 500,
-        chains: int = 4,
+        draws: int | None = None,
+        warmup: int | None = None,
+        chains: int | None = None,
         thin: int = 1,
         seed: int = 0,
         clamp: Mapping[str, Any] | None = None,
@@ -200,18 +201,20 @@ class Model(Queries):
         keep_draws: bool = True,
         progress: bool | None = None,
         given: Any = None,
+        prompt: Any = None,
+        oracle: Any = None,
     ) -> Any:
-        """Run many chains of a sampler in one compiled scan.
+        """Run many chains of a sampler in one compiled scan; a guided one draws strings, all prompts and draws in one compiled loop.
 
         Args:
             params: parameters.
             sampler: the sampler's name; left out where the model has one; "exact" (unless the file has a sampler of that name):
                 independent draws, where a plan is affordable, for which `warmup`, `thin` and `init` have no meaning.
-            draws: kept draws per chain.
-            warmup: steps before the first.
+            draws: kept draws per chain; none: 1000, of a guided sampler with `prompt=` 1.
+            warmup: steps before the first; none: 500.
             thin: steps per draw.
-            chains: number of chains.
-            seed: draw t of chain c depends on (seed, c, t) only.
+            chains: number of chains; none: 4, of a guided sampler 1.
+            seed: draw t of chain c depends on (seed, c, t) only, with prompts of their row too.
             clamp: cells or whole variables held at values: `{"x": {0: +1}}`.
             init: a start, or one per chain; none: independent uniform values that satisfy every `require` (where none is found among
                 2000, values built by moves of single cells, which are not uniform); `gm.annealed(steps=200)`: the same, then cooled.
@@ -219,22 +222,41 @@ class Model(Queries):
             keep_draws: whether configurations are kept.
             progress: whether to show a bar; none: where a person watches.
             given: one row of data of given variables, without an axis of rows, for all chains.
+            prompt: of guided samplers and `autoregressive`: what strings begin with, a list of prefixes of any length, values or labels,
+                of letters also strings. Draws then have an axis of rows.
+            oracle: of guided samplers: a `gm.Oracle` that draws in the model's place.
 
         Returns:
             What the installed ArviZ takes (InferenceData or DataTree): `posterior` with named dims and coords, `sample_stats`
             with `lp` (unnormalised log p), the flip rate of each update, and under `temper` the swap rate of each pair of betas.
+            Of a guided sampler `guided_stats`: `oracle_calls`, `verifier_calls`, `backtracks` by position, `length`, `valid`, and
+            `failed`, where the string is -1 (0 of spins) throughout.
 
         Raises:
-            GmlmError: for options that do not fit, a start of probability zero, a block too costly to draw.
+            GmlmError: for options that do not fit, a start of probability zero, a block too costly to draw; E745, E746 for what verifiers,
+                values and oracles of the user's do.
         """
         lowered = bound_once(self.lowered, given, "a sampler")
-        if sampler == "exact" and sampler not in self.samplers:
+        checked = None if sampler == "exact" and sampler not in self.samplers else self.sampler(sampler)[1]
+        if checked is not None and isinstance(checked.body, ir.FormCall):
+            stated = {"thin": thin != 1, "clamp": clamp is not None, "init": init is not None, "observe": observe is not None}
+            setting = Setting(lowered, params, verified_seed(seed), self.program.allow_python, oracle)
+            refuse_options(checked, stated | {"warmup": bool(warmup), "keep_draws": not keep_draws})
+            return draw_guided(setting, checked.body, GuidedOptions(checked.name, prompt, draws, chains), self._provenance())
+        for option, value in (("prompt", prompt), ("oracle", oracle)):
+            if value is not None:
+                message = f"`{option}=` is of guided samplers, which grow strings from their first symbol on"
+                raise fail("E507", message, help="clamp cells: `clamp=`" if option == "prompt" else "")
+        draws, warmup, chains = (d if n is None else n for n, d in zip((draws, warmup, chains), (1000, 500, 4), strict=True))
+        if checked is None:
+            assert sampler is not None
             options = SampleOptions(sampler, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)
-            provenance = self.program.provenance() | {"model": self.name}
-            return draw_exact(lowered, self._contractions, self._known(params), options, provenance)
-        name, checked = self.sampler(sampler)
-        options = SampleOptions(name, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)
-        return draw_chains(lowered, checked, self._known(params), options, self.program.provenance() | {"model": self.name})
+            return draw_exact(lowered, self._contractions, self._known(params), options, self._provenance())
+        options = SampleOptions(checked.name, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)
+        return draw_chains(lowered, checked, self._known(params), options, self._provenance())
+
+    def _provenance(self) -> dict[str, Any]:
+        return self.program.provenance() | {"model": self.name}
 
     def compile(
         self, rows: int | None = None, mask: str | None = None, *, sampler: str | None = None, draws: int = 1000, chains: int = 4

@@ -1,8 +1,8 @@
 """A model read from the first cell of its string to the last: what has to be remembered of a prefix, and what each step costs.
 
-Other cells (latents) enter at the step of the first string cell that they share a factor with, and leave when no later factor holds them. What
-is remembered of a prefix is the joint value of the string cells that later factors hold, which are known, and a weight for each joint
-value of the other such cells, which are summed out: a weighted automaton. Chains, n-grams and hidden Markov models are small ones.
+Other cells (latents) enter at the step of the first string cell that they share a factor with, and leave when no later factor holds
+them. What is remembered of a prefix is the joint value of the string cells that later factors hold, which are known, and a weight for each
+joint value of the other such cells, which are summed out: a weighted automaton. Chains, n-grams and hidden Markov models are small ones.
 """
 
 from __future__ import annotations

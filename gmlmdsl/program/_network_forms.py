@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ._form import BOOLEAN, INTEGER, NOISE, NUMBER, PROBABILITIES, SCHEDULE, TEXT, WORD, Bounds, Form, Option, named
+from ._form import BOOLEAN, CELL_VALUE, INTEGER, NOISE, NUMBER, PROBABILITIES, SCHEDULE, TEXT, WORD, Bounds, Form, Option, named
 
 # How a mask makes a network's input: only in models with a `conditional`.
 SEEN = (
@@ -66,12 +66,13 @@ AUTOREGRESSIVE = Form(
     "sampler",
     "autoregressive",
     (
-        named("end", INTEGER, "the value that ends a row, of which it is the last cell", "none", words=("none",), bounds=Bounds(0)),
+        named("end", CELL_VALUE, "the value that ends a row, of which it is the last cell", "none", words=("none",), bounds=Bounds(0)),
         named("beam", INTEGER, "rows that are kept side by side; 1 is greedy search", "1"),
         named("length_penalty", NUMBER, "a: rows are compared by log p / n^a, n the number of their cells", "1", bounds=Bounds(0)),
         *_TOKENS,
     ),
-    "Cell by cell from the first to the last, for networks with `causal = true`: beam search, or draws from their joint law.",
+    "Cell by cell from the first to the last, for networks with `causal = true` and models without a network: beam search (one "
+    "row without a network), or draws from their joint law.",
 )
 
 SAMPLERS = (

@@ -7,7 +7,7 @@ from ._form import Option
 from ._program import FormCall, FormMask, Independent, Listed
 from ._terms import Expression, Literal, Operation
 
-_NUMERIC = (forms.NUMBER, forms.INTEGER)
+_NUMERIC = (forms.NUMBER, forms.INTEGER, forms.CELL_VALUE)
 _NEEDS_A_SCHEDULE = ("least_confident", "remdm")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from .._diagnostics import Fix, Span
 from ..syntax import tree
 from ._arguments import check_arguments, find_form
-from ._check_guided import check_guided, is_guided
+from ._check_guided import check_guided, check_oracle, is_guided, with_end
 from ._check_masks import has_least_confident
 from ._check_networks import check_direction, predicts_lengths, report_idle
 from ._expressions import known_number
@@ -43,15 +43,15 @@ def check_decoder(call: tree.Call, model: Model, scope: Scope) -> FormCall | Non
     arguments = None if form is None else check_arguments(call, form, scope)
     if form is None or arguments is None:
         return None
+    if form is AUTOREGRESSIVE:
+        good = check_oracle(call, model, scope)
+        return _autoregressive(call, form, with_end(call, arguments, model, scope), scope) if good else None
     if model.conditional is None:
         if scope.lacks_network(model.name, model.span):
             message = f"`{form.name}` decodes a network: model `{model.name}` has no `conditional`"
             scope.report("E323", message, call.span, "no network")
         return None
-    causal = form is AUTOREGRESSIVE
-    if not check_direction(call, model, scope, causal=causal):
-        return None
-    return _autoregressive(call, form, arguments, scope) if causal else _refinement(call, form, arguments, model, scope)
+    return _refinement(call, form, arguments, model, scope) if check_direction(call, model, scope, causal=False) else None
 
 
 def _autoregressive(call: tree.Call, form: Form, arguments: dict[str, object], scope: Scope) -> FormCall | None:

@@ -31,6 +31,8 @@ from ._monte_carlo import EstimatedCovariance as EstimatedCovariance
 from ._monte_carlo import estimated_covariance as estimated_covariance
 from ._networks import consistency_gap as consistency_gap
 from ._networks import step_gap as step_gap
+from ._output_law import OutputLaw as OutputLaw
+from ._output_law import output_law as output_law
 from ._product_gap import product_gap as product_gap
 from ._quantity import Quantity as Quantity
 from ._suggest import MaskSuggestions as MaskSuggestions

@@ -33,12 +33,37 @@ PRIOR = "model m {\n  var x : bit\n  param p : positive ~ gamma(0.5, 1)\n  facto
 CHAIN = "model m {\n  var x[i in range(12)] : spin\n  factor 9 * x[i] * x[i + 1] for i in range(12) if i < 11\n}\n"
 CHAIN += "mask lonely = blocks({x[0]})\nmask single = subsets(x, size = 1)\n"
 NETWORK = "network net = mlp(width = 2)\nmodel m { var x[i in range(2)] : bit  conditional x ~ net() }\n"
+GUIDED = "input n : int = 3\nmodel words { var x[t in range(3)] : bit  x[t] ~ categorical([0.5, 0.5]) for t in range(3) }\n"
+GUIDED += "model other { var x[t in range(n)] : bit  require x[0] == 0 }\nverifier can for words = completable(other)\n"
+GUIDED += 'verifier lost for words = python("no_such_module:name")\nverifier odd for words = python("math:sqrt")\n'
+GUIDED += "sampler rej for words = rejection(can)\nsampler none for words = rejection(lost)\nsampler bad for words = rejection(odd)\n"
 P = {"J": np.array(0.2)}
 ROWS = [[1, 0], [1, 1], [0, 1]]
 
 
 def model(text: str = TEXT) -> gm.Model:
     return gm.parse(text).model()
+
+
+class Odd:
+    """An oracle whose rows do not sum to 1."""
+
+    def start(self, prompts: np.ndarray) -> int:
+        return len(prompts)
+
+    def next_log_probs(self, state: int) -> np.ndarray:
+        return np.zeros((state, 2))
+
+    def push(self, state: int, symbols: np.ndarray) -> int:
+        return state
+
+    def pop(self, state: int, n: np.ndarray) -> int:
+        return state
+
+
+def guided(sampler: str, oracle: object = None, **inputs: int) -> object:
+    """Draws of a guided sampler."""
+    return gm.parse(GUIDED, allow_python=True, **inputs).model("words").sample({}, sampler, draws=2, oracle=oracle)
 
 
 def impatient(call: Callable[[], object]) -> object:
@@ -49,6 +74,10 @@ def impatient(call: Callable[[], object]) -> object:
 
 # A call for each code that no program raises.
 CALLS: dict[str, Callable[[Path], object]] = {
+    "E515": lambda path: guided("rej", n=4),
+    "E744": lambda path: guided("none"),
+    "E745": lambda path: guided("bad"),
+    "E746": lambda path: guided("rej", oracle=Odd()),
     "E501": lambda path: model().log_prob(P, [[1, 0, 1]]),
     "E502": lambda path: model().log_prob(P, [[2, 0]]),
     "E503": lambda path: model("model m {\n  var x : bit\n  var y : bit\n}\n").log_prob({}, {"x": [0]}),

@@ -1,0 +1,157 @@
+"""Every prefix of short strings with the law of its next symbol and its value: what output laws are computed from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import derive
+from .._diagnostics import fail
+from ..derive import bounded_jit
+from ..guided import Game, View, is_host, verify_law, verify_values
+
+Array = np.ndarray
+MOST_NODES = 1 << 16
+AT_ONCE = 1 << 12  # prefixes that are asked about in one call
+
+
+@dataclass(frozen=True, eq=False)
+class PrefixTree:
+    """Prefixes that begin with one, the root, ordered by length; prefixes with an `end` inside stand there too and are never reached.
+
+    Attributes:
+        codes: of shape (nodes, cells), -1 behind each prefix.
+        depth: its symbols.
+        law: p(next symbol | prefix) as the sampler draws from it, (nodes, values); 0 throughout where there is none.
+        value: V of each prefix; 1 where nothing judges.
+        whole: whether it is a whole string.
+        parent: its prefix, -1 of the root.
+        child: with each symbol more, (nodes, values), -1 where a string is full.
+        start: the node of the prompt.
+    """
+
+    codes: Array
+    depth: Array
+    law: Array
+    value: Array
+    whole: Array
+    parent: Array
+    child: Array
+    start: int
+
+    @property
+    def n(self) -> int:
+        """The number of nodes."""
+        return len(self.depth)
+
+    @cached_property
+    def likeliest(self) -> Array:
+        """The child by the likeliest symbol, the first of equals."""
+        return self.child[np.arange(self.n), np.argmax(self.law, axis=1)]
+
+    def up(self, node: int, steps: int) -> int:
+        """The prefix without its last symbols."""
+        for _ in range(steps):
+            node = int(self.parent[node])
+        return node
+
+    def strings(self, mass: Array, closed: Array | None = None) -> tuple[Array, float]:
+        """Where mass on prefixes ends that draws symbols up to whole strings or `closed` prefixes, and how many symbols that takes."""
+        mass, drawn = mass.astype(float).copy(), 0.0
+        stays = self.whole if closed is None else self.whole | closed
+        for s in range(self.n):  # children stand behind their prefix
+            if mass[s] > 0 and not stays[s]:
+                goes, mass[s] = mass[s], 0.0
+                drawn += goes
+                possible = self.law[s] > 0
+                mass[self.child[s][possible]] += goes * self.law[s][possible]
+        return mass, drawn
+
+
+def prefix_tree(game: Game, prompt: Array, erased: bool, what: str) -> PrefixTree:
+    """The tree of all strings that begin with a prompt; where symbols of the prompt may be taken back, of all strings.
+
+    Args:
+        game: what draws.
+        prompt: codes.
+        erased: whether they may be.
+        what: how a refusal calls the question.
+
+    Raises:
+        GmlmError: E601 for too many prefixes.
+    """
+    n, q, root = game.rules.n_cells, game.rules.n_values, 0 if erased else len(prompt)
+    levels = n - root
+    count = sum(float(q) ** h for h in range(levels + 1))
+    if count > MOST_NODES:
+        message = f"{what}: {count:.3g} prefixes of {levels} symbols of {q} values, more than the {MOST_NODES:,} that are listed"
+        raise fail("E601", message, help="shorter strings, or a longer prompt; `sample` draws")
+    codes, depth, parent, offset = _listed(prompt[:root], n, q)
+    child = np.full((len(depth), q), -1)
+    inner = depth < n
+    child[inner] = 1 + q * np.arange(int(inner.sum()))[:, None] + np.arange(q)
+    last = codes[np.arange(len(depth)), np.maximum(depth - 1, 0)]
+    whole = np.asarray(game.rules.whole(depth, last))
+    law, value = _asked(game, codes, depth, whole)
+    at = 0 if not erased else int(offset[len(prompt)] + (np.ravel_multi_index(tuple(prompt), (q,) * len(prompt)) if len(prompt) else 0))
+    return PrefixTree(codes, depth, law, value, whole, parent, child, at)
+
+
+def _listed(root: Array, n: int, q: int) -> tuple[Array, Array, Array, Array]:
+    """Codes, lengths and parents of all prefixes by length, and where each length begins: node k has children 1 + q k and on."""
+    rows, counts = [np.full((1, n), -1, np.int32)], [1]
+    rows[0][0, : len(root)] = root
+    for h in range(len(root), n):
+        longer = np.repeat(rows[-1], q, axis=0)
+        longer[:, h] = np.tile(np.arange(q), len(rows[-1]))
+        rows.append(longer)
+        counts.append(len(longer))
+    depth = np.repeat(np.arange(len(root), n + 1), counts)
+    parent = (np.arange(len(depth)) - 1) // q
+    parent[0] = -1
+    return np.concatenate(rows), depth, parent, np.concatenate([[0], np.cumsum(counts)])
+
+
+def _asked(game: Game, codes: Array, depth: Array, whole: Array) -> tuple[Array, Array]:
+    """The law and the value of every prefix."""
+    laws, values = [], []
+    hosted = is_host(game.oracle) or is_host(game.judge)
+    for start in range(0, len(depth), AT_ONCE):
+        rows = slice(start, start + AT_ONCE)
+        piece, lengths, ends = codes[rows], depth[rows], whole[rows]
+        short = min(AT_ONCE, len(depth)) - len(piece)
+        piece, lengths, ends = (
+            np.pad(piece, ((0, short), (0, 0)), mode="edge"),
+            np.pad(lengths, (0, short), mode="edge"),
+            np.pad(ends, (0, short)),
+        )
+        asked = np.arange(len(piece)) < len(piece) - short
+        law, value = (_of_prefixes if hosted else _compiled)(
+            game, jnp.asarray(piece), jnp.asarray(lengths), jnp.asarray(ends), jnp.asarray(asked)
+        )
+        if is_host(game.oracle):
+            verify_law(law, asked & ~ends)
+        kept = len(piece) - short
+        laws.append(np.exp(np.asarray(law, np.float64))[:kept])
+        values.append(np.asarray(value, np.float64)[:kept])
+    law, value = np.concatenate(laws), np.concatenate(values)
+    verify_values(value, np.ones(len(value), bool), codes)
+    return np.where((depth < codes.shape[1])[:, None], law, 0.0), value
+
+
+def _of_prefixes(game: Game, codes: jax.Array, lengths: jax.Array, whole: jax.Array, asked: jax.Array) -> tuple[Any, Any]:
+    state = game.oracle.start(codes)
+    law = game.oracle.next_log_probs(state)
+    law = law if is_host(game.oracle) else game.rules.law(law)
+    if game.judge is None:
+        return law, jnp.ones(len(codes), derive.float_type())
+    view = View(jnp.maximum(codes, 0), lengths, whole, asked)
+    return law, game.judge.values(game.judge.start(codes), view, game.oracle, state)
+
+
+_compiled = bounded_jit(_of_prefixes)

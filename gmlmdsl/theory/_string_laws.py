@@ -1,0 +1,235 @@
+"""The laws of the strings that each method gives, from the tree of prefixes: dynamic programming, series and powers of a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.integrate
+import scipy.sparse
+
+from .._diagnostics import fail
+from ..guided import TIE, Backtracking, BlockBest, Plain, Rejection, TokenwiseRejection, Walk
+from ._prefix_tree import PrefixTree
+
+Array = np.ndarray
+MOST_WALK = 1e10  # operations of the walk's matrix
+LISTED_COUPONS = 12  # symbols whose subsets are listed
+
+
+class StringLaw(NamedTuple):
+    """The probability of each node's string, of failure, and the calls and judgements on average."""
+
+    mass: Array
+    fail: float
+    calls: float
+    checks: float
+
+
+def string_law(tree: PrefixTree, method: Any, looks_ahead: bool) -> StringLaw:
+    """The law of a method's strings.
+
+    Args:
+        tree: the prefixes.
+        method: one of the guided room.
+        looks_ahead: whether V = 0 of a prefix says that V = 0 of every string that begins with it.
+    """
+    start = np.zeros(tree.n)
+    start[tree.start] = 1.0
+    if not tree.whole[tree.start] and not tree.law[tree.start].any() and not isinstance(method, Walk):
+        return StringLaw(np.zeros(tree.n), 1.0, 0.0, 0.0)  # the oracle never gives the prompt
+    return LAWS[type(method)](tree, method, start, looks_ahead)
+
+
+def _plain(tree: PrefixTree, method: Plain, start: Array, looks_ahead: bool) -> StringLaw:
+    if not method.greedy:
+        mass, drawn = tree.strings(start)
+        return StringLaw(mass, 0.0, drawn, 0.0)
+    node = tree.start
+    while not tree.whole[node]:
+        node = int(tree.likeliest[node])
+    return StringLaw(np.eye(1, tree.n, node)[0], 0.0, float(tree.depth[node] - tree.depth[tree.start]), 0.0)
+
+
+def _rejection(tree: PrefixTree, method: Rejection, start: Array, looks_ahead: bool) -> StringLaw:
+    """p(x | V = 1), by a geometric series over tries, each of which costs the symbols of its string."""
+    taken = tree.value > 0
+    if tree.whole[tree.start]:  # nothing is drawn: the prompt is the string, and is judged once
+        good = float(taken[tree.start])
+        return StringLaw(start * good, 1 - good, 0.0, 1.0)
+    mass, drawn = tree.strings(start)
+    good = np.where(taken, mass, 0.0)
+    accepted = good.sum()
+    if method.tries is None:
+        if accepted > 0:
+            return StringLaw(good / accepted, 0.0, drawn / accepted, 1 / accepted)
+        known = looks_ahead and not taken[tree.start]
+        return StringLaw(np.zeros(tree.n), 1.0, 0.0 if known else np.inf, 0.0 if known else np.inf)
+    refused = max(0.0, 1 - accepted)
+    tries = _tries(refused, method.tries)
+    return StringLaw(good * tries, refused**method.tries, drawn * tries, tries)
+
+
+def _tries(refused: float, most: int) -> float:
+    """How many tries there are on average, of at most so many: the sum of refused^k, k below that."""
+    return float(most) if refused >= 1 else (1 - refused**most) / (1 - refused)
+
+
+def _tokenwise(tree: PrefixTree, method: TokenwiseRejection, start: Array, looks_ahead: bool) -> StringLaw:
+    """At each prefix p(a) V(a) / sum; the tries of a position are geometric, or end when every symbol has been refused."""
+    mass, failed, calls = start.copy(), 0.0, 0.0
+    for s in range(tree.n):
+        if mass[s] == 0 or tree.whole[s]:
+            continue
+        here, mass[s] = mass[s], 0.0
+        law, children = tree.law[s], tree.child[s]
+        good = np.where(tree.value[children] > 0, law, 0.0)
+        refused = max(0.0, 1 - good.sum())
+        if method.tries is not None:
+            tries = _tries(refused, method.tries)
+            failed += here * refused**method.tries
+        elif good.sum() > 0:
+            tries = 1 / good.sum()
+        else:
+            tries = all_seen(law[law > 0])
+            failed += here
+        calls += here * tries
+        mass[children] += here * good * (tries if method.tries is not None or good.sum() > 0 else 0.0)
+    return StringLaw(mass, failed, calls, calls)
+
+
+def all_seen(p: Array) -> float:
+    """How many draws of p there are on average until every value was drawn: the sum over sets of values of +-1 / p(set)."""
+    if len(p) <= LISTED_COUPONS:
+        sets = (s for k in range(1, len(p) + 1) for s in combinations(p, k))
+        return float(sum((-1) ** (len(s) + 1) / sum(s) for s in sets))
+    integral: Callable[[float], float] = lambda t: float(1 - np.prod(1 - np.exp(-p * t)))  # noqa: E731 - quad takes a function
+    return float(scipy.integrate.quad(integral, 0, np.inf, limit=500, epsabs=1e-11)[0])
+
+
+def _backtracking(tree: PrefixTree, method: Backtracking, start: Array, looks_ahead: bool) -> StringLaw:
+    """Dynamic programming over (prefix, quota): prefixes grow while the quota stays, and the quota falls where they do not."""
+    floor = 0 if method.erase_prompt else int(tree.depth[tree.start])
+    mass, result, calls, checks = start.copy(), np.zeros(tree.n), 0.0, 0.0
+    for quota in range(method.quota, -1, -1):
+        after = np.zeros(tree.n)
+        for s in range(tree.n):
+            here = mass[s]
+            if here == 0:
+                continue
+            if tree.whole[s]:
+                result[s] += here
+                continue
+            calls += here
+            checks += here * (quota > 0)
+            for a in np.flatnonzero(tree.law[s]):
+                child, goes = int(tree.child[s, a]), here * tree.law[s, a]
+                if quota > 0 and not tree.value[child] > 0:
+                    back, made = _taken_back(tree, method, child, floor)
+                    after[back] += goes
+                    calls += goes * made
+                else:
+                    mass[child] += goes
+        mass = after
+    return StringLaw(result, 0.0, calls, checks)
+
+
+def _taken_back(tree: PrefixTree, method: Backtracking, node: int, floor: int) -> tuple[int, int]:
+    """The prefix that a refused one becomes, and the symbols that were regenerated."""
+    node, made = tree.up(node, min(method.stride, int(tree.depth[node]) - floor)), 0
+    while method.regenerate and made < method.stride and not tree.whole[node]:
+        node, made = int(tree.likeliest[node]), made + 1
+    return node, made
+
+
+def _best(tree: PrefixTree, method: BlockBest, start: Array, looks_ahead: bool) -> StringLaw:
+    """Block by block, the law of the best of n draws of a block."""
+    mass, calls, checks = start.copy(), 0.0, 0.0
+    for s in range(tree.n):
+        here = mass[s]
+        if here == 0 or tree.whole[s]:
+            continue
+        mass[s] = 0.0
+        closed = None if method.block is None else tree.depth >= tree.depth[s] + method.block
+        ends, drawn = tree.strings(np.eye(1, tree.n, s)[0], closed)
+        calls += here * method.n * drawn
+        checks += here * method.n
+        mass += here * best_of(ends, tree.value, method.n)
+    return StringLaw(mass, 0.0, calls, checks)
+
+
+def best_of(p: Array, value: Array, n: int) -> Array:
+    """The law of the first of n draws of p whose value is the highest; values that differ by rounding are equal."""
+    out, below = np.zeros_like(p), 0.0
+    order = [int(k) for k in np.argsort(value, kind="stable") if p[k] > 0]
+    while order:
+        top = value[order[0]]
+        group = [k for k in order if value[k] <= top * (1 + TIE)]
+        order = order[len(group) :]
+        share = p[group].sum()
+        out[group] = p[group] / share * ((below + share) ** n - below**n)
+        below += share
+    return out
+
+
+def _walk(tree: PrefixTree, method: Walk, start: Array, looks_ahead: bool) -> StringLaw:
+    """Powers of the walk's matrix. A call is a node that is left for the first time: the chance of that, node by node."""
+    if tree.whole[tree.start]:
+        return StringLaw(start, 0.0, 0.0, 0.0)
+    moves = _moves(tree, first=method.result == "first_leaf")
+    leaf, q = tree.whole, tree.law.shape[1]
+    if 2.0 * tree.n * moves.nnz * method.steps > MOST_WALK:
+        message = f"`steps = {method.steps}` of a walk on {tree.n:,} prefixes take {2.0 * tree.n * moves.nnz * method.steps:.3g} operations"
+        raise fail("E601", f"{message}, more than the limit of {MOST_WALK:.3g}", help="shorter strings, or fewer steps")
+    here, mean = start, np.zeros(tree.n)
+    apart, left, calls = np.eye(tree.n)[np.full(tree.n, tree.start)], np.zeros(tree.n), 0.0
+    counts = ~leaf if method.result == "first_leaf" else np.ones(tree.n, bool)
+    for _ in range(method.steps):
+        own = np.where(counts, np.diag(apart), 0.0)
+        left += 0.5 * own
+        # In its own chain a node that is left is gone for good.
+        apart = 0.5 * apart + 0.5 * (moves.T @ apart.T).T - scipy.sparse.diags(0.5 * own) @ moves
+        apart = np.asarray(apart)
+        here = 0.5 * here + 0.5 * (moves.T @ here)
+        mean += here / method.steps
+        calls += left.sum() / method.steps
+    if method.result != "uniform_node":
+        mass = np.where(leaf, here, 0.0)
+        return StringLaw(mass, 1 - float(mass.sum()), float(left.sum()), float(left.sum()) * (q + 1))
+    mass = np.where(leaf, mean, 0.0)
+    runs = mass.sum()
+    if runs <= 0:
+        stuck = moves[tree.start, tree.start] == 1  # the first step that does not stay fails
+        calls = 1.0 if stuck else np.inf
+        return StringLaw(np.zeros(tree.n), 1.0, calls, calls * (q + 1))
+    return StringLaw(mass / runs, 0.0, calls / runs, calls / runs * (q + 1))
+
+
+def _moves(tree: PrefixTree, first: bool) -> Any:
+    """The matrix of steps that do not stay by laziness; a node without a way out stays."""
+    rows, columns, weights = [], [], []
+    for s in range(tree.n):
+        here: dict[int, float] = {}
+        if s != tree.start and not (first and tree.whole[s]):
+            here[int(tree.parent[s])] = float(tree.value[s])
+        if not tree.whole[s]:
+            for a in np.flatnonzero(tree.law[s]):
+                here[int(tree.child[s, a])] = float(tree.law[s, a] * tree.value[tree.child[s, a]])
+        total = sum(here.values())
+        here = {s: 1.0} if total <= 0 else {k: w / total for k, w in here.items() if w > 0}
+        rows += [s] * len(here)
+        columns += list(here)
+        weights += list(here.values())
+    return scipy.sparse.csr_matrix((weights, (rows, columns)), shape=(tree.n, tree.n))
+
+
+LAWS: dict[type, Callable[[PrefixTree, Any, Array, bool], StringLaw]] = {
+    Plain: _plain,
+    Rejection: _rejection,
+    TokenwiseRejection: _tokenwise,
+    Backtracking: _backtracking,
+    BlockBest: _best,
+    Walk: _walk,
+}

@@ -1,0 +1,206 @@
+"""Guided samplers at their edges, computed checks of the thesis, and functions and oracles of the user's."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterator
+
+import jax
+import numpy as np
+import pytest
+
+import gmlmdsl as gm
+from gmlmdsl._diagnostics import GmlmError
+
+BITS = """
+input n : int = 6
+model words {{ var x[t in range(n)] : bit  x[t] ~ categorical([0.5, 0.5]) for t in range(n) }}
+model wanted {{ var x[t in range(n)] : bit  {require} }}
+verifier can for words = completable(wanted)
+value truth  for words = expected(wanted)
+verifier mine for words = python("guided_functions:zeros")
+value own     for words = python("guided_functions:value")
+sampler rej  for words = rejection(can)
+sampler few  for words = rejection(can, tries = 5)
+sampler tok  for words = tokenwise_rejection(can)
+sampler back for words = backtracking(can, quota = 3, stride = 2)
+sampler walk for words = value_guided(truth, steps = {steps})
+sampler node for words = value_guided(truth, steps = 40, result = uniform_node)
+sampler best for words = best_of(truth, n = 3)
+sampler python for words = tokenwise_rejection(mine)
+sampler values for words = value_guided(own, steps = 20, leaf = mine)
+"""
+ZEROS = "require x[t] == 0 for t in range(n)"
+
+
+def bits(require: str = ZEROS, n: int = 6, steps: int = 50, allow: bool = False) -> gm.Model:
+    """Fair bits, and what their strings should be."""
+    return gm.parse(BITS.format(require=require, steps=steps), n=n, allow_python=allow).model("words")
+
+
+# Computed checks
+
+
+@pytest.mark.parametrize("n", [1, 3, 6])
+def test_rejection_takes_n_2_to_the_n_calls_and_rejection_of_symbols_2_n(n: int):
+    """Li 2025, Proposition 3.1.1: the set of one string of zeros, fair bits."""
+    model = bits(n=n)
+    assert gm.theory.output_law(model, {}, "rej").expected_calls == pytest.approx(n * 2.0**n, abs=1e-9)
+    assert gm.theory.output_law(model, {}, "tok").expected_calls == pytest.approx(2.0 * n, abs=1e-9)
+
+
+def test_rejection_of_symbols_gives_one_string_twice_its_share():
+    """Li 2025, Proposition 3.1.2: all strings but that of ones; 1..10 gets 2^-(L-1), the others 2^-L."""
+    law = gm.theory.output_law(bits("require sum(x[t] for t in range(n)) < n"), {}, "tok")
+    for s, p in zip(law.strings.tolist(), law.probabilities, strict=True):
+        assert p == pytest.approx(2.0 ** -(5 if s == [1] * 5 + [0] else 6), abs=1e-12)
+
+
+def test_the_walk_has_half_of_a_level_at_root_and_leaves_where_values_are_exact():
+    """After many steps: 1 / (2 L) of the mass lies on the leaves."""
+    law = gm.theory.output_law(bits(n=3, steps=4000), {}, "walk")
+    assert law.probabilities.sum() == pytest.approx(1 / 6, abs=1e-9)
+    assert law.fail == pytest.approx(5 / 6, abs=1e-9)
+
+
+def test_rejection_of_strings_is_the_law_that_require_gives():
+    """The ideal: the same model with the requirement in it, whose log p is exact."""
+    text = "model words { var x[t in range(5)] : bit  x[0] ~ categorical([0.3, 0.7])\n"
+    text += "  x[t] ~ categorical(move[x[t - 1]]) for t in range(5) if t > 0\n"
+    head, wanted = "input move[2, 2] : simplex = [[0.2, 0.8], [0.6, 0.4]]\n", "  require sum(x[t] for t in range(5)) == 2\n}\n"
+    program = gm.parse(head + text + "}\nmodel ideal {" + text.split("{", 1)[1] + wanted + "model two { var x[t in range(5)] : bit\n" + wanted
+                       + "verifier can for words = completable(two)\nsampler rej for words = rejection(can)\n")  # fmt: skip
+    law = gm.theory.output_law(program.model("words"), {}, "rej")
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(np.log(law.probabilities), program.model("ideal").log_prob({}, law.strings), atol=1e-12)
+
+
+# Edges
+
+NOTHING = "require x[0] == 0 and x[0] == 1"
+
+
+@pytest.mark.parametrize("sampler", ["rej", "few", "tok", "back", "walk", "node"])
+def test_a_verifier_that_takes_nothing_ends_every_draw(sampler: str):
+    """Failed, or of Algorithm 1 what is left after its quota; the law says the same."""
+    model = bits(NOTHING, n=3)
+    law = gm.theory.output_law(model, {}, sampler)
+    stats = model.sample({}, sampler, draws=200, seed=0)["guided_stats"]
+    assert law.fail == pytest.approx(0.0 if sampler == "back" else 1.0)
+    assert float(stats["failed"].mean()) == law.fail
+    assert not stats["valid"].any()
+
+
+def test_a_prompt_that_cannot_be_completed_fails_and_others_do_not_notice():
+    stats = bits(n=4).sample({}, "rej", prompt=[[1], [0, 0], []], draws=20, seed=3)["guided_stats"]
+    assert stats["failed"].values[0].mean(axis=0).tolist() == [1, 0, 0]
+
+
+def test_a_prompt_may_be_the_whole_string():
+    model = bits(n=2)
+    stats = model.sample({}, "rej", prompt=[[0, 0], [0, 1]], draws=1)["guided_stats"]
+    assert stats["failed"].values[0, 0].tolist() == [0, 1]
+    assert stats["oracle_calls"].values.max() == 0
+    draws = model.sample({}, "back", prompt=[[0, 1]], draws=1)
+    assert draws["posterior"]["x"].values[0, 0].tolist() == [[0, 1]]
+    assert not draws["guided_stats"]["valid"].any()
+
+
+@pytest.mark.parametrize(("prompt", "code"), [([[2]], "E502"), ([[0] * 7], "E507"), ([], "E505"), ("01", "E501")])
+def test_a_prompt_that_is_none_is_refused(prompt: object, code: str):
+    with pytest.raises(GmlmError) as caught:
+        bits().sample({}, "tok", prompt=prompt)
+    assert caught.value.codes == (code,)
+
+
+def test_options_of_chains_are_refused():
+    model = bits()
+    for options in ({"clamp": {"x": {0: 1}}}, {"thin": 2}, {"init": [0] * 6}, {"warmup": 3}):
+        with pytest.raises(GmlmError) as caught:
+            model.sample({}, "tok", draws=1, **options)
+        assert caught.value.codes == ("E507",)
+    with pytest.raises(GmlmError):
+        model.transition_matrix({}, "tok")
+
+
+def test_what_is_too_large_is_refused_before_it_starts():
+    with pytest.raises(GmlmError) as caught:
+        gm.theory.output_law(bits(n=20), {}, "tok")
+    assert caught.value.codes == ("E601",)
+    far = "model m { var x[t in range(40)] : bit  factor 0.1 * x[i] * x[j] for i in range(40) for j in range(40) if i < j }\n"
+    far += "verifier v = completable(m)\nsampler s = rejection(v)"
+    with pytest.raises(GmlmError) as caught:
+        gm.parse(far).model("m").sample({}, "s", draws=1)
+    assert caught.value.codes == ("E601",)
+
+
+# Python of the user's
+
+
+@pytest.fixture
+def functions() -> Iterator[types.ModuleType]:
+    """A module that programs can name."""
+    module = types.ModuleType("guided_functions")
+    module.zeros = lambda prefixes, lengths: ((prefixes <= 0).all(axis=1)).astype(float)  # type: ignore[attr-defined]
+    module.value = lambda prefixes, lengths: 0.5 ** (prefixes == 1).sum(axis=1)  # type: ignore[attr-defined]
+    sys.modules["guided_functions"] = module
+    yield module
+    del sys.modules["guided_functions"]
+
+
+def test_a_python_verifier_draws_as_the_exact_one(functions: types.ModuleType):
+    model = bits(n=4, allow=True)
+    one, two = (model.sample({}, s, draws=30, seed=5) for s in ("python", "tok"))
+    for name in ("oracle_calls", "verifier_calls", "valid"):
+        assert np.array_equal(one["guided_stats"][name].values, two["guided_stats"][name].values)
+    law, exact = (gm.theory.output_law(model, {}, s) for s in ("python", "tok"))
+    assert law.expected_calls == exact.expected_calls
+    assert model.sample({}, "values", draws=20, seed=1)["guided_stats"]["oracle_calls"].values.min() > 0
+
+
+def test_python_runs_only_where_the_call_allows_it(functions: types.ModuleType):
+    with pytest.raises(GmlmError) as caught:
+        bits(n=2).sample({}, "python", draws=1)
+    assert caught.value.codes == ("E739",)
+
+
+@pytest.mark.parametrize("answer", [lambda p, n: n * np.nan, lambda p, n: n * -1.0, lambda p, n: 1.0, lambda p, n: 1 / 0])
+def test_what_a_python_verifier_may_not_say(functions: types.ModuleType, answer: object):
+    functions.zeros = answer  # type: ignore[attr-defined]
+    model = bits(n=2, allow=True)
+    for call in (lambda: model.sample({}, "python", draws=3), lambda: gm.theory.output_law(model, {}, "python")):
+        with pytest.raises(GmlmError) as caught:
+            call()
+        assert caught.value.codes == ("E745",)
+
+
+class Coins:
+    """An oracle of the user's: a coin that falls on 1 with probability p."""
+
+    def __init__(self, p: float):
+        self.p = p
+
+    def start(self, prompts: np.ndarray) -> np.ndarray:
+        return (prompts >= 0).sum(axis=1)
+
+    def next_log_probs(self, state: np.ndarray) -> np.ndarray:
+        return np.log(np.tile([1 - self.p, self.p], (len(state), 1)))
+
+    def push(self, state: np.ndarray, symbols: np.ndarray) -> np.ndarray:
+        return state + (symbols >= 0)
+
+    def pop(self, state: np.ndarray, n: np.ndarray) -> np.ndarray:
+        return state - n
+
+
+def test_an_oracle_of_the_users_draws_in_the_models_place():
+    assert isinstance(Coins(0.5), gm.Oracle)
+    model = bits("require x[0] == 1", n=3)
+    law = gm.theory.output_law(model, {}, "back", oracle=Coins(0.9))
+    assert law.expected_calls == pytest.approx(3 + 0.1 * 1, abs=1e-9)  # one call more where the first coin is taken back
+    draws = model.sample({}, "back", draws=300, seed=2, oracle=Coins(0.9))
+    assert abs(draws["posterior"]["x"].values.mean() - 0.9) < 0.1
+    with pytest.raises(GmlmError) as caught:
+        model.sample({}, "walk", draws=1, oracle=Coins(0.9))
+    assert caught.value.codes == ("E507",)  # `expected` sums over the completions of the model

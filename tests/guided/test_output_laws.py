@@ -1,0 +1,78 @@
+"""Output laws of guided samplers against brute force over runs, and draws against output laws."""
+
+from __future__ import annotations
+
+import guided_brute as brute
+import numpy as np
+import pytest
+from chi_square import p_value
+from guided_cases import CASES, SAMPLERS, wanted
+
+import gmlmdsl as gm
+
+NAMES = [line.split()[1] for line in SAMPLERS.strip().splitlines()]
+EXACT = [n for n in NAMES if n not in ("wide", "long")]
+P_LIMIT = 1e-4  # of one chi-square test among some dozens, each with a seed fixed before
+
+
+@pytest.mark.parametrize("sampler", EXACT)
+@pytest.mark.parametrize("case", CASES)
+def test_the_output_law_is_that_of_all_runs(case: str, sampler: str):
+    c = CASES[case]
+    found = gm.theory.output_law(c.model, c.params, sampler)
+    assert brute.error(found, wanted(c, sampler)) < 1e-10
+
+
+@pytest.mark.parametrize("sampler", ["rej", "tok", "back", "drop", "erase", "walk", "blk"])
+def test_a_prompt_is_where_strings_begin(sampler: str):
+    c = CASES["hmm"]
+    found = gm.theory.output_law(c.model, c.params, sampler, prompt=["c", "a"])
+    assert brute.error(found, wanted(c, sampler, (2, 0))) < 1e-10
+
+
+def test_many_steps_of_the_walk_are_powers_of_its_matrix():
+    c = CASES["tilted"]
+    table = c.table()
+    law = brute.walk_law(table, table.expected("wanted"), 300)
+    found = gm.theory.output_law(c.model, c.params, "long")
+    for s, p in zip(found.strings.tolist(), found.probabilities, strict=True):
+        assert abs(law[tuple(s)] - p) < 1e-10
+
+
+def test_noise_is_a_fixed_function_of_prefix_and_seed_and_spares_whole_strings():
+    c = CASES["table"]
+    one, again, other = (gm.theory.output_law(c.model, c.params, "wide", seed=s).probabilities for s in (3, 3, 4))
+    assert np.array_equal(one, again)
+    assert one.shape != other.shape or not np.array_equal(one, other)
+
+
+DRAWN = ("rej3", "tok", "tok2", "back", "drop", "walk", "node", "wide", "best", "blk", "ended", "draw")
+
+
+@pytest.mark.parametrize("sampler", DRAWN)
+def test_draws_follow_the_output_law(sampler: str):
+    """Chi-square of strings and failures; calls and judgements within 4.5 standard errors."""
+    c, n = CASES["hmm"], 4000
+    prompt = ["a", "c"] if sampler == "node" else []  # a walk of five steps seldom gets further
+    law = gm.theory.output_law(c.model, c.params, sampler, prompt=prompt, seed=11)
+    draws = c.model.sample(c.params, sampler, prompt=[prompt], draws=n, seed=11)
+    stats = draws["guided_stats"]
+    strings = draws["posterior"]["x"].values.reshape(n, -1).tolist()
+    number = {tuple(s): k for k, s in enumerate(law.strings.tolist())}
+    failed = stats["failed"].values.ravel().astype(bool)
+    counts = np.zeros(len(number) + 1)
+    for s, f in zip(strings, failed, strict=True):
+        counts[len(number) if f else number[tuple(s)]] += 1
+    assert p_value(counts, np.append(law.probabilities, law.fail)) > P_LIMIT
+    for name, mean in (("oracle_calls", law.expected_calls), ("verifier_calls", law.expected_verifications)):
+        found = stats[name].values.ravel().astype(float)
+        assert abs(found.mean() - mean) <= 4.5 * max(found.std(), 1e-9) / np.sqrt(n) + 1e-6 * mean, name
+
+
+def test_a_draw_depends_on_seed_chain_draw_and_row_alone():
+    c = CASES["table"]
+    prompts = [["a"], [], ["b", "a", "c"]]
+    many = c.model.sample(c.params, "back", prompt=prompts, draws=5, chains=2, seed=8)["posterior"]["x"].values
+    few = c.model.sample(c.params, "back", prompt=prompts[:2], draws=3, seed=8)["posterior"]["x"].values
+    assert many.shape == (2, 5, 3, 4)
+    assert np.array_equal(many[:1, :3, :2], few)
