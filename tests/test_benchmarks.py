@@ -6,14 +6,18 @@ import json
 import os
 import subprocess
 import sys
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import _table, _tasks
+from benchmarks import _table, _tasks, potts, votes
 from benchmarks._autocorrelation import autocorrelation
+from benchmarks._first_child import first_blocks
 from benchmarks._ising_data import ising_data
-from benchmarks._measure import Check, Figure
+from benchmarks._measure import Check, Figure, counted_programs, ratio, run_process
+from benchmarks._plmc_peer import Potts, read_parameters
+from benchmarks._votes_child import HOLE
 
 RUN = Path(__file__).parent / "benchmarks" / "run.py"
 
@@ -47,6 +51,11 @@ def test_one_command_writes_json_a_table_and_the_page(tmp_path: Path) -> None:
     assert "old" not in text
     assert "| lowering | gmlmdsl |" in text
     assert text.endswith("after\n")
+    other = tmp_path / "other.md"
+    other.write_text(f"{_table.BEGIN}\n{_table.END}\n")
+    assert run("--merge", str(out), "--page", str(other)).returncode == 0
+    between = text[text.index(_table.BEGIN) : text.index(_table.END)]
+    assert between in other.read_text()  # nothing was measured anew
 
 
 @pytest.mark.slow
@@ -56,6 +65,20 @@ def test_sampling_and_fitting_agree_with_the_peers(tmp_path: Path) -> None:
     done = run(*(a for n in names for a in ("--only", n)), "--out", str(out))
     assert done.returncode == 0, done.stdout + done.stderr
     verify_well_formed(json.loads(out.read_text()), set(names))
+
+
+@pytest.mark.slow
+def test_fits_and_first_answers_agree_with_the_peers(tmp_path: Path) -> None:
+    out = tmp_path / "found.json"
+    names = ("f1_100", "potts_dhfr", "first_answers", "votes", "chains")
+    done = run(*(a for n in names for a in ("--only", n)), "--out", str(out))
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(out.read_text())
+    verify_well_formed(found, set(names))
+    compiled = {f["quantity"]: f["value"] for f in found["figures"] if f["unit"] == "programs"}
+    assert compiled["compiled by second fit of an equal program, parsed anew"] == 0
+    for name in names:
+        assert any(f["unit"] == "MiB" or f["value"] is None for f in found["figures"] if f["benchmark"] == name)
 
 
 @pytest.mark.slow
@@ -108,27 +131,124 @@ def test_a_check_of_not_a_number_fails() -> None:
     assert not Check("t1", "energy", float("nan"), 1.0, 0.2).passed
 
 
+WHERE = {"date": "2026-01-01", "cores": 2, "architecture": "a", "system": "b", "load": 0, "load_after": 1, "python": "3", "versions": {}}
+
+
 def test_a_page_without_marks_is_left_alone(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("nothing")
     with pytest.raises(ValueError, match="wants the lines"):
-        _table.write_page(page, {}, [], [])
+        _table.write_page(page, [_table.Run(WHERE, [Figure("t1", "x", "speed", 2.0, "1/s")], [])])
     assert page.read_text() == "nothing"
 
 
-def test_a_run_of_one_benchmark_renews_its_own_part_of_the_page(tmp_path: Path) -> None:
-    page, where = tmp_path / "page.md", {"date": "2026-01-01", "cores": 2, "architecture": "a", "system": "b", "load": 0, "load_after": 1}
-    where |= {"python": "3", "versions": {}}
-    begin, end = (m.replace(" -->", " strips -->") for m in (_table.BEGIN, _table.END))
+def test_each_benchmark_renews_its_own_part_of_the_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    begin, end = _table.own_marks("strips")
     page.write_text(f"{_table.BEGIN}\nthe others\n{_table.END}\n\n{begin}\nold\n{end}\n")
-    one, other = (Figure(name, "x", "speed", 2.0, "1/s") for name in ("strips", "t1"))
-    _table.write_page(page, where, [one], [])
+    one, other, third = (Figure(name, "x", "speed", 2.0, "1/s") for name in ("strips", "t1", "t2"))
+    check = Check("strips", "energy", 1.0, 1.0, 0.1)
+    _table.write_page(page, [_table.Run(WHERE, [one], [check])])
     text = page.read_text()
     assert "the others" in text and "old" not in text
-    assert text.index(begin) < text.index("| strips | x |") < text.index(end)
-    _table.write_page(page, where, [one, other], [])
+    assert text.index(begin) < text.index("| strips | x |") < text.index("| strips | energy |") < text.index(end)
+    _table.write_page(page, [_table.Run(WHERE, [one, other], [check]), _table.Run(WHERE | {"date": "2026-01-02"}, [third], [])])
     text = page.read_text()
-    assert "the others" not in text and text.index("| t1 | x |") < text.index(begin)
+    assert "the others" not in text
+    assert text.index("| t1 | x |") < text.index("| t2 | x |") < text.index(begin) < text.index("| strips | x |")
+    assert [text.count(d) for d in ("2026-01-01", "2026-01-02", "| strips | x |", "| strips | energy |")] == [2, 1, 1, 1]
+
+
+def test_what_a_process_held_is_not_what_its_parent_held() -> None:
+    held = np.ones(40_000_000)
+    took = run_process([sys.executable, "-S", "-c", "sum(range(3_000_000)); print('said')"], os.environ)
+    assert took.peak < held.nbytes / 4
+    assert 0 < took.processor < 10
+    assert took.printed == "said\n"
+    with pytest.raises(RuntimeError, match="why"):
+        run_process([sys.executable, "-S", "-c", "raise SystemExit('why')"], os.environ)
+
+
+def test_a_program_read_from_a_cache_is_not_compiled() -> None:
+    import jax
+
+    f = jax.jit(lambda x: x + 17)
+    with counted_programs() as found:
+        f(1.5)
+        assert len(found) == 1
+        f(2.5)
+        jax.monitoring.record_event("/jax/compilation_cache/cache_hits")
+        jax.monitoring.record_event_duration_secs("/jax/core/compile/backend_compile_duration", 0.1)
+        assert len(found) == 1
+
+
+def test_a_goal_says_whether_it_was_met() -> None:
+    assert ratio("f1", "x", "fit", [1.0, 2.0, 9.0], [1.0, 1.0, 1.0], 2).note == "goal: at most 2, met"
+    assert ratio("f1", "x", "fit", [1.0, 3.0, 9.0], [1.0, 1.0, 1.0], 2).note == "goal: at most 2, not met"
+    assert ratio("f1", "x", "fit", [4.0], [2.0], None).runs == (2.0,)
+
+
+def random_potts(n: int, q: int) -> Potts:
+    rng = np.random.default_rng(0)
+    return Potts(rng.normal(size=(n, q)), rng.normal(size=(n * (n - 1) // 2, q, q)))
+
+
+def test_the_objective_of_plmc_cell_by_cell() -> None:
+    of, rng = random_potts(4, 3), np.random.default_rng(1)
+    x, weights, expected = rng.integers(0, 3, (5, 4)), rng.random(5), 0.0
+    at = {pair: k for k, pair in enumerate(combinations(range(4), 2))}
+    for row, w in zip(x, weights, strict=True):
+
+        def energy(row: np.ndarray) -> float:
+            return sum(of.h[i, row[i]] for i in range(4)) + sum(of.J[k, row[i], row[j]] for (i, j), k in at.items())
+
+        for i in range(4):
+            others = [energy(np.where(np.arange(4) == i, a, row)) for a in range(3)]
+            expected -= w * (energy(row) - np.log(np.exp(others).sum()))
+    expected += 0.01 * (of.h**2).sum() + 16 * (of.J**2).sum()
+    assert potts.objective(of, x, weights) == pytest.approx(expected, rel=1e-12)
+
+
+def test_scores_of_pairs_lose_their_average_product() -> None:
+    norms = np.array([3.0, 1.0, 2.0])  # pairs 01, 02, 12: means of sites 2, 2.5, 1.5, of all 2
+    found = potts.scores(norms[:, None, None] * np.full((3, 2, 2), 0.5), 3)
+    np.testing.assert_allclose(found, norms - np.array([2 * 2.5, 2 * 1.5, 2.5 * 1.5]) / 2)
+    assert potts.rank_correlation(np.array([1.0, 2, 3]), np.array([10.0, 30, 20])) == pytest.approx(0.5)
+
+
+def test_the_file_of_plmc_is_read(tmp_path: Path) -> None:
+    """Its order of numbers: `OutputParametersFull` in plmc's src/plm.c."""
+    of, path = random_potts(3, 2), tmp_path / "p.params"
+    head = [np.int32([3, 2, 4, 1, 100]), np.float32([0.2, 0.01, 16, 0, 2.5]), np.frombuffer(b"-A", np.int8), np.float32([1, 0, 2, 4, 1])]
+    focus = [np.frombuffer(b"AAA", np.int8), np.int32([1, 2, 3])]
+    tables = [np.float32(t).ravel() for t in (np.zeros((3, 2)), of.h, np.zeros((3, 2, 2)), of.J)]
+    path.write_bytes(b"".join(t.tobytes() for t in (*head, *focus, *tables)))
+    found, effective = read_parameters(path)
+    assert effective == 2.5
+    np.testing.assert_array_equal(found.h, np.float32(of.h))
+    np.testing.assert_array_equal(found.J, np.float32(of.J))
+
+
+def test_the_objective_of_votes_sums_over_all_completions() -> None:
+    rng = np.random.default_rng(0)
+    h, J, x = rng.normal(size=3), rng.normal(size=3), np.array([[1, -1, HOLE], [HOLE, HOLE, 1], [-1, -1, 1], [HOLE, HOLE, HOLE]])
+    rows = list(product([1, -1], repeat=3))
+    p = {r: np.exp(h @ r + J @ [r[0] * r[1], r[0] * r[2], r[1] * r[2]]) for r in rows}
+
+    def mass(known: dict[int, int]) -> float:
+        return sum(p[r] for r in rows if all(r[i] == v for i, v in known.items()))
+
+    expected = sum((v**2 / 2 + np.log(2 * np.pi) / 2).sum() for v in (h, J))
+    for row in x:
+        known = {i: int(v) for i, v in enumerate(row) if v != HOLE}
+        expected -= sum(np.log(mass(known) / mass({j: v for j, v in known.items() if j != i})) for i in known)
+    assert votes.penalised(x, h, J) == pytest.approx(expected, rel=1e-12)
+
+
+def test_readme_begins_with_what_is_timed() -> None:
+    program, script = first_blocks()
+    assert "model votes" in program
+    assert [line.split(" = ")[0] for line in script.splitlines()][-3:] == ["model", "fit", "draws"]
 
 
 @pytest.mark.parametrize("name", list(_tasks.TASKS))

@@ -57,3 +57,14 @@ def _draw(n: int, rows: int, rng: np.random.Generator) -> Spins:
             field = weights[i, near[i]] @ x[near[i]] + found.fields[i]
             x[i] = np.where(rng.random(rows) < 1 / (1 + np.exp(-2 * field)), 1.0, -1.0)
     return Spins(x.T, found.edges, found.couplings, found.fields)
+
+
+def every_pair(n: int) -> Array:
+    """Every pair of sites, shape (pairs, 2)."""
+    return np.stack(np.triu_indices(n, 1), 1)
+
+
+def others(n: int, pairs: Array) -> list[Array]:
+    """For each site, the other ends of its pairs."""
+    both = np.concatenate([pairs, pairs[:, ::-1]])
+    return [np.sort(both[both[:, 0] == i, 1]) for i in range(n)]

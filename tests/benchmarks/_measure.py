@@ -8,8 +8,10 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
@@ -17,7 +19,7 @@ from typing import Any
 
 TESTS = Path(__file__).resolve().parents[1]
 ROOT = TESTS.parent
-PACKAGES = ("gmlmdsl", "jax", "jaxlib", "numpy", "optax", "equinox", "thrml", "scikit-learn", "threadpoolctl")
+PACKAGES = ("gmlmdsl", "jax", "jaxlib", "numpy", "optax", "equinox", "thrml", "scikit-learn", "threadpoolctl", "arviz")
 NOT_MEASURED = "not measured"
 
 
@@ -84,17 +86,88 @@ def in_turn(calls: Mapping[str, Callable[[], object]], repeats: int) -> dict[str
     return found
 
 
-def fresh_process(module: str, *arguments: object) -> dict[str, Any]:
-    """The JSON that a module of this folder prints as a fresh process without any compilation cache, and the process's `seconds`."""
+@dataclass(frozen=True)
+class Took:
+    """What a process of its own took: seconds by the clock and of all its threads, the most bytes held, and what it printed."""
+
+    seconds: float
+    processor: float
+    peak: float
+    printed: str
+
+
+def run_process(command: Sequence[object], environment: Mapping[str, str]) -> Took:
+    """A command in a process of its own, to its end.
+
+    Raises:
+        RuntimeError: where it fails, with what it wrote.
+    """
+    words = [str(c) for c in command]
+    with tempfile.TemporaryDirectory() as folder:
+        found = Path(folder) / "took.json"
+        launch = [sys.executable, "-S", str(Path(__file__).with_name("_launch.py")), str(found), *words]
+        done = subprocess.run(launch, env=dict(environment), capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(words)} failed:\n{done.stderr}")
+        return Took(**json.loads(found.read_text(encoding="utf-8")), printed=done.stdout)
+
+
+def plain_environment(cache: str | Path = "off") -> dict[str, str]:
+    """That of this process without its settings of JAX, and with `cache` for the folder of compiled programs: none, if "off"."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
-    environment |= {"JAX_ENABLE_COMPILATION_CACHE": "false", "PYTHONPATH": os.pathsep.join((str(TESTS), str(ROOT)))}
-    command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
-    start = time.perf_counter()
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    took = time.perf_counter() - start
-    if done.returncode:
-        raise RuntimeError(f"benchmarks.{module} failed:\n{done.stderr}")
-    return json.loads(done.stdout.splitlines()[-1]) | {"seconds": took}
+    if str(cache) == "off":
+        environment["JAX_ENABLE_COMPILATION_CACHE"] = "false"
+    return environment | {"GMLM_CACHE": str(cache), "PYTHONPATH": os.pathsep.join((str(TESTS), str(ROOT)))}
+
+
+def fresh_process(module: str, *arguments: object, cache: str | Path = "off") -> dict[str, Any]:
+    """The JSON that a module of this folder prints as a fresh process, and the process's `seconds`, `processor` seconds and `peak`.
+
+    Compiled programs are kept in the folder `cache`; none are, if "off".
+    """
+    took = run_process([sys.executable, "-W", "ignore", "-m", f"benchmarks.{module}", *arguments], plain_environment(cache))
+    return json.loads(took.printed.splitlines()[-1]) | {"seconds": took.seconds, "processor": took.processor, "peak": took.peak}
+
+
+def verdict(value: float, most: float | None) -> str:
+    """What a goal says of a figure; nothing where there is none."""
+    return "" if most is None else f"goal: at most {most:.3g}, {'met' if value <= most else 'not met'}"
+
+
+def ratio(benchmark: str, implementation: str, quantity: str, ours: Sequence[float], theirs: Sequence[float], most: float | None) -> Figure:
+    """The median of the ratios of runs that were taken in turn."""
+    runs = [a / b for a, b in zip(ours, theirs, strict=True)]
+    return figure(benchmark, implementation, quantity, runs, "ratio", verdict(statistics.median(runs), most))
+
+
+def memory(benchmark: str, implementation: str, quantity: str, runs: Sequence[float], note: str = "") -> Figure:
+    """The most memory that processes held, from bytes."""
+    return figure(benchmark, implementation, f"most memory held, {quantity}", [r / 2**20 for r in runs], "MiB", note)
+
+
+@contextmanager
+def counted_programs() -> Iterator[list[str]]:
+    """A list that grows by one name for each program that XLA compiles meanwhile: what is read from a cache is none."""
+    import jax
+
+    found: list[str] = []
+    hits: list[str] = []
+
+    def asked(event: str, *_: Any, **__: Any) -> None:
+        if "backend_compile" in event:
+            (hits.pop if hits else lambda: found.append(event))()
+
+    def read(event: str, **_: Any) -> None:  # comes before the end of what was asked
+        if event.endswith("compilation_cache/cache_hits"):
+            hits.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(asked)
+    jax.monitoring.register_event_listener(read)
+    try:
+        yield found
+    finally:
+        jax.monitoring.unregister_event_duration_listener(asked)
+        jax.monitoring.unregister_event_listener(read)
 
 
 def resident_bytes() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,15 @@ from ._measure import NOT_MEASURED, Check, Figure
 BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
 HEADINGS = ("benchmark", "implementation", "quantity", "median", "range", "note")
 CHECK_HEADINGS = ("benchmark", "what", "found", "expected", "allowed apart", "agrees")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run found, and where."""
+
+    where: dict[str, Any]
+    figures: Sequence[Figure]
+    checks: Sequence[Check]
 
 
 def figure_rows(figures: Sequence[Figure]) -> list[tuple[str, ...]]:
@@ -57,21 +67,37 @@ def environment(where: dict[str, Any]) -> str:
     return f"{where['date'][:10]}, {machine}, {load}; Python {where['python']}, {versions}."
 
 
-def write_page(page: Path, where: dict[str, Any], figures: Sequence[Figure], checks: Sequence[Check]) -> None:
-    """Renew what stands between the marks of a page: its marks for one benchmark where it has such and no other was run.
+def write_page(page: Path, runs: Sequence[Run]) -> None:
+    """Renew what stands between the marks of a page: a benchmark's own marks where it has such, else those of all the others.
 
     Raises:
-        ValueError: if the page has no such marks.
+        ValueError: if the page lacks the marks of something that was run.
     """
     text = page.read_text(encoding="utf-8")
-    names = {f.benchmark for f in figures}
-    begin, end = (mark.replace(" -->", f" {next(iter(names))} -->") if len(names) == 1 else mark for mark in (BEGIN, END))
-    if begin not in text:
-        begin, end = BEGIN, END
+    parts: dict[tuple[str, str], list[Run]] = {}
+    for run in runs:
+        for name in dict.fromkeys(f.benchmark for f in run.figures):
+            own = own_marks(name)
+            figures, checks = [f for f in run.figures if f.benchmark == name], [c for c in run.checks if c.benchmark == name]
+            parts.setdefault(own if own[0] in text else (BEGIN, END), []).append(Run(run.where, figures, checks))
+    for marks, found in parts.items():
+        text = _renewed(page, text, marks, found)
+    page.write_text(text, encoding="utf-8")
+
+
+def own_marks(name: str) -> tuple[str, str]:
+    """The marks between which one benchmark stands alone."""
+    begin, end = (mark.replace(" -->", f" {name} -->") for mark in (BEGIN, END))
+    return begin, end
+
+
+def _renewed(page: Path, text: str, marks: tuple[str, str], runs: Sequence[Run]) -> str:
+    begin, end = marks
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(end) < text.index(begin):
         raise ValueError(f"{page}: wants the lines {begin} and {end}, once each, in this order")
     before, after = text[: text.index(begin)], text[text.index(end) :]
-    parts = [environment(where), markdown(HEADINGS, figure_rows(figures))]
+    figures, checks = [f for r in runs for f in r.figures], [c for r in runs for c in r.checks]
+    parts = [*dict.fromkeys(environment(r.where) for r in runs), markdown(HEADINGS, figure_rows(figures))]
     if checks:
         parts += ["Checks of the same run:", markdown(CHECK_HEADINGS, check_rows(checks))]
-    page.write_text(before + begin + "\n\n" + "\n\n".join(parts) + "\n\n" + after, encoding="utf-8")
+    return before + begin + "\n\n" + "\n\n".join(parts) + "\n\n" + after

@@ -8,90 +8,71 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 if not __package__:
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import _table, first_draw, lowering
+from benchmarks import _table, chains, first_answers, first_draw, lowering, votes
 from benchmarks._measure import ROOT, Check, Figure, Report, provenance
+from benchmarks._table import Run
 
 sys.path.insert(0, str(ROOT))  # a checkout that is not installed
 
 
-def _sampling(name: str, quick: bool) -> Report:
-    from benchmarks import sampling  # with JAX, which the others load in processes of their own
-
-    return sampling.run(name, quick)
-
-
-def _fitting(quick: bool) -> Report:
-    from benchmarks import fitting
-
-    return fitting.run(quick)
-
-
-def _strips(quick: bool) -> Report:
-    from benchmarks import strips
-
-    return strips.run(quick)
-
-
-def _theory(quick: bool) -> Report:
-    from benchmarks import theory
-
-    return theory.run(quick)
-
-
-def _networks(quick: bool) -> Report:
-    from benchmarks import networks
-
-    return networks.run(quick)
-
-
-def _translation(quick: bool) -> Report:
-    from benchmarks import translation
-
-    return translation.run(quick)
+def _later(module: str, *names: str) -> Callable[[bool], Report]:
+    """A benchmark whose module is loaded when it runs: with JAX, which the others load in processes of their own."""
+    return lambda quick: import_module(f"benchmarks.{module}").run(*names, quick)
 
 
 BENCHMARKS: dict[str, Callable[[bool], Report]] = {
     "lowering": lowering.run,
     "first_draw": first_draw.run,
-    "t1": partial(_sampling, "t1"),
-    "t2": partial(_sampling, "t2"),
-    "t3": partial(_sampling, "t3"),
-    "f1": _fitting,
-    "strips": _strips,
-    "theory": _theory,
-    "networks": _networks,
-    "translation": _translation,
+    "first_answers": first_answers.run,
+    "votes": votes.run,
+    "chains": chains.run,
+    **{name: _later("sampling", name) for name in ("t1", "t2", "t3")},
+    **{name: _later("fitting", name) for name in ("f1", "f1_100", "f1_200")},
+    **{name: _later("potts", name) for name in ("potts_24", "potts_100", "potts_dhfr")},
+    **{name: _later(name) for name in ("strips", "theory", "networks", "translation")},
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit status: 1 where a check of the numbers fails; a speed fails nothing."""
     options = _options(arguments)
-    where = provenance()
-    figures: list[Figure] = []
-    checks: list[Check] = []
-    for name in options.only or BENCHMARKS:
-        print(f"{name} ..", file=sys.stderr, flush=True)
-        report = BENCHMARKS[name](options.quick)
-        figures += report.figures
-        checks += report.checks
-    where["load_after"] = round(os.getloadavg()[0], 2)
-    print(_table.environment(where) + "\n\n" + _table.plain(_table.HEADINGS, _table.figure_rows(figures)))
+    runs = [_read(path) for path in options.merge or ()] or [_measured(options)]
+    figures, checks = [f for r in runs for f in r.figures], [c for r in runs for c in r.checks]
+    print("\n".join(dict.fromkeys(_table.environment(r.where) for r in runs)))
+    print("\n" + _table.plain(_table.HEADINGS, _table.figure_rows(figures)))
     if checks:
         print("\n" + _table.plain(_table.CHECK_HEADINGS, _table.check_rows(checks)))
-    if options.out:
-        found = {"format": 1, "quick": options.quick, "provenance": where, "figures": [asdict(f) for f in figures]}
-        found["checks"] = [asdict(c) | {"passed": c.passed} for c in checks]
-        options.out.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     if options.page:
-        _table.write_page(options.page, where, figures, checks)
+        _table.write_page(options.page, runs)
     return 0 if all(c.passed for c in checks) else 1
+
+
+def _measured(options: argparse.Namespace) -> Run:
+    """Runs what is asked for, and writes it where that is."""
+    where, reports = provenance(), []
+    for name in options.only or BENCHMARKS:
+        print(f"{name} ..", file=sys.stderr, flush=True)
+        reports.append(BENCHMARKS[name](options.quick))
+    where["load_after"] = round(os.getloadavg()[0], 2)
+    run = Run(where, [f for r in reports for f in r.figures], [c for r in reports for c in r.checks])
+    if options.out:
+        found = {"format": 1, "quick": options.quick, "provenance": where, "figures": [asdict(f) for f in run.figures]}
+        found["checks"] = [asdict(c) | {"passed": c.passed} for c in run.checks]
+        options.out.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    return run
+
+
+def _read(path: Path) -> Run:
+    """What `--out` wrote."""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    figures = [Figure(**f | {"runs": tuple(f["runs"])}) for f in found["figures"]]
+    return Run(found["provenance"], figures, [Check(**{k: v for k, v in c.items() if k != "passed"}) for c in found["checks"]])
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -101,7 +82,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--only", action="append", choices=list(BENCHMARKS), metavar="NAME", help=f"one of {', '.join(BENCHMARKS)}; may be repeated"
     )
     parser.add_argument("--out", type=Path, help="writes all numbers as JSON")
-    parser.add_argument("--page", type=Path, help="renews the table of this page")
+    parser.add_argument("--merge", action="append", type=Path, metavar="FILE", help="runs nothing: takes what --out wrote; may be repeated")
+    parser.add_argument("--page", type=Path, help="renews the tables of this page")
     return parser.parse_args(arguments)
 
 
