@@ -49,7 +49,7 @@ class Check:
     @property
     def passed(self) -> bool:
         """Whether they agree; not-a-number agrees with nothing."""
-        return abs(self.found - self.expected) <= self.allowed
+        return bool(abs(self.found - self.expected) <= self.allowed)
 
 
 @dataclass(frozen=True)

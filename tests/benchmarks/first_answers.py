@@ -24,12 +24,11 @@ def run(quick: bool) -> Report:
     repeats, found = 1 if quick else REPEATS, {FIRST: [], LATER: []}
     imports: list[Any] = []
     with tempfile.TemporaryDirectory() as folder:
-        kept = Path(folder) / "kept"
-        fresh_process("_first_child", "program", cache=kept)
-        for k in range(repeats):
+        caches = [Path(folder) / f"cache{k}" for k in range(repeats)]
+        for cache in caches:
             imports.append(run_process([sys.executable, "-W", "ignore", "-c", LIBRARIES], plain_environment()))
-            found[FIRST].append(fresh_process("_first_child", "program", cache=Path(folder) / f"new{k}"))
-            found[LATER].append(fresh_process("_first_child", "program", cache=kept))
+            found[FIRST].append(fresh_process("_first_child", "program", cache=cache))
+            found[LATER].append(fresh_process("_first_child", "program", cache=cache))
         more = fresh_process("_first_child", "verbs")
     figures = [
         figure("first_answers", LIBRARIES, "processor time", [i.processor for i in imports], "processor s"),
