@@ -76,6 +76,7 @@ def test_fits_and_first_answers_agree_with_the_peers(tmp_path: Path) -> None:
     found = json.loads(out.read_text())
     verify_well_formed(found, set(names))
     compiled = {f["quantity"]: f["value"] for f in found["figures"] if f["unit"] == "programs"}
+    assert compiled["compiled by README's fit"] > 0
     assert compiled["compiled by second fit of an equal program, parsed anew"] == 0
     for name in names:
         assert any(f["unit"] == "MiB" or f["value"] is None for f in found["figures"] if f["benchmark"] == name)
@@ -173,14 +174,19 @@ def test_what_a_process_held_is_not_what_its_parent_held() -> None:
 def test_a_program_read_from_a_cache_is_not_compiled() -> None:
     import jax
 
-    f = jax.jit(lambda x: x + 17)
-    with counted_programs() as found:
-        f(1.5)
-        assert len(found) == 1
-        f(2.5)
-        jax.monitoring.record_event("/jax/compilation_cache/cache_hits")
+    def asked(read: bool) -> None:
+        if read:
+            jax.monitoring.record_event("/jax/compilation_cache/cache_hits")
         jax.monitoring.record_event_duration_secs("/jax/core/compile/backend_compile_duration", 0.1)
-        assert len(found) == 1
+
+    with counted_programs() as found:
+        counts = []
+        for read in (False, True, False):
+            asked(read)
+            counts.append(len(found))
+        assert counts == [1, 1, 2]
+    asked(False)
+    assert len(found) == 2
 
 
 def test_a_goal_says_whether_it_was_met() -> None:
