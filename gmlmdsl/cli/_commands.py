@@ -312,13 +312,17 @@ def sample(
     params: ParamsFile = None,
     inputs: Inputs = None,
     arrays: Arrays = None,
-    draws: Annotated[int, typer.Option("--draws", metavar="N", min=1, help="Kept draws per chain.")] = 1000,
-    warmup: Annotated[int, typer.Option("--warmup", metavar="N", min=0, help="Steps before the first kept draw.")] = 500,
-    chains: Annotated[int, typer.Option("--chains", metavar="N", min=1, help="Number of chains.")] = 4,
+    draws: Annotated[int | None, typer.Option("--draws", metavar="N", min=1, help="Kept draws per chain: 1000; of prompts 1.")] = None,
+    warmup: Annotated[int | None, typer.Option("--warmup", metavar="N", min=0, help="Steps before the first kept draw: 500.")] = None,
+    chains: Annotated[int | None, typer.Option("--chains", metavar="N", min=1, help="Number of chains: 4, of strings 1.")] = None,
     thin: Annotated[int, typer.Option("--thin", metavar="N", min=1, help="Steps per kept draw.")] = 1,
     seed: Seed = 0,
     clamp: Annotated[
         list[str] | None, typer.Option("--clamp", metavar="x[3]=1", help="Hold a cell at a value (places count from 0). May be repeated.")
+    ] = None,
+    prompt: Annotated[
+        Path | None,
+        typer.Option("--prompt", metavar="FILE", help="What strings begin with, a line each: letters, or values and labels with spaces."),
     ] = None,
     rows: Rows = 20,
     out: Annotated[
@@ -332,7 +336,7 @@ def sample(
     from ._show import SampleRequest, run_sample
 
     source = ModelSource(file, model, params, inputs or [], arrays, allow_python)
-    run_sample(SampleRequest(source, sampler, draws, warmup, chains, thin, seed, clamp or [], rows, out, report))
+    run_sample(SampleRequest(source, sampler, draws, warmup, chains, thin, seed, clamp or [], rows, out, report, prompt))
 
 
 @app.command()

@@ -16,6 +16,7 @@ from ..program import ir
 from ._console import note, print_table, show, warn
 from ._model_source import ModelSource, checked_program, model_and_params, pick
 from ._program_arguments import read_clamps, read_n_masks
+from ._strings import draws_strings, read_prompts, show_strings
 
 if TYPE_CHECKING:
     from .._compile import BoundProgram
@@ -49,15 +50,21 @@ class SampleRequest:
 
     source: ModelSource
     sampler: str | None
-    draws: int
-    warmup: int
-    chains: int
+    draws: int | None
+    warmup: int | None
+    chains: int | None
     thin: int
     seed: int
     clamp: Sequence[str]
     rows: int
     out: Path | None
     report: Path | None
+    prompt: Path | None
+
+    def counts(self, strings: bool) -> dict[str, int | None]:
+        """Draws, warm-up steps and chains, those of a chain where they are not said."""
+        stated = {"draws": self.draws, "warmup": self.warmup, "chains": self.chains}
+        return stated if strings else {k: d if n is None else n for (k, n), d in zip(stated.items(), (1000, 500, 4), strict=True)}
 
 
 def _note_size(model: Model) -> None:
@@ -161,29 +168,32 @@ def run_sample(request: SampleRequest) -> None:
     sampler = pick(request.sampler, model.samplers, f"sampler of model `{model.name}`", "sampler")
     show([d for d in model.warnings if _within(d, model.sampler(sampler)[1])], sys.stderr)
     clamp = read_clamps(request.clamp, model.graph)
-    decodes = isinstance(model.sampler(sampler)[1].body, ir.FormCall)
+    decodes, strings = isinstance(model.sampler(sampler)[1].body, ir.FormCall), draws_strings(model, sampler)
     if decodes and request.report is not None:
         help_ = "leave `--report` out; `--out` saves tokens and scores"
         raise fail("E507", f"a report looks at chains, and sampler `{sampler}` decodes", help=help_)
     import time
 
-    started = time.perf_counter()
+    counts, started = request.counts(strings), time.perf_counter()
+    prompts = {} if request.prompt is None else {"prompt": read_prompts(request.prompt, model)}
     with warnings.catch_warnings(record=True) as caught, waiting(f"sampling with `{sampler}`"), _as_options():
         warnings.simplefilter("always")
         idata = model.sample(
             params,
             sampler,
-            draws=request.draws,
-            warmup=request.warmup,
-            chains=request.chains,
+            **counts,
             thin=request.thin,
             seed=request.seed,
             clamp=clamp,
             progress=False,
+            **prompts,
         )
-    seconds = time.perf_counter() - started
-    print(f"{request.chains} chains of {request.draws} draws from `{model.name}` by sampler `{sampler}`, {seconds:.2g} s")
-    show_decodes(model, idata, request.rows) if decodes else show_draws(model, idata, clamp, request.rows)
+    seconds, many = time.perf_counter() - started, f"{counts['chains']} chains of {counts['draws']} draws"
+    print(f"{'strings' if strings else many} from `{model.name}` by sampler `{sampler}`, {seconds:.2g} s")
+    if strings:
+        show_strings(model, idata, request.rows)
+    else:
+        show_decodes(model, idata, request.rows) if decodes else show_draws(model, idata, clamp, request.rows)
     from ..sample import SamplingWarning
 
     for text in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, SamplingWarning)):

@@ -1,0 +1,35 @@
+"""`gmlm sample` by guided samplers: prompts from a file, what it prints and saves."""
+
+from __future__ import annotations
+
+import numpy as np
+from cli_cases import folder as folder
+from cli_cases import gmlm
+
+PROGRAM = """
+model words { var x[t in range(4)] : letters("ab")  x[t] ~ categorical([0.6, 0.4]) for t in range(4) }
+model ends  { var x[t in range(4)] : letters("ab")  require x[3] == "b" }
+verifier can for words = completable(ends)
+sampler tok for words = tokenwise_rejection(can)
+sampler all for words = autoregressive(decode = sample)
+"""
+
+
+def test_strings_are_drawn_for_every_line_of_a_file(folder):
+    (folder / "w.gmlm").write_text(PROGRAM)
+    (folder / "prompts.txt").write_text("ab\n\nbbb\n")
+    shown = gmlm("sample", "w.gmlm", "--model", "words", "-s", "tok", "--prompt", "prompts.txt", "--draws", "2", "--out", "s.npz").output
+    assert "verifier calls, mean" in shown
+    assert "2  bbbb" in shown
+    with np.load(folder / "s.npz") as found:
+        assert found["posterior/x"].shape == (1, 2, 3, 4)
+        assert (found["posterior/x"][..., 3] == 1).all()
+        assert found["guided_stats/oracle_calls"].shape == (1, 2, 3)
+    assert "distinct" in gmlm("sample", "w.gmlm", "--model", "words", "-s", "all", "--draws", "5").output
+
+
+def test_what_a_file_of_prompts_may_not_hold(folder):
+    (folder / "w.gmlm").write_text(PROGRAM)
+    (folder / "prompts.txt").write_text("ax\n")
+    for arguments, code in ((("--prompt", "prompts.txt"), "E502"), (("--prompt", "none.txt"), "E521"), (("--warmup", "3"), "E507")):
+        assert code in gmlm("sample", "w.gmlm", "--model", "words", "-s", "tok", *arguments, status=1).output
