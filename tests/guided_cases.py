@@ -71,6 +71,7 @@ sampler long  for words = value_guided(truth, steps = 300)
 sampler best  for words = best_of(truth, n = 2)
 sampler blk   for words = block_best_of(truth, n = 2, block = 2)
 sampler ended for words = backtracking(can, quota = 1, stride = 2, end = "c", top_k = 2, temperature = 0.5)
+sampler noisy_best for words = best_of(rough, n = 2)
 sampler cut   for words = tokenwise_rejection(can, top_p = 0.75)
 sampler draw  for words = autoregressive(decode = sample, end = "c")
 """

@@ -204,3 +204,21 @@ def test_an_oracle_of_the_users_draws_in_the_models_place():
     with pytest.raises(GmlmError) as caught:
         model.sample({}, "walk", draws=1, oracle=Coins(0.9))
     assert caught.value.codes == ("E507",)  # `expected` sums over the completions of the model
+
+
+def test_with_inexact_values_the_walk_comes_to_the_target_and_the_first_leaf_does_not():
+    """Whole strings are judged by the tilt itself: what noise does to shorter prefixes is forgotten, but not by the first leaf."""
+    text = BITS.format(require="factor 0.9 * x[t] * x[(t + 1) % n] for t in range(n)", steps=50)
+    text += "value rough for words = noisy(truth, sd = 1)\n"
+    for steps in (30, 3000):
+        text += f"sampler walk{steps} for words = value_guided(rough, steps = {steps})\n"
+    text += "sampler first for words = value_guided(rough, steps = 3000, result = first_leaf)\n"
+    model = gm.parse(text, n=3).model("words")
+    target = np.exp([0.9 * (x[0] * x[1] + x[1] * x[2] + x[2] * x[0]) for x in np.ndindex(2, 2, 2)])
+    away = {}
+    for name in ("walk30", "walk3000", "first"):
+        law = gm.theory.output_law(model, {}, name, seed=2)
+        p = np.array([law.probability(x) for x in np.ndindex(2, 2, 2)])
+        away[name] = 0.5 * np.abs(p / p.sum() - target / target.sum()).sum()
+    assert away["walk3000"] < 1e-6 < 0.01 < away["walk30"]
+    assert away["first"] > 0.01
