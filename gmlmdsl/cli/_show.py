@@ -188,12 +188,10 @@ def run_sample(request: SampleRequest) -> None:
             progress=False,
             **prompts,
         )
-    seconds, many = time.perf_counter() - started, f"{counts['chains']} chains of {counts['draws']} draws"
-    print(f"{'strings' if strings else many} from `{model.name}` by sampler `{sampler}`, {seconds:.2g} s")
-    if strings:
-        show_strings(model, idata, request.rows)
-    else:
-        show_decodes(model, idata, request.rows) if decodes else show_draws(model, idata, clamp, request.rows)
+    many = "strings" if strings else f"{counts['chains']} chains of {counts['draws']} draws"
+    print(f"{many} from `{model.name}` by sampler `{sampler}`, {time.perf_counter() - started:.2g} s")
+    shown = show_strings if strings else show_decodes
+    shown(model, idata, request.rows) if decodes else show_draws(model, idata, clamp, request.rows)
     from ..sample import SamplingWarning
 
     for text in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, SamplingWarning)):
