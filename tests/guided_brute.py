@@ -142,6 +142,36 @@ def tokenwise(table: Table, v: Value, prompt: String = (), tries: int | None = N
     return out
 
 
+def by_value(table: Table, v: Value, prompt: String = (), tries: int | None = None) -> Brute:
+    """Draw after draw, each taken with probability V / the most of any symbol."""
+    out = Brute()
+
+    def grow(s: String, weight: float) -> None:
+        if table.whole(s):
+            out.law[s] += weight
+            return
+        p = {a: r for a, r in enumerate(table.law(s)) if r > 0}
+        most = max(v((*s, a)) for a in p)
+        if most <= 0:
+            out.fail += weight
+            return
+        out.checks += weight * table.q
+        left, k, reached = weight, 0, dict.fromkeys(p, 0.0)
+        while left > 1e-17 * weight and (tries is None or k < tries):
+            out.calls, k, lost = out.calls + left, k + 1, 0.0
+            for a, r in p.items():
+                reached[a] += left * r * v((*s, a)) / most
+                lost += r * (1 - v((*s, a)) / most)
+            left *= lost
+        out.fail += left if tries is not None else 0.0
+        for a, r in reached.items():
+            if r > 0:
+                grow((*s, a), r)
+
+    grow(prompt, 1.0)
+    return out
+
+
 def until_all(p: Mapping[int, float], seen: frozenset[int] = frozenset()) -> float:
     """How many draws it takes on average until every value was drawn, from the set of those that were."""
     new = {a: r for a, r in p.items() if a not in seen}

@@ -58,6 +58,8 @@ sampler rej   for words = rejection(can)
 sampler rej3  for words = rejection(can, tries = 3)
 sampler tok   for words = tokenwise_rejection(can)
 sampler tok2  for words = tokenwise_rejection(can, tries = 2)
+sampler tokv  for words = tokenwise_rejection(truth)
+sampler tokv2 for words = tokenwise_rejection(truth, tries = 2)
 sampler back  for words = backtracking(can, quota = 2, stride = 2)
 sampler far   for words = backtracking(can, quota = 1, stride = 9)
 sampler drop  for words = backtracking(can, quota = 2, stride = 1, regenerate = none)
@@ -141,6 +143,8 @@ def wanted(case: GuidedCase, sampler: str, prompt: tuple[int, ...] = ()) -> brut
         "rej3": lambda: brute.rejection(table, can, prompt, 3),
         "tok": lambda: brute.tokenwise(table, can, prompt),
         "tok2": lambda: brute.tokenwise(table, can, prompt, 2),
+        "tokv": lambda: brute.by_value(table, truth, prompt),
+        "tokv2": lambda: brute.by_value(table, truth, prompt, 2),
         "back": lambda: brute.backtracking(table, can, 2, 2, prompt),
         "far": lambda: brute.backtracking(table, can, 1, 9, prompt),
         "drop": lambda: brute.backtracking(table, can, 2, 1, prompt, regenerate=False),

@@ -41,7 +41,8 @@ def _rejection(o: dict[str, str]) -> tuple[str, ...]:
 
 
 def _tokenwise(o: dict[str, str]) -> tuple[str, ...]:
-    law = "Each symbol is drawn from p(symbol | prefix) among those that the verifier takes; what comes after them has no say."
+    law = "Each symbol is from p(symbol | prefix) V(prefix and symbol), normalised: of a verifier among those that it takes. "
+    law += "What comes after has no say but by V."
     return law, f"So the law of the strings is not p given that they are right; {COMPUTED}", EXACT
 
 

@@ -12,6 +12,7 @@ from ._methods import Backtracking as Backtracking
 from ._methods import BlockBest as BlockBest
 from ._methods import Plain as Plain
 from ._methods import Rejection as Rejection
+from ._methods import TokenwiseByValue as TokenwiseByValue
 from ._methods import TokenwiseRejection as TokenwiseRejection
 from ._oracle import Oracle as Oracle
 from ._oracle import is_host as is_host

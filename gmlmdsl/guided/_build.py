@@ -20,7 +20,7 @@ from ..plan import BUDGET, plan_prefixes
 from ..program import AUTOREGRESSIVE, ir
 from ._host import PythonJudge, loaded
 from ._judges import AbstractJudge, Completable, Noisy, Probed, WithLeaves, expected
-from ._methods import Backtracking, BlockBest, Plain, Rejection, TokenwiseRejection
+from ._methods import Backtracking, BlockBest, Plain, Rejection, TokenwiseByValue, TokenwiseRejection
 from ._oracle import HostOracle, oracle_of
 from ._run import AbstractMethod, Game, Rules
 from ._walk import Walk
@@ -166,7 +166,7 @@ def game_of(setting: Setting, call: ir.FormCall) -> Game:
     leaf = options.get("leaf")
     if isinstance(leaf, ir.Judge):
         judge = WithLeaves(judge, setting.judge(leaf))
-    return Game(setting.made_oracle, judge, _method(call.form.name, options), setting.rules(options))
+    return Game(setting.made_oracle, judge, _method(call.form.name, asked.kind, options), setting.rules(options))
 
 
 def _plain(setting: Setting, call: ir.FormCall) -> Game:
@@ -177,13 +177,13 @@ def _plain(setting: Setting, call: ir.FormCall) -> Game:
     return Game(setting.made_oracle, None, Plain(options["decode"] == "argmax"), setting.rules(options))
 
 
-def _method(name: str, options: Mapping[str, Any]) -> AbstractMethod:
+def _method(name: str, kind: str, options: Mapping[str, Any]) -> AbstractMethod:
     tries = None if options.get("tries", "none") == "none" else int(options["tries"])
     match name:
         case "rejection":
             return Rejection(tries)
         case "tokenwise_rejection":
-            return TokenwiseRejection(tries)
+            return TokenwiseRejection(tries) if kind == "verifier" else TokenwiseByValue(tries)
         case "backtracking":
             regenerate = options["regenerate"] == "argmax"
             return Backtracking(int(options["quota"]), int(options["stride"]), regenerate, bool(options["erase_prompt"]))

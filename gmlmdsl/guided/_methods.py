@@ -110,6 +110,50 @@ class TokenwiseRejection(AbstractMethod):
         return (lost & ~out).astype(jnp.int32), run
 
 
+class ValueMemory(NamedTuple):
+    """The draws at this position that may still be refused, and whether one was."""
+
+    left: Rows
+    again: Bool[Array, " rows"]
+
+
+class TokenwiseByValue(AbstractMethod):
+    """Each symbol until one is taken, with probability V(prefix and symbol) / the most of any: so from p(symbol | prefix) V, normalised.
+
+    Attributes:
+        tries: how many draws at one position may be refused; None: any number. Where V is 0 of all symbols nothing is drawn.
+    """
+
+    tries: int | None = eqx.field(static=True)
+    before: ClassVar[bool] = True
+    after: ClassVar[bool] = False
+
+    def begin(self, rules: Rules, run: Run) -> ValueMemory:
+        """Nothing is refused yet."""
+        return ValueMemory(jnp.full_like(run.lengths, NONE if self.tries is None else self.tries), jnp.zeros_like(run.done))
+
+    def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
+        """A symbol, if it is taken; the values of a position are asked for once."""
+        (_, children), m, u = seen, run.memory, run.uniforms()
+        possible = law > -jnp.inf
+        most = jnp.where(possible, children, 0).max(axis=1)
+        stuck = ~run.done & ~(most > 0)
+        run = run.settled(stuck, stuck)
+        symbols = drawn(law, u[0])
+        taken = ~run.done & (u[1] * most < children[run.rows, symbols])
+        lost = ~run.done & ~taken
+        left = m.left if self.tries is None else jnp.where(taken, self.tries, m.left - lost.astype(jnp.int32))
+        new = ~run.done & ~m.again
+        run = run.counted(~run.done, jnp.where(new, rules.n_values, 0)).having(memory=ValueMemory(left, lost))
+        return jnp.where(taken, symbols, NONE), run
+
+    def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
+        """Nothing is lost."""
+        out = run.memory.again & (run.memory.left == 0) if self.tries is not None else jnp.zeros_like(run.done)
+        done = rules.whole(run.lengths, run.last) | out
+        return jnp.zeros_like(run.lengths), run.settled(done, out)
+
+
 class BackMemory(NamedTuple):
     """The quota that is left, and the symbols that are still to be regenerated."""
 

@@ -55,6 +55,7 @@ VALUES = (
 )
 
 _VERIFIER = Option("verifier", JUDGE, "a verifier of the model", words=("verifier",))
+_EITHER = Option("verifier", JUDGE, "a verifier of the model, or a value", words=("verifier", "value"))
 _VALUE = Option("value", JUDGE, "a value of the model, or a verifier", words=("value", "verifier"))
 _LAW = (
     named(
@@ -87,8 +88,13 @@ GUIDED = (
     Form(
         "sampler",
         "tokenwise_rejection",
-        (_VERIFIER, _tries("symbols of one position"), *_LAW),
-        "Each symbol anew until the verifier takes the prefix that it ends (Li 2025, Definition 3.1.5).",
+        (
+            _EITHER,
+            _tries("symbols of one position"),
+            *_LAW,
+        ),
+        "Each symbol anew until the verifier takes the prefix that it ends (Li 2025, Definition 3.1.5); by a value with probability "
+        "V(prefix and symbol) / the most of any symbol.",
     ),
     Form(
         "sampler",

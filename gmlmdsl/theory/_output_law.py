@@ -31,7 +31,7 @@ class OutputLaw:
         strings: those with a positive probability, values as a draw has them, shape (strings, *axes).
         probabilities: of each, float64; they sum to 1 - `fail`.
         fail: the probability that a draw fails.
-        expected_calls: of the oracle, for one draw.
+        expected_calls: of the oracle, for one draw; nan of a walk whose calls take too much to compute, while its law does not.
         expected_verifications: calls of the verifier or value, for one draw.
     """
 

@@ -11,7 +11,7 @@ import scipy.integrate
 import scipy.sparse
 
 from .._diagnostics import fail
-from ..guided import TIE, Backtracking, BlockBest, Plain, Rejection, TokenwiseRejection, Walk
+from ..guided import TIE, Backtracking, BlockBest, Plain, Rejection, TokenwiseByValue, TokenwiseRejection, Walk
 from ._prefix_tree import PrefixTree
 
 Array = np.ndarray
@@ -100,6 +100,27 @@ def _tokenwise(tree: PrefixTree, method: TokenwiseRejection, start: Array, looks
     return StringLaw(mass, failed, calls, calls)
 
 
+def _by_value(tree: PrefixTree, method: TokenwiseByValue, start: Array, looks_ahead: bool) -> StringLaw:
+    """At each prefix p(a) V(a) / sum; a draw is taken with probability V(a) / the most of any symbol."""
+    mass, failed, calls, checks = start.copy(), 0.0, 0.0, 0.0
+    for s in range(tree.n):
+        if mass[s] == 0 or tree.whole[s]:
+            continue
+        here, mass[s] = mass[s], 0.0
+        law, children = tree.law[s], tree.child[s]
+        most = tree.value[children[law > 0]].max()
+        if most <= 0:
+            failed += here
+            continue
+        good = law * tree.value[children] / most
+        refused = max(0.0, 1 - good.sum())
+        tries = 1 / good.sum() if method.tries is None else _tries(refused, method.tries)
+        failed += 0.0 if method.tries is None else here * refused**method.tries
+        calls, checks = calls + here * tries, checks + here * len(law)
+        mass[children] += here * good * tries
+    return StringLaw(mass, failed, calls, checks)
+
+
 def all_seen(p: Array) -> float:
     """How many draws of p there are on average until every value was drawn: the sum over sets of values of +-1 / p(set)."""
     if len(p) <= LISTED_COUPONS:
@@ -175,36 +196,45 @@ def best_of(p: Array, value: Array, n: int) -> Array:
 
 
 def _walk(tree: PrefixTree, method: Walk, start: Array, looks_ahead: bool) -> StringLaw:
-    """Powers of the walk's matrix. A call is a node that is left for the first time: the chance of that, node by node."""
+    """Powers of the walk's matrix. A call is a node that is left for the first time."""
     if tree.whole[tree.start]:
         return StringLaw(start, 0.0, 0.0, 0.0)
-    moves = _moves(tree, first=method.result == "first_leaf")
-    leaf, q = tree.whole, tree.law.shape[1]
-    if 2.0 * tree.n * moves.nnz * method.steps > MOST_WALK:
-        message = f"`steps = {method.steps}` of a walk on {tree.n:,} prefixes take {2.0 * tree.n * moves.nnz * method.steps:.3g} operations"
+    first, leaf, q = method.result == "first_leaf", tree.whole, tree.law.shape[1]
+    moves = _moves(tree, first)
+    if moves.nnz * method.steps > MOST_WALK:
+        message = f"`steps = {method.steps}` of a walk on {tree.n:,} prefixes take {float(moves.nnz) * method.steps:.3g} operations"
         raise fail("E601", f"{message}, more than the limit of {MOST_WALK:.3g}", help="shorter strings, or fewer steps")
     here, mean = start, np.zeros(tree.n)
-    apart, left, calls = np.eye(tree.n)[np.full(tree.n, tree.start)], np.zeros(tree.n), 0.0
-    counts = ~leaf if method.result == "first_leaf" else np.ones(tree.n, bool)
     for _ in range(method.steps):
-        own = np.where(counts, np.diag(apart), 0.0)
-        left += 0.5 * own
-        # In its own chain a node that is left is gone for good.
-        apart = 0.5 * apart + 0.5 * (moves.T @ apart.T).T - scipy.sparse.diags(0.5 * own) @ moves
-        apart = np.asarray(apart)
         here = 0.5 * here + 0.5 * (moves.T @ here)
         mean += here / method.steps
-        calls += left.sum() / method.steps
     if method.result != "uniform_node":
-        mass = np.where(leaf, here, 0.0)
-        return StringLaw(mass, 1 - float(mass.sum()), float(left.sum()), float(left.sum()) * (q + 1))
+        mass, calls = np.where(leaf, here, 0.0), _first_times(tree, moves, method.steps, ~leaf if first else np.ones_like(leaf))[-1]
+        return StringLaw(mass, 1 - float(mass.sum()), calls, calls * (q + 1))
     mass = np.where(leaf, mean, 0.0)
     runs = mass.sum()
     if runs <= 0:
         stuck = moves[tree.start, tree.start] == 1  # the first step that does not stay fails
         calls = 1.0 if stuck else np.inf
         return StringLaw(np.zeros(tree.n), 1.0, calls, calls * (q + 1))
-    return StringLaw(mass / runs, 0.0, calls / runs, calls / runs * (q + 1))
+    calls = float(_first_times(tree, moves, method.steps, np.ones_like(leaf)).mean() / runs)
+    return StringLaw(mass / runs, 0.0, calls, calls * (q + 1))
+
+
+def _first_times(tree: PrefixTree, moves: Any, steps: int, counts: Array) -> Array:
+    """How many of some nodes have been left after 1, 2, .. steps, on average; nan where that is too much to compute.
+
+    For each node a walk of its own, in which that node is gone for good when it is left: a row of `apart`.
+    """
+    if 2.0 * tree.n * moves.nnz * steps > MOST_WALK:
+        return np.full(steps, np.nan)
+    apart, left, found = np.eye(tree.n)[np.full(tree.n, tree.start)], 0.0, []
+    for _ in range(steps):
+        own = 0.5 * np.where(counts, np.diag(apart), 0.0)
+        left += own.sum()
+        found.append(left)
+        apart = np.asarray(0.5 * apart + 0.5 * (moves.T @ apart.T).T - scipy.sparse.diags(own) @ moves)
+    return np.array(found)
 
 
 def _moves(tree: PrefixTree, first: bool) -> Any:
@@ -229,6 +259,7 @@ LAWS: dict[type, Callable[[PrefixTree, Any, Array, bool], StringLaw]] = {
     Plain: _plain,
     Rejection: _rejection,
     TokenwiseRejection: _tokenwise,
+    TokenwiseByValue: _by_value,
     Backtracking: _backtracking,
     BlockBest: _best,
     Walk: _walk,
