@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from ..graph import FactorGraph
-from ..plan import FactorTable, GraphTables, plan_blocks_by_tables, plan_graph_tables
+from ..plan import BlockTables, FactorTable, GraphTables
 from ._arrays import Blocks, Graph, Group, on_device
 from ._conditional import observed_value
 from ._energy import Codes, Params, evaluate_slots, local_scores
@@ -242,11 +242,8 @@ def _backward(chunk: int, slopes: Weights, g: Array) -> tuple[Weights | None, ..
 tabled_sum.defvjp(_forward, _backward)
 
 
-def graph_tables(host: FactorGraph, graph: Graph) -> Tables | None:
-    """The tables of a graph's factors; None where one that mentions a parameter has none."""
-    plan = plan_graph_tables(host)
-    if plan is None or not plan.tables:
-        return None
+def graph_tables(host: FactorGraph, graph: Graph, plan: GraphTables) -> Tables:
+    """Planned tables on the device."""
     sizes, each = np.append(host.sizes, 1), []
     for t in plan.tables:
         found = np.unravel_index(np.arange(t.values), t.sizes) if t.sizes else ()
@@ -255,14 +252,9 @@ def graph_tables(host: FactorGraph, graph: Graph) -> Tables | None:
     return Tables(tuple(each), plan)
 
 
-def tabled_blocks(
-    host: FactorGraph, graph: Graph, tables: Tables | None, blocks: Blocks, arrays: Sequence[np.ndarray]
-) -> TabledBlocks | None:
-    """How to score blocks, with their `block_arrays`, from tables; None where there is no way, or trees are quicker."""
-    cells, radix, strides, *touch = arrays
-    plan = None if tables is None else plan_blocks_by_tables(host, tables.plan, cells, radix, strides, touch[: len(host.groups)])
-    if tables is None or plan is None:
-        return None
+def tabled_blocks(tables: Tables, graph: Graph, blocks: Blocks, plan: BlockTables, arrays: Sequence[np.ndarray]) -> TabledBlocks:
+    """Planned scores of blocks on the device; `arrays` are theirs, see `plan.block_arrays`."""
+    _, radix, _, *touch = arrays
     contexts = tuple(
         Contexts(_ints(c.cells), _ints(c.strides), None if c.of is None else _ints(c.of), _ints(c.places)) for c in plan.contexts
     )

@@ -11,8 +11,8 @@ import numpy as np
 
 from ..graph import FactorGraph, FactorGroup
 from ..graph.nodes import SINGULAR, Apply, nodes_in
-from ..plan import GapTerms
-from ._arrays import Graph, block_arrays, float_type, log2_values, on_device
+from ..plan import GapTerms, block_arrays, log2_values
+from ._arrays import Graph, float_type, on_device
 from ._listed import Choice, Half, ListedRows, Listing, Terms, Touching
 
 Array = np.ndarray

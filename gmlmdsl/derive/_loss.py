@@ -14,9 +14,20 @@ from jaxtyping import Array, Float, Int
 from .._diagnostics import GmlmError
 from ..graph import FactorGraph, LoweredMask, is_adaptive
 from ..graph.colours import colour
-from ..graph.masks import blocks_of, reach
-from ..plan import is_affordable, is_whole, plan_block, plan_blocks, plan_elimination, plan_mask, verify_affordable
-from ._arrays import Blocks, Graph, block_arrays, block_values, blocks_on_device, drawn_blocks, float_type, log2_values, on_device
+from ..graph.masks import reach
+from ..plan import (
+    MOST_LISTED,
+    is_affordable,
+    is_large,
+    is_whole,
+    plan_blocks,
+    plan_elimination,
+    plan_loss_blocks,
+    plan_mask,
+    support_blocks,
+    verify_affordable,
+)
+from ._arrays import Blocks, Graph, blocks_on_device, drawn_blocks, float_type, on_device
 from ._block_tables import TabledBlocks, Tables, Weights, graph_tables, tabled_blocks, tabled_sum
 from ._conditional import logsumexp, observed_value
 from ._contraction import contraction
@@ -24,7 +35,6 @@ from ._energy import Codes, Params, local_scores
 from ._mask_law import AbstractMaskLaw, mask_law, weight_groups
 from ._summed_loss import DrawnEliminatedLoss, EliminatedLoss, block_passes, mask_passes, whole_pass
 
-MOST_LISTED = 1 << 10  # joint values of a block up to which they are listed, and local statistics are at hand
 MOST_COLOURS = 32  # sets of blocks that are compiled one by one
 
 
@@ -165,32 +175,25 @@ def exact_loss(host: FactorGraph, graph: Graph, mask: LoweredMask) -> ExactLoss 
     Raises:
         GmlmError: if a block is too costly to enumerate.
     """
-    blocks, probabilities = blocks_of(mask, host.n_cells)
-    keep = (blocks < host.n_cells).any(axis=1)  # the empty block scores 0
-    blocks, probabilities = blocks[keep], None if probabilities is None else probabilities[keep]
+    blocks, probabilities = support_blocks(host, mask)
     corrected = is_adaptive(mask)
-    large = host.method == "elimination" or block_values(np.append(host.sizes, 1), blocks).max(initial=0.0) > MOST_LISTED
-    if not corrected and probabilities is not None and large:
+    if not corrected and probabilities is not None and is_large(host, blocks):
         if is_whole(host, mask):  # rows lack nothing: nothing is summed out
             return EliminatedLoss(graph, (whole_pass(host, plan_elimination(host, np.zeros(0, np.int64), "nothing")),))
         found = _eliminated(host, graph, mask, blocks, probabilities)
         if found is not None:
             return found
-    whole, members = len(blocks), (blocks < host.n_cells).sum()
-    blocks, probabilities = _split_products(host, blocks, probabilities)
-    split = bool(len(blocks) != whole or (blocks < host.n_cells).sum() != members)
-    pieces = alike_blocks(host, blocks)
-    for piece in pieces:
-        worst = blocks[piece][np.argmax(block_values(np.append(host.sizes, 1), blocks[piece]))]
-        verify_affordable(plan_block(host, worst, True), "the loss: a block", mask.span)
     extra = weight_groups(mask) if probabilities is None else ()
-    arrays = [block_arrays(host, _trimmed(blocks[p], host.n_cells), extra) for p in pieces]
-    found = tuple(blocks_on_device(host, a) for a in arrays)
-    tables = graph_tables(host, graph)
-    tabled = tuple(tabled_blocks(host, graph, tables, b, a) for b, a in zip(found, arrays, strict=True))
+    plan = plan_loss_blocks(host, blocks, probabilities, mask.span, extra)
+    found = tuple(blocks_on_device(host, a) for a in plan.arrays)
+    tables = None if plan.tables is None else graph_tables(host, graph, plan.tables)
+    tabled = tuple(
+        None if t is None or tables is None else tabled_blocks(tables, graph, b, t, a)
+        for b, t, a in zip(found, plan.by_tables, plan.arrays, strict=True)
+    )
     law = mask_law(mask, host.n_cells) if corrected or probabilities is None else None
-    shares = None if probabilities is None else tuple(on_device(np.asarray(probabilities[p], float_type())) for p in pieces)
-    return ExactLoss(graph, law, found, shares, split, tables, tabled)
+    shares = None if plan.probabilities is None else tuple(on_device(np.asarray(p, float_type())) for p in plan.probabilities)
+    return ExactLoss(graph, law, found, shares, plan.split, tables, tabled)
 
 
 def _eliminated(host: FactorGraph, graph: Graph, mask: LoweredMask, blocks: np.ndarray, probabilities: np.ndarray) -> EliminatedLoss | None:
@@ -234,38 +237,6 @@ def drawn_loss(host: FactorGraph, graph: Graph, mask: LoweredMask) -> DrawnLoss 
     if not separate:
         verify_affordable(plan, "the loss: a block", mask.span)
     return DrawnLoss(graph, mask_law(mask, host.n_cells) if corrected else None, int(plan.values), separate)
-
-
-def _split_products(host: FactorGraph, blocks: np.ndarray, probabilities: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-    """-log p of a block without inner factors is the sum over its cells: cells with the block's probability each."""
-    if probabilities is None or blocks.shape[1] == 1:
-        return blocks, probabilities
-    is_product = np.array([plan_block(host, b).method == "product" for b in blocks])
-    if not is_product.any():
-        return blocks, probabilities
-    rows, members = np.nonzero(blocks[is_product] < host.n_cells)
-    weights = np.zeros(host.n_cells)
-    np.add.at(weights, blocks[is_product][rows, members], probabilities[is_product][rows])
-    cells = np.flatnonzero(weights)
-    single = np.full((len(cells), blocks.shape[1]), host.n_cells, blocks.dtype)
-    single[:, 0] = cells
-    return np.concatenate([blocks[~is_product], single]), np.concatenate([probabilities[~is_product], weights[cells]])
-
-
-def _trimmed(blocks: np.ndarray, n_cells: int) -> np.ndarray:
-    return blocks[:, : max(1, int((blocks < n_cells).sum(axis=1).max()))]
-
-
-def alike_blocks(host: FactorGraph, blocks: np.ndarray) -> list[np.ndarray]:
-    """Rows of blocks with like numbers of values and of touching factors, so that padding wastes little."""
-    values = block_values(np.append(host.sizes, 1), blocks)
-    factors = np.zeros(len(blocks))
-    for starts, _ in host.incidences:
-        lengths = np.append(np.diff(starts), 0)
-        factors = np.maximum(factors, lengths[blocks].sum(axis=1))
-    keys = np.array([(log2_values(v), log2_values(f)) for v, f in zip(values, factors, strict=True)])
-    _, inverse = np.unique(keys, axis=0, return_inverse=True)
-    return [np.flatnonzero(inverse.reshape(-1) == k) for k in range(int(inverse.max()) + 1)]
 
 
 def loss_terms(loss: ExactLoss, rows: int) -> float:

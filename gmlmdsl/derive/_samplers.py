@@ -18,6 +18,7 @@ from ..plan import (
     RandomPlan,
     SweepPlan,
     listed_blocks,
+    log2_values,
     plan_elimination,
     plan_temper,
     plan_update,
@@ -25,7 +26,7 @@ from ..plan import (
     update_line,
 )
 from ..program import AUTOREGRESSIVE, ir, is_guided
-from ._arrays import fixed_blocks, log2_values, on_device, stacked_blocks
+from ._arrays import fixed_blocks, on_device, stacked_blocks
 from ._autoregressive import autoregressive_kernel
 from ._contraction import contraction
 from ._elimination_kernels import EliminationKernel, ListedEliminationKernel

@@ -15,13 +15,12 @@ import numpy as np
 from .._diagnostics import fail
 from ..graph import FactorGraph, FactorGroup, Lowered, is_adaptive, lower_mask, normalised, verify_mask
 from ..graph.masks import blocks_of, support_size
-from ..plan import BUDGET, plan_temper, repeat_count, sweep_blocks, verify_positive
+from ..plan import BUDGET, alike_blocks, plan_temper, repeat_count, sweep_blocks, verify_positive
 from ..program import ir
 from ._arrays import Blocks, Graph, fixed_blocks, graph_arrays, on_device
 from ._bounded_jit import bounded_jit
 from ._conditional import rest_possible, tempered
 from ._energy import Params, local_scores, log_potential
-from ._loss import alike_blocks
 from ._mask_law import AbstractMaskLaw, mask_law, weight_groups
 from ._samplers import single_cells
 from ._temper import log_acceptance, proposed_pairs

@@ -18,7 +18,7 @@ from ._refinement_formulas import add_decoder
 from ._sampler_formulas import add_sampler
 
 if TYPE_CHECKING:
-    from ..graph import Bound, Lowered
+    from ..graph import Bound, FactorGraph, Lowered, LoweredMask
     from ..plan import BlockPlan
 
 
@@ -191,6 +191,7 @@ def _mask(mask: ir.Mask, lowered: Lowered | None, formulas: ModelFormulas) -> Se
             else f"1 mask per row, drawn from the seed: there are {used.support:.3g}"
         )
         plan = f"A fit averages over {count}. Costliest block by {used.block.words}.{_too_costly(used.block, mask)}"
+        plan += _layout(lowered.graph, lower_mask(lowered, mask), used.all_masks)
     if not mask.mentions_parameter and formulas.model.parameters:
         add_objective(section, factor, formulas.n)
     if plan:
@@ -201,6 +202,19 @@ def _mask(mask: ir.Mask, lowered: Lowered | None, formulas: ModelFormulas) -> Se
     if words:
         section.words(words)
     return section
+
+
+def _layout(graph: FactorGraph, mask: LoweredMask, all_masks: bool) -> str:
+    """How the blocks of a loss over all masks are scored; empty where it is eliminated, drawn, looks at x or is refused."""
+    from ..plan import is_large, plan_loss_blocks, support_blocks
+
+    blocks, probabilities = support_blocks(graph, mask) if all_masks else (None, None)
+    if blocks is None or probabilities is None or is_large(graph, blocks):
+        return ""
+    try:
+        return f" Scored: {plan_loss_blocks(graph, blocks, probabilities, mask.span).words}."
+    except GmlmError:
+        return ""
 
 
 def _latents(mask: ir.Mask, lowered: Lowered) -> str:

@@ -1,9 +1,9 @@
 """In: `FactorGraph`. Out: how to sum and draw, and at what cost. Never: JAX."""
 
+from ._block_arrays import block_arrays as block_arrays
+from ._block_arrays import log2_values as log2_values
 from ._block_tables import BlockTables as BlockTables
 from ._block_tables import GraphTables as GraphTables
-from ._block_tables import plan_blocks_by_tables as plan_blocks_by_tables
-from ._block_tables import plan_graph_tables as plan_graph_tables
 from ._budget import BUDGET as BUDGET
 from ._budget import Budget as Budget
 from ._elimination import Elimination as Elimination
@@ -24,6 +24,12 @@ from ._lints import lint_sizes as lint_sizes
 from ._lints import moved_cells as moved_cells
 from ._loop import Loop as Loop
 from ._loop import plan_loop as plan_loop
+from ._loss_blocks import MOST_LISTED as MOST_LISTED
+from ._loss_blocks import LossBlocks as LossBlocks
+from ._loss_blocks import alike_blocks as alike_blocks
+from ._loss_blocks import is_large as is_large
+from ._loss_blocks import plan_loss_blocks as plan_loss_blocks
+from ._loss_blocks import support_blocks as support_blocks
 from ._mask_use import MaskPlan as MaskPlan
 from ._mask_use import mean_size as mean_size
 from ._mask_use import plan_use as plan_use

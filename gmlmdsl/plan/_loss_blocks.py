@@ -1,0 +1,129 @@
+"""How a loss scores the blocks of a whole support: alike ones together, from tables of factors where that is quicker than their trees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._diagnostics import Span, counted
+from ..graph import FactorGraph, FactorGroup, LoweredMask
+from ..graph.masks import blocks_of
+from ._block_arrays import block_arrays, block_values, log2_values
+from ._block_tables import BlockTables, GraphTables, plan_blocks_by_tables, plan_graph_tables
+from ._plan import plan_block, verify_affordable
+
+Array = np.ndarray
+MOST_LISTED = 1 << 10  # joint values of a block up to which they are listed, and local statistics are at hand
+
+
+@dataclass(frozen=True, eq=False)
+class LossBlocks:
+    """The blocks of a support in sets that are scored together.
+
+    Attributes:
+        arrays: of each set, see `block_arrays`.
+        probabilities: of the blocks of each set; None for a mask that looks at x.
+        split: whether blocks without inner factors stand as their cells, so that a mask's loss is not one entry.
+        tables: of the graph's factors; None where one that mentions a parameter has none.
+        by_tables: how each set is scored from them; None where trees are evaluated.
+    """
+
+    arrays: tuple[list[Array], ...]
+    probabilities: tuple[Array, ...] | None
+    split: bool
+    tables: GraphTables | None
+    by_tables: tuple[BlockTables | None, ...]
+
+    @property
+    def words(self) -> str:
+        """One line for `gmlm explain`."""
+        sets = [_in_words(len(a[0]), t) for a, t in zip(self.arrays, self.by_tables, strict=True)]
+        return "; ".join(sets)
+
+
+def _in_words(blocks: int, plan: BlockTables | None) -> str:
+    """How one set of blocks is scored."""
+    whole = counted(blocks, "block")
+    if plan is None:
+        return f"{whole} by the factors' expressions"
+    kinds = []
+    for c in plan.contexts:
+        dense = f"by a matrix product with {counted(len(c.cells), 'context')}"
+        kinds.append(dense if c.of is None else f"by lists of {counted(c.of.shape[1], 'context')} each")
+    return f"{whole} from tables of the factors" + (f", {' and '.join(kinds)}" if kinds else "")
+
+
+def support_blocks(graph: FactorGraph, mask: LoweredMask) -> tuple[Array, Array | None]:
+    """The blocks of a support that are not empty, for those score 0, and their probabilities; None for a mask that looks at x."""
+    blocks, probabilities = blocks_of(mask, graph.n_cells)
+    keep = (blocks < graph.n_cells).any(axis=1)
+    return blocks[keep], None if probabilities is None else probabilities[keep]
+
+
+def is_large(graph: FactorGraph, blocks: Array) -> bool:
+    """Whether the joint values of some block are too many to be listed without a thought of elimination."""
+    return graph.method == "elimination" or block_values(np.append(graph.sizes, 1), blocks).max(initial=0.0) > MOST_LISTED
+
+
+def plan_loss_blocks(
+    graph: FactorGraph, blocks: Array, probabilities: Array | None, span: Span | None, extra: Sequence[FactorGroup] = ()
+) -> LossBlocks:
+    """How the blocks of a support are scored.
+
+    Args:
+        graph: the factor graph.
+        blocks: positions, shape (blocks, members), ascending, padded with the number of cells.
+        probabilities: of the blocks; None for a mask that looks at x.
+        span: of the mask, for refusals.
+        extra: the groups of such a mask's weights.
+
+    Raises:
+        GmlmError: E601 if a block is too costly to enumerate.
+    """
+    whole, members = len(blocks), (blocks < graph.n_cells).sum()
+    blocks, probabilities = _split_products(graph, blocks, probabilities)
+    split = bool(len(blocks) != whole or (blocks < graph.n_cells).sum() != members)
+    pieces = alike_blocks(graph, blocks)
+    for piece in pieces:
+        worst = blocks[piece][np.argmax(block_values(np.append(graph.sizes, 1), blocks[piece]))]
+        verify_affordable(plan_block(graph, worst, True), "the loss: a block", span)
+    arrays = tuple(block_arrays(graph, _trimmed(blocks[p], graph.n_cells), extra) for p in pieces)
+    tables = plan_graph_tables(graph)
+    tables = tables if tables is not None and tables.tables else None
+    n = 3 + len(graph.groups)
+    by_tables = tuple(None if tables is None else plan_blocks_by_tables(graph, tables, a[0], a[1], a[2], a[3:n]) for a in arrays)
+    return LossBlocks(arrays, None if probabilities is None else tuple(probabilities[p] for p in pieces), split, tables, by_tables)
+
+
+def _split_products(graph: FactorGraph, blocks: Array, probabilities: Array | None) -> tuple[Array, Array | None]:
+    """-log p of a block without inner factors is the sum over its cells: cells with the block's probability each."""
+    if probabilities is None or blocks.shape[1] == 1:
+        return blocks, probabilities
+    is_product = np.array([plan_block(graph, b).method == "product" for b in blocks])
+    if not is_product.any():
+        return blocks, probabilities
+    rows, members = np.nonzero(blocks[is_product] < graph.n_cells)
+    weights = np.zeros(graph.n_cells)
+    np.add.at(weights, blocks[is_product][rows, members], probabilities[is_product][rows])
+    cells = np.flatnonzero(weights)
+    single = np.full((len(cells), blocks.shape[1]), graph.n_cells, blocks.dtype)
+    single[:, 0] = cells
+    return np.concatenate([blocks[~is_product], single]), np.concatenate([probabilities[~is_product], weights[cells]])
+
+
+def _trimmed(blocks: Array, n_cells: int) -> Array:
+    return blocks[:, : max(1, int((blocks < n_cells).sum(axis=1).max()))]
+
+
+def alike_blocks(graph: FactorGraph, blocks: Array) -> list[Array]:
+    """Rows of blocks with like numbers of values and of touching factors, so that padding wastes little."""
+    values = block_values(np.append(graph.sizes, 1), blocks)
+    factors = np.zeros(len(blocks))
+    for starts, _ in graph.incidences:
+        lengths = np.append(np.diff(starts), 0)
+        factors = np.maximum(factors, lengths[blocks].sum(axis=1))
+    keys = np.array([(log2_values(v), log2_values(f)) for v, f in zip(values, factors, strict=True)])
+    _, inverse = np.unique(keys, axis=0, return_inverse=True)
+    return [np.flatnonzero(inverse.reshape(-1) == k) for k in range(int(inverse.max()) + 1)]
