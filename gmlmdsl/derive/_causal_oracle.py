@@ -71,6 +71,16 @@ class CausalOracle(eqx.Module):
         """The last layer's state at each row's last symbol, or at its start where it has none."""
         return jnp.take_along_axis(state.states, state.lengths[:, None, None], axis=1)[:, 0]
 
+    def features_after(self, state: CausalState) -> Float[Array, "rows values width"]:
+        """The same behind each symbol more, of which none is pushed; of no meaning where a row is full."""
+        network, symbols = self.network, jnp.arange(self.network.n_values, dtype=jnp.int32)
+
+        def one(encoded: Any, cache: Any, symbol: Array, t: Array) -> Array:
+            return network.enter(encoded, self.prepared, cache, symbol[None], t)[0][0]
+
+        every = jax.vmap(one, in_axes=(None, None, 0, None))
+        return jax.vmap(every, in_axes=(0, 0, None, 0))(self.encoded, state.cache, symbols, state.lengths + 1)
+
     def next_log_probs(self, state: CausalState) -> Float[Array, "rows values"]:
         """log p(next symbol | those of the row); of no meaning where a row is full."""
         return jax.nn.log_softmax(self.network.read(self.features(state)), axis=-1)

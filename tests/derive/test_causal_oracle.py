@@ -126,6 +126,15 @@ def test_features_are_the_last_layers_state_at_the_last_symbol() -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10)
 
 
+def test_features_behind_each_symbol_are_those_of_longer_prefixes() -> None:
+    oracle, rows = made("transformer"), [[], [3], [1, 2, 0], [4] * 6, [0, 1]]
+    found = eqx.filter_jit(lambda o, p: o.features_after(o.start(p)))(oracle, ints(prefixes(rows)))
+    for symbol in range(N_VALUES):
+        longer = [[*row, symbol] for row in rows]
+        wanted = [loops.causal_transformer(oracle.network, np.array(row, int))[1][-1] for row in longer]
+        np.testing.assert_allclose(found[:, symbol], wanted, rtol=1e-10, atol=1e-10)
+
+
 def test_prompts_may_be_narrower_than_rows() -> None:
     oracle, rows = made("transformer"), [[], [3], [1, 2, 0], [4, 4], [0, 1]]
     states = [eqx.filter_jit(lambda o, p: o.start(p))(oracle, ints(prefixes(rows, width))) for width in (3, N_CELLS)]
