@@ -43,7 +43,7 @@ sampler ends  for words = backtracking(seen, quota = 2, stride = 2, end = 2)
 sampler walk  for words = value_guided(good, steps = 5)
 sampler node  for words = value_guided(good, steps = 5, result = uniform_node)
 sampler leaf  for words = value_guided(good, steps = 5, leaf = can)
-sampler best  for words = best_of(good, n = 3)
+sampler best  for words = best_of(good, n = 2)
 sampler block for words = block_best_of(good, n = 2, block = 2)
 """
 
@@ -131,6 +131,6 @@ WANTED: dict[str, Callable[[Prefix], brute.Brute]] = {
     "walk": lambda s: brute.walk(TABLE, good, 5, s),
     "node": lambda s: brute.walk(TABLE, good, 5, s, result="uniform_node"),
     "leaf": lambda s: brute.walk(TABLE, leafed, 5, s),
-    "best": lambda s: brute.block_best(TABLE, good, 3, None, s),
+    "best": lambda s: brute.block_best(TABLE, good, 2, None, s),
     "block": lambda s: brute.block_best(TABLE, good, 2, 2, s),
 }

@@ -207,7 +207,14 @@ class Probed(AbstractJudge):
 
     def values(self, state: None, view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
         """Of the last layer's state at each row's last symbol."""
-        found = self.probe(oracle.features(at))
+        return self._of(oracle.features(at))
+
+    def children(self, state: None, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any) -> Float[Array, "rows values"]:
+        """Of the states behind each symbol, in one pass."""
+        return self._of(oracle.features_after(at))
+
+    def _of(self, states: Float[Array, "*rows width"]) -> Float[Array, "*rows"]:
+        found = self.probe(states)
         return found if self.threshold is None else (found >= self.threshold).astype(found.dtype)
 
 

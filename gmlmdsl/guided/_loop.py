@@ -20,7 +20,7 @@ Array = np.ndarray
 MOST_TURNS = 1 << 22  # of a row; where Python is asked in every one of them
 MOST_HOST_TURNS = 1 << 16
 MOST_ROWS = 1 << 14  # that are drawn side by side
-AT_ONCE = 2.0**28  # bytes that they hold
+AT_ONCE = 2.0**25  # bytes that they hold: what a processor's cache keeps; of more, each turn of a network takes longer
 
 
 class Found(NamedTuple):

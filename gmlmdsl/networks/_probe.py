@@ -16,6 +16,6 @@ class Probe(eqx.Module):
     weight: Float[Array, " width"]
     bias: Float[Array, ""]
 
-    def __call__(self, states: Float[Array, "rows width"]) -> Float[Array, " rows"]:
+    def __call__(self, states: Float[Array, "*rows width"]) -> Float[Array, "*rows"]:
         """The probability of each row."""
         return jax.nn.sigmoid(states @ self.weight + self.bias)
