@@ -6,6 +6,8 @@ from functools import partial
 from typing import Any
 
 import guided_brute as brute
+import guided_networks
+import jax
 import jax.numpy as jnp
 import numpy as np
 from chi_square import p_value
@@ -23,8 +25,19 @@ DRAWS = 4000
 
 def strings_follow(case: str, sampler: str) -> Found:
     """The least p-value of strings and failures, and of the averages of calls and judgements, beside brute force over all runs."""
-    c, law = CASES[case], wanted(CASES[case], sampler)
-    draws = c.model.sample(c.params, sampler, draws=DRAWS, seed=5)
+    c = CASES[case]
+    return _following(c.model.sample(c.params, sampler, draws=DRAWS, seed=5), wanted(c, sampler))
+
+
+def network_follows(sampler: str) -> Found:
+    """The same of a causal network, whose runs are followed over loops of NumPy."""
+    with jax.enable_x64(True):
+        model = gm.parse(guided_networks.PROGRAM).model("words")
+        draws = model.sample(guided_networks.params(), sampler, draws=DRAWS, seed=5)
+        return _following(draws, guided_networks.WANTED[sampler](()))
+
+
+def _following(draws: Any, law: brute.Brute) -> Found:
     stats = draws["guided_stats"]
     failed = stats["failed"].values.ravel().astype(bool)
     number = {s: k for k, s in enumerate(law.law)}
@@ -152,6 +165,12 @@ GUIDED_BUGS = (
         "PrefixOracle.pop",
         around(derive.PrefixOracle, "pop", lambda original, self, state, n: state),
         partial(strings_follow, "hmm", "tok"),
+    ),
+    Bug(
+        "a network's cache that is not rolled back",
+        "CausalOracle.pop",
+        around(derive.CausalOracle, "pop", lambda original, self, state, n: state),
+        partial(network_follows, "bare"),
     ),
     Bug(
         "B + 1 symbols in the law",
