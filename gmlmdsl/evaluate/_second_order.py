@@ -50,16 +50,17 @@ def second_order(objective: Objective, vector: jax.Array, colours: Colouring) ->
     chunk = _chunk(objective, colours, size)
     padding = -codes.shape[1] % chunk
     codes, weights = np.pad(codes, ((0, 0), (0, padding)), mode="edge"), np.pad(weights, (0, padding))
-    whole = [np.zeros((size, size)), np.zeros(size), np.zeros((size, size)), np.zeros((size, size))]
+    whole: list[Array] = []
     one = dataclasses.replace(objective, gaps=None, gap_weights=None, masks=None, codes=None, weights=None, chunk=0, rough=False)
     for start in range(0, codes.shape[1], chunk):
         rows = slice(start, start + chunk)
         hessian, one_mask, scores = _chunk_sums(one, vector, codes[:, rows], weights[rows], colours.directions, slopes, colours.seen)
         u = np.asarray(scores)[:-1]
         square = scipy.linalg.blas.dsyrk(1.0, u.T, trans=1, lower=0)  # pyright: ignore[reportAttributeAccessIssue]
-        found = np.asarray(hessian)[:-1, :-1], u.sum(axis=1), np.triu(square) + np.triu(square, 1).T, np.asarray(one_mask)[:-1, :-1]
-        whole = [a + b for a, b in zip(whole, found, strict=True)]
-    hessian, first, second, one_mask = whole
+        square[np.diag_indices(size)] *= 0.5  # one half of the square is 0
+        found = [np.asarray(hessian)[:-1, :-1], u.sum(axis=1), square + square.T, np.asarray(one_mask)[:-1, :-1]]
+        whole = [a + b for a, b in zip(whole, found, strict=True)] if whole else found
+    hessian, first, second, one_mask = whole or [np.zeros((size, size)), np.zeros(size), np.zeros((size, size)), np.zeros((size, size))]
     return Sums(hessian, first, second, None if loss.split else one_mask)
 
 
