@@ -11,7 +11,7 @@ from gmlmdsl._diagnostics import GmlmError, Source
 from gmlmdsl.program import check_source
 
 N_MUTATIONS = 500
-N_LOADED = 2_000
+N_LOADED = 1_000
 
 
 def faults(text: str, name: str) -> GmlmError | None:
@@ -55,7 +55,7 @@ def test_every_mutant_is_checked_and_loaded_without_an_error_of_another_kind() -
 
 @pytest.mark.slow
 def test_many_mutants_are_checked_and_loaded_without_an_error_of_another_kind() -> None:
-    assert faulty([outcome(*mutant) for mutant in mutants(50 * N_LOADED, seed=16)]) == []
+    assert faulty([outcome(*mutant) for mutant in mutants(100 * N_LOADED, seed=16)]) == []
 
 
 def faulty(found: list[Outcome]) -> list[Outcome]:
