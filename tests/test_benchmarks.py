@@ -15,7 +15,7 @@ from benchmarks import _table, _tasks, potts, votes
 from benchmarks._autocorrelation import autocorrelation
 from benchmarks._first_child import first_blocks
 from benchmarks._ising_data import ising_data
-from benchmarks._measure import Check, Figure, counted_programs, ratio, run_process
+from benchmarks._measure import Check, Figure, counted_programs, pooled, ratio, run_process
 from benchmarks._plmc_peer import Potts, read_parameters
 from benchmarks._votes_child import HOLE
 
@@ -190,9 +190,16 @@ def test_a_program_read_from_a_cache_is_not_compiled() -> None:
 
 
 def test_a_goal_says_whether_it_was_met() -> None:
-    assert ratio("f1", "x", "fit", [1.0, 2.0, 9.0], [1.0, 1.0, 1.0], 2).note == "goal: at most 2, met"
-    assert ratio("f1", "x", "fit", [1.0, 3.0, 9.0], [1.0, 1.0, 1.0], 2).note == "goal: at most 2, not met"
+    assert ratio("f1", "x", "fit", [1.0, 2.0, 9.0], [1.0, 1.0, 1.0], 2).notes == "goal: at most 2, met"
+    assert ratio("f1", "x", "fit", [1.0, 3.0, 9.0], [1.0, 1.0, 1.0], 2).notes == "goal: at most 2, not met"
     assert ratio("f1", "x", "fit", [4.0], [2.0], None).runs == (2.0,)
+
+
+def test_figures_of_several_runs_are_one() -> None:
+    parts = [Figure("f1", "x", "fit", v, "s", (v,), "a note", 2.0) for v in (1.0, 5.0, 3.0)]
+    absent = Figure("f1", "y", "fit", None, "s", (), "why")
+    (one, other) = pooled([*parts, absent, absent])
+    assert (one.value, one.runs, one.notes, other) == (3.0, (1.0, 5.0, 3.0), "a note; goal: at most 2, not met", absent)
 
 
 def random_potts(n: int, q: int) -> Potts:

@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata, util
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,12 @@ TESTS = Path(__file__).resolve().parents[1]
 ROOT = TESTS.parent
 PACKAGES = ("gmlmdsl", "jax", "jaxlib", "numpy", "optax", "equinox", "thrml", "scikit-learn", "threadpoolctl", "arviz")
 NOT_MEASURED = "not measured"
+REPEATS = 5  # of full runs that do not say otherwise
+
+
+def repeats(quick: bool) -> int:
+    """How often what is timed is repeated."""
+    return 1 if quick else REPEATS
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,17 @@ class Figure:
     unit: str
     runs: tuple[float, ...] = ()
     note: str = ""
+    most: float | None = None  # the goal
+
+    @property
+    def notes(self) -> str:
+        """The note, and what the goal says of the value."""
+        goal = (
+            ""
+            if self.most is None or self.value is None
+            else f"goal: at most {self.most:.3g}, {'' if self.value <= self.most else 'not '}met"
+        )
+        return "; ".join(n for n in (self.note, goal) if n)
 
 
 @dataclass(frozen=True)
@@ -60,9 +77,21 @@ class Report:
     checks: tuple[Check, ...] = ()
 
 
-def figure(benchmark: str, implementation: str, quantity: str, runs: Sequence[float], unit: str, note: str = "") -> Figure:
+def figure(
+    benchmark: str, implementation: str, quantity: str, runs: Sequence[float], unit: str, note: str = "", most: float | None = None
+) -> Figure:
     """The median of some runs."""
-    return Figure(benchmark, implementation, quantity, statistics.median(runs), unit, tuple(runs), note)
+    return Figure(benchmark, implementation, quantity, statistics.median(runs), unit, tuple(runs), note, most)
+
+
+def pooled(figures: Sequence[Figure]) -> list[Figure]:
+    """Figures of several runs: those of the same quantity are one, the median of all that was measured."""
+    found: dict[tuple[str, ...], Figure] = {}
+    for f in figures:
+        key = f.benchmark, f.implementation, f.quantity, f.unit
+        runs = (*found[key].runs, *f.runs) if key in found else f.runs
+        found[key] = replace(f, runs=runs, value=statistics.median(runs)) if runs else f
+    return list(found.values())
 
 
 def missing(benchmark: str, implementation: str, quantity: str, unit: str, why: str) -> Figure:
@@ -129,15 +158,10 @@ def fresh_process(module: str, *arguments: object, cache: str | Path = "off") ->
     return json.loads(took.printed.splitlines()[-1]) | {"seconds": took.seconds, "processor": took.processor, "peak": took.peak}
 
 
-def verdict(value: float, most: float | None) -> str:
-    """What a goal says of a figure; nothing where there is none."""
-    return "" if most is None else f"goal: at most {most:.3g}, {'met' if value <= most else 'not met'}"
-
-
 def ratio(benchmark: str, implementation: str, quantity: str, ours: Sequence[float], theirs: Sequence[float], most: float | None) -> Figure:
     """The median of the ratios of runs that were taken in turn."""
     runs = [a / b for a, b in zip(ours, theirs, strict=True)]
-    return figure(benchmark, implementation, quantity, runs, "ratio", verdict(statistics.median(runs), most))
+    return figure(benchmark, implementation, quantity, runs, "ratio", most=most)
 
 
 def memory(benchmark: str, implementation: str, quantity: str, runs: Sequence[float], note: str = "") -> Figure:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ._measure import NOT_MEASURED, Check, Figure
+from ._measure import NOT_MEASURED, Check, Figure, pooled
 
 BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
 HEADINGS = ("benchmark", "implementation", "quantity", "median", "range", "note")
@@ -29,7 +29,7 @@ def figure_rows(figures: Sequence[Figure]) -> list[tuple[str, ...]]:
     for f in figures:
         value = NOT_MEASURED if f.value is None else f"{_short(f.value)} {f.unit}"
         spread = f"{_short(min(f.runs))} to {_short(max(f.runs))}" if len(f.runs) > 1 else ""
-        rows.append((f.benchmark, f.implementation, f.quantity, value, spread, f.note))
+        rows.append((f.benchmark, f.implementation, f.quantity, value, spread, f.notes))
     return rows
 
 
@@ -96,7 +96,7 @@ def _renewed(page: Path, text: str, marks: tuple[str, str], runs: Sequence[Run])
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(end) < text.index(begin):
         raise ValueError(f"{page}: wants the lines {begin} and {end}, once each, in this order")
     before, after = text[: text.index(begin)], text[text.index(end) :]
-    figures, checks = [f for r in runs for f in r.figures], [c for r in runs for c in r.checks]
+    figures, checks = pooled([f for r in runs for f in r.figures]), [*dict.fromkeys(c for r in runs for c in r.checks)]
     parts = [*dict.fromkeys(environment(r.where) for r in runs), markdown(HEADINGS, figure_rows(figures))]
     if checks:
         parts += ["Checks of the same run:", markdown(CHECK_HEADINGS, check_rows(checks))]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import statistics
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from ._chain_models import CRF, HMM
-from ._measure import Check, Figure, Report, figure, fresh_process, memory, ratio, verdict
+from ._measure import Check, Figure, Report, figure, fresh_process, memory, ratio, repeats
 
-REPEATS = 5
 MOST_FIRST, MOST_RATIO = 5.0, 2.0  # processor seconds of a first fit; times the hand-written program
 Sizes = tuple[str, dict[str, int], str]
 FULL: tuple[Sizes, ...] = (
@@ -29,26 +27,25 @@ def run(quick: bool) -> Report:
     figures: list[Figure] = []
     checks: list[Check] = []
     for kind, sizes, words in QUICK if quick else FULL:
-        found = _kind(kind, [f"{k}={v}" for k, v in sizes.items()], f"{kind}, {words}", 1 if quick else REPEATS, goals=not quick)
+        found = _kind(kind, [f"{k}={v}" for k, v in sizes.items()], f"{kind}, {words}", repeats(quick), goals=not quick)
         figures += found.figures
         checks += found.checks
     return Report(tuple(figures), tuple(checks))
 
 
-def _kind(kind: str, sizes: list[str], words: str, repeats: int, goals: bool) -> Report:
+def _kind(kind: str, sizes: list[str], words: str, count: int, goals: bool) -> Report:
     runs: dict[str, list[dict[str, Any]]] = {"a first process": [], "a later process": []}
     with tempfile.TemporaryDirectory() as folder:
         cache = Path(folder) / "cache"
         warm = fresh_process("_chain_child", kind, "warm", *sizes, cache=cache)
-        for _ in range(repeats):
+        for _ in range(count):
             runs["a first process"].append(fresh_process("_chain_child", kind, "fit", *sizes))
             runs["a later process"].append(fresh_process("_chain_child", kind, "fit", *sizes, cache=cache))
     figures: list[Figure] = []
     for which, found in runs.items():
         taken = [f["fit"] for f in found]
-        goal = verdict(statistics.median(taken), MOST_FIRST if goals and which == "a first process" else None)
-        note = f"{found[0]['steps']} steps{'; ' if goal else ''}{goal}"
-        figures.append(figure("chains", "gmlmdsl Model.fit", f"{words}, first fit of {which}", taken, "processor s", note))
+        note, most = f"{found[0]['steps']} steps", MOST_FIRST if goals and which == "a first process" else None
+        figures.append(figure("chains", "gmlmdsl Model.fit", f"{words}, first fit of {which}", taken, "processor s", note, most))
         figures.append(memory("chains", "gmlmdsl Model.fit", f"{words}, {which}", [f["peak"] for f in found]))
     for who, times in warm["times"].items():
         figures.append(figure("chains", who, f"{words}, value and gradient", [1000 * t for t in times], "ms", "compiled before"))

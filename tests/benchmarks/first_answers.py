@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ._first_child import FEW, MANY
-from ._measure import Check, Figure, Report, figure, fresh_process, memory, plain_environment, ratio, run_process, verdict
+from ._measure import Check, Figure, Report, figure, fresh_process, memory, plain_environment, ratio, repeats, run_process
 
-REPEATS = 5
 LIBRARIES = "import jax, optax, equinox, arviz"
 FIRST, LATER = "a first process", "a later process"
 GOALS = {FIRST: 2.2, LATER: 1.3}
@@ -21,10 +20,10 @@ ERRORS = 4  # standard errors within which the moment of the draws must lie
 
 def run(quick: bool) -> Report:
     """Imports, a process without compiled programs, one with those of an earlier one: in turn."""
-    repeats, found = 1 if quick else REPEATS, {FIRST: [], LATER: []}
+    found: dict[str, list[dict[str, Any]]] = {FIRST: [], LATER: []}
     imports: list[Any] = []
     with tempfile.TemporaryDirectory() as folder:
-        caches = [Path(folder) / f"cache{k}" for k in range(repeats)]
+        caches = [Path(folder) / f"cache{k}" for k in range(repeats(quick))]
         for cache in caches:
             imports.append(run_process([sys.executable, "-W", "ignore", "-c", LIBRARIES], plain_environment()))
             found[FIRST].append(fresh_process("_first_child", "program", cache=cache))
@@ -57,5 +56,5 @@ def _figures(which: str, runs: list[dict[str, Any]], imports: list[float]) -> li
 def _counted(words: str, counts: list[int], note: str = "") -> Figure:
     """How many programs a call compiled, beside the goal."""
     most = next((k for start, k in MOST.items() if words.startswith(start)), 1)
-    notes = "; ".join(n for n in (verdict(max(counts), most), note if most == 1 else "") if n)
-    return figure("first_answers", "gmlmdsl", f"compiled by {WORDS.get(words, words)}", counts, "programs", notes)
+    words = f"compiled by {WORDS.get(words, words)}"
+    return figure("first_answers", "gmlmdsl", words, counts, "programs", note if most == 1 else "", most)

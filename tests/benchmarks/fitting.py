@@ -19,11 +19,10 @@ import gmlmdsl as gm
 
 from ._fit_child import PROGRAM
 from ._ising_data import Spins, every_pair, ising_data, others
-from ._measure import Check, Figure, Report, figure, fresh_process, in_turn, installed, memory, missing, ratio, seconds
+from ._measure import Check, Figure, Report, figure, fresh_process, in_turn, installed, memory, missing, ratio, repeats, seconds
 from ._sklearn_peer import PROCESSES, NodeWise
 
 Array = np.ndarray
-REPEATS = 5
 FIT, ERRORS = "gmlmdsl Model.fit", "gmlmdsl Model.fit, then standard_errors"
 PEERS = {f"scikit-learn, {PROCESSES} processes": PROCESSES, "scikit-learn, 1 process": 1}
 NOTES = {
@@ -52,20 +51,20 @@ SIZES = {"f1": Size(50, 8, 1 / 3, errors=1.25), "f1_100": Size(100, 9, 1 / 3, fi
 def run(name: str, quick: bool) -> Report:
     """Every pair, warm and in fresh processes; the true edges too at the smallest size, where standard errors are computed."""
     size = SIZES[name]
-    n, rows, repeats = (size.few, 1000, 1) if quick else (size.sites, 10_000, REPEATS)
+    n, rows = (size.few, 1000) if quick else (size.sites, 10_000)
     goals = Size(n, n, None) if quick else size
-    warm = _Warm(name, ising_data(n, rows), size.errors is not None, repeats)
+    warm = _Warm(name, ising_data(n, rows), size.errors is not None, repeats(quick))
     figures, peer = warm.every(goals)
     if warm.errors:
         figures += warm.fits("known edges", warm.data.edges)[0]
-    return Report((*figures, *_fresh(name, n, rows, peer, goals, repeats)), tuple(warm.checks))
+    return Report((*figures, *_fresh(name, n, rows, peer, goals, repeats(quick))), tuple(warm.checks))
 
 
 class _Warm:
     """Fits in this process, all in turn."""
 
-    def __init__(self, name: str, data: Spins, errors: bool, repeats: int):
-        self.name, self.data, self.errors, self.repeats = name, data, errors, repeats
+    def __init__(self, name: str, data: Spins, errors: bool, count: int):
+        self.name, self.data, self.errors, self.count = name, data, errors, count
         self.checks: list[Check] = []
 
     def every(self, size: Size) -> tuple[list[Figure], float | None]:
@@ -103,7 +102,7 @@ class _Warm:
             calls[ERRORS] = partial(ours, True)
         if installed("sklearn") and installed("threadpoolctl"):
             calls |= {name: partial(theirs, name, NodeWise(self.data.x, others(n, pairs), k)) for name, k in PEERS.items()}
-        runs = in_turn(calls, self.repeats)
+        runs = in_turn(calls, self.count)
         figures += [figure(self.name, name, f"fit, {words}", taken, "s", NOTES[name]) for name, taken in runs.items()]
         if len(calls) < len(PEERS) + 1:
             figures.append(missing(self.name, "scikit-learn", f"fit, {words}", "s", "scikit-learn or threadpoolctl is not installed"))
@@ -114,7 +113,7 @@ class _Warm:
         return f"{graph}, {len(self.data.fields) + len(pairs)} parameters"
 
 
-def _fresh(name: str, n: int, rows: int, peer: float | None, size: Size, repeats: int) -> list[Figure]:
+def _fresh(name: str, n: int, rows: int, peer: float | None, size: Size, count: int) -> list[Figure]:
     """First fits of fresh processes, in turn: without a cache, and with one that an earlier process has filled."""
     with tempfile.TemporaryDirectory() as folder:
         cache = Path(folder) / "cache"
@@ -126,7 +125,7 @@ def _fresh(name: str, n: int, rows: int, peer: float | None, size: Size, repeats
         if peer is not None:
             calls["scikit-learn, 1 process", "a process"] = partial(fresh_process, "_fit_child", n, rows, "scikit-learn")
         found: dict[tuple[str, str], list[dict]] = {key: [] for key in calls}
-        for _ in range(repeats):
+        for _ in range(count):
             for key, call in calls.items():
                 found[key].append(call())
     figures: list[Figure] = []
@@ -138,7 +137,7 @@ def _fresh(name: str, n: int, rows: int, peer: float | None, size: Size, repeats
         if who == "gmlmdsl" and peer is not None:
             most = size.first if which == "a first process" else size.later
             firsts = [r["first"] for r in runs]
-            figures.append(ratio(name, f"{who} / the quicker scikit-learn, warm", f"first fit of {words}", firsts, [peer] * repeats, most))
+            figures.append(ratio(name, f"{who} / the quicker scikit-learn, warm", f"first fit of {words}", firsts, [peer] * count, most))
     return figures
 
 

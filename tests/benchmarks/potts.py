@@ -16,17 +16,18 @@ from typing import Any
 import numpy as np
 from real_data import FOLDER, lacking
 
+import gmlmdsl as gm
+
 from . import _plmc_peer
-from ._measure import Check, Figure, Report, figure, fresh_process, memory, missing, plain_environment, ratio, run_process
+from ._measure import Check, Figure, Report, figure, fresh_process, memory, missing, plain_environment, ratio, repeats, run_process
 from ._plmc_peer import Potts
 from ._potts_child import PENALTIES
 from ._potts_data import codes, drawn, write_fasta
 
 Array = np.ndarray
-REPEATS = 5
 OURS, PEER = "gmlmdsl", "plmc"
 FIRST, LATER = f"{OURS}, a first process", f"{OURS}, a later process"
-TRIED = 4  # times plmc's steps, where these are limited, to look for its objective value in
+TRIED = 2  # times plmc's steps, where these are limited, to look for its objective value in
 CLOSE = 1e-5  # part of the objective value by which ours may lie above plmc's: the digits of a sum in float32
 FILE = "DHFR.a2m"
 
@@ -40,17 +41,16 @@ class Task:
     weighted: bool = False
     steps: int | None = None
     file: str = ""
+    later: bool = False  # whether a process that finds compiled programs is timed too
 
 
 def family(columns: int | None = None) -> Array:
     """Codes of the DHFR alignment: the columns of its focus sequence, or the first of them."""
-    import gmlmdsl as gm
-
     return codes(gm.read_alignment(FOLDER / FILE).x)[:, :columns]
 
 
 TASKS = {
-    "potts_24": Task("24 columns of DHFR", partial(family, 24), file=FILE),
+    "potts_24": Task("24 columns of DHFR", partial(family, 24), file=FILE, later=True),
     "potts_100": Task("100 simulated columns of 21 letters", partial(drawn, 100, 5000), steps=100),
     "potts_dhfr": Task("all of DHFR, weighted", family, weighted=True, steps=100, file=FILE),
 }
@@ -60,12 +60,12 @@ def run(name: str, quick: bool) -> Report:
     """A first run tells how many steps ours takes to plmc's objective value; then processes of so many, and plmc's, in turn."""
     task = TASKS[name]
     if quick:
-        task = Task("5 simulated columns", partial(drawn, 5, 400), task.weighted, task.steps)
+        task = Task("5 simulated columns", partial(drawn, 5, 400), task.weighted, task.steps, later=task.later)
     program = _plmc_peer.binary()
     if why := lacking(task.file) if task.file else "":
         return Report((missing(name, OURS, f"fit, {task.words}", "processor s", why),))
     with tempfile.TemporaryDirectory() as folder:
-        return _Run(name, task, Path(folder), program).report(1 if quick else REPEATS, goals=not quick)
+        return _Run(name, task, Path(folder), program).report(repeats(quick), goals=not quick)
 
 
 class _Run:
@@ -76,34 +76,34 @@ class _Run:
         self.x = task.rows()
         self.alignment = folder / "alignment.fasta"
         write_fasta(self.alignment, self.x)
+        self.weights = gm.sequence_weights(self.x) if task.weighted else np.ones(len(self.x))
 
-    def report(self, repeats: int, goals: bool) -> Report:
+    def report(self, count: int, goals: bool) -> Report:
         """See `run`."""
-        figures: list[Figure] = []
-        checks: list[Check] = []
-        weights, theirs, steps, reached = self._weights(), None, self.task.steps or 0, 0.0
-        if self.program is not None:
-            self._plmc()
+        runs: dict[str, list[dict[str, Any]]] = {FIRST: []} | ({LATER: []} if self.task.later else {})
+        if self.program is None:
+            steps = self.task.steps or 0
+            if self.task.later:
+                self._ours(steps, self.folder / "cache")
+        else:
+            runs[PEER] = [self._plmc()]
             theirs, effective = _plmc_peer.read_parameters(self.folder / "plmc.params")
-            checks.append(Check(self.name, "effective sequences, plmc's", effective, float(weights.sum()), 1e-3 * float(weights.sum())))
-            reached = objective(theirs, self.x, weights)
-            steps = self._steps_to(reached, weights)
-        calls: dict[str, Callable[[], dict[str, Any]]] = {
-            FIRST: partial(self._ours, steps, "off"),
-            LATER: partial(self._ours, steps, self.folder / "cache"),
-        }
-        calls[LATER]()
-        if self.program is not None:
-            calls[PEER] = self._plmc
-        runs: dict[str, list[dict[str, Any]]] = {who: [] for who in calls}
-        for _ in range(repeats):
-            for who, call in calls.items():
-                runs[who].append(call())
+            reached = objective(theirs, self.x, self.weights)
+            steps = self._steps_to(reached)
+        for k in range(count):
+            for who in runs:
+                if who != PEER:
+                    runs[who].append(self._ours(steps, self.folder / "cache" if who == LATER else "off"))
+                elif k:  # the one that said how far to go counts
+                    runs[who].append(self._plmc())
         ours = self._read()
-        figures += self._figures(runs, {OURS: objective(ours, self.x, weights)} | ({PEER: reached} if theirs else {}), goals)
-        if theirs is not None:
-            checks += self._checks(ours, theirs, weights)
-        return Report(tuple(figures), tuple(checks))
+        values = {OURS: objective(ours, self.x, self.weights)}
+        if self.program is None:
+            why = f"plmc is not on PATH, nor in {_plmc_peer.VARIABLE}"
+            absent = missing(self.name, PEER, f"whole process, {self.task.words}", "processor s", why)
+            return Report((*self._figures(runs, values, goals), absent))
+        figures = self._figures(runs, values | {PEER: reached}, goals)
+        return Report(tuple(figures), tuple(self._checks(ours, theirs, values[OURS] - reached, reached, effective)))
 
     def _ours(self, steps: int, cache: str | Path) -> dict[str, Any]:
         return fresh_process("_potts_child", self.alignment, self.folder / "ours.npz", int(self.task.weighted), steps, cache=cache)
@@ -120,19 +120,18 @@ class _Run:
         with np.load(self.folder / "ours.npz") as found:
             return Potts(found["h"], found["J"])
 
-    def _steps_to(self, value: float, weights: Array) -> int:
+    def _steps_to(self, value: float) -> int:
         """After how many steps the objective is at or below a value; where it never is, all that were tried."""
-        self._ours(TRIED * (self.task.steps or 0), self.folder / "cache")
-        with np.load(self.folder / "ours.npz") as found:
-            trace = found["trace"]
-        trace = trace - trace[-1] + objective(self._read(), self.x, weights)  # without the constants of the priors
-        below = np.flatnonzero(trace <= value)
-        return int(below[0]) + 1 if len(below) else len(trace)
-
-    def _weights(self) -> Array:
-        import gmlmdsl as gm
-
-        return gm.sequence_weights(self.x) if self.task.weighted else np.ones(len(self.x))
+        steps = 0
+        for most in (1, TRIED) if self.task.steps else (0,):
+            self._ours(most * (self.task.steps or 0), self.folder / "cache")
+            with np.load(self.folder / "ours.npz") as found:
+                trace = found["trace"]
+            trace = trace - trace[-1] + objective(self._read(), self.x, self.weights)  # without the constants of the priors
+            below, steps = np.flatnonzero(trace <= value), len(trace)
+            if len(below):
+                return int(below[0]) + 1
+        return steps
 
     def _figures(self, runs: Mapping[str, list[dict[str, Any]]], values: Mapping[str, float], goals: bool) -> list[Figure]:
         words, out = self.task.words, []
@@ -141,24 +140,19 @@ class _Run:
             out.append(figure(self.name, who, f"whole process, {words}", [f["processor"] for f in found], "processor s", note))
             out.append(figure(self.name, who, f"whole process, {words}, by the clock", [f["seconds"] for f in found], "s"))
             out.append(memory(self.name, who, words, [f["peak"] for f in found]))
-        for who in (FIRST, LATER):
-            if PEER in runs:
+        for who in runs:
+            if who != PEER and PEER in runs:
                 ours, theirs = ([f["processor"] for f in runs[k]] for k in (who, PEER))
                 out.append(ratio(self.name, f"{who} / {PEER}", f"processor seconds, {words}", ours, theirs, 1.0 if goals else None))
-            else:
-                out.append(
-                    missing(self.name, PEER, f"whole process, {words}", "processor s", f"plmc is not on PATH, nor in {_plmc_peer.VARIABLE}")
-                )
-                break
         return out + [figure(self.name, who, f"objective value, {words}", [v], "nats", f"{v:.3f}") for who, v in values.items()]
 
-    def _checks(self, ours: Potts, theirs: Potts, weights: Array) -> list[Check]:
-        reached, found = objective(theirs, self.x, weights), objective(ours, self.x, weights)
-        above = "how far our objective value lies above plmc's"
-        together = rank_correlation(scores(ours.J, self.x.shape[1]), scores(theirs.J, self.x.shape[1]))
+    def _checks(self, ours: Potts, theirs: Potts, above: float, reached: float, effective: float) -> list[Check]:
+        total, n, words = float(self.weights.sum()), self.x.shape[1], self.task.words
+        together = rank_correlation(scores(ours.J, n), scores(theirs.J, n))
         return [
-            Check(self.name, f"{above}, {self.task.words}", max(found - reached, 0.0), 0.0, CLOSE * abs(reached)),
-            Check(self.name, f"rank correlation of APC scores, {self.task.words}", together, 1.0, 0.01),
+            Check(self.name, f"effective sequences of plmc, {words}", effective, total, 1e-3 * total),
+            Check(self.name, f"how far our objective value lies above plmc's, {words}", max(above, 0.0), 0.0, CLOSE * abs(reached)),
+            Check(self.name, f"rank correlation of APC scores, {words}", together, 1.0, 0.01),
         ]
 
 

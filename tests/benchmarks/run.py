@@ -14,8 +14,8 @@ from pathlib import Path
 if not __package__:
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import _table, chains, first_answers, first_draw, lowering, votes
-from benchmarks._measure import ROOT, Check, Figure, Report, provenance
+from benchmarks import _measure, _table, chains, first_answers, first_draw, lowering, votes
+from benchmarks._measure import ROOT, Check, Figure, Report, pooled, provenance
 from benchmarks._table import Run
 
 sys.path.insert(0, str(ROOT))  # a checkout that is not installed
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit status: 1 where a check of the numbers fails; a speed fails nothing."""
     options = _options(arguments)
     runs = [_read(path) for path in options.merge or ()] or [_measured(options)]
-    figures, checks = [f for r in runs for f in r.figures], [c for r in runs for c in r.checks]
+    figures, checks = pooled([f for r in runs for f in r.figures]), [*dict.fromkeys(c for r in runs for c in r.checks)]
     print("\n".join(dict.fromkeys(_table.environment(r.where) for r in runs)))
     print("\n" + _table.plain(_table.HEADINGS, _table.figure_rows(figures)))
     if checks:
@@ -55,6 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _measured(options: argparse.Namespace) -> Run:
     """Runs what is asked for, and writes it where that is."""
+    _measure.REPEATS = options.repeats
     where, reports = provenance(), []
     for name in options.only or BENCHMARKS:
         print(f"{name} ..", file=sys.stderr, flush=True)
@@ -80,6 +81,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small sizes: shows that it runs, not how fast")
     parser.add_argument(
         "--only", action="append", choices=list(BENCHMARKS), metavar="NAME", help=f"one of {', '.join(BENCHMARKS)}; may be repeated"
+    )
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        default=_measure.REPEATS,
+        help="of what is timed by default so often; --merge takes medians over several runs",
     )
     parser.add_argument("--out", type=Path, help="writes all numbers as JSON")
     parser.add_argument("--merge", action="append", type=Path, metavar="FILE", help="runs nothing: takes what --out wrote; may be repeated")
