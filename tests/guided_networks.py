@@ -56,8 +56,8 @@ def params() -> Any:
         rng = np.random.default_rng(5)
         prefixes = [rng.integers(0, Q, n).tolist() for n in rng.integers(1, N + 1, 200)]
         labels = [int((p[-1] == 0) == (rng.random() < 0.7)) for p in prefixes]
-        weights = model.init_params(2)
-        weights = {"lm": eqx.tree_at(lambda net: net.embedding, weights["lm"], 0.4 * weights["lm"].embedding)}  # laws that are not sure
+        network: Any = model.init_params(2)["lm"]
+        weights = {"lm": eqx.tree_at(lambda net: net.embedding, network, 0.4 * network.embedding)}  # laws that are not sure
         return gm.train_probe(model, gm.train_probe(model, weights, "seen", prefixes, labels), "good", prefixes, labels)
 
 
@@ -75,7 +75,7 @@ class NetworkTable(brute.Table):
     def __init__(self, end: int | None = None, shape: Any = None):
         self.n, self.q, self.end, self.shape = N, Q, end, shape or (lambda p: p)
 
-    def law(self, prefix: Prefix) -> np.ndarray:
+    def law(self, prefix: Prefix) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
         """p(next symbol | prefix)."""
         return self.shape(one_pass(prefix)[0])
 

@@ -16,6 +16,7 @@ from ._methods import TokenwiseByValue as TokenwiseByValue
 from ._methods import TokenwiseRejection as TokenwiseRejection
 from ._oracle import Oracle as Oracle
 from ._oracle import is_host as is_host
+from ._oracle import refuse_given as refuse_given
 from ._oracle import verify_law as verify_law
 from ._run import Game as Game
 from ._walk import Walk as Walk

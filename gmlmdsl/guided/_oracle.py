@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail
-from ..graph import Lowered
+from ..graph import Lowered, NetworkForm
 from ..plan import plan_prefixes
 
 Array = np.ndarray
@@ -42,6 +42,17 @@ class Oracle(Protocol):
         ...
 
 
+def refuse_given(network: NetworkForm) -> None:
+    """Refuse a network that reads given data.
+
+    Raises:
+        GmlmError: E510.
+    """
+    if network.given:
+        message = "guided samplers over a network take no given data: its strings would be answers to them"
+        raise fail("E510", message, network.span, "reads given data", help="`transformer(causal = true)` takes none")
+
+
 def oracle_of(lowered: Lowered, params: dict[str, Any]) -> Any:
     """The compiled oracle of a model.
 
@@ -50,9 +61,7 @@ def oracle_of(lowered: Lowered, params: dict[str, Any]) -> Any:
     """
     network = lowered.graph.network
     if network is not None:
-        if network.given:
-            message = "guided samplers over a network take no given data: its strings would be answers to them"
-            raise fail("E510", message, network.span, "reads given data", help="`transformer(causal = true)` takes none")
+        refuse_given(network)
         return derive.CausalOracle(params[network.label], None, network.n_cells)
     plan = plan_prefixes(lowered.graph)
     return derive.PrefixOracle(derive.prefix_machine(lowered.graph, plan, params))

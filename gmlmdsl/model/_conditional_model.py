@@ -15,7 +15,7 @@ from ..decode import Decodes, Decoding, decoding, length_coverage
 from ..evaluate import network_queries, verified_params
 from ..fit import training_of
 from ..graph import LoweredMask, lower_mask
-from ..guided import refuse_options
+from ..guided import refuse_given, refuse_options
 from ..program import ir, is_guided
 from ..sample import SampleOptions
 from ..train import network_fit
@@ -252,6 +252,7 @@ class ConditionalModel(Model):
             raise derive.no_joint(self.graph)
         name, checked = self.sampler(sampler)
         if oracle is not None or (isinstance(checked.body, ir.FormCall) and is_guided(checked.body.form.name)):
+            refuse_given(self.graph.network)
             stated = {"given": given is not None, "missing": missing is not None, "lengths": lengths is not None}
             refuse_options(checked, stated)
             return super().sample(

@@ -12,7 +12,7 @@ import numpy as np
 from .._diagnostics import fail
 from ..data import bound_once, decode, encode, encode_prompts, verified_seed
 from ..graph import FactorGraph
-from ..guided import Backtracking, Setting, game_of
+from ..guided import Backtracking, Setting, game_of, refuse_given
 from ..program import ir
 from ._prefix_tree import PrefixTree, prefix_tree
 from ._string_laws import StringLaw, string_law
@@ -88,6 +88,8 @@ def output_law(
 
     Reference: Li 2025, Section 3.1; theory.md section 8 has the readings of Algorithms 1 and 2.
     """
+    if model.graph.network is not None:
+        refuse_given(model.graph.network)
     lowered = bound_once(model.lowered, given, "an output law")
     name, checked = model.sampler(sampler)
     if not isinstance(checked.body, ir.FormCall):

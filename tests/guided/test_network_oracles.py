@@ -50,11 +50,10 @@ def test_draws_follow_the_output_law(model: gm.Model, sampler: str) -> None:
             assert abs(taken.mean() - mean) <= 4.5 * max(taken.std(), 1e-9) / np.sqrt(DRAWS) + 1e-6 * mean, (name, prompt)
 
 
-def test_plain_draws_of_a_prompt_are_those_of_the_network(model: gm.Model) -> None:
-    """`autoregressive` and a guided sampler that never refuses draw from one law: with quota 0 nothing is verified."""
-    free = model.program.extended("sampler none for words = backtracking(seen, quota = 0, stride = 1)").model("words")
-    law = gm.theory.output_law(free, params(), "none", prompt=[1])
-    assert law.expected_verifications == 0
-    rows = np.array([s for s in law.strings.tolist()])
-    whole = np.exp(np.asarray(model.log_prob(params(), rows)))
+def test_the_law_of_plain_draws_is_that_of_the_network(model: gm.Model) -> None:
+    """Of `autoregressive`, beside log p of whole rows: nothing is judged, and every symbol behind the prompt is a call."""
+    law = gm.theory.output_law(model, params(), "plain", prompt=[1])
+    assert (law.expected_calls, law.expected_verifications, law.fail) == (pytest.approx(3), 0, 0)
+    whole = np.exp(np.asarray(model.log_prob(params(), law.strings)))
+    assert len(whole) == 27
     np.testing.assert_allclose(law.probabilities, whole / whole.sum(), atol=1e-12)
