@@ -199,8 +199,7 @@ class Backtracking(AbstractMethod):
         owed = jnp.where(lost, self.stride, owed) if self.regenerate else owed
         backs = run.backs.at[run.rows, run.lengths - 1].add(lost.astype(jnp.int32))
         memory = BackMemory(run.memory.quota - lost.astype(jnp.int32), owed)
-        base = jnp.minimum(run.base, run.lengths - back)
-        return back, run.having(memory=memory, backs=backs, base=base).settled(whole, jnp.zeros_like(whole))
+        return back, run.having(memory=memory, backs=backs).settled(whole, jnp.zeros_like(whole))
 
 
 class BlockMemory(NamedTuple):

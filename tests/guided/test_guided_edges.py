@@ -102,6 +102,9 @@ def test_a_prompt_may_be_the_whole_string():
     stats = model.sample({}, "rej", prompt=[[0, 0], [0, 1]], draws=1)["guided_stats"]
     assert stats["failed"].values[0, 0].tolist() == [0, 1]
     assert stats["oracle_calls"].values.max() == 0
+    few = model.sample({}, "few", prompt=[[0, 0], [0, 1]], draws=1)["guided_stats"]
+    assert few["failed"].values[0, 0].tolist() == [0, 1]
+    assert [gm.theory.output_law(model, {}, "few", prompt=p).fail for p in ([0, 0], [0, 1])] == [0, 1]
     draws = model.sample({}, "back", prompt=[[0, 1]], draws=1)
     assert draws["posterior"]["x"].values[0, 0].tolist() == [[0, 1]]
     assert not draws["guided_stats"]["valid"].any()

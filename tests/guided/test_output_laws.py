@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import guided_brute as brute
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from chi_square import p_value
 from guided_cases import CASES, SAMPLERS, wanted
 
 import gmlmdsl as gm
+from gmlmdsl.guided import Setting, View
 
 NAMES = [line.split()[1] for line in SAMPLERS.strip().splitlines()]
 EXACT = [n for n in NAMES if n not in ("wide", "long", "noisy_best")]
@@ -67,6 +70,29 @@ def test_draws_follow_the_output_law(sampler: str):
     for name, mean in (("oracle_calls", law.expected_calls), ("verifier_calls", law.expected_verifications)):
         found = stats[name].values.ravel().astype(float)
         assert abs(found.mean() - mean) <= 4.5 * max(found.std(), 1e-9) / np.sqrt(n) + 1e-6 * mean, name
+
+
+@pytest.mark.parametrize("name", ["can", "truth", "rough"])
+@pytest.mark.parametrize("case", CASES)
+def test_values_of_continuations_are_those_of_the_longer_prefixes(case: str, name: str):
+    """What a verifier or value says of all symbols at once, beside what it says of each prefix, after it was taken back and grew again."""
+    c = CASES[case]
+    with jax.enable_x64(True):
+        setting = Setting(c.model.lowered, c.params, 7)
+        judge, oracle = setting.judge(c.program.checked.judges[name]), setting.made_oracle
+        codes = jnp.asarray([[0, 1, -1, -1], [2, -1, -1, -1], [1, 0, 2, -1]], jnp.int32)
+        lengths, ends = (codes >= 0).sum(axis=1), jnp.asarray([False, False, True])
+        state, at = judge.start(codes), oracle.start(codes)
+        view = View(codes, lengths, jnp.zeros(3, bool), jnp.ones(3, bool))
+        found = judge.children(state, view, jnp.broadcast_to(ends[:, None], (3, 3)), oracle, at)
+        for a in range(3):
+            symbols = jnp.full(3, a, jnp.int32)
+            other = jnp.full(3, (a + 1) % 3, jnp.int32)
+            wrong = judge.push(state, other), oracle.push(at, other)
+            back = [part.pop(part_at, jnp.ones(3, jnp.int32)) for part, part_at in zip((judge, oracle), wrong, strict=True)]
+            seen = View(codes, lengths + 1, ends, jnp.ones(3, bool))
+            own = judge.values(judge.push(back[0], symbols), seen, oracle, oracle.push(back[1], symbols))
+            np.testing.assert_allclose(found[:, a], own, rtol=1e-12)
 
 
 def test_a_draw_depends_on_seed_chain_draw_and_row_alone():
