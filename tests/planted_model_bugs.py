@@ -35,11 +35,11 @@ from planted_checks import (
 from planting import Bug, around
 from theory_cases import ising
 
-from gmlmdsl.derive import _arrays, _energy, _kernels, _listed, _loss, _samplers, _summed_loss, _sums, _temper, _transitions
+from gmlmdsl.derive import _energy, _kernels, _listed, _loss, _samplers, _summed_loss, _sums, _temper, _transitions
 from gmlmdsl.evaluate import _objective
 from gmlmdsl.fit import _fit, _inference
 from gmlmdsl.graph.nodes import CellValue
-from gmlmdsl.plan import _tables, _updates
+from gmlmdsl.plan import _block_arrays, _tables, _updates
 from gmlmdsl.sample import _run_kernel as _sample
 from gmlmdsl.theory import _block_dynamics, _clusters, _estimation, _monte_carlo
 
@@ -98,7 +98,8 @@ def _marginal_draws(original: Any, stage: Any, x: Any, inputs: Any, sent: Any, p
 
 def _nothing_freed(original: Any, *arguments: Any) -> Any:
     found = original(*arguments)
-    return type(found)(found.contraction, jnp.zeros_like(found.freed), found.weights)
+    freed = jnp.zeros((found.weights.shape[0], found.contraction.free.shape[0]), bool)
+    return type(found)(found.contraction, freed, found.weights, found.owners, False)
 
 
 def _plain_conditional(original: Any, self: Any, k: int) -> Any:
@@ -144,10 +145,10 @@ MODEL_BUGS = (
     Bug(
         "factor counted twice",
         "_touching",
-        around(_arrays, "_touching", lambda f, *a: np.concatenate([f(*a), f(*a)[:, :1]], axis=1)),
+        around(_block_arrays, "_touching", lambda f, *a: np.concatenate([f(*a), f(*a)[:, :1]], axis=1)),
         partial(loss_is_right, TINY, "one"),
     ),
-    Bug("factor dropped", "_touching", around(_arrays, "_touching", lambda f, *a: f(*a)[:, 1:]), partial(loss_is_right, TINY, "one")),
+    Bug("factor dropped", "_touching", around(_block_arrays, "_touching", lambda f, *a: f(*a)[:, 1:]), partial(loss_is_right, TINY, "one")),
     Bug("key reused across steps", "fold", around(_sample, "fold", lambda f, keys, n: keys), partial(stays_in_p, TWO, "turns", steps=2)),
     Bug(
         "key reused across chains",
