@@ -175,7 +175,7 @@ def run_sample(request: SampleRequest) -> None:
     import time
 
     counts, started = request.counts(strings), time.perf_counter()
-    prompts = {} if request.prompt is None else {"prompt": read_prompts(request.prompt, model)}
+    prompts: dict[str, Any] = {} if request.prompt is None else {"prompt": read_prompts(request.prompt, model)}
     with warnings.catch_warnings(record=True) as caught, waiting(f"sampling with `{sampler}`"), _as_options():
         warnings.simplefilter("always")
         idata = model.sample(
