@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .._diagnostics import GmlmError
 from ..program import guided_options, ir
 from ._document import Section
 from ._network_formulas import stated_options
@@ -30,10 +31,22 @@ def add_guided(section: Section, call: ir.FormCall, lowered: Lowered | None) -> 
         section.words("The oracle is p sharpened or cut, in draws and in weights alike: what is said of p here is said of it.")
     if o["end"] != "none":
         section.words(f"A string ends after the value {o['end']}, its last symbol, or when all cells are used up.")
+    if lowered is not None and lowered.graph.network is None:
+        section.words(f"The law of the next symbol: {_cost(lowered)}.")
     for sentence in _LAWS[call.form.name](o):
         section.words(sentence)
     if o.get("tries", "none") != "none":
         section.words(f"After {o['tries']} refusals the draw is FAIL, which is counted.")
+
+
+def _cost(lowered: Lowered) -> str:
+    """What has to be remembered of a prefix, or why that is refused."""
+    from ..plan import plan_prefixes
+
+    try:
+        return plan_prefixes(lowered.graph).words
+    except GmlmError as error:
+        return f"refused: {error.diagnostics[0].message}"
 
 
 def _rejection(o: dict[str, str]) -> tuple[str, ...]:

@@ -284,7 +284,9 @@ class Model(Queries):
         if sampler is not None:
             with derive.compiled_only(), warnings.catch_warnings():
                 warnings.simplefilter("ignore", SamplingWarning)
-                self.sample(self.init_params(), sampler, draws=draws, warmup=1, chains=chains, progress=False)
+                chain = sampler not in self.samplers or not isinstance(self.sampler(sampler)[1].body, ir.FormCall)
+                steps: dict[str, Any] = {"warmup": 1} if chain else {}
+                self.sample(self.init_params(), sampler, draws=draws, chains=chains, progress=False, **steps)
 
     def __repr__(self) -> str:
         n_params = sum(p.size for p in self.graph.parameters)

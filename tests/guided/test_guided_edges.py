@@ -12,6 +12,7 @@ import pytest
 
 import gmlmdsl as gm
 from gmlmdsl._diagnostics import GmlmError
+from gmlmdsl.explain import explain
 
 BITS = """
 input n : int = 6
@@ -136,6 +137,14 @@ def test_what_is_too_large_is_refused_before_it_starts():
     with pytest.raises(GmlmError) as caught:
         gm.parse(far).model("m").sample({}, "s", draws=1)
     assert caught.value.codes == ("E601",)
+
+
+def test_what_is_compiled_ahead_and_what_explain_says_of_the_cost():
+    model = bits("require sum(x[t] for t in range(n)) == 2", n=4)
+    model.compile(sampler="tok", draws=3, chains=1)
+    assert model.sample({}, "tok", draws=3)["guided_stats"]["valid"].all()
+    told = explain(model.program.checked, model.program.bound, sampler="tok")
+    assert "4 steps, 1 known and 1 summed states of a prefix" in " ".join(told.split())
 
 
 # Python of the user's
