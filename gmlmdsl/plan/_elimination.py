@@ -28,8 +28,9 @@ MOST_CORE = 20_000  # cells on cycles whose order is sought one by one
 MOST_COMPARED = 2_000  # such cells for which two orders are compared
 WORTH = 1.5  # how much more work an order of fewer levels may take
 MOST_KINDS = 16  # stages and kinds of messages that are compiled each on its own: where there are more, one loop serves all
-FEW_ENTRIES = 2.0**12  # table entries up to which it does so too, as it is compiled sooner
-MOST_ENTRIES = 2.0**27  # table entries from which on it does not, as it holds all messages at once
+FEW_ENTRIES = 2.0**12  # table entries up to which it does so too, as it is compiled sooner; but not for:
+FEW_KINDS = 2  # a chain of like cells has a stage and its message: over many rows its loop takes nine times as long
+MOST_ENTRIES = 2.0**27  # table entries from which on there is no loop, as it holds all messages at once
 MOST_PADDED = 16.0  # entries that it works on for each real one, at most: each axis has as many values as the largest cell
 
 
@@ -106,7 +107,8 @@ class Elimination:
         """Whether one loop over blocks of table entries serves all steps, however their tables differ; see `plan_loop`."""
         if not self.may_loop or not 0 < self.flops <= MOST_ENTRIES:
             return False
-        return self.flops <= FEW_ENTRIES or sum(1 + len(s.feeds) for s in self._stages) > MOST_KINDS
+        kinds = sum(1 + len(s.feeds) for s in self._stages)  # of arrays: a chain of like cells has two
+        return kinds > (FEW_KINDS if self.flops <= FEW_ENTRIES else MOST_KINDS)
 
     @cached_property
     def _stages(self) -> tuple[Stage, ...]:

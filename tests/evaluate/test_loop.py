@@ -43,6 +43,12 @@ def arrays(of: Case, plan: Elimination) -> tuple[derive.Graph, Any, derive.Contr
     return derive.graph_arrays(of.model.graph), of.model._params(of.params), derive.contraction(of.model.graph, plan)
 
 
+@pytest.fixture(autouse=True)
+def every_small_plan_is_looped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chains too, whose stages are as soon compiled, and quicker."""
+    monkeypatch.setattr(_elimination, "FEW_KINDS", 0)
+
+
 @pytest.mark.parametrize("of", thinned([HUB, PARTS, MIXED_SIZES, LATENT], 2), ids=str)
 def test_blocks_of_any_shape_say_what_enumeration_says(of: Case, shape: None):
     device, params, c = arrays(of, plan_elimination(of.model.graph))
