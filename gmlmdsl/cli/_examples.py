@@ -10,7 +10,7 @@ from .._diagnostics import did_you_mean, fail
 from ..files import made_folder, shipped_folder, write_whole
 from ._console import print_table
 
-FOLDERS = ("", "translator")  # those of `examples/` whose programs a wheel holds, as pyproject.toml lists them
+FOLDERS = ("", "guided", "translator")  # those of `examples/` whose programs a wheel holds, as pyproject.toml lists them
 _COMMENT = re.compile(r"#[ \t]*(?:[\w.-]+\.gmlm\b:?)?[ \t]*(.*)")
 
 

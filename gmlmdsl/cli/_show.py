@@ -169,7 +169,7 @@ def run_sample(request: SampleRequest) -> None:
     show([d for d in model.warnings if _within(d, model.sampler(sampler)[1])], sys.stderr)
     clamp = read_clamps(request.clamp, model.graph)
     decodes, strings = isinstance(model.sampler(sampler)[1].body, ir.FormCall), draws_strings(model, sampler)
-    if decodes and request.report is not None:
+    if decodes and not strings and request.report is not None:
         help_ = "leave `--report` out; `--out` saves tokens and scores"
         raise fail("E507", f"a report looks at chains, and sampler `{sampler}` decodes", help=help_)
     import time
@@ -201,9 +201,10 @@ def run_sample(request: SampleRequest) -> None:
 
         print(f"saved {save(idata, request.out)}")
     if request.report is not None:
-        from ..report import sample_report
+        from ..report import guided_report, sample_report
 
-        print(f"wrote {sample_report(model, idata, clamp=clamp).save(request.report)}")
+        made = guided_report(model, idata) if strings else sample_report(model, idata, clamp=clamp)
+        print(f"wrote {made.save(request.report)}")
 
 
 def show_decodes(model: Model, idata: Any, rows: int) -> None:

@@ -64,14 +64,11 @@ def show_strings(model: Model, idata: Any, rows: int) -> None:
     summary += [[f"{name.replace('_', ' ')}, mean", float(stats[name].mean())] for name in ("oracle_calls", "verifier_calls")]
     summary += [["backtracks, mean", float(stats["backtracks"].sum(axis=-1).mean())]]
     print_table(["", "number"], summary)
-    v = model.graph.observed[0]
-    values = np.asarray(groups["posterior"][v.name].values)
-    values = values.reshape(*failed.shape, -1)
+    from ..report import drawn_strings
+
     prompts = failed.shape[2] if failed.ndim > 2 else 1
-    for k, (string, lost) in enumerate(zip(values.reshape(-1, values.shape[-1]).tolist(), failed.ravel(), strict=True)):
+    for k, text in enumerate(drawn_strings(model.graph, idata)):
         if rows and k >= rows:
             print(f"{rows} of {failed.size} strings; `--rows 0` shows all")
             break
-        names = [str(t) if v.ordered else str(v.labels[t]) for t in string]
-        text = "FAIL" if lost else ("" if v.kind == "letters" else " ").join(names)
         print(f"{k % prompts:6d}  {text}" if failed.ndim > 2 else f"  {text}")

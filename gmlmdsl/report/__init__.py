@@ -7,6 +7,8 @@ from ._diagnostic_pictures import plot_loss as plot_loss
 from ._diagnostic_pictures import plot_traces as plot_traces
 from ._document import Report as Report
 from ._fit_report import fit_report as fit_report
+from ._guided_report import drawn_strings as drawn_strings
+from ._guided_report import guided_report as guided_report
 from ._palette import LIGHT as LIGHT
 from ._pictures import plot_couplings as plot_couplings
 from ._pictures import plot_forest as plot_forest

@@ -33,3 +33,22 @@ def test_what_a_file_of_prompts_may_not_hold(folder):
     (folder / "prompts.txt").write_text("ax\n")
     for arguments, code in ((("--prompt", "prompts.txt"), "E502"), (("--prompt", "none.txt"), "E521"), (("--warmup", "3"), "E507")):
         assert code in gmlm("sample", "w.gmlm", "--model", "words", "-s", "tok", *arguments, status=1).output
+
+
+def test_a_report_says_what_was_drawn_what_it_took_and_where_it_went_back(folder):
+    (folder / "w.gmlm").write_text(
+        PROGRAM.replace("sampler all", "sampler back for words = backtracking(can, quota = 1, stride = 2)\nsampler all")
+    )
+    shown = gmlm("sample", "w.gmlm", "--model", "words", "-s", "back", "--draws", "40", "--rows", "1", "--report", "r.html").output
+    assert "wrote r.html" in shown
+    page = (folder / "r.html").read_text()
+    for words in ("40 strings by the sampler", "oracle calls, mean", "Where it went back", "backtracking", "aaab"):
+        assert words in page
+    assert "FAIL" not in page
+    bounded = PROGRAM.replace("tokenwise_rejection(can)", "rejection(can, tries = 1)")
+    (folder / "w.gmlm").write_text(bounded)
+    gmlm("sample", "w.gmlm", "--model", "words", "-s", "tok", "--draws", "40", "--rows", "1", "--report", "r.html")
+    page = (folder / "r.html").read_text()
+    assert "FAIL" in page
+    assert "% of the draws failed" in page
+    assert "Where it went back" not in page
