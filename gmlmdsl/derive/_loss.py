@@ -178,7 +178,7 @@ def exact_loss(host: FactorGraph, graph: Graph, mask: LoweredMask) -> ExactLoss 
     blocks, probabilities = support_blocks(host, mask)
     corrected = is_adaptive(mask)
     if not corrected and probabilities is not None and is_large(host, blocks):
-        if is_whole(host, mask):  # rows lack nothing: nothing is summed out
+        if is_whole(host, mask, np.zeros(host.n_cells, bool)):  # rows lack nothing: nothing is summed out
             return EliminatedLoss(graph, (whole_pass(host, plan_elimination(host, np.zeros(0, np.int64), "nothing")),))
         found = _eliminated(host, graph, mask, blocks, probabilities)
         if found is not None:

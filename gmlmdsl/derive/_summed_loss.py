@@ -261,8 +261,7 @@ def mask_passes(host: FactorGraph, plan: Elimination, blocks: np.ndarray, probab
 
 
 def _passes(host: FactorGraph, plan: Elimination, freed: np.ndarray, weights: np.ndarray, complete: bool) -> Passes:
-    observed = host.is_observed[np.sort(plan.cells)]
-    every = bool(freed[:, observed].all()) and (not complete or bool(freed.all()))  # rows lack what is not observed
+    every = bool(freed.all())
     owners = None
     if complete:
         component = np.full(host.n_cells + 1, plan.n_components)

@@ -203,8 +203,9 @@ def _eliminated(graph: FactorGraph, mask: LoweredMask, masks: Array | None, code
     if not len(rows):
         return found
     count = support_size(mask) if masks is None else len(masks)
-    hidden = np.any(codes[:, rows] < 0, axis=1)
-    plan = plan_hidden(graph, hidden, mask, count, len(rows), gaps_in_words(found.report), help)
+    missing = codes[:, rows] < 0
+    some, every = np.any(missing, axis=1), np.asarray(missing.all(axis=1))
+    plan = plan_hidden(graph, some, mask, count, len(rows), gaps_in_words(found.report), help, every)
     return dataclasses.replace(found, eliminated=rows, hidden=plan, mask=mask, masks=None if masks is None else masks[:, :, rows])
 
 

@@ -55,10 +55,10 @@ def second_order(objective: Objective, vector: jax.Array, colours: Colouring) ->
     for start in range(0, codes.shape[1], chunk):
         rows = slice(start, start + chunk)
         hessian, one_mask, scores = _chunk_sums(one, vector, codes[:, rows], weights[rows], colours.directions, slopes, colours.seen)
-        u = np.asarray(scores)[:-1]
+        hessian, one_mask, u = np.asarray(hessian), np.asarray(one_mask), np.asarray(scores)[:-1]
         square = scipy.linalg.blas.dsyrk(1.0, u.T, trans=1, lower=0)  # pyright: ignore[reportAttributeAccessIssue]
         square[np.diag_indices(size)] *= 0.5  # one half of the square is 0
-        found = [np.asarray(hessian)[:-1, :-1], u.sum(axis=1), square + square.T, np.asarray(one_mask)[:-1, :-1]]
+        found = [np.asarray(a, np.float64) for a in (hessian[:-1, :-1], u.sum(axis=1), square + square.T, one_mask[:-1, :-1])]
         whole = [a + b for a, b in zip(whole, found, strict=True)] if whole else found
     hessian, first, second, one_mask = whole or [np.zeros((size, size)), np.zeros(size), np.zeros((size, size)), np.zeros((size, size))]
     return Sums(hessian, first, second, None if loss.split else one_mask)
@@ -173,19 +173,22 @@ def _products(
     slope = jnp.where(jnp.arange(p.shape[0])[:, None] == observed[None], -rest, p)[1:]  # of the loss by the scores
     p, rest, (first, second) = p[1:], rest[1:], np.triu_indices(p.shape[0] - 1)
 
-    def pair(total: tuple[jax.Array, jax.Array], at: tuple[jax.Array, jax.Array]) -> tuple[tuple[jax.Array, jax.Array], None]:
+    def pair(_: None, at: tuple[jax.Array, jax.Array]) -> tuple[None, jax.Array]:
         v, u = at
         covariance = jnp.where(v == u, 0.5 * p[v] * rest[v], -p[v] * p[u]) * (share * weights)  # halves: pairs count twice
         moment = jnp.where(v == u, 0.5, 1.0) * slope[v] * slope[u] * (share * weights**2)
-        found = [maps[:, v] @ ((z * by[None]) @ z.T) @ maps[:, u].T for by in (covariance, moment)]
-        return (total[0] + found[0] + found[0].T, total[1] + found[1] + found[1].T), None
+        return None, jnp.stack([(z * by[None]) @ z.T for by in (covariance, moment)])
 
     def value(total: jax.Array, one: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
         return total + one[0] @ (z * (one[1] * share * weights)[None]), None
 
-    square, of_rows = jnp.zeros((maps.shape[0],) * 2, z.dtype), jnp.zeros((maps.shape[0], z.shape[1]), z.dtype)
-    hessian, one_mask = jax.lax.scan(pair, (square, square), (jnp.asarray(first), jnp.asarray(second)))[0]
-    return hessian, one_mask, jax.lax.scan(value, of_rows, (jnp.moveaxis(maps, 1, 0), slope))[0]
+    colours, values, numbers = maps.shape
+    found = jax.lax.scan(pair, None, (jnp.asarray(first), jnp.asarray(second)))[1]  # pairs, 2, numbers, numbers
+    whole = jnp.zeros((2, values, numbers, values, numbers), z.dtype).at[:, first, :, second].set(found)
+    flat = maps.reshape(colours, values * numbers)
+    hessian, one_mask = (flat @ m.reshape((values * numbers,) * 2) @ flat.T for m in whole)
+    of_rows = jax.lax.scan(value, jnp.zeros((colours, z.shape[1]), z.dtype), (jnp.moveaxis(maps, 1, 0), slope))[0]
+    return hessian + hessian.T, one_mask + one_mask.T, of_rows
 
 
 def _squares(share: jax.Array, scores: jax.Array, phi: jax.Array, observed: jax.Array, weights: jax.Array) -> tuple[jax.Array, ...]:

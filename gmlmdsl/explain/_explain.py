@@ -19,7 +19,7 @@ from ._sampler_formulas import add_sampler
 
 if TYPE_CHECKING:
     from ..graph import Bound, FactorGraph, Lowered, LoweredMask
-    from ..plan import BlockPlan
+    from ..plan import BlockPlan, MaskPlan
 
 
 def explain(
@@ -191,7 +191,7 @@ def _mask(mask: ir.Mask, lowered: Lowered | None, formulas: ModelFormulas) -> Se
             else f"1 mask per row, drawn from the seed: there are {used.support:.3g}"
         )
         plan = f"A fit averages over {count}. Costliest block by {used.block.words}.{_too_costly(used.block, mask)}"
-        plan += _layout(lowered.graph, lower_mask(lowered, mask), used.all_masks)
+        plan += _layout(lowered.graph, lower_mask(lowered, mask), used)
     if not mask.mentions_parameter and formulas.model.parameters:
         add_objective(section, factor, formulas.n)
     if plan:
@@ -204,15 +204,16 @@ def _mask(mask: ir.Mask, lowered: Lowered | None, formulas: ModelFormulas) -> Se
     return section
 
 
-def _layout(graph: FactorGraph, mask: LoweredMask, all_masks: bool) -> str:
+def _layout(graph: FactorGraph, mask: LoweredMask, used: MaskPlan) -> str:
     """How the blocks of a loss over all masks are scored; empty where it is eliminated, drawn, looks at x or is refused."""
     from ..plan import is_large, plan_loss_blocks, support_blocks
 
-    blocks, probabilities = support_blocks(graph, mask) if all_masks else (None, None)
+    blocks, probabilities = support_blocks(graph, mask) if used.all_masks else (None, None)
     if blocks is None or probabilities is None or is_large(graph, blocks):
         return ""
     try:
-        return f" Scored: {plan_loss_blocks(graph, blocks, probabilities, mask.span).words}."
+        listed_too = "" if used.block.elimination is None else " A fit lists them all the same: they are few."
+        return f"{listed_too} Scored: {plan_loss_blocks(graph, blocks, probabilities, mask.span).words}."
     except GmlmError:
         return ""
 

@@ -108,7 +108,7 @@ def _findings(unknown: Array, parameters: int, rows: float, names: list[str], re
         more = f" and {count - MOST_NAMED} more" if count > MOST_NAMED else ""
         message = f"All rows pull alike at {shown}{more}: they do not tell a standard error there"
         found.append(Finding(NO_SPREAD, message, remedy))
-    if rows < parameters:
+    if FEWEST <= rows < parameters:
         message = (
             f"There are {rows:.3g} effective rows for {counted(parameters, 'free parameter')}: the sandwich's standard errors are too small"
         )

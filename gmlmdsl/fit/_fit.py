@@ -209,13 +209,12 @@ def _stays_finite(host: FactorGraph, start: dict[str, jax.Array]) -> bool:
 
 def _start(host: FactorGraph, options: FitOptions) -> tuple[dict[str, jax.Array], tuple[str, ...]]:
     names = [p.name for p in host.parameters]
-    start: dict[str, Any] = dict(init_params(host, options.seed))
+    arrays: Mapping[str, Any] = init_params(host, options.seed)
     for what, given in (("init", options.init), ("fixed", options.fixed)):
         if given is not None and not isinstance(given, Mapping):
             raise fail("E507", f"{what} must be a dict of arrays by parameter, got {type(given).__name__}")
         verify_names(given or {}, names, what)
-        start |= dict(given or {})
-    arrays = known_params(host, start, "init")
+        arrays = known_params(host, {**arrays, **(given or {})}, what)
     for p in host.parameters:
         wrong = in_support(p, np.asarray(arrays[p.name]))
         if wrong:

@@ -19,6 +19,7 @@ from ._few_rows import scored_rows
 from ._fit import Estimate
 from ._kinks import held_graph, without_interval
 from ._methods import PersistentContrastiveDivergence
+from ._minimise import MOST_INFERRED
 from ._notes import notes_on
 from ._options import Evidence
 from ._saved_fits import FIT, INPUT, SavedFit, fit_bytes, outside
@@ -123,10 +124,7 @@ class FitRecord:
         Raises:
             GmlmError: E543 for another kind, E601 where it was not computed because there are too many parameters.
         """
-        if errors not in KINDS:
-            raise fail(
-                "E543", f"errors must be {' or '.join(map(repr, KINDS))}, got {errors!r}", help="`fit.bootstrap()` has its own summary"
-            )
+        verify_kind(errors)
         if errors not in self.determined and "sandwich" in self.determined:
             raise fail("E543", f"this file holds no {errors} errors: an earlier version wrote it", help="fit again")
         found = self.determined.get(errors)
@@ -176,6 +174,7 @@ class FitRecord:
         """
         import pandas as pd
 
+        verify_kind(errors)
         names, flat = entry_names(self.graph), self.flat(self.params).astype(float)
         signs = self.status.separated
         table = {"estimate": np.where(signs > 0, np.inf, np.where(signs < 0, -np.inf, flat))}
@@ -214,10 +213,17 @@ class FitRecord:
         lines = [
             *([head, kind] if kind else [head]),
             *([self.missing.words] if self.missing is not None and self.missing.any else []),
-            *([errors] if "sandwich" in self.determined else []),
+            *([errors] if "sandwich" in self.determined else self._no_errors()),
             *(f"{f.message}. {f.remedy}." for f in self.status.findings),
         ]
         return "\n".join(lines)
+
+    def _no_errors(self) -> list[str]:
+        """Why there are none, where parameters are too many."""
+        count = sum(p.size for p in self.graph.parameters)
+        if count <= MOST_INFERRED:
+            return []
+        return [f"standard errors: none, for {count:,} parameters are more than the {MOST_INFERRED:,} whose curvature a fit computes"]
 
     def _repr_html_(self) -> str:
         from html import escape
@@ -235,6 +241,17 @@ class FitRecord:
             GmlmError: E560 if the file cannot be written; E520 for a fit that was changed to what no fit is.
         """
         write_whole(path, fit_bytes(*_content(self)))
+
+
+def verify_kind(errors: str) -> None:
+    """Refuse a kind of standard errors that is none.
+
+    Raises:
+        GmlmError: E543.
+    """
+    if errors not in KINDS:
+        words = " or ".join(map(repr, KINDS))
+        raise fail("E543", f"errors must be {words}, got {errors!r}", help="`fit.bootstrap()` has its own summary")
 
 
 def _content(fit: FitRecord) -> tuple[dict[str, Any], dict[str, Array]]:

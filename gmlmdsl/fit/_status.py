@@ -19,6 +19,7 @@ from ._optimise import Outcome
 Array = np.ndarray
 SUSPECT = 1e-3  # of the largest eigenvalue, here or at the start: below, the data may separate
 SHARE = 0.5  # of the curvature in some direction: where a prior gives more, it decides
+ALL = 1e-6  # a share of 1 and so much more is rounding
 SUSPECT_SHARE = 0.02  # where a prior gives more, the data alone may have no estimate
 AT_BOUND = 1e-6
 NEAR = 1e-3  # the largest gradient entry per row at which steps of a stochastic minimiser may end
@@ -269,7 +270,7 @@ def _prior_decides(open_: Recession, curve: Curvature | None, kinks: Array, name
         return []
     worst = directions[:, -1] / np.abs(directions[:, -1]).max()
     more = f", and more than {SHARE:.0%} in {count - 1} other direction{'s' * (count > 2)}" if count > 1 else ""
-    part = f"{shares[-1]:.0%} of the curvature" if shares[-1] <= 1 else "all of the curvature, and more than the data take away,"
+    part = f"{shares[-1]:.0%} of the curvature" if shares[-1] <= 1 + ALL else "all of the curvature, and more than the data take away,"
     message = f"The prior gives {part} along {in_words(worst, names)}{more}: the data say little there"
     return [Finding("prior-decides", message, remedy)]
 

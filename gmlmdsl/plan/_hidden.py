@@ -64,6 +64,7 @@ def plan_hidden(
     rows: int,
     what: str,
     help: str,
+    lacking: Array | None = None,
     budget: Budget = BUDGET,
 ) -> HiddenPlan:
     """The cheaper of two ways: to sum each block out with the hidden cells, or to list its values.
@@ -76,35 +77,38 @@ def plan_hidden(
         rows: how many rows are summed at once.
         what: how a refusal calls the hidden cells.
         help: what it advises.
+        lacking: the cells that every row lacks; None: those that are hidden.
         budget: the limits.
 
     Raises:
         GmlmError: E601 with the figures of both.
     """
-    free = np.flatnonzero(hidden)
+    free, lacking = np.flatnonzero(hidden), hidden if lacking is None else lacking
     found: list[HiddenPlan] = []
     refusals: list[str] = []
-    block = plan_mask(graph, mask, True)
     factors = float(sum(g.n for g in graph.groups))
-    if is_whole(graph, mask):
-        return HiddenPlan(False, plan_elimination(graph, free, what, budget), 1.0, masks, factors, True)
-    if not varies(mask):
+
+    def attempt(cells: Array, how: str, values: float, listed: bool = False, whole: bool = False) -> None:
         try:
-            joint = plan_elimination(graph, np.union1d(free, reach(mask, graph.n_cells)), "with the mask's cells it", budget)
-            found.append(HiddenPlan(False, joint, 1.0, masks, factors))
-        except GmlmError as error:
-            refusals.append(error.diagnostics[0].message.removeprefix("with the mask's cells it "))
-    if block.values <= budget.values:
-        try:
-            alone = plan_elimination(graph, free, "by itself it", budget)
-            found.append(HiddenPlan(True, alone, block.values, masks, factors))
+            found.append(HiddenPlan(listed, plan_elimination(graph, cells, how, budget), values, masks, factors, whole))
         except GmlmError as error:
             refusals.append(error.diagnostics[0].message)
+
+    if is_whole(graph, mask, lacking):
+        attempt(free, "by itself it", 1.0, whole=True)
     else:
-        refusals.append(f"the largest block, of {block.members} cells, has {block.values:.3g} joint values, more than {budget.values:.3g}")
+        block = plan_mask(graph, mask, True)
+        if not varies(mask):
+            attempt(np.union1d(free, reach(mask, graph.n_cells)), "eliminated with the mask's cells it", 1.0)
+        if block.values <= budget.values:
+            attempt(free, "by itself it", block.values, listed=True)
+        else:
+            refusals.append(
+                f"the largest block, of {block.members} cells, has {block.values:.3g} joint values, more than {budget.values:.3g}"
+            )
     plan = min(found, key=lambda p: p.row_cost, default=None)
     if plan is None:
-        raise fail("E601", f"{what} cannot be summed out: eliminated with the mask's cells it {'; '.join(refusals)}", help=help)
+        raise fail("E601", f"{what} cannot be summed out: {'; '.join(refusals)}", help=help)
     if plan.row_cost > budget.row_hidden or plan.row_cost * rows > budget.all_hidden:
         message = (
             f"summing out {what} takes {plan.row_cost:.3g} table entries for a row, {plan.row_cost * rows:.3g} for {rows:,}; the limit is "
@@ -132,10 +136,17 @@ def _too_costly(what: str, cost: float, rows: int, budget: Budget, help: str) ->
     return fail("E601", f"{message}; {limits}", help=help)
 
 
-def is_whole(graph: FactorGraph, mask: LoweredMask) -> bool:
-    """Whether the mask's one block has every observed cell of a product of laws: its loss is -log p(x), and log Z is 0."""
+def is_whole(graph: FactorGraph, mask: LoweredMask, lacking: Array) -> bool:
+    """Whether the mask's one block has every cell of a product of laws that a row holds: its loss is -log p(x), and log Z is 0.
+
+    Args:
+        graph: the factor graph.
+        mask: the mask.
+        lacking: the cells that every row lacks, as booleans: a latent that a row holds is given, where it is not in the block.
+    """
     if not graph.is_normalised or varies(mask) or support_size(mask) != 1:
         return False
-    reached = np.zeros(graph.n_cells, bool)
-    reached[reach(mask, graph.n_cells)] = True
-    return bool(reached[graph.is_observed].all())
+    covered = np.array(lacking[: graph.n_random])
+    cells = reach(mask, graph.n_cells)
+    covered[cells[cells < graph.n_random]] = True
+    return bool(covered.all())

@@ -87,6 +87,35 @@ def test_cells_that_are_missing_too_are_summed_out() -> None:
     assert float(found) == pytest.approx(-np.log(marginal({0: 0, 2: 2, 3: 2})), abs=1e-12)
 
 
+def given_path(x: tuple[int, ...], z: tuple[int, ...], known: tuple[int, ...]) -> float:
+    """p(x_known | z): of emissions alone."""
+    return float(np.prod([EMIT[z[i], x[i]] for i in known]))
+
+
+def test_latents_that_some_rows_hold_are_given_there_whatever_other_rows_lack() -> None:
+    """One row holds its path and lacks a cell, another lacks its path: they are summed together."""
+    model, z = gm.parse(HMM).model(), (0, 1, 1, 0)
+    x = np.array([[0, -1, 2, 1], [0, 1, 2, 1], [0, 1, 2, 1]])
+    paths = np.array([z, z, (-1, -1, -1, -1)])
+    expected = [
+        -np.log(given_path((0, 0, 2, 1), z, (0, 2, 3))),
+        -np.log(given_path((0, 1, 2, 1), z, (0, 1, 2, 3))),
+        -np.log(joint((0, 1, 2, 1))),
+    ]
+    for k, value in enumerate(expected):
+        found = model.loss(PARAMS, {"x": x, "z": paths}, mask="all", missing=-1, weights=np.eye(3)[k])
+        assert float(found) == pytest.approx(value, abs=1e-12)
+
+
+def test_latents_that_all_rows_hold_are_given() -> None:
+    """Many cells: their joint values are not listed."""
+    text = HMM.replace("range(4)", "range(8)").replace("mask pair = blocks({x[0], x[1]})", "")
+    model, rng = gm.parse(text).model(), np.random.default_rng(0)
+    x, z = rng.integers(0, 3, (1, 8)), rng.integers(0, 2, (1, 8))
+    found = model.loss(PARAMS, {"x": x, "z": z}, mask="all")
+    assert float(found) == pytest.approx(-np.log(EMIT[z[0], x[0]]).sum(), abs=1e-12)
+
+
 def test_a_part_of_what_is_observed_is_conditioned_on_the_rest() -> None:
     found = gm.parse(HMM).model().loss(PARAMS, [(0, 1, 2, 2)], mask="pair")
     assert float(found) == pytest.approx(-np.log(joint((0, 1, 2, 2)) / marginal({2: 2, 3: 2})), abs=1e-12)

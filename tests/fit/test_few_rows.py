@@ -165,3 +165,30 @@ def test_rows_that_score_nothing_tell_nothing(seen: int, weights_are: str, tmp_p
         with pytest.raises(gm.GmlmError, match="no row has an observed cell") as caught:
             fit.simulated_errors(50)
         assert caught.value.codes == ("E548",)
+
+
+def test_one_row_without_priors_has_no_errors_that_could_be_too_small() -> None:
+    model = gm.parse(
+        "model m { var x[i in range(3)] : spin  param h[i in range(3)]  factor h[i] * x[i] for i in range(3) }\nmask one = subsets(size = 1)"
+    ).model()
+    found = model.fit([[1, -1, 1]], mask="one", progress=False)
+    assert "too small" not in str(found.status)
+    assert np.isinf(found.standard_errors["h"]).all()
+
+
+def test_a_value_that_is_held_is_named_where_its_shape_is_wrong() -> None:
+    model = gm.parse(
+        "model m { var x[i in range(3)] : spin  param h[i in range(3)]  factor h[i] * x[i] for i in range(3) }\nmask one = subsets(size = 1)"
+    ).model()
+    with pytest.raises(gm.GmlmError, match=r"fixed\['h'\] must have shape \(3,\), got \(2,\)"):
+        model.fit([[1, -1, 1]], mask="one", fixed={"h": [0.0, 1.0]})
+
+
+def test_a_fit_of_too_many_parameters_says_that_it_has_no_errors() -> None:
+    text = "model m { var x[i in range(2)] : range(33)  param h[i in range(2), a in range(33)]  param J[a in range(33), b in range(33)]  "
+    text += "param K[a in range(33), b in range(33)]  factor h[0, x[0]] + h[1, x[1]] + J[x[0], x[1]] + K[x[0], x[1]] }\nmask one = subsets(size = 1)"
+    model = gm.parse(text).model()
+    fit = model.fit(np.random.default_rng(0).integers(0, 33, (50, 2)), mask="one", max_steps=2, progress=False)
+    assert "standard errors: none, for 2,244 parameters are more than the 2,000" in str(repr(fit))
+    with pytest.raises(gm.GmlmError, match="errors must be"):
+        fit.summary(errors="foo")
