@@ -178,16 +178,8 @@ def run_sample(request: SampleRequest) -> None:
     prompts: dict[str, Any] = {} if request.prompt is None else {"prompt": read_prompts(request.prompt, model)}
     with warnings.catch_warnings(record=True) as caught, waiting(f"sampling with `{sampler}`"), _as_options():
         warnings.simplefilter("always")
-        idata = model.sample(
-            params,
-            sampler,
-            **counts,
-            thin=request.thin,
-            seed=request.seed,
-            clamp=clamp,
-            progress=False,
-            **prompts,
-        )
+        given = {"thin": request.thin, "seed": request.seed, "clamp": clamp, "progress": False}
+        idata = model.sample(params, sampler, **counts, **given, **prompts)
     many = "strings" if strings else f"{counts['chains']} chains of {counts['draws']} draws"
     print(f"{many} from `{model.name}` by sampler `{sampler}`, {time.perf_counter() - started:.2g} s")
     shown = show_strings if strings else show_decodes
