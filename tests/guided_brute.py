@@ -69,8 +69,12 @@ class Table:
         return len(prefix) == self.n or (self.end is not None and bool(prefix) and prefix[-1] == self.end)
 
     def completable(self, model: str, params: Mapping[str, Any] | None = None) -> Callable[[String], float]:
-        """Whether some completion has p > 0."""
+        """Whether some completion has p > 0; behind `end` stands nothing else."""
         table = self._summed(model, params or {})
+        if self.end is not None:
+            for s in np.ndindex(table.shape):
+                after = s[s.index(self.end) :] if self.end in s else ()
+                table[s] *= all(a == self.end for a in after)
         return lambda prefix: float(table[prefix].sum() > 0)
 
     def expected(self, model: str, params: Mapping[str, Any] | None = None) -> Callable[[String], float]:

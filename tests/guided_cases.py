@@ -136,7 +136,7 @@ def nucleus(p: np.ndarray) -> np.ndarray:
 
 def wanted(case: GuidedCase, sampler: str, prompt: tuple[int, ...] = ()) -> brute.Brute:
     """What a sampler gives, by brute force."""
-    table = case.table()
+    table, short = case.table(), case.table(end=2, shape=sharpened)
     can, truth = table.completable("wanted"), table.expected("wanted")
     ways: dict[str, Any] = {
         "rej": lambda: brute.rejection(table, can, prompt),
@@ -155,7 +155,7 @@ def wanted(case: GuidedCase, sampler: str, prompt: tuple[int, ...] = ()) -> brut
         "node": lambda: brute.walk(table, truth, 5, prompt, "uniform_node"),
         "best": lambda: brute.block_best(table, truth, 2, None, prompt),
         "blk": lambda: brute.block_best(table, truth, 2, 2, prompt),
-        "ended": lambda: brute.backtracking(case.table(end=2, shape=sharpened), can, 1, 2, prompt),
+        "ended": lambda: brute.backtracking(short, short.completable("wanted"), 1, 2, prompt),
         "cut": lambda: brute.tokenwise(case.table(shape=nucleus), can, prompt),
         "draw": lambda: brute.backtracking(case.table(end=2), can, 0, 1, prompt),
     }

@@ -61,6 +61,7 @@ from ._network_transitions import NetworkTransitions as NetworkTransitions
 from ._prefix_oracle import PrefixMachine as PrefixMachine
 from ._prefix_oracle import PrefixOracle as PrefixOracle
 from ._prefix_oracle import PrefixState as PrefixState
+from ._prefix_oracle import finite as finite
 from ._prefix_oracle import prefix_machine as prefix_machine
 from ._random import fold as fold
 from ._random import keys_on_host as keys_on_host

@@ -1,7 +1,10 @@
 """A model without a network as an oracle: p(next symbol | prefix) of many rows by one backward pass over all steps.
 
 A prefix is remembered as `plan_prefixes` says: the number of its known part, and a vector of weights of its hidden part. A symbol is one
-product of that vector with a matrix; the law of the next symbol is its product with what the backward pass left for each symbol.
+product of that vector with a matrix; the law of the next symbol is its product with what the backward pass left for each symbol. Weights
+are logarithms throughout: the ones that a prefix needs may be smaller than its others by any factor.
+
+Strings that end before their last cell hold `end` in the cells behind it: behind that symbol the backward pass sums over one string alone.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.nn import logsumexp
 from jaxtyping import Array, Float, Int
 
 from ..graph import FactorGraph
@@ -23,12 +27,13 @@ class PrefixMachine(eqx.Module):
     """The steps of a plan with their weights; logarithms of scales stand beside what they were divided by.
 
     Attributes:
-        weights: sums over what leaves at a step of exp(its factors), by (step, known, symbol, hidden before, hidden after).
+        weights: log sums over what leaves at a step of exp(its factors), by (step, known, symbol, hidden before, hidden after).
         shift: log scale of each step's weights.
         follow: the known part after a symbol.
-        backward: sums over all completions, by (symbols so far, known, hidden).
+        backward: log sums over all completions, by (symbols so far, known, hidden).
         back: their log scales.
         ahead: the same behind each symbol, by (step, known, symbol, hidden), at the scale of the step after.
+        closed: log sums over the one completion that holds `end` throughout, at scale 0; without an end over all.
     """
 
     weights: Float[Array, "n known values hidden hidden"]
@@ -37,6 +42,7 @@ class PrefixMachine(eqx.Module):
     backward: Float[Array, "steps known hidden"]
     back: Float[Array, " steps"]
     ahead: Float[Array, "n known values hidden"]
+    closed: Float[Array, "steps known hidden"]
 
     @property
     def n_cells(self) -> int:
@@ -50,7 +56,7 @@ class PrefixState(eqx.Module):
     Attributes:
         lengths: symbols of each row.
         known: the number of the known part of each prefix.
-        hidden: the weights of its hidden part, the largest 1.
+        hidden: the log weights of its hidden part, the largest 0.
         scale: the log of what they were divided by.
     """
 
@@ -86,16 +92,15 @@ class PrefixOracle(eqx.Module):
         rows, n, hidden = prompts.shape[0], self.n_cells, self.machine.backward.shape[2]
         dtype = self.machine.backward.dtype
         # Before the first symbol nothing is remembered: one known part, one hidden.
-        first = jnp.zeros((rows, n + 1, hidden), dtype).at[:, 0, 0].set(1)
+        first = jnp.full((rows, n + 1, hidden), -jnp.inf, dtype).at[:, 0, 0].set(0)
         empty = PrefixState(jnp.zeros(rows, jnp.int32), jnp.zeros((rows, n + 1), jnp.int32), first, jnp.zeros((rows, n + 1), dtype))
         return jax.lax.scan(lambda state, symbols: (self.push(state, symbols), None), empty, prompts.T)[0]
 
     def next_log_probs(self, state: PrefixState) -> Float[Array, "rows values"]:
         """log p(next symbol | those of the row); all -inf where the prefix is impossible, of no meaning where a row is full."""
         known, hidden, _ = state.here()
-        weights = jnp.einsum("rqh,rh->rq", self._ahead(state, known), hidden)
-        total = weights.sum(axis=1, keepdims=True)
-        return jnp.where(total > 0, jnp.log(weights) - jnp.log(jnp.where(total > 0, total, 1)), -jnp.inf)
+        weights = logsumexp(self._ahead(state, known) + hidden[:, None], axis=2)
+        return weights - finite(logsumexp(weights, axis=1, keepdims=True))
 
     def _ahead(self, state: PrefixState, known: Int[Array, " rows"]) -> Float[Array, "rows values hidden"]:
         return self.machine.ahead[jnp.minimum(state.lengths, self.n_cells - 1), known]
@@ -105,16 +110,15 @@ class PrefixOracle(eqx.Module):
         m, t = self.machine, jnp.minimum(state.lengths, self.n_cells - 1)
         known, hidden, scale = state.here()
         symbol, rows = jnp.maximum(symbols, 0), jnp.arange(symbols.shape[0])
-        after = jnp.einsum("rh,rhg->rg", hidden, m.weights[t, known, symbol])
-        most = after.max(axis=1)
-        size = jnp.where(most > 0, most, 1)
+        after = logsumexp(hidden[:, :, None] + m.weights[t, known, symbol], axis=1)
+        size = finite(after.max(axis=1))
         more = (symbols >= 0) & (state.lengths < self.n_cells)
         place = state.lengths + 1  # written also where nothing is pushed: nobody reads it there
         return PrefixState(
             state.lengths + more.astype(jnp.int32),
             state.known.at[rows, place].set(m.follow[t, known, symbol], mode="drop"),
-            state.hidden.at[rows, place].set(after / size[:, None], mode="drop"),
-            state.scale.at[rows, place].set(scale + jnp.log(size) + m.shift[t], mode="drop"),
+            state.hidden.at[rows, place].set(after - size[:, None], mode="drop"),
+            state.scale.at[rows, place].set(scale + size + m.shift[t], mode="drop"),
         )
 
     def pop(self, state: PrefixState, n: Int[Array, " rows"]) -> PrefixState:
@@ -122,17 +126,27 @@ class PrefixOracle(eqx.Module):
         return PrefixState(jnp.maximum(state.lengths - n, 0), state.known, state.hidden, state.scale)
 
     def possible(self, state: PrefixState) -> Float[Array, " rows"]:
-        """The sum over all completions of a row's prefix, at the scale of the machine and of the row."""
+        """The log sum over all completions of a row's prefix, at the scale of the machine and of the row."""
         known, hidden, _ = state.here()
-        return (self.machine.backward[state.lengths, known] * hidden).sum(axis=1)
+        return logsumexp(self.machine.backward[state.lengths, known] + hidden, axis=1)
+
+    def ended(self, state: PrefixState) -> Float[Array, " rows"]:
+        """The log weight of a row's prefix with `end` in all cells behind it, but for the scale of the row."""
+        known, hidden, _ = state.here()
+        return logsumexp(self.machine.closed[state.lengths, known] + hidden, axis=1)
 
     def possible_after(self, state: PrefixState) -> Float[Array, "rows values"]:
-        """The same behind each symbol more."""
+        """That of all completions behind each symbol more."""
         known, hidden, _ = state.here()
-        return jnp.einsum("rqh,rh->rq", self._ahead(state, known), hidden)
+        return logsumexp(self._ahead(state, known) + hidden[:, None], axis=2)
 
 
-def prefix_machine(graph: FactorGraph, plan: PrefixPlan, params: Params, *, support: bool = False) -> PrefixMachine:
+def finite(scale: Array) -> Array:
+    """A log scale, 0 where there is nothing to scale."""
+    return jnp.where(jnp.isfinite(scale), scale, 0)
+
+
+def prefix_machine(graph: FactorGraph, plan: PrefixPlan, params: Params, *, support: bool = False, end: int | None = None) -> PrefixMachine:
     """The machine of a model at some parameters.
 
     Args:
@@ -140,38 +154,61 @@ def prefix_machine(graph: FactorGraph, plan: PrefixPlan, params: Params, *, supp
         plan: its steps.
         params: parameters.
         support: whether weights are 1 where p may be above 0, else 0: then sums say which prefixes have a completion, exactly.
+        end: the symbol that every cell behind it holds; None: completions are all strings.
     """
     blocks = blocks_on_device(graph, [plan.members, plan.radix, plan.strides, *plan.touch])
     codes = on_device(np.zeros((graph.n_cells, 1), np.int32))
     shape = len(plan.follow), plan.known, plan.values, plan.hidden, plan.hidden
     places, follow = (on_device(a, np.int32) for a in (plan.places, plan.follow))
-    return _machine(graph_arrays(graph), params, codes, blocks, places, follow, shape, support)
+    return _machine(graph_arrays(graph), params, codes, blocks, places, follow, shape, support, end)
 
 
 @bounded_jit
 def _machine(
-    graph: Graph, params: Params, codes: Array, blocks: Blocks, places: Array, follow: Array, shape: tuple[int, ...], support: bool
+    graph: Graph,
+    params: Params,
+    codes: Array,
+    blocks: Blocks,
+    places: Array,
+    follow: Array,
+    shape: tuple[int, ...],
+    support: bool,
+    end: int | None,
 ) -> PrefixMachine:
-    scores = local_scores(graph, params, codes, blocks)[:, :, 0]
-    shift = jnp.where(support, 0.0, scores.max(axis=1))
-    shift = jnp.where(jnp.isfinite(shift), shift, 0.0).astype(float_type())
-    listed = (scores > -jnp.inf).astype(float_type()) if support else jnp.exp(scores - shift[:, None])
-    step = jnp.broadcast_to(jnp.arange(shape[0])[:, None], places.shape)
-    table = jnp.zeros((shape[0], int(np.prod(shape[1:]))), float_type())
-    table = table.at[step, places].max(listed, mode="drop") if support else table.at[step, places].add(listed, mode="drop")
-    weights = table.reshape(shape)
+    scores = local_scores(graph, params, codes, blocks)[:, :, 0].astype(float_type())
+    table = _summed(scores, places, int(np.prod(shape[1:])))
+    shift = jnp.zeros(shape[0], table.dtype) if support else finite(table.max(axis=1))
+    weights = (_support(table) if support else table - shift[:, None]).reshape(shape)
 
-    def before(behind: tuple[Array, Array], step: tuple[Array, Array, Array]) -> tuple[tuple[Array, Array], tuple[Array, Array, Array]]:
-        (after, back), (weight, next_known, own) = behind, step
-        ahead = jnp.einsum("kqhg,kqg->kqh", weight, after[next_known])
-        found = ahead.sum(axis=1)
-        found = (found > 0).astype(found.dtype) if support else found
-        most = found.max()
-        size = jnp.where(most > 0, most, 1)
-        new = found / size, back + jnp.log(size) + own
+    def before(
+        behind: tuple[Array, Array, Array], step: tuple[Array, Array, Array]
+    ) -> tuple[tuple[Array, Array, Array], tuple[Array, ...]]:
+        (after, back, closed), (weight, next_known, own) = behind, step
+        rest = after[next_known]
+        if end is not None:
+            rest = rest.at[:, end].set(closed[next_known[:, end]] - back)
+        ahead = logsumexp(weight + rest[:, :, None], axis=3)
+        found = logsumexp(ahead, axis=1)
+        found = _support(found) if support else found
+        size = finite(found.max())
+        new = found - size, back + size + own, (found if end is None else ahead[:, end]) + back + own
         return new, (*new, ahead)
 
-    last = jnp.ones(shape[1:2] + shape[3:4], float_type()), jnp.zeros((), float_type())
-    _, (backward, back, ahead) = jax.lax.scan(before, last, (weights, follow, shift), reverse=True)
-    backward, back = jnp.concatenate([backward, last[0][None]]), jnp.append(back, last[1])
-    return PrefixMachine(weights, shift, follow, backward, back, ahead)
+    none = jnp.zeros(shape[1:2] + shape[3:4], table.dtype)
+    last = none, jnp.zeros((), table.dtype), none
+    _, (backward, back, closed, ahead) = jax.lax.scan(before, last, (weights, follow, shift), reverse=True)
+    backward, back, closed = (jnp.concatenate([a, b[None]]) for a, b in zip((backward, back, closed), last, strict=True))
+    return PrefixMachine(weights, shift, follow, backward, back, ahead, closed)
+
+
+def _summed(scores: Float[Array, "n listed"], places: Int[Array, "n listed"], size: int) -> Float[Array, "n size"]:
+    """The log sums of what goes to each place; places beyond the table are nowhere."""
+    n = scores.shape[0]
+    step = jnp.broadcast_to(jnp.arange(n)[:, None], places.shape)
+    top = finite(jnp.full((n, size), -jnp.inf, scores.dtype).at[step, places].max(scores, mode="drop"))
+    terms = jnp.exp(scores - top.at[step, places].get(mode="fill", fill_value=0))
+    return top + jnp.log(jnp.zeros_like(top).at[step, places].add(terms, mode="drop"))
+
+
+def _support(logs: Array) -> Array:
+    return jnp.where(logs > -jnp.inf, 0, -jnp.inf).astype(logs.dtype)

@@ -72,8 +72,8 @@ class Setting:
         top_p = None if top_p is None else float(top_p)
         return Rules(self.string.size, len(self.string.labels), end, float(options["temperature"]), top_k, top_p)
 
-    def judge(self, judge: ir.Judge) -> AbstractJudge:
-        """A verifier or value.
+    def judge(self, judge: ir.Judge, end: int | None = None) -> AbstractJudge:
+        """A verifier or value of strings that may end with a symbol before their last cell.
 
         Raises:
             GmlmError: E515 where its model has other strings, E507 where it lacks parameters, E601 where it costs too much, E739 and E744
@@ -83,14 +83,14 @@ class Setting:
         options = guided(call, self.lowered.bound, self.string)
         match call.form.name:
             case "completable":
-                return Completable(derive.PrefixOracle(self._machine(judge, str(options["model"]), support=True)))
+                return Completable(derive.PrefixOracle(self._machine(judge, str(options["model"]), end, support=True)))
             case "expected":
-                return self._expected(judge, str(options["model"]))
+                return self._expected(judge, str(options["model"]), end)
             case "noisy":
                 inner = options["value"]
                 assert isinstance(inner, ir.Judge)
                 words = jax.random.key_data(keys_of(self.seed, np.array([NOISE]))[0])
-                return Noisy(self.judge(inner), jnp.asarray(float(options["sd"]), derive.float_type()), words)  # type: ignore[arg-type]
+                return Noisy(self.judge(inner, end), jnp.asarray(float(options["sd"]), derive.float_type()), words)  # type: ignore[arg-type]
             case "probe":
                 return self._probe(judge, options.get("threshold"))
             case _:
@@ -116,7 +116,7 @@ class Setting:
         what = f"{judge.kind} `{judge.name}`, `{target}`,"
         return PythonJudge(loaded(target, judge.body.span), self.string.kind == "spin", what, judge.body.span)
 
-    def _machine(self, judge: ir.Judge, name: str, *, support: bool) -> derive.PrefixMachine:
+    def _machine(self, judge: ir.Judge, name: str, end: int | None, *, support: bool) -> derive.PrefixMachine:
         """The machine of another model of the program, whose parameters stand under its name."""
         other = lower_model(self.lowered.bound, name)
         string = other.graph.observed[0]
@@ -132,10 +132,10 @@ class Setting:
             message = f"{judge.kind} `{judge.name}` needs the parameters of model `{name}`"
             raise fail("E507", message, judge.body.span, help=f"pass them under its name: `params | {{{name!r}: {{{lacking[0]!r}: ..}}}}`")
         plan = plan_prefixes(other.graph, f"{judge.kind} `{judge.name}`")
-        return derive.prefix_machine(other.graph, plan, known_params(other.graph, given), support=support)
+        return derive.prefix_machine(other.graph, plan, known_params(other.graph, given), support=support, end=end)
 
-    def _expected(self, judge: ir.Judge, name: str) -> AbstractJudge:
-        own, other = self.made_oracle, self._machine(judge, name, support=False)
+    def _expected(self, judge: ir.Judge, name: str, end: int | None) -> AbstractJudge:
+        own, other = self.made_oracle, self._machine(judge, name, end, support=False)
         if not isinstance(own, derive.PrefixOracle):
             message = f"value `{judge.name}` sums over completions, which only a model without a network affords"
             raise fail("E507", message, judge.body.span, "over another oracle", help="`completable` needs no weights")
@@ -145,7 +145,7 @@ class Setting:
             message = f"value `{judge.name}` needs sums over {k1 * k2:,} known and {h1 * h2:,} summed states of both models"
             figure = f"{size / 2**30:.3g} GiB, above the limit of {BUDGET.bytes / 2**30:.3g} GiB"
             raise fail("E601", f"{message}: {figure}", judge.body.span, help="latents of fewer values, or `completable`")
-        return expected_compiled(own.machine, other)
+        return expected_compiled(own.machine, other, end)
 
 
 expected_compiled = derive.bounded_jit(expected)
@@ -162,11 +162,12 @@ def game_of(setting: Setting, call: ir.FormCall) -> Game:
     options = guided(call, setting.lowered.bound, setting.string)
     asked = options.get("verifier", options.get("value"))
     assert isinstance(asked, ir.Judge)
-    judge = setting.judge(asked)
+    rules = setting.rules(options)
+    judge = setting.judge(asked, rules.end)
     leaf = options.get("leaf")
     if isinstance(leaf, ir.Judge):
-        judge = WithLeaves(judge, setting.judge(leaf))
-    return Game(setting.made_oracle, judge, _method(call.form.name, asked.kind, options), setting.rules(options))
+        judge = WithLeaves(judge, setting.judge(leaf, rules.end))
+    return Game(setting.made_oracle, judge, _method(call.form.name, asked.kind, options), rules)
 
 
 def _plain(setting: Setting, call: ir.FormCall) -> Game:

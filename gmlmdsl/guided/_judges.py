@@ -8,9 +8,10 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.nn import logsumexp
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
-from ..derive import PrefixMachine, PrefixOracle, PrefixState, float_type
+from ..derive import PrefixMachine, PrefixOracle, PrefixState, finite, float_type
 from ..networks import Probe
 
 
@@ -77,7 +78,7 @@ class AbstractJudge(eqx.Module):
 
 
 class Completable(AbstractJudge):
-    """1 where some completion has p > 0 in a model: the sum over completions of weights 0 and 1.
+    """1 where some completion has p > 0 in a model: the sum over completions of weights 0 and 1; a whole string is completed by its end.
 
     Attributes:
         machine: of the model's support.
@@ -104,21 +105,24 @@ class Completable(AbstractJudge):
 
     def values(self, state: PrefixState, view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
         """0 or 1."""
-        return (self.machine.possible(state) > 0).astype(float_type())
+        found = jnp.where(view.whole, self.machine.ended(state), self.machine.possible(state))
+        return (found > -jnp.inf).astype(float_type())
 
     def children(
         self, state: PrefixState, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any
     ) -> Float[Array, "rows values"]:
         """0 or 1 behind each symbol."""
-        return (self.machine.possible_after(state) > 0).astype(float_type())
+        return (self.machine.possible_after(state) > -jnp.inf).astype(float_type())
 
 
 class Expected(AbstractJudge):
     """E[exp(log_potential of a model) | prefix] under the oracle: sums over completions of the product of both machines.
 
+    Of strings that end before the last cell the model's potential is that with the end in the cells behind it.
+
     Attributes:
         machine: of the model.
-        joint: sums over completions, by (symbols so far, both known parts, both hidden parts).
+        joint: log sums over completions, by (symbols so far, both known parts, both hidden parts).
         scale: their log scales.
         ahead: the same behind each symbol, by (step, both known parts, symbol, both hidden parts).
     """
@@ -143,9 +147,10 @@ class Expected(AbstractJudge):
     def values(self, state: PrefixState, view: View, oracle: PrefixOracle, at: PrefixState) -> Float[Array, " rows"]:
         """The sum of both over that of the oracle alone; 0 of a prefix that the oracle never gives."""
         (k1, h1, _), (k2, h2, scale), t = at.here(), state.here(), state.lengths
-        both = jnp.einsum("rh,rhg,rg->r", h1, self.joint[t, k1, k2], h2)
+        both = logsumexp(h1[:, :, None] + self.joint[t, k1, k2] + h2[:, None], axis=(1, 2))
         own = oracle.possible(at)
-        return _ratio(both, own, scale + self.scale[t] - oracle.machine.back[t])
+        goes_on = _ratio(both, own, scale + self.scale[t] - oracle.machine.back[t])
+        return jnp.where(view.whole, _ratio(self.machine.ended(state), jnp.where(own > -jnp.inf, 0, own), scale), goes_on)
 
     def children(
         self, state: PrefixState, view: View, whole: Bool[Array, "rows values"], oracle: PrefixOracle, at: PrefixState
@@ -153,34 +158,39 @@ class Expected(AbstractJudge):
         """The same behind each symbol."""
         (k1, h1, _), (k2, h2, scale) = at.here(), state.here()
         t = jnp.minimum(state.lengths, self.machine.n_cells - 1)
-        both = jnp.einsum("rh,rqhg,rg->rq", h1, self.ahead[t, k1, k2], h2)
+        both = logsumexp(h1[:, None, :, None] + self.ahead[t, k1, k2] + h2[:, None, None], axis=(2, 3))
         own = oracle.possible_after(at)
         scale = scale + self.machine.machine.shift[t] + self.scale[t + 1] - oracle.machine.back[t + 1]
         return _ratio(both, own, scale[:, None])
 
 
 def _ratio(above: Array, below: Array, scale: Array) -> Array:
-    """above / below at a log scale; 0 where nothing stands below."""
-    return jnp.where(below > 0, above / jnp.where(below > 0, below, 1) * jnp.exp(scale), 0)
+    """exp(above - below) at a log scale; 0 where nothing stands below."""
+    return jnp.where(below > -jnp.inf, jnp.exp(above - finite(below) + scale), 0)
 
 
-def expected(oracle: PrefixMachine, model: PrefixMachine) -> Expected:
-    """The value of a model under an oracle, by one backward pass over both."""
+def expected(oracle: PrefixMachine, model: PrefixMachine, end: int | None = None) -> Expected:
+    """The value of a model under an oracle, by one backward pass over both; behind `end` the model's strings hold it alone."""
 
     def before(behind: tuple[Array, Array], step: tuple[Array, ...]) -> tuple[tuple[Array, Array], tuple[Array, Array, Array]]:
-        (after, back), (w1, f1, s1, w2, f2, s2) = behind, step
+        (after, back), (w1, f1, s1, own, size1, w2, f2, s2, closed) = behind, step
         joint = after[f1[:, None], f2[None]]  # known1, known2, values, hidden1, hidden2
-        ahead = jnp.einsum("kqhi,mqgj,kmqij->kmqhg", w1, w2, joint)
-        found = ahead.sum(axis=2)
-        most = found.max()
-        size = jnp.where(most > 0, most, 1)
-        new = found / size, back + jnp.log(size) + s1 + s2
+        if end is not None:
+            ended = own[f1[:, end]][:, None, :, None] + closed[f2[:, end]][None, :, None, :] + size1 - back
+            joint = joint.at[:, :, end].set(ended)
+        half = logsumexp(w1[:, None, :, :, :, None] + joint[:, :, :, None], axis=4)  # known1, known2, values, before1, hidden2
+        ahead = logsumexp(half[:, :, :, :, None] + w2[None, :, :, None], axis=5)
+        found = logsumexp(ahead, axis=2)
+        size = finite(found.max())
+        new = found - size, back + size + s1 + s2
         return new, (*new, ahead)
 
     (_, k1, h1), (_, k2, h2) = oracle.backward.shape, model.backward.shape
-    last = jnp.ones((k1, k2, h1, h2), oracle.backward.dtype), jnp.zeros((), oracle.backward.dtype)
-    steps = oracle.weights, oracle.follow, oracle.shift, model.weights, model.follow, model.shift
-    _, (joint, scale, ahead) = jax.lax.scan(before, last, steps, reverse=True)
+    last = jnp.zeros((k1, k2, h1, h2), oracle.backward.dtype), jnp.zeros((), oracle.backward.dtype)
+    first = oracle.weights, oracle.follow, oracle.shift, oracle.backward[1:], oracle.back[1:]
+    _, (joint, scale, ahead) = jax.lax.scan(
+        before, last, (*first, model.weights, model.follow, model.shift, model.closed[1:]), reverse=True
+    )
     joint, scale = jnp.concatenate([joint, last[0][None]]), jnp.append(scale, last[1])
     return Expected(PrefixOracle(model), joint, scale, ahead)
 

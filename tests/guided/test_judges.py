@@ -1,0 +1,152 @@
+"""What verifiers, values and oracles say where weights lie far apart, where strings end early, and whom they are asked about."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gmlmdsl as gm
+from gmlmdsl.guided import Setting, View
+
+RARE = """
+index t = range(20)
+model rare {{
+  var x[i in t] : range(2)
+  latent s[i in t] : range(21)
+  x[i] ~ categorical([0.999, 0.001]) for i in t
+  require s[0] == x[0]
+  require s[i] == s[i - 1] + x[i] for i in t if i > 0
+  require s[19] == {k}
+}}
+model ones {{
+  var x[i in t] : range(2)
+  latent s[i in t] : range(21)
+  require s[0] == x[0]
+  require s[i] == s[i - 1] + x[i] for i in t if i > 0
+  require s[19] == {k}
+  factor 60
+}}
+model words {{
+  var x[i in t] : range(2)
+  x[i] ~ categorical([0.999, 0.001]) for i in t
+}}
+value truth  for words = expected(ones)
+sampler draw for rare  = autoregressive(decode = sample)
+"""
+
+
+@pytest.mark.parametrize("k", [1, 14, 16])
+def test_what_a_prefix_needs_may_be_rare_beside_what_it_does_not(k: int):
+    """Of 20 coins that fall on 1 seldom k did: each did with probability k / 20."""
+    draws = gm.parse(RARE.format(k=k)).model("rare").sample({}, "draw", draws=2000, seed=4)
+    assert not draws["guided_stats"]["failed"].any()
+    x = draws["posterior"]["x"].values[0]
+    assert (x.sum(axis=1) == k).all()
+    assert abs(x[:, 0].mean() - k / 20) < 4.5 * np.sqrt(k / 20 * (1 - k / 20) / 2000)
+
+
+def test_values_of_rare_prefixes_are_those_of_double_precision():
+    """V of four zeros where sixteen ones are wanted, in single precision: only ones may follow; the tilt brings V into range."""
+    model = gm.parse(RARE.format(k=16)).model("words")
+    codes = jnp.asarray([[0] * 4 + [-1] * 16])
+    setting = Setting(model.lowered, {})
+    judge, oracle = setting.judge(model.program.checked.judges["truth"]), setting.made_oracle
+    view = View(jnp.maximum(codes, 0), jnp.asarray([4]), jnp.asarray([False]), jnp.asarray([True]))
+    found = float(judge.values(judge.start(codes), view, oracle, oracle.start(codes))[0])
+    assert np.log(found) == pytest.approx(16 * np.log(0.001) + 60, rel=1e-5)
+
+
+PATHS = """
+index t = range(90)
+model words {
+  var x[i in t] : range(2)
+  x[i] ~ categorical([0.5, 0.5]) for i in t
+}
+model lucky {
+  var x[i in t] : range(2)
+  latent s[i in t] : range(5)
+  require (s[i] == 4) == (s[i - 1] == 4) for i in t if i > 0
+  factor 0 * x[i] * s[i] for i in t
+  require s[89] == 4
+}
+verifier can for words = completable(lucky)
+sampler rej  for words = rejection(can, tries = 1)
+sampler tok  for words = tokenwise_rejection(can, tries = 1)
+"""
+
+
+@pytest.mark.parametrize("sampler", ["rej", "tok"])
+def test_paths_that_lead_nowhere_do_not_drown_the_one_that_does(sampler: str):
+    stats = gm.parse(PATHS).model("words").sample({}, sampler, draws=4)["guided_stats"]
+    assert stats["valid"].all()
+    assert not stats["failed"].any()
+
+
+ENDED = """
+domain ab = labels("a", "b", "$")
+input next[ab, ab] : simplex = MOVES
+index t = range(3)
+model words {
+  var x[i in t] : ab
+  x[0] ~ categorical([0.5, 0.3, 0.2])
+  x[i] ~ categorical(next[x[i - 1]]) for i in t if i > 0
+}
+model wanted {
+  var x[i in t] : ab
+  latent s[i in t] : range(3)
+  require s[0] == (x[0] == "$")
+  require s[i] == (x[i] == "$") + (x[i - 1] == "$") for i in t if i > 0
+  factor 0.7 * s[i] + 0.4 * (x[i] == "b") for i in t
+  REQUIRE
+}
+verifier can for words = completable(wanted)
+value truth  for words = expected(wanted)
+sampler rej  for words = rejection(can, end = "$")
+sampler tok  for words = tokenwise_rejection(can, end = "$")
+sampler tokv for words = tokenwise_rejection(truth, end = "$")
+sampler walk for words = value_guided(truth, steps = 1500, end = "$")
+"""
+MOVES = np.array([[0.1, 0.6, 0.3], [0.5, 0.3, 0.2], [0.2, 0.3, 0.5]])
+
+
+def ended(require: str) -> gm.Model:
+    """Strings of up to three symbols."""
+    return gm.parse(ENDED.replace("REQUIRE", require).replace("MOVES", str(MOVES.tolist()))).model("words")
+
+
+def padded(require: str) -> tuple[dict[tuple[int, ...], float], dict[tuple[int, ...], float]]:
+    """p of each string of the sampler under the oracle, and its tilt: exp of the factors of the string as it is returned."""
+    p, tilt = {}, {}
+    for x in np.ndindex(3, 3, 3):
+        stop = x.index(2) if 2 in x else 2
+        if any(a != 2 for a in x[stop + 1 :]):
+            continue
+        p[x] = float(np.prod([[0.5, 0.3, 0.2][x[0]], *(MOVES[x[i - 1], x[i]] for i in range(1, stop + 1))]))
+        is_end = [float(a == 2) for a in x]
+        s = [is_end[i] + (is_end[i - 1] if i else 0) for i in range(3)]
+        good = {"": True, 'require x[2] == "a"': x[2] == 0, 'require x[2] == "$"': x[2] == 2}[require]
+        tilt[x] = float(np.exp(sum(0.7 * a + 0.4 * (b == 1) for a, b in zip(s, x, strict=True)))) * good
+    return p, tilt
+
+
+@pytest.mark.parametrize("require", ["", 'require x[2] == "a"', 'require x[2] == "$"'])
+def test_strings_that_end_early_are_judged_as_they_are_returned(require: str):
+    """Rejection gives p where the padded string is wanted; values make symbols and the walk give p times its tilt."""
+    model, (p, tilt) = ended(require), padded(require)
+    accepted = sum(p[x] for x in p if tilt[x] > 0)
+    normal = sum(p[x] * tilt[x] for x in p)
+    for sampler in ("rej", "tokv", "walk"):
+        law = gm.theory.output_law(model, {}, sampler)
+        strings = [tuple(int("ab$".index(a)) if isinstance(a, str) else int(a) for a in s) for s in law.strings.tolist()]
+        found = dict(zip(strings, law.probabilities / law.probabilities.sum(), strict=True))
+        wanted = {x: p[x] * ((tilt[x] > 0) / accepted if sampler == "rej" else tilt[x] / normal) for x in p if tilt[x] > 0}
+        assert found == pytest.approx(wanted, abs=1e-9), sampler
+    assert gm.theory.output_law(model, {}, "tok").fail == pytest.approx(0, abs=1e-12)  # no way that looks open is closed
+    draws = model.sample({}, "rej", draws=300, seed=6)
+    assert draws["guided_stats"]["valid"].all()
+    assert {tuple(x) for x in draws["posterior"]["x"].values[0].tolist()} <= {x for x in p if tilt[x] > 0}
+    with jax.enable_x64(True):
+        back = gm.theory.output_law(model, {}, "rej").expected_verifications
+    assert back == pytest.approx(1 / accepted, abs=1e-9)
