@@ -2,10 +2,13 @@
 
 from ._build import Setting as Setting
 from ._build import game_of as game_of
+from ._build import named_of as named_of
 from ._draws import GuidedOptions as GuidedOptions
 from ._draws import draw_guided as draw_guided
 from ._draws import refuse_options as refuse_options
+from ._draws import verify_open as verify_open
 from ._judges import View as View
+from ._loop import Named as Named
 from ._loop import verify_values as verify_values
 from ._methods import TIE as TIE
 from ._methods import Backtracking as Backtracking

@@ -20,6 +20,7 @@ from ..plan import BUDGET, plan_prefixes
 from ..program import AUTOREGRESSIVE, ir
 from ._host import PythonJudge, loaded
 from ._judges import AbstractJudge, Completable, Noisy, Probed, WithLeaves, expected
+from ._loop import Named
 from ._methods import Backtracking, BlockBest, Plain, Rejection, TokenwiseByValue, TokenwiseRejection
 from ._oracle import HostOracle, oracle_of
 from ._run import AbstractMethod, Game, Rules
@@ -168,6 +169,16 @@ def game_of(setting: Setting, call: ir.FormCall) -> Game:
     if isinstance(leaf, ir.Judge):
         judge = WithLeaves(judge, setting.judge(leaf, rules.end))
     return Game(setting.made_oracle, judge, _method(call.form.name, asked.kind, options), rules)
+
+
+def named_of(setting: Setting, call: ir.FormCall, game: Game) -> Named:
+    """How messages call the judges of a sampler's form."""
+    if call.form is AUTOREGRESSIVE:
+        return Named(None, None, game.rules)
+    options = guided(call, setting.lowered.bound, setting.string)
+    judge, leaf = options.get("verifier", options.get("value")), options.get("leaf")
+    assert isinstance(judge, ir.Judge)
+    return Named(judge, leaf if isinstance(leaf, ir.Judge) else judge, game.rules)
 
 
 def _plain(setting: Setting, call: ir.FormCall) -> Game:

@@ -15,9 +15,8 @@ from ..graph import FactorGraph
 from ..plan import verify_held
 from ..program import ir
 from ..sample import SamplingWarning, to_arviz
-from ._build import Setting, game_of
-from ._loop import MOST_HOST_TURNS, MOST_TURNS, Found, play
-from ._oracle import is_host
+from ._build import Setting, game_of, named_of
+from ._loop import Found, play
 
 Array = np.ndarray
 
@@ -62,12 +61,11 @@ def draw_guided(setting: Setting, call: ir.FormCall, options: GuidedOptions, pro
     words = f"{draws:,} draws of {chains:,} chains for {rows:,} prompts of {cells:,} cells"
     verify_held(12.0 * chains * draws * rows * (cells + 8), words, "fewer `draws=` or prompts")
     game = game_of(setting, call)
-    _verify_open(prompts, game.rules.end)
+    verify_open(prompts, game.rules.end)
     chain, draw, row = (a.ravel() for a in np.meshgrid(np.arange(chains), np.arange(draws), np.arange(rows), indexing="ij"))
-    found = play(game, prompts[row], keys_of(setting.seed, chain, draw, row))
+    found = play(game, prompts[row], keys_of(setting.seed, chain, draw, row), named_of(setting, call, game))
     if found.given_up.any():
-        turns = MOST_HOST_TURNS if is_host(game.judge) or is_host(game.oracle) else MOST_TURNS
-        count = int(found.given_up.sum())
+        turns, count = int(found.given_up.max()), int((found.given_up > 0).sum())
         text = f"{count:,} draws were given up after {turns:,} turns and count as failed: `tries =` in the program bounds them."
         warnings.warn(text, SamplingWarning, stacklevel=3)
     lead = (chains, draws) if prompt is None else (chains, draws, rows)
@@ -76,8 +74,12 @@ def draw_guided(setting: Setting, call: ir.FormCall, options: GuidedOptions, pro
     )
 
 
-def _verify_open(prompts: Array, end: int | None) -> None:
-    """Refuse prompts that go on behind their end."""
+def verify_open(prompts: Array, end: int | None) -> None:
+    """Refuse prompts that go on behind their end.
+
+    Raises:
+        GmlmError: E507.
+    """
     if end is None:
         return
     over = (prompts[:, :-1] == end) & (prompts[:, 1:] >= 0)

@@ -54,15 +54,14 @@ class PythonJudge(AbstractJudge):
         return jnp.asarray(found, float_type())
 
     def children(self, state: None, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any) -> Float[Array, "rows values"]:
-        """V behind each symbol, in one call."""
-        asked, q = np.asarray(view.asked), whole.shape[1]
-        codes, lengths = np.asarray(view.codes)[asked], np.asarray(view.lengths)[asked]
-        goes = lengths < codes.shape[1]  # a full row has no continuation
-        found = np.zeros((len(asked), q), np.float64)
-        if goes.any():
-            longer = np.repeat(codes[goes], q, axis=0)
-            longer[np.arange(len(longer)), np.repeat(lengths[goes], q)] = np.tile(np.arange(q), int(goes.sum()))
-            found[np.flatnonzero(asked)[goes]] = self._called(longer, np.repeat(lengths[goes] + 1, q)).reshape(-1, q)
+        """V behind each symbol that is asked about, in one call; a full row has no continuation."""
+        codes, lengths, asked = np.asarray(view.codes), np.asarray(view.lengths), np.asarray(view.asked)
+        wanted = np.broadcast_to(asked[:, None] if asked.ndim == 1 else asked, whole.shape) & (lengths < codes.shape[1])[:, None]
+        found, (rows, symbols) = np.zeros(whole.shape, np.float64), np.nonzero(wanted)
+        if len(rows):
+            longer = codes[rows]
+            longer[np.arange(len(rows)), lengths[rows]] = symbols
+            found[rows, symbols] = self._called(longer, lengths[rows] + 1)
         return jnp.asarray(found, float_type())
 
     def _called(self, codes: np.ndarray, lengths: np.ndarray) -> np.ndarray:

@@ -22,13 +22,13 @@ class View(eqx.Module):
         codes: of shape (rows, cells); what stands behind a row's length has no meaning.
         lengths: symbols of each row.
         whole: whether they are whole strings.
-        asked: whether the answer counts.
+        asked: whether the answer counts; of continuations also by symbol.
     """
 
     codes: Int[Array, "rows cells"]
     lengths: Int[Array, " rows"]
     whole: Bool[Array, " rows"]
-    asked: Bool[Array, " rows"]
+    asked: Bool[Array, "rows ..."]
 
 
 class AbstractJudge(eqx.Module):
@@ -71,7 +71,8 @@ class AbstractJudge(eqx.Module):
             symbols = jnp.full(rows, symbol, jnp.int32)
             codes = view.codes.at[jnp.arange(rows), view.lengths].set(symbol, mode="drop")
             ends = jnp.take(whole, symbol, axis=1)
-            after = View(codes, jnp.minimum(view.lengths + 1, n), ends, view.asked)
+            asked = view.asked if view.asked.ndim == 1 else jnp.take(view.asked, symbol, axis=1)
+            after = View(codes, jnp.minimum(view.lengths + 1, n), ends, asked)
             return self.values(self.push(state, symbols), after, oracle, oracle.push(at, symbols))
 
         return jax.lax.map(one, jnp.arange(whole.shape[1], dtype=jnp.int32)).T
@@ -338,5 +339,7 @@ class WithLeaves(AbstractJudge):
         self, state: tuple[Any, Any], view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any
     ) -> Float[Array, "rows values"]:
         """The same behind each symbol."""
-        found = self.inner.children(state[0], view, whole, oracle, at)
-        return jnp.where(whole, self.leaf.children(state[1], view, whole, oracle, at), found)
+        asked = view.asked[:, None] if view.asked.ndim == 1 else view.asked
+        ends, goes_on = (View(view.codes, view.lengths, view.whole, asked & w) for w in (whole, ~whole))
+        found = self.inner.children(state[0], goes_on, whole, oracle, at)
+        return jnp.where(whole, self.leaf.children(state[1], ends, whole, oracle, at), found)

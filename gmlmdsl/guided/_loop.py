@@ -11,14 +11,16 @@ import numpy as np
 from .._diagnostics import fail
 from ..derive import bounded_jit, on_device
 from ..plan import verify_held
+from ..program import ir
 from ._judges import View
 from ._methods import Rejection
 from ._oracle import is_host, verify_law
-from ._run import Game, Run, Standing, begun, judged, law_here, moved, one_turn, refused, seen_before
+from ._run import Game, Rules, Run, Standing, Wrong, begun, judged, law_here, moved, one_turn, refused, seen_before
 
 Array = np.ndarray
 MOST_TURNS = 1 << 22  # of a row; where Python is asked in every one of them
 MOST_HOST_TURNS = 1 << 16
+MOST_FRUITLESS_TURNS = 1 << 11  # the same of rejection that no `tries` bound, while it takes no string of any row
 MOST_ROWS = 1 << 14  # that are drawn side by side
 AT_ONCE = 2.0**25  # bytes that they hold: what a processor's cache keeps; of more, each turn of a network takes longer
 
@@ -33,16 +35,17 @@ class Found(NamedTuple):
     backs: Array
     failed: Array
     valid: Array
-    given_up: Array
+    given_up: Array  # after how many turns; 0 where it was not
 
 
-def play(game: Game, prompts: Array, keys: Any) -> Found:
+def play(game: Game, prompts: Array, keys: Any, named: Named) -> Found:
     """Draw a string for each prompt.
 
     Args:
         game: what draws.
         prompts: codes (rows, cells), -1 behind each.
         keys: of each row.
+        named: how messages call its judge.
 
     Raises:
         GmlmError: E601 where a row holds too much, E745 where a verifier or value gives what is no number of at least 0, and what Python
@@ -55,7 +58,7 @@ def play(game: Game, prompts: Array, keys: Any) -> Found:
         if len(piece) < size:
             piece = np.concatenate([piece, np.full((size - len(piece), piece.shape[1]), -1, piece.dtype)])
             own = jnp.concatenate([own, jnp.broadcast_to(own[:1], (size - len(own),))])
-        parts.append(_some(game, piece, own, live)._asdict())
+        parts.append(_some(game, piece, own, live, named)._asdict())
     return Found(**{name: np.concatenate([p[name] for p in parts])[: len(prompts)] for name in Found._fields})
 
 
@@ -74,15 +77,15 @@ def _rows_at_once(game: Game, prompts: Array, keys: Any) -> int:
     return min(size, max(1, len(prompts)))
 
 
-def _some(game: Game, prompts: Array, keys: Any, live: Array) -> Found:
+def _some(game: Game, prompts: Array, keys: Any, live: Array, named: Named) -> Found:
     hosted = is_host(game.oracle) or is_host(game.judge)
     at, wrong = (_hosted if hosted else _compiled)(game, on_device(prompts, np.int32), keys, on_device(live))
     run = at.run
-    verify_values(np.where(np.asarray(wrong), np.nan, 0.0), np.asarray(wrong), _cut(np.asarray(run.codes), np.asarray(run.lengths)))
-    lengths, given_up = np.asarray(run.lengths), ~np.asarray(run.done)
-    failed = np.asarray(run.failed) | given_up
+    verify_values(np.asarray(wrong.values), np.asarray(wrong.rows), _cut(np.asarray(wrong.codes), np.asarray(wrong.lengths)), named)
+    lengths, given_up = np.asarray(run.lengths), np.where(np.asarray(run.done), 0, int(run.turn))
+    failed = np.asarray(run.failed) | (given_up > 0)
     codes = np.where((np.arange(prompts.shape[1]) < lengths[:, None]) & ~failed[:, None], np.asarray(run.codes), -1)
-    valid = _valid(game, at) & ~failed
+    valid = _valid(game, at, ~failed) & ~failed
     calls, checks, backs = (np.asarray(a) for a in (run.calls, run.checks, run.backs))
     return Found(codes, np.where(failed, 0, lengths), calls, checks, backs, failed, valid, given_up)
 
@@ -91,28 +94,39 @@ def _cut(codes: Array, lengths: Array) -> Array:
     return np.where(np.arange(codes.shape[1]) < lengths[:, None], codes, -1)
 
 
-def verify_values(values: Array, counts: Array, codes: Array) -> None:
+class Named(NamedTuple):
+    """The verifier or value that a sampler names, that of whole strings, and which strings are whole."""
+
+    judge: ir.Judge | None
+    leaf: ir.Judge | None
+    rules: Rules
+
+
+def verify_values(values: Array, counts: Array, codes: Array, named: Named) -> None:
     """Refuse values of prefixes that count and are no finite numbers of at least 0.
 
     Raises:
-        GmlmError: E745 with the first prefix.
+        GmlmError: E745 with the first value, its prefix, and the verifier or value that gives it.
     """
     bad = counts & ~(np.isfinite(values) & (values >= 0))
     if bad.any():
         r = int(np.argmax(bad))
         prefix = codes[r][codes[r] >= 0].tolist()
-        message = f"a verifier or value gives {values[r]:g} near the prefix {prefix} (codes)"
-        raise fail("E745", message, help="0 and 1 are a verifier's; a value is finite and at least 0")
+        judge = named.leaf if named.rules.whole(len(prefix), prefix[-1] if prefix else -1) else named.judge
+        assert judge is not None
+        message = f"{judge.kind} `{judge.name}` gives {values[r]:g} of the prefix {prefix} (codes)"
+        help = "0 and 1 are a verifier's; a value is finite and at least 0"
+        raise fail("E745", message, judge.body.span, f"gives {values[r]:g}", help=help)
 
 
-def _valid(game: Game, at: Standing) -> Array:
+def _valid(game: Game, at: Standing, counts: Array) -> Array:
     """Whether V of each string is above 0; true where nothing judges."""
     if game.judge is None:
         return np.ones(at.run.codes.shape[0], bool)
     if not is_host(game.judge):
         return np.asarray(_last_values(game, at)) > 0
-    run = at.run.having(asked=~at.run.failed)
-    return np.asarray(game.judge.values(at.judge, run.view(game.rules), game.oracle, at.oracle)) > 0
+    view = at.run.having(asked=on_device(counts)).view(game.rules)
+    return np.asarray(game.judge.values(at.judge, view, game.oracle, at.oracle)) > 0
 
 
 @bounded_jit
@@ -121,43 +135,43 @@ def _last_values(game: Game, at: Standing) -> jax.Array:
     return game.judge.values(at.judge, at.run.view(game.rules), game.oracle, at.oracle)
 
 
-def opened(game: Game, at: Standing) -> Standing:
+def opened(game: Game, at: Standing) -> tuple[Standing, Wrong]:
     """Rows of strings that are whole before they begin, judged where that decides; rejection without an end is not begun."""
-    if not isinstance(game.method, Rejection) or game.judge is None:
-        return at
     run = at.run
+    if not isinstance(game.method, Rejection) or game.judge is None:
+        return at, refused(run, run, None, None)
     view = run.view(game.rules)
-    v = game.judge.values(at.judge, View(view.codes, view.lengths, view.whole, jnp.ones_like(view.whole)), game.oracle, at.oracle)
     endless = game.method.tries is None and game.judge.looks_ahead
-    out = ~(v > 0) & (view.whole | endless)
-    run = run.having(done=run.done | out, failed=run.failed | out, checks=run.checks + view.whole.astype(jnp.int32))
-    return Standing(run, at.oracle, at.judge)
+    asked = view.whole | endless
+    v = game.judge.values(at.judge, View(view.codes, view.lengths, view.whole, asked), game.oracle, at.oracle)
+    out = ~(v > 0) & asked
+    counted = (view.whole | out).astype(jnp.int32)  # a prompt that can be completed is judged as its strings are
+    after = run.having(done=run.done | out, failed=run.failed | out, checks=run.checks + counted)
+    return Standing(after, at.oracle, at.judge), refused(run, run.having(asked=asked), None, v)
 
 
 @bounded_jit
-def _compiled(game: Game, prompts: jax.Array, keys: Any, live: jax.Array) -> tuple[Standing, jax.Array]:
-    def goes(state: tuple[Standing, jax.Array]) -> jax.Array:
-        return ~state[0].run.done.all() & (state[0].run.turn < MOST_TURNS)
+def _compiled(game: Game, prompts: jax.Array, keys: Any, live: jax.Array) -> tuple[Standing, Wrong]:
+    def goes(state: tuple[Standing, Wrong]) -> jax.Array:
+        (at, wrong) = state
+        return ~at.run.done.all() & ~wrong.rows.any() & (at.run.turn < MOST_TURNS)
 
-    def turn(state: tuple[Standing, jax.Array]) -> tuple[Standing, jax.Array]:
-        at, wrong = one_turn(game, state[0])
-        return at, state[1] | wrong
-
-    at = opened(game, begun(game, prompts, keys, live))
-    return jax.lax.while_loop(goes, turn, (at, jnp.zeros_like(live)))
+    return jax.lax.while_loop(goes, lambda state: one_turn(game, state[0]), opened(game, begun(game, prompts, keys, live)))
 
 
-def _hosted(game: Game, prompts: jax.Array, keys: Any, live: jax.Array) -> tuple[Standing, Array]:
+def _hosted(game: Game, prompts: jax.Array, keys: Any, live: jax.Array) -> tuple[Standing, Wrong]:
     """The same turn by turn: what is not the user's is compiled piece by piece."""
-    at = opened(game, begun(game, prompts, keys, live))
-    wrong = np.zeros(len(prompts), bool)
-    while not np.asarray(at.run.done).all() and int(at.run.turn) < MOST_HOST_TURNS:
-        at, new = _hosted_turn(game, at)
-        wrong |= np.asarray(new)
+    at, wrong = opened(game, begun(game, prompts, keys, live))
+    first, endless = int(at.run.done.sum()), isinstance(game.method, Rejection) and game.method.tries is None
+    while not np.asarray(at.run.done).all() and not np.asarray(wrong.rows).any():
+        most = MOST_FRUITLESS_TURNS if endless and int(at.run.done.sum()) == first else MOST_HOST_TURNS
+        if int(at.run.turn) >= most:
+            break
+        at, wrong = _hosted_turn(game, at)
     return at, wrong
 
 
-def _hosted_turn(game: Game, at: Standing) -> tuple[Standing, jax.Array]:
+def _hosted_turn(game: Game, at: Standing) -> tuple[Standing, Wrong]:
     log_p = game.oracle.next_log_probs(at.oracle) if is_host(game.oracle) else None
     if log_p is not None:
         verify_law(log_p, ~np.asarray(at.run.done))
@@ -180,7 +194,6 @@ def _moved(game: Game, run: Run, law: jax.Array, seen: tuple[jax.Array, jax.Arra
 @bounded_jit
 def _judged(
     game: Game, before: Run, run: Run, seen: tuple[jax.Array, jax.Array] | None, v: jax.Array | None
-) -> tuple[jax.Array, Run, jax.Array]:
+) -> tuple[jax.Array, Run, Wrong]:
     wrong = refused(before, run, seen, v)
-    back, run = judged(game, run, v)
-    return back, run.having(done=run.done | wrong), wrong
+    return *judged(game, run, v), wrong

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from ..derive import narrow, pick_token
+from ..derive import float_type, narrow, pick_token
 from ._judges import AbstractJudge, View
 
 Law = Float[Array, "rows values"]
@@ -162,6 +162,15 @@ class Standing(eqx.Module):
     judge: Any
 
 
+class Wrong(eqx.Module):
+    """Which rows got no number of at least 0 where one was asked for, what they got, and the prefix that it was said of."""
+
+    rows: Bool[Array, " rows"]
+    values: Float[Array, " rows"]
+    codes: Int[Array, "rows cells"]
+    lengths: Int[Array, " rows"]
+
+
 def begun(game: Game, prompts: Int[Array, "rows cells"], keys: PRNGKeyArray, live: Bool[Array, " rows"]) -> Standing:
     """Rows before their first turn; those that are not `live` are done."""
     rows, n = prompts.shape
@@ -181,13 +190,15 @@ def law_here(game: Game, at: Standing) -> Law:
 
 
 def seen_before(game: Game, at: Standing) -> tuple[Array, Array]:
-    """V of each row's prefix, and of its continuations."""
+    """V of each row's prefix, and of its continuations; whole strings have none."""
     assert game.judge is not None
     run, rules = at.run.having(asked=~at.run.done), game.rules
     view, q = run.view(rules), rules.n_values
     ends = rules.whole((view.lengths + 1)[:, None], jnp.arange(q, dtype=jnp.int32)[None])
     here = game.judge.values(at.judge, view, game.oracle, at.oracle)
-    return here, game.judge.children(at.judge, view, jnp.broadcast_to(ends, (view.lengths.shape[0], q)), game.oracle, at.oracle)
+    goes_on = View(view.codes, view.lengths, view.whole, view.asked & ~view.whole)
+    children = game.judge.children(at.judge, goes_on, jnp.broadcast_to(ends, (view.lengths.shape[0], q)), game.oracle, at.oracle)
+    return here, jnp.where(view.whole[:, None], 0, children)
 
 
 def moved(game: Game, at: Standing, law: Law, seen: tuple[Array, Array] | None) -> tuple[Array, Run]:
@@ -206,7 +217,7 @@ def judged(game: Game, run: Run, v: Array | None) -> tuple[Array, Run]:
     return back, run.having(lengths=run.lengths - back, turn=run.turn + 1)
 
 
-def one_turn(game: Game, at: Standing) -> tuple[Standing, Array]:
+def one_turn(game: Game, at: Standing) -> tuple[Standing, Wrong]:
     """One turn of all rows, and which of them got no number of at least 0 where one was asked for."""
     law = law_here(game, at)
     seen = seen_before(game, at) if game.method.before else None
@@ -217,15 +228,21 @@ def one_turn(game: Game, at: Standing) -> tuple[Standing, Array]:
     wrong = refused(at.run, run, seen, v)
     back, run = judged(game, run, v)
     judge = None if game.judge is None else game.judge.pop(judge, back)
-    return Standing(run.having(done=run.done | wrong), game.oracle.pop(oracle, back), judge), wrong
+    return Standing(run, game.oracle.pop(oracle, back), judge), wrong
 
 
-def refused(before: Run, run: Run, seen: tuple[Array, Array] | None, v: Array | None) -> Bool[Array, " rows"]:
-    """Rows whose values are no finite numbers of at least 0."""
-    wrong = jnp.zeros_like(run.done)
-    if seen is not None:
-        wrong |= ~before.done & ~(_sound(seen[0]) & _sound(seen[1]).all(axis=1))
-    return wrong if v is None else wrong | (run.asked & ~_sound(v))
+def refused(before: Run, run: Run, seen: tuple[Array, Array] | None, v: Array | None) -> Wrong:
+    """Rows whose values are no finite numbers of at least 0, with the first such value of each."""
+    if v is not None:
+        return Wrong(run.asked & ~_sound(v), v.astype(float_type()), run.codes, run.lengths)
+    if seen is None:
+        return Wrong(jnp.zeros_like(run.done), jnp.zeros(run.done.shape, float_type()), run.codes, run.lengths)
+    values = jnp.concatenate([seen[0][:, None], seen[1]], axis=1).astype(float_type())
+    bad = ~_sound(values)
+    first = jnp.argmax(bad, axis=1).astype(jnp.int32)  # 0 is the prefix itself, 1 that with the first symbol
+    place = jnp.where(first > 0, before.lengths, before.codes.shape[1])
+    codes = before.codes.at[before.rows, place].set(first - 1, mode="drop")
+    return Wrong(~before.done & bad.any(axis=1), values[before.rows, first], codes, before.lengths + (first > 0).astype(jnp.int32))
 
 
 def _sound(v: Array) -> Array:

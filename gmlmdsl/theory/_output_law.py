@@ -12,7 +12,7 @@ import numpy as np
 from .._diagnostics import fail
 from ..data import bound_once, decode, encode, encode_prompts, verified_seed
 from ..graph import FactorGraph
-from ..guided import Backtracking, Setting, game_of, refuse_given
+from ..guided import Backtracking, Setting, game_of, named_of, refuse_given, verify_open
 from ..program import ir
 from ._prefix_tree import PrefixTree, prefix_tree
 from ._string_laws import StringLaw, string_law
@@ -99,8 +99,9 @@ def output_law(
         setting = Setting(lowered, params, verified_seed(seed), model.program.allow_python, oracle)
         game = game_of(setting, checked.body)
         erased = isinstance(game.method, Backtracking) and game.method.erase_prompt
-        tree = prefix_tree(game, codes, erased, f"the output law of `{name}`")
-    found = string_law(tree, game.method, game.judge is not None and game.judge.looks_ahead)
+        verify_open(codes[None], game.rules.end)
+        tree = prefix_tree(game, named_of(setting, checked.body, game), codes, erased, f"the output law of `{name}`")
+        found = string_law(tree, game.method, game.judge is not None and game.judge.looks_ahead)
     return _as_law(lowered.graph, tree, found, game.rules.end)
 
 

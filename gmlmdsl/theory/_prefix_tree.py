@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -13,11 +14,39 @@ import numpy as np
 from .. import derive
 from .._diagnostics import fail
 from ..derive import bounded_jit
-from ..guided import Game, View, is_host, verify_law, verify_values
+from ..guided import Game, Named, View, is_host, verify_law, verify_values
 
 Array = np.ndarray
 MOST_NODES = 1 << 16
 AT_ONCE = 1 << 12  # prefixes that are asked about in one call
+
+
+class Values:
+    """V of the prefixes that are asked about, each judged once.
+
+    Args:
+        codes: of every prefix.
+        ask: V of some of them, by their numbers.
+        named: how messages call the judge.
+    """
+
+    def __init__(self, codes: Array, ask: Callable[[Array], Array], named: Named):
+        self._codes, self._ask, self._named = codes, ask, named
+        self._found, self._known = np.zeros(len(codes)), np.zeros(len(codes), bool)
+
+    def __getitem__(self, nodes: Any) -> Any:
+        """V of some nodes.
+
+        Raises:
+            GmlmError: E745 where it is no finite number of at least 0, and what Python of the user's raises.
+        """
+        wanted = np.unique(nodes)
+        new = wanted[~self._known[wanted]]
+        if len(new):
+            self._found[new] = self._ask(new)
+            self._known[new] = True
+            verify_values(self._found[new], np.ones(len(new), bool), self._codes[new], self._named)
+        return self._found[nodes]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +57,7 @@ class PrefixTree:
         codes: of shape (nodes, cells), -1 behind each prefix.
         depth: its symbols.
         law: p(next symbol | prefix) as the sampler draws from it, (nodes, values); 0 throughout where there is none.
-        value: V of each prefix; 1 where nothing judges.
+        value: V of prefixes, `value[nodes]`.
         whole: whether it is a whole string.
         parent: its prefix, -1 of the root.
         child: with each symbol more, (nodes, values), -1 where a string is full.
@@ -38,7 +67,7 @@ class PrefixTree:
     codes: Array
     depth: Array
     law: Array
-    value: Array
+    value: Values
     whole: Array
     parent: Array
     child: Array
@@ -73,11 +102,12 @@ class PrefixTree:
         return mass, drawn
 
 
-def prefix_tree(game: Game, prompt: Array, erased: bool, what: str) -> PrefixTree:
+def prefix_tree(game: Game, named: Named, prompt: Array, erased: bool, what: str) -> PrefixTree:
     """The tree of all strings that begin with a prompt; where symbols of the prompt may be taken back, of all strings.
 
     Args:
         game: what draws.
+        named: how messages call its judge.
         prompt: codes.
         erased: whether they may be.
         what: how a refusal calls the question.
@@ -98,6 +128,7 @@ def prefix_tree(game: Game, prompt: Array, erased: bool, what: str) -> PrefixTre
     last = codes[np.arange(len(depth)), np.maximum(depth - 1, 0)]
     whole = np.asarray(game.rules.whole(depth, last))
     law, value = _asked(game, codes, depth, whole)
+    value = Values(codes, (lambda new: _judged(game, codes[new], depth[new], whole[new])) if value is None else value.__getitem__, named)
     at = 0 if not erased else int(offset[len(prompt)] + (np.ravel_multi_index(tuple(prompt), (q,) * len(prompt)) if len(prompt) else 0))
     return PrefixTree(codes, depth, law, value, whole, parent, child, at)
 
@@ -117,10 +148,10 @@ def _listed(root: Array, n: int, q: int) -> tuple[Array, Array, Array, Array]:
     return np.concatenate(rows), depth, parent, np.concatenate([[0], np.cumsum(counts)])
 
 
-def _asked(game: Game, codes: Array, depth: Array, whole: Array) -> tuple[Array, Array]:
-    """The law and the value of every prefix."""
+def _asked(game: Game, codes: Array, depth: Array, whole: Array) -> tuple[Array, Array | None]:
+    """The law of every prefix, and the value, which Python of the user's gives only where it is asked for."""
     laws, values = [], []
-    hosted = is_host(game.oracle) or is_host(game.judge)
+    hosted, own = is_host(game.oracle), Game(game.oracle, None, game.method, game.rules) if is_host(game.judge) else game
     for start in range(0, len(depth), AT_ONCE):
         rows = slice(start, start + AT_ONCE)
         piece, lengths, ends = codes[rows], depth[rows], whole[rows]
@@ -132,16 +163,32 @@ def _asked(game: Game, codes: Array, depth: Array, whole: Array) -> tuple[Array,
         )
         asked = np.arange(len(piece)) < len(piece) - short
         law, value = (_of_prefixes if hosted else _compiled)(
-            game, jnp.asarray(piece), jnp.asarray(lengths), jnp.asarray(ends), jnp.asarray(asked)
+            own, jnp.asarray(piece), jnp.asarray(lengths), jnp.asarray(ends), jnp.asarray(asked)
         )
-        if is_host(game.oracle):
+        if hosted:
             verify_law(law, asked & ~ends)
         kept = len(piece) - short
         laws.append(np.exp(np.asarray(law, np.float64))[:kept])
         values.append(np.asarray(value, np.float64)[:kept])
     law, value = np.concatenate(laws), np.concatenate(values)
-    verify_values(value, np.ones(len(value), bool), codes)
-    return np.where((depth < codes.shape[1])[:, None], law, 0.0), value
+    return np.where((depth < codes.shape[1])[:, None], law, 0.0), None if is_host(game.judge) else value
+
+
+def _judged(game: Game, codes: Array, depth: Array, whole: Array) -> Array:
+    """V of some prefixes where Python of the user's gives it; a number of rows that is a power of two is asked about at once."""
+    assert game.judge is not None
+    short = (1 << (len(codes) - 1).bit_length()) - len(codes)
+    codes, depth = np.pad(codes, ((0, short), (0, 0)), mode="edge"), np.pad(depth, (0, short), mode="edge")
+    view = View(*(jnp.asarray(a) for a in (np.maximum(codes, 0), depth, np.pad(whole, (0, short)), np.arange(len(codes)) < len(whole))))
+    start = game.oracle.start if is_host(game.oracle) else partial(_started, game.oracle)
+    rows = jnp.asarray(codes)
+    found = game.judge.values(_started(game.judge, rows), view, game.oracle, start(rows))
+    return np.asarray(found, np.float64)[: len(whole)]
+
+
+@bounded_jit
+def _started(part: Any, codes: jax.Array) -> Any:
+    return part.start(codes)
 
 
 def _of_prefixes(game: Game, codes: jax.Array, lengths: jax.Array, whole: jax.Array, asked: jax.Array) -> tuple[Any, Any]:

@@ -55,18 +55,18 @@ def _plain(tree: PrefixTree, method: Plain, start: Array, looks_ahead: bool) -> 
 
 def _rejection(tree: PrefixTree, method: Rejection, start: Array, looks_ahead: bool) -> StringLaw:
     """p(x | V = 1), by a geometric series over tries, each of which costs the symbols of its string."""
-    taken = tree.value > 0
     if tree.whole[tree.start]:  # nothing is drawn: the prompt is the string, and is judged once
-        good = float(taken[tree.start])
+        good = float(tree.value[tree.start] > 0)
         return StringLaw(start * good, 1 - good, 0.0, 1.0)
     mass, drawn = tree.strings(start)
-    good = np.where(taken, mass, 0.0)
+    good, ends = np.zeros(tree.n), np.flatnonzero(mass)
+    good[ends] = np.where(tree.value[ends] > 0, mass[ends], 0.0)
     accepted = good.sum()
     if method.tries is None:
         if accepted > 0:
             return StringLaw(good / accepted, 0.0, drawn / accepted, 1 / accepted)
-        known = looks_ahead and not taken[tree.start]
-        return StringLaw(np.zeros(tree.n), 1.0, 0.0 if known else np.inf, 0.0 if known else np.inf)
+        known = looks_ahead and not tree.value[tree.start] > 0  # the prompt is judged, and nothing is drawn
+        return StringLaw(np.zeros(tree.n), 1.0, 0.0 if known else np.inf, 1.0 if known else np.inf)
     refused = max(0.0, 1 - accepted)
     tries = _tries(refused, method.tries)
     return StringLaw(good * tries, refused**method.tries, drawn * tries, tries)
@@ -84,7 +84,8 @@ def _tokenwise(tree: PrefixTree, method: TokenwiseRejection, start: Array, looks
         if mass[s] == 0 or tree.whole[s]:
             continue
         here, mass[s] = mass[s], 0.0
-        law, children = tree.law[s], tree.child[s]
+        possible = np.flatnonzero(tree.law[s])
+        law, children = tree.law[s, possible], tree.child[s, possible]
         good = np.where(tree.value[children] > 0, law, 0.0)
         refused = max(0.0, 1 - good.sum())
         if method.tries is not None:
@@ -93,7 +94,7 @@ def _tokenwise(tree: PrefixTree, method: TokenwiseRejection, start: Array, looks
         elif good.sum() > 0:
             tries = 1 / good.sum()
         else:
-            tries = all_seen(law[law > 0])
+            tries = all_seen(law)
             failed += here
         calls += here * tries
         mass[children] += here * good * (tries if method.tries is not None or good.sum() > 0 else 0.0)
@@ -177,7 +178,8 @@ def _best(tree: PrefixTree, method: BlockBest, start: Array, looks_ahead: bool) 
         ends, drawn = tree.strings(np.eye(1, tree.n, s)[0], closed)
         calls += here * method.n * drawn
         checks += here * method.n
-        mass += here * best_of(ends, tree.value, method.n)
+        offered = np.flatnonzero(ends)
+        mass[offered] += here * best_of(ends[offered], tree.value[offered], method.n)
     return StringLaw(mass, 0.0, calls, checks)
 
 
@@ -240,15 +242,22 @@ def _first_times(tree: PrefixTree, moves: Any, steps: int, counts: Array) -> Arr
 def _moves(tree: PrefixTree, first: bool) -> Any:
     """The matrix of steps that do not stay by laziness; a node without a way out stays."""
     rows, columns, weights = [], [], []
-    for s in range(tree.n):
+    reached = np.zeros(tree.n, bool)
+    reached[tree.start] = True
+    for s in range(tree.n):  # children stand behind their prefix
+        if not reached[s]:
+            continue
         here: dict[int, float] = {}
+        up = float(tree.value[s])
         if s != tree.start and not (first and tree.whole[s]):
-            here[int(tree.parent[s])] = float(tree.value[s])
+            here[int(tree.parent[s])] = up
         if not tree.whole[s]:
+            below = tree.value[tree.child[s]]
             for a in np.flatnonzero(tree.law[s]):
-                here[int(tree.child[s, a])] = float(tree.law[s, a] * tree.value[tree.child[s, a]])
+                here[int(tree.child[s, a])] = float(tree.law[s, a] * below[a])
         total = sum(here.values())
         here = {s: 1.0} if total <= 0 else {k: w / total for k, w in here.items() if w > 0}
+        reached[list(here)] = True
         rows += [s] * len(here)
         columns += list(here)
         weights += list(here.values())

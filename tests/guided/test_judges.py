@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import gmlmdsl as gm
-from gmlmdsl.guided import Setting, View
+from gmlmdsl._diagnostics import GmlmError
+from gmlmdsl.guided import Setting, View, _loop
+from gmlmdsl.sample import SamplingWarning
 
 RARE = """
 index t = range(20)
@@ -150,3 +157,144 @@ def test_strings_that_end_early_are_judged_as_they_are_returned(require: str):
     with jax.enable_x64(True):
         back = gm.theory.output_law(model, {}, "rej").expected_verifications
     assert back == pytest.approx(1 / accepted, abs=1e-9)
+
+
+ASKED = """
+index t = range(4)
+model words {
+  var x[i in t] : range(3)
+  x[0] ~ categorical([0.5, 0.3, 0.2])
+  x[i] ~ categorical([0.5, 0.5, 0]) for i in t if i > 0
+}
+model wanted {
+  var x[i in t] : range(3)
+  require x[0] == 1
+}
+verifier can  for words = completable(wanted)
+value truth   for words = expected(wanted)
+verifier mine for words = python("judged_functions:mine")
+value own     for words = python("judged_functions:mine")
+sampler rej  for words = rejection(mine, end = 2, tries = 200)
+sampler open for words = rejection(mine)
+sampler tok  for words = tokenwise_rejection(mine)
+sampler back for words = backtracking(mine, quota = 2, stride = 2)
+sampler none for words = backtracking(mine, quota = 0, stride = 2)
+sampler best for words = best_of(mine, n = 2)
+sampler blk  for words = block_best_of(mine, n = 2, block = 2)
+sampler walk for words = value_guided(own, steps = 30)
+sampler leaf for words = value_guided(truth, steps = 400, leaf = mine, end = 2)
+sampler exact for words = rejection(can)
+"""
+Judge = Callable[[np.ndarray, np.ndarray], Any]
+
+
+class Watched:
+    """A verifier that keeps what it was asked about."""
+
+    def __init__(self, function: Judge):
+        self.function, self.seen = function, set()
+
+    def __call__(self, prefixes: np.ndarray, lengths: np.ndarray) -> Any:
+        self.seen |= {tuple(p[:n].tolist()) for p, n in zip(prefixes, lengths, strict=True)}
+        return self.function(prefixes, lengths)
+
+
+@pytest.fixture
+def mine() -> Iterator[Callable[[Judge], tuple[gm.Model, Watched]]]:
+    """The program with a function of the test's in it."""
+    module = types.ModuleType("judged_functions")
+    sys.modules["judged_functions"] = module
+
+    def made(function: Judge) -> tuple[gm.Model, Watched]:
+        module.mine = Watched(function)  # type: ignore[attr-defined]
+        return gm.parse(ASKED, allow_python=True).model("words"), module.mine
+
+    yield made
+    del sys.modules["judged_functions"]
+
+
+def one_first(prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """1 of prefixes that begin with 1."""
+    return (prefixes[:, 0] == 1).astype(float)
+
+
+def is_whole(prefix: tuple[int, ...]) -> bool:
+    """With `end = 2`."""
+    return len(prefix) == 4 or prefix[-1:] == (2,)
+
+
+@pytest.mark.parametrize("sampler", ["rej", "leaf"])
+def test_who_judges_whole_strings_is_asked_about_no_others(mine: Any, sampler: str):
+    model, watched = mine(one_first)
+    stats = model.sample({}, sampler, prompt=[[1], [2], []], draws=20, seed=1)["guided_stats"]
+    assert watched.seen
+    assert all(map(is_whole, watched.seen))
+    if sampler == "rej":
+        assert stats["verifier_calls"].values[0][:, :2].tolist() == [[1, 1]] * 20  # the prompt of one symbol is no call of its own
+    watched.seen.clear()
+    gm.theory.output_law(model, {}, sampler, prompt=[1])
+    assert watched.seen
+    assert all(map(is_whole, watched.seen))
+
+
+def test_rejection_that_sees_that_a_prompt_cannot_be_completed_counts_one_call(mine: Any):
+    model, _ = mine(one_first)
+    stats = model.sample({}, "exact", prompt=[[0], [1]], draws=3)["guided_stats"]
+    assert stats["verifier_calls"].values.tolist() == [[[1, 1]] * 3]
+    assert stats["failed"].values.tolist() == [[[1, 0]] * 3]
+    assert [gm.theory.output_law(model, {}, "exact", prompt=p).expected_verifications for p in ([0], [1])] == [1, 1]
+
+
+@pytest.mark.parametrize("sampler", ["tok", "back", "none", "best", "blk", "walk"])
+def test_a_law_asks_about_what_a_sampler_can_meet(mine: Any, sampler: str):
+    """What many draws were seen to ask about, but for the strings of which they say whether they are valid; with a quota of 0 nothing."""
+    model, watched = mine(one_first)
+    model.sample({}, sampler, draws=3000, seed=2)
+    drawn = set(watched.seen)
+    watched.seen.clear()
+    gm.theory.output_law(model, {}, sampler)
+    assert watched.seen <= drawn
+    assert all(len(s) == 4 for s in drawn - watched.seen)
+    assert bool(watched.seen) == (sampler != "none")
+
+
+def test_prompts_that_go_on_behind_their_end_have_no_law(mine: Any):
+    model, _ = mine(one_first)
+    for call in (
+        lambda: model.sample({}, "rej", prompt=[[2, 1]], draws=1),
+        lambda: gm.theory.output_law(model, {}, "rej", prompt=[2, 1]),
+    ):
+        with pytest.raises(GmlmError) as caught:
+            call()
+        assert caught.value.codes == ("E507",)
+
+
+def after_one(answer: float) -> Judge:
+    """1, but of prefixes of two symbols that end with 1."""
+    return lambda prefixes, lengths: np.where((lengths == 2) & (prefixes[:, 1] == 1), answer, 1.0)
+
+
+@pytest.mark.parametrize(("answer", "word"), [(np.nan, "nan"), (-3.0, "-3"), (np.inf, "inf")])
+@pytest.mark.parametrize("sampler", ["tok", "back", "walk"])
+def test_what_is_no_value_is_told_with_its_prefix_and_its_place(mine: Any, sampler: str, answer: float, word: str):
+    model, _ = mine(after_one(answer))
+    for call in (lambda: model.sample({}, sampler, prompt=[[0]], draws=30), lambda: gm.theory.output_law(model, {}, sampler, prompt=[0])):
+        with pytest.raises(GmlmError) as caught:
+            call()
+        text, name = str(caught.value), "value `own`" if sampler == "walk" else "verifier `mine`"
+        assert f"{name} gives {word} of the prefix [0, 1] (codes)" in text
+        assert 'python("judged_functions:mine")' in text
+
+
+def test_rejection_that_takes_nothing_is_given_up_in_a_usable_number_of_turns(mine: Any, monkeypatch: pytest.MonkeyPatch):
+    """Seconds where every turn asks Python; rows go on while some string is taken."""
+    assert _loop.MOST_FRUITLESS_TURNS <= 1 << 11
+    monkeypatch.setattr(_loop, "MOST_FRUITLESS_TURNS", 40)
+    model, watched = mine(lambda prefixes, lengths: lengths * 0.0)
+    with pytest.warns(SamplingWarning, match=r"2 draws were given up after 40 turns .* `tries =`"):
+        stats = model.sample({}, "open", draws=2)["guided_stats"]
+    assert stats["failed"].all()
+    assert stats["oracle_calls"].values.tolist() == [[40, 40]]
+    assert all(len(s) == 4 for s in watched.seen)
+    model, _ = mine(lambda prefixes, lengths: prefixes.sum(axis=1) == 0)
+    assert not model.sample({}, "open", draws=30, seed=1)["guided_stats"]["failed"].any()
