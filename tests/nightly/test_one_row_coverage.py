@@ -155,6 +155,7 @@ def measure(study: Study, count: int | None = None) -> list[Coverage]:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The number of samples is too small")
 @pytest.mark.usefixtures("standard_promotion")
 @pytest.mark.parametrize(("study", "count"), [(STUDIES[0], 500), (STUDIES[1], 100)], ids=lambda v: getattr(v, "name", v))
 def test_intervals_of_fits_to_one_row_cover(study: Study, count: int):
