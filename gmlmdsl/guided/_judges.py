@@ -78,19 +78,14 @@ class AbstractJudge(eqx.Module):
         return jax.lax.map(one, jnp.arange(whole.shape[1], dtype=jnp.int32)).T
 
 
-class Completable(AbstractJudge):
-    """1 where some completion has p > 0 in a model: the sum over completions of weights 0 and 1; a whole string is completed by its end.
+class AbstractMachineJudge(AbstractJudge):
+    """What remembers of prefixes what a model's machine does.
 
     Attributes:
-        machine: of the model's support.
+        machine: of the model.
     """
 
-    machine: PrefixOracle
-
-    @property
-    def looks_ahead(self) -> bool:
-        """A string with p > 0 is a completion of each of its prefixes."""
-        return True
+    machine: eqx.AbstractVar[PrefixOracle]
 
     def start(self, prompts: Int[Array, "rows cells"]) -> PrefixState:
         """What the model remembers of each prompt."""
@@ -104,6 +99,21 @@ class Completable(AbstractJudge):
         """Without the last symbols."""
         return self.machine.pop(state, n)
 
+
+class Completable(AbstractMachineJudge):
+    """1 where some completion has p > 0 in a model: the sum over completions of weights 0 and 1; a whole string is completed by its end.
+
+    Attributes:
+        machine: of the model's support.
+    """
+
+    machine: PrefixOracle
+
+    @property
+    def looks_ahead(self) -> bool:
+        """A string with p > 0 is a completion of each of its prefixes."""
+        return True
+
     def values(self, state: PrefixState, view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
         """0 or 1."""
         found = jnp.where(view.whole, self.machine.ended(state), self.machine.possible(state))
@@ -116,7 +126,7 @@ class Completable(AbstractJudge):
         return (self.machine.possible_after(state) > -jnp.inf).astype(float_type())
 
 
-class Expected(AbstractJudge):
+class Expected(AbstractMachineJudge):
     """E[exp(log_potential of a model) | prefix] under the oracle: sums over completions of the product of both machines.
 
     Of strings that end before the last cell the model's potential is that with the end in the cells behind it.
@@ -132,18 +142,6 @@ class Expected(AbstractJudge):
     joint: Float[Array, "steps known1 known2 hidden1 hidden2"]
     scale: Float[Array, " steps"]
     ahead: Float[Array, "n known1 known2 values hidden1 hidden2"]
-
-    def start(self, prompts: Int[Array, "rows cells"]) -> PrefixState:
-        """What the model remembers of each prompt."""
-        return self.machine.start(prompts)
-
-    def push(self, state: PrefixState, symbols: Int[Array, " rows"]) -> PrefixState:
-        """One symbol more."""
-        return self.machine.push(state, symbols)
-
-    def pop(self, state: PrefixState, n: Int[Array, " rows"]) -> PrefixState:
-        """Without the last symbols."""
-        return self.machine.pop(state, n)
 
     def values(self, state: PrefixState, view: View, oracle: PrefixOracle, at: PrefixState) -> Float[Array, " rows"]:
         """The sum of both over that of the oracle alone; 0 of a prefix that the oracle never gives."""

@@ -29,7 +29,7 @@ MOST_COMPARED = 2_000  # such cells for which two orders are compared
 WORTH = 1.5  # how much more work an order of fewer levels may take
 MOST_KINDS = 16  # stages and kinds of messages that are compiled each on its own: where there are more, one loop serves all
 FEW_ENTRIES = 2.0**12  # table entries up to which it does so too, as it is compiled sooner; but not for:
-FEW_KINDS = 2  # a chain of like cells has a stage and its message: over many rows its loop takes nine times as long
+FEW_KINDS = 2  # a chain of like cells has a stage and its message: over many rows its loop takes far longer
 MOST_ENTRIES = 2.0**27  # table entries from which on there is no loop, as it holds all messages at once
 MOST_PADDED = 16.0  # entries that it works on for each real one, at most: each axis has as many values as the largest cell
 
