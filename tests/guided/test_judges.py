@@ -182,7 +182,7 @@ sampler none for words = backtracking(mine, quota = 0, stride = 2)
 sampler best for words = best_of(mine, n = 2)
 sampler blk  for words = block_best_of(mine, n = 2, block = 2)
 sampler walk for words = value_guided(own, steps = 30)
-sampler leaf for words = value_guided(truth, steps = 400, leaf = mine, end = 2)
+sampler leaf for words = value_guided(truth, steps = 60, leaf = mine, end = 2)
 sampler exact for words = rejection(can)
 """
 Judge = Callable[[np.ndarray, np.ndarray], Any]
