@@ -96,8 +96,21 @@ def _verify_length(d: ir.Input, k: int, axis: ir.InputAxis, array: Array, bound:
         raise fail("E403", message, axis.span, f"length {wanted}")
 
 
+_WANTED = {"int": ("an integer", "integers"), "domain": ("a value of its domain", "values of its domain")}
+
+
+def _shown(allowed: Sequence[object]) -> str:
+    return f"{allowed[0]} to {allowed[-1]}" if len(allowed) > 3 else ", ".join(map(str, allowed))
+
+
+def _first(array: Array) -> float:
+    """The first number with a fraction, or that is not finite."""
+    return float(array[~(np.isfinite(array) & (array == np.floor(array)))].ravel()[0])
+
+
 def _as_array(d: ir.Input, value: Any, bound: Bound) -> Array:
-    wanted = {"int": "integers", "domain": "values of its domain"}.get(d.type.kind, "real numbers")
+    one, several = _WANTED.get(d.type.kind, ("a real number", "real numbers"))
+    wanted = several if d.axes else one
     verify_unmasked(value, f"input `{d.name}`", "E404")
     try:
         array = np.asarray(value)
@@ -106,11 +119,18 @@ def _as_array(d: ir.Input, value: Any, bound: Bound) -> Array:
     if d.type.domain is not None and array.dtype.kind in "US":
         return _codes_of(d, array, bound)
     if array.dtype.kind not in "iuf" or (array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max):
-        found = "texts" if array.dtype.kind in "US" else str(array.dtype)
-        raise fail("E404", f"input `{d.name}` must be {wanted}, got {found}", d.span, wanted)
+        found = "strings" if array.dtype.kind in "US" else str(array.dtype)
+        found = found if array.ndim else f"{value!r:.40}"
+        raise fail("E404", f"input `{d.name}` must be {wanted}, got {found}", d.span, wanted, help=f"pass {wanted}: `{d.name}=..`")
     if d.type.kind in ("int", "domain"):
         if array.dtype.kind == "f" and not (np.isfinite(array).all() and (array == np.floor(array)).all()):
-            raise fail("E404", f"input `{d.name}` must be {wanted}, got a number with a fraction", d.span, wanted)
+            raise fail(
+                "E404",
+                f"input `{d.name}` must be {wanted}, got {_first(array):g}",
+                d.span,
+                wanted,
+                help=f"whole numbers are finite, and others are `{d.name} : real`",
+            )
         return array.astype(np.int64)
     return array.astype(np.float64)
 
@@ -126,11 +146,11 @@ def _codes_of(d: ir.Input, array: Array, bound: Bound) -> Array:
 
 
 def _verify_values(d: ir.Input, array: Array, bound: Bound) -> None:
-    def refuse(what: str) -> GmlmError:
-        return fail("E404", f"input `{d.name}` {what}", d.span, d.type.kind)
+    def refuse(what: str, help: str = f"pass other values, `{d.name}=..`, or declare another type") -> GmlmError:
+        return fail("E404", f"input `{d.name}` {what}", d.span, d.type.span.text, help)
 
     if array.dtype.kind == "f" and np.isnan(array).any():
-        raise refuse("has a NaN")
+        raise refuse("has a NaN", "an input has no missing values: fill it in")
     match d.type.kind:
         case "positive" if array.size and not (array > 0).all():
             raise refuse(f"must be above 0, got {array.min():g}")
@@ -140,13 +160,13 @@ def _verify_values(d: ir.Input, array: Array, bound: Bound) -> None:
             low = -np.inf if d.type.lower is None else bound.number(d.type.lower)
             high = np.inf if d.type.upper is None else bound.number(d.type.upper)
             if array.size and (array.min() < low or array.max() > high):
-                raise refuse(f"must lie between {low:g} and {high:g}")
+                raise refuse(f"must lie between {low:g} and {high:g}, got {array[(array < low) | (array > high)].ravel()[0]:g}")
         case "domain":
             assert d.type.domain is not None
             allowed = bound.domain_labels(d.type.domain) if d.type.domain.ordered else range(bound.domain_size(d.type.domain))
             outside = array[~np.isin(array, list(allowed))]
             if outside.size:
-                raise refuse(f"has the value {outside.ravel()[0]}, outside its domain")
+                raise refuse(f"has the value {outside.ravel()[0]}, outside its domain", f"its values are {_shown(allowed)}")
 
 
 def _build_ready_graphs(bound: Bound, all_ready: bool = False) -> None:

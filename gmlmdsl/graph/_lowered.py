@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from .._diagnostics import Diagnostic, fail
+from .._diagnostics import Diagnostic, GmlmError, fail
 from ..program import ir
 from ._bound import Bound
 from ._constants import constant
+from ._cycles import verify_acyclic
 from ._factor_graph import FactorGraph, FactorGroup, GivenArray, ParameterArray, Prior, VariableArray
 from ._given_rows import GivenRows, graph_with, group_with, reads_real
 from ._infinite import verify_finite
@@ -145,9 +146,9 @@ def _group(e: ir.Expression, clauses: ir.Clauses, kind: str, bound: Bound, names
 
 
 def _categorical(model: ir.Model, bound: Bound, names: Names) -> list[FactorGroup]:
-    """`z ~ categorical(p)` as the factor log p[.., z]; no cell has two laws, and the laws form no loop."""
+    """`z ~ categorical(p)` as the factor log p[.., z]; no cell has two distributions, and they form no cycle."""
     groups = []
-    seen: list[Array] = []
+    seen: list[tuple[Array, ir.Distributed]] = []
     own_parent: ir.Distributed | None = None
     for d in model.distributed:
         turns = unroll(d.clauses, bound)
@@ -157,10 +158,10 @@ def _categorical(model: ir.Model, bound: Bound, names: Names) -> list[FactorGrou
         target = lowering.cell(d.target, turns)
         if not isinstance(target, CellValue):
             help = "index it by names of loops, and choose the probabilities by cells: `categorical(p[..])`"
-            raise fail("E413", f"which cell of `{d.target.name}` has this law varies", d.target.span, "no certain cell", help=help)
+            raise fail("E413", f"which cell of `{d.target.name}` has this distribution varies", d.target.span, "no certain cell", help=help)
         cells = np.broadcast_to(lowering.slots[0], (turns.n,)) if lowering.slots else np.zeros(0, int)
-        seen.append(cells)
-        _verify_once(np.concatenate(seen), d)
+        _verify_once(seen, cells, d)
+        seen.append((cells, d))
         _verify_length(d, bound, names)
         code = Apply("bit", (target,)) if names.variables[d.target.name].kind == "spin" else target
         found = _entry(lowering, d.probabilities, turns, code)
@@ -170,8 +171,8 @@ def _categorical(model: ir.Model, bound: Bound, names: Names) -> list[FactorGrou
         groups.append(lowering.group(root, turns, "categorical", d.span))
     if own_parent is not None:
         message = f"a cell of `{own_parent.target.name}` is its own parent"
-        raise fail("E413", message, own_parent.span, "a loop", help="a cell's parents come before it")
-    _verify_acyclic(groups, model, names)
+        raise fail("E413", message, own_parent.span, "a cycle", help="a cell comes after its parents: limit the loop with `if`")
+    verify_acyclic(groups, model, names.n_cells)
     return groups
 
 
@@ -188,15 +189,16 @@ def _entry(lowering: Lowering, p: ir.ParameterValue | ir.InputValue | ir.Table, 
     return found
 
 
-def _verify_once(cells: Array, d: ir.Distributed) -> None:
-    if len(np.unique(cells)) < len(cells):
-        raise fail(
-            "E413",
-            f"a cell of `{d.target.name}` has two laws",
-            d.target.span,
-            "given a law twice",
-            help="one `~` per cell: limit the loops with `if`",
-        )
+def _verify_once(seen: list[tuple[Array, ir.Distributed]], cells: Array, d: ir.Distributed) -> None:
+    """No cell stands before a second `~`, of this statement or of those above."""
+    twice = len(np.unique(cells)) < len(cells)
+    earlier = next((e for there, e in seen if np.isin(cells, there).any()), None)
+    if not twice and earlier is None:
+        return
+    help = "a cell has one `~`: drop one of the two, or limit their loops with `if`"
+    related = ((earlier.target.span, "the first one"),) if earlier is not None else ()
+    message = f"a cell of `{d.target.name}` has two distributions"
+    raise GmlmError(Diagnostic("E413", message, d.target.span, "a second distribution", related, help))
 
 
 def _verify_length(d: ir.Distributed, bound: Bound, names: Names) -> None:
@@ -214,38 +216,6 @@ def _verify_length(d: ir.Distributed, bound: Bound, names: Names) -> None:
         array = bound.inputs[p.name]
         if (array < 0).any() or np.abs(array.sum(-1) - 1).max() > 1e-6:
             raise fail("E415", f"the rows of input `{p.name}` must be non-negative with sum 1", p.span, "not normalised")
-
-
-def _verify_acyclic(groups: list[FactorGroup], model: ir.Model, names: Names) -> None:
-    """Kahn's algorithm on arrays: remove cells without parents until none is left."""
-    heads = [np.repeat(g.scope[:, :1], g.scope.shape[1] - 1, axis=1).ravel() for g in groups]
-    tails = [g.scope[:, 1:].ravel() for g in groups]
-    if not groups:
-        return
-    head, tail = np.concatenate(heads), np.concatenate(tails)
-    keep = tail < names.n_cells
-    head, tail = head[keep], tail[keep]
-    if (tail < head).all() or (tail > head).all():
-        return  # parents all stand before their children, or all behind
-    waiting = np.bincount(head, minlength=names.n_cells)
-    free = np.flatnonzero(waiting == 0)
-    order = np.argsort(tail, kind="stable")
-    head, starts = head[order], np.searchsorted(tail[order], np.arange(names.n_cells + 1))
-    done = 0
-    while len(free):
-        done += len(free)
-        children = np.concatenate([head[starts[c] : starts[c + 1]] for c in free]) if len(free) else free
-        before = waiting > 0
-        np.subtract.at(waiting, children, 1)
-        free = np.flatnonzero(before & (waiting == 0))
-    if done < names.n_cells:
-        raise fail(
-            "E413",
-            "the laws of some cells depend on one another in a loop",
-            model.distributed[0].span,
-            "a loop",
-            help="a cell's parents come before it",
-        )
 
 
 def lower_let(lowered: Lowered, name: str) -> tuple[FactorGroup, tuple[int, ...]]:

@@ -74,7 +74,9 @@ def _report_unknown_function(e: tree.Call, scope: Scope, where: Where) -> None:
 
 def _sum(e: tree.Call, scope: Scope, where: Where) -> Checked:
     if len(e.arguments) != 1 or e.arguments[0].clauses is None or e.arguments[0].keyword is not None:
-        scope.report("E302", "`sum` takes one expression followed by `for`", e.span, "`sum(e for i in s)`")
+        scope.report(
+            "E302", "`sum` takes one expression followed by `for`", e.span, "no `for` in this", help="write `sum(x[i] for i in site)`"
+        )
         return faulty(e.span)
     with scope.nested():
         clauses = check_clauses(e.arguments[0].clauses, e.span, scope)

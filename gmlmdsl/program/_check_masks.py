@@ -83,6 +83,9 @@ def check_mask_body(e: tree.MaskExpression, model: Model, scope: Scope) -> MaskB
                 fix, place = Fix(e.span, f"everything({e.name})", guess=True), ((named.span, "declared here"),)
                 scope.report("E205", message, e.span, "expected a mask", related=place, help=help, fix=fix)
                 return None
+            if named is None and forms.form("mask", e.name) is not None:
+                _report_bare(e, scope)
+                return None
             symbol = scope.use(e, "mask")
             if symbol is None or not isinstance(symbol.value, Mask):
                 return None
@@ -100,6 +103,16 @@ def check_mask_body(e: tree.MaskExpression, model: Model, scope: Scope) -> MaskB
             return None if mixed is None or not check_stages(e, mixed, scope) else mixed
         case tree.Call():
             return _form(e, model, scope)
+
+
+def _report_bare(e: tree.Name, scope: Scope) -> None:
+    """`mask all = everything`."""
+    form = forms.form("mask", e.name)
+    assert form is not None
+    needs = ["{..}" if o.takes == forms.BLOCKS else f"{o.name} = .." for o in form.options if o.required and o.takes != forms.VARIABLES]
+    text = f"{e.name}({', '.join(needs)})"
+    message, fix = f"`{e.name}` is a form of mask, which has parentheses", None if needs else Fix(e.span, text)
+    scope.report("E302", message, e.span, "no parentheses behind this", help=f"write `{text}`", fix=fix)
 
 
 def check_row_weights(weights: tuple[tree.Expression, ...], scope: Scope) -> list[Expression]:

@@ -23,14 +23,28 @@ Checked = tuple[Expression, Kind]
 
 
 class Where:
-    """What an expression may mention, and how a message says so."""
+    """What an expression may mention, how a message says so, and what may be written in place of a cell."""
 
-    def __init__(self, words: str, *kinds: str, parameters_of_lets: bool = True):
-        self.words, self.kinds, self.parameters_of_lets = words, frozenset(kinds), parameters_of_lets
+    def __init__(self, words: str, *kinds: str, parameters_of_lets: bool = True, instead: str = ""):
+        self.words, self.kinds, self.parameters_of_lets, self.instead = words, frozenset(kinds), parameters_of_lets, instead
+
+    def cure(self, kind: str) -> str:
+        """What to write where a name of some kind may not stand."""
+        if kind == "param":
+            return FIXED if self.instead else POSSIBLE
+        return self.instead
 
 
-CONSTANT = Where("may use inputs only", "input", "length")
-INDEXED = Where("may use index names and inputs only", "input", "length", "binder")
+FIXED = "a number that is not fitted is declared `input s : real = 1`"
+POSSIBLE = "what is possible cannot be fitted: use a number or an `input` here, or let a `factor` make it unlikely"
+CONSTANT = Where(
+    "may use inputs only", "input", "length", instead="this is one number for all rows of data: declare it `input n : int = 4`"
+)
+INDEXED = Where(
+    "may use index names and inputs only",
+    *("input", "length", "binder"),
+    instead="a term that depends on a cell is `factor if x == 1 then .. else 0`; what is impossible is `require`",
+)
 STATE = Where("may not mention a parameter", "input", "length", "binder", *CELLS, "let", parameters_of_lets=False)
 MODEL = Where("", "input", "length", "binder", *CELLS, "let", "param")
 

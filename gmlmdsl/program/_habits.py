@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+IMPOSSIBLE = "what is impossible is written `require`: `require x == 0`; a bound that is infinite is left out"
 # room -> name -> (help, the name that stands for it here, where one does)
 FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
     "name": {
@@ -9,6 +10,7 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         "TRUE": ("write `true`", "true"),
         "False": ("write `false`", "false"),
         "FALSE": ("write `false`", "false"),
+        **dict.fromkeys(("inf", "Inf", "infinity", "INFINITY", "oo"), (IMPOSSIBLE, "")),
         "pi": ("write the number, 3.141592653589793", "3.141592653589793"),
     },
     "type": {
@@ -86,6 +88,7 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         "random": ("bind its edges: `input pairs[e, 2] : int`, then `edges(pairs, nodes = n)`", ""),
     },
     "mask": {
+        "mixture": ("write `mixture { 0.5 : first  0.5 : second }`", ""),
         "random": ("write `bernoulli(x, rate = 0.15)` or `subsets(x, size = 2)`", ""),
         "mlm": ("write `bernoulli(x, rate = 0.15)`", ""),
         "single": ("write `subsets(x, size = 1)`", ""),

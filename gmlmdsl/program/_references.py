@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .._diagnostics import Fix, Span
 from ..syntax import tree
-from ._expressions import MODEL, Checked, Where, check_expression, check_label, faulty, mentions_parameter, rule, whole
+from ._expressions import MODEL, POSSIBLE, Checked, Where, check_expression, check_label, faulty, mentions_parameter, rule, whole
 from ._kinds import ERROR, INTEGER, NUMBER, OPEN, Kind, kind_of, same_domain
 from ._program import Input, Let, Parameter, Variable
 from ._scope import WORDS, Scope, Symbol
@@ -71,7 +71,7 @@ def _report_misplaced(symbol: Symbol, name: tree.Name, scope: Scope, where: Wher
         scope.report("E205", f"`{name.name}` is {WORDS[symbol.kind]}, not a number", name.span, WORDS[symbol.kind], related=place)
     else:
         message = f"`{name.name}` is {WORDS[symbol.kind]}: this expression {where.words}"
-        scope.report("E218", message, name.span, WORDS[symbol.kind], related=place)
+        scope.report("E218", message, name.span, WORDS[symbol.kind], related=place, help=where.cure(symbol.kind))
 
 
 def _input(declared: Input, name: tree.Name, indices: Indices, span: Span, scope: Scope, where: Where) -> Checked:
@@ -89,7 +89,7 @@ def _let(symbol: Symbol, declared: Let, name: tree.Name, indices: Indices, span:
     checked, _ = check_indices(name, indices, tuple(a.over for a in declared.axes), scope, where)
     if not where.parameters_of_lets and mentions_parameter(declared.value, scope):
         message = f"`{name.name}` mentions a parameter: this expression may not"
-        scope.report("E218", message, span, "mentions a parameter", related=((symbol.span, "declared here"),))
+        scope.report("E218", message, span, "mentions a parameter", related=((symbol.span, "declared here"),), help=where.cure("param"))
     return LetValue(span, name.name, checked), symbol.type if isinstance(symbol.type, Kind) else ERROR
 
 
@@ -176,7 +176,7 @@ def check_index(e: tree.Expression, over: SetOf, scope: Scope, where: Where) -> 
     elif kind.spin:
         _report_spin_index(e, kind, scope)
     elif mentions_parameter(checked, scope):
-        scope.report("E218", "an index may not mention a parameter", e.span, "mentions a parameter")
+        scope.report("E218", "an index may not mention a parameter", e.span, "mentions a parameter", help=POSSIBLE)
     return checked
 
 

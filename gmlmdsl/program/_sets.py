@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from .._diagnostics import Fix, Span
 from ..syntax import tree
 from ._expressions import CONSTANT, INDEXED, check_condition, check_number, is_faulty, known_number
@@ -65,7 +67,9 @@ def _has_no_nodes(symbol: Symbol) -> bool:
 def range_size(e: tree.Call, scope: Scope) -> Expression | None:
     """The checked size of `range(q)`; None after a fault."""
     if len(e.arguments) != 1 or e.arguments[0].keyword is not None or e.arguments[0].clauses is not None:
-        help = "an index set starts at 0: `range(n)` is 0..n-1"
+        digits = "".join(a.value.span.text for a in e.arguments)
+        grouped = len(e.arguments) > 1 and re.fullmatch(r"[1-9][0-9]{0,2}(,[0-9]{3})+", e.span.text[len("range(") : -1])
+        help = f"write `range({digits})`" if grouped else "an index set starts at 0: `range(n)` is 0..n-1"
         scope.report("E302", "`range` takes one plain argument", e.span, "`range(n)`", help=help)
         return None
     return check_size(e.arguments[0].value, scope)

@@ -224,14 +224,20 @@ def _unexpected(fault: Fault) -> Diagnostic:
         help_ = "a statement of a model opens with a keyword, such as `factor`, or with `name ~`"
         if not first.opens_line:
             before = fault.tokens[fault.start - 1].text
-            help_ = "between two terms stands an operator, such as `*`"
+            is_sum = before.lower().startswith("sum")
+            help_ = "a sum is written `sum(x[i] for i in site)`" if is_sum else "between two terms stands an operator, such as `*`"
             message = f"expected an operator or a statement after `{short(before)}`, found `{short(first.text)}`"
             return Diagnostic("E101", message, fault.span(first), "nothing joins this to what stands before", help=help_)
     wanted = _wanted(fault)
     if wanted == "an expression" and first.text != "repeat":
         help_ = NO_SIGN.get(fault.token.text, "")
+    elif wanted == "`(`" and first.text in DEFINED and fault.previous and _place(fault) == fault.span(fault.previous):
+        name = short(fault.previous.text)
+        help_ = f"`{name}` has parentheses, also where nothing stands in them: `{name}(..)`"
     elif fault.token.text == ",":
         help_ = JOINED.get("in" if "in" in fault.expected else first.text, "")
+    elif wanted == "`in`" and fault.tokens[fault.at - 2].text == "for":
+        help_ = "a loop says what its index runs over: `for i in site`"
     fix = None
     if wanted == "`else`" and first.text == "factor" and fault.previous:
         help_, fix = "a term that is nothing otherwise ends with `else 0`", Fix(_after(fault), " else 0", guess=True)

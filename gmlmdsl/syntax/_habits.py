@@ -8,11 +8,13 @@ from __future__ import annotations
 import functools
 from importlib.resources import files
 from itertools import pairwise
+from typing import Any
 
 from .._diagnostics import Diagnostic, Fix, Span
 from ._fault import Edit, Fault
 from ._lex import Token, closing, short
-from ._words import STATEMENT_WORDS
+from ._notations import SIZED, sized_axes
+from ._words import SAMPLER_WORDS, STATEMENT_WORDS
 
 Faults = dict[int, Diagnostic]
 CELLS = ("var", "latent", "given")
@@ -21,6 +23,7 @@ TYPES = {"spin": "spin", "bit": "bit", "bool": "bit", "boolean": "bit", "real": 
 DECLARED_TYPES = ("spin", "bit", "range", "letters", "labels")
 CONDITIONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "and", "or", "not"})
 LOG_P = "target"
+CONSTANTS = frozenset({"const", "constant", "let", "final", "define", "var", "val", *SIZED})
 INDEX_NAMES = ("i", "j", "k", "l", "m", "n", "a", "b", "c", "d")
 
 
@@ -33,8 +36,6 @@ def statement_without_a_keyword(fault: Fault, faults: Faults) -> Edit | None:
     if {"NAME", "NUMBER"}.isdisjoint(first.terminals) or at < fault.start + ("NAME" in first.terminals):
         return None
     span, after = fault.span(first), fault.tokens[min(at + 1, len(fault.tokens) - 1)]
-    if fault.token.text == "+" and after.text == "=" and after.start == fault.token.end:
-        return _added(fault, first, after)
     if fault.token.text == "=" and after.text in DECLARED_TYPES:
         place, text = span.to(fault.span(fault.token)), f"var {span.to(fault.span(fault.tokens[at - 1])).text} :"
         fix, help_ = Fix(place, text, guess=True), f"write `{short(text)} ..`; what no data hold is `latent`"
@@ -63,6 +64,95 @@ def statement_without_a_keyword(fault: Fault, faults: Faults) -> Edit | None:
     return Edit(fault.start, fault.start, (fault.make(word, first),), diagnostic, whole=True)
 
 
+def word_of_elsewhere(fault: Fault, faults: Faults) -> Edit | None:
+    """`constraint a + b == 1`, `hidden h : bit`: the first word of a statement is called something else here."""
+    first = fault.tokens[fault.start]
+    entry = _words().get((first.text, fault.level))
+    if entry is None or "NAME" not in first.terminals or fault.at > fault.start + 1:
+        return None
+    meant, told = entry["meant"], entry.get("told", "")
+    made = tuple(fault.make(word, first) for word in meant.split())
+    fix = None if told else Fix(fault.span(first), meant)
+    diagnostic = Diagnostic(
+        "E107", f"`{first.text}` is not a keyword here", fault.span(first), "", help=told or f"write `{meant}`", fix=fix
+    )
+    return Edit(fault.start, fault.start + 1, made, diagnostic, far=1)
+
+
+def constant(fault: Fault, faults: Faults) -> Edit | None:
+    """`const c = 3`, `int n = 4` and `n = 4` at the top of a file."""
+    tokens, start = fault.tokens, fault.start
+    equals = next((k for k in range(start, min(start + 4, len(tokens) - 2)) if tokens[k].text == "="), None)
+    words = [t.text for t in tokens[start : (equals or start) - 1]]
+    if fault.level != "statement" or not equals or any(w not in CONSTANTS for w in words) or equals == start:
+        return None
+    name, value = tokens[equals - 1], tokens[equals + 1]
+    number = tokens[equals + 2] if value.text == "-" else value
+    if "NAME" not in name.terminals or number.terminals != ("NUMBER",):
+        return None
+    type_ = "int" if number.text.isdigit() and value is number else "real"
+    span, text = fault.span(tokens[start]).to(fault.span(name)), f"input {name.text} : {type_}"
+    message = f"a number is declared with `input`, which may have a default, found `{short(tokens[start].text)}`"
+    made = (fault.make("input", tokens[start]), name, fault.make(":", name), _word(type_, name))
+    return Edit(start, equals, made, Diagnostic("E109", message, span, help=f"write `{text} = ..`", fix=Fix(span, text)), far=2)
+
+
+def sized_declaration(fault: Fault, faults: Faults) -> Edit | None:
+    """`vector[4] h` and `matrix[4, 4] J`."""
+    tokens, start = fault.tokens, fault.start
+    first, bracket = tokens[start], tokens[min(start + 1, len(tokens) - 1)]
+    if fault.level != "model_statement" or first.text not in SIZED or bracket.text != "[":
+        return None
+    close = closing(tokens, start + 1)
+    if close is None or close + 2 >= len(tokens):
+        return None
+    name = close + 1 + (tokens[close + 1].text in SIZED)
+    if "NAME" not in tokens[name].terminals or tokens[name].opens_line:
+        return None
+    inside = fault.source.text[bracket.end : tokens[close].start]
+    span, text = (
+        fault.span(first).to(fault.span(tokens[name])),
+        f"param {tokens[name].text}[{sized_axes([n.strip() for n in inside.split(',')], False)}]",
+    )
+    message, help_ = "an array is declared with an index for each axis", f"what is fitted is `{text}`; what the data hold is a `var`"
+    made = (fault.make("param", first), tokens[name])
+    return Edit(start, name + 1, made, Diagnostic("E109", message, span, help=help_, fix=Fix(span, text, guess=True)), whole=True)
+
+
+def row_without_a_weight(fault: Fault, faults: Faults) -> Edit | None:
+    """`mixture { a  b }` of masks and `mixture { update x  update y }` of updates."""
+    tokens, start = fault.tokens, fault.start
+    first = tokens[start]
+    if fault.level == "kernel_row":
+        fits = first.text in SAMPLER_WORDS
+    else:
+        masks = {b.text for a, b in pairwise(tokens[:start]) if a.text == "mask"}
+        fits = fault.level == "mask_row" and (first.text in masks or tokens[min(start + 1, len(tokens) - 1)].text == "(")
+    if not fits or ":" in (t.text for t in tokens[start : fault.at]):
+        return None
+    span = fault.span(first)
+    message, help_ = "a row of a mixture opens with its weight", f"write `1 : {short(first.text)} ..` in every row for equal weights"
+    made = (first._replace(terminals=("NUMBER",), text="1"), fault.make(":", first))
+    diagnostic = Diagnostic("E109", message, span, "no weight before this", help=help_, fix=Fix(_before(span), "1 : ", guess=True))
+    return Edit(start, start, made, diagnostic, far=2)
+
+
+def changed_name(fault: Fault, faults: Faults) -> Edit | None:
+    """`e += 2` and `x *= 2`: nothing is changed step by step."""
+    first, token, at = fault.tokens[fault.start], fault.token, fault.at
+    after = fault.tokens[min(at + 1, len(fault.tokens) - 1)]
+    if fault.level != "model_statement" or token.text not in ("+", "-", "*", "/") or after.text != "=" or after.start != token.end:
+        return None
+    name = fault.span(first).to(fault.span(fault.tokens[at - 1]))
+    place, rest = name.to(fault.span(after)), fault.tokens[at + 2 :]
+    end = next((k for k, t in enumerate(rest) if t.opens_line or not t.text), len(rest))
+    if token.text == "+" and any("NAME" in t.terminals for t in rest[:end]):
+        return _added(fault, first, after)
+    help_ = "nothing is done step by step: `let name = ..` names an expression once, and a number that is added to log p cancels"
+    diagnostic = Diagnostic("E107", f"`{place.text}` changes nothing here", place, help=help_)
+    return Edit(fault.start, at + 2, (fault.make("factor", first),), diagnostic, whole=True)
+
+
 def is_arrow(token: Token, after: Token) -> bool:
     """Whether two tokens are an arrow of R, which assigns; `x < -y` compares."""
     return token.text == "<" and after.text == "-" and after.start == token.end
@@ -73,7 +163,7 @@ def _added(fault: Fault, first: Token, equals: Token) -> Edit:
     name = fault.span(first).to(fault.span(fault.tokens[fault.at - 1]))
     place = name.to(fault.span(equals))
     sure = name.text == LOG_P and LOG_P not in _declared(fault.tokens)
-    help_ = "write `factor`" if sure else "a term of log p is written `factor ..`; one of an energy, with the other sign"
+    help_ = "write `factor`" if sure else "a term of log p is written `factor ..`; one of an energy with the other sign, `factor -(..)`"
     fix = Fix(place, "factor") if sure else None
     diagnostic = Diagnostic("E107", f"`{place.text}` adds nothing here", place, help=help_, fix=fix)
     return Edit(fault.start, fault.at + 2, (fault.make("factor", first),), diagnostic, whole=True)
@@ -212,6 +302,11 @@ MENDS = (
     second_declaration,
     block_as_a_mask,
     block_without_where,
+    word_of_elsewhere,
+    constant,
+    sized_declaration,
+    row_without_a_weight,
+    changed_name,
     statement_without_a_keyword,
 )
 
@@ -243,8 +338,10 @@ def _advice_of_token(fault: Fault, first: Token, after: Token) -> str:
         return '`spin` is -1 or +1, `bit` 0 or 1, `range(q)` 0 to q - 1; other values are `labels("a", "b")`'
     if token.terminals == ("NUMBER",) and after.text == ":":
         return "an index set is `range(n)`: 0 to n - 1"
-    if token.text.count("..") == 1 and not token.terminals:
-        return "an index set is `range(n)`: 0 to n - 1"
+    if (token.text.count("..") == 1 and not token.terminals) or (previous and previous.text == "in" and token.text in ("[", "{")):
+        return "an index set is `range(n)`, 0 to n - 1, a declared one or `G.edges`; some of its members: `for i in site if i > 1`"
+    if token.text == "in" and "for" in fault.expected:
+        return "in a sum the loop stands behind `for`: `sum(x[i] for i in site)`"
     if first.text == "import" and fault.at == fault.start + 1:
         return 'an import names a file: `import "parts/ising.gmlm"`; a program runs no Python'
     if first.text in ("model", "mask", "sampler") and fault.at == fault.start + 1:
@@ -254,8 +351,17 @@ def _advice_of_token(fault: Fault, first: Token, after: Token) -> str:
 
 
 @functools.cache
+def _words() -> dict[tuple[str, str], dict[str, str]]:
+    return {(word, entry["level"]): entry for entry in _table()["word"] for word in entry["words"]}
+
+
+@functools.cache
 def _openers() -> dict[tuple[str, str], str]:
+    return {(word, entry.get("level", "")): entry["help"] for entry in _table()["opener"] for word in entry["words"]}
+
+
+@functools.cache
+def _table() -> dict[str, list[dict[str, Any]]]:
     import tomllib
 
-    table = tomllib.loads(files("gmlmdsl").joinpath("syntax/hints.toml").read_text(encoding="utf-8"))
-    return {(word, entry.get("level", "")): entry["help"] for entry in table["opener"] for word in entry["words"]}
+    return tomllib.loads(files("gmlmdsl").joinpath("syntax/hints.toml").read_text(encoding="utf-8"))

@@ -24,6 +24,16 @@ ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "t": "\t"}
 OPENING = {"(": ")", "[": "]", "{": "}"}
 CLOSING = {close: open_ for open_, close in OPENING.items()}
 BRACKETS = frozenset("()[]{}")
+QUOTES = {
+    "'": "'",
+    "`": "`'",
+    "\u201c": '\u201d\u201c"',
+    "\u201e": '\u201c\u201d"',
+    "\u2018": "\u2019\u2018'",
+    "\u201a": "\u2018\u2019'",
+    "\u00ab": "\u00bb",
+}
+WRITTEN = {"0x": 16, "0b": 2, "0o": 8}  # how numbers of another base open elsewhere
 
 
 class Token(NamedTuple):
@@ -154,9 +164,9 @@ def _unknown(text: str, at: int) -> tuple[str, int]:
     line_end = len(text) if line_end < 0 else line_end
     if text[at] == '"':
         return "unclosed", line_end
-    if text[at] == "'":
-        close = text.find("'", at + 1, line_end)
-        return "quoted", close + 1 if close > 0 else at + 1
+    if text[at] in QUOTES:
+        ends = [k for k in range(at + 1, line_end) if text[k] in QUOTES[text[at]]]
+        return "quoted", ends[0] + 1 if ends else at + 1
     number = re.compile(r"\.?[0-9](?:[eE][+-]|[A-Za-z0-9_.])*").match(text, at)
     if number:
         return "misspelt", number.end()
@@ -203,8 +213,10 @@ def _unclosed(span: Span) -> Diagnostic:
 
 
 def _quoted(span: Span) -> Diagnostic:
-    message = "a string stands in double quotes"
-    return Diagnostic("E107", message, span, "single quotes", help=f'write `"{short(span.text[1:-1])}"`')
+    help_ = f'write `"{short(span.text[1:-1])}"`' if len(span.text) > 1 else 'a string is written `"text"`, on one line'
+    return Diagnostic(
+        "E107", "a string stands in double quotes", span, "single quotes" if span.text[0] == "'" else "other quotes", help=help_
+    )
 
 
 def _misspelt(span: Span) -> Diagnostic:
@@ -213,11 +225,26 @@ def _misspelt(span: Span) -> Diagnostic:
         help_ = f"write `0{short(text)}`" if re.fullmatch(r"\.[0-9]+", text) else help_
     elif re.fullmatch(r"[0-9]+\.", text):
         help_, fix = f"write `{short(text)}0`, or `{short(text[:-1])}` for an integer", Fix(span, f"{text}0")
+    elif plain := _as_written_here(text):
+        help_, fix = f"write `{plain}`", Fix(span, plain)
+    elif re.fullmatch(r"[0-9]+(\.[0-9]+)?[eE][+-]?", text):
+        help_ = f"an exponent has digits, as in `{short(text)}3`; without one write `{re.split('[eE]', text)[0]}`"
     elif re.fullmatch(r"[0-9]+[A-Za-z_]\w*", text):
         help_ = "a name opens with a letter; between a number and a name stands an operator, such as `*`"
         digits = re.match("[0-9]+", text)
         fix = Fix(span, f"{digits[0]} * {text[digits.end() :]}", guess=True) if digits else None
     return Diagnostic("E114", f"`{short(text)}` is not a number", span, "not a number", help=help_, fix=fix)
+
+
+def _as_written_here(text: str) -> str:
+    """`1024` for `1_024`, `16` for `0x10`; empty where a number of no other language is read."""
+    plain = text.replace("_", "")
+    if re.fullmatch(r"[0-9]+(_[0-9]+)+(\.[0-9]+)?([eE][+-]?[0-9]+)?", text):
+        return plain
+    try:
+        return str(int(plain, WRITTEN[text[:2].lower()]))
+    except (KeyError, ValueError):
+        return ""
 
 
 def _character(span: Span) -> Diagnostic:

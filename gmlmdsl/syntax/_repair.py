@@ -9,7 +9,8 @@ from importlib.resources import files
 from .._diagnostics import Diagnostic, Fix, Span, did_you_mean
 from ._fault import Edit, Fault, opens_statement
 from ._habits import MENDS
-from ._lex import CLOSING, OPENING, Token, closing, short
+from ._lex import CLOSING, OPENING, QUOTES, Token, closing, short
+from ._notations import NOTATIONS
 from ._words import LEVELS
 
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
@@ -73,13 +74,13 @@ def _bad_token(fault: Fault, faults: Faults) -> Edit | None:
     """A token that is none of the language, where it is clear what it is meant for."""
     token, told = fault.token, faults.get(fault.token.start)
     after = fault.tokens[fault.at + 1] if token.text else token
-    if token.text == "." and after.start == token.end and after.terminals == ("NUMBER",):
+    if token.text == "." and after.start == token.end and after.terminals == ("NUMBER",) and "." not in after.text:
         span, text = fault.span(token).to(fault.span(after)), f"0.{after.text}"
         told = Diagnostic("E114", f"`{short(span.text)}` is not a number", span, "", help=f"write `{short(text)}`", fix=Fix(span, text))
         return Edit(fault.at, fault.at + 2, (after._replace(text=text),), told, far=1)
     if token.terminals or told is None:
         return None
-    if token.text.startswith("'") and len(token.text) > 1:
+    if token.text[0] in QUOTES and len(token.text) > 1:
         meant = token._replace(terminals=("STRING",), text=f'"{token.text[1:-1]}"')
         return Edit(fault.at, fault.at + 1, (meant,), _quoted(fault, told), far=1)
     if told.code == "E114":
@@ -262,6 +263,7 @@ def _missing_words(fault: Fault) -> Iterator[Edit]:
 
 RULES: tuple[Callable[[Fault, Faults], Edit | None], ...] = (
     _comment,
+    *NOTATIONS,
     slip_at,
     _bad_token,
     _single_equals,

@@ -1,0 +1,336 @@
+"""Ways of writing of other languages that are more than a sign: sets, arrows, percentages, ranges, sizes, bars.
+
+Each is an edit of the tokens that says what is written here. Those of statements are in `_habits.py`, signs and words in `hints.toml`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from .._diagnostics import Diagnostic, Fix, Span
+from ._fault import Edit, Fault
+from ._lex import CLOSING, OPENING, Token, closing, short
+
+Faults = dict[int, Diagnostic]
+COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
+IMPLICATIONS = ("->", "=>", "==>")
+SIZED = frozenset({"vector", "row_vector", "array", "matrix", "real", "int", "float", "double"})
+RANGE_WORDS = ("to", ":", "..")
+THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(,[0-9]{3})+")
+GROUP = re.compile(r"[0-9]{3}")
+
+
+def membership(fault: Fault, faults: Faults) -> Edit | None:
+    """`x[0] in {1, -1}` and `x[0] not in [1, 2]`."""
+    tokens, at = fault.tokens, fault.at
+    negated = fault.token.text == "not" and at + 1 < len(tokens) and tokens[at + 1].text == "in"
+    opened = at + 1 + negated
+    if (fault.token.text != "in" and not negated) or tokens[min(opened, len(tokens) - 1)].text not in OPENING or "==" not in fault.expected:
+        return None
+    close, first = closing(tokens, opened), _operand(tokens, at)
+    if close is None or first is None:
+        return None
+    values = list(_parts(tokens, opened + 1, close))
+    if not values or not all(values):
+        return None
+    cell, sign, join = tokens[first:at], "!=" if negated else "==", "and" if negated else "or"
+    made: list[Token] = []
+    for value in values:
+        made += [*([fault.make(join, fault.token)] if made else []), *cell, fault.make(sign, fault.token), *value]
+    span = fault.span(tokens[first]).to(fault.span(tokens[close]))
+    left = _text(fault, cell)
+    text = f" {join} ".join(f"{left} {sign} {_text(fault, value)}" for value in values)
+    alone = tokens[first - 1].text in ("require", "(", "if") and (
+        tokens[close + 1].opens_line or tokens[close + 1].text in (")", "then", "for", "")
+    )
+    if not alone:
+        text, made = f"({text})", [fault.make("(", fault.token), *made, fault.make(")", fault.token)]
+    place = fault.span(fault.token).to(fault.span(tokens[at + negated]))
+    message, help_ = "`in` belongs to loops: a cell is compared with one value at a time", f"write `{_cut(text)}`"
+    return Edit(first, close + 1, tuple(made), Diagnostic("E107", message, place, "", help=help_, fix=Fix(span, text)), far=0)
+
+
+def _operand(tokens: list[Token], end: int) -> int | None:
+    """Where a name, or a name with its indices, starts that ends just before a token."""
+    k = end - 1
+    if tokens[k].text == "]":
+        k = next((j for j in range(k, -1, -1) if closing(tokens, j) == k and tokens[j].text == "["), 0) - 1
+    return k if k > 0 and "NAME" in tokens[k].terminals else None
+
+
+def _parts(tokens: list[Token], start: int, end: int) -> Iterator[list[Token]]:
+    """The tokens between commas."""
+    depth, part = 0, []
+    for token in tokens[start:end]:
+        depth += (token.text in OPENING) - (token.text in CLOSING)
+        if token.text == "," and not depth:
+            yield part
+            part = []
+        else:
+            part.append(token)
+    yield part
+
+
+def _text(fault: Fault, tokens: list[Token]) -> str:
+    return fault.source.text[tokens[0].start : tokens[-1].end]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 60 else short(text)
+
+
+def implication(fault: Fault, faults: Faults) -> Edit | None:
+    """`require a == 1 -> b == 1`."""
+    tokens, at = fault.tokens, fault.at
+    start = next((k for k in (at, at - 1, at - 2) if k > fault.start and _arrow(fault, k)), None)
+    if start is None or tokens[fault.start].text != "require":
+        return None
+    left = tokens[fault.start + 1 : start]
+    end = start + len(_arrow(fault, start))
+    if _depth(left) or COMPARISONS.isdisjoint(t.text for t in left):
+        return None
+    if _arrow(fault, start)[-1].text == ">" and not _compares(fault, end):
+        return None
+    arrow = fault.span(tokens[start]).to(fault.span(tokens[end - 1]))
+    premise = _text(fault, left)
+    made = (fault.make("not", left[0]), fault.make("(", left[0]), *left, fault.make(")", left[0]), fault.make("or", left[0]))
+    place = fault.span(left[0]).to(arrow)
+    help_ = f"an implication is written `not (a) or b`: `{_cut(f'not ({premise}) or ..')}`"
+    diagnostic = Diagnostic("E107", f"`{arrow.text}` is not an operator", arrow, help=help_, fix=Fix(place, f"not ({premise}) or"))
+    return Edit(fault.start + 1, end, made, diagnostic, whole=True)
+
+
+def _arrow(fault: Fault, start: int) -> list[Token]:
+    """The tokens of an arrow that starts at one of them and that touch; none where there is none."""
+    for size in (3, 2, 1):
+        found = fault.tokens[start : start + size]
+        if len(found) == size and fault.source.text[found[0].start : found[-1].end] in IMPLICATIONS:
+            return found
+    return []
+
+
+def _compares(fault: Fault, start: int) -> bool:
+    """Whether something is compared from a token on: `a == 1 => 2` may be a misspelt `>=`."""
+    rest = fault.tokens[start:]
+    end = next((k for k, t in enumerate(rest) if t.opens_line or not t.text or t.text == "for"), len(rest))
+    return any(t.text in COMPARISONS or t.text in ("and", "or", "not") for t in rest[:end])
+
+
+def _depth(tokens: list[Token]) -> int:
+    return sum((t.text in OPENING) - (t.text in CLOSING) for t in tokens)
+
+
+def bars(fault: Fault, faults: Faults) -> Edit | None:
+    """`|x[0]|`, which is `abs(x[0])`."""
+    tokens, at = fault.tokens, fault.at
+    if fault.token.text != "|" or "NUMBER" not in fault.expected:
+        return None
+    close = next((k for k in range(at + 1, len(tokens) - 1) if tokens[k].text == "|" or tokens[k].opens_line), None)
+    if close is None or tokens[close].text != "|" or close == at + 1 or _depth(tokens[at + 1 : close]):
+        return None
+    span = fault.span(fault.token).to(fault.span(tokens[close]))
+    text = f"abs({span.text[1:-1].strip()})"
+    name = fault.token._replace(terminals=("NAME",), text="abs")
+    made = (name, fault.make("(", fault.token), *tokens[at + 1 : close], fault.make(")", tokens[close]))
+    diagnostic = Diagnostic("E107", "bars are not an absolute value here", span, help=f"write `{_cut(text)}`", fix=Fix(span, text))
+    return Edit(at, close + 1, made, diagnostic, far=0)
+
+
+def percentage(fault: Fault, faults: Faults) -> Edit | None:
+    """`50%`, where nothing follows that could be divided by."""
+    tokens = fault.tokens
+    for k in range(fault.at, max(fault.start, fault.at - 3), -1):
+        number, sign = tokens[k - 1], tokens[k]
+        if (
+            sign.text == "%"
+            and number.terminals == ("NUMBER",)
+            and number.end == sign.start
+            and tokens[k + 1].start > sign.end - (k + 1 == fault.at)
+        ):
+            span, text = fault.span(number).to(fault.span(sign)), f"{float(number.text) / 100:.12g}"
+            diagnostic = Diagnostic(
+                "E107", "a share is written as a number", span, "a percentage", help=f"write `{text}`", fix=Fix(span, text)
+            )
+            return Edit(k - 1, k + 1, (number._replace(text=text),), diagnostic, far=1)
+    return None
+
+
+def thousands(fault: Fault, faults: Faults) -> Edit | None:
+    """`1,000` where no comma may stand."""
+    tokens, at = fault.tokens, fault.at
+    if fault.token.text != "," or at + 1 >= len(tokens):
+        return None
+    end = at
+    while tokens[end].text == "," and tokens[end].start == tokens[end - 1].end and GROUP.fullmatch(tokens[end + 1].text):
+        end += 2
+    span = fault.span(tokens[at - 1]).to(fault.span(tokens[end - 1]))
+    if end == at or not THOUSANDS.fullmatch(span.text):
+        return None
+    text = span.text.replace(",", "")
+    diagnostic = Diagnostic("E114", f"`{short(span.text)}` is not a number", span, "a comma", help=f"write `{text}`", fix=Fix(span, text))
+    return Edit(at - 1, end, (tokens[at - 1]._replace(text=text),), diagnostic, far=1)
+
+
+def counted_range(fault: Fault, faults: Faults) -> Edit | None:
+    """`for i = 1 to 4`, `for i in 1:4`, `for i in 0..3`."""
+    tokens, at = fault.tokens, fault.at
+    k = next((k for k in range(at, max(fault.start + 1, at - 3), -1) if tokens[k].text in ("=", "in", "from")), None)
+    if k is None or "NAME" not in tokens[k - 1].terminals or tokens[k - 2].text not in ("for", "[", ",") or tokens[k + 1].opens_line:
+        return None
+    found = _bounds(fault, k + 1)
+    if found is None:
+        return None
+    low, high, end = found
+    name, last = tokens[k - 1].text, high if high.isdigit() else ""
+    size = {"1": high, "0": str(int(last) + 1) if last else f"{high} + 1"}.get(low)
+    if size is None:
+        return None
+    span = fault.span(tokens[k - 1]).to(fault.span(tokens[end - 1]))
+    text = f"{name} in range({size})"
+    told = f"write `{text}`: {name} is 0 to " + (str(int(size) - 1) if size.isdigit() else f"{size} - 1" if low == "1" else high)
+    words = (("in", ()), ("range", ("NAME",)), ("(", ()))
+    made = [
+        t._replace(terminals=names, text=w) if names else fault.make(w, t) for (w, names), t in zip(words, [tokens[k]] * 3, strict=True)
+    ]
+    made += [tokens[k + 1]._replace(terminals=("NUMBER",), text=size if size.isdigit() else "1"), fault.make(")", tokens[end - 1])]
+    diagnostic = Diagnostic("E107", "indices are counted from 0, over a range", span, help=told, fix=Fix(span, text, guess=True))
+    return Edit(k, end, tuple(made), diagnostic, far=1)
+
+
+def _bounds(fault: Fault, start: int) -> tuple[str, str, int] | None:
+    """The first and the last number of a range as it is written elsewhere, and where it ends; None where there is none."""
+    tokens = fault.tokens
+    whole = re.fullmatch(r"([0-9]+)\.\.([0-9]+)", tokens[start].text)
+    if whole:
+        return whole[1], whole[2], start + 1
+    if start + 2 >= len(tokens) or tokens[start].terminals != ("NUMBER",):
+        return None
+    middle = next((n for n in (1, 2) if _joined(fault, start + 1, n) in RANGE_WORDS), None)
+    if middle is None or start + 1 + middle >= len(tokens):
+        return None
+    high = tokens[start + 1 + middle]
+    if high.opens_line or not {"NAME", "NUMBER"} & set(high.terminals):
+        return None
+    return tokens[start].text, high.text, start + 2 + middle
+
+
+def _joined(fault: Fault, start: int, n: int) -> str:
+    return fault.source.text[fault.tokens[start].start : fault.tokens[start + n - 1].end]
+
+
+def word_behind_for(fault: Fault, faults: Faults) -> Edit | None:
+    """`for all i in site`, `for each i in site`."""
+    word = fault.previous
+    if (
+        word is None
+        or word.text not in ("all", "each", "every")
+        or fault.tokens[fault.at - 2].text != "for"
+        or "NAME" not in fault.token.terminals
+    ):
+        return None
+    span = Span(fault.source, word.start, fault.token.start)
+    diagnostic = Diagnostic(
+        "E107",
+        f"`for` takes the name of an index, not `{word.text}`",
+        fault.span(word),
+        "",
+        help=f"write `for {fault.token.text} in ..`",
+        fix=Fix(span, ""),
+    )
+    return Edit(fault.at - 1, fault.at, (), diagnostic, far=2)
+
+
+def loop_in_brackets(fault: Fault, faults: Faults) -> Edit | None:
+    """`for (i in site)`."""
+    tokens, at = fault.tokens, fault.at
+    if fault.token.text != "in" or at < 3 or tokens[at - 2].text != "(" or tokens[at - 3].text != "for":
+        return None
+    close = closing(tokens, at - 2)
+    if close is None:
+        return None
+    span = fault.span(tokens[at - 2]).to(fault.span(tokens[close]))
+    text = _text(fault, tokens[at - 1 : close])
+    diagnostic = Diagnostic("E107", "a loop has no parentheses", span, "", help=f"write `for {_cut(text)}`", fix=Fix(span, text))
+    return Edit(at - 2, close + 1, tuple(tokens[at - 1 : close]), diagnostic, far=0)
+
+
+def double_index(fault: Fault, faults: Faults) -> Edit | None:
+    """`J[i][j]`."""
+    tokens, at = fault.tokens, fault.at
+    if fault.token.text != "[" or not fault.previous or fault.previous.text != "]" or fault.token.opens_line:
+        return None
+    span = fault.span(fault.previous).to(fault.span(fault.token))
+    first, close = _operand(tokens, at), closing(tokens, at)
+    if first is None or close is None:
+        return None
+    shown = _text(fault, tokens[first : close + 1]).replace(span.text, ", ")
+    diagnostic = Diagnostic("E107", "all indices stand in one pair of brackets", span, help=f"write `{_cut(shown)}`", fix=Fix(span, ", "))
+    return Edit(at - 1, at + 1, (fault.make(",", fault.token),), diagnostic, far=1)
+
+
+def second_condition(fault: Fault, faults: Faults) -> Edit | None:
+    """`for i in a if p for j in b if q`, and `for i in a if p if q`."""
+    tokens, at = fault.tokens, fault.at
+    first = next((k for k in range(at - 1, fault.start, -1) if tokens[k].text in ("if", "for") and not _depth(tokens[k:at])), None)
+    if fault.token.text not in ("for", "if") or first is None or tokens[first].text != "if" or "then" in [t.text for t in tokens[first:at]]:
+        return None
+    end = next(
+        k
+        for k in range(at, len(tokens))
+        if tokens[k].opens_line or (tokens[k].text in ("}", ")", "weight", "rate", "") and _depth(tokens[at:k]) <= 0)
+    )
+    second = next((k for k in range(at, end) if tokens[k].text == "if" and not _depth(tokens[at:k])), None)
+    condition = tokens[first + 1 : at]
+    loose = any(t.text == "or" for t in condition)
+    parts = [fault.make("(", tokens[first]), *condition, fault.make(")", tokens[first])] if loose else condition
+    written = f"({_text(fault, condition)})" if loose else _text(fault, condition)
+    loops = tokens[at : second if second is not None else end]
+    made = [*loops, tokens[first], *parts]
+    text = f"{_text(fault, loops)} if {written}".lstrip() if loops else f"if {written}"
+    if second is not None:
+        made, text = [*made, fault.make("and", tokens[second])], f"{text} and"
+    stop = end if second is None else second + 1
+    span = fault.span(tokens[first]).to(fault.span(tokens[stop - 1]))
+    help_ = f"write `{_cut(text)}`" if second is None else f"join conditions with `and`: `{_cut(text)} ..`"
+    if second is not None and any(t.text == "or" for t in tokens[second:end]):
+        return None
+    diagnostic = Diagnostic("E101", "one `if` stands behind all loops", fault.span(tokens[first]), "", help=help_, fix=Fix(span, text))
+    return Edit(first, stop, tuple(made), diagnostic, whole=True)
+
+
+def size_behind_a_type(fault: Fault, faults: Faults) -> Edit | None:
+    """`param h : real[4]` and `input h : real[4]`."""
+    tokens, at, first = fault.tokens, fault.at, fault.tokens[fault.start]
+    if fault.token.text != "[" or at < 3 or tokens[at - 2].text != ":" or "NAME" not in tokens[at - 1].terminals:
+        return None
+    close, name = closing(tokens, at), tokens[at - 3]
+    if close is None or first.text not in ("input", "param", "var", "latent", "given") or fault.start + 1 != at - 3:
+        return None
+    sizes = [_text(fault, part) for part in _parts(tokens, at + 1, close) if part]
+    type_ = "real" if tokens[at - 1].text in SIZED else tokens[at - 1].text
+    axes = sized_axes(sizes, first.text == "input")
+    span, text = fault.span(name).to(fault.span(tokens[close])), f"{name.text}[{axes}] : {type_}"
+    diagnostic = Diagnostic("E109", "the sizes of an array stand behind its name", span, help=f"write `{text}`", fix=Fix(span, text))
+    made = (name, tokens[at - 2], tokens[at - 1]._replace(text=type_))
+    return Edit(at - 3, close + 1, made, diagnostic, far=1)
+
+
+def sized_axes(sizes: list[str], is_input: bool) -> str:
+    """Axes of these sizes: of an input the sizes alone, of all else an index name for each."""
+    return ", ".join(sizes if is_input else [f"{i} in range({n})" for i, n in zip("ijklmnabcd", sizes, strict=False)])
+
+
+NOTATIONS = (
+    membership,
+    implication,
+    bars,
+    percentage,
+    thousands,
+    counted_range,
+    word_behind_for,
+    loop_in_brackets,
+    double_index,
+    second_condition,
+    size_behind_a_type,
+)
