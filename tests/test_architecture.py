@@ -29,6 +29,7 @@ LINES = (
     ("fit",),
     ("decode", "guided", "train"),
     ("assess",),
+    ("posterior",),
     ("model",),
     ("_compile", "report", "theory"),
     ("demo", "translation"),

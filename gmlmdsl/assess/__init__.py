@@ -5,9 +5,10 @@ from __future__ import annotations
 from ._bootstrap import Bootstrap as Bootstrap
 from ._bootstrap import bootstrap as bootstrap
 from ._compare import compare as compare
+from ._information import NO_MINIMUM as NO_MINIMUM
 from ._information import InformationCriterion as InformationCriterion
 from ._information import information_criterion as information_criterion
-from ._posterior import posterior as posterior
+from ._information import verify_minimum as verify_minimum
 from ._predictive import PredictiveCheck as PredictiveCheck
 from ._predictive import Statistics as Statistics
 from ._predictive import predictive as predictive
@@ -17,6 +18,11 @@ from ._score import CrossValidation as CrossValidation
 from ._score import Score as Score
 from ._score import cross_validate as cross_validate
 from ._score import score as score
+from ._scored_rows import evidence_of as evidence_of
+from ._scored_rows import map_rows as map_rows
+from ._scored_rows import params64 as params64
+from ._scored_rows import rows_under as rows_under
+from ._scored_rows import verify_own as verify_own
 from ._selected import refit_selected as refit_selected
 from ._simulated_errors import simulated_errors as simulated_errors
 from ._simulation import How as How

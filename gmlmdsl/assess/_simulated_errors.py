@@ -81,7 +81,7 @@ def simulated_errors(fit: F, how: How) -> F:
         drawn = draw(fit, evidence.lowered, params, kinds.laws, how, job.moved)
         score, effective = job.score(drawn)
         rest = determined(dataclasses.replace(curve, score=score, one_mask=None), open_, held)
-        made = _with(fit, Covariances(rest, np.zeros(len(held), bool)), drawn, effective)
+        made = _with(fit, Covariances(rest, np.zeros(len(held), bool)), drawn, effective, how)
         errors = np.sqrt(np.maximum(np.diag(made.determined["sandwich"]), 0.0))
         return dataclasses.replace(made, status=with_shrinkage(made.status, rest, errors, frame))
 
@@ -200,7 +200,7 @@ def influence_in(curve: Curvature, open_: Array, held: Array) -> Array:
     return curve.basis.T @ rest.basis @ rest.influence.T
 
 
-def _with(fit: F, found: Covariances, drawn: SimulatedRows, effective: float) -> F:
+def _with(fit: F, found: Covariances, drawn: SimulatedRows, effective: float, how: How) -> F:
     """The fit with other errors, which says what they are."""
     draws = drawn.codes.shape[2]
     off = 100 / np.sqrt(2 * effective)
@@ -215,6 +215,7 @@ def _with(fit: F, found: Covariances, drawn: SimulatedRows, effective: float) ->
         findings.append(Finding(FEW_DRAWS, message, "Raise `draws=` or `thin=`, or name a sampler that mixes faster"))
     status = dataclasses.replace(fit.status, findings=tuple(findings), unknown=None)
     simulated: dict[str, Any] = {"words": words, "draws": draws, "effective": effective}
+    simulated["how"] = {"seed": int(how.seed), "sampler": how.sampler, "warmup": how.warmup, "thin": how.thin}
     return dataclasses.replace(
         fit,
         status=status,

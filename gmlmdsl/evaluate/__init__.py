@@ -59,6 +59,7 @@ from ._parameters import in_support as in_support
 from ._parameters import init_params as init_params
 from ._parameters import known_params as known_params
 from ._parameters import log_prior as log_prior
+from ._parameters import log_prior_of as log_prior_of
 from ._parameters import on_gauge as on_gauge
 from ._parameters import slopes as slopes
 from ._parameters import tangent as tangent

@@ -235,10 +235,15 @@ def log_prior(graph: FactorGraph, params: Mapping[str, jax.Array]) -> jax.Array:
     total = jnp.zeros((), float_type())
     for p in graph.parameters:
         if p.prior is not None:
-            density = _log_density(p, params[p.name])
-            shape = p.shape[:-1] if p.prior.name == "dirichlet" else p.shape
-            total = total + jnp.broadcast_to(density, shape).sum()
+            total = total + log_prior_of(p, params[p.name])
     return total
+
+
+def log_prior_of(p: ParameterArray, value: jax.Array) -> jax.Array:
+    """That of one parameter, which has a prior."""
+    assert p.prior is not None
+    shape = p.shape[:-1] if p.prior.name == "dirichlet" else p.shape
+    return jnp.broadcast_to(_log_density(p, value), shape).sum()
 
 
 def _log_density(p: ParameterArray, value: jax.Array) -> jax.Array:

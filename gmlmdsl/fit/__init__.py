@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._few_rows import ALIKE as ALIKE
+from ._few_rows import FEWEST as FEWEST
 from ._few_rows import NO_SPREAD as NO_SPREAD
 from ._few_rows import TOO_FEW as TOO_FEW
 from ._few_rows import scored_rows as scored_rows
@@ -13,6 +14,8 @@ from ._fit import fit_model as fit_model
 from ._fit import make_objective as make_objective
 from ._fit import objective_colouring as objective_colouring
 from ._fit import reopen as reopen
+from ._fit import verified_rows as verified_rows
+from ._fit import verify_possible as verify_possible
 from ._inference import SINGULAR as SINGULAR
 from ._inference import Covariances as Covariances
 from ._inference import Curvature as Curvature

@@ -94,13 +94,8 @@ def fit_model(lowered: Lowered, mask: LoweredMask, codes: Array, options: FitOpt
     started = time.perf_counter()
     host = lowered.graph
     options = _verified_options(options)
-    if mentions_parameter(mask):
-        raise fail("E702", f"mask `{options.mask}` mentions a parameter: it may sample, not fit", mask.span, "mentions a parameter")
+    weights = verified_rows(mask, codes, options)
     verify_bounded_priors(host)
-    if codes.shape[1] == 0:
-        raise fail("E505", "x has no rows: there is nothing to fit")
-    weights = np.ones(codes.shape[1]) if options.weights is None else verified_weights(options.weights, codes.shape[1])
-    verify_counts(options.weights_are, weights)
     # Digits matter in a line search and in standard errors: full-batch fits run in float64 whatever the default.
     exact = options.optimizer is None and not isinstance(options.method, PersistentContrastiveDivergence)
     with jax.enable_x64(exact or bool(jax.config.jax_enable_x64)):  # pyright: ignore[reportAttributeAccessIssue]
@@ -135,6 +130,21 @@ def fit_model(lowered: Lowered, mask: LoweredMask, codes: Array, options: FitOpt
     seconds = time.perf_counter() - started
     evidence, status = Evidence(lowered, mask, codes, options), inferred.status
     return Estimate(evidence, arrays, status, outcome, value, use, fixed, convex, codes.shape[1], missing, seconds, inferred.covariances)
+
+
+def verified_rows(mask: LoweredMask, codes: Array, options: FitOptions) -> Array:
+    """The weights of rows that a mask can be fitted to.
+
+    Raises:
+        GmlmError: E702 for a mask that mentions a parameter, E505 for no rows, and for weights that do not fit.
+    """
+    if mentions_parameter(mask):
+        raise fail("E702", f"mask `{options.mask}` mentions a parameter: it may sample, not fit", mask.span, "mentions a parameter")
+    if codes.shape[1] == 0:
+        raise fail("E505", "x has no rows: there is nothing to fit")
+    weights = np.ones(codes.shape[1]) if options.weights is None else verified_weights(options.weights, codes.shape[1])
+    verify_counts(options.weights_are, weights)
+    return weights
 
 
 def _climbed(evidence: Evidence, found: Climbed, fixed: tuple[str, ...], started: float) -> Estimate:

@@ -53,6 +53,7 @@ MISSING = {
     "latents": _list_of(_is_text),
 }
 SIMULATED = {"words": _is_text, "draws": _is_whole, "effective": _is_number}
+HOW = {"seed": _is_whole, "sampler": _or_none(_is_text), "warmup": _is_whole, "thin": _or_none(_is_whole)}
 # Of every fit; of a fit of a factor model; of a trained network. `MORE` may be there or not.
 META = {
     "program": lambda value: _dict_of(_is_text)(value) and bool(value),
@@ -82,7 +83,7 @@ ESTIMATE_META = META | {
 NETWORK_META = META | {"kind": _one_of("network"), "cells": _is_number, "widths": _list_of(_is_whole), "reason": _one_of(*REASONS)}
 MORE = {
     "missing": _has(MISSING),
-    "simulated": _has(SIMULATED),
+    "simulated": lambda value: _has(SIMULATED)(value) or _has(SIMULATED | {"how": _has(HOW)})(value),  # an earlier version kept no `how`
     "selected": _dict_of(_list_of(_is_whole)),
     "batch_size": _is_whole,
     "kept": _is_whole,

@@ -279,11 +279,53 @@ class Fit(FitRecord):
 
         return information_criterion(self, x, weights, missing, given)
 
-    def to_arviz(self, *, draws: int = 1000, chains: int = 4, seed: int = 0, x: Any = None, missing: Any = None, given: Any = None) -> Any:
-        """Draws of the parameters with log p(x_r) of each row, for `arviz.loo` and `arviz.compare`.
+    def posterior(
+        self,
+        draws: int = 1000,
+        chains: int = 4,
+        calibrate: str | None = "curvature",
+        seed: int = 0,
+        *,
+        warmup: int = 500,
+        x: Any = None,
+        missing: Any = None,
+        given: Any = None,
+    ) -> Any:
+        """Draws of the parameters from their posterior, by NUTS on the model of `Model.to_numpyro`, for ArviZ.
 
-        The draws are from the posterior, p(x | parameters) times the priors, by independence Metropolis with proposals around the
-        estimate (Student t, scale the inverse Hessian); the estimate itself is that posterior's mode.
+        Under `everything` the posterior is that of the likelihood. Under another mask exp(-c * sum over rows of w loss) times the priors is
+        no posterior: its spread is H^-1 where estimates spread by the Godambe covariance H^-1 S H^-1. "curvature" takes the loss at
+        est + C (theta - est), C' H C = H S^-1 H; "open_faced" multiplies draws around the estimate by a matrix that takes H^-1 to
+        H^-1 S H^-1; None leaves it as it is, and says "not calibrated". est, H and S are those of the loss without priors, C acts in
+        NumPyro's unconstrained coordinates. Of a fit by `simulated_errors` S is simulated too.
+
+        Args:
+            draws: per chain.
+            chains: number of chains; they start at draws of the normal approximation around the estimate.
+            calibrate: "curvature", "open_faced" or None; of a likelihood without meaning.
+            seed: of the draws.
+            warmup: steps before the first draw, which find the step size.
+            x: the rows of the fit, where it was loaded from a file.
+            missing: see `Model.fit`.
+            given: of the rows x, see `Model.fit`.
+
+        Returns:
+            InferenceData or DataTree with the groups `posterior`, `sample_stats` (`lp` in unconstrained coordinates, `diverging`,
+            `n_steps`, `acceptance_rate`), `log_likelihood` (of each row -c w loss, under `everything` log p(x_r)) and `observed_data`; the
+            attribute `calibration` says how it was calibrated.
+
+        Raises:
+            GmlmError: E552 where the fit is no minimum; E554 where the loss cannot be calibrated: it has no minimiser, or the rows do not
+                tell S; E601 with the figure where the draws cost too much; E505 for a fit without its data, E507 for options.
+
+        Reference: Hoffman and Gelman 2014; Ribatet, Cooley and Davison 2012, Section 2.3; Shaby 2014.
+        """
+        from ..posterior import Chains, posterior
+
+        return posterior(self, Chains(draws, chains, warmup, seed), calibrate, x, missing, given)
+
+    def to_arviz(self, *, draws: int = 1000, chains: int = 4, seed: int = 0, x: Any = None, missing: Any = None, given: Any = None) -> Any:
+        """`posterior` of a fit that has a likelihood: draws with log p(x_r) of each row, for `arviz.loo` and `arviz.compare`.
 
         Args:
             draws: per chain.
@@ -294,18 +336,17 @@ class Fit(FitRecord):
             given: of the rows x, see `Model.fit`.
 
         Returns:
-            InferenceData or DataTree with the groups `posterior`, `sample_stats` (`lp`, `accepted`), `log_likelihood` and `observed_data`.
+            What `posterior` gives.
 
         Raises:
-            GmlmError: E550 for a fit under a mask other than `everything`, or with weights: it has no likelihood of rows; E552 where
-                the fit is no minimum; E601 with the figure where log p costs too much.
+            GmlmError: E550 for a fit under a mask other than `everything`, or with weights: it has no likelihood of rows; and what
+                `posterior` refuses.
 
-        Reference: Tierney 1994, section 2.3.3, for the draws; Vehtari, Gelman and Gabry 2017 for what they serve; Ribatet, Cooley and
-        Davison 2012 for why a composite likelihood does not.
+        Reference: Vehtari, Gelman and Gabry 2017 for what the draws serve.
         """
-        from ..assess import posterior
+        from ..posterior import Chains, posterior
 
-        return posterior(self, draws, chains, seed, x, missing, given)
+        return posterior(self, Chains(draws, chains, 500, seed), None, x, missing, given, rows_only=True)
 
     def simulated_errors(
         self, draws: int = 1000, seed: int = 0, *, sampler: str | None = None, warmup: int = 500, thin: int | None = None

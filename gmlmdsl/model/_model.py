@@ -14,7 +14,7 @@ from .. import derive
 from .._diagnostics import counted, fail, listed, whole_number
 from ..data import bound_once, bound_rows, verified_seed
 from ..evaluate import parameters
-from ..fit import WHOLE, FitOptions, PersistentContrastiveDivergence, estimate_to_fit, fit_model, method_of, whole_mask
+from ..fit import WHOLE, Evidence, FitOptions, PersistentContrastiveDivergence, estimate_to_fit, fit_model, method_of, whole_mask
 from ..guided import GuidedOptions, Setting, draw_guided, refuse_options
 from ..program import ir
 from ..sample import SampleOptions, SamplingWarning, draw_chains, draw_exact
@@ -24,6 +24,8 @@ from ._queries import Params, Queries
 
 if TYPE_CHECKING:
     import optax
+
+    from ..posterior import NumpyroModel
 
 
 class Model(Queries):
@@ -182,8 +184,62 @@ class Model(Queries):
             name, seed, n_masks, weights, init, fixed, optimizer, batch_size, max_steps, progress, impute, weights_are, method
         )
         estimate = fit_model(bound, lowered, rows.codes, options)
-        meta = self.program.provenance() | {"model": self.name, "seed": seed}
-        return estimate_to_fit(Fit, estimate, self.graph, meta, lambda: self, derive.float_type())
+        return estimate_to_fit(Fit, estimate, self.graph, self._meta(seed), lambda: self, derive.float_type())
+
+    def to_numpyro(
+        self,
+        x: Any,
+        mask: str | None = None,
+        *,
+        weights: Any = None,
+        missing: Any = None,
+        given: Any = None,
+        calibrate: str | None = "curvature",
+        n_masks: int | str | None = None,
+        sampler: str | None = None,
+    ) -> NumpyroModel:
+        """An ordinary NumPyro model of the parameters: for its kernels, guides and handlers, and within models of the user's own.
+
+        It has a site for each parameter with its declared prior, improper flat where there is none, and the factor `<model>.data`:
+        -c * sum over rows of w loss, c as in `fit`. What moves in a subspace (a gauge) has the site `J.tangent` on an orthonormal
+        basis of it, and `J` is deterministic. Under `everything` the factor is the log likelihood.
+
+        Under another mask exp of the factor is no likelihood, and is calibrated: the loss is taken at est + C (theta - est) with
+        C' H C = H S^-1 H, the inverse of the Godambe covariance. est minimises the loss without priors, H is its Hessian there, S the
+        covariance over rows of its gradient, and C acts in NumPyro's unconstrained coordinates.
+
+        Args:
+            x: rows, as in `fit`.
+            mask: the mask's name; left out where the model has one.
+            weights: one per row, multiplying its loss.
+            missing: as in `fit`; such cells are summed out.
+            given: data of given variables, as in `fit`.
+            calibrate: "curvature"; "simulated", the same with S over 1000 data sets that the model at est makes, right for one row too;
+                None: not calibrated. Of a likelihood without meaning.
+            n_masks: as in `fit`; masks are drawn with seed 0.
+            sampler: whose draws simulated data sets are; see `Fit.simulated_errors`.
+
+        Returns:
+            A function without arguments, or of `params`, a dict of parameters that the caller computes: these have no site and no
+            prior in it. It returns all parameters by name. `.calibration` says how it was calibrated, `.log_likelihood(params)` gives
+            -c w loss of each row.
+
+        Raises:
+            GmlmError: E507 for `calibrate="open_faced"`, which transforms draws; E554 where the loss cannot be calibrated; what `fit`
+                refuses.
+
+        Reference: Ribatet, Cooley and Davison 2012, Section 2.3.
+        """
+        from ..assess import How
+        from ..posterior import to_numpyro
+
+        bound, rows = bound_rows(self.lowered, x, missing, given)
+        if len(rows.shape) != 1:
+            message = f"x must have one axis of rows before the variable's axes, got rows of shape {rows.shape}"
+            raise fail("E501", message, help="one row is `x[None]`")
+        name, lowered = self._mask(mask, bound)
+        evidence = Evidence(bound, lowered, rows.codes, FitOptions(name, n_masks=n_masks, weights=weights, impute=False))
+        return to_numpyro(evidence, calibrate, How(1000, 0, sampler, 500), self._meta(0), lambda: self)
 
     def sample(
         self,
@@ -257,6 +313,9 @@ class Model(Queries):
 
     def _provenance(self) -> dict[str, Any]:
         return self.program.provenance() | {"model": self.name}
+
+    def _meta(self, seed: int) -> dict[str, Any]:
+        return self._provenance() | {"seed": seed}
 
     def compile(
         self, rows: int | None = None, mask: str | None = None, *, sampler: str | None = None, draws: int = 1000, chains: int = 4

@@ -96,7 +96,7 @@ class TestFits:
         assert fit.score(x[300:], given=rest, mask="leaning").mean > 0
         assert fit.cross_validate(3).held_out.losses.shape == (300,)
 
-    @pytest.mark.slow  # in the gate they carry no given data: test_scores.py, test_fit_errors.py, test_posterior.py
+    @pytest.mark.slow  # in the gate they carry no given data: test_scores.py, test_fit_errors.py, test_draws.py
     def test_every_check_carries_the_given_data(self, crf: Any):
         model, x, given, _ = crf
         fit = model.fit(x[:300], "whole", given={k: v[:300] for k, v in given.items()})

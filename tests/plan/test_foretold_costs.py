@@ -88,7 +88,8 @@ REFUSED: dict[str, tuple[Callable[[gm.Fit], Any], str]] = {
     "steps for each beta": (lambda fit: model().annealed_log_partition(PARAMS, steps_per_beta=10**12), "fewer draws"),
     "data sets of a check": (lambda fit: fit.predictive(draws=MANY), "fewer `draws=`"),
     "points of a profile": (lambda fit: fit.profile("h", points=MANY), "41 points"),
-    "draws of a posterior": (lambda fit: whole().to_arviz(draws=MANY), "fewer `draws=`"),
+    "draws of a posterior": (lambda fit: whole().posterior(draws=MANY), "fewer `draws=`"),
+    "a warm-up of a posterior": (lambda fit: whole().posterior(warmup=10**13), "fewer `draws=`"),
     "draws of information": (lambda fit: gm.theory.compare_masks(model(30), PARAMS, draws=MANY), "fewer `draws=`"),
     "draws of a gap": (lambda fit: gm.theory.spectral_gap(model(30), PARAMS, sampler="sweep", draws=MANY), "fewer `draws=`"),
     "draws of an agreement": (

@@ -1,0 +1,13 @@
+"""In: the record of a fit, or data and a mask. Out: a NumPyro model of the parameters, its calibration, draws from posteriors.
+
+Never: losses or curvatures of its own.
+"""
+
+from __future__ import annotations
+
+from ._draws import Chains as Chains
+from ._draws import posterior as posterior
+from ._draws import run_chain as run_chain
+from ._likelihood import likelihood_of_rows as likelihood_of_rows
+from ._numpyro_model import NumpyroModel as NumpyroModel
+from ._numpyro_model import to_numpyro as to_numpyro

@@ -1,0 +1,155 @@
+"""Calibration: what makes a posterior of a pseudolikelihood as wide as its estimate spreads over data sets.
+
+With H the Hessian of c * loss and S the covariance of its gradient over data sets, both at the minimiser of the loss alone, a posterior
+made of exp(-c loss) has covariance H^-1 where the estimate spreads by V = H^-1 S H^-1. The curvature adjustment takes the loss at
+est + C (theta - est) with C' H C = V^-1 = H S^-1 H; the open-faced one multiplies draws by the inverse of C instead. Of all such C
+this is (S^-1 H)^(1/2), the one that a linear change of coordinates changes with them.
+
+Reference: Ribatet, Cooley and Davison 2012, Section 2.3; Shaby 2014, "The open-faced sandwich adjustment for MCMC".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from .._diagnostics import fail
+from ..assess import NO_MINIMUM, How, simulated_errors
+from ..derive import float_type, on_device
+from ..evaluate import tangent
+from ..fit import (
+    ALIKE,
+    FEWEST,
+    MOST_INFERRED,
+    TOO_FEW,
+    Estimate,
+    Evidence,
+    FitRecord,
+    estimate_to_fit,
+    fit_model,
+    scored_rows,
+)
+from ._sites import Site, at_coordinates, coordinates, jacobian, sites_of
+
+Array = np.ndarray
+CURVATURE, OPEN_FACED, SIMULATED = "curvature", "open_faced", "simulated"
+NOTHING = 1e-12  # of the largest variance: below, a direction has no estimate, and no calibration
+WITHOUT = "`calibrate=None` draws from the posterior of the loss as it is, labelled: not calibrated"
+
+
+class Calibration(eqx.Module):
+    """A linear map of coordinates around a centre."""
+
+    centre: jax.Array
+    matrix: jax.Array
+
+    def moved(self, sites: tuple[Site, ...], params: Mapping[str, Any]) -> dict[str, Any]:
+        """The parameters at centre + matrix (coordinates - centre)."""
+        return at_coordinates(sites, self.at(coordinates(sites, params)), params)
+
+    def at(self, vector: Any) -> Any:
+        """The same of coordinates, shape (.., size)."""
+        return self.centre + (vector - self.centre) @ self.matrix.T
+
+    def inverse(self, centre: Any) -> Calibration:
+        """The map with the inverse matrix, around another centre."""
+        return Calibration(centre, on_device(np.linalg.inv(np.asarray(self.matrix, np.float64)), float_type()))
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a calibration is found from.
+
+    Attributes:
+        meta: of the model, as a fit has it. model: it, see `FitRecord.model`.
+        how: of simulated data sets, from which S is taken; None: from the rows.
+    """
+
+    evidence: Evidence
+    meta: dict[str, Any]
+    model: Any
+    init: Mapping[str, Any] | None = None
+    how: How | None = None
+
+
+def calibrate(source: Source) -> Calibration:
+    """The curvature adjustment at the minimiser of the loss alone, in NumPyro's coordinates, in the working float type.
+
+    Raises:
+        GmlmError: E554 where the loss has no minimiser, or S no inverse; what `fit_model` and `simulated_errors` raise.
+    """
+    evidence = _without_priors(source)
+    if source.how is None and scored_rows(evidence) < FEWEST:
+        raise _no_calibration(f"there is {scored_rows(evidence):.3g} effective row, which does not tell how far rows differ")
+    estimate = fit_model(evidence.lowered, evidence.mask, evidence.codes, evidence.options)
+    _verify_minimiser(estimate)
+    found = _covariances(source, evidence, estimate)
+    with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
+        graph, sites = evidence.lowered.graph, sites_of(source.evidence.lowered.graph, estimate.fixed)
+        params = {k: on_device(v, np.float64) for k, v in estimate.params.items()}
+        basis = tangent(graph, frozenset(estimate.fixed))
+        centre = np.asarray(coordinates(sites, params))
+        slopes = jacobian(graph, sites, params, basis)
+        matrix = np.linalg.solve(slopes, _adjustment(*found, basis) @ slopes)
+    return Calibration(on_device(centre, float_type()), on_device(matrix, float_type()))
+
+
+def _without_priors(source: Source) -> Evidence:
+    """The same evidence of the model without priors; rows whose missing cells cost too much are refused, not imputed."""
+    evidence, graph = source.evidence, source.evidence.lowered.graph
+    bare = dataclasses.replace(graph, parameters=tuple(dataclasses.replace(p, prior=None) for p in graph.parameters))
+    options = dataclasses.replace(evidence.options, init=source.init, impute=False, method=None)
+    options = dataclasses.replace(options, optimizer=None, batch_size=None, max_steps=None)
+    return dataclasses.replace(evidence, lowered=dataclasses.replace(evidence.lowered, graph=bare), options=options)
+
+
+def _verify_minimiser(estimate: Estimate) -> None:
+    if estimate.status.code in NO_MINIMUM:
+        said = estimate.status.findings[0].message if estimate.status.findings else estimate.status.code
+        raise _no_calibration(f"without priors the loss has no minimiser to calibrate at ({estimate.status.code}): {said}", remedy="")
+    if "sandwich" not in estimate.covariances:
+        n = sum(np.size(v) for v in estimate.params.values())
+        message = f"calibration takes the curvature of the loss, which is computed of {MOST_INFERRED:,} parameters at most: these are {n:,}"
+        raise fail("E601", message, help=f"hold some with `fixed=`; or {WITHOUT}")
+
+
+def _covariances(source: Source, evidence: Evidence, estimate: Estimate) -> tuple[Array, Array]:
+    """H^-1 and H^-1 S H^-1 in the space of flat parameters, zero in directions without an estimate.
+
+    Raises:
+        GmlmError: E554 where the rows do not tell S.
+    """
+    if source.how is not None:
+        record = estimate_to_fit(FitRecord, estimate, evidence.lowered.graph, source.meta, source.model, np.float64)
+        return estimate.covariances["laplace"], simulated_errors(record, source.how).determined["sandwich"]
+    told = [f.message for f in estimate.status.findings if f.slug == TOO_FEW]
+    if told or estimate.status.without_error.any():
+        raise _no_calibration(told[0] if told else "all rows pull alike in some direction: they do not tell how far rows differ there")
+    return estimate.covariances["laplace"], estimate.covariances["sandwich"]
+
+
+def _adjustment(laplace: Array, sandwich: Array, basis: Array) -> Array:
+    """C in the directions of the basis: (S^-1 H)^(1/2) where there is an estimate, the identity elsewhere.
+
+    With K K' = H^-1 and W = K^-1 V K^-1', it is K W^(-1/2) K^-1: its square is H^-1 V^-1 = S^-1 H.
+    """
+    inverse, spread = (basis.T @ m @ basis for m in (laplace, sandwich))
+    values, vectors = np.linalg.eigh(inverse)
+    seen = values > NOTHING * max(values.max(initial=0.0), 1e-300)
+    values, vectors = values[seen], vectors[:, seen]
+    root, back = vectors * np.sqrt(values), (vectors / np.sqrt(values)).T
+    ratios, turned = np.linalg.eigh(back @ spread @ back.T)
+    if ratios.size and ratios.min() <= ALIKE * max(1.0, ratios.max()):
+        raise _no_calibration("the rows do not differ in some direction of the parameters: S has no inverse")
+    return np.eye(basis.shape[1]) - vectors @ vectors.T + root @ (turned / np.sqrt(ratios)) @ turned.T @ back
+
+
+def _no_calibration(why: str, remedy: str = "take the model as right: `{simulated}`; or ") -> Any:
+    help = remedy.format(simulated='calibrate="simulated"` of `to_numpyro`, `fit.simulated_errors().posterior()') + WITHOUT
+    return fail("E554", f"a posterior of this loss cannot be calibrated: {why}", help=help)

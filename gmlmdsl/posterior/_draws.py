@@ -1,0 +1,246 @@
+"""Draws of the parameters of a fit from their posterior, by NUTS on the model of `to_numpyro`, with the log likelihood of each row."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._diagnostics import fail, whole_number
+from ..assess import How, evidence_of, params64, rows_under, verify_minimum, verify_own
+from ..data import decode, random_key, verified_seed
+from ..derive import bounded_jit, on_device
+from ..evaluate import row_terms, tangent
+from ..fit import Evidence, at_kinks, curvature, objective_colouring
+from ..plan import BUDGET
+from ..sample import SamplingWarning, to_arviz
+from ._calibration import CURVATURE, OPEN_FACED, Source
+from ._likelihood import Likelihood, is_likelihood, is_whole, likelihood_of_rows
+from ._numpyro_model import NumpyroModel, calibrated
+from ._sites import at_coordinates, coordinates, jacobian
+
+if TYPE_CHECKING:
+    from ..fit import FitRecord
+
+Array = np.ndarray
+STEPS = 8  # gradients of a draw, as a rule: a posterior near normal, in the scale of its curvature
+MOST_OPERATIONS = 1e12
+FEWEST = 1e-9  # of the largest variance: below, the curvature is not positive
+
+
+@dataclass(frozen=True)
+class Chains:
+    """How to draw: `draws` of each of so many `chains`, after `warmup` steps, from `seed`."""
+
+    draws: int
+    chains: int
+    warmup: int
+    seed: int
+
+
+def posterior(fit: FitRecord, how: Chains, calibrate: Any, x: Any, missing: Any, given: Any, rows_only: bool = False) -> Any:
+    """See `Fit.posterior`, and `Fit.to_arviz`: with `rows_only` what has no likelihood of rows is refused."""
+    how = _verified(how)
+    if calibrate not in (CURVATURE, OPEN_FACED, None):
+        raise fail("E507", f'calibrate must be "curvature", "open_faced" or None, got {calibrate!r}')
+    evidence = evidence_of(fit, x, None, missing, given=given)
+    if rows_only:
+        _verify_likelihood(evidence)
+    verify_minimum(fit, "a posterior")
+    if fit.status.undetermined.any():
+        message = "neither data nor prior determine some direction of the parameters: the posterior cannot be normalised"
+        raise fail("E552", message, help="give them a prior, or fix a `gauge`")
+    fit.covariance  # noqa: B018 - refuses where curvature would be too large
+    with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
+        params = params64(fit)
+        rows = rows_under(evidence, params)
+        verify_own(fit, rows, params)
+        likelihood = likelihood_of_rows(evidence, params)
+        _verify_cost(likelihood, how)
+        found, words = calibrated(Source(evidence, fit.meta, lambda: fit.model, fit.params, _simulation(fit)), calibrate)
+        start, scale = _normal(fit, likelihood, params)
+        open_faced = found is not None and calibrate == OPEN_FACED
+        moved = likelihood if found is None or open_faced else dataclasses.replace(likelihood, calibration=found)
+        vectors, stats = _drawn(moved, start, scale, how)
+        if found is not None and open_faced:
+            vectors = found.inverse(on_device(start)).at(vectors)
+        draws, pointwise = _told(likelihood, vectors)
+    _announce(stats["diverging"])
+    return _labelled(fit, evidence, draws, stats, pointwise, words)
+
+
+def _verified(how: Chains) -> Chains:
+    verified_seed(how.seed)
+    return Chains(
+        whole_number("draws", how.draws, 1), whole_number("chains", how.chains, 1), whole_number("warmup", how.warmup, 0), how.seed
+    )
+
+
+def _verify_likelihood(evidence: Evidence) -> None:
+    """Refuse rows whose loss is not -log p(x).
+
+    Raises:
+        GmlmError: E550.
+    """
+    if is_likelihood(evidence):
+        return
+    help = "`fit.posterior()` draws from a calibrated posterior; `gm.compare` compares information criteria, or held-out losses"
+    if is_whole(evidence.lowered.graph, evidence.mask):
+        raise fail("E550", "rows with weights have no likelihood: weights count as importances", help=f"repeat rows; or {help}")
+    message = f"a fit under mask `{evidence.options.mask}` has a pseudolikelihood: its terms are no log p(x) of the rows"
+    raise fail("E550", message, help=f"fit under `everything` where that is affordable; or {help}")
+
+
+def _simulation(fit: FitRecord) -> How | None:
+    """How the data sets were simulated that the errors of a fit are from; None where they are by the rows."""
+    simulated = fit.simulated
+    if simulated is None:
+        return None
+    how: Mapping[str, Any] = simulated.get("how", {"seed": 0, "sampler": None, "warmup": 500, "thin": None})
+    return How(simulated["draws"], **how)
+
+
+def _verify_cost(likelihood: Likelihood, how: Chains) -> None:
+    """Refuse what takes an hour and more, or more memory than there is.
+
+    Raises:
+        GmlmError: E601 with the figure.
+    """
+    objective, total = likelihood.objective, how.chains * (how.draws + how.warmup)
+    masks, members = (0, 0) if objective.masks is None else objective.masks.shape[:2]
+    gaps = 0.0 if objective.gaps is None or objective.gap_weights is None else objective.gaps.row_cost * len(objective.gap_weights)
+    each = row_terms(objective.loss, masks, members) * objective.codes.shape[1] + gaps
+    operations, memory = STEPS * total * each, 8.0 * how.chains * how.draws * (len(likelihood.weights) + objective.codes.shape[1])
+    if operations > MOST_OPERATIONS or memory > BUDGET.bytes:
+        message = (
+            f"log p of {len(likelihood.weights):,} rows at {total:,} draws takes {operations:.2g} operations and {memory / 2**30:.2g} GiB, "
+            f"above the limit of {MOST_OPERATIONS:.2g} and {BUDGET.bytes / 2**30:.2g} GiB"
+        )
+        raise fail("E601", message, help="fewer `draws=` or `chains=`; `information_criterion` needs one pass over the rows")
+
+
+def _normal(fit: FitRecord, likelihood: Likelihood, params: dict[str, jax.Array]) -> tuple[Array, Array]:
+    """The normal approximation of the posterior: the estimate's coordinates, and their covariance.
+
+    An entry that a laplace prior holds at its centre has the variance that the rows give it.
+
+    Raises:
+        GmlmError: E552 where the curvature is not positive in every direction.
+    """
+    graph, sites = fit.graph, likelihood.sites
+    fixed = frozenset(likelihood.objective.frame.fixed)
+    laplace = fit.determined.get("laplace")
+    if laplace is None or at_kinks(graph, tuple(fixed), params).any():
+        objective = likelihood.objective
+        laplace = curvature(objective, params, objective_colouring(objective)).laplace()
+    basis = tangent(graph, fixed)
+    inverse = np.linalg.pinv(jacobian(graph, sites, params, basis))
+    covariance = inverse @ basis.T @ laplace @ basis @ inverse.T
+    values = np.linalg.eigvalsh(covariance)
+    if values.size and not values.min() > FEWEST**2 * values.max():
+        message = "the normal approximation of the posterior needs a curvature that is positive in every direction, and here it is not"
+        raise fail("E552", message, help="give the parameters a prior, or fit from another start with `init=`")
+    return np.asarray(coordinates(sites, params)), 0.5 * (covariance + covariance.T)
+
+
+def _drawn(likelihood: Likelihood, start: Array, scale: Array, how: Chains) -> tuple[jax.Array, dict[str, Array]]:
+    """Draws in coordinates, shape (chains, draws, size), with what is told of each."""
+    keys = jax.random.split(random_key(how.seed), how.chains)
+    vectors, stats = run_chains(likelihood, on_device(start), on_device(scale), keys, how.warmup, how.draws)
+    return vectors, {name: np.asarray(v) for name, v in stats.items()}
+
+
+@bounded_jit
+def run_chains(
+    likelihood: Likelihood, start: jax.Array, scale: jax.Array, keys: jax.Array, warmup: int, draws: int
+) -> tuple[jax.Array, dict[str, jax.Array]]:
+    """NUTS on the coordinates, one chain for each key, from draws of a normal law whose covariance is the inverse mass matrix too."""
+    root = jnp.linalg.cholesky(scale)
+    return jax.vmap(lambda key: run_chain(likelihood, start, scale, root, key, warmup, draws))(keys)
+
+
+def run_chain(
+    likelihood: Likelihood, start: jax.Array, scale: jax.Array, root: jax.Array, key: jax.Array, warmup: int, draws: int
+) -> tuple[jax.Array, dict[str, jax.Array]]:
+    """One chain: coordinates, shape (draws, size), and what is told of each draw, after a warm-up that finds the step size."""
+    from numpyro.infer import NUTS
+
+    first, rest = jax.random.split(key)
+    kernel = NUTS(potential_fn=potential(likelihood), inverse_mass_matrix=scale, dense_mass=True, adapt_mass_matrix=False)
+    begin = start + root @ jax.random.normal(first, start.shape, start.dtype)
+
+    def step(state: Any, _: None) -> tuple[Any, Any]:
+        state = kernel.sample(state, (), {})
+        return state, (state.z, -state.potential_energy, state.diverging, state.num_steps, state.accept_prob)
+
+    kept = jax.lax.scan(step, kernel.init(rest, warmup, begin, (), {}), None, length=warmup + draws)[1]
+    z, *told = (a[warmup:] for a in kept)
+    return z, dict(zip(("lp", "diverging", "n_steps", "acceptance_rate"), told, strict=True))
+
+
+def potential(likelihood: Likelihood) -> Any:
+    """NumPyro's potential energy of the model, a function of the vector of coordinates."""
+    from numpyro.infer.util import potential_energy
+
+    model, sites = NumpyroModel("posterior", likelihood, ""), likelihood.sites
+
+    def energy(vector: jax.Array) -> jax.Array:
+        values, at = {}, 0
+        for s in sites:
+            values[s.name] = s.unflattened(vector[at : at + s.size])
+            at += s.size
+        return potential_energy(model, (), {}, values)
+
+    return energy
+
+
+def _told(likelihood: Likelihood, vectors: jax.Array) -> tuple[dict[str, Array], Array]:
+    """Parameters, and the log likelihood of each row, at coordinates of shape (chains, draws, size)."""
+    lead = vectors.shape[:-1]
+    flat, distinct = _at_draws(likelihood, vectors.reshape(-1, vectors.shape[-1]))
+    draws = {k: np.asarray(v).reshape(*lead, *v.shape[1:]) for k, v in flat.items()}
+    return draws, likelihood.by_row(np.asarray(distinct)).reshape(*lead, -1)
+
+
+@bounded_jit
+def _at_draws(likelihood: Likelihood, vectors: jax.Array) -> tuple[dict[str, jax.Array], jax.Array]:
+    sites, held = likelihood.sites, likelihood.objective.held
+
+    def at(vector: jax.Array) -> tuple[dict[str, jax.Array], jax.Array]:
+        params = at_coordinates(sites, vector, held)
+        return params, likelihood.distinct(params)
+
+    return jax.lax.map(at, vectors)
+
+
+def _announce(diverging: Array) -> None:
+    if diverging.any():
+        text = f"{int(diverging.sum()):,} of {diverging.size:,} draws diverged: the posterior is far from normal. Look at R-hat and ESS"
+        warnings.warn(text, SamplingWarning, stacklevel=4)
+
+
+def _labelled(
+    fit: FitRecord, evidence: Evidence, draws: dict[str, Array], stats: dict[str, Array], pointwise: Array, calibration: str
+) -> Any:
+    graph, meta = fit.graph, fit.meta
+    dims: dict[str, list[str]] = {p.name: list(p.dims) for p in graph.parameters}
+    coords: dict[str, Any] = {d: list(c) for p in graph.parameters for d, c in zip(p.dims, p.coords, strict=True)}
+    observed = {v.name: decode(graph, evidence.codes, (evidence.codes.shape[1],))[v.name] for v in graph.observed}
+    dims |= {v.name: list(v.dims) for v in graph.observed if v.name not in dims}
+    coords |= {d: list(c) for v in graph.observed for d, c in zip(v.dims, v.coords, strict=True)}
+    name = graph.observed[0].name if len(graph.observed) == 1 else meta["model"]
+    attrs = {
+        "model": meta["model"],
+        "program_sha256": meta["sha256"],
+        "versions": ", ".join(f"{k} {v}" for k, v in meta["versions"].items()),
+        "inference": "NUTS",
+        "mask": meta["mask_use"],
+        "calibration": calibration,
+    }
+    return to_arviz(draws, dims, coords, stats, observed, attrs, log_likelihood={name: pointwise})

@@ -1,0 +1,112 @@
+"""What the data say of parameters: -c * sum over rows of weight * loss, calibrated or not, as a function of parameters."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..assess import map_rows, rows_under
+from ..derive import float_type, on_device
+from ..evaluate import Objective, masks_per_row
+from ..fit import Evidence, row_weights
+from ..graph import FactorGraph, LoweredMask, is_adaptive, varies
+from ..graph.masks import blocks_of, support_size
+from ._calibration import Calibration
+from ._sites import Site, sites_of
+
+Array = np.ndarray
+
+
+class Likelihood(eqx.Module):
+    """-c * sum over rows of weight * loss at parameters, c as in `fit`: of `everything` the log likelihood.
+
+    Like rows stand in the objective once.
+
+    Attributes:
+        objective: the loss of the rows; its prior counts nothing here.
+        calibration: where the loss is taken in place of the parameters; None: at them.
+        place: where each row stands among those of the objective: the complete ones and what fills them up, then those with gaps.
+        weights: of the rows.
+    """
+
+    objective: Objective
+    calibration: Calibration | None
+    place: jax.Array
+    weights: jax.Array
+
+    @property
+    def graph(self) -> FactorGraph:
+        """The model without its data."""
+        return self.objective.frame.host
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """Of the parameters that are free."""
+        return sites_of(self.graph, self.objective.frame.fixed)
+
+    def __call__(self, params: Mapping[str, Any]) -> jax.Array:
+        """The sum over rows."""
+        if self.calibration is not None:
+            params = self.calibration.moved(self.sites, params)
+        return -self.objective.factor * (self.objective.row_total(params) + self.objective.gap_total(params))
+
+    def distinct(self, params: Mapping[str, Any]) -> jax.Array:
+        """-c * loss of each row of the objective, padding included, at the parameters themselves."""
+        o = self.objective
+        found = map_rows(o, lambda codes, _, masks: o.rows(params, codes, masks))
+        return -o.factor * (found if o.gaps is None else jnp.concatenate([found, o.gaps.rows(params)]))
+
+    def by_row(self, distinct: Array) -> Array:
+        """Of each row given, its weight counted, from what `distinct` gives, shape (.., rows)."""
+        weights = np.asarray(self.weights)
+        return np.where(weights > 0, weights * np.asarray(distinct)[..., np.asarray(self.place)], 0.0)
+
+
+def likelihood_of_rows(evidence: Evidence, params: Mapping[str, Any], calibration: Calibration | None = None) -> Likelihood:
+    """The likelihood of the evidence, in the working float type.
+
+    Args:
+        evidence: rows under a mask.
+        params: at which fixed parameters, and entries that stay, are held.
+        calibration: see `Likelihood`.
+
+    Raises:
+        GmlmError: what `make_objective` raises: E601 where a block, or a row's missing cells, cost too much.
+    """
+    found, place = _distinct(evidence)
+    objective = rows_under(found, {k: jnp.asarray(v, float_type()) for k, v in params.items()}).objective
+    gapped = np.any(found.codes < 0, axis=0)
+    rank = np.where(gapped, objective.codes.shape[1] + np.cumsum(gapped), np.cumsum(~gapped)) - 1
+    weights = on_device(row_weights(evidence), float_type())
+    return Likelihood(objective, calibration, on_device(rank[place], np.int32), weights)
+
+
+def _distinct(evidence: Evidence) -> tuple[Evidence, Array]:
+    """The evidence with like rows once, their weights added, and which of them each row is; as it is where rows have masks of their own."""
+    codes, weights = evidence.codes, row_weights(evidence)
+    options = dataclasses.replace(evidence.options, weights=weights, weights_are="importances")
+    place = np.arange(codes.shape[1])
+    if not varies(evidence.mask) and masks_per_row(evidence.mask, options.n_masks) is None:
+        codes, place = np.unique(codes, axis=1, return_inverse=True)
+        place = place.reshape(-1)
+        options = dataclasses.replace(options, weights=np.bincount(place, weights, codes.shape[1]))
+    return dataclasses.replace(evidence, codes=codes, options=options), place
+
+
+def is_likelihood(evidence: Evidence) -> bool:
+    """Whether the loss of each row is -log p(x): one block that holds every cell of the data, and rows that count once, or are counted."""
+    counts, weights = evidence.options.weights_are == "counts", row_weights(evidence)
+    return is_whole(evidence.lowered.graph, evidence.mask) and (counts or bool(np.isin(weights, (0, 1)).all()))
+
+
+def is_whole(graph: FactorGraph, mask: LoweredMask) -> bool:
+    """Whether the mask's only block is every cell that data hold."""
+    if is_adaptive(mask) or support_size(mask) != 1:
+        return False
+    return np.array_equal(np.unique(blocks_of(mask, graph.n_cells)[0]), np.flatnonzero(graph.is_observed))

@@ -1,0 +1,191 @@
+"""A NumPyro site for each parameter: its law from the declared prior, and NumPyro's unconstrained coordinates of its values.
+
+What moves in a subspace, as a gauge does, has its site on an orthonormal basis of that subspace, and the array itself is deterministic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..derive import float_type
+from ..evaluate import free_basis
+from ..graph import FactorGraph, ParameterArray
+
+if TYPE_CHECKING:
+    from numpyro.distributions import Distribution
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """The site of one parameter.
+
+    Coordinates of a site are unconstrained, flat, and those that NumPyro's kernels move in: `biject_to` of the law's support.
+    """
+
+    parameter: ParameterArray
+
+    @property
+    def on_tangent(self) -> bool:
+        """Whether the parameter moves in a subspace: on a gauge, or with entries that stay where they are."""
+        return bool(self.parameter.gauge or self.parameter.still)
+
+    @property
+    def name(self) -> str:
+        """`J`, or `J.tangent` of one that moves in a subspace."""
+        return f"{self.parameter.name}.tangent" if self.on_tangent else self.parameter.name
+
+    @cached_property
+    def basis(self) -> Array:
+        """Orthonormal directions in which the flat parameter moves, shape (entries, dimensions)."""
+        return free_basis(self.parameter)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of a value of the site."""
+        return (self.basis.shape[1],) if self.on_tangent else self.parameter.shape
+
+    @property
+    def size(self) -> int:
+        """The number of coordinates."""
+        p = self.parameter
+        return p.size // p.shape[-1] * (p.shape[-1] - 1) if p.kind == "simplex" and p.size else math.prod(self.shape)
+
+    def law(self) -> tuple[Distribution, bool]:
+        """The site's law, and whether the prior is still to be added: NumPyro has no law of every prior on every support."""
+        from numpyro.distributions import ImproperUniform, constraints
+
+        p = self.parameter
+        if self.on_tangent:
+            found = _on_basis(p, self.basis)
+            return found or ImproperUniform(constraints.real_vector, (), self.shape), found is None and p.prior is not None
+        found = None if p.prior is None else _declared(p)
+        return found or ImproperUniform(_support(p), (), p.shape), found is None and p.prior is not None
+
+    def value(self, drawn: Any, held: Any) -> Any:
+        """The parameter at a value of the site; `held` has the entries that stay."""
+        return _moved(self, held, drawn) if self.on_tangent else drawn
+
+    def coordinates(self, value: Any) -> Any:
+        """Those of a parameter's value, shape (size,)."""
+        if self.on_tangent:
+            return jnp.asarray(self.basis.T, float_type()) @ jnp.ravel(value)
+        return jnp.ravel(self._transform.inv(value))
+
+    def at(self, coordinates: Any, value: Any) -> Any:
+        """The parameter at some coordinates; of one on a subspace, with what `value` has beside it."""
+        if self.on_tangent:
+            return _moved(self, value, coordinates)
+        return self._transform(self.unflattened(coordinates))
+
+    def unflattened(self, coordinates: Any) -> Any:
+        """Flat coordinates in the shape that NumPyro's kernels give them."""
+        return coordinates if self.on_tangent else coordinates.reshape(self._transform.inverse_shape(self.shape))
+
+    @property
+    def _transform(self) -> Any:
+        from numpyro.distributions import biject_to
+
+        return biject_to(self.law()[0].support)
+
+
+def sites_of(graph: FactorGraph, fixed: tuple[str, ...] = ()) -> tuple[Site, ...]:
+    """The sites of a model's parameters, but those that are fixed, in order of declaration."""
+    return tuple(Site(p) for p in graph.parameters if p.name not in fixed)
+
+
+def coordinates(sites: tuple[Site, ...], params: Mapping[str, Any]) -> Any:
+    """The coordinates of all sites, one vector."""
+    return jnp.concatenate([s.coordinates(params[s.parameter.name]) for s in sites] or [jnp.zeros(0)])
+
+
+def at_coordinates(sites: tuple[Site, ...], vector: Any, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters with the sites' moved to some coordinates."""
+    out, at = dict(params), 0
+    for s in sites:
+        out[s.parameter.name] = s.at(vector[at : at + s.size], params[s.parameter.name])
+        at += s.size
+    return out
+
+
+def jacobian(graph: FactorGraph, sites: tuple[Site, ...], params: Mapping[str, Any], basis: Array) -> Array:
+    """How the flat parameters move along an orthonormal basis with each coordinate, shape (directions, coordinates).
+
+    Site by site, so that nothing larger than one parameter's own derivative is held; call it under 64-bit types.
+    """
+    starts = dict(zip((p.name for p in graph.parameters), np.cumsum([0, *(p.size for p in graph.parameters)]), strict=False))
+    parts = []
+    for s in sites:
+        value, at = jnp.asarray(params[s.parameter.name]), starts[s.parameter.name]
+        slopes = s.basis if s.on_tangent else jax.jacfwd(lambda c, s=s, v=value: jnp.ravel(s.at(c, v)))(s.coordinates(value))
+        parts.append(basis[at : at + s.parameter.size].T @ np.asarray(slopes))
+    return np.concatenate(parts, axis=1) if parts else np.zeros((basis.shape[1], 0))
+
+
+def _moved(site: Site, value: Any, coordinates: Any) -> Any:
+    """A value with its part in the site's subspace replaced."""
+    basis, flat = jnp.asarray(site.basis, float_type()), jnp.ravel(value)
+    return (flat + basis @ (coordinates - basis.T @ flat)).reshape(site.parameter.shape)
+
+
+def _support(p: ParameterArray) -> Any:
+    from numpyro.distributions import constraints
+
+    low, high = math.isfinite(p.lower), math.isfinite(p.upper)
+    if p.kind == "simplex":
+        return constraints.simplex
+    if low and high:
+        return constraints.interval(p.lower, p.upper)
+    if low:
+        return constraints.greater_than(p.lower)
+    return constraints.less_than(p.upper) if high else constraints.real
+
+
+def _on_basis(p: ParameterArray, basis: Array) -> Distribution | None:
+    """The law of the coordinates on a basis where the prior is normal with one spread: normal, and independent."""
+    from numpyro.distributions import Normal
+
+    if p.prior is None or p.prior.name != "normal" or p.still:
+        return None
+    mean, sd = (np.broadcast_to(p.prior.arguments[k], p.shape).ravel() for k in ("mean", "sd"))
+    if not len(sd) or np.ptp(sd):
+        return None
+    return Normal(_number(basis.T @ mean), _number(np.full(basis.shape[1], sd[0]))).to_event(1)
+
+
+def _declared(p: ParameterArray) -> Distribution | None:
+    """The declared prior on the parameter's range; None where NumPyro has no such law."""
+    import numpyro.distributions as dist
+
+    assert p.prior is not None
+    a = {k: _number(np.broadcast_to(v, p.shape)) for k, v in p.prior.arguments.items()}
+    bounded = {k: v for k, v in (("low", p.lower), ("high", p.upper)) if math.isfinite(v)}
+    match p.prior.name:
+        case "dirichlet":
+            return dist.Dirichlet(a["concentration"]).to_event(len(p.shape) - 1)
+        case "gamma":
+            found = dist.Gamma(a["shape"], a["rate"]) if bounded == {"low": 0.0} else None
+        case "beta":
+            found = dist.Beta(a["a"], a["b"]) if bounded == {"low": 0.0, "high": 1.0} else None
+        case name:
+            makers = {
+                "normal": lambda: dist.Normal(a["mean"], a["sd"]),
+                "laplace": lambda: dist.Laplace(a["mean"], a["scale"]),
+                "student_t": lambda: dist.StudentT(a["df"], a["mean"], a["scale"]),
+            }
+            found = makers[name]()
+            found = dist.TruncatedDistribution(found, **bounded) if bounded else found
+    return None if found is None else found.to_event(len(p.shape))
+
+
+def _number(value: Array) -> Any:
+    return jnp.asarray(value, float_type())
