@@ -195,7 +195,7 @@ def potential(likelihood: Likelihood) -> Any:
         for s in sites:
             values[s.name] = s.unflattened(vector[at : at + s.size])
             at += s.size
-        return potential_energy(model, (), {}, values)
+        return potential_energy(model, (), {}, values)  # pyright: ignore[reportReturnType]
 
     return energy
 

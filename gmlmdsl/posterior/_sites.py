@@ -183,7 +183,7 @@ def _declared(p: ParameterArray) -> Distribution | None:
                 "student_t": lambda: dist.StudentT(a["df"], a["mean"], a["scale"]),
             }
             found = makers[name]()
-            found = dist.TruncatedDistribution(found, **bounded) if bounded else found
+            found = dist.TruncatedDistribution(found, low=bounded.get("low"), high=bounded.get("high")) if bounded else found
     return None if found is None else found.to_event(len(p.shape))
 
 
