@@ -9,7 +9,7 @@ import bisect
 import functools
 import operator
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib.resources import files
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ Some = TypeVar("Some", bound=Any)
 TAB = 4
 SHOWN_WIDTH = 160  # a longer source line is cut around the span
 MOST_SHOWN = 100  # diagnostics of one error: the others are counted
+MOST_LINES = 296  # of all of them; with the count, and the sum that `gmlm check` prints behind it, at most 300
 MOST_WORD, MOST_TEXT = 300, 4000  # letters of a word of a message, and of all of it: a longer one is cut in the middle
 _LONG_WORD = re.compile(rf"\S{{{MOST_WORD + 1},}}")
 
@@ -199,12 +200,19 @@ def _cut(text: str, most: int) -> str:
 
 
 def rendered(diagnostics: Iterable[Diagnostic]) -> list[str]:
-    """Diagnostics as the command line shows them: `MOST_SHOWN` of them, errors before warnings, and how many more there are."""
+    """Diagnostics as the command line shows them: at most `MOST_SHOWN` in `MOST_LINES` lines, errors before warnings, and how many more."""
     every = tuple(diagnostics)
-    kept = sorted(sorted(range(len(every)), key=lambda k: every[k].severity)[:MOST_SHOWN])
-    left = [d.severity for k, d in enumerate(every) if k not in kept]
+    texts: dict[int, str] = {}
+    lines = 0
+    for k in sorted(range(len(every)), key=lambda k: every[k].severity)[:MOST_SHOWN]:
+        text = every[k].render()
+        lines += text.count("\n") + 2  # a blank line between two
+        if texts and lines > MOST_LINES:
+            break
+        texts[k] = text
+    left = [d.severity for k, d in enumerate(every) if k not in texts]
     counts = [counted(left.count(what), f"more {what}") for what in ("error", "warning") if what in left]
-    return [*(every[k].render() for k in kept), *([f"and {' and '.join(counts)}"] if counts else [])]
+    return [*(texts[k] for k in sorted(texts)), *([f"and {' and '.join(counts)}"] if counts else [])]
 
 
 class GmlmError(Exception):
@@ -252,6 +260,43 @@ def in_text_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
         return (d.span.source.path, d.span.start, d.span.end) if d.span else ("", -1, -1)
 
     return tuple(sorted(dict.fromkeys(diagnostics), key=place))
+
+
+class Faults:
+    """Faults that are told together: `with faults:` around a part keeps those of its `GmlmError`, so that the parts behind are tried."""
+
+    def __init__(self) -> None:
+        self.found: list[Diagnostic] = []
+
+    def __enter__(self) -> Faults:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        self.found += error.diagnostics if isinstance(error, GmlmError) else ()
+        return isinstance(error, GmlmError)
+
+    def of(self, call: Callable[..., Some], *arguments: Any) -> Some | None:
+        """What a call returns; None where it raises a `GmlmError`, whose faults are kept."""
+        with self:
+            return call(*arguments)
+        return None
+
+    def tell(self) -> None:
+        """Raise one `GmlmError` with every fault, in the order of the text, where there are some."""
+        if self.found:
+            raise GmlmError(in_text_order(self.found))
+
+
+def each(call: Callable[[Any], Some], items: Iterable[Any]) -> list[Some]:
+    """What a call returns for each item.
+
+    Raises:
+        GmlmError: with the faults of all of them.
+    """
+    faults = Faults()
+    found = [faults.of(call, item) for item in items]
+    faults.tell()
+    return found  # pyright: ignore[reportReturnType]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:

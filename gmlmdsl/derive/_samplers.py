@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._diagnostics import GmlmError, fail
+from .._diagnostics import GmlmError, each, fail
 from ..graph import FactorGraph, Lowered, LoweredMask, normalised
 from ..graph.colours import colour
 from ..plan import (
@@ -77,7 +77,7 @@ def no_chain(call: ir.FormCall) -> GmlmError:
 
 
 def _cycle(lowered: Lowered, body: Sequence[ir.Kernel]) -> Planned:
-    parts = [build(lowered, k) for k in body]
+    parts = each(lambda k: build(lowered, k), body)
     if len(parts) == 1:
         return parts[0]
     return Planned(CycleKernel(tuple(p.kernel for p in parts)), *_names(parts))

@@ -3,6 +3,7 @@
 from ._abstract_program import AbstractProgram as AbstractProgram
 from ._abstract_program import versions as versions
 from ._bind import bind as bind
+from ._bind import bind_sound as bind_sound
 from ._bound import Bound as Bound
 from ._factor_graph import FactorGraph as FactorGraph
 from ._factor_graph import FactorGroup as FactorGroup
@@ -33,6 +34,7 @@ from ._lower_masks import verify_mask as verify_mask
 from ._lowered import Lowered as Lowered
 from ._lowered import lower_let as lower_let
 from ._lowered import lower_model as lower_model
+from ._lowered import lower_sound as lower_sound
 from ._lowered import with_given as with_given
 from ._network import Corruption as Corruption
 from ._network import Noise as Noise

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from .._diagnostics import Diagnostic, GmlmError, did_you_mean, fail, listed
-from ..program import Program, ir
+from .._diagnostics import Diagnostic, Faults, GmlmError, did_you_mean, fail, in_text_order, listed
+from ..program import Program, ir, without_inputs
 from ..read import verify_unmasked
 from ._bound import MOST_MEMBERS, Bound
-from ._graphs import build_graph
+from ._graphs import build_graph, graph_size
 
 Array = np.ndarray
 
@@ -32,14 +33,27 @@ def bind(program: Program, inputs: Mapping[str, Any], coords: Mapping[str, Seque
         GmlmError: for every missing and unknown input, and for shapes, types and graphs that do not fit.
     """
     _verify_names(program, inputs)
-    values: dict[str, Array] = {}
-    lengths: dict[str, int] = {}
-    partial = Bound(program, values, lengths, {}, {})
-    for declared in program.inputs.values():
-        _build_ready_graphs(partial)
-        values[declared.name] = _input(declared, inputs, partial)
-    _build_ready_graphs(partial, all_ready=True)
-    return Bound(program, values, lengths, partial.graphs, _coords(partial, coords or {}))
+    partial, faults = bind_sound(program, inputs)
+    if faults:
+        raise GmlmError(in_text_order(faults))
+    return Bound(program, partial.inputs, partial.lengths, partial.graphs, _coords(partial, coords or {}))
+
+
+def bind_sound(program: Program, inputs: Mapping[str, Any], most: float = math.inf) -> tuple[Bound, list[Diagnostic]]:
+    """A program with those of its inputs and graphs that have no fault, and every fault of the others.
+
+    Graphs with more than `most` nodes and edges are left out too, and no fault.
+    """
+    faults = Faults()
+    bound = Bound(program, {}, {}, {}, {})
+    for name in program.inputs:
+        bound = _build_ready_graphs(bound, faults, most)
+        if name in bound.program.inputs:
+            value = faults.of(_input, bound.program.inputs[name], inputs, bound)
+            bound = without(bound, name) if value is None else bound
+            bound.inputs.update({} if value is None else {name: value})
+    bound = _build_ready_graphs(bound, faults, most, all_ready=True)
+    return bound, faults.found
 
 
 def _verify_names(program: Program, inputs: Mapping[str, Any]) -> None:
@@ -169,15 +183,24 @@ def _verify_values(d: ir.Input, array: Array, bound: Bound) -> None:
                 raise refuse(f"has the value {outside.ravel()[0]}, outside its domain", f"its values are {_shown(allowed)}")
 
 
-def _build_ready_graphs(bound: Bound, all_ready: bool = False) -> None:
+def _build_ready_graphs(bound: Bound, faults: Faults, most: float, all_ready: bool = False) -> Bound:
     """Graphs in order, as soon as the inputs they need are bound; sizes of later inputs may need them."""
-    for name, call in bound.program.graphs.items():
-        if name in bound.graphs:
+    for name in list(bound.program.graphs):
+        call = bound.program.graphs.get(name)
+        if name in bound.graphs or call is None:
             continue
-        if all_ready or all(n in bound.inputs or n in bound.lengths for n in _names_in(call, bound)):
-            bound.graphs[name] = build_graph(call, bound)
-        else:
-            return
+        if not (all_ready or all(n in bound.inputs or n in bound.lengths for n in _names_in(call, bound))):
+            return bound
+        size = faults.of(graph_size, call, bound)
+        graph = faults.of(build_graph, call, bound) if size is not None and size <= most else None
+        bound = without(bound, name) if graph is None else bound
+        bound.graphs.update({} if graph is None else {name: graph})
+    return bound
+
+
+def without(bound: Bound, name: str) -> Bound:
+    """The same without an input or graph, and without what needs it; its numbers are shared."""
+    return replace(bound, program=without_inputs(bound.program, {name}))
 
 
 def _names_in(call: ir.FormCall, bound: Bound) -> set[str]:

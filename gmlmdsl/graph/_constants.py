@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import Faults, fail
 from ..program import ir
 from ._arithmetic import applied
 
@@ -54,18 +54,25 @@ class _Constants:
 
     def operation(self, e: ir.Operation, taken: Array | bool) -> Array:
         """As in Python, the right side of `and` and `or` counts only where the left one does not decide."""
-        left, *rest = e.operands
-        first = self.value(left, taken)
-        if e.operator in ("and", "or"):
-            taken = taken & (first.astype(bool) if e.operator == "and" else ~first.astype(bool))
-        return applied(e.operator, [first, *(self.value(o, taken) for o in rest)], taken, e.span)
+        faults = Faults()
+        found: list[Array] = []
+        for o in e.operands:
+            with faults:
+                found.append(self.value(o, taken))
+                if e.operator in ("and", "or"):
+                    taken = taken & (found[0].astype(bool) if e.operator == "and" else ~found[0].astype(bool))
+            if faults.found and e.operator in ("and", "or"):
+                break
+        faults.tell()
+        return applied(e.operator, found, taken, e.span)
 
     def entry(self, e: ir.InputValue, taken: Array | bool) -> Array:
         array = self.inputs[e.name]
-        indices = []
+        indices, faults = [], Faults()
         for k, i in enumerate(e.indices):
-            value = self.value(i, taken)
-            indices.append(in_range(value, array.shape[k], taken, i, e.name))
+            with faults:
+                indices.append(in_range(self.value(i, taken), array.shape[k], taken, i, e.name))
+        faults.tell()
         return array[tuple(indices)]
 
 

@@ -41,6 +41,20 @@ def build_graph(call: ir.FormCall, bound: Bound) -> GraphArrays:
             return _from_input(call, bound)
 
 
+def graph_size(call: ir.FormCall, bound: Bound) -> int:
+    """How many nodes and edges a graph form has, about, before its arrays are made."""
+    found = {name: _size(call.arguments[name], bound) for name in ("n", "m", "nodes", "a", "b") if name in call.arguments}
+    match call.form.name:
+        case "grid":
+            return 3 * found["n"] * found["m"]
+        case "complete":
+            return found["nodes"] ** 2 // 2
+        case "bipartite":
+            return found["a"] * found["b"]
+        case _:
+            return sum(found.values())
+
+
 def _size(value: object, bound: Bound) -> int:
     if isinstance(value, ir.SetOf):
         return bound.set_size(value)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._diagnostics import Span, fail
+from .._diagnostics import Faults, Span, each, fail
 from ..program import ir
 from ._bound import Bound
 from ._constants import constant, in_range
@@ -91,12 +91,21 @@ class Lowering:
             case ir.LetValue():
                 return self.let(e, turns)
             case ir.Operation():
-                return Apply(e.operator, tuple(self.lower(o, turns) for o in e.operands), e.span)
+                return Apply(e.operator, self.parts([(o, turns) for o in e.operands]), e.span)
             case ir.Choice():
                 return self.choice(e, turns)
             case ir.Sum():
                 return self.sum(e, turns)
         raise AssertionError(f"cannot lower {type(e).__name__}")
+
+    def parts(self, of: Sequence[tuple[ir.Expression, Turns]]) -> tuple[Node, ...]:
+        """The trees of some expressions, with the faults of all of them."""
+        found, faults = [], Faults()
+        for e, turns in of:
+            with faults:
+                found.append(self.lower(e, turns))
+        faults.tell()
+        return tuple(found)
 
     def choice(self, e: ir.Choice, turns: Turns) -> Node:
         """`if`: a branch that is never taken is not lowered, so its indices are never checked."""
@@ -106,13 +115,12 @@ class Lowering:
                 return self.lower(e.yes, turns)
             if not np.any(test & turns.taken):
                 return self.lower(e.no, turns)
-            yes = self.lower(e.yes, with_turns(turns, taken=turns.taken & test))
-            no = self.lower(e.no, with_turns(turns, taken=turns.taken & ~test))
+            inside = [with_turns(turns, taken=turns.taken & where) for where in (test, ~test)]
+            yes, no = self.parts(list(zip((e.yes, e.no), inside, strict=True)))
             return If(self.column(test), yes, no)
-        test_node = self.lower(e.test, turns)
-        yes = self.lower(e.yes, with_turns(turns, guards=(*turns.guards, (test_node, turns.depth))))
-        no = self.lower(e.no, with_turns(turns, guards=(*turns.guards, (Apply("not", (test_node,)), turns.depth))))
-        return If(test_node, yes, no)
+        node = self.lower(e.test, turns)
+        inside = [with_turns(turns, guards=(*turns.guards, (guard, turns.depth))) for guard in (node, Apply("not", (node,)))]
+        return If(node, *self.parts(list(zip((e.yes, e.no), inside, strict=True))))
 
     def sum(self, e: ir.Sum, turns: Turns) -> Node:
         """`sum(..)`: one more leading axis, along which its loops turn."""
@@ -157,13 +165,16 @@ class Lowering:
         """The fixed indices (None where one moves with a cell) and the moving ones as (place, tree), all checked."""
         fixed: list[Array | None] = []
         moving: list[tuple[int, Node]] = []
+        faults = Faults()
         for k, (i, over) in enumerate(zip(e.indices, [a for a in axes for _ in range(a.arity)], strict=True)):
-            length = self.ends(over) if over.arity == 2 else self.bound.set_size(over)
-            if self.is_fixed(i):
-                fixed.append(in_range(self.value(i, turns), length, turns.taken, i, e.name))
-            else:
-                moving.append((k, self.moving(i, length, e.name, turns)))
-                fixed.append(None)
+            with faults:
+                length = self.ends(over) if over.arity == 2 else self.bound.set_size(over)
+                if self.is_fixed(i):
+                    fixed.append(in_range(self.value(i, turns), length, turns.taken, i, e.name))
+                else:
+                    moving.append((k, self.moving(i, length, e.name, turns)))
+                    fixed.append(None)
+        faults.tell()
         return fixed, moving
 
     def ends(self, over: ir.SetOf) -> int:
@@ -294,28 +305,36 @@ class Lowering:
         strides: list[Array | int] = [int(np.prod(shape[k + 1 :], dtype=np.int64)) for k in range(len(shape))]
         base: Array = np.zeros((1,) * (turns.depth + 1), np.int64)
         terms: list[tuple[Node, Node]] = []
-        at = 0
+        places: list[tuple[Array | Node, Array]] = []
+        faults = Faults()
         for k, over in enumerate(axes):
-            if over.arity == 2:
-                place, turned = self.edge_index(over, given[at], given[at + 1], turns, e)
-                if isinstance(place, np.ndarray):
-                    base = base + place * strides[k]
-                    if over.part == "edges" and _swaps(axes[k + 1 :], self.bound) and turned.any():
-                        one, two = strides[k + 1], strides[k + 2]
-                        strides[k + 1], strides[k + 2] = np.where(turned, two, one), np.where(turned, one, two)
-                elif over.part == "edges" and _swaps(axes[k + 1 :], self.bound):
-                    raise fail("E414", "the ends of an edge must be fixed here, not computed from cells", e.span, "moves with a cell")
-                else:
-                    terms.append((place, self.column(np.asarray(strides[k]))))
+            with faults:
+                at = sum(a.arity for a in axes[:k])
+                places.append(self.axis_index(over, given[at : at + over.arity], shape[k], turns, e))
+        faults.tell()
+        for k, (over, (place, turned)) in enumerate(zip(axes, places, strict=True)):
+            swaps = over.part == "edges" and _swaps(axes[k + 1 :], self.bound)
+            if isinstance(place, np.ndarray):
+                base = base + place * strides[k]
+            elif swaps:
+                raise fail("E414", "the ends of an edge must be fixed here, not computed from cells", e.span, "moves with a cell")
             else:
-                index = given[at]
-                if not isinstance(index, Node) and self.is_fixed(index):
-                    base = base + in_range(self.value(index, turns), shape[k], turns.taken, index, e.name) * strides[k]
-                else:
-                    node = index if isinstance(index, Node) else self.moving(index, shape[k], e.name, turns)
-                    terms.append((node, self.column(np.asarray(strides[k]))))
-            at += over.arity
+                terms.append((place, self.column(np.asarray(strides[k]))))
+            if swaps and turned.any():
+                one, two = strides[k + 1], strides[k + 2]
+                strides[k + 1], strides[k + 2] = np.where(turned, two, one), np.where(turned, one, two)
         return Gather(name, table, int(np.prod(shape, dtype=np.int64)), self.column(base), tuple(terms))
+
+    def axis_index(
+        self, over: ir.SetOf, given: Sequence[ir.Expression | Node], length: int, turns: Turns, e: ir.ParameterValue | ir.InputValue
+    ) -> tuple[Array | Node, Array]:
+        """The place on an axis, and whether the ends of an edge stand in descending order."""
+        index = given[0]
+        if over.arity == 2:
+            return self.edge_index(over, index, given[1], turns, e)
+        if not isinstance(index, Node) and self.is_fixed(index):
+            return in_range(self.value(index, turns), length, turns.taken, index, e.name), np.zeros(1, bool)
+        return index if isinstance(index, Node) else self.moving(index, length, e.name, turns), np.zeros(1, bool)
 
     def edge_index(
         self, over: ir.SetOf, i: ir.Expression | Node, j: ir.Expression | Node, turns: Turns, e: ir.ParameterValue | ir.InputValue
@@ -325,8 +344,7 @@ class Lowering:
         assert not isinstance(j, Node)
         length = self.ends(over)
         if self.is_fixed(i) and self.is_fixed(j):
-            a = in_range(self.value(i, turns), length, turns.taken, i, e.name)
-            b = in_range(self.value(j, turns), length, turns.taken, j, e.name)
+            a, b = each(lambda end: in_range(self.value(end, turns), length, turns.taken, end, e.name), (i, j))
             return self.edge(over, a, b, turns, e), a > b
         graph = self.bound.graphs[over.graph]
         if length**2 > 1 << 24:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from .._diagnostics import Span, fail
+from .._diagnostics import Span, each, fail
 from ..program import ir
+from ._bound import Bound
 from ._constants import constant, in_range
 from ._factor_graph import FactorGroup
 from ._given_rows import GivenRows, group_with
@@ -124,8 +125,9 @@ def _lower(lowered: Lowered, body: ir.MaskBody) -> LoweredMask:
         case ir.MaskMixture():
             weights = np.array([lowered.bound.number(w) for w, _ in body.rows])
             weights = normalised(weights, body.span)
-            kept = [(w, _lower(lowered, part)) for w, (_, part) in zip(weights, body.rows, strict=True) if w > 0]
-            return MixtureMask(np.array([w for w, _ in kept]), tuple(part for _, part in kept), body.span)
+            kept = [(w, part) for w, (_, part) in zip(weights, body.rows, strict=True) if w > 0]
+            parts = each(lambda part: _lower(lowered, part), [part for _, part in kept])
+            return MixtureMask(np.array([w for w, _ in kept]), tuple(parts), body.span)
 
 
 def normalised(weights: Array, span: Span) -> Array:
@@ -178,7 +180,7 @@ def term_blocks(lowered: Lowered, term: ir.BlockTerm) -> tuple[Array, Turns]:
     """
     turns = unroll(term.clauses, lowered.bound)
     rows = {n: loop.over for loop in term.clauses.loops for n in loop.names if loop.over.lists_cells}
-    parts = [_term_cells(lowered, c, turns, rows) for c in term.cells]
+    parts = each(lambda c: _term_cells(lowered, c, turns, rows), term.cells)
     if turns.n * sum(p.shape[1] for p in parts) > MOST_BLOCK_ENTRIES:
         raise fail("E412", f"{turns.n:,} blocks are too many to list", term.span, "too large")
     blocks = np.sort(np.concatenate([np.broadcast_to(p, (turns.n, p.shape[1])) for p in parts], axis=1), axis=1)
@@ -194,25 +196,25 @@ def _term_cells(lowered: Lowered, cells: ir.Cells, turns: Turns, rows: dict[str,
     v = lowered.names.variables[cells.variable]
     if cells.indices is None:
         return v.positions.reshape(1, -1)
-    bound, at, position = lowered.bound, 0, np.full((1, 1), v.offset, np.int64)
+    lowering, at, position = Lowering(lowered.bound, lowered.names), 0, np.full((1, 1), v.offset, np.int64)
     axes = [a.over for a in lowered.names.model.variables[cells.variable].axes]
+    lengths = [lowering.ends(over) if over.arity == 2 else v.shape[k] for k, over in enumerate(axes) for _ in range(over.arity)]
+    wanted = zip(cells.indices, lengths, strict=True)
+    found = each(lambda index: _term_index(index[0], index[1], v.name, lowered.bound, turns, rows), wanted)
     for k, over in enumerate(axes):
-        length = max(bound.graphs[over.graph].n, bound.graphs[over.graph].n_right) if over.arity == 2 else v.shape[k]
-        indices = []
-        for e in cells.indices[at : at + over.arity]:
-            if isinstance(e, ir.IndexValue) and e.name in rows:
-                value = bound.graphs[rows[e.name].graph].part(rows[e.name].part)[turns.names[e.name]]
-            else:
-                value = constant(e, bound.inputs, bound.lengths, turns.names).reshape(-1, 1)
-            indices.append(in_range(value, length, True, e, v.name))
-        place = (
-            Lowering(bound, lowered.names).edge(over, indices[0], indices[1], turns, ir.Literal(cells.span, 0))
-            if over.arity == 2
-            else indices[0]
-        )
+        ends = found[at : at + over.arity]
+        place = lowering.edge(over, ends[0], ends[1], turns, ir.Literal(cells.span, 0)) if over.arity == 2 else ends[0]
         position = _outer(position, place * int(np.prod(v.shape[k + 1 :], dtype=np.int64)))
         at += over.arity
     return position
+
+
+def _term_index(e: ir.Expression, length: int, name: str, bound: Bound, turns: Turns, rows: dict[str, ir.SetOf]) -> Array:
+    if isinstance(e, ir.IndexValue) and e.name in rows:
+        value = bound.graphs[rows[e.name].graph].part(rows[e.name].part)[turns.names[e.name]]
+    else:
+        value = constant(e, bound.inputs, bound.lengths, turns.names).reshape(-1, 1)
+    return in_range(value, length, True, e, name)
 
 
 def _outer(a: Array, b: Array) -> Array:
@@ -227,15 +229,13 @@ def padded_blocks(parts: list[Array], n_cells: int) -> Array:
 
 
 def _listed(lowered: Lowered, body: ir.Listed) -> ListedMask:
-    found = [(*term_blocks(lowered, term), weight) for term, weight in body.terms]
-    found = [(b, t, w) for b, t, w in found if t.n]
+    found = [(b, g) for b, g, n in each(lambda part: _weighted(lowered, *part), body.terms) if n]
     if not found:
         raise fail("E410", "this mask has no block", body.span, "an empty support", help="check the conditions of its loops")
     if body.uniform:
-        blocks = np.unique(padded_blocks([b for b, _, _ in found], lowered.graph.n_cells), axis=0)
+        blocks = np.unique(padded_blocks([b for b, _ in found], lowered.graph.n_cells), axis=0)
         return ListedMask(blocks, np.full(len(blocks), 1 / len(blocks)), (), (), body.span)
-    kept = [_live(lowered, b, w, t, "weight") for b, t, w in found if w is not None]
-    kept = [(b, g) for b, g in kept if g.n]
+    kept = [(b, g) for b, g in found if g is not None and g.n]
     if not kept:
         raise fail("E410", "all weights of this mask are 0", body.span, "an empty support")
     blocks, inverse = np.unique(padded_blocks([b for b, _ in kept], lowered.graph.n_cells), axis=0, return_inverse=True)
@@ -247,6 +247,12 @@ def _listed(lowered: Lowered, body: ir.Listed) -> ListedMask:
             np.add.at(weights, b, fixed_values(g))
         return ListedMask(blocks, weights / weights.sum(), (), (), body.span)
     return ListedMask(blocks, None, groups, block_of, body.span)
+
+
+def _weighted(lowered: Lowered, term: ir.BlockTerm, weight: ir.Expression | None) -> tuple[Array, FactorGroup | None, int]:
+    """The blocks of a term, their weights where it has some, and its number of turns."""
+    blocks, turns = term_blocks(lowered, term)
+    return (blocks, None, turns.n) if weight is None or not turns.n else (*_live(lowered, blocks, weight, turns, "weight"), turns.n)
 
 
 def _live(lowered: Lowered, blocks: Array, weight: ir.Expression, turns: Turns, kind: str) -> tuple[Array, FactorGroup]:
@@ -275,7 +281,7 @@ def fixed_values(group: FactorGroup) -> Array:
 
 
 def _independent(lowered: Lowered, body: ir.Independent) -> BernoulliMask | IndependentMask:
-    found = [(*term_blocks(lowered, term), rate) for term, rate in body.terms]
+    found = each(lambda part: (*term_blocks(lowered, part[0]), part[1]), body.terms)
     _verify_distinct(lowered, [b.ravel() for b, t, _ in found if t.n], body)
     kept = []
     for blocks, turns, rate in found:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from .._diagnostics import Diagnostic, GmlmError, fail
-from ..program import ir
+from .._diagnostics import Diagnostic, Faults, GmlmError, each, fail, in_text_order
+from ..program import ir, without_names
 from ._bound import Bound
 from ._constants import constant
 from ._cycles import verify_acyclic
@@ -49,48 +49,65 @@ def lower_model(bound: Bound, name: str) -> Lowered:
     Raises:
         GmlmError: for what only the inputs show: an index out of range, a pair that is no edge, a cell with two laws, a program too large.
     """
+    lowered, faults = lower_sound(bound, name)
+    if faults:
+        raise GmlmError(in_text_order(faults))
+    return lowered
+
+
+def lower_sound(bound: Bound, name: str) -> tuple[Lowered, list[Diagnostic]]:
+    """What there is no fault in of a bound program's model, and every fault of the rest; what needs a faulty part is passed over."""
+    faults = Faults()
     model = bound.program.models[name]
-    variables, given = _variables(model, bound), _given(model, bound)
-    network = lower_network(model, bound, variables, given)
-    parameters = tuple(_parameter(p, model, bound) for p in model.parameters.values())
+    variables, given = _variables(model, bound, faults), _given(model, bound, faults)
+    lowered_parameters = [faults.of(_parameter, p, model, bound) for p in model.parameters.values()]
+    parameters = tuple(p for p in lowered_parameters if p is not None)
+    whole = {v.name for v in (*variables, *given)} | {p.name for p in parameters}
+    model = without_names(model, {*model.variables, *model.parameters} - whole)
+    network = faults.of(lower_network, model, bound, variables, given)
     n_cells = sum(v.size for v in variables) + bool(given)
     names = Names({v.name: v for v in (*variables, *given)}, {p.name: p for p in parameters}, model, n_cells)
-    factors = [_group(f.value, f.clauses, "factor", bound, names) for f in model.factors]
-    factors += _categorical(model, bound, names)
-    requires = [_group(r.condition, r.clauses, "require", bound, names) for r in model.requires]
-    factors, requires = (tuple(g for g in groups if g.n) for groups in (factors, requires))
-    graph = FactorGraph(variables, parameters, factors, requires, given, network=network)
-    return Lowered(graph, names, bound, notes=verify_finite(graph, graph.groups))
+    factors = [faults.of(_group, f.value, f.clauses, "factor", bound, names) for f in model.factors]
+    factors += _categorical(model, bound, names, faults)
+    requires = [faults.of(_group, r.condition, r.clauses, "require", bound, names) for r in model.requires]
+    kept, required = (tuple(g for g in groups if g is not None and g.n) for groups in (factors, requires))
+    graph = FactorGraph(variables, parameters, kept, required, given, network=network)
+    notes = [faults.of(verify_finite, graph, [g]) or () for g in graph.groups]
+    return Lowered(graph, names, bound, notes=tuple(n for found in notes for n in found)), faults.found
 
 
-def _variables(model: ir.Model, bound: Bound) -> tuple[VariableArray, ...]:
+def _variables(model: ir.Model, bound: Bound, faults: Faults) -> tuple[VariableArray, ...]:
     out: list[VariableArray] = []
-    offset = 0
     for v in (v for v in model.variables.values() if v.role != "given"):
-        shape = tuple(bound.set_size(a.over) for a in v.axes)
-        start, offset = offset, offset + math.prod(shape)
-        if offset > MOST_CELLS:
-            raise fail("E412", f"the model has {offset:,} cells, more than {MOST_CELLS:,}", v.span, "too large")
-        if offset == start:
-            raise fail("E406", f"variable `{v.name}` has no cells: an index set is empty", v.span, "empty")
-        coords = tuple(lazy_labels(bound, a.over) for a in v.axes)
-        out.append(VariableArray(v.name, v.role, start, shape, v.domain.kind, bound.domain_labels(v.domain), _dims(v.axes), coords))
+        found = faults.of(_variable, v, out[-1].offset + out[-1].size if out else 0, bound)
+        out += [] if found is None else [found]
     return tuple(out)
 
 
-def _given(model: ir.Model, bound: Bound) -> tuple[GivenArray, ...]:
-    out = []
-    for v in (v for v in model.variables.values() if v.role == "given"):
-        shape = tuple(bound.set_size(a.over) for a in v.axes)
-        if not 0 < math.prod(shape) <= MOST_CELLS:
-            raise fail(
-                "E406", f"given variable `{v.name}` has {math.prod(shape):,} entries", v.span, "empty" if 0 in shape else "too large"
-            )
-        labels = () if v.domain.real else bound.domain_labels(v.domain)
-        coords = tuple(lazy_labels(bound, a.over) for a in v.axes)
-        bounds = _bounds(v.domain, f"given variable `{v.name}`", bound)
-        out.append(GivenArray(v.name, v.role, 0, shape, v.domain.kind, labels, _dims(v.axes), coords, *bounds))
-    return tuple(out)
+def _variable(v: ir.Variable, start: int, bound: Bound) -> VariableArray:
+    shape = tuple(each(lambda a: bound.set_size(a.over), v.axes))
+    offset = start + math.prod(shape)
+    if offset > MOST_CELLS:
+        raise fail("E412", f"the model has {offset:,} cells, more than {MOST_CELLS:,}", v.span, "too large")
+    if offset == start:
+        raise fail("E406", f"variable `{v.name}` has no cells: an index set is empty", v.span, "empty")
+    coords = tuple(lazy_labels(bound, a.over) for a in v.axes)
+    return VariableArray(v.name, v.role, start, shape, v.domain.kind, bound.domain_labels(v.domain), _dims(v.axes), coords)
+
+
+def _given(model: ir.Model, bound: Bound, faults: Faults) -> tuple[GivenArray, ...]:
+    found = [faults.of(_given_array, v, bound) for v in model.variables.values() if v.role == "given"]
+    return tuple(v for v in found if v is not None)
+
+
+def _given_array(v: ir.Variable, bound: Bound) -> GivenArray:
+    shape = tuple(each(lambda a: bound.set_size(a.over), v.axes))
+    if not 0 < math.prod(shape) <= MOST_CELLS:
+        raise fail("E406", f"given variable `{v.name}` has {math.prod(shape):,} entries", v.span, "empty" if 0 in shape else "too large")
+    labels = () if v.domain.real else bound.domain_labels(v.domain)
+    coords = tuple(lazy_labels(bound, a.over) for a in v.axes)
+    bounds = _bounds(v.domain, f"given variable `{v.name}`", bound)
+    return GivenArray(v.name, v.role, 0, shape, v.domain.kind, labels, _dims(v.axes), coords, *bounds)
 
 
 def _bounds(type_: ir.ValueType | ir.Domain, what: str, bound: Bound) -> tuple[float, float]:
@@ -109,7 +126,7 @@ def _dims(axes: tuple[ir.Loop, ...]) -> tuple[str, ...]:
 
 
 def _parameter(p: ir.Parameter, model: ir.Model, bound: Bound) -> ParameterArray:
-    shape = tuple(bound.set_size(a.over) for a in p.axes)
+    shape = tuple(each(lambda a: bound.set_size(a.over), p.axes))
     if math.prod(shape) > MOST_CELLS:
         raise fail("E412", f"parameter `{p.name}` has {math.prod(shape):,} entries, more than {MOST_CELLS:,}", p.span, "too large")
     lower, upper = _bounds(p.type, f"parameter `{p.name}`", bound)
@@ -145,35 +162,39 @@ def _group(e: ir.Expression, clauses: ir.Clauses, kind: str, bound: Bound, names
     return lowering.group(root, turns, kind, e.span)
 
 
-def _categorical(model: ir.Model, bound: Bound, names: Names) -> list[FactorGroup]:
+def _categorical(model: ir.Model, bound: Bound, names: Names, faults: Faults) -> list[FactorGroup]:
     """`z ~ categorical(p)` as the factor log p[.., z]; no cell has two distributions, and they form no cycle."""
-    groups = []
     seen: list[tuple[Array, ir.Distributed]] = []
-    own_parent: ir.Distributed | None = None
-    for d in model.distributed:
-        turns = unroll(d.clauses, bound)
-        if not turns.n:
-            continue
-        lowering = Lowering(bound, names)
-        target = lowering.cell(d.target, turns)
-        if not isinstance(target, CellValue):
-            help = "index it by names of loops, and choose the probabilities by cells: `categorical(p[..])`"
-            raise fail("E413", f"which cell of `{d.target.name}` has this distribution varies", d.target.span, "no certain cell", help=help)
-        cells = np.broadcast_to(lowering.slots[0], (turns.n,)) if lowering.slots else np.zeros(0, int)
-        _verify_once(seen, cells, d)
-        seen.append((cells, d))
-        _verify_length(d, bound, names)
-        code = Apply("bit", (target,)) if names.variables[d.target.name].kind == "spin" else target
-        found = _entry(lowering, d.probabilities, turns, code)
-        if own_parent is None and any(n == target for term, _ in found.terms[:-1] for n in nodes_in(term)):
-            own_parent = d
-        root = Apply("log", (found,))
-        groups.append(lowering.group(root, turns, "categorical", d.span))
-    if own_parent is not None:
-        message = f"a cell of `{own_parent.target.name}` is its own parent"
-        raise fail("E413", message, own_parent.span, "a cycle", help="a cell comes after its parents: limit the loop with `if`")
-    verify_acyclic(groups, model, names.n_cells)
+    before = len(faults.found)
+    found = [faults.of(_law, d, bound, names, seen) for d in model.distributed]
+    groups = [g for g in found if g is not None]
+    if len(faults.found) == before:
+        faults.of(verify_acyclic, groups, model, names.n_cells)
     return groups
+
+
+def _law(d: ir.Distributed, bound: Bound, names: Names, seen: list[tuple[Array, ir.Distributed]]) -> FactorGroup | None:
+    """The factor of one statement; `seen` collects the cells that have a law."""
+    turns = unroll(d.clauses, bound)
+    if not turns.n:
+        return None
+    lowering = Lowering(bound, names)
+    target = lowering.cell(d.target, turns)
+    if not isinstance(target, CellValue):
+        help = "index it by names of loops, and choose the probabilities by cells: `categorical(p[..])`"
+        raise fail("E413", f"which cell of `{d.target.name}` has this distribution varies", d.target.span, "no certain cell", help=help)
+    faults = Faults()
+    cells = np.broadcast_to(lowering.slots[0], (turns.n,)) if lowering.slots else np.zeros(0, int)
+    faults.of(_verify_once, seen, cells, d)
+    seen.append((cells, d))
+    faults.of(_verify_length, d, bound, names)
+    faults.tell()
+    code = Apply("bit", (target,)) if names.variables[d.target.name].kind == "spin" else target
+    found = _entry(lowering, d.probabilities, turns, code)
+    if any(n == target for term, _ in found.terms[:-1] for n in nodes_in(term)):
+        help = "a cell comes after its parents: limit the loop with `if`"
+        raise fail("E413", f"a cell of `{d.target.name}` is its own parent", d.span, "a cycle", help=help)
+    return lowering.group(Apply("log", (found,)), turns, "categorical", d.span)
 
 
 def _entry(lowering: Lowering, p: ir.ParameterValue | ir.InputValue | ir.Table, turns: Turns, code: Node) -> Gather:

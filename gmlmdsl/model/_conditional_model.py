@@ -16,6 +16,7 @@ from ..evaluate import network_queries, verified_params
 from ..fit import training_of
 from ..graph import LoweredMask, lower_mask
 from ..guided import refuse_given, refuse_options
+from ..plan import told
 from ..program import ir, is_guided
 from ..sample import SampleOptions
 from ..train import network_fit
@@ -42,7 +43,8 @@ class ConditionalModel(Model):
     def mask(self, name: str | None) -> tuple[str, LoweredMask]:
         """A lowered mask by name; without one, the model's only mask."""
         name = only(name, self.masks, "mask", self.name)
-        return name, lower_mask(self.lowered, self.program.checked.masks[name])
+        checked = self.program.checked.masks[name]
+        return name, told(lambda: lower_mask(self.lowered, checked), self.program.bound, self.name)
 
     def loss(
         self,

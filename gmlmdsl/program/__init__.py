@@ -22,6 +22,9 @@ from ._options import input_options as input_options
 from ._options import network_options as network_options
 from ._options import refinement_options as refinement_options
 from ._program import Program as Program
+from ._sound_part import with_model as with_model
+from ._sound_part import without_inputs as without_inputs
+from ._sound_part import without_names as without_names
 from ._texts import checked_texts as checked_texts
 
 __all__ = [
@@ -47,5 +50,8 @@ __all__ = [
     "refinement_options",
     "used_bodies",
     "variables_of",
+    "with_model",
+    "without_inputs",
+    "without_names",
     "written",
 ]

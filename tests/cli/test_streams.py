@@ -78,7 +78,9 @@ def test_a_program_comes_through_a_pipe(folder: Path):
 
 def test_many_errors_are_counted(folder: Path):
     found = gmlm(folder, "check bad.gmlm")
-    assert found.stdout.count("error[E203 ") == MOST_SHOWN and "\nand 200 more errors\n" in found.stdout
+    said = found.stdout.count("error[E203 ")
+    assert 40 < said < MOST_SHOWN and f"\nand {300 - said} more errors\n" in found.stdout
+    assert 290 < len(found.stdout.splitlines()) <= 300
     assert "300 errors in 1 file" in found.stdout
     assert len(json.loads(gmlm(folder, "check bad.gmlm --json").stdout)) == 300
 
@@ -89,6 +91,11 @@ def test_errors_are_shown_before_warnings():
     assert len(texts) == MOST_SHOWN + 1 and texts[-1] == "and 160 more warnings"
     assert [t for t in texts if t.startswith("error")] == [d.render() for d in many[200:]]
     assert str(GmlmError(many)).endswith("and 160 more warnings") and len(GmlmError(many).diagnostics) == 260
+
+
+def test_one_long_diagnostic_is_shown_whole():
+    many = [Diagnostic("E203", f"e{k}", help="\n".join("a" * 400)) for k in range(3)]
+    assert rendered(many) == [many[0].render(), "and 2 more errors"]
 
 
 def test_names_are_cut_with_a_count():

@@ -1,0 +1,98 @@
+"""Every fault of a bound model, its masks, samplers, verifiers and values in one go: what is faulty keeps nothing else from being tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+import numpy as np
+
+from .._diagnostics import Diagnostic, Faults, GmlmError, in_text_order
+from ..graph import Bound, Lowered, autoregressive, guided, lower_corruption, lower_mask, lower_model, lower_sound, normalised, refinement
+from ..program import AUTOREGRESSIVE, has_least_confident, ir, is_guided, with_model
+from ._temper import plan_temper
+from ._updates import repeat_count, sweep_blocks
+
+Found = TypeVar("Found")
+
+
+def lower_whole(bound: Bound, name: str) -> Lowered:
+    """A model's factor graph, as `lower_model` makes it.
+
+    Raises:
+        GmlmError: with every fault of the model, and then with those of its masks and samplers too.
+    """
+    return told(lambda: lower_model(bound, name), bound, name)
+
+
+def told(call: Callable[[], Found], bound: Bound, name: str) -> Found:
+    """What a call returns.
+
+    Raises:
+        GmlmError: with its faults, and with every other fault of the model and of its masks and samplers.
+    """
+    try:
+        return call()
+    except GmlmError as error:
+        _, others = sound_model(bound, name)
+        found = in_text_order((*error.diagnostics, *others))
+    raise GmlmError(found)
+
+
+def sound_model(bound: Bound, name: str) -> tuple[Lowered, list[Diagnostic]]:
+    """What there is no fault in of a model, and every fault of it, its masks, samplers, verifiers and values."""
+    lowered, found = lower_sound(bound, name)
+    faults = Faults()
+    program = with_model(bound.program, lowered.names.model)
+    for mask in _of(program.masks.values(), name):
+        _mask(lowered, mask, faults)
+    for sampler in _of(program.samplers.values(), name):
+        if isinstance(sampler.body, ir.FormCall):
+            faults.of(_options, lowered, sampler.body)
+        else:
+            _kernels(lowered, sampler.body, faults)
+    for judge in _of(program.judges.values(), name):
+        faults.of(_options, lowered, judge.body)
+    return lowered, [*found, *faults.found]
+
+
+def _of(parts: Iterable[Found], name: str) -> list[Found]:
+    return [p for p in parts if p.model == name]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _mask(lowered: Lowered, mask: ir.Mask, faults: Faults) -> None:
+    if not has_least_confident(mask.body):
+        faults.of(lower_mask, lowered, mask)
+    if lowered.graph.network is not None:
+        faults.of(lower_corruption, lowered.bound, mask.body)
+
+
+def _options(lowered: Lowered, call: ir.FormCall) -> None:
+    """The numbers of a built-in sampler, verifier or value, judged as its first use judges them."""
+    string = next(iter(lowered.graph.observed), None)
+    if call.form is AUTOREGRESSIVE:
+        autoregressive(call, lowered.bound, len(string.labels) if string is not None else 0)
+    elif is_guided(call.form.name) or call.form.room != "sampler":
+        assert string is not None
+        guided(call, lowered.bound, string)
+    else:
+        refinement(call, lowered.bound)
+
+
+def _kernels(lowered: Lowered, body: Iterable[ir.Kernel], faults: Faults) -> None:
+    for kernel in ir.kernels_in(body):
+        match kernel:
+            case ir.Sweep():
+                faults.of(sweep_blocks, lowered, kernel.blocks)
+            case ir.RandomUpdate():
+                _mask(lowered, kernel.mask, faults)
+            case ir.Repeat():
+                faults.of(repeat_count, lowered, kernel)
+            case ir.Temper():
+                faults.of(plan_temper, lowered, kernel)
+            case ir.KernelMixture():
+                faults.of(_weights, lowered, kernel)
+
+
+def _weights(lowered: Lowered, kernel: ir.KernelMixture) -> None:
+    normalised(np.array([lowered.bound.number(w) for w, _ in kernel.rows]), kernel.span)

@@ -1,0 +1,135 @@
+"""The part of a checked program that needs none of some names: what can be bound where an input is not given, or a part is faulty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+from .._diagnostics import Source, Span
+from ._program import Cells, FormCall, FormMask, Model, NetworkConditional, Program
+from ._terms import InputValue, LetValue, ParameterValue, SetOf, VariableValue
+
+
+@dataclass(frozen=True)
+class _Named:
+    """The names that a part of a program mentions: those of the program, and those of its model."""
+
+    outer: Set[str]
+    inner: Set[str]
+
+
+def names_in(part: object) -> _Named:
+    """Every name that a part of a checked program mentions, through all that it holds."""
+    outer: set[str] = set()
+    inner: set[str] = set()
+    seen: set[int] = set()
+    todo: list[Any] = [part]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, Span | Source | str | int | float | None) or id(node) in seen:
+            continue
+        seen.add(id(node))
+        _note(node, outer, inner)
+        if isinstance(node, dict):
+            todo += node.values()
+        elif isinstance(node, tuple | list):
+            todo += node
+        elif is_dataclass(node):
+            todo += [node.arguments] if isinstance(node, FormCall) else [getattr(node, f.name) for f in fields(node)]
+    return _Named(outer, inner)
+
+
+def _note(node: object, outer: set[str], inner: set[str]) -> None:
+    match node:
+        case InputValue():
+            outer.add(node.name)
+        case SetOf() if node.graph:
+            outer.add(node.graph)
+        case FormCall():
+            outer.update(v for v in node.arguments.values() if isinstance(v, str))  # an input by its name, or a word
+        case VariableValue() | ParameterValue() | LetValue():
+            inner.add(node.name)
+        case Cells():
+            inner.add(node.variable)
+        case FormMask():
+            inner.update(node.variables)
+        case NetworkConditional():
+            outer.add(node.network)
+            inner.update((node.target, *node.given))
+
+
+def without_names(model: Model, lost: Set[str], outer: Set[str] = frozenset()) -> Model:
+    """A model without the statements that need a variable, parameter or `let` of `lost`, or something of the program in `outer`."""
+    if not lost and not outer:
+        return model
+    lost = set(lost)
+
+    def sound(part: object, name: str = "") -> bool:
+        named = names_in(part)
+        good = name not in lost and not (named.outer & outer or named.inner & lost)
+        if name and not good:
+            lost.add(name)
+        return good
+
+    variables = {n: v for n, v in model.variables.items() if sound(v, n)}
+    parameters = {n: p for n, p in model.parameters.items() if sound(p, n)}
+    lets = {n: x for n, x in model.lets.items() if sound(x, n)}
+    return replace(
+        model,
+        variables=variables,
+        parameters=parameters,
+        lets=lets,
+        factors=_all(sound, model.factors),
+        requires=_all(sound, model.requires),
+        distributed=_all(sound, model.distributed),
+        gauges=tuple(g for g in model.gauges if g[0] in parameters),
+        conditional=model.conditional if model.conditional is not None and sound(model.conditional) else None,
+    )
+
+
+def _all(sound: Any, parts: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(p for p in parts if sound(p))
+
+
+def _declared(model: Model) -> set[str]:
+    return {*model.variables, *model.parameters, *model.lets}
+
+
+def without_inputs(program: Program, lost: Set[str]) -> Program:
+    """A program without some inputs or graphs, and without all that needs one of them: lengths, graphs, networks, models, masks, samplers.
+
+    Of a model that needs one what else it says is kept.
+    """
+    if not lost:
+        return program
+    lost = set(lost)
+    inputs, graphs = dict(program.inputs), dict(program.graphs)
+    while True:  # an input may run over a graph, and a graph be made of an input
+        lost |= {length for length, (name, _) in program.lengths.items() if name in lost}
+        gone = {n for n, d in (*inputs.items(), *graphs.items()) if n in lost or names_in(d).outer & lost}
+        if not gone:
+            break
+        lost |= gone
+        inputs, graphs = ({n: d for n, d in part.items() if n not in gone} for part in (inputs, graphs))
+    networks = {n: d for n, d in program.networks.items() if not names_in(d).outer & lost}
+    lost |= set(program.networks) - set(networks)
+    models = {n: without_names(m, frozenset(), lost) for n, m in program.models.items()}
+    lengths = {n: at for n, at in program.lengths.items() if n not in lost}
+    return replace(_about(program, models, lost), inputs=inputs, lengths=lengths, graphs=graphs, networks=networks)
+
+
+def with_model(program: Program, model: Model) -> Program:
+    """A program with what is left of one of its models, without the masks, samplers, verifiers and values that need more of it."""
+    return program if model == program.models[model.name] else _about(program, {**program.models, model.name: model}, frozenset())
+
+
+def _about(program: Program, models: dict[str, Model], lost: Set[str]) -> Program:
+    missed = {n: _declared(m) - _declared(models[n]) for n, m in program.models.items()}
+
+    def sound(part: Any) -> bool:
+        named = names_in(part)
+        return not (named.outer & lost or named.inner & missed[part.model])
+
+    masks, samplers, judges = ({n: d for n, d in part.items() if sound(d)} for part in (program.masks, program.samplers, program.judges))
+    return replace(program, models=models, masks=masks, samplers=samplers, judges=judges)
