@@ -5,9 +5,14 @@ Never: losses or curvatures of its own.
 
 from __future__ import annotations
 
+from ._distribution import distribution as distribution
+from ._distribution import GmlmDistribution as GmlmDistribution
 from ._draws import Chains as Chains
 from ._draws import posterior as posterior
 from ._draws import run_chain as run_chain
+from ._kernel import GmlmKernel as GmlmKernel
+from ._kernel import numpyro_kernel as numpyro_kernel
+from ._law import Law as Law
 from ._likelihood import likelihood_of_rows as likelihood_of_rows
 from ._numpyro_model import NumpyroModel as NumpyroModel
 from ._numpyro_model import to_numpyro as to_numpyro

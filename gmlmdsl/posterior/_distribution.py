@@ -1,0 +1,171 @@
+"""A model as a NumPyro distribution: normalised, with exact draws, of parameters that may be traced or come in batches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.distributions import Distribution
+from numpyro.distributions.constraints import Constraint
+from numpyro.distributions.util import validate_sample
+
+from .._diagnostics import fail
+from ..graph import VariableArray
+from ._law import Law, Params, codes_with, values_of
+
+
+class CellValues(Constraint):
+    """Each cell of an event has a value of its domain: low, low + step, .., high. A part of compiled programs."""
+
+    is_discrete = True
+
+    def __init__(self, low: tuple[int, ...], high: tuple[int, ...], step: tuple[int, ...], shape: tuple[int, ...]):
+        self.low, self.high, self.step, self.shape = low, high, step, shape
+
+    @property
+    def event_dim(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The number of axes of an event."""
+        return len(self.shape)
+
+    def __call__(self, x: Any) -> Any:
+        x = x if isinstance(x, jax.Array) else np.asarray(x)
+        low, high, step = (np.broadcast_to(np.reshape(a, self.shape).astype(x.dtype), x.shape) for a in (self.low, self.high, self.step))
+        good = (x >= low) & (x <= high) & ((x - low) % step == 0)
+        return good.reshape(*good.shape[: good.ndim - len(self.shape)], -1).all(-1)
+
+    def feasible_like(self, prototype: Any) -> Any:
+        """The lowest value of each cell."""
+        return jnp.broadcast_to(jnp.reshape(jnp.asarray(self.low), self.shape), jnp.shape(prototype))
+
+    def tree_flatten(self) -> Any:
+        return (), ((), self.__dict__)
+
+    def eq(self, other: object, static: bool = False) -> Any:
+        return isinstance(other, CellValues) and self.__dict__ == other.__dict__
+
+
+def cell_values(variables: tuple[VariableArray, ...], shape: tuple[int, ...]) -> CellValues:
+    """The values of some variables' cells, one after another."""
+    spins = [v.kind == "spin" for v in variables for _ in range(v.size)]
+    sizes = [len(v.labels) for v in variables for _ in range(v.size)]
+    high = tuple(1 if s else n - 1 for s, n in zip(spins, sizes, strict=True))
+    return CellValues(tuple(-1 if s else 0 for s in spins), high, tuple(2 if s else 1 for s in spins), shape)
+
+
+class GmlmDistribution(Distribution):
+    """p(x) of a model at parameters; see `Model.distribution`.
+
+    Attributes:
+        params: parameters by name, each of its own shape, or with the axes of a batch before it.
+        law: what does not change with the parameters.
+    """
+
+    arg_constraints: ClassVar[dict[str, Any]] = {}  # pyright: ignore[reportIncompatibleVariableOverride]
+    pytree_data_fields = ("params",)
+    pytree_aux_fields = ("law",)
+    params: dict[str, Any]
+    law: Law
+
+    def __init__(self, law: Law, params: Params, *, validate_args: bool | None = None):
+        self.law = law
+        self.params, batch = law.params(params)
+        variables = law.observed
+        shape = variables[0].shape if len(variables) == 1 else (sum(v.size for v in variables),)
+        try:
+            batch = np.broadcast_shapes(batch, law.shape)
+        except ValueError:
+            raise fail("E510", f"given has rows of shape {law.shape}, and params come in a batch of shape {batch}") from None
+        super().__init__(batch, shape, validate_args=validate_args)
+
+    @property
+    def support(self) -> CellValues:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The values of every cell. Some may have probability zero all the same: `log_prob` is -inf there."""
+        return cell_values(self.law.observed, self.event_shape)
+
+    @validate_sample
+    def log_prob(self, value: Any, intermediates: Any = None) -> jax.Array:
+        """log p(value), normalised, latents summed out; -inf for what is no value of the cells.
+
+        Args:
+            value: shape (.., *batch_shape, *event_shape), which may be traced.
+            intermediates: not used.
+        """
+        del intermediates
+        value, (batch, event) = jnp.asarray(value), (self._batch(), self.event_shape)
+        lead = np.broadcast_shapes(value.shape[: value.ndim - len(event)], batch)
+        good = self.support(value)
+        codes = jnp.moveaxis(jnp.broadcast_to(self._codes(value), (*lead, self.law.graph.n_cells)), -1, 0)
+        found = self._by_batch(self.law.log_prob, batch, lead, codes)
+        return jnp.where(jnp.broadcast_to(good, lead), found.reshape(lead), -jnp.inf)
+
+    def sample(self, key: jax.Array | None, sample_shape: tuple[int, ...] = ()) -> jax.Array:
+        """Independent draws, of shape (*sample_shape, *batch_shape, *event_shape): integers, as `Model.sample` gives values."""
+        assert key is not None
+        batch = self._batch()
+        lead = (*sample_shape, *batch)
+        keys = jax.random.split(typed(key), math.prod(lead)).reshape(lead)
+        codes = self._by_batch(lambda p, k, row: self.law.draw(p, k, row).T, batch, lead, keys, axes=1)
+        return self._values(codes.reshape(*lead, -1))
+
+    def unpack(self, value: Any) -> dict[str, jax.Array]:
+        """An event's parts by variable, (.., *axes) each; events of several variables are their cells one after another."""
+        value, at, out = jnp.asarray(value), 0, {}
+        lead = value.shape[: value.ndim - len(self.event_shape)]
+        flat = value.reshape(*lead, -1)
+        for v in self.law.observed:
+            out[v.name] = flat[..., at : at + v.size].reshape(*lead, *v.shape)
+            at += v.size
+        return out
+
+    def pack(self, x: Mapping[str, Any]) -> jax.Array:
+        """An event from its parts by variable: numbers, codes for letters and labels; the inverse of `unpack`."""
+        parts = {v: jnp.asarray(x[v.name]) for v in self.law.observed}
+        lead = np.broadcast_shapes(*(a.shape[: a.ndim - len(v.shape)] for v, a in parts.items()))
+        flat = [jnp.broadcast_to(a, (*lead, *v.shape)).reshape(*lead, v.size) for v, a in parts.items()]
+        return jnp.concatenate(flat, axis=-1).reshape(*lead, *self.event_shape)
+
+    def _batch(self) -> tuple[int, ...]:
+        """The batch of the parameters and given data as they are now: under `jax.vmap` it is not the one they came with."""
+        shapes = [np.shape(self.params[p.name])[: np.ndim(self.params[p.name]) - len(p.shape)] for p in self.law.graph.parameters]
+        return np.broadcast_shapes(*shapes, self.law.shape)
+
+    def _by_batch(self, function: Any, batch: tuple[int, ...], lead: tuple[int, ...], what: Any, axes: int = 0) -> jax.Array:
+        """A function of parameters, some arrays whose last axes are `lead`, and rows of given data, for each member of a batch.
+
+        What it gives has one axis of configurations, followed by `axes` more.
+        """
+        graph, shape = self.law.graph, what.shape[: what.ndim - len(lead)]
+        row = jnp.broadcast_to(jnp.arange(math.prod(self.law.shape), dtype=jnp.int32).reshape(self.law.shape), batch)
+        if all(np.shape(self.params[p.name]) == p.shape for p in graph.parameters):
+            return function(self.params, what.reshape(*shape, -1), jnp.broadcast_to(row, lead).ravel())
+        members, draws = math.prod(batch), math.prod(lead[: len(lead) - len(batch)])
+        params = {p.name: jnp.broadcast_to(self.params[p.name], (*batch, *p.shape)).reshape(members, *p.shape) for p in graph.parameters}
+        each = jnp.moveaxis(what.reshape(*shape, draws, members), -1, 0)
+        rows = jnp.broadcast_to(row.ravel()[:, None], (members, draws))
+        found = jax.vmap(function)(params, each, rows)  # members, draws, ..
+        return jnp.moveaxis(found, 0, 1).reshape(*lead, *found.shape[2:])
+
+    def _codes(self, value: jax.Array) -> jax.Array:
+        """Codes of all cells, (.., cells), from an event's values; 0 in latents and where there is no such value."""
+        codes = jnp.zeros((*value.shape[: value.ndim - len(self.event_shape)], self.law.graph.n_cells), jnp.int32)
+        return codes_with(codes, self.law.observed, self.unpack(value))
+
+    def _values(self, codes: jax.Array) -> jax.Array:
+        """An event's values from codes of all cells, (.., cells)."""
+        values = [a.reshape(*codes.shape[:-1], -1) for a in values_of(codes, self.law.observed).values()]
+        return jnp.concatenate(values, axis=-1).reshape(*codes.shape[:-1], *self.event_shape)
+
+
+def typed(key: jax.Array) -> jax.Array:
+    """A key of JAX's new style from either style."""
+    return key if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else jax.random.wrap_key_data(key)
+
+
+def distribution(law: Law, params: Params) -> GmlmDistribution:
+    """See `Model.distribution`."""
+    law.verify()
+    return GmlmDistribution(law, params)

@@ -1,0 +1,214 @@
+"""A compiled sampler as a block of NumPyro's Gibbs kernel: cells by block dynamics, parameters by NUTS."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+from numpyro.distributions import Distribution
+from numpyro.infer.gibbs import GIBBS_SITES_KWARG
+from numpyro.infer.mcmc import MCMCKernel
+from numpyro.util import is_prng_key
+
+from .. import derive
+from .._diagnostics import fail, listed
+from ..data import value_codes
+from ..evaluate import init_params
+from ..graph import VariableArray, is_positive
+from ..sample import starts
+from ._distribution import CellValues, cell_values, typed
+from ._law import Law, codes_with, values_of
+
+Array = np.ndarray
+Sites = Mapping[str, Any]
+
+
+class BlockState(NamedTuple):
+    """Values of the sites by name, the share of cells that the last step changed, and the key of the next step."""
+
+    z: dict[str, jax.Array]
+    changed: jax.Array
+    rng_key: jax.Array
+
+
+class UniformCells(Distribution):
+    """Every value of some cells alike: the site of cells whose law is a factor, see `GmlmKernel.sites`."""
+
+    arg_constraints: ClassVar[dict[str, Any]] = {}  # pyright: ignore[reportIncompatibleVariableOverride]
+    pytree_aux_fields = ("variable",)
+    variable: VariableArray
+
+    def __init__(self, variable: VariableArray, batch_shape: tuple[int, ...] = (), *, validate_args: bool | None = None):
+        self.variable = variable
+        super().__init__(batch_shape, variable.shape, validate_args=validate_args)
+
+    @property
+    def support(self) -> CellValues:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The values of every cell."""
+        return cell_values((self.variable,), self.variable.shape)
+
+    def sample(self, key: jax.Array | None, sample_shape: tuple[int, ...] = ()) -> jax.Array:
+        """Independent uniform values."""
+        assert key is not None
+        codes = jax.random.randint(key, self.shape(sample_shape), 0, len(self.variable.labels), jnp.int32)
+        return 2 * codes - 1 if self.variable.kind == "spin" else codes
+
+    def log_prob(self, value: Any, intermediates: Any = None) -> jax.Array:
+        """log p(value)."""
+        del intermediates
+        lead = jnp.shape(value)[: jnp.ndim(value) - len(self.event_shape)]
+        each = -self.variable.size * math.log(len(self.variable.labels))
+        return jnp.full(np.broadcast_shapes(lead, self.batch_shape), each)
+
+
+class GmlmKernel(MCMCKernel):
+    """Redraws the cells that data lack by a sampler of the program, given the parameters; see `Model.numpyro_kernel`.
+
+    Attributes:
+        names: the names of its sites: the variables that the data do not hold.
+        shape: the axes of rows, which stand before a variable's own.
+    """
+
+    sample_field = "z"
+
+    def __init__(self, law: Law, kernel: derive.AbstractKernel, x: Mapping[str, Any], params: Callable[[Sites], Sites] | None):
+        self.law, self._kernel, self._params = law, kernel, params
+        self._free = tuple(v for v in law.graph.variables if v.name not in x)
+        self.names = tuple(v.name for v in self._free)
+        held, codes, self.shape = _held(law, x)
+        self._rows = math.prod(self.shape)
+        self._clamped = derive.on_device(np.append(held, False)) if held.any() else None
+        self._start = derive.on_device(_possible(law, held, codes).T.reshape(*self.shape, -1), np.int32)
+        lead = law.shape or self.shape
+        self._row = derive.on_device(np.broadcast_to(np.arange(math.prod(law.shape)).reshape(law.shape), lead).ravel(), np.int32)
+
+    @property
+    def default_fields(self) -> tuple[str, ...]:
+        """What a run keeps."""
+        return ("z", "changed")
+
+    def sites(self, params: Sites) -> dict[str, jax.Array]:
+        """Inside a NumPyro model: a site for each variable that the data lack, and the factor log p(all cells | params) of every row.
+
+        Raises:
+            GmlmError: E601 with the cost where log Z is above the budget.
+        """
+        found = {v.name: numpyro.sample(v.name, UniformCells(v, self.shape)) for v in self._free}
+        uniform = sum(v.size * math.log(len(v.labels)) for v in self._free)
+        numpyro.factor(f"{'_'.join(self.names)}_law", self.log_prob(params, found) + uniform)
+        return found
+
+    def log_prob(self, params: Sites, z: Sites) -> jax.Array:
+        """log p of the data's cells and those of `z` together, of each row; normalised."""
+        known, _ = self.law.params(params)
+        codes = jnp.moveaxis(codes_with(self._start, self._free, z).reshape(self._rows, -1), -1, 0)
+        return self.law.log_joint(known, codes, self._row).reshape(self.shape)
+
+    def init(self, rng_key: jax.Array, num_warmup: int, init_params: Any, model_args: Any, model_kwargs: Any) -> BlockState:
+        """The values that NumPyro starts with, where they are possible; `num_warmup` has no meaning, for nothing adapts."""
+        del num_warmup, model_args, model_kwargs
+        return self._mapped(rng_key, lambda key, z: self._begun(key, z or {}), init_params)
+
+    def sample(self, state: BlockState, model_args: Any, model_kwargs: Any) -> BlockState:
+        """One run of the sampler's body."""
+        del model_args
+        sites = (model_kwargs or {}).get(GIBBS_SITES_KWARG, {})
+        return self._mapped(state.rng_key, lambda _, s: self._stepped(s, sites), state)
+
+    def refresh(self, state: BlockState, model_args: Any, model_kwargs: Any) -> BlockState:
+        """The state as it is: nothing of the other sites is kept in it."""
+        del model_args, model_kwargs
+        return state
+
+    def get_constrain_fn(self, model_args: Any, model_kwargs: Any) -> Callable[[Any], Any]:
+        """The values as they are."""
+        del model_args, model_kwargs
+        return lambda z: z
+
+    def get_diagnostics_str(self, state: BlockState) -> str:
+        """What the bar of a run shows."""
+        return f"changed={float(state.changed):.2f}"
+
+    def _mapped(self, key: jax.Array, function: Callable[[Any, Any], BlockState], what: Any) -> BlockState:
+        """A function of one chain, or of each of several."""
+        return function(key, what) if is_prng_key(key) else jax.vmap(function)(key, what)
+
+    def _begun(self, key: jax.Array, z: Sites) -> BlockState:
+        lacking = [v for v in self._free if v.name not in z]
+        keys = jax.random.split(key, len(lacking) + 1)
+        drawn = {v.name: UniformCells(v, self.shape).sample(k) for v, k in zip(lacking, keys[1:], strict=True)}
+        codes = codes_with(self._start, self._free, {**drawn, **z})
+        flat = codes.reshape(self._rows, -1).T
+        good = jnp.isfinite(derive.log_potential(self.law.device, _usual(self.law), flat)).reshape(*self.shape, 1)
+        return BlockState(values_of(jnp.where(good, codes, self._start), self._free), jnp.zeros(()), key)
+
+    def _stepped(self, state: BlockState, sites: Sites) -> BlockState:
+        key, own = jax.random.split(state.rng_key)
+        params = sites if self._params is None else self._params(sites)
+        known, batch = self.law.params({p.name: params[p.name] for p in self.law.graph.parameters if p.name in params})
+        if batch:
+            raise fail("E501", f"params of a kernel have no batch, got one of shape {batch}")
+        before = codes_with(self._start, self._free, state.z)
+        codes = self.law.with_row(before.reshape(self._rows, -1).T, self._row)
+        target = derive.Target(self.law.device, known, self._clamped)
+        keys = jax.random.split(typed(own), self._rows)
+        after = self._kernel.step(target, keys, self._kernel.init(codes))[0].codes.T.reshape(before.shape)
+        free = jnp.concatenate([jnp.arange(v.offset, v.offset + v.size) for v in self._free])
+        changed = (before[..., free] != after[..., free]).mean(dtype=jnp.zeros(()).dtype)
+        return BlockState(values_of(after, self._free), changed, key)
+
+
+def numpyro_kernel(law: Law, kernel: derive.AbstractKernel, x: Mapping[str, Any], params: Any) -> GmlmKernel:
+    """See `Model.numpyro_kernel`.
+
+    Raises:
+        GmlmError: E507 for a sampler that remembers more than the cells, for data without rows that fit, or that leave no cell.
+    """
+    if jax.tree.leaves(kernel.memory(jnp.zeros((law.graph.n_cells, 1), jnp.int32))):
+        message = (
+            "this sampler keeps replicas at other temperatures: their law moves with the parameters, and the posterior would not be kept"
+        )
+        raise fail("E507", message, help="take its body without `temper`")
+    return GmlmKernel(law, kernel, x, params)
+
+
+def _held(law: Law, x: Mapping[str, Any]) -> tuple[Array, Array, tuple[int, ...]]:
+    """Which cells data hold, codes (cells, rows) with theirs, and the axes of rows."""
+    graph, shapes, parts = law.graph, {}, {}
+    names = [v.name for v in graph.variables]
+    unknown = [n for n in x if n not in names]
+    if unknown:
+        raise fail("E506", f"x: the model has no variable {listed(unknown)}", help=f"it has {listed(names)}")
+    if set(names) <= set(x):
+        raise fail("E507", "x holds every variable: there is no cell to redraw", help="leave out the latents, or what is to be drawn")
+    for v in graph.variables:
+        if v.name in x:
+            parts[v.name], shapes[v.name] = value_codes(v, x[v.name], f"x[{v.name!r}]")
+    lead = next(iter(shapes.values()), law.shape)
+    wrong = {n: s for n, s in shapes.items() if s != lead}
+    if wrong or law.shape not in ((), lead):
+        raise fail("E501", f"x and given have rows of different shapes: {shapes}, {law.shape}", help="every variable needs as many rows")
+    held, codes = np.zeros(graph.n_cells, bool), np.zeros((graph.n_cells, math.prod(lead)), np.int32)
+    for v in graph.variables:
+        if v.name in parts:
+            held[v.offset : v.offset + v.size] = True
+            codes[v.offset : v.offset + v.size] = parts[v.name].reshape(-1, v.size).T
+    return held, codes, lead
+
+
+def _possible(law: Law, held: Array, codes: Array) -> Array:
+    """The codes with possible values of the other cells, of each row."""
+    graph = law.graph
+    if is_positive(graph, init_params(graph)):
+        return codes
+    params = {k: derive.on_device(v, derive.float_type()) for k, v in init_params(graph).items()}
+    return np.concatenate([starts(graph, 1, 0, None, (held, row), params).codes for row in codes.T], axis=1)
+
+
+def _usual(law: Law) -> dict[str, jax.Array]:
+    return {k: jnp.asarray(v, derive.float_type()) for k, v in init_params(law.graph).items()}
