@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .model import ConditionalModel as ConditionalModel
     from .model import Fit as Fit
     from .model import Model as Model
+    from .posterior import inclusion as inclusion
     from .read import Alignment as Alignment
     from .read import Table as Table
     from .read import read_alignment as read_alignment
@@ -67,6 +68,7 @@ _WHERE = {
     "MonteCarloEM": ".fit",
     "PersistentContrastiveDivergence": ".fit",
     "wald_test": ".assess",
+    "inclusion": ".posterior",
     "NetworkFit": ".train",
     "ProbeFit": ".train",
     "train_probe": ".train",
@@ -107,6 +109,7 @@ __all__ = [
     "attention_dependency",
     "compare",
     "drop_repeats",
+    "inclusion",
     "load",
     "load_fit",
     "load_translator",

@@ -49,6 +49,7 @@ from ._objective import room_for as room_for
 from ._objective import row_terms as row_terms
 from ._objective import value_at as value_at
 from ._parameters import SIMPLEX_ERROR as SIMPLEX_ERROR
+from ._parameters import SPIKE_SLAB as SPIKE_SLAB
 from ._parameters import as_params as as_params
 from ._parameters import bijection as bijection
 from ._parameters import entry_names as entry_names
@@ -66,6 +67,7 @@ from ._parameters import tangent as tangent
 from ._parameters import unconstrained_moves as unconstrained_moves
 from ._parameters import unflatten as unflatten
 from ._parameters import verify_bounded_priors as verify_bounded_priors
+from ._parameters import verify_densities as verify_densities
 from ._parameters import verify_names as verify_names
 from ._revealing import is_reducible as is_reducible
 from ._revealing import revealed_cells as revealed_cells

@@ -27,6 +27,7 @@ Array = np.ndarray
 SIMPLEX_ERROR = 1e-3  # of a sum, at most: rounding, and gradients by finite differences
 
 
+SPIKE_SLAB = "spike_slab"
 NOISE = 0.01  # of starts where there are latents: without it values of a latent that mean the same stay the same
 
 
@@ -260,23 +261,39 @@ def _log_density(p: ParameterArray, value: jax.Array) -> jax.Array:
             return stats.gamma.logpdf(value, a["shape"], scale=1 / a["rate"])
         case "beta":
             return stats.beta.logpdf(value, a["a"], a["b"])
-        case _:  # JAX's own is -inf where rounding takes the sum from 1
+        case "dirichlet":  # JAX's own is -inf where rounding takes the sum from 1
             c = jnp.broadcast_to(a["concentration"], p.shape)
             return xlogy(c - 1, value).sum(-1) + gammaln(c.sum(-1)) - gammaln(c).sum(-1)
+        case name:
+            raise NotImplementedError(f"`{name}` has no density")  # `verify_densities` refuses it before
 
 
 def verify_bounded_priors(graph: FactorGraph) -> None:
-    """Refuse priors whose density has no maximum.
+    """Refuse priors whose density has no maximum, or that have no density.
 
     Raises:
-        GmlmError: E701.
+        GmlmError: E701, E706.
     """
+    verify_densities(graph, "a fit seeks the maximum of a density")
     shapes = {"gamma": ("shape",), "beta": ("a", "b"), "dirichlet": ("concentration",)}
     for p in graph.parameters:
         for name in shapes.get(p.prior.name, ()) if p.prior is not None else ():
             if (p.prior.arguments[name] < 1).any():  # type: ignore[union-attr]
                 message = f"the prior of `{p.name}` has unbounded density: `{name}` is {p.prior.arguments[name].min():g}, below 1"  # type: ignore[union-attr]
                 raise fail("E701", message, p.prior.span, "no optimum", help="use a value of at least 1")  # type: ignore[union-attr]
+
+
+def verify_densities(graph: FactorGraph, why: str) -> None:
+    """Refuse priors without a density: `spike_slab`, which gives 0 itself a probability. `why` says who needs one.
+
+    Raises:
+        GmlmError: E706.
+    """
+    for p in graph.parameters:
+        if p.prior is not None and p.prior.name == SPIKE_SLAB:
+            message = f"`{p.name}` is 0 exactly with a probability of its own: it has no density, and {why}"
+            help = "sample it by `model.posterior(x, mask=..)`; or give it `laplace(0, scale)`, under which estimates are 0 exactly, too"
+            raise fail("E706", message, p.prior.span, "only sampled", help=help)
 
 
 def has_proper_prior(p: ParameterArray) -> bool:

@@ -129,6 +129,9 @@ def _head(model: ir.Model, lowered: Lowered | None, formulas: ModelFormulas) -> 
     if model.parameters:
         section.words("The prior of the parameters:")
         formulas.add_prior(section)
+    discrete = [p.name for p in model.parameters.values() if p.prior is not None and p.prior.form.name == "spike_slab"]
+    if discrete:
+        section.words(f"The entries of {listed(discrete)} are 0 exactly unless they are in: `posterior` samples them, and `fit` refuses.")
     for name, _ in model.gauges:
         section.words(f"Gauge: the sums of `{name}` over each axis that runs over a domain are zero.")
     _normaliser(section, model, lowered)

@@ -151,6 +151,10 @@ def _prior(p: ir.Parameter, shape: tuple[int, ...], bound: Bound) -> Prior | Non
             found = f"{value.min():g}" if np.isfinite(value).all() else "a number that is not finite"
             message = f"`{option.name}` of `{p.prior.form.name}` is {'above 0' if above else 'finite'}, found {found}"
             raise fail("E404", message, p.prior.span, "out of bounds")
+        outside = [] if option.bounds is None else [v for v in value.ravel() if not option.bounds.holds(v)]
+        if option.bounds is not None and outside:
+            message = f"`{option.name}` of `{p.prior.form.name}` is {option.bounds.words}, found {outside[0]:g}"
+            raise fail("E404", message, p.prior.span, "out of bounds")
         arguments[option.name] = value
     return Prior(p.prior.form.name, arguments, p.prior.span)
 

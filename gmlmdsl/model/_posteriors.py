@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from .. import derive
-from ..data import encode_given
+from .._diagnostics import fail
+from ..data import bound_rows, encode_given
 from ..evaluate import Contractions
 from ..graph import with_given
 from ..program import ir
@@ -80,6 +81,60 @@ class Posteriors(Queries):
         known = {} if x is None else x if isinstance(x, Mapping) else {self.graph.observed[0].name: x}
         with jax.ensure_compile_time_eval():
             return numpyro_kernel(law, derive.build_kernel(lowered, checked).kernel, known, params)
+
+    def posterior(
+        self,
+        x: Any,
+        mask: str | None = None,
+        *,
+        draws: int = 1000,
+        chains: int = 4,
+        warmup: int = 500,
+        seed: int = 0,
+        weights: Any = None,
+        missing: Any = None,
+        given: Any = None,
+    ) -> Any:
+        """Draws of the parameters, those under `spike_slab` with whether each entry is in; see `gm.inclusion`.
+
+        The target is exp(-c * sum over rows of w loss) times the priors, with c and the loss as in `fit`. Under `everything` that is the
+        posterior. Under a pseudolikelihood mask it is not: the draws are labelled "not calibrated", their spread and the probabilities
+        of being in are those of the pseudolikelihood, and may be too sure or too unsure.
+
+        Args:
+            x: rows.
+            mask: the mask's name; left out where the model has one.
+            draws: kept draws per chain.
+            chains: number of chains; each starts with its own entries in, drawn from the prior.
+            warmup: steps before the first draw, which adapt the step of the trajectories.
+            seed: of chains, and of drawn masks.
+            weights: one per row, multiplying its loss.
+            missing: what stands for a missing cell, as in `fit`; such cells are summed out, and nothing is imputed.
+            given: data of given variables, as in `fit`.
+
+        Returns:
+            What the installed ArviZ takes: `posterior` with each parameter `J`, and 0/1 in `J_included` where its prior is `spike_slab`;
+            `sample_stats` with `lp`, `switched` (the share of entries that changed) and `acceptance_rate`; `calibration` among the
+            attributes.
+
+        Raises:
+            GmlmError: E704 for a model without a `spike_slab` prior, which NUTS samples; E601 with the cost where the draws, or missing
+                cells, take too much; E552 where neither data nor priors determine some direction; what `fit` refuses, E706 aside.
+
+        Reference: Mitchell and Beauchamp 1988; Gottardo and Raftery 2008.
+        """
+        from ..posterior import SampledOptions, has_spikes, sample_posterior
+
+        bound, rows = bound_rows(self.lowered, x, missing, given)
+        if len(rows.shape) != 1:
+            message = f"x must have one axis of rows before the variable's axes, got rows of shape {rows.shape}"
+            raise fail("E501", message, help="one row is `x[None]`")
+        if not has_spikes(self.graph):
+            message = f"no parameter of `{self.name}` has a `spike_slab` prior: none is ever out"
+            raise fail("E704", message, help="draw by NUTS: `model.to_numpyro(x, mask=..)`, or `fit.posterior()`")
+        name, lowered = self._mask(mask, bound)
+        options = SampledOptions(name, draws, warmup, chains, seed, weights)
+        return sample_posterior(bound, lowered, rows.codes, options, self.program.provenance() | {"model": self.name})
 
     def _law(self, given: Any) -> Law:
         from ..posterior import Law

@@ -10,9 +10,13 @@ from ._distribution import GmlmDistribution as GmlmDistribution
 from ._draws import Chains as Chains
 from ._draws import posterior as posterior
 from ._draws import run_chain as run_chain
+from ._inclusion import inclusion as inclusion
 from ._kernel import GmlmKernel as GmlmKernel
 from ._kernel import numpyro_kernel as numpyro_kernel
 from ._law import Law as Law
 from ._likelihood import likelihood_of_rows as likelihood_of_rows
 from ._numpyro_model import NumpyroModel as NumpyroModel
 from ._numpyro_model import to_numpyro as to_numpyro
+from ._sampled import has_spikes as has_spikes
+from ._sampled import sample_posterior as sample_posterior
+from ._sampled import SampledOptions as SampledOptions

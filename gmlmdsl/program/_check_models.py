@@ -108,17 +108,19 @@ def _parameter(s: tree.Parameter, body: Body, scope: Scope) -> None:
 
 _SUPPORTS = {
     "real": ("real", "positive", "bounded"),
+    "unbounded": ("real",),
     "positive": ("positive", "bounded"),
     "unit": ("bounded",),
     "simplex": ("simplex",),
 }
 _WORDS = {
     "real": "real parameters",
+    "unbounded": "real parameters without bounds",
     "positive": "positive parameters",
     "unit": "parameters between 0 and 1",
     "simplex": "simplex parameters",
 }
-_CURES = {"real": ": real", "positive": ": positive", "unit": ": real(lower = 0, upper = 1)", "simplex": ": simplex"}
+_CURES = {"real": ": real", "unbounded": ": real", "positive": ": positive", "unit": ": real(lower = 0, upper = 1)", "simplex": ": simplex"}
 
 
 def _fits(support: str, type_: ValueType) -> bool:
@@ -207,6 +209,10 @@ def _gauge(s: tree.Gauge, body: Body, scope: Scope) -> None:
     elif not any(a.over.kind == "domain" for a in declared.axes):
         help = "a gauge needs an axis over a declared domain: `a in aa`"
         scope.report("E312", f"no axis of `{symbol.name}` runs over a domain", names[0].span, "nothing to fix", related=place, help=help)
+    elif declared.prior is not None and declared.prior.form.support == "unbounded":
+        message = f"`{declared.prior.form.name}` puts each entry of `{symbol.name}` in or out on its own, and a gauge ties them together"
+        help = "remove the gauge: the prior determines every direction"
+        scope.report("E312", message, names[0].span, "in or out one by one", related=place, help=help, fix=Fix(s.span, ""))
     elif symbol.name in [g for g, _ in body.gauges]:
         place = ((next(span for g, span in body.gauges if g == symbol.name), "stated here"),)
         message, fix = f"the gauge of `{symbol.name}` is stated twice", Fix(s.span, "")

@@ -77,7 +77,7 @@ class Form:
     name: str
     options: tuple[Option, ...]
     doc: str
-    support: str = ""  # of a distribution: real, positive, unit or simplex
+    support: str = ""  # of a distribution: real, unbounded, positive, unit or simplex
     since: str = "0.1"
     free: bool = False  # takes further named options, handed on as they are
     of: Form | None = None  # the form that this one is, with other defaults

@@ -92,6 +92,16 @@ DISTRIBUTIONS = (
     ),
     Form(
         "distribution",
+        "spike_slab",
+        (
+            Option("sd", NUMBER, "standard deviation of the slab, above 0"),
+            Option("probability", NUMBER, "prior probability that an entry is in", bounds=PROBABILITIES),
+        ),
+        "0 exactly, or with `probability` in, and then normal around 0; `Model.posterior` samples it, `fit` refuses it.",
+        support="unbounded",
+    ),
+    Form(
+        "distribution",
         "gamma",
         (Option("shape", NUMBER, "shape, above 0"), Option("rate", NUMBER, "rate, above 0")),
         "Gamma; density unbounded at 0 for a shape below 1.",

@@ -71,6 +71,8 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         "double_exponential": ("write `laplace`", "laplace"),
         "gaussian": ("write `normal`", "normal"),
         "norm": ("write `normal`", "normal"),
+        "spike_and_slab": ("write `spike_slab`", "spike_slab"),
+        "horseshoe": ("write `spike_slab(sd, probability)`, whose entries are 0 exactly or normal", ""),
         "l1": ("write `laplace(0, scale)`", ""),
         "l2": ("write `normal(0, sd)`", ""),
     },

@@ -96,6 +96,7 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "E601": lambda path: model(LARGE).log_partition({}),
     "E602": lambda path: model(LARGE).loss({}, [[0] * 40], mask="all"),
     "E701": lambda path: model(PRIOR).fit([0, 1], mask="one"),
+    "E706": lambda path: model(PRIOR.replace("positive ~ gamma(0.5, 1)", "real ~ spike_slab(1, 0.5)")).fit([0, 1], mask="one"),
     "E713": lambda path: gm.theory.stationary_law(model(CHAIN), {}, mask="lonely"),
     "E714": lambda path: impatient(lambda: gm.theory.mixing_time(model(CHAIN), {}, mask="single", start=[1] * 12)),
     "E702": lambda path: model().fit(ROWS, mask="tuned"),

@@ -1,0 +1,80 @@
+"""Which entries are in: shares of draws with their Monte Carlo errors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._diagnostics import fail, known
+from ..sample import groups_of, summary
+from ._sampled import INCLUDED
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LIKELY = 0.5  # above it an entry belongs to the median probability model
+
+
+def inclusion(idata: Any, name: str | None = None) -> pd.DataFrame:
+    """How likely each entry of a parameter under `spike_slab` is in, from draws of `Model.posterior`.
+
+    The entries above one half are the median probability model: of edges, the network to report (Barbieri and Berger 2004).
+
+    Args:
+        idata: draws.
+        name: the parameter, `"J"`; left out where one has indicators.
+
+    Returns:
+        One row for each entry, in order: `probability`, the share of draws with the entry in; `mcse`, `ess` and `r_hat` of that share;
+        `included`, whether it is above one half; `mean` and `sd` of the entry, draws at 0 among them; `mean_in`, the mean of the draws
+        with the entry in. `mcse`, `ess` and `r_hat` are nan where all draws agree: a share of 0 or 1 says no more than about
+        3 / (effective number of draws), which only more draws tell. `attrs` has the `calibration` of the draws.
+
+    Raises:
+        GmlmError: E506 for a parameter without indicators, E507 for draws that have none.
+
+    Reference: Barbieri and Berger 2004; the error of the share is ArviZ's `mcse`.
+    """
+    draws = groups_of(idata)["posterior"]
+    names = [str(v) for v in draws.data_vars if INCLUDED.format(v) in draws.data_vars]
+    if not names:
+        raise fail("E507", "these draws have no indicators", help="draw by `model.posterior`, of a parameter under `spike_slab`")
+    if name is None:
+        if len(names) > 1:
+            raise fail("E507", f"several parameters have indicators: {', '.join(names)}", help=f"name one: `{names[0]}`")
+        name = names[0]
+    return _table(idata, draws, known(name, names, "parameter with indicators"))
+
+
+def _table(idata: Any, draws: Any, name: str) -> pd.DataFrame:
+    import pandas as pd
+
+    told, value = summary(idata, [INCLUDED.format(name)]), draws[name]
+    inside, values = (np.asarray(draws[n]).reshape(-1, len(told)).astype(float) for n in (INCLUDED.format(name), name))
+    count = inside.sum(axis=0)
+    mean_in = np.divide((values * inside).sum(axis=0), count, out=np.full(len(count), np.nan), where=count > 0)
+    share = inside.mean(axis=0)
+    columns = {
+        "probability": share,
+        "mcse": told["mcse_mean"].to_numpy(),
+        "ess": told["ess_bulk"].to_numpy(),
+        "r_hat": told["r_hat"].to_numpy(),
+        "included": share > LIKELY,
+        "mean": values.mean(axis=0),
+        "sd": values.std(axis=0, ddof=1),
+        "mean_in": mean_in,
+    }
+    table = pd.DataFrame(columns, index=pd.Index(_entries(name, value), name="entry"))
+    table.attrs["calibration"] = draws.attrs.get("calibration", "")
+    return table
+
+
+def _entries(name: str, value: Any) -> list[str]:
+    """`J[0, 1]`: the entries by their coords, in row-major order."""
+    axes = [np.asarray(value.coords[d]) for d in value.dims[2:]]
+    found = []
+    for place in np.ndindex(*value.shape[2:]):
+        parts = ",".join(str(axis[i]) for axis, i in zip(axes, place, strict=True)).split(",")
+        found.append(f"{name}[{', '.join(t.strip() for t in parts)}]" if axes else name)
+    return found

@@ -1,0 +1,192 @@
+"""Posteriors of models with `spike_slab` priors: from rows and a mask to labelled draws."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._diagnostics import fail, listed, with_whole_numbers
+from ..data import generator, keys_of, verified_seed
+from ..evaluate import SPIKE_SLAB, Objective, row_terms
+from ..fit import SINGULAR, Estimate, Evidence, FitOptions, fit_model, reopen
+from ..graph import FactorGraph, Lowered, LoweredMask, ParameterArray, is_adaptive
+from ..graph.masks import blocks_of, support_size
+from ..plan import verify_held
+from ..sample import SamplingWarning, to_arviz
+from ._coordinates import Coordinates
+from ._spike_slab import ACCEPTED, LEAPS, Target, Told, Walk, curvature_at, definite, run
+
+Array = np.ndarray
+MOST_OPERATIONS = 1e13  # factor evaluations, or table entries: an hour or so
+GRADIENT = 3  # evaluations that one with its gradient costs
+LEAST_ACCEPTED = 0.3  # of trajectories
+INCLUDED = "{}_included"  # the name of a parameter's indicators
+NOT_CALIBRATED = "not calibrated"
+FEWER = "fewer `draws=`, `chains=` or rows"
+
+
+@dataclass(frozen=True)
+class SampledOptions:
+    """How to sample; see `Model.posterior`."""
+
+    mask: str
+    draws: int
+    warmup: int
+    chains: int
+    seed: int
+    weights: Any
+
+
+def has_spikes(graph: FactorGraph) -> bool:
+    """Whether some parameter is 0 exactly with a probability of its own."""
+    return bool(_spiked(graph))
+
+
+def sample_posterior(lowered: Lowered, mask: LoweredMask, codes: Array, options: SampledOptions, provenance: Mapping[str, Any]) -> Any:
+    """See `Model.posterior`."""
+    options = with_whole_numbers(options, {"draws": 1, "warmup": 0, "chains": 1})
+    verified_seed(options.seed)
+    spiked = _spiked(lowered.graph)
+    _verify_names(lowered.graph, spiked)
+    slabs = dataclasses.replace(lowered, graph=with_slabs(lowered.graph))
+    how = FitOptions(options.mask, options.seed, weights=options.weights, impute=False, progress=False)
+    with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
+        estimate = fit_model(slabs, mask, codes, how)
+        objective = reopen(estimate.evidence, estimate.params)[0]
+        entries = sum(p.size for p in spiked)
+        _verify_cost(objective, options, entries)
+        walk = _walk(objective, estimate, spiked)
+        chances = np.concatenate([_argument(p, "probability") for p in spiked])
+        rng = generator(options.seed, 1)
+        included = rng.random((options.chains, entries)) < chances
+        told = run(walk, keys_of(options.seed, np.arange(options.chains)), jnp.asarray(included), options.warmup, options.draws)
+        told = Told(*(np.asarray(a) for a in told))
+        flat = told.vector.reshape(-1, told.vector.shape[-1])
+        params = jax.jit(jax.vmap(walk.target.coordinates.params))(flat)
+    draws = {p.name: np.asarray(params[p.name]).reshape(options.chains, options.draws, *p.shape) for p in lowered.graph.parameters}
+    _announce(told)
+    return _labelled(estimate, spiked, draws, told, options, provenance)
+
+
+def with_slabs(graph: FactorGraph) -> FactorGraph:
+    """The same model with the slabs alone as priors."""
+
+    def slab(p: ParameterArray) -> ParameterArray:
+        if p.prior is None or p.prior.name != SPIKE_SLAB:
+            return p
+        arguments = {"mean": np.zeros(()), "sd": p.prior.arguments["sd"]}
+        return dataclasses.replace(p, prior=dataclasses.replace(p.prior, name="normal", arguments=arguments))
+
+    return dataclasses.replace(graph, parameters=tuple(slab(p) for p in graph.parameters))
+
+
+def is_likelihood(evidence: Evidence) -> bool:
+    """Whether exp(-c loss) is p(x): all cells at once, from every row once."""
+    graph, weights = evidence.lowered.graph, evidence.options.weights
+    whole = not is_adaptive(evidence.mask) and support_size(evidence.mask) == 1
+    whole = whole and np.array_equal(np.unique(blocks_of(evidence.mask, graph.n_cells)[0]), np.flatnonzero(graph.is_observed))
+    return bool(whole and (weights is None or (np.asarray(weights) == 1).all()))
+
+
+def _spiked(graph: FactorGraph) -> list[ParameterArray]:
+    return [p for p in graph.parameters if p.prior is not None and p.prior.name == SPIKE_SLAB]
+
+
+def _argument(p: ParameterArray, name: str) -> Array:
+    """An argument of a prior, one for each entry."""
+    assert p.prior is not None
+    return np.broadcast_to(p.prior.arguments[name], p.shape).astype(float).ravel()
+
+
+def _verify_names(graph: FactorGraph, spiked: list[ParameterArray]) -> None:
+    taken = {p.name for p in graph.parameters} & {INCLUDED.format(p.name) for p in spiked}
+    if taken:
+        raise fail("E507", f"{listed(sorted(taken))} is what the indicators of a parameter are called", help="give it another name")
+
+
+def _verify_cost(objective: Objective, options: SampledOptions, entries: int) -> None:
+    """Refuse draws that take too long or too much memory, before the first.
+
+    Raises:
+        GmlmError: E601.
+    """
+    masks = 0 if objective.masks is None else objective.masks.shape[0]
+    members = 0 if objective.masks is None else objective.masks.shape[1]
+    each = row_terms(objective.loss, masks, members) * objective.codes.shape[1]
+    steps = float(options.chains) * (options.draws + options.warmup)
+    operations = steps * (entries + GRADIENT * (LEAPS + 1)) * each
+    if operations > MOST_OPERATIONS:
+        message = (
+            f"{options.chains:,} chains of {options.draws + options.warmup:,} steps over {entries:,} indicators evaluate factors "
+            f"{operations:.2g} times, above the limit of {MOST_OPERATIONS:.2g}"
+        )
+        raise fail("E601", message, help=f"{FEWER}; or fit with `laplace` priors, and `fit.refit_selected()`")
+    held = float(options.chains) * options.draws * (24.0 * sum(p.size for p in objective.frame.host.parameters) + 32)
+    verify_held(held, f"{options.draws:,} draws of each of {options.chains:,} chains", FEWER)
+
+
+def _walk(objective: Objective, estimate: Estimate, spiked: list[ParameterArray]) -> Walk:
+    """The target with its shape around the mode of the slabs alone.
+
+    Raises:
+        GmlmError: E552 where neither data nor priors determine some direction.
+    """
+    coordinates = Coordinates(objective.frame.host)
+    place = np.concatenate([coordinates.places(p.name) for p in spiked])
+    chance, sd = (np.concatenate([_argument(p, name) for p in spiked]) for name in ("probability", "sd"))
+    with np.errstate(divide="ignore"):
+        log_in, log_out = np.log(chance), np.log1p(-chance)
+    at_zero = -np.log(sd) - 0.5 * np.log(2 * np.pi)
+    target = Target(objective, *(jnp.asarray(a) for a in (place, log_in, log_out, at_zero)), coordinates)
+    centre = coordinates.vector(estimate.params)
+    curvature = definite(np.asarray(curvature_at(target, centre)), SINGULAR)
+    if curvature is None:
+        message = "neither data nor priors determine some direction of the parameters: the posterior cannot be normalised"
+        raise fail("E552", message, help="give them a prior, or fix a `gauge`")
+    return Walk(target, centre, jnp.asarray(curvature))
+
+
+def _announce(told: Told) -> None:
+    rate = float(told.accepted.mean())
+    if rate < LEAST_ACCEPTED:
+        text = f"{100 * rate:.0f} % of the trajectories were accepted, where {100 * ACCEPTED:.0f} % are meant: raise `warmup=`"
+        warnings.warn(text, SamplingWarning, stacklevel=4)
+
+
+def _labelled(
+    estimate: Estimate,
+    spiked: list[ParameterArray],
+    draws: dict[str, Array],
+    told: Told,
+    options: SampledOptions,
+    provenance: Mapping[str, Any],
+) -> Any:
+    graph, at = estimate.evidence.lowered.graph, 0
+    dims: dict[str, list[str]] = {p.name: list(p.dims) for p in graph.parameters}
+    coords: dict[str, Any] = {d: list(c) for p in graph.parameters for d, c in zip(p.dims, p.coords, strict=True)}
+    for p in spiked:
+        name = INCLUDED.format(p.name)
+        draws[name] = told.included[..., at : at + p.size].reshape(*told.included.shape[:2], *p.shape)
+        dims[name] = list(p.dims)
+        at += p.size
+    exact = is_likelihood(estimate.evidence)
+    words = "posterior of the likelihood" if exact else f"pseudo-posterior under mask `{options.mask}`, {NOT_CALIBRATED}"
+    attrs = {
+        "model": provenance["model"],
+        "program_sha256": provenance["sha256"],
+        "versions": ", ".join(f"{k} {v}" for k, v in provenance["versions"].items()),
+        "inference": f"{words}; indicators by Metropolis-Hastings between dimensions, the rest by trajectories",
+        "calibration": "none needed" if exact else NOT_CALIBRATED,
+        "mask": estimate.use.words,
+        "seed": options.seed,
+        "warmup": options.warmup,
+    }
+    stats = {"lp": told.value, "switched": told.switched, "acceptance_rate": told.accepted}
+    return to_arviz(draws, dims, coords, stats, None, attrs)
