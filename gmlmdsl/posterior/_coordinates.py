@@ -49,7 +49,7 @@ class Coordinates:
         parts = [jnp.zeros(0, float_type())]
         for p in self.host.parameters:
             value = jnp.asarray(params[p.name], float_type())
-            parts.append(jnp.asarray(free_basis(p), float_type()).T @ value.ravel() if p.gauge else bijection(p).inv(value).ravel())
+            parts.append(jnp.asarray(free_basis(p), float_type()).T @ value.ravel() if p.gauge else jnp.ravel(bijection(p).inv(value)))
         return jnp.concatenate(parts)
 
     def _values(self, vector: Any) -> Iterator[tuple[ParameterArray, Any, Any]]:

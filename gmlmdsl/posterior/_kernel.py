@@ -74,7 +74,7 @@ class GmlmKernel(MCMCKernel):
         shape: the axes of rows, which stand before a variable's own.
     """
 
-    sample_field = "z"
+    sample_field = "z"  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
 
     def __init__(self, law: Law, kernel: derive.AbstractKernel, x: Mapping[str, Any], params: Callable[[Sites], Sites] | None):
         self.law, self._kernel, self._params = law, kernel, params
@@ -88,7 +88,7 @@ class GmlmKernel(MCMCKernel):
         self._row = derive.on_device(np.broadcast_to(np.arange(math.prod(law.shape)).reshape(law.shape), lead).ravel(), np.int32)
 
     @property
-    def default_fields(self) -> tuple[str, ...]:
+    def default_fields(self) -> Any:
         """What a run keeps."""
         return ("z", "changed")
 
@@ -98,7 +98,7 @@ class GmlmKernel(MCMCKernel):
         Raises:
             GmlmError: E601 with the cost where log Z is above the budget.
         """
-        found = {v.name: numpyro.sample(v.name, UniformCells(v, self.shape)) for v in self._free}
+        found: dict[str, Any] = {v.name: numpyro.sample(v.name, UniformCells(v, self.shape)) for v in self._free}
         uniform = sum(v.size * math.log(len(v.labels)) for v in self._free)
         numpyro.factor(f"{'_'.join(self.names)}_law", self.log_prob(params, found) + uniform)
         return found
@@ -120,7 +120,7 @@ class GmlmKernel(MCMCKernel):
         sites = (model_kwargs or {}).get(GIBBS_SITES_KWARG, {})
         return self._mapped(state.rng_key, lambda _, s: self._stepped(s, sites), state)
 
-    def refresh(self, state: BlockState, model_args: Any, model_kwargs: Any) -> BlockState:
+    def refresh(self, state: Any, model_args: Any, model_kwargs: Any) -> Any:
         """The state as it is: nothing of the other sites is kept in it."""
         del model_args, model_kwargs
         return state
@@ -130,7 +130,7 @@ class GmlmKernel(MCMCKernel):
         del model_args, model_kwargs
         return lambda z: z
 
-    def get_diagnostics_str(self, state: BlockState) -> str:
+    def get_diagnostics_str(self, state: Any) -> Any:
         """What the bar of a run shows."""
         return f"changed={float(state.changed):.2f}"
 

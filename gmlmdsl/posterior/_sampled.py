@@ -21,7 +21,7 @@ from ..graph.masks import blocks_of, support_size
 from ..plan import verify_held
 from ..sample import SamplingWarning, to_arviz
 from ._coordinates import Coordinates
-from ._spike_slab import ACCEPTED, LEAPS, Target, Told, Walk, curvature_at, definite, run
+from ._spike_slab import ACCEPTED, LEAPS, Target, Walk, curvature_at, definite, run
 
 Array = np.ndarray
 MOST_OPERATIONS = 1e13  # factor evaluations, or table entries: an hour or so
@@ -67,7 +67,7 @@ def sample_posterior(lowered: Lowered, mask: LoweredMask, codes: Array, options:
         rng = generator(options.seed, 1)
         included = rng.random((options.chains, entries)) < chances
         told = run(walk, keys_of(options.seed, np.arange(options.chains)), jnp.asarray(included), options.warmup, options.draws)
-        told = Told(*(np.asarray(a) for a in told))
+        told = jax.tree.map(np.asarray, told)
         flat = told.vector.reshape(-1, told.vector.shape[-1])
         params = jax.jit(jax.vmap(walk.target.coordinates.params))(flat)
     draws = {p.name: np.asarray(params[p.name]).reshape(options.chains, options.draws, *p.shape) for p in lowered.graph.parameters}
@@ -144,7 +144,7 @@ def _walk(objective: Objective, estimate: Estimate, spiked: list[ParameterArray]
     with np.errstate(divide="ignore"):
         log_in, log_out = np.log(chance), np.log1p(-chance)
     at_zero = -np.log(sd) - 0.5 * np.log(2 * np.pi)
-    target = Target(objective, *(jnp.asarray(a) for a in (place, log_in, log_out, at_zero)), coordinates)
+    target = Target(objective, jnp.asarray(place), jnp.asarray(log_in), jnp.asarray(log_out), jnp.asarray(at_zero), coordinates)
     centre = coordinates.vector(estimate.params)
     curvature = definite(np.asarray(curvature_at(target, centre)), SINGULAR)
     if curvature is None:
@@ -153,7 +153,7 @@ def _walk(objective: Objective, estimate: Estimate, spiked: list[ParameterArray]
     return Walk(target, centre, jnp.asarray(curvature))
 
 
-def _announce(told: Told) -> None:
+def _announce(told: Any) -> None:
     rate = float(told.accepted.mean())
     if rate < LEAST_ACCEPTED:
         text = f"{100 * rate:.0f} % of the trajectories were accepted, where {100 * ACCEPTED:.0f} % are meant: raise `warmup=`"
@@ -164,7 +164,7 @@ def _labelled(
     estimate: Estimate,
     spiked: list[ParameterArray],
     draws: dict[str, Array],
-    told: Told,
+    told: Any,
     options: SampledOptions,
     provenance: Mapping[str, Any],
 ) -> Any:
