@@ -12,7 +12,7 @@ import numpy as np
 from .._diagnostics import fail
 from ..assess import How
 from ..derive import float_type, no_joint
-from ..evaluate import init_params, log_prior_of, verify_names
+from ..evaluate import init_params, log_prior_of, verify_densities, verify_names
 from ..fit import Evidence, verified_rows, verify_possible
 from ._calibration import CURVATURE, OPEN_FACED, SIMULATED, Calibration, Source, calibrate
 from ._likelihood import Likelihood, is_likelihood, likelihood_of_rows
@@ -91,6 +91,7 @@ def to_numpyro(evidence: Evidence, method: Any, how: How, meta: dict[str, Any], 
     if graph.network is not None:
         raise no_joint(graph)
     _verify_method(method)
+    verify_densities(graph, "a NumPyro site needs one")
     weights = verified_rows(evidence.mask, evidence.codes, evidence.options)
     start = init_params(graph, evidence.options.seed)
     verify_possible(evidence.lowered, evidence.codes, weights, {k: jnp.asarray(v, float_type()) for k, v in start.items()})

@@ -236,6 +236,7 @@ def test_entries_that_the_prior_is_sure_of_stay():
 def test_what_cannot_be_sampled_is_refused(chain: tuple[gm.Model, np.ndarray, Moments]):
     model, rows, _ = chain
     refused("E706", lambda: model.fit(rows), "`J`", "model.posterior", "laplace")
+    refused("E706", lambda: model.to_numpyro(rows), "NumPyro", "model.posterior")
     plain = gm.parse(CHAIN.replace("spike_slab(sd = 0.8, probability = pi)", "normal(0, pi)")).model()
     refused("E704", lambda: plain.posterior(rows), "spike_slab")
     refused("E601", lambda: model.posterior(rows, draws=10**9), "fewer `draws=`")
