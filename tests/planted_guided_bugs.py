@@ -37,7 +37,16 @@ def network_follows(sampler: str) -> Found:
         return _following(draws, guided_networks.WANTED[sampler](()))
 
 
-def _following(draws: Any, law: brute.Brute) -> Found:
+def a_long_walk_follows(case: str) -> Found:
+    """Strings and failures of 300 steps beside the walk's matrix to that power."""
+    c = CASES[case]
+    table, law = c.table(), brute.Brute()
+    law.law = {s: p for s, p in brute.walk_law(table, table.expected("wanted"), 300).items() if table.whole(s) and p > 0}
+    law.fail = 1 - sum(law.law.values())
+    return _following(c.model.sample(c.params, "long", draws=DRAWS, seed=5), law, averages=False)
+
+
+def _following(draws: Any, law: brute.Brute, averages: bool = True) -> Found:
     stats = draws["guided_stats"]
     failed = stats["failed"].values.ravel().astype(bool)
     number = {s: k for k, s in enumerate(law.law)}
@@ -47,7 +56,7 @@ def _following(draws: Any, law: brute.Brute) -> Found:
             return Found(0.0, 1e-4, True)
         counts[-1 if f else number[tuple(s)]] += 1
     found = [p_value(counts, np.array([*law.law.values(), law.fail]))]
-    for name, mean in (("oracle_calls", law.calls), ("verifier_calls", law.checks)):
+    for name, mean in (("oracle_calls", law.calls), ("verifier_calls", law.checks)) if averages else ():
         values = stats[name].values.ravel().astype(float)
         away = abs(values.mean() - mean) / max(values.std() / np.sqrt(DRAWS), 1e-6 * mean)
         found.append(2 * float(norm.sf(away)))
@@ -92,9 +101,9 @@ def _not_counted(original: Any, self: Any, calls: Any, checks: Any) -> Any:
 
 
 def _root_has_a_parent(original: Any, self: Any, rules: Any, run: Any, law: Any, seen: Any) -> Any:
-    symbols, after = original(self, rules, run.having(base=run.base - 1), law, seen)
-    up = after.memory.up & (run.lengths > run.base)  # it stays where it would go up
-    return symbols, after.having(base=run.base, memory=after.memory._replace(up=up))
+    up = run.memory.up.at[run.rows, run.base].set(0.0)
+    symbols, after = original(self, rules, run.having(base=run.base - 1, memory=run.memory._replace(up=up)), law, seen)
+    return symbols, after.having(base=run.base, asked=after.asked & (run.lengths > run.base))  # it stays where it would go up
 
 
 def _never_lazy(original: Any, self: Any, rules: Any, run: Any, law: Any, seen: Any) -> Any:
@@ -102,8 +111,8 @@ def _never_lazy(original: Any, self: Any, rules: Any, run: Any, law: Any, seen: 
         def __getattr__(self, name: str) -> Any:
             return getattr(run, name)
 
-        def uniforms(self) -> Any:
-            u = run.uniforms()
+        def uniforms(self, turns: Any) -> Any:
+            u = run.uniforms(turns)
             return u.at[0].set(0.75)
 
     return original(self, rules, Awake(), law, seen)
@@ -153,6 +162,12 @@ GUIDED_BUGS = (
         "guided.Walk.propose",
         around(_walk.Walk, "propose", _never_lazy),
         partial(strings_follow, "table", "walk"),
+    ),
+    Bug(
+        "a walk that believes what was said on another branch",
+        "guided.Walk",
+        around(_walk, "brought_up", lambda original, game, at, run, back, symbols: original(game, at, run, 0 * back, symbols)),
+        partial(a_long_walk_follows, "hmm"),
     ),
     Bug(
         "noise on whole strings",

@@ -16,7 +16,7 @@ from ..program import ir
 from ._console import note, print_table, show, warn
 from ._model_source import ModelSource, checked_program, model_and_params, pick
 from ._program_arguments import read_clamps, read_n_masks
-from ._strings import draws_strings, read_prompts, show_strings
+from ._strings import draws_strings, naming_lines, read_prompts, show_strings
 
 if TYPE_CHECKING:
     from .._compile import BoundProgram
@@ -143,10 +143,11 @@ def _tell_fit(fit: Any, rows: int) -> None:
 
 
 @contextlib.contextmanager
-def _as_options() -> Iterator[None]:
-    """Help that names arguments of Python names options instead, and leaves out what the command line has not."""
+def _as_options(prompts: Path | None, model: Model) -> Iterator[None]:
+    """Help that names arguments of Python names options and lines instead, and leaves out what the command line has not."""
     try:
-        yield
+        with naming_lines(prompts, model):
+            yield
     except GmlmError as error:
         helps = ["; ".join(part for part in d.help.split("; ") if "keep_draws" not in part) for d in error.diagnostics]
         helps = [re.sub(r"`(draws|chains|warmup|thin)=`", r"`--\1`", text) for text in helps]
@@ -176,7 +177,7 @@ def run_sample(request: SampleRequest) -> None:
 
     counts, started = request.counts(strings), time.perf_counter()
     prompts: dict[str, Any] = {} if request.prompt is None else {"prompt": read_prompts(request.prompt, model)}
-    with warnings.catch_warnings(record=True) as caught, waiting(f"sampling with `{sampler}`"), _as_options():
+    with warnings.catch_warnings(record=True) as caught, waiting(f"sampling with `{sampler}`"), _as_options(request.prompt, model):
         warnings.simplefilter("always")
         given = {"thin": request.thin, "seed": request.seed, "clamp": clamp, "progress": False}
         idata = model.sample(params, sampler, **counts, **given, **prompts)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._diagnostics import fail
+from .._diagnostics import GmlmError, fail
+from ..files import decoded_line, opened_text, raw_lines
 from ._console import print_table
 
 if TYPE_CHECKING:
@@ -16,28 +21,60 @@ def read_prompts(path: Path | None, model: Model) -> list[Any] | None:
     """The prefixes of a file, one a line: of letters the line itself, else values or labels with spaces between them; a line may be empty.
 
     Raises:
-        GmlmError: E521 where the file cannot be read, E502 for what is no number where values are numbers.
+        GmlmError: E521 where the file cannot be read, E523 for a line that is too long, E524 for bytes that are no text, E505 for a file
+            without a line, E502 for what is no whole number where values are numbers; each names the line.
     """
     if path is None:
         return None
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise fail("E521", f"cannot read prompts from {path}: {error}") from None
-    v = model.graph.observed[0]
+    v, lines = model.graph.observed[0], _lines(path)
+    if not lines:
+        message = f"{path} has no line, and a prompt is a line: there is nothing to draw for"
+        raise fail("E505", message, help="an empty line is a prompt of no symbol; or leave `--prompt` out")
     if v.kind == "letters":
-        return list(lines)
+        return lines
     return [_row(line, v.ordered, path, k) for k, line in enumerate(lines, 1)]
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        with opened_text(path) as file:
+            raw = raw_lines(file, path, "a prompt a line")
+            return [decoded_line(line, path, k, "a prompt a line").rstrip("\r\n") for k, line in enumerate(raw, 1)]
+    except OSError as error:
+        message = f"cannot read prompts from {path}: {error.strerror or error}"
+        raise fail("E521", message, help="`--prompt` names a file of text, a prompt a line") from None
 
 
 def _row(line: str, numbers: bool, path: Path, number: int) -> list[Any]:
     words = line.split()
     if not numbers:
         return words
+    for word in words:
+        if not re.fullmatch(r"[+-]?[0-9]+", word):
+            raise fail("E502", f"{path}, line {number}: {word!r:.60} is no whole number", help=WRITTEN["numbers"])
+    return [int(word) for word in words]
+
+
+WRITTEN = {
+    "letters": "a prompt a line, its letters without anything between them: `ab`",
+    "labels": "a prompt a line, its labels with spaces between them: `red blue`",
+    "numbers": "a prompt a line, its numbers with spaces between them: `0 1 0`",
+}
+
+
+@contextlib.contextmanager
+def naming_lines(path: Path | None, model: Model) -> Iterator[None]:
+    """What is said of a prompt by its number is said of its line."""
     try:
-        return [int(w) for w in words]
-    except ValueError:
-        raise fail("E502", f"{path}, line {number}: {line!r:.60} holds no whole numbers") from None
+        yield
+    except GmlmError as error:
+        v = model.graph.observed[0]
+        if path is None or not any("prompt[" in d.message for d in error.diagnostics):
+            raise
+        written = WRITTEN["letters" if v.kind == "letters" else "numbers" if v.ordered else "labels"]
+        told = [re.sub(r"prompt\[(\d+)\]", lambda m: f"{path}, line {int(m[1]) + 1}", d.message) for d in error.diagnostics]
+        helps = [written if d.code == "E502" else d.help for d in error.diagnostics]
+        raise GmlmError([replace(d, message=m, help=h) for d, m, h in zip(error.diagnostics, told, helps, strict=True)]) from None
 
 
 def draws_strings(model: Model, sampler: str) -> bool:

@@ -55,7 +55,7 @@ def encode_prompts(graph: FactorGraph, prompt: Any) -> Prompts:
         message = f"prompt[{r}] has {lengths[r]} cells: more than the {v.size} of `{v.name}`"
         raise fail("E507", message, help="shorten it, or bind more cells")
     codes = np.full((len(rows), v.size), -1, np.int32)
-    codes[np.arange(v.size) < lengths[:, None]] = _codes(v, [row for row in rows if len(row)])
+    codes[np.arange(v.size) < lengths[:, None]] = _codes(v, rows)
     return Prompts(codes, lengths)
 
 
@@ -93,7 +93,11 @@ def _codes(v: VariableArray, rows: list[Array]) -> Array:
 
 
 def _flat_codes(v: VariableArray, values: Array, what: str) -> Array:
-    return value_codes(first_cells(v, len(values)), values, what)[0]
+    try:
+        return value_codes(first_cells(v, len(values)), values, what)[0]
+    except GmlmError as error:  # what the help says of missing cells is no help here
+        help = "a prefix ends with its last symbol: leave out what is behind it"
+        raise GmlmError([dataclasses.replace(d, help=help if "missing" in d.help else d.help) for d in error.diagnostics]) from None
 
 
 def first_cells(v: VariableArray, t: int) -> VariableArray:

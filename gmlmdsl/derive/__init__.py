@@ -22,6 +22,8 @@ from ._causal_oracle import CausalOracle as CausalOracle
 from ._causal_oracle import CausalState as CausalState
 from ._conditional import log_conditional as log_conditional
 from ._conditional import maximum as maximum
+from ._contracted_oracle import ContractedOracle as ContractedOracle
+from ._contracted_oracle import contracted_oracle as contracted_oracle
 from ._contraction import Contraction as Contraction
 from ._contraction import contraction as contraction
 from ._decoded import AbstractDecoder as AbstractDecoder

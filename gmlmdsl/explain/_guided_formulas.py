@@ -40,13 +40,16 @@ def add_guided(section: Section, call: ir.FormCall, lowered: Lowered | None) -> 
 
 
 def _cost(lowered: Lowered) -> str:
-    """What has to be remembered of a prefix, or why that is refused."""
-    from ..plan import plan_prefixes
+    """What has to be remembered of a prefix, or what is summed at each symbol where that is too dear, or why both are refused."""
+    from ..plan import plan_instead, plan_prefixes
 
     try:
         return plan_prefixes(lowered.graph).words
     except GmlmError as error:
-        return f"refused: {error.diagnostics[0].message}"
+        try:
+            return f"all that is behind a prefix summed out at each symbol, {plan_instead(lowered.graph, error).words}"
+        except GmlmError:
+            return f"refused: {error.diagnostics[0].message}"
 
 
 def _rejection(o: dict[str, str]) -> tuple[str, ...]:

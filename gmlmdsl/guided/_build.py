@@ -114,8 +114,8 @@ class Setting:
             help = "load it with `allow_python=True` (`gm.load`, `gm.parse`), if you trust this file and the function"
             message = f"{judge.kind} `{judge.name}` runs code: the function `{target}`"
             raise fail("E739", message, judge.body.span, "not allowed", help=help)
-        what = f"{judge.kind} `{judge.name}`, `{target}`,"
-        return PythonJudge(loaded(target, judge.body.span), self.string.kind == "spin", what, judge.body.span)
+        what = f"{judge.kind} `{judge.name}`"
+        return PythonJudge(loaded(target, judge.body.span), self.string.kind == "spin", what, target, judge.body.span)
 
     def _machine(self, judge: ir.Judge, name: str, end: int | None, *, support: bool) -> derive.PrefixMachine:
         """The machine of another model of the program, whose parameters stand under its name."""
@@ -137,6 +137,8 @@ class Setting:
 
     def _expected(self, judge: ir.Judge, name: str, end: int | None) -> AbstractJudge:
         own, other = self.made_oracle, self._machine(judge, name, end, support=False)
+        if isinstance(own, derive.ContractedOracle):
+            plan_prefixes(self.lowered.graph, f"value `{judge.name}`")  # says why not
         if not isinstance(own, derive.PrefixOracle):
             message = f"value `{judge.name}` sums over completions, which only a model without a network affords"
             raise fail("E507", message, judge.body.span, "over another oracle", help="`completable` needs no weights")

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from .._diagnostics import Span, fail
+from .._diagnostics import GmlmError, Span, fail
 from ..derive import float_type
 from ._judges import AbstractJudge, View
 
@@ -23,12 +23,14 @@ class PythonJudge(AbstractJudge):
         function: takes codes of shape (rows, cells), spins as -1 and +1, -1 (0 for spins) behind each length, and lengths of shape (rows,).
         spins: whether the values are spins.
         name: what messages call it.
+        target: the function's name.
         place: where it stands.
     """
 
     function: Callable[[np.ndarray, np.ndarray], Any] = eqx.field(static=True)
     spins: bool = eqx.field(static=True)
     name: str = eqx.field(static=True)
+    target: str = eqx.field(static=True)
     place: Span | None = eqx.field(static=True)
 
     @property
@@ -46,18 +48,18 @@ class PythonJudge(AbstractJudge):
         """It sees prefixes whole."""
 
     def values(self, state: None, view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
-        """V of the rows that are asked about; 0 of the others."""
+        """log V of the rows that are asked about; -inf of the others."""
         asked = np.asarray(view.asked)
-        found = np.zeros(len(asked), np.float64)
+        found = np.full(len(asked), -np.inf)
         if asked.any():
             found[asked] = self._called(np.asarray(view.codes)[asked], np.asarray(view.lengths)[asked])
         return jnp.asarray(found, float_type())
 
     def children(self, state: None, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any) -> Float[Array, "rows values"]:
-        """V behind each symbol that is asked about, in one call; a full row has no continuation."""
+        """log V behind each symbol that is asked about, in one call; a full row has no continuation."""
         codes, lengths, asked = np.asarray(view.codes), np.asarray(view.lengths), np.asarray(view.asked)
         wanted = np.broadcast_to(asked[:, None] if asked.ndim == 1 else asked, whole.shape) & (lengths < codes.shape[1])[:, None]
-        found, (rows, symbols) = np.zeros(whole.shape, np.float64), np.nonzero(wanted)
+        found, (rows, symbols) = np.full(whole.shape, -np.inf), np.nonzero(wanted)
         if len(rows):
             longer = codes[rows]
             longer[np.arange(len(rows)), lengths[rows]] = symbols
@@ -65,16 +67,33 @@ class PythonJudge(AbstractJudge):
         return jnp.asarray(found, float_type())
 
     def _called(self, codes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """log V of some prefixes.
+
+        Raises:
+            GmlmError: E745 where it is no finite number of at least 0, has another shape, or is not returned at all.
+        """
         values = np.where(np.arange(codes.shape[1]) < lengths[:, None], 2 * codes - 1 if self.spins else codes, 0 if self.spins else -1)
         try:
             found = np.asarray(self.function(values, lengths), np.float64)
         except Exception as error:
-            message = f"{self.name} raised {type(error).__name__}: {error}"
+            message = f"{self.name}, `{self.target}`, raised {type(error).__name__}: {error}"
             raise fail("E745", message, self.place, "raised here") from error
         if found.shape != (len(lengths),):
             help = "`V(prefixes, lengths)` returns one number for each row"
-            raise fail("E745", f"{self.name} must return shape ({len(lengths)},), got {found.shape}", self.place, "wrong shape", help=help)
-        return found
+            message = f"{self.name}, `{self.target}`, must return shape ({len(lengths)},), got {found.shape}"
+            raise fail("E745", message, self.place, "wrong shape", help=help)
+        bad = ~(np.isfinite(found) & (found >= 0))
+        if bad.any():
+            r = int(np.argmax(bad))
+            raise no_value(self.name, found[r], codes[r, : lengths[r]].tolist(), self.place)
+        with np.errstate(divide="ignore"):
+            return np.log(found)
+
+
+def no_value(name: str, value: float, prefix: list[int], place: Span | None) -> GmlmError:
+    """What is said of a value that is no finite number of at least 0."""
+    help = "0 and 1 are a verifier's; a value is finite and at least 0"
+    return fail("E745", f"{name} gives {value:g} of the prefix {prefix} (codes)", place, f"gives {value:g}", help=help)
 
 
 def loaded(target: str, place: Span | None) -> Callable[..., Any]:

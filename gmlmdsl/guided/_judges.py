@@ -34,6 +34,7 @@ class View(eqx.Module):
 class AbstractJudge(eqx.Module):
     """A function of prefixes that grow and are taken back with those of an oracle: 0 or 1 of a verifier, at least 0 of a value.
 
+    What is passed on is log V, -inf where V is 0: values of long strings are smaller than any number of single precision.
     `oracle` and `at` are the oracle and its state for the same prefixes.
     """
 
@@ -61,10 +62,10 @@ class AbstractJudge(eqx.Module):
 
     @abc.abstractmethod
     def values(self, state: Any, view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
-        """V of each row's prefix."""
+        """log V of each row's prefix."""
 
     def children(self, state: Any, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any) -> Float[Array, "rows values"]:
-        """V of each row's prefix with each symbol more; `whole` says which of these are whole strings."""
+        """log V of each row's prefix with each symbol more; `whole` says which of these are whole strings."""
         rows, n = view.codes.shape
 
         def one(symbol: Array) -> Array:
@@ -115,15 +116,20 @@ class Completable(AbstractMachineJudge):
         return True
 
     def values(self, state: PrefixState, view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
-        """0 or 1."""
+        """The logarithm of 0 or 1."""
         found = jnp.where(view.whole, self.machine.ended(state), self.machine.possible(state))
-        return (found > -jnp.inf).astype(float_type())
+        return log_of(found > -jnp.inf)
 
     def children(
         self, state: PrefixState, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any
     ) -> Float[Array, "rows values"]:
-        """0 or 1 behind each symbol."""
-        return (self.machine.possible_after(state) > -jnp.inf).astype(float_type())
+        """The same behind each symbol."""
+        return log_of(self.machine.possible_after(state) > -jnp.inf)
+
+
+def log_of(yes: Bool[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """0 where it is true, -inf where it is not."""
+    return jnp.where(yes, 0, -jnp.inf).astype(float_type())
 
 
 class Expected(AbstractMachineJudge):
@@ -144,12 +150,12 @@ class Expected(AbstractMachineJudge):
     ahead: Float[Array, "n known1 known2 values hidden1 hidden2"]
 
     def values(self, state: PrefixState, view: View, oracle: PrefixOracle, at: PrefixState) -> Float[Array, " rows"]:
-        """The sum of both over that of the oracle alone; 0 of a prefix that the oracle never gives."""
+        """The log sum of both less that of the oracle alone; -inf of a prefix that the oracle never gives."""
         (k1, h1, _), (k2, h2, scale), t = at.here(), state.here(), state.lengths
         both = logsumexp(h1[:, :, None] + self.joint[t, k1, k2] + h2[:, None], axis=(1, 2))
         own = oracle.possible(at)
-        goes_on = _ratio(both, own, scale + self.scale[t] - oracle.machine.back[t])
-        return jnp.where(view.whole, _ratio(self.machine.ended(state), jnp.where(own > -jnp.inf, 0, own), scale), goes_on)
+        goes_on = _log_ratio(both, own, scale + self.scale[t] - oracle.machine.back[t])
+        return jnp.where(view.whole, _log_ratio(self.machine.ended(state), jnp.where(own > -jnp.inf, 0, own), scale), goes_on)
 
     def children(
         self, state: PrefixState, view: View, whole: Bool[Array, "rows values"], oracle: PrefixOracle, at: PrefixState
@@ -160,12 +166,12 @@ class Expected(AbstractMachineJudge):
         both = logsumexp(h1[:, None, :, None] + self.ahead[t, k1, k2] + h2[:, None, None], axis=(2, 3))
         own = oracle.possible_after(at)
         scale = scale + self.machine.machine.shift[t] + self.scale[t + 1] - oracle.machine.back[t + 1]
-        return _ratio(both, own, scale[:, None])
+        return _log_ratio(both, own, scale[:, None])
 
 
-def _ratio(above: Array, below: Array, scale: Array) -> Array:
-    """exp(above - below) at a log scale; 0 where nothing stands below."""
-    return jnp.where(below > -jnp.inf, jnp.exp(above - finite(below) + scale), 0)
+def _log_ratio(above: Array, below: Array, scale: Array) -> Array:
+    """The log ratio at a log scale; -inf where nothing stands below."""
+    return jnp.where(below > -jnp.inf, above - finite(below) + scale, -jnp.inf)
 
 
 def expected(oracle: PrefixMachine, model: PrefixMachine, end: int | None = None) -> Expected:
@@ -223,8 +229,7 @@ class Probed(AbstractJudge):
         return self._of(oracle.features_after(at))
 
     def _of(self, states: Float[Array, "*rows width"]) -> Float[Array, "*rows"]:
-        found = self.probe(states)
-        return found if self.threshold is None else (found >= self.threshold).astype(found.dtype)
+        return self.probe.log(states) if self.threshold is None else log_of(self.probe(states) >= self.threshold)
 
 
 class NoisyState(eqx.Module):
@@ -293,7 +298,7 @@ class Noisy(AbstractJudge):
 
     def _with_noise(self, v: Array, words: Array, whole: Array) -> Array:
         noise = jax.vmap(lambda w: jax.random.normal(_key(w), dtype=jnp.float32))(words).astype(v.dtype)
-        return jnp.where(whole, v, v * jnp.exp(self.sd.astype(v.dtype) * noise))
+        return jnp.where(whole, v, v + self.sd.astype(v.dtype) * noise)
 
 
 def _key(words: Array) -> Any:

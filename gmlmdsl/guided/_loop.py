@@ -8,18 +8,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._diagnostics import fail
 from ..derive import bounded_jit, on_device
 from ..plan import verify_held
 from ..program import ir
+from ._host import no_value
 from ._judges import View
 from ._methods import Rejection
 from ._oracle import is_host, verify_law
-from ._run import Game, Rules, Run, Standing, Wrong, begun, judged, law_here, moved, one_turn, refused, seen_before
+from ._run import Game, Rules, Run, Standing, Wrong, begun, judged, law_here, moved, one_turn, refused, refused_behind, seen_before
+from ._walk import Walk, brought_up, walk_turn
 
 Array = np.ndarray
-MOST_TURNS = 1 << 22  # of a row; where Python is asked in every one of them
-MOST_HOST_TURNS = 1 << 16
+MOST_HOST_TURNS = 1 << 16  # of a row, where Python is asked in every one of them
 MOST_FRUITLESS_TURNS = 1 << 11  # the same of rejection that no `tries` bound, while it takes no string of any row
 MOST_ROWS = 1 << 14  # that are drawn side by side
 AT_ONCE = 2.0**25  # bytes that they hold: what a processor's cache keeps; of more, each turn of a network takes longer
@@ -71,6 +71,7 @@ def _rows_at_once(game: Game, prompts: Array, keys: Any) -> int:
     rows = jax.ShapeDtypeStruct((many,), keys.dtype), jax.ShapeDtypeStruct((many,), bool)
     held = jax.eval_shape(lambda p, k, live: begun(game, p, k, live), shape, *rows)
     each = sum(float(np.prod(a.shape)) * a.dtype.itemsize for a in jax.tree.leaves(held) if hasattr(a, "shape")) / many
+    each += getattr(game.oracle, "row_bytes", 0.0)
     verify_held(3 * each, "one string and what is remembered of it", "fewer `steps`, or a shorter string")
     most = max(1, int(AT_ONCE // max(each, 1.0)))
     size = min(MOST_ROWS, 1 << (most.bit_length() - 1))
@@ -103,20 +104,18 @@ class Named(NamedTuple):
 
 
 def verify_values(values: Array, counts: Array, codes: Array, named: Named) -> None:
-    """Refuse values of prefixes that count and are no finite numbers of at least 0.
+    """Refuse log values of prefixes that count and are nan or infinite.
 
     Raises:
         GmlmError: E745 with the first value, its prefix, and the verifier or value that gives it.
     """
-    bad = counts & ~(np.isfinite(values) & (values >= 0))
+    bad = counts & (np.isnan(values) | (values == np.inf))
     if bad.any():
         r = int(np.argmax(bad))
         prefix = codes[r][codes[r] >= 0].tolist()
         judge = named.leaf if named.rules.whole(len(prefix), prefix[-1] if prefix else -1) else named.judge
         assert judge is not None
-        message = f"{judge.kind} `{judge.name}` gives {values[r]:g} of the prefix {prefix} (codes)"
-        help = "0 and 1 are a verifier's; a value is finite and at least 0"
-        raise fail("E745", message, judge.body.span, f"gives {values[r]:g}", help=help)
+        raise no_value(f"{judge.kind} `{judge.name}`", values[r], prefix, judge.body.span)
 
 
 def _valid(game: Game, at: Standing, counts: Array) -> Array:
@@ -124,9 +123,9 @@ def _valid(game: Game, at: Standing, counts: Array) -> Array:
     if game.judge is None:
         return np.ones(at.run.codes.shape[0], bool)
     if not is_host(game.judge):
-        return np.asarray(_last_values(game, at)) > 0
+        return np.asarray(_last_values(game, at)) > -np.inf
     view = at.run.having(asked=on_device(counts)).view(game.rules)
-    return np.asarray(game.judge.values(at.judge, view, game.oracle, at.oracle)) > 0
+    return np.asarray(game.judge.values(at.judge, view, game.oracle, at.oracle)) > -np.inf
 
 
 @bounded_jit
@@ -139,44 +138,75 @@ def opened(game: Game, at: Standing) -> tuple[Standing, Wrong]:
     """Rows of strings that are whole before they begin, judged where that decides; rejection without an end is not begun."""
     run = at.run
     if not isinstance(game.method, Rejection) or game.judge is None:
-        return at, refused(run, run, None, None)
+        return at, refused(run, None)
     view = run.view(game.rules)
     endless = game.method.tries is None and game.judge.looks_ahead
     asked = view.whole | endless
     v = game.judge.values(at.judge, View(view.codes, view.lengths, view.whole, asked), game.oracle, at.oracle)
-    out = ~(v > 0) & asked
+    out = (v == -jnp.inf) & asked
     counted = (view.whole | out).astype(jnp.int32)  # a prompt that can be completed is judged as its strings are
     after = run.having(done=run.done | out, failed=run.failed | out, checks=run.checks + counted)
-    return Standing(after, at.oracle, at.judge), refused(run, run.having(asked=asked), None, v)
+    return Standing(after, at.oracle, at.judge), refused(run.having(asked=asked), v)
 
 
 @bounded_jit
 def _compiled(game: Game, prompts: jax.Array, keys: Any, live: jax.Array) -> tuple[Standing, Wrong]:
     def goes(state: tuple[Standing, Wrong]) -> jax.Array:
         (at, wrong) = state
-        return ~at.run.done.all() & ~wrong.rows.any() & (at.run.turn < MOST_TURNS)
+        return game.method.unfinished(at.run).any() & ~wrong.rows.any()
 
-    return jax.lax.while_loop(goes, lambda state: one_turn(game, state[0]), opened(game, begun(game, prompts, keys, live)))
+    turn = walk_turn if isinstance(game.method, Walk) else one_turn
+    return jax.lax.while_loop(goes, lambda state: turn(game, state[0]), opened(game, begun(game, prompts, keys, live)))
 
 
 def _hosted(game: Game, prompts: jax.Array, keys: Any, live: jax.Array) -> tuple[Standing, Wrong]:
     """The same turn by turn: what is not the user's is compiled piece by piece."""
     at, wrong = opened(game, begun(game, prompts, keys, live))
     first, endless = int(at.run.done.sum()), isinstance(game.method, Rejection) and game.method.tries is None
-    while not np.asarray(at.run.done).all() and not np.asarray(wrong.rows).any():
+    turn, turns = _hosted_walk if isinstance(game.method, Walk) else _hosted_turn, 0
+    while np.asarray(game.method.unfinished(at.run)).any() and not np.asarray(wrong.rows).any():
         most = MOST_FRUITLESS_TURNS if endless and int(at.run.done.sum()) == first else MOST_HOST_TURNS
-        if int(at.run.turn) >= most:
+        if turns >= most:
             break
-        at, wrong = _hosted_turn(game, at)
+        at, wrong = turn(game, at)
+        turns += 1
     return at, wrong
 
 
+def _hosted_walk(game: Game, at: Standing) -> tuple[Standing, Wrong]:
+    walk, rules = game.method, game.rules
+    assert isinstance(walk, Walk)
+    run, back, symbols = _strolled(walk, rules, at.run)
+    at = brought_up(game, at, run, back, symbols)
+    ready = walk.ready(run)
+    if not np.asarray(ready).any():
+        return at, refused(run, None)
+    law, children = _law_there(game, at, np.asarray(ready)), seen_before(game, at, ready)
+    return Standing(_learnt(walk, rules, run, ready, law, children), at.oracle, at.judge), refused_behind(run, ready, children)
+
+
+@bounded_jit
+def _strolled(walk: Walk, rules: Rules, run: Run) -> tuple[Run, jax.Array, jax.Array]:
+    return walk.strolled(rules, run)
+
+
+@bounded_jit
+def _learnt(walk: Walk, rules: Rules, run: Run, ready: jax.Array, law: jax.Array, children: jax.Array) -> Run:
+    return walk.learnt(rules, run, ready, law, children)
+
+
+def _law_there(game: Game, at: Standing, counts: Array) -> Any:
+    """The law that rows draw from; of an oracle of the user's where it is one for the rows that count."""
+    if not is_host(game.oracle):
+        return law_here(game, at)
+    log_p = game.oracle.next_log_probs(at.oracle)
+    verify_law(log_p, counts)
+    return game.rules.law(log_p)
+
+
 def _hosted_turn(game: Game, at: Standing) -> tuple[Standing, Wrong]:
-    log_p = game.oracle.next_log_probs(at.oracle) if is_host(game.oracle) else None
-    if log_p is not None:
-        verify_law(log_p, ~np.asarray(at.run.done))
-    law = law_here(game, at) if log_p is None else game.rules.law(log_p)
-    seen = seen_before(game, at) if game.method.before else None
+    law = _law_there(game, at, ~np.asarray(at.run.done))
+    seen = seen_before(game, at, ~at.run.done) if game.method.before else None
     symbols, run = _moved(Game(None, None, game.method, game.rules), at.run, law, seen)
     oracle = game.oracle.push(at.oracle, symbols)
     judge = None if game.judge is None else game.judge.push(at.judge, symbols)
@@ -187,13 +217,11 @@ def _hosted_turn(game: Game, at: Standing) -> tuple[Standing, Wrong]:
 
 
 @bounded_jit
-def _moved(game: Game, run: Run, law: jax.Array, seen: tuple[jax.Array, jax.Array] | None) -> tuple[jax.Array, Run]:
+def _moved(game: Game, run: Run, law: jax.Array, seen: jax.Array | None) -> tuple[jax.Array, Run]:
     return moved(game, Standing(run, None, None), law, seen)
 
 
 @bounded_jit
-def _judged(
-    game: Game, before: Run, run: Run, seen: tuple[jax.Array, jax.Array] | None, v: jax.Array | None
-) -> tuple[jax.Array, Run, Wrong]:
-    wrong = refused(before, run, seen, v)
+def _judged(game: Game, before: Run, run: Run, seen: jax.Array | None, v: jax.Array | None) -> tuple[jax.Array, Run, Wrong]:
+    wrong = refused(run, v) if seen is None else refused_behind(before, ~before.done, seen)
     return *judged(game, run, v), wrong

@@ -8,10 +8,11 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from ..derive import float_type
 from ._run import AbstractMethod, Law, Rules, Run, drawn, likeliest
 
 NONE = -1  # no symbol; no limit
-TIE = 1e-5  # values that differ by less, in parts of themselves, are equal: float32 tells them apart by rounding alone
+TIE = 1e-5  # log values that differ by less, in parts of themselves where they are above 1, are equal: rounding alone tells them apart
 Rows = Int[Array, " rows"]
 
 
@@ -58,7 +59,7 @@ class Rejection(AbstractMethod):
 
     def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
         """A refused string is lost, but for its prompt."""
-        taken, lost = run.asked & (v > 0), run.asked & ~(v > 0)
+        taken, lost = run.asked & (v > -jnp.inf), run.asked & (v == -jnp.inf)
         left = run.memory - lost.astype(jnp.int32)
         out = lost & (left == 0) if self.tries is not None else jnp.zeros_like(lost)
         return jnp.where(lost & ~out, run.lengths - run.base, 0), run.having(memory=left).settled(taken | out, out)
@@ -96,7 +97,7 @@ class TokenwiseRejection(AbstractMethod):
 
     def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
         """A refused symbol is lost."""
-        taken, lost = run.asked & (v > 0), run.asked & ~(v > 0)
+        taken, lost = run.asked & (v > -jnp.inf), run.asked & (v == -jnp.inf)
         m: TokenMemory = run.memory
         own = jnp.arange(rules.n_values, dtype=jnp.int32)[None] == run.last[:, None]
         refused = (m.refused | (own & lost[:, None])) & ~taken[:, None]
@@ -134,13 +135,12 @@ class TokenwiseByValue(AbstractMethod):
 
     def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
         """A symbol, if it is taken; the values of a position are asked for once."""
-        (_, children), m, u = seen, run.memory, run.uniforms()
-        possible = law > -jnp.inf
-        most = jnp.where(possible, children, 0).max(axis=1)
-        stuck = ~run.done & ~(most > 0)
+        m, u = run.memory, run.uniforms()
+        most = jnp.where(law > -jnp.inf, seen, -jnp.inf).max(axis=1)
+        stuck = ~run.done & (most == -jnp.inf)
         run = run.settled(stuck, stuck)
         symbols = drawn(law, u[0])
-        taken = ~run.done & (u[1] * most < children[run.rows, symbols])
+        taken = ~run.done & (u[1] < jnp.exp(seen[run.rows, symbols] - most))
         lost = ~run.done & ~taken
         left = m.left if self.tries is None else jnp.where(taken, self.tries, m.left - lost.astype(jnp.int32))
         new = ~run.done & ~m.again
@@ -191,7 +191,7 @@ class Backtracking(AbstractMethod):
 
     def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
         """A refused prefix loses its last symbols."""
-        lost = run.asked & ~(v > 0)
+        lost = run.asked & (v == -jnp.inf)
         floor = jnp.zeros_like(run.base) if self.erase_prompt else run.base
         back = jnp.where(lost, jnp.minimum(self.stride, run.lengths - floor), 0)
         whole = ~lost & ~run.done & rules.whole(run.lengths, run.last)
@@ -229,7 +229,7 @@ class BlockBest(AbstractMethod):
     def begin(self, rules: Rules, run: Run) -> BlockMemory:
         """No candidate yet."""
         none = jnp.zeros_like(run.lengths)
-        return BlockMemory(run.lengths, none, jnp.zeros(none.shape), run.codes, run.lengths, jnp.zeros_like(run.done))
+        return BlockMemory(run.lengths, none, jnp.zeros(none.shape, float_type()), run.codes, run.lengths, jnp.zeros_like(run.done))
 
     def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
         """The next symbol of a candidate, or of the best one once more, which is no call."""
@@ -245,7 +245,7 @@ class BlockBest(AbstractMethod):
     def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
         """A candidate is lost, but for the last one where it is the best."""
         m: BlockMemory = run.memory
-        better = run.asked & ((m.tried == 0) | (v > m.value * (1 + TIE)))
+        better = run.asked & ((m.tried == 0) | (v > m.value + TIE * jnp.maximum(1, jnp.abs(v))))
         codes = jnp.where(better[:, None], run.codes, m.codes)
         lengths, value = jnp.where(better, run.lengths, m.lengths), jnp.where(better, v.astype(m.value.dtype), m.value)
         count = m.tried + run.asked.astype(jnp.int32)

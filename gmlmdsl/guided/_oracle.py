@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
-from .._diagnostics import fail
+from .._diagnostics import GmlmError, fail
 from ..graph import Lowered, NetworkForm
-from ..plan import plan_prefixes
+from ..plan import plan_instead, plan_prefixes
 
 Array = np.ndarray
 MOST_OFF = 1e-4  # how far from 1 the probabilities of a row may sum
@@ -54,16 +54,19 @@ def refuse_given(network: NetworkForm) -> None:
 
 
 def oracle_of(lowered: Lowered, params: dict[str, Any]) -> Any:
-    """The compiled oracle of a model.
+    """The compiled oracle of a model; where its prefixes are too dear to remember, one that sums all that is behind them at each symbol.
 
     Raises:
-        GmlmError: E601 with the cost where a prefix of a model without a network needs too large a table.
+        GmlmError: E601 with the cost where a model without a network affords neither.
     """
     network = lowered.graph.network
     if network is not None:
         refuse_given(network)
         return derive.CausalOracle(params[network.label], None, network.n_cells)
-    plan = plan_prefixes(lowered.graph)
+    try:
+        plan = plan_prefixes(lowered.graph)
+    except GmlmError as dear:
+        return derive.contracted_oracle(lowered.graph, plan_instead(lowered.graph, dear), params)
     return derive.PrefixOracle(derive.prefix_machine(lowered.graph, plan, params))
 
 

@@ -16,6 +16,7 @@ from ._judges import AbstractJudge, View
 
 Law = Float[Array, "rows values"]
 UNIFORMS = 3  # of a row in each turn
+MOST_TURNS = 1 << 22  # of a row
 
 
 class Rules(eqx.Module):
@@ -89,9 +90,10 @@ class Run(eqx.Module):
         """What a verifier or value is asked about."""
         return View(self.codes, self.lengths, rules.whole(self.lengths, self.last), self.asked)
 
-    def uniforms(self) -> Float[Array, "numbers rows"]:
-        """The random numbers of this turn."""
-        return jax.vmap(lambda key: jax.random.uniform(jax.random.fold_in(key, self.turn), (UNIFORMS,)))(self.keys).T
+    def uniforms(self, turns: Int[Array, " rows"] | None = None) -> Float[Array, "numbers rows"]:
+        """The random numbers of this turn, or of a turn of each row's own."""
+        turns = jnp.broadcast_to(self.turn, self.done.shape) if turns is None else turns
+        return jax.vmap(lambda key, turn: jax.random.uniform(jax.random.fold_in(key, turn), (UNIFORMS,)))(self.keys, turns).T
 
     def appended(self, symbols: Int[Array, " rows"]) -> Run:
         """With one symbol more in each row whose symbol is not below 0."""
@@ -122,7 +124,7 @@ class AbstractMethod(eqx.Module):
     """An algorithm: what a row does in a turn, given the law of its next symbol and what verifiers or values say.
 
     Attributes:
-        before: whether V of the prefix and of its continuations is asked before the move.
+        before: whether V of the prefix's continuations is asked before the move.
         after: whether V of the prefix is asked after it.
     """
 
@@ -133,16 +135,20 @@ class AbstractMethod(eqx.Module):
     def begin(self, rules: Rules, run: Run) -> Any:
         """What it remembers before the first turn."""
 
+    def unfinished(self, run: Run) -> Bool[Array, " rows"]:
+        """Rows that go on."""
+        return ~run.done & (run.turn < MOST_TURNS)
+
     @abc.abstractmethod
     def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Int[Array, " rows"], Run]:
         """The symbol that each row gets, below 0 for none, and the rows with their counts, the symbols not yet among them.
 
-        `seen`: V of the prefix, and of its continuations, where these are asked.
+        `seen`: log V of the prefix's continuations, where these are asked.
         """
 
     @abc.abstractmethod
     def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Int[Array, " rows"], Run]:
-        """How many symbols each row loses, and the rows with what is done and counted, the symbols still among them."""
+        """How many symbols each row loses, and the rows with what is done and counted, the symbols still among them; `v` is log V."""
 
 
 class Game(eqx.Module):
@@ -163,7 +169,7 @@ class Standing(eqx.Module):
 
 
 class Wrong(eqx.Module):
-    """Which rows got no number of at least 0 where one was asked for, what they got, and the prefix that it was said of."""
+    """Which rows got no value where one was asked for, the log of what they got, and the prefix that it was said of."""
 
     rows: Bool[Array, " rows"]
     values: Float[Array, " rows"]
@@ -189,19 +195,18 @@ def law_here(game: Game, at: Standing) -> Law:
     return game.rules.law(game.oracle.next_log_probs(at.oracle))
 
 
-def seen_before(game: Game, at: Standing) -> tuple[Array, Array]:
-    """V of each row's prefix, and of its continuations; whole strings have none."""
+def seen_before(game: Game, at: Standing, asked: Bool[Array, " rows"]) -> Array:
+    """log V of the continuations of each row that is asked about; whole strings have none."""
     assert game.judge is not None
-    run, rules = at.run.having(asked=~at.run.done), game.rules
-    view, q = run.view(rules), rules.n_values
-    ends = rules.whole((view.lengths + 1)[:, None], jnp.arange(q, dtype=jnp.int32)[None])
-    here = game.judge.values(at.judge, view, game.oracle, at.oracle)
+    rules, view = game.rules, at.run.having(asked=asked).view(game.rules)
+    ends = rules.whole((view.lengths + 1)[:, None], jnp.arange(rules.n_values, dtype=jnp.int32)[None])
+    ends = jnp.broadcast_to(ends, (view.lengths.shape[0], rules.n_values))
     goes_on = View(view.codes, view.lengths, view.whole, view.asked & ~view.whole)
-    children = game.judge.children(at.judge, goes_on, jnp.broadcast_to(ends, (view.lengths.shape[0], q)), game.oracle, at.oracle)
-    return here, jnp.where(view.whole[:, None], 0, children)
+    children = game.judge.children(at.judge, goes_on, ends, game.oracle, at.oracle)
+    return jnp.where(view.whole[:, None], -jnp.inf, children)
 
 
-def moved(game: Game, at: Standing, law: Law, seen: tuple[Array, Array] | None) -> tuple[Array, Run]:
+def moved(game: Game, at: Standing, law: Law, seen: Array | None) -> tuple[Array, Run]:
     """The symbols that rows get, and the rows with them; a row that has no law to draw from fails."""
     run = at.run
     if not game.method.before:
@@ -218,32 +223,33 @@ def judged(game: Game, run: Run, v: Array | None) -> tuple[Array, Run]:
 
 
 def one_turn(game: Game, at: Standing) -> tuple[Standing, Wrong]:
-    """One turn of all rows, and which of them got no number of at least 0 where one was asked for."""
+    """One turn of all rows, and which of them got no value where one was asked for."""
     law = law_here(game, at)
-    seen = seen_before(game, at) if game.method.before else None
+    seen = seen_before(game, at, ~at.run.done) if game.method.before else None
     symbols, run = moved(game, at, law, seen)
     oracle = game.oracle.push(at.oracle, symbols)
     judge = None if game.judge is None else game.judge.push(at.judge, symbols)
     v = game.judge.values(judge, run.view(game.rules), game.oracle, oracle) if game.judge is not None and game.method.after else None
-    wrong = refused(at.run, run, seen, v)
+    wrong = refused(run, v) if seen is None else refused_behind(at.run, ~at.run.done, seen)
     back, run = judged(game, run, v)
     judge = None if game.judge is None else game.judge.pop(judge, back)
     return Standing(run, game.oracle.pop(oracle, back), judge), wrong
 
 
-def refused(before: Run, run: Run, seen: tuple[Array, Array] | None, v: Array | None) -> Wrong:
-    """Rows whose values are no finite numbers of at least 0, with the first such value of each."""
-    if v is not None:
-        return Wrong(run.asked & ~_sound(v), v.astype(float_type()), run.codes, run.lengths)
-    if seen is None:
+def refused(run: Run, v: Array | None) -> Wrong:
+    """Rows that are asked about whose value is no finite number."""
+    if v is None:
         return Wrong(jnp.zeros_like(run.done), jnp.zeros(run.done.shape, float_type()), run.codes, run.lengths)
-    values = jnp.concatenate([seen[0][:, None], seen[1]], axis=1).astype(float_type())
-    bad = ~_sound(values)
-    first = jnp.argmax(bad, axis=1).astype(jnp.int32)  # 0 is the prefix itself, 1 that with the first symbol
-    place = jnp.where(first > 0, before.lengths, before.codes.shape[1])
-    codes = before.codes.at[before.rows, place].set(first - 1, mode="drop")
-    return Wrong(~before.done & bad.any(axis=1), values[before.rows, first], codes, before.lengths + (first > 0).astype(jnp.int32))
+    return Wrong(run.asked & _wrong(v), v.astype(float_type()), run.codes, run.lengths)
 
 
-def _sound(v: Array) -> Array:
-    return jnp.isfinite(v) & (v >= 0)
+def refused_behind(run: Run, asked: Bool[Array, " rows"], children: Array) -> Wrong:
+    """Rows that are asked about with a continuation of whose value that is so, with the first such one of each."""
+    bad = _wrong(children)
+    first = jnp.argmax(bad, axis=1).astype(jnp.int32)
+    codes = run.codes.at[run.rows, run.lengths].set(first, mode="drop")
+    return Wrong(asked & bad.any(axis=1), children.astype(float_type())[run.rows, first], codes, run.lengths + 1)
+
+
+def _wrong(log_v: Array) -> Array:
+    return jnp.isnan(log_v) | (log_v == jnp.inf)

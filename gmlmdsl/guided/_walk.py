@@ -1,14 +1,21 @@
-"""The walk on the tree of prefixes (Li 2025, Algorithm 2): up with weight V(prefix), down with weight p(symbol | prefix) V(child)."""
+"""The walk on the tree of prefixes (Li 2025, Algorithm 2): up with weight V(prefix), down with weight p(symbol | prefix) V(child).
+
+What the oracle and the value say of a prefix is remembered. So a turn is a stroll: every row goes on for as long as it stands on prefixes
+that it has left before, or on whole strings, which asks nobody anything; then all rows are asked about at once. The states of the oracle
+and of the judge stand where the row last was asked about, less what it went back since, and are brought up to it a symbol at each turn.
+"""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Float, Int
 
-from ._run import AbstractMethod, Law, Rules, Run
+from ..derive import finite, float_type
+from ._run import MOST_TURNS, AbstractMethod, Game, Law, Rules, Run, Standing, Wrong, law_here, refused_behind, seen_before
 
 Rows = Int[Array, " rows"]
 NOBODY = -1
@@ -17,27 +24,43 @@ NOBODY = -1
 class WalkMemory(NamedTuple):
     """The nodes that a run has met, for only what is new is counted, and what is left of the run.
 
+    What is written of nodes says in which run it was: nothing is cleared where a run is made again.
+
     Attributes:
         nodes: the number of the node of each prefix of the row.
-        child: the number of each node's children, below 0 where one was not met.
-        known: whether a step was made from a node.
-        met: nodes met so far.
+        up: log V of each prefix of the row that has a parent.
+        child: the number of each node's children, plus the number of nodes for each run before; below that where one was not met.
+        children: log V of each node's children.
+        down: log of p(symbol | node) V(child).
+        known: the last run in which a step was made from a node; NOBODY: none.
+        met: nodes met so far in this run.
         left: steps of the run that are left; below 0 where their number is still to be drawn.
-        up: whether this turn goes to the parent.
+        step: steps of all runs.
+        run: runs before this one.
+        held: symbols that the states of the oracle and of the judge hold; those of the row from there on are to be pushed.
+        agreed: how many of them the row still has.
+        waiting: whether the row stands on a prefix about which nothing is known, and goes on.
     """
 
     nodes: Int[Array, "rows steps"]
+    up: Float[Array, "rows steps"]
     child: Int[Array, "rows most values"]
-    known: Bool[Array, "rows most"]
+    children: Float[Array, "rows most values"]
+    down: Float[Array, "rows most values"]
+    known: Int[Array, "rows most"]
     met: Rows
     left: Rows
-    up: Bool[Array, " rows"]
+    step: Rows
+    run: Rows
+    held: Rows
+    agreed: Rows
+    waiting: Bool[Array, " rows"]
 
 
 class Walk(AbstractMethod):
     """A lazy random walk on prefixes.
 
-    Each turn stays with probability 1/2. Else it goes up with weight V(prefix), never at the root, or down to a child with weight
+    Each step stays with probability 1/2. Else it goes up with weight V(prefix), never at the root, or down to a child with weight
     p(symbol | prefix) V(child), never from a whole string; it stays where all weights are 0. A step that does not stay at a node that
     was not left before in the run is one call of the oracle and q + 1 values.
 
@@ -54,54 +77,138 @@ class Walk(AbstractMethod):
     def begin(self, rules: Rules, run: Run) -> WalkMemory:
         """At the root, which is the prompt."""
         rows, most = run.lengths.shape[0], self.steps + 1
-        nodes, child = jnp.zeros((rows, rules.n_cells + 1), jnp.int32), jnp.full((rows, most, rules.n_values), NOBODY, jnp.int32)
+        dtype, none = float_type(), jnp.zeros(rows, jnp.int32)
+        each = (rows, most, rules.n_values)
         left = jnp.full(rows, NOBODY if self.result == "uniform_node" else self.steps, jnp.int32)
-        none = jnp.zeros(rows, bool)
-        return WalkMemory(nodes, child, jnp.zeros((rows, most), bool), jnp.ones(rows, jnp.int32), left, none)
+        return WalkMemory(
+            nodes=jnp.zeros((rows, rules.n_cells + 1), jnp.int32),
+            up=jnp.full((rows, rules.n_cells + 1), -jnp.inf, dtype),
+            child=jnp.full(each, NOBODY, jnp.int32),
+            children=jnp.full(each, -jnp.inf, dtype),
+            down=jnp.full(each, -jnp.inf, dtype),
+            known=jnp.full((rows, most), NOBODY, jnp.int32),
+            met=jnp.ones(rows, jnp.int32),
+            left=left,
+            step=none,
+            run=none,
+            held=run.lengths,
+            agreed=run.lengths,
+            waiting=jnp.zeros(rows, bool),
+        )
 
-    def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
-        """Down to a child, or not."""
-        (here, children), m, u = seen, run.memory, run.uniforms()
-        left = jnp.where(m.left < 0, 1 + jnp.floor(u[2] * self.steps).astype(jnp.int32), m.left)
-        up = jnp.where(run.lengths > run.base, here, 0)[:, None]
-        whole = rules.whole(run.lengths, run.last)[:, None]
-        weights = jnp.concatenate([up, jnp.where(whole, 0, jnp.exp(law) * children)], axis=1)
-        below = jnp.cumsum(weights, axis=1)
-        total = below[:, -1]
+    def unfinished(self, run: Run) -> Bool[Array, " rows"]:
+        """Rows that go on; those that are done wait for the states of the oracle and of the judge."""
+        m: WalkMemory = run.memory
+        return (~run.done & (m.step < MOST_TURNS)) | (run.done & ~run.failed & (m.held < run.lengths))
+
+    def propose(self, rules: Rules, run: Run, law: Law | None, seen: Any) -> tuple[Rows, Run]:
+        """Down to a child, or not; rows at a prefix about which nothing is known wait."""
+        m, u = run.memory, run.uniforms(run.memory.step)
+        node, whole = m.nodes[run.rows, run.lengths], rules.whole(run.lengths, run.last)
+        new = m.known[run.rows, node] != m.run
         goes = ~run.done & (u[0] >= 0.5)
+        waiting = goes & new & ~whole | (m.step >= MOST_TURNS)
+        here, goes = ~run.done & ~waiting, goes & ~waiting
+        up = jnp.where(run.lengths > run.base, m.up[run.rows, run.lengths], -jnp.inf)
+        ways = jnp.concatenate([up[:, None], jnp.where(whole[:, None], -jnp.inf, m.down[run.rows, node])], axis=1)
+        below = jnp.cumsum(jnp.exp(ways - finite(ways.max(axis=1, keepdims=True))), axis=1)
+        total = below[:, -1]
         pick = jnp.minimum((below <= (u[1] * total)[:, None]).sum(axis=1, dtype=jnp.int32), rules.n_values)
         moves = goes & (total > 0)
         symbols = jnp.where(moves & (pick > 0), pick - 1, NOBODY)
-        node = m.nodes[run.rows, run.lengths]
-        fresh = goes & ~m.known[run.rows, node]
-        known = m.known.at[run.rows, node].max(goes)
-        memory = self._entered(run, m._replace(known=known, left=left - (~run.done).astype(jnp.int32)), node, symbols)
+        one, fresh = here.astype(jnp.int32), goes & new  # a whole string: others are counted where they are asked about
+        left = jnp.where((m.left < 0) & here, 1 + jnp.floor(u[2] * self.steps).astype(jnp.int32), m.left)
+        m = m._replace(
+            known=m.known.at[run.rows, node].max(jnp.where(fresh, m.run, NOBODY)), left=left - one, step=m.step + one, waiting=waiting
+        )
         stuck = goes & (total <= 0) & (run.lengths == run.base) if self.result == "uniform_node" else jnp.zeros_like(goes)
-        run = run.having(memory=memory._replace(up=moves & (pick == 0)))
+        run = run.having(memory=self._entered(run, m, node, symbols), asked=moves & (pick == 0))
         return symbols, run.counted(fresh, jnp.where(fresh, rules.n_values + 1, 0)).settled(stuck, stuck)
 
     def _entered(self, run: Run, m: WalkMemory, node: Rows, symbols: Rows) -> WalkMemory:
         """With the child that is gone to, which has the next number where it was not met."""
-        down = symbols >= 0
-        symbol = jnp.maximum(symbols, 0)
+        down, symbol, past = symbols >= 0, jnp.maximum(symbols, 0), m.run * m.known.shape[1]
         found = m.child[run.rows, node, symbol]
-        new = down & (found < 0)
-        number = jnp.where(new, m.met, found)
-        child = m.child.at[run.rows, node, symbol].set(jnp.where(down, number, found))
+        new = down & (found < past)
+        number = jnp.where(new, m.met, found - past)
+        child = m.child.at[run.rows, node, symbol].set(jnp.where(new, number + past, found))
         place = jnp.where(down, run.lengths + 1, m.nodes.shape[1])
         nodes = m.nodes.at[run.rows, place].set(number, mode="drop")
-        return m._replace(nodes=nodes, child=child, met=m.met + new.astype(jnp.int32))
+        up = m.up.at[run.rows, place].set(m.children[run.rows, node, symbol], mode="drop")
+        return m._replace(nodes=nodes, up=up, child=child, met=m.met + new.astype(jnp.int32))
 
     def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
         """Up, or to the root where the run is made again."""
         m: WalkMemory = run.memory
-        back = (m.up & ~run.done).astype(jnp.int32)
-        leaf, ended = ~m.up & rules.whole(run.lengths, run.last), m.left == 0
+        back = (run.asked & ~run.done).astype(jnp.int32)
+        leaf, ended = ~run.asked & rules.whole(run.lengths, run.last), m.left == 0
         if self.result == "first_leaf":
             return back, run.settled(leaf | ended, ended & ~leaf)
         if self.result == "last_node":
             return back, run.settled(ended, ended & ~leaf)
         again = ended & ~leaf & ~run.done
-        fresh = self.begin(rules, run)
-        memory = WalkMemory(*(jnp.where(again.reshape(-1, *(1,) * (a.ndim - 1)), b, a) for a, b in zip(m, fresh, strict=True)))
+        memory = m._replace(met=jnp.where(again, 1, m.met), left=jnp.where(again, NOBODY, m.left), run=m.run + again.astype(jnp.int32))
         return jnp.where(again, run.lengths - run.base, back), run.having(memory=memory).settled(ended & leaf, jnp.zeros_like(leaf))
+
+    def strolled(self, rules: Rules, run: Run) -> tuple[Run, Rows, Rows]:
+        """All rows until each is done or waits, how many symbols its states lose, and the one that they get, below 0 for none."""
+
+        def goes(run: Run) -> Array:
+            return (~run.done & ~run.memory.waiting & (run.memory.step < MOST_TURNS)).any()
+
+        def step(run: Run) -> Run:
+            symbols, run = self.propose(rules, run, None, None)
+            back, run = self.settle(rules, run.appended(symbols), None)
+            lengths = run.lengths - back
+            return run.having(lengths=lengths, memory=run.memory._replace(agreed=jnp.minimum(run.memory.agreed, lengths)))
+
+        held = run.memory.held
+        run = run.having(memory=run.memory._replace(waiting=jnp.zeros_like(run.done)))
+        run = jax.lax.while_loop(goes, step, run)
+        m: WalkMemory = run.memory
+        more = (m.agreed < run.lengths) & ~run.failed
+        symbols = jnp.where(more, run.codes[run.rows, jnp.minimum(m.agreed, run.codes.shape[1] - 1)], NOBODY)
+        now = m.agreed + more.astype(jnp.int32)
+        return run.having(memory=m._replace(held=now, agreed=now), turn=m.step.max()), held - m.agreed, symbols
+
+    def ready(self, run: Run) -> Bool[Array, " rows"]:
+        """Rows that are asked about: they wait, and the states hold them whole."""
+        return ~run.done & run.memory.waiting & (run.memory.step < MOST_TURNS) & (run.memory.held == run.lengths)
+
+    def learnt(self, rules: Rules, run: Run, ready: Bool[Array, " rows"], law: Law, children: Float[Array, "rows values"]) -> Run:
+        """With what was said of rows that were asked about, which is counted."""
+        m: WalkMemory = run.memory
+        node = jnp.where(ready, m.nodes[run.rows, run.lengths], m.known.shape[1])
+        children = children.astype(m.children.dtype)
+        memory = m._replace(
+            known=m.known.at[run.rows, node].set(m.run, mode="drop"),
+            children=m.children.at[run.rows, node].set(children, mode="drop"),
+            down=m.down.at[run.rows, node].set(law.astype(m.down.dtype) + children, mode="drop"),
+        )
+        return run.having(memory=memory).counted(ready, jnp.where(ready, rules.n_values + 1, 0))
+
+
+def walk_turn(game: Game, at: Standing) -> tuple[Standing, Wrong]:
+    """A stroll of all rows; then those that wait are asked about."""
+    method = game.method
+    assert isinstance(method, Walk)
+    run, back, symbols = method.strolled(game.rules, at.run)
+    at = brought_up(game, at, run, back, symbols)
+    ready = method.ready(run)
+
+    def ask(_: None) -> tuple[Array, Array]:
+        return law_here(game, at).astype(float_type()), seen_before(game, at, ready).astype(float_type())
+
+    def nothing(_: None) -> tuple[Array, Array]:
+        none = jnp.full((run.lengths.shape[0], game.rules.n_values), -jnp.inf, float_type())
+        return none, none
+
+    law, children = jax.lax.cond(ready.any(), ask, nothing, None)
+    return Standing(method.learnt(game.rules, run, ready, law, children), at.oracle, at.judge), refused_behind(run, ready, children)
+
+
+def brought_up(game: Game, at: Standing, run: Run, back: Array, symbols: Array) -> Standing:
+    """The states of the oracle and of the judge nearer to where the rows stand."""
+    assert game.judge is not None
+    oracle, judge = game.oracle.pop(at.oracle, back), game.judge.pop(at.judge, back)
+    return Standing(run, game.oracle.push(oracle, symbols), game.judge.push(judge, symbols))

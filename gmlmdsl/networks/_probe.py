@@ -19,3 +19,7 @@ class Probe(eqx.Module):
     def __call__(self, states: Float[Array, "*rows width"]) -> Float[Array, "*rows"]:
         """The probability of each row."""
         return jax.nn.sigmoid(states @ self.weight + self.bias)
+
+    def log(self, states: Float[Array, "*rows width"]) -> Float[Array, "*rows"]:
+        """The logarithm of the probability, which may be below what a number of its type can hold."""
+        return jax.nn.log_sigmoid(states @ self.weight + self.bias)

@@ -45,6 +45,7 @@ from ._plan import plan_blocks as plan_blocks
 from ._plan import touching_factors as touching_factors
 from ._plan import verify_affordable as verify_affordable
 from ._prefixes import PrefixPlan as PrefixPlan
+from ._prefixes import plan_instead as plan_instead
 from ._prefixes import plan_prefixes as plan_prefixes
 from ._stages import Stage as Stage
 from ._stages import places as step_places

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import GmlmError, fail
 from ..graph import FactorGraph
 from ._budget import BUDGET, Budget
+from ._elimination import Elimination, plan_elimination
 
 Array = np.ndarray
 NOBODY = -1
@@ -77,6 +78,22 @@ def plan_prefixes(graph: FactorGraph, what: str = "the law of the next symbol", 
     parts = [_members(graph, steps, last, t, string.offset) for t in range(string.size)]
     _verify_cost(graph, parts, what, budget)
     return _padded(graph, parts, [_touching(a, string.size) for a in at])
+
+
+def plan_instead(graph: FactorGraph, dear: GmlmError) -> Elimination:
+    """A plan of all cells, where prefixes are too dear to remember.
+
+    Args:
+        graph: the factor graph.
+        dear: what says so.
+
+    Raises:
+        GmlmError: `dear` where all cells are too dear as well.
+    """
+    try:
+        return plan_elimination(graph, None, "the law of the next symbol")
+    except GmlmError:
+        raise dear from None
 
 
 def _steps_of(graph: FactorGraph, string: Array) -> Array:
@@ -145,7 +162,7 @@ def _verify_cost(graph: FactorGraph, parts: list[_Step], what: str, budget: Budg
     size = 8.0 * len(parts) * max(known * q * hidden**2, listed)
     if size > budget.bytes:
         message = f"{what} remembers {known:.3g} known and {hidden:.3g} summed states of a prefix: {size / 2**30:.3g} GiB of tables"
-        help = "factors that reach back over fewer cells of the string, or latents of fewer values; `model.next_symbol` may still afford it"
+        help = "factors that reach back over fewer cells of the string, or latents of fewer values"
         raise fail("E601", f"{message}, above the limit of {budget.bytes / 2**30:.3g} GiB", help=help)
 
 

@@ -62,7 +62,7 @@ _LAW = (
         "end", CELL_VALUE, "the value that ends a string, of which it is the last symbol; cells behind it hold it", "none", words=("none",)
     ),
     named("temperature", NUMBER, "of the oracle: its log probabilities are divided by it", "1", bounds=Bounds(0, open="low")),
-    named("top_k", INTEGER, "of the oracle: among its k likeliest symbols only", "none", words=("none",)),
+    named("top_k", INTEGER, "of the oracle: among its k likeliest symbols only; all where there are no more", "none", words=("none",)),
     named(
         "top_p",
         NUMBER,

@@ -35,7 +35,7 @@ _REFINEMENT = (
     ),
     named("decode", WORD, "how a token is picked from its distribution", "argmax", words=("argmax", "sample")),
     named("temperature", NUMBER, "of `sample`: log probabilities are divided by it", "1", bounds=Bounds(0, open="low")),
-    named("top_k", INTEGER, "of `sample`: among the k likeliest values only", "none", words=("none",)),
+    named("top_k", INTEGER, "of `sample`: among the k likeliest values only; all where there are no more", "none", words=("none",)),
     named(
         "top_p", NUMBER, "of `sample`: among the fewest values with this probability", "none", words=("none",), bounds=Bounds(0, 1, "low")
     ),

@@ -33,6 +33,8 @@ class OutputLaw:
         fail: the probability that a draw fails.
         expected_calls: of the oracle, for one draw; nan of a walk whose calls take too much to compute, while its law does not.
         expected_verifications: calls of the verifier or value, for one draw.
+        expected_runs: of a walk with `uniform_node`, which is made again until it ends on a string: 1 / the probability that a run does;
+            1 of every other sampler.
     """
 
     strings: Array
@@ -40,6 +42,7 @@ class OutputLaw:
     fail: float
     expected_calls: float
     expected_verifications: float
+    expected_runs: float
     _graph: FactorGraph = field(repr=False)
     _codes: Array = field(repr=False)
 
@@ -119,4 +122,5 @@ def _as_law(graph: FactorGraph, tree: PrefixTree, found: StringLaw, end: int | N
     full = np.zeros((graph.n_cells, len(codes)), np.int64)
     full[v.offset : v.offset + v.size] = codes.T
     strings = decode(graph, full, (len(codes),))[v.name]
-    return OutputLaw(strings, found.mass[some], max(0.0, float(found.fail)), float(found.calls), float(found.checks), graph, codes)
+    averages = float(found.calls), float(found.checks), float(found.runs)
+    return OutputLaw(strings, found.mass[some], max(0.0, float(found.fail)), *averages, graph, codes)

@@ -15,6 +15,7 @@ from .. import derive
 from .._diagnostics import fail
 from ..derive import bounded_jit
 from ..guided import Game, Named, View, is_host, verify_law, verify_values
+from ..plan import BUDGET
 
 Array = np.ndarray
 MOST_NODES = 1 << 16
@@ -22,11 +23,11 @@ AT_ONCE = 1 << 12  # prefixes that are asked about in one call
 
 
 class Values:
-    """V of the prefixes that are asked about, each judged once.
+    """log V of the prefixes that are asked about, each judged once.
 
     Args:
         codes: of every prefix.
-        ask: V of some of them, by their numbers.
+        ask: log V of some of them, by their numbers.
         named: how messages call the judge.
     """
 
@@ -35,7 +36,7 @@ class Values:
         self._found, self._known = np.zeros(len(codes)), np.zeros(len(codes), bool)
 
     def __getitem__(self, nodes: Any) -> Any:
-        """V of some nodes.
+        """log V of some nodes.
 
         Raises:
             GmlmError: E745 where it is no finite number of at least 0, and what Python of the user's raises.
@@ -57,7 +58,7 @@ class PrefixTree:
         codes: of shape (nodes, cells), -1 behind each prefix.
         depth: its symbols.
         law: p(next symbol | prefix) as the sampler draws from it, (nodes, values); 0 throughout where there is none.
-        value: V of prefixes, `value[nodes]`.
+        value: log V of prefixes, `value[nodes]`, -inf where V is 0.
         whole: whether it is a whole string.
         parent: its prefix, -1 of the root.
         child: with each symbol more, (nodes, values), -1 where a string is full.
@@ -152,10 +153,11 @@ def _asked(game: Game, codes: Array, depth: Array, whole: Array) -> tuple[Array,
     """The law of every prefix, and the value, which Python of the user's gives only where it is asked for."""
     laws, values = [], []
     hosted, own = is_host(game.oracle), Game(game.oracle, None, game.method, game.rules) if is_host(game.judge) else game
-    for start in range(0, len(depth), AT_ONCE):
-        rows = slice(start, start + AT_ONCE)
+    many = min(AT_ONCE, len(depth), max(1, int(BUDGET.bytes // max(1.0, getattr(game.oracle, "row_bytes", 1.0)))))
+    for start in range(0, len(depth), many):
+        rows = slice(start, start + many)
         piece, lengths, ends = codes[rows], depth[rows], whole[rows]
-        short = min(AT_ONCE, len(depth)) - len(piece)
+        short = many - len(piece)
         piece, lengths, ends = (
             np.pad(piece, ((0, short), (0, 0)), mode="edge"),
             np.pad(lengths, (0, short), mode="edge"),
@@ -175,7 +177,7 @@ def _asked(game: Game, codes: Array, depth: Array, whole: Array) -> tuple[Array,
 
 
 def _judged(game: Game, codes: Array, depth: Array, whole: Array) -> Array:
-    """V of some prefixes where Python of the user's gives it; a number of rows that is a power of two is asked about at once."""
+    """log V of some prefixes where Python of the user's gives it; a number of rows that is a power of two is asked about at once."""
     assert game.judge is not None
     short = (1 << (len(codes) - 1).bit_length()) - len(codes)
     codes, depth = np.pad(codes, ((0, short), (0, 0)), mode="edge"), np.pad(depth, (0, short), mode="edge")
@@ -196,7 +198,7 @@ def _of_prefixes(game: Game, codes: jax.Array, lengths: jax.Array, whole: jax.Ar
     law = game.oracle.next_log_probs(state)
     law = law if is_host(game.oracle) else game.rules.law(law)
     if game.judge is None:
-        return law, jnp.ones(len(codes), derive.float_type())
+        return law, jnp.zeros(len(codes), derive.float_type())
     view = View(jnp.maximum(codes, 0), lengths, whole, asked)
     return law, game.judge.values(game.judge.start(codes), view, game.oracle, state)
 

@@ -16,16 +16,18 @@ from ._prefix_tree import PrefixTree
 
 Array = np.ndarray
 MOST_WALK = 1e10  # operations of the walk's matrix
+NEVER = -np.inf  # log V of what is refused
 LISTED_COUPONS = 12  # symbols whose subsets are listed
 
 
 class StringLaw(NamedTuple):
-    """The probability of each node's string, of failure, and the calls and judgements on average."""
+    """The probability of each node's string, of failure, and on average the calls, the judgements and the runs of a walk."""
 
     mass: Array
     fail: float
     calls: float
     checks: float
+    runs: float = 1.0
 
 
 def string_law(tree: PrefixTree, method: Any, looks_ahead: bool) -> StringLaw:
@@ -56,16 +58,16 @@ def _plain(tree: PrefixTree, method: Plain, start: Array, looks_ahead: bool) -> 
 def _rejection(tree: PrefixTree, method: Rejection, start: Array, looks_ahead: bool) -> StringLaw:
     """p(x | V = 1), by a geometric series over tries, each of which costs the symbols of its string."""
     if tree.whole[tree.start]:  # nothing is drawn: the prompt is the string, and is judged once
-        good = float(tree.value[tree.start] > 0)
+        good = float(tree.value[tree.start] > NEVER)
         return StringLaw(start * good, 1 - good, 0.0, 1.0)
     mass, drawn = tree.strings(start)
     good, ends = np.zeros(tree.n), np.flatnonzero(mass)
-    good[ends] = np.where(tree.value[ends] > 0, mass[ends], 0.0)
+    good[ends] = np.where(tree.value[ends] > NEVER, mass[ends], 0.0)
     accepted = good.sum()
     if method.tries is None:
         if accepted > 0:
             return StringLaw(good / accepted, 0.0, drawn / accepted, 1 / accepted)
-        known = looks_ahead and not tree.value[tree.start] > 0  # the prompt is judged, and nothing is drawn
+        known = looks_ahead and tree.value[tree.start] == NEVER  # the prompt is judged, and nothing is drawn
         return StringLaw(np.zeros(tree.n), 1.0, 0.0 if known else np.inf, 1.0 if known else np.inf)
     refused = max(0.0, 1 - accepted)
     tries = _tries(refused, method.tries)
@@ -86,7 +88,7 @@ def _tokenwise(tree: PrefixTree, method: TokenwiseRejection, start: Array, looks
         here, mass[s] = mass[s], 0.0
         possible = np.flatnonzero(tree.law[s])
         law, children = tree.law[s, possible], tree.child[s, possible]
-        good = np.where(tree.value[children] > 0, law, 0.0)
+        good = np.where(tree.value[children] > NEVER, law, 0.0)
         refused = max(0.0, 1 - good.sum())
         if method.tries is not None:
             tries = _tries(refused, method.tries)
@@ -110,10 +112,10 @@ def _by_value(tree: PrefixTree, method: TokenwiseByValue, start: Array, looks_ah
         here, mass[s] = mass[s], 0.0
         law, children = tree.law[s], tree.child[s]
         most = tree.value[children[law > 0]].max()
-        if most <= 0:
+        if most == NEVER:
             failed += here
             continue
-        good = law * tree.value[children] / most
+        good = np.where(law > 0, law * np.exp(np.minimum(tree.value[children] - most, 0)), 0.0)
         refused = max(0.0, 1 - good.sum())
         tries = 1 / good.sum() if method.tries is None else _tries(refused, method.tries)
         failed += 0.0 if method.tries is None else here * refused**method.tries
@@ -148,7 +150,7 @@ def _backtracking(tree: PrefixTree, method: Backtracking, start: Array, looks_ah
             checks += here * (quota > 0)
             for a in np.flatnonzero(tree.law[s]):
                 child, goes = int(tree.child[s, a]), here * tree.law[s, a]
-                if quota > 0 and not tree.value[child] > 0:
+                if quota > 0 and tree.value[child] == NEVER:
                     back, made = _taken_back(tree, method, child, floor)
                     after[back] += goes
                     calls += goes * made
@@ -184,12 +186,12 @@ def _best(tree: PrefixTree, method: BlockBest, start: Array, looks_ahead: bool) 
 
 
 def best_of(p: Array, value: Array, n: int) -> Array:
-    """The law of the first of n draws of p whose value is the highest; values that differ by rounding are equal."""
+    """The law of the first of n draws of p whose log value is the highest; values that differ by rounding are equal."""
     out, below = np.zeros_like(p), 0.0
     order = [int(k) for k in np.argsort(value, kind="stable") if p[k] > 0]
     while order:
         top = value[order[0]]
-        group = [k for k in order if value[k] <= top * (1 + TIE)]
+        group = [k for k in order if value[k] == top or value[k] <= top + TIE * max(1.0, abs(value[k]))]
         order = order[len(group) :]
         share = p[group].sum()
         out[group] = p[group] / share * ((below + share) ** n - below**n)
@@ -218,9 +220,9 @@ def _walk(tree: PrefixTree, method: Walk, start: Array, looks_ahead: bool) -> St
     if runs <= 0:
         stuck = moves[tree.start, tree.start] == 1  # the first step that does not stay fails
         calls = 1.0 if stuck else np.inf
-        return StringLaw(np.zeros(tree.n), 1.0, calls, calls * (q + 1))
+        return StringLaw(np.zeros(tree.n), 1.0, calls, calls * (q + 1), 1.0 if stuck else np.inf)
     calls = float(_first_times(tree, moves, method.steps, np.ones_like(leaf)).mean() / runs)
-    return StringLaw(mass / runs, 0.0, calls, calls * (q + 1))
+    return StringLaw(mass / runs, 0.0, calls, calls * (q + 1), 1 / runs)
 
 
 def _first_times(tree: PrefixTree, moves: Any, steps: int, counts: Array) -> Array:
@@ -248,15 +250,16 @@ def _moves(tree: PrefixTree, first: bool) -> Any:
         if not reached[s]:
             continue
         here: dict[int, float] = {}
-        up = float(tree.value[s])
         if s != tree.start and not (first and tree.whole[s]):
-            here[int(tree.parent[s])] = up
+            here[int(tree.parent[s])] = float(tree.value[s])
         if not tree.whole[s]:
             below = tree.value[tree.child[s]]
             for a in np.flatnonzero(tree.law[s]):
-                here[int(tree.child[s, a])] = float(tree.law[s, a] * below[a])
-        total = sum(here.values())
-        here = {s: 1.0} if total <= 0 else {k: w / total for k, w in here.items() if w > 0}
+                here[int(tree.child[s, a])] = float(np.log(tree.law[s, a]) + below[a])
+        most = max(here.values(), default=NEVER)
+        here = {s: 0.0} if most == NEVER else {k: w - most for k, w in here.items() if w > NEVER}
+        total = sum(np.exp(w) for w in here.values())
+        here = {k: float(np.exp(w) / total) for k, w in here.items()}
         reached[list(here)] = True
         rows += [s] * len(here)
         columns += list(here)

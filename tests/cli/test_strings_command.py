@@ -28,11 +28,38 @@ def test_strings_are_drawn_for_every_line_of_a_file(folder):
     assert "distinct" in gmlm("sample", "w.gmlm", "--model", "words", "-s", "all", "--draws", "5").output
 
 
+HELD = {  # what is found, what is expected, and the line
+    b"ab\n\nax\n": (
+        "E502",
+        "prompts.txt, line 3 at 1 is 'x'",
+        "its values are `a`, `b`",
+        "its letters without anything between them: `ab`",
+    ),
+    b"ab\nababa\n": ("E507", "prompts.txt, line 2 has 5 cells: more than the 4 of `x`", "shorten it"),
+    b"": ("E505", "prompts.txt has no line", "an empty line is a prompt of no symbol"),
+    b"ab\na\xff\n": ("E524", "in line 2, byte 0xff", "save text as UTF-8"),
+}
+NUMBERS = {
+    "0 1\n0 one 1\n": ("E502", "prompts.txt, line 2: 'one' is no whole number"),
+    "1\n0 -1\n": ("E502", "prompts.txt, line 2 at 1 is -1"),
+}
+
+
 def test_what_a_file_of_prompts_may_not_hold(folder):
     (folder / "w.gmlm").write_text(PROGRAM)
-    (folder / "prompts.txt").write_text("ax\n")
-    for arguments, code in ((("--prompt", "prompts.txt"), "E502"), (("--prompt", "none.txt"), "E521"), (("--warmup", "3"), "E507")):
+    for text, words in HELD.items():
+        (folder / "prompts.txt").write_bytes(text)
+        shown = gmlm("sample", "w.gmlm", "--model", "words", "-s", "tok", "--prompt", "prompts.txt", status=1).output
+        for word in words:
+            assert word in " ".join(shown.split()), text
+    for arguments, code in ((("--prompt", "none.txt"), "E521"), (("--warmup", "3"), "E507")):
         assert code in gmlm("sample", "w.gmlm", "--model", "words", "-s", "tok", *arguments, status=1).output
+    (folder / "w.gmlm").write_text(PROGRAM.replace('letters("ab")', "range(2)").replace('x[3] == "b"', "x[3] == 1"))
+    for text, words in NUMBERS.items():
+        (folder / "prompts.txt").write_text(text)
+        shown = gmlm("sample", "w.gmlm", "--model", "words", "-s", "tok", "--prompt", "prompts.txt", status=1).output
+        for word in (*words, "its numbers with spaces between them: `0 1 0`"):
+            assert word in " ".join(shown.split()), text
 
 
 def test_a_report_says_what_was_drawn_what_it_took_and_where_it_went_back(folder):

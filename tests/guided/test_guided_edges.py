@@ -27,7 +27,7 @@ sampler few  for words = rejection(can, tries = 5)
 sampler tok  for words = tokenwise_rejection(can)
 sampler back for words = backtracking(can, quota = 3, stride = 2)
 sampler walk for words = value_guided(truth, steps = {steps})
-sampler node for words = value_guided(truth, steps = 40, result = uniform_node)
+sampler node for words = value_guided(truth, steps = {nodes}, result = uniform_node)
 sampler best for words = best_of(truth, n = 3)
 sampler python for words = tokenwise_rejection(mine)
 sampler values for words = value_guided(own, steps = 20, leaf = mine)
@@ -35,9 +35,9 @@ sampler values for words = value_guided(own, steps = 20, leaf = mine)
 ZEROS = "require x[t] == 0 for t in range(n)"
 
 
-def bits(require: str = ZEROS, n: int = 6, steps: int = 50, allow: bool = False) -> gm.Model:
+def bits(require: str = ZEROS, n: int = 6, steps: int = 50, allow: bool = False, nodes: int = 40) -> gm.Model:
     """Fair bits, and what their strings should be."""
-    return gm.parse(BITS.format(require=require, steps=steps), n=n, allow_python=allow).model("words")
+    return gm.parse(BITS.format(require=require, steps=steps, nodes=nodes), n=n, allow_python=allow).model("words")
 
 
 # Computed checks
@@ -77,6 +77,28 @@ def test_rejection_of_strings_is_the_law_that_require_gives():
         np.testing.assert_allclose(np.log(law.probabilities), program.model("ideal").log_prob({}, law.strings), atol=1e-12)
 
 
+@pytest.mark.parametrize(("steps", "away"), [(50, 0.018), (2000, 0.0004)])
+def test_a_walk_of_a_uniform_number_of_steps_is_as_far_from_stationary_as_the_levels_are(steps: int, away: float):
+    """With exact values the levels are a lazy walk on 0..L: one run ends on a leaf with probability 1 / (2 L) but for what T leaves.
+
+    That is its total variation to the stationary law as well, what is no string being one outcome: on leaves both are the target.
+    """
+    n = 3
+    move = 0.5 * np.eye(n + 1)
+    for level in range(n + 1):
+        ways = [k for k in (level - 1, level + 1) if 0 <= k <= n]
+        move[level, ways] += 0.5 / len(ways)
+    here, leaf = np.eye(n + 1)[0], 0.0
+    for _ in range(steps):
+        here = here @ move
+        leaf += here[n] / steps
+    law = gm.theory.output_law(bits("factor 0.9 * x[t] * x[(t + 1) % n] for t in range(n)", n=n, nodes=steps), {}, "node")
+    target = np.exp([0.9 * (x[0] * x[1] + x[1] * x[2] + x[2] * x[0]) for x in law.strings.tolist()])
+    np.testing.assert_allclose(law.probabilities, target / target.sum(), atol=1e-12)
+    assert 1 / law.expected_runs == pytest.approx(leaf, abs=1e-12)
+    assert abs(1 / law.expected_runs - 1 / (2 * n)) == pytest.approx(away, rel=0.12)  # printed to one figure
+
+
 # Edges
 
 NOTHING = "require x[0] == 0 and x[0] == 1"
@@ -111,11 +133,32 @@ def test_a_prompt_may_be_the_whole_string():
     assert not draws["guided_stats"]["valid"].any()
 
 
-@pytest.mark.parametrize(("prompt", "code"), [([[2]], "E502"), ([[0] * 7], "E507"), ([], "E505"), ("01", "E501")])
-def test_a_prompt_that_is_none_is_refused(prompt: object, code: str):
+@pytest.mark.parametrize(
+    ("prompt", "code", "words"),
+    [
+        ([[], [2]], "E502", "prompt[1] at 0 is 2: not a value of `x`; its values are `0`, `1`"),
+        ([[0, -1]], "E502", "leave out what is behind it"),
+        ([[0] * 7], "E507", "more than the 6"),
+        ([], "E505", "no prefix"),
+        ("01", "E501", "must list prefixes"),
+    ],
+)
+def test_a_prompt_that_is_none_is_refused(prompt: object, code: str, words: str):
     with pytest.raises(GmlmError) as caught:
         bits().sample({}, "tok", prompt=prompt)
     assert caught.value.codes == (code,)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "law", "calls"),
+    [("rej", 1, 2), ("tok", 1, 2), ("back", 1, 1.5), ("walk", 0.5, None), ("node", 1, None), ("best", 7 / 8, 3)],
+)
+def test_a_string_may_be_one_symbol(sampler: str, law: float, calls: float | None):
+    """A fair bit that should be 0; a refused one is made the likeliest, the first of equals."""
+    found = gm.theory.output_law(bits(n=1), {}, sampler)
+    assert found.probability([0]) == pytest.approx(law, abs=1e-9)
+    assert calls is None or found.expected_calls == pytest.approx(calls)
 
 
 def test_options_of_chains_are_refused():
@@ -188,16 +231,20 @@ def test_what_a_python_verifier_may_not_say(functions: types.ModuleType, answer:
 
 
 class Coins:
-    """An oracle of the user's: a coin that falls on 1 with probability p."""
+    """An oracle of the user's: a coin that falls on 1 with probability p, or rows that are no laws."""
 
-    def __init__(self, p: float):
-        self.p = p
+    asked = 0
+
+    def __init__(self, p: float, rows: list[float] | None = None):
+        self.rows = rows or [1 - p, p]
 
     def start(self, prompts: np.ndarray) -> np.ndarray:
         return (prompts >= 0).sum(axis=1)
 
     def next_log_probs(self, state: np.ndarray) -> np.ndarray:
-        return np.log(np.tile([1 - self.p, self.p], (len(state), 1)))
+        self.asked += 1
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.log(np.tile(self.rows, (len(state), 1)))
 
     def push(self, state: np.ndarray, symbols: np.ndarray) -> np.ndarray:
         return state + (symbols >= 0)
@@ -218,9 +265,24 @@ def test_an_oracle_of_the_users_draws_in_the_models_place():
     assert caught.value.codes == ("E507",)  # `expected` sums over the completions of the model
 
 
+@pytest.mark.parametrize(("rows", "total"), [([0.5, 0.4], "0.9"), ([0.0, 0.0], "0"), ([np.nan, 1.0], "nan"), ([1.5, -0.5], "nan")])
+def test_rows_of_an_oracle_that_are_no_laws_are_told_with_their_sum(rows: list[float], total: str):
+    model = bits(n=3)
+    for call in (lambda o: model.sample({}, "back", draws=2, oracle=o), lambda o: gm.theory.output_law(model, {}, "back", oracle=o)):
+        with pytest.raises(GmlmError, match=rf"row 0 sum to {total}, not 1") as caught:
+            call(Coins(0.5, rows))
+        assert caught.value.codes == ("E746",)
+
+
+def test_a_walk_asks_an_oracle_once_about_a_prefix(functions: types.ModuleType):
+    coins, model = Coins(0.5), bits(n=3, allow=True)
+    draws = model.sample({}, "values", draws=1, seed=4, oracle=coins)
+    assert coins.asked <= int(draws["guided_stats"]["oracle_calls"].values.item())
+
+
 def test_with_inexact_values_the_walk_comes_to_the_target_and_the_first_leaf_does_not():
     """Whole strings are judged by the tilt itself: what noise does to shorter prefixes is forgotten, but not by the first leaf."""
-    text = BITS.format(require="factor 0.9 * x[t] * x[(t + 1) % n] for t in range(n)", steps=50)
+    text = BITS.format(require="factor 0.9 * x[t] * x[(t + 1) % n] for t in range(n)", steps=50, nodes=40)
     text += "value rough for words = noisy(truth, sd = 1)\n"
     for steps in (30, 3000):
         text += f"sampler walk{steps} for words = value_guided(rough, steps = {steps})\n"
