@@ -42,6 +42,8 @@ def measure_of(evidence: Evidence, use: MaskUse) -> Measure:
     rows = hashlib.sha256()
     _feed(rows, np.asarray(evidence.codes[: host.n_random], np.int32))
     _feed(rows, None if options.weights is None else np.asarray(options.weights, float))
+    if options.ignores and (evidence.codes < 0).any():
+        _feed(rows, options.gaps)
     return Measure(use.words, law.hexdigest(), rows.hexdigest())
 
 

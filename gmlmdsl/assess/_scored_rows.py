@@ -45,8 +45,10 @@ class ScoredRows:
         found[~gapped] = np.asarray(_losses(self.objective, dict(params)))[: (~gapped).sum()]
         if self.objective.gaps is not None:
             found[gapped] = float(self.objective.factor) * np.asarray(compiled.gap_rows(self.objective.gaps, dict(params)))
-        joint = np.asarray(log_completions(host, self.objective.loss.graph, dict(params), self.codes))
-        return np.where(joint > -np.inf, found, np.inf)
+        told = np.ones(len(found), bool) if not self.objective.gapped else ~np.any(self.codes < 0, axis=0)
+        joint = np.asarray(log_completions(host, self.objective.loss.graph, dict(params), self.codes[:, told]))
+        found[told] = np.where(joint > -np.inf, found[told], np.inf)
+        return found
 
     def scores(self, params: Params, directions: Array) -> Array:
         """u_r = c w_r grad loss_r of each row in some directions of the flat vector, shape (rows, directions)."""
@@ -59,8 +61,8 @@ class ScoredRows:
 
     @property
     def _gapped(self) -> Array:
-        """Which rows have missing cells: the objective has them apart from the others, both in their order."""
-        return np.any(self.codes < 0, axis=0)
+        """Which rows have missing cells: the objective has them apart from the others, both in their order, unless it ignores gaps."""
+        return np.any(self.codes < 0, axis=0) & (not self.objective.gapped)
 
 
 def rows_under(evidence: Evidence, params: Params) -> ScoredRows:
@@ -72,7 +74,7 @@ def rows_under(evidence: Evidence, params: Params) -> ScoredRows:
     codes, host = evidence.codes, evidence.lowered.graph
     weights = row_weights(evidence)
     fixed = tuple(p.name for p in host.parameters if p.name in (evidence.options.fixed or {}))
-    options = dataclasses.replace(evidence.options, impute=False, method=None)
+    options = dataclasses.replace(evidence.options, impute=None if evidence.options.ignores else False, method=None)
     try:
         prepared = make_objective(host, evidence.mask, codes, weights, dict(params), fixed, options)
     except GmlmError as error:
@@ -122,9 +124,8 @@ def _of_rows(fit: FitRecord, x: Any, weights: Any, missing: Any, given: Any) -> 
         return Evidence(bound, mask, data.codes, options)
     meta = fit.meta
     fixed = {name: fit.params[name] for name in meta["fixed"]}
-    options = FitOptions(
-        meta["mask"], meta["seed"], meta["n_masks"], weights, fixed=fixed, weights_are=meta.get("weights_are", "importances")
-    )
+    kept = {"weights_are": meta.get("weights_are", "importances"), "gaps": meta.get("gaps", "sum")}
+    options = FitOptions(meta["mask"], meta["seed"], meta["n_masks"], weights, fixed=fixed, **kept)
     return Evidence(bound, mask, data.codes, options)
 
 

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Int
 from ..graph import FactorGraph
 from ..plan import BlockTables, FactorTable, GraphTables
 from ._arrays import Blocks, Graph, Group, on_device
-from ._conditional import observed_value
+from ._conditional import observed_scores, observed_value, scored
 from ._energy import Codes, Params, evaluate_slots, local_scores
 
 
@@ -51,12 +51,13 @@ class Tables(eqx.Module):
 
 
 class Contexts(eqx.Module):
-    """`plan.ContextTables` on the device."""
+    """`plan.ContextTables` on the device; `gapped`: its last value is that of a context of which a row lacks a cell."""
 
     cells: Int[Array, "contexts members"]
     strides: Int[Array, "contexts members"]
     of: Int[Array, "blocks degree"] | None
     places: Int[Array, "blocks several values columns width"]
+    gapped: bool = eqx.field(static=True, default=False)
 
     def indicators(self, codes: Codes, dtype: np.dtype) -> Float[Array, "contexts width_but_one rows"]:
         """1 where a context has a value, for each value but the first."""
@@ -64,6 +65,8 @@ class Contexts(eqx.Module):
         value = jnp.zeros((self.cells.shape[0], codes.shape[1]), codes.dtype)
         for m in range(self.cells.shape[1]):
             value = value + padded[self.cells[:, m]] * self.strides[:, m, None]
+        if self.gapped:
+            value = jnp.where((padded[self.cells] < 0).any(axis=1), self.places.shape[-1] - 1, value)
         values = jnp.arange(1, self.places.shape[-1], dtype=jnp.int32)
         return (value[:, None] == values[None, :, None]).astype(dtype)
 
@@ -126,6 +129,7 @@ class TabledBlocks(eqx.Module):
     products: float = eqx.field(static=True)
     held: float = eqx.field(static=True)
     uneven: bool = eqx.field(static=True)  # some block has fewer values than the most
+    gapped: bool = eqx.field(static=True, default=False)  # rows have gaps, which are left out
 
     @property
     def places(self) -> tuple[Int[Array, "blocks several values columns width"], ...]:
@@ -153,7 +157,7 @@ class TabledBlocks(eqx.Module):
         """What the groups without a table add: no parameter changes it."""
         if self.rest is None:
             return None
-        return local_scores(self.rest[0], {}, codes, self.rest[1])
+        return (observed_scores if self.gapped else local_scores)(self.rest[0], {}, codes, self.rest[1])
 
     def full(self, weights: Weights, codes: Codes) -> Float[Array, "blocks values rows"]:
         """Scores of all values, up to a constant of each block and row, the groups without a table among them."""
@@ -167,6 +171,10 @@ class TabledBlocks(eqx.Module):
     def observed(self, codes: Codes) -> Int[Array, "blocks rows"]:
         """Which joint value each block has."""
         return observed_value(self.blocks, codes, codes.shape[0])
+
+    def counted(self, weights: Float[Array, "blocks rows"], codes: Codes) -> Float[Array, "blocks rows"]:
+        """Weights of blocks in rows, 0 where a row lacks the block."""
+        return jnp.where(scored(self.blocks, codes, codes.shape[0]), weights, 0.0) if self.gapped else weights
 
 
 def block_weights(
@@ -218,7 +226,7 @@ def _chunk_sum(
     observed = tabled.observed(codes)
     here = observed[:, None] == jnp.arange(1, scores.shape[1] + 1, dtype=observed.dtype)[None, :, None]
     losses = top + jnp.log(total) - jnp.where(here, scores, 0.0).sum(axis=1)
-    weight = (shares[:, None] * row_weights[None]).astype(dtype)
+    weight = tabled.counted(shares[:, None] * row_weights[None], codes).astype(dtype)
     value = jnp.where(weight > 0, losses, 0.0) * weight
     return value.sum(), weight[:, None] * (each / total[:, None] - here.astype(dtype)), seen
 
@@ -252,18 +260,20 @@ def graph_tables(host: FactorGraph, graph: Graph, plan: GraphTables) -> Tables:
     return Tables(tuple(each), plan)
 
 
-def tabled_blocks(tables: Tables, graph: Graph, blocks: Blocks, plan: BlockTables, arrays: Sequence[np.ndarray]) -> TabledBlocks:
-    """Planned scores of blocks on the device; `arrays` are theirs, see `plan.block_arrays`."""
+def tabled_blocks(
+    tables: Tables, graph: Graph, blocks: Blocks, plan: BlockTables, arrays: Sequence[np.ndarray], gapped: bool = False
+) -> TabledBlocks:
+    """Planned scores of blocks on the device; `arrays` are theirs, see `plan.block_arrays`; `gapped`: planned for rows with gaps."""
     _, radix, _, *touch = arrays
     contexts = tuple(
-        Contexts(_ints(c.cells), _ints(c.strides), None if c.of is None else _ints(c.of), _ints(c.places)) for c in plan.contexts
+        Contexts(_ints(c.cells), _ints(c.strides), None if c.of is None else _ints(c.of), _ints(c.places), gapped) for c in plan.contexts
     )
     rest, groups = None, tables.plan.rest
     if any(touch[k].shape[1] for k in groups):
         some = eqx.tree_at(lambda g: g.groups, graph, tuple(graph.groups[k] for k in groups))
         rest = some, eqx.tree_at(lambda b: b.touch, blocks, tuple(blocks.touch[k] for k in groups))
     uneven = bool((radix.prod(axis=1) < blocks.n_values).any())
-    return TabledBlocks(blocks, on_device(plan.inside), contexts, rest, plan.products, plan.held, uneven)
+    return TabledBlocks(blocks, on_device(plan.inside), contexts, rest, plan.products, plan.held, uneven, gapped)
 
 
 def _ints(a: np.ndarray) -> Array:

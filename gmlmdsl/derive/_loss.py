@@ -29,7 +29,7 @@ from ..plan import (
 )
 from ._arrays import Blocks, Graph, blocks_on_device, drawn_blocks, float_type, on_device
 from ._block_tables import TabledBlocks, Tables, Weights, graph_tables, tabled_blocks, tabled_sum
-from ._conditional import logsumexp, observed_value
+from ._conditional import logsumexp, observed_scores, observed_value, scored
 from ._contraction import contraction
 from ._energy import Codes, Params, local_scores
 from ._mask_law import AbstractMaskLaw, mask_law, weight_groups
@@ -43,6 +43,7 @@ class ExactLoss(eqx.Module):
 
     `blocks` are the support's members, alike in size together; `probabilities` are theirs, None for a mask that looks at x.
     `split` says that blocks without inner factors stand here as their cells, so that a mask's loss is not one entry.
+    `gapped`: rows have gaps, of code -1, that are left out: of K what a row holds is predicted, by the factors whose cells it holds.
     """
 
     graph: Graph
@@ -52,6 +53,7 @@ class ExactLoss(eqx.Module):
     split: bool = eqx.field(static=True)
     tables: Tables | None
     tabled: tuple[TabledBlocks | None, ...]
+    gapped: bool = eqx.field(static=True, default=False)
 
     def weights(self, params: Params) -> tuple[Weights | None, ...]:
         """What the scores of each set of blocks are products of, where they have tables: the same for all rows."""
@@ -64,8 +66,16 @@ class ExactLoss(eqx.Module):
         """Scores of the k-th set of blocks, up to a constant of each block and row."""
         tabled = self.tabled[k]
         if tabled is None or weights is None:
-            return local_scores(self.graph, params, codes, self.blocks[k])
+            return self.by_trees(params, codes, self.blocks[k])
         return tabled.full(weights, codes)
+
+    def by_trees(self, params: Params, codes: Codes, blocks: Blocks) -> Float[Array, "blocks values rows"]:
+        """Scores of some blocks by the factors' expressions."""
+        return (observed_scores if self.gapped else local_scores)(self.graph, params, codes, blocks)
+
+    def observed(self, codes: Codes, blocks: Blocks) -> Int[Array, "blocks rows"]:
+        """Which joint value each block has; a missing member counts as its first value."""
+        return observed_value(blocks, jnp.maximum(codes, 0) if self.gapped else codes, self.graph.n_cells)
 
     @property
     def is_plain(self) -> tuple[bool, ...]:
@@ -107,20 +117,24 @@ class ExactLoss(eqx.Module):
         for k in range(len(self.blocks)) if which is None else which:
             scores = self.scores(params, codes, k, weights[k])
             share, correction = self.shares(params, codes, k)
-            here = observed_value(self.blocks[k], codes, self.graph.n_cells)[:, None]
+            here = self.observed(codes, self.blocks[k])[:, None]
             losses.append(_negative_log(scores if correction is None else scores + correction, here))
             shares.append(share)
         return jnp.concatenate(losses), jnp.concatenate(shares)
 
     def shares(self, params: Params, codes: Codes, k: int) -> tuple[Float[Array, "blocks rows"], Float[Array, "blocks values rows"] | None]:
-        """p(K | x) of the k-th set of blocks at each row; and, for a mask that looks at x, log p(K | x') under every value of K."""
-        blocks, rows = self.blocks[k], codes.shape[1]
+        """p(K | x) of the k-th set of blocks at each row; and, for a mask that looks at x, log p(K | x') under every value of K.
+
+        0 where a row with gaps holds no cell of K.
+        """
+        blocks, rows, correction = self.blocks[k], codes.shape[1], None
         if self.probabilities is not None:
-            share = self.probabilities[k][:, None]
-            return jnp.broadcast_to(share, (share.shape[0], rows)), None
-        correction = self.correction(params, codes, blocks)
-        here = observed_value(blocks, codes, self.graph.n_cells)[:, None]
-        return jnp.exp(jnp.take_along_axis(correction, here, axis=1)[:, 0]), correction
+            share = jnp.broadcast_to(self.probabilities[k][:, None], (blocks.cells.shape[0], rows))
+        else:
+            correction = self.correction(params, jnp.maximum(codes, 0) if self.gapped else codes, blocks)
+            here = self.observed(codes, blocks)[:, None]
+            share = jnp.exp(jnp.take_along_axis(correction, here, axis=1)[:, 0])
+        return jnp.where(scored(blocks, codes, self.graph.n_cells), share, 0.0) if self.gapped else share, correction
 
     def correction(self, params: Params, codes: Codes, blocks: Blocks) -> Float[Array, "blocks values rows"]:
         """log p(K | x') under every value of K, of a mask that looks at x; a constant of the parameters."""
@@ -133,21 +147,24 @@ class DrawnLoss(eqx.Module):
     """The loss averaged over `masks` drawn for each row, of shape (masks, members, rows).
 
     `law` is there for a mask that looks at x; `separate` where no two cells of a block share a factor, so that
-    -log p(x_K | x_rest) is the sum over its cells.
+    -log p(x_K | x_rest) is the sum over its cells; `gapped` as in `ExactLoss`.
     """
 
     graph: Graph
     law: AbstractMaskLaw | None
     n_values: int = eqx.field(static=True)
     separate: bool = eqx.field(static=True)
+    gapped: bool = eqx.field(static=True, default=False)
 
     def rows(self, params: Params, codes: Codes, masks: Int[Array, "masks members rows"]) -> Float[Array, " rows"]:
         """One loss per row: the mean over its masks; an empty mask scores 0."""
         share = 1 / masks.shape[0]
+        if self.gapped:  # what a row lacks is no part of its masks
+            masks = jnp.where(codes[masks, jnp.arange(codes.shape[1])] < 0, self.graph.n_cells, masks)
         if self.separate:
             masks = masks.reshape(-1, 1, masks.shape[-1])
         blocks = drawn_blocks(self.graph, masks, self.n_values, () if self.law is None else self.law.groups())
-        scores = local_scores(self.graph, params, codes, blocks)
+        scores = (observed_scores if self.gapped else local_scores)(self.graph, params, codes, blocks)
         if self.law is not None:
             touch = iter(blocks.touch[len(self.graph.groups) :])
             scores = scores + jax.lax.stop_gradient(self.law.log_probability(params, codes, blocks, touch))
@@ -169,31 +186,31 @@ def _weighted_sum(losses: Float[Array, "blocks rows"], weight: Float[Array, "blo
     return jnp.where(weight > 0, losses * jnp.where(weight > 0, weight, 1.0), 0.0).sum(axis=0)
 
 
-def exact_loss(host: FactorGraph, graph: Graph, mask: LoweredMask) -> ExactLoss | EliminatedLoss:
-    """The loss over a mask's whole support, whose size the caller has judged.
+def exact_loss(host: FactorGraph, graph: Graph, mask: LoweredMask, gapped: bool = False) -> ExactLoss | EliminatedLoss:
+    """The loss over a mask's whole support, whose size the caller has judged; `gapped`: gaps are left out, see `ExactLoss`.
 
     Raises:
         GmlmError: if a block is too costly to enumerate.
     """
     blocks, probabilities = support_blocks(host, mask)
     corrected = is_adaptive(mask)
-    if not corrected and probabilities is not None and is_large(host, blocks):
+    if not corrected and not gapped and probabilities is not None and is_large(host, blocks):
         if is_whole(host, mask, np.zeros(host.n_cells, bool)):  # rows lack nothing: nothing is summed out
             return EliminatedLoss(graph, (whole_pass(host, plan_elimination(host, np.zeros(0, np.int64), "nothing")),))
         found = _eliminated(host, graph, mask, blocks, probabilities)
         if found is not None:
             return found
     extra = weight_groups(mask) if probabilities is None else ()
-    plan = plan_loss_blocks(host, blocks, probabilities, mask.span, extra)
+    plan = plan_loss_blocks(host, blocks, probabilities, mask.span, extra, gapped)
     found = tuple(blocks_on_device(host, a) for a in plan.arrays)
     tables = None if plan.tables is None else graph_tables(host, graph, plan.tables)
     tabled = tuple(
-        None if t is None or tables is None else tabled_blocks(tables, graph, b, t, a)
+        None if t is None or tables is None else tabled_blocks(tables, graph, b, t, a, gapped)
         for b, t, a in zip(found, plan.by_tables, plan.arrays, strict=True)
     )
     law = mask_law(mask, host.n_cells) if corrected or probabilities is None else None
     shares = None if plan.probabilities is None else tuple(on_device(np.asarray(p, float_type())) for p in plan.probabilities)
-    return ExactLoss(graph, law, found, shares, plan.split, tables, tabled)
+    return ExactLoss(graph, law, found, shares, plan.split, tables, tabled, gapped)
 
 
 def _eliminated(host: FactorGraph, graph: Graph, mask: LoweredMask, blocks: np.ndarray, probabilities: np.ndarray) -> EliminatedLoss | None:
@@ -217,16 +234,16 @@ def _eliminated(host: FactorGraph, graph: Graph, mask: LoweredMask, blocks: np.n
     return EliminatedLoss(graph, tuple(parts))
 
 
-def drawn_loss(host: FactorGraph, graph: Graph, mask: LoweredMask) -> DrawnLoss | DrawnEliminatedLoss:
-    """The loss over masks that are drawn for each row.
+def drawn_loss(host: FactorGraph, graph: Graph, mask: LoweredMask, gapped: bool = False) -> DrawnLoss | DrawnEliminatedLoss:
+    """The loss over masks that are drawn for each row; `gapped`: gaps are left out, see `ExactLoss`.
 
     Raises:
         GmlmError: E601 if a block is too costly.
     """
     corrected = is_adaptive(mask)
-    plan = plan_mask(host, mask, corrected)
+    plan = plan_mask(host, mask, corrected or gapped)
     separate = plan.method == "product"
-    if not separate and not corrected and (plan.values > MOST_LISTED or plan.elimination is not None):
+    if not separate and not corrected and not gapped and (plan.values > MOST_LISTED or plan.elimination is not None):
         # Blocks differ from row to row: one order of all their cells serves every one.
         try:
             whole = plan_elimination(host, reach(mask, host.n_cells), "the loss: all cells of the mask")
@@ -236,7 +253,7 @@ def drawn_loss(host: FactorGraph, graph: Graph, mask: LoweredMask) -> DrawnLoss 
             plan = plan if plan.elimination is None else plan_mask(host, mask, True)
     if not separate:
         verify_affordable(plan, "the loss: a block", mask.span)
-    return DrawnLoss(graph, mask_law(mask, host.n_cells) if corrected else None, int(plan.values), separate)
+    return DrawnLoss(graph, mask_law(mask, host.n_cells) if corrected else None, int(plan.values), separate, gapped)
 
 
 def loss_terms(loss: ExactLoss, rows: int) -> float:

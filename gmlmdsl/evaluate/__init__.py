@@ -22,9 +22,11 @@ from ._intervals import intervals as intervals
 from ._intervals import verified_quantile as verified_quantile
 from ._missing import Missing as Missing
 from ._missing import Sorted as Sorted
+from ._missing import ignored_rows as ignored_rows
 from ._missing import reported as reported
 from ._missing import sort_rows as sort_rows
 from ._missing import summed_loss as summed_loss
+from ._missing import verify_ignored as verify_ignored
 from ._missing import verify_latents as verify_latents
 from ._missing import verify_present as verify_present
 from ._network_loss import mask_loss as mask_loss

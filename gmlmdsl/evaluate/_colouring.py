@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
 
-from ..derive import Blocks, ExactLoss, TabledBlocks, Tables, bounded_jit, local_scores
+from ..derive import Blocks, ExactLoss, TabledBlocks, Tables, bounded_jit
 from ..plan import entry_parameters, entry_values
 from ._objective import Objective
 from ._parameters import flatten, unflatten
@@ -118,14 +118,15 @@ def _seen_by_trees(objective: Objective, blocks: Blocks, size: int) -> Array:
 @bounded_jit
 def _touched(objective: Objective, blocks: Blocks, vector: jax.Array, of_values: jax.Array, of_rows: jax.Array) -> jax.Array:
     """Which parameters each block's scores depend on: positive entries of (blocks, parameters)."""
-    host, graph = objective.frame.host, objective.loss.graph
+    host, loss = objective.frame.host, objective.loss
+    assert isinstance(loss, ExactLoss)
 
     def chunk(codes: jax.Array, weights: jax.Array, masks: jax.Array | None) -> jax.Array:
         del weights, masks
 
         def one(block: Blocks) -> jax.Array:
             def projected(v: jax.Array) -> jax.Array:
-                scores = local_scores(graph, unflatten(host, v), codes, jax.tree.map(lambda a: a[None], block))
+                scores = loss.by_trees(unflatten(host, v), codes, jax.tree.map(lambda a: a[None], block))
                 weights = of_values[None, : scores.shape[1], None] * of_rows[None, None, : scores.shape[2]]
                 return jnp.where(jnp.isfinite(scores), scores * weights, 0.0).sum()
 

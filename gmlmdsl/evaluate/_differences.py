@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..derive import Blocks, ExactLoss, TabledBlocks, bounded_jit
-from ..derive.blocks import observed_value
 from ._colouring import Colouring
 from ._objective import Objective
 from ._parameters import unflatten
@@ -27,13 +26,16 @@ def differences(objective: Objective, vector: jax.Array, colours: Colouring) -> 
     for k, (blocks, seen) in enumerate(zip(loss.blocks, colours.seen, strict=True)):
         for b in range(blocks.cells.shape[0]):
             one = jax.tree.map(lambda a, b=b: a[b : b + 1], blocks)
-            _, first = np.unique(codes[neighbourhood(loss.graph, one)], axis=1, return_index=True)
+            held = codes[:, (codes[cells_of(one, loss.graph.n_cells)] >= 0).any(axis=0)]  # what is not observed has no say
+            _, first = np.unique(held[neighbourhood(loss.graph, one)], axis=1, return_index=True)
             mine = seen[b] < vector.shape[0]
             tabled = loss.tabled[k]
+            if not len(first):
+                continue
             if tabled is not None and loss.is_plain[k]:
-                possible, found, at = _of_tables(tabled, colours, mine, b, codes[:, first])
+                possible, found, at = _of_tables(tabled, colours, mine, b, held[:, first])
             else:
-                possible, found, at = _of_trees(objective, one, codes, first, vector, colours)
+                possible, found, at = _of_trees(objective, one, held, first, vector, colours)
                 found = found[mine]
             gaps = found[:, at, np.arange(len(first))][:, None] - found  # colours, values, rows
             other = possible & possible[at, np.arange(len(first))] & (np.arange(found.shape[1])[:, None] != at)
@@ -49,7 +51,9 @@ def _of_tables(tabled: TabledBlocks, colours: Colouring, mine: Array, b: int, co
     padded = np.concatenate([codes, np.zeros_like(codes[:1])])
     for c in tabled.contexts:
         which = np.arange(c.cells.shape[0]) if c.of is None else np.asarray(c.of)[b]
-        value = (padded[np.asarray(c.cells)[which]] * np.asarray(c.strides)[which][:, :, None]).sum(axis=1)  # columns, rows
+        members = padded[np.asarray(c.cells)[which]]
+        value = (members * np.asarray(c.strides)[which][:, :, None]).sum(axis=1)  # columns, rows
+        value = np.where((members < 0).any(axis=1), c.places.shape[-1] - 1, value)
         places = np.asarray(c.places[b])  # several, values, columns, width
         for column in np.flatnonzero((places < slopes.shape[1] - 1).any(axis=(0, 1, 3))):
             found = found + slopes[:, places[:, :, column]].sum(axis=1)[:, :, value[column]]
@@ -80,12 +84,18 @@ def _block_statistics(
     scores, phi = statistics(objective, block, codes, vector, directions)
     if loss.probabilities is None:  # type: ignore[union-attr]
         scores = scores + loss.correction(unflatten(objective.frame.host, vector), codes, block)  # type: ignore[union-attr]
-    return jnp.isfinite(scores), phi, observed_value(block, codes, loss.graph.n_cells)
+    return jnp.isfinite(scores), phi, loss.observed(codes, block)  # type: ignore[union-attr]
+
+
+def cells_of(block: Blocks, n_cells: int) -> Array:
+    """The cells of one block."""
+    cells = np.asarray(block.cells).ravel()
+    return cells[cells < n_cells]
 
 
 def neighbourhood(graph: object, block: Blocks) -> Array:
     """The cells that a block's factors look at."""
-    cells = [np.asarray(block.cells).ravel()]
+    cells = [cells_of(block, graph.n_cells)]  # type: ignore[attr-defined]
     for group, touch in zip(graph.groups, block.touch, strict=False):  # type: ignore[attr-defined]
         instances = np.asarray(touch).ravel()
         cells.append(np.asarray(group.cells)[instances[instances >= 0]].ravel())

@@ -60,6 +60,7 @@ class Missing:
         noise: the Monte Carlo error of the estimates, as a share of their standard errors, at its largest; nan where nothing was imputed.
         drift: the last change of the mean estimate, in units of its Monte Carlo error, at its largest.
         latents: the latents that some row lacks.
+        ignored: whether missing cells were left out, with the factors that touch them.
     """
 
     cells: Array = field(repr=False)
@@ -72,6 +73,7 @@ class Missing:
     noise: float = float("nan")
     drift: float = float("nan")
     latents: tuple[str, ...] = ()
+    ignored: bool = False
 
     @property
     def any(self) -> bool:
@@ -91,6 +93,8 @@ class Missing:
         if not self.any:
             return ""
         alone = f" ({self.unseen} without an observed cell under the mask score 0)" if self.unseen else ""
+        if self.ignored:
+            return f"{self.lacking}: left out, with the factors that touch them{alone}"
         rows = f"{self.summed:,}" if self.rows and not self.latents else counted(self.summed, "row")
         done = [f"summed out in {rows}{alone}"] if self.summed or not self.imputed or not self.latents else []
         if self.imputations:
@@ -191,6 +195,38 @@ def sort_rows(
             if impute is False:
                 verify_gaps(plan, gapped, help, what=gaps_in_words(found.report))
     return _counted(dataclasses.replace(found, imputed=dear if weights is None else dear[weights[dear] > 0]))
+
+
+def ignored_rows(graph: FactorGraph, mask: LoweredMask, codes: Array) -> Sorted:
+    """All rows as complete ones: the loss leaves out what they lack."""
+    missing, nothing = codes < 0, np.zeros(0, np.int64)
+    blind = int((np.all(missing[reach(mask, graph.n_cells)], axis=0) & np.any(missing, axis=0)).sum())
+    report = dataclasses.replace(reported(graph, codes), unseen=blind, ignored=bool(missing.any()))
+    return Sorted(np.arange(codes.shape[1]), nothing, nothing, nothing, nothing, report)
+
+
+def verify_ignored(graph: FactorGraph, mask: LoweredMask, name: str, codes: Array) -> None:
+    """Refuse what cannot be left out of a loss: cells that a mask looks at, latents, and cells of a requirement.
+
+    Raises:
+        GmlmError: E511 with the cell.
+    """
+    missing = codes < 0
+    if not missing.any():
+        return
+    if is_adaptive(mask) and missing[looked_at(mask, graph.n_cells)].any():
+        raise unknown_law(graph, mask, name, missing)
+    help = 'leave `gaps="ignore"` out: what rows lack is then summed out'
+    if latents := reported(graph, codes).latents:
+        message = f'`gaps="ignore"` leaves out the factors of what a row lacks, and these rows lack latent {listed(latents)}'
+        raise fail("E511", message, help=help)
+    for group in graph.groups:
+        cells = np.unique(group.cells) if group.kind == "require" else np.zeros(0, np.int64)
+        bad = np.argwhere(missing[cells])
+        if len(bad):
+            cell, row = graph.cell_name(int(cells[bad[0, 0]])), int(bad[0, 1])
+            message = f'`gaps="ignore"` leaves out the factors of a missing cell, and row {row} lacks {cell}, of which this is required'
+            raise fail("E511", message, group.span, "cannot be left out", help=help)
 
 
 def _counted(found: Sorted) -> Sorted:

@@ -130,6 +130,11 @@ class Objective(eqx.Module):
         return self.codes.shape[1] * sum(t.products for t in self.loss.tabled if t is not None)
 
     @property
+    def gapped(self) -> bool:
+        """Whether gaps, of code -1, are left out of the losses of their rows."""
+        return isinstance(self.loss, ExactLoss | DrawnLoss) and self.loss.gapped
+
+    @property
     def n_rows(self) -> int:
         """The number of rows that count."""
         gaps = 0 if self.gap_weights is None else int((np.asarray(self.gap_weights) > 0).sum())
@@ -207,15 +212,15 @@ def masks_per_row(mask: LoweredMask, n_masks: int | str | None) -> int | None:
     return 1 if n_masks is None else int(n_masks)
 
 
-def make_loss(host: FactorGraph, graph: Graph, mask: LoweredMask, n_masks: int | None, rows: int = 1) -> Loss:
-    """The loss of complete rows over all masks, or over as many drawn ones; of no rows, an empty one.
+def make_loss(host: FactorGraph, graph: Graph, mask: LoweredMask, n_masks: int | None, rows: int = 1, gapped: bool = False) -> Loss:
+    """The loss of complete rows over all masks, or over as many drawn ones; of no rows, an empty one; `gapped`: gaps are left out.
 
     Raises:
         GmlmError: E601 where a block is too costly.
     """
     if not rows:
         return EliminatedLoss(graph, ())
-    return exact_loss(host, graph, mask) if n_masks is None else drawn_loss(host, graph, mask)
+    return exact_loss(host, graph, mask, gapped) if n_masks is None else drawn_loss(host, graph, mask, gapped)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,8 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 
-from ..derive import Blocks, ExactLoss, TabledBlocks, block_weights, bounded_jit, local_scores
-from ..derive.blocks import observed_value
+from ..derive import Blocks, ExactLoss, TabledBlocks, block_weights, bounded_jit
 from ._colouring import Colouring
 from ._objective import Objective
 from ._parameters import unflatten
@@ -103,7 +102,7 @@ def _chunk_sums(
             excluded = tabled.excluded(codes)
             more = excluded if correction is None else correction if excluded is None else excluded + correction
             by_block = (seen[k], shares, more, None)
-        here = observed_value(loss.blocks[k], codes, loss.graph.n_cells)
+        here = loss.observed(codes, loss.blocks[k])
         tables = None if tabled is None else (tabled, stacked, tabled.indicators(codes, slopes.dtype))
         total = _summed(total, by_block, here, weights, tables)
     return total
@@ -219,11 +218,12 @@ def statistics(
     objective: Objective, blocks: Blocks, codes: jax.Array, vector: jax.Array, directions: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """Scores (blocks, values, rows), -inf where impossible, and phi (colours, blocks, values, rows)."""
-    host, graph = objective.frame.host, objective.loss.graph
+    host, loss = objective.frame.host, objective.loss
+    assert isinstance(loss, ExactLoss)
 
     def finite(v: jax.Array) -> jax.Array:
-        scores = local_scores(graph, unflatten(host, v), codes, blocks)
+        scores = loss.by_trees(unflatten(host, v), codes, blocks)
         return jnp.where(jnp.isfinite(scores), scores, 0.0)
 
-    scores = local_scores(graph, unflatten(host, vector), codes, blocks)
+    scores = loss.by_trees(unflatten(host, vector), codes, blocks)
     return scores, jax.lax.map(lambda d: jax.jvp(finite, (vector,), (d,))[1], directions)

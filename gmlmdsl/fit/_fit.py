@@ -27,6 +27,7 @@ from ..evaluate import (
     colouring,
     counted_mean_size,
     draw_masks,
+    ignored_rows,
     in_support,
     init_params,
     is_affine,
@@ -44,6 +45,7 @@ from ..evaluate import (
     summed_loss,
     value_at,
     verify_bounded_priors,
+    verify_ignored,
     verify_latents,
     verify_names,
     verify_present,
@@ -108,7 +110,7 @@ def fit_model(lowered: Lowered, mask: LoweredMask, codes: Array, options: FitOpt
         prepared = make_objective(host, mask, codes, weights, start, fixed, options)
         objective, use, missing = prepared.objective, prepared.use, prepared.missing
         free = objective.frame.unconstrain({k: np.asarray(v) for k, v in objective.held.items()})  # pyright: ignore[reportArgumentType]
-        convex, colours = is_convex(host) and not missing.any, objective_colouring(objective)
+        convex, colours = is_convex(host) and (missing.ignored or not missing.any), objective_colouring(objective)
         if prepared.imputed is not None:
             objective, outcome, missing, copies = _impute(prepared, options, colours)
             curve = curvature_at(objective, params_of(objective, outcome), colours, options, copies)
@@ -254,7 +256,9 @@ def make_objective(
     options: FitOptions,
 ) -> Prepared:
     """The objective of a fit: complete rows and copies of imputed ones side by side, rows that are summed out apart."""
-    named = mask
+    named, ignores = mask, options.ignores
+    if ignores:
+        verify_ignored(host, mask, options.mask, codes)
     mask, counted_by = _completed_masks(host, mask, codes, options)
     device = graph_arrays(host)
     n_masks = masks_per_row(mask, options.n_masks)
@@ -268,9 +272,10 @@ def make_objective(
     use = MaskUse(options.mask, n_masks, support_size(named), is_adaptive(mask), reached_cells(host, counted_by), size)
     if use.mean_size == 0:
         raise fail("E410", f"mask `{options.mask}` hides no cell of these rows", mask.span, "an empty support")
-    kinds = sort_rows(host, mask, options.mask, codes, masks, isinstance(options.method, MonteCarloEM) or options.impute, weights)
+    imputes = isinstance(options.method, MonteCarloEM) or options.impute
+    kinds = ignored_rows(host, mask, codes) if ignores else sort_rows(host, mask, options.mask, codes, masks, imputes, weights)
     order, share, whole, imputed = _columns(host, codes, kinds, options)
-    loss = make_loss(host, device, mask, n_masks, len(order))
+    loss = make_loss(host, device, mask, n_masks, len(order), kinds.report.ignored)
     rows_masks = None if masks is None else masks[:, :, order]
     room = room_for(len(order))
     chunk = chunk_rows(loss, 0 if rows_masks is None else len(rows_masks), 0 if rows_masks is None else rows_masks.shape[1], room)

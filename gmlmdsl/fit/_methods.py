@@ -131,6 +131,12 @@ def verify_method(options: FitOptions) -> None:
         GmlmError: E704.
     """
     method = options.method
+    if options.gaps not in ("sum", "ignore"):
+        raise fail("E507", f'gaps must be "sum" or "ignore", got {options.gaps!r}')
+    if options.ignores and (method is not None or options.impute is not None):
+        given = "impute=" if method is None else "method="
+        help = f'leave one out: `gaps="ignore"` leaves missing cells out, `{given}` has them drawn'
+        raise fail("E704", f'`gaps="ignore"` does not go with `{given}`', help=help)
     if method is None:
         return
     for name in ("optimizer", "batch_size", "max_steps", "impute"):

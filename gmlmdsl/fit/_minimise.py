@@ -126,7 +126,8 @@ def stochastic(objective: Objective, mask: LoweredMask, free: dict[str, Any], op
             chosen = alive[jax.random.choice(here, len(alive), (sizes[0],), replace=False)]
             codes, masks = objective.codes[:, chosen], None
             if objective.masks is not None:
-                masks = draw_masks(host, mask, codes, objective.masks.shape[0], jax.random.fold_in(here, 1))
+                known = jnp.maximum(codes, 0) if objective.gapped else codes
+                masks = draw_masks(host, mask, known, objective.masks.shape[0], jax.random.fold_in(here, 1))
             weights = objective.weights[chosen] * (len(alive) / sizes[0])
             out = dataclasses.replace(out, codes=codes, weights=weights, masks=masks, chunk=sizes[0])
         if gaps is not None and sizes[1]:

@@ -34,6 +34,12 @@ class FitOptions:
     weights_are: str = "importances"
     method: Any = None
     repeats: Repeats | None = None
+    gaps: str = "sum"
+
+    @property
+    def ignores(self) -> bool:
+        """Whether missing cells are left out, not summed out."""
+        return self.gaps == "ignore"
 
 
 @dataclass(frozen=True)

@@ -269,7 +269,7 @@ def _content(fit: FitRecord) -> tuple[dict[str, Any], dict[str, Array]]:
     meta["findings"] = [[f.slug, f.message, f.remedy] for f in status.findings]
     if fit.missing is not None:
         counts = dataclasses.asdict(fit.missing)
-        optional["missing"] = counts.pop("cells")
+        optional["missing"], _ = counts.pop("cells"), counts.pop("ignored")
         meta["missing"] = counts | {"latents": list(fit.missing.latents)}
     return meta, arrays | {k: v for k, v in optional.items() if v is not None}
 
@@ -291,6 +291,8 @@ def estimate_to_fit(kind: type[F], estimate: Estimate, graph: FactorGraph, meta:
         "reached": estimate.use.reached,
         "mean_block_size": estimate.use.mean_size,
     }
+    if estimate.evidence.options.ignores:
+        meta["gaps"] = estimate.evidence.options.gaps
     trace = estimate.outcome.trace
     more = estimate.covariances, model, estimate.evidence, estimate.missing
     return kind(params, estimate.status, trace, estimate.objective, meta, graph, *more)
@@ -322,7 +324,7 @@ def fit_from_file(kind: type[F], saved: SavedFit, graph: FactorGraph, model: Cal
     missing = None
     if counts is not None:
         cells = found.get("missing", np.zeros(graph.n_random, np.int64))
-        missing = Missing(cells, **counts | {"latents": tuple(counts["latents"])})
+        missing = Missing(cells, **counts | {"latents": tuple(counts["latents"])}, ignored=counts["rows"] > 0 and "gaps" in meta)
     determined = {"sandwich": found.get("covariance"), "one_mask": found.get("one_mask_covariance")}
     determined |= {k: found[f"determined:{k}"] for k in KINDS if f"determined:{k}" in found}
     known = {k: v for k, v in determined.items() if v is not None}

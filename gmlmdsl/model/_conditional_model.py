@@ -155,6 +155,7 @@ class ConditionalModel(Model):
         progress: bool | None = None,
         impute: bool | None = None,
         method: Any = None,
+        gaps: str = "sum",
     ) -> Any:
         """Train the network: the loss of the mask by minibatches, in nats per hidden cell, and the loss of lengths where it predicts them.
 
@@ -175,6 +176,7 @@ class ConditionalModel(Model):
             progress: whether to show a bar; none: where a person watches.
             impute: has no meaning here.
             method: `gm.Training(..)`: steps, smoothing, averages, validation, checkpoints; none: its defaults.
+            gaps: has no meaning here.
 
         Returns:
             A `NetworkFit`: the network, traces of the loss, and what `save` keeps.
@@ -183,6 +185,7 @@ class ConditionalModel(Model):
             GmlmError: for data, options or a mask that do not fit.
         """
         unused = {"fixed": fixed is not None, "impute": impute is not None, "weights_are": weights_are != "importances"}
+        unused["gaps"] = gaps != "sum"
         for name, stated in unused.items():
             if stated:
                 raise fail("E704", f"`{name}` has no meaning for a network: all its weights are trained, and missing cells are not scored")

@@ -134,6 +134,7 @@ class Model(Posteriors):
         progress: bool | None = None,
         impute: bool | None = None,
         method: Any = None,
+        gaps: str = "sum",
     ) -> Fit:
         """Minimise c * sum over rows of w loss_r - log prior, c = (cells the mask can reach) / E|K|.
 
@@ -164,6 +165,10 @@ class Model(Posteriors):
             method: none: the exact objective, latents that x lacks summed out (refused where that costs too much);
                 `gm.MonteCarloEM()`: they are drawn inside the fit; `gm.PersistentContrastiveDivergence()`: the likelihood, by
                 chains, and then `mask` may be left out. "mcem" and "pcd" stand for these with their defaults.
+            gaps: "sum": missing cells are summed out, as `missing` says. "ignore": they are left out, as plmc's `-g` does: with O the
+                observed cells of a row, the term of K is -log p_O(x_(K and O) | x_(O - K)), p_O the product of the factors whose cells
+                are all in O. Quick and convex, and no conditional of p where a missing cell is a neighbour. It refuses latents that x
+                lacks, missing cells of a `require` or of a mask that looks at x, `impute` and `method`.
 
         Returns:
             A `Fit`: estimates, sandwich standard errors, status with remedies.
@@ -182,7 +187,7 @@ class Model(Posteriors):
         whole = mask is None and isinstance(method, PersistentContrastiveDivergence)
         name, lowered = (WHOLE, whole_mask(self.graph)) if whole else self._mask(mask, bound)
         options = FitOptions(
-            name, seed, n_masks, weights, init, fixed, optimizer, batch_size, max_steps, progress, impute, weights_are, method
+            name, seed, n_masks, weights, init, fixed, optimizer, batch_size, max_steps, progress, impute, weights_are, method, gaps=gaps
         )
         estimate = fit_model(bound, lowered, rows.codes, options)
         return estimate_to_fit(Fit, estimate, self.graph, self._meta(seed), lambda: self, derive.float_type())

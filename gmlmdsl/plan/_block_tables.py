@@ -9,7 +9,7 @@ times the indicators of which value each context has in each row. No tree is eva
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -111,6 +111,12 @@ def plan_blocks_by_tables(
         return None
     filling = _Filling(graph, found, codes, tables.size)
     return BlockTables(filling.alone(), tuple(filling.placed(c) for c in groups))
+
+
+def with_gaps(plan: BlockTables, tables: GraphTables) -> BlockTables:
+    """The same where rows may lack cells: a context that is not whole has a value of its own, the last, under which it adds nothing."""
+    width = ((0, 0),) * 4 + ((0, 1),)
+    return replace(plan, contexts=tuple(replace(c, places=np.pad(c.places, width, constant_values=tables.size)) for c in plan.contexts))
 
 
 def plan_graph_tables(graph: FactorGraph) -> GraphTables | None:

@@ -11,7 +11,7 @@ from .._diagnostics import Span, counted
 from ..graph import FactorGraph, FactorGroup, LoweredMask
 from ..graph.masks import blocks_of
 from ._block_arrays import block_arrays, block_values, log2_values
-from ._block_tables import BlockTables, GraphTables, plan_blocks_by_tables, plan_graph_tables
+from ._block_tables import BlockTables, GraphTables, plan_blocks_by_tables, plan_graph_tables, with_gaps
 from ._plan import plan_block, verify_affordable
 
 Array = np.ndarray
@@ -68,7 +68,12 @@ def is_large(graph: FactorGraph, blocks: Array) -> bool:
 
 
 def plan_loss_blocks(
-    graph: FactorGraph, blocks: Array, probabilities: Array | None, span: Span | None, extra: Sequence[FactorGroup] = ()
+    graph: FactorGraph,
+    blocks: Array,
+    probabilities: Array | None,
+    span: Span | None,
+    extra: Sequence[FactorGroup] = (),
+    gapped: bool = False,
 ) -> LossBlocks:
     """How the blocks of a support are scored.
 
@@ -78,6 +83,7 @@ def plan_loss_blocks(
         probabilities: of the blocks; None for a mask that looks at x.
         span: of the mask, for refusals.
         extra: the groups of such a mask's weights.
+        gapped: whether rows have gaps, which are left out: then blocks of several cells, some of which a row may lack, have no tables.
 
     Raises:
         GmlmError: E601 if a block is too costly to enumerate.
@@ -93,7 +99,12 @@ def plan_loss_blocks(
     tables = plan_graph_tables(graph)
     tables = tables if tables is not None and tables.tables else None
     n = 3 + len(graph.groups)
-    by_tables = tuple(None if tables is None else plan_blocks_by_tables(graph, tables, a[0], a[1], a[2], a[3:n]) for a in arrays)
+    by_tables = tuple(
+        None if tables is None or (gapped and a[0].shape[1] > 1) else plan_blocks_by_tables(graph, tables, a[0], a[1], a[2], a[3:n])
+        for a in arrays
+    )
+    if gapped and tables is not None:
+        by_tables = tuple(None if t is None else with_gaps(t, tables) for t in by_tables)
     return LossBlocks(arrays, None if probabilities is None else tuple(probabilities[p] for p in pieces), split, tables, by_tables)
 
 

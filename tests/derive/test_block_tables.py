@@ -66,6 +66,7 @@ mask two = subsets(size = 2)
 """
 CASES = {"pairs-one": (PAIRS, 6, "one"), "pairs-two": (PAIRS, 5, "two"), "ring": (RING, 90, "one"), "mixed-one": (MIXED, 0, "one")}
 CASES |= {"mixed-two": (MIXED, 0, "two")}
+CASES |= {f"{name}, gaps": CASES[name] for name in ("pairs-one", "ring", "mixed-one")}  # cells that rows lack are left out
 ROWS = 23
 
 
@@ -77,8 +78,10 @@ def made(name: str) -> tuple[gm.Model, ExactLoss, np.ndarray, dict[str, Any]]:
     codes = rng.integers(0, np.asarray(graph.sizes)[:, None], (graph.n_cells, ROWS)).astype(np.int32)
     if not n:
         codes[5] = np.minimum(codes[5], 3)
+    if "gaps" in name:
+        codes[rng.random(codes.shape) < 0.3] = -1
     params = {k: jnp.asarray(np.abs(rng.normal(size=np.shape(v))) + 0.1) for k, v in model.init_params().items()}
-    loss = exact_loss(graph, graph_arrays(graph), model.mask(mask)[1])
+    loss = exact_loss(graph, graph_arrays(graph), model.mask(mask)[1], "gaps" in name)
     assert isinstance(loss, ExactLoss)
     return model, loss, codes, params
 
