@@ -189,6 +189,28 @@ def test_a_first_call_compiles_few_programs_and_like_calls_none(verb: str):
         assert programs(events) == 0
 
 
+@pytest.mark.usefixtures("standard_promotion")
+@pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning", "ignore::gmlmdsl.SamplingWarning")
+def test_all_replicates_share_one_program():
+    """`cross_validate` compiled four, and six where rows have gaps."""
+    holes = np.where(np.random.default_rng(1).random((300, 4)) < 0.1, 9, ROWS[:300])
+    model = gm.parse(VOTES).model()
+    for x, missing in ((ROWS[:300], None), (holes, 9)):
+        fit = model.fit(x, mask="pairs", missing=missing, progress=False)
+        verbs: dict[str, tuple[int, Callable[[int], Any]]] = {
+            "cross_validate": (1, lambda n, fit=fit: fit.cross_validate(n)),
+            "bootstrap": (0, lambda n, fit=fit: fit.bootstrap(n, progress=False)),
+            "predictive": (1, lambda n, fit=fit: fit.predictive("gibbs", draws=20 * n, warmup=5)),
+        }
+        for most, call in verbs.values():
+            with traced_or_compiled() as events:
+                call(2)
+                assert programs(events) <= most
+                events.clear()
+                call(4)
+                assert programs(events) == 0
+
+
 @pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning", "ignore::gmlmdsl.SamplingWarning")
 def test_other_numbers_of_draws_chains_and_steps_compile_nothing():
     model = gm.parse(VOTES).model()

@@ -12,6 +12,7 @@ import numpy as np
 
 from .._diagnostics import fail, whole_number
 from ..data import generator, verified_seed
+from ..derive import on_device
 from ..fit import fit_model as refit
 from ..fit import row_weights
 from ..read import verify_unmasked
@@ -158,7 +159,7 @@ def cross_validate(
             out = place == k
             options = dataclasses.replace(own.options, weights=np.where(out, 0.0, w), progress=False)
             found = refit(own.lowered, own.mask, own.codes, options)
-            held = {name: jax.numpy.asarray(v) for name, v in found.params.items()}
+            held = {name: on_device(v) for name, v in found.params.items()}
             losses[out] = rows.losses(held)[out]
             statuses.append(found.status.code)
     held_out = Score(losses, w, together, measure_of(scored, rows.use))

@@ -13,9 +13,9 @@ import numpy as np
 
 from .._diagnostics import GmlmError, fail
 from ..data import bound_mask, bound_rows, verified_weights
-from ..derive import bounded_jit, compiled, on_device
+from ..derive import bounded_jit, log_potential, on_device
 from ..evaluate import MaskUse, Objective, as_params, finite, flatten, gap_second_order, log_completions, unflatten
-from ..fit import WHOLE, Evidence, FitOptions, make_objective, row_weights, whole_mask
+from ..fit import WHOLE, Evidence, FitOptions, make_objective, row_weights, stays_finite, whole_mask
 from ..graph import FactorGraph
 
 if TYPE_CHECKING:
@@ -40,14 +40,15 @@ class ScoredRows:
 
     def losses(self, params: Params) -> Array:
         """c * loss of each row, c = (cells the mask can reach) / E|K|; infinite where the model gives the row probability zero."""
-        host, gapped = self.objective.frame.host, self._gapped
-        found = np.zeros(self.codes.shape[1])
-        found[~gapped] = np.asarray(_losses(self.objective, dict(params)))[: (~gapped).sum()]
-        if self.objective.gaps is not None:
-            found[gapped] = float(self.objective.factor) * np.asarray(compiled.gap_rows(self.objective.gaps, dict(params)))
-        told = np.ones(len(found), bool) if not self.objective.gapped else ~np.any(self.codes < 0, axis=0)
-        joint = np.asarray(log_completions(host, self.objective.loss.graph, dict(params), self.codes[:, told]))
-        found[told] = np.where(joint > -np.inf, found[told], np.inf)
+        host, gapped, params = self.objective.frame.host, self._gapped, dict(params)
+        sure = stays_finite(host, params)
+        found, (whole, apart) = np.zeros(self.codes.shape[1]), _losses(self.objective, params, not sure)
+        found[~gapped] = np.asarray(whole)[: (~gapped).sum()]
+        if apart is not None:
+            found[gapped] = np.asarray(apart)
+        if gapped.any() and not sure:
+            joint = np.asarray(log_completions(host, self.objective.loss.graph, params, self.codes[:, gapped]))
+            found[gapped] = np.where(joint > -np.inf, found[gapped], np.inf)
         return found
 
     def scores(self, params: Params, directions: Array) -> Array:
@@ -160,8 +161,19 @@ def map_rows(objective: Objective, f: Callable[[Any, Any, Any], Any]) -> Any:
 
 
 @bounded_jit
-def _losses(objective: Objective, params: dict[str, jax.Array]) -> jax.Array:
-    return objective.factor * map_rows(objective, lambda codes, weights, masks: objective.rows(params, codes, masks))
+def _losses(objective: Objective, params: dict[str, jax.Array], checked: bool) -> tuple[jax.Array, jax.Array | None]:
+    """Of the complete rows, infinite where `checked` finds them impossible, and of the others: in one program."""
+
+    def rows(codes: jax.Array, weights: jax.Array, masks: jax.Array | None) -> jax.Array:
+        del weights
+        losses = objective.rows(params, codes, masks)
+        if not checked:
+            return losses
+        possible = log_potential(objective.loss.graph, params, jnp.maximum(codes, 0)) > -jnp.inf
+        return jnp.where(possible | (codes < 0).any(axis=0), losses, jnp.inf)
+
+    apart = None if objective.gaps is None else objective.factor * objective.gaps.rows(params)
+    return objective.factor * map_rows(objective, rows), apart
 
 
 @bounded_jit

@@ -14,6 +14,7 @@ from ._fit import fit_model as fit_model
 from ._fit import make_objective as make_objective
 from ._fit import objective_colouring as objective_colouring
 from ._fit import reopen as reopen
+from ._fit import stays_finite as stays_finite
 from ._fit import verified_rows as verified_rows
 from ._fit import verify_possible as verify_possible
 from ._inference import SINGULAR as SINGULAR

@@ -203,7 +203,7 @@ def verify_possible(lowered: Lowered, codes: Array, weights: Array, start: dict[
                 names = [lowered.graph.cell_name(int(c)) for c in np.unique(cells) if c < lowered.graph.n_random]
                 message = f"row {int(whole[row])} of x is impossible: it breaks this `require`{' at ' * bool(names)}{', '.join(names)}"
                 raise fail("E508", message, host.span, "broken here", help="mend or drop the row, or loosen the requirement")
-    if _stays_finite(lowered.graph, start):
+    if _finite_factors(lowered.graph, start):
         return
     value = np.asarray(log_potential(device, start, on_device(codes)))
     bad = (np.isnan(value) | np.isneginf(value)) & (weights > 0)
@@ -213,8 +213,12 @@ def verify_possible(lowered: Lowered, codes: Array, weights: Array, start: dict[
         raise fail("E508", message, help="a factor is -infinity or undefined there; start elsewhere with `init=`")
 
 
-def _stays_finite(host: FactorGraph, start: dict[str, jax.Array]) -> bool:
-    """Whether bounds show that every factor is finite, whatever the row."""
+def stays_finite(host: FactorGraph, start: dict[str, jax.Array]) -> bool:
+    """Whether bounds show that every row is possible: nothing is required, and every factor is finite."""
+    return all(g.kind != "require" for g in host.groups) and _finite_factors(host, start)
+
+
+def _finite_factors(host: FactorGraph, start: dict[str, jax.Array]) -> bool:
     values = {k: np.asarray(v) for k, v in start.items()}
     return all(range_of(g, int(host.sizes.max(initial=1)), values) is not None for g in host.factors)
 
@@ -340,7 +344,7 @@ def _columns(host: FactorGraph, codes: Array, kinds: Sorted, options: FitOptions
 def _verify_finite(objective: Objective, start: dict[str, jax.Array], rows: Array) -> None:
     """Refuse a row that no values of its missing cells make possible."""
     host = objective.frame.host
-    if all(g.kind != "require" for g in host.groups) and _stays_finite(host, start):
+    if stays_finite(host, start):
         return
     if np.isfinite(float(value_at(objective, start))):
         return
