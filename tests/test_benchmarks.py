@@ -70,7 +70,7 @@ def test_sampling_and_fitting_agree_with_the_peers(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_fits_and_first_answers_agree_with_the_peers(tmp_path: Path) -> None:
     out = tmp_path / "found.json"
-    names = ("potts_dhfr", "first_answers", "votes", "chains")
+    names = ("potts_dhfr", "first_answers", "votes", "chains", "large")
     done = run(*(a for n in names for a in ("--only", n)), "--out", str(out))
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(out.read_text())

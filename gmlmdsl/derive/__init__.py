@@ -18,6 +18,7 @@ from ._block_tables import block_weights as block_weights
 from ._bounded_jit import bounded_jit as bounded_jit
 from ._bounded_jit import compiled_only as compiled_only
 from ._bounded_jit import mappings as mappings
+from ._bounded_jit import quickly_compiled as quickly_compiled
 from ._causal_oracle import CausalOracle as CausalOracle
 from ._causal_oracle import CausalState as CausalState
 from ._conditional import log_conditional as log_conditional

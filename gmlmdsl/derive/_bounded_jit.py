@@ -25,6 +25,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 MOST_PROGRAMS = 128  # a fit takes three
 MOST_MAPPINGS = 2**15  # half of what Linux grants by default
 MOST_GONE = 512  # programs let go between two clearings of what JAX remembers of their traces
+QUICK = {"xla_cpu_use_fusion_emitters": False}  # XLA's older way to emit loops: half the time, for loops that run a tenth slower or so
+UNKNOWN = "No such compile option"
 _compiled_only = threading.local()
 
 
@@ -33,7 +35,19 @@ def bounded_jit(function: F) -> F:
 
     What is no array is compared by `==`, and floats by their bits: equal graphs of programs that were parsed anew share a program.
     """
+    return quickly_compiled(lambda *args, **kwargs: False)(function)
 
+
+def quickly_compiled(wanted: Callable[..., bool] = lambda *args, **kwargs: True) -> Callable[[F], F]:
+    """The same, compiled in less time to a slower program where `wanted` of its arguments: where compiling is most of what it costs."""
+
+    def decorate(function: F) -> F:
+        return _compiled(function, wanted)
+
+    return decorate
+
+
+def _compiled(function: F, wanted: Callable[..., bool]) -> F:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = jax.tree.flatten((args, kwargs))
@@ -43,10 +57,15 @@ def bounded_jit(function: F) -> F:
         shapes = tuple((a.shape, a.dtype) for a in arrays)
         told = tuple((type(leaf), leaf.hex() if isinstance(leaf, float) else leaf) for leaf in rest)
         key = function, structure, tuple(traced), told, shapes
-        program = PROGRAMS.program(key, function, rest)
+        run = _not_run if getattr(_compiled_only, "here", False) else _run
         with kept_on_disk():
-            run = _not_run if getattr(_compiled_only, "here", False) else _run
-            return run(program, arrays)
+            try:
+                return run(PROGRAMS.program(key, function, rest, PROGRAMS.quick and wanted(*args, **kwargs)), arrays)
+            except jax.errors.JaxRuntimeError as error:
+                if UNKNOWN not in str(error):
+                    raise
+            PROGRAMS.forget_quick()  # another release of XLA
+            return run(PROGRAMS.program(key, function, rest, False), arrays)
 
     return call  # pyright: ignore[reportReturnType]
 
@@ -79,14 +98,21 @@ class Programs:
     def __init__(self) -> None:
         self.kept: OrderedDict[Any, Any] = OrderedDict()
         self.gone = 0
+        self.quick = True  # whether XLA knows how to compile in less time
         self._lock = threading.Lock()
 
-    def program(self, key: tuple[Any, ...], function: Callable[..., Any], rest: list[Any]) -> Any:
+    def forget_quick(self) -> None:
+        """No program is compiled in less time from here on."""
+        with self._lock:
+            self.quick = False
+            self.kept.clear()
+
+    def program(self, key: tuple[Any, ...], function: Callable[..., Any], rest: list[Any], quick: bool) -> Any:
         """The function of the arrays alone, compiled for this key."""
         with self._lock:
             if key not in self.kept:
                 self._make_room()
-                self.kept[key] = _program(key, function, rest)
+                self.kept[key] = _program(key, function, rest, quick)
             self.kept.move_to_end(key)
             return self.kept[key]
 
@@ -107,7 +133,7 @@ class Programs:
 PROGRAMS = Programs()
 
 
-def _program(key: tuple[Any, ...], function: Callable[..., Any], rest: list[Any]) -> Any:
+def _program(key: tuple[Any, ...], function: Callable[..., Any], rest: list[Any], quick: bool) -> Any:
     _, structure, traced, *_ = key
 
     def run(arrays: list[Any]) -> Any:
@@ -117,7 +143,7 @@ def _program(key: tuple[Any, ...], function: Callable[..., Any], rest: list[Any]
         return function(*args, **kwargs)
 
     run.__name__ = run.__qualname__ = function.__name__
-    return jax.jit(run)
+    return jax.jit(run, compiler_options=QUICK if quick and jax.default_backend() == "cpu" else None)
 
 
 def mappings() -> int:

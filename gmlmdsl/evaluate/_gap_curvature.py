@@ -5,13 +5,13 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from ..derive import bounded_jit, listed_second_order
+from ..derive import listed_second_order, quickly_compiled
 from ._convexity import is_affine
 from ._objective import Objective, finite
 from ._parameters import unflatten
 
 
-@bounded_jit
+@quickly_compiled()
 def gap_second_order(objective: Objective, vector: jax.Array, basis: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Of the rows that lack cells: basis' H basis, H the Hessian of the sum of c w_r loss_r; and u_r = c w_r grad loss_r.
 

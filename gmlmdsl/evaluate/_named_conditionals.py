@@ -160,6 +160,8 @@ def _summed(host: FactorGraph, device: derive.Graph, codes: np.ndarray, kinds: S
         rows, cost = (codes[:, kinds.eliminated], kinds.masks), kinds.hidden.entries
         parts.append((at["eliminated"], over_rows(lambda some: hidden_losses(form, params, *some), rows, params, cost)))
     found = placed(len(kinds.summed), parts)
+    if kinds.hidden is not None and kinds.hidden.whole and len(kinds.eliminated) == len(kinds.summed):
+        return found  # -log p(x) is infinite where x is impossible
     impossible = log_completions(host, device, params, codes[:, kinds.summed]) == -np.inf
     return (jnp if is_traced([found, impossible]) else np).where(impossible, np.inf, found)
 

@@ -25,6 +25,7 @@ from ..derive import (
     exact_loss,
     loss_terms,
     mask_law,
+    quickly_compiled,
 )
 from ..graph import FactorGraph, LoweredMask
 from ..graph.masks import largest_block, reach, support_size
@@ -63,7 +64,7 @@ class Frame:
         return {p.name: found[p.name] if p.name in found else on_gauge(p, params[p.name]) for p in free}
 
 
-@bounded_jit
+@quickly_compiled()
 def _inverted(frame: Frame, bounded: Mapping[str, Array]) -> dict[str, Array]:
     """Unconstrained arrays of bounded parameters: one program, not one for each operation."""
     return {p.name: bijection(p).inv(bounded[p.name]) for p in frame.host.parameters if p.name in bounded}  # pyright: ignore[reportReturnType]

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail
-from ..derive import bounded_jit, log_potential
+from ..derive import bounded_jit, log_potential, quickly_compiled
 from ..evaluate import Colouring, Objective, finite, flatten, gap_second_order, log_prior, second_order, tangent, unflatten
 from ._definite import cholesky, exceeds, largest_eigenvalue, least_eigenvalue, norm, solve
 
@@ -329,7 +329,7 @@ def _imputed_scores(
     return u, coupling.sum(axis=0)
 
 
-@bounded_jit
+@quickly_compiled()
 def _prior_second_order(objective: Objective, vector: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Gradient of log prior, and the diagonal of its Hessian: it is a sum over entries."""
     host = objective.frame.host
@@ -337,14 +337,14 @@ def _prior_second_order(objective: Objective, vector: jax.Array) -> tuple[jax.Ar
     return jax.jvp(gradient, (vector,), (jnp.ones_like(vector),))
 
 
-@bounded_jit
+@quickly_compiled()
 def _hessian(objective: Objective, vector: jax.Array, basis: jax.Array) -> jax.Array:
     """basis' H basis, one Hessian-vector product at a time: side by side they leave the cache and are slower."""
     gradient = jax.grad(lambda v: objective.at(unflatten(objective.frame.host, v)))
     return jax.lax.map(lambda d: basis.T @ jax.jvp(gradient, (vector,), (d,))[1], basis.T)
 
 
-@bounded_jit
+@quickly_compiled()
 def _scores(objective: Objective, vector: jax.Array, basis: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Sums over rows of u u' and of u, in the directions of `basis`."""
     host = objective.frame.host

@@ -14,7 +14,7 @@ import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 
-from ..derive import bounded_jit
+from ..derive import bounded_jit, quickly_compiled
 from ..evaluate import Objective, unconstrained_moves
 
 MEMORY = 20  # pairs of steps and changes of the gradient
@@ -131,7 +131,7 @@ class _Search(NamedTuple):
     fresh: Any  # whether the start is not evaluated yet
 
 
-@bounded_jit
+@quickly_compiled(lambda scaled, *_: not scaled.has_single)
 def _lbfgs(scaled: Scaled, start: Any, limit: Any, tolerance: Any, room: int, single: bool) -> tuple[Any, ...]:
     trace, steps = jnp.zeros(room), jnp.zeros((), jnp.int32)
     z = start

@@ -164,9 +164,9 @@ def ratio(benchmark: str, implementation: str, quantity: str, ours: Sequence[flo
     return figure(benchmark, implementation, quantity, runs, "ratio", most=most)
 
 
-def memory(benchmark: str, implementation: str, quantity: str, runs: Sequence[float], note: str = "") -> Figure:
-    """The most memory that processes held, from bytes."""
-    return figure(benchmark, implementation, f"most memory held, {quantity}", [r / 2**20 for r in runs], "MiB", note)
+def memory(benchmark: str, implementation: str, quantity: str, runs: Sequence[float], note: str = "", most: float | None = None) -> Figure:
+    """The most memory that processes held, from bytes; the goal in MiB."""
+    return figure(benchmark, implementation, f"most memory held, {quantity}", [r / 2**20 for r in runs], "MiB", note, most)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ def figure_rows(figures: Sequence[Figure]) -> list[tuple[str, ...]]:
     rows = []
     for f in figures:
         value = NOT_MEASURED if f.value is None else f"{_short(f.value)} {f.unit}"
-        spread = f"{_short(min(f.runs))} to {_short(max(f.runs))}" if len(f.runs) > 1 else ""
+        spread = f"{_short(min(f.runs))} to {_short(max(f.runs))}, {len(f.runs)} runs" if len(f.runs) > 1 else ""
         rows.append((f.benchmark, f.implementation, f.quantity, value, spread, f.notes))
     return rows
 

@@ -15,7 +15,7 @@ import pytest
 
 import gmlmdsl as gm
 from gmlmdsl.derive import _bounded_jit as kept
-from gmlmdsl.derive import bounded_jit
+from gmlmdsl.derive import bounded_jit, quickly_compiled
 
 CHAIN = """
 input n : int
@@ -186,3 +186,24 @@ def test_programs_may_be_let_go_while_another_is_traced(monkeypatch: pytest.Monk
 def test_a_part_that_is_no_array_tells_programs_apart():
     compiled = bounded_jit(lambda x, how: x + (1 if how is True else 2 if isinstance(how, int) else 3))
     assert [float(compiled(np.zeros(()), how)) for how in (True, 1, 1.0)] == [1.0, 2.0, 3.0]
+
+
+def test_less_time_to_compile_is_asked_for_where_it_is_wanted_and_known(monkeypatch: pytest.MonkeyPatch):
+    """An option that this release of XLA lacks is let go; it was asked for only where `wanted` says so."""
+    monkeypatch.setattr(kept, "QUICK", {"xla_cpu_no_such_option": True})
+    monkeypatch.setattr(kept.PROGRAMS, "quick", True)
+
+    @quickly_compiled(lambda x: x.shape == (3,))
+    def double(x: Any) -> Any:
+        return 2 * x
+
+    np.testing.assert_array_equal(double(jnp.ones(4)), 2 * np.ones(4))
+    assert kept.PROGRAMS.quick
+    np.testing.assert_array_equal(double(jnp.ones(3)), 2 * np.ones(3))
+    assert not kept.PROGRAMS.quick
+
+
+def test_this_release_knows_how_to_compile_in_less_time(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(kept.PROGRAMS, "quick", True)
+    assert float(quickly_compiled()(lambda x: x.sum())(jnp.ones(2))) == 2.0
+    assert kept.PROGRAMS.quick
