@@ -19,8 +19,8 @@ from jaxtyping import Array, Float, Int
 from ..graph import FactorGraph
 from ..plan import BlockTables, FactorTable, GraphTables
 from ._arrays import Blocks, Graph, Group, on_device
-from ._conditional import observed_scores, observed_value, scored
-from ._energy import Codes, Params, evaluate_slots, local_scores
+from ._conditional import observed_value
+from ._energy import Codes, Params, evaluate_slots, local_scores, observed_scores, scored
 
 
 class Table(eqx.Module):

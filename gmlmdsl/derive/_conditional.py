@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from ._arrays import Blocks, Graph, float_type
-from ._energy import MOST_UNROLLED, Codes, Params, local_scores, log_potential, touching_sum
+from ._arrays import Blocks, Graph
+from ._energy import MOST_UNROLLED, Codes, Params, local_scores, log_potential
 
 MOST_WRITTEN_OUT = 4  # values whose sum is written out
 
@@ -25,32 +25,6 @@ def observed_value(blocks: Blocks, codes: Codes, n_cells: int) -> Int[Array, "bl
 def _block_codes(blocks: Blocks, codes: Codes) -> Int[Array, "blocks members rows"]:
     cells = blocks.cells
     return codes[cells[..., 0]] if cells.shape[-1] == 1 else codes[cells, jnp.arange(codes.shape[1])]
-
-
-def lacking(blocks: Blocks, codes: Codes, n_cells: int) -> Bool[Array, "blocks members rows"]:
-    """Which members of each block a row lacks: their code is -1."""
-    return (_block_codes(blocks, codes) < 0) & (blocks.cells < n_cells)
-
-
-def scored(blocks: Blocks, codes: Codes, n_cells: int) -> Bool[Array, "blocks rows"]:
-    """Whether a row holds some member of each block."""
-    return ((blocks.cells < n_cells) & ~lacking(blocks, codes, n_cells)).any(axis=1)
-
-
-def observed_scores(graph: Graph, params: Params, codes: Codes, blocks: Blocks) -> Float[Array, "blocks values rows"]:
-    """`local_scores` of what rows hold: a factor of a missing cell, whose code is -1, is left out.
-
-    A missing member of a block is no part of it: only its first value counts, whatever it is.
-    """
-    known, rows = jnp.maximum(codes, 0), jnp.arange(codes.shape[1])
-    moved = (lacking(blocks, codes, graph.n_cells)[:, None] & (blocks.codes > 0)).any(axis=2)
-    scores = jnp.where(blocks.valid & ~moved, 0.0, -jnp.inf).astype(float_type())
-    for group, touch in zip(graph.groups, blocks.touch[: len(graph.groups)], strict=True):
-        if touch.shape[1]:
-            whole = (codes[group.cells] >= 0).all(axis=1)  # instances, rows
-            held = jnp.where(whole[jnp.maximum(touch, 0), rows], touch, -1)
-            scores = scores + touching_sum(group, params, known, blocks.cells, held, blocks.codes)
-    return jnp.broadcast_to(scores, (*scores.shape[:2], codes.shape[1]))
 
 
 def normalise(scores: Float[Array, "blocks values rows"]) -> Float[Array, "blocks values rows"]:

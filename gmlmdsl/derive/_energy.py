@@ -50,6 +50,33 @@ def local_scores(graph: Graph, params: Params, codes: Codes, blocks: Blocks) -> 
     return jnp.broadcast_to(scores, (*scores.shape[:2], codes.shape[1]))
 
 
+def lacking(blocks: Blocks, codes: Codes, n_cells: int) -> Bool[Array, "blocks members rows"]:
+    """Which members of each block a row lacks: their code is -1."""
+    here = codes[blocks.cells, jnp.arange(codes.shape[1])]  # of padding, that of some cell
+    return (here < 0) & (blocks.cells < n_cells)
+
+
+def scored(blocks: Blocks, codes: Codes, n_cells: int) -> Bool[Array, "blocks rows"]:
+    """Whether a row holds some member of each block."""
+    return ((blocks.cells < n_cells) & ~lacking(blocks, codes, n_cells)).any(axis=1)
+
+
+def observed_scores(graph: Graph, params: Params, codes: Codes, blocks: Blocks) -> Float[Array, "blocks values rows"]:
+    """`local_scores` of what rows hold: a factor of a missing cell, whose code is -1, is left out.
+
+    A missing member of a block is no part of it: only its first value counts, whatever it is.
+    """
+    known, rows = jnp.maximum(codes, 0), jnp.arange(codes.shape[1])
+    moved = (lacking(blocks, codes, graph.n_cells)[:, None] & (blocks.codes > 0)).any(axis=2)
+    scores = jnp.where(blocks.valid & ~moved, 0.0, -jnp.inf).astype(float_type())
+    for group, touch in zip(graph.groups, blocks.touch[: len(graph.groups)], strict=True):
+        if touch.shape[1]:
+            whole = (codes[group.cells] >= 0).all(axis=1)  # instances, rows
+            held = jnp.where(whole[jnp.maximum(touch, 0), rows], touch, -1)
+            scores = scores + touching_sum(group, params, known, blocks.cells, held, blocks.codes)
+    return jnp.broadcast_to(scores, (*scores.shape[:2], codes.shape[1]))
+
+
 def scores_in_turn(graph: Graph, params: Params, codes: Codes, blocks: Blocks) -> Float[Array, "blocks values rows"]:
     """The same in the order that is quick on a CPU and needs no derivative: instance by instance, or value by value."""
     scores = jnp.where(blocks.valid, 0.0, -jnp.inf).astype(float_type())

@@ -29,9 +29,9 @@ from ..plan import (
 )
 from ._arrays import Blocks, Graph, blocks_on_device, drawn_blocks, float_type, on_device
 from ._block_tables import TabledBlocks, Tables, Weights, graph_tables, tabled_blocks, tabled_sum
-from ._conditional import logsumexp, observed_scores, observed_value, scored
+from ._conditional import logsumexp, observed_value
 from ._contraction import contraction
-from ._energy import Codes, Params, local_scores
+from ._energy import Codes, Params, local_scores, observed_scores, scored
 from ._mask_law import AbstractMaskLaw, mask_law, weight_groups
 from ._summed_loss import DrawnEliminatedLoss, EliminatedLoss, block_passes, mask_passes, whole_pass
 

@@ -40,7 +40,6 @@ from ..evaluate import (
     reached_cells,
     reported,
     room_for,
-    slopes,
     sort_rows,
     summed_loss,
     value_at,
@@ -55,7 +54,7 @@ from ..graph.masks import support_size
 from ..plan import mean_size, verify_held
 from ._contrastive import Climbed, climb
 from ._few_rows import effective_rows, infer
-from ._imputation import COPIES, MOST_ROUNDS, STEPS, SWEEPS, Imputed, first_values, missing_blocks, monte_carlo_em
+from ._imputation import COPIES, MOST_ROUNDS, STEPS, SWEEPS, Imputed, first_values, missing_blocks, monte_carlo_em, unconstrained_errors
 from ._inference import Copies, verify_counts
 from ._kinks import has_kinks
 from ._methods import MonteCarloEM, PersistentContrastiveDivergence, completed_masks, verify_method, verify_whole
@@ -379,24 +378,10 @@ def _impute(prepared: Prepared, options: FitOptions, colours: Colouring | None) 
 
     errors = np.full(sum(v.size for v in free.values()), np.nan)
     if curve is not None:
-        errors = _unconstrained_errors(objective, free, np.sqrt(np.maximum(np.diag(curve.without(curve.flat()).sandwich()), 0)))
+        errors = unconstrained_errors(objective, free, np.sqrt(np.maximum(np.diag(curve.without(curve.flat()).sandwich()), 0)))
     seed, graph = options.seed, objective.loss.graph
     most, sweeps = (options.method.rounds, options.method.sweeps) if isinstance(options.method, MonteCarloEM) else (MOST_ROUNDS, SWEEPS)
     return monte_carlo_em(objective, prepared.imputed, graph, minimise, errors, seed, prepared.missing, most, sweeps)
-
-
-def _unconstrained_errors(objective: Objective, free: dict[str, Any], errors: Array) -> Array:
-    """Standard errors of the unconstrained parameters, in the order of a flattened dict."""
-    at, out = 0, {}
-    for p in objective.frame.host.parameters:
-        if p.name in free:
-            mine = errors[at : at + p.size]
-            if p.kind == "simplex":
-                out[p.name] = np.full(np.size(free[p.name]), np.nan)
-            else:
-                out[p.name] = mine / np.abs(slopes(p, free[p.name]))
-        at += p.size
-    return np.concatenate([out[name] for name in sorted(out)]) if out else np.zeros(0)
 
 
 def objective_colouring(objective: Objective) -> Colouring | None:

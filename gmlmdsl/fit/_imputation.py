@@ -25,7 +25,7 @@ from .._diagnostics import fail
 from ..data import random_key
 from ..derive import Graph, bounded_jit, redraw_gaps
 from ..derive.compiled import log_potential
-from ..evaluate import Missing, Objective
+from ..evaluate import Missing, Objective, slopes
 from ..graph import FactorGraph
 from ._inference import Copies
 from ._optimise import Outcome
@@ -185,3 +185,17 @@ def _verify_possible(objective: Objective, graph: Graph, columns: slice, imputed
         row = int(imputed.rows[int(np.argmax(bad)) // imputed.copies.count])
         message = f"no possible completion of the missing cells of row {row} was found"
         raise fail("E508", message, help="the observed cells may break a `require`: mend or drop the row; or fill some of its cells")
+
+
+def unconstrained_errors(objective: Objective, free: dict[str, Any], errors: Array) -> Array:
+    """Standard errors of the unconstrained parameters, in the order of a flattened dict."""
+    at, out = 0, {}
+    for p in objective.frame.host.parameters:
+        if p.name in free:
+            mine = errors[at : at + p.size]
+            if p.kind == "simplex":
+                out[p.name] = np.full(np.size(free[p.name]), np.nan)
+            else:
+                out[p.name] = mine / np.abs(slopes(p, free[p.name]))
+        at += p.size
+    return np.concatenate([out[name] for name in sorted(out)]) if out else np.zeros(0)

@@ -91,6 +91,8 @@ def _verify_likelihood(evidence: Evidence) -> None:
     if is_likelihood(evidence):
         return
     help = "`fit.posterior()` draws from a calibrated posterior; `gm.compare` compares information criteria, or held-out losses"
+    if evidence.options.ignores and (evidence.codes < 0).any():
+        raise fail("E550", 'rows whose gaps were left out have no likelihood: `gaps="ignore"` leaves factors out of p', help=help)
     if is_whole(evidence.lowered.graph, evidence.mask):
         raise fail("E550", "rows with weights have no likelihood: weights count as importances", help=f"repeat rows; or {help}")
     message = f"a fit under mask `{evidence.options.mask}` has a pseudolikelihood: its terms are no log p(x) of the rows"

@@ -100,7 +100,12 @@ def _distinct(evidence: Evidence) -> tuple[Evidence, Array]:
 
 
 def is_likelihood(evidence: Evidence) -> bool:
-    """Whether the loss of each row is -log p(x): one block that holds every cell of the data, and rows that count once, or are counted."""
+    """Whether the loss of each row is -log p(x): one block that holds every cell of the data, and rows that count once, or are counted.
+
+    It is none where gaps are left out.
+    """
+    if evidence.options.ignores and (evidence.codes < 0).any():
+        return False
     counts, weights = evidence.options.weights_are == "counts", row_weights(evidence)
     return is_whole(evidence.lowered.graph, evidence.mask) and (counts or bool(np.isin(weights, (0, 1)).all()))
 
