@@ -1,20 +1,23 @@
-"""`gmlm check`: every error and warning of every file. It imports neither NumPy nor JAX, nor the command line's own library."""
+"""`gmlm check`: every error and warning of every file. It never imports JAX, and NumPy only to bind a program whose text has no error."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from .._diagnostics import GmlmError
+from .._diagnostics import Diagnostic, GmlmError
 from ..program import check_file
-from ._console import show
+from ._console import note, show
 
 
-def check_files(files: Sequence[str | Path], as_json: bool = False, fix: bool = False) -> int:
+def check_files(
+    files: Sequence[str | Path], as_json: bool = False, fix: bool = False, inputs: Sequence[str] = (), arrays: Path | None = None
+) -> int:
     """Print what is found in some files; the exit status: 1 where there is an error, warnings leave 0.
 
-    With `fix` the edits that surely mend a fault are made first, and counted on the error stream.
+    With `fix` the edits that surely mend a fault are made first, and counted on the error stream; so is what is too large to be bound.
     """
     found = []
     if fix:
@@ -29,7 +32,7 @@ def check_files(files: Sequence[str | Path], as_json: bool = False, fix: bool = 
                 print(f"{_count(made, 'edit')} in {file}", file=sys.stderr)
     for file in files:
         try:
-            found += check_file(file).warnings
+            found += _found_in(file, inputs, arrays)
         except GmlmError as error:
             found += error.diagnostics
     found = list(dict.fromkeys(found))
@@ -42,6 +45,24 @@ def check_files(files: Sequence[str | Path], as_json: bool = False, fix: bool = 
         show(found, sys.stdout)
         print(("\n" if found else "") + _summary(errors, len(found) - errors, len(files)))
     return 1 if errors else 0
+
+
+def _found_in(file: str | Path, inputs: Sequence[str], arrays: Path | None) -> list[Diagnostic]:
+    """The warnings of a file's text and, where it has no error, what binding shows."""
+    program = check_file(file)
+    given: dict[str, Any] = {}
+    if inputs or arrays is not None:
+        from ._program_arguments import read_inputs
+
+        given = read_inputs(program, inputs, arrays)
+    if not program.models:
+        return list(program.warnings)
+    from ..plan import check_bound
+
+    found, large = check_bound(program, given)
+    for words in large:
+        note(f"{file}: {words}: only its text is checked")
+    return [*program.warnings, *found]
 
 
 def _summary(errors: int, warnings: int, files: int) -> str:

@@ -44,9 +44,7 @@ Inputs = Annotated[list[str] | None, typer.Option("--input", "-i", metavar="NAME
 Arrays = Annotated[Path | None, typer.Option("--inputs", metavar="FILE.npz", help="Inputs that are arrays, by name.")]
 ModelName = Annotated[str | None, typer.Option("--model", metavar="NAME", help="The model; may be left out where the program has one.")]
 MaskName = Annotated[str | None, typer.Option("--mask", "-m", metavar="NAME", help="The mask; may be left out where the model has one.")]
-SamplerName = Annotated[
-    str | None, typer.Option("--sampler", "-s", metavar="NAME", help="The sampler; may be left out where the model has one.")
-]
+SamplerName = Annotated[str | None, typer.Option("--sampler", "-s", metavar="NAME", help="The sampler; not needed where there is one.")]
 MOST_SEED = (1 << 64) - 1  # as `data/_keys.py` has it, which loads JAX
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, max=MOST_SEED, help="Everything random follows from it.")]
 Rows = Annotated[int, typer.Option("--rows", metavar="N", min=0, help="The most rows of the table that are shown; 0: all.")]
@@ -133,9 +131,11 @@ def check(
     files: Files,
     as_json: AsJson = False,
     fix: Annotated[bool, typer.Option("--fix", help="Make the edits that surely mend a fault in the files; then check.")] = False,
+    inputs: Inputs = None,
+    arrays: Arrays = None,
 ) -> None:
-    """Check programs: every error and warning of every file. Status 1 where there is an error; warnings leave 0."""
-    raise typer.Exit(check_files(files, as_json, fix))
+    """Check programs, bound as far as their inputs are known: every error and warning. Status 1 where there is an error, else 0."""
+    raise typer.Exit(check_files(files, as_json, fix, inputs or (), arrays))
 
 
 @app.command("format")

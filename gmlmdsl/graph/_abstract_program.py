@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 from .._diagnostics import listed, unknown
-from ..files import hash_of_texts
 from ..program import Program
 from ._bound import Bound
 from ._graph_arrays import GraphArrays
@@ -59,6 +58,8 @@ class AbstractProgram(ABC):
 
     def provenance(self) -> dict[str, Any]:
         """What a result keeps of the program: its files, inputs, coordinates and versions."""
+        from ..files import hash_of_texts
+
         files = {s.path: s.text for s in self.checked.sources}
         coords = {k: [x if isinstance(x, int) else str(x) for x in v] for k, v in self.bound.coords.items()}
         return {

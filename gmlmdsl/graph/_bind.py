@@ -11,7 +11,6 @@ import numpy as np
 
 from .._diagnostics import Diagnostic, Faults, GmlmError, did_you_mean, fail, in_text_order, listed
 from ..program import Program, ir, without_inputs
-from ..read import verify_unmasked
 from ._bound import MOST_MEMBERS, Bound
 from ._graphs import build_graph, graph_size
 
@@ -72,7 +71,7 @@ def _verify_names(program: Program, inputs: Mapping[str, Any]) -> None:
 
 def _input(d: ir.Input, given: Mapping[str, Any], bound: Bound) -> Array:
     value = given[d.name] if d.name in given else bound.table(d.default) if d.default is not None else None
-    array = _as_array(d, value, bound)
+    array = _as_array(d, value, given, bound)
     if d.axes and d.name not in given and not isinstance(d.default, ir.Table):
         shape = _shape(d, bound)
         if any(n < 0 for n in shape):
@@ -122,10 +121,13 @@ def _first(array: Array) -> float:
     return float(array[~(np.isfinite(array) & (array == np.floor(array)))].ravel()[0])
 
 
-def _as_array(d: ir.Input, value: Any, bound: Bound) -> Array:
+def _as_array(d: ir.Input, value: Any, given: Mapping[str, Any], bound: Bound) -> Array:
     one, several = _WANTED.get(d.type.kind, ("a real number", "real numbers"))
     wanted = several if d.axes else one
-    verify_unmasked(value, f"input `{d.name}`", "E404")
+    if d.name in given:
+        from ..read import verify_unmasked
+
+        verify_unmasked(value, f"input `{d.name}`", "E404")
     try:
         array = np.asarray(value)
     except ValueError:

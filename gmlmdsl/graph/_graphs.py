@@ -42,17 +42,23 @@ def build_graph(call: ir.FormCall, bound: Bound) -> GraphArrays:
 
 
 def graph_size(call: ir.FormCall, bound: Bound) -> int:
-    """How many nodes and edges a graph form has, about, before its arrays are made."""
+    """About how many edges a graph form has, or nodes where it gives these alone, before its arrays are made.
+
+    Raises:
+        GmlmError: E406 for a size below 1, E412 where they are more than any program may have.
+    """
     found = {name: _size(call.arguments[name], bound) for name in ("n", "m", "nodes", "a", "b") if name in call.arguments}
     match call.form.name:
         case "grid":
-            return 3 * found["n"] * found["m"]
+            size = 2 * found["n"] * found["m"]
         case "complete":
-            return found["nodes"] ** 2 // 2
+            size = found["nodes"] * (found["nodes"] - 1) // 2
         case "bipartite":
-            return found["a"] * found["b"]
+            size = found["a"] * found["b"]
         case _:
             return sum(found.values())
+    _verify_count(size, call)
+    return size
 
 
 def _size(value: object, bound: Bound) -> int:

@@ -9,6 +9,7 @@ from ._bound_faults import sound_model as sound_model
 from ._bound_faults import told as told
 from ._budget import BUDGET as BUDGET
 from ._budget import Budget as Budget
+from ._check_bound import check_bound as check_bound
 from ._elimination import Elimination as Elimination
 from ._elimination import plan_elimination as plan_elimination
 from ._gaps import GapPlan as GapPlan

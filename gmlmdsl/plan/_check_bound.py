@@ -1,0 +1,51 @@
+"""What binding shows of a program, as far as it goes without inputs that are not given: for `gmlm check`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .._diagnostics import Diagnostic, in_text_order
+from ..graph import bind_sound
+from ..program import Program, allowed, ir, without_inputs
+from ._bound_faults import sound_model
+from ._check_size import too_large
+from ._lints import lint_sizes
+
+MOST_TEXT = 100_000  # characters of the files of a program
+MOST_EDGES = 100_000  # nodes and edges of a graph
+
+
+def check_bound(program: Program, inputs: Mapping[str, Any]) -> tuple[tuple[Diagnostic, ...], tuple[str, ...]]:
+    """Bind what needs no input, or only those that are given or have a default, and look at all of it.
+
+    Args:
+        program: a checked program.
+        inputs: by name, as for `bind`; what needs another one is passed over.
+
+    Returns:
+        The faults and warnings in the order of the text, those of a warning that a comment allows left out; and in words, what was
+        passed over because it would take long.
+    """
+    if sum(len(s.text) for s in program.sources) > MOST_TEXT:
+        return (), (f"the program has more than {MOST_TEXT:,} characters",)
+    missing = {d.name for d in program.inputs.values() if d.name not in inputs and not _has_default(d)}
+    known = without_inputs(program, missing)
+    bound, found = bind_sound(known, inputs, MOST_EDGES)
+    left = [] if found else [g for g in known.graphs if g not in bound.program.graphs]
+    large = [f"graph `{g}` has more than {MOST_EDGES:,} nodes and edges" for g in left]
+    for name in bound.program.models:
+        words = too_large(bound, name)
+        if words:
+            large.append(words)
+            continue
+        lowered, faults = sound_model(bound, name)
+        found += faults
+        if not faults and bound.program.models[name] == program.models[name]:
+            found += allowed(lint_sizes(lowered, bound.program, name), program.allowances)
+    return in_text_order(found), tuple(large)
+
+
+def _has_default(d: ir.Input) -> bool:
+    """Whether an input needs not be given; one number for all entries does not say how many there are."""
+    return isinstance(d.default, ir.Table) or (d.default is not None and not any(a.name for a in d.axes))

@@ -1,0 +1,118 @@
+"""How much work it is to bind a program, before any of it is done: `gmlm check` passes over a model that would take long."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from .._diagnostics import Faults
+from ..graph import Bound
+from ..program import ir
+
+MOST_CELLS = 10_000
+MOST_WORK = 6_000_000.0  # entries of index arrays, and values of cells that are tried: about .1 s
+PER_PART = 2000.0  # of them take as long as what is done once for each part of an expression
+RISKY = frozenset(("/", "//", "%", "^", "exp", "log", "sqrt"))  # whose operands are tried over all values of their cells
+
+
+def too_large(bound: Bound, name: str) -> str:
+    """In words, why a model is not bound by a check: its cells and entries of given variables, or the work; empty where it is."""
+    work = _Work(bound, bound.program.models[name])
+    cells = sum(work.turns(v.axes) for v in work.model.variables.values())
+    if cells > MOST_CELLS:
+        return f"model `{name}` has {cells:,.0f} cells, more than {MOST_CELLS:,}"
+    return f"model `{name}` has statements with too many turns, or values of cells to try" if work.total() > MOST_WORK else ""
+
+
+class _Work:
+    """The work of expressions; that of a `let` is found once."""
+
+    def __init__(self, bound: Bound, model: ir.Model):
+        self.bound, self.model = bound, model
+        self.lets: dict[str, tuple[float, float]] = {}
+
+    def total(self) -> float:
+        model = self.model
+        arrays = sum(self.turns(p.axes) for p in model.parameters.values())
+        terms = [(f.value, f.clauses) for f in model.factors] + [(r.condition, r.clauses) for r in model.requires]
+        terms += [(d.target, d.clauses) for d in model.distributed] + [(d.probabilities, d.clauses) for d in model.distributed]
+        masks = [m.body for m in self.bound.program.masks.values() if m.model == self.model.name]
+        return arrays + sum(self.statement(e, clauses) for e, clauses in terms) + sum(map(self.mask, masks)) + self.kernels()
+
+    def kernels(self) -> float:
+        bodies = [s.body for s in self.bound.program.samplers.values() if s.model == self.model.name and isinstance(s.body, tuple)]
+        kernels = [k for body in bodies for k in ir.kernels_in(body)]
+        inline = sum(self.mask(k.mask.body) for k in kernels if isinstance(k, ir.RandomUpdate))
+        return inline + sum(self.block(k.blocks) for k in kernels if isinstance(k, ir.Sweep))
+
+    def mask(self, body: ir.MaskBody) -> float:
+        match body:
+            case ir.Listed() | ir.Independent():
+                weights = sum(self.turns(t.clauses.loops) * math.prod(self.work(w)) for t, w in body.terms if w is not None)
+                return weights + sum(self.block(t) for t, _ in body.terms)
+            case ir.MaskMixture():
+                return sum(self.mask(part) for _, part in body.rows) if body.extent[0] < MOST_CELLS else math.inf
+        return 1.0
+
+    def block(self, term: ir.BlockTerm) -> float:
+        rows = [loop.over for loop in term.clauses.loops if loop.over.lists_cells]
+        width = math.prod((self.bound.graphs[s.graph].part(s.part).shape[1] for s in rows), start=1.0)
+        whole = [self.model.variables[c.variable].axes for c in term.cells if c.indices is None]
+        listed = len(term.cells) - len(whole)
+        return self.turns(term.clauses.loops) * (width * listed + sum(self.turns(axes) for axes in whole))
+
+    def turns(self, loops: Iterable[ir.Loop]) -> float:
+        """How often loops turn; a set that is empty or too large, which is a fault of its own, counts as one."""
+        faults = Faults()
+        return math.prod((faults.of(self.bound.set_size, loop.over) or 1 for loop in loops), start=1.0)
+
+    def values(self, domain: ir.Domain) -> int:
+        """How many values a cell has; of a faulty domain one."""
+        return Faults().of(self.bound.domain_size, domain) or 1
+
+    def statement(self, e: ir.Expression, clauses: ir.Clauses) -> float:
+        parts, values = self.work(e)
+        return PER_PART * len(list(ir.walk(e))) + self.turns(clauses.loops) * parts * (values if self.is_tried(e) else 1.0)
+
+    def is_tried(self, e: ir.Expression) -> bool:
+        """Whether an operation may have no value, or an index is computed from cells: all their values are then tried."""
+        entered: set[str] = set()
+        todo = [e]
+        while todo:
+            for part in ir.walk(todo.pop()):
+                if isinstance(part, ir.Operation) and part.operator in RISKY:
+                    return True
+                if isinstance(part, ir.ParameterValue | ir.InputValue | ir.VariableValue | ir.LetValue) and any(
+                    map(_is_computed, part.indices)
+                ):
+                    return True
+                if isinstance(part, ir.LetValue) and part.name not in entered:
+                    entered.add(part.name)
+                    todo.append(self.model.lets[part.name].value)
+        return False
+
+    def work(self, e: ir.Expression) -> tuple[float, float]:
+        """How many parts an expression has for one turn, and how many joint values the cells in it."""
+        match e:
+            case ir.Sum():
+                parts, values = self.work(e.body)
+                turns = self.turns(e.clauses.loops)
+                return turns * parts, _power(values, turns)
+            case ir.LetValue():
+                if e.name not in self.lets:
+                    self.lets[e.name] = self.work(self.model.lets[e.name].value)
+                found = [self.lets[e.name]]
+            case ir.VariableValue() if self.model.variables[e.name].role != "given":
+                found = [(1.0, float(self.values(self.model.variables[e.name].domain)))]
+            case _:
+                found = [(1.0, 1.0)]
+        found += [self.work(part) for part in ir.children(e)]
+        return sum(parts for parts, _ in found), math.prod(values for _, values in found)
+
+
+def _is_computed(index: ir.Expression) -> bool:
+    return not isinstance(index, ir.VariableValue) and any(isinstance(p, ir.VariableValue | ir.LetValue) for p in ir.walk(index))
+
+
+def _power(values: float, turns: float) -> float:
+    return math.inf if turns * math.log2(max(values, 1.0)) > 1000 else values**turns
