@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 class Posteriors(Queries):
     """The part of a `Model` that NumPyro, which is imported when it is first needed, works with."""
 
+    if TYPE_CHECKING:
+
+        def fit(self, *args: Any, **options: Any) -> Any:
+            """See `Model.fit`."""
+
     def distribution(self, params: Params, given: Any = None) -> GmlmDistribution:
         """p(x) as a NumPyro `Distribution`: `log_prob` is normalised, `sample` draws exactly, latents are summed out.
 
@@ -97,6 +102,8 @@ class Posteriors(Queries):
     ) -> Any:
         """Draws of the parameters, those under `spike_slab` with whether each entry is in; see `gm.inclusion`.
 
+        A model without such a prior is fitted, and its parameters drawn by `Fit.posterior`. What follows is of the others.
+
         The target is exp(-c * sum over rows of w loss) times the priors, with c and the loss as in `fit`. Under `everything` that is the
         posterior. Under a pseudolikelihood mask it is not: the draws are labelled "not calibrated", their spread and the probabilities
         of being in are those of the pseudolikelihood, and may be too sure or too unsure.
@@ -118,8 +125,8 @@ class Posteriors(Queries):
             attributes.
 
         Raises:
-            GmlmError: E704 for a model without a `spike_slab` prior, which NUTS samples; E601 with the cost where the draws, or missing
-                cells, take too much; E552 where neither data nor priors determine some direction; what `fit` refuses, E706 aside.
+            GmlmError: E601 with the cost where the draws, or missing cells, take too much; E552 where neither data nor priors determine
+                some direction; what `fit` refuses, E706 aside.
 
         Reference: Mitchell and Beauchamp 1988; Gottardo and Raftery 2008.
         """
@@ -130,8 +137,8 @@ class Posteriors(Queries):
             message = f"x must have one axis of rows before the variable's axes, got rows of shape {rows.shape}"
             raise fail("E501", message, help="one row is `x[None]`")
         if not has_spikes(self.graph):
-            message = f"no parameter of `{self.name}` has a `spike_slab` prior: none is ever out"
-            raise fail("E704", message, help="draw by NUTS: `model.to_numpyro(x, mask=..)`, or `fit.posterior()`")
+            fit = self.fit(x, mask, seed, weights=weights, missing=missing, given=given, impute=False)
+            return fit.posterior(draws, chains, seed=seed, warmup=warmup)
         name, lowered = self._mask(mask, bound)
         options = SampledOptions(name, draws, warmup, chains, seed, weights)
         return sample_posterior(bound, lowered, rows.codes, options, self.program.provenance() | {"model": self.name})

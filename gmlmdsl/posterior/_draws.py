@@ -16,7 +16,7 @@ from .._diagnostics import fail, whole_number
 from ..assess import How, evidence_of, params64, rows_under, verify_minimum, verify_own
 from ..data import decode, random_key, verified_seed
 from ..derive import bounded_jit, on_device
-from ..evaluate import row_terms, tangent
+from ..evaluate import tangent
 from ..fit import Evidence, at_kinks, curvature, objective_colouring
 from ..plan import BUDGET
 from ..sample import SamplingWarning, to_arviz
@@ -115,10 +115,10 @@ def _verify_cost(likelihood: Likelihood, how: Chains) -> None:
         GmlmError: E601 with the figure.
     """
     objective, total = likelihood.objective, how.chains * (how.draws + how.warmup)
-    masks, members = (0, 0) if objective.masks is None else objective.masks.shape[:2]
-    gaps = 0.0 if objective.gaps is None or objective.gap_weights is None else objective.gaps.row_cost * len(objective.gap_weights)
-    each = row_terms(objective.loss, masks, members) * objective.codes.shape[1] + gaps
-    operations, memory = STEPS * total * each, 8.0 * how.chains * how.draws * (len(likelihood.weights) + objective.codes.shape[1])
+    operations, memory = (
+        STEPS * total * likelihood.cost,
+        8.0 * how.chains * how.draws * (len(likelihood.weights) + objective.codes.shape[1]),
+    )
     if operations > MOST_OPERATIONS or memory > BUDGET.bytes:
         message = (
             f"log p of {len(likelihood.weights):,} rows at {total:,} draws takes {operations:.2g} operations and {memory / 2**30:.2g} GiB, "

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..assess import map_rows, rows_under
 from ..derive import float_type, on_device
-from ..evaluate import Objective, masks_per_row
+from ..evaluate import Objective, masks_per_row, row_terms
 from ..fit import Evidence, row_weights
 from ..graph import FactorGraph, LoweredMask, is_adaptive, varies
 from ..graph.masks import blocks_of, support_size
@@ -55,6 +55,14 @@ class Likelihood(eqx.Module):
         if self.calibration is not None:
             params = self.calibration.moved(self.sites, params)
         return -self.objective.factor * (self.objective.row_total(params) + self.objective.gap_total(params))
+
+    @property
+    def cost(self) -> float:
+        """Evaluations of factors, or table entries, of one value."""
+        o = self.objective
+        masks, members = (0, 0) if o.masks is None else o.masks.shape[:2]
+        gaps = 0.0 if o.gaps is None or o.gap_weights is None else o.gaps.row_cost * len(o.gap_weights)
+        return row_terms(o.loss, masks, members) * o.codes.shape[1] + gaps
 
     def distinct(self, params: Mapping[str, Any]) -> jax.Array:
         """-c * loss of each row of the objective, padding included, at the parameters themselves."""

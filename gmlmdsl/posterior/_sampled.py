@@ -14,13 +14,15 @@ import numpy as np
 
 from .._diagnostics import fail, listed, with_whole_numbers
 from ..data import generator, keys_of, verified_seed
-from ..evaluate import SPIKE_SLAB, Objective, row_terms
-from ..fit import SINGULAR, Estimate, Evidence, FitOptions, fit_model, reopen
-from ..graph import FactorGraph, Lowered, LoweredMask, ParameterArray, is_adaptive
-from ..graph.masks import blocks_of, support_size
+from ..derive import bounded_jit
+from ..evaluate import SPIKE_SLAB
+from ..fit import SINGULAR, Estimate, FitOptions, fit_model
+from ..graph import FactorGraph, Lowered, LoweredMask, ParameterArray
 from ..plan import verify_held
 from ..sample import SamplingWarning, to_arviz
-from ._coordinates import Coordinates
+from ._likelihood import Likelihood, is_likelihood, likelihood_of_rows
+from ._numpyro_model import LIKELIHOOD, UNCALIBRATED
+from ._sites import at_coordinates, coordinates
 from ._spike_slab import ACCEPTED, LEAPS, Target, Walk, curvature_at, definite, run
 
 Array = np.ndarray
@@ -28,7 +30,6 @@ MOST_OPERATIONS = 1e13  # factor evaluations, or table entries: an hour or so
 GRADIENT = 3  # evaluations that one with its gradient costs
 LEAST_ACCEPTED = 0.3  # of trajectories
 INCLUDED = "{}_included"  # the name of a parameter's indicators
-NOT_CALIBRATED = "not calibrated"
 FEWER = "fewer `draws=`, `chains=` or rows"
 
 
@@ -59,17 +60,17 @@ def sample_posterior(lowered: Lowered, mask: LoweredMask, codes: Array, options:
     how = FitOptions(options.mask, options.seed, weights=options.weights, impute=False, progress=False)
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
         estimate = fit_model(slabs, mask, codes, how)
-        objective = reopen(estimate.evidence, estimate.params)[0]
+        likelihood = likelihood_of_rows(estimate.evidence, estimate.params)
         entries = sum(p.size for p in spiked)
-        _verify_cost(objective, options, entries)
-        walk = _walk(objective, estimate, spiked)
+        _verify_cost(likelihood, options, entries)
+        walk = _walk(likelihood, estimate.params, spiked)
         chances = np.concatenate([_argument(p, "probability") for p in spiked])
         rng = generator(options.seed, 1)
         included = rng.random((options.chains, entries)) < chances
         told = run(walk, keys_of(options.seed, np.arange(options.chains)), jnp.asarray(included), options.warmup, options.draws)
         told = jax.tree.map(np.asarray, told)
         flat = told.vector.reshape(-1, told.vector.shape[-1])
-        params = jax.jit(jax.vmap(walk.target.coordinates.params))(flat)
+        params = _params_at(likelihood, flat)
     draws = {p.name: np.asarray(params[p.name]).reshape(options.chains, options.draws, *p.shape) for p in lowered.graph.parameters}
     _announce(told)
     return _labelled(estimate, spiked, draws, told, options, provenance)
@@ -85,14 +86,6 @@ def with_slabs(graph: FactorGraph) -> FactorGraph:
         return dataclasses.replace(p, prior=dataclasses.replace(p.prior, name="normal", arguments=arguments))
 
     return dataclasses.replace(graph, parameters=tuple(slab(p) for p in graph.parameters))
-
-
-def is_likelihood(evidence: Evidence) -> bool:
-    """Whether exp(-c loss) is p(x): all cells at once, from every row once."""
-    graph, weights = evidence.lowered.graph, evidence.options.weights
-    whole = not is_adaptive(evidence.mask) and support_size(evidence.mask) == 1
-    whole = whole and np.array_equal(np.unique(blocks_of(evidence.mask, graph.n_cells)[0]), np.flatnonzero(graph.is_observed))
-    return bool(whole and (weights is None or (np.asarray(weights) == 1).all()))
 
 
 def _spiked(graph: FactorGraph) -> list[ParameterArray]:
@@ -111,46 +104,50 @@ def _verify_names(graph: FactorGraph, spiked: list[ParameterArray]) -> None:
         raise fail("E507", f"{listed(sorted(taken))} is what the indicators of a parameter are called", help="give it another name")
 
 
-def _verify_cost(objective: Objective, options: SampledOptions, entries: int) -> None:
+def _verify_cost(likelihood: Likelihood, options: SampledOptions, entries: int) -> None:
     """Refuse draws that take too long or too much memory, before the first.
 
     Raises:
         GmlmError: E601.
     """
-    masks = 0 if objective.masks is None else objective.masks.shape[0]
-    members = 0 if objective.masks is None else objective.masks.shape[1]
-    each = row_terms(objective.loss, masks, members) * objective.codes.shape[1]
     steps = float(options.chains) * (options.draws + options.warmup)
-    operations = steps * (entries + GRADIENT * (LEAPS + 1)) * each
+    operations = steps * (entries + GRADIENT * (LEAPS + 1)) * likelihood.cost
     if operations > MOST_OPERATIONS:
         message = (
             f"{options.chains:,} chains of {options.draws + options.warmup:,} steps over {entries:,} indicators evaluate factors "
             f"{operations:.2g} times, above the limit of {MOST_OPERATIONS:.2g}"
         )
         raise fail("E601", message, help=f"{FEWER}; or fit with `laplace` priors, and `fit.refit_selected()`")
-    held = float(options.chains) * options.draws * (24.0 * sum(p.size for p in objective.frame.host.parameters) + 32)
+    held = float(options.chains) * options.draws * (24.0 * sum(p.size for p in likelihood.graph.parameters) + 32)
     verify_held(held, f"{options.draws:,} draws of each of {options.chains:,} chains", FEWER)
 
 
-def _walk(objective: Objective, estimate: Estimate, spiked: list[ParameterArray]) -> Walk:
+def _walk(likelihood: Likelihood, params: Mapping[str, Any], spiked: list[ParameterArray]) -> Walk:
     """The target with its shape around the mode of the slabs alone.
 
     Raises:
         GmlmError: E552 where neither data nor priors determine some direction.
     """
-    coordinates = Coordinates(objective.frame.host)
-    place = np.concatenate([coordinates.places(p.name) for p in spiked])
+    sites = likelihood.sites
+    ends = dict(zip((s.parameter.name for s in sites), np.cumsum([s.size for s in sites]), strict=True))
+    place = np.concatenate([np.arange(ends[p.name] - p.size, ends[p.name]) for p in spiked])
     chance, sd = (np.concatenate([_argument(p, name) for p in spiked]) for name in ("probability", "sd"))
     with np.errstate(divide="ignore"):
         log_in, log_out = np.log(chance), np.log1p(-chance)
     at_zero = -np.log(sd) - 0.5 * np.log(2 * np.pi)
-    target = Target(objective, jnp.asarray(place), jnp.asarray(log_in), jnp.asarray(log_out), jnp.asarray(at_zero), coordinates)
-    centre = coordinates.vector(estimate.params)
+    target = Target(likelihood, jnp.asarray(place), jnp.asarray(log_in), jnp.asarray(log_out), jnp.asarray(at_zero))
+    centre = coordinates(sites, params)
     curvature = definite(np.asarray(curvature_at(target, centre)), SINGULAR)
     if curvature is None:
         message = "neither data nor priors determine some direction of the parameters: the posterior cannot be normalised"
         raise fail("E552", message, help="give them a prior, or fix a `gauge`")
     return Walk(target, centre, jnp.asarray(curvature))
+
+
+@bounded_jit
+def _params_at(likelihood: Likelihood, vectors: jax.Array) -> dict[str, jax.Array]:
+    """Parameters at vectors of shape (draws, size)."""
+    return jax.vmap(lambda v: at_coordinates(likelihood.sites, v, likelihood.objective.held))(vectors)
 
 
 def _announce(told: Any) -> None:
@@ -177,13 +174,13 @@ def _labelled(
         dims[name] = list(p.dims)
         at += p.size
     exact = is_likelihood(estimate.evidence)
-    words = "posterior of the likelihood" if exact else f"pseudo-posterior under mask `{options.mask}`, {NOT_CALIBRATED}"
+    words = "posterior of the likelihood" if exact else f"pseudo-posterior under mask `{options.mask}`, {UNCALIBRATED}"
     attrs = {
         "model": provenance["model"],
         "program_sha256": provenance["sha256"],
         "versions": ", ".join(f"{k} {v}" for k, v in provenance["versions"].items()),
         "inference": f"{words}; indicators by Metropolis-Hastings between dimensions, the rest by trajectories",
-        "calibration": "none needed" if exact else NOT_CALIBRATED,
+        "calibration": LIKELIHOOD if exact else UNCALIBRATED,
         "mask": estimate.use.words,
         "seed": options.seed,
         "warmup": options.warmup,

@@ -26,8 +26,8 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float, Int
 
 from ..derive import bounded_jit
-from ..evaluate import Objective, log_prior
-from ._coordinates import Coordinates
+from ._draws import potential
+from ._likelihood import Likelihood
 
 LEAPS = 6  # of a trajectory, whose length is near a quarter of a turn
 ACCEPTED = 0.8  # the share of trajectories that the step is adapted to
@@ -39,24 +39,21 @@ class Target(eqx.Module):
     """The log density of a vector of coordinates and the indicators.
 
     Attributes:
-        objective: of the model with slabs alone.
+        likelihood: of the model with slabs alone as priors.
         place: where in the vector each entry with an indicator stands.
         log_in, log_out: log of the prior probabilities.
         at_zero: the slab's log density at 0, which an entry that is out does not pay.
     """
 
-    objective: Objective
+    likelihood: Likelihood
     place: Int[Array, " entries"]
     log_in: Float[Array, " entries"]
     log_out: Float[Array, " entries"]
     at_zero: Float[Array, " entries"]
-    coordinates: Coordinates = eqx.field(static=True)
 
     def smooth(self, vector: Float[Array, " size"]) -> Float[Array, ""]:
         """-c loss + log priors, slabs for all entries, as a density of the vector."""
-        params = self.coordinates.params(vector)
-        loss = self.objective.row_total(params) + self.objective.gap_total(params)
-        return log_prior(self.coordinates.host, params) + self.coordinates.log_slope(vector) - self.objective.factor * loss
+        return -potential(self.likelihood)(vector)
 
     def odds(self, included: Bool[Array, " entries"]) -> Float[Array, ""]:
         """What the indicators add."""

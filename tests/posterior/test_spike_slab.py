@@ -216,7 +216,7 @@ def test_a_posterior_with_every_kind_of_parameter_agrees_with_quadrature():
 
     assert misses(idata, moments, [moments.probability(0)], values).max() < ERRORS
     assert np.abs(idata["posterior"]["g"].values.sum(axis=-1)).max() < 1e-12
-    assert idata["posterior"].attrs["calibration"] == "none needed"
+    assert idata["posterior"].attrs["calibration"] == "the likelihood: no calibration is needed"
     assert list(gm.inclusion(idata).index) == ["c"]
 
 
@@ -237,8 +237,6 @@ def test_what_cannot_be_sampled_is_refused(chain: tuple[gm.Model, np.ndarray, Mo
     model, rows, _ = chain
     refused("E706", lambda: model.fit(rows), "`J`", "model.posterior", "laplace")
     refused("E706", lambda: model.to_numpyro(rows), "NumPyro", "model.posterior")
-    plain = gm.parse(CHAIN.replace("spike_slab(sd = 0.8, probability = pi)", "normal(0, pi)")).model()
-    refused("E704", lambda: plain.posterior(rows), "spike_slab")
     refused("E601", lambda: model.posterior(rows, draws=10**9), "fewer `draws=`")
     refused("E507", lambda: model.posterior(rows, draws=0))
     refused("E501", lambda: model.posterior(rows[0]), "one row is")
@@ -247,6 +245,17 @@ def test_what_cannot_be_sampled_is_refused(chain: tuple[gm.Model, np.ndarray, Mo
     refused("E552", lambda: lonely.posterior(rows), "give them a prior")
     named = gm.parse(CHAIN.replace("param h ~", "param J_included ~ normal(0, 1)\n  param h ~")).model()
     refused("E507", lambda: named.posterior(rows), "J_included")
+
+
+def test_without_the_prior_a_fit_is_drawn_from(chain: tuple[gm.Model, np.ndarray, Moments], monkeypatch: pytest.MonkeyPatch):
+    seen: list[Any] = []
+    monkeypatch.setattr(gm.Fit, "posterior", lambda fit, *args, **options: seen.append((fit, args, options)) or "draws")
+    plain = gm.parse(CHAIN.replace("spike_slab(sd = 0.8, probability = pi)", "normal(0, pi)")).model()
+    assert plain.posterior(chain[1], draws=7, chains=3, warmup=5, seed=11, weights=np.full(40, 2.0)) == "draws"
+    ((fit, args, options),) = seen
+    assert fit.mask == "single"
+    assert (args, options) == ((7, 3), {"seed": 11, "warmup": 5})
+    np.testing.assert_allclose(fit.params["h"], plain.fit(chain[1], weights=np.full(40, 2.0)).params["h"])
 
 
 def test_indicators_are_asked_for_where_there_are_some():
