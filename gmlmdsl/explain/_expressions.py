@@ -8,7 +8,8 @@ from dataclasses import replace
 from ..program import ir
 from ._notation import Notation
 
-_OR, _AND, _NOT, _COMPARE, _ADD, _DIVIDE, _MULTIPLY, _NEGATE, _POWER, _ATOM = range(10)
+# A sum sign and `mod` reach further than readers agree on: beside an operator they stand in parentheses, as `_LONG`.
+_OR, _AND, _NOT, _COMPARE, _LONG, _ADD, _DIVIDE, _MULTIPLY, _NEGATE, _POWER, _ATOM = range(11)
 FACTOR, ATOM = _MULTIPLY, _ATOM  # how tightly a factor of a product binds at least, and a base of a power
 _STRENGTH = {
     "or": _OR,
@@ -17,7 +18,7 @@ _STRENGTH = {
     "-": _ADD,
     "*": _MULTIPLY,
     "/": _DIVIDE,
-    "%": _MULTIPLY,
+    "%": _LONG,
     "^": _POWER,
     "neg": _NEGATE,
     "not": _NOT,
@@ -63,14 +64,17 @@ class Writer:
         n = self.n
         match e:
             case ir.Operation(operator="not"):
-                text, strength = n.operator("not").lstrip() + self.condition(e.operands[0], _NOT), _NOT
+                text, strength = n.operator("not").lstrip() + self.condition(e.operands[0], _ADD), _NOT
             case ir.Operation() if e.operator in ("and", "or"):
                 strength = _STRENGTH[e.operator]
-                text = n.operator(e.operator).join(self.condition(o, strength) for o in e.operands)
+                same = [isinstance(o, ir.Operation) and o.operator == e.operator for o in e.operands]  # `and` in `or` has parentheses
+                parts = [self.condition(o, strength if k else _NOT) for o, k in zip(e.operands, same, strict=True)]
+                text = n.operator(e.operator).join(parts)
             case ir.Operation() if e.operator in COMPARISONS:
-                text, strength = n.operator(e.operator).join(self.number(o, _ADD) for o in e.operands), _COMPARE
+                text, strength = n.operator(e.operator).join(self.number(o, _LONG) for o in e.operands), _COMPARE
             case ir.Choice():
-                return n.choice(self.condition(e.test), self.condition(e.yes), self.condition(e.no))
+                text = n.choice(self.condition(e.test), self.condition(e.yes), self.condition(e.no))
+                strength = _ATOM if n.one_line else _OR
             case ir.LetValue():
                 return n.entry(n.name(e.name), [self.number(i) for i in e.indices])
             case _:
@@ -82,7 +86,7 @@ class Writer:
         match e:
             case ir.Literal():
                 text = f"{e.value:g}" if isinstance(e.value, float) and f"{e.value:g}" == repr(e.value) else str(e.value)
-                return text.replace("-", n.minus), _ATOM
+                return text.replace("-", n.minus), _NEGATE if text.startswith("-") else _ATOM
             case ir.LabelCode():
                 return n.label(e.label), _ATOM
             case ir.IndexValue():
@@ -90,9 +94,9 @@ class Writer:
             case ir.InputValue() | ir.ParameterValue() | ir.VariableValue() | ir.LetValue():
                 return n.entry(n.name(e.name), [self.number(i) for i in e.indices]), _ATOM
             case ir.Choice():
-                return n.choice(self.condition(e.test), self.number(e.yes), self.number(e.no)), _ATOM
+                return n.choice(self.condition(e.test), self.number(e.yes), self.number(e.no)), _ATOM if n.one_line else _OR
             case ir.Sum():
-                return n.over("sum", self.clauses(e.clauses), self.term(e.body)), _ADD
+                return n.over("sum", self.clauses(e.clauses), self.term(e.body)), _LONG
             case ir.Table():
                 return f"[{', '.join(self.number(i) for i in e.items)}]", _ATOM
             case ir.Operation():
@@ -103,11 +107,11 @@ class Writer:
         n, o = self.n, e.operands
         match e.operator:
             case "neg":
-                return n.minus + self.number(o[0], _NEGATE), _NEGATE
+                return n.minus + self._unsigned(o[0], _NEGATE), _NEGATE
             case "+" | "-":
-                return n.operator(e.operator).join((self.number(o[0], _ADD), self.number(o[1], _MULTIPLY))), _ADD
+                return n.operator(e.operator).join((self.number(o[0], _ADD), self._unsigned(o[1], _DIVIDE))), _ADD
             case "*":
-                return n.times.join((self.number(o[0], _MULTIPLY), self.number(o[1], _POWER))), _MULTIPLY
+                return n.product(self.number(o[0], _MULTIPLY), self.number(o[1], _POWER)), _MULTIPLY
             case "/":
                 if not n.one_line:
                     return n.fraction(self.number(o[0]), self.number(o[1])), _ATOM
@@ -116,10 +120,15 @@ class Writer:
                 above = (self.number(o[0], _MULTIPLY), self.number(o[1], _POWER)) if n.one_line else (self.number(o[0]), self.number(o[1]))
                 return n.call("floor", [n.fraction(*above)]), _ATOM
             case "%":
-                return n.operator("mod").join((self.number(o[0], _MULTIPLY), self.number(o[1], _POWER))), _MULTIPLY
+                return n.operator("mod").join((self.number(o[0], _POWER), self.number(o[1], _POWER))), _LONG
             case "^":
                 return n.power(self.number(o[0], _ATOM), self.number(o[1], _ATOM if n.one_line else _OR)), _POWER
         return n.call(e.operator, [self.number(a) for a in o]), _ATOM
+
+    def _unsigned(self, e: ir.Expression, least: int) -> str:
+        """A number behind a sign: one that opens with a sign of its own is bracketed."""
+        text = self.number(e, least)
+        return self.n.parens(text) if text.startswith(self.n.minus) else text
 
     def loop(self, loop: ir.Loop) -> str:
         """`i ∈ site`."""

@@ -44,6 +44,10 @@ class Notation(ABC):
     def fraction(self, above: str, below: str) -> str:
         """A quotient; the parts are bracketed by the caller where this is written on one line."""
 
+    def product(self, left: str, right: str) -> str:
+        """Two factors."""
+        return self.times.join((left, right))
+
     @abstractmethod
     def power(self, base: str, exponent: str) -> str:
         """A power."""
@@ -174,7 +178,17 @@ class Unicode(Notation):
         return True
 
 
-_LATEX_OPERATORS = {"==": "=", "!=": r"\neq", "<=": r"\leq", ">=": r"\geq", "and": r"\land", "or": r"\lor", "mod": r"\bmod", "*": r"\cdot"}
+_LATEX_OPERATORS = {
+    "==": "=",
+    "!=": r"\neq",
+    "<=": r"\leq",
+    ">=": r"\geq",
+    "and": r"\land",
+    "or": r"\lor",
+    "not": r"\lnot",
+    "mod": r"\bmod",
+    "*": r"\cdot",
+}
 _LATEX_FUNCTIONS = {"exp": r"\exp", "log": r"\log", "tanh": r"\tanh", "sigmoid": r"\sigma", "min": r"\min", "max": r"\max"}
 _SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _MATHS = {"−": "$-$", "∈": r"$\in$", "∋": r"$\ni$", "·": r"$\cdot$"}
@@ -210,6 +224,9 @@ class Latex(Notation):
 
     def fraction(self, above: str, below: str) -> str:
         return f"\\frac{{{above}}}{{{below}}}"
+
+    def product(self, left: str, right: str) -> str:
+        return f"{left} \\cdot {right}" if right[:1].isdigit() else super().product(left, right)
 
     def power(self, base: str, exponent: str) -> str:
         return f"{{{base}}}^{{{exponent}}}"

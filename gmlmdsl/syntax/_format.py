@@ -17,13 +17,14 @@ from ._tree import Comment, SyntaxTree
 WIDTH = 100
 INDENT = 2
 CONTINUATION = 4
+ALLOWS = "# gmlm:"  # a comment that speaks of the statement before it
 
 
 @dataclass(slots=True)
 class Line:
     """A statement, or its head, or a closing brace, or a comment of its own, before it is broken to fit.
 
-    `start` and `end` are where it stood in the source; `comment` stands at its end.
+    `start` and `end` are where it stood in the source; `comment` stands at its end; it is not `whole` where a comment inside cuts it.
     """
 
     indent: int
@@ -32,6 +33,7 @@ class Line:
     start: int = 0
     end: int = 0
     continues: bool = False
+    whole: bool = True
 
 
 def format_source(text: str, path: str = "<text>") -> str:
@@ -43,7 +45,8 @@ def format_source(text: str, path: str = "<text>") -> str:
 
     Returns:
         The program with two spaces per level, one statement per line (a body that stood on one line stays there where it
-        fits), at most one blank line, lines of at most 100 columns where they can be broken, and every comment in its place.
+        fits), at most one blank line, lines of at most 100 columns where they can be broken, and every comment in its place;
+        one behind a statement that is too long for both stands above it.
 
     Raises:
         GmlmError: with every syntax error of the text.
@@ -110,8 +113,9 @@ def _with_comments(lines: list[Line], tree: SyntaxTree) -> list[Line]:
     comments = list(tree.comments)
     tokens = _tokens(source)
     for line in lines:
-        for start, end, part in _split(line, tokens, comments):
-            cut = replace(line, pieces=part, start=start, end=end, continues=start != line.start)
+        parts = _split(line, tokens, comments)
+        for start, end, part in parts:
+            cut = replace(line, pieces=part, start=start, end=end, continues=start != line.start, whole=len(parts) == 1)
             while comments and comments[0].span.start < start:
                 _attach(comments.pop(0), cut, out)
             out.append(cut)
@@ -167,6 +171,9 @@ def _blank_between(before: Line, line: Line, text: str) -> bool:
 
 def _wrapped(line: Line) -> Iterator[str]:
     pieces, indent = line.pieces, line.indent + (CONTINUATION if line.continues else 0)
+    if _is_too_wide_with_comment(line):
+        yield " " * indent + line.comment + "\n"
+        line = replace(line, comment="")
     if not pieces:
         yield " " * indent + line.comment + "\n"
         return
@@ -177,6 +184,13 @@ def _wrapped(line: Line) -> Iterator[str]:
         yield " " * indent + _joined(pieces[:cut]) + "\n"
         pieces, indent = pieces[cut:], line.indent + CONTINUATION
     yield " " * indent + _joined(pieces) + (f"  {line.comment}" if line.comment else "") + "\n"
+
+
+def _is_too_wide_with_comment(line: Line) -> bool:
+    """Whether a comment goes above its line: not one that speaks of the statement before it, nor one of a closing brace."""
+    if not line.pieces or not line.comment or not line.whole or line.pieces[0].text == "}" or line.comment.startswith(ALLOWS):
+        return False
+    return line.indent + _width(line.pieces) + 2 + len(line.comment) > WIDTH
 
 
 def _joined(pieces: Sequence[Piece]) -> str:

@@ -25,6 +25,11 @@ BINDING = {
 # What the operands of an operator must bind at least.
 OPERANDS = {OR: (OR, AND), AND: (AND, NOT), COMPARISON: (SUM, SUM), SUM: (SUM, PRODUCT), PRODUCT: (PRODUCT, SIGN), POWER: (ATOM, SIGN)}
 
+# Parentheses that bind nothing and help to read: kept where they were written, as in `not (a == b) or c` and `(a % b) * c`.
+COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
+PRODUCTS = frozenset(("*", "/", "//", "%"))
+HELPED = {"not": COMPARISONS, "or": {"and", "not"}, "and": {"not"}, "neg": {"^"}, **{p: PRODUCTS - {p} for p in PRODUCTS}}
+
 NO_BREAK = 99
 CLAUSE = 0  # the loosest place for a line to break: before `for`, `weight`, ..; then after commas, then before operators
 COMMA = 1
@@ -89,7 +94,8 @@ def _spell(item: Expected) -> list[Item]:
     if isinstance(node, tree.Unary):
         own = NOT if node.operator == "not" else SIGN
         sign = word("not") if node.operator == "not" else MINUS
-        return _parenthesised([sign, Expected(node.operand, own)], own, item.binding)
+        parent = "not" if node.operator == "not" else "neg"
+        return _parenthesised([sign, _operand(node.operand, own, parent)], own, item.binding)
     if isinstance(node, tree.Conditional):
         parts = [word("if"), Expected(node.test), word("then", 2), Expected(node.yes), word("else", 2), Expected(node.no)]
         return _parenthesised(parts, LOOSEST, item.binding)
@@ -104,7 +110,22 @@ def _binary(node: tree.Binary) -> list[Item]:
     binding = BINDING[node.operator]
     left, right = OPERANDS[binding]
     operator = CARET if node.operator == "^" else word(node.operator, 2 + binding)
-    return [Expected(node.left, left), operator, Expected(node.right, right)]
+    return [_operand(node.left, left, node.operator), operator, _operand(node.right, right, node.operator)]
+
+
+def _operand(node: tree.Node, binding: int, parent: str) -> Expected:
+    helps = isinstance(node, tree.Binary | tree.Unary) and node.operator in HELPED.get(parent, ())
+    return Expected(node, ATOM if helps and _is_bracketed(node) else binding)
+
+
+def _is_bracketed(node: tree.Node) -> bool:
+    """Whether an operand was written in parentheses of its own: the operator stands between it and any others."""
+    text, before, after = node.span.source.text, node.span.start - 1, node.span.end
+    while before > 0 and text[before].isspace():
+        before -= 1
+    while after < len(text) - 1 and text[after].isspace():
+        after += 1
+    return text[before : before + 1] == "(" and text[after : after + 1] == ")"
 
 
 def _atom(node: tree.Node) -> list[Item]:

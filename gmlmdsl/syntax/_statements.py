@@ -37,7 +37,7 @@ def _defined(keyword: str) -> Callable[[Any], Shape]:
 
 def _input(node: tree.Input) -> Shape:
     default: list[Item] = [word("="), Expected(node.default)] if node.default is not None else []
-    return _shape([word("input"), *_named(node), word(":"), Expected(node.type), *default])
+    return _shape([word("input"), *_named(node), word(":", CLAUSE), Expected(node.type), *default])
 
 
 def _named(node: tree.Input | tree.Variable | tree.Parameter | tree.Let) -> list[Item]:
@@ -45,13 +45,13 @@ def _named(node: tree.Input | tree.Variable | tree.Parameter | tree.Let) -> list
 
 
 def _parameter(node: tree.Parameter) -> Shape:
-    type_: list[Item] = [word(":"), Expected(node.type)] if node.type is not None else []
-    prior: list[Item] = [word("~"), Expected(node.prior)] if node.prior is not None else []
+    type_: list[Item] = [word(":", CLAUSE), Expected(node.type)] if node.type is not None else []
+    prior: list[Item] = [word("~", CLAUSE), Expected(node.prior)] if node.prior is not None else []
     return _shape([word("param"), *_named(node), *type_, *prior])
 
 
 def _distributed(node: tree.Distributed) -> Shape:
-    return _shape([Expected(node.target), word("~"), Expected(node.distribution), *clauses(node.clauses)])
+    return _shape([Expected(node.target), word("~", CLAUSE), Expected(node.distribution), *clauses(node.clauses)])
 
 
 def _with_body(head: list[Item], body: Any) -> Shape:
@@ -120,7 +120,7 @@ SHAPES: dict[type, Callable[[Any], Shape]] = {
     tree.Graph: _defined("graph"),
     tree.Network: _defined("network"),
     tree.Model: lambda n: _shape([word("model"), Expected(n.name)], n.body),
-    tree.Variable: lambda n: _shape([word(n.kind), *_named(n), word(":"), Expected(n.type)]),
+    tree.Variable: lambda n: _shape([word(n.kind), *_named(n), word(":", CLAUSE), Expected(n.type)]),
     tree.Parameter: _parameter,
     tree.Let: lambda n: _shape([word("let"), *_named(n), word("="), Expected(n.value)]),
     tree.Gauge: lambda n: _shape([word("gauge"), Expected(n.form)]),

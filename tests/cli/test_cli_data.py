@@ -154,7 +154,7 @@ OPTIONS = {
     "unknown input": (["-i", "K=3"], "the program has no input `K`"),
     "input without value": (["-i", "L"], "expected `name=value`"),
     "input that is no number": (["-i", "L=two"], '"two" is not a number'),
-    "input with many digits": (["-i", "L=" + "9" * 400], "input `L` must be integers"),
+    "input with many digits": (["-i", "L=" + "9" * 400], "input `L` must be an integer"),
     "input twice": (["-i", "L=2", "-i", "L=3"], "is given twice"),
     "masks": (["-m", "single", "--n-masks", "0"], "expected a whole number above 0, or `all`"),
     "weights": (["-m", "single", "--weights", "w"], "there is no column and no file `w`"),

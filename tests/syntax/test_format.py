@@ -151,7 +151,7 @@ def test_numbers_and_strings_keep_their_spelling():
         ("a - (b - c)", "a - (b - c)"),
         ("(a * b) + c", "a * b + c"),
         ("(a + b) * c", "(a + b) * c"),
-        ("-(a ^ 2)", "-a^2"),
+        ("-(a ^ 2)", "-(a^2)"),
         ("(-a) ^ 2", "(-a)^2"),
         ("2 ^ (-1)", "2^-1"),
         ("(a ^ b) ^ c", "(a^b)^c"),
@@ -159,7 +159,18 @@ def test_numbers_and_strings_keep_their_spelling():
         ("-(-a)", "--a"),
         ("-(a * b)", "-(a * b)"),
         ("(-a) * b", "-a * b"),
-        ("not (a == b)", "not a == b"),
+        ("not (a == b)", "not (a == b)"),
+        ("not ((a == b))", "not (a == b)"),
+        ("not a == b", "not a == b"),
+        ("not (a == b) or c == d", "not (a == b) or c == d"),
+        ("(not a == b) or c == d", "(not a == b) or c == d"),
+        ("(a == b and c == d) or e == f", "(a == b and c == d) or e == f"),
+        ("a == b and c == d or e == f", "a == b and c == d or e == f"),
+        ("(a == b) and (c == d)", "a == b and c == d"),
+        ("f(a == b and c == d or e == f)", "f(a == b and c == d or e == f)"),
+        ("(a % b) * c", "(a % b) * c"),
+        ("a % b * c", "a % b * c"),
+        ("(a * b) * c", "a * b * c"),
         ("(not a) == b", "(not a) == b"),
         ("not (a and b)", "not (a and b)"),
         ("(a or b) and c", "(a or b) and c"),
@@ -171,6 +182,26 @@ def test_numbers_and_strings_keep_their_spelling():
 )
 def test_parentheses_stand_where_they_are_needed(text: str, canonical: str):
     assert formatted(f"model m {{ factor {text} }}") == f"model m {{ factor {canonical} }}\n"
+
+
+LONG = [
+    "param strength_of_the_coupling[i in range(4), j in range(4)] : real(lower = 0, upper = 10) ~ normal(0, 1)",
+    "factor 0.5 * x[0] * x[1]  # " + "a comment that is not short " * 3,
+    "var a_variable_of_a_rather_long_name[first in a_long_index_set, second in another_index_set] : range(1000)",
+    "require not (x[0] == 1) or x[1] == 0  # " + "why this is so, in many words " * 2,
+]
+
+
+@pytest.mark.parametrize("statement", LONG)
+def test_no_line_is_wider_than_the_page(statement: str):
+    out = formatted(f"model m {{\n  {statement}\n}}\n")
+    assert max(map(len, out.splitlines())) <= 100
+    assert comments(out) == comments(f"model m {{\n  {statement}\n}}\n")
+
+
+def test_a_comment_that_allows_a_warning_stays_behind_its_statement():
+    text = "model m {\n  param h  # gmlm: allow W803 " + "for a reason that takes many words " * 3
+    assert formatted(text.rstrip() + "\n}\n") == text.rstrip() + "\n}\n"
 
 
 def test_other_line_ends_and_a_byte_order_mark_go():
