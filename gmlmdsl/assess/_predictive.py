@@ -194,7 +194,7 @@ def predictive(
     draws = whole_number("draws", draws, LEAST_DRAWS)
     _verify(seed, statistics, functions, summaries)
     if fit.graph.given:
-        message = "a predictive check draws rows from one law, and with given variables each row has its own"
+        message = "a predictive check draws rows from one distribution, and with given variables each row has its own"
         raise fail("E510", message, help="hold out rows instead: `fit.cross_validate()`; or draw rows yourself: `fit.sample(given=..)`")
     if fit.status.code == "diverged":
         raise fail("E552", "the fit diverged: its estimates are no numbers to draw from", help="mend the fit first, see `print(fit)`")

@@ -188,7 +188,7 @@ def _verify_sampler(lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax
         raise derive.no_chain(sampler.body)
     for kernel in ir.kernels_in(sampler.body):
         if isinstance(kernel, ir.Sweep | ir.RandomUpdate) and not plan_update(lowered, kernel).keeps:
-            message = "simulated errors need draws from p, and `independently` keeps no known law where cells of a block interact"
+            message = "simulated errors need draws from p, and `independently` keeps no known distribution where cells of a block interact"
             raise fail("E507", message, kernel.span, "does not keep p", help="name another sampler")
     left = np.setdiff1d(np.arange(lowered.graph.n_random), np.concatenate([moved_cells(lowered, k) for k in sampler.body]))
     if len(left):

@@ -50,5 +50,5 @@ def _sentence(program: Program, bound: Bound, sampler: ir.Sampler, params: Path 
             raise
         return f"not computed: {error.diagnostics[0].message}"
     if distance != distance:
-        return "the chain settles in no single law: its long run depends on the start"
-    return f"total variation distance between its stationary law and p: {distance:.3g} (exact, float64)"
+        return "the chain has no single stationary distribution: its long run depends on the start"
+    return f"total variation distance between its stationary distribution and p: {distance:.3g} (exact, float64)"

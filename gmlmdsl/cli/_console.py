@@ -90,10 +90,10 @@ def stdin_bytes() -> IO[bytes]:
     """The standard input.
 
     Raises:
-        GmlmError: E521 where the caller closed it.
+        GmlmError: E120 where the caller closed it.
     """
     if sys.stdin is None:
-        raise fail("E521", "the standard input is closed", help="give a file, or `< FILE`")
+        raise fail("E120", "the standard input is closed", help="give a file, or `< FILE`")
     return sys.stdin.buffer
 
 

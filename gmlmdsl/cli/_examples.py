@@ -27,12 +27,12 @@ def examples() -> dict[str, Path]:
     """The file of each example by its name: `ising`, `translator/tiny`.
 
     Raises:
-        GmlmError: E521 where the package was installed without them.
+        GmlmError: E120 where the package was installed without them.
     """
     folder = shipped_folder("examples")
     found = {p.relative_to(folder).with_suffix("").as_posix(): p for name in FOLDERS for p in sorted((folder / name).glob("*.gmlm"))}
     if not found:
-        raise fail("E521", f"there are no examples in {folder}", help="install the package anew: its wheel holds them")
+        raise fail("E120", f"there are no examples in {folder}", help="install the package anew: its wheel holds them")
     return found
 
 

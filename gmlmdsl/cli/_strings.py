@@ -21,7 +21,7 @@ def read_prompts(path: Path | None, model: Model) -> list[Any] | None:
     """The prefixes of a file, one a line: of letters the line itself, else values or labels with spaces between them; a line may be empty.
 
     Raises:
-        GmlmError: E521 where the file cannot be read, E523 for a line that is too long, E524 for bytes that are no text, E505 for a file
+        GmlmError: E120 where the file cannot be read, E523 for a line that is too long, E524 for bytes that are no text, E505 for a file
             without a line, E502 for what is no whole number where values are numbers; each names the line.
     """
     if path is None:
@@ -42,7 +42,7 @@ def _lines(path: Path) -> list[str]:
             return [decoded_line(line, path, k, "a prompt a line").rstrip("\r\n") for k, line in enumerate(raw, 1)]
     except OSError as error:
         message = f"cannot read prompts from {path}: {error.strerror or error}"
-        raise fail("E521", message, help="`--prompt` names a file of text, a prompt a line") from None
+        raise fail("E120", message, help="`--prompt` names a file of text, a prompt a line") from None
 
 
 def _row(line: str, numbers: bool, path: Path, number: int) -> list[Any]:

@@ -92,7 +92,7 @@ LearningRate = Annotated[
     ),
 ]
 Warmup = Annotated[int | None, typer.Option("--warmup", metavar="N", min=0, help="Batches of warm-up; a fiftieth by default.")]
-Smoothing = Annotated[float, typer.Option("--label-smoothing", metavar="S", help="Share of the uniform law in every target.")]
+Smoothing = Annotated[float, typer.Option("--label-smoothing", metavar="S", help="Share of the uniform distribution in every target.")]
 Average = Annotated[
     float | None, typer.Option("--ema", metavar="D", help="Keep the moving average of the weights of this decay, such as 0.999.")
 ]

@@ -142,8 +142,8 @@ def _verify_present(value: Any, what: str) -> None:
     holes = empty_entries(array) if masked is None else masked
     if holes.any():
         place = tuple(int(i) for i in np.argwhere(holes)[0])
-        message = f"{what}{_at(place)} is missing: given values have no law, and cannot be summed out"
-        raise fail("E510", message, help="fill it in, drop the row, or declare a discrete one as `var` with a law of its own")
+        message = f"{what}{_at(place)} is missing: given values have no distribution, and cannot be summed out"
+        raise fail("E510", message, help="fill it in, drop the row, or declare a discrete one as `var` with a distribution of its own")
 
 
 def _at(place: tuple[int, ...]) -> str:

@@ -108,7 +108,7 @@ def missing_code(graph: FactorGraph, v: VariableArray, missing: Any) -> Any:
     if missing is None:
         return None
     if not isinstance(missing, str | int | float | np.integer | np.floating) or isinstance(missing, bool):
-        raise fail("E507", f"missing must be a number or a text, or a dict of them by variable, got {missing!r}")
+        raise fail("E507", f"missing must be a number or a string, or a dict of them by variable, got {missing!r}")
     labels = [str(x) for x in v.labels]
     values = labels if isinstance(missing, str) else list(v.labels) if v.ordered else list(range(len(labels)))
     if missing in values:
@@ -229,7 +229,7 @@ def _split_strings(v: VariableArray, array: Array, holes: Array, what: str) -> t
 def _to_codes(v: VariableArray, array: Array, what: str) -> Array:
     if array.dtype.kind == "U":
         if v.ordered:
-            raise fail("E502", f"{what} must hold numbers of {v.kind}, got texts such as {str(array.ravel()[0])!r}")
+            raise fail("E502", f"{what} must hold numbers of {v.kind}, got strings such as {str(array.ravel()[0])!r}")
         labels = np.array([str(x) for x in v.labels])
         order = np.argsort(labels)
         at = np.minimum(np.searchsorted(labels[order], array), len(labels) - 1)
@@ -341,7 +341,7 @@ def _place(v: VariableArray, place: Any) -> int:
     if not whole or len(at) != len(v.shape) or any(not 0 <= i < n for i, n in zip(at, v.shape, strict=True)):
         raise fail(
             "E507",
-            f"clamp: {place!r} is no cell of `{v.name}`, whose shape is {v.shape}",
+            f"clamp: {place!r} is not a cell of `{v.name}`, whose shape is {v.shape}",
             help="places are 0-based integers, or tuples of them",
         )
     return v.offset + int(np.ravel_multi_index(at, v.shape))

@@ -89,7 +89,7 @@ def no_joint(graph: FactorGraph) -> GmlmError:
     """Why a conditional model does not answer."""
     assert graph.network is not None
     target = graph.variables[0].name
-    message = f"`conditional {target} ~ {graph.network.label}(..)` declares p(x_i | x_rest, K) for every cell on its own, and no joint law"
+    message = f"`conditional {target} ~ {graph.network.label}(..)` declares p(x_i | x_rest, K) of each cell, and no joint distribution"
     help = "log p, marginals, modes and exact draws need one; `log_conditional`, `loss`, `fit` and `sample` do not"
     return fail("E742", message, graph.network.span, "conditionals only", help=help)
 

@@ -107,7 +107,9 @@ def build(lowered: Lowered, kernel: ir.Kernel) -> Planned:
         case ir.Temper():
             if lowered.graph.network is not None:
                 help = "`refinement(decode = sample, temperature = ..)` draws at other temperatures"
-                raise fail("E742", "`temper` needs log p, and a `conditional` declares no joint law", kernel.span, "no joint", help=help)
+                raise fail(
+                    "E742", "`temper` needs log p, and a `conditional` declares no joint distribution", kernel.span, "no joint", help=help
+                )
             part, planned = _cycle(lowered, kernel.body), plan_temper(lowered, kernel)
             return Planned(TemperKernel(part.kernel, on_device(planned.betas), planned.cold), part.lines, planned.pairs)
 

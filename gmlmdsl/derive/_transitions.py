@@ -76,7 +76,7 @@ class Transitions:
                 weights = normalised(np.array([self.lowered.bound.number(w) for w, _ in kernel.rows]), kernel.span)
                 return sum((w * self.kernel(k) for w, (_, k) in zip(weights, kernel.rows, strict=True)), np.zeros((self.count, self.count)))
             case ir.Temper():
-                message = "`temper` moves a replica for each beta at once: its step is no matrix over the configurations of one"
+                message = "`temper` moves a replica for each beta at once: its step is not a matrix over the configurations of one"
                 help = "`sample` it; the matrix of its body says how each update moves"
                 raise fail("E507", message, kernel.span, "several replicas", help=help)
 

@@ -213,7 +213,7 @@ def next_symbol(kept: Contractions, device: derive.Graph, params: Params, codes:
     """
     graph = kept.graph
     try:
-        _, c = kept.whole("the law of the next symbol")
+        _, c = kept.whole("the distribution of the next symbol")
     except GmlmError:
         if not graph.is_normalised:
             raise
@@ -230,7 +230,7 @@ def _pruned(graph: FactorGraph, params: Params, codes: Array, cell: int, seen: A
     kept = ancestors(graph, seen)
     smaller = only_laws_of(graph, kept)
     free = np.flatnonzero(kept & ((codes < 0).any(axis=1)))
-    plan = plan_elimination(smaller, free, "the law of the next symbol")
+    plan = plan_elimination(smaller, free, "the distribution of the next symbol")
     c = derive.contraction(smaller, plan)
     return _next(derive.graph_arrays(smaller), params, codes, c, cell)[:, : graph.sizes[cell]]
 

@@ -335,7 +335,7 @@ def _attention(params: Any, given: Any, given_lengths: Any, seen: Any, lengths: 
 def transition_matrix(lowered: Lowered, params: dict[str, Any], sampler: ir.Sampler, given: Any) -> np.ndarray:
     """One run of a sampler of updates, over all configurations."""
     if isinstance(sampler.body, ir.FormCall):
-        message = f"sampler `{sampler.name}` decodes: its draw depends on no draw before it, so it has a law and no matrix"
+        message = f"sampler `{sampler.name}` decodes: its draw depends on no draw before it, so it has a distribution and no matrix"
         raise fail("E507", message, sampler.span, "a decoder", help="draw from it: `sample(.., draws=1000)`")
     with jax.enable_x64(True):
         states = derive.all_states(lowered.graph, what="the transition matrix").shape[1]

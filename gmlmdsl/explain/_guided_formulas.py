@@ -32,7 +32,7 @@ def add_guided(section: Section, call: ir.FormCall, lowered: Lowered | None) -> 
     if o["end"] != "none":
         section.words(f"A string ends after the value {o['end']}, its last symbol, or when all cells are used up.")
     if lowered is not None and lowered.graph.network is None:
-        section.words(f"The law of the next symbol: {_cost(lowered)}.")
+        section.words(f"The distribution of the next symbol: {_cost(lowered)}.")
     for sentence in _LAWS[call.form.name](o):
         section.words(sentence)
     if o.get("tries", "none") != "none":
@@ -59,22 +59,22 @@ def _rejection(o: dict[str, str]) -> tuple[str, ...]:
 def _tokenwise(o: dict[str, str]) -> tuple[str, ...]:
     law = "Each symbol is from p(symbol | prefix) V(prefix and symbol), normalised: of a verifier among those that it takes. "
     law += "What comes after has no say but by V."
-    return law, f"So the law of the strings is not p given that they are right; {COMPUTED}", EXACT
+    return law, f"So the distribution of the strings is not p given that they are right; {COMPUTED}", EXACT
 
 
 def _backtracking(o: dict[str, str]) -> tuple[str, ...]:
     again = "then each of them takes its likeliest value, unverified" if o["regenerate"] == "argmax" else "which are drawn again"
     reach = "into the prompt too" if o["erase_prompt"] == "true" else "never one of the prompt"
     how = f"A refused prefix loses its last {o['stride']} symbols, {reach}; {again}. After {o['quota']} times nothing is verified."
-    return how, f"The law of the strings is not p given that they are right; {COMPUTED}", EXACT
+    return how, f"The distribution of the strings is not p given that they are right; {COMPUTED}", EXACT
 
 
 def _walk(o: dict[str, str]) -> tuple[str, ...]:
     leaf = o["leaf"] if o["leaf"] != "none" else o["value"]
-    law = f"T = {o['steps']} steps, each of which stays with probability 1/2. Its stationary law on whole strings is proportional "
+    law = f"T = {o['steps']} steps, each of which stays with probability 1/2. Its stationary distribution on whole strings is proportional "
     law += f"to p(x) V(x), V as `{leaf}` has it, whatever positive values shorter prefixes have."
     result = {
-        "first_leaf": "The first whole string is not from that law where values of shorter prefixes are inexact: "
+        "first_leaf": "The first whole string is not from that distribution where values of shorter prefixes are inexact: "
         "its error grows with the length.",
         "uniform_node": "The walk takes a uniform number of steps, and is made again where it does not end at a whole string; "
         "all calls count.",
@@ -84,12 +84,14 @@ def _walk(o: dict[str, str]) -> tuple[str, ...]:
 
 
 def _best(o: dict[str, str]) -> tuple[str, ...]:
-    return (f"{o['n']} strings are drawn from p: the more of them, the further the law moves from p to its best strings; {COMPUTED}",)
+    return (
+        f"{o['n']} strings are drawn from p: the more of them, the further their distribution moves from p to its best strings; {COMPUTED}",
+    )
 
 
 def _blocks(o: dict[str, str]) -> tuple[str, ...]:
     how = f"{o['n']} continuations of {o['block']} symbols are drawn from p, the one of the highest value is kept, and so on."
-    return how, f"The law of the strings has no short formula; {COMPUTED}"
+    return how, f"The distribution of the strings has no short formula; {COMPUTED}"
 
 
 _LAWS = {

@@ -18,7 +18,7 @@ def add_mask(section: Section, mask: ir.Mask, formulas: ModelFormulas, summed: b
         mentioned = ", ".join(f"`{v}`" for v in mask.given)
         section.words(f"Adaptive: it looks at {mentioned or 'x'}, so K itself tells of x, and the conditional corrects for that:")
     elif mask.given:
-        section.words(f"It looks at {listed(mask.given)}, which comes with each row: the law of K differs from row to row.")
+        section.words(f"It looks at {listed(mask.given)}, which comes with each row: the distribution of K differs from row to row.")
     formulas.add_conditional(section, mask.adaptive, summed)
     p_k = n.given("p", "K", "x") if mask.adaptive else n.given("p", "K")
     rest = n.sub("x", "rest" if n.one_line else "\\text{rest}")

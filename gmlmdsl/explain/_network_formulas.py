@@ -21,7 +21,7 @@ LENGTHS = {
     "fertility": "(length of {given}) + a sum over its cells of what each adds, with squared error; no gradient goes into the encoder",
 }
 UNPROMISED = (
-    "A network's product over the cells i of K of p(x_i | x_rest, K), for any K. No joint law is promised: no log p, no joint updates."
+    "A network's product over the cells i of K of p(x_i | x_rest, K), for any K: no joint distribution, no log p, no joint updates."
 )
 CAUSAL = "The network sees the cells before i only, so that p(x) is the product over i: log p is known, and rows are drawn cell by cell."
 SHOWN = {"hide": "is hidden", "uniform": "holds a uniform value", "keep": "holds its true value"}
@@ -74,7 +74,7 @@ def add_network_mask(section: Section, mask: ir.Mask, formulas: ModelFormulas, p
     add_law(section, mask.body, formulas, mask.adaptive)
     parts = list(_parts(mask.body))
     if any(isinstance(p, ir.FormMask) and p.call.form.name == "least_confident" for p in parts):
-        section.words("It asks the network, and so has no law to train with: it belongs to an update.")
+        section.words("It asks the network, and so has no distribution to train with: it belongs to an update.")
         return
     if mask.adaptive:
         section.words("It looks at x: the network learns p(x_i | x_rest, K) for it. No sampler of a network draws K from it.")

@@ -94,7 +94,7 @@ def _add_refinement(section: Section, call: ir.FormCall, model: ir.Model, lowere
 
 
 def _promise() -> str:
-    return "A network promises no joint law p, so there is none that this could keep."
+    return "A network promises no joint distribution p, so there is none that this could keep."
 
 
 def _many(count: str, what: str) -> str:

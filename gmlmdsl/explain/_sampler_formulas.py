@@ -12,10 +12,10 @@ from ._document import Section
 if TYPE_CHECKING:
     from ..graph import Lowered
 
-KEEPS, BREAKS, MAY_BREAK = "keeps p", "keeps no known law", "may keep no known law"
+KEEPS, BREAKS, MAY_BREAK = "keeps p", "keeps no known distribution", "may keep no known distribution"
 UNPROMISED = (
-    "A network promises no joint law p, so there is none that this could keep: its conditionals for different K need not be those of "
-    "one law."
+    "A network promises no joint distribution p, so there is none that this could keep: its conditionals for different K need not be "
+    "those of one distribution."
 )
 
 
@@ -112,7 +112,7 @@ class _Teller:
         else:
             text, word = worst[0]
             said = {
-                BREAKS: f"Does not keep p: `{text}` redraws interacting cells independently, which keeps no known law.",
+                BREAKS: f"Does not keep p: `{text}` redraws interacting cells independently, which keeps no known distribution.",
                 MAY_BREAK: f"May not keep p: `{text}` keeps it only where no two cells of a block share a factor.",
             }.get(word, f"Cannot run: `{text}` is {word}.")
         return said + self.still()

@@ -56,7 +56,7 @@ class ArchiveKind:
 
     def bad(self, path: object, problem: str) -> GmlmError:
         """The error for an archive that cannot be used."""
-        return fail(self.code, f"{path} is no {self.what} that can be used: {problem}", help=self.help)
+        return fail(self.code, f"{path} is not a {self.what} that can be used: {problem}", help=self.help)
 
 
 def pack(kind: ArchiveKind, entries: Mapping[str, Any], parts: Mapping[str, bytes]) -> bytes:
@@ -100,7 +100,7 @@ def unpack(kind: ArchiveKind, file: IO[bytes], path: object) -> tuple[dict[str, 
     except OSError as error:
         raise kind.bad(path, f"it cannot be read: {error.strerror or error}") from None
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError) as error:
-        raise kind.bad(path, f"it is no archive, or is damaged: {error}") from None
+        raise kind.bad(path, f"it is not an archive, or is damaged: {error}") from None
     manifest = _verified_manifest(kind, parts.pop(MANIFEST), path)
     _verify_hashes(kind, manifest["members"], parts, path)
     return {name: manifest[name] for name in ("format", *kind.entries)}, parts
@@ -112,22 +112,22 @@ def opened(path: str | Path | IO[bytes], help: str = "name a file") -> contextli
     `with` closes it, unless the caller had opened it.
 
     Raises:
-        GmlmError: E521 for what cannot be read.
+        GmlmError: E120 for what cannot be read.
     """
     if not isinstance(path, str | Path):
         return contextlib.nullcontext(path if path.seekable() else io.BytesIO(path.read(MOST + 1)))
     try:
         if why := why_unreadable(path):
-            raise fail("E521", f"cannot read {path}: it {why}", help=help)
+            raise fail("E120", f"cannot read {path}: it {why}", help=help)
         file = open(path, "rb")  # noqa: SIM115
         if file.seekable():
             return file
         with file:
             return io.BytesIO(file.read(MOST + 1))
     except FileNotFoundError:
-        raise fail("E521", f"cannot read {path}: there is no such file", help=help) from None
+        raise fail("E120", f"cannot read {path}: there is no such file", help=help) from None
     except (OSError, ValueError) as error:
-        raise fail("E521", f"cannot read {path}: {getattr(error, 'strerror', None) or error}", help=help) from None
+        raise fail("E120", f"cannot read {path}: {getattr(error, 'strerror', None) or error}", help=help) from None
 
 
 def read_json(kind: ArchiveKind, data: bytes, path: object, name: str) -> dict[str, Any]:
@@ -139,9 +139,9 @@ def read_json(kind: ArchiveKind, data: bytes, path: object, name: str) -> dict[s
     try:
         found = json.loads(data.decode())
     except (ValueError, RecursionError):
-        raise kind.bad(path, f"{name} is no JSON") from None
+        raise kind.bad(path, f"{name} is not JSON") from None
     if not isinstance(found, dict):
-        raise kind.bad(path, f"{name} is no JSON object")
+        raise kind.bad(path, f"{name} is not a JSON object")
     return found
 
 
@@ -179,7 +179,7 @@ def _size(sizes: Mapping[str, int]) -> int:
 def _verify_member(kind: ArchiveKind, info: zipfile.ZipInfo, path: object) -> None:
     mode = stat.S_IFMT(info.external_attr >> 16)
     if mode not in (0, stat.S_IFREG) or info.external_attr & 0x10:  # DOS's bit of a folder
-        raise kind.bad(path, f"{info.filename} is no plain file")
+        raise kind.bad(path, f"{info.filename} is not a plain file")
     if info.flag_bits & 0x41:
         raise kind.bad(path, f"{info.filename} is encrypted")
     if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size:

@@ -323,7 +323,7 @@ def _verify_one_law(lowered: Lowered, method: PersistentContrastiveDivergence) -
     """
     if lowered.data is not None and lowered.data.shape:
         help = "pass `given=` without an axis of rows, where they have it in common; or fit under a mask without `method=`"
-        raise fail("E704", f"the chains of {method.name} follow one law, and these rows have given data of their own", help=help)
+        raise fail("E704", f"the chains of {method.name} follow one distribution, and these rows have given data of their own", help=help)
 
 
 def _verify_rows(job: Climb, carry: Carry, numbers: Array) -> None:

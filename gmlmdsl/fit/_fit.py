@@ -319,7 +319,7 @@ def _completed_masks(host: FactorGraph, mask: LoweredMask, codes: Array, options
         raise fail("E704", "`impute=True` is about missing cells, and these rows lack latents", help=help)
     latents = np.flatnonzero((codes < 0).any(axis=1) & host.is_latent)
     if drawing and len(latents) and varies(mask):
-        message = f"mask `{options.mask}` has other probabilities in other rows, and {MonteCarloEM.name} joins latents to blocks of one law"
+        message = f"mask `{options.mask}` has other probabilities in other rows, and {MonteCarloEM.name} joins latents to like blocks"
         raise fail("E704", message, mask.span, "varies with rows", help="name a mask without weights that look at x or at given data")
     return completed_masks(host, mask, latents) if drawing else (mask, mask)
 

@@ -13,7 +13,7 @@ from ._kinks import without_interval
 from ._status import Status
 
 Array = np.ndarray
-NO_LAPLACE = "no valid error: the mask's loss is no likelihood"
+NO_LAPLACE = "no valid error: the mask's loss is not a likelihood"
 
 
 class Noted(Protocol):

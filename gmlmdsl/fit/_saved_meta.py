@@ -94,7 +94,7 @@ MORE = {
 def fault_of_meta(meta: Any) -> str | None:
     """What is wrong with it: an entry that is lacking, that no fit has, or that has another type; None where nothing is."""
     if not isinstance(meta, dict):
-        return "what it says of the fit is no JSON object"
+        return "what it says of the fit is not a JSON object"
     needed = NETWORK_META if "kind" in meta else ESTIMATE_META
     if lacking := [name for name in needed if name not in meta]:
         return f"its entry `{lacking[0]}` is lacking"

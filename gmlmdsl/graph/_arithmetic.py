@@ -110,7 +110,7 @@ def _verify_bits(found: Array, operator: str, operands: list[Array], taken: Arra
     if bad.any():
         place = np.unravel_index(int(np.argmax(bad)), bad.shape)
         parts = [np.broadcast_to(o, bad.shape)[place].item() for o in operands]
-        message = f"`{written(operator, *parts)}` is {np.broadcast_to(found, bad.shape)[place]:g}, which is no integer of {bits} bits"
+        message = f"`{written(operator, *parts)}` is {np.broadcast_to(found, bad.shape)[place]:g}, which is not an integer of {bits} bits"
         raise fail("E416", message, span, "no value", help="an index is computed in whole numbers of that size")
 
 

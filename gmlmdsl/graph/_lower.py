@@ -127,7 +127,7 @@ class Lowering:
         members = [self.bound.members(loop.over) for loop in e.clauses.loops]
         count = int(np.prod([len(m[0]) for m in members], dtype=np.int64))
         if count * max(turns.n, 1) > MOST_ENTRIES:
-            raise fail("E412", f"this sum has {count:,} terms for each of {turns.n:,} turns: too many", e.span, "too large")
+            raise fail("E412", f"this sum has {count:,} terms for each of {turns.n:,} iterations: too many", e.span, "too large")
         names = [n for loop in e.clauses.loops for n in loop.names]
         inner = deeper(turns, dict(zip(names, product(members), strict=True)), e.span)
         if e.clauses.condition is not None:
@@ -362,7 +362,7 @@ class Lowering:
         bad = (place < 0) & turns.taken
         if bad.any():
             a, b = (np.broadcast_to(v, bad.shape)[bad][0] for v in (i, j))
-            raise fail("E414", f"({a}, {b}) is no edge of `{over.graph}`", e.span, "not an edge")
+            raise fail("E414", f"({a}, {b}) is not an edge of `{over.graph}`", e.span, "not an edge")
         return np.maximum(place, 0)
 
 

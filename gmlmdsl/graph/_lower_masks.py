@@ -157,7 +157,7 @@ def _form(lowered: Lowered, body: ir.FormMask) -> LoweredMask:
         case "bernoulli":
             return _bernoulli(lowered, cells, arguments["rate"], body.span)
         case other:
-            message = f"`{other}` depends on what a network gives the present values: it has no law of its own"
+            message = f"`{other}` depends on what a network gives the present values: it has no distribution of its own"
             raise fail("E316", message, body.span, "only in an update")
 
 

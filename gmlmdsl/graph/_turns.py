@@ -44,7 +44,7 @@ def unroll(clauses: ir.Clauses, bound: Bound) -> Turns:
     for loop in clauses.loops:
         count *= len(bound.members(loop.over)[0])
     if count > MOST_ENTRIES:
-        raise fail("E412", f"this statement has {count:,} turns, more than {MOST_ENTRIES:,}", clauses.span, "too many")
+        raise fail("E412", f"this statement has {count:,} iterations, more than {MOST_ENTRIES:,}", clauses.span, "too many")
     grids = product([bound.members(loop.over) for loop in clauses.loops])
     flat = dict(zip((n for loop in clauses.loops for n in loop.names), grids, strict=True))
     if clauses.condition is not None:

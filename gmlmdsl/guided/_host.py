@@ -109,5 +109,5 @@ def loaded(target: str, place: Span | None) -> Callable[..., Any]:
         help = 'name a function that Python can import, as "package.module:name"; the module\'s folder must be on sys.path'
         raise fail("E744", f"`{target}` cannot be imported: {error}", place, "not found", help=help) from error
     if not callable(found):
-        raise fail("E744", f"`{target}` is no function", place, "cannot be called", help="`V(prefixes, lengths) -> rows`")
+        raise fail("E744", f"`{target}` is not a function", place, "cannot be called", help="`V(prefixes, lengths) -> rows`")
     return found

@@ -83,7 +83,7 @@ class HostOracle:
     def __init__(self, oracle: Any, n_values: int):
         if not isinstance(oracle, Oracle):
             help = "it has `start`, `next_log_probs`, `push` and `pop`: see `gm.Oracle`"
-            raise fail("E744", f"oracle: {type(oracle).__name__} is no oracle", help=help)
+            raise fail("E744", f"oracle: {type(oracle).__name__} is not an oracle", help=help)
         self.oracle, self.n_values = oracle, n_values
 
     def start(self, prompts: Any) -> Any:

@@ -88,7 +88,9 @@ def _class(form: NetworkForm, target: str) -> type:
         help = 'name a class that Python can import, as "package.module:Class"; the module\'s folder must be on sys.path'
         raise fail("E735", f"`{target}` cannot be imported: {e}", form.span, "not found", help=help) from e
     if not isinstance(found, type) or not issubclass(found, eqx.Module) or not any("__call__" in vars(c) for c in found.__mro__):
-        raise fail("E735", f"`{target}` is no class of Equinox modules with `__call__`", form.span, help="derive it from `equinox.Module`")
+        raise fail(
+            "E735", f"`{target}` is not a class of Equinox modules with `__call__`", form.span, help="derive it from `equinox.Module`"
+        )
     return found
 
 

@@ -21,8 +21,8 @@ from ._stages import Stage, in_turn, plan_stages
 
 Array = np.ndarray
 ADVICE = (
-    "`annealed_log_partition` estimates log Z; marginals, modes and exact draws take `clamp=`, by which the rest may fall apart; "
-    "conditionals, losses and samplers need no normaliser"
+    "`annealed_log_partition` estimates log Z; for marginals, modes and exact draws hold some cells fixed with `clamp=`, so that "
+    "those left have fewer neighbours; conditionals, losses and samplers need no log Z"
 )
 MOST_CORE = 20_000  # cells on cycles whose order is sought one by one
 MOST_COMPARED = 2_000  # such cells for which two orders are compared

@@ -46,7 +46,7 @@ def lint_conditional(lowered: Lowered, masks: Iterable[tuple[ir.Mask, LoweredMas
         mask, _ = drawing[0]
         names = ", ".join(lowered.graph.cell_name(int(c)) for c in block)
         message = f"p(x_K | x_rest) of {{{names}}} does not go with mask `{mask.name}`, which looks at x and draws this block"
-        help = f'for a step after `{mask.name}` ask for `mask="{mask.name}"`: p(x_K | x_rest, K); the plain one has another stationary law'
+        help = f'for a step after `{mask.name}` ask for `mask="{mask.name}"`: p(x_K | x_rest, K) keeps p, the plain one does not'
         yield Diagnostic("W901", message, name_in(mask.span, mask.name), "looks at x", (), help)
 
 

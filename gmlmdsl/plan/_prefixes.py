@@ -60,7 +60,7 @@ class PrefixPlan:
         return f"{len(self.follow):,} steps, {states} of a prefix, {8 * self.entries / 2**20:.3g} MiB"
 
 
-def plan_prefixes(graph: FactorGraph, what: str = "the law of the next symbol", budget: Budget = BUDGET) -> PrefixPlan:
+def plan_prefixes(graph: FactorGraph, what: str = "the distribution of the next symbol", budget: Budget = BUDGET) -> PrefixPlan:
     """The steps through the cells of the model's only `var`, in their order.
 
     Args:

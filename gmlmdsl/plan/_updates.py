@@ -68,7 +68,7 @@ class ParallelPlan:
     @property
     def words(self) -> str:
         """How the blocks are redrawn."""
-        return f"each cell alone at the old x, {_count(len(self.blocks), 'block')}; keeps no known law where cells interact"
+        return f"each cell alone at the old x, {_count(len(self.blocks), 'block')}; keeps no known distribution where cells interact"
 
     @property
     def keeps(self) -> bool:

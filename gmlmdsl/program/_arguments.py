@@ -199,7 +199,7 @@ def _text(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bo
     e = arguments[0].value
     if isinstance(e, tree.String):
         return e.value
-    scope.report("E303", f"`{option.name}` is a text in double quotes", e.span, "not a text")
+    scope.report("E303", f"`{option.name}` is a string in double quotes", e.span, "not a string")
     return None
 
 

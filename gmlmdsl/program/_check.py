@@ -216,7 +216,7 @@ class _Checker:
     def read_import(self, s: tree.Import) -> tuple[str, str, str] | None:
         """Check the file that an import names; the message, label and help of what is wrong with it."""
         if self.root is None:
-            return "a text has no folder: imports work in files only", "cannot import here", "use `gm.load(path)`"
+            return "a program given as a string has no folder: imports work in files only", "cannot import here", "use `gm.load(path)`"
         name, (importer, shown) = s.path.value, self.open[-1]
         try:
             path = None if "\0" in name or Path(name).is_absolute() else (importer.parent / name).resolve()

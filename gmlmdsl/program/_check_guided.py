@@ -135,7 +135,7 @@ def with_end(call: tree.Call, arguments: dict[str, object], model: Model, scope:
     if not isinstance(written, tree.String) or cell is None:
         return arguments
     if cell.domain.ordered:
-        scope.report("E303", f"the values of `{cell.name}` are numbers", written.span, "a text", related=((cell.span, "declared here"),))
+        scope.report("E303", f"the values of `{cell.name}` are numbers", written.span, "a string", related=((cell.span, "declared here"),))
         return arguments
     return arguments | {"end": check_label(written, cell.domain, scope)}
 

@@ -253,7 +253,7 @@ def _probabilities(call: tree.Call, cell: Variable | None, scope: Scope) -> Para
         return None
     if form.support != "cell":
         message = f"`{form.name}` is a prior of parameters; a variable takes `categorical`"
-        help = "the law of a variable is `categorical(p)`, or a sum of terms `factor ..`"
+        help = "the distribution of a variable is `categorical(p)`, or a sum of terms `factor ..`"
         scope.report("E311", message, call.function.span, "not for a variable", help=help)
         return None
     if len(call.arguments) != 1 or call.arguments[0].keyword is not None or call.arguments[0].clauses is not None:

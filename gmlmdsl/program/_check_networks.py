@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ._body import Body
 
 TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
-PRODUCT = "a network gives a product over positions, of p(x_i | x_rest, K): it has no joint law of several cells"
+PRODUCT = "a network gives a product over positions, of p(x_i | x_rest, K): it has no joint distribution of several cells"
 
 
 def check_network(call: tree.Call, scope: Scope) -> FormCall | None:

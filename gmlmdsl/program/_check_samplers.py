@@ -195,7 +195,10 @@ def _check_independent(s: tree.Update, model: Model, cells_of: set[str], single:
         scope.report("E307", message, s.span, "the model has a `require`", related=place, help=help, fix=_jointly(s))
     elif model.conditional is None and not single and (term := _joining(model, cells_of)) is not None:
         help = "remove `independently` to draw the block jointly, which keeps p"
-        message, place = "cells that interact, redrawn independently, keep no known law", ((term, "this may join cells of a block"),)
+        message, place = (
+            "cells that interact, redrawn independently, keep no known distribution",
+            ((term, "this may join cells of a block"),),
+        )
         scope.report("W801", message, s.span, "may be biased", related=place, help=help, fix=_jointly(s))
 
 

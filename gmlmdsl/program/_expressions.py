@@ -153,7 +153,7 @@ def check_condition(e: tree.Expression, scope: Scope, where: Where) -> Expressio
     fix, help = None, "compare it with a value, for example with `==`"
     if kind.plain and kind.domain is not None and kind.domain.kind == "bit":
         text = f"{e.span.text} == 1"
-        fix, help = Fix(e.span, text), f"a bit is no condition: write `{text}`"
+        fix, help = Fix(e.span, text), f"a bit is not a condition: write `{text}`"
     scope.report("E213", f"expected a condition, found {kind.words}", e.span, "not a condition", help=help, fix=fix)
     return faulty(e.span)[0]
 
@@ -196,8 +196,8 @@ def _boolean(e: tree.Boolean, scope: Scope, where: Where) -> Checked:
 
 @rule(tree.String)
 def _string(e: tree.String, scope: Scope, where: Where) -> Checked:
-    help = "a text compares with a variable of its domain or indexes an axis over it"
-    scope.report("E216", "a text stands where a number or condition is expected", e.span, "a text", help=help)
+    help = "a string compares with a variable of its domain or indexes an axis over it"
+    scope.report("E216", "a string stands where a number or condition is expected", e.span, "a string", help=help)
     return faulty(e.span)
 
 
@@ -263,9 +263,9 @@ def _comparable(e: tree.Binary, left: Kind | None, right: Kind | None, scope: Sc
         scope.report("E210", "an array with an open axis is not a number", e.span, "give every index")
     elif len(kinds) < 2 and not any(k.tag == "label" for k in kinds):
         text = e.right if right is None else e.left
-        words = kinds[0].words if kinds else "a text"
-        help = "a text compares only with a variable of its domain"
-        scope.report("E212", f"cannot compare {words} with a text", text.span, "a text", help=help)
+        words = kinds[0].words if kinds else "a string"
+        help = "a string compares only with a variable of its domain"
+        scope.report("E212", f"cannot compare {words} with a string", text.span, "a string", help=help)
     elif len(kinds) == 2 and (left.tag == "label" or right.tag == "label") and not _same_labels(left, right):  # type: ignore[union-attr]
         place = tuple((k.domain.span, k.words) for k in kinds if k.domain is not None)
         scope.report("E212", f"cannot compare {kinds[0].words} with {kinds[1].words}", e.span, "two domains", related=place)

@@ -130,7 +130,7 @@ GUIDED = (
             named(
                 "result",
                 WORD,
-                "what is returned: the node after T steps, the node after a uniform number of them (again where it is no whole string), "
+                "what is returned: the node after T steps, the node after a uniform number of them (again where it is not a whole string), "
                 "or the first whole string",
                 "last_node",
                 words=("last_node", "uniform_node", "first_leaf"),

@@ -72,7 +72,7 @@ AUTOREGRESSIVE = Form(
         *_TOKENS,
     ),
     "Cell by cell from the first to the last, for networks with `causal = true` and models without a network: beam search (one "
-    "row without a network), or draws from their joint law.",
+    "row without a network), or draws from their joint distribution.",
 )
 
 SAMPLERS = (

@@ -199,4 +199,4 @@ def _report_spin_index(e: tree.Expression, kind: Kind, scope: Scope) -> None:
     text = e.span.text
     fix = Fix(e.span, f"bit({text})") if kind.plain else None
     help = f"write `bit({text})`" if kind.plain else "`bit(s)` is 0 or 1"
-    scope.report("E211", "a spin is -1 or +1, which is no index", e.span, "a spin", help=help, fix=fix)
+    scope.report("E211", "a spin is -1 or +1, which is not an index", e.span, "a spin", help=help, fix=fix)

@@ -27,7 +27,7 @@ def check_table(e: tree.List, axes: tuple[InputAxis | None, ...], entry: Entry, 
     """
     if not axes:
         help = f"give it an axis: `input {name}[{len(e.items)}]`, or write one number"
-        scope.report("E328", f"`{name}` has no axes: its value is no list", e.span, "a list", help=help)
+        scope.report("E328", f"`{name}` has no axes: its value is not a list", e.span, "a list", help=help)
         return None
     lengths: list[int | None] = [None if a is None else _known_length(a) for a in axes]
     return _level(e, lengths, 0, entry, name, scope)

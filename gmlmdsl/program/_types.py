@@ -89,7 +89,7 @@ def _label_domain(e: tree.Call, scope: Scope) -> Domain | None:
     kind = e.function.name
     texts = [a.value for a in e.arguments if isinstance(a.value, tree.String) and a.keyword is None and a.clauses is None]
     if len(texts) != len(e.arguments) or not texts or (kind == "letters" and len(texts) != 1):
-        takes, example = ("one text", '`letters("ACGT")`') if kind == "letters" else ("texts", '`labels("sun", "rain")`')
+        takes, example = ("one string", '`letters("ACGT")`') if kind == "letters" else ("strings", '`labels("sun", "rain")`')
         scope.report("E302", f"`{kind}` takes {takes}", e.span, "wrong arguments", help=f"for example {example}")
         return None
     labels = tuple(texts[0].value) if kind == "letters" else tuple(t.value for t in texts)

@@ -28,24 +28,24 @@ def verify_readable(path: Path) -> None:
     """Refuse what is no file, nor a pipe that the caller opened.
 
     Raises:
-        GmlmError: E521.
+        GmlmError: E120.
     """
     try:
         if why := why_unreadable(path):
-            raise fail("E521", f"{path} {why}", help=how_to_read(why))
+            raise fail("E120", f"{path} {why}", help=how_to_read(why))
         with path.open("rb"):
             pass
     except FileNotFoundError:
-        raise fail("E521", f"there is no file {path}") from None
+        raise fail("E120", f"there is no file {path}") from None
     except (OSError, ValueError) as error:
-        raise fail("E521", f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise fail("E120", f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
 def read_arrays(path: str | Path) -> dict[str, Array]:
     """The arrays of an .npz file by name, or the one of an .npy file; nothing is unpickled.
 
     Raises:
-        GmlmError: E520 or E521 for a file that is missing, damaged, too large, or holds Python objects.
+        GmlmError: E520 or E120 for a file that is missing, damaged, too large, or holds Python objects.
     """
     path = Path(path)
     verify_readable(path)

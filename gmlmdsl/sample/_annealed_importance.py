@@ -185,9 +185,9 @@ def _verify_keeps(lowered: Lowered, body: Sequence[ir.Kernel]) -> None:
     help = "name another sampler, or none: then every cell is redrawn in turn"
     for kernel in ir.kernels_in(body):
         if isinstance(kernel, ir.Temper):
-            _refuse("`temper` has betas of its own, and its replicas do not start in their laws", kernel.span, help)
+            _refuse("`temper` has betas of its own, and its replicas do not start in their distributions", kernel.span, help)
         if isinstance(kernel, ir.Sweep | ir.RandomUpdate) and not plan_update(lowered, kernel).keeps:
-            _refuse("`independently` keeps no known law where cells of a block interact", kernel.span, help)
+            _refuse("`independently` keeps no known distribution where cells of a block interact", kernel.span, help)
 
 
 def _refuse(why: str, span: Span, help: str) -> None:
@@ -225,7 +225,7 @@ def uniform_base(graph: FactorGraph, params: Mapping[str, jax.Array], chains: in
     codes = np.concatenate(kept, axis=1)
     count = codes.shape[1]
     if count < min(LEAST_POSSIBLE, chains):
-        message = f"{count} of {tries} uniform configurations are possible: too few to draw from, or to count, the law at beta 0"
+        message = f"{count} of {tries} uniform configurations are possible: too few to draw from, or to count, the distribution at beta 0"
         help = "`log_partition` needs no draws and is exact where it is affordable; or loosen a `require` so that more is possible"
         raise fail("E509", message, help=help)
     return Base(codes[:, :chains], log_total + float(np.log(count / tries)), (1 - count / tries) / count)

@@ -277,7 +277,7 @@ def block_as_a_mask(fault: Fault, faults: Faults) -> Edit | None:
     span = fault.span(fault.token).to(fault.span(tokens[close]))
     text = f"blocks({span.text})"
     made = (_word("blocks", fault.token), fault.make("(", fault.token), *tokens[at : close + 1], fault.make(")", tokens[close]))
-    message, help_ = "a block is no mask: a mask lists its blocks", f"write `{short(text)}`"
+    message, help_ = "a block is not a mask: a mask lists its blocks", f"write `{short(text)}`"
     return Edit(at, close + 1, made, Diagnostic("E101", message, span, "a block", help=help_, fix=Fix(span, text)), whole=True)
 
 
@@ -323,7 +323,7 @@ def advice(fault: Fault) -> str:
             f"a type follows `:`, as in `{first.text} {previous.text if previous else 'x'} : {'spin' if first.text in CELLS else 'real'}`"
         )
     if is_arrow(token, after) and fault.level == "model_statement":
-        return "nothing is assigned: a name for an expression is given with `let name = ..`, and a law with `name ~ ..`"
+        return "nothing is assigned: a name for an expression is given with `let name = ..`, and a distribution with `name ~ ..`"
     return _advice_of_token(fault, first, after)
 
 

@@ -259,7 +259,7 @@ def _tensorization(given: float | None, whole: bool, dynamics: BlockDynamics | N
     if isinstance(given, Quantity) and given.kind == "upper bound" and "tensorization" in given.source:
         return given, ()
     if isinstance(given, Quantity):
-        return given, (f"C_AT is a number that is no upper bound of it: {given.source}",)
+        return given, (f"C_AT is a number that is not an upper bound of it: {given.source}",)
     if given is not None:
         return Quantity(given, "estimate", "the caller's"), ("C_AT is the caller's",)
     if whole:

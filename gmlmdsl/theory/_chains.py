@@ -104,7 +104,9 @@ def chain_of(model: Queries, params: Params, sampler: str | None, mask: str | No
     if isinstance(checked.body, ir.FormCall) and model.graph.network is None:
         raise derive.no_chain(checked.body)
     if isinstance(checked.body, ir.FormCall):
-        raise fail("E742", f"`{checked.body.form.name}` decodes a network, which declares no joint law to compare with", checked.span)
+        raise fail(
+            "E742", f"`{checked.body.form.name}` decodes a network, which declares no joint distribution to compare with", checked.span
+        )
     space = configurations(model, params, what, latents=True, given=given)
     return sampler_chain(f"sampler `{name}`", space, checked, what)
 
@@ -186,7 +188,7 @@ class _Steps:
                     lambda law: sum((w * p[1](law) for w, p in zip(weights, parts, strict=True)), np.zeros_like(law)),
                 )
             case ir.Temper():
-                raise fail("E507", "`temper` moves a replica for each beta at once: it is no chain on configurations", kernel.span)
+                raise fail("E507", "`temper` moves a replica for each beta at once: it is not a chain on configurations", kernel.span)
 
     def single(self, block: Array) -> BlockDynamics:
         """One block, always."""
@@ -242,7 +244,9 @@ def start_of(chain: Chain, start: Any, what: str) -> Array:
     if array.dtype.kind == "f" and array.shape == (space.count,):
         law = array[space.support]
         if (law < 0).any() or abs(law.sum() - 1) > 1e-8:
-            raise fail("E509", f"{what}: a start that is a law has probabilities of sum 1 over possible configurations, got {law.sum():g}")
+            raise fail(
+                "E509", f"{what}: a start that is a distribution has probabilities of sum 1 over possible configurations, got {law.sum():g}"
+            )
         return law
     host = space.host
     codes = encode(host, start).codes

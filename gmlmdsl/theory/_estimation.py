@@ -152,7 +152,7 @@ def _mean_over(model: Queries, given: Any, one: Callable[[Any], tuple[Array, ...
     keys = [tuple((k, np.asarray(v).tobytes()) for k, v in row.items()) for row in rows]
     distinct = {key: row for key, row in zip(keys, rows, strict=True)}
     if len(distinct) > MOST_ROWS:
-        message = f"given: {len(distinct):,} different rows, each with a law of its own; the limit is {MOST_ROWS}"
+        message = f"given: {len(distinct):,} different rows, each with a distribution of its own; the limit is {MOST_ROWS}"
         raise fail("E601", message, help="take some of the rows: the mean over them is an estimate of that over all")
     each = {key: one(row) for key, row in distinct.items()}
     return tuple(np.mean([each[k][place] for k in keys], axis=0) for place in range(len(each[keys[0]])))

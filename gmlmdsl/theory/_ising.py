@@ -75,7 +75,7 @@ def ising(model: Queries, params: Mapping[str, Any], what: str, given: Any = Non
 
 
 def _none(what: str, found: str, needed: str) -> Exception:
-    return fail("E711", f"{what}: the model is no Ising model, {found}", help=needed)
+    return fail("E711", f"{what}: the model is not an Ising model, {found}", help=needed)
 
 
 def _expand(

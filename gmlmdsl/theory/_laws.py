@@ -33,7 +33,7 @@ def stationary_law(model: Queries, params: Params, sampler: str | None = None, *
     Raises:
         GmlmError: E601 for what is too large to list, E713 where the chain settles in no single law.
     """
-    chain = chain_of(model, params, sampler, mask, "the stationary law", given)
+    chain = chain_of(model, params, sampler, mask, "the stationary distribution", given)
     out = np.zeros(chain.space.count)
     out[chain.space.support] = _settled(chain)
     return out

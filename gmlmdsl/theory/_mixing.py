@@ -255,7 +255,9 @@ def _first_below(chain: Chain, now: Array, law: Array, tv: float) -> float:
     for step, distance in enumerate(distances(chain, now, law, MOST_STEPS)):
         if distance <= tv:
             return float(step)
-    raise fail("E714", f"the chain is not within {tv:g} of its law after {MOST_STEPS:,} steps", help="see its relaxation time")
+    raise fail(
+        "E714", f"the chain is not within {tv:g} of its stationary distribution after {MOST_STEPS:,} steps", help="see its relaxation time"
+    )
 
 
 def distances(chain: Chain, now: Array, law: Array, steps: int) -> Iterator[float]:

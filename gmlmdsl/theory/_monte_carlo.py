@@ -134,7 +134,7 @@ def _verify_keeps(sampler: ir.Sampler) -> None:
     for kernel in ir.kernels_in(sampler.body) if isinstance(sampler.body, tuple) else ():
         if getattr(kernel, "independently", False):
             message = f"sampler `{sampler.name}` updates `independently`: its draws need not be of p, from which the estimates are made"
-            raise fail("E507", message, kernel.span, "keeps no known law", help="name a sampler without it")
+            raise fail("E507", message, kernel.span, "keeps no known distribution", help="name a sampler without it")
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ AT_ONCE = 1 << 12  # configurations of one call
 def _verify_conditional(model: Any) -> None:
     if model.graph.network is None:
         help = "this is asked of models with a `conditional`"
-        raise fail("E743", f"model `{model.name}` has a joint law: its conditionals agree", help=help)
+        raise fail("E743", f"model `{model.name}` has a joint distribution: its conditionals agree", help=help)
 
 
 def consistency_gap(model: ConditionalModel, params: Params, x: Any, *, pairs: int = 32, seed: int = 0, given: Any = None) -> Quantity:

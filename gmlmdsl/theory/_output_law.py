@@ -93,7 +93,7 @@ def output_law(
     """
     if model.graph.network is not None:
         refuse_given(model.graph.network)
-    lowered = bound_once(model.lowered, given, "an output law")
+    lowered = bound_once(model.lowered, given, "an output distribution")
     name, checked = model.sampler(sampler)
     if not isinstance(checked.body, ir.FormCall):
         raise fail("E507", f"sampler `{name}` runs a chain: it has no law of single strings", checked.span, help="`stationary_law`")
@@ -103,7 +103,7 @@ def output_law(
         game = game_of(setting, checked.body)
         erased = isinstance(game.method, Backtracking) and game.method.erase_prompt
         verify_open(codes[None], game.rules.end)
-        tree = prefix_tree(game, named_of(setting, checked.body, game), codes, erased, f"the output law of `{name}`")
+        tree = prefix_tree(game, named_of(setting, checked.body, game), codes, erased, f"the output distribution of `{name}`")
         found = string_law(tree, game.method, game.judge is not None and game.judge.looks_ahead)
     return _as_law(lowered.graph, tree, found, game.rules.end)
 

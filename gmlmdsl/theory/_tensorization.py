@@ -60,7 +60,7 @@ def entropy_tensorization(model: Queries, params: Params, mask: str | None = Non
     verified_seed(seed)
     name, dynamics = dynamics_of(model, params, mask, "entropy tensorization", given)
     if dynamics.space.count > MOST_CONFIGURATIONS:
-        message = f"entropy tensorization searches over laws on {dynamics.space.count:,} configurations"
+        message = f"entropy tensorization searches over distributions on {dynamics.space.count:,} configurations"
         help = "take a smaller model; `poincare_constant` is a lower bound, and larger models have it"
         raise fail("E601", f"{message}, more than the limit of {MOST_CONFIGURATIONS:,}", help=help)
     value, note = tensorization_of(dynamics, seed)

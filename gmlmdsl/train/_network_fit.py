@@ -233,7 +233,7 @@ class NetworkFit:
             these = "the first weights" if not kept else f"the weights after {counted(kept, 'step')}"
             which = "the best on validation rows" if len(self.validation_trace) and kept else "the last that are finite numbers"
             lines.append(
-                f"The loss is no finite number any more. These are {these}, {which}. Take a lower learning rate, or a longer warm-up."
+                f"The loss is not a finite number any more. These are {these}, {which}. Take a lower learning rate, or a longer warm-up."
             )
         return "\n".join(lines)
 

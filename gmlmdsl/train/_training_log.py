@@ -31,10 +31,10 @@ class TrainingLog:
         try:
             lines = path.read_text(encoding="utf-8").split("\n")[:-1]
         except (OSError, UnicodeDecodeError) as error:
-            raise fail("E560", f"cannot write `{path}`: {getattr(error, 'strerror', None) or 'it is no text'}") from None
+            raise fail("E560", f"cannot write `{path}`: {getattr(error, 'strerror', None) or 'it is not text'}") from None
         steps = [_step_of(line) for line in lines]
         if None in steps:
-            message = f"`{path}` is no log of a training: its line {steps.index(None) + 1} is not one, and it would be lost"
+            message = f"`{path}` is not a log of a training: its line {steps.index(None) + 1} is not one, and it would be lost"
             raise fail("E560", message, help="name another file as `log`")
         kept = [line for line, step in zip(lines, steps, strict=True) if step is not None and step <= first]
         write_whole(path, "".join(f"{line}\n" for line in kept).encode())

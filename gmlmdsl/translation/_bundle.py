@@ -86,7 +86,7 @@ class Bundle:
                 raise
             raise fail("E575", f"the bundle's weights cannot be read: {error.diagnostics[0].message}") from None
         if not isinstance(found, NetworkFit):
-            raise fail("E575", "the bundle holds a fit that is no network's")
+            raise fail("E575", "the bundle holds a fit that is not a network's")
         if _main_text(found.meta) != self.program:
             raise fail("E575", f"the bundle's {PROGRAM} is not the program that its weights were trained for")
         return found
@@ -118,7 +118,7 @@ def read_bundle(path: str | Path) -> Bundle:
     """A bundle from its file; every hash is verified.
 
     Raises:
-        GmlmError: E521 for a file that cannot be read; E575 for one that is no bundle, is damaged, or holds anything but a bundle's parts.
+        GmlmError: E120 for a file that cannot be read; E575 for one that is no bundle, is damaged, or holds anything but a bundle's parts.
     """
     path = Path(path)
     with opened(path, _bundles_in(path)) as file:
@@ -144,7 +144,7 @@ def _verify_entries(entries: Mapping[str, Any], path: str | Path) -> None:
         raise BUNDLE.bad(path, f"{MANIFEST} has not the entries of this format")
     texts = [entries["direction"], entries["sampler"] or "", *entries["versions"], *entries["versions"].values()]
     if not all(isinstance(t, str) and len(t) <= LONGEST and (t.isprintable() or not t) for t in texts):
-        raise BUNDLE.bad(path, f"{MANIFEST} holds a name that is no plain text of at most {LONGEST} letters")
+        raise BUNDLE.bad(path, f"{MANIFEST} holds a name that is not a plain text of at most {LONGEST} letters")
 
 
 def _main_text(meta: Mapping[str, Any]) -> str:

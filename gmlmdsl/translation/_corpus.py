@@ -26,7 +26,7 @@ def read_lines(path: str | Path) -> list[str]:
     r"""The lines of a text file without their ends, which are \n or \r\n and nothing else; `.gz` is unpacked.
 
     Raises:
-        GmlmError: E521 for what cannot be read, E523 for a line above the limit, E524 for bytes that are no UTF-8 text; with the line.
+        GmlmError: E120 for what cannot be read, E523 for a line above the limit, E524 for bytes that are no UTF-8 text; with the line.
     """
     return list(_lines(Path(path)))
 
@@ -84,7 +84,7 @@ def _lines(path: Path) -> Iterator[str]:
         with opened_text(path) as file:
             yield from lines_in(file, path)
     except (OSError, EOFError, zlib.error) as error:  # gzip says EOFError for what is cut off
-        raise fail("E521", f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+        raise fail("E120", f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
 
 
 @dataclass(frozen=True)

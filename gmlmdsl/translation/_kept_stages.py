@@ -136,7 +136,7 @@ def file_hash(path: str | Path) -> str:
     """Of a file's bytes.
 
     Raises:
-        GmlmError: E521 where it cannot be read.
+        GmlmError: E120 where it cannot be read.
     """
     digest = hashlib.sha256()
     try:
@@ -144,5 +144,5 @@ def file_hash(path: str | Path) -> str:
             while block := file.read(1 << 20):
                 digest.update(block)
     except OSError as error:
-        raise fail("E521", f"cannot read {path}: {error.strerror or error}") from None
+        raise fail("E120", f"cannot read {path}: {error.strerror or error}") from None
     return digest.hexdigest()

@@ -162,7 +162,7 @@ def verify_parallel(outputs: Sequence[str], references: Sequence[str], what: str
         GmlmError: E574 for other lengths, E505 for none.
     """
     if isinstance(outputs, str) or isinstance(references, str):
-        raise fail("E574", "a text is no list of sentences", help="give a list of texts, one for each sentence")
+        raise fail("E574", "a text is not a list of sentences", help="give a list of texts, one for each sentence")
     if len(outputs) != len(references):
         message = f"{counted(len(outputs), 'sentence')} and {len(references)} {what}: which belong together is not known"
         raise fail("E574", message, help="give one for each sentence, in the same order")
@@ -206,7 +206,7 @@ def _learnt(path: Path, sources: Sequence[str] | None, outputs: Sequence[str], r
         GmlmError: E576 without the file or the sources, E561 without the library.
     """
     if not path.is_file():
-        raise fail("E576", f"{path} is no checkpoint: there is no such file", help="it is read from this machine only, never fetched")
+        raise fail("E576", f"{path} is not a checkpoint: there is no such file", help="it is read from this machine only, never fetched")
     if sources is None:
         raise fail("E576", "a learnt measure looks at what was translated too: give `sources`")
     verify_parallel(outputs, sources, "sources")

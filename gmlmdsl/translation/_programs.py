@@ -90,7 +90,7 @@ def sides(model: ConditionalModel) -> Pair:
     elif graph.variables[0].kind != "range" or graph.given[0].kind != "range":
         problem = "source and target must be of `range(..)`, codes of a vocabulary"
     if problem:
-        raise fail("E580", f"model `{model.name}` is no translation model: {problem}", help=help)
+        raise fail("E580", f"model `{model.name}` is not a translation model: {problem}", help=help)
     source, target = graph.given[0], graph.variables[0]
     return Pair(source.name, target.name, (source.size, target.size), len(target.labels))
 

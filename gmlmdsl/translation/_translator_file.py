@@ -52,7 +52,7 @@ def load_translator(path: str | Path, *, sampler: str | None = None, allow_pytho
         allow_python: whether a network `python("package.module:Class")` may import and run that class.
 
     Raises:
-        GmlmError: E521 and E575 for a file that is no bundle, or is damaged.
+        GmlmError: E120 and E575 for a file that is no bundle, or is damaged.
     """
     found = read_bundle(path)
     fit = found.load_fit(allow_python)

@@ -50,7 +50,7 @@ class Vocabulary:
         except RuntimeError:
             raise fail(
                 "E571",
-                f"{name} is no SentencePiece model",
+                f"{name} is not a SentencePiece model",
                 help="`gmlm train` writes one: `MODEL.vocabulary`",
             ) from None
         if self._model.eos_id() != END:
@@ -107,12 +107,12 @@ class Vocabulary:
         """A vocabulary from a file of SentencePiece.
 
         Raises:
-            GmlmError: E521 for a file that cannot be read, E571 for one that is no vocabulary; E561 where the library is not installed.
+            GmlmError: E120 for a file that cannot be read, E571 for one that is no vocabulary; E561 where the library is not installed.
         """
         try:
             data = Path(path).read_bytes()
         except OSError as error:
-            raise fail("E521", f"cannot read {path}: {error.strerror or error}") from None
+            raise fail("E120", f"cannot read {path}: {error.strerror or error}") from None
         return cls(data, str(path))
 
     @property

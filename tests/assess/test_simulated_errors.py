@@ -254,7 +254,7 @@ def test_the_result_says_that_it_assumes_the_model(tmp_path: Path):
     assert [f.slug for f in found.status.findings if f.slug == "no-spread"] == []
     assert "they assume the model" in str(found)
     assert (found.summary()["note"] == "assumes the model").all()
-    assert set(found.summary(errors="laplace")["note"]) == {"no valid error: the mask's loss is no likelihood"}
+    assert set(found.summary(errors="laplace")["note"]) == {"no valid error: the mask's loss is not a likelihood"}
     page = fit_report(found).html()
     assert "assume the model" in page
     assert "simulated standard errors" in page

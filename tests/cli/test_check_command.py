@@ -122,7 +122,7 @@ def test_format_check_and_diff_write_nothing_and_list_what_would_change() -> Non
 
 def test_explain_says_the_exact_bias_where_it_can() -> None:
     Path("p.gmlm").write_text("model m {\n  var a : bit\n  var b : bit\n  factor a * b\n}\nsampler naive { update {a, b} independently }\n")
-    assert "total variation distance between its stationary law and p: 0.1" in gmlm("explain", "p.gmlm").output
+    assert "total variation distance between its stationary distribution and p: 0.1" in gmlm("explain", "p.gmlm").output
     Path("q.gmlm").write_text("model m {\n  var a : bit\n  param J\n  factor J * a\n}\nsampler naive { update a independently }\n")
     assert "--params FILE.npz" in gmlm("explain", "q.gmlm").output
 

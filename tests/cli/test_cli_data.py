@@ -153,7 +153,7 @@ OPTIONS = {
     "unknown model": (["--model", "n"], "the program has no model `n`"),
     "unknown input": (["-i", "K=3"], "the program has no input `K`"),
     "input without value": (["-i", "L"], "expected `name=value`"),
-    "input that is no number": (["-i", "L=two"], '"two" is not a number'),
+    "input that is not a number": (["-i", "L=two"], '"two" is not a number'),
     "input with many digits": (["-i", "L=" + "9" * 400], "input `L` must be an integer"),
     "input twice": (["-i", "L=2", "-i", "L=3"], "is given twice"),
     "masks": (["-m", "single", "--n-masks", "0"], "expected a whole number above 0, or `all`"),
@@ -205,7 +205,7 @@ def test_sample_refuses_what_it_cannot_use(folder):
     assert "there is no file nope.fit" in gmlm("sample", "nope.fit", status=1).output
     assert "must end in .nc or .npz" in gmlm("sample", "m.gmlm", "--out", "d.txt", status=1).output
     (folder / "broken.fit").write_bytes(b"PK\x03\x04 nonsense")
-    assert "is no saved fit" in gmlm("sample", "broken.fit", status=1).output
+    assert "is not a saved fit" in gmlm("sample", "broken.fit", status=1).output
     np.savez(folder / "p.npz", u=np.array([0.0, 1.0, -1.0]))
     refused = gmlm("sample", "labels.gmlm", "--params", "p.npz", "--draws", "1000000000", status=1).output
     assert "fewer `--draws` or `--chains`" in refused and "draws=" not in refused

@@ -82,7 +82,7 @@ def test_a_folder_that_cannot_be_made_is_an_error(folder):
 
 def test_a_package_without_its_examples_says_so(monkeypatch, tmp_path):
     monkeypatch.setattr(_examples, "shipped_folder", lambda name: tmp_path / name)
-    assert "install the package anew" in refused("E521", "ising")
+    assert "install the package anew" in refused("E120", "ising")
 
 
 def test_a_place_without_a_name_is_a_fault_of_use(folder):

@@ -52,7 +52,7 @@ def test_what_a_file_of_prompts_may_not_hold(folder):
         shown = gmlm("sample", "w.gmlm", "--model", "words", "-s", "tok", "--prompt", "prompts.txt", status=1).output
         for word in words:
             assert word in " ".join(shown.split()), text
-    for arguments, code in ((("--prompt", "none.txt"), "E521"), (("--warmup", "3"), "E507")):
+    for arguments, code in ((("--prompt", "none.txt"), "E120"), (("--warmup", "3"), "E507")):
         assert code in gmlm("sample", "w.gmlm", "--model", "words", "-s", "tok", *arguments, status=1).output
     (folder / "w.gmlm").write_text(PROGRAM.replace('letters("ab")', "range(2)").replace('x[3] == "b"', "x[3] == 1"))
     for text, words in NUMBERS.items():

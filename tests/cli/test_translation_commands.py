@@ -81,7 +81,7 @@ def test_what_cannot_be_translated(folder: Path):
     assert "E582" in run("translate", bundle, stdin="one " * 10_000, status=1).stderr
     cut = run("translate", bundle, "--cut", stdin="dog\n" + "one " * 10_000)
     assert len(cut.stdout.splitlines()) == 2 and "1 line lost the end of a sentence" in cut.stderr
-    assert "E521" in run("translate", folder / "none.bundle", status=1).stderr
+    assert "E120" in run("translate", folder / "none.bundle", status=1).stderr
     assert "E575" in run("translate", folder / "toy.gmlm", status=1).stderr
     assert "E506" in run("translate", bundle, "--sampler", "beam", stdin="one\n", status=1).stderr
 

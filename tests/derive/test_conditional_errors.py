@@ -72,7 +72,7 @@ VERBS: dict[str, Callable[[Any, Any], object]] = {
 def test_verbs_of_a_joint_law_are_refused_with_the_reason(model: Any, params: Any, verb: str):
     text = refused(lambda: VERBS[verb](model, params), "E742")
     assert "p(x_i | x_rest, K)" in text
-    assert "no joint law" in text
+    assert "no joint distribution" in text
     assert "`log_conditional`, `loss`, `fit` and `sample`" in text
 
 
@@ -110,7 +110,7 @@ THEORY: dict[str, Callable[[Any, Any], object]] = {
 def test_theory_that_needs_a_joint_law_is_refused(plain: Any, name: str):
     params = plain.init_params()
     text = refused(lambda: THEORY[name](plain, params), "E742")
-    assert "joint law" in text
+    assert "joint distribution" in text
 
 
 def test_an_exact_model_has_nothing_to_decode(model: Any):
@@ -207,7 +207,11 @@ BAD_DATA: list[tuple[str, str, Callable[[Any, Any], object]]] = [
     ("E501", "shape", lambda m, p: m.loss(p, X[:, :3], "one", given=G, missing=-1)),
     ("E502", "3", lambda m, p: m.loss(p, X + 1, "one", given=G, missing=-1)),
     ("E502", "9", lambda m, p: m.loss(p, X, "one", given={"s": G["s"] * 0 + 9, "w": G["w"]}, missing=-1)),
-    ("E510", "missing: given values have no law", lambda m, p: m.loss(p, X, "one", given={"s": abs(G["s"]), "w": G["w"] * np.nan})),
+    (
+        "E510",
+        "missing: given values have no distribution",
+        lambda m, p: m.loss(p, X, "one", given={"s": abs(G["s"]), "w": G["w"] * np.nan}),
+    ),
     ("E506", "`none`", lambda m, p: m.loss(p, X, "none", given=G, missing=-1)),
     ("E505", "one axis of rows", lambda m, p: m.fit(X[0], "one", given=ONE)),
     ("E505", "rows", lambda m, p: m.fit(X[:0], "one", given=ONE)),

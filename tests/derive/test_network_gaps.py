@@ -108,8 +108,8 @@ def test_gaps_are_refused_where_they_are_not_defined(exact, learnt, couplings):
     params = learnt.init_params(0)
     other = gm.parse(LEARNT.replace("range(3)] : range(3)", "range(4)] : range(3)")).model()
     calls = [
-        (lambda: gm.theory.consistency_gap(exact, couplings, np.zeros((1, 3), int)), "E743", "has a joint law"),
-        (lambda: gm.theory.step_gap(exact, couplings, exact, couplings, "single"), "E743", "has a joint law"),
+        (lambda: gm.theory.consistency_gap(exact, couplings, np.zeros((1, 3), int)), "E743", "has a joint distribution"),
+        (lambda: gm.theory.step_gap(exact, couplings, exact, couplings, "single"), "E743", "has a joint distribution"),
         (lambda: gm.theory.step_gap(other, other.init_params(0), exact, couplings, "single"), "E743", "cells with"),
         (lambda: gm.theory.consistency_gap(learnt, params, np.zeros((200_000, 3), int)), "E601", "passes"),
     ]

@@ -103,7 +103,7 @@ def test_samplers_show_plans_colours_and_verdicts():
     assert "x_K from p(x_K | x_rest, K): its correction for K keeps p" in " ".join(explain(*checked(ISING), sampler="adaptive").split())
     naive = " ".join(explain(*checked(ISING), sampler="naive").split())
     assert "Does not keep p" in naive
-    assert "keeps no known law" in naive
+    assert "keeps no known distribution" in naive
 
 
 def test_independent_cells_that_do_not_interact_keep_p_and_unmoved_cells_are_named():
@@ -164,7 +164,7 @@ def test_latent_and_network_models_are_explained():
     assert "It names `z`, which is latent: it may sample, not fit." in text
     assert "It never hides" not in text.split("mask tag_of")[0]
     network = "network net = mlp() model m { var x[i in range(3)] : bit conditional x ~ net() } sampler s { update x[i] for i in range(3) }"
-    assert "promises no joint law" in explain(*checked(network))
+    assert "promises no joint distribution" in explain(*checked(network))
 
 
 def test_unknown_names_are_met_with_the_nearest():

@@ -71,7 +71,7 @@ def test_one_effective_row_has_no_standard_error(weights: list[float] | None):
     assert fit.contrast({"field": 1.0, "coupling": -1.0}).std_error == np.inf
     assert np.isfinite(fit.standard_errors_of("laplace")["field"])
     assert np.isfinite(fit.contrast({"field": 1.0}, errors="laplace").std_error)
-    assert set(fit.summary(errors="laplace")["note"]) == {"no valid error: the mask's loss is no likelihood"}
+    assert set(fit.summary(errors="laplace")["note"]) == {"no valid error: the mask's loss is not a likelihood"}
 
 
 def test_two_rows_tell_something_and_say_that_it_is_too_small():

@@ -57,7 +57,7 @@ def test_laplace_errors_of_what_is_no_likelihood_are_noted(mask: str, noted: boo
     fit.save(tmp_path / "a.fit")
     for f in (fit, gm.load_fit(tmp_path / "a.fit")):
         notes = list(f.summary(errors="laplace").get("note", []))
-        assert notes == ["no valid error: the mask's loss is no likelihood"] * 2 * noted
+        assert notes == ["no valid error: the mask's loss is not a likelihood"] * 2 * noted
 
 
 PAIR = """

@@ -92,7 +92,7 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "E513": lambda path: jax.jit(lambda x: model().log_prob(P, x))(jax.numpy.asarray(ROWS)),
     "E514": lambda path: model("model m {\n  var x : bit\n  param h\n  factor exp(h * x)\n}\n").log_partition({"h": 1000.0}),
     "E520": lambda path: gm.load_fit(write(path / "a.fit", "no fit")),
-    "E521": lambda path: gm.load_fit(path / "none.fit"),
+    "E120": lambda path: gm.load_fit(path / "none.fit"),
     "E601": lambda path: model(LARGE).log_partition({}),
     "E602": lambda path: model(LARGE).loss({}, [[0] * 40], mask="all"),
     "E701": lambda path: model(PRIOR).fit([0, 1], mask="one"),

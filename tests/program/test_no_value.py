@@ -175,7 +175,7 @@ def test_an_input_is_judged_as_a_number_that_is_written() -> None:
 
 def test_an_index_fits_into_the_integers_of_the_device() -> None:
     text = "input A[3] : real = 1.0\nmodel m {{ var x : range(4) factor A[{}] }}"
-    assert "which is no integer of 32 bits" in refusal(text.format("x * 100000 * 100000 % 3")).message
+    assert "which is not an integer of 32 bits" in refusal(text.format("x * 100000 * 100000 % 3")).message
     assert refusal(text.format("4 * 2 ^ (x - 1) // 8")).code == "E416"
     assert refusal(text.format("2 // x")).message == "`2 // 0` divides by 0"
     gm.parse(text.format("if x > 0 then 2 // x else 1")).model()

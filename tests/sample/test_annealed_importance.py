@@ -295,8 +295,8 @@ def test_betas_are_what_the_device_holds() -> None:
 @pytest.mark.parametrize(
     ("sampler", "place", "said"),
     [
-        ("naive", "update x independently", "`independently` keeps no known law"),
-        ("inner", "update x[r] independently for r in G.rows", "`independently` keeps no known law"),
+        ("naive", "update x independently", "`independently` keeps no known distribution"),
+        ("inner", "update x[r] independently for r in G.rows", "`independently` keeps no known distribution"),
         ("hot", "temper(betas = [0.5, 1])", "`temper` has betas of its own"),
     ],
 )

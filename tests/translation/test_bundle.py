@@ -98,7 +98,7 @@ def test_what_could_not_be_read_is_not_written(bundle: Bundle, tmp_path: Path, m
 
 def test_files_that_are_none(tmp_path: Path):
     for path in (tmp_path / "none.bundle", tmp_path):
-        with pytest.raises(gm.GmlmError, match="E521"):
+        with pytest.raises(gm.GmlmError, match="E120"):
             read_bundle(path)
 
 
@@ -302,8 +302,8 @@ def test_a_bundle_of_the_version_before(bundle: Bundle, written: bytes, fit: Net
 @pytest.mark.parametrize("data", [b"", b"null", b"[]", b"{", b"\xff\xfe", b"[" * 100_000, b'{"a":' * 100_000, b"1" * 10_000, b'"text"'])
 def test_json_that_is_none(data: bytes, written: bytes, tmp_path: Path):
     members = members_of(written)
-    refused(tmp_path / "a.bundle", zipped({**members, "manifest.json": data}), "manifest.json is no JSON")
-    refused(tmp_path / "a.bundle", zipped(rehashed({**members, "report.json": data})), "report.json is no JSON")
+    refused(tmp_path / "a.bundle", zipped({**members, "manifest.json": data}), "manifest.json is not JSON")
+    refused(tmp_path / "a.bundle", zipped(rehashed({**members, "report.json": data})), "report.json is not JSON")
 
 
 def test_a_program_and_a_vocabulary_that_are_none(written: bytes, tmp_path: Path):

@@ -73,7 +73,7 @@ HOSTILE_FITS: dict[str, Callable[[NetworkFit], bytes]] = {
     "a header that boasts": boasting,
     "compressed": compressed,
     "no meta": lambda fit: zipped(with_manifest({}, format=2, kind="gmlm fit")),
-    "meta that is no JSON": lambda fit: zipped(parts_of(fit.to_bytes()) | {"manifest.json": b"{"}),
+    "meta that is not JSON": lambda fit: zipped(parts_of(fit.to_bytes()) | {"manifest.json": b"{"}),
     "meta that is deep": lambda fit: zipped(parts_of(fit.to_bytes()) | {"manifest.json": b"[" * 100_000}),
     "meta that is a list": lambda fit: now([], content(fit)[1]),
     "another format": lambda fit: zipped(rehashed(parts_of(fit.to_bytes()), format=99)),

@@ -64,13 +64,13 @@ def test_text_that_is_none_is_refused_with_file_and_line(tmp_path: Path):
 
 
 def test_files_that_cannot_be_read(tmp_path: Path):
-    refused("E521", lambda: read_lines(tmp_path / "none.txt"), "none.txt")
-    refused("E521", lambda: read_lines(tmp_path))
+    refused("E120", lambda: read_lines(tmp_path / "none.txt"), "none.txt")
+    refused("E120", lambda: read_lines(tmp_path))
     whole = gzip.compress(b"one line\n" * 1000)
-    refused("E521", lambda: read_lines(write(tmp_path / "cut.gz", whole[:-20])), "cut.gz")
-    refused("E521", lambda: read_lines(write(tmp_path / "not.gz", b"plain\n")), "not.gz")
+    refused("E120", lambda: read_lines(write(tmp_path / "cut.gz", whole[:-20])), "cut.gz")
+    refused("E120", lambda: read_lines(write(tmp_path / "not.gz", b"plain\n")), "not.gz")
     flipped = whole[:30] + bytes([whole[30] ^ 0xFF]) + whole[31:]
-    refused("E521", lambda: read_lines(write(tmp_path / "flipped.gz", flipped)), "flipped.gz")
+    refused("E120", lambda: read_lines(write(tmp_path / "flipped.gz", flipped)), "flipped.gz")
 
 
 def test_a_line_above_the_limit_is_refused_before_it_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -129,8 +129,8 @@ def test_a_vocabulary_with_other_marks_is_refused():
 
 
 def test_files_that_cannot_be_read(tmp_path: Path):
-    refused("E521", lambda: Vocabulary.read(tmp_path / "none.model"), "none.model")
-    refused("E521", lambda: Vocabulary.read(tmp_path))
+    refused("E120", lambda: Vocabulary.read(tmp_path / "none.model"), "none.model")
+    refused("E120", lambda: Vocabulary.read(tmp_path))
 
 
 def test_another_vocabulary_is_refused(words: Vocabulary):
