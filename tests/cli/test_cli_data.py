@@ -185,7 +185,7 @@ def test_weights_come_from_a_column_or_a_file(folder):
 
 
 CLAMPS = {
-    "x[9]=1": "no cell of `x`",
+    "x[9]=1": "not a cell of `x`",
     "x=1": "say which cell of `x`",
     "y[0]=1": "no variable `y`",
     "x[0]": "expected `x[3]=1`",

@@ -200,7 +200,7 @@ def test_bad_ladders_are_refused_when_the_kernel_is_made(hot: float, message: st
 
 def test_the_matrix_of_one_configuration_is_refused(small: Any):
     for sampler in ("sweep", "among"):
-        with pytest.raises(gm.GmlmError, match="no matrix over the configurations of one"):
+        with pytest.raises(gm.GmlmError, match="not a matrix over the configurations of one"):
             small.transition_matrix(PARAMS, sampler)
 
 

@@ -303,7 +303,7 @@ def test_what_is_assumed_is_said() -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({}, "the loss is that expected"),
         ({"empirical_loss": 0.5, "tensorization": 4.0}, "C_AT is the caller's"),
-        ({"empirical_loss": 0.5, "tensorization": Quantity(4.0, "lower bound", "a search")}, "no upper bound"),
+        ({"empirical_loss": 0.5, "tensorization": Quantity(4.0, "lower bound", "a search")}, "not an upper bound"),
         ({"empirical_loss": 0.5, "excess": True}, "the conditional entropy is the model's"),
         ({"empirical_loss": 0.5, "excess": True, "entropy": 0.1}, "the conditional entropy is the caller's"),
     ]

@@ -153,7 +153,7 @@ def test_another_file_is_not_overwritten_by_a_log(model, tmp_path):
     path = tmp_path / "notes"
     for content in ("my notes\n", '{"a": 1}\n', "[1]\n"):
         path.write_text(content)
-        with pytest.raises(gm.GmlmError, match="no log of a training") as caught:
+        with pytest.raises(gm.GmlmError, match="not a log of a training") as caught:
             fitted(model, log=path)
         assert caught.value.codes == ("E560",)
         assert path.read_text() == content

@@ -226,7 +226,7 @@ def test_other_models_are_no_translators(edit: tuple[str, str], problem: str):
 
 
 def test_a_factor_model_is_no_translator():
-    refused("E580", lambda: sides(gm.parse("model m { var x : bit  factor x }").model()), "no network's")
+    refused("E580", lambda: sides(gm.parse("model m { var x : bit  factor x }").model()), "not a network's")
 
 
 def test_a_sampler_must_be_said_where_there_are_several(program, words: gm.Vocabulary):

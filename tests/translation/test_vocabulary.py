@@ -106,7 +106,7 @@ def test_what_is_no_text_is_refused_with_its_number(words: Vocabulary):
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"no model at all", b"\0" * 500, b"PK\x03\x04"])
 def test_bytes_that_are_no_vocabulary(data: bytes, tmp_path: Path):
-    refused("E571", lambda: Vocabulary.from_bytes(data), "no SentencePiece model")
+    refused("E571", lambda: Vocabulary.from_bytes(data), "not a SentencePiece model")
     (tmp_path / "v.model").write_bytes(data)
     refused("E571", lambda: Vocabulary.read(tmp_path / "v.model"), "v.model")
 
