@@ -79,7 +79,7 @@ def sides(model: ConditionalModel) -> Pair:
     graph = model.graph
     problem, help = "", "a translation model is `given src[i in s] : range(V)`, `var tgt[j in t] : range(V)`, `conditional tgt ~ net(src)`"
     if graph.network is None:
-        problem = "its conditionals are no network's"
+        problem = "its conditionals are not a network's"
     elif len(graph.given) != 1 or len(graph.variables) != 1:
         problem = f"it has {len(graph.given)} given variables and {len(graph.variables)} others"
     elif graph.given[0].real or len(graph.given[0].shape) != 1 or len(graph.variables[0].shape) != 1:
