@@ -135,6 +135,7 @@ class _Checker:
                 return None
             if symbol is None:
                 self.scope.declare("length", e)
+                self.scope.looked_up.discard(e.name)
                 self.scope.later.pop(e.name, None)
                 self.lengths[e.name] = (name, k)
                 return InputAxis(e.span, name=e.name)
@@ -250,7 +251,7 @@ class _Checker:
             raise GmlmError(errors)
         inputs, *rest = (self.declared[kind] for kind in KINDS)
         program = Program(tuple(self.sources), inputs, self.lengths, *rest)  # type: ignore[arg-type]
-        found = (*self.scope.diagnostics, *lint(program))
+        found = (*self.scope.diagnostics, *lint(program, self.scope.looked_up))
         warnings = (*apply_allowances(found, self.allowances), *idle_allowances(found, self.allowances))
         return replace(program, warnings=in_text_order(warnings), allowances=tuple(self.allowances))
 

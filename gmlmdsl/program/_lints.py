@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from .._diagnostics import Diagnostic, listed
 from ._check_masks import variables_of
 from ._comparisons import lint_comparisons
 from ._expressions import mentions
+from ._idle_lints import lint_idle
 from ._mask_lints import lint_masks
 from ._network_lints import lint_networks
 from ._program import (
@@ -29,8 +30,8 @@ from ._terms import Expression, ParameterValue
 from .places import name_in
 
 
-def lint(program: Program) -> Iterator[Diagnostic]:
-    """Every warning of a checked program that needs the whole of it."""
+def lint(program: Program, used: Set[str]) -> Iterator[Diagnostic]:
+    """Every warning of a checked program that needs the whole of it; `used` are the names that its text looks up."""
     for model in program.models.values():
         yield from _unused_parameters(model)
     for sampler in program.samplers.values():
@@ -38,6 +39,7 @@ def lint(program: Program) -> Iterator[Diagnostic]:
     yield from lint_comparisons(program)
     yield from lint_masks(program)
     yield from lint_networks(program)
+    yield from lint_idle(program, used)
 
 
 def _unused_parameters(model: Model) -> Iterator[Diagnostic]:

@@ -72,6 +72,7 @@ class Scope:
     torn: set[str] = field(default_factory=set)  # names declared just before a syntax error: each may be two words grown together
     untaken: int = 0  # of how many branches of `if`, perhaps never taken, what is read is part
     levels: int = 0  # how many indices, or bodies of a sampler, what is read stands in
+    looked_up: set[str] = field(default_factory=set)  # every name that some text uses
     _reported: dict[str, list[Span]] = field(default_factory=dict)  # unknown names, and every place that uses them
     _said: set[tuple[str, str]] = field(default_factory=set)
 
@@ -93,11 +94,12 @@ class Scope:
 
     def find(self, name: str) -> Symbol | None:
         """The visible symbol of that name."""
+        self.looked_up.add(name)
         return self.binders.get(name) or self.model.get(name) or self.program.get(name)
 
     def declare(self, kind: str, name: tree.Name, value: object = None, type: object = None) -> None:
         """Make a name visible; one that is visible already is a fault, and nothing is said about its uses."""
-        earlier = self.find(name.name)
+        earlier = self.binders.get(name.name) or self.model.get(name.name) or self.program.get(name.name)
         if earlier is not None:
             self._report_twice(kind, name, earlier)
             self.place(Symbol(kind, name.name, name.span) if kind in LOCAL else Symbol(earlier.kind, name.name, earlier.span))

@@ -58,7 +58,7 @@ COMPARISONS = {
 
 @pytest.mark.parametrize("comparison", COMPARISONS)
 def test_a_constant_comparison_is_named_and_no_other(comparison: str) -> None:
-    said = [d.message for d in said_of(CELLS % comparison, "p.gmlm")]
+    said = [d.message for d in said_of(CELLS % comparison, "p.gmlm") if d.code == "W805"]
     expected = [f"`{comparison.strip()}` {COMPARISONS[comparison]} holds"] if COMPARISONS[comparison] else []
     assert said == expected
 

@@ -142,7 +142,7 @@ def test_numbers_of_options_are_judged_alike_when_they_are_bound() -> None:
 
 @pytest.mark.parametrize("noise", ["{uniform: 1}", "{uniform: a, keep: 1 - a}", "{uniform: 0.5, keep: 0.5, hide: 0}"])
 def test_a_hidden_start_that_no_mask_trains_is_warned_of(noise: str) -> None:
-    text = "input a : positive = 0.5\n" + NETWORK.replace("{hide: 0.5, uniform: 0.5}", noise)
+    text = "input a : positive = 0.5\n" * ("a," in noise) + NETWORK.replace("{hide: 0.5, uniform: 0.5}", noise)
     assert faults(text + "sampler s = mask_predict()\n") == [("W813", "s")]
     assert faults(text + "sampler s { update x[i] for i in range(6) }\n") == [("W813", "s")]
     assert faults(text + "sampler s = padir()\n") == []

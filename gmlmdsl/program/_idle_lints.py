@@ -1,0 +1,175 @@
+"""Warnings about what a program says and does not use, or says twice: each is a proof from the text alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+
+from .._diagnostics import Diagnostic, Span
+from ._comparisons import weights
+from ._expressions import mentions
+from ._program import Factor, Independent, Listed, Model, Program
+from ._sound_part import names_in
+from ._terms import Choice, Clauses, Expression, IndexValue, LetValue, Literal, Operation, ParameterValue, VariableValue, walk
+from .places import name_in
+
+COMMUTE = ("+", "*", "and", "or", "==", "!=", "min", "max")
+
+
+def lint_idle(program: Program, used: Set[str]) -> Iterator[Diagnostic]:
+    """Names that nothing uses, factors that cancel or count a pair twice, and what a mask says it looks at.
+
+    Args:
+        program: a checked program.
+        used: the names that its text looks up.
+    """
+    yield from _unused(program, used)
+    for model in program.models.values():
+        if model.conditional is None:
+            yield from _free(model, program)
+            for factor in model.factors:
+                yield from _cancels(factor, model)
+                yield from _twice(factor, model)
+    yield from _never_looked_at(program)
+
+
+def _unused(program: Program, used: Set[str]) -> Iterator[Diagnostic]:
+    """Declarations of the program's own file that nothing names; a file without a model declares for others."""
+    if not program.models:
+        return
+    lengths = {owner for length, (owner, _) in program.lengths.items() if length in used}
+    kinds: dict[str, Mapping[str, object]] = {
+        "input": program.inputs,
+        "domain": program.domains,
+        "index set": program.index_sets,
+        "graph": program.graphs,
+        "network": program.networks,
+    }
+    for what, declared in kinds.items():
+        for name, value in declared.items():
+            span: Span = value.span  # type: ignore[attr-defined]
+            if name not in used and name not in lengths and span.source == program.sources[0]:
+                place = name_in(span, name) if span.text != name else span
+                yield Diagnostic("W817", f"nothing uses {what} `{name}`", place, "unused", help="remove it, or use it")
+
+
+def _free(model: Model, program: Program) -> Iterator[Diagnostic]:
+    """Variables that no factor mentions, in a model that has factors."""
+    if not (model.factors or model.requires or model.distributed):
+        return
+    terms = [*(f.value for f in model.factors), *(r.condition for r in model.requires)]
+    terms += [part for d in model.distributed for part in (d.target, d.probabilities)]
+    named = {p.name for e in terms for p in mentions(e, model.lets)}
+    looked_at = {name for m in program.masks.values() if m.model == model.name for name in names_in(m.body).inner}
+    for v in model.variables.values():
+        if v.name in named or (v.role == "given" and v.name in looked_at):
+            continue
+        what = "says nothing" if v.role == "given" else "is uniform, and independent of all else"
+        yield Diagnostic(
+            "W817", f"no factor mentions `{v.name}`: it {what}", name_in(v.span, v.name), "in no factor", help="remove it, or use it"
+        )
+
+
+def _cancels(factor: Factor, model: Model) -> Iterator[Diagnostic]:
+    """A factor without a cell is the same for all configurations."""
+    named = [p for p in mentions(factor.value, model.lets) if isinstance(p, VariableValue)]
+    if all(model.variables[p.name].role == "given" for p in named):
+        message = "this factor mentions no variable that is predicted: it cancels when p is normalised"
+        yield Diagnostic(
+            "W818", message, factor.value.span, "changes no probability", help="remove it, or let it mention a `var` or `latent`"
+        )
+
+
+def _never_looked_at(program: Program) -> Iterator[Diagnostic]:
+    for mask in program.masks.values():
+        if not isinstance(mask.body, Listed | Independent) or not mask.given:
+            continue
+        lets = program.models[mask.model].lets
+        seen = {p.name for w in weights(mask) for p in mentions(w, lets)}
+        for name in mask.given:
+            if name not in seen:
+                message = f"mask `{mask.name}` says that it looks at `{name}`, and no weight or rate of it does"
+                yield Diagnostic("W816", message, _in_header(mask.span, name), "never looked at", help=f"remove `{name}` from the header")
+
+
+def _in_header(span: Span, name: str) -> Span:
+    """Where a mask's header names what it looks at: behind `given`."""
+    at = span.text.find(" given ")
+    start = span.start + at + 1 if at >= 0 else span.start
+    return name_in(Span(span.source, start, span.end), name)
+
+
+def _twice(factor: Factor, model: Model) -> Iterator[Diagnostic]:
+    """A coupling of both (i, j) and (j, i) that is the same for both."""
+    names = _pair(factor.clauses)
+    if names is None or not _is_coupling(factor.value, names, model) or _is_halved(factor.value):
+        return
+    i, j = names
+    condition = factor.clauses.condition
+    parts = [factor.value] if condition is None else [factor.value, condition]
+    if any(_form(e, {i: "1", j: "2"}, model) != _form(e, {i: "2", j: "1"}, model) for e in parts):
+        return
+    over = factor.clauses.loops[0].over
+    help = f"loop over `{over.graph}.edges`" if over.part == "arcs" else f"add `if {i} < {j}`"
+    message = f"each pair is counted twice: this is the same for ({i}, {j}) and for ({j}, {i})"
+    yield Diagnostic("W819", message, factor.span, "counted twice", help=f"{help}, or write `0.5 *` where half of it is meant")
+
+
+def _pair(clauses: Clauses) -> tuple[str, str] | None:
+    """The two names of a loop over all ordered pairs."""
+    loops = clauses.loops
+    if len(loops) == 1 and loops[0].over.part == "arcs":
+        return loops[0].names[0], loops[0].names[1]
+    if len(loops) == 2 and loops[0].over == loops[1].over and all(len(x.names) == 1 for x in loops):
+        return loops[0].names[0], loops[1].names[0]
+    return None
+
+
+def _is_coupling(e: Expression, names: tuple[str, str], model: Model) -> bool:
+    """Whether cells at both names stand in it."""
+    cells = [p for p in mentions(e, {}) if isinstance(p, VariableValue) and model.variables[p.name].role != "given"]
+    at = [{x.name for i in c.indices for x in walk(i) if isinstance(x, IndexValue)} for c in cells]
+    return all(any(n in found for found in at) for n in names)
+
+
+def _is_halved(e: Expression) -> bool:
+    """Whether a term is halved, which is how a sum over ordered pairs is written."""
+    match e:
+        case Literal():
+            return e.value == 0.5
+        case Operation(operator="*"):
+            return any(map(_is_halved, e.operands))
+        case Operation(operator="/"):
+            left, right = e.operands
+            return (isinstance(right, Literal) and right.value == 2) or _is_halved(left)
+        case Operation(operator="neg"):
+            return _is_halved(e.operands[0])
+    return False
+
+
+def _form(e: Expression, names: Mapping[str, str], model: Model) -> object:
+    """An expression without its order where that does not matter, its index names replaced; equal forms have equal values."""
+    match e:
+        case IndexValue():
+            return "index", names.get(e.name, f".{e.name}")
+        case Operation():
+            parts = [_form(o, names, model) for o in _operands(e)]
+            return e.operator, tuple(sorted(parts, key=repr) if e.operator in COMMUTE else parts)
+        case ParameterValue():
+            indices = [_form(i, names, model) for i in e.indices]
+            axes = model.parameters[e.name].axes
+            unordered = len(axes) == 1 and axes[0].over.part == "edges"
+            return "param", e.name, tuple(sorted(indices, key=repr) if unordered else indices)
+        case VariableValue() | LetValue():
+            return type(e).__name__, e.name, tuple(_form(i, names, model) for i in e.indices)
+        case Literal():
+            return "number", e.value
+        case Choice():
+            return "if", *(_form(part, names, model) for part in (e.test, e.yes, e.no))
+    return id(e), tuple(sorted(names.items()))  # of anything else nothing is known
+
+
+def _operands(e: Operation) -> list[Expression]:
+    """The operands of an operation, those of the same sum or product taken together."""
+    if e.operator not in ("+", "*"):
+        return list(e.operands)
+    return [x for o in e.operands for x in (_operands(o) if isinstance(o, Operation) and o.operator == e.operator else [o])]
