@@ -10,6 +10,9 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         "TRUE": ("write `true`", "true"),
         "False": ("write `false`", "false"),
         "FALSE": ("write `false`", "false"),
+        **dict.fromkeys(
+            ("None", "null", "NULL", "NA", "nan", "NaN"), ("nothing is missing in a program: leave the term out, or write 0", "")
+        ),
         **dict.fromkeys(("inf", "Inf", "infinity", "INFINITY", "oo"), (IMPOSSIBLE, "")),
         "pi": ("write the number, 3.141592653589793", "3.141592653589793"),
     },
@@ -44,6 +47,8 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         "where": ("write `if c then a else b`", ""),
         "dot": ("write `sum(a[i] * b[i] for i in site)`", ""),
         "mean": ("write `sum(a[i] for i in site) / n`", ""),
+        "all": ("a `require` holds for every iteration: `require x[i] == 1 for i in site`", ""),
+        "any": ("write `sum(x[i] == 1 for i in site) > 0`", ""),
         "prod": ("log p is a sum of terms: write a `factor` for each", ""),
         "len": ("a size is the number that the index set was made with: `range(n)`", ""),
         "length": ("a size is the number that the index set was made with: `range(n)`", ""),

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from .._diagnostics import Diagnostic, Fix, Span, did_you_mean
+from ._advice import advice
 from ._braces import unclosed_brace
 from ._fault import Fault, opens_statement
-from ._habits import advice
 from ._lex import CLOSING, MAX_DEPTH, OPENING, short
 from ._repair import COMPARISONS, MISSING, slip_at
 from ._words import FILE_WORDS, LEVELS, MASK_WORDS, MODEL_WORDS, RESERVED, SAMPLER_WORDS, STATEMENT_WORDS
@@ -60,6 +60,16 @@ JOINED = {
     "in": "two indices together are written `(i, j) in ..`",
     "choose": "a block stands in braces: `{a, b}`",
     "update": "a block stands in braces: `{a, b}`",
+}
+
+# Words between two terms that are operators elsewhere.
+BETWEEN = {
+    "is": "a comparison is written `==`",
+    "eq": "a comparison is written `==`",
+    "mod": "a remainder is written `a % b`",
+    "div": "whole division is written `a // b`",
+    "xor": "one of two conditions is `(a) != (b)`",
+    "times": "a product is written `a * b`",
 }
 
 Faults = dict[int, Diagnostic]
@@ -224,8 +234,8 @@ def _unexpected(fault: Fault) -> Diagnostic:
         help_ = "a statement of a model opens with a keyword, such as `factor`, or with `name ~`"
         if not first.opens_line:
             before = fault.tokens[fault.start - 1].text
-            is_sum = before.lower().startswith("sum")
-            help_ = "a sum is written `sum(x[i] for i in site)`" if is_sum else "between two terms stands an operator, such as `*`"
+            meant = BETWEEN.get(first.text, "between two terms stands an operator, such as `*`")
+            help_ = "a sum is written `sum(x[i] for i in site)`" if before.lower().startswith("sum") else meant
             message = f"expected an operator or a statement after `{short(before)}`, found `{short(first.text)}`"
             return Diagnostic("E101", message, fault.span(first), "nothing joins this to what stands before", help=help_)
     wanted = _wanted(fault)

@@ -1,17 +1,15 @@
-"""What people write who know Stan, NumPyro, R or Python: edits that turn it into the language, and advice where none surely does.
+"""What people write who know Stan, NumPyro, R or Python: edits that turn it into the language; where none surely does, see `_advice.py`.
 
 Single signs (`&&`, `**`, `:=`) are in `hints.toml`, and so are the words that open statements elsewhere.
 """
 
 from __future__ import annotations
 
-import functools
-from importlib.resources import files
 from itertools import pairwise
-from typing import Any
 
 from .._diagnostics import Diagnostic, Fix, Span
 from ._fault import Edit, Fault
+from ._hints import hinted_words
 from ._lex import Token, closing, short
 from ._notations import SIZED, sized_axes
 from ._words import SAMPLER_WORDS, STATEMENT_WORDS
@@ -67,7 +65,7 @@ def statement_without_a_keyword(fault: Fault, faults: Faults) -> Edit | None:
 def word_of_elsewhere(fault: Fault, faults: Faults) -> Edit | None:
     """`constraint a + b == 1`, `hidden h : bit`: the first word of a statement is called something else here."""
     first = fault.tokens[fault.start]
-    entry = _words().get((first.text, fault.level))
+    entry = hinted_words().get((first.text, fault.level))
     if entry is None or "NAME" not in first.terminals or fault.at > fault.start + 1:
         return None
     meant, told = entry["meant"], entry.get("told", "")
@@ -309,59 +307,3 @@ MENDS = (
     changed_name,
     statement_without_a_keyword,
 )
-
-
-def advice(fault: Fault) -> str:
-    """What a statement that cannot be read may be meant for; empty where nothing is known."""
-    first, token, previous = fault.tokens[fault.start], fault.token, fault.previous
-    after = fault.tokens[min(fault.at + 1, len(fault.tokens) - 1)]
-    known = _openers().get((first.text, fault.level), "") or _openers().get((first.text, ""), "")
-    if known and fault.at <= fault.start + 2:
-        return known
-    if first.text in ARRAYS and token.text == "in" and fault.at == fault.start + 2:
-        return (
-            f"a type follows `:`, as in `{first.text} {previous.text if previous else 'x'} : {'spin' if first.text in CELLS else 'real'}`"
-        )
-    if is_arrow(token, after) and fault.level == "model_statement":
-        return "nothing is assigned: a name for an expression is given with `let name = ..`, and a distribution with `name ~ ..`"
-    return _advice_of_token(fault, first, after)
-
-
-def _advice_of_token(fault: Fault, first: Token, after: Token) -> str:
-    """The same by what the token is that does not fit."""
-    token, previous = fault.token, fault.previous
-    if token.text == "?":
-        return "a choice is written `if c then a else b`"
-    if first.text == "factor" and token.text == "if" and "+" in fault.expected:
-        return "`if` limits a `for`; a term that depends on a condition is `factor if c then a else 0`"
-    if previous and previous.text == ":" and token.text in ("{", "[") and first.text in CELLS:
-        return '`spin` is -1 or +1, `bit` 0 or 1, `range(q)` 0 to q - 1; other values are `labels("a", "b")`'
-    if token.terminals == ("NUMBER",) and after.text == ":":
-        return "an index set is `range(n)`: 0 to n - 1"
-    if (token.text.count("..") == 1 and not token.terminals) or (previous and previous.text == "in" and token.text in ("[", "{")):
-        return "an index set is `range(n)`, 0 to n - 1, a declared one or `G.edges`; some of its members: `for i in site if i > 1`"
-    if token.text == "in" and "for" in fault.expected:
-        return "in a sum the loop stands behind `for`: `sum(x[i] for i in site)`"
-    if first.text == "import" and fault.at == fault.start + 1:
-        return 'an import names a file: `import "parts/ising.gmlm"`; a program runs no Python'
-    if first.text in ("model", "mask", "sampler") and fault.at == fault.start + 1:
-        form = {"model": "{ .. }", "mask": "= subsets(size = 1)", "sampler": "{ update x }"}[first.text]
-        return f"a {first.text} has a name: `{first.text} name {form}`"
-    return ""
-
-
-@functools.cache
-def _words() -> dict[tuple[str, str], dict[str, str]]:
-    return {(word, entry["level"]): entry for entry in _table()["word"] for word in entry["words"]}
-
-
-@functools.cache
-def _openers() -> dict[tuple[str, str], str]:
-    return {(word, entry.get("level", "")): entry["help"] for entry in _table()["opener"] for word in entry["words"]}
-
-
-@functools.cache
-def _table() -> dict[str, list[dict[str, Any]]]:
-    import tomllib
-
-    return tomllib.loads(files("gmlmdsl").joinpath("syntax/hints.toml").read_text(encoding="utf-8"))

@@ -255,6 +255,23 @@ def loop_in_brackets(fault: Fault, faults: Faults) -> Edit | None:
     return Edit(at - 2, close + 1, tuple(tokens[at - 1 : close]), diagnostic, far=0)
 
 
+def comprehension(fault: Fault, faults: Faults) -> Edit | None:
+    """`sum([x[i] for i in site])`, as a list of Python."""
+    tokens, opened = fault.tokens, fault.open_brackets()
+    if fault.token.text != "for" or not opened or tokens[opened[-1]].text != "[" or tokens[opened[-1] - 1].text != "(":
+        return None
+    close = closing(tokens, opened[-1])
+    if close is None or tokens[close + 1].text != ")":
+        return None
+    span = fault.span(tokens[opened[-1]]).to(fault.span(tokens[close]))
+    inside = tokens[opened[-1] + 1 : close]
+    text = _text(fault, inside)
+    diagnostic = Diagnostic(
+        "E107", "a loop stands in no list", span, "", help=f"write `{_cut(text)}` without the brackets", fix=Fix(span, text)
+    )
+    return Edit(opened[-1], close + 1, tuple(inside), diagnostic, far=1)
+
+
 def double_index(fault: Fault, faults: Faults) -> Edit | None:
     """`J[i][j]`."""
     tokens, at = fault.tokens, fault.at
@@ -308,7 +325,8 @@ def size_behind_a_type(fault: Fault, faults: Faults) -> Edit | None:
     if close is None or first.text not in ("input", "param", "var", "latent", "given") or fault.start + 1 != at - 3:
         return None
     sizes = [_text(fault, part) for part in _parts(tokens, at + 1, close) if part]
-    type_ = "real" if tokens[at - 1].text in SIZED else tokens[at - 1].text
+    written = tokens[at - 1].text
+    type_ = "real" if written in SIZED else "bit" if written in ("bool", "boolean") else written
     axes = sized_axes(sizes, first.text == "input")
     span, text = fault.span(name).to(fault.span(tokens[close])), f"{name.text}[{axes}] : {type_}"
     diagnostic = Diagnostic("E109", "the sizes of an array stand behind its name", span, help=f"write `{text}`", fix=Fix(span, text))
@@ -330,6 +348,7 @@ NOTATIONS = (
     counted_range,
     word_behind_for,
     loop_in_brackets,
+    comprehension,
     double_index,
     second_condition,
     size_behind_a_type,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
-from importlib.resources import files
 
 from .._diagnostics import Diagnostic, Fix, Span, did_you_mean
 from ._fault import Edit, Fault, opens_statement
 from ._habits import MENDS
+from ._hints import slips
 from ._lex import CLOSING, OPENING, QUOTES, Token, closing, short
 from ._notations import NOTATIONS
 from ._words import LEVELS
@@ -37,12 +36,12 @@ def repairs(fault: Fault, faults: Faults) -> Iterator[Edit]:
 
 def slip_at(fault: Fault, faults: Faults) -> Edit | None:
     """`&&`, `**`, `elif`, ..: one token, or two that touch."""
-    at, tokens, slips = fault.at, fault.tokens, _slips()
+    at, tokens, known = fault.at, fault.tokens, slips()
     for start, end in ((at, at + 1), (at - 1, at + 1), (at, at + 2)):
         if start < 0 or end >= len(tokens):
             continue
         span = fault.span(tokens[start]).to(fault.span(tokens[end - 1]))
-        slip = slips.get(span.text)
+        slip = known.get(span.text)
         if slip:
             meant = tuple(fault.make(word, tokens[start]) for word in slip["meant"].split())
             help_ = f"write `{slip['meant']}`"
@@ -52,14 +51,6 @@ def slip_at(fault: Fault, faults: Faults) -> Edit | None:
 
 def _foreign(message: str, span: Span, help_: str, fix: Fix | None = None) -> Diagnostic:
     return Diagnostic("E107", message, span, "", help=help_, fix=fix)
-
-
-@functools.cache
-def _slips() -> dict[str, dict[str, str]]:
-    import tomllib
-
-    table = tomllib.loads(files("gmlmdsl").joinpath("syntax/hints.toml").read_text(encoding="utf-8"))
-    return {slip["text"]: slip for slip in table["slip"]}
 
 
 def _fix(fault: Fault, span: Span, text: str) -> Fix:

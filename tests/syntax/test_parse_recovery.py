@@ -80,7 +80,7 @@ IN_MODEL = {
     "var y(i in site) : spin": ("E121", "`y` is indexed with square brackets", "(i in site)", "write `y[i in site]`"),
     "factor a;;": ("E122", "`;` stands only at the end of a statement", ";", "remove the `;`"),
     "param u ~ normal(0, 1,)": ("E122", "`,` stands between two things, not before `)`", ",", "remove the `,`"),
-    "factor x @ 2": ("E111", "`@` is not part of the language", "@", ""),
+    "factor x @ 2": ("E111", "`@` is not part of the language", "@", "a product of vectors is `sum(x[i] * y[i] for i in site)`"),
     "factor π * x": ("E111", "`π` is not part of the language", "π", "names are made of the letters a-z and A-Z, digits and `_`"),
     'factor w == "sun': ("E112", "a string without end", '"', 'close the string with `"` on the same line'),
     "factor .5 * x": ("E114", "`.5` is not a number", ".5", "write `0.5`"),

@@ -1,0 +1,85 @@
+"""Advice for a statement that cannot be read, where no edit surely mends it."""
+
+from __future__ import annotations
+
+from ._fault import Fault
+from ._habits import ARRAYS, CELLS, is_arrow
+from ._hints import openers
+from ._lex import Token
+
+
+def advice(fault: Fault) -> str:
+    """What a statement that cannot be read may be meant for; empty where nothing is known."""
+    first, token, previous = fault.tokens[fault.start], fault.token, fault.previous
+    after = fault.tokens[min(fault.at + 1, len(fault.tokens) - 1)]
+    known = openers().get((first.text, fault.level), "") or openers().get((first.text, ""), "")
+    alone = first.opens_line or not fault.start or fault.tokens[fault.start - 1].text in ("{", "}", ";")
+    if known and alone and fault.at <= fault.start + 2:
+        return known
+    if first.text in ARRAYS and token.text == "in" and fault.at == fault.start + 2:
+        return (
+            f"a type follows `:`, as in `{first.text} {previous.text if previous else 'x'} : {'spin' if first.text in CELLS else 'real'}`"
+        )
+    if is_arrow(token, after) and fault.level == "model_statement":
+        return "nothing is assigned: a name for an expression is given with `let name = ..`, and a distribution with `name ~ ..`"
+    return _advice_of_statement(fault, first) or _advice_of_sign(fault, first) or _advice_of_token(fault, first, after)
+
+
+def _advice_of_statement(fault: Fault, first: Token) -> str:
+    """The same by the statement, and by what stands in the place of its part."""
+    token, previous = fault.token, fault.previous
+    before = previous.text if previous else ""
+    if first.text == "graph" and before == "=" and token.text in ("[", "{"):
+        return "edges that are listed are an input: `input pairs[e, 2] : int = [[0, 1], [1, 2]]`, then `edges(pairs, nodes = 3)`"
+    if (first.text == "domain" and before == "=") or (before == ":" and token.text.count("..") == 1):
+        return '0 to q - 1 are `range(q)`, words `labels("a", "b")`, letters `letters("ACGT")`'
+    if first.text == "sampler" and (before, "sampler_statement") in openers():
+        return openers()[before, "sampler_statement"]
+    if first.text == "network" and token.text == ".":
+        return 'a network is `transformer(..)`, `encoder_decoder(..)` or `mlp(..)`, one of your own `python("package.module:Class")`'
+    if first.text in ("model", "sampler") and "{" in fault.expected and (token.text == ":" or token.opens_line):
+        return f"the body of a {first.text} stands between braces: `{first.text} name {{ .. }}`"
+    if first.text == "update" and fault.tokens[fault.at - 2].text == "where":
+        return f"a block that a mask draws is named: `update x[K] where K ~ {before}`"
+    if first.text == "update" and before == "for" and token.terminals == ("NUMBER",):
+        return f"the same again is `repeat {token.text} {{ update .. }}`"
+    if token.text == "|" and "~" in fault.expected:
+        return "what a distribution depends on stands in its table: `x ~ categorical(p[y])`"
+    return ""
+
+
+def _advice_of_sign(fault: Fault, first: Token) -> str:
+    """The same by a sign that means something elsewhere."""
+    token, previous = fault.token, fault.previous
+    if token.text == "in" and previous and previous.text == "%":
+        return "a cell is compared with one value at a time: `x == 1 or x == 3`"
+    if token.text == "(" and fault.tokens[fault.at - 2].text == ".":
+        return "functions stand alone: `exp(x[0])`, `sum(x[i] for i in site)`"
+    if token.text == "@":
+        return "a product of vectors is `sum(x[i] * y[i] for i in site)`"
+    if token.text == ":" and "]" in fault.expected and first.text not in ARRAYS:
+        return "an index is one cell; several are a loop: `sum(x[i] for i in range(2))`"
+    if token.text == "?":
+        return "a choice is written `if c then a else b`"
+    return ""
+
+
+def _advice_of_token(fault: Fault, first: Token, after: Token) -> str:
+    """The same by what the token is that does not fit."""
+    token, previous = fault.token, fault.previous
+    if first.text == "factor" and token.text == "if" and "+" in fault.expected:
+        return "`if` limits a `for`; a term that depends on a condition is `factor if c then a else 0`"
+    if previous and previous.text == ":" and token.text in ("{", "[") and first.text in CELLS:
+        return '`spin` is -1 or +1, `bit` 0 or 1, `range(q)` 0 to q - 1; other values are `labels("a", "b")`'
+    if token.terminals == ("NUMBER",) and after.text == ":":
+        return "an index set is `range(n)`: 0 to n - 1"
+    if (token.text.count("..") == 1 and not token.terminals) or (previous and previous.text == "in" and token.text in ("[", "{")):
+        return "an index set is `range(n)`, 0 to n - 1, a declared one or `G.edges`; some of its members: `for i in site if i > 1`"
+    if token.text == "in" and "for" in fault.expected:
+        return "in a sum the loop stands behind `for`: `sum(x[i] for i in site)`"
+    if first.text == "import" and fault.at == fault.start + 1:
+        return 'an import names a file: `import "parts/ising.gmlm"`; a program runs no Python'
+    if first.text in ("model", "mask", "sampler") and fault.at == fault.start + 1:
+        form = {"model": "{ .. }", "mask": "= subsets(size = 1)", "sampler": "{ update x }"}[first.text]
+        return f"a {first.text} has a name: `{first.text} name {form}`"
+    return ""
