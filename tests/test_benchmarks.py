@@ -95,6 +95,14 @@ def test_strips_have_kaufmans_energy_and_forget_faster_than_cells(tmp_path: Path
 
 
 @pytest.mark.slow
+def test_gibbs_kernels_agree_on_latent_classes(tmp_path: Path) -> None:
+    out = tmp_path / "found.json"
+    done = run("--only", "gibbs", "--out", str(out))
+    assert done.returncode == 0, done.stdout + done.stderr
+    verify_well_formed(json.loads(out.read_text()), {"gibbs"})
+
+
+@pytest.mark.slow
 def test_estimates_of_the_theory_agree_with_exact_answers(tmp_path: Path) -> None:
     out = tmp_path / "found.json"
     done = run("--only", "theory", "--out", str(out))

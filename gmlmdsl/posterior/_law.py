@@ -58,7 +58,8 @@ class Law:
     @cached_property
     def parents_first(self) -> derive.AbstractKernel:
         """Draws of a product of laws, each cell given its parents."""
-        return derive.ancestral_kernel(self.graph)
+        with jax.ensure_compile_time_eval():  # what is kept outlives a function that is traced now
+            return derive.ancestral_kernel(self.graph)
 
     @property
     def observed(self) -> tuple[VariableArray, ...]:

@@ -107,6 +107,7 @@ def test_draws_follow_the_law(enumerated: Enumerated):
     d = enumerated.model.distribution(enumerated.params)
     drawn = np.asarray(jax.jit(lambda key: d.sample(key, (200, 100)))(jax.random.key(11)))
     assert drawn.shape == (200, 100, *d.event_shape)
+    assert (np.asarray(d.sample(jax.random.key(11), (200, 100))) == drawn).all()  # nothing that was traced is kept
     assert jnp.issubdtype(drawn.dtype, jnp.integer)
     found, counts = np.unique(drawn.reshape(20_000, -1), axis=0, return_counts=True)
     place = {tuple(e): k for k, e in enumerate(enumerated.events)}
