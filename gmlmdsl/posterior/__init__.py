@@ -9,7 +9,6 @@ from ._distribution import GmlmDistribution as GmlmDistribution
 from ._distribution import distribution as distribution
 from ._draws import Chains as Chains
 from ._draws import posterior as posterior
-from ._draws import run_chain as run_chain
 from ._inclusion import inclusion as inclusion
 from ._kernel import GmlmKernel as GmlmKernel
 from ._kernel import numpyro_kernel as numpyro_kernel

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..assess import map_rows, rows_under
-from ..derive import float_type, on_device
+from ..derive import bounded_jit, float_type, on_device
 from ..evaluate import Objective, masks_per_row, row_terms
 from ..fit import Evidence, row_weights
 from ..graph import FactorGraph, LoweredMask, is_adaptive, varies
@@ -74,6 +74,9 @@ class Likelihood(eqx.Module):
         """Of each row given, its weight counted, from what `distinct` gives, shape (.., rows)."""
         weights = np.asarray(self.weights)
         return np.where(weights > 0, weights * np.asarray(distinct)[..., np.asarray(self.place)], 0.0)
+
+
+distinct_rows = bounded_jit(Likelihood.distinct)
 
 
 def likelihood_of_rows(evidence: Evidence, params: Mapping[str, Any], calibration: Calibration | None = None) -> Likelihood:

@@ -15,7 +15,7 @@ from ..derive import float_type, no_joint
 from ..evaluate import init_params, log_prior_of, verify_densities, verify_names
 from ..fit import Evidence, verified_rows, verify_possible
 from ._calibration import CURVATURE, OPEN_FACED, SIMULATED, Calibration, Source, calibrate
-from ._likelihood import Likelihood, is_likelihood, likelihood_of_rows
+from ._likelihood import Likelihood, distinct_rows, is_likelihood, likelihood_of_rows
 
 Array = np.ndarray
 LIKELIHOOD, UNCALIBRATED = "the likelihood: no calibration is needed", "not calibrated"
@@ -66,7 +66,7 @@ class NumpyroModel:
     def log_likelihood(self, params: Mapping[str, Any]) -> Array:
         """-c * weight * loss of each row at all parameters, shape (rows,), not calibrated: of `everything` log p(x_r)."""
         values = dict(self.likelihood.objective.held) | self._verified(params)
-        return self.likelihood.by_row(np.asarray(self.likelihood.distinct(values)))
+        return self.likelihood.by_row(np.asarray(distinct_rows(self.likelihood, values)))
 
     def _verified(self, params: Mapping[str, Any]) -> dict[str, jax.Array]:
         graph = self.likelihood.graph

@@ -91,11 +91,12 @@ class Site:
         """Flat coordinates in the shape that NumPyro's kernels give them."""
         return coordinates if self.on_tangent else coordinates.reshape(self._transform.inverse_shape(self.shape))
 
-    @property
+    @cached_property
     def _transform(self) -> Any:
+        """That of the law's support, made of numbers alone, so that it can be kept."""
         from numpyro.distributions import biject_to
 
-        return biject_to(self.law()[0].support)
+        return biject_to(_support(self.parameter))
 
 
 def sites_of(graph: FactorGraph, fixed: tuple[str, ...] = ()) -> tuple[Site, ...]:
@@ -126,8 +127,12 @@ def jacobian(graph: FactorGraph, sites: tuple[Site, ...], params: Mapping[str, A
     parts = []
     for s in sites:
         value, at = jnp.asarray(params[s.parameter.name]), starts[s.parameter.name]
-        slopes = s.basis if s.on_tangent else jax.jacfwd(lambda c, s=s, v=value: jnp.ravel(s.at(c, v)))(s.coordinates(value))
-        parts.append(basis[at : at + s.parameter.size].T @ np.asarray(slopes))
+        mine = basis[at : at + s.parameter.size].T
+        if s.on_tangent:
+            mine = mine @ s.basis
+        elif s.parameter.kind != "real":
+            mine = mine @ np.asarray(jax.jacfwd(lambda c, s=s, v=value: jnp.ravel(s.at(c, v)))(s.coordinates(value)))
+        parts.append(mine)
     return np.concatenate(parts, axis=1) if parts else np.zeros((basis.shape[1], 0))
 
 

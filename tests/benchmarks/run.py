@@ -35,7 +35,7 @@ BENCHMARKS: dict[str, Callable[[bool], Report]] = {
     **{name: _later("sampling", name) for name in ("t1", "t2", "t3")},
     **{name: _later("fitting", name) for name in ("f1", "f1_100", "f1_200")},
     **{name: _later("potts", name) for name in ("potts_24", "potts_100", "potts_dhfr")},
-    **{name: _later(name) for name in ("large", "strips", "theory", "networks", "guided", "gibbs", "translation")},
+    **{name: _later(name) for name in ("large", "strips", "theory", "networks", "guided", "gibbs", "translation", "posterior")},
 }
 
 
