@@ -124,6 +124,18 @@ def test_it_starts_where_it_may_and_at_what_it_is_told(model: gm.Model):
     assert kernel.refresh(told, (), {}) is told
 
 
+def test_data_stay_under_a_sampler_that_would_move_them(model: gm.Model):
+    """Where v[0] is 2, h is -1 by requirement: the sampler redraws v first, were it not data."""
+    kernel = model.numpyro_kernel("all", x={"v": V}, given={"y": Y}, params=lambda sites: {"W": 0.0, "b": 0.0})
+    state, h = kernel.init(jax.random.key(3), 0, None, (), {}), []
+    step = jax.jit(lambda s: kernel.sample(s, (), {}))
+    for _ in range(20):
+        state = step(state)
+        h.append(np.asarray(state.z["h"]))
+    assert (np.array(h)[:, 2] == -1).all()
+    assert (np.array(h)[:, 0] == 1).any()
+
+
 def test_what_it_cannot_do_is_refused(model: gm.Model):
     refused("E507", lambda: model.numpyro_kernel("hot", x={"v": V}, given={"y": Y}), "without `temper`")
     refused("E507", lambda: model.numpyro_kernel("turn", x={"v": V, "h": [1] * 8}, given={"y": Y}), "no cell to redraw")
