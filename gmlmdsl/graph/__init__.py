@@ -5,6 +5,7 @@ from ._abstract_program import versions as versions
 from ._bind import bind as bind
 from ._bind import bind_sound as bind_sound
 from ._bound import Bound as Bound
+from ._constants import constant as constant
 from ._factor_graph import FactorGraph as FactorGraph
 from ._factor_graph import FactorGroup as FactorGroup
 from ._factor_graph import GivenArray as GivenArray
@@ -44,4 +45,5 @@ from ._network import refinement as refinement
 from ._network_form import NetworkForm as NetworkForm
 from ._ranges import is_positive as is_positive
 from ._ranges import range_of as range_of
+from ._turns import unroll as unroll
 from ._weights import reaches_zero as reaches_zero

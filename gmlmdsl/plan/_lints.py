@@ -11,17 +11,25 @@ from ..graph import Lowered, LoweredMask, is_adaptive, lower_mask
 from ..graph.masks import draws, reach
 from ..program import Program, ir, used_bodies
 from ..program.places import name_in
+from ._model_lints import lint_dead, lint_directed, lint_redundant
+from ._require_lints import lint_moves, lint_requires
 from ._updates import sweep_blocks
 
 Array = np.ndarray
 
 
 def lint_sizes(lowered: Lowered, program: Program, name: str) -> Iterator[Diagnostic]:
-    """W815 of the factors of model `name`, W811 and W812 of its masks and samplers; those that do not compile are passed over.
+    """W815 and W820 to W824 of model `name`, W811, W812 and W822 of its masks and samplers; those that do not compile are passed over.
 
     A variable that a mask or sampler leaves out as a whole is left to the checker, which knows without sizes.
     """
     yield from lowered.notes
+    if lowered.graph.network is None:
+        yield from lint_dead(lowered, program)
+        yield from lint_directed(lowered)
+        yield from lint_redundant(lowered)
+        yield from lint_requires(lowered)
+        yield from lint_moves(lowered, program, name)
     used = used_bodies(program)
     for mask in program.masks.values():
         if mask.model == name and not any(mask.body is body for body in used):

@@ -22,6 +22,7 @@ from ._options import input_options as input_options
 from ._options import network_options as network_options
 from ._options import refinement_options as refinement_options
 from ._program import Program as Program
+from ._sound_part import names_in as names_in
 from ._sound_part import with_model as with_model
 from ._sound_part import without_inputs as without_inputs
 from ._sound_part import without_names as without_names
@@ -45,6 +46,7 @@ __all__ = [
     "ir",
     "is_guided",
     "judges_of",
+    "names_in",
     "network_options",
     "option_faults",
     "refinement_options",

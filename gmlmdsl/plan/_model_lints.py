@@ -1,0 +1,211 @@
+"""Warnings about factors, once sizes are known: statements without a turn, cells without a distribution, directions that change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from .._diagnostics import Diagnostic, GmlmError, listed
+from ..graph import FactorGroup, Lowered, constant, unroll
+from ..graph.nodes import Add, Apply, Gather, If, Node, Pick, evaluate, nodes_in, numpy_leaves
+from ..program import Program, ir, names_in
+from ..program.places import name_in
+
+Array = np.ndarray
+MOST_TURNS = 100_000
+MOST_ENTRIES = 64  # entries of parameters among which a redundant direction is sought
+MOST_VALUES = 1 << 14  # values of all factors that mention them
+MOST_TABLES = 2000  # evaluations of a factor, one for each entry
+TINY = 1e-9
+
+
+def lint_dead(lowered: Lowered, program: Program) -> Iterator[Diagnostic]:
+    """W820 for loops without a turn and branches that are never taken, where no input decides."""
+    model = lowered.names.model
+    statements = [(f.span, f.clauses, f.value) for f in model.factors] + [(r.span, r.clauses, r.condition) for r in model.requires]
+    statements += [(d.span, d.clauses, d.target) for d in model.distributed]
+    for span, clauses, value in statements:
+        if not _is_written(clauses, program):
+            continue
+        try:
+            names = _turns(clauses, lowered)
+        except GmlmError:
+            continue
+        if names is not None and any(len(v) == 0 for v in names.values()):
+            help = "check the condition behind its `for`, or remove the statement"
+            yield Diagnostic("W820", "this statement has no turn: its condition never holds", span, "never counts", help=help)
+        elif names is not None:
+            yield from _dead_branches(value, names)
+
+
+def _is_written(part: object, program: Program) -> bool:
+    """Whether a part of a program, and the graphs it names, mention no input."""
+    outer = names_in(part).outer
+    return all(g in program.graphs and _is_written(program.graphs[g], program) for g in outer)
+
+
+def _turns(clauses: ir.Clauses, lowered: Lowered) -> dict[str, Array] | None:
+    count = np.prod([float(lowered.bound.set_size(loop.over)) for loop in clauses.loops])
+    return None if count > MOST_TURNS else unroll(clauses, lowered.bound).names
+
+
+def _dead_branches(e: ir.Expression, names: dict[str, Array]) -> Iterator[Diagnostic]:
+    todo: list[ir.Expression] = [e]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, ir.Sum):
+            continue  # its own loops turn inside
+        todo += ir.children(part)
+        if not isinstance(part, ir.Choice) or not all(isinstance(x, ir.Literal | ir.IndexValue | ir.Operation) for x in ir.walk(part.test)):
+            continue
+        try:
+            test = constant(part.test, {}, {}, names).astype(bool)
+        except GmlmError:
+            continue
+        if test.all() or not test.any():
+            word, branch = ("always", part.no) if test.all() else ("never", part.yes)
+            message = f"`{part.test.span.text}` {word} holds here: this branch is never taken"
+            yield Diagnostic("W820", message, branch.span, "never taken", help="remove the branch, or mend the test")
+
+
+def lint_directed(lowered: Lowered) -> Iterator[Diagnostic]:
+    """W824 for cells without a `~` where the others of their variable have one, and nothing but these mentions them."""
+    graph = lowered.graph
+    laws = [g for g in graph.factors if g.kind == "categorical"]
+    heads = np.unique(np.concatenate([g.cells[:, 0] for g in laws])) if laws else np.zeros(0, int)
+    others = np.unique(np.concatenate([np.zeros(0, int), *(g.cells.ravel() for g in graph.groups if g.kind != "categorical")]))
+    for v in graph.variables if len(heads) else ():
+        cells = v.positions.ravel()
+        free = np.setdiff1d(cells, heads)
+        if 0 < len(free) < len(cells) and not np.isin(free, others).any():
+            names = listed([graph.cell_name(int(c)) for c in free], 3)
+            message = f"{names} of `{v.name}` {'has' if len(free) == 1 else 'have'} no `~`, and the other cells have one"
+            declared = lowered.names.model.variables[v.name]
+            help = f"add `{graph.cell_name(int(free[0]))} ~ categorical(..)`: without one all its values are alike"
+            yield Diagnostic("W824", message, name_in(declared.span, v.name), "not all have a distribution", help=help)
+
+
+def lint_redundant(lowered: Lowered) -> Iterator[Diagnostic]:
+    """W823 where some change of real parameters without a prior or a gauge changes no probability.
+
+    Factors that are linear in them are written as sums of contrasts: of each set of their cells the part that sums to 0 over each
+    cell. Such parts are linearly independent, so that a direction changes no probability if and only if it changes none of them.
+    """
+    free = [p for p in lowered.graph.parameters if p.kind == "real" and p.prior is None and not p.gauge]
+    entries = [(p.name, k) for p in free for k in range(p.size)] if sum(p.size for p in free) <= MOST_ENTRIES else []
+    table = contrast_table(lowered, entries) if len(entries) > 1 else None
+    if table is None:
+        return
+    gram = table.T @ table
+    seen = np.flatnonzero(np.diag(gram) > 0)  # of the others W803 and W818 speak
+    weights, directions = np.linalg.eigh(gram[np.ix_(seen, seen)]) if len(seen) > 1 else (np.ones(1), np.ones((1, 1)))
+    null = directions[:, weights <= TINY * weights[-1]]
+    if null.shape[1]:
+        names = list(dict.fromkeys(entries[seen[k]][0] for k in np.flatnonzero(np.abs(null).max(axis=1) > 1e-6)))
+        yield _redundant([lowered.names.model.parameters[n] for n in names], null.shape[1])
+
+
+def _redundant(declared: list[ir.Parameter], count: int) -> Diagnostic:
+    first, *others = declared
+    what = "a direction" if count == 1 else f"{count} directions"
+    message = f"{what} of {listed([p.name for p in declared])} {'changes' if count == 1 else 'change'} no probability"
+    related = tuple((name_in(p.span, p.name), "together with this one") for p in others[:4])
+    help = "give it a prior such as `~ normal(0, 1)`, state `gauge zero_sum(..)` where it runs over a domain, or drop what is said twice"
+    return Diagnostic("W823", message, name_in(first.span, first.name), "not determined", related, help)
+
+
+def contrast_table(lowered: Lowered, entries: Sequence[tuple[str, int]]) -> Array | None:
+    """How much of each contrast an entry of a parameter adds to log p, shape (contrasts, entries).
+
+    Returns:
+        None where a factor is not linear in them, reads given variables, meets a cell twice, is infinite, or where they are many.
+    """
+    graph, names = lowered.graph, {name for name, _ in entries}
+    groups = [g for g in graph.factors if set(g.parameters) & names]
+    if any(g.given is not None or not _is_linear(g.root) for g in groups) or sum(_count(g, graph.sizes) for g in groups) > MOST_VALUES:
+        return None
+    place: dict[tuple[tuple[int, int], ...], int] = {}
+    rows: list[int] = []
+    found: list[Array] = []
+    tables = _Tables(lowered, entries)
+    for group in groups:
+        for k in range(group.n):
+            cells = group.cells[k].tolist()
+            known = [c for c in cells if c < graph.n_cells]
+            table = tables.of(group, k) if len(set(known)) == len(known) else None
+            if table is None:
+                return None
+            for at in np.argwhere(np.abs(table).max(axis=-1) > TINY).tolist():
+                key = tuple(sorted((c, a) for c, a in zip(cells, at, strict=True) if a > 0))
+                if key:  # what no cell changes is taken away by normalising
+                    rows.append(place.setdefault(key, len(place)))
+                    found.append(table[tuple(at)])
+    out = np.zeros((len(place), len(entries)))
+    np.add.at(out, rows, np.array(found).reshape(-1, len(entries)))
+    return out
+
+
+def _count(group: FactorGroup, sizes: Array) -> float:
+    return group.n * float(np.prod(np.append(sizes, 1)[group.cells].max(axis=0, initial=1).astype(float)))
+
+
+def _mentions_parameter(node: Node) -> bool:
+    return any(isinstance(n, Gather) and n.name for n in nodes_in(node))
+
+
+def _is_linear(node: Node) -> bool:
+    """Whether a tree is a sum of parameters, each times something without one."""
+    match node:
+        case Apply(operator="+" | "-" | "neg"):
+            return all(map(_is_linear, node.operands))
+        case Apply(operator="*"):
+            return sum(map(_mentions_parameter, node.operands)) < 2 and all(map(_is_linear, node.operands))
+        case Apply(operator="/", operands=(left, right)):
+            return _is_linear(left) and not _mentions_parameter(right)
+        case If():
+            return not _mentions_parameter(node.test) and _is_linear(node.yes) and _is_linear(node.no)
+        case Add() | Pick():
+            return _is_linear(node.body)
+    return isinstance(node, Gather) or not _mentions_parameter(node)
+
+
+class _Tables:
+    """The derivatives of instances by each entry, over the contrasts of their cells; equal ones are computed once."""
+
+    def __init__(self, lowered: Lowered, entries: Sequence[tuple[str, int]]):
+        self.graph, self.entries = lowered.graph, entries
+        self.sizes = np.append(self.graph.sizes, 1)
+        self.zero = {p.name: np.zeros(p.size) for p in self.graph.parameters}
+        self.known: dict[tuple[object, ...], Array | None] = {}
+
+    def of(self, group: FactorGroup, k: int) -> Array | None:
+        """Of shape (*sizes, entries): along each cell first the mean, then contrasts; None where they are infinite or too many."""
+        sizes = tuple(self.sizes[group.cells[k]].tolist())
+        key = (id(group), sizes, *(c[k % len(c)].tobytes() for c in group.columns))
+        if key not in self.known:
+            self.known[key] = self.made(group, k, sizes) if len(self.known) * len(self.entries) < MOST_TABLES else None
+        return self.known[key]
+
+    def made(self, group: FactorGroup, k: int, sizes: tuple[int, ...]) -> Array | None:
+        count = int(np.prod(sizes, dtype=np.int64))
+        codes = dict(enumerate(np.unravel_index(np.arange(count), sizes))) if sizes else {}
+
+        def values(params: dict[str, Array]) -> Array:
+            leaves = numpy_leaves(group.columns, group.tables, codes, slice(k, k + 1), params)
+            with np.errstate(all="ignore"):
+                return np.broadcast_to(np.asarray(leaves.number(evaluate(group.root, leaves))), (1, count))[0]
+
+        start, out = values(self.zero), np.zeros((count, len(self.entries)))
+        for e, (name, place) in enumerate(self.entries):
+            if name in group.parameters:
+                out[:, e] = values(self.zero | {name: np.eye(1, self.zero[name].size, place)[0]}) - start
+        table = out.reshape((*sizes, len(self.entries)))
+        for axis, size in enumerate(sizes):
+            table = np.moveaxis(np.tensordot(_basis(size), table, axes=(1, axis)), 0, axis)
+        return table if np.isfinite(table).all() else None
+
+
+def _basis(size: int) -> Array:
+    """Orthonormal rows: the mean, then contrasts, which sum to 0."""
+    return np.linalg.qr(np.column_stack([np.ones(size), np.eye(size)[:, : size - 1]]))[0].T

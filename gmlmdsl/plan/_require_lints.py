@@ -1,0 +1,177 @@
+"""Warnings about requirements, once sizes are known: those that nothing satisfies, and samplers that cannot move under them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from .._diagnostics import Diagnostic, GmlmError, Span, listed
+from ..graph import FactorGraph, FactorGroup, ListedMask, Lowered, LoweredMask, MixtureMask, SubsetMask, lower_mask
+from ..graph.nodes import Add, Apply, CellValue, Column, Constant, Node, evaluate, nodes_in, numpy_leaves
+from ..program import Program, ir
+from ..program.places import name_in
+from ._updates import sweep_blocks
+
+Array = np.ndarray
+MOST_JOINT = 1 << 12  # configurations that are tried
+MOST_INSTANCES = 400
+MOST_BLOCKS = 20_000
+ZERO = "p is zero everywhere: nothing can be fitted or drawn; drop one of what is required"
+
+
+def lint_requires(lowered: Lowered) -> Iterator[Diagnostic]:
+    """W821 where no configuration satisfies the requirements of a model: of its cells together where they are few, else one by one."""
+    groups = [g for g in lowered.graph.requires if g.given is None and not g.parameters]
+    if not groups or sum(g.n for g in groups) > MOST_INSTANCES:
+        return
+    rows = [g.take(np.array([k])) for g in groups for k in range(g.n)]
+    for g in rows:
+        holds = _holds(g, lowered.graph)
+        if holds is not None and not holds.any():
+            yield Diagnostic("W821", "no configuration satisfies this `require`", g.span, "never holds", help=ZERO)
+            return
+    cells = np.unique(np.concatenate([g.cells.ravel() for g in rows]))
+    cells = cells[cells < lowered.graph.n_cells]
+    states = _states(cells, lowered.graph)
+    if states is None:
+        return
+    left = np.ones(len(states), bool)
+    spans: list[Span] = []
+    for g in rows:
+        after = left & _values(g, cells, states)
+        spans += [g.span] if (after != left).any() and g.span not in spans else []
+        left = after
+        if not left.any():
+            related = tuple((s, "and this one") for s in spans[:-1][:4])
+            yield Diagnostic("W821", "no configuration satisfies these requirements", spans[-1], "contradicts", related, ZERO)
+            return
+
+
+def _states(cells: Array, graph: FactorGraph) -> Array | None:
+    """All joint codes of some cells, shape (states, cells); None where they are many."""
+    sizes = graph.sizes[cells].tolist()
+    if not 0 < np.prod([float(s) for s in sizes]) <= MOST_JOINT:
+        return None
+    return np.stack(np.unravel_index(np.arange(int(np.prod(sizes, dtype=np.int64))), tuple(sizes) or (1,)), axis=1)[:, : len(cells)]
+
+
+def _holds(group: FactorGroup, graph: FactorGraph) -> Array | None:
+    """Whether a requirement of one instance holds, for all values of its cells; None where they are many."""
+    cells = np.unique(group.cells)
+    cells = cells[cells < graph.n_cells]
+    states = _states(cells, graph) if len(cells) else np.zeros((1, 0), int)
+    return None if states is None else _values(group, cells, states)
+
+
+def _values(group: FactorGroup, cells: Array, states: Array) -> Array:
+    """A requirement of one instance at joint values of some cells."""
+    place = {int(c): k for k, c in enumerate(cells)}
+    codes = {s: states[:, place[int(c)]] if int(c) in place else np.zeros(len(states), int) for s, c in enumerate(group.cells[0])}
+    leaves = numpy_leaves(group.columns, group.tables, codes, slice(0, 1))
+    with np.errstate(all="ignore"):
+        return np.broadcast_to(np.asarray(evaluate(group.root, leaves)).astype(bool), (1, len(states)))[0]
+
+
+def lint_moves(lowered: Lowered, program: Program, name: str) -> Iterator[Diagnostic]:
+    """W822 for cells that no update of a sampler can change: in each of its blocks they are alone in a sum that a `require` fixes."""
+    groups = [(g, _determined(g.root)) for g in lowered.graph.requires if g.given is None]
+    groups = [(g, slots) for g, slots in groups if slots]
+    if not groups or sum(g.cells.size for g, _ in groups) > MOST_BLOCKS:
+        return
+    fixed_by = _fixed(groups, lowered.graph.n_cells)
+    for sampler in program.samplers.values():
+        if sampler.model != name or not isinstance(sampler.body, tuple):
+            continue
+        blocks = _blocks(lowered, sampler.body)
+        if blocks is None or sum(map(len, blocks)) > MOST_BLOCKS:
+            continue
+        met, moved = set(), set()
+        for block in (set(row[row < lowered.graph.n_cells].tolist()) for part in blocks for row in part):
+            met |= block
+            moved |= {c for c in block if not any(scope & block == {c} for scope, _ in fixed_by.get(c, ()))}
+        stuck = sorted(met - moved)
+        if stuck:
+            yield _stuck(lowered, sampler, stuck, fixed_by[stuck[0]][0][1], len(stuck) == len(met))
+
+
+def _stuck(lowered: Lowered, sampler: ir.Sampler, stuck: Sequence[int], require: Span, whole: bool) -> Diagnostic:
+    names = listed([lowered.graph.cell_name(c) for c in stuck], 3)
+    message = (
+        f"sampler `{sampler.name}` can never move {'a cell' if whole else names}: what a `require` fixes needs two cells to move at once"
+    )
+    related = ((require, "given the other cells, one value is left"),)
+    help = "update blocks of two cells or more, such as `update {x[i], x[j]}` for pairs"
+    return Diagnostic("W822", message, name_in(sampler.span, sampler.name), "stays where it starts", related, help)
+
+
+def _fixed(groups: Sequence[tuple[FactorGroup, set[int]]], n_cells: int) -> dict[int, list[tuple[set[int], Span]]]:
+    """For each cell that a requirement determines given its other cells: the cells of each such requirement, and where it stands."""
+    found: dict[int, list[tuple[set[int], Span]]] = {}
+    for group, slots in groups:
+        for row in group.cells.tolist():
+            scope = {c for c in row if c < n_cells}
+            for slot in slots:
+                if row.count(row[slot]) == 1 and len(scope) > 1:
+                    found.setdefault(row[slot], []).append((scope, group.span))
+    return found
+
+
+def _determined(root: Node) -> set[int]:
+    """The slots of whose values at most one satisfies a requirement, whatever the others hold."""
+    match root:
+        case Apply(operator="and"):
+            return set().union(*map(_determined, root.operands))
+        case Apply(operator="==", operands=(left, right)):
+            return (_injective(left) - _slots(right)) | (_injective(right) - _slots(left))
+    return set()
+
+
+def _injective(node: Node) -> set[int]:
+    """The slots that a value tells, given all others: sums of cells, times numbers other than 0."""
+    match node:
+        case CellValue():
+            return set(range(node.start, node.start + int(np.prod(node.shape, dtype=np.int64))))
+        case Apply(operator="+" | "-", operands=(left, right)):
+            return (_injective(left) - _slots(right)) | (_injective(right) - _slots(left))
+        case Apply(operator="*"):
+            number = [o for o in node.operands if isinstance(o, Constant) and o.value]
+            return _injective(next(o for o in node.operands if o not in number)) if len(number) == 1 else set()
+        case Apply(operator="neg" | "spin" | "bit"):
+            return _injective(node.operands[0])
+        case Add(mask=Column()):
+            return _injective(node.body)
+    return set()
+
+
+def _slots(node: Node) -> set[int]:
+    return {s for n in nodes_in(node) if isinstance(n, CellValue) for s in range(n.start, n.start + int(np.prod(n.shape, dtype=np.int64)))}
+
+
+def _blocks(lowered: Lowered, body: Sequence[ir.Kernel]) -> list[Array] | None:
+    """Every block of a sampler's updates; None where some are not listed."""
+    out: list[Array] = []
+    try:
+        for kernel in ir.kernels_in(body):
+            if isinstance(kernel, ir.Sweep):
+                out.append(sweep_blocks(lowered, kernel.blocks))
+            elif isinstance(kernel, ir.RandomUpdate):
+                found = _listed(lower_mask(lowered, kernel.mask))
+                if found is None:
+                    return None
+                out += found
+    except GmlmError:
+        return None
+    return out
+
+
+def _listed(mask: LoweredMask) -> list[Array] | None:
+    match mask:
+        case ListedMask():
+            return [mask.blocks]
+        case SubsetMask(size=1):
+            return [mask.cells[:, None]]
+        case MixtureMask():
+            parts = [_listed(p) for p in mask.parts]
+            return None if None in parts else [b for p in parts if p is not None for b in p]
+    return None

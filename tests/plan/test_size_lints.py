@@ -1,0 +1,197 @@
+"""Warnings that binding shows: a program of each, a near neighbour that has none, and by enumeration that what they say holds."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from oracle import Oracle
+
+from gmlmdsl._diagnostics import Source
+from gmlmdsl.graph import bind, lower_model
+from gmlmdsl.plan import lint_sizes
+from gmlmdsl.plan._model_lints import contrast_table
+from gmlmdsl.program import check_source
+
+NEW = ("W820", "W821", "W822", "W823", "W824")
+
+
+def lowered_of(text: str, **inputs: object):
+    bound = bind(check_source(Source("p.gmlm", text)), inputs)
+    (name,) = bound.program.models
+    return bound, lower_model(bound, name), name
+
+
+def codes(text: str, **inputs: object) -> list[str]:
+    bound, lowered, name = lowered_of(text, **inputs)
+    return [d.code for d in lint_sizes(lowered, bound.program, name) if d.code in NEW]
+
+
+CELLS = "input n : int = 0\nindex t = range(4)\nmodel m {\n  var x[i in t] : bit\n  factor 0.1 * x[0]\n  %s\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("factor x[i] for i in t if i > 3", ["W820"]),
+        ("factor x[i] for i in t if i > 2", []),
+        ("factor x[i] for i in t if i > 3 + n", []),  # an input decides
+        ("factor x[i] for i in range(n + 1) if i > 3", []),
+        ("require x[i] == x[0] for i in t if i < 0", ["W820"]),
+        ("factor if i < 4 then x[i] else 2 * x[i] for i in t", ["W820"]),
+        ("factor if i < 3 then x[i] else 2 * x[i] for i in t", []),
+        ("factor if i < n + 4 then x[i] else 2 * x[i] for i in t", []),
+        ("factor if x[i] == i then 1 else 2 for i in t", []),
+        ("factor sum(if j < 4 then x[j] else 0 for j in t)", []),  # of a sum's own loops nothing is said
+    ],
+)
+def test_loops_without_a_turn_and_branches_that_are_never_taken(statement: str, expected: list[str]) -> None:
+    assert codes(CELLS % statement) == expected
+
+
+REQUIRES = {
+    "require x[0] + x[1] == 3": True,
+    "require x[0] + x[1] == 2": False,
+    "require x[0] == x[1]\n  require x[1] == x[2]\n  require x[0] != x[2]": True,
+    "require x[0] == x[1]\n  require x[1] == x[2]\n  require x[0] != x[3]": False,
+    "require x[i] > x[i + 1] for i in t if i < 3": True,
+    "require x[i] >= x[i + 1] for i in t if i < 3": False,
+    "require sum(x[i] for i in t) == 2\n  require sum(x[i] for i in t) == 3": True,
+    "require sum(x[i] for i in t) >= 2\n  require sum(x[i] for i in t) <= 2": False,
+}
+
+
+@pytest.mark.parametrize("statements", REQUIRES)
+def test_requirements_that_contradict_one_another(statements: str) -> None:
+    assert ("W821" in codes(CELLS % statements)) == REQUIRES[statements]
+    table = np.asarray(Oracle(check_source(Source("p.gmlm", CELLS % statements)), None, {"n": 0}).log_table({}))
+    assert np.isneginf(table).all() == REQUIRES[statements]
+
+
+MOVES = {
+    ("sum(x[i] for i in t) == 2", "update x[i] for i in t"): True,
+    ("sum(x[i] for i in t) == 2", "update {x[i], x[j]} for i in t for j in t if i < j"): False,
+    ("sum(x[i] for i in t) == 2", "update x[i] for i in t  update {x[0], x[1]}  update {x[2], x[3]}"): False,
+    ("sum(x[i] for i in t) == 2", "update x[i] for i in t  update {x[0], x[1]}"): True,  # x[2] and x[3] stay
+    ("sum(x[i] for i in t) >= 2", "update x[i] for i in t"): False,
+    ("x[0] == x[1]", "update x[i] for i in t"): True,
+    ("x[0] == 1", "update x[i] for i in t"): False,  # no sampler moves it
+    ("2 * x[0] - x[1] + x[2] == 1 and x[3] >= 0", "update K where K ~ subsets(x, size = 1)"): True,
+    ("x[0] * x[1] == 0", "update x[i] for i in t"): False,
+    ("x[0] + x[1] + x[0] * x[2] == 1", "update x[i] for i in t"): True,  # x[1] stays
+    ("sum(x[i] for i in t) == 2", "update K where K ~ subsets(x, size = 2)"): False,
+}
+
+
+@pytest.mark.parametrize(("require", "updates"), MOVES)
+def test_samplers_that_cannot_move(require: str, updates: str) -> None:
+    text = CELLS % f"require {require}" + f"sampler s {{ {updates} }}\n"
+    bound, lowered, name = lowered_of(text)
+    assert ("W822" in [d.code for d in lint_sizes(lowered, bound.program, name)]) == MOVES[require, updates]
+    # By enumeration: from no configuration does any block change some cell, though configurations differ in it.
+    oracle = Oracle(check_source(Source("p.gmlm", text)), None, {"n": 0})
+    possible = [s for s in itertools.product((0, 1), repeat=4) if np.isfinite(oracle.log_table({})[s])]
+    if updates.startswith("update K"):
+        size = 2 if "size = 2" in updates else 1
+        blocks = list(itertools.combinations(range(4), size))
+    elif "for j in t" in updates:
+        blocks = list(itertools.combinations(range(4), 2))
+    else:
+        blocks = [(i,) for i in range(4)] + [b for b in ((0, 1), (2, 3)) if f"{{x[{b[0]}], x[{b[1]}]}}" in updates]
+    moved = {
+        c
+        for a in possible
+        for b in possible
+        for k in blocks
+        if all(a[c] == b[c] for c in range(4) if c not in k)
+        for c in k
+        if a[c] != b[c]
+    }
+    differ = {c for c in range(4) if len({s[c] for s in possible}) > 1}
+    assert bool(differ - moved) == MOVES[require, updates]
+
+
+POTTS = """\
+domain colour = labels("r", "g", "b")
+graph G = chain(3)
+model m {{
+  var x[i in G.nodes] : colour
+  param h[a in colour]{0}
+  param J[a in colour, b in colour]{1}
+  param c
+  {2}
+  factor h[x[i]] for i in G.nodes
+  factor J[x[i], x[j]] for (i, j) in G.edges
+  factor c * (x[0] == "r") * (x[2] == "g")
+}}
+"""
+PRIOR = " ~ normal(0, 1)"
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        (("", "", ""), ["W823"]),
+        ((PRIOR, PRIOR, ""), []),
+        ((PRIOR, "", ""), ["W823"]),  # the constant of J
+        (("", "", "gauge zero_sum(h)\n  gauge zero_sum(J)"), []),
+        (("", PRIOR, "gauge zero_sum(h)"), []),
+    ],
+)
+def test_directions_of_a_potts_model(parts: tuple[str, str, str], expected: list[str]) -> None:
+    assert codes(POTTS.format(*parts)) == expected
+
+
+LEVELS = {
+    "(a + b[i]) * x[i] for i in t": 1,
+    "b[i] * x[i] for i in t": 0,
+    "a * x[i] + b[i] * (x[i] - 0.5) for i in t": 1,
+    "a * x[i] + b[i] * x[i] * x[(i + 1) % 4] for i in t": 0,
+    "a * x[0] + 2 * b[1] * x[0] + b[2] * x[1] for i in t if i == 0": 1,
+    "exp(a) * x[0] + b[1] * x[0] for i in t if i == 0": None,  # not linear: nothing is said
+}
+
+
+@pytest.mark.parametrize("factor", LEVELS)
+def test_a_level_that_is_said_twice(factor: str) -> None:
+    text = CELLS % f"param a\n  param b[i in t]\n  factor {factor}"
+    bound, lowered, name = lowered_of(text)
+    found = [d for d in lint_sizes(lowered, bound.program, name) if d.code == "W823"]
+    assert len(found) == (LEVELS[factor] or 0)
+    table = contrast_table(lowered, [("a", 0), *(("b", k) for k in range(4))])
+    if LEVELS[factor] is None:
+        assert table is None
+        return
+    # By enumeration: the scores T(x) - T(0), one column for each entry, have the rank that contrasts have.
+    oracle = Oracle(check_source(Source("p.gmlm", text)), None, {"n": 0})
+    zero = {"a": np.array(0.0), "b": np.zeros(4)}
+    base = np.asarray(oracle.log_table(zero)).ravel()
+    columns = []
+    for e in range(5):
+        step = {"a": np.array(float(e == 0)), "b": np.eye(5)[e, 1:]}
+        column = np.asarray(oracle.log_table(step)).ravel() - base
+        columns.append(column - column.mean())
+    scores = np.stack(columns, axis=1)
+    assert table is not None
+    assert np.linalg.matrix_rank(table) == np.linalg.matrix_rank(scores, tol=1e-9)
+    used = int((np.abs(scores).max(axis=0) > 1e-12).sum())
+    assert used - np.linalg.matrix_rank(scores, tol=1e-9) == LEVELS[factor]
+
+
+CHAIN = "index t = range(4)\nmodel m {\n  var z[i in t] : bit\n  param p[a in range(2), b in range(2)] : simplex\n"
+CHAIN += "  z[i] ~ categorical(p[z[i - 1]]) for i in t if i > 0\n  %s\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("", ["W824"]),
+        ("z[0] ~ categorical([0.5, 0.5])", []),
+        ("factor 0.3 * z[0]", []),
+        ("require z[0] == 1", []),
+        ("factor 0.3 * z[1]", ["W824"]),
+    ],
+)
+def test_a_chain_without_a_first_distribution(statement: str, expected: list[str]) -> None:
+    assert codes(CHAIN % statement) == expected
