@@ -72,7 +72,7 @@ def test_draws_follow_the_output_law(sampler: str):
         assert abs(found.mean() - mean) <= 4.5 * max(found.std(), 1e-9) / np.sqrt(n) + 1e-6 * mean, name
 
 
-@pytest.mark.parametrize("name", ["can", "truth", "rough"])
+@pytest.mark.parametrize("name", ["can", "rough"])  # `rough` is `truth` with noise
 @pytest.mark.parametrize("case", CASES)
 def test_values_of_continuations_are_those_of_the_longer_prefixes(case: str, name: str):
     """What a verifier or value says of all symbols at once, beside what it says of each prefix, after it was taken back and grew again."""
