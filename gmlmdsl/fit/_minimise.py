@@ -18,14 +18,14 @@ from ._edges import off_wrong_edges
 from ._existence import Recession
 from ._inference import Copies, Curvature, complete_rows, curvature
 from ._kinks import fewer, has_kinks, settle
-from ._optimise import ROUGH, Outcome, Scaled, joined, lbfgs, minibatches, scaling
+from ._optimise import MANY, ROUGH, Outcome, Scaled, joined, lbfgs, minibatches, scaling
 from ._status import SUSPECT, examine
 
 if TYPE_CHECKING:
     from ._options import FitOptions
 
 MOST_INFERRED = 2000  # parameters whose standard errors are computed without being asked
-MOST_SCALED = 256  # parameters whose curvature costs little beside a fit
+MOST_SCALED = 256  # parameters whose curvature costs little beside a fit, unless rows are many
 MOST_ENTRIES = 2.0**36  # table entries of that computation
 
 
@@ -38,7 +38,8 @@ def full_batch(
     """
     kinked, size = has_kinks(objective), sum(p.size for p in objective.frame.host.parameters)
     first = None if objective.gaps is None or kinked else first_curvature(objective, colours)  # costly at rows with gaps, not here
-    if not kinked and (size > MOST_SCALED if objective.gaps is None else first is not None):
+    costly = size > MOST_SCALED or objective.products >= MANY
+    if not kinked and (costly if objective.gaps is None else first is not None):
         outcome = lbfgs(_scaled(objective, free, first, colours), options.max_steps)
         if outcome.reason in ("converged", "diverged") or options.max_steps is not None:
             params = params_of(objective, outcome)

@@ -9,6 +9,7 @@ from oracle import Oracle, numerical_gradient
 from thinned import thinned
 
 import gmlmdsl as gm
+from gmlmdsl.fit import _inference, _minimise
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
@@ -78,3 +79,23 @@ def test_a_saved_fit_comes_back_whole(tmp_path) -> None:
     assert again.standard_errors["s"] == 0
     assert str(again) == str(fit)
     assert again.model.log_prob(again.params, rows).shape == (30,)
+
+
+def test_second_derivatives_of_many_rows_are_summed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where rows are many, second derivatives are summed at the end alone, and the estimate is where it was."""
+    text = "model m { var x[i in range(3)] : spin param J[i in range(2)] factor J[i] * x[i] * x[i + 1] for i in range(2) }"
+    model = gm.parse(text + "\nmask one = subsets(size = 1)\n").model()
+    x = np.random.default_rng(3).choice([-1, 1], (90, 3))
+    few = model.fit(x)
+    passes: list[int] = []
+    summed = _inference.second_order
+    monkeypatch.setattr(_inference, "second_order", lambda *a: (passes.append(1), summed(*a))[1])
+    model.fit(x)
+    assert len(passes) > 1
+    passes.clear()
+    monkeypatch.setattr(_minimise, "MANY", 1)
+    many = model.fit(x)
+    assert len(passes) == 1
+    for a, b in ((many.params, few.params), (many.standard_errors, few.standard_errors)):
+        np.testing.assert_allclose(a["J"], b["J"], rtol=1e-6, atol=1e-7)
+    assert many.status.converged

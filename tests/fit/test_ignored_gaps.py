@@ -224,12 +224,12 @@ def test_what_cannot_be_left_out_is_refused(text: str, x: Any, options: dict[str
 
 
 def test_a_separated_coupling_is_found_among_gaps():
-    """Wherever both cells are held they agree: J grows for ever; a gap beside each is no evidence against it."""
-    text = (
-        "model m { var x[i in range(3)] : spin param h[i in range(3)] param J factor h[i] * x[i] for i in range(3) factor J * x[0] * x[1] }"
-    )
+    """Wherever all three cells are held their product is 1: J grows for ever. What is held beside a gap is no evidence against it."""
+    text = "model m { var x[i in range(3)] : spin param h[i in range(3)] param J factor h[i] * x[i] for i in range(3) factor J * x[0] * x[1] * x[2] }"
     model = gm.parse(text + "\nmask one = subsets(size = 1)\n").model()
-    x = np.array([[1, 1, 1], [-1, -1, 1], [1, -9, -1], [-9, 1, -1], [-1, -9, 1], [-9, -1, -9], [-9, -9, 1]])
+    held = np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]])
+    beside = np.array([[a, b, -9] for a in (1, -1) for b in (1, -1)])
+    x = np.concatenate([held, beside, np.roll(beside, 1, axis=1), np.roll(beside, 2, axis=1), [[-9, -9, 1], [-9, 1, -9]]])
     fit = model.fit(x, missing=-9, gaps="ignore")
     assert fit.status.code == "no-minimiser"
     assert fit.status.separated.tolist() == [0, 0, 0, 1]
