@@ -34,6 +34,7 @@ from ._network_loss import verified_count as verified_count
 from ._network_loss import verify_known as verify_known
 from ._network_params import verified_params as verified_params
 from ._network_params import verified_probes as verified_probes
+from ._objective import MANY as MANY
 from ._objective import Frame as Frame
 from ._objective import MaskUse as MaskUse
 from ._objective import Objective as Objective

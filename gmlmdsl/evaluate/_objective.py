@@ -34,6 +34,7 @@ from ._parameters import Unchanged, bijection, log_prior, on_gauge
 
 Loss = ExactLoss | DrawnLoss | EliminatedLoss | DrawnEliminatedLoss
 MOST_TERMS = 1 << 18  # factor evaluations held at once: they should stay in the cache
+MANY = 1 << 24  # products of one value from which on what runs is worth more than what compiles
 
 
 @dataclass(frozen=True)
@@ -126,9 +127,13 @@ class Objective(eqx.Module):
     @property
     def products(self) -> float:
         """Products of tables of one value of the objective: 0 where trees are evaluated."""
+        return self.products_of(self.codes)
+
+    def products_of(self, codes: Array) -> float:
+        """The same for other rows."""
         if not isinstance(self.loss, ExactLoss) or not all(self.loss.is_plain):
             return 0.0
-        return self.codes.shape[1] * sum(t.products for t in self.loss.tabled if t is not None)
+        return codes.shape[1] * sum(t.products for t in self.loss.tabled if t is not None)
 
     @property
     def gapped(self) -> bool:

@@ -20,9 +20,9 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 
-from ..derive import Blocks, ExactLoss, TabledBlocks, block_weights, bounded_jit
+from ..derive import Blocks, ExactLoss, TabledBlocks, block_weights, quickly_compiled
 from ._colouring import Colouring
-from ._objective import Objective
+from ._objective import MANY, Objective
 from ._parameters import unflatten
 
 Array = np.ndarray
@@ -77,7 +77,7 @@ def _chunk(objective: Objective, colours: Colouring, size: int) -> int:
     return max(1, int(np.ceil(rows / max(pieces, 1))))
 
 
-@bounded_jit
+@quickly_compiled(lambda objective, vector, codes, *_: objective.products_of(codes) < MANY)
 def _chunk_sums(
     objective: Objective,
     vector: jax.Array,

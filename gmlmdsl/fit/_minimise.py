@@ -11,14 +11,14 @@ import numpy as np
 
 from ..data import random_key
 from ..derive import DrawnEliminatedLoss, EliminatedLoss
-from ..evaluate import Colouring, Objective, draw_masks, gradient_at
+from ..evaluate import MANY, Colouring, Objective, draw_masks, gradient_at
 from ..graph import LoweredMask
 from ..sample import shows_progress
 from ._edges import off_wrong_edges
 from ._existence import Recession
 from ._inference import Copies, Curvature, complete_rows, curvature
 from ._kinks import fewer, has_kinks, settle
-from ._optimise import MANY, ROUGH, Outcome, Scaled, joined, lbfgs, minibatches, scaling
+from ._optimise import ROUGH, Outcome, Scaled, joined, lbfgs, minibatches, scaling
 from ._status import SUSPECT, examine
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import optax
 from jax.flatten_util import ravel_pytree
 
 from ..derive import bounded_jit, quickly_compiled
-from ..evaluate import Objective, unconstrained_moves
+from ..evaluate import MANY, Objective, unconstrained_moves
 
 MEMORY = 20  # pairs of steps and changes of the gradient
 MOST_REMEMBERED = 1 << 24  # numbers in them
@@ -25,7 +25,6 @@ ROUGH = 1e-5  # where it pauses to see whether there is a minimum at all
 SINGLE = 3e-6  # where float32 has given what it can
 FLAT = 1e-6  # of the largest eigenvalue: flatter directions are scaled like this one
 LEAST_SLOPE = 1e-6  # of a bounded parameter or a simplex in its unconstrained one, which may run to the edge
-MANY = 1 << 24  # products of one value from which on float32 goes first
 STALLED = 5  # steps that lower neither value nor gradient after which digits are used up
 SHORTER = 30  # halvings of a step before the search along it is given up
 ENOUGH = 1e-4  # of the decrease that the slope foretells
