@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 from saved_cases import SAVED
+from typer.testing import CliRunner
 
 import gmlmdsl as gm
+from gmlmdsl.cli._translation_commands import app
 from gmlmdsl.files._whole_files import whole_file, write_whole
 from gmlmdsl.report import Report
 
@@ -168,3 +170,36 @@ def _break_off(path: Path, fault: type[BaseException]) -> None:
     with whole_file(path) as part:
         part.write_bytes(b"half")
         raise fault
+
+
+READERS = {
+    "check": "check FILE",
+    "format": "format FILE",
+    "explain": "explain FILE",
+    "info": "info FILE",
+    "fit": "fit FILE rows.csv",
+    "fit, data": "fit ok.gmlm FILE",
+    "sample": "sample FILE",
+    "sample, params": "sample ok.gmlm --params FILE",
+    "masks": "masks FILE",
+    "train": "train FILE a.en a.de --out run",
+    "distill": "distill FILE a.en --out made",
+    "translate": "translate FILE ok.gmlm",
+    "evaluate": "evaluate FILE a.en a.de",
+    "latency": "latency FILE ok.gmlm",
+    "pipeline": "pipeline FILE a.en a.de --out run",
+}
+
+
+@pytest.mark.parametrize("name", ["missing.gmlm", "folder.gmlm"])
+@pytest.mark.parametrize("command", READERS)
+def test_a_file_that_cannot_be_read_has_one_code_in_every_command(command: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    Path("ok.gmlm").write_text(
+        "model m { var x[i in range(2)] : bit  param h  factor h * x[i] for i in range(2) }\nmask one = subsets(x, size = 1)\n"
+    )
+    Path("folder.gmlm").mkdir()
+    for text in ("rows.csv", "a.en", "a.de"):
+        Path(text).write_text("a,b\n0,1\n")
+    result = CliRunner().invoke(app, READERS[command].replace("FILE", name).split())
+    assert result.exit_code == 1 and "error[E120 unreadable-file]" in result.output and name in result.output
