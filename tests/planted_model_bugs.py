@@ -35,11 +35,11 @@ from planted_checks import (
 from planting import Bug, around
 from theory_cases import ising
 
-from gmlmdsl.derive import _energy, _kernels, _listed, _loss, _samplers, _summed_loss, _sums, _temper, _transitions
+from gmlmdsl.derive import _energy, _kernels, _listed, _loss, _samplers, _summed_loss, _sums, _tabled_sweep, _temper, _transitions
 from gmlmdsl.evaluate import _objective
 from gmlmdsl.fit import _fit, _inference
 from gmlmdsl.graph.nodes import CellValue
-from gmlmdsl.plan import _block_arrays, _tables, _updates
+from gmlmdsl.plan import _block_arrays, _sweep_layout, _tables, _updates
 from gmlmdsl.sample import _run_kernel as _sample
 from gmlmdsl.theory import _block_dynamics, _clusters, _estimation, _monte_carlo
 
@@ -59,6 +59,32 @@ def _without_last_colour(original: Any, graph: Any, blocks: Any, colours: Any) -
 def _never_last(original: Any, scores: Any, uniform: Any) -> Any:
     value, possible = original(scores, uniform)
     return jnp.minimum(value, scores.shape[1] - 2), possible
+
+
+def _never_last_of_few(original: Any, scores: Any, uniform: Any) -> Any:
+    value, possible = original(scores, uniform)
+    return jnp.minimum(value, len(scores) - 2), possible
+
+
+def by_lists(owner: Any, name: str, change: Any) -> Any:
+    """`around` of what reads lists, where products would be quicker."""
+    plant = around(owner, name, change)
+
+    def both(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(_sweep_layout, "MOST_BESIDE", 0)
+        plant(patch)
+
+    return both
+
+
+def _at_other_parameters(original: Any, self: Any, target: Any) -> Any:
+    return original(self, target._replace(params={k: jnp.roll(v, 1) for k, v in target.params.items()}))
+
+
+def _without_last_neighbour(original: Any, tables: Any, *rest: Any) -> Any:
+    found = original(tables, *rest)
+    found.places[..., -1, :] = tables.size
+    return found
 
 
 def _plain_logsumexp(original: Any, scores: Any) -> Any:
@@ -117,7 +143,37 @@ def _constant_spin(patch: pytest.MonkeyPatch) -> None:
 
 MODEL_BUGS = (
     Bug("stale neighbour", "CycleKernel.step", around(_kernels.CycleKernel, "step", _stale), partial(stays_in_p, TWO, "turns")),
-    Bug("skipped colour", "_stages", around(_samplers, "_stages", _without_last_colour), partial(moves_by_its_row, RING, "sweep")),
+    Bug("skipped colour", "_pieces", around(_sweep_layout, "_pieces", _without_last_colour), partial(moves_by_its_row, RING, "sweep")),
+    Bug(
+        "neighbour dropped from a list",
+        "_lists",
+        by_lists(_sweep_layout, "_lists", _without_last_neighbour),
+        partial(stays_in_p, RING, "sweep"),
+    ),
+    Bug(
+        "lists of neighbours shifted by one place",
+        "_list_scores",
+        by_lists(_tabled_sweep, "_list_scores", lambda f, turn, codes: f(turn, jnp.roll(codes, 1, axis=0))),
+        partial(stays_in_p, RING, "sweep"),
+    ),
+    Bug(
+        "cell dropped from a product",
+        "_product_scores",
+        around(_tabled_sweep, "_product_scores", lambda f, scoring, seen: f(scoring, seen.at[0].set(0.0))),
+        partial(stays_in_p, RING, "sweep"),
+    ),
+    Bug(
+        "tables left from other parameters",
+        "TabledSweepKernel.prepared",
+        around(_tabled_sweep.TabledSweepKernel, "prepared", _at_other_parameters),
+        partial(stays_in_p, RING, "sweep"),
+    ),
+    Bug(
+        "`require` ignored beside tables",
+        "TabledSweepKernel.excluded",
+        around(_tabled_sweep.TabledSweepKernel, "excluded", lambda f, *a: None),
+        partial(stays_in_p, TWO, "turns"),
+    ),
     Bug(
         "all blocks in one colour",
         "colour",
@@ -160,6 +216,12 @@ MODEL_BUGS = (
         "clamped cell moved",
         "clamp_scores",
         around(_kernels, "clamp_scores", lambda f, *a: a[-1]),
+        partial(clamped_cells_stay, TWO, "draws"),
+    ),
+    Bug(
+        "clamped cell moved in a sweep from tables",
+        "TabledSweepKernel.swept",
+        around(_tabled_sweep.TabledSweepKernel, "swept", lambda f, self, target, *a: f(self, target._replace(clamped=None), *a)),
         partial(clamped_cells_stay, TWO, "turns"),
     ),
     Bug("sign of a penalty", "log_prior", around(_objective, "log_prior", lambda f, *a: -f(*a)), partial(objective_is_right, TINY, "one")),
@@ -178,7 +240,13 @@ MODEL_BUGS = (
         ),
         partial(objective_is_right, TINY, "one"),
     ),
-    Bug("last value never drawn", "pick_value", around(_kernels, "pick_value", _never_last), partial(stays_in_p, RING, "sweep")),
+    Bug("last value never drawn", "pick_value", around(_kernels, "pick_value", _never_last), partial(stays_in_p, RING, "pairs")),
+    Bug(
+        "last value never drawn in a sweep from tables",
+        "pick_of_few",
+        around(_tabled_sweep, "pick_of_few", _never_last_of_few),
+        partial(stays_in_p, RING, "sweep"),
+    ),
     Bug(
         "log-sum-exp without its maximum",
         "logsumexp",

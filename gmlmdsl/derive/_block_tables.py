@@ -252,12 +252,15 @@ tabled_sum.defvjp(_forward, _backward)
 
 def graph_tables(host: FactorGraph, graph: Graph, plan: GraphTables) -> Tables:
     """Planned tables on the device."""
-    sizes, each = np.append(host.sizes, 1), []
-    for t in plan.tables:
-        found = np.unravel_index(np.arange(t.values), t.sizes) if t.sizes else ()
-        most = sizes[host.groups[t.group].cells] - 1
-        each.append(Table(graph.groups[t.group], t, tuple(_slot_codes(c, most[:, s]) for s, c in enumerate(found))))
-    return Tables(tuple(each), plan)
+    sizes = np.append(host.sizes, 1)
+    each = tuple(Table(graph.groups[t.group], t, table_codes(t, sizes[host.groups[t.group].cells])) for t in plan.tables)
+    return Tables(each, plan)
+
+
+def table_codes(plan: FactorTable, sizes: np.ndarray) -> tuple[Array, ...]:
+    """The codes of each slot of a group, whose cells have so many values, shape (factors, slots)."""
+    found = np.unravel_index(np.arange(plan.values), plan.sizes) if plan.sizes else ()
+    return tuple(_slot_codes(c, sizes[:, s] - 1) for s, c in enumerate(found))
 
 
 def tabled_blocks(

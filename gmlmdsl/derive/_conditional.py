@@ -98,7 +98,7 @@ def rest_possible(
 def pick_value(scores: Float[Array, "blocks values rows"], uniform: Float[Array, "blocks rows"]) -> tuple[Int[Array, "blocks rows"], Array]:
     """One draw per block by inverting the distribution function, with one uniform number each; and whether any value is possible."""
     if scores.shape[1] <= MOST_UNROLLED:
-        return _pick_of_few([scores[:, v] for v in range(scores.shape[1])], uniform)
+        return pick_of_few([scores[:, v] for v in range(scores.shape[1])], uniform)
     top = scores.max(axis=1)
     possible = jnp.isfinite(top)
     weights = jnp.exp(scores - jnp.where(possible, top, 0.0)[:, None])
@@ -106,9 +106,7 @@ def pick_value(scores: Float[Array, "blocks values rows"], uniform: Float[Array,
     return (below <= _below_one(uniform)[:, None] * below[:, -1:]).sum(axis=1, dtype=jnp.int32), possible
 
 
-def _pick_of_few(
-    scores: list[Float[Array, "blocks rows"]], uniform: Float[Array, "blocks rows"]
-) -> tuple[Int[Array, "blocks rows"], Array]:
+def pick_of_few(scores: list[Float[Array, "blocks rows"]], uniform: Float[Array, "blocks rows"]) -> tuple[Int[Array, "blocks rows"], Array]:
     """The same written out value by value: one loop over blocks and rows, where sums along an axis would take several."""
     top = reduce(jnp.maximum, scores)
     possible = jnp.isfinite(top)

@@ -52,6 +52,12 @@ class Target(NamedTuple):
     beta: Float[Array, " chains"] | None = None
 
 
+def free(target: Target, cells: Int[Array, "*shape"]) -> Bool[Array, "*shape"]:
+    """Which of the cells a step may move: they are no padding, and not clamped."""
+    inside = cells < target.graph.n_cells
+    return inside if target.clamped is None else inside & ~target.clamped[cells]
+
+
 class AbstractKernel(eqx.Module):
     """A Markov kernel."""
 
@@ -68,6 +74,11 @@ class AbstractKernel(eqx.Module):
     @abc.abstractmethod
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         """One step of every chain; `keys` has one key per chain."""
+
+    def prepared(self, target: Target) -> AbstractKernel:
+        """The same kernel with what it reads at these parameters, made once for many steps; a step that lacks it makes it."""
+        del target
+        return self
 
     @property
     def remembers(self) -> bool:

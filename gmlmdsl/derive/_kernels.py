@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ._arrays import Blocks, drawn_blocks, float_type
 from ._conditional import clamp_scores, pick_value, put_value, tempered
 from ._energy import Codes, scores_in_turn
-from ._kernel import AbstractKernel, Info, State, Target
+from ._kernel import AbstractKernel, Info, State, Target, free
 from ._mask_law import AbstractMaskLaw
 from ._random import fold, uniform
 
@@ -31,12 +32,6 @@ def draw_blocks(
         scores = clamp_scores(blocks, codes, target.clamped, target.graph.n_cells, scores)
     value, possible = pick_value(scores, numbers)
     return put_value(blocks, codes, value, ~possible)
-
-
-def free(target: Target, cells: Int[Array, "*shape"]) -> Bool[Array, "*shape"]:
-    """Which of the cells a step may move: they are no padding, and not clamped."""
-    inside = cells < target.graph.n_cells
-    return inside if target.clamped is None else inside & ~target.clamped[cells]
 
 
 def counted(before: Codes, after: Codes, drawn: Int[Array, " chains"]) -> Info:
@@ -165,6 +160,9 @@ class CycleKernel(AbstractKernel):
 
     parts: tuple[AbstractKernel, ...]
 
+    def prepared(self, target: Target) -> AbstractKernel:
+        return replace(self, parts=tuple(p.prepared(target) for p in self.parts))
+
     @property
     def updates(self) -> int:
         return sum(p.updates for p in self.parts)
@@ -202,6 +200,9 @@ class RepeatKernel(AbstractKernel):
     part: AbstractKernel
     count: int = eqx.field(static=True)
 
+    def prepared(self, target: Target) -> AbstractKernel:
+        return replace(self, part=self.part.prepared(target))
+
     @property
     def updates(self) -> int:
         return self.part.updates
@@ -237,6 +238,9 @@ class MixtureKernel(AbstractKernel):
 
     parts: tuple[AbstractKernel, ...]
     weights: Float[Array, " parts"]
+
+    def prepared(self, target: Target) -> AbstractKernel:
+        return replace(self, parts=tuple(p.prepared(target) for p in self.parts))
 
     def held(self, cells: int) -> float:
         return max(p.held(cells) for p in self.parts)

@@ -27,8 +27,13 @@ def fold(keys: PRNGKeyArray, number: Array | int) -> PRNGKeyArray:
         return jax.vmap(jax.random.fold_in)(keys, jnp.broadcast_to(number, keys.shape))
     words = jax.random.key_data(keys)
     count = jnp.full(words.shape[:1], number, jnp.uint32)
-    folded = _threefry(words[:, 0], words[:, 1], jnp.zeros_like(count), count)
-    return jax.random.wrap_key_data(jnp.stack(folded, axis=1), impl=jax.random.key_impl(keys))
+
+    def turn(k: Array, words: Words) -> Words:
+        return jnp.where(k == 0, jnp.stack(_threefry(words[:, 0], words[:, 1], jnp.zeros_like(count), count), axis=1), words)
+
+    # A loop of which the second turn changes nothing: what a loop gives stands in memory. Otherwise XLA writes the rounds out in every
+    # loop that reads the keys, and does them anew for each number there.
+    return jax.random.wrap_key_data(jax.lax.fori_loop(0, 2, turn, words), impl=jax.random.key_impl(keys))
 
 
 def keys_on_host(seed: int, *numbers: np.ndarray) -> PRNGKeyArray | None:
@@ -45,13 +50,14 @@ def keys_on_host(seed: int, *numbers: np.ndarray) -> PRNGKeyArray | None:
     return jax.random.wrap_key_data(on_device(np.stack([high, low], axis=-1)), impl="threefry2x32")
 
 
-def uniform(keys: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "... chains"]:
-    """Uniform numbers in [0, 1), chains last."""
+def uniform(keys: PRNGKeyArray, shape: tuple[int, ...], first: Array | int | None = None) -> Float[Array, "... chains"]:
+    """Uniform numbers in [0, 1), chains last; of more numbers those from `first` on, so that a loop draws the ones it needs."""
     n = math.prod(shape)
     if not _is_threefry(_generator_of(keys)) or n >= 2**32:
+        keys = keys if first is None else fold(keys, first)  # others cannot begin in the middle
         return jnp.moveaxis(jax.vmap(lambda k: jax.random.uniform(k, shape))(keys), 0, -1)
     words = jax.random.key_data(keys)
-    count = jnp.arange(n, dtype=jnp.uint32)[:, None]
+    count = (jnp.arange(n, dtype=jnp.uint32) + jnp.asarray(0 if first is None else first, jnp.uint32))[:, None]
     high, low = _threefry(words[None, :, 0], words[None, :, 1], jnp.zeros_like(count), count)
     return _as_fractions(high, low).reshape(*shape, keys.shape[0])
 

@@ -16,10 +16,11 @@ from ..plan import (
     BlockPlan,
     ParallelPlan,
     RandomPlan,
+    SweepLayout,
     SweepPlan,
     listed_blocks,
-    log2_values,
     plan_elimination,
+    plan_layout,
     plan_temper,
     plan_update,
     repeat_count,
@@ -35,6 +36,7 @@ from ._kernels import CycleKernel, KernelStage, MixtureKernel, ParallelKernel, R
 from ._mask_law import mask_law
 from ._network_kernels import network_update
 from ._refinement import refinement_kernel
+from ._tabled_sweep import tabled_sweep
 from ._temper import TemperKernel
 
 Array = np.ndarray
@@ -118,7 +120,7 @@ def _update(graph: FactorGraph, planned: SweepPlan | ParallelPlan | RandomPlan) 
     """The kernel of one planned update."""
     match planned:
         case SweepPlan(eliminations=()):
-            kernel = _sweep(graph, planned)
+            kernel = _sweep(graph, planned.layout)
         case SweepPlan():
             kernel = EliminationKernel(tuple(contraction(graph, e) for e in planned.eliminations))
         case ParallelPlan():
@@ -131,15 +133,16 @@ def _update(graph: FactorGraph, planned: SweepPlan | ParallelPlan | RandomPlan) 
     return Planned(kernel, (update_line(planned),))
 
 
-def _sweep(graph: FactorGraph, planned: SweepPlan) -> AbstractKernel:
-    cells, colours = _split_products(graph, planned.blocks, planned.colours, planned.plans)
-    return SweepKernel(_stages(graph, cells, colours))
+def _sweep(graph: FactorGraph, layout: SweepLayout) -> AbstractKernel:
+    if layout.tables is not None:
+        return tabled_sweep(graph, layout.tables)
+    return SweepKernel(tuple(KernelStage(stacked_blocks(graph, list(p)), len(p)) for p in layout.pieces))
 
 
 def single_site_sweep(graph: FactorGraph) -> AbstractKernel:
     """Every cell once, colour after colour: the kernel of a model without a sampler."""
     cells = np.arange(graph.n_cells, dtype=np.int32)[:, None]
-    return SweepKernel(_stages(graph, cells, colour(graph, cells)))
+    return _sweep(graph, plan_layout(graph, cells, colour(graph, cells), ()))
 
 
 def _listed(graph: FactorGraph, planned: RandomPlan) -> AbstractKernel:
@@ -165,49 +168,6 @@ def _listed(graph: FactorGraph, planned: RandomPlan) -> AbstractKernel:
         kinds.append(jax.tree.map(lambda *a: on_device(np.stack(a)), *(found[m] for m in members)))
     law = mask_law(planned.mask, graph.n_cells)
     return ListedEliminationKernel(law, on_device(blocks, np.int32), tuple(kinds), on_device(kind), on_device(place))
-
-
-def _split_products(graph: FactorGraph, blocks: Array, colours: Array, plans: Sequence[BlockPlan]) -> tuple[Array, Array]:
-    """A block without an inner factor is as many blocks of one cell, of the same colour."""
-    is_product = np.array([p.method == "product" for p in plans])
-    if not is_product.any():
-        return blocks, colours
-    cells, of = [blocks[~is_product]], [colours[~is_product]]
-    rows, members = np.nonzero(blocks[is_product] < graph.n_cells)
-    single = np.full((len(rows), blocks.shape[1]), graph.n_cells, blocks.dtype)
-    single[:, 0] = blocks[is_product][rows, members]
-    return np.concatenate([*cells, single]), np.concatenate([*of, colours[is_product][rows]])
-
-
-def _stages(graph: FactorGraph, blocks: Array, colours: Array) -> tuple[KernelStage, ...]:
-    """Colours ascending; within one, blocks of like size together; like neighbours share one scan."""
-    values = np.prod(np.append(graph.sizes, 1)[blocks].astype(float), axis=1)
-    bucket = np.array([log2_values(v) for v in values])
-    keys = sorted(set(zip(colours.tolist(), bucket.tolist(), strict=True)))
-    pieces = [blocks[(colours == c) & (bucket == b)] for c, b in keys]
-    runs: list[list[Array]] = []
-    last = -1
-    for (_, b), piece in zip(keys, pieces, strict=True):
-        alike = runs and runs[-1][0].shape[1] == piece.shape[1] and last == b and _waste(runs[-1], piece) <= 2
-        if alike:
-            runs[-1].append(piece)
-        else:
-            runs.append([piece])
-        last = b
-    return tuple(_stack(graph, run) for run in runs)
-
-
-def _waste(run: list[Array], piece: Array) -> float:
-    sizes = [len(p) for p in (*run, piece)]
-    return max(sizes) * len(sizes) / sum(sizes)
-
-
-def _stack(graph: FactorGraph, run: list[Array]) -> KernelStage:
-    """Colours of one run as one `Blocks` with a leading axis, padded to like shapes."""
-    width = max(int((p < graph.n_cells).sum(axis=1).max()) for p in run)
-    most = max(len(p) for p in run)
-    padded = [np.pad(p[:, :width], ((0, most - len(p)), (0, 0)), constant_values=graph.n_cells) for p in run]
-    return KernelStage(stacked_blocks(graph, padded), len(run))
 
 
 def single_cells(blocks: Array, n_cells: int) -> Array:

@@ -5,6 +5,7 @@ The replicas of a chain stand beside it on the axis of chains: the body of a `te
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -62,6 +63,9 @@ class TemperKernel(AbstractKernel):
     part: AbstractKernel
     betas: Float[Array, " replicas"]
     cold: int = eqx.field(static=True)
+
+    def prepared(self, target: Target) -> AbstractKernel:
+        return replace(self, part=self.part.prepared(target))
 
     @property
     def updates(self) -> int:

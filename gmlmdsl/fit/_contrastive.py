@@ -131,9 +131,10 @@ class Climb(eqx.Module):
     def moved(self, params: dict[str, jax.Array], state: State, first: jax.Array, count: jax.Array) -> State:
         """The chains after `count` runs of the sampler's body, numbered from `first`."""
         target = Target(self.rows.graph, params, None)
+        ready = self.kernel.prepared(target)
 
         def run(t: jax.Array, at: State) -> State:
-            return self.kernel.step(target, fold(self.chain_keys, t), at)[0]
+            return ready.step(target, fold(self.chain_keys, t), at)[0]
 
         return jax.lax.fori_loop(first, first + count, run, state)
 

@@ -50,6 +50,10 @@ from ._prefixes import plan_instead as plan_instead
 from ._prefixes import plan_prefixes as plan_prefixes
 from ._stages import Stage as Stage
 from ._stages import places as step_places
+from ._sweep_layout import SweepLayout as SweepLayout
+from ._sweep_layout import SweepTables as SweepTables
+from ._sweep_layout import TabledColours as TabledColours
+from ._sweep_layout import plan_layout as plan_layout
 from ._table_entries import FactorTable as FactorTable
 from ._table_entries import entry_parameters as entry_parameters
 from ._table_entries import entry_values as entry_values

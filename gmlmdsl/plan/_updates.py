@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from ..program import ir
 from ._budget import BUDGET, Budget
 from ._elimination import Elimination, plan_elimination
 from ._plan import FEW_VALUES, BlockPlan, is_affordable, plan_block, plan_blocks, verify_affordable
+from ._sweep_layout import SweepLayout, plan_layout
 
 Array = np.ndarray
 TOGETHER = Budget(flops=1e12)  # each block is within the budget
@@ -33,6 +35,7 @@ class SweepPlan:
         eliminations: one per colour, of all its blocks at once, where blocks are eliminated.
     """
 
+    graph: FactorGraph
     update: ir.Sweep
     blocks: Array
     colours: Array
@@ -47,9 +50,16 @@ class SweepPlan:
     @property
     def words(self) -> str:
         """How the blocks are redrawn."""
-        words = sorted({p.words for p in self.plans}, key=len)
+        words = sorted({p.words for p in self.plans}, key=len)[:3]
         together = ", those of a colour at once" * bool(self.eliminations)
-        return f"{_count(len(self.blocks), 'block')} in {_count(self.n_colours, 'colour')}{together}; {'; '.join(words[:3])}"
+        tables = None if self.eliminations else self.layout.tables
+        words += [] if tables is None else [tables.words]
+        return f"{_count(len(self.blocks), 'block')} in {_count(self.n_colours, 'colour')}{together}; {'; '.join(words)}"
+
+    @cached_property
+    def layout(self) -> SweepLayout:
+        """What is redrawn at once, and from which tables."""
+        return plan_layout(self.graph, self.blocks, self.colours, self.plans)
 
     @property
     def keeps(self) -> bool:
@@ -146,11 +156,11 @@ def _sweep(lowered: Lowered, sweep: ir.Sweep) -> SweepPlan:
     worst = max(plans, key=lambda p: (not is_affordable(p), p.values, p.terms))
     verify_affordable(worst, f"`{sweep.span.text}`: a block", sweep.span)
     if all(p.elimination is None for p in plans):
-        return SweepPlan(sweep, blocks, colours, tuple(plans))
+        return SweepPlan(graph, sweep, blocks, colours, tuple(plans))
     # Blocks of one colour share no factor: together they are eliminated as they would be one by one, level by level.
     cells = [np.unique(blocks[colours == c]) for c in range(int(colours.max()) + 1)]
     found = tuple(plan_elimination(graph, c[c < graph.n_cells], "blocks of one colour", TOGETHER) for c in cells)
-    return SweepPlan(sweep, blocks, colours, tuple(plans), found)
+    return SweepPlan(graph, sweep, blocks, colours, tuple(plans), found)
 
 
 def _plans(graph: FactorGraph, blocks: Array) -> Sequence[BlockPlan]:

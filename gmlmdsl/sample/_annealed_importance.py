@@ -250,13 +250,13 @@ def _annealed(kernel: AbstractKernel, target: Target, codes: Array, betas: Array
 @bounded_jit
 def _anneal(kernel: AbstractKernel, target: Target, keys: Any, codes: jax.Array, betas: jax.Array, count: jax.Array) -> jax.Array:
     """log p of each chain before its steps at each beta, shape (betas, chains); after the last beta nothing moves."""
-    chains, last = codes.shape[1], betas.shape[0] - 1
+    chains, last, ready = codes.shape[1], betas.shape[0] - 1, kernel.prepared(target)
 
     def one(state: derive.State, k: jax.Array) -> tuple[derive.State, jax.Array]:
         inside = target._replace(beta=jnp.full(chains, betas[k]))
 
         def step(j: jax.Array, state: derive.State) -> derive.State:
-            return kernel.step(inside, fold(keys, k * count + j), state)[0]
+            return ready.step(inside, fold(keys, k * count + j), state)[0]
 
         log_p = log_potential(target.graph, target.params, state.codes)
         return jax.lax.fori_loop(0, jnp.where(k < last, count, 0), step, state), log_p

@@ -27,7 +27,8 @@ class Draws:
 
     Attributes:
         codes: (chains, draws, cells), or None where draws were not kept.
-        score: unnormalised log p, or what the kernel records instead, (chains, draws); None where there is nothing.
+        score: unnormalised log p, or what the kernel records instead, (chains, draws), where draws are not kept of the last of each
+            compiled call only; None where there is nothing.
         memory: what `remember` gave of each draw, leading axis draws.
         changed, drawn: cells that changed and that were drawn, (chains, draws, updates).
         proposed, accepted: exchanges of neighbouring replicas, (chains, draws, pairs).
@@ -139,11 +140,11 @@ def _begun(kernel: AbstractKernel, codes: jax.Array) -> State:
 
 @bounded_jit
 def _cool(kernel: AbstractKernel, target: Target, keys: Any, state: State, count: Any) -> State:
-    keys = fold(keys, ANNEALING)
+    keys, ready = fold(keys, ANNEALING), kernel.prepared(target)
 
     def step(t: Any, state: State) -> State:
         beta = jnp.full(state.codes.shape[1], (t + 1) / count, float_type())
-        return kernel.step(target._replace(beta=beta), fold(keys, t), state)[0]
+        return ready.step(target._replace(beta=beta), fold(keys, t), state)[0]
 
     return jax.lax.fori_loop(0, count, step, state)
 
@@ -162,26 +163,33 @@ def _record(
     keep: bool,
     remember: Callable[[State], Any] = forget,
 ) -> tuple[State, dict[str, Any]]:
-    """`count` draws, and as many copies of the last as make `most`."""
+    """`count` draws, then zeros up to `most`; of draws that are not kept the last log p only."""
+    ready = kernel.prepared(target)
+
+    def of(state: State) -> dict[str, Any]:
+        return {
+            "codes": state.codes.astype(_small(target)) if keep else None,
+            "score": kernel.score(target, state) if keep else None,
+            "memory": remember(state) if keep else None,
+            "observed": {} if observe is None else observe(state.codes),
+        }
+
+    def nothing(state: State) -> dict[str, Any]:
+        return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(of, state))
 
     def one(state: State, k: Any) -> tuple[State, dict[str, Any]]:
         def step(j: Any, carry: tuple[State, Info]) -> tuple[State, Info]:
             state, info = carry
-            state, more = kernel.step(target, fold(keys, first + k * thin + j), state)
+            state, more = ready.step(target, fold(keys, first + k * thin + j), state)
             return state, jax.tree.map(jnp.add, info, more)
 
         steps = jnp.where(k < count, thin, 0)
         state, info = jax.lax.fori_loop(0, steps, step, (state, kernel.nothing(state.codes.shape[1])))
-        out = {
-            "codes": state.codes.astype(_small(target)) if keep else None,
-            "score": kernel.score(target, state),
-            "memory": remember(state) if keep else None,
-            "info": info,
-            "observed": {} if observe is None else observe(state.codes),
-        }
-        return state, out
+        return state, jax.lax.cond(k < count, of, nothing, state) | {"info": info}
 
-    return jax.lax.scan(one, state, jnp.arange(most))
+    state, out = jax.lax.scan(one, state, jnp.arange(most))
+    last = None if keep else kernel.score(target, state)
+    return state, out if last is None else out | {"score": last[None]}
 
 
 def _small(target: Target) -> Any:

@@ -71,7 +71,8 @@ def step_cost(lowered: Lowered, mask: ir.Mask, params: Mapping[str, jax.Array], 
 
 @bounded_jit
 def _steps(kernel: derive.AbstractKernel, target: derive.Target, keys: jax.Array, state: derive.State) -> derive.State:
-    return jax.lax.fori_loop(0, STEPS, lambda t, s: kernel.step(target, derive.fold(keys, t), s)[0], state)
+    ready = kernel.prepared(target)
+    return jax.lax.fori_loop(0, STEPS, lambda t, s: ready.step(target, derive.fold(keys, t), s)[0], state)
 
 
 def _measured(call: Callable[[], Any], unit: float, source: str) -> Quantity:

@@ -94,8 +94,10 @@ def _target(model: gm.Model, task: Task) -> derive.Target:
 
 @partial(jax.jit, static_argnames="count")
 def _sweeps(kernel: derive.AbstractKernel, target: derive.Target, state: derive.State, key: jax.Array, count: int) -> derive.State:
+    ready = kernel.prepared(target)
+
     def one(state: derive.State, key: jax.Array) -> tuple[derive.State, None]:
-        return kernel.step(target, jax.random.split(key, CHAINS), state)[0], None
+        return ready.step(target, jax.random.split(key, CHAINS), state)[0], None
 
     return jax.lax.scan(one, state, jax.random.split(key, count))[0]
 

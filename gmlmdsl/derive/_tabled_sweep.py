@@ -1,0 +1,298 @@
+"""Sweeps of single cells that read tables: no tree is evaluated per value and step.
+
+`plan/_sweep_layout.py` says where entries and neighbours stand. Scores are differences from each cell's first value. Codes are held as
+small integers in the order in which cells are redrawn, so that a colour is a slice, and each number is drawn where it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from ..graph import FactorGraph
+from ..plan import FactorTable, SweepTables, TabledColours, block_arrays
+from ._arrays import Blocks, Graph, float_type, on_device
+from ._block_tables import Table, table_codes
+from ._conditional import pick_of_few, pick_value, tempered
+from ._energy import MOST_UNROLLED, Codes, scores_in_turn
+from ._kernel import AbstractKernel, Info, State, Target, free
+from ._loop import INSIDE
+from ._random import fold, uniform
+
+FEW_NEIGHBOURS = 16  # written out
+Scores = list[Float[Array, "blocks *values chains"]]  # of values but the first: one after another where they are few, else all at once
+
+
+class Lists(eqx.Module):
+    """`plan.NeighbourLists` on the device, without their places; leading axes colours, blocks."""
+
+    slots: Int[Array, "*lead degree members"]
+    strides: Int[Array, "*lead degree members"] | None  # None: every neighbour is one cell
+
+
+class Places(eqx.Module):
+    """Where the entries of `TabledColours` stand."""
+
+    inside: Int[Array, "colours blocks several values"]
+    matrices: tuple[Int[Array, "colours blocks several values degree width"], ...]
+
+
+class Scoring(eqx.Module):
+    """What scores are read from: less than the first value's, whose are 0; -inf where a cell has no such value.
+
+    `matrices` has one array for each kind of neighbours, or that of products: (colours, values but one x blocks, slots x width but one).
+    """
+
+    constant: Float[Array, "*lead values_but_one"]
+    matrices: tuple[Array, ...]
+
+
+class Colours(eqx.Module):
+    """`plan.TabledColours` on the device.
+
+    `rest` are the groups without a table, with cells by their slots; None: none touches these.
+    """
+
+    cells: Int[Array, "colours blocks"]
+    lists: tuple[Lists, ...]
+    places: Places
+    rest: Blocks | None
+    start: int = eqx.field(static=True)
+
+    @property
+    def blocks(self) -> int:
+        """Cells of a colour, padding included."""
+        return self.cells.shape[1]
+
+    @property
+    def values(self) -> int:
+        """The most values of a cell."""
+        return self.places.inside.shape[-1]
+
+
+class Turn(eqx.Module):
+    """A colour: what is stacked in `Colours` and `Scoring`, without the axis of colours."""
+
+    number: Int[Array, ""]
+    cells: Int[Array, " blocks"]
+    lists: tuple[Lists, ...]
+    rest: Blocks | None
+    scoring: Scoring
+
+
+class TabledSweepKernel(AbstractKernel):
+    """Every cell of a list once, colour after colour; the cells of one colour at once.
+
+    Attributes:
+        plans: the tables of the graph's factors, and `codes` those of their slots, see `Table`.
+        most_values: of a cell.
+        by_product: whether all scores of a colour are one product with indicators of all cells, which then are the state of a sweep.
+        rest: the groups without a table.
+        order: the cell at each slot, the number of cells for none; `slots` the slot of each cell.
+        stages: colours in order, those of like size together.
+        scorings: of the stages at some parameters; None before `prepared`.
+    """
+
+    plans: tuple[FactorTable, ...] = eqx.field(static=True)
+    most_values: int = eqx.field(static=True)
+    by_product: bool = eqx.field(static=True)
+    rest: tuple[int, ...] = eqx.field(static=True)
+    codes: tuple[tuple[Int[Array, "factors values"], ...], ...]
+    order: Int[Array, " slots"]
+    slots: Int[Array, " cells"]
+    stages: tuple[Colours, ...]
+    scorings: tuple[Scoring, ...] | None = None
+
+    def held(self, cells: int) -> float:
+        scores = max((s.blocks * (s.values + 1) for s in self.stages), default=0)
+        width = max((m.shape[-1] for s in self.stages for m in s.places.matrices), default=1)
+        return float(scores + self.by_product * cells * (width - 1)) * float_type().itemsize
+
+    def prepared(self, target: Target) -> TabledSweepKernel:
+        if self.scorings is not None:
+            return self
+        tables = [Table(target.graph.groups[p.group], p, c) for p, c in zip(self.plans, self.codes, strict=True)]
+        entries = jnp.concatenate([*(t.entries(target.params) for t in tables), jnp.zeros(1, float_type())])
+        make = _product_scoring if self.by_product else _list_scoring
+        return replace(self, scorings=tuple(make(entries, s.places, target.graph.sizes[s.cells]) for s in self.stages))
+
+    def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
+        scorings, small = self.prepared(target).scorings, jnp.int8 if self.most_values <= 127 else jnp.int32
+        assert scorings is not None
+        before = jnp.concatenate([state.codes.astype(small), jnp.zeros((1, state.codes.shape[1]), small)]).at[self.order].get(**INSIDE)
+        width = scorings[0].matrices[0].shape[-1] // before.shape[0] if self.by_product else 0
+        held = _indicators(before, width) if width else before
+        for k, (stage, scoring) in enumerate(zip(self.stages, scorings, strict=True)):
+            held = self.swept(target, fold(keys, k), stage, scoring, held, width)
+        after = _codes(held, width, small)
+        drawn = sum((free(target, s.cells).sum(dtype=jnp.int32) for s in self.stages), jnp.zeros((), jnp.int32))
+        none = jnp.zeros((0, before.shape[1]), jnp.int32)
+        changed = (before != after).sum(axis=0, dtype=jnp.int32)
+        info = Info(changed[None], jnp.broadcast_to(drawn, (1, before.shape[1])), none, none)
+        return State(after.at[self.slots].get(**INSIDE).astype(state.codes.dtype)), info
+
+    def swept(self, target: Target, keys: PRNGKeyArray, stage: Colours, scoring: Scoring, held: Array, width: int) -> Array:
+        """What is held after a stage's colours: codes, or indicators of `width` values of each cell."""
+        n, each = stage.blocks, max(width, 1)
+        numbers = uniform(keys, (stage.cells.shape[0], n)) if width else None
+
+        def one(held: Array, inputs: tuple[Turn, Array | None]) -> tuple[Array, None]:
+            turn, given = inputs
+            first = stage.start + turn.number * n
+            scores = _product_scores(turn.scoring, held) if width else _list_scores(turn, held)
+            if target.beta is not None:
+                scores = [tempered(s, target.beta) for s in scores]
+            drawn = uniform(keys, (n,), turn.number * n) if given is None else given
+            new, possible = _drawn(scores, self.excluded(target, turn, held, width), drawn)
+            if turn.rest is not None or target.clamped is not None:
+                old = _codes(jax.lax.dynamic_slice_in_dim(held, first * each, n * each), width, new.dtype)
+                stays = ~possible if target.clamped is None else ~possible | target.clamped[turn.cells][:, None]
+                new = jnp.where(stays, old, new)
+            new = _indicators(new, width) if width else new.astype(held.dtype)
+            return jax.lax.dynamic_update_slice_in_dim(held, new, first * each, axis=0), None
+
+        turns = Turn(jnp.arange(stage.cells.shape[0]), stage.cells, stage.lists, stage.rest, scoring)
+        return jax.lax.scan(one, held, (turns, numbers))[0]
+
+    def excluded(self, target: Target, turn: Turn, held: Array, width: int) -> Float[Array, "blocks values chains"] | None:
+        """What the groups without a table add."""
+        if turn.rest is None:
+            return None
+        groups = (target.graph.groups[k] for k in self.rest)
+        here = tuple(eqx.tree_at(lambda g: g.cells, g, self.slots[g.cells]) for g in groups)
+        codes = _codes(held, width, jnp.int32)
+        more = scores_in_turn(Graph(codes.shape[0], self.most_values, here, target.graph.sizes), target.params, codes, turn.rest)
+        return more if target.beta is None else tempered(more, target.beta)
+
+
+def tabled_sweep(host: FactorGraph, plan: SweepTables) -> TabledSweepKernel:
+    """A planned sweep on the device."""
+    sizes = np.append(host.sizes, 1)
+    codes = tuple(table_codes(t, sizes[host.groups[t.group].cells]) for t in plan.tables.tables)
+    stages = tuple(_colours(host, plan, s) for s in plan.stages)
+    most = int(host.sizes.max(initial=1))
+    rest = plan.tables.rest
+    return TabledSweepKernel(plan.tables.tables, most, plan.by_product, rest, codes, _ints(plan.order), _ints(plan.slots), stages)
+
+
+def _colours(host: FactorGraph, plan: SweepTables, s: TabledColours) -> Colours:
+    lists = tuple(Lists(_ints(k.slots), _ints(k.strides) if k.slots.shape[-1] > 1 else None) for k in s.lists)
+    matrices = tuple(k.places for k in s.lists)
+    if s.product is not None:
+        lists, matrices = (), (s.product,)
+    places = Places(_ints(s.inside), tuple(_ints(m) for m in matrices))
+    return Colours(_ints(s.cells), lists, places, _rest(host, plan, s.cells), s.start)
+
+
+def _rest(host: FactorGraph, plan: SweepTables, cells: np.ndarray) -> Blocks | None:
+    """The blocks that groups without a table score, by slots."""
+    at, radix, strides, *touch = block_arrays(host, cells.reshape(-1, 1))
+    touch = [touch[k] for k in plan.tables.rest]
+    if not any(t.shape[1] for t in touch):
+        return None
+    at = np.append(plan.slots, len(plan.order) - 1)[at]
+    cell, sizes, places, *instances = (_ints(a.reshape(*cells.shape, -1, 1)) for a in (at, radix, strides, *touch))
+    return Blocks(int(radix.max()), cell, sizes, places, tuple(instances))
+
+
+def _ints(a: np.ndarray) -> Array:
+    return on_device(a, np.int32)
+
+
+def _list_scoring(entries: Array, places: Places, sizes: Int[Array, "colours blocks"]) -> Scoring:
+    whole = [entries[m].sum(axis=2) for m in places.matrices]  # colours, blocks, values, degree, width
+    return Scoring(_constant(entries, places, sizes), tuple(w[:, :, 1:] - w[:, :, :1] for w in whole))
+
+
+def _product_scoring(entries: Array, places: Places, sizes: Int[Array, "colours blocks"]) -> Scoring:
+    """The entries beside the first value of every cell go to the constant."""
+    (m,) = _list_scoring(entries, places, sizes).matrices
+    constant = _constant(entries, places, sizes) + m[..., 0].sum(axis=3)
+    return Scoring(constant, ((m[..., 1:] - m[..., :1]).reshape(m.shape[0], m.shape[1] * m.shape[2], -1),))
+
+
+def _constant(entries: Array, places: Places, sizes: Int[Array, "colours blocks"]) -> Float[Array, "colours blocks values_but_one"]:
+    alone = entries[places.inside].sum(axis=2)
+    exists = jnp.arange(1, alone.shape[2], dtype=sizes.dtype)[None, None] < sizes[:, :, None]
+    return jnp.where(exists, alone[:, :, 1:] - alone[:, :, :1], -jnp.inf)
+
+
+def _indicators(codes: Codes, width: int) -> Float[Array, "cells_x_width chains"]:
+    """1 where a cell has a value, for each of `width` values behind the first."""
+    values = jnp.arange(1, width + 1, dtype=codes.dtype)
+    return (codes[:, None] == values[None, :, None]).astype(float_type()).reshape(-1, codes.shape[1])
+
+
+def _codes(held: Array, width: int, dtype: Any) -> Codes:
+    """Codes from what is held: themselves, or indicators of `width` values of each cell."""
+    if not width:
+        return held.astype(dtype)
+    values = jnp.arange(1, width + 1, dtype=held.dtype)[None, :, None]
+    return (held.reshape(-1, width, held.shape[1]) * values).sum(axis=1).astype(dtype)
+
+
+def _product_scores(scoring: Scoring, seen: Float[Array, "slots_x_width chains"]) -> Scores:
+    (matrix,) = scoring.matrices
+    return _apart((matrix @ seen).reshape(*scoring.constant.shape, seen.shape[1]) + scoring.constant[..., None])
+
+
+def _list_scores(turn: Turn, codes: Codes) -> Scores:
+    """The sum over neighbours, one kind after another."""
+    constant = turn.scoring.constant
+    scores = _apart(jnp.broadcast_to(constant[..., None], (*constant.shape, codes.shape[1])))
+    for matrix, lists in zip(turn.scoring.matrices, turn.lists, strict=True):
+
+        def add(scores: Scores, one: tuple[Lists, Array]) -> tuple[Scores, None]:
+            value = _joint_value(codes, one[0])
+            return [s + _picked(m, value) for s, m in zip(scores, _apart(one[1]), strict=True)], None
+
+        each = jax.tree.map(lambda a: jnp.moveaxis(a, 1, 0), lists), jnp.moveaxis(matrix, 2, 0)
+        scores = _in_turn(add, scores, each, matrix.shape[2])
+    return scores
+
+
+def _joint_value(codes: Codes, lists: Lists) -> Int[Array, "blocks chains"]:
+    """Which value one neighbour of each cell has."""
+    if lists.strides is None:
+        return codes.at[lists.slots[:, 0]].get(**INSIDE)
+    members = (codes.at[lists.slots[:, m]].get(**INSIDE).astype(jnp.int32) for m in range(lists.slots.shape[1]))
+    parts = (code * lists.strides[:, m, None] for m, code in enumerate(members))
+    return sum(parts, jnp.zeros((), jnp.int32))
+
+
+def _picked(matrix: Float[Array, "blocks *values width"], value: Int[Array, "blocks chains"]) -> Float[Array, "blocks *values chains"]:
+    """What stands in the matrix at each value: by comparisons, which run on vectors where a look-up does not."""
+    found, value = matrix[..., 0, None], value if matrix.ndim == 2 else value[:, None]
+    for k in range(1, matrix.shape[-1]):
+        found = jnp.where(value == k, matrix[..., k, None], found)
+    return found
+
+
+def _apart(scores: Float[Array, "blocks values_but_one *rest"]) -> list[Array]:
+    """Value by value where they are few: an axis of values in the middle keeps the loop over chains from running on vectors."""
+    return [scores[:, v] for v in range(scores.shape[1])] if scores.shape[1] < MOST_UNROLLED else [scores]
+
+
+def _drawn(scores: Scores, more: Array | None, numbers: Float[Array, "blocks chains"]) -> tuple[Int[Array, "blocks chains"], Array]:
+    """See `pick_value`; `more` is added to the scores, of which that of the first value is 0."""
+    if len(scores) == 1 and scores[0].ndim == 3:
+        whole = jnp.pad(scores[0], ((0, 0), (1, 0), (0, 0)))
+        return pick_value(whole if more is None else whole + more, numbers)
+    each = [jnp.zeros(numbers.shape, numbers.dtype), *scores]
+    return pick_of_few(each if more is None else [s + more[:, v] for v, s in enumerate(each)], numbers)
+
+
+def _in_turn(step: Callable[[Any, Any], tuple[Any, None]], start: Any, inputs: Any, count: int) -> Any:
+    """`jax.lax.scan`, with few turns written out."""
+    if count > FEW_NEIGHBOURS:
+        return jax.lax.scan(step, start, inputs)[0]
+    for k in range(count):
+        start, _ = step(start, jax.tree.map(lambda a, k=k: a[k], inputs))
+    return start

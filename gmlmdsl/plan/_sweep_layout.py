@@ -1,0 +1,242 @@
+"""How a sweep is laid out: which blocks are redrawn at once, and, of single cells, the tables that say how probable their values are.
+
+A cell's score under a value is a sum over the factors that touch it. Each is looked up in the factor's table by the codes of its other
+cells, the neighbours: no tree is evaluated per value and step, and the tables are made once for many steps. Cells stand in the order in
+which they are redrawn, so that the cells of a colour are a slice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._diagnostics import counted
+from ..graph import FactorGraph
+from ._block_arrays import block_arrays, block_values, log2_values
+from ._block_tables import TREE, BlockTables, ContextTables, GraphTables, plan_blocks_by_tables, plan_graph_tables
+from ._plan import BlockPlan
+from ._table_entries import entry_values
+
+Array = np.ndarray
+MOST_WASTE = 2  # times more places than blocks: colours of unlike sizes that are still run by one scan
+MOST_BESIDE = 4  # times more cells than neighbours: a product with all cells is still quicker than lists
+MOST_ENTRY = 100.0  # entries up to which a product's differences lose nothing that matters in 32 bits
+MOST_PLACES = 1 << 24  # index entries of one product
+
+
+@dataclass(frozen=True, eq=False)
+class NeighbourLists:
+    """The neighbours of cells by kind: contexts of like width, as of `ContextTables`.
+
+    Attributes:
+        slots: where the cells of each context stand, shape (colours, blocks, degree, members); the last slot for none.
+        strides: their place values.
+        places: entries to be added, shape (colours, blocks, several, values, degree, width).
+    """
+
+    slots: Array
+    strides: Array
+    places: Array
+
+    @property
+    def degree(self) -> int:
+        """The most neighbours of a cell."""
+        return self.slots.shape[2]
+
+
+@dataclass(frozen=True, eq=False)
+class TabledColours:
+    """Colours of like size that are redrawn one after another.
+
+    Attributes:
+        cells: shape (colours, blocks), padded with the number of cells.
+        start: the slot of the first.
+        inside: entries of factors without neighbours, shape (colours, blocks, several, values).
+        lists: of each kind of neighbours.
+        product: places as of a matrix over all slots, shape (colours, blocks, several, values, slots, width); None: lists are quicker.
+    """
+
+    cells: Array
+    start: int
+    inside: Array
+    lists: tuple[NeighbourLists, ...]
+    product: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class SweepTables:
+    """What a sweep of single cells reads.
+
+    Attributes:
+        tables: of the graph's factors.
+        order: the cell at each slot, the number of cells for none; the last slot is none.
+        slots: the slot of each cell.
+        stages: colours in order.
+    """
+
+    tables: GraphTables
+    order: Array
+    slots: Array
+    stages: tuple[TabledColours, ...]
+
+    @property
+    def by_product(self) -> bool:
+        """Whether scores are products with indicators of all cells."""
+        return self.stages[0].product is not None
+
+    @property
+    def words(self) -> str:
+        """How scores are read."""
+        if self.by_product:
+            return f"scores by products of tables with all {counted(len(self.slots), 'cell')}"
+        degrees = sorted({sum(k.degree for k in s.lists) for s in self.stages})
+        up_to = counted(degrees[-1], "neighbour")
+        return f"scores from tables by lists of {'up to ' * (len(degrees) > 1)}{up_to}"
+
+
+@dataclass(frozen=True, eq=False)
+class SweepLayout:
+    """Colours in order, those of like size as one array of shape (colours, blocks, members), padded with the number of cells.
+
+    `tables` is None where trees are evaluated.
+    """
+
+    pieces: tuple[Array, ...]
+    tables: SweepTables | None
+
+
+def plan_layout(graph: FactorGraph, blocks: Array, colours: Array, plans: Sequence[BlockPlan]) -> SweepLayout:
+    """How blocks, each with its colour and plan, are laid out."""
+    blocks, colours = _split_products(graph, blocks, colours, plans)
+    pieces = _pieces(graph, blocks, colours)
+    return SweepLayout(pieces, _sweep_tables(graph, pieces))
+
+
+def _split_products(graph: FactorGraph, blocks: Array, colours: Array, plans: Sequence[BlockPlan]) -> tuple[Array, Array]:
+    """A block without an inner factor is as many blocks of one cell, of the same colour."""
+    is_product = np.array([p.method == "product" for p in plans], bool)
+    if not is_product.any():
+        return blocks, colours
+    cells, of = [blocks[~is_product]], [colours[~is_product]]
+    rows, members = np.nonzero(blocks[is_product] < graph.n_cells)
+    single = np.full((len(rows), blocks.shape[1]), graph.n_cells, blocks.dtype)
+    single[:, 0] = blocks[is_product][rows, members]
+    return np.concatenate([*cells, single]), np.concatenate([*of, colours[is_product][rows]])
+
+
+def _pieces(graph: FactorGraph, blocks: Array, colours: Array) -> tuple[Array, ...]:
+    """Colours ascending; within one, blocks of like size together; like neighbours in one piece."""
+    values = block_values(np.append(graph.sizes, 1), blocks)
+    bucket = np.array([log2_values(v) for v in values])
+    keys = sorted(set(zip(colours.tolist(), bucket.tolist(), strict=True)))
+    runs: list[list[Array]] = []
+    last = -1
+    for c, b in keys:
+        piece = blocks[(colours == c) & (bucket == b)]
+        if runs and last == b and _waste(runs[-1], piece) <= MOST_WASTE:
+            runs[-1].append(piece)
+        else:
+            runs.append([piece])
+        last = b
+    return tuple(_padded(graph, run) for run in runs)
+
+
+def _waste(run: list[Array], piece: Array) -> float:
+    sizes = [len(p) for p in (*run, piece)]
+    return max(sizes) * len(sizes) / sum(sizes)
+
+
+def _padded(graph: FactorGraph, run: list[Array]) -> Array:
+    width = max(int((p < graph.n_cells).sum(axis=1).max()) for p in run)
+    most = max(len(p) for p in run)
+    return np.stack([np.pad(p[:, :width], ((0, most - len(p)), (0, 0)), constant_values=graph.n_cells) for p in run])
+
+
+def _sweep_tables(graph: FactorGraph, pieces: Sequence[Array]) -> SweepTables | None:
+    """Tables for a sweep; None where some block has several cells, a cell stands in two, or trees are quicker."""
+    cells = np.concatenate([p.reshape(-1, p.shape[2]) for p in pieces])[:, 0] if all(p.shape[2] == 1 for p in pieces) else None
+    if cells is None or len(np.unique(cells[cells < graph.n_cells])) < (cells < graph.n_cells).sum():
+        return None
+    tables = plan_graph_tables(graph)
+    if tables is None or not tables.tables:
+        return None
+    still = np.setdiff1d(np.arange(graph.n_cells), cells)
+    order = np.concatenate([cells, still, [graph.n_cells]])
+    slots = np.empty(graph.n_cells, np.int64)
+    inside = np.flatnonzero(order < graph.n_cells)
+    slots[order[inside]] = inside
+    stages, start = [], 0
+    for piece in pieces:
+        found = _tabled(graph, tables, piece)
+        if found is None:
+            return None
+        stages.append(_colours(tables, piece[..., 0], start, found, np.append(slots, len(order) - 1)))
+        start += piece.shape[0] * piece.shape[1]
+    planned = _with_products(graph, SweepTables(tables, order, slots, tuple(stages)))
+    return planned if planned.by_product or all(_pays(tables, s) for s in stages) else None
+
+
+def _pays(tables: GraphTables, stage: TabledColours) -> bool:
+    """Whether lists are quicker than trees: each value is found by comparisons, with all values that a neighbour may have."""
+    values = stage.inside.shape[-1]
+    compared = sum(float(k.places[:, :, 0, 1:].size) for k in stage.lists)
+    return compared <= TREE * values * sum(_pairs(tables, k) for k in stage.lists)
+
+
+def _pairs(tables: GraphTables, lists: NeighbourLists) -> int:
+    """How many neighbours all cells have, padding left out."""
+    return int((lists.places < tables.size).any(axis=(2, 3, 5)).sum())
+
+
+def _tabled(graph: FactorGraph, tables: GraphTables, piece: Array) -> BlockTables | None:
+    arrays = block_arrays(graph, piece.reshape(-1, 1))
+    return plan_blocks_by_tables(graph, tables, arrays[0], arrays[1], arrays[2], arrays[3:])
+
+
+def _colours(tables: GraphTables, cells: Array, start: int, found: BlockTables, slots: Array) -> TabledColours:
+    lists = tuple(_lists(tables, c, slots, cells.shape) for c in found.contexts)
+    return TabledColours(cells, start, found.inside.reshape(*cells.shape, *found.inside.shape[1:]), lists)
+
+
+def _lists(tables: GraphTables, c: ContextTables, slots: Array, shape: tuple[int, ...]) -> NeighbourLists:
+    """Contexts as lists of each cell's own; `slots` has that of none behind."""
+    places, of = c.places, c.of
+    if of is None:
+        here = (places < tables.size).any(axis=(1, 2, 4))
+        of = np.argsort(~here, axis=1, kind="stable")[:, : max(1, int(here.sum(axis=1).max()))]
+        places = np.take_along_axis(places, of[:, None, None, :, None], axis=3)
+    return NeighbourLists(
+        slots[c.cells[of]].reshape(*shape, *of.shape[1:], -1),
+        c.strides[of].reshape(*shape, *of.shape[1:], -1),
+        places.reshape(*shape, *places.shape[1:]),
+    )
+
+
+def _with_products(graph: FactorGraph, found: SweepTables) -> SweepTables:
+    """The same with products instead of lists, where nearly all cells are neighbours of all, one by one, and have as many values."""
+    n, kinds = len(found.order), [k for s in found.stages for k in s.lists]
+    alone = all(len(s.lists) == 1 for s in found.stages) and all(k.slots.shape[-1] == 1 for k in kinds)
+    if not alone or {k.places.shape[-1] for k in kinds} != {int(graph.sizes.max())}:
+        return found
+    pairs = sum(_pairs(found.tables, k) for k in kinds)
+    size = sum(n * (k.places.size // k.degree) for k in kinds)
+    if n * len(found.slots) > MOST_BESIDE * pairs or size > MOST_PLACES or _largest(graph, found.tables) > MOST_ENTRY:
+        return found
+    stages = []
+    for s in found.stages:
+        (k,) = s.lists
+        places = np.moveaxis(k.places, 4, 2)  # colours, blocks, degree, several, values, width
+        product = np.full((*s.cells.shape, n, *places.shape[3:]), found.tables.size, np.int32)
+        some = (places < found.tables.size).any(axis=(3, 4, 5))
+        colour, block, _ = at = np.nonzero(some)
+        product[colour, block, k.slots[..., 0][at]] = places[at]
+        stages.append(TabledColours(s.cells, s.start, s.inside, s.lists, np.moveaxis(product, 2, 4)))
+    return SweepTables(found.tables, found.order, found.slots, tuple(stages))
+
+
+def _largest(graph: FactorGraph, tables: GraphTables) -> float:
+    """The largest entry where parameters start: that of a penalty written as a number."""
+    middle = {p.name: np.full(p.shape, p.middle) for p in graph.parameters}
+    return max(float(np.abs(entry_values(graph.groups[t.group], t, middle)).max(initial=0.0)) for t in tables.tables)

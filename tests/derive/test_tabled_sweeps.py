@@ -1,0 +1,156 @@
+"""Sweeps of single cells that read tables: they draw what sweeps draw that evaluate the factors' trees, number for number, and keep p."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import BY_NAME, Case
+from one_step import LEAST_P, RING, keeps_p
+
+import gmlmdsl as gm
+from gmlmdsl import derive
+from gmlmdsl.derive import _kernels, _samplers, _tabled_sweep
+from gmlmdsl.plan import SweepPlan, _sweep_layout, plan_update
+from gmlmdsl.program import ir
+
+CHAINS = 64
+LATTICE = BY_NAME["lattice"]
+ALL = 10**6  # products where cells are many times more than neighbours
+PROGRAMS = {
+    "pairs of three values": """
+graph G = chain(5, wrap = true)
+model m {
+  var x[i in G.nodes] : range(3)
+  param h[i in G.nodes, a in range(3)]
+  param J[(i, j) in G.edges, a in range(3), b in range(3)]
+  factor h[i, x[i]] for i in G.nodes
+  factor J[i, j, x[i], x[j]] for (i, j) in G.edges
+}
+sampler sweep { update x[i] for i in G.nodes }
+""",
+    "pairs with some not possible": """
+graph G = complete(range(4))
+model m {
+  var x[i in range(4)] : range(3)
+  param J[(i, j) in G.edges, a in range(3), b in range(3)]
+  factor J[i, j, x[i], x[j]] for (i, j) in G.edges
+  require not (x[0] == 2 and x[1] == x[3])
+}
+sampler sweep { update x[i] for i in range(4) }
+""",
+    "three spins in a factor": """
+index site = range(7)
+model m {
+  var x[i in site] : spin
+  param J[i in site]
+  factor J[i] * x[i] * x[i + 1] * x[i + 2] for i in site if i < 5
+  factor 0.2 * x[i] for i in site
+}
+sampler sweep { update x[i] for i in site }
+""",
+    "many values, and some not possible": """
+index site = range(3)
+model m {
+  var a : range(12)
+  var b[i in site] : bit
+  param W[i in site, c in range(12), d in range(2)]
+  factor W[i, a, b[i]] for i in site
+  require a != 4
+  require not (a == 0 and b[1] == 1)
+}
+sampler sweep { update a  update b[i] for i in site }
+sampler both { update b[i] for i in site }
+""",
+    "a hub of eighteen, of unlike domains": """
+index leaf = range(18)
+model m {
+  var hub : range(3)
+  var x[i in leaf] : bit
+  var y : range(4)
+  param W[i in leaf, c in range(3), d in range(2)]
+  factor W[i, hub, x[i]] for i in leaf
+  factor 0.3 * hub * y - 0.1 * x[0] * y
+}
+sampler sweep { update hub  update x[i] for i in leaf  update y }
+""",
+}
+PAIRS = ("pairs of three values", "pairs with some not possible")  # products need neighbours that are single cells, all with as many values
+WAYS = (
+    [(name, "sweep", 0) for name in PROGRAMS]
+    + [("many values, and some not possible", "both", 0)]
+    + [(name, "sweep", ALL) for name in PAIRS]
+)
+step = eqx.filter_jit(lambda kernel, target, keys, state: kernel.prepared(target).step(target, keys, state))
+
+
+def layout_of(model: gm.Model, sampler: str) -> list[_sweep_layout.SweepLayout]:
+    """Of each of a sampler's updates."""
+    body = model.sampler(sampler)[1].body
+    assert isinstance(body, tuple)
+    plans = [plan_update(model.lowered, k) for k in body if isinstance(k, ir.Sweep)]
+    return [p.layout for p in plans if isinstance(p, SweepPlan)]
+
+
+def target_of(model: gm.Model, held: int | None, beta: float | None) -> derive.Target:
+    """At some parameters."""
+    rng = np.random.default_rng(5)
+    params = {p.name: jnp.asarray(rng.normal(size=p.shape)) for p in model.graph.parameters}
+    clamped = None if held is None else jnp.arange(model.graph.n_cells + 1) == held
+    return derive.Target(derive.graph_arrays(model.graph), params, clamped, None if beta is None else jnp.full(CHAINS, beta))
+
+
+@pytest.mark.parametrize(("name", "sampler", "beside"), WAYS)
+def test_tables_draw_what_trees_draw(name: str, sampler: str, beside: int, monkeypatch: pytest.MonkeyPatch):
+    """In float64 from the same numbers: every code, at another beta and with a cell held too."""
+    monkeypatch.setattr(_sweep_layout, "MOST_BESIDE", beside)
+    model = gm.parse(PROGRAMS[name]).model()
+    graph, layouts = model.graph, layout_of(model, sampler)
+    by_product = [layout.tables is not None and layout.tables.by_product for layout in layouts]
+    assert any(by_product) == (beside == ALL)
+    with jax.enable_x64(True):
+        tabled = [_samplers._sweep(graph, layout) for layout in layouts]
+        trees = [_samplers._sweep(graph, replace(layout, tables=None)) for layout in layouts]
+        assert all(isinstance(k, _tabled_sweep.TabledSweepKernel) for k in tabled)
+        assert all(isinstance(k, _kernels.SweepKernel) for k in trees)
+        kernels = [_kernels.CycleKernel(tuple(parts)) for parts in (tabled, trees)]
+        codes = jnp.asarray(np.random.default_rng(0).integers(0, graph.sizes[:, None], (graph.n_cells, CHAINS)), jnp.int32)
+        keys = jax.random.split(jax.random.key(2), CHAINS)
+        for held, beta in ((None, None), (1, 0.6)):
+            target = target_of(model, held, beta)
+            (found, info), (expected, other) = (step(k, target, keys, k.init(codes)) for k in kernels)
+            np.testing.assert_array_equal(found.codes, expected.codes)
+            np.testing.assert_array_equal(info.changed, other.changed)
+            np.testing.assert_array_equal(info.drawn, other.drawn)
+            assert found.codes.dtype == expected.codes.dtype
+            assert (np.asarray(found.codes) != np.asarray(codes)).any()
+
+
+@pytest.mark.check
+@pytest.mark.parametrize(("of", "beside"), [(RING, 0), (RING, ALL), (LATTICE, 0), (LATTICE, ALL)], ids=str)
+def test_one_step_from_p_stays_in_p(of: Case, beside: int, monkeypatch: pytest.MonkeyPatch):
+    """In float32, compiled with all optimisations: 200 000 chains, chi-square against p."""
+    monkeypatch.setattr(_sweep_layout, "MOST_BESIDE", beside)
+    (layout,) = layout_of(of.model, "sweep")
+    assert layout.tables is not None
+    assert layout.tables.by_product == (beside == ALL)
+    jax.config.update("jax_disable_most_optimizations", False)
+    try:
+        assert keeps_p(of, "sweep", 200_000) > LEAST_P
+    finally:
+        jax.config.update("jax_disable_most_optimizations", True)
+
+
+def test_a_penalty_written_as_a_number_is_read_by_lists():
+    """Products take differences of entries: beside one of a million the others would lose their digits."""
+    text = "graph G = complete(range(5))\nmodel m {{ var x[i in range(5)] : bit factor {0} * x[i] * x[j] for (i, j) in G.edges }}\n"
+    text += "sampler sweep {{ update x[i] for i in range(5) }}"
+    small, large = (layout_of(gm.parse(text.format(c)).model(), "sweep")[0].tables for c in ("0.3", "-1000000"))
+    assert small is not None
+    assert large is not None
+    assert small.words == "scores by products of tables with all 5 cells"
+    assert large.words == "scores from tables by lists of 4 neighbours"
