@@ -281,7 +281,7 @@ class Model(Posteriors):
             init: a start, or one per chain; none: independent uniform values that satisfy every `require` (where none is found among
                 2000, values built by moves of single cells, which are not uniform); `gm.annealed(steps=200)`: the same, then cooled.
             observe: functions of one configuration (a value array, or a dict of them), or names of `let`s.
-            keep_draws: whether configurations are kept.
+            keep_draws: whether configurations, and `lp`, are kept.
             progress: whether to show a bar; none: where a person watches.
             given: one row of data of given variables, without an axis of rows, for all chains.
             prompt: of guided samplers and `autoregressive`: what strings begin with, a list of prefixes of any length, values or labels,
@@ -290,7 +290,8 @@ class Model(Posteriors):
 
         Returns:
             What the installed ArviZ takes (InferenceData or DataTree): `posterior` with named dims and coords, `sample_stats`
-            with `lp` (unnormalised log p), the flip rate of each update, and under `temper` the swap rate of each pair of betas.
+            with `lp` (unnormalised log p of kept draws), the flip rate of each update, and under `temper` the swap rate of each pair
+            of betas.
             Of a guided sampler `guided_stats`: `oracle_calls`, `verifier_calls`, `backtracks` by position, `length`, `valid`, and
             `failed`, where the string is -1 (0 of spins) throughout.
 

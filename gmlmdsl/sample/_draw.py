@@ -228,7 +228,7 @@ def label(
             )
     if found.score is not None and not (np.asarray(found.score) < np.inf).all():
         raise fail("E514", "the log p of a draw is not a number or +inf: a factor has no value there", help=STAYS_FINITE)
-    stats = {} if found.score is None else {"lp": found.score}
+    stats = {} if found.score is None or found.codes is None else {"lp": found.score}
     stats["flip_rate"] = _rates(found.changed, found.drawn)
     dims["flip_rate"], coords["update"] = ["update"], names
     if planned.pairs:

@@ -333,6 +333,8 @@ def test_draws_need_not_be_kept(small: Any):
     idata = small.sample(PARAMS, "gibbs", chains=2, draws=10, warmup=3, seed=5, observe={"s": lambda v: jnp.sum(v["x"])}, keep_draws=False)
     kept = small.sample(PARAMS, "gibbs", chains=2, draws=10, warmup=3, seed=5)
     assert set(idata.posterior.data_vars) == {"s"}
+    assert set(idata.sample_stats.data_vars) == {"flip_rate"}  # log p costs as much as a sweep: it is that of kept draws
+    np.testing.assert_array_equal(idata.sample_stats["flip_rate"], kept.sample_stats["flip_rate"])
     np.testing.assert_array_equal(draws(idata, "s"), draws(kept).sum(axis=-1))
 
 
