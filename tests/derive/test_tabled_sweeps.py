@@ -154,3 +154,20 @@ def test_a_penalty_written_as_a_number_is_read_by_lists():
     assert large is not None
     assert small.words == "scores by products of tables with all 5 cells"
     assert large.words == "scores from tables by lists of 4 neighbours"
+
+
+def test_neighbours_with_fewer_values_are_read_by_lists(monkeypatch: pytest.MonkeyPatch):
+    """The state of a sweep by products is indicators of as many values as a neighbour has: they cannot say which of twelve a cell has."""
+    monkeypatch.setattr(_sweep_layout, "MOST_BESIDE", ALL)
+    layouts = layout_of(gm.parse(PROGRAMS["many values, and some not possible"]).model(), "sweep")
+    assert [t is not None and t.by_product for t in (layout.tables for layout in layouts)] == [False, True]
+
+
+def test_a_cell_has_no_value_that_only_others_of_its_colour_have():
+    """Two cells of three and four values that share no factor are redrawn at once."""
+    model = gm.parse("model m { var a : range(3) var b : range(4) factor 0.5 * a factor 0.2 * b }").model()
+    kernel, target = derive.single_site_sweep(model.graph), target_of(model, None, None)
+    assert isinstance(kernel, _tabled_sweep.TabledSweepKernel)
+    assert len(kernel.stages) == 1
+    codes = step(kernel, target, jax.random.split(jax.random.key(2), CHAINS), kernel.init(jnp.zeros((2, CHAINS), jnp.int32)))[0].codes
+    np.testing.assert_array_equal(np.asarray(codes).max(axis=1), [2, 3])
