@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._diagnostics import GmlmError, each, fail
+from .._diagnostics import GmlmError, fail
 from ..graph import FactorGraph, Lowered, LoweredMask, normalised
 from ..graph.colours import colour
 from ..plan import (
@@ -25,6 +25,7 @@ from ..plan import (
     plan_update,
     repeat_count,
     update_line,
+    with_others,
 )
 from ..program import AUTOREGRESSIVE, ir, is_guided
 from ._arrays import fixed_blocks, on_device, stacked_blocks
@@ -61,7 +62,10 @@ def build_kernel(lowered: Lowered, sampler: ir.Sampler) -> Planned:
     """
     if isinstance(sampler.body, ir.FormCall):
         return _decoder(lowered, sampler.body)
-    return _cycle(lowered, sampler.body)
+    try:
+        return _cycle(lowered, sampler.body)
+    except GmlmError as error:
+        raise with_others(error, lowered.bound, lowered.names.model.name) from None
 
 
 def _decoder(lowered: Lowered, call: ir.FormCall) -> Planned:
@@ -79,7 +83,7 @@ def no_chain(call: ir.FormCall) -> GmlmError:
 
 
 def _cycle(lowered: Lowered, body: Sequence[ir.Kernel]) -> Planned:
-    parts = each(lambda k: build(lowered, k), body)
+    parts = [build(lowered, k) for k in body]
     if len(parts) == 1:
         return parts[0]
     return Planned(CycleKernel(tuple(p.kernel for p in parts)), *_names(parts))

@@ -9,14 +9,14 @@ import jax
 import numpy as np
 
 from .. import derive
-from .._diagnostics import fail, only
+from .._diagnostics import GmlmError, fail, only
 from ..data import verified_seed, verify_untraced_leaves
 from ..decode import Decodes, Decoding, decoding, length_coverage
 from ..evaluate import network_queries, verified_params
 from ..fit import training_of
 from ..graph import LoweredMask, lower_mask
 from ..guided import refuse_given, refuse_options
-from ..plan import told
+from ..plan import with_others
 from ..program import ir, is_guided
 from ..sample import SampleOptions
 from ..train import network_fit
@@ -44,7 +44,10 @@ class ConditionalModel(Model):
         """A lowered mask by name; without one, the model's only mask."""
         name = only(name, self.masks, "mask", self.name)
         checked = self.program.checked.masks[name]
-        return name, told(lambda: lower_mask(self.lowered, checked), self.program.bound, self.name)
+        try:
+            return name, lower_mask(self.lowered, checked)
+        except GmlmError as error:
+            raise with_others(error, self.program.bound, self.name) from None
 
     def loss(
         self,

@@ -16,8 +16,8 @@ from .. import derive, plan
 from .._diagnostics import Diagnostic, GmlmError, GmlmWarning, known, only
 from ..data import bound_mask, bound_rows, encode_given, evaluated
 from ..evaluate import answer, exact, is_traced, parameters
-from ..graph import GivenRows, Lowered, LoweredMask, lower_mask, with_given
-from ..plan import lower_whole, told
+from ..graph import GivenRows, Lowered, LoweredMask, lower_mask, lower_model, with_given
+from ..plan import with_others
 from ..program import allowed, ir
 from ..sample import annealed_importance
 
@@ -32,7 +32,10 @@ class Queries:
 
     def __init__(self, program: AbstractProgram, name: str, plan: str | None = None):
         self.program, self.name = program, name
-        self.lowered: Lowered = lower_whole(program.bound, name)
+        try:
+            self.lowered: Lowered = lower_model(program.bound, name)
+        except GmlmError as error:
+            raise with_others(error, program.bound, name) from None
         if plan is not None:
             self.lowered = replace(self.lowered, graph=replace(self.lowered.graph, method=plan))
 
@@ -62,7 +65,10 @@ class Queries:
         name = only(name, self.masks, "mask", self.name)
         if name not in self._masks:
             checked = self.program.checked.masks[name]
-            self._masks[name] = told(lambda: lower_mask(self.lowered, checked), self.program.bound, self.name)
+            try:
+                self._masks[name] = lower_mask(self.lowered, checked)
+            except GmlmError as error:
+                raise with_others(error, self.program.bound, self.name) from None
         return name, self._masks[name]
 
     @cached_property

@@ -4,9 +4,8 @@ from ._block_arrays import block_arrays as block_arrays
 from ._block_arrays import log2_values as log2_values
 from ._block_tables import BlockTables as BlockTables
 from ._block_tables import GraphTables as GraphTables
-from ._bound_faults import lower_whole as lower_whole
 from ._bound_faults import sound_model as sound_model
-from ._bound_faults import told as told
+from ._bound_faults import with_others as with_others
 from ._budget import BUDGET as BUDGET
 from ._budget import Budget as Budget
 from ._check_bound import check_bound as check_bound

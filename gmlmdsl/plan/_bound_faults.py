@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TypeVar
 
 import numpy as np
 
 from .._diagnostics import Diagnostic, Faults, GmlmError, in_text_order
-from ..graph import Bound, Lowered, autoregressive, guided, lower_corruption, lower_mask, lower_model, lower_sound, normalised, refinement
+from ..graph import Bound, Lowered, autoregressive, guided, lower_corruption, lower_mask, lower_sound, normalised, refinement
 from ..program import AUTOREGRESSIVE, has_least_confident, ir, is_guided, with_model
 from ._temper import plan_temper
 from ._updates import repeat_count, sweep_blocks
@@ -16,27 +16,16 @@ from ._updates import repeat_count, sweep_blocks
 Found = TypeVar("Found")
 
 
-def lower_whole(bound: Bound, name: str) -> Lowered:
-    """A model's factor graph, as `lower_model` makes it.
+def with_others(error: GmlmError, bound: Bound, name: str) -> GmlmError:
+    """An error of a model, a mask or a sampler, with every other fault of the model, its masks, samplers, verifiers and values.
 
-    Raises:
-        GmlmError: with every fault of the model, and then with those of its masks and samplers too.
+    An error that is none of the bound text, such as a cost, stays alone.
     """
-    return told(lambda: lower_model(bound, name), bound, name)
-
-
-def told(call: Callable[[], Found], bound: Bound, name: str) -> Found:
-    """What a call returns.
-
-    Raises:
-        GmlmError: with its faults, and with every other fault of the model and of its masks and samplers.
-    """
-    try:
-        return call()
-    except GmlmError as error:
-        _, others = sound_model(bound, name)
-        found = in_text_order((*error.diagnostics, *others))
-    raise GmlmError(found)
+    return (
+        error
+        if not all(c.startswith("E4") for c in error.codes)
+        else GmlmError(in_text_order((*error.diagnostics, *sound_model(bound, name)[1])))
+    )
 
 
 def sound_model(bound: Bound, name: str) -> tuple[Lowered, list[Diagnostic]]:

@@ -8,7 +8,6 @@ from .._diagnostics import Diagnostic, Span
 from ._comparisons import weights
 from ._expressions import mentions
 from ._program import Factor, Independent, Listed, Model, Program
-from ._sound_part import names_in
 from ._terms import Choice, Clauses, Expression, IndexValue, LetValue, Literal, Operation, ParameterValue, VariableValue, walk
 from .places import name_in
 
@@ -59,7 +58,8 @@ def _free(model: Model, program: Program) -> Iterator[Diagnostic]:
     terms = [*(f.value for f in model.factors), *(r.condition for r in model.requires)]
     terms += [part for d in model.distributed for part in (d.target, d.probabilities)]
     named = {p.name for e in terms for p in mentions(e, model.lets)}
-    looked_at = {name for m in program.masks.values() if m.model == model.name for name in names_in(m.body).inner}
+    own = [w for m in program.masks.values() if m.model == model.name for w in weights(m)]
+    looked_at = {p.name for w in own for p in mentions(w, model.lets)}
     for v in model.variables.values():
         if v.name in named or (v.role == "given" and v.name in looked_at):
             continue

@@ -94,6 +94,8 @@ def test_what_would_take_long_is_passed_over_and_said(text: str, words: str) -> 
 def test_a_default_without_a_length_is_no_input() -> None:
     text = "input U[k] : real = 0\nmodel m {\n  var x[i in range(3)] : bit\n  factor U[0] * x[3]\n  factor x[4]\n}\n"
     assert codes(text) == ["E407"]
+    text = "input U[k] : real = 0\nindex s = range(k)\nmodel m {\n  var x[i in range(3)] : bit\n  var z[i in s] : bit\n"
+    assert codes(text + "  factor U[0] * z[0]\n  factor z[5] * x[3]\n  factor x[4]\n}\n") == ["E407"]
 
 
 def test_ten_thousand_cells_are_bound() -> None:

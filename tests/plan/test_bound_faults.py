@@ -6,8 +6,8 @@ import pytest
 
 import gmlmdsl as gm
 from gmlmdsl._diagnostics import GmlmError, Source
-from gmlmdsl.graph import bind
-from gmlmdsl.plan import lower_whole, sound_model
+from gmlmdsl.graph import bind, lower_model
+from gmlmdsl.plan import sound_model
 from gmlmdsl.program import check_source
 
 SIX = """\
@@ -98,4 +98,11 @@ def test_masks_samplers_and_their_numbers_are_looked_at() -> None:
 def test_a_sound_program_is_lowered_as_before() -> None:
     bound = bind(check_source(Source("p.gmlm", "model m {\n  var x : bit\n  factor 0.5 * x\n}\nmask a = subsets(size = 1)\n")), {})
     found, nothing = sound_model(bound, "m")
-    assert nothing == [] and found.graph == lower_whole(bound, "m").graph
+    assert nothing == [] and found.graph == lower_model(bound, "m").graph
+
+
+def test_a_faulty_sampler_says_what_else_is_faulty() -> None:
+    good = SIX.replace("x[i + 1]", "x[i]").replace("x[4] + y[i - 1]", "x[3]")
+    with pytest.raises(GmlmError) as caught:
+        gm.parse(good).model().sample({}, "sweep", draws=1)
+    assert said(caught.value) == FOUND[3:]

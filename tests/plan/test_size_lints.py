@@ -79,6 +79,7 @@ MOVES = {
     ("x[0] == 1", "update x[i] for i in t"): False,  # no sampler moves it
     ("2 * x[0] - x[1] + x[2] == 1 and x[3] >= 0", "update K where K ~ subsets(x, size = 1)"): True,
     ("x[0] * x[1] == 0", "update x[i] for i in t"): False,
+    ("x[0] + x[1] * x[2] == x[0]", "update x[i] for i in t"): False,
     ("x[0] + x[1] + x[0] * x[2] == 1", "update x[i] for i in t"): True,  # x[1] stays
     ("sum(x[i] for i in t) == 2", "update K where K ~ subsets(x, size = 2)"): False,
 }
@@ -149,6 +150,7 @@ LEVELS = {
     "a * x[i] + b[i] * (x[i] - 0.5) for i in t": 1,
     "a * x[i] + b[i] * x[i] * x[(i + 1) % 4] for i in t": 0,
     "a * x[0] + 2 * b[1] * x[0] + b[2] * x[1] for i in t if i == 0": 1,
+    "a * b[i] * x[i] for i in t": None,
     "exp(a) * x[0] + b[1] * x[0] for i in t if i == 0": None,  # not linear: nothing is said
 }
 
