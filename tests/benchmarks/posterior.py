@@ -88,7 +88,7 @@ def glass(x: Array) -> None:
 
 TASKS = (
     Task("ring of 6 spins, 500 rows", RING, 500, 6, ring, 4000),
-    Task("24 spins all coupled, 2,000 rows", GLASS, 2000, 24, glass, 200),
+    Task("24 spins all coupled, 2,000 rows", GLASS, 2000, 24, glass, 1000),
 )
 
 
