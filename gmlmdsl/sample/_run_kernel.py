@@ -164,11 +164,11 @@ def _record(
     remember: Callable[[State], Any] = forget,
 ) -> tuple[State, dict[str, Any]]:
     """`count` draws, then zeros up to `most`; of draws that are not kept the last log p only."""
-    ready = kernel.prepared(target)
+    ready, small = kernel.prepared(target), jnp.int32 if target.graph.most_values > 127 else jnp.int8
 
     def of(state: State) -> dict[str, Any]:
         return {
-            "codes": state.codes.astype(_small(target)) if keep else None,
+            "codes": state.codes.astype(small) if keep else None,
             "score": kernel.score(target, state) if keep else None,
             "memory": remember(state) if keep else None,
             "observed": {} if observe is None else observe(state.codes),
@@ -192,10 +192,6 @@ def _record(
     return state, out if last is None else out | {"score": last[None]}
 
 
-def _small(target: Target) -> Any:
-    return jnp.int32 if target.graph.most_values > 127 else jnp.int8
-
-
 class _bar:
     """A progress bar over draws: time left, log p and flip rate; nothing where it is not wanted."""
 
@@ -207,14 +203,8 @@ class _bar:
             return lambda count, out: None
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        columns = (
-            TextColumn("sampling"),
-            BarColumn(),
-            TextColumn("{task.completed}/{task.total} draws"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
-        )
-        self.progress = Progress(*columns)
+        done, note = TextColumn("{task.completed}/{task.total} draws"), TextColumn("{task.fields[note]}")
+        self.progress = Progress(TextColumn("sampling"), BarColumn(), done, TimeRemainingColumn(), note)
         self.progress.start()
         task = self.progress.add_task("", total=self.total, note="")
 

@@ -57,7 +57,7 @@ def test_formulas_are_printed_in_every_encoding(encoding: str, folder: Path):
         ("check bad.gmlm >&-", 1, ""),
         ("explain m.gmlm >&-", 0, ""),
         ("check bad.gmlm >&- 2>&-", 1, ""),
-        ("format --stdin <&-", 1, "error[E120 file-unreadable]: the standard input is closed"),
+        ("format --stdin <&-", 1, "error[E120 unreadable-file]: the standard input is closed"),
         ("check bad.gmlm | head -n 1; exit ${PIPESTATUS[0]}", 1, ""),
         ("check m.gmlm | true; exit ${PIPESTATUS[0]}", 1, ""),
         ("check m.gmlm > /dev/full", 1, "error: No space left on device\n"),
