@@ -214,9 +214,9 @@ def test_what_is_no_fit_is_not_loaded(what: str, tmp_path: Path):
     [
         ({}, "input `n` is not given"),
         ({"n": 3, "m": 4}, "no input `m`"),
-        ({"n": 2.5}, "integers"),
+        ({"n": 2.5}, "an integer, got"),
         ({"n": [3]}, "0 axes|axes"),
-        ({"n": "three"}, "integers"),
+        ({"n": "three"}, "an integer, got"),
         ({"n": 0}, "at least 1"),
         ({"n": -3}, "at least 1"),
         ({"n": 10**12}, "at most|too"),
