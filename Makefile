@@ -17,11 +17,11 @@ $(BIN)/python:
 
 # Installs are editable, so that the checkout's files are what runs; a stamp is renewed when the dependencies change.
 $(VENV)/.demo: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[demo]'
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,demo,netcdf,docs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[test,demo,netcdf,docs]'
 	@touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo  ## fit, compare and sample handwritten digits; writes demo-report/report.html

@@ -151,6 +151,7 @@ def test_estimates_and_errors_are_those_of_loops(model: gm.Model, codes: np.ndar
     assert (fit.missing.unseen, fit.missing.summed) == (1, 0)
 
 
+@pytest.mark.slow
 def test_masks_drawn_for_each_row(model: gm.Model, codes: np.ndarray):
     """The mean over a row's masks of the term of what it holds of each."""
     fit = model.fit(values(codes), mask="pairs", missing=-9, n_masks=3, gaps="ignore", max_steps=2)
@@ -172,6 +173,7 @@ def test_masks_drawn_for_each_row(model: gm.Model, codes: np.ndarray):
     assert np.isfinite(batches.loss_trace).all()
 
 
+@pytest.mark.slow
 def test_rows_are_scored_as_the_fit_scored_them(model: gm.Model, codes: np.ndarray, tmp_path: Path):
     fit = model.fit(values(codes), mask="one", missing=-9, gaps="ignore")
     fit.save(tmp_path / "one.fit")

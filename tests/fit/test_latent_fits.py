@@ -96,6 +96,7 @@ def test_monte_carlo_em_finds_the_optimum_that_summing_finds() -> None:
     np.testing.assert_allclose(score.mean, exact.score(y).mean, rtol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion")
 @pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
 def test_checks_of_a_fit_with_latents(summed: tuple[gm.Fit, np.ndarray, dict[str, np.ndarray]], oracle: Oracle) -> None:

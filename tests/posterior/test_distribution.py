@@ -174,6 +174,7 @@ def test_rows_of_given_data_are_a_batch(float64: None):
         assert p_value(np.bincount(place[:, r], minlength=4), law[r]) > 1e-4
 
 
+@pytest.mark.slow
 def test_nuts_finds_the_exact_posterior_in_a_plate(float64: None):
     """Posterior means of h and J against quadrature on a grid, within four of their own Monte Carlo errors."""
     model = Enumerated(RING).model

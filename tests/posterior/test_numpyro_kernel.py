@@ -68,7 +68,7 @@ def exact() -> tuple[np.ndarray, np.ndarray]:
     return np.array([(weight * W).sum(), (weight * b).sum()]), np.array([(weight * u).sum() for u in up])
 
 
-@pytest.mark.parametrize("bar", [False, True])
+@pytest.mark.parametrize("bar", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_latents_by_blocks_and_parameters_by_nuts_keep_the_posterior(model: gm.Model, float64: None, bar: bool, monkeypatch: Any):
     """Means within four of their Monte Carlo errors, seeds chosen before; half of the parameters pass through a function."""
     monkeypatch.delenv("CI", raising=False)  # else no bar is shown, and no loop in Python is run

@@ -205,6 +205,7 @@ def test_inverted_prior_odds_are_caught(chain: tuple[gm.Model, np.ndarray, Momen
     assert misses(idata, moments, expected, chain_values).max() > 3 * ERRORS
 
 
+@pytest.mark.slow
 def test_a_posterior_with_every_kind_of_parameter_agrees_with_quadrature():
     rows = kinds_rows()
     moments = kinds_moments(rows)
@@ -220,6 +221,7 @@ def test_a_posterior_with_every_kind_of_parameter_agrees_with_quadrature():
     assert list(gm.inclusion(idata).index) == ["c"]
 
 
+@pytest.mark.slow
 def test_entries_that_the_prior_is_sure_of_stay():
     """Each coupling of an edge has an indicator of its own; probabilities 0 and 1 are certainties."""
     idata = gm.parse(EDGES, P=[0.0, 1.0]).model().posterior(np.array([[0, 0, 1], [1, 1, 1], [0, 1, 0]]), draws=20, warmup=20, chains=2)
