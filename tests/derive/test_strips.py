@@ -142,6 +142,7 @@ def test_clamped_cells_stay_and_the_others_keep_p_given_them(of: Case, sampler: 
     assert len(np.unique(numbered(of, moved))) > 2
 
 
+@pytest.mark.slow
 def test_a_strip_whose_rest_is_impossible_stays():
     """No value of the first row goes with k = 2: it stays, and the other row is drawn from its law given the first."""
     of = case("stuck", HARD.replace("require k > 0", "require k < 2 or x[0] > 1\n  require k > 0"))

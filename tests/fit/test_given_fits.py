@@ -78,6 +78,7 @@ class TestFits:
         np.testing.assert_allclose(fit.objective, expected.fun, rtol=1e-7)
         assert (np.abs(fit.flat(fit.params) - fit.flat(truth)) < 4 * fit.flat(fit.standard_errors)).all()
 
+    @pytest.mark.slow
     def test_minibatches_do_not_mix_rows_up(self, crf: Any):
         model, x, given, _ = crf
         full = model.fit(x, "one", given=given)

@@ -204,6 +204,7 @@ def functions() -> Iterator[types.ModuleType]:
     del sys.modules["guided_functions"]
 
 
+@pytest.mark.slow
 def test_a_python_verifier_draws_as_the_exact_one(functions: types.ModuleType):
     model = bits(n=4, allow=True)
     one, two = (model.sample({}, s, draws=30, seed=5) for s in ("python", "tok"))

@@ -299,6 +299,7 @@ def test_what_is_no_value_is_told_with_its_prefix_and_its_place(mine: Any, sampl
         assert 'python("judged_functions:mine")' in text
 
 
+@pytest.mark.slow
 def test_rejection_that_takes_nothing_is_given_up_in_a_usable_number_of_turns(mine: Any, monkeypatch: pytest.MonkeyPatch):
     """Seconds where every turn asks Python; rows go on while some string is taken."""
     assert _loop.MOST_FRUITLESS_TURNS <= 1 << 11

@@ -58,6 +58,7 @@ def test_more_chains_and_more_draws_begin_alike(small: Any):
             np.testing.assert_array_equal(draws(many, name)[:2, :10], draws(few, name))
 
 
+@pytest.mark.slow
 def test_chains_and_draws_that_fill_a_call_up_are_left_out(small: Any):
     """Three chains run as four, 17 as 32, five draws as 64."""
     options = {"warmup": 3, "seed": 5, "observe": {"first": lambda x: x["x"][0]}, "init": gm.annealed(steps=2)}
