@@ -12,9 +12,11 @@ from ._arrays import group_arrays as group_arrays
 from ._arrays import no_joint as no_joint
 from ._arrays import on_device as on_device
 from ._autoregressive import AutoregressiveKernel as AutoregressiveKernel
+from ._block_tables import Table as Table
 from ._block_tables import TabledBlocks as TabledBlocks
 from ._block_tables import Tables as Tables
 from ._block_tables import block_weights as block_weights
+from ._block_tables import table_codes as table_codes
 from ._bounded_jit import bounded_jit as bounded_jit
 from ._bounded_jit import compiled_only as compiled_only
 from ._bounded_jit import mappings as mappings
@@ -76,6 +78,7 @@ from ._samplers import build as build
 from ._samplers import build_kernel as build_kernel
 from ._samplers import no_chain as no_chain
 from ._samplers import single_site_sweep as single_site_sweep
+from ._samplers import with_digits as with_digits
 from ._summed_loss import DrawnEliminatedLoss as DrawnEliminatedLoss
 from ._summed_loss import EliminatedLoss as EliminatedLoss
 from ._summed_loss import EnumeratedLoss as EnumeratedLoss

@@ -99,7 +99,7 @@ def graph_arrays(graph: FactorGraph) -> Graph:
     """The device form of a factor graph; of arrays, where JAX traces the caller too, for they are kept.
 
     Raises:
-        GmlmError: E742 for a conditional model, which has none: whatever asks for it asks for a joint law.
+        GmlmError: E742 for a conditional model, which has none: whatever asks for it asks for a joint distribution.
     """
     if graph.network is not None:
         raise no_joint(graph)

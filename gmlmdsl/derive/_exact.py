@@ -42,7 +42,7 @@ def log_marginals(
 
 
 class IndependentKernel(AbstractKernel):
-    """Every free cell drawn anew from its joint law, whatever the state: the steps of a chain are independent."""
+    """Every free cell drawn anew from its joint distribution, whatever the state: the steps of a chain are independent."""
 
     contraction: Contraction
     found: Forward
@@ -54,7 +54,7 @@ class IndependentKernel(AbstractKernel):
 
 
 def ancestral_kernel(host: FactorGraph) -> SweepKernel:
-    """Cells of a product of laws drawn parents first, each from its law given its parents: an independent draw at every step."""
+    """Cells of a product of distributions, parents first, each drawn given its parents: an independent draw at every step."""
     laws = [(k, g) for k, g in enumerate(host.groups) if g.kind == "categorical"]
     level = _generations([g.cells for _, g in laws], host.n_cells)
     order = np.argsort(level, kind="stable")

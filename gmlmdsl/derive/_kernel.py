@@ -95,7 +95,7 @@ class AbstractKernel(eqx.Module):
         return State(codes, self.memory(codes))
 
     def score(self, target: Target, state: State) -> Float[Array, " chains"] | None:
-        """What is recorded of a state: unnormalised log p; None where there is no joint law."""
+        """What is recorded of a state: unnormalised log p; None where there is no joint distribution."""
         return log_potential(target.graph, target.params, state.codes) if isinstance(target.graph, Graph) else None
 
     def held(self, cells: int) -> float:

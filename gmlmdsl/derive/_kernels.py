@@ -84,7 +84,7 @@ class SweepKernel(AbstractKernel):
 class ParallelKernel(AbstractKernel):
     """Every cell of each block at once from p(x_i | x_-i) at the old x, block after block (Li et al. 2024, Definition 11).
 
-    `stages` hold the cells of each block as blocks of one cell. Where cells interact this keeps no known law.
+    `stages` hold the cells of each block as blocks of one cell. Where cells interact this keeps no known distribution.
     """
 
     stages: tuple[Blocks, ...]

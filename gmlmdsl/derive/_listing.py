@@ -11,7 +11,7 @@ import numpy as np
 
 from ..graph import FactorGraph, FactorGroup
 from ..graph.nodes import SINGULAR, Apply, nodes_in
-from ..plan import GapTerms, block_arrays, log2_values
+from ..plan import GapTerms, block_arrays, size_classes
 from ._arrays import Graph, float_type, on_device
 from ._listed import Choice, Half, ListedRows, Listing, Terms, Touching
 
@@ -91,7 +91,7 @@ def _sets(host: FactorGraph, known: Array, t: GapTerms, k: int) -> list[_Sets]:
     place = np.where(member >= 0, np.bitwise_count(bits[:, None] & below), -1)
     every, kind = np.unique(bits, return_inverse=True)
     sizes = [math.prod(np.array(t.radix)[_members(b)].tolist()) for b in every.tolist()]
-    alike = np.array([(b.bit_count(), log2_values(v)) for b, v in zip(every.tolist(), sizes, strict=True)]).reshape(-1, 2)
+    alike = np.stack([np.bitwise_count(every), size_classes(np.array(sizes, float))], axis=1)
     out = []
     for like in np.unique(alike, axis=0):
         mine = np.flatnonzero((alike == like).all(axis=1)[kind.reshape(-1)])

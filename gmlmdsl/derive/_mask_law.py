@@ -1,4 +1,4 @@
-"""The law p(K | x) of a mask: drawing K, and its log probability under every joint value of a block.
+"""The distribution p(K | x) of a mask: drawing K, and its log probability under every joint value of a block.
 
 The second is what turns p(x_K | x_rest) into p(x_K | x_rest, K) for masks that look at x. Work is local where it
 can be: of a sum of weights only those that touch the block are evaluated for each of its values.
@@ -25,7 +25,7 @@ Touch = Iterator[Int[Array, "blocks width rows"]]
 
 
 class AbstractMaskLaw(eqx.Module):
-    """The law of a mask."""
+    """The distribution of a mask."""
 
     @abc.abstractmethod
     def groups(self) -> tuple[Group, ...]:
@@ -43,7 +43,7 @@ class AbstractMaskLaw(eqx.Module):
     def log_probability(self, params: Params, codes: Codes, blocks: Blocks, touch: Touch) -> Float[Array, "blocks values rows"]:
         """log p(K | x') of each block K under every joint value of its own cells, the rest as in `codes`, up to broadcasting.
 
-        `touch` gives, group by group, the instances of the law's weights that touch each block.
+        `touch` gives, group by group, the instances of the distribution's weights that touch each block.
         """
 
     @abc.abstractmethod
@@ -336,7 +336,7 @@ class MixtureLaw(AbstractMaskLaw):
 
 
 def mask_law(mask: LoweredMask, n_cells: int) -> AbstractMaskLaw:
-    """The law of a lowered mask."""
+    """The distribution of a lowered mask."""
     match mask:
         case ListedMask() if mask.probabilities is not None:
             return FixedListLaw(n_cells, _ints(mask.blocks), on_device(mask.probabilities))
@@ -359,7 +359,7 @@ def mask_law(mask: LoweredMask, n_cells: int) -> AbstractMaskLaw:
 
 
 def weight_groups(mask: LoweredMask) -> tuple[FactorGroup, ...]:
-    """A mask's weight groups, in the order of its law's `groups`."""
+    """A mask's weight groups, in the order of its distribution's `groups`."""
     match mask:
         case ListedMask():
             return mask.weights if mask.probabilities is None else ()

@@ -110,11 +110,11 @@ def _counts(blocks: Array, present: Present) -> Array:
 
 
 class NoisyMask(eqx.Module):
-    """A mask with what a network sees in the cells of K: a mixture of parts that have one law and one noise each.
+    """A mask with what a network sees in the cells of K: a mixture of parts that have one distribution and one noise each.
 
     Attributes:
         weights: the probability of each part.
-        laws: the parts' laws.
+        laws: the parts' distributions.
         noises: the probabilities of hiding, of a uniform value and of the true one, shape (parts, 3).
         stages: how often a prediction is scored; each stage but the first sees the one before.
         sampled: whether a stage's input is drawn from the prediction, else it is its mode.

@@ -22,7 +22,7 @@ Array = np.ndarray
 
 
 class NetworkTransitions(Transitions):
-    """As `Transitions`, where no joint law stands behind the conditionals.
+    """As `Transitions`, where no joint distribution stands behind the conditionals.
 
     `network` is over one row of given data with as many chains as there are configurations.
     """

@@ -1,8 +1,8 @@
 """A model without a network as an oracle: p(next symbol | prefix) of many rows by one backward pass over all steps.
 
 A prefix is remembered as `plan_prefixes` says: the number of its known part, and a vector of weights of its hidden part. A symbol is one
-product of that vector with a matrix; the law of the next symbol is its product with what the backward pass left for each symbol. Weights
-are logarithms throughout: the ones that a prefix needs may be smaller than its others by any factor.
+product of that vector with a matrix; the distribution of the next symbol is its product with what the backward pass left for each symbol.
+Weights are logarithms throughout: the ones that a prefix needs may be smaller than its others by any factor.
 
 Strings that end before their last cell hold `end` in the cells behind it: behind that symbol the backward pass sums over one string alone.
 """

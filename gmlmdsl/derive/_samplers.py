@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from ..plan import (
     SweepLayout,
     SweepPlan,
     listed_blocks,
+    loses_digits,
     plan_elimination,
     plan_layout,
     plan_temper,
@@ -37,7 +38,7 @@ from ._kernels import CycleKernel, KernelStage, MixtureKernel, ParallelKernel, R
 from ._mask_law import mask_law
 from ._network_kernels import network_update
 from ._refinement import refinement_kernel
-from ._tabled_sweep import tabled_sweep
+from ._tabled_sweep import TabledSweepKernel, tabled_sweep
 from ._temper import TemperKernel
 
 Array = np.ndarray
@@ -53,19 +54,20 @@ class Planned:
     pairs: tuple[str, ...] = ()
 
 
-def build_kernel(lowered: Lowered, sampler: ir.Sampler) -> Planned:
-    """The kernel of a sampler.
+def build_kernel(lowered: Lowered, sampler: ir.Sampler, params: Mapping[str, Any] | None = None) -> Planned:
+    """The kernel of a sampler; at parameters under which tables would lose digits it evaluates trees.
 
     Raises:
         GmlmError: E507 for a sampler that asks verifiers or values, whose strings are no steps of a chain; for
-            a block that is too costly to draw, or a mask that looks at x in a model without a joint law.
+            a block that is too costly to draw, or a mask that looks at x in a model without a joint distribution.
     """
     if isinstance(sampler.body, ir.FormCall):
         return _decoder(lowered, sampler.body)
     try:
-        return _cycle(lowered, sampler.body)
+        planned = _cycle(lowered, sampler.body)
     except GmlmError as error:
         raise with_others(error, lowered.bound, lowered.names.model.name) from None
+    return planned if params is None else replace(planned, kernel=with_digits(lowered.graph, planned.kernel, params))
 
 
 def _decoder(lowered: Lowered, call: ir.FormCall) -> Planned:
@@ -79,7 +81,8 @@ def _decoder(lowered: Lowered, call: ir.FormCall) -> Planned:
 def no_chain(call: ir.FormCall) -> GmlmError:
     """The refusal of a sampler that draws each string anew, where the steps of a chain are wanted."""
     message = f"`{call.form.name}` draws each string from its first symbol on: it has no steps from string to string"
-    return fail("E507", message, call.span, "no chain", help="`sample` draws by it, `gm.theory.output_law` computes its law")
+    help = "`sample` draws by it, `gm.theory.output_law` computes the distribution of its strings"
+    return fail("E507", message, call.span, "no chain", help=help)
 
 
 def _cycle(lowered: Lowered, body: Sequence[ir.Kernel]) -> Planned:
@@ -140,7 +143,24 @@ def _update(graph: FactorGraph, planned: SweepPlan | ParallelPlan | RandomPlan) 
 def _sweep(graph: FactorGraph, layout: SweepLayout) -> AbstractKernel:
     if layout.tables is not None:
         return tabled_sweep(graph, layout.tables)
-    return SweepKernel(tuple(KernelStage(stacked_blocks(graph, list(p)), len(p)) for p in layout.pieces))
+    return _by_trees(graph, layout.pieces)
+
+
+def _by_trees(graph: FactorGraph, pieces: Sequence[Array]) -> SweepKernel:
+    return SweepKernel(tuple(KernelStage(stacked_blocks(graph, list(p)), len(p)) for p in pieces))
+
+
+def with_digits(graph: FactorGraph, kernel: AbstractKernel, params: Mapping[str, Any]) -> AbstractKernel:
+    """The same kernel, with trees for tables whose entries are too large at these parameters for differences in 32 bits."""
+
+    def sound(k: Any) -> Any:
+        if not isinstance(k, TabledSweepKernel):
+            return k
+        if not loses_digits(graph, k.plans, k.by_product, {name: np.asarray(v, np.float64) for name, v in params.items()}):
+            return k
+        return _by_trees(graph, [np.asarray(s.cells)[..., None] for s in k.stages])
+
+    return jax.tree.map(sound, kernel, is_leaf=lambda k: isinstance(k, TabledSweepKernel))
 
 
 def single_site_sweep(graph: FactorGraph) -> AbstractKernel:

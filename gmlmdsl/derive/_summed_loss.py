@@ -31,7 +31,7 @@ class Passes(eqx.Module):
         freed: which free cells each pass sums over, besides those that a row lacks, shape (passes, free); None: all, in every pass.
         weights: of each component's term in each pass, shape (passes, components).
         owners: for each group the component of each factor, their number for none; None where rows may lack cells.
-        sums_to_one: whether the pass is over all cells of a product of laws, and finds 1: the contraction is of what rows lack.
+        sums_to_one: whether the pass is over all cells of a product of distributions, and finds 1: the contraction is of what rows lack.
     """
 
     contraction: Contraction
@@ -272,7 +272,7 @@ def _passes(host: FactorGraph, plan: Elimination, freed: np.ndarray, weights: np
 
 
 def whole_pass(host: FactorGraph, plan: Elimination) -> Passes:
-    """-log p(x) of a product of laws, what rows lack summed out."""
+    """-log p(x) of a product of distributions, what rows lack summed out."""
     return Passes(contraction(host, plan), None, on_device(np.ones((1, 1)), float_type()), None, True)
 
 

@@ -38,7 +38,7 @@ def log_acceptance(betas: Float[Array, "replicas chains"], log_p: Float[Array, "
 def proposed_pairs(turn: Int[Array, " chains"], pairs: int) -> Bool[Array, "pairs chains"]:
     """Which pairs of neighbours are tried: those that begin at even places and those at odd ones, step by step in turn.
 
-    Either set keeps the joint law of the replicas; in turn they carry a configuration along the ladder faster than at random.
+    Either set keeps the joint distribution of the replicas; in turn they carry a configuration along the ladder faster than at random.
 
     Reference: Syed, Bouchard-Cote, Deligiannidis and Doucet 2022, "Non-reversible parallel tempering".
     """

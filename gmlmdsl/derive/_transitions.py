@@ -1,6 +1,6 @@
 """The full transition matrix of a sampler on all configurations of a small model, in float64.
 
-It is assembled from the same conditionals, corrections and mask laws that the kernels use, so that what is proved
+It is assembled from the same conditionals, corrections and mask distributions that the kernels use, so that what is proved
 of the matrix holds of the chain.
 """
 
@@ -193,7 +193,7 @@ def replica_matrix(lowered: Lowered, params: Params, kernel: ir.Temper, turn: in
     """Step number `turn` of a `temper` on the product of its replicas' configurations, betas ascending, the first slowest.
 
     Returns:
-        The law that it should keep, the product of the p^beta, and the matrix. Call it under 64-bit types, for very small models.
+        The distribution that it should keep, the product of the p^beta, and the matrix. Call it under 64-bit types, for very small models.
     """
     betas = plan_temper(lowered, kernel).betas
     every = Transitions(lowered, params)

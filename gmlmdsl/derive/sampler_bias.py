@@ -1,4 +1,4 @@
-"""How far the stationary law of a small chain is from p."""
+"""How far the stationary distribution of a small chain is from p."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_STATES = 2048  # a linear system of that size is solved
 
 
 def verify_small(graph: FactorGraph) -> None:
-    """Refuse a model whose stationary law would take long.
+    """Refuse a model whose stationary distribution would take long.
 
     Raises:
         GmlmError: E601 with the number of configurations.
@@ -25,7 +25,7 @@ def verify_small(graph: FactorGraph) -> None:
 
 
 def stationary_law(matrix: Array) -> Array | None:
-    """The law pi with pi P = pi of a stochastic matrix; None where it has several, one for each closed class of states."""
+    """The distribution pi with pi P = pi of a stochastic matrix; None where it has several, one for each closed class of states."""
     from scipy.sparse.csgraph import connected_components
 
     _, classes = connected_components(scipy.sparse.csr_matrix(matrix), connection="strong")
@@ -42,7 +42,7 @@ def stationary_law(matrix: Array) -> Array | None:
 
 
 def total_variation(graph: FactorGraph, params: Params, matrix: Array) -> float:
-    """1/2 sum over x of |pi(x) - p(x)|, pi the stationary law of `matrix`; nan where there is no single one."""
+    """1/2 sum over x of |pi(x) - p(x)|, pi the stationary distribution of `matrix`; nan where there is no single one."""
     law = stationary_law(matrix)
     if law is None:
         return float("nan")

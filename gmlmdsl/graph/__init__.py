@@ -37,6 +37,7 @@ from ._lowered import lower_let as lower_let
 from ._lowered import lower_model as lower_model
 from ._lowered import lower_sound as lower_sound
 from ._lowered import with_given as with_given
+from ._neighbours import distinct as distinct
 from ._network import Corruption as Corruption
 from ._network import Noise as Noise
 from ._network import autoregressive as autoregressive

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ._factor_graph import FactorGraph
+from ._neighbours import distinct
 
 Array = np.ndarray
+FEW_WAVES = 4096
+WORTH_A_WAVE = 16  # cells, which one by one take as long as a wave
 
 
 def colour(graph: FactorGraph, blocks: Array) -> Array:
@@ -20,6 +23,38 @@ def colour(graph: FactorGraph, blocks: Array) -> Array:
         One colour per block: in position order (of the first cell, then the next) each block takes the least colour that
         no earlier block has with which it shares a factor or a cell.
     """
+    if blocks.shape[1] == 1 and len(distinct(blocks)) == len(blocks):
+        found = _in_waves(graph, blocks[:, 0])
+        if found is not None:
+            return found
+    return _in_turn(graph, blocks)
+
+
+def _in_waves(graph: FactorGraph, cells: Array) -> Array | None:
+    """Of single cells, all at once whose neighbours before them are done; None where such waves are small, or colours many."""
+    n, (starts, neighbours) = graph.n_cells, graph.neighbours
+    swept = np.zeros(n, bool)
+    swept[cells] = True
+    row = np.repeat(np.arange(n), np.diff(starts))
+    after = (neighbours > row) & swept[row] & swept[neighbours]
+    later, first = neighbours[after], np.append(0, np.cumsum(np.bincount(row[after], minlength=n)))
+    waits, taken, colours = np.bincount(later, minlength=n), np.zeros(n, np.uint64), np.full(n, -1, np.int64)
+    wave, waves, done = np.flatnonzero(swept & (waits == 0)), 0, 0
+    while len(wave):
+        waves, done = waves + 1, done + len(wave)
+        least = ~taken[wave] & (taken[wave] + np.uint64(1))  # the lowest colour that is free, as a bit
+        if not least.all() or waves > FEW_WAVES + done / WORTH_A_WAVE:
+            return None
+        colours[wave] = np.bitwise_count(least - np.uint64(1))
+        lengths = first[wave + 1] - first[wave]
+        at = np.arange(lengths.sum()) + np.repeat(first[wave] - np.cumsum(lengths) + lengths, lengths)
+        np.bitwise_or.at(taken, later[at], np.repeat(least, lengths))
+        np.subtract.at(waits, later[at], 1)
+        wave = distinct(later[at][waits[later[at]] == 0])
+    return colours[cells]
+
+
+def _in_turn(graph: FactorGraph, blocks: Array) -> Array:
     n = graph.n_cells
     starts, neighbours = graph.neighbours
     order = np.lexsort(blocks.T[::-1])

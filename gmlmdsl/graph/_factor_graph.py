@@ -12,6 +12,7 @@ import numpy as np
 
 from .._diagnostics import Span
 from ._content import digest
+from ._neighbours import distinct, neighbours
 from ._network_form import NetworkForm
 from ._nodes import Gather, Node, nodes_in
 
@@ -167,8 +168,7 @@ class FactorGroup:
         n, slots = self.scope.shape
         if slots == 0 or n == 0:
             return np.zeros(n_cells + 1, np.int64), np.zeros(0, np.int32)
-        cell, instance = self.scope.ravel(), np.repeat(np.arange(n, dtype=np.int64), slots)
-        keys = np.unique(cell.astype(np.int64) * n + instance) if slots > 1 else np.sort(cell.astype(np.int64) * n + instance)
+        keys = distinct(self.scope.astype(np.int64) * n + np.arange(n)[:, None])
         keys = keys[keys < n_cells * n]
         starts = np.searchsorted(keys, np.arange(n_cells + 1, dtype=np.int64) * n)
         return starts, (keys % n).astype(np.int32)
@@ -192,7 +192,7 @@ class FactorGraph:
             of the data a configuration goes with. It has one value, so it is never summed over or drawn, and no user sees it.
         model: the same graph before data of given variables were bound to it; None where none are.
         method: how large blocks are summed where the user says so: enumeration or elimination.
-        network: of a conditional model, which has no factors, no joint law and no parameters but the network's; else None.
+        network: of a conditional model, which has no factors, no joint distribution and no parameters but the network's; else None.
     """
 
     variables: tuple[VariableArray, ...]
@@ -267,11 +267,11 @@ class FactorGraph:
 
     @property
     def is_normalised(self) -> bool:
-        """Whether log p is a product of laws, one for each cell: then log Z is 0. A law's cell stands in its group's first slot."""
+        """Whether log p is a product of distributions, one for each cell: then log Z is 0. The cell is its group's first slot."""
         if self.requires or any(g.kind != "categorical" for g in self.factors):
             return False
         heads = [g.cells[:, 0] for g in self.factors]
-        return bool(heads) and len(np.unique(np.concatenate(heads))) == self.n_random
+        return bool(heads) and len(distinct(np.concatenate(heads))) == self.n_random
 
     @property
     def groups(self) -> tuple[FactorGroup, ...]:
@@ -286,7 +286,7 @@ class FactorGraph:
     @cached_property
     def neighbours(self) -> tuple[Array, Array]:
         """Cells that share a factor: (starts, cells), each neighbour once, ascending, a cell not its own."""
-        return _neighbours(self.groups, self.n_cells)
+        return neighbours((g.scope for g in self.groups), self.n_cells)
 
     @cached_property
     def interacting_pairs(self) -> Array:
@@ -308,21 +308,3 @@ class FactorGraph:
                 inside = ", ".join(str(c[i]) for c, i in zip(v.coords, place, strict=True))  # pyright: ignore[reportArgumentType, reportCallIssue]
                 return f"{v.name}[{inside}]" if inside else v.name
         return f"cell {position}"
-
-
-PAIRS_AT_ONCE = 1 << 23
-
-
-def _neighbours(groups: tuple[FactorGroup, ...], n: int) -> tuple[Array, Array]:
-    keys = [np.zeros(0, np.int64)]
-    for g in groups:
-        scope = g.scope
-        step = max(1, PAIRS_AT_ONCE // max(1, scope.shape[1] ** 2))
-        for start in range(0, g.n if scope.shape[1] > 1 else 0, step):
-            cells = scope[start : start + step].astype(np.int64)
-            i, j = np.broadcast_arrays(cells[:, :, None], cells[:, None, :])
-            good = (i != j) & (i < n) & (j < n)
-            keys.append(np.unique(i[good] * n + j[good]))
-    found = np.unique(np.concatenate(keys))
-    starts = np.searchsorted(found, np.arange(n + 1, dtype=np.int64) * n)
-    return starts, found % max(n, 1)

@@ -357,7 +357,7 @@ class Lowering:
         return place, np.zeros(1, bool)
 
     def edge(self, over: ir.SetOf, i: Array, j: Array, turns: Turns, e: ir.Expression) -> Array:
-        """The numbers of edges with fixed ends; a pair that is no edge is an error."""
+        """The numbers of edges with fixed ends; a pair that is not an edge is an error."""
         place = self.bound.graphs[over.graph].edge_index(i, j, over.part == "arcs")
         bad = (place < 0) & turns.taken
         if bad.any():

@@ -47,7 +47,8 @@ def lower_model(bound: Bound, name: str) -> Lowered:
     """The factor graph of a bound program's model.
 
     Raises:
-        GmlmError: for what only the inputs show: an index out of range, a pair that is no edge, a cell with two laws, a program too large.
+        GmlmError: for what only the inputs show: an index out of range, a pair that is not an edge, a cell with two distributions,
+            a program too large.
     """
     lowered, faults = lower_sound(bound, name)
     if faults:

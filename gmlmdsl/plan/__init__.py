@@ -1,7 +1,7 @@
 """In: `FactorGraph`. Out: how to sum and draw, and at what cost. Never: JAX."""
 
 from ._block_arrays import block_arrays as block_arrays
-from ._block_arrays import log2_values as log2_values
+from ._block_arrays import size_classes as size_classes
 from ._block_tables import BlockTables as BlockTables
 from ._block_tables import GraphTables as GraphTables
 from ._bound_faults import sound_model as sound_model
@@ -38,6 +38,8 @@ from ._mask_use import mean_size as mean_size
 from ._mask_use import plan_use as plan_use
 from ._memory import sum_memory as sum_memory
 from ._memory import verify_held as verify_held
+from ._pair_tables import PairTables as PairTables
+from ._pair_tables import plan_pair_tables as plan_pair_tables
 from ._plan import BlockPlan as BlockPlan
 from ._plan import is_affordable as is_affordable
 from ._plan import plan_block as plan_block
@@ -52,6 +54,7 @@ from ._stages import places as step_places
 from ._sweep_layout import SweepLayout as SweepLayout
 from ._sweep_layout import SweepTables as SweepTables
 from ._sweep_layout import TabledColours as TabledColours
+from ._sweep_layout import loses_digits as loses_digits
 from ._sweep_layout import plan_layout as plan_layout
 from ._table_entries import FactorTable as FactorTable
 from ._table_entries import entry_parameters as entry_parameters

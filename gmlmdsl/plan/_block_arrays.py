@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..graph import FactorGraph, FactorGroup
+from ..graph import FactorGraph, FactorGroup, distinct
 
 
 def block_values(sizes: np.ndarray, blocks: np.ndarray) -> np.ndarray:
@@ -35,14 +35,16 @@ def _touching(starts: np.ndarray, found: np.ndarray, blocks: np.ndarray, n_cells
     within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths.ravel(), lengths.ravel())
     instance = found[first + within] if len(found) else np.zeros(0, np.int64)
     span = int(found.max(initial=0)) + 1
-    keys = np.unique(row * span + instance)
-    row, instance = keys // span, keys % span
+    if blocks.shape[1] > 1:  # a factor may touch several cells of a block
+        keys = distinct(row * span + instance)
+        row, instance = keys // span, keys % span
     counts = np.bincount(row, minlength=len(blocks))
     out = np.full((len(blocks), int(counts.max(initial=0))), -1, np.int64)
     out[row, np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)] = instance
     return out
 
 
-def log2_values(values: float) -> int:
-    """Which bucket of size a block falls into: its number of values, as a power of four."""
-    return 0 if values <= 1 else math.ceil(math.log(values, 4) - 1e-9)
+def size_classes(values: np.ndarray) -> np.ndarray:
+    """Which bucket of size each block falls into: its number of values, as a power of four."""
+    with np.errstate(divide="ignore"):
+        return np.where(values <= 1, 0, np.ceil(np.log(values) / math.log(4) - 1e-9)).astype(np.int64)

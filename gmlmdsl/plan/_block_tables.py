@@ -124,7 +124,7 @@ def plan_graph_tables(graph: FactorGraph) -> GraphTables | None:
     tables, rest, start = [], [], 0
     sizes = np.append(graph.sizes, 1)
     for k, group in enumerate(graph.groups):
-        table = _factor_table(k, group, sizes, start)
+        table = factor_table(k, group, sizes, start)
         if table is None or not _stays_finite(graph, group, table):
             if group.parameters:
                 return None
@@ -135,7 +135,7 @@ def plan_graph_tables(graph: FactorGraph) -> GraphTables | None:
     return GraphTables(tuple(tables), tuple(rest))
 
 
-def _factor_table(k: int, group: FactorGroup, sizes: Array, start: int) -> FactorTable | None:
+def factor_table(k: int, group: FactorGroup, sizes: Array, start: int) -> FactorTable | None:
     """The tables of a group; None for a requirement, for one that reads given data, and for too many entries."""
     if group.kind == "require" or group.given is not None or not group.n:
         return None

@@ -27,7 +27,8 @@ class HiddenPlan:
         values: the joint values that are listed for each mask, 1 where none are.
         masks: how many for each row.
         factors: evaluations of factors for one sum.
-        whole: whether the mask takes all that is observed of a product of laws: then -log p(x) is the one sum, over what is hidden.
+        whole: whether the mask takes all that is observed of a product of distributions: then -log p(x) is the one sum, over what is
+            hidden.
     """
 
     listed: bool
@@ -137,7 +138,7 @@ def _too_costly(what: str, cost: float, rows: int, budget: Budget, help: str) ->
 
 
 def is_whole(graph: FactorGraph, mask: LoweredMask, lacking: Array) -> bool:
-    """Whether the mask's one block has every cell of a product of laws that a row holds: its loss is -log p(x), and log Z is 0.
+    """Whether the mask's one block has every cell of a product of distributions that a row holds: its loss is -log p(x), and log Z is 0.
 
     Args:
         graph: the factor graph.

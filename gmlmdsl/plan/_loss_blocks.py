@@ -10,7 +10,7 @@ import numpy as np
 from .._diagnostics import Span, counted
 from ..graph import FactorGraph, FactorGroup, LoweredMask
 from ..graph.masks import blocks_of
-from ._block_arrays import block_arrays, block_values, log2_values
+from ._block_arrays import block_arrays, block_values, size_classes
 from ._block_tables import BlockTables, GraphTables, plan_blocks_by_tables, plan_graph_tables, with_gaps
 from ._plan import plan_block, verify_affordable
 
@@ -135,6 +135,6 @@ def alike_blocks(graph: FactorGraph, blocks: Array) -> list[Array]:
     for starts, _ in graph.incidences:
         lengths = np.append(np.diff(starts), 0)
         factors = np.maximum(factors, lengths[blocks].sum(axis=1))
-    keys = np.array([(log2_values(v), log2_values(f)) for v, f in zip(values, factors, strict=True)])
+    keys = np.stack([size_classes(values), size_classes(factors)], axis=1)
     _, inverse = np.unique(keys, axis=0, return_inverse=True)
     return [np.flatnonzero(inverse.reshape(-1) == k) for k in range(int(inverse.max()) + 1)]

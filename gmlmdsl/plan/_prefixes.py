@@ -91,7 +91,7 @@ def plan_instead(graph: FactorGraph, dear: GmlmError) -> Elimination:
         GmlmError: `dear` where all cells are too dear as well.
     """
     try:
-        return plan_elimination(graph, None, "the law of the next symbol")
+        return plan_elimination(graph, None, "the distribution of the next symbol")
     except GmlmError:
         raise dear from None
 

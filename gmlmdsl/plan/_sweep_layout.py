@@ -7,22 +7,23 @@ which they are redrawn, so that the cells of a colour are a slice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from .._diagnostics import counted
-from ..graph import FactorGraph
-from ._block_arrays import block_arrays, block_values, log2_values
+from ..graph import FactorGraph, distinct
+from ._block_arrays import block_arrays, block_values, size_classes
 from ._block_tables import TREE, BlockTables, ContextTables, GraphTables, plan_blocks_by_tables, plan_graph_tables
 from ._plan import BlockPlan
-from ._table_entries import entry_values
+from ._table_entries import FactorTable, entry_values
 
 Array = np.ndarray
 MOST_WASTE = 2  # times more places than blocks: colours of unlike sizes that are still run by one scan
 MOST_BESIDE = 4  # times more cells than neighbours: a product with all cells is still quicker than lists
 MOST_ENTRY = 100.0  # entries up to which a product's differences lose nothing that matters in 32 bits
+MOST_DIFFERENCE = 1e4  # the same of lists, which add few
 MOST_PLACES = 1 << 24  # index entries of one product
 
 
@@ -116,6 +117,8 @@ def plan_layout(graph: FactorGraph, blocks: Array, colours: Array, plans: Sequen
 
 def _split_products(graph: FactorGraph, blocks: Array, colours: Array, plans: Sequence[BlockPlan]) -> tuple[Array, Array]:
     """A block without an inner factor is as many blocks of one cell, of the same colour."""
+    if blocks.shape[1] == 1:
+        return blocks, colours
     is_product = np.array([p.method == "product" for p in plans], bool)
     if not is_product.any():
         return blocks, colours
@@ -129,8 +132,9 @@ def _split_products(graph: FactorGraph, blocks: Array, colours: Array, plans: Se
 def _pieces(graph: FactorGraph, blocks: Array, colours: Array) -> tuple[Array, ...]:
     """Colours ascending; within one, blocks of like size together; like neighbours in one piece."""
     values = block_values(np.append(graph.sizes, 1), blocks)
-    bucket = np.array([log2_values(v) for v in values])
-    keys = sorted(set(zip(colours.tolist(), bucket.tolist(), strict=True)))
+    bucket = size_classes(values)
+    most = int(bucket.max(initial=0)) + 1
+    keys = [divmod(k, most) for k in distinct(colours * most + bucket).tolist()]
     runs: list[list[Array]] = []
     last = -1
     for c, b in keys:
@@ -157,12 +161,14 @@ def _padded(graph: FactorGraph, run: list[Array]) -> Array:
 def _sweep_tables(graph: FactorGraph, pieces: Sequence[Array]) -> SweepTables | None:
     """Tables for a sweep; None where some block has several cells, a cell stands in two, or trees are quicker."""
     cells = np.concatenate([p.reshape(-1, p.shape[2]) for p in pieces])[:, 0] if all(p.shape[2] == 1 for p in pieces) else None
-    if cells is None or len(np.unique(cells[cells < graph.n_cells])) < (cells < graph.n_cells).sum():
+    if cells is None or len(distinct(cells[cells < graph.n_cells])) < (cells < graph.n_cells).sum():
         return None
     tables = plan_graph_tables(graph)
     if tables is None or not tables.tables:
         return None
-    still = np.setdiff1d(np.arange(graph.n_cells), cells)
+    moved = np.zeros(graph.n_cells + 1, bool)
+    moved[cells] = True
+    still = np.flatnonzero(~moved[:-1])
     order = np.concatenate([cells, still, [graph.n_cells]])
     slots = np.empty(graph.n_cells, np.int64)
     inside = np.flatnonzero(order < graph.n_cells)
@@ -222,7 +228,7 @@ def _with_products(graph: FactorGraph, found: SweepTables) -> SweepTables:
         return found
     pairs = sum(_pairs(found.tables, k) for k in kinds)
     size = sum(n * (k.places.size // k.degree) for k in kinds)
-    if n * len(found.slots) > MOST_BESIDE * pairs or size > MOST_PLACES or _largest(graph, found.tables) > MOST_ENTRY:
+    if n * len(found.slots) > MOST_BESIDE * pairs or size > MOST_PLACES or loses_digits(graph, found.tables.tables, True, _middle(graph)):
         return found
     stages = []
     for s in found.stages:
@@ -236,7 +242,15 @@ def _with_products(graph: FactorGraph, found: SweepTables) -> SweepTables:
     return SweepTables(found.tables, found.order, found.slots, tuple(stages))
 
 
-def _largest(graph: FactorGraph, tables: GraphTables) -> float:
-    """The largest entry where parameters start: that of a penalty written as a number."""
-    middle = {p.name: np.full(p.shape, p.middle) for p in graph.parameters}
-    return max(float(np.abs(entry_values(graph.groups[t.group], t, middle)).max(initial=0.0)) for t in tables.tables)
+def loses_digits(graph: FactorGraph, tables: Sequence[FactorTable], by_product: bool, params: Mapping[str, Array]) -> bool:
+    """Whether entries are so large at some parameters that differences of them are not those of the scores in 32 bits."""
+    return not _largest(graph, tables, params) <= (MOST_ENTRY if by_product else MOST_DIFFERENCE)
+
+
+def _middle(graph: FactorGraph) -> dict[str, Array]:
+    """Where parameters start: what is large there is a penalty written as a number."""
+    return {p.name: np.full(p.shape, p.middle) for p in graph.parameters}
+
+
+def _largest(graph: FactorGraph, tables: Sequence[FactorTable], params: Mapping[str, Array]) -> float:
+    return max((float(np.abs(entry_values(graph.groups[t.group], t, params)).max(initial=0.0)) for t in tables), default=0.0)

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from .._diagnostics import fail
-from ..graph import FactorGraph, ListedMask, Lowered, LoweredMask, MixtureMask, is_adaptive, lower_mask, reaches_zero, term_blocks
+from ..graph import FactorGraph, ListedMask, Lowered, LoweredMask, MixtureMask, distinct, is_adaptive, lower_mask, reaches_zero, term_blocks
 from ..graph.colours import colour
 from ..graph.masks import blocks_of, largest_block, reach, support_size
 from ..program import ir
@@ -31,7 +31,7 @@ class SweepPlan:
     Attributes:
         blocks: integers of shape (blocks, cells), padded with the number of cells.
         colours: one per block; blocks of one colour share no factor.
-        plans: one per block.
+        plans: one per block; single cells share one.
         eliminations: one per colour, of all its blocks at once, where blocks are eliminated.
     """
 
@@ -145,7 +145,7 @@ def sweep_blocks(lowered: Lowered, term: ir.BlockTerm) -> Array:
     blocks, _ = term_blocks(lowered, term)
     if not len(blocks):
         raise fail("E410", "this update visits no block", term.span, "an empty sweep", help="check the conditions of its loops")
-    return np.unique(blocks, axis=0)
+    return distinct(blocks)[:, None] if blocks.shape[1] == 1 else np.unique(blocks, axis=0)
 
 
 def _sweep(lowered: Lowered, sweep: ir.Sweep) -> SweepPlan:
@@ -164,10 +164,10 @@ def _sweep(lowered: Lowered, sweep: ir.Sweep) -> SweepPlan:
 
 
 def _plans(graph: FactorGraph, blocks: Array) -> Sequence[BlockPlan]:
-    """One plan for each block; single cells share one judgement."""
+    """One plan for each block; single cells share one."""
     if blocks.shape[1] == 1:
         widest = blocks[int(np.argmax(graph.sizes[blocks[:, 0]]))]
-        return [plan_block(graph, widest)] * len(blocks)
+        return [plan_block(graph, widest)]
     return plan_blocks(graph, blocks)
 
 

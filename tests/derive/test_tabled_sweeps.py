@@ -156,6 +156,30 @@ def test_a_penalty_written_as_a_number_is_read_by_lists():
     assert large.words == "scores from tables by lists of 4 neighbours"
 
 
+@pytest.mark.parametrize("graph", ["complete(s)", "chain(4)"])
+def test_a_penalty_given_as_a_parameter_costs_no_digits(graph: str):
+    """Beside entries of ten millions, on cells' first value, the others keep theirs: draws follow the exact law."""
+    model = gm.parse(f"""
+index s = range(4)
+graph G = {graph}
+model m {{
+  var x[i in s] : range(3)
+  param J
+  factor (if x[i] == 0 and x[j] == 0 then J else 0.4 * (x[i] == x[j])) for (i, j) in G.edges
+}}
+sampler sweep {{ update x[i] for i in s }}
+""").model()
+    params = {"J": np.array(-1e7)}
+    cells = np.stack(np.meshgrid(*[range(3)] * 4, indexing="ij"), -1).reshape(-1, 4)
+    exact = np.exp(np.asarray(model.log_potential({"J": np.array(-1e3)}, cells), float))  # as good as impossible, and exact in 32 bits
+    x = model.sample(params, "sweep", draws=500, thin=3, chains=40, seed=6, progress=False)["posterior"]["x"].values.reshape(-1, 4)
+    counts = np.bincount(x @ 3 ** np.arange(3, -1, -1), minlength=81)
+    some = exact > 1e-9
+    assert not counts[~some].any()
+    away = counts[some] / counts.sum() - exact[some] / exact.sum()
+    assert np.abs(away).sum() < 0.1
+
+
 def test_neighbours_with_fewer_values_are_read_by_lists(monkeypatch: pytest.MonkeyPatch):
     """The state of a sweep by products is indicators of as many values as a neighbour has: they cannot say which of twelve a cell has."""
     monkeypatch.setattr(_sweep_layout, "MOST_BESIDE", ALL)

@@ -1,0 +1,33 @@
+"""Cells that share a factor, and distinct integers of long arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+Array = np.ndarray
+PAIRS_AT_ONCE = 1 << 23
+
+
+def neighbours(scopes: Iterable[Array], n: int) -> tuple[Array, Array]:
+    """Cells below n that stand in one row of a scope: (starts, cells), each neighbour once, ascending, a cell not its own."""
+    keys = [np.zeros(0, np.int64)]
+    for scope in scopes:
+        step = max(1, PAIRS_AT_ONCE // max(1, scope.shape[1] ** 2))
+        for start in range(0, len(scope) if scope.shape[1] > 1 else 0, step):
+            cells = scope[start : start + step].astype(np.int64)
+            i, j = np.broadcast_arrays(cells[:, :, None], cells[:, None, :])
+            good = (i != j) & (i < n) & (j < n)
+            keys.append(distinct(i[good] * n + j[good]))
+    found = distinct(np.concatenate(keys))
+    starts = np.searchsorted(found, np.arange(n + 1, dtype=np.int64) * n)
+    return starts, found % max(n, 1)
+
+
+def distinct(values: Array) -> Array:
+    """The distinct values of an array, ascending, as by `np.unique`, which goes by a hash table that is slower on millions of integers."""
+    found = np.sort(values, axis=None)
+    fresh = np.ones(len(found), bool)
+    np.not_equal(found[1:], found[:-1], out=fresh[1:])
+    return found[fresh]
