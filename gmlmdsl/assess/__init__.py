@@ -5,6 +5,7 @@ from __future__ import annotations
 from ._bootstrap import Bootstrap as Bootstrap
 from ._bootstrap import bootstrap as bootstrap
 from ._compare import compare as compare
+from ._couplings import couplings as couplings
 from ._information import NO_MINIMUM as NO_MINIMUM
 from ._information import InformationCriterion as InformationCriterion
 from ._information import information_criterion as information_criterion

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import counted, fail, whole_number
+from .._progress import shows_progress, tracked
 from ..data import generator, verified_seed, verified_weights
 from ..evaluate import entry_names, init_params, unflatten, verified_quantile
 from ..fit import Estimate, Evidence, fit_model, verify_spread, without_interval
 from ..graph import FactorGraph
-from ..sample import shows_progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -154,12 +154,7 @@ def _drawn(evidence: Evidence, replications: int, seed: int, show: bool) -> Iter
     given = np.ones(rows) if options.weights is None else verified_weights(options.weights, rows)
     counts = options.weights_are == "counts"
     shares = given if counts else (given > 0).astype(float)
-    keys = range(replications)
-    if show:
-        from rich.progress import track
-
-        keys = track(keys, description=f"bootstrap, {counted(replications, 'refit')}")
-    for r in keys:
+    for r in tracked(range(replications), f"bootstrap, {counted(replications, 'refit')}", show):
         times = generator(seed, r).multinomial(round(shares.sum()), shares / shares.sum())
         yield r, times.astype(float) * (1.0 if counts else given)
 

@@ -20,7 +20,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Measure:
-    """Digests of a mask's law and of rows, with the words that name the mask.
+    """Digests of a mask's distribution and of rows, with the words that name the mask.
 
     `law` tells masks of any program apart, whatever they are called; `rows` tells codes, weights and drawn masks.
     """

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail, unknown, whole_number
+from .._progress import bar, shows_progress
 from ..evaluate import Objective, entry_names, slopes, value_at, verified_quantile
 from ..fit import Curvature, PersistentContrastiveDivergence, Scaled, curvature, in_words, lbfgs, reopen, scaling, verify_spread
-from ..sample import shows_progress
 from ._wald import PART, coefficients
 
 if TYPE_CHECKING:
@@ -185,13 +185,11 @@ def _bounded(made: FitRecord) -> Array:
 
 def _walk(objective: Objective, line: Line, points: int, z: float, show: bool) -> tuple[list[float], list[tuple[float, float]]]:
     """Offsets in standard errors, and at each (d'theta, objective): outwards from the estimate, each point from its neighbour's rest."""
-    from rich.progress import Progress
-
     half = points // 2
     inside = [REACH * z * (k + 1) / half for k in range(half)]
     found = {0.0: _minimum(objective, line, line.at)}
-    with Progress(disable=not show) as bar:
-        task = bar.add_task("profile", total=2 * half)
+    with bar(show=show) as shown:
+        task = shown.add_task("profile", total=2 * half)
         for side in (1.0, -1.0):
             at, last = found[0.0][0], 0.0
             further = [inside[-1] * 2.0 ** (k + 1) for k in range(MOST_FURTHER)]
@@ -202,7 +200,7 @@ def _walk(objective: Objective, line: Line, points: int, z: float, show: bool) -
                 start = jax.tree.map(lambda u, s, o=side * (offset - last): u + o * s, at, line.step)
                 found[side * offset] = _minimum(objective, line, start)
                 at, last = found[side * offset][0], offset
-                bar.advance(task)
+                shown.advance(task)
     offsets = sorted(found)
     return offsets, [found[o][1:] for o in offsets]
 

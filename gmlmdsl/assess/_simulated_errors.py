@@ -53,7 +53,7 @@ class Kinds:
     """Rows that are simulated alike: with the same row of given data, the same missing cells, the same masks.
 
     Attributes:
-        rows: the first row of each kind. laws: the numbers of its row of given data, ascending, and which one each kind has.
+        rows: the first row of each kind. distributions: the numbers of its row of given data, ascending, and which one each kind has.
         missing: (cells, kinds). weights: by which the covariance of a kind's gradient counts in the sum.
     """
 
@@ -121,7 +121,7 @@ class Job:
         return total, float(np.nanmin(np.append(effective, draws)))
 
     def moved(self, codes: Array) -> Array:
-        """What the autocorrelation of draws of the first law is judged by, shape (draws, entries)."""
+        """What the autocorrelation of draws of the first distribution is judged by, shape (draws, entries)."""
         first = np.flatnonzero(self.kinds.law == 0)[:1]
         return self._squares(self.gradients(first, codes[:, None])[0])
 

@@ -45,11 +45,11 @@ class How:
 
 @dataclass(frozen=True)
 class SimulatedRows:
-    """Configurations of each law.
+    """Configurations of each distribution.
 
     Attributes:
-        codes: (cells, laws, draws), the draws of one chain after those of another.
-        chains: of each law; 0: draws are independent.
+        codes: (cells, distributions, draws), the draws of one chain after those of another.
+        chains: of each distribution; 0: draws are independent.
         words: how they were made.
     """
 
@@ -67,7 +67,7 @@ def draw(fit: FitRecord, lowered: Lowered, params: dict[str, jax.Array], laws: A
         params: at which it draws.
         laws: the numbers of the rows of given data; 0 of a model without.
         how: options.
-        track: of codes (cells, chains * draws) of the first law, what their autocorrelation is judged by, shape (chains * draws,
+        track: of codes (cells, chains * draws) of the first distribution, what their autocorrelation is judged by, shape (chains * draws,
             functions).
 
     Raises:
@@ -145,7 +145,7 @@ def _of_chains(fit: FitRecord, lowered: Lowered, params: dict[str, jax.Array], l
     step = sum(float(g.n) * g.cells.shape[1] for g in graph.groups) * int(graph.sizes.max(initial=1)) * CHAINS * len(laws)
     pilot_draws = PILOT if how.thin is None else 0
     verify_evaluations(step * (how.warmup + pilot_draws + (how.thin or 1) * each), f"{how.draws:,} draws of `{name}`")
-    kernel, target = derive.build_kernel(lowered, checked).kernel, derive.Target(device, params, None)
+    kernel, target = derive.build_kernel(lowered, checked, params).kernel, derive.Target(device, params, None)
     begun = [starts(graph, CHAINS, how.seed, None, _held(lowered, law), params).codes for law in laws.tolist()]
     numbers = np.arange(len(laws) * CHAINS)
 

@@ -245,7 +245,7 @@ def _next(device: derive.Graph, params: Params, codes: Array, c: derive.Contract
 
 
 def ancestors(graph: FactorGraph, seeds: Array) -> Array:
-    """The seeds and every cell that a law of theirs names, and so on; booleans over cells."""
+    """The seeds and every cell that a distribution of theirs names, and so on; booleans over cells."""
     reached = np.append(seeds, False)
     while True:
         before = reached.copy()
@@ -258,7 +258,7 @@ def ancestors(graph: FactorGraph, seeds: Array) -> Array:
 
 
 def only_laws_of(graph: FactorGraph, cells: Array) -> FactorGraph:
-    """A product of laws without the laws of the other cells."""
+    """A product of distributions without the distributions of the other cells."""
     return dataclasses.replace(graph, factors=tuple(g.take(np.flatnonzero(cells[g.cells[:, 0]])) for g in graph.factors))
 
 

@@ -1,0 +1,110 @@
+"""The couplings of a fit, pair by pair: scores in the zero-sum gauge, with their errors by the delta method."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._diagnostics import fail
+from ..evaluate import interaction_slopes, pair_interactions, verified_quantile
+from ..fit import without_interval
+from ..plan import PairTables, plan_pair_tables
+from ._wald import PART
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..fit import FitRecord
+
+Array = np.ndarray
+SCORES = ("norm", "apc", "value")
+GAUGE = "zero_sum"
+
+
+def couplings(fit: FitRecord, top: int | None, gauge: str, score: str, probability: float) -> pd.DataFrame:
+    """One row for each pair of cells, the largest score first; see `Fit.couplings`."""
+    import pandas as pd
+
+    z = _verified(top, gauge, score, probability)
+    graph = fit.graph
+    plan = plan_pair_tables(graph)
+    tables = pair_interactions(graph, plan, fit.params)
+    value, directions = _signed(plan, tables) if score == "value" else _norms(tables)
+    mix = np.eye(0)
+    if score == "apc":
+        value, mix = apc(plan.pairs, value)
+    shown = np.abs(value) if score == "value" else value
+    order = np.argsort(-shown, kind="stable")[:top]
+    names = [graph.cell_name(i) for i in range(graph.n_random)]
+    columns: dict[str, Any] = {"first": [names[i] for i in plan.pairs[order, 0]], "second": [names[j] for j in plan.pairs[order, 1]]}
+    columns["value"] = value[order]
+    if fit.full_covariance is not None:
+        slopes = interaction_slopes(graph, plan, fit.params, directions)
+        slopes = mix[order] @ slopes if score == "apc" else slopes[order]
+        error, tail = _errors(fit, slopes), 100 * (1 - probability) / 2
+        low = value[order] - z * error
+        columns["std_error"] = error
+        columns[f"{tail:.3g}%"] = np.maximum(low, 0.0) if score == "norm" else low
+        columns[f"{100 - tail:.3g}%"] = value[order] + z * error
+    columns["score"] = shown[order]
+    frame = pd.DataFrame(columns)
+    frame.attrs = {"cells": names, "score": score, "gauge": gauge, "probability": probability}
+    return frame
+
+
+def apc(pairs: Array, scores: Array) -> tuple[Array, Array]:
+    """S_ij - S_i S_j / S, S_i the mean of a cell's scores with the L - 1 others, S the mean of all L (L - 1) / 2; and its Jacobian.
+
+    L counts the cells that have a coupling; pairs without one score 0.
+
+    Reference: Dunn, Wahl and Gloor 2008, equation 7.
+    """
+    cells, places = np.unique(pairs, return_inverse=True)
+    places, count = places.reshape(pairs.shape), len(cells)
+    of = np.zeros((count, len(pairs)))
+    of[places[:, 0], np.arange(len(pairs))] = of[places[:, 1], np.arange(len(pairs))] = 1 / (count - 1)
+    mean, each = scores.sum() / (count * (count - 1) / 2), of @ scores
+    i, j = places.T
+    if mean == 0:
+        return scores, np.eye(len(pairs))
+    product = each[i] * each[j] / mean
+    slope = np.eye(len(pairs)) - (of[i] * each[j, None] + of[j] * each[i, None]) / mean
+    return scores - product, slope + product[:, None] / mean / (count * (count - 1) / 2)
+
+
+def _norms(tables: Array) -> tuple[Array, Array]:
+    """Frobenius norms, and their derivative by the tables; nan where a table is 0, at which a norm has none."""
+    norm = np.sqrt((tables**2).sum(axis=(1, 2)))
+    with np.errstate(invalid="ignore"):
+        return norm, tables / norm[:, None, None]
+
+
+def _signed(plan: PairTables, tables: Array) -> tuple[Array, Array]:
+    """T(last, last) of cells with two values, which is J where the factor is J s t of two spins."""
+    if plan.width > 2:
+        message = 'score="value" is for cells with two values, whose coupling is one number; here some have '
+        raise fail("E507", f"{message}{plan.width}", help='`score="norm"` or `score="apc"`')
+    direction = np.array([[1.0, -1.0], [-1.0, 1.0]]) / 4
+    return tables[:, 1, 1], np.broadcast_to(direction, tables.shape)
+
+
+def _errors(fit: FitRecord, slopes: Array) -> Array:
+    """sqrt(g' V g) of each row g; inf with a part in a direction without estimate or error, nan where a laplace prior holds it."""
+    covariance = fit.determined_covariance("sandwich")
+    error = np.sqrt(np.maximum(np.einsum("pi,ij,pj->p", slopes, covariance, slopes, optimize=True), 0.0))
+    open_ = np.linalg.norm(slopes @ fit.status.open_directions.T, axis=1) > PART * np.linalg.norm(slopes, axis=1)
+    unsure = open_ | ((slopes != 0) & fit.status.without_error).any(axis=1)
+    held = without_interval(fit.graph, fit.meta["fixed"], fit.params)
+    none = ((slopes != 0) & held).any(axis=1) | np.isnan(slopes).any(axis=1)
+    return np.where(none, np.nan, np.where(unsure, np.inf, error))
+
+
+def _verified(top: int | None, gauge: str, score: str, probability: float) -> float:
+    if score not in SCORES:
+        raise fail("E507", f"score must be {', '.join(map(repr, SCORES))}, got {score!r}")
+    if gauge != GAUGE:
+        raise fail("E507", f"gauge must be {GAUGE!r}, got {gauge!r}", help="scores are compared in the gauge in which norms are smallest")
+    if top is not None and (isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1):
+        raise fail("E507", f"top is how many pairs are shown, 1 or more, got {top!r}")
+    return verified_quantile(probability)

@@ -1,0 +1,81 @@
+"""The interaction of each pair of cells, in the zero-sum gauge, and how numbers made of it change with the parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from .. import derive
+from .._diagnostics import fail
+from ..graph import FactorGraph
+from ..plan import PairTables, entry_values
+from ._parameters import unflatten
+
+Array = np.ndarray
+AT_ONCE = 1 << 22  # derivatives that are held
+
+
+def pair_interactions(graph: FactorGraph, plan: PairTables, params: Mapping[str, Any]) -> Array:
+    """T_ij(a, b) of every pair, sums over a and over b being 0, shape (pairs, width, width); 0 at values that a cell lacks.
+
+    log p = constant + sum of f_i(x_i) + sum of T_ij(x_i, x_j) + parts of three cells and more, each part with zero sums over each of its
+    cells: the decomposition is unique, whatever the gauge of the parameters (Ekeberg et al. 2013, equation 14, for factors of two cells).
+
+    Raises:
+        GmlmError: E555 where a factor is infinite.
+    """
+    known = {k: np.asarray(v, float) for k, v in params.items()}
+    entries = np.concatenate([entry_values(graph.factors[t.group], t, known).ravel() for t in plan.tables])
+    tables = (plan.sums @ np.where(np.isfinite(entries), entries, 0.0)).reshape(plan.present.shape)
+    used = np.zeros(len(entries), bool)
+    used[plan.sums.indices] = True
+    if not np.isfinite(entries[used]).all():
+        bad = next(
+            t for t in plan.tables if not np.isfinite(entries[t.start : t.start + t.entries][used[t.start : t.start + t.entries]]).all()
+        )
+        help = "state what is impossible by `require`, which has no part in couplings"
+        raise fail(
+            "E555", "a factor that joins cells is infinite at some values: it has no coupling", graph.factors[bad.group].span, help=help
+        )
+    return zero_sum(tables, plan.present)
+
+
+def zero_sum(tables: Array, present: Array) -> Array:
+    """Tables minus the means of their rows and columns plus their mean, of the values that there are."""
+    tables = np.where(present, tables, 0.0)
+    wide, high = (present.any(axis=a).sum(axis=1)[:, None, None] for a in (1, 2))
+    rows, columns = tables.sum(axis=2, keepdims=True) / wide, tables.sum(axis=1, keepdims=True) / high
+    return np.where(present, tables - rows - columns + columns.sum(axis=2, keepdims=True) / wide, 0.0)
+
+
+def interaction_slopes(graph: FactorGraph, plan: PairTables, params: Mapping[str, Any], directions: Array) -> Array:
+    """The derivative of sum over a, b of directions_p(a, b) T_p(a, b) of each pair p by every parameter, shape (pairs, parameters).
+
+    The directions, of shape (pairs, width, width), have zero sums themselves, so that the tables may be in any gauge.
+    """
+    import scipy.sparse
+
+    flat = np.ravel(directions)
+    of = np.repeat(np.arange(len(directions)), plan.width**2)
+    onto = scipy.sparse.csr_array((flat, (of, np.arange(len(flat)))), shape=(len(directions), len(flat)))
+    weights = onto @ plan.sums
+    vector = np.concatenate([np.ravel(params[p.name]) for p in graph.parameters] or [np.zeros(0)]).astype(float)
+    step = max(1, AT_ONCE // max(sum(t.entries for t in plan.tables), len(directions)))
+    with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
+        sizes, device = np.append(graph.sizes, 1), derive.graph_arrays(graph)
+        each = [derive.Table(device.groups[t.group], t, derive.table_codes(t, sizes[graph.factors[t.group].cells])) for t in plan.tables]
+
+        def entries(values: jax.Array) -> jax.Array:
+            return jax.numpy.concatenate([t.entries(unflatten(graph, values)) for t in each])
+
+        slopes = jax.jit(lambda v, moves: jax.vmap(lambda d: jax.jvp(entries, (v,), (d,))[1])(moves))
+        at, parts = derive.on_device(vector), []
+        for start in range(0, len(vector), step):
+            moves = np.zeros((min(step, len(vector)), len(vector)))
+            rows = np.arange(start, min(start + step, len(vector)))
+            moves[rows - start, rows] = 1.0
+            parts.append((weights @ np.asarray(slopes(at, derive.on_device(moves))).T)[:, : len(rows)])
+    return np.concatenate([*parts, np.zeros((len(directions), 0))], axis=1)

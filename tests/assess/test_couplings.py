@@ -1,0 +1,186 @@
+"""Couplings of a fit: the zero-sum gauge, norms, APC and their errors, beside enumeration and numerical derivatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from oracle import Oracle
+from refusals import refused
+
+import gmlmdsl as gm
+from gmlmdsl.evaluate import pair_interactions
+from gmlmdsl.plan import plan_pair_tables
+
+pytestmark = pytest.mark.usefixtures("float64", "standard_promotion")
+
+MIXED = """
+domain sky = labels("sun", "rain", "snow")
+graph G = complete(range(3))
+model m {
+  var x[i in range(3)] : spin
+  var w : sky
+  var k : range(4)
+  param h[i in range(3)]
+  param u[a in sky, b in range(4)]
+  param t
+  param c : positive
+  factor h[i] * x[i] for i in range(3)
+  factor u[w, k]
+  factor t * x[i] * x[j] + 0.3 * x[j] for (i, j) in G.edges
+  factor exp(t) * k * (x[0] + 1) * (w == "rain")
+  factor c * x[0] * x[1] * x[2]
+  factor c * k * x[2]
+  factor 0.2 * x[1] * x[1]
+%s}
+mask one = subsets(size = 1)
+"""
+SPINS = """
+graph G = complete(range(4))
+model m {
+  var x[i in range(4)] : spin
+  param h[i in range(4)] ~ normal(0, 1)
+  param J[(i, j) in G.edges] ~ normal(0, 1)
+  factor h[i] * x[i] for i in range(4)
+  factor J[i, j] * x[i] * x[j] for (i, j) in G.edges
+}
+mask one = subsets(x, size = 1)
+"""
+POTTS = """
+domain abc = letters("abc")
+graph G = complete(range(4))
+model m {
+  var x[i in range(4)] : abc
+  param h[i in range(4), a in abc] ~ normal(0, 1)
+  param J[(i, j) in G.edges, a in abc, b in abc] ~ normal(0, 0.5)
+  factor h[i, x[i]] for i in range(4)
+  factor J[i, j, x[i], x[j]] for (i, j) in G.edges
+}
+mask one = subsets(x, size = 1)
+"""
+
+
+def oracle_tables(oracle: Oracle, params: dict[str, np.ndarray]) -> dict[tuple[int, int], np.ndarray]:
+    """The pair parts of log p over the tensor of all configurations: means over the other cells, less those of one cell and of none."""
+    log_p = oracle.log_potential(params, oracle.states).reshape(oracle.domain_sizes)
+    cells = range(log_p.ndim)
+
+    def mean(*kept: int) -> np.ndarray:
+        return log_p.mean(axis=tuple(c for c in cells if c not in kept))
+
+    return {(i, j): mean(i, j) - mean(i)[:, None] - mean(j)[None] + mean() for i in cells for j in cells if i < j}
+
+
+@pytest.mark.parametrize("require", ["", '  require not (w == "snow" and x[2] == 1)\n'])
+def test_interactions_are_the_pair_parts_of_log_p_whatever_the_arity_and_the_domains(require: str) -> None:
+    model = gm.parse(MIXED % require).model()
+    oracle = Oracle(gm.parse(MIXED % "").checked, None, {})
+    params = oracle.random_params(3)
+    plan = plan_pair_tables(model.graph)
+    found, expected = pair_interactions(model.graph, plan, params), oracle_tables(oracle, params)
+    assert {(int(i), int(j)) for i, j in plan.pairs} == {p for p, t in expected.items() if np.abs(t).max() > 1e-12}
+    for (i, j), table in zip(plan.pairs.tolist(), found, strict=True):
+        wanted = expected[i, j]
+        np.testing.assert_allclose(table[: wanted.shape[0], : wanted.shape[1]], wanted, atol=1e-12)
+        assert not table[wanted.shape[0] :].any() and not table[:, wanted.shape[1] :].any()
+
+
+def fitted(text: str, x: Any) -> gm.Fit:
+    """For fixtures of the module: what `pytestmark` sets for a test."""
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):  # pyright: ignore[reportAttributeAccessIssue]
+        return gm.parse(text).model().fit(x)
+
+
+@pytest.fixture(scope="module")
+def codes() -> np.ndarray:
+    rng = np.random.default_rng(1)
+    return (rng.normal(size=(150, 1)) + rng.normal(size=(150, 4)) > 0).astype(int)
+
+
+@pytest.fixture(scope="module")
+def spins(codes: np.ndarray) -> gm.Fit:
+    return fitted(SPINS, 2 * codes - 1)
+
+
+@pytest.fixture(scope="module")
+def potts(codes: np.ndarray) -> gm.Fit:
+    rng = np.random.default_rng(2)
+    return fitted(POTTS, np.where(rng.random(codes.shape) < 0.3, 2, codes))
+
+
+def test_values_of_spins_are_their_couplings_with_the_errors_of_the_fit(spins: gm.Fit) -> None:
+    table, j = spins.couplings(score="value"), spins.params["J"]
+    low, high = spins.interval()["J"]
+    order = np.argsort(-np.abs(j))
+    np.testing.assert_allclose(table["value"], j[order], rtol=1e-12)
+    np.testing.assert_allclose(table["std_error"], spins.standard_errors["J"][order], rtol=1e-10)
+    np.testing.assert_allclose(table[["3%", "97%"]], np.stack([low, high], axis=1)[order], rtol=1e-9)
+    pairs = [(f"x[{a}]", f"x[{b}]") for a in range(4) for b in range(a + 1, 4)]
+    assert list(zip(table["first"], table["second"], strict=True)) == [pairs[k] for k in order]
+    assert len(spins.couplings(top=2)) == 2
+
+
+def numbers(fit: gm.Fit, score: str) -> Any:
+    """Scores as a function of the flat parameters, from the oracle."""
+    oracle, graph = Oracle(fit.model.program.checked, None, {}), fit.graph
+
+    def scores(flat: np.ndarray) -> np.ndarray:
+        at, params = 0, {}
+        for p in graph.parameters:
+            params[p.name] = flat[at : at + p.size].reshape(p.shape)
+            at += p.size
+        norms = {k: np.sqrt((t**2).sum()) for k, t in oracle_tables(oracle, params).items()}
+        if score == "norm":
+            return np.array(list(norms.values()))
+        full = np.zeros((4, 4))
+        for (i, j), s in norms.items():
+            full[i, j] = full[j, i] = s
+        each, mean = full.sum(axis=1) / 3, full.sum() / 12
+        return np.array([full[i, j] - each[i] * each[j] / mean for i, j in norms])
+
+    return scores
+
+
+@pytest.mark.parametrize("score", ["norm", "apc"])
+def test_scores_and_their_errors_are_those_of_enumeration_and_of_numerical_derivatives(potts: gm.Fit, score: str) -> None:
+    flat, of = potts.flat(potts.params).astype(float), numbers(potts, score)
+    used = np.flatnonzero(np.abs(flat) > 0)
+    slopes = np.zeros((6, len(flat)))
+    for k in used:
+        step = np.zeros(len(flat))
+        step[k] = 1e-5
+        slopes[:, k] = (of(flat + step) - of(flat - step)) / 2e-5
+    expected = of(flat)
+    errors = np.sqrt(np.einsum("pi,ij,pj->p", slopes, potts.covariance, slopes))
+    order = np.argsort(-expected)
+    table = potts.couplings(score=score)
+    np.testing.assert_allclose(table["value"], expected[order], rtol=1e-10)
+    np.testing.assert_allclose(table["std_error"], errors[order], rtol=1e-6)
+
+
+def test_a_separated_coupling_has_no_finite_error_and_a_kink_none() -> None:
+    x = np.array([[1, 1, 1], [-1, -1, 1], [1, 1, -1], [-1, -1, -1], [1, 1, 1], [-1, -1, -1]])
+    text = SPINS.replace("range(4)", "range(3)")
+    free = fitted(text.replace(" ~ normal(0, 1)", ""), x).couplings(score="value").set_index(["first", "second"])
+    assert np.isinf(free.loc[("x[0]", "x[1]"), "std_error"])
+    kinked = fitted(text.replace("normal(0, 1)", "laplace(0, 0.01)"), x)
+    assert (kinked.params["J"] == 0).any()
+    at_zero = kinked.couplings(score="value")
+    assert at_zero.loc[at_zero["value"] == 0, "std_error"].isna().all()
+
+
+def test_what_has_no_couplings_is_refused(spins: gm.Fit, potts: gm.Fit) -> None:
+    def couplings(factors: str) -> np.ndarray:
+        graph = gm.parse(f"model m {{ var x[i in range(4)] : bit  param h  {factors} }}").model().graph
+        return pair_interactions(graph, plan_pair_tables(graph), {"h": np.array(0.5)})
+
+    assert couplings("factor h * x[0] * x[1]").shape == (1, 2, 2)
+    refused("E555", lambda: couplings("factor h * x[i] for i in range(4)"), "no factor joins two cells")
+    refused("E555", lambda: couplings("given z : real  factor h * z * x[0] * x[1]"), "reads given data")
+    refused("E555", lambda: couplings("factor h * x[0]  factor log(x[1] + x[2])"), "infinite", "`require`")
+    refused("E507", lambda: potts.couplings(score="value"), "two values", '"norm"')
+    refused("E507", lambda: spins.couplings(score="frobenius"), "'norm'")
+    refused("E507", lambda: spins.couplings(gauge="lattice"), "zero_sum")
+    refused("E507", lambda: spins.couplings(top=0), "1 or more")
