@@ -92,11 +92,11 @@ def run_fit(request: FitRequest) -> None:
     model = program.model(name)
     if model.graph.network is not None and request.report is not None:
         raise fail("E507", "`--report` draws estimates with their errors, which a network has not", help="leave it out")
-    show([d for d in model.warnings if d.code == "W811" and _within(d, program.checked.masks[mask])], sys.stderr)
+    _warn_of_sizes(program, model, mask)
     with _naming(request.data, "x"):
         weights = weights_of(model, data, request.reading)
     _note_size(model)
-    with _naming(request.data, "x"), waiting(f"fitting `{name}` under mask `{mask}`"):
+    with _naming(request.data, "x"):
         options: dict[str, Any] = {"seed": request.seed, "n_masks": n_masks, "weights": weights, "max_steps": request.max_steps}
         fit: Any = model.fit(data.x, mask=mask, missing=data.missing, given=data.given, **options)
     print(f"Fit of `{name}` to {counted(fit.meta['rows'], 'row')} of {request.data} ({words_of(model.graph, data.x)})")
@@ -114,6 +114,14 @@ def run_fit(request: FitRequest) -> None:
         from ..report import fit_report
 
         print(f"wrote {fit_report(fit).save(request.report)}")
+
+
+def _warn_of_sizes(program: BoundProgram, model: Model, mask: str) -> None:
+    """What only the sizes show of a model and of the mask it is fitted by; samplers and other masks are not run."""
+    checked = program.checked
+    others = [*checked.samplers.values(), *(m for m in checked.masks.values() if m.name != mask)]
+    sized = [d for d in model.warnings if d not in checked.warnings]
+    show([d for d in sized if not any(_within(d, part) for part in others)], sys.stderr)
 
 
 def _next(fit: Any, out: Any) -> str:
@@ -177,9 +185,9 @@ def run_sample(request: SampleRequest) -> None:
 
     counts, started = request.counts(strings), time.perf_counter()
     prompts: dict[str, Any] = {} if request.prompt is None else {"prompt": read_prompts(request.prompt, model)}
-    with warnings.catch_warnings(record=True) as caught, waiting(f"sampling with `{sampler}`"), _as_options(request.prompt, model):
+    with warnings.catch_warnings(record=True) as caught, _as_options(request.prompt, model):
         warnings.simplefilter("always")
-        given = {"thin": request.thin, "seed": request.seed, "clamp": clamp, "progress": False}
+        given = {"thin": request.thin, "seed": request.seed, "clamp": clamp}
         idata = model.sample(params, sampler, **counts, **given, **prompts)
     many = "strings" if strings else f"{counts['chains']} chains of {counts['draws']} draws"
     print(f"{many} from `{model.name}` by sampler `{sampler}`, {time.perf_counter() - started:.2g} s")
@@ -257,18 +265,6 @@ def verify_writable(path: Path | None, endings: Sequence[str] = ()) -> None:
         raise fail("E560", f"cannot write {path}: there is no folder {folder}", help="make it first, or choose another")
     if not os.access(folder, os.W_OK):
         raise fail("E560", f"cannot write {path}: the folder may not be written to", help="choose another")
-
-
-@contextlib.contextmanager
-def waiting(text: str) -> Iterator[None]:
-    """A sign of life, where a person watches."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status(text):
-        yield
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from ..files import shipped_folder
 if TYPE_CHECKING:
     import numpy as np
 
+    from ..fit import Finding
     from ..model import Fit
 
 
@@ -115,6 +116,19 @@ class Comparison:
     all_masks: dict[str, float]
     one_mask: dict[str, float]
 
+    def findings(self) -> dict[Finding, list[str]]:
+        """What must be said about the fits, each with the masks under which it was found."""
+        found: dict[Finding, list[str]] = {}
+        for name, fit in self.fits.items():
+            for f in fit.status.findings:
+                found.setdefault(f, []).append(name)
+        return found
+
+    @property
+    def unbounded(self) -> np.ndarray:
+        """(edge,) couplings without a finite estimate under some mask."""
+        return ~self.finite[-next(iter(self.fits.values())).params["J"].size :]
+
 
 def compare(fits: dict[str, Fit]) -> Comparison:
     """The efficiency of each mask against the first; see `Comparison`."""
@@ -167,7 +181,7 @@ def coupling_rows(digits: Digits, comparison: Comparison, most: int = SHOWN) -> 
     fits = list(comparison.fits.values())
     tables = [f.summary().loc[lambda t: t.index.str.startswith("J[")] for f in fits]
     size = np.max([np.abs(t["estimate"].to_numpy()) for t in tables], axis=0)
-    open_ = ~comparison.finite[-len(digits.pairs) :]
+    open_ = comparison.unbounded
     order = np.lexsort((-np.where(np.isfinite(size), size, 0), ~open_))[:most]
     rows: list[list[object]] = []
     for e in order:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import report
+from .._diagnostics import listed
 from ..graph import versions
 from ..report import LIGHT
 
@@ -31,46 +32,33 @@ def write_report(path: Path, digits: Digits, comparison: Comparison, sampled: Sa
         "The images of 8 by 8 pixels that ship with scikit-learn, black or white, as a pairwise model of neighbouring pixels.",
         footer=f"{used}; {seconds:.0f} s in all",
     )
-    _facts(page, digits, comparison, sampled)
+    _facts(page, digits, sampled)
     _pictures(page, digits, sampled)
-    _couplings(page, digits, comparison)
-    _masks(page, digits, comparison)
+    _couplings(page, digits, sampled.fit)
     _chains(page, sampled)
+    _masks(page, digits, comparison)
+    _unbounded(page, digits, comparison)
     _program(page, sampled.fit)
     return page.save(path)
 
 
-def _facts(page: report.Report, digits: Digits, comparison: Comparison, sampled: Sampled) -> None:
-    last, found = list(comparison.fits)[-1], sampled.diagnosis
+def _facts(page: report.Report, digits: Digits, sampled: Sampled) -> None:
+    fit, found = sampled.fit, sampled.diagnosis
     page.facts(
         {
             "images": len(digits.x),
             "pixels in the model": f"{len(digits.pixels)} of 64",
             "couplings": len(digits.pairs),
-            "without an estimate": int(_open(digits, comparison).sum()),
-            f"efficiency of `{last}`": f"{comparison.all_masks[last]:.3f}",
+            "fit": f"{fit.status.code}, {len(fit.loss_trace)} steps",
             "largest R-hat": f"{np.nanmax(found.max_r_hat):.3f}",
+            "smallest effective sample size": f"{np.nanmin(found.min_ess):.0f}",
         }
     )
-    for (code, message, remedy), masks in _findings(comparison).items():
-        page.warning(f"`{code}` under {' and '.join(f'`{m}`' for m in masks)}", f"{message}.", f"{remedy}.")
+    for finding in fit.status.findings:
+        page.warning(finding.slug.replace("-", " "), f"{finding.message}.", f"{finding.remedy}.")
     for text in found.warnings:
         title, *rest = text.split(". ")
         page.warning(title, ". ".join(rest[:-1] or rest), rest[-1] if len(rest) > 1 else "")
-
-
-def _findings(comparison: Comparison) -> dict[tuple[str, str, str], list[str]]:
-    """Findings with the masks under which they were made."""
-    found: dict[tuple[str, str, str], list[str]] = {}
-    for name, fit in comparison.fits.items():
-        for f in fit.status.findings:
-            found.setdefault((f.slug, f.message, f.remedy), []).append(name)
-    return found
-
-
-def _open(digits: Digits, comparison: Comparison) -> np.ndarray:
-    """(edge,) couplings without a finite estimate."""
-    return ~comparison.finite[-len(digits.pairs) :]
 
 
 def _pictures(page: report.Report, digits: Digits, sampled: Sampled) -> None:
@@ -93,29 +81,44 @@ def _pictures(page: report.Report, digits: Digits, sampled: Sampled) -> None:
     )
 
 
-def _couplings(page: report.Report, digits: Digits, comparison: Comparison) -> None:
-    name, fit = list(comparison.fits.items())[-1]
-    open_ = _open(digits, comparison)
+def _couplings(page: report.Report, digits: Digits, fit: Fit) -> None:
     page.section("Couplings")
     page.text(
-        f"The couplings `J` under the mask `{name}`, without priors. A coupling above zero says that two neighbours like to be dark "
-        "together, the rest given."
+        f"The couplings `J` under the mask `{fit.mask}`, with a prior `normal(0, 1)` on every parameter. A coupling above zero says "
+        "that two neighbours like to be dark together, the rest given."
     )
-    if open_.any():
-        page.text(
-            f"{int(open_.sum())} of them have no finite estimate: {_why(digits, np.flatnonzero(open_))}. The fit improves for ever as such "
-            "a coupling grows; it is dashed, and left out of the colours."
-        )
+    _map(page, digits, fit, np.zeros(len(digits.pairs), bool))
+
+
+def _map(page: report.Report, digits: Digits, fit: Fit, open_: np.ndarray) -> None:
     figure = report.plot_couplings(
         digits.places[digits.pairs], fit.params["J"], marked=open_, mark_label="no finite estimate", nodes_xy=digits.places
     )
     _number_rows_and_columns(figure, digits)
+    dashed = f"; {int(open_.sum())} dashed" if open_.any() else ""
     page.figure(
         figure,
-        alt=f"The pixels as a grid of points joined by {len(open_)} lines, orange for positive and blue for negative couplings; "
-        f"{int(open_.sum())} dashed.",
+        alt=f"The pixels as a grid of points joined by {len(open_)} lines, orange for positive and blue for negative couplings{dashed}.",
         caption="Each point is a pixel, each line a coupling; thicker is stronger. `r` is the row of a pixel, `c` its column.",
     )
+
+
+def _unbounded(page: report.Report, digits: Digits, comparison: Comparison) -> None:
+    """What the fits without priors cannot say."""
+    open_, found = comparison.unbounded, comparison.findings()
+    if not found:
+        return
+    page.section("What the data leave open")
+    if open_.any():
+        page.text(
+            f"Without priors {int(open_.sum())} of the {len(open_)} couplings have no finite estimate: "
+            f"{_why(digits, np.flatnonzero(open_))}. The fit improves for ever as such a coupling grows; it is dashed, and left out of "
+            "the colours and of the efficiencies above."
+        )
+        _map(page, digits, list(comparison.fits.values())[-1], open_)
+    for finding, masks in found.items():
+        title = f"{finding.slug.replace('-', ' ')} under {listed(masks)}"
+        page.warning(title, f"{finding.message}.", f"{finding.remedy}.")
 
 
 def _why(digits: Digits, edges: np.ndarray) -> str:
@@ -144,7 +147,7 @@ def _masks(page: report.Report, digits: Digits, comparison: Comparison) -> None:
 
     page.section("Two masks side by side")
     page.text(
-        "A mask is the set of pixels that the fit predicts from the rest: one pixel, or two neighbours at once. "
+        "Both fits are without priors. A mask is the set of pixels that the fit predicts from the rest: one pixel, or two neighbours. "
         "Efficiency is the geometric mean of Var(`single`, all masks for every image) / Var(this mask), over the "
         f"{int(comparison.finite.sum())} of {len(comparison.finite)} parameters that have a finite estimate under both: "
         "1 is as precise as `single`, 0.5 means that twice the images would be needed. "
@@ -167,14 +170,14 @@ def _masks(page: report.Report, digits: Digits, comparison: Comparison) -> None:
     )
     groups = [("", 1), *((f"`{m}`", 2) for m in comparison.fits)]
     headers = ["coupling", *("estimate" if k == 0 else "s.e." for _ in comparison.fits for k in range(2))]
-    caption = "The strongest couplings" + (", after those without a finite estimate" if _open(digits, comparison).any() else "")
+    caption = "The strongest couplings" + (", after those without a finite estimate" if comparison.unbounded.any() else "")
     page.table(headers, coupling_rows(digits, comparison), caption, groups=groups)
 
 
 def _extreme(digits: Digits, comparison: Comparison) -> np.ndarray:
     """The couplings furthest above and furthest below zero, of those that have an estimate, the largest first."""
     values = list(comparison.fits.values())[-1].params["J"]
-    finite = np.flatnonzero(~_open(digits, comparison))
+    finite = np.flatnonzero(~comparison.unbounded)
     ordered = finite[np.argsort(-values[finite], kind="stable")]
     return ordered if len(ordered) <= FOREST else np.concatenate([ordered[: FOREST // 2], ordered[-FOREST // 2 :]])
 
@@ -187,8 +190,7 @@ def _chains(page: report.Report, sampled: Sampled) -> None:
     page.section("Chains")
     page.text(
         f"{chains} chains of {draws} sweeps after {sampled.idata['posterior'].attrs['warmup']} of warmup, in {sampled.seconds:.1f} s. "
-        "At a coupling that runs to infinity a chain would stand still, so the chains run on the model "
-        f"`{sampled.fit.meta['model']}`: the same with a prior `normal(0, 1)` on every parameter."
+        "The priors keep every coupling finite: at one that runs to infinity a chain would stand still."
     )
     page.figure(
         report.plot_traces(

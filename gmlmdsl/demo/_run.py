@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._diagnostics import listed
 from ..files import made_folder
 from ._digits import Comparison, Digits, Sampled, compare, coupling_rows, load_images, mask_rows, program_path, worst_rows
 
@@ -21,7 +22,7 @@ SHRUNK_MASK = "shrunk_neighbours"
 
 
 def run(out: str | Path, quick: bool = False) -> Path:
-    """Fit, compare, sample, print, and write `report.html`.
+    """Fit with priors, sample, compare two masks without, print, and write `report.html`.
 
     Args:
         out: the folder of the report; made where it is missing.
@@ -41,10 +42,12 @@ def run(out: str | Path, quick: bool = False) -> Path:
     digits = load_images(quick=quick)
     program = load(program_path(), coords={"pixel": digits.names}, n_pixels=len(digits.pixels), pairs=digits.pairs)
     _say(f"{len(digits.x)} images, {len(digits.pixels)} of 64 pixels vary, {len(digits.pairs)} pairs of neighbours")
-    comparison = compare({mask: _fit(program, "digits", digits, mask) for mask in MASKS})
-    _print_comparison(digits, comparison)
     sampled = _sample(program, digits, quick)
     _print_diagnostics(sampled)
+    _say("\nTwo masks side by side, without priors")
+    comparison = compare({mask: _fit(program, "digits", digits, mask) for mask in MASKS})
+    _print_comparison(digits, comparison)
+    _print_unbounded(comparison)
     path = write_report(folder / "report.html", digits, comparison, sampled, time.perf_counter() - started)
     _say(f"report: {path} ({time.perf_counter() - started:.0f} s in all)")
     return path
@@ -68,9 +71,15 @@ def _print_comparison(digits: Digits, comparison: Comparison) -> None:
     _print_table("Efficiency of two masks, against `single` with all masks", headers, rows)
     columns = ["coupling", *(f"{m}{what}" for m in comparison.fits for what in ("", ", s.e."))]
     _print_table("Couplings under both masks (inf: no finite estimate)", columns, coupling_rows(digits, comparison))
-    for name, fit in comparison.fits.items():
-        for finding in fit.status.findings:
-            _say(f"warning (mask `{name}`): {finding.message}. {finding.remedy}.")
+
+
+def _print_unbounded(comparison: Comparison) -> None:
+    """What the fits without priors found, once for all masks that did."""
+    found = comparison.findings()
+    if found:
+        _say("\nWhat the data leave open without priors")
+    for finding, masks in found.items():
+        _say(f"under {listed(masks)}: {finding.message}. {finding.remedy}.")
 
 
 def _print_table(title: str, headers: list[str], rows: list[list[object]]) -> None:

@@ -2,7 +2,7 @@
 
 grad mean_r w_r log p(x_r) = mean_r w_r E[grad log p~(x, h) | x_r] - E[grad log p~(x, h)], p~ the unnormalised p. The first mean sums
 latents and missing cells out where that is affordable, else one completion of each row is redrawn at every step; the second is over
-chains that are never started anew. With steps that are small beside the chains' mixing both are near their stationary laws, and
+chains that are never started anew. With steps that are small beside the chains' mixing both are near their stationary distributions, and
 the iterates settle around the maximum; their mean over the last half of the steps has less noise than any of them.
 
 Reference: Younes 1989; Tieleman 2008; Polyak and Juditsky 1992.
@@ -24,6 +24,7 @@ import scipy  # its parts load when they are used
 from jax.flatten_util import ravel_pytree
 
 from .._diagnostics import GmlmError, counted, fail, listed
+from .._progress import shows_progress, tracked
 from ..data import generator, random_key
 from ..derive import (
     AbstractKernel,
@@ -45,7 +46,7 @@ from ..evaluate import Frame, Missing, log_prior, log_sums, reported
 from ..graph import FactorGraph, Lowered
 from ..plan import moved_cells, plan_elimination, plan_sum, verify_held
 from ..program import ir
-from ..sample import shows_progress, starts, verify_chains
+from ..sample import starts, verify_chains
 from ._imputation import FIRST_SWEEPS, SWEEPS, first_values, missing_blocks
 from ._methods import PersistentContrastiveDivergence
 from ._optimise import Outcome
@@ -341,12 +342,7 @@ def _verify_rows(job: Climb, carry: Carry, numbers: Array) -> None:
 
 def _run(job: Climb, carry: Carry, show: bool) -> Carry:
     steps = job.method.steps
-    calls: Any = range(0, steps, STEPS_PER_CALL)
-    if show:
-        from rich.progress import track
-
-        calls = track(calls, description="fitting")
-    for first in calls:
+    for first in tracked(range(0, steps, STEPS_PER_CALL), "fitting", show):
         carry = advance(job, carry, jnp.asarray(first), jnp.asarray(min(first + STEPS_PER_CALL, steps)))
     return carry
 

@@ -13,6 +13,7 @@ import numpy as np
 import optax
 
 from .._diagnostics import fail, with_whole_numbers
+from .._progress import shows_progress, waiting
 from ..data import generator, random_key, verified_weights
 from ..derive import ExactLoss, float_type, graph_arrays, on_device
 from ..derive.compiled import all_values, gap_rows, log_potential
@@ -99,7 +100,8 @@ def fit_model(lowered: Lowered, mask: LoweredMask, codes: Array, options: FitOpt
     verify_bounded_priors(host)
     # Digits matter in a line search and in standard errors: full-batch fits run in float64 whatever the default.
     exact = options.optimizer is None and not isinstance(options.method, PersistentContrastiveDivergence)
-    with jax.enable_x64(exact or bool(jax.config.jax_enable_x64)):  # pyright: ignore[reportAttributeAccessIssue]
+    bar = waiting(f"fitting under mask {options.mask}", exact and shows_progress(options.progress))  # the others count their steps
+    with bar, jax.enable_x64(exact or bool(jax.config.jax_enable_x64)):  # pyright: ignore[reportAttributeAccessIssue]
         start, fixed = _start(host, options)
         verify_possible(lowered, codes, weights, start)
         if isinstance(options.method, PersistentContrastiveDivergence):
@@ -128,9 +130,10 @@ def fit_model(lowered: Lowered, mask: LoweredMask, codes: Array, options: FitOpt
         status = judge(objective, params, outcome, open_, curve, colours, missing)
         inferred = infer(objective, params, status, curve, effective_rows(mask, codes, weights, options.weights_are == "counts"))
         arrays = {k: np.asarray(v) for k, v in params.items()}
-    seconds = time.perf_counter() - started
-    evidence, status = Evidence(lowered, mask, codes, options), inferred.status
-    return Estimate(evidence, arrays, status, outcome, value, use, fixed, convex, codes.shape[1], missing, seconds, inferred.covariances)
+    evidence, seconds = Evidence(lowered, mask, codes, options), time.perf_counter() - started
+    return Estimate(
+        evidence, arrays, inferred.status, outcome, value, use, fixed, convex, codes.shape[1], missing, seconds, inferred.covariances
+    )
 
 
 def verified_rows(mask: LoweredMask, codes: Array, options: FitOptions) -> Array:

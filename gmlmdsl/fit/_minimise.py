@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._progress import shows_progress
 from ..data import random_key
 from ..derive import DrawnEliminatedLoss, EliminatedLoss
 from ..evaluate import MANY, Colouring, Objective, draw_masks, gradient_at
 from ..graph import LoweredMask
-from ..sample import shows_progress
 from ._edges import off_wrong_edges
 from ._existence import Recession
 from ._inference import Copies, Curvature, complete_rows, curvature

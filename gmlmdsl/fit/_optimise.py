@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 
+from .._progress import tracked
 from ..derive import bounded_jit, quickly_compiled
 from ..evaluate import MANY, Objective, unconstrained_moves
 
@@ -241,7 +242,7 @@ def minibatches(
 ) -> Outcome:
     """Steps of an optax transformation; `batch(step)` gives the objective of one batch, scaled to the whole data."""
     state, free, trace = optimizer.init(start), start, []
-    for step in _progress(steps, progress):
+    for step in tracked(range(steps), "fitting", progress):
         free, state, value = _step(optimizer, batch(step), free, state)
         trace.append(value)
     values = np.array([float(v) for v in trace])
@@ -254,12 +255,3 @@ def _step(optimizer: optax.GradientTransformation, objective: Objective, free: d
     value, gradient = jax.value_and_grad(objective)(free)
     updates, state = optimizer.update(gradient, state, free)
     return optax.apply_updates(free, updates), state, value
-
-
-def _progress(steps: int, show: bool) -> Iterator[int]:
-    if not show:
-        yield from range(steps)
-        return
-    from rich.progress import track
-
-    yield from track(range(steps), description="fitting")

@@ -25,7 +25,7 @@ class Training:
         steps: batches; every `accumulate`-th one ends with an update. A run with checkpoints whose `optimizer` does not depend on them
             goes on when it is asked for more.
         batch_size: rows of a step; all rows where there are fewer.
-        label_smoothing: s: every target is 1 - s of the true value and s of the uniform law (Szegedy et al. 2016).
+        label_smoothing: s: every target is 1 - s of the true value and s of the uniform distribution (Szegedy et al. 2016).
         ema: decay, at each update, of the exponential moving average of the weights that the fit returns; the first weights have no part
             in it (Kingma and Ba 2015, Section 3, on that correction). None: the last weights.
         average_last: the fit returns the mean of the weights at the last so many save points, see `save_every` (Vaswani et al. 2017,
@@ -36,7 +36,8 @@ class Training:
         validation: `{"x": .., "given": ..}`: rows whose loss is measured every `evaluate_every` steps, always under the same masks.
         evaluate_every: steps between measurements; None: a tenth of the steps.
         patience: measurements without a lower loss after which training ends; the best weights are returned. None: it never does.
-        checkpoint: a folder; a run that is killed goes on from its latest checkpoint, bit for bit as if it had not been.
+        checkpoint: a folder; a run that is killed goes on from its latest checkpoint, bit for bit as if it had not been. SIGTERM writes
+            one after the step at hand, and ends the process with status 143.
         save_every: steps between save points; None: a twentieth of the steps. The last step is one too.
         resume: whether checkpoints that lie in the folder are gone on from; False: the run begins anew.
         log: a file of one line of JSON for every 20 steps and every measurement. It is begun anew, or cut back to the step that a run

@@ -1,4 +1,4 @@
-"""A model whose conditionals are a network's: the same verbs, but for those that ask for a joint law."""
+"""A model whose conditionals are a network's: the same verbs, but for those that ask for a joint distribution."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 class ConditionalModel(Model):
-    """A model with `conditional x ~ net(..)`: p(x_i | x_rest, K) for every cell i of K on its own, for any K, and no joint law.
+    """A model with `conditional x ~ net(..)`: p(x_i | x_rest, K) for every cell i of K on its own, for any K, and no joint distribution.
 
     Parameters are `{"net": module}`, an Equinox module under the network's name. Rows of x and of given data may end early: missing
     cells behind the last value (`missing=`) are padding, never attended, scored or noised. log p, marginals, modes and exact draws are
-    refused (E742), as is everything in `gm.theory` that needs a joint law. A network with `causal = true` gives p(x_i | the cells before
-    it) instead: it has a `log_prob`, and is sampled by `autoregressive`.
+    refused (E742), as is everything in `gm.theory` that needs a joint distribution. A network with `causal = true` gives p(x_i | the cells
+    before it) instead: it has a `log_prob`, and is sampled by `autoregressive`.
     """
 
     def init_params(self, seed: int = 0) -> dict[str, Any]:
@@ -85,12 +85,12 @@ class ConditionalModel(Model):
 
         Args:
             params: `{"net": module}`.
-            x: rows; where a row ends is not part of its law unless its last value says so.
+            x: rows; where a row ends is not part of its distribution unless its last value says so.
             missing: what stands for padding at the end of a row.
             given: data of given variables, as in `fit`.
 
         Raises:
-            GmlmError: E742 for every other network: its conditionals declare no joint law.
+            GmlmError: E742 for every other network: its conditionals declare no joint distribution.
         """
         network_queries.verify_causal(self.graph)
         return network_queries.log_prob(self.lowered, self._network(params), x, missing, given)
@@ -223,8 +223,8 @@ class ConditionalModel(Model):
         """Run chains of updates, or decode by refinement.
 
         A sampler of updates draws from the network's conditionals, cell by cell or, `independently`, many cells in one pass. They
-        need not belong to any joint law, and what such a chain keeps is not known. A refinement sampler decodes: each draw is a decode
-        of its own.
+        need not belong to any joint distribution, and what such a chain keeps is not known. A refinement sampler decodes: each draw is a
+        decode of its own.
 
         Args:
             params: `{"net": module}`.

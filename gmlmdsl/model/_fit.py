@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, final
 from ..fit import FitRecord
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from ..assess import Bootstrap, Contrast, CrossValidation, InformationCriterion, PredictiveCheck, Profile, Score
 
 
@@ -40,6 +42,31 @@ class Fit(FitRecord):
         from ..assess import contrast
 
         return contrast(self, parts, errors)
+
+    def couplings(self, top: int | None = None, gauge: str = "zero_sum", score: str = "norm", probability: float = 0.94) -> DataFrame:
+        """One row for each two cells that share a factor, the strongest first: how strongly they are coupled, with errors and intervals.
+
+        T_ij(a, b) is the part of log p of both cells, with sums 0 over a and over b: what belongs to one cell is taken off, whatever the
+        gauge of the parameters. Of a factor of three cells and more its mean over the others counts, of requirements nothing.
+
+        Args:
+            top: how many rows; none: all.
+            gauge: "zero_sum", the only one.
+            score: "norm", ||T_ij|| = sqrt(sum of T_ij(a, b)^2); "apc", S_ij - S_i S_j / S of these norms; or "value", of cells with two
+                values, T_ij(last, last), with its sign: J of a factor J * s * t of two spins.
+            probability: of the intervals.
+
+        Returns:
+            Columns `first`, `second`, `value`, `std_error` (delta method; not valid of norms near 0), the ends of the interval, `score`.
+
+        Raises:
+            GmlmError: E555 for a model without couplings, E507 for options, E601 for too many terms.
+
+        Reference: Ekeberg et al. 2013, Section II.E; Dunn, Wahl and Gloor 2008.
+        """
+        from ..assess import couplings
+
+        return couplings(self, top, gauge, score, probability)
 
     def bootstrap(self, replications: int = 200, seed: int = 0, *, max_seconds: float = 3600.0, progress: bool | None = None) -> Bootstrap:
         """Refit to rows drawn with replacement: a second opinion on the standard errors. Nothing is compiled anew.
@@ -152,7 +179,7 @@ class Fit(FitRecord):
             fit matched are near z = 0 by construction, and p-values of the others are, on average, rather too large than too small.
 
         Raises:
-            GmlmError: E510 for a model with given variables, whose rows have a law each;
+            GmlmError: E510 for a model with given variables, whose rows have a distribution each;
                 E553 for a statistic that does not fit, E601 with the figure where all pairs are too many, E505 without rows.
 
         Reference: Gelman, Meng and Stern 1996, section 2; Davison and Hinkley 1997, section 4.2.5, for the p-value.
@@ -245,17 +272,8 @@ class Fit(FitRecord):
         """
         from ..assess import cross_validate
 
-        options = {
-            "mask": mask,
-            "groups": groups,
-            "strata": strata,
-            "x": x,
-            "weights": weights,
-            "missing": missing,
-            "given": given,
-            "n_masks": n_masks,
-        }
-        return cross_validate(self, folds, seed, **options)
+        options = {"mask": mask, "groups": groups, "strata": strata, "x": x, "weights": weights, "missing": missing, "given": given}
+        return cross_validate(self, folds, seed, n_masks=n_masks, **options)
 
     def information_criterion(self, x: Any = None, weights: Any = None, missing: Any = None, given: Any = None) -> InformationCriterion:
         """CLIC = 2 * (loss + tr(S H^-1)), the composite-likelihood information criterion.

@@ -93,11 +93,11 @@ class Model(Posteriors):
     def sampler_bias(self, params: Params, sampler: str | None = None, *, given: Any = None) -> float:
         """How far a sampler's long run is from p: max over sets A of |pi(A) - p(A)| = 1/2 sum over x of |pi(x) - p(x)|.
 
-        pi is the stationary law of `transition_matrix`, solved for in float64. 0 up to rounding where every update keeps p; an
+        pi is the stationary distribution of `transition_matrix`, solved for in float64. 0 up to rounding where every update keeps p; an
         update drawn `independently` keeps it only where no two cells of a block interact. Between 0 and 1, without a unit.
 
         Returns:
-            The total variation distance; nan where the chain settles in no single law, so that its long run depends on the start.
+            The total variation distance; nan where the chain settles in no single distribution, so that its long run depends on the start.
 
         Raises:
             GmlmError: E601 for more configurations than 2048.

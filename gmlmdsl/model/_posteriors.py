@@ -1,4 +1,4 @@
-"""A model among NumPyro's: its law as a distribution."""
+"""A model among NumPyro's: its distribution as a distribution."""
 
 from __future__ import annotations
 
@@ -70,8 +70,9 @@ class Posteriors(Queries):
             params: from the values of all other sites to parameters; none: the sites called like parameters.
             given: data of given variables, one row for each of x, or one for all.
 
-        The law of the cells given everything else must be the model's at these parameters: what else the NumPyro program makes depend on
-        them must be factors of the model. Chains run by `chain_method="sequential"` or `"parallel"`, as NumPyro's Gibbs kernel asks.
+        The distribution of the cells given everything else must be the model's at these parameters: what else the NumPyro program makes
+        depend on them must be factors of the model. Chains run by `chain_method="sequential"` or `"parallel"`, as NumPyro's Gibbs kernel
+        asks.
 
         Raises:
             GmlmError: E507 for a sampler under `temper`, or one that draws whole strings; E506 and E501 for data that do not fit.

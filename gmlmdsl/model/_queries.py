@@ -116,7 +116,7 @@ class Queries:
         return answer(parameters.verified_answer(lowered.graph, found, jnp.inf), rows.shape)
 
     def log_partition(self, params: Params, *, given: Any = None) -> jax.Array:
-        """log Z, exact, by variable elimination; 0 where laws cover every cell and nothing else stands.
+        """log Z, exact, by variable elimination; 0 where distributions cover every cell and nothing else stands.
 
         Args:
             params: parameters.

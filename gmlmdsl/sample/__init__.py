@@ -21,7 +21,6 @@ from ._draw import masks_in as masks_in
 from ._draw import observables as observables
 from ._draw import verified_options as verified_options
 from ._indicators import effective_sample_size as effective_sample_size
-from ._progress import shows_progress as shows_progress
 from ._run_kernel import Draws as Draws
 from ._run_kernel import forget as forget
 from ._run_kernel import sample as sample

@@ -73,7 +73,7 @@ class AnnealingOptions:
 
 @dataclass(frozen=True)
 class Base:
-    """Independent draws of the law at beta 0, which is uniform on what is possible.
+    """Independent draws of the distribution at beta 0, which is uniform on what is possible.
 
     Attributes:
         codes: shape (cells, chains).
@@ -87,10 +87,10 @@ class Base:
 
 
 def estimate(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, jax.Array], options: AnnealingOptions) -> LogPartitionEstimate:
-    """Anneal every chain from the uniform law to p; a chain's weight is w = Z_0 prod over k of p(x_k-1)^(b_k - b_k-1), p unnormalised.
+    """Anneal every chain from uniform draws to p; a chain's weight is w = Z_0 prod over k of p(x_k-1)^(b_k - b_k-1), p unnormalised.
 
     x_0 is uniform on the possible configurations, whose number is Z_0; x_k comes from x_k-1 by steps that keep p^b_k. The mean
-    of w is Z whatever the betas, because every kernel keeps the law of its beta exactly: `independently` and `temper` are refused.
+    of w is Z whatever the betas, because every kernel keeps the distribution of its beta exactly: `independently` and `temper` are refused.
 
     Reference: Neal 2001, "Annealed importance sampling".
     """
@@ -171,8 +171,8 @@ def verified_betas(betas: Any) -> Array:
 
 def _kernel(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, jax.Array]) -> AbstractKernel:
     if sampler is None:
-        return derive.single_site_sweep(lowered.graph)
-    planned = derive.build_kernel(lowered, sampler)
+        return derive.with_digits(lowered.graph, derive.single_site_sweep(lowered.graph), params)
+    planned = derive.build_kernel(lowered, sampler, params)
     assert not isinstance(sampler.body, ir.FormCall)  # `build_kernel` refuses them
     _verify_keeps(lowered, sampler.body)
     for mask in masks_in(sampler.body):

@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail, listed, unknown, with_whole_numbers
+from .._progress import shows_progress
 from ..data import clamped_cells, decode, verified_seed
 from ..evaluate import Contractions, independent_kernel
 from ..graph import STAYS_FINITE, FactorGraph, Lowered, VariableArray, lower_let, lower_mask, verify_mask
@@ -20,7 +21,6 @@ from ..program import ir
 from ._arviz import to_arviz
 from ._cost import verify_chains, verify_draws
 from ._discrete_diagnostics import Diagnosis, diagnose
-from ._progress import shows_progress
 from ._run_kernel import Draws, sample
 from ._starts import Annealed, Starts, starts
 
@@ -50,7 +50,7 @@ def draw_chains(
     """Draws as the installed ArviZ takes them."""
     options = verified_options(options)
     graph = lowered.graph
-    planned = derive.build_kernel(lowered, sampler)
+    planned = derive.build_kernel(lowered, sampler, params)
     observe, anneal = observables(lowered, params, options.observe), options.init.steps if isinstance(options.init, Annealed) else 0
     _verify_cost(planned.kernel, graph, options, anneal, observe)
     for mask in masks_in(sampler.body):

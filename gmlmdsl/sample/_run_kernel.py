@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._progress import bar
 from ..data import keys_of
 from ..derive import AbstractKernel, Info, State, Target, bounded_jit, float_type, fold, on_device
 
@@ -201,19 +202,18 @@ class _bar:
     def __enter__(self) -> Callable[[int, dict[str, Any]], None]:
         if not self.show:
             return lambda count, out: None
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 
         done, note = TextColumn("{task.completed}/{task.total} draws"), TextColumn("{task.fields[note]}")
-        self.progress = Progress(TextColumn("sampling"), BarColumn(), done, TimeRemainingColumn(), note)
-        self.progress.start()
-        task = self.progress.add_task("", total=self.total, note="")
+        progress = self.progress = bar(TextColumn("sampling"), BarColumn(), done, TimeRemainingColumn(), note)
+        progress.start()
+        task = progress.add_task("", total=self.total, note="")
 
         def moved(count: int, out: dict[str, Any]) -> None:
             rate = out["info"].changed.sum() / max(out["info"].drawn.sum(), 1)
             score = "" if out["score"] is None else f"log p {out['score'][-1].mean():.4g}, "
             note = f"{score}flip rate {rate:.2g}"
-            assert self.progress is not None
-            self.progress.update(task, advance=count, note=note)
+            progress.update(task, advance=count, note=note)
 
         return moved
 

@@ -96,7 +96,7 @@ class Law:
 
 
 def law_of(graph: FactorGraph, params: Mapping[str, Any]) -> Law:
-    """The law of a model at some parameters."""
+    """The distribution of a model at some parameters."""
     positive = is_positive(graph, {k: np.asarray(v) for k, v in params.items()})
     return Law(graph, params, None if positive else graph_arrays(graph))
 

@@ -1,0 +1,56 @@
+"""What a person sees of work that takes a while: bars on the standard error, none where nobody watches."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+PATIENCE = 1.0  # seconds before a bar appears for work whose steps cannot be counted
+
+
+def shows_progress(wanted: bool | None) -> bool:
+    """Whether to show a bar: as wanted, or where a person watches."""
+    if wanted is not None:
+        return wanted
+    return sys.stderr.isatty() and not os.environ.get("CI")
+
+
+def bar(*columns: Any, show: bool = True) -> Any:
+    """A `rich.progress.Progress` of these columns on the standard error, so that what is printed can be piped."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    return Progress(*columns, console=Console(stderr=True), disable=not show)
+
+
+def tracked(steps: range, text: str, show: bool) -> Iterator[int]:
+    """Steps, with a bar while they last."""
+    with bar(show=show) as shown:
+        yield from shown.track(steps, description=text)
+
+
+@contextmanager
+def waiting(text: str, show: bool) -> Iterator[None]:
+    """A bar for work whose steps cannot be counted, with the time since its start; it appears after a second and goes with the work."""
+    if not show:
+        yield
+        return
+    from threading import Timer
+
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+
+    shown = bar(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    shown.live.transient = True
+    shown.add_task(text, total=None)
+    later = Timer(PATIENCE, shown.start)
+    later.daemon = True
+    later.start()
+    try:
+        yield
+    finally:
+        later.cancel()
+        later.join()  # it may be starting just now
+        shown.stop()
