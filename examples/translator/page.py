@@ -17,6 +17,7 @@ from typing import Any
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "translation.md"
 KEPT = PAGE.parent / "translation"
+OTHER_SCORES = ("BLEU intl", "length ratio", "brevity", "chrF++", "TER", "stutter")
 LEFT_OUT = ("examples", "program")
 COMPARED = ("rates", "starts")
 Report = dict[str, Any]
@@ -78,17 +79,19 @@ def named(key: str) -> str:
 def scores(report: Report) -> str:
     """Scores of every network and sampler, and their signatures."""
     rows, signatures = [], {}
+    known = {s["name"] for notes in report["scores"].values() for s in notes["scores"]}
+    others = [n for n in OTHER_SCORES if n in known]  # reports before brevity was kept have none
     for key, notes in report["scores"].items():
         by_name = {s["name"]: s for s in notes["scores"]}
         low, high = by_name["BLEU 13a"]["interval"]
         cells = [f"{by_name['BLEU 13a']['value']:.2f} ({low:.2f} to {high:.2f})"]
-        cells += [f"{by_name[n]['value']:.2f}" for n in ("BLEU intl", "chrF++", "TER", "stutter")]
+        cells += [f"{by_name[n]['value']:.2f}" for n in others]
         coverage, oracle = notes["length_coverage"] or {}, notes["oracle"]
         cells.append(f"{100 * coverage['1']:.0f} %" if "1" in coverage else "")
         cells.append(f"{oracle['scores'][0]['value']:.2f}" if oracle else "")
         rows.append([named(key), *cells])
         signatures |= {s["name"]: s["signature"] for s in notes["scores"]}
-    headers = ["network, sampler", "BLEU 13a (95 %)", "BLEU intl", "chrF++", "TER", "stutter", "length right", "BLEU, true length"]
+    headers = ["network, sampler", "BLEU 13a (95 %)", *others, "length right", "BLEU, true length"]
     said = "\n".join(f"- {name}: {signature}" for name, signature in signatures.items())
     return f"{table(headers, rows)}\n\n{said}"
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .._diagnostics import fail, listed
+from .._progress import shows_progress, waiting
 from ._console import note, print_table, warn
 from ._model_source import ModelSource, model_and_params, pick
-from ._show import waiting
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -42,7 +42,7 @@ def run_masks(request: MasksRequest) -> None:
 
     options: dict[str, Any] = {"draws": request.draws, "sampler": request.sampler, "seed": request.seed, "measure": request.times}
     if request.suggest:
-        with waiting(f"looking for masks of `{model.name}`"), _warnings_below():
+        with waiting(f"looking for masks of `{model.name}`", shows_progress(None)), _warnings_below():
             found = theory.suggest_masks(model, params, **options)
         for text in found.left_out:
             note(f"left out: {text}")
@@ -51,7 +51,7 @@ def run_masks(request: MasksRequest) -> None:
         else:
             print(f"\n{found}", end="")  # the empty line is for `>>`
         return
-    with waiting(f"comparing masks of `{model.name}`"), _warnings_below():
+    with waiting(f"comparing masks of `{model.name}`", shows_progress(None)), _warnings_below():
         comparison = theory.compare_masks(model, params, request.masks, **options)
     if request.as_json:
         print(json.dumps(as_data(comparison), indent=2))

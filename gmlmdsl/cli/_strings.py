@@ -22,7 +22,7 @@ def read_prompts(path: Path | None, model: Model) -> list[Any] | None:
 
     Raises:
         GmlmError: E120 where the file cannot be read, E523 for a line that is too long, E524 for bytes that are no text, E505 for a file
-            without a line, E502 for what is no whole number where values are numbers; each names the line.
+            without a line, E502 for what is not a whole number where values are numbers; each names the line.
     """
     if path is None:
         return None
@@ -51,7 +51,7 @@ def _row(line: str, numbers: bool, path: Path, number: int) -> list[Any]:
         return words
     for word in words:
         if not re.fullmatch(r"[+-]?[0-9]+", word):
-            raise fail("E502", f"{path}, line {number}: {word!r:.60} is no whole number", help=WRITTEN["numbers"])
+            raise fail("E502", f"{path}, line {number}: {word!r:.60} is not a whole number", help=WRITTEN["numbers"])
     return [int(word) for word in words]
 
 

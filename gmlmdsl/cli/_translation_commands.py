@@ -23,6 +23,7 @@ def train(
     arrays: Arrays = None,
     validation: o.Validation = None,
     vocabulary: o.VocabularyFile = None,
+    start_from: o.From = None,
     reverse: o.Reverse = False,
     languages: o.Languages = "",
     limit: o.Limit = None,
@@ -51,7 +52,7 @@ def train(
     from ._translation_show import TrainRequest, run_train
 
     schedule = (steps, batch_size, optimizer, learning_rate, warmup, label_smoothing, ema)
-    recipe = Recipe(*schedule, accumulate, precision, evaluate_every, patience, save_every, seed, average_last)
+    recipe = Recipe(*schedule, accumulate, precision, evaluate_every, patience, save_every, seed, average_last, start_from)
     source = TrainRequest(file, inputs or [], arrays, allow_python, model, mask, sampler, vocabulary)
     run_train(source, recipe, tuple(text), tuple(validation or ()), out, languages, reverse, limit, restart)
 
@@ -89,7 +90,7 @@ def translate(
     batch_size: Annotated[
         int | None, typer.Option("--batch-size", metavar="N", min=1, help="Lines at a time; 1 on a terminal, else 64.")
     ] = None,
-    cut: o.Cut = False,
+    cut: o.Cut = True,
     seed: o.Seed = 0,
     allow_python: AllowPython = False,
 ) -> None:
@@ -156,15 +157,15 @@ def pipeline(
     languages: o.Languages = "",
     limit: o.Limit = None,
     test_limit: Annotated[int | None, typer.Option("--test-limit", metavar="N", min=1, help="Score the first N test pairs.")] = None,
-    teacher_sampler: Annotated[
-        str | None, typer.Option("--teacher-sampler", metavar="NAME", help="The one that distils; the one with most beams by default.")
-    ] = None,
+    teacher_sampler: o.TeacherSampler = None,
     samplers: o.Samplers = None,
-    raw: Annotated[bool, typer.Option("--raw/--no-raw", help="Whether a student is trained on the raw text too.")] = True,
+    raw: Annotated[bool, typer.Option("--raw/--no-raw", help="Whether a student is trained on the raw text too.")] = False,
+    warm: Annotated[
+        bool, typer.Option("--warm-start/--cold-start", help="Whether students start at the teacher's weights where they agree.")
+    ] = True,
+    minutes: o.Minutes = None,
     steps: o.Steps = 1000,
-    teacher_steps: Annotated[
-        int | None, typer.Option("--teacher-steps", metavar="N", min=1, help="Batches of the teacher; as --steps by default.")
-    ] = None,
+    teacher_steps: o.TeacherSteps = None,
     batch_size: o.BatchSize = 64,
     optimizer: o.Optimizer = "adafactor",
     learning_rate: o.LearningRate = None,
@@ -193,5 +194,5 @@ def pipeline(
     rest = (accumulate, precision, evaluate_every, patience, save_every, seed, average_last)
     recipes = Recipe(teacher_steps or steps, *schedule, *rest), Recipe(steps, *schedule, *rest)
     texts = Texts(tuple(text), tuple(validation or ()), tuple(test or ()), limit, test_limit, reverse)
-    more = (languages, vocabulary, teacher_sampler, tuple(samplers or ()), raw, sentences, seed)
+    more = (languages, vocabulary, teacher_sampler, tuple(samplers or ()), (raw, warm, minutes), sentences, seed)
     run_pipeline(PipelineRequest(file, inputs or [], arrays, allow_python), recipes, texts, out, *more)

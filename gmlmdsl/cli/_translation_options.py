@@ -75,12 +75,28 @@ VocabularyFile = Annotated[
     Path | None,
     typer.Option("--vocabulary", metavar="FILE", help="A SentencePiece model; by default one is made of the text.", callback=_there),
 ]
+From = Annotated[
+    Path | None,
+    typer.Option("--from", metavar="FILE.bundle", help="Start at the weights of this one where they agree: a teacher's.", callback=_there),
+]
 Reverse = Annotated[bool, typer.Option("--reverse", help="From the second language to the first.")]
 Languages = Annotated[
     str, typer.Option("--languages", metavar="EN-DE", help="Of the two sides of the text, for the report and the tokens of BLEU.")
 ]
 Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Take the first N pairs of the text.")]
 Steps = Annotated[int, typer.Option("--steps", metavar="N", min=1, help="Batches.")]
+Minutes = Annotated[
+    float | None,
+    typer.Option(
+        "--minutes", metavar="M", min=0.01, help="Of the run: 22 of 60 for the teacher, 4 to distil, 22 for the student; in place of steps."
+    ),
+]
+TeacherSteps = Annotated[
+    int | None, typer.Option("--teacher-steps", metavar="N", min=1, help="Batches of the teacher; as --steps by default.")
+]
+TeacherSampler = Annotated[
+    str | None, typer.Option("--teacher-sampler", metavar="NAME", help="The one that distils; the one with most beams by default.")
+]
 BatchSize = Annotated[int, typer.Option("--batch-size", metavar="N", min=1, help="Pairs of a batch.")]
 Optimizer = Annotated[str, typer.Option("--optimizer", metavar="adafactor|adam", help="Both with a warm-up and a cosine.")]
 LearningRate = Annotated[
@@ -113,4 +129,6 @@ Sampler = Annotated[
 Samplers = Annotated[
     list[str] | None, typer.Option("--sampler", "-s", metavar="NAME", help="Compare this sampler; may be repeated. All by default.")
 ]
-Cut = Annotated[bool, typer.Option("--cut", help="Cut the end off a sentence that the model cannot take, instead of stopping there.")]
+Cut = Annotated[
+    bool, typer.Option("--cut/--no-cut", help="Cut the end off a sentence that the model cannot take, with a warning; or stop there.")
+]

@@ -6,12 +6,14 @@ import json
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._diagnostics import counted, fail
+from .._progress import bar, shows_progress
 from ._console import note, print_table, stdin_bytes, warn
 from ._model_source import checked_program, pick
 from ._show import verify_writable
@@ -107,32 +109,21 @@ def run_distill(bundle: Path, text: Path, out: Path, sampler: str | None, seed: 
     started = time.perf_counter()
     with _lines_done() as moved:
         found = distill(teacher, sources, out, identity=file_hash(bundle), seed=seed, tell=moved)
-    print(f"{found.lines:,} lines, {found.decoded:,} decoded now, {found.empty:,} empty, {found.unended:,} without an end mark")
+    made = f"{found.lines:,} lines, {found.decoded:,} decoded now, {found.empty:,} empty"
+    print(f"{made}, {found.unended:,} without an end mark, {found.looping:,} that loop")
+    if warning := found.warning():
+        warn(warning)
     if found.cut:
         print(lines_cut(found.cut))
     print(f"saved {out}, {time.perf_counter() - started:.1f} s")
 
 
-class _lines_done:
-    """A progress bar over lines, where a person watches."""
-
-    def __init__(self) -> None:
-        self.bar: Any = None
-
-    def __enter__(self) -> Any:
-        if not sys.stderr.isatty():
-            return lambda done, total: None
-        from rich.console import Console
-        from rich.progress import Progress
-
-        self.bar = Progress(console=Console(stderr=True))
-        self.bar.start()
-        task = self.bar.add_task("lines", total=None)
-        return lambda done, total: self.bar.update(task, completed=done, total=total)
-
-    def __exit__(self, *exc: object) -> None:
-        if self.bar is not None:
-            self.bar.stop()
+@contextmanager
+def _lines_done(wanted: bool = True) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar over lines, where a person watches: it is told how many are done, and of how many."""
+    with bar(show=wanted and shows_progress(None)) as shown:
+        task = shown.add_task("lines", total=None)
+        yield lambda done, total: shown.update(task, completed=done, total=total)
 
 
 def run_translate(bundle: Path, text: Path | None, how: TranslateRequest, allow_python: bool) -> None:
@@ -143,26 +134,31 @@ def run_translate(bundle: Path, text: Path | None, how: TranslateRequest, allow_
     drafts = None if how.draft is None else read_lines(how.draft)
     size = how.batch_size or (1 if text is None and stdin_bytes().isatty() else 64)
     options = TranslationOptions(None, how.n_best, how.drop_repeats, how.seed, how.cut, how.trace)
-    lines = lines_in(stdin_bytes(), "the standard input") if text is None else read_lines(text)
+    known = None if text is None else read_lines(text)
+    lines = lines_in(stdin_bytes(), "the standard input") if known is None else known
     found = translator.stream(lines, options, batch_size=size, prefix=how.prefix, drafts=drafts)
     out, shortened, few = sys.stdout.buffer, 0, 0
+    watched = known is not None and not out.isatty()  # on a terminal the lines themselves say how far it is
     try:
-        for number, t in enumerate(found, 1):
-            shortened += t.cut > 0
-            few += len(t.pieces) > 0 and len(t.alternatives) < how.n_best
-            for k, step in enumerate(t.trace, 1):
-                note(f"{number}, pass {k}: {step}")
-            rows = [t.text] if how.n_best == 1 else [f"{number}\t{score:.4f}\t{other}" for other, score in t.alternatives]
-            out.write("".join(f"{row}\n" for row in rows).encode())
-            if number % size == 0:
-                out.flush()
+        with _lines_done(watched) as moved:
+            for number, t in enumerate(found, 1):
+                shortened += t.cut > 0
+                few += len(t.pieces) > 0 and len(t.alternatives) < how.n_best
+                for k, step in enumerate(t.trace, 1):
+                    note(f"{number}, pass {k}: {step}")
+                rows = [t.text] if how.n_best == 1 else [f"{number}\t{score:.4f}\t{other}" for other, score in t.alternatives]
+                out.write("".join(f"{row}\n" for row in rows).encode())
+                if number % size == 0:
+                    out.flush()
+                if known is not None and (number % size == 0 or number == len(known)):
+                    moved(number, len(known))
     finally:
         out.flush()
         if few:
             has = f"{counted(few, 'line')} with fewer than {how.n_best} different translations"
             note(f"{has}: a sampler tries as many as its `lengths` or its `beam`")
         if shortened:
-            note(lines_cut(shortened))
+            warn(lines_cut(shortened))
 
 
 def run_evaluate(
@@ -222,9 +218,9 @@ def run_latency(
 
 def run_pipeline(
     request: PipelineRequest, recipes: tuple[Recipe, Recipe], texts: Texts, out: Path, languages: str, vocabulary: Path | None,
-    teacher_sampler: str | None, samplers: tuple[str, ...], raw: bool, sentences: int, seed: int,
+    teacher_sampler: str | None, samplers: tuple[str, ...], students: tuple[bool, bool, float | None], sentences: int, seed: int,
 ) -> None:  # fmt: skip
-    """Run the pipeline, and print its table."""
+    """Run the pipeline, and print its table; `students`: on raw text too, from the teacher's weights, in how many minutes."""
     from ..report import translation_report
     from ..translation import Pipeline, PipelineOptions
 
@@ -239,7 +235,9 @@ def run_pipeline(
         teacher_sampler=teacher_sampler,
         samplers=samplers,
         direction=direction_of(languages, texts.reverse),
-        raw=raw,
+        raw=students[0],
+        warm=students[1],
+        minutes=students[2],
         measured=sentences,
         seed=seed,
         allow_python=request.allow_python,

@@ -102,7 +102,7 @@ def _verify_sums(name: str, weights: Any, ends: Array) -> None:
         found = np.asarray(row, float)[:, :n]
         kept = found[..., :n] if name == "self_weights" else found
         if not (np.abs(kept.sum(axis=-1) - 1) < SUM_TOLERANCE).all() or (kept < 0).any():
-            raise fail("E504", f"the rows of `{name}` are not distributions: each must sum to 1 over what is no padding")
+            raise fail("E504", f"the rows of `{name}` are not distributions: each must sum to 1 over what is not padding")
 
 
 def _of_row(within: Array, across: Array | None) -> dict[Name, Array]:

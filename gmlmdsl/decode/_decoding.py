@@ -10,11 +10,12 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail, unknown
+from .._progress import shows_progress
 from ..data import generator, keys_of
 from ..derive import AbstractDecoder, AutoregressiveKernel, Decoded, NetworkGraph, RefinementKernel, bounded_jit
 from ..graph import FactorGraph, Lowered, lower_let
 from ..program import ir
-from ..sample import SampleOptions, forget, observables, sample, shows_progress, verified_options, verify_chains, verify_draws
+from ..sample import SampleOptions, forget, observables, sample, verified_options, verify_chains, verify_draws
 from ._candidates import Candidates, Decoding, Work, batches_of, candidates_of, filled_up, longest, trimmed, work_of
 from ._decoded_draws import Decodes, Part, decodes_of, labelled_chains, labelled_decodes
 

@@ -8,3 +8,4 @@ from ._network import AbstractLengthHead as AbstractLengthHead
 from ._network import AbstractNetwork as AbstractNetwork
 from ._network import Attention as Attention
 from ._probe import Probe as Probe
+from ._warm_start import with_weights_of as with_weights_of

@@ -1,4 +1,4 @@
-"""Causal networks: each cell is predicted from those before it, so that a row is drawn cell by cell from a joint law."""
+"""Causal networks: each cell is predicted from those before it, so that a row is drawn cell by cell from a joint distribution."""
 
 from __future__ import annotations
 

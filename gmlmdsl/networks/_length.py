@@ -63,7 +63,7 @@ class AffineLength(AbstractLengthHead):
 
 
 class FertilityLength(AbstractLengthHead):
-    """(given length) + the sum over given entries of the mean of a law on -3..2, a function of the entry's state; by squared error.
+    """(given length) + the sum over given entries of a mean on -3..2, whose probabilities are a function of its state; by squared error.
 
     No gradient goes into the encoder. Reference: Gu et al. 2018, Section 3.2 (fertilities).
     """

@@ -196,17 +196,19 @@ def _text(report: Report, found: Mapping[str, Any]) -> None:
     named = {"training text": "train", "validation": "validation"}
     parts = {name: found["cleaning"]["text"].get(key) for name, key in named.items()}
     parts["the teacher's translations"] = found["cleaning"]["distilled"]["train"]
+    parts["those of validation"] = found["cleaning"]["distilled"].get("validation")
     counts = {name: c for name, c in parts.items() if c}
     keys = list(next(iter(counts.values())))
     report.table(["", *(k.replace("_", " ") for k in keys)], [[n, *(c[k] for k in keys)] for n, c in counts.items()], "Cleaning, by pairs.")
     d = found["distilled"]
     if found["text"].get("overlap"):
-        shared = f"{found['text']['overlap']:,} pairs to train on have a source that is scored or validated on as well."
-        report.warning("Shared sources", shared)
+        report.text(f"{found['text']['overlap']:,} pairs are not trained on, since their source is scored or validated on.")
     report.text(
-        f"The teacher's sampler `{d['sampler']}` translated {d['lines']:,} training sources: {d['empty']:,} became nothing, "
-        f"{d['unended']:,} have no end mark."
+        f"The teacher's sampler `{d['sampler']}` translated {d['lines']:,} training sources: {d['empty']:,} became nothing; "
+        f"{d['unended']:,} without an end mark and {d.get('looping', 0):,} that loop are left out."
     )
+    if d.get("warning"):
+        report.warning("Translations that do not end, or loop", d["warning"])
 
 
 def _made(report: Report, found: Mapping[str, Any]) -> None:

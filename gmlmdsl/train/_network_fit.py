@@ -13,6 +13,7 @@ import numpy as np
 import optax
 
 from .._diagnostics import counted, fail, no_attribute
+from .._progress import shows_progress
 from ..data import NetworkRows, bound_to_rows, network_rows, random_key, verified_weights
 from ..derive import NetworkLoss
 from ..evaluate import mask_loss, verified_count, verified_params, verified_probes, verify_known
@@ -21,7 +22,6 @@ from ..fit import INPUT, SavedFit, Training, fit_bytes, verified_training, verif
 from ..graph import FactorGraph, Lowered
 from ..networks import Probe, network_shapes, parameter_counts
 from ..program import ir
-from ..sample import shows_progress
 from ._batches import Batches
 from ._training import Progress, Trained, train
 

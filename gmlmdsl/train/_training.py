@@ -22,6 +22,7 @@ from .._diagnostics import fail
 from ..data import random_key
 from ..derive import NetworkLoss, bounded_jit
 from ..fit import Training, accumulated, default_optimizer, measured_every, save_points, saved_every
+from ._asked_to_end import asked_to_end
 from ._batches import Batch, Batches
 from ._checkpoints import Checkpoints
 from ._run_identity import run_identity
@@ -153,7 +154,7 @@ class _Run:
         self.sound = self.latest = first, self.kept(state, first)
         if self.stops():  # the run had ended before it was asked to go on
             return self.returned(state)
-        with TrainingBar(t.steps, first, len(self.batches.used), show) as bar:
+        with TrainingBar(t.steps, first, len(self.batches.used), show) as bar, asked_to_end(self.store is not None) as ends:
             for step, batch in self.order(first):
                 bar.begins(batch.width)
                 state, values = self.update(state, batch, step)
@@ -161,6 +162,7 @@ class _Run:
                 p.cells += int((batch.codes[: batch.width] >= 0).sum(where=batch.weights[None] > 0))
                 done = step + 1
                 saves, measures = self.due(done)
+                saves |= ends()
                 if done % NOTED == 0 or done == t.steps or saves or measures:
                     self.look(waiting)
                     p.seconds = before + time.perf_counter() - started
@@ -175,7 +177,7 @@ class _Run:
                     state = self.measure(state, done)
                 if saves and self.store is not None:
                     self.store.save(done, jax.tree.leaves(state), p.notes())
-                if self.stops():
+                if self.stops() or (saves and ends()):
                     break
         return self.returned(state)
 

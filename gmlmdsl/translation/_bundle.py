@@ -118,7 +118,8 @@ def read_bundle(path: str | Path) -> Bundle:
     """A bundle from its file; every hash is verified.
 
     Raises:
-        GmlmError: E120 for a file that cannot be read; E575 for one that is no bundle, is damaged, or holds anything but a bundle's parts.
+        GmlmError: E120 for a file that cannot be read; E575 for one that is not a bundle, is damaged, or holds anything but a bundle's
+            parts.
     """
     path = Path(path)
     with opened(path, _bundles_in(path)) as file:
@@ -129,7 +130,7 @@ def read_bundle(path: str | Path) -> Bundle:
     try:
         program = content[PROGRAM].decode()
     except UnicodeDecodeError:
-        raise BUNDLE.bad(path, f"{PROGRAM} is no UTF-8 text") from None
+        raise BUNDLE.bad(path, f"{PROGRAM} is not UTF-8 text") from None
     return Bundle(program, content[FIT], content[VOCABULARY], report=report, **entries)
 
 

@@ -49,7 +49,8 @@ def claims(scores: Mapping[str, Any], latency: Mapping[str, Any]) -> list[Claim]
 
 
 def _value(notes: Mapping[str, Any], name: str) -> float:
-    return float(next(s["value"] for s in notes["scores"] if s["name"] == name))
+    value = next(s["value"] for s in notes["scores"] if s["name"] == name)
+    return float("nan") if value is None else float(value)  # of translations without a word
 
 
 def _interval(notes: Mapping[str, Any]) -> tuple[float, float]:

@@ -1,6 +1,7 @@
 """Sequence-level distillation: the teacher's translations of the training sources take the place of the true ones (Kim and Rush 2016).
 
-They are written in chunks, each with a manifest of what it was made of: a run that was killed goes on behind the last whole chunk.
+A translation without an end mark, and one that loops where its source does not, teach nothing: their lines are left empty, which cleaning
+leaves out. Chunks of lines are written, each with a manifest of what it was made of: a killed run goes on behind the last whole one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
     from ._translator import Translator
 
 CHUNK = 512  # lines of a file of translations
-FORMAT = 2  # of such a file
+FORMAT = 3  # of such a file
+REPEATED, LONGEST = 3, 4  # so often a run of up to so many words stands in succession in a translation that loops
+COUNTED = ("empty", "unended", "cut", "looping")
+MANY = 0.01  # share of translations that are left out, above which the teacher is at fault
 
 
 @dataclass(frozen=True)
@@ -31,10 +35,11 @@ class Distilled:
 
     Attributes:
         lines: how many there were.
-        empty: how many became nothing.
-        unended: translations that fill the row to its last cell: their end is cut off.
+        empty: how many became nothing by themselves.
+        unended: translations that fill the row to its last cell without an end mark: their lines are empty.
         decoded: how many were decoded in this run; the others were there.
         cut: sources with a sentence that the teacher cannot take, whose end it did not see.
+        looping: translations with an end mark that loop, see `loops`, where their source does not: their lines are empty.
     """
 
     lines: int
@@ -42,6 +47,15 @@ class Distilled:
     unended: int
     decoded: int
     cut: int = 0
+    looping: int = 0
+
+    def warning(self) -> str:
+        """What to do about translations that are left out, where they are many."""
+        left_out = self.unended + self.looping
+        if left_out <= MANY * self.lines:
+            return ""
+        share = f"{left_out:,} of {self.lines:,} translations ({100 * left_out / self.lines:.1f} %) do not end or loop, and are left out"
+        return f"{share}: a teacher that is trained longer, or decodes by beams, makes fewer"
 
     def as_dict(self) -> dict[str, int]:
         """The counts by name."""
@@ -85,8 +99,7 @@ def distill(
             known = _read(chunk, key)
             if known is None:
                 lines = teacher.translate(some, sampler=name, seed=(seed + start) % (MOST_SEED + 1), cut=True)
-                counts = {"unended": sum(_fills(t, teacher) for t in lines), "cut": sum(t.cut > 0 for t in lines)}
-                known = {"key": key, "texts": [t.text for t in lines], **counts}
+                known = {"key": key, **_left(some, lines)}
                 write_whole(chunk, json.dumps(known | {"sha256": _hash(json.dumps(known))}).encode())
                 decoded += len(some)
             found.append(known)
@@ -94,12 +107,29 @@ def distill(
         texts = [str(t) for part in found for t in part["texts"]]  # type: ignore[attr-defined]
         write_whole(path, "".join(f"{t}\n" for t in texts).encode())
         shutil.rmtree(folder, ignore_errors=True)
-    unended, cut = (sum(int(part[what]) for part in found) for what in ("unended", "cut"))  # type: ignore[call-overload]
-    return Distilled(len(sources), sum(not t for t in texts), unended, decoded, cut)
+    counts = {what: sum(int(part[what]) for part in found) for what in COUNTED}  # type: ignore[call-overload]
+    return Distilled(len(sources), decoded=decoded, **counts)
 
 
-def _fills(t: Translation, teacher: Translator) -> bool:
-    return len(t.pieces) >= teacher.pair.cells[1]
+def _left(sources: Sequence[str], found: Sequence[Translation]) -> dict[str, object]:
+    """The translations that are kept, those that are not as empty lines, with counts."""
+    unended = [not t.ended for t in found]
+    looping = [t.ended and loops(t.text) and not loops(s) for s, t in zip(sources, found, strict=True)]
+    texts = ["" if u or again else t.text for u, again, t in zip(unended, looping, found, strict=True)]
+    counts = sum(not t.text for t in found), sum(unended), sum(t.cut > 0 for t in found), sum(looping)
+    return {"texts": texts, **dict(zip(COUNTED, counts, strict=True))}
+
+
+def loops(text: str) -> bool:
+    """Whether a run of one to four words stands three times in succession; words are what white space separates."""
+    words = text.split()
+    for n in range(1, LONGEST + 1):
+        again = 0  # words in succession that equal the one n before
+        for one, other in zip(words, words[n:], strict=False):
+            again = again + 1 if one == other else 0
+            if again == n * (REPEATED - 1):
+                return True
+    return False
 
 
 def _hash(text: str) -> str:

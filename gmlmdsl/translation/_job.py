@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .._diagnostics import only
 from ..files import write_whole
 from ..program import Program
+from ._bundle import read_bundle
 from ._corpus import clean
 from ._lock import alone
 from ._programs import bound, shared_vocabulary, sides
@@ -36,7 +37,8 @@ class TrainJob:
         inputs: of the program; those that a vocabulary binds may be left out where one is given.
         mask: the mask's name; None: the model's only one.
         sampler: the bundle's own; None: the model's first one in the file.
-        vocabulary: a file; None: one is made of the text, of the size that the program says.
+        vocabulary: a file; None: that of the bundle which the recipe starts from, or one is made of the text, of the size that the
+            program says.
         resume: whether checkpoints in the folder are gone on from.
     """
 
@@ -69,7 +71,7 @@ def train_translator(job: TrainJob, tell: Callable[[str], None] = lambda line: N
     Raises:
         GmlmError: for a program, text or options that do not go together.
     """
-    given = None if job.vocabulary is None else Vocabulary.read(job.vocabulary)
+    given = _given_vocabulary(job)
     program = bound(job.checked, job.inputs, None if given is None else given.size, job.allow_python)
     model: Any = program.model(job.model)
     found, mask = sides(model), only(job.mask, model.masks, "mask", job.model)
@@ -83,6 +85,12 @@ def train_translator(job: TrainJob, tell: Callable[[str], None] = lambda line: N
         bundle = job.folder / f"{job.model}.bundle"
         write_translator(bundle, fit, program, vocabulary, job.direction, job.sampler)
         return TrainedJob(fit, bundle)
+
+
+def _given_vocabulary(job: TrainJob) -> Vocabulary | None:
+    if job.vocabulary is not None:
+        return Vocabulary.read(job.vocabulary)
+    return None if job.recipe.start_from is None else read_bundle(job.recipe.start_from).load_vocabulary()
 
 
 def _trained(
@@ -110,6 +118,7 @@ def _trained(
         log=log,
         resume=job.resume,
         progress=job.progress,
+        tell=tell,
     )
     # Behind the training, which refuses a folder of another run: what that one wrote stays.
     write_whole(folder / f"{job.model}.vocabulary", vocabulary.data)

@@ -48,7 +48,7 @@ class Scores:
     Attributes:
         sentences: how many translations.
         words: of the translations, split at white space.
-        scores: BLEU by tokeniser, chrF++, TER, stutter, and the learnt measure if there is one.
+        scores: BLEU by tokeniser, chrF++, TER, stutter, length ratio and BLEU's brevity penalty, and the learnt measure if there is one.
     """
 
     sentences: int
@@ -92,7 +92,7 @@ def score(
     learnt: str | Path | None = None,
     resamples: int = RESAMPLES,
 ) -> Scores:
-    """BLEU, chrF++, TER and stutter of translations as text, cased and not tokenised.
+    """BLEU with its brevity penalty, chrF++, TER and stutter of translations as text, cased and not tokenised.
 
     Args:
         outputs: translations.
@@ -116,6 +116,7 @@ def score(
     asian = {"normalized": True, "asian_support": True} if language in WITHOUT_SPACES else {}
     found.append(_measured("TER", metrics.TER(**asian), outputs, references))
     found += stutter(outputs, references, resamples, spaces=language not in WITHOUT_SPACES)
+    found += _brevity(metrics, outputs, references, tokenisers[0])
     if learnt is not None:
         found.append(_learnt(Path(learnt), sources, outputs, references))
     return Scores(len(outputs), sum(len(o.split()) for o in outputs), tuple(found))
@@ -189,6 +190,16 @@ def _bleu(metrics: Any, outputs: Sequence[str], references: Sequence[str], token
     plain.corpus_score([""], [[""]])  # a signature stands only after a score, and the one with resamples is another
     middle, half = float(found._mean), float(found._ci)
     return Score(f"BLEU {tokeniser}", float(found.score), str(plain.get_signature()), (middle - half, middle + half))
+
+
+def _brevity(metrics: Any, outputs: Sequence[str], references: Sequence[str], tokeniser: str) -> list[Score]:
+    """How long the outputs are: r = their words for each of the references, and BLEU's penalty, exp(1 - 1 / r) where r < 1, else 1."""
+    found = metrics.BLEU(tokenize=tokeniser, force=True).corpus_score(list(outputs), [list(references)])
+    ratio = _ratio(found.sys_len, found.ref_len)
+    return [
+        Score("length ratio", ratio, f"words of the outputs for each word of the references, tok:{tokeniser}"),
+        Score("brevity", float(found.bp), f"the penalty in BLEU {tokeniser}: exp(1 - 1 / length ratio) for a ratio below 1, else 1"),
+    ]
 
 
 def _measured(name: str, metric: Any, outputs: Sequence[str], references: Sequence[str]) -> Score:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any, final
 
 from ._lock import alone
-from ._pipeline_stages import PipelineStages
+from ._pipeline_stages import PipelineStages, by_beams
 from ._results import Report, results
+from ._split import choose_distiller, split
 
 
 @final
@@ -27,7 +28,9 @@ class Pipeline(PipelineStages):
             self.texts()
             self.vocabulary()
             self.clean()
+            split(self)
             names = [self.train("teacher", self.roles.teacher, "clean", self.o.teacher)]
+            choose_distiller(self, by_beams(self.checked, self.roles.teacher))
             self.distil()
             self.clean_distilled()
             names.append(self.train("student", self.roles.student, "distilled", self.o.student))

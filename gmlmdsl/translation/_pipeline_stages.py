@@ -15,20 +15,24 @@ import numpy as np
 from .._diagnostics import GmlmError, fail, only
 from ..files import write_whole
 from ..program import Program, check_file, ir
-from ._corpus import clean, read_lines, read_pairs
+from ._corpus import Counts, clean, read_lines, read_pairs
+from ._distill import FORMAT as DISTILLED
 from ._distill import distill
-from ._kept_stages import Done, Stages, Tell
+from ._kept_stages import Done, Stages, Tell, file_hash
 from ._programs import bound, digest_of, roles_of, shared_vocabulary, sides
-from ._texts import Texts
+from ._texts import Texts, without_overlap
 from ._train_pairs import Pairs, Recipe, train_pairs
 from ._translator import Translator
 from ._vocabulary import Vocabulary
+from ._warm_start import Start
 
 if TYPE_CHECKING:
     from ..model import ConditionalModel
     from ..train import NetworkFit
 
 SIDES = ("source", "target")
+PARTS = ("train", "validation")
+TRANSLATED = {"train": "distilled.target", "validation": "distilled-validation.target"}
 CURVE = 200  # points of a curve of losses
 MEASURED = 500  # sentences whose latency is measured, at the least
 
@@ -43,10 +47,12 @@ class PipelineOptions:
         teacher, student: how they are trained; the raw student is trained as the distilled one.
         vocabulary: a file of one that is given; None: one is made of the training text.
         masks: by model, where it has several.
-        teacher_sampler: the teacher's sampler that distils; None: the one with the most beams.
+        teacher_sampler: the teacher's sampler that distils; None: the one with the most beams, of those that fit into a share of `minutes`.
         samplers: those that are compared; none: all of the program.
         direction: such as "en-de", for the report and the tokeniser of BLEU.
         raw: whether a student is trained on the raw text too.
+        warm: whether students start at the teacher's weights where they agree, unless their recipe names a bundle to start from.
+        minutes: of the whole run: teacher and student get as many batches as fit into their shares, see `SHARES`; None: the recipes say.
         measured: sentences that latency is measured over, at the least.
         command: that the report shows.
     """
@@ -62,7 +68,9 @@ class PipelineOptions:
     teacher_sampler: str | None = None
     samplers: Sequence[str] = ()
     direction: str = ""
-    raw: bool = True
+    raw: bool = False
+    warm: bool = True
+    minutes: float | None = None
     measured: int = MEASURED
     seed: int = 0
     allow_python: bool = False
@@ -98,19 +106,18 @@ class PipelineStages:
     # Text
 
     def texts(self) -> Done:
-        """Copies of the parallel text, held-out rows set apart."""
+        """Copies of the parallel text, held-out rows set apart; what has a source of theirs is left out of the rows to train on."""
         t = self.o.texts
         inputs = {"files": t.hashes, "limit": t.limit, "test_limit": t.test_limit, "reverse": t.reverse, "seed": self.o.seed}
+        inputs["overlap"] = "dropped"
         names = [f"text/{part}.{side}" for part in ("train", "validation", "test") for side in SIDES]
 
         def make(_: str) -> dict[str, int]:
-            found = t.read(self.o.seed)
+            found, overlap = without_overlap(t.read(self.o.seed))
             for part, pairs in found.items():
                 self.write_pairs(f"text/{part}", pairs)
-            held = {s for part in ("validation", "test") for s, _ in found[part]}
-            overlap = sum(s in held for s, _ in found["train"])
             if overlap:
-                self.stages.tell(f"text: {overlap:,} pairs to train on have a source of validation or test: scores are the better for it")
+                self.stages.tell(f"text: {overlap:,} pairs are not trained on, since their source is one of validation or test")
             return {part: len(pairs) for part, pairs in found.items()} | {"overlap": overlap}
 
         return self.stages.run("text", inputs, names, make)
@@ -148,11 +155,11 @@ class PipelineStages:
         files = self.stages.done["text"].files
         inputs = {k: v for k, v in files.items() if not k.startswith("text/test")}
         inputs |= {"vocabulary": self.pieces.sha256, "cells": self.cells}
-        outputs = [f"clean/{part}.{side}" for part in ("train", "validation") for side in SIDES]
+        outputs = [f"clean/{part}.{side}" for part in PARTS for side in SIDES]
 
         def make(_: str) -> dict[str, Any]:
             notes = {}
-            for part in ("train", "validation"):
+            for part in PARTS:
                 found = self.pairs(f"text/{part}")
                 kept, counts = clean(found, self.pieces, self.cells) if found or part == "train" else ([], None)
                 self.write_pairs(f"clean/{part}", kept)
@@ -164,33 +171,51 @@ class PipelineStages:
         return self.stages.run("clean", inputs, outputs, make)
 
     def clean_distilled(self) -> Done:
-        """The training sources with the teacher's translations, of which some are empty or repeat without end."""
+        """The sources with the teacher's translations, to train on and to validate on, without those that became nothing."""
         files = self.stages.done["clean"].files | self.stages.done["distil"].files
-        inputs = {k: files[k] for k in ("clean/train.source", "distilled.target")} | {"vocabulary": self.pieces.sha256, "cells": self.cells}
+        inputs = {k: files[k] for part in PARTS for k in (f"clean/{part}.source", TRANSLATED[part])}
+        inputs |= {"vocabulary": self.pieces.sha256, "cells": self.cells}
 
         def make(_: str) -> dict[str, Any]:
-            pairs = read_pairs(self.stages / "clean/train.source", self.stages / "distilled.target")
-            try:
-                kept, counts = clean(pairs, self.pieces, self.cells)
-            except GmlmError as error:
-                message = "none of the teacher's translations can be trained on: it is hardly trained"
-                help = "train it longer (`--teacher-steps`), and look at its loss in teacher.jsonl"
-                raise fail("E587", f"{message}; {error.diagnostics[0].message}", help=help) from None
-            self.write_pairs("distilled/train", kept)
-            return {"train": counts.as_dict()}
+            found = {part: self.distilled_pairs(part) for part in PARTS}
+            for part, (pairs, _counts) in found.items():
+                self.write_pairs(f"distilled/{part}", pairs)
+            return {part: None if counts is None else counts.as_dict() for part, (_pairs, counts) in found.items()}
 
-        return self.stages.run("distilled", inputs, [f"distilled/train.{side}" for side in SIDES], make)
+        return self.stages.run("distilled", inputs, [f"distilled/{part}.{side}" for part in PARTS for side in SIDES], make)
+
+    def distilled_pairs(self, part: str) -> tuple[Pairs, Counts | None]:
+        """What of the teacher's translations is trained on, or validated on; nothing of the latter where there is none.
+
+        Raises:
+            GmlmError: E587 where nothing is left to train on.
+        """
+        pairs = read_pairs(self.stages / f"clean/{part}.source", self.stages / TRANSLATED[part])
+        try:
+            return clean(pairs, self.pieces, self.cells) if pairs or part == "train" else ([], None)
+        except GmlmError as error:
+            if part != "train":
+                self.stages.tell("distilled: no translation of the validation text is whole: the student is not validated")
+                return [], None
+            message = "none of the teacher's translations can be trained on: it is hardly trained"
+            help = "train it longer (`--teacher-steps`), and look at its loss in teacher.jsonl"
+            raise fail("E587", f"{message}; {error.diagnostics[0].message}", help=help) from None
 
     # Networks
 
     def train(self, name: str, model: str, text: str, recipe: Recipe) -> str:
-        """A network, as a fit and as a bundle; its name."""
-        done, mask = self.stages.done, self.masks[model]
-        files = done["clean"].files | done[text].files
-        data = {k: v for k, v in files.items() if k.startswith((f"{text}/train", "clean/validation"))}
-        plain = {k: v for k, v in asdict(recipe).items() if k != "save_every"}
+        """A network, trained on a text and validated on its like, as a fit; its name."""
+        mask, (start, begun) = self.masks[model], self.start(name, recipe)
+        data = {k: v for k, v in self.stages.done[text].files.items() if k.startswith((f"{text}/train", f"{text}/validation"))}
+        plain = {k: v for k, v in asdict(recipe).items() if k not in ("save_every", "start_from")}
         digest = digest_of(self.checked, self.program.bound.inputs, model, mask)
-        inputs = {"data": data, "recipe": plain, "model": digest, "vocabulary": self.pieces.sha256}
+        inputs = {"data": data, "recipe": plain, "model": digest, "vocabulary": self.pieces.sha256} | begun
+
+        begins: dict[str, str] = {}
+
+        def said(line: str) -> None:
+            begins["start"] = line
+            self.stages.tell(line)
 
         def make(key: str) -> dict[str, Any]:
             place = self.stages / f"checkpoints/{name}-{key[:12]}-{self.program.provenance()['sha256'][:8]}"
@@ -200,18 +225,29 @@ class PipelineStages:
                 mask,
                 self.pieces,
                 self.pairs(f"{text}/train"),
-                self.pairs("clean/validation"),
+                self.pairs(f"{text}/validation"),
                 recipe,
                 checkpoint=place,
                 log=self.stages / f"{name}.jsonl",
                 progress=self.o.progress,
+                start=start(),
+                tell=said,
             )
             fit.save(self.stages / f"{name}.fit")
             shutil.rmtree(place, ignore_errors=True)
-            return told(fit)
+            return told(fit) | begins
 
         self.stages.run(name, inputs, [f"{name}.fit"], make)
         return name
+
+    def start(self, name: str, recipe: Recipe) -> tuple[Callable[[], Start | None], dict[str, str]]:
+        """What a network starts from, as it is needed, and what the record of its stage says of it: nothing for random weights."""
+        if recipe.start_from is not None:
+            return lambda: None, {"start": file_hash(recipe.start_from)}  # the recipe says which
+        if name == "teacher" or not self.o.warm:
+            return lambda: None, {}
+        network = self.roles.teacher
+        return lambda: Start(self.translator("teacher").network, network), {"start": self.stages.done["teacher"].files["teacher.fit"]}
 
     def model_of(self, name: str) -> str:
         """The model that a network is of."""
@@ -228,20 +264,24 @@ class PipelineStages:
         return known[name]
 
     def distil(self) -> Done:
-        """The teacher's translations of the training sources."""
+        """The teacher's translations of the sources to train on and to validate on."""
         done, name = self.stages.done, self.distiller
         weights = done["teacher"].files["teacher.fit"]
         inputs = {"teacher": weights, "sampler": self.sampler_digest(self.roles.teacher, name), "seed": self.o.seed}
-        inputs |= {"sources": done["clean"].files["clean/train.source"]}
+        inputs |= {"sources": [done["clean"].files[f"clean/{part}.source"] for part in PARTS], "format": DISTILLED}
 
         def make(key: str) -> dict[str, Any]:
-            sources = read_lines(self.stages / "clean/train.source")
-            teacher = self.translator("teacher")
+            teacher, notes = self.translator("teacher"), {}
             options = {"identity": key, "sampler": name, "seed": self.o.seed}
-            found = distill(teacher, sources, self.stages / "distilled.target", **options, tell=self.moved("distil"))
-            return found.as_dict() | {"sampler": name}
+            for part in PARTS:
+                sources = read_lines(self.stages / f"clean/{part}.source")
+                found = distill(teacher, sources, self.stages / TRANSLATED[part], **options, tell=self.moved(f"distil {part}"))
+                notes[part] = found.as_dict() | {"warning": found.warning()}
+                if warning := found.warning():
+                    self.stages.tell(f"distil {part}: {warning}")
+            return notes["train"] | {"sampler": name, "validation": notes["validation"]}
 
-        return self.stages.run("distil", inputs, ["distilled.target"], make)
+        return self.stages.run("distil", inputs, list(TRANSLATED.values()), make)
 
     def sampler_digest(self, model: str, sampler: str) -> str:
         """What a decode depends on beside weights."""
@@ -267,10 +307,17 @@ def distilling_sampler(checked: Program, model: str, stated: str | None) -> str:
     """
     names = [name for name, s in checked.samplers.items() if s.model == model]
     if stated is None and len(names) > 1:
-        beams = {name: beam for name in names if (beam := beams_of(checked, name)) is not None}
-        best = [name for name, b in beams.items() if b == max(beams.values())]
-        stated = best[0] if len(best) == 1 else None
+        first, second, *_ = [*by_beams(checked, model), None, None]
+        clear = first is not None and (second is None or beams_of(checked, first) != beams_of(checked, second))
+        stated = first if clear else None
     return only(stated, names, "sampler", model)
+
+
+def by_beams(checked: Program, model: str) -> list[str]:
+    """The samplers of a model whose beams the file says in digits, those with most first."""
+    names = [name for name, s in checked.samplers.items() if s.model == model]
+    found = {name: beam for name in names if (beam := beams_of(checked, name)) is not None}
+    return sorted(found, key=lambda name: -found[name])
 
 
 def beams_of(checked: Program, sampler: str) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ import numpy as np
 from .._diagnostics import fail
 from ..fit import Training
 from ._programs import sides
+from ._warm_start import Start, start_in_words, start_of_bundle, started
 
 if TYPE_CHECKING:
     from ..model import ConditionalModel
@@ -32,6 +33,8 @@ class Recipe:
         optimizer: "adafactor", as the paper has it, or "adam"; both with linear warm-up and a cosine down to 1e-5.
         learning_rate: the peak; None: 0.003 of AdaFactor, as the paper has it for long runs, 0.001 of Adam.
         seed: of the first weights, the order of rows, masks, noise and dropout.
+        start_from: a bundle whose weights are the first ones where they agree (`gmlm train --from`): that of a teacher, for its student.
+            None: random weights; in a pipeline the students start from the teacher.
     """
 
     steps: int = 1000
@@ -48,6 +51,7 @@ class Recipe:
     save_every: int | None = None
     seed: int = 0
     average_last: int | None = None
+    start_from: str | Path | None = None
 
     @property
     def peak(self) -> float:
@@ -124,6 +128,8 @@ def train_pairs(
     log: Path | None = None,
     resume: bool = True,
     progress: bool | None = None,
+    start: Start | None = None,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> NetworkFit:
     """Train a translation model on pairs of sentences.
 
@@ -138,9 +144,12 @@ def train_pairs(
         log: a file of lines of JSON.
         resume: whether checkpoints in the folder are gone on from.
         progress: whether to show a bar; None: where a person watches.
+        start: a network whose weights are the first ones where they agree; None: that of the recipe, if it names one.
+        tell: is told which weights were taken.
 
     Raises:
-        GmlmError: E580 for another kind of model, E505 without pairs, E586 where the loss is no number any more.
+        GmlmError: E580 for another kind of model, E505 without pairs, E586 where the loss is no number any more, E589 for a start that
+            does not fit.
     """
     found = sides(model)
     vocabulary.verify(found.size, f"model `{model.name}`")
@@ -151,12 +160,19 @@ def train_pairs(
     if validation:
         other = EncodedPairs.of(validation, vocabulary, found.cells)
         check = {"x": {found.target: other.target}, "given": {found.source: other.source}}
+    init = None
+    if start is None and recipe.start_from is not None:
+        start = start_of_bundle(recipe.start_from, vocabulary, model.program.allow_python)
+    if start is not None:
+        init, taken = started(model, start, recipe.seed)
+        tell(f"{model.name} {start_in_words(taken)}")
     fit: Any = model.fit(
         {found.target: rows.target},
         mask,
         recipe.seed,
         given={found.source: rows.source},
         missing=-1,
+        init=init,
         optimizer=recipe.transformation(),
         progress=progress,
         method=recipe.training(check, checkpoint, log, resume),

@@ -36,6 +36,7 @@ class Translation:
         passes: over the network; of an autoregressive sampler its steps.
         trace: the text after each pass, where it was asked for.
         cut: sentences of the line whose end the model did not see, since it takes none of their length.
+        ended: whether the translation of each of them has an end mark: one that has not fills its row to the last cell.
     """
 
     text: str
@@ -45,6 +46,7 @@ class Translation:
     passes: int
     trace: tuple[str, ...] = ()
     cut: int = 0
+    ended: bool = True
 
 
 EMPTY = Translation("", 0.0, (), (("", 0.0),), 0)
@@ -107,6 +109,11 @@ class Translator:
         self.pair: Pair = sides(model)
         vocabulary.verify(self.pair.size, f"model `{model.name}`")
         self.sampler = sampler
+
+    @property
+    def network(self) -> Any:
+        """The trained module."""
+        return next(iter(self.params.values()))
 
     def sampler_named(self, name: str | None = None) -> str:
         """The sampler that decodes: the named one, else the translator's, else the model's only one.
@@ -314,7 +321,8 @@ class Translator:
                         others.setdefault(other, value)
             steps = () if found.trace is None else self._steps(found.trace[k], int(found.length[k]))
             kept = tuple(others.items())[: o.n_best]
-            out.append(Translation(text, score, pieces_of(tokens[k], self.vocabulary.end), kept, int(found.passes[k]), steps))
+            pieces, ended = pieces_of(tokens[k], self.vocabulary.end), self.vocabulary.end in found.tokens[k]
+            out.append(Translation(text, score, pieces, kept, int(found.passes[k]), steps, ended=ended))
         return out
 
     def _steps(self, trace: Array, length: int) -> tuple[str, ...]:
@@ -370,7 +378,8 @@ def joined(parts: Sequence[Translation], line: Segments) -> Translation:
     steps = max(len(p.trace) for p in parts)
     trace = tuple(text_of([p.trace[min(k, len(p.trace) - 1)] if p.trace else "" for p in parts]) for k in range(steps))
     pieces = tuple(x for p in parts for x in p.pieces)
-    return Translation(others[0][0], others[0][1], pieces, others, max(p.passes for p in parts), trace, line.cut)
+    passes, ended = max(p.passes for p in parts), all(p.ended for p in parts)
+    return Translation(others[0][0], others[0][1], pieces, others, passes, trace, line.cut, ended)
 
 
 def _one_text(text: str | bytes) -> GmlmError:

@@ -40,7 +40,7 @@ HELD = {  # what is found, what is expected, and the line
     b"ab\na\xff\n": ("E524", "in line 2, byte 0xff", "save text as UTF-8"),
 }
 NUMBERS = {
-    "0 1\n0 one 1\n": ("E502", "prompts.txt, line 2: 'one' is no whole number"),
+    "0 1\n0 one 1\n": ("E502", "prompts.txt, line 2: 'one' is not a whole number"),
     "1\n0 -1\n": ("E502", "prompts.txt, line 2 at 1 is -1"),
 }
 

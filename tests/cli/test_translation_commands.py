@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 
 import gmlmdsl as gm
 from gmlmdsl.cli._translation_commands import app
+from gmlmdsl.cli._translation_show import TranslateRequest, run_translate
 from gmlmdsl.train._network_fit import NetworkFit
 from gmlmdsl.translation import read_lines
 from gmlmdsl.translation._translator_file import load_translator, write_translator
@@ -78,12 +80,25 @@ def test_what_cannot_be_translated(folder: Path):
     found = run("translate", bundle, "--batch-size", 1, stdin=b"one\none \xff two\n", status=1)
     assert "E524" in found.stderr and "line 2" in found.stderr and "0xff at place 5" in found.stderr
     assert len(found.stdout.splitlines()) == 1  # what stood before is translated
-    assert "E582" in run("translate", bundle, stdin="one " * 10_000, status=1).stderr
-    cut = run("translate", bundle, "--cut", stdin="dog\n" + "one " * 10_000)
-    assert len(cut.stdout.splitlines()) == 2 and "1 line lost the end of a sentence" in cut.stderr
+    assert "E582" in run("translate", bundle, "--no-cut", stdin="one " * 10_000, status=1).stderr
+    cut = run("translate", bundle, stdin="dog\n" + "one " * 10_000 + "\ncat\n")
+    assert len(cut.stdout.splitlines()) == 3 and "warning" in cut.stderr and "1 line lost the end of a sentence" in cut.stderr
     assert "E120" in run("translate", folder / "none.bundle", status=1).stderr
     assert "E575" in run("translate", folder / "toy.gmlm", status=1).stderr
     assert "E506" in run("translate", bundle, "--sampler", "beam", stdin="one\n", status=1).stderr
+
+
+def test_a_file_shows_a_bar(folder: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]):
+    (folder / "some.txt").write_text("one\ntwo\n")
+    seen = io.StringIO()
+    monkeypatch.setattr(seen, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr", seen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("CI", raising=False)
+    how = TranslateRequest(None, 1, None, None, False, False, None, True, 0)
+    run_translate(folder / "translate.bundle", folder / "some.txt", how, False)
+    assert "lines" in seen.getvalue() and "100%" in seen.getvalue()
+    assert capfdbinary.readouterr().out.count(b"\n") == 2
 
 
 def test_scores(folder: Path):
@@ -133,6 +148,13 @@ def test_training(folder: Path, tmp_path: Path):
     assert "E506" in run(*common, status=1).stderr  # which model?
 
 
+def test_a_start_that_does_not_fit(folder: Path, tmp_path: Path):
+    (tmp_path / "wide.gmlm").write_text(PROGRAM.replace("width = 16", "width = 32"))
+    texts, start = (folder / "train.en", folder / "train.de"), ("--from", folder / "teacher.bundle", "--steps", 1)
+    found = run("train", tmp_path / "wide.gmlm", *texts, "--model", "translate", "--out", tmp_path / "run", *start, status=1)
+    assert "E589" in found.stderr and "teacher.bundle" in found.stderr and not list((tmp_path / "run").glob("*.bundle"))
+
+
 @pytest.mark.slow  # in the gate other runs diverge: test_training_options.py
 def test_a_training_that_diverges(folder: Path, tmp_path: Path):
     texts, vocabulary = (folder / "train.en", folder / "train.de"), ("--vocabulary", folder / "vocabulary.model")
@@ -160,6 +182,7 @@ def test_a_pipeline_from_the_command_line(folder: Path, tmp_path: Path):
         "train none.gmlm a b --out o",
         "train toy.gmlm none b --out o",
         "train toy.gmlm test.en test.de --out o --vocabulary none",
+        "train toy.gmlm test.en test.de --out o --from none",
         "pipeline toy.gmlm test.en test.de --out o --validation none",
         "pipeline toy.gmlm test.en test.de --out o --test none",
         "distill none test.en --out o",

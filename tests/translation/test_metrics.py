@@ -50,7 +50,7 @@ def test_bleu_is_bleu(rng: np.random.Generator):
 
 def test_signatures_say_how(scores: Scores):
     signatures = {s.name: s.signature for s in scores.scores}
-    assert scores.names == ["BLEU 13a", "BLEU intl", "chrF++", "TER", "stutter", "stuttering"]
+    assert scores.names == ["BLEU 13a", "BLEU intl", "chrF++", "TER", "stutter", "stuttering", "length ratio", "brevity"]
     assert signatures["BLEU 13a"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
     assert "|tok:intl|" in signatures["BLEU intl"] and "nc:6|nw:2" in signatures["chrF++"] and "tok:tercom" in signatures["TER"]
     assert scores["BLEU 13a"] != scores["BLEU intl"]  # the dash and quotes of the last sentence are words to one of them only
@@ -96,9 +96,15 @@ def test_outputs_without_a_word():
     assert json.loads(json.dumps(found.as_dict(), allow_nan=False))["scores"][4]["value"] is None
 
 
+def test_how_long_outputs_are():
+    found = score(["a b c d", "e f"], ["a b c d", "e f g h"])
+    assert found["length ratio"] == 6 / 8 and found["brevity"] == pytest.approx(math.exp(1 - 8 / 6))
+    assert score(["a b c"], ["a b"])["brevity"] == 1
+
+
 def test_scores_are_printed_and_kept(scores: Scores):
     lines = str(scores).splitlines()
-    assert lines[0] == "4 sentences, 22 words" and len(lines) == 7
+    assert lines[0] == "4 sentences, 22 words" and len(lines) == 9
     assert "tok:13a" in lines[1] and f"{scores['BLEU 13a']:.2f}" in lines[1]
     kept = json.loads(json.dumps(scores.as_dict()))
     assert [s["name"] for s in kept["scores"]] == scores.names

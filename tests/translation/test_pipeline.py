@@ -6,6 +6,8 @@ import errno
 import json
 import os
 import shutil
+import signal
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,12 +20,15 @@ import gmlmdsl as gm
 from gmlmdsl.program import check_file
 from gmlmdsl.report import translation_report
 from gmlmdsl.train._checkpoints import Checkpoints
-from gmlmdsl.translation import Pipeline, PipelineOptions, Texts, TrainJob, _distill, read_lines, train_translator
-from gmlmdsl.translation._distill import distill
+from gmlmdsl.train._training_bar import TrainingBar
+from gmlmdsl.translation import Pipeline, PipelineOptions, Texts, TrainJob, _distill, _split, read_lines, read_pairs, train_translator
+from gmlmdsl.translation._distill import Distilled, distill, loops
 from gmlmdsl.translation._kept_stages import Stages
 from gmlmdsl.translation._lock import alone
+from gmlmdsl.translation._pipeline_stages import by_beams
 from gmlmdsl.translation._texts import Texts as OnlyTexts
 from gmlmdsl.translation._train_pairs import Recipe
+from gmlmdsl.translation._translator import Translation
 from gmlmdsl.translation._translator_file import load_translator
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
@@ -36,7 +41,15 @@ def options_in(folder: Path, **more) -> PipelineOptions:
     if not program.exists():
         program.write_text(PROGRAM.replace("= 40", "= 28").replace("= 30", "= 28"))
     texts = Texts(write_texts(folder, "train", toy_pairs(120)), write_texts(folder, "val", toy_pairs(10, 1)), write_texts(folder, "test", toy_pairs(8, 2)))  # fmt: skip
-    made: dict = {"program": program, "texts": texts, "folder": folder / "run", "teacher": RECIPE, "student": RECIPE, "measured": 2}
+    made: dict = {
+        "program": program,
+        "texts": texts,
+        "folder": folder / "run",
+        "teacher": RECIPE,
+        "student": RECIPE,
+        "measured": 2,
+        "raw": True,
+    }
     return PipelineOptions(**made | {"direction": "en-de", "progress": False} | more)
 
 
@@ -72,12 +85,20 @@ def test_all_is_made_and_translates(whole):
     run = folder / "run"
     assert set(content["scores"]) == {"teacher.beam", "student.refine", "raw.refine"}
     assert content["scores"]["student.refine"]["scores"][0]["signature"].startswith("nrefs:1|case:mixed")
-    assert content["text"] == {"train": 120, "validation": 10, "test": 8, "overlap": 69}
+    assert content["text"] == {"train": 51, "validation": 10, "test": 8, "overlap": 69}
     assert content["cleaning"]["text"]["train"]["duplicate"] > 0
     assert len(read_lines(run / "distilled.target")) == content["cleaning"]["text"]["train"]["kept"]
     for name in ("teacher", "student", "raw"):
         assert len(load_translator(run / f"{name}.bundle").translate(["one two"])) == 1
     assert not list((run / "checkpoints").iterdir())  # they are needed until a training ends
+    students = read_pairs(run / "distilled" / "validation.source", run / "distilled" / "validation.target")
+    teacher = dict(zip(read_lines(run / "clean" / "validation.source"), read_lines(run / "distilled-validation.target"), strict=True))
+    assert students and all(teacher[s] == t for s, t in students)  # its own validation is of what it learns
+    inputs = {n: json.loads((run / "stages" / f"{n}.json").read_text())["inputs"] for n in ("teacher", "student", "raw")}
+    assert [set(i["data"]) & {f"{t}/validation.target" for t in ("clean", "distilled")} for i in inputs.values()] == [{"clean/validation.target"}, {"distilled/validation.target"}, {"clean/validation.target"}]  # fmt: skip
+    sources = {part: {s for s, _ in read_pairs(run / "text" / f"{part}.source", run / "text" / f"{part}.target")} for part in ("train", "validation", "test")}  # fmt: skip
+    assert not sources["train"] & (sources["validation"] | sources["test"])
+    assert [content["training"][n].get("start", "").partition(":")[0] for n in inputs] == ["", *["translate starts from teacher"] * 2]
     events = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     assert [e["stage"] for e in events if e["event" if "event" in e else "stage"] == "finished"] == list(content["stages"])
     assert json.loads((run / "report.json").read_text())["scores"] == content["scores"]
@@ -108,32 +129,82 @@ def test_what_was_changed_by_hand_is_made_anew(whole, tmp_path: Path):
     assert len(read_lines(options.folder / "clean" / "train.target")) > 1
 
 
+def test_minutes_are_split(whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    options = replace(copied(whole, tmp_path), minutes=10.0)
+    rates = {"teacher": 0.5, "translate": 2.0}
+    monkeypatch.setattr(_split, "seconds_per_batch", lambda model, *rest: rates[model.name])
+    for rate in (1.0, 9.0):  # what a second call would measure changes nothing
+        pipeline = Pipeline(options)
+        for stage in (pipeline.texts, pipeline.vocabulary, pipeline.clean):
+            stage()
+        _split.split(pipeline)
+        # 22 of 60 minutes each, of which ten have 220 s
+        assert (pipeline.o.teacher, pipeline.o.student) == (replace(RECIPE, steps=440), replace(RECIPE, steps=110))
+        rates = {"teacher": rate, "translate": rate}
+    pipeline.train("teacher", "teacher", "clean", RECIPE)
+    costs = {"beam": 41.0, "greedy": 39.0}  # the share is 40 s
+    monkeypatch.setattr(_split, "seconds_of", lambda teacher, sampler, lines: costs[sampler])
+    monkeypatch.setattr(pipeline, "sampler_digest", lambda model, sampler: sampler)
+    for cost, chosen in ((41.0, "greedy"), (40.0, "beam")):
+        costs["beam"] = cost
+        pipeline.o = replace(pipeline.o, minutes=10.0 + (cost == 40.0) * 1e-9)
+        _split.choose_distiller(pipeline, ["beam", "greedy"])
+        assert pipeline.distiller == chosen
+
+
+@pytest.mark.slow
+def test_a_trial_leaves_out_what_is_compiled(whole, tmp_path: Path):
+    pipeline = Pipeline(copied(whole, tmp_path))
+    for stage in (pipeline.texts, pipeline.vocabulary, pipeline.clean):
+        stage()
+    started = time.perf_counter()
+    found = _split.seconds_per_batch(pipeline.models["teacher"], "forced", pipeline.pieces, pipeline.pairs("clean/train"), RECIPE)
+    assert 0 < found < (time.perf_counter() - started) / (2 * _split.TRIED)
+    pipeline.train("teacher", "teacher", "clean", RECIPE)
+    assert _split.seconds_of(pipeline.translator("teacher"), "beam", ["one two"] * 100) > 0
+
+
+def test_samplers_by_beams(tmp_path: Path):
+    (tmp_path / "some.gmlm").write_text(PROGRAM + "sampler greedy for teacher = autoregressive(end = 1)\nsampler wide for teacher = autoregressive(end = 1, beam = 5)\n")  # fmt: skip
+    assert by_beams(check_file(tmp_path / "some.gmlm"), "teacher") == ["wide", "beam", "greedy"]
+
+
 def test_a_killed_training_goes_on_bit_for_bit(whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     folder, options, _ = whole
     options = replace(options, folder=tmp_path / "run", raw=False)
-    save, calls = Checkpoints.save, []
+    save, begins, calls, steps = Checkpoints.save, TrainingBar.begins, [], []
 
     def killed(self, step, state, notes):
         save(self, step, state, notes)
         calls.append(step)
-        if len(calls) == 2:
+        if step == 20:
             raise KeyboardInterrupt
 
+    def ended(self, width):
+        begins(self, width)
+        steps.append(width)
+        if len(steps) == 15:
+            os.kill(os.getpid(), signal.SIGTERM)
+
     monkeypatch.setattr(Checkpoints, "save", killed)
+    monkeypatch.setattr(TrainingBar, "begins", ended)
+    with pytest.raises(SystemExit) as caught:
+        Pipeline(options).run()
+    assert caught.value.code == 143 and calls == [10, 15] and len(steps) == 15  # asked to end, it saves and does
     with pytest.raises(KeyboardInterrupt):
         Pipeline(options).run()
-    assert calls == [10, 20]
+    assert calls == [10, 15, 20]
     last = json.loads((tmp_path / "run" / "log.jsonl").read_text().splitlines()[-1])
     assert last["stage"] == "teacher" and last["event"] == "failed"
     pipeline = Pipeline(options)
     for stage in (pipeline.texts, pipeline.vocabulary, pipeline.clean):
         assert stage().kept
     pipeline.train("teacher", "teacher", "clean", options.teacher)
-    assert calls == [10, 20, 30]
-    here, there = (np.load(f / "run" / "teacher.fit") for f in (tmp_path, folder))
-    for name in there.files:
-        if name.startswith("param:"):
-            np.testing.assert_array_equal(here[name], there[name])
+    assert calls == [10, 15, 20, 30]
+    with np.load(tmp_path / "run" / "teacher.fit") as here, np.load(folder / "run" / "teacher.fit") as there:
+        for name in there.files:
+            if name.startswith("param:"):
+                np.testing.assert_array_equal(here[name], there[name])
 
 
 def test_a_killed_distillation_keeps_what_is_done(whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -153,8 +224,9 @@ def test_a_killed_distillation_keeps_what_is_done(whole, tmp_path: Path, monkeyp
     chunk.write_text(chunk.read_text()[:-5])  # cut off
     found = distill(teacher, sources, tmp_path / "out.de", identity="a")
     assert (found.lines, found.decoded) == (5, 3)
-    plain = [t.text for t in teacher.translate(sources)]
-    assert read_lines(tmp_path / "out.de") == plain and found.empty == sum(not t for t in plain)
+    plain = teacher.translate(sources)
+    assert any(not t.ended for t in plain) and read_lines(tmp_path / "out.de") == [t.text if t.ended else "" for t in plain]
+    assert (found.unended, found.looping, found.empty) == (sum(not t.ended for t in plain), 0, sum(not t.text for t in plain))
     assert not (tmp_path / "out.de.chunks").exists()
 
 
@@ -183,6 +255,22 @@ def test_a_full_disk_loses_nothing(whole, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("gmlmdsl.files._whole_files.os.fsync", real)
     again = Pipeline(options).run()
     assert set(again["stages"]) - kept(again) == {"clean"}  # made anew, and the same: what follows is kept
+
+
+def test_what_teaches_nothing_is_left_out():
+    assert loops("a dog dog dog") and loops("x a b a b a b y") and loops("a b c d a b c d a b c d")
+    assert not loops("dog dog") and not loops("a b a b") and not loops("a a b b a a") and not loops("")
+    texts = {"one": "eins eins eins", "no no no": "nein nein nein", "red": "", "two": "zwei", "cat": "katze katz"}
+    found = [Translation(t, 0.0, (), ((t, 0.0),), 1, ended=s != "cat") for s, t in texts.items()]
+    assert _distill._left(list(texts), found) == {"texts": ["", "nein nein nein", "", "zwei", ""], "empty": 1, "unended": 1, "cut": 0, "looping": 1}  # fmt: skip
+    assert "3 of 200 translations (1.5 %)" in Distilled(200, 0, 2, 200, looping=1).warning()
+    assert Distilled(200, 9, 1, 200, looping=1).warning() == ""
+
+
+def test_text_of_which_every_source_is_scored_is_refused(tmp_path: Path):
+    options = options_in(tmp_path)
+    same = replace(options, texts=Texts(options.texts.test, options.texts.validation, options.texts.test))
+    refused("E505", lambda: Pipeline(same).texts(), "8 pairs", "none is left")
 
 
 def test_one_run_at_a_time(whole, tmp_path: Path):

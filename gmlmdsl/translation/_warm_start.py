@@ -1,0 +1,68 @@
+"""Where the training of a translator starts: at random weights, or at those of one that is trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .._diagnostics import fail
+from ..networks import with_weights_of
+from ._translator_file import load_translator
+
+if TYPE_CHECKING:
+    from ..model import ConditionalModel
+    from ._vocabulary import Vocabulary
+
+
+LEAST = 0.01  # share of the weights that a start must give
+
+
+@dataclass(frozen=True)
+class Start:
+    """A trained network that another one starts from.
+
+    Attributes:
+        network: the module.
+        name: where it is from, for messages.
+    """
+
+    network: Any
+    name: str
+
+
+def start_of_bundle(path: str | Path, vocabulary: Vocabulary, allow_python: bool = False) -> Start:
+    """The network of a bundle.
+
+    Raises:
+        GmlmError: E589 where its pieces are other ones; E120 and E575 for a file that is no bundle.
+    """
+    found = load_translator(path, allow_python=allow_python)
+    if found.vocabulary.sha256 != vocabulary.sha256:
+        message = f"{path} has another vocabulary: of its {found.vocabulary.size:,} pieces none need mean what it means here"
+        raise fail("E589", message, help="train with the vocabulary of the bundle: `gmlm train` takes it where no `--vocabulary` is given")
+    return Start(found.network, Path(path).name)
+
+
+def started(model: ConditionalModel, start: Start, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The first weights of a model, with what was taken: those that agree, and random ones from the seed for the rest.
+
+    Raises:
+        GmlmError: E589 where nothing agrees, or next to nothing.
+    """
+    [(name, fresh)] = model.init_params(seed).items()
+    network, parts = with_weights_of(fresh, start.network)
+    taken, every = (sum(n[k] for n in parts.values()) for k in (0, 1))
+    if taken < LEAST * every:
+        few = f"{taken:,} of the {every:,} weights" if taken else "no weight"
+        message = f"{few} of model `{model.name}` have the place and the shape of one of {start.name}"
+        raise fail("E589", message, help="give both networks the same `width`, `heads` and `ffn`, or start from random weights")
+    return {name: network}, {"from": start.name, "taken": taken, "of": every, "parts": {k: list(n) for k, n in parts.items()}}
+
+
+def start_in_words(found: dict[str, Any]) -> str:
+    """What was taken, as one line."""
+    parts = [f"{name} {'all' if n == m else f'{n:,} of {m:,}'}" for name, (n, m) in found["parts"].items() if n]
+    fresh = [name for name, (n, _) in found["parts"].items() if not n]
+    rest = f"; fresh: {', '.join(fresh)}" if fresh else ""
+    return f"starts from {found['from']}: {found['taken']:,} of {found['of']:,} weights are taken ({', '.join(parts)}{rest})"
