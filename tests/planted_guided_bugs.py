@@ -188,7 +188,7 @@ GUIDED_BUGS = (
         partial(network_follows, "bare"),
     ),
     Bug(
-        "B + 1 symbols in the law",
+        "B + 1 symbols in the distribution",
         "theory._taken_back",
         around(_string_laws, "_taken_back", _one_further),
         partial(law_is_right, "hmm", "drop"),

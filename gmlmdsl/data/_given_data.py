@@ -36,7 +36,7 @@ def bound_rows(lowered: Lowered, x: Any, missing: Any, given: Any) -> tuple[Lowe
 
 
 def bound_once(lowered: Lowered, given: Any, what: str) -> Lowered:
-    """The model with one row of given data, for `what` knows one law only.
+    """The model with one row of given data, for `what` knows one distribution only.
 
     Raises:
         GmlmError: E510 for several rows.

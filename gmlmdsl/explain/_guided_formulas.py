@@ -1,4 +1,4 @@
-"""What verifiers, values and the samplers that ask them do, and from what law their strings are."""
+"""What verifiers, values and the samplers that ask them do, and from what distribution their strings are."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def add_judge(section: Section, judge: ir.Judge) -> None:
 
 
 def add_guided(section: Section, call: ir.FormCall, lowered: Lowered | None) -> None:
-    """How a string grows, when it ends, and what its law is."""
+    """How a string grows, when it ends, and what its distribution is."""
     stated = {k: v.name if isinstance(v, ir.Judge) else v for k, v in guided_options(call).items()}
     end = stated["end"]
     o = stated_options({**stated, "end": end.label if isinstance(end, ir.LabelCode) else end}, lowered)

@@ -70,7 +70,7 @@ def _shown(value: object, lowered: Lowered | None) -> str:
 
 
 def add_network_mask(section: Section, mask: ir.Mask, formulas: ModelFormulas, program: Program, lowered: Lowered | None) -> None:
-    """The law of K, what the network sees, the loss and the objective."""
+    """The distribution of K, what the network sees, the loss and the objective."""
     add_law(section, mask.body, formulas, mask.adaptive)
     parts = list(_parts(mask.body))
     if any(isinstance(p, ir.FormMask) and p.call.form.name == "least_confident" for p in parts):

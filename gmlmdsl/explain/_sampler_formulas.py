@@ -1,4 +1,4 @@
-"""What a sampler does: each update, the law it draws from, how, at what cost, and whether p is kept."""
+"""What a sampler does: each update, the distribution it draws from, how, at what cost, and whether p is kept."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNPROMISED = (
 
 
 def add_sampler(section: Section, body: Sequence[ir.Kernel], lowered: Lowered | None, promised: bool = True) -> None:
-    """A sampler's body as an indented list, and the verdict; `promised` says whether the model has a joint law."""
+    """A sampler's body as an indented list, and the verdict; `promised` says whether the model has a joint distribution."""
     teller = _Teller(section, lowered, promised)
     section.words("One draw runs this in order:" if len(body) > 1 else "One draw:")
     teller.body(body, 0)

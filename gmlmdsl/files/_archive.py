@@ -88,7 +88,7 @@ def unpack(kind: ArchiveKind, file: IO[bytes], path: object) -> tuple[dict[str, 
         path: what messages call it.
 
     Raises:
-        GmlmError: the kind's code for what is no such archive, is damaged, or holds anything else.
+        GmlmError: the kind's code for what is not such an archive, is damaged, or holds anything else.
     """
     try:
         size = file.seek(0, os.SEEK_END)
@@ -155,7 +155,7 @@ def _verify_members(kind: ArchiveKind, archive: zipfile.ZipFile, size: int, path
     infos = archive.infolist()
     names = [i.filename for i in infos]
     if strange := [i.orig_filename for i in infos if kind.limit(i.filename) is None or i.orig_filename != i.filename]:
-        raise kind.bad(path, f"it holds {strange[0][:LONGEST]!r}, which is no part of a {kind.what}")
+        raise kind.bad(path, f"it holds {strange[0][:LONGEST]!r}, which is not a part of a {kind.what}")
     if len(set(names)) < len(names):
         raise kind.bad(path, f"it holds {max(names, key=names.count)} twice")
     if missing := [n for n in (MANIFEST, *kind.needed) if n not in names]:
@@ -192,7 +192,7 @@ def _verify_member(kind: ArchiveKind, info: zipfile.ZipInfo, path: object) -> No
 def _verify_size(kind: ArchiveKind, name: str, size: int, path: object) -> None:
     limit = kind.limit(name)
     if limit is None:
-        raise kind.bad(path, f"{name[:LONGEST]!r} is no part of a {kind.what}")
+        raise kind.bad(path, f"{name[:LONGEST]!r} is not a part of a {kind.what}")
     if size > limit:
         raise kind.bad(path, f"{name} has {size:,} bytes, more than the limit of {limit:,}")
 

@@ -1,4 +1,4 @@
-"""In: a model, parameters, a guided sampler, prompts. Out: strings, and what they took. Never: laws or derivations of its own."""
+"""In: a model, parameters, a guided sampler, prompts. Out: strings, and what they took. Never: distributions or derivations of its own."""
 
 from ._build import Setting as Setting
 from ._build import game_of as game_of

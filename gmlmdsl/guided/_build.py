@@ -68,7 +68,7 @@ class Setting:
         return self.lowered.graph.observed[0]
 
     def rules(self, options: Mapping[str, Any]) -> Rules:
-        """How strings end, and how the law is sharpened and cut."""
+        """How strings end, and how the distribution is sharpened and cut."""
         end, top_k, top_p = (None if options[name] == "none" else options[name] for name in ("end", "top_k", "top_p"))
         top_p = None if top_p is None else float(top_p)
         return Rules(self.string.size, len(self.string.labels), end, float(options["temperature"]), top_k, top_p)

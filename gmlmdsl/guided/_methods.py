@@ -17,7 +17,7 @@ Rows = Int[Array, " rows"]
 
 
 class Plain(AbstractMethod):
-    """Symbol after symbol from the law, or each the likeliest; nothing is verified."""
+    """Symbol after symbol from the distribution, or each the likeliest; nothing is verified."""
 
     greedy: bool = eqx.field(static=True)
     before: ClassVar[bool] = False
@@ -66,7 +66,7 @@ class Rejection(AbstractMethod):
 
 
 class TokenMemory(NamedTuple):
-    """The draws at this position that may still be refused, the symbols refused here, and those that the law gives."""
+    """The draws at this position that may still be refused, the symbols refused here, and those that the distribution gives."""
 
     left: Rows
     refused: Bool[Array, "rows values"]

@@ -1,4 +1,4 @@
-"""The protocol of oracles: what gives the law of the next symbol of many prefixes, which grow and are taken back."""
+"""The protocol of oracles: what gives the distribution of the next symbol of many prefixes, which grow and are taken back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_OFF = 1e-4  # how far from 1 the probabilities of a row may sum
 
 @runtime_checkable
 class Oracle(Protocol):
-    """The law of the next symbol of prefixes, one for each row; each row grows and is taken back on its own.
+    """The distribution of the next symbol of prefixes, one for each row; each row grows and is taken back on its own.
 
     A model without a network and a causal network have compiled ones. An object of the user's with these functions goes wherever a model's
     own goes: `model.sample(params, "back", oracle=..)`, `gm.theory.output_law(.., oracle=..)`. Its state is whatever it likes.
@@ -99,7 +99,7 @@ class HostOracle:
         return self._asked("pop", state, np.asarray(n))
 
     def next_log_probs(self, state: Any) -> Any:
-        """The user's law of each row, as it is; `verify_law` looks at the rows that count."""
+        """The user's distribution of each row, as it is; `verify_law` looks at the rows that count."""
         found = np.asarray(self._asked("next_log_probs", state), np.float64)
         if found.ndim != 2 or found.shape[1] != self.n_values:
             raise fail("E746", f"oracle: `next_log_probs` must return shape (rows, {self.n_values}), got {found.shape}")

@@ -1,4 +1,4 @@
-"""What rows hold while they are drawn, and one turn of all of them: the law, a move, a judgement, what is taken back."""
+"""What rows hold while they are drawn, and one turn of all of them: the distribution, a move, a judgement, what is taken back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_TURNS = 1 << 22  # of a row
 
 
 class Rules(eqx.Module):
-    """How strings end, and how the oracle's law is sharpened and cut; see the forms of guided samplers."""
+    """How strings end, and how the oracle's distribution is sharpened and cut; see the forms of guided samplers."""
 
     n_cells: int = eqx.field(static=True)
     n_values: int = eqx.field(static=True)
@@ -30,7 +30,7 @@ class Rules(eqx.Module):
     top_p: float | None = eqx.field(static=True, default=None)
 
     def law(self, log_p: Law) -> Law:
-        """The oracle's law as the sampler draws from it; -inf alone where the oracle has none."""
+        """The oracle's distribution as the sampler draws from it; -inf alone where the oracle has none."""
         logits = narrow(log_p / self.temperature, self.top_k, self.top_p)
         total = jax.nn.logsumexp(logits, axis=-1, keepdims=True)
         return jnp.where(jnp.isfinite(total), logits - jnp.where(jnp.isfinite(total), total, 0), -jnp.inf)
@@ -111,7 +111,7 @@ class Run(eqx.Module):
 
 
 def drawn(law: Law, uniforms: Float[Array, " rows"]) -> Int[Array, " rows"]:
-    """A symbol from each row's law."""
+    """A symbol from each row's distribution."""
     return pick_token(law, uniforms)
 
 
@@ -121,7 +121,7 @@ def likeliest(law: Law) -> Int[Array, " rows"]:
 
 
 class AbstractMethod(eqx.Module):
-    """An algorithm: what a row does in a turn, given the law of its next symbol and what verifiers or values say.
+    """An algorithm: what a row does in a turn, given the distribution of its next symbol and what verifiers or values say.
 
     Attributes:
         before: whether V of the prefix's continuations is asked before the move.
@@ -191,7 +191,7 @@ def begun(game: Game, prompts: Int[Array, "rows cells"], keys: PRNGKeyArray, liv
 
 
 def law_here(game: Game, at: Standing) -> Law:
-    """The law that rows draw from."""
+    """The distribution that rows draw from."""
     return game.rules.law(game.oracle.next_log_probs(at.oracle))
 
 
@@ -207,7 +207,7 @@ def seen_before(game: Game, at: Standing, asked: Bool[Array, " rows"]) -> Array:
 
 
 def moved(game: Game, at: Standing, law: Law, seen: Array | None) -> tuple[Array, Run]:
-    """The symbols that rows get, and the rows with them; a row that has no law to draw from fails."""
+    """The symbols that rows get, and the rows with them; a row that has no distribution to draw from fails."""
     run = at.run
     if not game.method.before:
         dead = ~run.done & (law.max(axis=1) == -jnp.inf)

@@ -162,7 +162,7 @@ def _drawn(likelihood: Likelihood, start: Array, scale: Array, how: Chains) -> t
 def run_chains(
     likelihood: Likelihood, start: jax.Array, scale: jax.Array, keys: jax.Array, warmup: int, draws: int
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """NUTS on the coordinates, one chain for each key, from draws of a normal law whose covariance is the inverse mass matrix too."""
+    """NUTS on the coordinates, one chain for each key, from normal draws whose covariance is the inverse mass matrix too."""
     root = jnp.linalg.cholesky(scale)
     return jax.vmap(lambda key: run_chain(likelihood, start, scale, root, key, warmup, draws))(keys)
 

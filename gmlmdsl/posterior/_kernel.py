@@ -37,7 +37,7 @@ class BlockState(NamedTuple):
 
 
 class UniformCells(Distribution):
-    """Every value of some cells alike: the site of cells whose law is a factor, see `GmlmKernel.sites`."""
+    """Every value of some cells alike: the site of cells whose distribution is a factor, see `GmlmKernel.sites`."""
 
     arg_constraints: ClassVar[dict[str, Any]] = {}  # pyright: ignore[reportIncompatibleVariableOverride]
     pytree_aux_fields = ("variable",)
@@ -170,9 +170,7 @@ def numpyro_kernel(law: Law, kernel: derive.AbstractKernel, x: Mapping[str, Any]
         GmlmError: E507 for a sampler that remembers more than the cells, for data without rows that fit, or that leave no cell.
     """
     if jax.tree.leaves(kernel.memory(jnp.zeros((law.graph.n_cells, 1), jnp.int32))):
-        message = (
-            "this sampler keeps replicas at other temperatures: their law moves with the parameters, and the posterior would not be kept"
-        )
+        message = "this sampler keeps replicas at other temperatures: their distribution moves with the parameters, and keeps no posterior"
         raise fail("E507", message, help="take its body without `temper`")
     return GmlmKernel(law, kernel, x, params)
 

@@ -20,9 +20,9 @@ WHAT = "log Z of a distribution"
 
 
 class Law:
-    """The law of the data's cells, for each row of given data: what does not change with the parameters.
+    """The distribution of the data's cells, for each row of given data: what does not change with the parameters.
 
-    It is equal to itself only, so that compiled programs tell laws apart without looking into them.
+    It is equal to itself only, so that compiled programs tell distributions apart without looking into them.
 
     Args:
         lowered: the model, with given data where it has given variables.
@@ -36,7 +36,7 @@ class Law:
         self.shape = () if self.data is None else self.data.shape
 
     def verify(self) -> None:
-        """Refuse a law whose log p costs too much.
+        """Refuse a distribution whose log p costs too much.
 
         Raises:
             GmlmError: E601 with the cost where log Z, or the sum over the latents, is above the budget.
@@ -52,12 +52,12 @@ class Law:
 
     @cached_property
     def whole(self) -> derive.Contraction | None:
-        """The contraction of all cells; None for a product of laws, whose log Z is 0."""
+        """The contraction of all cells; None for a product of distributions, whose log Z is 0."""
         return None if self.graph.is_normalised else self._kept.whole(WHAT)[1]
 
     @cached_property
     def parents_first(self) -> derive.AbstractKernel:
-        """Draws of a product of laws, each cell given its parents."""
+        """Draws of a product of distributions, each cell given its parents."""
         with jax.ensure_compile_time_eval():  # what is kept outlives a function that is traced now
             return derive.ancestral_kernel(self.graph)
 

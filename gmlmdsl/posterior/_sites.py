@@ -1,4 +1,4 @@
-"""A NumPyro site for each parameter: its law from the declared prior, and NumPyro's unconstrained coordinates of its values.
+"""A NumPyro site for each parameter: its distribution from the declared prior, and NumPyro's unconstrained coordinates of its values.
 
 What moves in a subspace, as a gauge does, has its site on an orthonormal basis of that subspace, and the array itself is deterministic.
 """
@@ -29,7 +29,7 @@ Array = np.ndarray
 class Site:
     """The site of one parameter.
 
-    Coordinates of a site are unconstrained, flat, and those that NumPyro's kernels move in: `biject_to` of the law's support.
+    Coordinates of a site are unconstrained, flat, and those that NumPyro's kernels move in: `biject_to` of the distribution's support.
     """
 
     parameter: ParameterArray
@@ -61,7 +61,7 @@ class Site:
         return p.size // p.shape[-1] * (p.shape[-1] - 1) if p.kind == "simplex" and p.size else math.prod(self.shape)
 
     def law(self) -> tuple[Distribution, bool]:
-        """The site's law, and whether the prior is still to be added: NumPyro has no law of every prior on every support."""
+        """The site's distribution, and whether the prior is still to be added: NumPyro has not every prior on every support."""
         from numpyro.distributions import ImproperUniform, constraints
 
         p = self.parameter

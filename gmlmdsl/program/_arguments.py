@@ -10,6 +10,7 @@ from ..syntax import tree
 from . import _forms as forms
 from ._expressions import CONSTANT, INDEXED, check_number, is_faulty, known_number
 from ._form import Form, Option
+from ._habits import foreign
 from ._program import Input, Judge
 from ._scope import Scope, suggestion
 from ._sets import check_set, check_size_or_set
@@ -53,7 +54,10 @@ def _option_name(a: tree.Argument, form: Form, positional: list[Option], found: 
         return None
     if form.free or any(o.name == name and (o.named or not _many(o)) for o in form.options):
         return name
-    help, fix = suggestion(a.keyword, [o.name for o in form.options if o.named and o.name not in found], f"`{form.signature}`")
+    named = [o.name for o in form.options if o.named]
+    left = [n for n in named if n not in found]
+    room = "option" if foreign("option", name)[1] in left else ""
+    help, fix = suggestion(a.keyword, left, f"it has {listed(named)}" if named else f"it has none: `{form.signature}`", room)
     scope.report("E302", f"`{form.name}` has no option `{name}`", a.keyword.span, "unknown option", help=help, fix=fix)
     return None
 

@@ -172,7 +172,13 @@ def _check_positive(form: forms.Form, arguments: dict[str, object], call: tree.C
             continue
         assert isinstance(value, Literal)
         if option.doc.endswith("above 0") and number <= 0:
-            scope.report("E319", f"`{option.name}` of `{form.name}` is above 0, found {number}", value.span, "not above 0")
+            scope.report(
+                "E319",
+                f"`{option.name}` of `{form.name}` is above 0, found {number}",
+                value.span,
+                "not above 0",
+                help="write a number above 0",
+            )
         shape = option.name in ("shape", "a", "b", "concentration") and form.support in ("positive", "unit", "simplex")
         if shape and 0 < number < 1:
             message = f"the density of `{call.span.text}` is unbounded: a fit has no optimum"

@@ -154,7 +154,7 @@ def check_conditional(s: tree.NetworkConditional, body: Body, scope: Scope) -> N
     if body.conditional is not None:
         scope.report("E314", "a model has one `conditional`", s.span, "a second one", related=((body.conditional.span, "the first"),))
         return None
-    if network is not None and isinstance(network.value, FormCall):
+    if network is not None and isinstance(network.value, FormCall) and len(given) == len(s.network.arguments):
         _check_given(s, network.value, [body.variables[g] for g in given if g in body.variables], scope)
         if target is not None and isinstance(target.value, Variable):
             _check_positions(s, network.value, target.value, [body.variables[g] for g in given if g in body.variables], scope)
@@ -223,7 +223,7 @@ def check_no_joint(body: Body, scope: Scope) -> None:
         elif v.role == "var" and v.name != body.conditional.target:
             help = "declare it as `given`, or put both into one array"
             message = f"the network says nothing of `{v.name}`: every `var` of the model is the target of its `conditional`"
-            scope.report("E314", message, v.span, "no law", related=place, help=help)
+            scope.report("E314", message, v.span, "no distribution", related=place, help=help)
     for p in body.parameters.values():
         message = f"a network brings its own parameters: nothing uses `{p.name}`"
         scope.report("E314", message, p.span, "not here", related=place, help="remove it", fix=Fix(p.span, ""))
@@ -235,7 +235,7 @@ def check_no_joint(body: Body, scope: Scope) -> None:
 
 
 def refuse_joint(s: tree.Update, scope: Scope) -> None:
-    """A joint redraw of several cells of a model that has no joint law."""
+    """A joint redraw of several cells of a model that has no joint distribution."""
     fix = Fix(Span(s.span.source, s.target.span.end, s.target.span.end), " independently", guess=True)
     help = "add `independently`: what is drawn is then the product (Li et al. 2024, Definition 11, Section 3); or update one cell at a time"
     scope.report("E314", PRODUCT, s.span, "a joint update", help=help, fix=fix)

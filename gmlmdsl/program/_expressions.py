@@ -7,6 +7,7 @@ Names are checked in `_references.py`, functions in `_calls.py`; both register t
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -142,6 +143,8 @@ def whole(e: tree.Expression) -> tuple[str, Fix | None]:
     if isinstance(e, tree.Binary) and e.operator == "/":
         between = Span(e.span.source, e.left.span.end, e.right.span.start)
         fix = Fix(between, between.text.replace("/", "//"), guess=True)
+    if fix is None and re.search(r"\b[0-9]+(\.[0-9]|[eE])", e.span.text):
+        return "write the numbers that stand in it whole, `1000` and not `1e3`", None
     return "use `//` for whole division", fix
 
 
@@ -240,7 +243,9 @@ def _binary(e: tree.Binary, scope: Scope, where: Where) -> Checked:
 
 def _comparison(e: tree.Binary, scope: Scope, where: Where) -> Expression:
     sides = (e.left, e.right)
-    checked = [None if isinstance(s, tree.String) else check_expression(s, scope, where) for s in sides]
+    known = [None if isinstance(s, tree.String) or _is_unknown(s, scope) else check_expression(s, scope, where) for s in sides]
+    others = [c[1] if c else None for c in reversed(known)]
+    checked = [c or _unknown_side(s, o, scope, where) for s, c, o in zip(sides, known, others, strict=True)]
     kinds = [c[1] if c else None for c in checked]
     out: list[Expression] = []
     for side, mine, other in zip(sides, checked, reversed(kinds), strict=True):
@@ -252,6 +257,21 @@ def _comparison(e: tree.Binary, scope: Scope, where: Where) -> Expression:
             out.append(faulty(side.span)[0])
     _comparable(e, kinds[0], kinds[1], scope)
     return Operation(e.span, e.operator, tuple(out))
+
+
+def _is_unknown(e: tree.Expression, scope: Scope) -> bool:
+    return isinstance(e, tree.Name) and scope.find(e.name) is None
+
+
+def _unknown_side(e: tree.Expression, other: Kind | None, scope: Scope, where: Where) -> Checked | None:
+    """A side that is a string, None, or a name that is not declared: it may be meant for a value of the other side's domain."""
+    if isinstance(e, tree.String):
+        return None
+    labels = other.domain.labels if other is not None and other.domain is not None else ()
+    if isinstance(e, tree.Name) and e.name in labels:
+        scope.report_unknown(e, *sorted(where.kinds), meant=f'"{e.name}"')
+        return faulty(e.span)
+    return check_expression(e, scope, where)
 
 
 def _comparable(e: tree.Binary, left: Kind | None, right: Kind | None, scope: Scope) -> None:

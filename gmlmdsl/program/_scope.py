@@ -32,6 +32,7 @@ WORDS = {
     "block": "a block",
 }
 CELLS = ("var", "latent", "given")
+GIVEN = "a network sees the other cells of what it predicts without being told: leave the name out; what comes with each row is `given`"
 DECLARES = ("input", "domain", "index", "graph", "network", "model", "mask", "sampler", "verifier", "value", *CELLS, "param", "let")
 LOCAL = ("binder", "block")
 
@@ -162,7 +163,8 @@ class Scope:
         if kinds and symbol.kind not in kinds:
             wanted = wanted or ("a variable" if set(kinds) <= set(CELLS) and len(kinds) > 1 else " or ".join(WORDS[k] for k in kinds))
             message = f"`{name.name}` is {WORDS[symbol.kind]}, not {wanted}"
-            help, fix = suggestion(name, [n for n in self._visible(kinds) if n != name.name], "")
+            otherwise = GIVEN if kinds == ("given",) and symbol.kind in CELLS else ""
+            help, fix = suggestion(name, [n for n in self._visible(kinds) if n != name.name], otherwise)
             self.report("E205", message, name.span, f"expected {wanted}", related=((symbol.span, "declared here"),), help=help, fix=fix)
             return None
         return symbol
@@ -171,11 +173,18 @@ class Scope:
         return [s.name for s in (*self.binders.values(), *self.model.values(), *self.program.values()) if not kinds or s.kind in kinds]
 
     def report_unknown(
-        self, name: tree.Name, *kinds: str, wanted: str = "", built_in: tuple[str, ...] = (), room: str = "name", axis: str = ""
+        self,
+        name: tree.Name,
+        *kinds: str,
+        wanted: str = "",
+        built_in: tuple[str, ...] = (),
+        room: str = "name",
+        axis: str = "",
+        meant: str = "",
     ) -> None:
         """Report a name that is not declared, once; `kinds` are those of the names that could stand there.
 
-        `axis`: the set that the name indexes, where it is an index.
+        `axis`: the set that the name indexes, where it is an index; `meant`: what surely stands for it, where that is known.
         """
         torn = any(word.startswith(name.name) or word.endswith(name.name) for word in self.torn)
         if self.incomplete or torn or name.name in self.skipped:
@@ -196,7 +205,7 @@ class Scope:
             known = f"an index is named by a loop: write `for {name.name} in {axis}` behind the statement"
         if name.name in self.private:
             known = f"`{name.name}` belongs to model `{self.private[name.name]}`: the names of a model are private to it"
-        help, fix = suggestion(name, visible, known, room)
+        help, fix = (f"write `{meant}`", Fix(name.span, meant)) if meant else suggestion(name, visible, known, room)
         self.report("E203", f"`{name.name}` is not declared", name.span, "not declared", help=help, fix=fix)
 
     def told(self) -> Iterator[Diagnostic]:

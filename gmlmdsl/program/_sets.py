@@ -54,6 +54,10 @@ def _named_set(e: tree.Name, scope: Scope, pairs: bool) -> SetOf | None:
         message, help = f"`{e.name}` is a graph, not an index set", f"write `{text}`"
         scope.report("E205", message, e.span, "a graph", help=help, related=place, fix=Fix(e.span, text, guess=pairs))
         return None
+    if symbol is None and e.name in ("spin", "bit"):
+        help = f"values that are indexed over have a name: `domain value = {e.name}` before this, then `v in value`"
+        scope.report("E205", f"`{e.name}` is a type, not an index set", e.span, "a type", help=help)
+        return None
     symbol = scope.use(e, "index", "domain", wanted="an index set")
     if symbol is not None and isinstance(symbol.value, Domain):
         return SetOf(e.span, "domain", e.name, domain=symbol.value)

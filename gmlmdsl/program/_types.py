@@ -122,6 +122,8 @@ def check_type(e: tree.Expression | None, scope: Scope, where: Span, inputs: boo
             if isinstance(e, tree.Name)
             else (PARAMETER_TYPES, None)
         )
+        if isinstance(e, tree.Call) and e.function.name == "simplex":
+            help = "a simplex has no size, it sums to 1 over the last axis: `param p[a in state, b in state] : simplex`"
         scope.report("E205", f"a parameter cannot be `{e.span.text}`", e.span, "not a type of parameters", help=help, fix=fix)
         return None
     if isinstance(e, tree.Name) and scope.find(e.name) is None and forms.form("type", e.name) is None:

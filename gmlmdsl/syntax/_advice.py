@@ -6,6 +6,11 @@ from ._fault import Fault
 from ._habits import ARRAYS, CELLS, is_arrow
 from ._hints import openers
 from ._lex import Token
+from ._notations import COMPARISONS
+
+ALGORITHMS = ("refinement", "backtracking", "tokenwise_rejection", "mask_predict", "easy_first", "autoregressive", "remdm")
+CONDITION = "a condition stands behind a loop, `factor h[i] * x[i] for i in site if i > 2`, or in a term, `if c then a else b`"
+PARTS = ("edges", "arcs", "nodes", "rows", "columns")
 
 
 def advice(fault: Fault) -> str:
@@ -22,7 +27,8 @@ def advice(fault: Fault) -> str:
         )
     if is_arrow(token, after) and fault.level == "model_statement":
         return "nothing is assigned: a name for an expression is given with `let name = ..`, and a distribution with `name ~ ..`"
-    return _advice_of_statement(fault, first) or _advice_of_sign(fault, first) or _advice_of_token(fault, first, after)
+    known = _advice_of_statement(fault, first) or _advice_of_sampler(fault, first)
+    return known or _advice_of_sign(fault, first, after) or _advice_of_token(fault, first, after)
 
 
 def _advice_of_statement(fault: Fault, first: Token) -> str:
@@ -33,32 +39,52 @@ def _advice_of_statement(fault: Fault, first: Token) -> str:
         return "edges that are listed are an input: `input pairs[e, 2] : int = [[0, 1], [1, 2]]`, then `edges(pairs, nodes = 3)`"
     if (first.text == "domain" and before == "=") or (before == ":" and token.text.count("..") == 1):
         return '0 to q - 1 are `range(q)`, words `labels("a", "b")`, letters `letters("ACGT")`'
-    if first.text == "sampler" and (before, "sampler_statement") in openers():
-        return openers()[before, "sampler_statement"]
     if first.text == "network" and token.text == ".":
         return 'a network is `transformer(..)`, `encoder_decoder(..)` or `mlp(..)`, one of your own `python("package.module:Class")`'
     if first.text in ("model", "sampler") and "{" in fault.expected and (token.text == ":" or token.opens_line):
         return f"the body of a {first.text} stands between braces: `{first.text} name {{ .. }}`"
-    if first.text == "update" and fault.tokens[fault.at - 2].text == "where":
-        return f"a block that a mask draws is named: `update x[K] where K ~ {before}`"
-    if first.text == "update" and before == "for" and token.terminals == ("NUMBER",):
-        return f"the same again is `repeat {token.text} {{ update .. }}`"
+    if first.text == "param" and token.text in COMPARISONS:
+        return f"bounds are a type: `param {before} : positive`, or `real(lower = .., upper = ..)`"
     if token.text == "|" and "~" in fault.expected:
         return "what a distribution depends on stands in its table: `x ~ categorical(p[y])`"
     return ""
 
 
-def _advice_of_sign(fault: Fault, first: Token) -> str:
+def _advice_of_sampler(fault: Fault, first: Token) -> str:
+    """The same of a sampler, or of a statement in one."""
+    token, before = fault.token, fault.previous.text if fault.previous else ""
+    if first.text == "sampler" and (before, "sampler_statement") in openers():
+        return openers()[before, "sampler_statement"]
+    if first.text == "sampler" and before == "update" and "(" in fault.expected:
+        return "updates stand between braces: `sampler name { update .. }`"
+    if first.text in ALGORITHMS and fault.level == "sampler_statement":
+        return f"an algorithm stands behind `=`: `sampler name = {first.text}(..)`"
+    if first.text == "update" and fault.tokens[fault.at - 2].text == "where":
+        return f"a block that a mask draws is named: `update x[K] where K ~ {before}`"
+    if first.text == "update" and before == "for" and token.terminals == ("NUMBER",):
+        return f"the same again is `repeat {token.text} {{ update .. }}`"
+    return ""
+
+
+def _advice_of_sign(fault: Fault, first: Token, after: Token) -> str:
     """The same by a sign that means something elsewhere."""
     token, previous = fault.token, fault.previous
+    if token.text == "=" and fault.level == "model_statement" and "NAME" in first.terminals and fault.at == fault.start + 1:
+        return f"a name for an expression is given with `let {first.text} = ..`, a distribution with `{first.text} ~ ..`"
     if token.text == "in" and previous and previous.text == "%":
         return "a cell is compared with one value at a time: `x == 1 or x == 3`"
+    if token.text == "[" and fault.tokens[fault.at - 2].text == "in":
+        return "a loop runs over all of an index set; `if` takes some: `for i in site if i % 2 == 0`"
+    if token.text == "." and previous and previous.text == ")" and after.text in PARTS:
+        return f"a graph has a name: `graph G = ..` before this, then `G.{after.text}`"
     if token.text == "(" and fault.tokens[fault.at - 2].text == ".":
         return "functions stand alone: `exp(x[0])`, `sum(x[i] for i in site)`"
     if token.text == "@":
         return "a product of vectors is `sum(x[i] * y[i] for i in site)`"
     if token.text == ":" and "]" in fault.expected and first.text not in ARRAYS:
         return "an index is one cell; several are a loop: `sum(x[i] for i in range(2))`"
+    if token.text == "{" and any(t.text == "if" and t.opens_line for t in fault.tokens[fault.start : fault.at]):
+        return CONDITION
     if token.text == "?":
         return "a choice is written `if c then a else b`"
     return ""

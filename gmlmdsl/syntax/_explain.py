@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from .._diagnostics import Diagnostic, Fix, Span, did_you_mean
-from ._advice import advice
+from ._advice import CONDITION, advice
 from ._braces import unclosed_brace
 from ._fault import Fault, opens_statement
 from ._lex import CLOSING, MAX_DEPTH, OPENING, short
@@ -132,6 +132,8 @@ def _reserved(fault: Fault, faults: Faults) -> Diagnostic | None:
     token = fault.token
     if token.text == "for" and fault.at == fault.start:
         return Diagnostic("E105", "`for` opens no statement", fault.span(token), "not here")
+    if token.text == "if" and fault.at == fault.start:
+        return Diagnostic("E105", "`if` opens no statement", fault.span(token), "not here", help=CONDITION)
     if token.text == "if" and fault.tokens[fault.start].text == "factor" and "+" in fault.expected:
         return Diagnostic("E105", "`if` stands behind a `for`, not behind a term alone", fault.span(token), "no `for` before this")
     before = fault.previous.text if fault.previous else ""

@@ -250,10 +250,11 @@ def _opens_next(fault: Fault, index: int) -> bool:
 def _is_beside(fault: Fault, token: Token) -> bool:
     """Whether a line stands as far to the left as the one on which the broken statement opens: then it is hardly a part of it."""
     first = fault.tokens[fault.start]
-    return first.opens_line and token.start > first.start and _column(fault, token) <= _column(fault, first)
+    return first.opens_line and token.start > first.start and column(fault, token) <= column(fault, first)
 
 
-def _column(fault: Fault, token: Token) -> int:
+def column(fault: Fault, token: Token) -> int:
+    """Where a token stands on its line, from 1."""
     return fault.source.position(token.start)[1]
 
 

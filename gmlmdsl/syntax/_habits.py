@@ -8,6 +8,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from .._diagnostics import Diagnostic, Fix, Span
+from ._bodies import indented_body, name_left_out
 from ._fault import Edit, Fault
 from ._hints import hinted_words
 from ._lex import Token, closing, short
@@ -69,6 +70,8 @@ def word_of_elsewhere(fault: Fault, faults: Faults) -> Edit | None:
     if entry is None or "NAME" not in first.terminals or fault.at > fault.start + 1:
         return None
     meant, told = entry["meant"], entry.get("told", "")
+    if meant in CELLS and not first.opens_line:
+        return _word_behind(fault, meant)
     made = tuple(fault.make(word, first) for word in meant.split())
     fix = None if told else Fix(fault.span(first), meant)
     diagnostic = Diagnostic(
@@ -77,22 +80,40 @@ def word_of_elsewhere(fault: Fault, faults: Faults) -> Edit | None:
     return Edit(fault.start, fault.start + 1, made, diagnostic, far=1)
 
 
+def _word_behind(fault: Fault, meant: str) -> Edit | None:
+    """`var z : bit hidden`: what a cell is stands behind its type; here the first word of the declaration says it."""
+    tokens, word = fault.tokens, fault.tokens[fault.start]
+    start = next((k for k in range(fault.start - 1, -1, -1) if tokens[k].opens_line or tokens[k].text == "{"), 0)
+    start += tokens[start].text == "{"
+    if tokens[start].text not in CELLS:
+        return None
+    inside = tokens[start + 1 : fault.start]
+    span = fault.span(tokens[start]).to(fault.span(word))
+    text = f"{meant}{fault.source.text[tokens[start].end : inside[-1].end]}"
+    diagnostic = Diagnostic(
+        "E107", f"`{word.text}` is not a keyword here", fault.span(word), "", help=f"write `{short(text)}`", fix=Fix(span, text)
+    )
+    return Edit(start, fault.start + 1, (fault.make(meant, tokens[start]), *inside), diagnostic, far=1)
+
+
 def constant(fault: Fault, faults: Faults) -> Edit | None:
-    """`const c = 3`, `int n = 4` and `n = 4` at the top of a file."""
+    """`const c = 3`, `int n = 4`, `n = 4` and `n <- 4` at the top of a file."""
     tokens, start = fault.tokens, fault.start
-    equals = next((k for k in range(start, min(start + 4, len(tokens) - 2)) if tokens[k].text == "="), None)
+    equals = next((k for k in range(start, min(start + 4, len(tokens) - 3)) if tokens[k].text == "=" or is_arrow(*tokens[k : k + 2])), None)
     words = [t.text for t in tokens[start : (equals or start) - 1]]
     if fault.level != "statement" or not equals or any(w not in CONSTANTS for w in words) or equals == start:
         return None
-    name, value = tokens[equals - 1], tokens[equals + 1]
-    number = tokens[equals + 2] if value.text == "-" else value
+    after = equals + 1 + (tokens[equals].text == "<")
+    name, value = tokens[equals - 1], tokens[after]
+    number = tokens[after + 1] if value.text == "-" else value
     if "NAME" not in name.terminals or number.terminals != ("NUMBER",):
         return None
     type_ = "int" if number.text.isdigit() and value is number else "real"
-    span, text = fault.span(tokens[start]).to(fault.span(name)), f"input {name.text} : {type_}"
+    span, text = fault.span(tokens[start]).to(fault.span(name)), f"input {name.text} : {type_} ="
+    fix = Fix(span.to(fault.span(tokens[after - 1])), text)
     message = f"a number is declared with `input`, which may have a default, found `{short(tokens[start].text)}`"
-    made = (fault.make("input", tokens[start]), name, fault.make(":", name), _word(type_, name))
-    return Edit(start, equals, made, Diagnostic("E109", message, span, help=f"write `{text} = ..`", fix=Fix(span, text)), far=2)
+    made = (fault.make("input", tokens[start]), name, fault.make(":", name), _word(type_, name), fault.make("=", name))
+    return Edit(start, after, made, Diagnostic("E109", message, span, help=f"write `{text} ..`", fix=fix), far=1)
 
 
 def sized_declaration(fault: Fault, faults: Faults) -> Edit | None:
@@ -200,6 +221,17 @@ def axis_of_a_number(fault: Fault, faults: Faults) -> Edit | None:
     return Edit(at, at + 1, made, Diagnostic("E109", message, span, "no index name", help=f"write `{text}`", fix=Fix(span, text)), far=1)
 
 
+def axis_of_an_input(fault: Fault, faults: Faults) -> Edit | None:
+    """`input w[i in site] : real`: the axes of an input have no index names."""
+    tokens, at = fault.tokens, fault.at
+    if fault.token.text != "in" or tokens[fault.start].text != "input" or tokens[at - 2].text not in ("[", ","):
+        return None
+    span = fault.span(tokens[at - 1]).to(fault.span(fault.token))
+    place = Span(fault.source, span.start, tokens[at + 1].start)
+    message, help_ = "an axis of an input is a size or an index set, without an index name", f"remove `{span.text}`"
+    return Edit(at - 1, at + 1, (), Diagnostic("E109", message, span, help=help_, fix=Fix(place, "")), far=1)
+
+
 def _declared(tokens: list[Token]) -> set[str]:
     openers = {"input", "index", "domain", "graph", "model", "mask", "sampler", "verifier", "value", *CELLS, "param", "let", "network"}
     return {b.text for a, b in pairwise(tokens) if a.text in openers}
@@ -280,8 +312,14 @@ def block_as_a_mask(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def block_without_where(fault: Fault, faults: Faults) -> Edit | None:
-    """`update x[K] ~ pairs`."""
+    """`update x[K] ~ pairs` and `update x[K] for K ~ pairs`."""
     tokens, at = fault.tokens, fault.at
+    if fault.token.text == "~" and tokens[fault.start].text == "update" and tokens[at - 2].text == "for":
+        span = fault.span(tokens[at - 2])
+        diagnostic = Diagnostic(
+            "E101", "a block that a mask draws stands behind `where`", span, help="write `where`", fix=Fix(span, "where")
+        )
+        return Edit(at - 2, at - 1, (fault.make("where", tokens[at - 2]),), diagnostic, far=1)
     if fault.token.text != "~" or "where" not in fault.expected or tokens[fault.start].text != "update":
         return None
     block = tokens[at - 2] if tokens[at - 1].text == "]" else tokens[at - 1]
@@ -294,6 +332,9 @@ def block_without_where(fault: Fault, faults: Faults) -> Edit | None:
 
 
 MENDS = (
+    indented_body,
+    name_left_out,
+    axis_of_an_input,
     axis_of_a_number,
     type_before_the_name,
     bounds_in_angles,

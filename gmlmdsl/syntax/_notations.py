@@ -272,6 +272,19 @@ def comprehension(fault: Fault, faults: Faults) -> Edit | None:
     return Edit(opened[-1], close + 1, tuple(inside), diagnostic, far=1)
 
 
+def condition_in_brackets(fault: Fault, faults: Faults) -> Edit | None:
+    """`[x[i] == "A"]`, which is 1 or 0 in papers."""
+    tokens, at = fault.tokens, fault.at
+    close = closing(tokens, at) if fault.token.text == "[" and "NUMBER" in fault.expected else None
+    if close is None or COMPARISONS.isdisjoint(t.text for t in tokens[at:close]):
+        return None
+    span = fault.span(fault.token).to(fault.span(tokens[close]))
+    text = f"({span.text[1:-1]})"
+    made = (fault.make("(", fault.token), *tokens[at + 1 : close], fault.make(")", tokens[close]))
+    message, help_ = "a condition counts as 1 or 0 without square brackets", f"write `{_cut(text)}`"
+    return Edit(at, close + 1, made, Diagnostic("E107", message, span, help=help_, fix=Fix(span, text)), far=0)
+
+
 def double_index(fault: Fault, faults: Faults) -> Edit | None:
     """`J[i][j]`."""
     tokens, at = fault.tokens, fault.at
@@ -349,6 +362,7 @@ NOTATIONS = (
     word_behind_for,
     loop_in_brackets,
     comprehension,
+    condition_in_brackets,
     double_index,
     second_condition,
     size_behind_a_type,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from .._diagnostics import Diagnostic, Fix, Span, did_you_mean
 from ._fault import Edit, Fault, opens_statement
@@ -133,10 +134,19 @@ def _misspelt_opening(fault: Fault, faults: Faults) -> Edit | None:
     words = LEVELS[fault.level][0]
     first = fault.tokens[fault.start]
     if not first.opens_line and fault.start and fault.tokens[fault.start - 1].text not in ("{", "}", ";"):
-        return None
+        return _misspelt_for(fault)
     if fault.at > fault.start + 1 or "NAME" not in first.terminals or first.text in words:
         return None
     return _misspelt(fault, fault.start, words)
+
+
+def _misspelt_for(fault: Fault) -> Edit | None:
+    """`factor x[i] fro i in site`, where the word seems to open a statement behind the one that it belongs to."""
+    first = fault.tokens[fault.start]
+    if fault.at > fault.start + 1 or "NAME" not in first.terminals or not is_one_slip(first.text, "for"):
+        return None
+    edit = _misspelt(fault, fault.start, ("for",))
+    return edit and replace(edit, start=edit.start - 1, tokens=(fault.tokens[fault.start - 1], *edit.tokens))
 
 
 def _misspelt_inside(fault: Fault, faults: Faults) -> Edit | None:

@@ -105,7 +105,7 @@ class BlockDynamics:
         return out
 
     def push(self, law: Array) -> Array:
-        """The law after one step from a law: (mu P)(y), a tensor."""
+        """The distribution after one step from a distribution: (mu P)(y), a tensor."""
         out = self.stay * law
         for block in self:
             out += (block.chance * law).sum(axis=block.axes, keepdims=True) * block.conditional

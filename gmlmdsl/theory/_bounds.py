@@ -1,12 +1,12 @@
-"""Theorem 4: how far a fit's law can be from that of the data, from the loss of its conditionals.
+"""Theorem 4: how far a fit's distribution can be from that of the data, from the loss of its conditionals.
 
 With probability at least 1 - delta, TV(p_hat, p) <= sqrt(C_AT / 2 * (L_hat + B ln(1 / beta) + eps)) + C', where
 B = sqrt(2^(3N) |X| C_eps / (m delta)) + sqrt(ln(8 C_eps / delta) / (2 n)) and C' = sqrt(|X|^3 / (8 delta n)). |X| is the number of
 configurations, |Omega|^N where all N cells have the values Omega.
 
 The printed bracket holds the loss itself, which does not go to 0 with data: it contains the conditional entropy
-E_K H(x_K | x_-K, K) of the law of the data. What the proof needs is the excess over that, because KL(p, p_hat) <= C_AT (L(p_hat) - entropy)
-with equality of the mean divergence of the conditionals and the excess.
+E_K H(x_K | x_-K, K) of the distribution of the data. What the proof needs is the excess over that, because KL(p, p_hat) <= C_AT (L(p_hat)
+- entropy) with equality of the mean divergence of the conditionals and the excess.
 
 C_AT, the constant of block approximate tensorization of entropy of p_hat, is at most C ln(1 / q - 1) / (1 - 2 q), C the Poincare
 constant and q < 1/2 the least probability of a possible configuration: for f = r / p_hat, the entropy of f is at most
@@ -159,7 +159,7 @@ def generalization_bound(
     excess: bool = False,
     given: Any = None,
 ) -> GeneralizationBound:
-    """How far from the law of the data a fit can be, by Theorem 4: TV(p_hat, p) at most this with probability at least 1 - delta.
+    """How far from the distribution of the data a fit can be, by Theorem 4: TV(p_hat, p) at most this with probability at least 1 - delta.
 
     C_eps and beta follow from the factors. The number is mostly far above 1, and then says so: the bound is about what it depends on.
 
@@ -175,7 +175,7 @@ def generalization_bound(
         empirical_loss: the fit's loss on its data, as `model.loss`. None: its expectation at data from the model itself, the
             conditional entropy.
         tensorization: C_AT of p at `params`. None: a certified upper bound from the Poincare constant, for models small enough to list.
-        entropy: with `excess`, the conditional entropy of the law of the data. None: that of the model itself.
+        entropy: with `excess`, the conditional entropy of the distribution of the data. None: that of the model itself.
         excess: subtract the conditional entropy from the loss, as the proof allows; else the bound as printed.
         given: one row of data of given variables.
 
@@ -204,7 +204,7 @@ def generalization_bound(
     if empirical_loss is None:
         assumed += ("the loss is that expected at data from the model itself",)
     if excess and entropy is None:
-        assumed += ("the conditional entropy is the model's, that of the law of the data is not known",)
+        assumed += ("the conditional entropy is the model's, that of the distribution of the data is not known",)
     elif excess:
         assumed += ("the conditional entropy is the caller's",)
     cells = np.flatnonzero(lowered.graph.is_observed)

@@ -168,7 +168,7 @@ class Agreement:
 def sampler_agreement(
     model: Any, params: Params, samplers: Sequence[str], *, draws: int = 1000, seed: int = 0, given: Any = None
 ) -> Agreement:
-    """Whether two samplers draw from one law: probabilities of cells and of interacting pairs, with errors from independent chains.
+    """Whether two samplers draw from one distribution: probabilities of cells and interacting pairs, with errors from independent chains.
 
     Args:
         model: the model.

@@ -1,4 +1,4 @@
-"""Chains of small models: matrices where they are dense enough to hold, operators beyond, their laws and their parts."""
+"""Chains of small models: matrices where they are dense enough to hold, operators beyond, their distributions and their parts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Chain:
         name: how messages call it.
         space: the configurations.
         apply: f -> P f, of tensors.
-        push: law -> law P, of tensors.
+        push: distribution -> distribution P, of tensors.
         dense: the matrix over the support.
         dynamics: where the chain is a mask's block dynamics, which is reversible.
         keeps: whether every update keeps p.
@@ -77,7 +77,7 @@ class Chain:
 
     @cached_property
     def law(self) -> Array | None:
-        """The stationary law over the support; None where there are several."""
+        """The stationary distribution over the support; None where there are several."""
         if self.keeps:
             return self.target if self.is_irreducible else None
         return stationary_law(self.matrix)
@@ -233,7 +233,7 @@ class _Steps:
 
 
 def start_of(chain: Chain, start: Any, what: str) -> Array:
-    """A start as a law over the support: of a configuration as the model takes it, or probabilities of all configurations.
+    """A start as a distribution over the support: of a configuration as the model takes it, or probabilities of all configurations.
 
     Raises:
         GmlmError: E501, E502 for a configuration that does not fit, E512 for an impossible one.

@@ -148,7 +148,7 @@ def _slopes(graph: derive.Graph, frame: _Frame, vector: jax.Array, directions: j
 
 
 def verify_model(model: Any) -> None:
-    """Refuse a fit where a model is wanted, and a model without a joint law.
+    """Refuse a fit where a model is wanted, and a model without a joint distribution.
 
     Raises:
         GmlmError: E507, E742.

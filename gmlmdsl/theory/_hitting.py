@@ -47,7 +47,8 @@ def hitting_time(
             boolean per configuration, the first position slowest.
         sampler: the sampler's name: one run of its body is one step.
         mask: instead, the block dynamics of this mask, latents summed out.
-        start: none: the worst start; one configuration as the model takes it, or a law over all configurations; "each": all of them.
+        start: none: the worst start; one configuration as the model takes it, or a distribution over all configurations; "each": all of
+            them.
         given: one row of data of given variables.
 
     Returns:
@@ -194,7 +195,7 @@ def hitting_tail(
         model: the model; a sampler's state holds the latents.
         params: parameters.
         target: the set, as in `hitting_time`.
-        start: one configuration as the model takes it, or a law over all configurations.
+        start: one configuration as the model takes it, or a distribution over all configurations.
         sampler: the sampler's name: one run of its body is one step.
         steps: the last step.
         mask: instead, the block dynamics of this mask, latents summed out.

@@ -1,4 +1,4 @@
-"""Where a chain settles: its stationary law, and how far that is from p."""
+"""Where a chain settles: its stationary distribution, and how far that is from p."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = np.ndarray
 
 
 def stationary_law(model: Queries, params: Params, sampler: str | None = None, *, mask: str | None = None, given: Any = None) -> Array:
-    """The law pi with pi P = pi of a chain, exact.
+    """The distribution pi with pi P = pi of a chain, exact.
 
     Args:
         model: the model; a sampler's state holds the latents.
@@ -31,7 +31,7 @@ def stationary_law(model: Queries, params: Params, sampler: str | None = None, *
         Shape (configurations,), the first position slowest.
 
     Raises:
-        GmlmError: E601 for what is too large to list, E713 where the chain settles in no single law.
+        GmlmError: E601 for what is too large to list, E713 where the chain settles in no single distribution.
     """
     chain = chain_of(model, params, sampler, mask, "the stationary distribution", given)
     out = np.zeros(chain.space.count)
@@ -69,7 +69,7 @@ class Bias:
 
 
 def stationary_bias(model: Queries, params: Params, sampler: str | None = None, *, mask: str | None = None, given: Any = None) -> Bias:
-    """How far the stationary law of a chain is from p: 0 up to rounding but for updates drawn `independently`. Exact.
+    """How far the stationary distribution of a chain is from p: 0 up to rounding but for updates drawn `independently`. Exact.
 
     Args:
         model: the model; a sampler's state holds the latents.
@@ -79,10 +79,10 @@ def stationary_bias(model: Queries, params: Params, sampler: str | None = None, 
         given: one row of data of given variables.
 
     Raises:
-        GmlmError: E601 for what is too large to list, E713 where the chain settles in no single law.
+        GmlmError: E601 for what is too large to list, E713 where the chain settles in no single distribution.
 
     Reference: Li et al. 2024, Definition 11. For pairwise models the independent update of all cells is reversible; for Ising models
-    its law is proportional to exp(h.x) prod_i 2 cosh(h_i + sum_j J_ij x_j).
+    its distribution is proportional to exp(h.x) prod_i 2 cosh(h_i + sum_j J_ij x_j).
     """
     chain = chain_of(model, params, sampler, mask, "the bias of a sampler", given)
     law, p = np.maximum(_settled(chain), 0.0), chain.target

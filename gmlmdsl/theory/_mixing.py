@@ -184,7 +184,7 @@ def mixing_time(
     start: Any = None,
     given: Any = None,
 ) -> Quantity:
-    """The first step t with max over starts of TV(P^t(x, .), pi) <= tv, exact; pi is the chain's own stationary law.
+    """The first step t with max over starts of TV(P^t(x, .), pi) <= tv, exact; pi is the chain's own stationary distribution.
 
     Args:
         model: the model; a sampler's state holds the latents.
@@ -192,11 +192,11 @@ def mixing_time(
         sampler: the sampler's name: one run of its body is one step.
         tv: the threshold, between 0 and 1.
         mask: instead, the block dynamics of this mask, latents summed out.
-        start: none: the worst start; one configuration as the model takes it, or a law over all configurations.
+        start: none: the worst start; one configuration as the model takes it, or a distribution over all configurations.
         given: one row of data of given variables.
 
     Returns:
-        A whole number; inf where the chain settles in no single law.
+        A whole number; inf where the chain settles in no single distribution.
 
     Raises:
         GmlmError: E601 for what is too large to list; without a start, for more than 2048 possible configurations.
@@ -225,7 +225,7 @@ def verify_matrix(chain: Chain, what: str) -> None:
     """
     if not chain.is_small:
         message = f"{what} needs the matrix of {chain.size:,} configurations, more than the limit of {MOST_DENSE:,}"
-        raise fail("E601", message, help="name a start, `start=x`: then the law is followed step by step")
+        raise fail("E601", message, help="name a start, `start=x`: then the distribution is followed step by step")
 
 
 def _distance(rows: Array, law: Array) -> float:
@@ -261,7 +261,7 @@ def _first_below(chain: Chain, now: Array, law: Array, tv: float) -> float:
 
 
 def distances(chain: Chain, now: Array, law: Array, steps: int) -> Iterator[float]:
-    """TV to a law after 0, 1, .. steps."""
+    """TV to a distribution after 0, 1, .. steps."""
     space, inside = chain.space, chain.space.support
     tensor = np.zeros(space.count)
     tensor[inside] = now
@@ -283,7 +283,7 @@ def total_variation(
     to: str = "stationary",
     given: Any = None,
 ) -> Array:
-    """TV between the law of a chain and its own stationary law (or p) after 0, 1, .., `steps` steps, exact.
+    """TV between the distribution of a chain and its own stationary distribution (or p) after 0, 1, .., `steps` steps, exact.
 
     Args:
         model: the model; a sampler's state holds the latents.
@@ -291,12 +291,12 @@ def total_variation(
         sampler: the sampler's name: one run of its body is one step.
         steps: the last step.
         mask: instead, the block dynamics of this mask, latents summed out.
-        start: none: the worst start at each step; one configuration as the model takes it, or a law over all configurations.
-        to: "stationary", the chain's own law, or "target", p: a chain with a bias does not come near.
+        start: none: the worst start at each step; one configuration as the model takes it, or a distribution over all configurations.
+        to: "stationary", the chain's own distribution, or "target", p: a chain with a bias does not come near.
         given: one row of data of given variables.
 
     Returns:
-        Shape (steps + 1,), between 0 and 1; nan where the chain settles in no single law and `to` is "stationary".
+        Shape (steps + 1,), between 0 and 1; nan where the chain settles in no single distribution and `to` is "stationary".
 
     Raises:
         GmlmError: E507 for a bad option, E601 for what is too large to list.

@@ -15,7 +15,7 @@ log p up to a constant.
 Proposition 4. Whatever K contains C, the state and the rest drawn with it, C is drawn as 1 with probability at least
 exp(2 (J0 + hG)) / (exp(2 (J0 + hG)) + exp(2 J0) + 2^|C| - 2) (mode gap), so that R_1 is missed with probability at most c in a step.
 Proposition 5. From sum <= -2, each cell of C becomes +1 with probability at most 1 / (1 + exp(2 J0)) (stay field), independently;
-Hoeffding's inequality with r = |C| tanh(J0) / 2 - 1 > 0 bounds the chance that the sum rises above -2. The tail of a binomial law
+Hoeffding's inequality with r = |C| tanh(J0) / 2 - 1 > 0 bounds the chance that the sum rises above -2. The tail of a binomial distribution
 bounds it more closely, and for every r.
 Proposition 8. The same inequalities in expectation over y bound p(R_1) and p(R_-1).
 

@@ -1,4 +1,4 @@
-"""What the conditionals of a network lack: agreement with one another, and with the joint law that it learnt from."""
+"""What the conditionals of a network lack: agreement with one another, and with the joint distribution that it learnt from."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def _verify_conditional(model: Any) -> None:
 
 
 def consistency_gap(model: ConditionalModel, params: Params, x: Any, *, pairs: int = 32, seed: int = 0, given: Any = None) -> Quantity:
-    """How far the conditionals of a network are from those of any joint law, measured on pairs of cells.
+    """How far the conditionals of a network are from those of any joint distribution, measured on pairs of cells.
 
-    Where there is a joint law, p(x_i | x_rest, {i, j}) = sum over x_j of p(x_j | x_rest, {i, j}) p(x_i | x_j, x_rest, {i}): hiding a second
-    cell is the same as averaging over it. The gap is the mean over rows and over ordered pairs of the total variation distance of the two
-    sides. It is 0 for every joint law; that it is 0 does not show that there is one.
+    Where there is a joint distribution, p(x_i | x_rest, {i, j}) = sum over x_j of p(x_j | x_rest, {i, j}) p(x_i | x_j, x_rest, {i}):
+    hiding a second cell is the same as averaging over it. The gap is the mean over rows and over ordered pairs of the total variation
+    distance of the two sides. It is 0 for every joint distribution; that it is 0 does not show that there is one.
 
     Args:
         model: a model with a `conditional`.
@@ -45,7 +45,7 @@ def consistency_gap(model: ConditionalModel, params: Params, x: Any, *, pairs: i
         An estimate between 0 and 1, with the standard error over rows and pairs as if they were independent.
 
     Raises:
-        GmlmError: E743 for a model with a joint law or of one cell, E601 where more than 2^20 passes of the network are needed.
+        GmlmError: E743 for a model with a joint distribution or of one cell, E601 where more than 2^20 passes of the network are needed.
 
     Reference: Heckerman et al. 2000, "Dependency networks", on conditionals that are learnt apart.
     """

@@ -1,4 +1,4 @@
-"""The exact law of what a guided sampler gives, of short strings."""
+"""The exact distribution of what a guided sampler gives, of short strings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class OutputLaw:
         strings: those with a positive probability, values as a draw has them, shape (strings, *axes).
         probabilities: of each, float64; they sum to 1 - `fail`.
         fail: the probability that a draw fails.
-        expected_calls: of the oracle, for one draw; nan of a walk whose calls take too much to compute, while its law does not.
+        expected_calls: of the oracle, for one draw; nan of a walk whose calls take too much to compute, while its distribution does not.
         expected_verifications: calls of the verifier or value, for one draw.
         expected_runs: of a walk with `uniform_node`, which is made again until it ends on a string: 1 / the probability that a run does;
             1 of every other sampler.
@@ -69,10 +69,11 @@ def output_law(
     given: Any = None,
     oracle: Any = None,
 ) -> OutputLaw:
-    """The law of the strings of a guided sampler, and what a draw takes on average: by listing every prefix, in float64.
+    """The distribution of the strings of a guided sampler, and what a draw takes on average: by listing every prefix, in float64.
 
-    Rejection and unbounded tries are geometric series; Algorithm 1 is dynamic programming over (prefix, quota); the walk's law is its
-    matrix to the power of `steps`, and its calls are the nodes that it leaves for the first time; best of n is the law of a maximum.
+    Rejection and unbounded tries are geometric series; Algorithm 1 is dynamic programming over (prefix, quota); the walk's distribution is
+    its matrix to the power of `steps`, and its calls are the nodes that it leaves for the first time; best of n is the distribution of a
+    maximum.
 
     Args:
         model: a model with one `var`.
@@ -96,7 +97,7 @@ def output_law(
     lowered = bound_once(model.lowered, given, "an output distribution")
     name, checked = model.sampler(sampler)
     if not isinstance(checked.body, ir.FormCall):
-        raise fail("E507", f"sampler `{name}` runs a chain: it has no law of single strings", checked.span, help="`stationary_law`")
+        raise fail("E507", f"sampler `{name}` runs a chain: its strings are not drawn one by one", checked.span, help="`stationary_law`")
     codes = _prompt_codes(lowered.graph, prompt)
     with jax.enable_x64(True):
         setting = Setting(lowered, params, verified_seed(seed), model.program.allow_python, oracle)

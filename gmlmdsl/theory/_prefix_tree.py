@@ -1,4 +1,4 @@
-"""Every prefix of short strings with the law of its next symbol and its value: what output laws are computed from."""
+"""Every prefix of short strings with the distribution of its next symbol and its value: what output distributions are computed from."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Values:
         """log V of some nodes.
 
         Raises:
-            GmlmError: E745 where it is no finite number of at least 0, and what Python of the user's raises.
+            GmlmError: E745 where it is not a finite number of at least 0, and what Python of the user's raises.
         """
         wanted = np.unique(nodes)
         new = wanted[~self._known[wanted]]

@@ -1,4 +1,4 @@
-"""The laws of the strings that each method gives, from the tree of prefixes: dynamic programming, series and powers of a matrix."""
+"""The distributions of strings that each method gives, from the tree of prefixes: dynamic programming, series, powers of a matrix."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class StringLaw(NamedTuple):
 
 
 def string_law(tree: PrefixTree, method: Any, looks_ahead: bool) -> StringLaw:
-    """The law of a method's strings.
+    """The distribution of a method's strings.
 
     Args:
         tree: the prefixes.
@@ -186,7 +186,7 @@ def _best(tree: PrefixTree, method: BlockBest, start: Array, looks_ahead: bool) 
 
 
 def best_of(p: Array, value: Array, n: int) -> Array:
-    """The law of the first of n draws of p whose log value is the highest; values that differ by rounding are equal."""
+    """The distribution of the first of n draws of p whose log value is the highest; values that differ by rounding are equal."""
     out, below = np.zeros_like(p), 0.0
     order = [int(k) for k in np.argsort(value, kind="stable") if p[k] > 0]
     while order:

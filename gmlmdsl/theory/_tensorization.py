@@ -39,7 +39,7 @@ DEEPEST = -60.0  # log r / q: below, r is 0
 
 
 def entropy_tensorization(model: Queries, params: Params, mask: str | None = None, *, seed: int = 0, given: Any = None) -> Quantity:
-    """C_AT, the smallest number with KL(r, p) <= C_AT E_{x ~ r} E_{K | x} KL(r(.|x_-K, K), p(.|x_-K, K)) for every law r.
+    """C_AT, the smallest number with KL(r, p) <= C_AT E_{x ~ r} E_{K | x} KL(r(.|x_-K, K), p(.|x_-K, K)) for every distribution r.
 
     Args:
         model: the model; latents are summed out.

@@ -122,7 +122,7 @@ def main() -> None:
     """Print the table of the documentation."""
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     print(f"seed {SEED}, {REPLICATIONS} data sets of {ROWS} rows, intervals of {PROBABILITY:.0%}")
-    print("| law | fitted | mask | errors | mean coverage | least | error / spread |\n|---|---|---|---|---|---|---|")
+    print("| distribution | fitted | mask | errors | mean coverage | least | error / spread |\n|---|---|---|---|---|---|---|")
     for law, fitted in CASES:
         for mask in MASKS:
             print(*measure(law, fitted, mask), sep="\n", flush=True)

@@ -29,6 +29,11 @@ TOLD = {
     "set_as_a_type": "`spin` is -1 or +1",
     "question_mark": "`if c then a else b`",
     "samplers_by_other_names": "`update x[i] for i in site`",
+    "python_bodies": "write `model m { .. }`",
+    "hidden_behind_a_type": "write `latent z[t in time] : range(3)`",
+    "assignments_of_r": "write `input n : int = ..`",
+    "conditions_of_papers": 'write `"A"`',
+    "options_by_other_names": "it has `size`, `noise`",
 }
 
 
