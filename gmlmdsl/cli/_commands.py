@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from .._diagnostics import GmlmError, fail
+from . import _fit_options as o
 from ._check_files import check_files
 from ._console import show_error, stdin_bytes, stop
 
@@ -59,49 +60,6 @@ DataPath = Annotated[
         show_default=False,
     ),
 ]
-Columns = Annotated[
-    str | None,
-    typer.Option(
-        "--columns",
-        metavar="A,B,C:D",
-        help="Columns of a .csv in the order of the cells: names, numbers from 0, or C:D from column C to column D, both included "
-        "(either may be left out: `1:` is all but the first). All by default, less those of --where and --weights.",
-    ),
-]
-Where = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--where", metavar="COLUMN=VALUE", help="Keep the rows of a .csv with this value. May be repeated: every column must fit."
-    ),
-]
-Missing = Annotated[
-    list[str] | None, typer.Option("--missing", metavar="TEXT", help="What stands for a missing cell, such as '?'. May be repeated.")
-]
-Header = Annotated[
-    bool | None, typer.Option("--header/--no-header", help="Whether a .csv has a header; seen from its first line by default.")
-]
-Weights = Annotated[
-    str | None,
-    typer.Option("--weights", metavar="COLUMN|FILE", help="Weights of the rows: a column of the .csv, or a file of numbers."),
-]
-Identity = Annotated[
-    float | None,
-    typer.Option(
-        "--identity", metavar="SHARE", help="Weigh a row by 1 / the number of rows that agree with it in this share of the cells."
-    ),
-]
-Focus = Annotated[
-    str | None,
-    typer.Option("--focus", metavar="NAME", help="The focus sequence of an alignment; the first by default, '' for none."),
-]
-UnknownLetters = Annotated[
-    str | None,
-    typer.Option(
-        "--unknown-letters", metavar="drop|missing|gap", help="What becomes of X, B, Z in an alignment; their rows are dropped by default."
-    ),
-]
-RowGaps = Annotated[float | None, typer.Option("--row-gaps", metavar="SHARE", help="Drop sequences with a larger share of gaps.")]
-ColumnGaps = Annotated[float | None, typer.Option("--column-gaps", metavar="SHARE", help="Drop columns with a larger share of gaps.")]
 FittedFile = Annotated[Path, typer.Argument(metavar="FILE", help="A saved fit, or a .gmlm file with --params.", show_default=False)]
 ParamsFile = Annotated[Path | None, typer.Option("--params", metavar="FILE.npz", help="For a .gmlm file: the parameters, by name.")]
 AllowPython = Annotated[
@@ -269,21 +227,19 @@ def fit(
     model: ModelName = None,
     inputs: Inputs = None,
     arrays: Arrays = None,
-    columns: Columns = None,
-    where: Where = None,
-    missing: Missing = None,
-    header: Header = None,
-    weights: Weights = None,
-    identity: Identity = None,
-    focus: Focus = None,
-    unknown_letters: UnknownLetters = None,
-    row_gaps: RowGaps = None,
-    column_gaps: ColumnGaps = None,
-    n_masks: Annotated[
-        str | None,
-        typer.Option("--n-masks", metavar="N|all", help="Masks drawn per row; all: every mask. Every mask by default where they are few."),
-    ] = None,
-    max_steps: Annotated[int | None, typer.Option("--max-steps", metavar="N", min=1, help="The most steps of the minimiser.")] = None,
+    columns: o.Columns = None,
+    where: o.Where = None,
+    missing: o.Missing = None,
+    header: o.Header = None,
+    weights: o.Weights = None,
+    identity: o.Identity = None,
+    focus: o.Focus = None,
+    unknown_letters: o.UnknownLetters = None,
+    row_gaps: o.RowGaps = None,
+    column_gaps: o.ColumnGaps = None,
+    n_masks: o.NMasks = None,
+    max_steps: o.MaxSteps = None,
+    gaps: o.GapsOption = o.Gaps.sum,
     seed: Seed = 0,
     rows: Rows = 40,
     out: Annotated[
@@ -299,9 +255,10 @@ def fit(
     from ._data_files import Reading
     from ._show import FitRequest, run_fit
 
-    gaps = {"row_gaps": row_gaps, "column_gaps": column_gaps}
-    reading = Reading(columns, where or (), missing or (), header, weights, identity, focus, unknown_letters, **gaps)
-    run_fit(FitRequest(file, data, mask, model, inputs or [], arrays, reading, n_masks, max_steps, seed, rows, out, report, allow_python))
+    dropped = {"row_gaps": row_gaps, "column_gaps": column_gaps}
+    reading = Reading(columns, where or (), missing or (), header, weights, identity, focus, unknown_letters, **dropped)
+    how: dict[str, Any] = {"n_masks": n_masks, "max_steps": max_steps, "gaps": gaps.value, "seed": seed, "allow_python": allow_python}
+    run_fit(FitRequest(file, data, mask, model, inputs or [], arrays, reading, rows=rows, out=out, report=report, **how))
 
 
 @app.command()

@@ -24,7 +24,8 @@ PLAIN = {"∑": "sum", "∏": "prod", "·": "*", "−": "-", "√": "sqrt", "∈
 PLAIN |= {"∪": "union", "⇔": "<=>", "⌊": "floor(", "⌋": ")", "σ": "sigma", "π": "pi"}
 _RED, _YELLOW, _BLUE, _CYAN, _BOLD, _DIM, _OFF = "\033[1;31m", "\033[1;33m", "\033[34m", "\033[36m", "\033[1m", "\033[2m", "\033[0m"
 _OPTION = re.compile(
-    r"`(mask|sampler|model|n_masks|max_steps|weights|draws|warmup|chains|thin|clamp|columns|where|missing|header|resume)=('[^']*'|\w*)`"
+    r"`(mask|sampler|model|n_masks|max_steps|gaps|weights|draws|warmup|chains|thin|clamp|columns|where|missing|header|resume)"
+    r"=('[^']*'|\"\w+\"|\w*)`"
 )
 
 
@@ -164,7 +165,8 @@ def _as_option(found: re.Match[str]) -> str:
         return "`--restart`" if found[2] == "False" else "no `--restart`"
     if found[1] == "header":
         return "`--no-header`" if found[2] == "False" else "`--header`"
-    return f"`--{found[1].replace('_', '-')}{f' {found[2]}' if found[2] else ''}`"
+    value = found[2].strip('"')
+    return f"`--{found[1].replace('_', '-')}{f' {value}' if value else ''}`"
 
 
 def _coloured(text: str) -> str:

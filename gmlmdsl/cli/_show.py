@@ -42,6 +42,7 @@ class FitRequest:
     out: Path | None
     report: Path | None
     allow_python: bool = False
+    gaps: str = "sum"
 
 
 @dataclass(frozen=True)
@@ -97,8 +98,8 @@ def run_fit(request: FitRequest) -> None:
         weights = weights_of(model, data, request.reading)
     _note_size(model)
     with _naming(request.data, "x"):
-        options: dict[str, Any] = {"seed": request.seed, "n_masks": n_masks, "weights": weights, "max_steps": request.max_steps}
-        fit: Any = model.fit(data.x, mask=mask, missing=data.missing, given=data.given, **options)
+        options: dict[str, Any] = {"seed": request.seed, "n_masks": n_masks, "max_steps": request.max_steps, "gaps": request.gaps}
+        fit: Any = model.fit(data.x, mask=mask, missing=data.missing, given=data.given, weights=weights, **options)
     print(f"Fit of `{name}` to {counted(fit.meta['rows'], 'row')} of {request.data} ({words_of(model.graph, data.x)})")
     print_data(data, request.reading, weights)
     if model.graph.network is None:

@@ -66,6 +66,30 @@ def test_missing_cells_of_a_table_are_summed_out_of_the_fit(folder):
 
 
 @pytest.mark.usefixtures("standard_promotion")
+def test_gaps_may_be_left_out(folder):
+    (folder / "holes.csv").write_text("a,b\ny,?\nn,n\ny,y\nn,n\ny,y\n?,y\nn,y\n")
+    options = ("fit", VOTES, "holes.csv", "--missing", "?", "--mask", "single")
+    output = gmlm(*options, "--gaps", "ignore", "--out", "holes.fit")
+    assert "2 missing cells in 2 rows: left out, with the factors that touch them" in output
+    ignored, x = gm.load_fit("holes.fit"), np.array([["y", "?"], ["n", "n"], ["y", "y"], ["n", "n"], ["y", "y"], ["?", "y"], ["n", "y"]])
+    again = ignored.model.fit(x, mask="single", missing="?", gaps="ignore")
+    assert ignored.objective == pytest.approx(again.objective, rel=1e-9)
+
+
+def test_gaps_of_a_required_cell_are_not_left_out(folder):
+    (folder / "one.gmlm").write_text(
+        "model m { var x[i in range(3)] : bit require sum(x[i] for i in range(3)) <= 2 } mask s = subsets(size = 1)"
+    )
+    (folder / "one.csv").write_text("0,1,?\n1,0,0\n")
+    output = gmlm("fit", "one.gmlm", "one.csv", "--missing", "?", "--gaps", "ignore", status=1)
+    assert "E511" in output
+    assert "leave `--gaps ignore` out" in output
+    refused = gmlm("fit", "one.gmlm", "one.csv", "--gaps", "drop", status=2)
+    assert "'drop'" in refused
+    assert "'ignore'" in refused
+
+
+@pytest.mark.usefixtures("standard_promotion")
 def test_a_family_sizes_its_model_and_weighs_its_rows(folder):
     # Of the letters that are there: with all 21 the time goes into matrices of a thousand rows.
     (folder / "potts.gmlm").write_text(POTTS.read_text().replace("-ACDEFGHIKLMNPQRSTVWY", "-ACD"))

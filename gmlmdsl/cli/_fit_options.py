@@ -1,0 +1,70 @@
+"""Options of `gmlm fit`: how its data are read, and how it is made."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="A,B,C:D",
+        help="Columns of a .csv in the order of the cells: names, numbers from 0, or C:D from column C to column D, both included "
+        "(either may be left out: `1:` is all but the first). All by default, less those of --where and --weights.",
+    ),
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where", metavar="COLUMN=VALUE", help="Keep the rows of a .csv with this value. May be repeated: every column must fit."
+    ),
+]
+Missing = Annotated[
+    list[str] | None, typer.Option("--missing", metavar="TEXT", help="What stands for a missing cell, such as '?'. May be repeated.")
+]
+Header = Annotated[
+    bool | None, typer.Option("--header/--no-header", help="Whether a .csv has a header; seen from its first line by default.")
+]
+Weights = Annotated[
+    str | None,
+    typer.Option("--weights", metavar="COLUMN|FILE", help="Weights of the rows: a column of the .csv, or a file of numbers."),
+]
+Identity = Annotated[
+    float | None,
+    typer.Option(
+        "--identity", metavar="SHARE", help="Weigh a row by 1 / the number of rows that agree with it in this share of the cells."
+    ),
+]
+Focus = Annotated[
+    str | None,
+    typer.Option("--focus", metavar="NAME", help="The focus sequence of an alignment; the first by default, '' for none."),
+]
+UnknownLetters = Annotated[
+    str | None,
+    typer.Option(
+        "--unknown-letters", metavar="drop|missing|gap", help="What becomes of X, B, Z in an alignment; their rows are dropped by default."
+    ),
+]
+RowGaps = Annotated[float | None, typer.Option("--row-gaps", metavar="SHARE", help="Drop sequences with a larger share of gaps.")]
+ColumnGaps = Annotated[float | None, typer.Option("--column-gaps", metavar="SHARE", help="Drop columns with a larger share of gaps.")]
+
+NMasks = Annotated[
+    str | None,
+    typer.Option("--n-masks", metavar="N|all", help="Masks drawn per row; all: every mask. Every mask by default where they are few."),
+]
+MaxSteps = Annotated[int | None, typer.Option("--max-steps", metavar="N", min=1, help="The most steps of the minimiser.")]
+
+
+class Gaps(StrEnum):
+    """What becomes of missing cells in a fit, see `Model.fit`."""
+
+    sum = "sum"
+    ignore = "ignore"
+
+
+GapsOption = Annotated[
+    Gaps, typer.Option("--gaps", help="Missing cells: sum them out, or ignore them with the factors that touch them, as plmc's -g.")
+]
