@@ -9,6 +9,7 @@ from gmlmdsl.report import (
     Report,
     plot_categories,
     plot_couplings,
+    plot_effects,
     plot_ess_r_hat,
     plot_forest,
     plot_images,
@@ -43,6 +44,7 @@ def pictures() -> dict[str, Figure]:
         "profile": plot_profile(
             np.linspace(-1, 3, 9), (np.linspace(-1, 3, 9) - 1) ** 2 * 2, estimate=1.0, interval=(-0.33, np.inf), label="`J[0, 1]`"
         ),
+        "effects": plot_effects(np.array([[0, -1.5], [-np.inf, 0], [2, 0]]), ["n", "y"], ["a", "b", "c"], wildtype=np.array([0, 1, 1])),
         "ess": plot_ess_r_hat(ess, np.array([1.2, 1, 1, np.nan]), chains=4),
         "categories": plot_categories(
             ["A", "C"], np.array([0.4, 0.6]), standard_errors=np.array([0.01, 0.02]), exact=np.array([0.41, 0.59])

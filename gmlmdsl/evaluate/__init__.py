@@ -13,6 +13,8 @@ from ._convexity import degree as degree
 from ._convexity import is_affine as is_affine
 from ._convexity import is_convex as is_convex
 from ._differences import differences as differences
+from ._effects import Effects as Effects
+from ._effects import substitution_effects as substitution_effects
 from ._exact_answers import Contractions as Contractions
 from ._exact_answers import independent_kernel as independent_kernel
 from ._exact_answers import known_rows as known_rows

@@ -20,8 +20,8 @@ from ..program import ir
 from ..sample import SampleOptions, SamplingWarning, draw_chains, draw_exact
 from ._ahead import random_rows
 from ._fit import Fit
-from ._posteriors import Posteriors
 from ._queries import Params
+from ._structures import Structures
 
 if TYPE_CHECKING:
     import optax
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..posterior import NumpyroModel
 
 
-class Model(Posteriors):
+class Model(Structures):
     """A model of a bound program.
 
     Configurations `x` are arrays where the model has one variable, else dicts by variable, of shape (rows.., *axes): values

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 COLOURS: dict[str, tuple[str, str]] = {
@@ -107,7 +108,12 @@ def new_figure(height: float, width: float = WIDTH) -> Figure:
     return Figure(figsize=(width, height))
 
 
-def plain(text: str) -> str:
+def axes_of(ax: Axes | None, height: float, width: float = WIDTH) -> Axes:
+    """The axes given, or those of a new figure."""
+    return new_figure(height, width).subplots() if ax is None else ax
+
+
+def plain(text: Any) -> str:
     """Text that matplotlib does not take for mathematics."""
     return str(text).replace("$", r"\$")
 

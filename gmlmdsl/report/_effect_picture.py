@@ -1,0 +1,75 @@
+"""The heat map of substitutions: how log p changes where one cell holds another value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._palette import DIVERGING, LIGHT, WIDTH, axes_of, house_style, plain
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_NAMED = 40  # cells whose names are written; of more, every so many
+
+
+def plot_effects(
+    singles: np.ndarray, values: Sequence[Any], cells: Sequence[str], *, wildtype: np.ndarray | None = None, ax: Axes | None = None
+) -> Figure:
+    """A heat map of single substitutions, values by cells: orange where log p rises, blue where it falls.
+
+    The colours cover the central 98 % of the finite effects; crosses are impossible, dots the wildtype's own values, and what is left
+    empty are values that a cell lacks.
+
+    Args:
+        singles: (cell, value) changes of log p: `Effects.singles`.
+        values: of the rows, as the domain writes them.
+        cells: names of the columns.
+        wildtype: (cell,) codes of the wildtype: `Effects.wildtype`.
+        ax: where to draw; none: a new figure.
+
+    Returns:
+        The figure of the axes.
+
+    Raises:
+        ValueError: the shapes do not fit each other.
+    """
+    from matplotlib.colors import ListedColormap
+
+    table = np.asarray(singles, float)
+    if table.shape != (len(cells), len(values)):
+        raise ValueError(f"`singles` must have shape ({len(cells)}, {len(values)}), got {table.shape}")
+    finite = np.abs(table[np.isfinite(table) & (table != 0)])
+    limit = float(np.quantile(finite, 0.98)) if finite.size else 1.0
+    with house_style():
+        axes = axes_of(ax, max(2.4, 0.9 + 0.17 * len(values)), min(11.0, max(WIDTH, 1.2 + 0.055 * len(cells))))
+        image = axes.imshow(
+            np.where(np.isfinite(table), table, np.nan).T,
+            cmap=ListedColormap(list(DIVERGING)),
+            vmin=-limit,
+            vmax=limit,
+            aspect="auto",
+            interpolation="none",
+        )
+        for marks, sign, size in ((np.isneginf(table), "x", 12), (_own(table, wildtype), "o", 5)):
+            at, value = np.nonzero(marks)
+            axes.scatter(at, value, marker=sign, s=size, color=LIGHT["ink"], linewidths=0.7)
+        _named(axes, [plain(v) for v in values], [plain(c) for c in cells])
+        axes.figure.colorbar(image, ax=axes, label="change of log p, nats", pad=0.02, fraction=0.05)
+    return axes.figure  # pyright: ignore[reportReturnType]
+
+
+def _own(table: np.ndarray, wildtype: np.ndarray | None) -> np.ndarray:
+    return np.zeros(table.shape, bool) if wildtype is None else np.arange(table.shape[1]) == np.asarray(wildtype)[:, None]
+
+
+def _named(axes: Axes, values: list[str], cells: list[str]) -> None:
+    step = -(-len(cells) // MOST_NAMED)
+    axes.set_yticks(range(len(values)), values)
+    axes.set_xticks(range(0, len(cells), step), cells[::step], rotation=90)
+    axes.tick_params(length=0, labelsize=8)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
