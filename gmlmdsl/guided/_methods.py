@@ -6,13 +6,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
+from jax.nn import logsumexp
 from jaxtyping import Array, Bool, Float, Int
 
-from ..derive import float_type
+from ..derive import finite, float_type
 from ._run import AbstractMethod, Law, Rules, Run, drawn, likeliest
 
 NONE = -1  # no symbol; no limit
 TIE = 1e-5  # log values that differ by less, in parts of themselves where they are above 1, are equal: rounding alone tells them apart
+MOST_REFUSED = 1 << 24  # symbols at one position that are counted: each whole number up to there is one of single precision
 Rows = Int[Array, " rows"]
 
 
@@ -111,15 +113,11 @@ class TokenwiseRejection(AbstractMethod):
         return (lost & ~out).astype(jnp.int32), run
 
 
-class ValueMemory(NamedTuple):
-    """The draws at this position that may still be refused, and whether one was."""
-
-    left: Rows
-    again: Bool[Array, " rows"]
-
-
 class TokenwiseByValue(AbstractMethod):
     """Each symbol until one is taken, with probability V(prefix and symbol) / the most of any: so from p(symbol | prefix) V, normalised.
+
+    A turn is a position: which symbol is taken and how many are refused before it are independent, so both are drawn at once, and the
+    values of its continuations are asked for once. With r = sum of p(a) V(a) / max V, P(k are refused) = (1 - r)^k r.
 
     Attributes:
         tries: how many draws at one position may be refused; None: any number. Where V is 0 of all symbols nothing is drawn.
@@ -129,29 +127,32 @@ class TokenwiseByValue(AbstractMethod):
     before: ClassVar[bool] = True
     after: ClassVar[bool] = False
 
-    def begin(self, rules: Rules, run: Run) -> ValueMemory:
-        """Nothing is refused yet."""
-        return ValueMemory(jnp.full_like(run.lengths, NONE if self.tries is None else self.tries), jnp.zeros_like(run.done))
+    def begin(self, rules: Rules, run: Run) -> None:
+        """Nothing."""
 
     def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
-        """A symbol, if it is taken; the values of a position are asked for once."""
-        m, u = run.memory, run.uniforms()
-        most = jnp.where(law > -jnp.inf, seen, -jnp.inf).max(axis=1)
+        """The symbol that is taken, with all calls of its position; none where `tries` were refused."""
+        u = run.uniforms()
+        weights = jnp.where(law > -jnp.inf, seen, -jnp.inf)
+        most = weights.max(axis=1)
         stuck = ~run.done & (most == -jnp.inf)
         run = run.settled(stuck, stuck)
-        symbols = drawn(law, u[0])
-        taken = ~run.done & (u[1] < jnp.exp(seen[run.rows, symbols] - most))
-        lost = ~run.done & ~taken
-        left = m.left if self.tries is None else jnp.where(taken, self.tries, m.left - lost.astype(jnp.int32))
-        new = ~run.done & ~m.again
-        run = run.counted(~run.done, jnp.where(new, rules.n_values, 0)).having(memory=ValueMemory(left, lost))
-        return jnp.where(taken, symbols, NONE), run
+        taken = law + weights - finite(most)[:, None]
+        refused = jnp.minimum(_failures(u[1], jnp.exp(logsumexp(taken, axis=1))), MOST_REFUSED if self.tries is None else self.tries)
+        out = refused == self.tries if self.tries is not None else jnp.zeros_like(run.done)
+        calls = jnp.where(run.done, 0, refused + (~out).astype(jnp.int32))
+        run = run.counted(calls, jnp.where(run.done, 0, rules.n_values)).settled(out, out)
+        return jnp.where(run.done, NONE, drawn(taken, u[0])), run
 
     def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
         """Nothing is lost."""
-        out = run.memory.again & (run.memory.left == 0) if self.tries is not None else jnp.zeros_like(run.done)
-        done = rules.whole(run.lengths, run.last) | out
-        return jnp.zeros_like(run.lengths), run.settled(done, out)
+        return jnp.zeros_like(run.lengths), run.settled(rules.whole(run.lengths, run.last), jnp.zeros_like(run.done))
+
+
+def _failures(uniforms: Float[Array, " rows"], chance: Float[Array, " rows"]) -> Rows:
+    """How many trials of that chance fail before one does not, by inverting P(at least k fail) = (1 - chance)^k."""
+    found = jnp.floor(jnp.log1p(-uniforms) / jnp.log1p(-jnp.clip(chance, 0, 1)))
+    return jnp.minimum(jnp.where(jnp.isnan(found), MOST_REFUSED, found), MOST_REFUSED).astype(jnp.int32)
 
 
 class BackMemory(NamedTuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -34,6 +33,10 @@ ALONE = 64  # rows of the network alone
 GOAL = 1 / 5  # of the processor time of the loop of Python
 
 
+WARM = 64  # prompts of the first call, which compiles: as many rows as are drawn side by side
+ERRORS = 4.5  # standard errors that means of both may be apart
+
+
 class Spent:
     """What calls took, a prompt: of the processor, all threads together, and by the clock."""
 
@@ -50,43 +53,59 @@ class Spent:
 
 
 def run(quick: bool) -> Report:
-    """Processor time a prompt, of some of the 10 000 prompts; the weights are random: what is drawn is no text, and takes as many calls.
+    """Time a prompt, of 10 000 prompts at once and of some one at a time; weights are random: what is drawn is no text, and takes as many calls.
 
+    The loop of Python completes 64 of the same prompts in each round, as it takes each alone: its time for all is that many times as much.
     The first calls of each, which compile, are figures of their own. Then all take turns: what else runs on the machine slows all alike.
     """
-    layers, width, many, few = (1, 16, 8, 2) if quick else (6, 128, 512, 16)
+    layers, width, many, few = (1, 16, 64, 16) if quick else (6, 128, 10_000, 64)
     model = gm.parse(PROGRAM, layers=layers, width=width).model()
     params = with_probe(model)
     rng = np.random.default_rng(0)
     prompts = [rng.integers(0, 5, n).tolist() for n in rng.integers(25, 32, many)]
-    drawn = partial(model.sample, params, "back", prompt=prompts, progress=False)
-    plain, calls = Plain(params), []
+    plain = Plain(params)
     first, first_plain = Spent(1), Spent(1)
-    first.on(lambda: drawn(seed=0))
+    first.on(lambda: model.sample(params, "back", prompt=prompts[:WARM], seed=0, progress=False))
     first_plain.on(lambda: plain.complete(prompts[:1], 0))
     network_alone(params, ALONE, 1)
     ours, theirs, alone = Spent(many), Spent(few), Spent(ALONE)
+    took: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     for seed in range(1 if quick else 3):
-        found = ours.on(lambda seed=seed: drawn(seed=seed))
-        counted = theirs.on(lambda seed=seed: plain.complete(prompts[:few], seed))
-        calls.append((float(np.mean(oracle_calls(found))), counted / few))
-        alone.on(lambda: network_alone(params, ALONE, round(calls[-1][0])))
+        found = ours.on(lambda seed=seed: model.sample(params, "back", prompt=prompts, seed=seed, progress=False))
+        took[1].append(theirs.on(lambda seed=seed: plain.complete(prompts[seed * few : (seed + 1) * few], seed)))
+        took[0].append(counted(found))
+        alone.on(lambda: network_alone(params, ALONE, round(float(took[0][-1][:, 0].mean()))))
     words = f"{layers} layers, width {width}, prompts of 25 to 31 symbols completed to {CELLS}"
     names, looped = ("gmlmdsl sample", "a compiled step in a loop of Python"), "gmlmdsl / loop of Python"
+    steps = f"as many steps of it, {ALONE} rows at once, without draws and verdicts"
     figures = (
-        figure("guided", names[0], f"processor time a prompt, {many} at once; {words}", ours.processor, "s"),
-        figure("guided", names[1], f"processor time a prompt, {few} one at a time; {words}", theirs.processor, "s"),
-        figure(
-            "guided", "the network alone", f"as many steps of it, {ALONE} rows at once, without draws and verdicts", alone.processor, "s"
-        ),
+        figure("guided", names[0], f"processor time a prompt, {many:,} at once; {words}", ours.processor, "s"),
+        figure("guided", names[0], f"by the clock, all {many:,} prompts", [many * t for t in ours.clock], "s"),
+        figure("guided", names[1], f"processor time a prompt, {few} of them one at a time; {words}", theirs.processor, "s"),
+        figure("guided", names[1], f"by the clock, {many:,} prompts: {many / few:g} times what {few} took", [many * t for t in theirs.clock], "s"),
+        figure("guided", "the network alone", steps, alone.processor, "s"),
         ratio("guided", looped, f"processor time a prompt; {words}", ours.processor, theirs.processor, GOAL),
-        ratio("guided", looped, f"the same by the clock; {words}", ours.clock, theirs.clock, None),
+        ratio("guided", looped, f"the same by the clock; {words}", ours.clock, theirs.clock, GOAL),
         ratio("guided", "gmlmdsl / the network alone", f"processor time a prompt; {words}", ours.processor, alone.processor, None),
-        figure("guided", names[0], f"processor time of the first call, compiling, {many} prompts", first.processor, "s"),
+        figure("guided", names[0], f"processor time of the first call, compiling, {min(many, WARM)} prompts", first.processor, "s"),
         figure("guided", names[1], "processor time of the first prompt, compiling", first_plain.processor, "s"),
-    )
-    mine, other = (float(np.mean(c)) for c in zip(*calls, strict=True))
-    return Report(figures, (Check("guided", "oracle calls a prompt, of either", mine, other, 0.15 * other),))
+    )  # fmt: skip
+    return Report(figures, agreement(*(np.concatenate(t) for t in took)))
+
+
+def agreement(ours: np.ndarray, theirs: np.ndarray) -> tuple[Check, ...]:
+    """Means of calls and of backtracks, and of the squares of calls, within so many standard errors of their difference."""
+    moments = {
+        "oracle calls a prompt": lambda t: t[:, 0],
+        "backtracks a prompt": lambda t: t[:, 1],
+        "square of the oracle calls a prompt": lambda t: t[:, 0] ** 2.0,
+    }
+    checks = []
+    for what, of in moments.items():
+        a, b = of(ours), of(theirs)
+        allowed = ERRORS * float(np.sqrt(a.var() / len(a) + b.var() / len(b)))
+        checks.append(Check("guided", f"{what}, of either; {ERRORS} standard errors", float(a.mean()), float(b.mean()), allowed))
+    return tuple(checks)
 
 
 def with_probe(model: Any) -> gm.ProbeFit:
@@ -96,9 +115,11 @@ def with_probe(model: Any) -> gm.ProbeFit:
     return gm.train_probe(model, model.init_params(0), "seen", prefixes, [int(p[-1] > 1) for p in prefixes])
 
 
-def oracle_calls(found: Any) -> np.ndarray:
-    """Of each row."""
-    return np.asarray(found["guided_stats"]["oracle_calls"])
+def counted(found: Any) -> np.ndarray:
+    """Oracle calls and backtracks of each row, shape (rows, 2)."""
+    stats = found["guided_stats"]
+    calls, backs = np.asarray(stats["oracle_calls"]), np.asarray(stats["backtracks"])
+    return np.stack([calls.ravel(), backs.sum(axis=-1).ravel()], axis=1)
 
 
 def network_alone(params: Any, rows: int, steps: int) -> None:
@@ -121,11 +142,11 @@ class Plain:
     def __init__(self, params: Any):
         self.oracle, self.probe = CausalOracle(params["lm"], None, CELLS), params["seen"]
 
-    def complete(self, prompts: list[list[int]], seed: int) -> float:
-        """The oracle calls of all prompts, completed one after another by Algorithm 1."""
-        return float(sum(self._one(p, jax.random.fold_in(jax.random.key(seed), r)) for r, p in enumerate(prompts)))
+    def complete(self, prompts: list[list[int]], seed: int) -> np.ndarray:
+        """Oracle calls and backtracks of each prompt, completed one after another by Algorithm 1."""
+        return np.array([self._one(p, jax.random.fold_in(jax.random.key(seed), r)) for r, p in enumerate(prompts)])
 
-    def _one(self, prompt: list[int], key: Any) -> int:
+    def _one(self, prompt: list[int], key: Any) -> tuple[int, int]:
         state = _begun(self.oracle, jnp.asarray([[*prompt, *[-1] * (31 - len(prompt))]], jnp.int32))
         length, floor, quota, calls = len(prompt), len(prompt), QUOTA, 0
         while length < CELLS:
@@ -136,7 +157,7 @@ class Plain:
                 state, length, quota = _back(self.oracle, state, jnp.asarray([back], jnp.int32)), length - back, quota - 1
                 for _ in range(min(STRIDE, CELLS - length)):
                     state, length, calls = _likeliest(self.oracle, state), length + 1, calls + 1
-        return calls
+        return calls, QUOTA - quota
 
 
 _begun = eqx.filter_jit(lambda oracle, prompt: oracle.start(prompt))

@@ -31,6 +31,7 @@ sampler node for words = value_guided(truth, steps = {nodes}, result = uniform_n
 sampler best for words = best_of(truth, n = 3)
 sampler python for words = tokenwise_rejection(mine)
 sampler values for words = value_guided(own, steps = 20, leaf = mine)
+sampler tokens for words = tokenwise_rejection(own)
 """
 ZEROS = "require x[t] == 0 for t in range(n)"
 
@@ -229,6 +230,16 @@ def test_what_a_python_verifier_may_not_say(functions: types.ModuleType, answer:
         with pytest.raises(GmlmError) as caught:
             call()
         assert caught.value.codes == ("E745",)
+
+
+def test_a_python_value_is_asked_once_about_a_position_however_many_symbols_are_refused_there(functions: types.ModuleType):
+    """All rows in one call, which has all continuations of each; a symbol is refused with probability 0.49."""
+    asked = []
+    functions.value = lambda prefixes, lengths: (asked.append(lengths.tolist()), 0.02 ** (prefixes == 1).sum(axis=1))[1]  # type: ignore[attr-defined]
+    stats = bits(n=3, allow=True).sample({}, "tokens", draws=8, seed=0)["guided_stats"]
+    assert [a for a in asked if len(a) > 8] == [[k] * 16 for k in (1, 2, 3)]
+    assert stats["verifier_calls"].values.tolist() == [[6] * 8]
+    assert stats["oracle_calls"].values.max() > 5
 
 
 class Coins:

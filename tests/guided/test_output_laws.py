@@ -49,7 +49,7 @@ def test_noise_is_a_fixed_function_of_prefix_and_seed_and_spares_whole_strings()
     assert one.shape != other.shape or not np.array_equal(one, other)
 
 
-DRAWN = ("rej3", "tok", "tok2", "tokv2", "back", "drop", "walk", "node", "wide", "best", "blk", "ended", "draw")
+DRAWN = ("rej3", "tok", "tok2", "tokv", "tokv2", "back", "drop", "walk", "node", "wide", "best", "blk", "ended", "draw")
 
 
 @pytest.mark.parametrize("sampler", DRAWN)
