@@ -80,7 +80,8 @@ def _input(d: ir.Input, given: Mapping[str, Any], bound: Bound) -> Array:
             raise fail("E412", f"input `{d.name}` has {math.prod(shape):,} numbers, more than {MOST_MEMBERS:,}", d.span, "too large")
         array = np.broadcast_to(array, shape)
     if array.ndim != len(d.axes):
-        raise fail("E403", f"input `{d.name}` has {_axes(len(d.axes))}, got an array of shape {array.shape}", d.span, _axes(len(d.axes)))
+        message, help = f"input `{d.name}` has {_axes(len(d.axes))}, got an array of shape {array.shape}", _wanted_shape(d, bound)
+        raise fail("E403", message, d.span, _axes(len(d.axes)), help=help)
     for k, axis in enumerate(d.axes):
         if axis.name:
             bound.lengths[axis.name] = array.shape[k]
@@ -97,7 +98,8 @@ def _axes(n: int) -> str:
 def _shape(d: ir.Input, bound: Bound) -> tuple[int, ...]:
     named = next((a for a in d.axes if a.name), None)
     if named is not None:
-        raise fail("E401", f"input `{d.name}` is not given, and its length `{named.name}` is not known", d.span, "needs a value")
+        message, help = f"input `{d.name}` is not given, and its length `{named.name}` is not known", f"pass `{d.name}=..`, an array"
+        raise fail("E401", message, d.span, "needs a value", help=help)
     return tuple(bound.set_size(a.over) if a.over is not None else bound.integer(a.size) for a in d.axes if a.over or a.size)  # pyright: ignore[reportArgumentType]
 
 
@@ -106,7 +108,15 @@ def _verify_length(d: ir.Input, k: int, axis: ir.InputAxis, array: Array, bound:
     wanted = bound.set_size(axis.over) if axis.over is not None else bound.integer(axis.size)  # type: ignore[arg-type]
     if array.shape[k] != wanted:
         message = f"axis {k} of input `{d.name}` has length {wanted}, got an array of shape {array.shape}"
-        raise fail("E403", message, axis.span, f"length {wanted}")
+        raise fail("E403", message, axis.span, f"length {wanted}", help=_wanted_shape(d, bound))
+
+
+def _wanted_shape(d: ir.Input, bound: Bound) -> str:
+    """The shape of an input in words: numbers where they are known, names where the array itself says them."""
+    sizes = [a.name or str(bound.set_size(a.over) if a.over is not None else bound.integer(a.size)) for a in d.axes]  # type: ignore[arg-type]
+    if not sizes:
+        return "give one value"
+    return f"give an array of shape ({', '.join(sizes)}{',' * (len(sizes) == 1)})"
 
 
 _WANTED = {"int": ("an integer", "integers"), "domain": ("a value of its domain", "values of its domain")}
@@ -131,7 +141,8 @@ def _as_array(d: ir.Input, value: Any, given: Mapping[str, Any], bound: Bound) -
     try:
         array = np.asarray(value)
     except ValueError:
-        raise fail("E403", f"input `{d.name}` must be a regular array", d.span, "rows differ in length") from None
+        help = "give rows of one length, as in `[[1, 2], [3, 4]]`"
+        raise fail("E403", f"input `{d.name}` must be a regular array", d.span, "rows differ in length", help=help) from None
     if d.type.domain is not None and array.dtype.kind in "US":
         return _codes_of(d, array, bound)
     if array.dtype.kind not in "iuf" or (array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max):
@@ -157,7 +168,9 @@ def _codes_of(d: ir.Input, array: Array, bound: Bound) -> Array:
     place = {v: k for k, v in enumerate(labels)}
     unknown = next((str(v) for v in array.ravel() if str(v) not in place), None)
     if unknown is not None:
-        raise fail("E408", f'input `{d.name}`: "{unknown}" is not in its domain', d.span, f"values are {listed(labels)}")
+        near = did_you_mean(unknown, labels)
+        help = f"did you mean `{near}`?" if near else "write one of these; upper and lower case differ"
+        raise fail("E408", f'input `{d.name}`: "{unknown}" is not in its domain', d.span, f"values are {listed(labels)}", help=help)
     return np.vectorize(place.__getitem__, otypes=[np.int64])(array)
 
 

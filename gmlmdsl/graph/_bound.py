@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .._diagnostics import fail
-from ..program import Program, ir
+from .._diagnostics import fail, listed
+from ..program import Program, ir, names_in
 from ._constants import constant, whole
 from ._content import digest
 from ._graph_arrays import GraphArrays
@@ -67,8 +67,9 @@ class Bound:
         assert s.size is not None
         size = self.integer(s.size)
         if not 1 <= size <= MOST_MEMBERS:
-            limit = "at least 1" if size < 1 else f"at most {MOST_MEMBERS:,}"
-            raise fail("E406", f"index set `{s.name}` has {size:,} members: {limit} is needed", s.span, f"size {size}")
+            limit = "less than 1" if size < 1 else f"more than {MOST_MEMBERS:,}"
+            message = f"index set `{s.name}` has {size:,} members, {limit}"
+            raise fail("E406", message, s.span, f"size {size}", help=sizes_help(s.size))
         return size
 
     def members(self, s: ir.SetOf) -> list[Array]:
@@ -89,7 +90,8 @@ class Bound:
         assert d.size is not None
         size = self.integer(d.size)
         if not 1 <= size <= 1 << 20:
-            raise fail("E406", f"a domain of {size:,} values: between 1 and {1 << 20:,} is needed", d.span, f"size {size}")
+            message = f"this domain has {size:,} values, {'less than 1' if size < 1 else f'more than {1 << 20:,}'}"
+            raise fail("E406", message, d.span, f"size {size}", help=sizes_help(d.size))
         return size
 
     def labels(self, s: ir.SetOf) -> tuple[Any, ...]:
@@ -127,3 +129,9 @@ class Bound:
         if d.kind == "spin":
             return (-1, 1)
         return d.labels or (self.labels(d.of) if d.of is not None else tuple(range(self.domain_size(d))))
+
+
+def sizes_help(e: object) -> str:
+    """What to do about a size that is out of bounds: it is bound from outside, or written here."""
+    inputs = sorted(names_in(e).outer)
+    return f"it follows from {listed(inputs)}: bind another value" if inputs else "write another size"

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from .._diagnostics import fail
 from ..program import ir
+from ._bound import Bound, sizes_help
 from ._graph_arrays import GraphArrays
-
-if TYPE_CHECKING:
-    from ._bound import Bound
 
 Array = np.ndarray
 MOST_EDGES = 50_000_000
@@ -66,7 +62,8 @@ def _size(value: object, bound: Bound) -> int:
         return bound.set_size(value)
     size = bound.integer(value)  # type: ignore[arg-type]
     if size < 1:
-        raise fail("E406", f"a graph of {size} nodes along an axis: at least 1 is needed", value.span, f"size {size}")  # type: ignore[attr-defined]
+        message = f"this graph has {size} nodes along an axis, less than 1"
+        raise fail("E406", message, value.span, f"size {size}", help=sizes_help(value))  # type: ignore[attr-defined]
     return size
 
 
@@ -119,7 +116,8 @@ def _from_input(call: ir.FormCall, bound: Bound) -> GraphArrays:
     if pairs.size and (pairs.min() < 0 or pairs.max() >= n):
         row = int(np.argmax(((pairs < 0) | (pairs >= n)).any(axis=1)))
         message = f"row {row} of `{name}` is ({pairs[row, 0]}, {pairs[row, 1]}): the nodes are 0..{n - 1}"
-        raise fail("E405", message, where, "a node that is not there")
+        help = f"nodes are counted from 0; for all that `{name}` names write `nodes = {int(pairs.max()) + 1}`"
+        raise fail("E405", message, where, "a node that is not there", help=help if pairs.min() >= 0 else "nodes are counted from 0")
     loops = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
     if len(loops):
         message = f"row {loops[0]} of `{name}` joins node {pairs[loops[0], 0]} to itself"

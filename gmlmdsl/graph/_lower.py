@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._diagnostics import Faults, Span, each, fail
+from .._diagnostics import Faults, Span, each, fail, listed
 from ..program import ir
 from ._bound import Bound
 from ._constants import constant, in_range
@@ -285,7 +285,8 @@ class Lowering:
         values = np.stack([np.broadcast_to(self.value(item, turns), (turns.n,)) for item in e.items], axis=1)
         rows, which = np.unique(values, axis=0, return_inverse=True)
         if not ((rows >= 0).all() and np.abs(rows.sum(axis=1) - 1).max() <= 1e-6):
-            raise fail("E415", "the entries of this list must be non-negative with sum 1", e.span, "not normalised")
+            help = "divide each entry by the sum of all"
+            raise fail("E415", "the entries of this list must be non-negative with sum 1", e.span, "not normalised", help=help)
         self.tables.append(rows.astype(np.float64).ravel())
         base = self.column(which.reshape(-1) * rows.shape[1] if len(rows) > 1 else np.zeros(1, np.int64))
         return Gather("", len(self.tables) - 1, rows.size, base, ((code, Constant(1)),))
@@ -362,8 +363,19 @@ class Lowering:
         bad = (place < 0) & turns.taken
         if bad.any():
             a, b = (np.broadcast_to(v, bad.shape)[bad][0] for v in (i, j))
-            raise fail("E414", f"({a}, {b}) is not an edge of `{over.graph}`", e.span, "not an edge")
+            raise fail(
+                "E414", f"({a}, {b}) is not an edge of `{over.graph}`", e.span, "not an edge", help=self._edges_at(over, int(a), int(b))
+            )
         return np.maximum(place, 0)
+
+    def _edges_at(self, over: ir.SetOf, a: int, b: int) -> str:
+        """What there is in the place of an edge that is not there."""
+        if self.bound.graphs[over.graph].edge_index(np.array([b]), np.array([a]), over.part == "arcs")[0] >= 0:
+            return f"({b}, {a}) is one: write the node of the first kind first"
+        pairs = self.bound.graphs[over.graph].part(over.part)
+        here = [f"({i}, {j})" for i, j in pairs[(pairs == a).any(axis=1)].tolist()]
+        near = f"those of node {a} are {listed(here, 4)}" if here else f"node {a} has none"
+        return f"{near}; a loop meets all: `for (i, j) in {over.graph}.{over.part}`"
 
 
 def _swaps(axes: list[ir.SetOf], bound: Bound) -> bool:

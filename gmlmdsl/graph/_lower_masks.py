@@ -133,9 +133,8 @@ def _lower(lowered: Lowered, body: ir.MaskBody) -> LoweredMask:
 def normalised(weights: Array, span: Span) -> Array:
     """Weights of a mixture, which must be finite, not negative and not all zero, divided by their sum."""
     if not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() <= 0:
-        raise fail(
-            "E409", "the weights of a mixture must be finite, not negative and not all zero", span, f"weights {[float(w) for w in weights]}"
-        )
+        message, found = "the weights of a mixture must be finite, not negative and not all zero", ", ".join(f"{w:g}" for w in weights)
+        raise fail("E409", message, span, f"weights {found}", help="only their ratios count: `1` in every row is the same share for each")
     return weights / weights.sum()
 
 
@@ -150,7 +149,8 @@ def _form(lowered: Lowered, body: ir.FormMask) -> LoweredMask:
         case "subsets":
             size = bound.integer(arguments["size"])  # type: ignore[arg-type]
             if not 1 <= size <= len(cells):
-                raise fail("E410", f"there is no subset of {size} among {len(cells)} cells", body.span, "an empty support")
+                help = f"`size` is 1 to {len(cells)} here"
+                raise fail("E410", f"there is no subset of {size} among {len(cells)} cells", body.span, "an empty support", help=help)
             return SubsetMask(cells, size, body.span)
         case "everything":
             return ListedMask(cells[None, :].astype(np.int32), np.ones(1), (), (), body.span)
@@ -166,7 +166,7 @@ def _bernoulli(lowered: Lowered, cells: Array, rate: object, span: Span) -> Bern
     if any(not 0 <= r <= 1 for r in ends) or ends[0] > ends[-1]:
         raise fail("E409", f"a rate lies between 0 and 1, found {', '.join(f'{r:g}' for r in ends)}", span, "not a probability")
     if ends[-1] == 0:
-        raise fail("E410", "a mask of rate 0 never hides a cell", span, "an empty support")
+        raise fail("E410", "a mask of rate 0 never hides a cell", span, "an empty support", help="write a rate above 0, such as 0.15")
     if len(ends) == 2 and ends[0] < ends[1]:
         return BernoulliMask(cells, None, (ends[0], ends[1]), span)
     return BernoulliMask(cells, np.full(len(cells), ends[0]), None, span)
@@ -188,7 +188,8 @@ def term_blocks(lowered: Lowered, term: ir.BlockTerm) -> tuple[Array, Turns]:
     if twice.any():
         row = blocks[np.argmax(twice)]
         name = lowered.graph.cell_name(int(row[1:][row[1:] == row[:-1]][0]))
-        raise fail("E411", f"a block holds the cell `{name}` twice", term.span, "a cell twice")
+        help = "each cell stands in a block once: leave the turns out in which two of its cells are one, by `if i != j`"
+        raise fail("E411", f"a block holds the cell `{name}` twice", term.span, "a cell twice", help=help)
     return blocks.astype(np.int32), turns
 
 
@@ -237,7 +238,7 @@ def _listed(lowered: Lowered, body: ir.Listed) -> ListedMask:
         return ListedMask(blocks, np.full(len(blocks), 1 / len(blocks)), (), (), body.span)
     kept = [(b, g) for b, g in found if g is not None and g.n]
     if not kept:
-        raise fail("E410", "all weights of this mask are 0", body.span, "an empty support")
+        raise fail("E410", "all weights of this mask are 0", body.span, "an empty support", help="give some block a weight above 0")
     blocks, inverse = np.unique(padded_blocks([b for b, _ in kept], lowered.graph.n_cells), axis=0, return_inverse=True)
     groups, ends = tuple(g for _, g in kept), np.cumsum([g.n for _, g in kept])
     block_of = tuple(inverse.reshape(-1)[e - g.n : e] for e, g in zip(ends, groups, strict=True))
@@ -291,7 +292,7 @@ def _independent(lowered: Lowered, body: ir.Independent) -> BernoulliMask | Inde
             kept.append(_live(lowered, blocks.reshape(-1, 1), rate, spread, "rate"))
     kept = [(b[:, 0], g) for b, g in kept if g.n]
     if not kept:
-        raise fail("E410", "all rates of this mask are 0", body.span, "an empty support")
+        raise fail("E410", "all rates of this mask are 0", body.span, "an empty support", help="give some cell a rate above 0")
     cells = np.sort(np.concatenate([c for c, _ in kept]))
     places = tuple(np.searchsorted(cells, c) for c, _ in kept)
     if all(_is_fixed(g) for _, g in kept):
@@ -308,7 +309,8 @@ def _verify_distinct(lowered: Lowered, parts: list[Array], body: ir.Independent)
     cells, counts = np.unique(np.concatenate(parts), return_counts=True)
     if (counts > 1).any():
         name = lowered.graph.cell_name(int(cells[np.argmax(counts > 1)]))
-        raise fail("E411", f"`{name}` is drawn twice: a cell has one rate", body.span, "a cell twice")
+        help = "leave it out of one of the two, by `if` behind the loop"
+        raise fail("E411", f"`{name}` is drawn twice: a cell has one rate", body.span, "a cell twice", help=help)
 
 
 def is_adaptive(mask: LoweredMask) -> bool:

@@ -232,16 +232,18 @@ def _verify_length(d: ir.Distributed, bound: Bound, names: Names) -> None:
     if isinstance(p, ir.Table):
         if len(p.items) != values:
             message = f"`{d.target.name}` has {values} values, this list {len(p.items)} entries"
-            raise fail("E403", message, p.span, "one entry for each value")
+            raise fail("E403", message, p.span, "one entry for each value", help=f"write {values} probabilities that sum to 1")
         return
     shape = names.parameters[p.name].shape if isinstance(p, ir.ParameterValue) else bound.inputs[p.name].shape
     if shape[-1] != values:
         message = f"`{d.target.name}` has {values} values, the last axis of `{p.name}` has {shape[-1]}"
-        raise fail("E403", message, p.span, f"length {shape[-1]}")
+        help = f"the last axis runs over the values: {values} of them"
+        raise fail("E403", message, p.span, f"length {shape[-1]}", help=help)
     if isinstance(p, ir.InputValue):
         array = bound.inputs[p.name]
         if (array < 0).any() or np.abs(array.sum(-1) - 1).max() > 1e-6:
-            raise fail("E415", f"the rows of input `{p.name}` must be non-negative with sum 1", p.span, "not normalised")
+            help = "divide each row by its sum"
+            raise fail("E415", f"the rows of input `{p.name}` must be non-negative with sum 1", p.span, "not normalised", help=help)
 
 
 def lower_let(lowered: Lowered, name: str) -> tuple[FactorGroup, tuple[int, ...]]:

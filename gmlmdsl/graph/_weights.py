@@ -36,9 +36,9 @@ def _verify_finite(group: FactorGroup, sizes: Sequence[int], at_most: float, par
         if bad.any():
             limits = "between 0 and 1" if at_most == 1 else "finite and at least 0"
             word = "rate" if at_most == 1 else "weight"
-            raise fail(
-                "E409", f"a {word} is {limits}, this one can be {value[bad].ravel()[0]:g}", group.span, f"reaches {value[bad].ravel()[0]:g}"
-            )
+            reached = f"{value[bad].ravel()[0]:g}"
+            help = "`sigmoid(..)` lies between 0 and 1" if at_most == 1 else "`exp(..)` is above 0, and `max(.., 0)` at least 0"
+            raise fail("E409", f"a {word} is {limits}, this one can be {reached}", group.span, f"reaches {reached}", help=help)
 
 
 def tried(group: FactorGroup, sizes: Sequence[int]) -> Iterator[tuple[FactorGroup, Sequence[int]]]:

@@ -49,7 +49,8 @@ def plan_temper(lowered: Lowered, kernel: ir.Temper) -> TemperPlan:
     betas = [lowered.bound.number(b) for b in kernel.betas]
     for beta, e in zip(betas, kernel.betas, strict=True):
         if not np.isfinite(beta) or beta < 0:
-            raise fail("E421", f"a beta is finite and at least 0, found {beta:g}", e.span, f"{beta:g}")
+            help = "betas rise to 1, as in `[0.25, 0.5, 1]`"
+            raise fail("E421", f"a beta is finite and at least 0, found {beta:g}", e.span, f"{beta:g}", help=help)
         if betas.count(beta) > 1:
             raise fail("E421", f"beta {beta:g} is listed twice", e.span, f"{beta:g} again", help="each beta has one replica: list it once")
     if 1 not in betas:

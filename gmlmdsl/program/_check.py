@@ -235,7 +235,8 @@ class _Checker:
             source = read_source(path, piped=False)
         except GmlmError as error:
             reason = error.diagnostics[0]
-            return reason.message.replace(f"`{path}`", "the imported file"), "cannot be imported", reason.help
+            help = reason.help if "folder at hand" not in reason.help else "the path is read from the folder of the file that imports"
+            return reason.message.replace(f"`{path}`", "the imported file"), "cannot be imported", help
         self.done.add(path)
         below = str(Path(shown).parent / name)
         self.open.append((path, below))

@@ -81,7 +81,7 @@ def _check_weighed(call: FormCall, name: str, place: Span, model: Model, scope: 
     elif not same_domain(cells.domain, own.domain):
         places = ((own.span, "the string that is sampled"), (cells.span, "the string that is judged"))
         message = f"`{cells.name}` of model `{name}` and `{own.name}` of model `{model.name}` have other values"
-        scope.report("E330", message, place, "two domains", related=places)
+        scope.report("E330", message, place, "two domains", related=places, help="declare both over one domain")
     elif any(v.role == "given" for v in other.variables.values()):
         message = f"model `{name}` has given variables: a prefix is judged by itself"
         scope.report("E330", message, place, "not by itself", help="make them inputs", related=related)
@@ -95,13 +95,15 @@ def _check_probe(name: str, place: Span, model: Model, scope: Scope) -> None:
     if model.conditional is None or model.conditional.network != name:
         what = "no network" if model.conditional is None else f"network `{model.conditional.network}`"
         message = f"a probe reads the network that draws: model `{model.name}` has {what}"
-        scope.report("E330", message, place, "another network", related=((model.span, "the model"),))
+        own = f"write `probe({model.conditional.network})`" if model.conditional else "`probe` is for a model with a `conditional`"
+        scope.report("E330", message, place, "another network", related=((model.span, "the model"),), help=own)
 
 
 def _check_own(judge: Judge, place: Span, model: Model, scope: Scope) -> None:
     if judge.model != model.name:
         message = f"{judge.kind} `{judge.name}` belongs to model `{judge.model}`, not to `{model.name}`"
-        scope.report("E330", message, place, "another model's", related=((judge.span, "declared here"),))
+        help = f"name a {judge.kind} of `{model.name}`, or declare one `for {model.name}`"
+        scope.report("E330", message, place, "another model's", related=((judge.span, "declared here"),), help=help)
 
 
 def is_guided(name: str) -> bool:

@@ -91,7 +91,8 @@ def check_mask_body(e: tree.MaskExpression, model: Model, scope: Scope) -> MaskB
                 return None
             if symbol.value.model != model.name:
                 message = f"mask `{e.name}` belongs to model `{symbol.value.model}`, not to `{model.name}`"
-                scope.report("E313", message, e.span, "another model's", related=((symbol.span, "declared here"),))
+                help = f"name a mask of `{model.name}`, or declare this one again `for {model.name}`"
+                scope.report("E313", message, e.span, "another model's", related=((symbol.span, "declared here"),), help=help)
                 return None
             return symbol.value.body
         case tree.MaskMixture():
@@ -264,7 +265,8 @@ def _cell(e: tree.Expression, scope: Scope) -> Cells | None:
             indices = zip(e.indices, slots_of(axes), strict=True)
             return Cells(e.span, variable.name, tuple(_cell_index(i, s, scope) for i, s in indices))
         case _:
-            scope.report("E316", "a block holds cells: `x[i]`, or a variable's name", e.span, "not a cell")
+            help = "a block of two cells is `{x[0], x[1]}`"
+            scope.report("E316", "a block holds cells: `x[i]`, or a variable's name", e.span, "not a cell", help=help)
             return None
 
 
@@ -286,7 +288,8 @@ def _listed(mask: tree.Mask, body: tree.MaskList, given: tuple[str, ...] | None,
     stray = next((s for s in body.body if type(s) is not first), None)
     if stray is not None:
         place = ((body.body[0].span, "the first kind"),)
-        scope.report("E321", "`choose` and `each` do not mix in one mask", stray.span, "another kind", related=place)
+        help = "`choose` draws one of several blocks, `each` cell by cell: write two masks, and `mixture { 0.5 : one  0.5 : other }`"
+        scope.report("E321", "`choose` and `each` do not mix in one mask", stray.span, "another kind", related=place, help=help)
         return None
     terms = tuple(term for s in body.body if (term := _term(s, mask, given, scope)) is not None)
     if len(terms) < len(body.body):

@@ -211,7 +211,7 @@ def _gauge(s: tree.Gauge, body: Body, scope: Scope) -> None:
     place = ((symbol.span, "declared here"),)
     if declared.type.kind != "real":
         message = f"a gauge needs a real parameter, `{symbol.name}` is {declared.type.kind}"
-        scope.report("E312", message, names[0].span, "not real", related=place)
+        scope.report("E312", message, names[0].span, "not real", related=place, help="remove the gauge: it would shift values out of range")
     elif not any(a.over.kind == "domain" for a in declared.axes):
         help = "a gauge needs an axis over a declared domain: `a in aa`"
         scope.report("E312", f"no axis of `{symbol.name}` runs over a domain", names[0].span, "nothing to fix", related=place, help=help)
@@ -298,4 +298,5 @@ def _check_last_axis(target: VariableValue, p: ParameterValue | InputValue, span
     if labelled != (axis is not None and not axis.ordered) or (labelled and not same_domain(axis, cell.domain)):
         message = f"the last axis of `{p.name}` does not run over the values of `{target.name}`"
         place = ((scope.model[target.name].span, "the variable"), (symbol.span, "the probabilities"))
-        scope.report("E212", message, span, "two domains", related=place)
+        help = "declare the last axis over the domain of the variable: `k in aa` for `var x : aa`"
+        scope.report("E212", message, span, "two domains", related=place, help=help)

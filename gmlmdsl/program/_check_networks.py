@@ -143,7 +143,8 @@ def check_conditional(s: tree.NetworkConditional, body: Body, scope: Scope) -> N
     given: list[str] = []
     for k, a in enumerate(s.network.arguments):
         if not isinstance(a.value, tree.Name) or a.keyword is not None or a.clauses is not None:
-            scope.report("E303", "a network takes the names of `given` variables", a.span, "not a name")
+            help = "its options stand where it is declared: `network net = transformer(layers = 2)`"
+            scope.report("E303", "a network takes the names of `given` variables", a.span, "not a name", help=help)
         elif a.value.name in given:
             fix = Fix(Span(a.span.source, s.network.arguments[k - 1].span.end, a.span.end), "", guess=True)
             first = next(b for b in s.network.arguments if b.span.text == a.span.text)
@@ -152,7 +153,8 @@ def check_conditional(s: tree.NetworkConditional, body: Body, scope: Scope) -> N
         elif scope.use(a.value, "given") is not None:
             given.append(a.value.name)
     if body.conditional is not None:
-        scope.report("E314", "a model has one `conditional`", s.span, "a second one", related=((body.conditional.span, "the first"),))
+        place, help = ((body.conditional.span, "the first"),), "keep one of the two; another network has a model of its own"
+        scope.report("E314", "a model has one `conditional`", s.span, "a second one", related=place, help=help)
         return None
     if network is not None and isinstance(network.value, FormCall) and len(given) == len(s.network.arguments):
         _check_given(s, network.value, [body.variables[g] for g in given if g in body.variables], scope)
@@ -231,7 +233,8 @@ def check_no_joint(body: Body, scope: Scope) -> None:
     if others:
         message = "a model with a `conditional` declares no joint: it takes no factor"
         also = f"; {len(others) - 1} more stand below" if len(others) > 1 else ""
-        scope.report("E314", message + also, others[0], "not here", related=place)
+        help = "a model with factors stands beside this one, under a name of its own"
+        scope.report("E314", message + also, others[0], "not here", related=place, help=help)
 
 
 def refuse_joint(s: tree.Update, scope: Scope) -> None:

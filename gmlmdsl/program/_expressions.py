@@ -117,7 +117,8 @@ def check_expression(e: tree.Expression, scope: Scope, where: Where) -> Checked:
     """The checked expression and its kind; faults go to the scope."""
     check = RULES.get(type(e))
     if check is None:
-        scope.report("E216", "a number or condition is expected here", e.span, "not an expression")
+        help = "such as `2`, `n - 1` or `x[0] == 1`"
+        scope.report("E216", "a number or condition is expected here", e.span, "not an expression", help=help)
         return faulty(e.span)
     return check(e, scope, where)
 
@@ -288,7 +289,8 @@ def _comparable(e: tree.Binary, left: Kind | None, right: Kind | None, scope: Sc
         scope.report("E212", f"cannot compare {words} with a string", text.span, "a string", help=help)
     elif len(kinds) == 2 and (left.tag == "label" or right.tag == "label") and not _same_labels(left, right):  # type: ignore[union-attr]
         place = tuple((k.domain.span, k.words) for k in kinds if k.domain is not None)
-        scope.report("E212", f"cannot compare {kinds[0].words} with {kinds[1].words}", e.span, "two domains", related=place)
+        help = "declare both variables over one domain"
+        scope.report("E212", f"cannot compare {kinds[0].words} with {kinds[1].words}", e.span, "two domains", related=place, help=help)
     elif any(k.tag == "label" for k in kinds):
         if e.operator not in ("==", "!="):
             label = next(k for k in kinds if k.tag == "label")

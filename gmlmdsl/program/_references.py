@@ -192,7 +192,8 @@ def _check_inside(e: tree.Expression, scope: Scope, where: Where) -> Checked:
 def _verify_label(e: tree.Expression, kind: Kind, over: SetOf, domain: Domain, scope: Scope) -> None:
     if kind.tag != "label" or not same_domain(kind.domain, domain):
         message = f"this axis runs over `{over.name}`, the index is {kind.words}"
-        scope.report("E212", message, e.span, kind.words, related=((domain.span, "the domain of the axis"),))
+        help = "index it by a label in double quotes, or by a cell of that domain"
+        scope.report("E212", message, e.span, kind.words, related=((domain.span, "the domain of the axis"),), help=help)
 
 
 def _report_spin_index(e: tree.Expression, kind: Kind, scope: Scope) -> None:

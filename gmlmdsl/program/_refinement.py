@@ -49,7 +49,8 @@ def check_decoder(call: tree.Call, model: Model, scope: Scope) -> FormCall | Non
     if model.conditional is None:
         if scope.lacks_network(model.name, model.span):
             message = f"`{form.name}` decodes a network: model `{model.name}` has no `conditional`"
-            scope.report("E323", message, call.span, "no network")
+            help = "declare `network net = transformer(..)` before the model, and `conditional x ~ net()` in it"
+            scope.report("E323", message, call.span, "no network", help=help)
         return None
     return _refinement(call, form, arguments, model, scope) if check_direction(call, model, scope, causal=False) else None
 

@@ -163,7 +163,20 @@ def _misplaced(fault: Fault, faults: Faults) -> Diagnostic | None:
         return None
     if first.text == "mixture" and fault.level == "mask_statement":
         return Diagnostic("E105", "`mixture` of masks follows `=`", fault.span(first), "", help="write `mask name = mixture { .. }`")
-    return Diagnostic("E105", f"`{first.text}` stands {HOME[first.text]}, not {place}", fault.span(first), "not here")
+    message, help_ = f"`{first.text}` stands {HOME[first.text]}, not {place}", _where_to(first.text, fault.level)
+    return Diagnostic("E105", message, fault.span(first), "not here", help=help_)
+
+
+def _where_to(word: str, level: str) -> str:
+    """Where a statement of another level belongs."""
+    if word in FILE_WORDS:
+        return "move it out of the braces, above them"
+    if word in MODEL_WORDS:
+        return "move it between the braces of a model: `model name { .. }`"
+    if word in MASK_WORDS and level == "sampler_statement":
+        return "give the mask a name, and draw from it: `update K where K ~ name`"
+    home = "mask" if word in MASK_WORDS else "sampler"
+    return f"move it between the braces of a {home}: `{home} name {{ .. }}`"
 
 
 def _bracket(fault: Fault, faults: Faults) -> Diagnostic | None:
@@ -173,7 +186,8 @@ def _bracket(fault: Fault, faults: Faults) -> Diagnostic | None:
     if token.text in CLOSING:
         partner = CLOSING[token.text]
         if not opened and token.text != "}":
-            return Diagnostic("E103", f"`{token.text}` closes nothing", fault.span(token), f"no `{partner}` is open")
+            help_ = f"remove it, or open it before with `{partner}`"
+            return Diagnostic("E103", f"`{token.text}` closes nothing", fault.span(token), f"no `{partner}` is open", help=help_)
         if opened and fault.tokens[opened[-1]].text != partner:
             return _unclosed(fault, opened[-1])
         return None
@@ -222,7 +236,7 @@ def _no_statement(fault: Fault) -> Diagnostic:
         help_ = "a row opens with its weight, a number or the name of an input: `0.5 : ..`"
         return Diagnostic("E101", f"expected a row of the mixture, found {_shown(fault)}", fault.span(token), "", help=help_)
     if token.text == "}":
-        return Diagnostic("E103", "`}` closes nothing", fault.span(token), "no `{` is open")
+        return Diagnostic("E103", "`}` closes nothing", fault.span(token), "no `{` is open", help="remove it, or open it before with `{`")
     near = did_you_mean(token.text, words) if "NAME" in token.terminals else None
     help_ = f"did you mean `{near}`?" if near else f"a statement {place} opens with {', '.join(f'`{w}`' for w in words)}"
     return Diagnostic("E101", f"expected a statement, found {_shown(fault)}", fault.span(token), "", help=help_)

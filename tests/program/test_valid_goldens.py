@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from gmlmdsl.syntax import format_source
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 VALID = sorted(path for folder in ("good", "valid") for path in (PROGRAMS / folder).glob("*.gmlm"))
+# Errors whose message or label itself says what to write: a bound, the word that is missing, how a form is written.
+SAID = {"E101", "E102", "E109", "E111", "E115", "E116", "E205", "E210", "E214", "E217", "E302", "E303", "E319", "E328", "E412"}
 UPDATE = os.environ.get("GMLM_UPDATE_GOLDEN") == "1"
 WIDTH = 100
 
@@ -48,3 +51,11 @@ def test_there_are_three_hundred_invalid_programs_and_half_as_many_valid_ones() 
     assert len(invalid) >= 300 and len(VALID) >= 150
     for folder in ("good", "valid"):
         assert {p.stem for p in (PROGRAMS / folder).glob("*.txt")} == {p.stem for p in VALID if p.parent.name == folder}
+
+
+def test_every_error_names_a_cure() -> None:
+    texts = [path.read_text(encoding="utf-8") for folder in ("bad", "habits") for path in (PROGRAMS / folder).glob("*.txt")]
+    errors = [e for text in texts for e in re.split(r"(?m)^(?=(?:error|warning)\[)", text) if e.startswith("error[")]
+    bare = [e for e in errors if "\nhelp: " not in e]
+    assert len(errors) > 500 and len(bare) < 0.15 * len(errors)
+    assert {e[len("error[") :][:4] for e in bare} <= SAID

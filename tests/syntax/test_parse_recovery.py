@@ -16,6 +16,7 @@ from gmlmdsl.syntax import parse, parse_with_errors
 from gmlmdsl.syntax._lex import tokenize
 from gmlmdsl.syntax._tables import load_tables
 
+HOME = "move it between the braces of a model: `model name { .. }`"
 MODEL = "model m {{\n  var x : spin\n  {}\n  factor x\n}}\nmask q = everything(x)"
 FILE = "{}\nmask q = everything(x)"
 
@@ -75,8 +76,18 @@ IN_MODEL = {
     "factor (x]": ("E102", "expected `)` to close the `(` opened here", "]", ""),
     "factor x + 2)": ("E103", "`)` closes nothing", ")", "remove the `)`"),
     "factor x[0]]": ("E103", "`]` closes nothing", "]", "remove the `]`"),
-    "mask r = subsets(x)": ("E105", "`mask` stands outside models, masks and samplers, not in a model", "mask", ""),
-    "update x": ("E105", "`update` stands in a sampler, not in a model", "update", ""),
+    "mask r = subsets(x)": (
+        "E105",
+        "`mask` stands outside models, masks and samplers, not in a model",
+        "mask",
+        "move it out of the braces, above them",
+    ),
+    "update x": (
+        "E105",
+        "`update` stands in a sampler, not in a model",
+        "update",
+        "move it between the braces of a sampler: `sampler name { .. }`",
+    ),
     "var y(i in site) : spin": ("E121", "`y` is indexed with square brackets", "(i in site)", "write `y[i in site]`"),
     "factor a;;": ("E122", "`;` stands only at the end of a statement", ";", "remove the `;`"),
     "param u ~ normal(0, 1,)": ("E122", "`,` stands between two things, not before `)`", ",", "remove the `,`"),
@@ -120,8 +131,8 @@ IN_FILE = {
     ),
     "index s = 4": ("E101", "expected an index set, such as `range(4)`, after `=`", "4", ""),
     "input n : int =": ("E101", "expected an expression after `=`", "=", ""),
-    "factor x": ("E105", "`factor` stands in a model, not at the top level of a file", "factor", ""),
-    "sampler s { factor x }": ("E105", "`factor` stands in a model, not in a sampler", "factor", ""),
+    "factor x": ("E105", "`factor` stands in a model, not at the top level of a file", "factor", HOME),
+    "sampler s { factor x }": ("E105", "`factor` stands in a model, not in a sampler", "factor", HOME),
     "mask m { mixture { 1 : a } }": ("E105", "`mixture` of masks follows `=`", "mixture", "write `mask name = mixture { .. }`"),
     "mask m = mixture { 1 : a, 2 : b }": ("E122", "nothing stands between the rows of a mixture", ",", "remove the `,`"),
     "sampler s { update x(i) for i in s }": ("E121", "`x` is indexed with square brackets", "(i)", "write `x[i]`"),
