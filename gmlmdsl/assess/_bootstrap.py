@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..fit import FitRecord
 
 Array = np.ndarray
+NO_ESTIMATE = "diverged", "not-converged"  # codes of a status
 
 
 @dataclass(frozen=True)
@@ -124,19 +125,20 @@ def bootstrap(made: FitRecord, replications: int, seed: int, max_seconds: float,
     if not isinstance(max_seconds, int | float) or not max_seconds > 0:
         raise fail("E507", f"max_seconds must be a number above 0, got {max_seconds!r}")
     verify_spread(made.effective_rows, "the bootstrap")
-    evidence, started, found = made.evidence, time.perf_counter(), []
+    evidence, started, found, failed = made.evidence, time.perf_counter(), [], 0
     options = dataclasses.replace(evidence.options, init=_start(made), progress=False)
     for _, weights in _drawn(evidence, replications, seed, shows_progress(progress)):
-        found.append(fit_model(evidence.lowered, evidence.mask, evidence.codes, dataclasses.replace(options, weights=weights)))
+        began = time.perf_counter()
+        estimate = fit_model(evidence.lowered, evidence.mask, evidence.codes, dataclasses.replace(options, weights=weights))
+        found.append(_row(made, estimate))
+        failed += estimate.status.code in NO_ESTIMATE
         if len(found) == 1:
-            expected = (replications - 1) * found[0].seconds
+            expected = (replications - 1) * (time.perf_counter() - began)
             if expected > max_seconds:
                 message = f"{counted(replications, 'refit')} take about {expected:.3g} s, more than the limit of {max_seconds:g} s"
                 raise fail("E546", message, help="ask for fewer `replications=`, or raise `max_seconds=`")
-    estimates = np.array([_row(made, e) for e in found])
-    failed = sum(e.status.code in ("diverged", "not-converged") for e in found)
     held = without_interval(made.graph, made.meta["fixed"], made.params)
-    return Bootstrap(estimates, made.flat(made.params).astype(float), failed, time.perf_counter() - started, made.graph, held)
+    return Bootstrap(np.array(found), made.flat(made.params).astype(float), failed, time.perf_counter() - started, made.graph, held)
 
 
 def _start(made: FitRecord) -> dict[str, Any]:
@@ -161,7 +163,7 @@ def _drawn(evidence: Evidence, replications: int, seed: int, show: bool) -> Iter
 
 def _row(made: FitRecord, estimate: Estimate) -> Array:
     status = estimate.status
-    if status.code in ("diverged", "not-converged"):
+    if status.code in NO_ESTIMATE:
         return np.full(len(status.separated), np.nan)
     flat = made.flat(estimate.params).astype(float)
     flat = np.where(status.separated > 0, np.inf, np.where(status.separated < 0, -np.inf, flat))

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._diagnostics import counted, fail
 from ..evaluate import unflatten
-from ..fit import Finding, Selected, at_kinks, estimate_to_fit, fit_model, held_graph, laplace_priors
+from ..fit import Finding, Inferred, Selected, at_kinks, estimate_to_fit, fit_model, held_graph, laplace_priors
 from ._scored_rows import evidence_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ def refit_selected(fit: F, x: Any, weights: Any, missing: Any, given: Any) -> F:
     options = dataclasses.replace(evidence.options, init=fit.params)
     found = fit_model(dataclasses.replace(evidence.lowered, graph=graph), evidence.mask, evidence.codes, options)
     finding = _told(selected, kinks, not own)
-    found = dataclasses.replace(found, status=dataclasses.replace(found.status, findings=(*found.status.findings, finding)))
+    status = dataclasses.replace(found.status, findings=(*found.status.findings, finding))
+    found = dataclasses.replace(found, inference=Inferred(status, found.covariances))
     dtype = next(iter(fit.params.values())).dtype
     meta = {k: v for k, v in fit.meta.items() if k != "simulated"} | {"selected": selected}
     return estimate_to_fit(type(fit), found, held_graph(fit.graph, selected), meta, fit._model, dtype)

@@ -25,6 +25,7 @@ from ..fit import (
     Curvature,
     Evidence,
     Finding,
+    Inferred,
     at_kinks,
     curvature,
     determined,
@@ -83,7 +84,7 @@ def simulated_errors(fit: F, how: How) -> F:
         rest = determined(dataclasses.replace(curve, score=score, one_mask=None), open_, held)
         made = _with(fit, Covariances(rest, np.zeros(len(held), bool)), drawn, effective, how)
         errors = np.sqrt(np.maximum(np.diag(made.determined["sandwich"]), 0.0))
-        return dataclasses.replace(made, status=with_shrinkage(made.status, rest, errors, frame))
+        return dataclasses.replace(made, inference=Inferred(with_shrinkage(made.status, rest, errors, frame), made.determined))
 
 
 @dataclass(frozen=True)
@@ -218,7 +219,6 @@ def _with(fit: F, found: Covariances, drawn: SimulatedRows, effective: float, ho
     simulated["how"] = {"seed": int(how.seed), "sampler": how.sampler, "warmup": how.warmup, "thin": how.thin}
     return dataclasses.replace(
         fit,
-        status=status,
-        determined=found,
+        inference=Inferred(status, found),
         meta=fit.meta | {"simulated": simulated},
     )

@@ -8,8 +8,9 @@ fewer rows than parameters S lacks rank, and what it says is too small.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import jax
 import numpy as np
@@ -44,6 +45,32 @@ class Inferred:
 
     status: Status
     covariances: Mapping[str, Array]
+
+
+class Later:
+    """What `find` infers, when it is first asked for: a fit whose estimates are all that is wanted does not wait for its curvature.
+
+    It holds what `find` needs, the rows on the device among it, until then.
+    """
+
+    def __init__(self, find: Callable[[], Inferred]):
+        self._find: Callable[[], Inferred] | None = find
+
+    @cached_property
+    def _found(self) -> Inferred:
+        assert self._find is not None
+        found, self._find = self._find(), None
+        return found
+
+    @property
+    def status(self) -> Status:
+        """See `Inferred`."""
+        return self._found.status
+
+    @property
+    def covariances(self) -> Mapping[str, Array]:
+        """See `Inferred`."""
+        return self._found.covariances
 
 
 def infer(objective: Objective, params: dict[str, jax.Array], status: Status, curve: Curvature | None, rows: float) -> Inferred:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,58 +15,48 @@ import optax
 
 from .._diagnostics import fail, with_whole_numbers
 from .._progress import shows_progress, waiting
-from ..data import generator, random_key, verified_weights
-from ..derive import ExactLoss, float_type, graph_arrays, on_device
-from ..derive.compiled import all_values, gap_rows, log_potential
+from ..data import verified_weights
 from ..evaluate import (
     Colouring,
-    Frame,
     MaskUse,
     Missing,
     Objective,
-    Sorted,
-    chunk_rows,
-    colouring,
-    counted_mean_size,
-    draw_masks,
-    ignored_rows,
     in_support,
     init_params,
-    is_affine,
     is_convex,
     known_params,
-    make_loss,
-    masks_per_row,
-    mean_block_size,
     on_gauge,
-    reached_cells,
-    reported,
-    room_for,
-    sort_rows,
-    summed_loss,
     value_at,
     verify_bounded_priors,
-    verify_ignored,
-    verify_latents,
     verify_names,
-    verify_present,
 )
-from ..graph import FactorGraph, Lowered, LoweredMask, is_adaptive, mentions_parameter, range_of, varies
-from ..graph.masks import support_size
-from ..plan import mean_size, verify_held
+from ..graph import FactorGraph, Lowered, LoweredMask, mentions_parameter
+from ..plan import verify_held
 from ._contrastive import Climbed, climb
-from ._few_rows import effective_rows, infer
-from ._imputation import COPIES, MOST_ROUNDS, STEPS, SWEEPS, Imputed, first_values, missing_blocks, monte_carlo_em, unconstrained_errors
+from ._few_rows import Inferred, Later, effective_rows, infer
+from ._imputation import MOST_ROUNDS, STEPS, SWEEPS, monte_carlo_em, unconstrained_errors
 from ._inference import Copies, verify_counts
 from ._kinks import has_kinks
-from ._methods import MonteCarloEM, PersistentContrastiveDivergence, completed_masks, verify_method, verify_whole
-from ._minimise import MOST_INFERRED, curvature_at, first_curvature, full_batch, has_vanished, params_of, start_of_vanished, stochastic
+from ._methods import MonteCarloEM, PersistentContrastiveDivergence, verify_method, verify_whole
+from ._minimise import (
+    Colours,
+    Look,
+    curvature_at,
+    first_curvature,
+    full_batch,
+    has_vanished,
+    infers,
+    looking,
+    params_of,
+    start_of_vanished,
+    stochastic,
+)
 from ._optimise import ROUGH, Outcome, Scaled, lbfgs, scaling
 from ._options import Evidence, FitOptions
+from ._prepare import Prepared, make_objective, objective_colouring, verify_possible
 from ._status import Status, examine, judge
 
 Array = np.ndarray
-BYTES_PER_COPY = 4 * 8  # of a cell: filled, on the device, and redrawn for the standard errors
 
 
 @dataclass(frozen=True)
@@ -74,7 +65,7 @@ class Estimate:
 
     evidence: Evidence
     params: dict[str, Array]
-    status: Status
+    inference: Inferred | Later
     outcome: Outcome
     objective: float
     use: MaskUse
@@ -83,7 +74,16 @@ class Estimate:
     rows: int
     missing: Missing
     seconds: float
-    covariances: Mapping[str, Array]
+
+    @property
+    def status(self) -> Status:
+        """What must be said of it."""
+        return self.inference.status
+
+    @property
+    def covariances(self) -> Mapping[str, Array]:
+        """Of what is determined, by kind."""
+        return self.inference.covariances
 
 
 def fit_model(lowered: Lowered, mask: LoweredMask, codes: Array, options: FitOptions) -> Estimate:
@@ -111,29 +111,47 @@ def fit_model(lowered: Lowered, mask: LoweredMask, codes: Array, options: FitOpt
         prepared = make_objective(host, mask, codes, weights, start, fixed, options)
         objective, use, missing = prepared.objective, prepared.use, prepared.missing
         free = objective.frame.unconstrain({k: np.asarray(v) for k, v in objective.held.items()})  # pyright: ignore[reportArgumentType]
-        convex, colours = is_convex(host) and (missing.ignored or not missing.any), objective_colouring(objective)
+        convex = is_convex(host) and (missing.ignored or not missing.any)
+        colours = functools.cache(functools.partial(objective_colouring, objective))
         if prepared.imputed is not None:
-            objective, outcome, missing, copies = _impute(prepared, options, colours)
-            curve = curvature_at(objective, params_of(objective, outcome), colours, options, copies)
+            objective, outcome, missing, copies = _impute(prepared, options, colours())
+            curve = curvature_at(objective, params_of(objective, outcome), colours(), options, copies)
             open_ = examine(objective, params_of(objective, outcome), curve, None, None)
+            look = lambda: (curve, open_)  # noqa: E731
             # Rounds may have run along a recession until rounding stopped them.
-            if has_vanished(curve, start_of_vanished(objective, curve, colours)):
+            if has_vanished(curve, start_of_vanished(objective, curve, colours())):
                 outcome = dataclasses.replace(outcome, reason="steps")
         elif options.optimizer is None:
-            outcome, curve, open_ = full_batch(objective, free, options, colours)
+            outcome, look = full_batch(objective, free, options, colours)
         else:
             outcome = stochastic(objective, mask, free, options)
-            curve = curvature_at(objective, params_of(objective, outcome), colours, options)
-            open_ = examine(objective, params_of(objective, outcome), curve, first_curvature(objective, colours), colours)
+            look = looking(objective, params_of(objective, outcome), colours, options, lambda _: first_curvature(objective, colours()))
         params = params_of(objective, outcome)
         value = float(value_at(objective, params) if np.isnan(outcome.value) else outcome.value) * float(objective.scale)
-        status = judge(objective, params, outcome, open_, curve, colours, missing)
-        inferred = infer(objective, params, status, curve, effective_rows(mask, codes, weights, options.weights_are == "counts"))
         arrays = {k: np.asarray(v) for k, v in params.items()}
+        rows = effective_rows(mask, codes, weights, options.weights_are == "counts")
+        inferred = Later(lambda: _judged(objective, params, outcome, look, colours, missing, rows, exact))
+        if not infers(objective, params):
+            inferred.status  # noqa: B018 - it costs nothing without a curvature, and lets go of the rows
     evidence, seconds = Evidence(lowered, mask, codes, options), time.perf_counter() - started
-    return Estimate(
-        evidence, arrays, inferred.status, outcome, value, use, fixed, convex, codes.shape[1], missing, seconds, inferred.covariances
-    )
+    return Estimate(evidence, arrays, inferred, outcome, value, use, fixed, convex, codes.shape[1], missing, seconds)
+
+
+def _judged(
+    objective: Objective,
+    params: dict[str, jax.Array],
+    outcome: Outcome,
+    look: Look,
+    colours: Colours,
+    missing: Missing,
+    rows: float,
+    exact: bool,
+) -> Inferred:
+    """What must be said of an estimate, with its covariances: for whoever asks first."""
+    with jax.enable_x64(exact or bool(jax.config.jax_enable_x64)):  # pyright: ignore[reportAttributeAccessIssue]
+        curve, open_ = look()
+        status = judge(objective, params, outcome, open_, curve, colours(), missing)
+        return infer(objective, params, status, curve, rows)
 
 
 def verified_rows(mask: LoweredMask, codes: Array, options: FitOptions) -> Array:
@@ -157,7 +175,8 @@ def _climbed(evidence: Evidence, found: Climbed, fixed: tuple[str, ...], started
     use = MaskUse(evidence.options.mask, None, 1, False, cells, cells)
     params = {k: np.asarray(v) for k, v in found.params.items()}
     seconds = time.perf_counter() - started
-    return Estimate(evidence, params, found.status, found.outcome, found.objective, use, fixed, False, rows, found.missing, seconds, {})
+    inferred = Inferred(found.status, {})
+    return Estimate(evidence, params, inferred, found.outcome, found.objective, use, fixed, False, rows, found.missing, seconds)
 
 
 def reopen(evidence: Evidence, params: Mapping[str, Array]) -> tuple[Objective, Colouring | None]:
@@ -183,48 +202,6 @@ def _verified_options(options: FitOptions) -> FitOptions:
     return options
 
 
-def verify_possible(lowered: Lowered, codes: Array, weights: Array, start: dict[str, jax.Array]) -> None:
-    """Refuse a row that the model gives probability zero.
-
-    Raises:
-        GmlmError: E508 with the row and the `require`.
-    """
-    device = graph_arrays(lowered.graph)
-    verify_present(lowered.graph, device, codes, weights)
-    whole = np.flatnonzero((codes >= 0).all(axis=0))
-    if not len(whole):
-        return
-    codes, weights = codes[:, whole], weights[whole]
-    for group, host in zip(device.groups, lowered.graph.groups, strict=True):
-        if group.kind == "require":
-            holds = np.asarray(all_values(group, {}, on_device(codes)))
-            bad = ~holds.all(axis=0) & (weights > 0)
-            if bad.any():
-                row = int(np.argmax(bad))
-                cells = host.cells[int(np.argmin(holds[:, row]))]
-                names = [lowered.graph.cell_name(int(c)) for c in np.unique(cells) if c < lowered.graph.n_random]
-                message = f"row {int(whole[row])} of x is impossible: it breaks this `require`{' at ' * bool(names)}{', '.join(names)}"
-                raise fail("E508", message, host.span, "broken here", help="mend or drop the row, or loosen the requirement")
-    if _finite_factors(lowered.graph, start):
-        return
-    value = np.asarray(log_potential(device, start, on_device(codes)))
-    bad = (np.isnan(value) | np.isneginf(value)) & (weights > 0)
-    if bad.any():
-        row = int(np.argmax(bad))
-        message = f"row {int(whole[row])} of x is impossible: log p is {value[row]:g} at the start"
-        raise fail("E508", message, help="a factor is -infinity or undefined there; start elsewhere with `init=`")
-
-
-def stays_finite(host: FactorGraph, start: dict[str, jax.Array]) -> bool:
-    """Whether bounds show that every row is possible: nothing is required, and every factor is finite."""
-    return all(g.kind != "require" for g in host.groups) and _finite_factors(host, start)
-
-
-def _finite_factors(host: FactorGraph, start: dict[str, jax.Array]) -> bool:
-    values = {k: np.asarray(v) for k, v in start.items()}
-    return all(range_of(g, int(host.sizes.max(initial=1)), values) is not None for g in host.factors)
-
-
 def _start(host: FactorGraph, options: FitOptions) -> tuple[dict[str, jax.Array], tuple[str, ...]]:
     names = [p.name for p in host.parameters]
     arrays: Mapping[str, Any] = init_params(host, options.seed)
@@ -240,122 +217,6 @@ def _start(host: FactorGraph, options: FitOptions) -> tuple[dict[str, jax.Array]
         if p.name not in (options.fixed or {}):
             arrays[p.name] = on_gauge(p, arrays[p.name])
     return arrays, tuple(n for n in names if n in (options.fixed or {}))
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """The objective of a fit, how it uses its mask, and its rows with gaps."""
-
-    objective: Objective
-    use: MaskUse
-    missing: Missing
-    imputed: Imputed | None
-
-
-def make_objective(
-    host: FactorGraph,
-    mask: LoweredMask,
-    codes: Array,
-    weights: Array,
-    start: dict[str, jax.Array],
-    fixed: tuple[str, ...],
-    options: FitOptions,
-) -> Prepared:
-    """The objective of a fit: complete rows and copies of imputed ones side by side, rows that are summed out apart."""
-    named, ignores = mask, options.ignores
-    if ignores:
-        verify_ignored(host, mask, options.mask, codes)
-    mask, counted_by = _completed_masks(host, mask, codes, options)
-    device = graph_arrays(host)
-    n_masks = masks_per_row(mask, options.n_masks)
-    filled = on_device(np.maximum(codes, 0))
-    masks = None if n_masks is None else np.asarray(draw_masks(host, mask, filled, n_masks, random_key(options.seed), options.repeats))
-    counts = options.weights_are == "counts"
-    if counts and n_masks is not None:
-        help_ = "repeat the rows instead, so that each has its own masks"
-        raise fail("E542", f"weights are counts, and mask `{options.mask}` is drawn for each row", mask.span, "drawn", help=help_)
-    size = _mean_size(host, counted_by, filled, weights if counts else None)
-    use = MaskUse(options.mask, n_masks, support_size(named), is_adaptive(mask), reached_cells(host, counted_by), size)
-    if use.mean_size == 0:
-        raise fail("E410", f"mask `{options.mask}` hides no cell of these rows", mask.span, "an empty support")
-    imputes = isinstance(options.method, MonteCarloEM) or options.impute
-    kinds = ignored_rows(host, mask, codes) if ignores else sort_rows(host, mask, options.mask, codes, masks, imputes, weights)
-    order, share, whole, imputed = _columns(host, codes, kinds, options)
-    loss = make_loss(host, device, mask, n_masks, len(order), kinds.report.ignored)
-    rows_masks = None if masks is None else masks[:, :, order]
-    room = room_for(len(order))
-    chunk = chunk_rows(loss, 0 if rows_masks is None else len(rows_masks), 0 if rows_masks is None else rows_masks.shape[1], room)
-    padding, dtype = room + -room % chunk - len(order), float_type()
-    gaps = summed_loss(host, device, codes, kinds)
-    objective = Objective(
-        loss,
-        on_device(np.pad(whole, ((0, 0), (0, padding)), mode="edge" if len(order) else "constant")),
-        on_device(np.pad(weights[order] * share, (0, padding)).astype(dtype)),
-        None if rows_masks is None else on_device(np.pad(rows_masks, ((0, 0), (0, 0), (0, padding)), constant_values=host.n_cells)),
-        start,
-        on_device(np.asarray(use.reached / use.mean_size, dtype)),
-        on_device(np.asarray(weights.sum(), dtype)),
-        Frame(host.without_data, fixed),
-        chunk,
-        gaps,
-        None if gaps is None else on_device(weights[kinds.summed].astype(dtype)),
-    )
-    if gaps is not None:
-        _verify_finite(objective, start, kinds.summed)
-    return Prepared(objective, use, kinds.report, imputed)
-
-
-def _mean_size(host: FactorGraph, mask: LoweredMask, codes: jax.Array, counts: Array | None) -> float:
-    """E|K|: of a mask that looks at rows the mean over them, where one of count w is w rows."""
-    plain = None if varies(mask) else mean_size(mask, host.n_cells)
-    if plain is not None:
-        return plain
-    return mean_block_size(host, mask, codes) if counts is None else counted_mean_size(host, mask, codes, counts)
-
-
-def _completed_masks(host: FactorGraph, mask: LoweredMask, codes: Array, options: FitOptions) -> tuple[LoweredMask, LoweredMask]:
-    """The mask of the loss, and the one that its factor is counted by: the mask named, unless latents are drawn; see `MonteCarloEM`."""
-    drawing = isinstance(options.method, MonteCarloEM)
-    verify_latents(host, mask, options.mask, codes, not drawing)
-    if options.impute and reported(host, codes).latents:
-        help = "`method=gm.MonteCarloEM()` draws latents and missing cells"
-        raise fail("E704", "`impute=True` is about missing cells, and these rows lack latents", help=help)
-    latents = np.flatnonzero((codes < 0).any(axis=1) & host.is_latent)
-    if drawing and len(latents) and varies(mask):
-        message = f"mask `{options.mask}` has other probabilities in other rows, and {MonteCarloEM.name} joins latents to like blocks"
-        raise fail("E704", message, mask.span, "varies with rows", help="name a mask without weights that look at x or at given data")
-    return completed_masks(host, mask, latents) if drawing else (mask, mask)
-
-
-def _columns(host: FactorGraph, codes: Array, kinds: Sorted, options: FitOptions) -> tuple[Array, Array, Array, Imputed | None]:
-    """Complete rows, then copies of the imputed ones: which row each column is, its share of the row's weight, and its codes."""
-    order, rows = kinds.complete, kinds.imputed
-    if not len(rows):
-        return order, np.ones(len(order)), codes[:, order], None
-    count = options.method.copies if isinstance(options.method, MonteCarloEM) else COPIES
-    needed = BYTES_PER_COPY * len(codes) * len(rows) * int(count)
-    verify_held(needed, f"{count:,} copies of each of {len(rows):,} rows", "fewer `copies=` of the method")
-    columns = np.repeat(rows, count)
-    blocks, values = missing_blocks(host, codes[:, rows] < 0)
-    imputed = Imputed(Copies(len(order), len(rows), count), np.repeat(blocks, count, axis=2), values, rows)
-    filled = first_values(host, codes, generator(options.seed))[:, columns]
-    share = np.append(np.ones(len(order)), np.full(len(columns), 1 / count))
-    return np.append(order, columns), share, np.concatenate([codes[:, order], filled], axis=1), imputed
-
-
-def _verify_finite(objective: Objective, start: dict[str, jax.Array], rows: Array) -> None:
-    """Refuse a row that no values of its missing cells make possible."""
-    host = objective.frame.host
-    if stays_finite(host, start):
-        return
-    if np.isfinite(float(value_at(objective, start))):
-        return
-    assert objective.gaps is not None
-    assert objective.gap_weights is not None
-    bad = ~np.isfinite(np.asarray(gap_rows(objective.gaps, start))) & (np.asarray(objective.gap_weights) > 0)
-    if bad.any():
-        message = f"row {int(rows[int(np.argmax(bad))])} of x is impossible: whatever its missing cells hold, log p is -inf or undefined"
-        raise fail("E508", message, help="mend or drop the row, or loosen the requirement; or start elsewhere with `init=`")
 
 
 def _impute(prepared: Prepared, options: FitOptions, colours: Colouring | None) -> tuple[Objective, Outcome, Missing, Copies]:
@@ -385,13 +246,3 @@ def _impute(prepared: Prepared, options: FitOptions, colours: Colouring | None) 
     seed, graph = options.seed, objective.loss.graph
     most, sweeps = (options.method.rounds, options.method.sweeps) if isinstance(options.method, MonteCarloEM) else (MOST_ROUNDS, SWEEPS)
     return monte_carlo_em(objective, prepared.imputed, graph, minimise, errors, seed, prepared.missing, most, sweeps)
-
-
-def objective_colouring(objective: Objective) -> Colouring | None:
-    """Of an exponential family under all masks of a support; otherwise local statistics say nothing."""
-    host = objective.frame.host
-    size = sum(p.size for p in host.parameters)
-    rows = int((np.asarray(objective.weights) > 0).sum())
-    if not isinstance(objective.loss, ExactLoss) or not is_affine(host) or not 0 < size <= MOST_INFERRED or not rows:
-        return None
-    return colouring(objective, size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -27,28 +28,44 @@ if TYPE_CHECKING:
 MOST_INFERRED = 2000  # parameters whose standard errors are computed without being asked
 MOST_SCALED = 256  # parameters whose curvature costs little beside a fit, unless rows are many
 MOST_ENTRIES = 2.0**36  # table entries of that computation
+Colours = Callable[[], Colouring | None]  # found when they are first asked for
+Look = Callable[[], tuple[Curvature | None, Recession]]  # the curvature at an estimate, and what is open there
 
 
-def full_batch(
-    objective: Objective, free: dict[str, Any], options: FitOptions, colours: Colouring | None
-) -> tuple[Outcome, Curvature | None, Recession]:
+def full_batch(objective: Objective, free: dict[str, Any], options: FitOptions, colours: Colours) -> tuple[Outcome, Look]:
     """L-BFGS, scaled by the curvature where that is cheap; then with a pause to see whether there is a minimum.
 
-    Along a recession direction it would crawl for ever; where the curvature is costly, to the end and one look at it there is cheaper.
+    Along a recession direction it would crawl for ever; where the curvature is costly, to the end and one look at it there is cheaper,
+    when somebody asks for it.
     """
     kinked, size = has_kinks(objective), sum(p.size for p in objective.frame.host.parameters)
-    first = None if objective.gaps is None or kinked else first_curvature(objective, colours)  # costly at rows with gaps, not here
+    first = None if objective.gaps is None or kinked else first_curvature(objective, colours())  # costly at rows with gaps, not here
     costly = size > MOST_SCALED or objective.products >= MANY
     if not kinked and (costly if objective.gaps is None else first is not None):
-        outcome = lbfgs(_scaled(objective, free, first, colours), options.max_steps)
+        scaled = Scaled(objective, free, None) if first is None else _scaled(objective, free, first, colours())
+        outcome = lbfgs(scaled, options.max_steps)
         if outcome.reason in ("converged", "diverged") or options.max_steps is not None:
-            params = params_of(objective, outcome)
-            curve = curvature_at(objective, params, colours, options)
-            before = start_of_vanished(objective, curve, colours) if first is None else first
-            return outcome, curve, examine(objective, params, curve, before, colours)
-        again, curve, open_ = _with_pauses(objective, outcome.free, options, colours, kinked)
-        return joined(outcome, again), curve, open_
-    return _with_pauses(objective, free, options, colours, kinked)
+            before = (lambda curve: start_of_vanished(objective, curve, colours())) if first is None else lambda _: first
+            return outcome, looking(objective, params_of(objective, outcome), colours, options, before)
+        again, look = _with_pauses(objective, outcome.free, options, colours(), kinked)
+        return joined(outcome, again), look
+    return _with_pauses(objective, free, options, colours(), kinked)
+
+
+def looking(
+    objective: Objective,
+    params: dict[str, jax.Array],
+    colours: Colours,
+    options: FitOptions,
+    before: Callable[[Curvature | None], Curvature | None],
+) -> Look:
+    """A look at an estimate; `before` gives the curvature at the start, where that at the estimate makes it matter."""
+
+    def look() -> tuple[Curvature | None, Recession]:
+        curve = curvature_at(objective, params, colours(), options)
+        return curve, examine(objective, params, curve, before(curve), colours())
+
+    return look
 
 
 def _scaled(objective: Objective, at: dict[str, Any], curve: Curvature | None, colours: Colouring | None) -> Scaled:
@@ -80,7 +97,7 @@ def has_vanished(curve: Curvature | None, first: Curvature | None) -> bool:
 
 def _with_pauses(
     objective: Objective, free: dict[str, Any], options: FitOptions, colours: Colouring | None, kinked: bool
-) -> tuple[Outcome, Curvature | None, Recession]:
+) -> tuple[Outcome, Look]:
     def scaled(at: dict[str, Any], curve: Curvature | None) -> Scaled:
         return _scaled(objective, at, curve, colours)
 
@@ -104,7 +121,7 @@ def _with_pauses(
         curve = curve_at(params_of(objective, outcome))
         if objective.gaps is not None:  # without the linear programme, the curvature at the end is what tells
             open_ = examine(objective, params_of(objective, outcome), curve, first, colours)
-    return outcome, curve, open_
+    return outcome, lambda: (curve, open_)
 
 
 def stochastic(objective: Objective, mask: LoweredMask, free: dict[str, Any], options: FitOptions) -> Outcome:
@@ -170,10 +187,15 @@ def curvature_at(
     objective: Objective, params: dict[str, jax.Array], colours: Colouring | None, options: FitOptions, copies: Copies | None = None
 ) -> Curvature | None:
     """Where it is affordable and the parameters are finite."""
-    flat = np.concatenate([np.ravel(v) for v in params.values()] or [np.zeros(0)])
-    if flat.size > MOST_INFERRED or not np.isfinite(flat).all() or inference_cost(objective, flat.size) > MOST_ENTRIES:
+    if not infers(objective, params):
         return None
     return _sound(curvature(objective, params, colours, copies, options.weights_are == "counts"))
+
+
+def infers(objective: Objective, params: dict[str, jax.Array]) -> bool:
+    """Whether the curvature at an estimate is computed, see `curvature_at`."""
+    flat = np.concatenate([np.ravel(v) for v in params.values()] or [np.zeros(0)])
+    return flat.size <= MOST_INFERRED and bool(np.isfinite(flat).all()) and inference_cost(objective, flat.size) <= MOST_ENTRIES
 
 
 def _sound(curve: Curvature) -> Curvature | None:

@@ -15,7 +15,7 @@ from .._diagnostics import counted, fail, no_attribute
 from ..evaluate import Missing, entry_names, intervals, unflatten, verified_quantile
 from ..files import write_whole
 from ..graph import FactorGraph
-from ._few_rows import scored_rows
+from ._few_rows import Inferred, Later, scored_rows
 from ._fit import Estimate
 from ._kinks import held_graph, without_interval
 from ._methods import PersistentContrastiveDivergence
@@ -39,15 +39,24 @@ class FitRecord:
     """What is known of a fitted model, by name; its attributes are those of `Fit`, which adds the verbs that check it."""
 
     params: dict[str, Array]
-    status: Status
+    inference: Inferred | Later = field(repr=False)
     loss_trace: Array
     objective: float
     meta: dict[str, Any]
     graph: FactorGraph = field(repr=False)
-    determined: Mapping[str, Array] = field(repr=False)
     _model: Callable[[], Any] = field(repr=False)
     _evidence: Evidence | None = field(default=None, repr=False)
     missing: Missing | None = field(default=None, repr=False)
+
+    @property
+    def status(self) -> Status:
+        """Whether it converged, and what has no estimate, with remedies; of many parameters found when it is first asked for."""
+        return self.inference.status
+
+    @property
+    def determined(self) -> Mapping[str, Array]:
+        """The covariances of what is determined, by kind; see `determined_covariance`."""
+        return self.inference.covariances
 
     @property
     def evidence(self) -> Evidence:
@@ -294,8 +303,7 @@ def estimate_to_fit(kind: type[F], estimate: Estimate, graph: FactorGraph, meta:
     if estimate.evidence.options.ignores:
         meta["gaps"] = estimate.evidence.options.gaps
     trace = estimate.outcome.trace
-    more = estimate.covariances, model, estimate.evidence, estimate.missing
-    return kind(params, estimate.status, trace, estimate.objective, meta, graph, *more)
+    return kind(params, estimate.inference, trace, estimate.objective, meta, graph, model, estimate.evidence, estimate.missing)
 
 
 def fit_from_file(kind: type[F], saved: SavedFit, graph: FactorGraph, model: Callable[[], Any]) -> F:
@@ -329,4 +337,4 @@ def fit_from_file(kind: type[F], saved: SavedFit, graph: FactorGraph, model: Cal
     determined |= {k: found[f"determined:{k}"] for k in KINDS if f"determined:{k}" in found}
     known = {k: v for k, v in determined.items() if v is not None}
     trace = saved.array("loss_trace", (None,), "f")
-    return kind(params, status, trace, objective, meta, graph, known, model, None, missing)
+    return kind(params, Inferred(status, known), trace, objective, meta, graph, model, None, missing)

@@ -13,6 +13,7 @@ from fit_cases import TRUTH, rows, trio
 
 import gmlmdsl as gm
 from gmlmdsl.assess._predictive import Statistics
+from gmlmdsl.fit import Inferred
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 N = 60
@@ -252,7 +253,7 @@ def test_what_does_not_fit_is_one_diagnostic(truth: Any, options: dict[str, Any]
 def test_a_fit_that_diverged_makes_no_data(truth: Any):
     import dataclasses
 
-    fit = dataclasses.replace(truth, status=dataclasses.replace(truth.status, code="diverged"))
+    fit = dataclasses.replace(truth, inference=Inferred(dataclasses.replace(truth.status, code="diverged"), {}))
     with pytest.raises(gm.GmlmError, match="the fit diverged") as caught:
         fit.predictive()
     assert caught.value.codes == ("E552",)

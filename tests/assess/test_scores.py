@@ -15,6 +15,7 @@ from thinned import thinned
 import gmlmdsl as gm
 from gmlmdsl.assess import _score
 from gmlmdsl.assess._score import assign_folds, standard_error
+from gmlmdsl.fit import Inferred
 
 pytestmark = pytest.mark.usefixtures("float64", "standard_promotion")
 N = 60
@@ -154,7 +155,7 @@ def test_folds_that_fail_are_named(fits: dict[str, Any], monkeypatch: pytest.Mon
 
     def stopped(*arguments: Any) -> Any:
         found = real(*arguments)
-        return dataclasses.replace(found, status=dataclasses.replace(found.status, code="not-converged"))
+        return dataclasses.replace(found, inference=Inferred(dataclasses.replace(found.status, code="not-converged"), {}))
 
     monkeypatch.setattr(_score, "refit", stopped)
     assert "2 folds did not converge: not-converged" in repr(fits["single"].cross_validate(2))

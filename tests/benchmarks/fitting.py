@@ -1,7 +1,7 @@
 """Seconds to fit F1, a sparse Ising model, beside scikit-learn's node-wise regressions in the same run.
 
-Two graphs: every pair, as where the graph is sought; and the true edges, as where it is known. `Model.fit` also says whether a
-minimum exists, and gives standard errors where they are asked for; scikit-learn does neither. Of its two variants the quicker one counts.
+Two graphs: every pair, as where the graph is sought; and the true edges, as where it is known. `Model.fit` says whether a
+minimum exists, and gives standard errors, where these are asked for; scikit-learn does neither. Of its two variants the quicker one counts.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from oracle import Oracle, numerical_gradient
 from scipy.optimize import minimize
 
 import gmlmdsl as gm
-from gmlmdsl.fit import _status
+from gmlmdsl.fit import _minimise, _status
 from gmlmdsl.fit._few_rows import NO_SPREAD, TOO_FEW
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
@@ -352,3 +352,38 @@ def test_a_fit_that_begins_at_its_minimum_has_a_trace() -> None:
     fit = gm.parse(text).model().fit(np.array([[0, 1, 0], [1, 0, 1]] * 10), "one")
     assert set(np.round(fit.loss_trace, 9)) == {round(3 * np.log(2), 9)}
     assert fit.status.converged
+
+
+# When it is found
+
+MANY = """
+graph G = complete(23)
+model spins {
+  var   x[i in G.nodes] : spin
+  param h[i in G.nodes]
+  param J[(i, j) in G.edges]
+  factor h[i] * x[i]           for i in G.nodes
+  factor J[i, j] * x[i] * x[j] for (i, j) in G.edges
+}
+mask single = subsets(x, size = 1)
+"""
+
+
+def test_many_parameters_are_judged_when_somebody_asks(monkeypatch: pytest.MonkeyPatch):
+    looks: list[Any] = []
+    real = _minimise.curvature
+    monkeypatch.setattr(_minimise, "curvature", lambda *a, **k: looks.append(real(*a, **k)) or looks[-1])
+    x = np.random.default_rng(0).choice([-1, 1], (600, 23))
+    x[:, 4] = 1
+    fit = gm.parse(MANY).model().fit(x, mask="single", progress=False)
+    assert np.isfinite(fit.params["J"]).all()
+    assert not looks
+    assert fit.status.code == "no-minimiser"
+    assert "In every row `x[4]` is 1" in fit.status.findings[0].message
+    assert fit.status.separated[4] == 1
+    at_end = [c for c in looks if c.hessian.dtype == np.float64]
+    assert len(at_end) == len(looks)
+    found = len(looks)
+    fit.summary()
+    assert np.isinf(fit.standard_errors["h"][4])
+    assert len(looks) == found

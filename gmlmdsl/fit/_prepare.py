@@ -1,0 +1,218 @@
+"""What a fit minimises, made from a model, data, a mask and options: complete rows, copies of imputed ones, rows that are summed out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from .._diagnostics import fail
+from ..data import generator, random_key
+from ..derive import ExactLoss, float_type, graph_arrays, on_device
+from ..derive.compiled import all_values, gap_rows, log_potential
+from ..evaluate import (
+    Colouring,
+    Frame,
+    MaskUse,
+    Missing,
+    Objective,
+    Sorted,
+    chunk_rows,
+    colouring,
+    counted_mean_size,
+    draw_masks,
+    ignored_rows,
+    is_affine,
+    make_loss,
+    masks_per_row,
+    mean_block_size,
+    reached_cells,
+    reported,
+    room_for,
+    sort_rows,
+    summed_loss,
+    value_at,
+    verify_ignored,
+    verify_latents,
+    verify_present,
+)
+from ..graph import FactorGraph, Lowered, LoweredMask, is_adaptive, range_of, varies
+from ..graph.masks import support_size
+from ..plan import mean_size, verify_held
+from ._imputation import COPIES, Imputed, first_values, missing_blocks
+from ._inference import Copies
+from ._methods import MonteCarloEM, completed_masks
+from ._minimise import MOST_INFERRED
+from ._options import FitOptions
+
+Array = np.ndarray
+BYTES_PER_COPY = 4 * 8  # of a cell: filled, on the device, and redrawn for the standard errors
+
+
+def verify_possible(lowered: Lowered, codes: Array, weights: Array, start: dict[str, jax.Array]) -> None:
+    """Refuse a row that the model gives probability zero.
+
+    Raises:
+        GmlmError: E508 with the row and the `require`.
+    """
+    device = graph_arrays(lowered.graph)
+    verify_present(lowered.graph, device, codes, weights)
+    whole = np.flatnonzero((codes >= 0).all(axis=0))
+    if not len(whole):
+        return
+    codes, weights = codes[:, whole], weights[whole]
+    for group, host in zip(device.groups, lowered.graph.groups, strict=True):
+        if group.kind == "require":
+            holds = np.asarray(all_values(group, {}, on_device(codes)))
+            bad = ~holds.all(axis=0) & (weights > 0)
+            if bad.any():
+                row = int(np.argmax(bad))
+                cells = host.cells[int(np.argmin(holds[:, row]))]
+                names = [lowered.graph.cell_name(int(c)) for c in np.unique(cells) if c < lowered.graph.n_random]
+                message = f"row {int(whole[row])} of x is impossible: it breaks this `require`{' at ' * bool(names)}{', '.join(names)}"
+                raise fail("E508", message, host.span, "broken here", help="mend or drop the row, or loosen the requirement")
+    if _finite_factors(lowered.graph, start):
+        return
+    value = np.asarray(log_potential(device, start, on_device(codes)))
+    bad = (np.isnan(value) | np.isneginf(value)) & (weights > 0)
+    if bad.any():
+        row = int(np.argmax(bad))
+        message = f"row {int(whole[row])} of x is impossible: log p is {value[row]:g} at the start"
+        raise fail("E508", message, help="a factor is -infinity or undefined there; start elsewhere with `init=`")
+
+
+def stays_finite(host: FactorGraph, start: dict[str, jax.Array]) -> bool:
+    """Whether bounds show that every row is possible: nothing is required, and every factor is finite."""
+    return all(g.kind != "require" for g in host.groups) and _finite_factors(host, start)
+
+
+def _finite_factors(host: FactorGraph, start: dict[str, jax.Array]) -> bool:
+    values = {k: np.asarray(v) for k, v in start.items()}
+    return all(range_of(g, int(host.sizes.max(initial=1)), values) is not None for g in host.factors)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The objective of a fit, how it uses its mask, and its rows with gaps."""
+
+    objective: Objective
+    use: MaskUse
+    missing: Missing
+    imputed: Imputed | None
+
+
+def make_objective(
+    host: FactorGraph,
+    mask: LoweredMask,
+    codes: Array,
+    weights: Array,
+    start: dict[str, jax.Array],
+    fixed: tuple[str, ...],
+    options: FitOptions,
+) -> Prepared:
+    """The objective of a fit: complete rows and copies of imputed ones side by side, rows that are summed out apart."""
+    named, ignores = mask, options.ignores
+    if ignores:
+        verify_ignored(host, mask, options.mask, codes)
+    mask, counted_by = _completed_masks(host, mask, codes, options)
+    device = graph_arrays(host)
+    n_masks = masks_per_row(mask, options.n_masks)
+    filled = on_device(np.maximum(codes, 0))
+    masks = None if n_masks is None else np.asarray(draw_masks(host, mask, filled, n_masks, random_key(options.seed), options.repeats))
+    counts = options.weights_are == "counts"
+    if counts and n_masks is not None:
+        help_ = "repeat the rows instead, so that each has its own masks"
+        raise fail("E542", f"weights are counts, and mask `{options.mask}` is drawn for each row", mask.span, "drawn", help=help_)
+    size = _mean_size(host, counted_by, filled, weights if counts else None)
+    use = MaskUse(options.mask, n_masks, support_size(named), is_adaptive(mask), reached_cells(host, counted_by), size)
+    if use.mean_size == 0:
+        raise fail("E410", f"mask `{options.mask}` hides no cell of these rows", mask.span, "an empty support")
+    imputes = isinstance(options.method, MonteCarloEM) or options.impute
+    kinds = ignored_rows(host, mask, codes) if ignores else sort_rows(host, mask, options.mask, codes, masks, imputes, weights)
+    order, share, whole, imputed = _columns(host, codes, kinds, options)
+    loss = make_loss(host, device, mask, n_masks, len(order), kinds.report.ignored)
+    rows_masks = None if masks is None else masks[:, :, order]
+    room = room_for(len(order))
+    chunk = chunk_rows(loss, 0 if rows_masks is None else len(rows_masks), 0 if rows_masks is None else rows_masks.shape[1], room)
+    padding, dtype = room + -room % chunk - len(order), float_type()
+    gaps = summed_loss(host, device, codes, kinds)
+    objective = Objective(
+        loss,
+        on_device(np.pad(whole, ((0, 0), (0, padding)), mode="edge" if len(order) else "constant")),
+        on_device(np.pad(weights[order] * share, (0, padding)).astype(dtype)),
+        None if rows_masks is None else on_device(np.pad(rows_masks, ((0, 0), (0, 0), (0, padding)), constant_values=host.n_cells)),
+        start,
+        on_device(np.asarray(use.reached / use.mean_size, dtype)),
+        on_device(np.asarray(weights.sum(), dtype)),
+        Frame(host.without_data, fixed),
+        chunk,
+        gaps,
+        None if gaps is None else on_device(weights[kinds.summed].astype(dtype)),
+    )
+    if gaps is not None:
+        _verify_finite(objective, start, kinds.summed)
+    return Prepared(objective, use, kinds.report, imputed)
+
+
+def _mean_size(host: FactorGraph, mask: LoweredMask, codes: jax.Array, counts: Array | None) -> float:
+    """E|K|: of a mask that looks at rows the mean over them, where one of count w is w rows."""
+    plain = None if varies(mask) else mean_size(mask, host.n_cells)
+    if plain is not None:
+        return plain
+    return mean_block_size(host, mask, codes) if counts is None else counted_mean_size(host, mask, codes, counts)
+
+
+def _completed_masks(host: FactorGraph, mask: LoweredMask, codes: Array, options: FitOptions) -> tuple[LoweredMask, LoweredMask]:
+    """The mask of the loss, and the one that its factor is counted by: the mask named, unless latents are drawn; see `MonteCarloEM`."""
+    drawing = isinstance(options.method, MonteCarloEM)
+    verify_latents(host, mask, options.mask, codes, not drawing)
+    if options.impute and reported(host, codes).latents:
+        help = "`method=gm.MonteCarloEM()` draws latents and missing cells"
+        raise fail("E704", "`impute=True` is about missing cells, and these rows lack latents", help=help)
+    latents = np.flatnonzero((codes < 0).any(axis=1) & host.is_latent)
+    if drawing and len(latents) and varies(mask):
+        message = f"mask `{options.mask}` has other probabilities in other rows, and {MonteCarloEM.name} joins latents to like blocks"
+        raise fail("E704", message, mask.span, "varies with rows", help="name a mask without weights that look at x or at given data")
+    return completed_masks(host, mask, latents) if drawing else (mask, mask)
+
+
+def _columns(host: FactorGraph, codes: Array, kinds: Sorted, options: FitOptions) -> tuple[Array, Array, Array, Imputed | None]:
+    """Complete rows, then copies of the imputed ones: which row each column is, its share of the row's weight, and its codes."""
+    order, rows = kinds.complete, kinds.imputed
+    if not len(rows):
+        return order, np.ones(len(order)), codes[:, order], None
+    count = options.method.copies if isinstance(options.method, MonteCarloEM) else COPIES
+    needed = BYTES_PER_COPY * len(codes) * len(rows) * int(count)
+    verify_held(needed, f"{count:,} copies of each of {len(rows):,} rows", "fewer `copies=` of the method")
+    columns = np.repeat(rows, count)
+    blocks, values = missing_blocks(host, codes[:, rows] < 0)
+    imputed = Imputed(Copies(len(order), len(rows), count), np.repeat(blocks, count, axis=2), values, rows)
+    filled = first_values(host, codes, generator(options.seed))[:, columns]
+    share = np.append(np.ones(len(order)), np.full(len(columns), 1 / count))
+    return np.append(order, columns), share, np.concatenate([codes[:, order], filled], axis=1), imputed
+
+
+def _verify_finite(objective: Objective, start: dict[str, jax.Array], rows: Array) -> None:
+    """Refuse a row that no values of its missing cells make possible."""
+    host = objective.frame.host
+    if stays_finite(host, start):
+        return
+    if np.isfinite(float(value_at(objective, start))):
+        return
+    assert objective.gaps is not None
+    assert objective.gap_weights is not None
+    bad = ~np.isfinite(np.asarray(gap_rows(objective.gaps, start))) & (np.asarray(objective.gap_weights) > 0)
+    if bad.any():
+        message = f"row {int(rows[int(np.argmax(bad))])} of x is impossible: whatever its missing cells hold, log p is -inf or undefined"
+        raise fail("E508", message, help="mend or drop the row, or loosen the requirement; or start elsewhere with `init=`")
+
+
+def objective_colouring(objective: Objective) -> Colouring | None:
+    """Of an exponential family under all masks of a support; otherwise local statistics say nothing."""
+    host = objective.frame.host
+    size = sum(p.size for p in host.parameters)
+    rows = int((np.asarray(objective.weights) > 0).sum())
+    if not isinstance(objective.loss, ExactLoss) or not is_affine(host) or not 0 < size <= MOST_INFERRED or not rows:
+        return None
+    return colouring(objective, size)
