@@ -91,13 +91,14 @@ def translate(
         int | None, typer.Option("--batch-size", metavar="N", min=1, help="Lines at a time; 1 on a terminal, else 64.")
     ] = None,
     cut: o.Cut = True,
+    rerank: o.Rerank = None,
     seed: o.Seed = 0,
     allow_python: AllowPython = False,
 ) -> None:
     """Translate lines, from the standard input to the standard output: line by line with `--batch-size 1`, else in batches."""
     from ._translation_show import TranslateRequest, run_translate
 
-    how = TranslateRequest(sampler, n_best, draft, prefix, drop_repeats, trace, batch_size, cut, seed)
+    how = TranslateRequest(sampler, n_best, draft, prefix, drop_repeats, trace, batch_size, cut, seed, rerank)
     run_translate(bundle, text, how, allow_python)
 
 
@@ -109,6 +110,7 @@ def evaluate(
     reverse: o.Reverse = False,
     languages: o.Languages = "",
     limit: o.Limit = None,
+    rerank: o.Rerank = None,
     learnt: Annotated[
         Path | None, typer.Option("--learnt", metavar="PATH", help="The checkpoint of a learnt metric, on this machine.")
     ] = None,
@@ -119,7 +121,7 @@ def evaluate(
     """Score a translator on parallel text: BLEU with its signature, chrF++, TER, stutter, lengths, passes."""
     from ._translation_show import run_evaluate
 
-    run_evaluate(bundle, tuple(text), samplers or [], reverse, languages, limit, learnt, seed, as_json, allow_python)
+    run_evaluate(bundle, tuple(text), samplers or [], reverse, languages, limit, learnt, seed, as_json, allow_python, rerank)
 
 
 @app.command()

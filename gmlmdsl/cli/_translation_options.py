@@ -79,6 +79,15 @@ From = Annotated[
     Path | None,
     typer.Option("--from", metavar="FILE.bundle", help="Start at the weights of this one where they agree: a teacher's.", callback=_there),
 ]
+Rerank = Annotated[
+    Path | None,
+    typer.Option(
+        "--rerank",
+        metavar="FILE.bundle",
+        help="An autoregressive teacher that chooses among the sampler's candidates, by its log p of a piece.",
+        callback=_there,
+    ),
+]
 Reverse = Annotated[bool, typer.Option("--reverse", help="From the second language to the first.")]
 Languages = Annotated[
     str, typer.Option("--languages", metavar="EN-DE", help="Of the two sides of the text, for the report and the tokens of BLEU.")

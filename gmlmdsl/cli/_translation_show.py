@@ -55,6 +55,7 @@ class TranslateRequest:
     batch_size: int | None
     cut: bool
     seed: int
+    rerank: Path | None = None
 
 
 def direction_of(languages: str, reverse: bool) -> str:
@@ -130,7 +131,7 @@ def run_translate(bundle: Path, text: Path | None, how: TranslateRequest, allow_
     """Translate lines to the standard output, each batch as soon as it is done."""
     from ..translation import TranslationOptions, lines_cut, lines_in, load_translator, read_lines
 
-    translator = load_translator(bundle, sampler=how.sampler, allow_python=allow_python)
+    translator = load_translator(bundle, sampler=how.sampler, allow_python=allow_python, rerank=how.rerank)
     drafts = None if how.draft is None else read_lines(how.draft)
     size = how.batch_size or (1 if text is None and stdin_bytes().isatty() else 64)
     options = TranslationOptions(None, how.n_best, how.drop_repeats, how.seed, how.cut, how.trace)
@@ -163,22 +164,28 @@ def run_translate(bundle: Path, text: Path | None, how: TranslateRequest, allow_
 
 def run_evaluate(
     bundle: Path, text: tuple[Path, ...], samplers: Sequence[str], reverse: bool, languages: str, limit: int | None, learnt: Path | None,
-    seed: int, as_json: bool, allow_python: bool,
+    seed: int, as_json: bool, allow_python: bool, rerank: Path | None = None,
 ) -> None:  # fmt: skip
-    """Print the scores of a translator under some of its samplers."""
-    from ..translation import Texts, evaluate, load_translator
+    """Print the scores of a translator under some of its samplers, and of what a teacher chooses among their candidates."""
+    from ..translation import RERANKED, Reranked, Texts, candidate_count, evaluate, load_translator
 
     translator = load_translator(bundle, allow_python=allow_python)
     pairs = Texts(text, limit=limit, reverse=reverse).pairs()
     direction = direction_of(languages, reverse) or translator.direction
     sources, references = [s for s, _ in pairs], [t for _, t in pairs]
     options = {"seed": seed, "target_language": direction.rpartition("-")[2] or None, "learnt": learnt}
-    found = {}
+    chosen = None if rerank is None else Reranked(translator, load_translator(rerank, allow_python=allow_python))
+    ways: dict[str, tuple[Translator, dict[str, Any]]] = {}
     for name in samplers or translator.model.samplers:
-        e = evaluate(translator, sources, references, sampler=name, **options)
-        found[name] = e.as_dict()
+        ways[name] = translator, {"sampler": name}
+        if chosen is not None and candidate_count(translator.model, translator.sampler_named(name)) > 1:
+            ways[name + RERANKED] = chosen, {"sampler": name, "oracle": False}
+    found = {}
+    for label, (t, how) in ways.items():
+        e = evaluate(t, sources, references, **how, **options)
+        found[label] = e.as_dict()
         if not as_json:
-            print(f"{e}\n", flush=True)
+            print(f"{'reranked, ' if t is chosen else ''}{e}\n", flush=True)
     if as_json:
         print(json.dumps(found, indent=2))
     elif len(found) > 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import _decoding as decoding
 from ._attention import attention_dependency as attention_dependency
 from ._candidates import Decoding as Decoding
+from ._candidates import candidates_of as candidates_of
 from ._candidates import length_coverage as length_coverage
 from ._decoded_draws import Decodes as Decodes
 from ._stutter import drop_repeats as drop_repeats

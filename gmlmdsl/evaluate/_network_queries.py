@@ -12,7 +12,17 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail
-from ..data import NetworkRows, bound_to_rows, given_arrays, network_rows, present_lengths, random_key, verified_key, verified_weights
+from ..data import (
+    NetworkRows,
+    bound_to_rows,
+    given_arrays,
+    network_rows,
+    present_lengths,
+    random_key,
+    standard_widths,
+    verified_key,
+    verified_weights,
+)
 from ..derive import NetworkLoss, bounded_jit, fold, on_device
 from ..graph import FactorGraph, Lowered, LoweredMask, MixtureMask, NetworkForm, SubsetMask, is_adaptive, lower_mask
 from ..graph.masks import blocks_of, support_size
@@ -175,8 +185,9 @@ def log_prob(lowered: Lowered, params: dict[str, Any], x: Any, missing: Any, giv
         raise fail("E511", "x lacks cells before the end of a row, and the cells behind them depend on them", help="leave these rows out")
     out = []
     for some in _pieces(lowered, rows.n_rows, params):
-        part = rows.take(some)
-        out.append(_log_prob(params, *_device(part), on_device(lengths[some][:, None]), on_device(part.codes[:n])))
+        part, own = rows.take(some), lengths[some]
+        width = min(standard_widths(int(own.max(initial=1)))[-1], n)  # of short rows the padding costs most
+        out.append(_log_prob(params, *_device(part), on_device(own[:, None]), on_device(part.codes[:width])))
     return answer(_joined(out, rows.n_rows) if out else np.zeros(0, derive.float_type()), rows.shape)
 
 

@@ -29,6 +29,9 @@ from ._metrics import score as score
 from ._peer import peers as peers
 from ._pipeline import Pipeline as Pipeline
 from ._pipeline_stages import PipelineOptions as PipelineOptions
+from ._rerank import RERANKED as RERANKED
+from ._rerank import Reranked as Reranked
+from ._rerank import candidate_count as candidate_count
 from ._scoring import score_columns as score_columns
 from ._segments import lines_cut as lines_cut
 from ._texts import Texts as Texts

@@ -20,10 +20,12 @@ from ._claims import claims
 from ._corpus import read_lines, read_pairs
 from ._evaluate import evaluate
 from ._latency import latency
+from ._rerank import RERANKED, Reranked, candidate_count
 from ._translator_file import write_translator
 
 if TYPE_CHECKING:
     from ._pipeline_stages import PipelineStages
+    from ._translator import Translator
 
 Report = Callable[[Mapping[str, Any], Mapping[str, np.ndarray], Path], None]
 SHOWN = 24  # pieces of the sentence whose attention is drawn, at the most
@@ -39,8 +41,8 @@ def results(p: PipelineStages, names: Sequence[str], report: Report | None) -> d
         report: writes a page of what it is given: numbers, arrays, the file.
     """
     for name in names:
-        for sampler in samplers_of(p, name):
-            evaluate_one(p, name, sampler)
+        for way in ways_of(p, name):
+            evaluate_one(p, name, way)
         bundle(p, name)
     pictures(p)
     measure(p, names)
@@ -58,29 +60,49 @@ def samplers_of(p: PipelineStages, name: str) -> list[str]:
     return [s for s in model.samplers if not p.o.samplers or s in p.o.samplers]
 
 
-def evaluate_one(p: PipelineStages, name: str, sampler: str) -> None:
+def ways_of(p: PipelineStages, name: str) -> list[str]:
+    """How a network decodes: its samplers, and those of a student with several candidates once more, with the teacher's choice."""
+    model, samplers = p.models[p.model_of(name)], samplers_of(p, name)
+    several = [s + RERANKED for s in samplers if name != "teacher" and candidate_count(model, s) > 1]
+    return [*samplers, *several]
+
+
+def decoder_of(p: PipelineStages, name: str, way: str) -> tuple[Translator, str]:
+    """What decodes in one of a network's ways, and its sampler."""
+    own = p.translator(name)
+    return (Reranked(own, p.translator("teacher")) if way.endswith(RERANKED) else own), way.removesuffix(RERANKED)
+
+
+def made_of(p: PipelineStages, name: str, way: str) -> list[str]:
+    """Hashes of all that a decode depends on beside the text: weights and the sampler."""
+    networks = [name, "teacher"] if way.endswith(RERANKED) else [name]
+    weights = [p.stages.done[n].files[f"{n}.fit"] for n in networks]
+    return [*weights, p.sampler_digest(p.model_of(name), way.removesuffix(RERANKED))]
+
+
+def evaluate_one(p: PipelineStages, name: str, way: str) -> None:
     """Translations of the test text, and their scores."""
     files = p.stages.done["text"].files
-    inputs = {k: v for k, v in files.items() if k.startswith("text/test")} | {"weights": p.stages.done[name].files[f"{name}.fit"]}
-    inputs |= {"sampler": p.sampler_digest(p.model_of(name), sampler), "vocabulary": p.pieces.sha256}
-    inputs |= {"direction": p.o.direction, "seed": p.o.seed}
-    output = f"evaluation/{name}.{sampler}.txt"
+    inputs = {k: v for k, v in files.items() if k.startswith("text/test")}
+    inputs |= {"made of": made_of(p, name, way), "vocabulary": p.pieces.sha256, "direction": p.o.direction, "seed": p.o.seed}
+    output = f"evaluation/{name}.{way}.txt"
 
     def make(_: str) -> dict[str, Any]:
         pairs, language = p.pairs("text/test"), p.o.direction.rpartition("-")[2] or None
-        options = {"sampler": sampler, "seed": p.o.seed, "target_language": language}
-        found = evaluate(p.translator(name), [s for s, _ in pairs], [t for _, t in pairs], **options)
+        decoder, sampler = decoder_of(p, name, way)
+        options = {"sampler": sampler, "seed": p.o.seed, "target_language": language, "oracle": way == sampler}
+        found = evaluate(decoder, [s for s, _ in pairs], [t for _, t in pairs], **options)
         write_whole(p.stages / output, "".join(f"{t}\n" for t in found.outputs).encode())
         return found.as_dict()
 
-    p.stages.run(f"evaluate-{name}-{sampler}", inputs, [output], make)
+    p.stages.run(f"evaluate-{name}-{way}", inputs, [output], make)
 
 
 def bundle(p: PipelineStages, name: str) -> None:
     """A network as a translator in one file, with its scores."""
     provenance = p.program.provenance()
     inputs = {"fit": p.stages.done[name].files[f"{name}.fit"], "vocabulary": p.pieces.sha256, "program": provenance["sha256"]}
-    notes = {s: p.stages.done[f"evaluate-{name}-{s}"].notes for s in samplers_of(p, name)}
+    notes = {s: p.stages.done[f"evaluate-{name}-{s}"].notes for s in ways_of(p, name)}
     inputs |= {"direction": p.o.direction, "scores": notes}
 
     def make(_: str) -> None:
@@ -92,15 +114,15 @@ def bundle(p: PipelineStages, name: str) -> None:
 
 def measure(p: PipelineStages, names: Sequence[str]) -> None:
     """Latency of every network under every sampler, over sentences of the test text."""
-    files, done = p.stages.done["text"].files, p.stages.done
-    every = [(n, s) for n in names for s in samplers_of(p, n) if n != "raw" or "student" not in names]  # raw: the same network
-    inputs = {f"{n}.{s}": [done[n].files[f"{n}.fit"], p.sampler_digest(p.model_of(n), s)] for n, s in every}
+    files = p.stages.done["text"].files
+    every = [(n, s) for n in names for s in ways_of(p, n) if n != "raw" or "student" not in names]  # raw: the same network
+    inputs: dict[str, Any] = {f"{n}.{s}": made_of(p, n, s) for n, s in every}
     inputs |= {"text": files["text/test.source"], "sentences": p.o.measured, "vocabulary": p.pieces.sha256}
 
     def make(_: str) -> dict[str, Any]:
         sources = [line for line in read_lines(p.stages / "text/test.source") if line.strip()]
         found = latency(
-            {f"{n} {s}": (p.translator(n), s) for n, s in every}, sources, sentences=p.o.measured, tell=p.moved("latency", 50, "batches")
+            {f"{n} {s}": decoder_of(p, n, s) for n, s in every}, sources, sentences=p.o.measured, tell=p.moved("latency", 50, "batches")
         )
         write_whole(p.stages / "latency.json", json.dumps(found.as_dict(), indent=1).encode())
         return {"sentences": p.o.measured}
@@ -152,7 +174,7 @@ def attention_of(p: PipelineStages, sampler: str) -> dict[str, np.ndarray]:
 def content_of(p: PipelineStages, names: Sequence[str]) -> dict[str, Any]:
     """All numbers of the report."""
     done = p.stages.done
-    scores = {f"{n}.{s}": done[f"evaluate-{n}-{s}"].notes for n in names for s in samplers_of(p, n)}
+    scores = {f"{n}.{s}": done[f"evaluate-{n}-{s}"].notes for n in names for s in ways_of(p, n)}
     test = read_pairs(p.stages / "text/test.source", p.stages / "text/test.target")
     outputs = {key: read_lines(p.stages / f"evaluation/{key}.txt") for key in scores}
     picked = [k for k, (s, _) in enumerate(test) if s.strip()][:EXAMPLES]
@@ -172,7 +194,7 @@ def content_of(p: PipelineStages, names: Sequence[str]) -> dict[str, Any]:
         "training": {n: done[n].notes for n in names},
         "scores": scores,
         "latency": measured,
-        "claims": [asdict(c) for c in claims(scores, measured)],
+        "claims": [asdict(c) for c in claims({k: v for k, v in scores.items() if not k.endswith(RERANKED)}, measured)],
         "examples": examples,
         "stages": {name: {"seconds": d.seconds, "kept": d.kept} for name, d in done.items()},
         "versions": versions(),

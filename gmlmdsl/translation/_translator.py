@@ -319,15 +319,15 @@ class Translator:
                 for other, value in zip(self.vocabulary.decode(every[k]), found.candidate_scores[k].tolist(), strict=True):
                     if np.isfinite(value):
                         others.setdefault(other, value)
-            steps = () if found.trace is None else self._steps(found.trace[k], int(found.length[k]))
+            steps = () if found.trace is None else self._steps(found.trace[k])
             kept = tuple(others.items())[: o.n_best]
             pieces, ended = pieces_of(tokens[k], self.vocabulary.end), self.vocabulary.end in found.tokens[k]
             out.append(Translation(text, score, pieces, kept, int(found.passes[k]), steps, ended=ended))
         return out
 
-    def _steps(self, trace: Array, length: int) -> tuple[str, ...]:
+    def _steps(self, trace: Array) -> tuple[str, ...]:
         """The text after each pass, without the pieces that are hidden still."""
-        return tuple(self.vocabulary.decode([row[:length][row[:length] >= 0] for row in trace]))
+        return tuple(self.vocabulary.decode([row[row >= 0] for row in trace]))
 
     def _cleaned(self, tokens: Array) -> Array:
         """Rows without repeated words, filled up with -1."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._compile import BoundProgram
 from ._bundle import Bundle, read_bundle, write_bundle
+from ._rerank import Reranked
 from ._translator import Translator
 from ._vocabulary import Vocabulary
 
@@ -43,17 +44,21 @@ def write_translator(
     write_bundle(path, Bundle.of(replace(fit, meta=fit.meta | program.provenance()), vocabulary, direction, own, report))
 
 
-def load_translator(path: str | Path, *, sampler: str | None = None, allow_python: bool = False) -> Translator:
+def load_translator(
+    path: str | Path, *, sampler: str | None = None, allow_python: bool = False, rerank: str | Path | None = None
+) -> Translator:
     """A translator from a bundle, which `gmlm train` writes; loading runs no code.
 
     Args:
         path: the bundle.
         sampler: the one that is used where none is named; None: the bundle's own.
         allow_python: whether a network `python("package.module:Class")` may import and run that class.
+        rerank: the bundle of an autoregressive teacher, which chooses among the candidates of the sampler; see `Reranked`.
 
     Raises:
-        GmlmError: E120 and E575 for a file that is no bundle, or is damaged.
+        GmlmError: E120 and E575 for a file that is no bundle, or is damaged; E590 for a teacher that does not fit.
     """
     found = read_bundle(path)
     fit = found.load_fit(allow_python)
-    return Translator(fit.model, fit.params, found.load_vocabulary(), sampler or found.sampler, found.direction)
+    loaded = Translator(fit.model, fit.params, found.load_vocabulary(), sampler or found.sampler, found.direction)
+    return loaded if rerank is None else Reranked(loaded, load_translator(rerank, allow_python=allow_python))

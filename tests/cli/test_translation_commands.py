@@ -113,6 +113,15 @@ def test_scores(folder: Path):
     assert "E507" in wrong.stderr
 
 
+def test_a_teacher_chooses(folder: Path):
+    bundle, teacher = folder / "translate.bundle", ("--rerank", folder / "teacher.bundle")
+    chosen = load_translator(bundle, rerank=folder / "teacher.bundle").translate(["one two", "dog"])
+    assert run("translate", bundle, *teacher, stdin="one two\ndog\n").stdout.splitlines() == [t.text for t in chosen]
+    found = run("evaluate", bundle, folder / "test.en", folder / "test.de", "--limit", 2, *teacher).stdout
+    assert "\nreranked, sampler refine" in found and "refine-reranked" in found
+    assert "E590" in run("translate", folder / "teacher.bundle", "--rerank", bundle, stdin="one\n", status=1).stderr
+
+
 def test_times(folder: Path):
     found = run("latency", folder / "test.en", folder / "translate.bundle", folder / "teacher.bundle", "--sentences", 2, "--json")
     names = {t["name"] for t in json.loads(found.stdout)["timings"]}
@@ -188,6 +197,7 @@ def test_a_pipeline_from_the_command_line(folder: Path, tmp_path: Path):
         "distill none test.en --out o",
         "translate none.bundle",
         "translate teacher.bundle --draft none",
+        "translate translate.bundle --rerank none",
         "evaluate none toy.gmlm",
         "latency test.en none",
     ],

@@ -83,7 +83,7 @@ def kept(content: dict) -> set[str]:
 def test_all_is_made_and_translates(whole):
     folder, _, content = whole
     run = folder / "run"
-    assert set(content["scores"]) == {"teacher.beam", "student.refine", "raw.refine"}
+    assert set(content["scores"]) == {"teacher.beam", *(f"{n}.refine{way}" for n in ("student", "raw") for way in ("", "-reranked"))}
     assert content["scores"]["student.refine"]["scores"][0]["signature"].startswith("nrefs:1|case:mixed")
     assert content["text"] == {"train": 51, "validation": 10, "test": 8, "overlap": 69}
     assert content["cleaning"]["text"]["train"]["duplicate"] > 0
@@ -116,7 +116,7 @@ def test_a_changed_sampler_trains_nothing_anew(whole, tmp_path: Path):
     edited = tmp_path / "toy.gmlm"
     edited.write_text(options.program.read_text().replace("start = hide, steps = 2", "start = hide, steps = 1"))
     again = Pipeline(replace(options, program=edited)).run()
-    assert set(again["stages"]) - kept(again) == {"evaluate-student-refine", "evaluate-raw-refine", "bundle-teacher", "bundle-student", "bundle-raw", "pictures", "latency"}  # fmt: skip
+    assert set(again["stages"]) - kept(again) == {*(f"evaluate-{n}-refine{w}" for n in ("student", "raw") for w in ("", "-reranked")), "bundle-teacher", "bundle-student", "bundle-raw", "pictures", "latency"}  # fmt: skip
 
 
 def test_what_was_changed_by_hand_is_made_anew(whole, tmp_path: Path):

@@ -1,0 +1,90 @@
+"""Candidates of one translator, chosen by another: a teacher that writes piece by piece scores whole translations in one pass.
+
+A refinement's own score is of its last pass, in which every piece is predicted beside the others. The teacher's is log p of the row, so
+that it compares translations of several lengths as one who reads them (noisy parallel decoding; Gu et al. 2018, Section 4.2).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._diagnostics import fail
+from ..decode import candidates_of
+from ._programs import is_causal
+from ._translator import Decoded, Translator
+
+if TYPE_CHECKING:
+    from ..model import ConditionalModel
+
+Array = np.ndarray
+RERANKED = "-reranked"  # behind the name of a sampler, in tables
+
+
+class Reranked(Translator):
+    """A translator whose candidates are ordered by what a teacher says of them.
+
+    The score of a candidate is log p(y_1, .., y_n | source) / n by the teacher, y_n being the end mark where there is one: what stands
+    behind the first end mark is no part of a translation. It takes one pass of the teacher over all candidates, whatever their lengths.
+
+    Args:
+        translator: whose sampler makes the candidates, as many as its `lengths`, `starts` or `beam`.
+        teacher: an autoregressive translator of the same vocabulary, whose rows are as long.
+
+    Raises:
+        GmlmError: E590 for a teacher that is not autoregressive, has another vocabulary, or shorter rows.
+    """
+
+    def __init__(self, translator: Translator, teacher: Translator):
+        super().__init__(translator.model, translator.params, translator.vocabulary, translator.sampler, translator.direction)
+        self.inner, self.teacher = translator, teacher
+        _verify(translator, teacher)
+
+    def decode(self, source: Any, *, candidates: bool = False, **options: Any) -> Decoded:
+        """As the translator decodes, the candidate that the teacher finds best first; passes and trace are of its own first one."""
+        found = self.inner.decode(source, candidates=True, **options)
+        assert found.candidates is not None
+        assert found.candidate_scores is not None
+        scores = np.where(np.isfinite(found.candidate_scores), self.scores(source, found.candidates), -np.inf)
+        order = np.argsort(-scores, axis=1, kind="stable")
+        scores = np.take_along_axis(scores, order, axis=1)
+        rows = np.take_along_axis(found.candidates, order[..., None], axis=1)
+        every = (rows, scores) if candidates else (None, None)
+        return Decoded(rows[:, 0], scores[:, 0], (rows[:, 0] >= 0).sum(axis=1), found.passes, *every, found.trace)
+
+    def scores(self, source: Any, candidates: Array) -> Array:
+        """The teacher's mean log p of a piece.
+
+        Args:
+            source: (rows, source cells), -1 behind the end mark.
+            candidates: (rows, candidates, target cells), -1 behind the length.
+
+        Returns:
+            Shape (rows, candidates), 0 at the most.
+        """
+        t, (rows, count, n) = self.teacher, candidates.shape
+        wide, high = t.pair.cells
+        ends = np.cumsum(candidates == t.vocabulary.end, axis=-1)
+        whole = np.where((ends == 0) | ((ends == 1) & (candidates == t.vocabulary.end)), candidates, -1).reshape(-1, n)
+        given = np.repeat(np.asarray(source), count, axis=0)
+        given, whole = (np.pad(a, ((0, 0), (0, k - a.shape[1])), constant_values=-1) for a, k in ((given, wide), (whole, high)))
+        log_p = t.model.log_prob(t.params, {t.pair.target: whole}, missing=-1, given={t.pair.source: given})
+        return (np.asarray(log_p) / (whole >= 0).sum(axis=1)).reshape(rows, count)
+
+
+def _verify(translator: Translator, teacher: Translator) -> None:
+    problem = ""
+    if not is_causal(teacher.model.program.checked, teacher.model.name):
+        problem = f"model `{teacher.model.name}` is not autoregressive: it has no log p of a whole translation"
+    elif teacher.vocabulary.sha256 != translator.vocabulary.sha256:
+        problem = "it has another vocabulary, in which the codes of a candidate mean other pieces"
+    elif any(theirs < ours for theirs, ours in zip(teacher.pair.cells, translator.pair.cells, strict=True)):
+        problem = f"its rows have {teacher.pair.cells} cells of source and target, and the candidates have up to {translator.pair.cells}"
+    if problem:
+        raise fail("E590", f"this teacher cannot choose among the candidates: {problem}", help="take the teacher that distilled, say")
+
+
+def candidate_count(model: ConditionalModel, sampler: str) -> int:
+    """How many candidates a sampler makes for each row."""
+    return candidates_of(model.lowered, model.sampler(sampler)[1]).count
