@@ -3,6 +3,7 @@
 #   python examples/translator/page.py NAME RUN     keeps the numbers and the logs of a run's folder under the name, then writes the page
 #   python examples/translator/page.py rates RUNS   keeps the logs of trainings that are compared: `gmlm train --out RUNS/LABEL`
 #   python examples/translator/page.py starts RUNS  the same; `gmlm evaluate --json` of each may lie in RUNS/LABEL.json
+#   python examples/translator/page.py students TRIALS, or teachers: what `trials.py` made
 #   python examples/translator/page.py              writes the page from what is kept
 #
 # The text that a run translated is not kept: it may not be free to share.
@@ -19,7 +20,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "translati
 KEPT = PAGE.parent / "translation"
 OTHER_SCORES = ("BLEU intl", "length ratio", "brevity", "chrF++", "TER", "stutter")
 LEFT_OUT = ("examples", "program")
-COMPARED = ("rates", "starts")
+COMPARED = ("rates", "starts", "students", "teachers")
 Report = dict[str, Any]
 
 
@@ -146,6 +147,23 @@ def claims(report: Report) -> str:
     return table(["claim", "here", "verdict"], [[c["claim"], c["found"], c["verdict"]] for c in report["claims"]])
 
 
+def attention(report: Report) -> str:
+    """Attention of equal pieces beside that of other pairs, averaged over heads, and of the difference the interval."""
+    rows = []
+    for key, tables in (report.get("attention") or {}).items():
+        for apart in ("adjacent", "distant") if tables else ():
+            found: dict[str, dict[str, Any]] = {}
+            for row in tables[apart]:
+                if row["heads"] in ("mean", "share"):
+                    found.setdefault(row["quantity"], {})[row["pairs"]] = row
+            for quantity, kinds in found.items():
+                equal, other, apart_by = kinds.get("stutter") or kinds["repeat"], kinds["other"], kinds["difference"]
+                if None not in (equal["mean"], other["mean"], apart_by["low"]):
+                    between = f"{apart_by['mean']:.3f} ({apart_by['low']:.3f} to {apart_by['high']:.3f})"
+                    rows.append([named(key), apart, quantity, f"{equal['mean']:.3f}", f"{other['mean']:.3f}", between, equal["count"]])
+    return table(["network, sampler", "pairs", "quantity", "equal pieces", "others", "difference (94 %)", "equal pairs"], rows)
+
+
 def compared(folder: Path) -> str:
     """The losses of validation along each training, by the name of its log, and BLEU of each sampler where it was measured."""
     found: dict[str, dict[int, float]] = {}
@@ -167,7 +185,7 @@ def compared(folder: Path) -> str:
     return table(["training", *(f"after {k} batches" for k in steps), *(f"BLEU of `{s}`" for s in samplers)], rows)
 
 
-PARTS = {"scores": scores, "passes": passes, "latency": latency, "made": made, "claims": claims}
+PARTS = {"scores": scores, "passes": passes, "latency": latency, "made": made, "claims": claims, "attention": attention}
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ def train(
     average_last: o.AverageLast = None,
     accumulate: o.Accumulate = 1,
     precision: o.Precision = "float32",
+    buckets: o.Buckets = None,
     evaluate_every: o.EvaluateEvery = None,
     patience: o.Patience = None,
     save_every: o.SaveEvery = None,
@@ -52,7 +53,9 @@ def train(
     from ._translation_show import TrainRequest, run_train
 
     schedule = (steps, batch_size, optimizer, learning_rate, warmup, label_smoothing, ema)
-    recipe = Recipe(*schedule, accumulate, precision, evaluate_every, patience, save_every, seed, average_last, start_from)
+    recipe = Recipe(
+        *schedule, accumulate, precision, evaluate_every, patience, save_every, seed, average_last, start_from, o.widths(buckets)
+    )
     source = TrainRequest(file, inputs or [], arrays, allow_python, model, mask, sampler, vocabulary)
     run_train(source, recipe, tuple(text), tuple(validation or ()), out, languages, reverse, limit, restart)
 
@@ -111,6 +114,10 @@ def evaluate(
     languages: o.Languages = "",
     limit: o.Limit = None,
     rerank: o.Rerank = None,
+    attention: Annotated[
+        bool, typer.Option("--attention", help="Whether pieces that repeat one another attend to each other, over all lines.")
+    ] = False,
+    timed: Annotated[bool, typer.Option("--latency", help="Median and 99th percentile at batch 1 and 32, over these lines.")] = False,
     learnt: Annotated[
         Path | None, typer.Option("--learnt", metavar="PATH", help="The checkpoint of a learnt metric, on this machine.")
     ] = None,
@@ -119,9 +126,10 @@ def evaluate(
     allow_python: AllowPython = False,
 ) -> None:
     """Score a translator on parallel text: BLEU with its signature, chrF++, TER, stutter, lengths, passes."""
-    from ._translation_show import run_evaluate
+    from ._translation_show import EvaluateRequest, run_evaluate
 
-    run_evaluate(bundle, tuple(text), samplers or [], reverse, languages, limit, learnt, seed, as_json, allow_python, rerank)
+    how = EvaluateRequest(tuple(samplers or ()), learnt, rerank, attention, timed, seed, as_json)
+    run_evaluate(bundle, tuple(text), how, reverse, languages, limit, allow_python)
 
 
 @app.command()
@@ -177,6 +185,7 @@ def pipeline(
     average_last: o.AverageLast = None,
     accumulate: o.Accumulate = 1,
     precision: o.Precision = "float32",
+    buckets: o.Buckets = None,
     evaluate_every: o.EvaluateEvery = None,
     patience: o.Patience = None,
     save_every: o.SaveEvery = None,
@@ -193,7 +202,7 @@ def pipeline(
     from ._translation_show import PipelineRequest, run_pipeline
 
     schedule = (batch_size, optimizer, learning_rate, warmup, label_smoothing, ema)
-    rest = (accumulate, precision, evaluate_every, patience, save_every, seed, average_last)
+    rest = (accumulate, precision, evaluate_every, patience, save_every, seed, average_last, None, o.widths(buckets))
     recipes = Recipe(teacher_steps or steps, *schedule, *rest), Recipe(steps, *schedule, *rest)
     texts = Texts(tuple(text), tuple(validation or ()), tuple(test or ()), limit, test_limit, reverse)
     more = (languages, vocabulary, teacher_sampler, tuple(samplers or ()), (raw, warm, minutes), sentences, seed)

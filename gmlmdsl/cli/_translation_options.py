@@ -32,6 +32,11 @@ def _there(paths: Path | list[Path] | None) -> Path | list[Path] | None:
     return paths
 
 
+def widths(stated: list[int] | None) -> tuple[int, ...] | None:
+    """Of rows, ascending; none where none is stated."""
+    return tuple(sorted(stated)) if stated else None
+
+
 Program = Annotated[
     Path, typer.Argument(metavar="FILE.gmlm", help="A program with translation models.", show_default=False, callback=_checked)
 ]
@@ -126,6 +131,15 @@ AverageLast = Annotated[
 ]
 Accumulate = Annotated[int, typer.Option("--accumulate", metavar="N", min=1, help="Batches whose gradients make one update.")]
 Precision = Annotated[str, typer.Option("--precision", metavar="float32|bfloat16", help="Of the passes over the network.")]
+Buckets = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--bucket",
+        metavar="N",
+        min=1,
+        help="A width that rows are padded to; may be repeated. 8, 16, 24, 32, 48, 64, .. by default.",
+    ),
+]
 EvaluateEvery = Annotated[int | None, typer.Option("--evaluate-every", metavar="N", min=1, help="Batches between losses of validation.")]
 Patience = Annotated[
     int | None, typer.Option("--patience", metavar="N", min=1, help="Stop after so many losses of validation that are no lower.")

@@ -58,6 +58,19 @@ class TranslateRequest:
     rerank: Path | None = None
 
 
+@dataclass(frozen=True)
+class EvaluateRequest:
+    """What of a translator is measured: under which samplers, with whose choice among candidates, attention and times."""
+
+    samplers: tuple[str, ...]
+    learnt: Path | None
+    rerank: Path | None
+    attention: bool
+    latency: bool
+    seed: int
+    as_json: bool
+
+
 def direction_of(languages: str, reverse: bool) -> str:
     """`en-de`, turned round where the text is.
 
@@ -163,33 +176,55 @@ def run_translate(bundle: Path, text: Path | None, how: TranslateRequest, allow_
 
 
 def run_evaluate(
-    bundle: Path, text: tuple[Path, ...], samplers: Sequence[str], reverse: bool, languages: str, limit: int | None, learnt: Path | None,
-    seed: int, as_json: bool, allow_python: bool, rerank: Path | None = None,
-) -> None:  # fmt: skip
+    bundle: Path, text: tuple[Path, ...], how: EvaluateRequest, reverse: bool, languages: str, limit: int | None, allow_python: bool
+) -> None:
     """Print the scores of a translator under some of its samplers, and of what a teacher chooses among their candidates."""
-    from ..translation import RERANKED, Reranked, Texts, candidate_count, evaluate, load_translator
+    from ..translation import Texts, dependency, evaluate, latency, load_translator
 
     translator = load_translator(bundle, allow_python=allow_python)
     pairs = Texts(text, limit=limit, reverse=reverse).pairs()
     direction = direction_of(languages, reverse) or translator.direction
     sources, references = [s for s, _ in pairs], [t for _, t in pairs]
-    options = {"seed": seed, "target_language": direction.rpartition("-")[2] or None, "learnt": learnt}
-    chosen = None if rerank is None else Reranked(translator, load_translator(rerank, allow_python=allow_python))
-    ways: dict[str, tuple[Translator, dict[str, Any]]] = {}
-    for name in samplers or translator.model.samplers:
-        ways[name] = translator, {"sampler": name}
-        if chosen is not None and candidate_count(translator.model, translator.sampler_named(name)) > 1:
-            ways[name + RERANKED] = chosen, {"sampler": name, "oracle": False}
-    found = {}
-    for label, (t, how) in ways.items():
-        e = evaluate(t, sources, references, **how, **options)
+    options = {"seed": how.seed, "target_language": direction.rpartition("-")[2] or None, "learnt": how.learnt}
+    found: dict[str, dict[str, Any]] = {}
+
+    def shown(words: object) -> None:
+        if not how.as_json:
+            print(f"{words}\n", flush=True)
+
+    ways = _ways(translator, how, allow_python)
+    for label, (t, name) in ways.items():
+        e = evaluate(t, sources, references, sampler=name, oracle=label == name, **options)
         found[label] = e.as_dict()
-        if not as_json:
-            print(f"{'reranked, ' if t is chosen else ''}{e}\n", flush=True)
-    if as_json:
+        shown(e if label == name else f"reranked, {e}")
+        if how.attention and label == name:
+            tables = dependency(t, sources, sampler=name, seed=how.seed)
+            found[label]["attention"] = None if tables is None else tables.as_dict()
+            shown(tables or f"sampler {name} has one pass: what it attends to is its start")
+    if how.latency:
+        times = latency(ways, [s for s in sources if s.strip()])
+        for label, notes in found.items():
+            notes["latency"] = [t for t in times.as_dict()["timings"] if t["name"] == label]
+        shown(times)
+    if how.as_json:
         print(json.dumps(found, indent=2))
     elif len(found) > 1:
         show_scores(found)
+
+
+def _ways(translator: Translator, how: EvaluateRequest, allow_python: bool) -> dict[str, tuple[Translator, str]]:
+    """Samplers that are compared, and where a teacher chooses, those of several candidates once more."""
+    from ..translation import RERANKED, Reranked, candidate_count, load_translator
+
+    ways = {name: (translator, name) for name in (translator.sampler_named(s) for s in how.samplers or translator.model.samplers)}
+    if how.rerank is None:
+        return ways
+    chosen = Reranked(translator, load_translator(how.rerank, allow_python=allow_python))
+    several = [name for name in ways if candidate_count(translator.model, name) > 1]
+    if not several:
+        help = "take a sampler with `lengths = 5`, say"
+        raise fail("E590", f"there is nothing to choose from: {', '.join(ways)} makes one candidate", help=help)
+    return ways | {name + RERANKED: (chosen, name) for name in several}
 
 
 def show_scores(found: dict[str, Any], signed: bool = False) -> None:

@@ -35,8 +35,9 @@ def attention_dependency(
     replications: int = 1000,
     probability: float = 0.94,
     seed: int = 0,
+    distant: bool = False,
 ) -> pd.DataFrame:
-    """Attention of pairs of adjacent outputs, those of equal tokens (stutter) beside all others.
+    """Attention of pairs of adjacent outputs, those of equal tokens (stutter) beside all others; or of pairs that are further apart.
 
     For a pair (i, i + 1) and each head, by its self-attention A and its cross-attention C:
 
@@ -57,6 +58,8 @@ def attention_dependency(
         replications: resamples of the rows, with replacement: tokens of one sentence are not independent.
         probability: of the percentile intervals.
         seed: of the resamples.
+        distant: whether pairs (i, j) with j > i + 1 are compared in place of (i, i + 1): j is `later` in place of `next`, i `earlier` in
+            place of `previous`, and a pair of equal tokens is a `repeat`. How far apart the pairs of a kind are differs: look at both.
 
     Returns:
         One row for each quantity, way to summarise heads, and kind of pairs (`stutter`, `other`, and the `difference` of their means),
@@ -66,23 +69,33 @@ def attention_dependency(
         GmlmError: E501 for shapes that do not fit, E504 for weights that are no distributions, E507 for arguments out of bounds.
     """
     ids, ends = np.asarray(tokens), np.asarray(lengths)
-    marked = _verified(ids, ends, self_weights, cross_weights)
+    _verify(ids, ends, self_weights, cross_weights)
     replications = whole_number("replications", replications, 1)
     verified_quantile(probability)
     verified_seed(seed)
-    rows = []
+    rows, kinds = [], []
+    words = ("later", "earlier") if distant else ("next", "previous")
     for r, n in enumerate(ends.tolist()):
         across = None if cross_weights is None else np.asarray(cross_weights[r], float)[:, :n]
-        rows.append(_of_row(np.asarray(self_weights[r], float)[:, :n, :n], across))
-    kinds = [marked[r, 1:n] for r, n in enumerate(ends.tolist())]
-    return _table(rows, kinds, replications, probability, seed)
+        first, second = _pairs(n, distant)
+        rows.append(_of_row(np.asarray(self_weights[r], float)[:, :n, :n], across, first, second, words))
+        kinds.append(ids[r, first] == ids[r, second])
+    return _table(rows, kinds, "repeat" if distant else "stutter", replications, probability, seed)
 
 
-def _verified(ids: Array, ends: Array, self_weights: Any, cross_weights: Any) -> Array:
-    """Which tokens stutter, once all shapes are checked."""
+def _pairs(n: int, distant: bool) -> tuple[Array, Array]:
+    """The positions of each pair of n, the lower one first."""
+    if distant:
+        first, second = np.triu_indices(n, k=2)
+        return first, second
+    first = np.arange(max(n - 1, 0))
+    return first, first + 1
+
+
+def _verify(ids: Array, ends: Array, self_weights: Any, cross_weights: Any) -> None:
     if ids.ndim != 2 or not len(ids):
         raise fail("E501", f"`tokens` has shape (rows, n), with at least one row, got {ids.shape}")
-    marked = stutters(ids, ends)
+    stutters(ids, ends)  # which refuses what has no length for each row
     if ((ends < 0) | (ends > ids.shape[1])).any():
         raise fail("E501", f"`lengths` lie between 0 and {ids.shape[1]}, got {ends.min()} to {ends.max()}")
     rows, n = ids.shape
@@ -94,7 +107,6 @@ def _verified(ids: Array, ends: Array, self_weights: Any, cross_weights: Any) ->
             wanted = f"({rows}, heads, {n}, {'m' if last is None else last})"
             raise fail("E501", f"`{name}` has shape {wanted}, got {shape}", help="the weights of one layer, the last, of every row")
         _verify_sums(name, weights, ends)
-    return marked
 
 
 def _verify_sums(name: str, weights: Any, ends: Array) -> None:
@@ -105,16 +117,15 @@ def _verify_sums(name: str, weights: Any, ends: Array) -> None:
             raise fail("E504", f"the rows of `{name}` are not distributions: each must sum to 1 over what is not padding")
 
 
-def _of_row(within: Array, across: Array | None) -> dict[Name, Array]:
+def _of_row(within: Array, across: Array | None, first: Array, second: Array, words: tuple[str, str]) -> dict[Name, Array]:
     """Each quantity of the pairs of one sentence; `within` is (heads, n, n), `across` (heads, n, m)."""
-    first = np.arange(max(within.shape[1] - 1, 0))
-    second, found = first + 1, {}
-    found |= _summaries("self-attention to next", within[:, first, second])
-    found |= _summaries("self-attention to previous", within[:, second, first])
+    found, (behind, before) = {}, words
+    found |= _summaries(f"self-attention to {behind}", within[:, first, second])
+    found |= _summaries(f"self-attention to {before}", within[:, second, first])
     for k in (1, 2):
         top = _largest(within, k)
-        found["next in top " + str(k), "share"] = top[:, first, second].mean(axis=0)
-        found["previous in top " + str(k), "share"] = top[:, second, first].mean(axis=0)
+        found[f"{behind} in top {k}", "share"] = top[:, first, second].mean(axis=0)
+        found[f"{before} in top {k}", "share"] = top[:, second, first].mean(axis=0)
     if across is not None:
         p, q = across[:, first], across[:, second]
         lengths = np.sqrt((p * p).sum(axis=-1) * (q * q).sum(axis=-1))
@@ -138,7 +149,7 @@ def _largest(weights: Array, k: int) -> Array:
     return found & (weights > 0)
 
 
-def _table(rows: list[dict[Name, Array]], kinds: list[Array], replications: int, probability: float, seed: int) -> pd.DataFrame:
+def _table(rows: list[dict[Name, Array]], kinds: list[Array], equal: str, replications: int, probability: float, seed: int) -> pd.DataFrame:
     import pandas as pd
 
     names = list(rows[0])
@@ -152,7 +163,7 @@ def _table(rows: list[dict[Name, Array]], kinds: list[Array], replications: int,
         means = [p.mean() if len(p) else np.nan for p in parts]
         sds = [p.std(ddof=1) if len(p) > 1 else np.nan for p in parts]
         stats = [*zip(means, sds, map(len, parts), strict=True), (means[0] - means[1], np.nan, len(every))]
-        for c, (pairs, (mean, sd, count)) in enumerate(zip(("stutter", "other", "difference"), stats, strict=True)):
+        for c, (pairs, (mean, sd, count)) in enumerate(zip((equal, "other", "difference"), stats, strict=True)):
             lines.append((*name, pairs, mean, sd, count, ends[0, j, c], ends[1, j, c]))
     columns = ["quantity", "heads", "pairs", "mean", "sd", "count", "low", "high"]
     return pd.DataFrame(lines, columns=columns).set_index(columns[:3]).sort_index()

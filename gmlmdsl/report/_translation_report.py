@@ -40,6 +40,7 @@ def translation_report(found: Mapping[str, Any], arrays: Mapping[str, np.ndarray
     _claims(report, found["claims"])
     _training(report, found["training"])
     _attention(report, arrays)
+    _dependency(report, found.get("attention") or {})
     _examples(report, found["examples"])
     _text(report, found)
     _made(report, found)
@@ -180,6 +181,31 @@ def _attention(report: Report, arrays: Mapping[str, np.ndarray]) -> None:
             columns = source if kind == "cross" else target
             figure = plot_attention(arrays[kind], target, columns)
             report.figure(figure, alt=f"{kind} attention of {len(arrays[kind])} heads over {len(target)} pieces.", caption=words)
+
+
+def _dependency(report: Report, found: Mapping[str, Any]) -> None:
+    measured = {key: tables for key, tables in found.items() if tables}
+    if not measured:
+        return
+    report.section("Attention of pieces that repeat one another")
+    report.text(
+        "Li et al. 2024, Tables 4 and 5, with intervals (94 %, resampled sentences): pairs of equal pieces beside all other pairs, "
+        "adjacent ones and those further apart, by the last layer's attention in the last pass over all test lines."
+    )
+    for key, tables in measured.items():
+        for apart in ("adjacent", "distant"):
+            rows: dict[tuple[str, str], dict[str, Any]] = {}
+            for row in tables[apart]:
+                rows.setdefault((row["quantity"], row["heads"]), {})[row["pairs"]] = row
+            shown = []
+            for (quantity, heads), by_kind in rows.items():
+                equal = by_kind.get("stutter") or by_kind["repeat"]
+                difference = by_kind["difference"]
+                means = [k["mean"] for k in (equal, by_kind["other"], difference)]
+                shown.append([quantity, heads, *means, difference["low"], difference["high"], equal["count"], by_kind["other"]["count"]])
+            headers = ["quantity", "over heads", "equal", "other", "difference", "from", "to", "equal pairs", "other pairs"]
+            caption = f"{_named(key)}: {apart} pairs, {tables['measured']:,} lines."
+            report.table(headers, shown, caption, formats=[None, None, *[".3f"] * 5, ",.0f", ",.0f"])
 
 
 def _examples(report: Report, examples: list[Mapping[str, str]]) -> None:

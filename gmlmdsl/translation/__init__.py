@@ -14,6 +14,8 @@ from ._corpus import clean as clean
 from ._corpus import lines_in as lines_in
 from ._corpus import read_lines as read_lines
 from ._corpus import read_pairs as read_pairs
+from ._dependency import Dependency as Dependency
+from ._dependency import dependency as dependency
 from ._distill import Distilled as Distilled
 from ._distill import distill as distill
 from ._evaluate import Evaluation as Evaluation

@@ -18,8 +18,10 @@ from ..files import write_whole
 from ..graph import versions
 from ._claims import claims
 from ._corpus import read_lines, read_pairs
+from ._dependency import dependency
 from ._evaluate import evaluate
 from ._latency import latency
+from ._pipeline_stages import by_beams
 from ._rerank import RERANKED, Reranked, candidate_count
 from ._translator_file import write_translator
 
@@ -45,6 +47,7 @@ def results(p: PipelineStages, names: Sequence[str], report: Report | None) -> d
             evaluate_one(p, name, way)
         bundle(p, name)
     pictures(p)
+    dependencies(p)
     measure(p, names)
     content = content_of(p, names)
     write_whole(p.stages / "report.json", json.dumps(content, indent=1, default=str).encode())
@@ -130,6 +133,23 @@ def measure(p: PipelineStages, names: Sequence[str]) -> None:
     p.stages.run("latency", inputs, ["latency.json"], make)
 
 
+def dependencies(p: PipelineStages) -> None:
+    """Attention between equal pieces over the whole test text: of the student with most passes, and of the teacher with fewest beams."""
+    of_teacher = [s for s in reversed(by_beams(p.checked, p.roles.teacher)) if s in samplers_of(p, "teacher")]
+    of_student = sorted(samplers_of(p, "student"), key=lambda s: len(p.stages.done[f"evaluate-student-{s}"].notes["by_pass"]))
+    every = [("student", s) for s in of_student[-1:]] + [("teacher", s) for s in of_teacher[:1]]
+    inputs: dict[str, Any] = {f"{n}.{s}": made_of(p, n, s) for n, s in every}
+    inputs |= {"text": p.stages.done["text"].files["text/test.source"], "vocabulary": p.pieces.sha256, "seed": p.o.seed}
+
+    def make(_: str) -> None:
+        lines = [line for line in read_lines(p.stages / "text/test.source") if line.strip()]
+        found = {f"{n}.{s}": dependency(p.translator(n), lines, sampler=s, seed=p.o.seed) for n, s in every}
+        plain = {key: None if tables is None else tables.as_dict() for key, tables in found.items()}
+        write_whole(p.stages / "attention.json", json.dumps(plain, indent=1).encode())
+
+    p.stages.run("attention", inputs, ["attention.json"], make)
+
+
 def pictures(p: PipelineStages) -> None:
     """The attention of the last pass over one sentence of the test text."""
     done, model = p.stages.done, p.roles.student
@@ -194,6 +214,7 @@ def content_of(p: PipelineStages, names: Sequence[str]) -> dict[str, Any]:
         "training": {n: done[n].notes for n in names},
         "scores": scores,
         "latency": measured,
+        "attention": json.loads((p.stages / "attention.json").read_text(encoding="utf-8")),
         "claims": [asdict(c) for c in claims({k: v for k, v in scores.items() if not k.endswith(RERANKED)}, measured)],
         "examples": examples,
         "stages": {name: {"seconds": d.seconds, "kept": d.kept} for name, d in done.items()},

@@ -35,6 +35,7 @@ class Recipe:
         seed: of the first weights, the order of rows, masks, noise and dropout.
         start_from: a bundle whose weights are the first ones where they agree (`gmlm train --from`): that of a teacher, for its student.
             None: random weights; in a pipeline the students start from the teacher.
+        buckets: widths of rows that are compiled for, ascending; None: 8, 16, 24, 32, 48, 64, .. Few widths compile sooner, and pad more.
     """
 
     steps: int = 1000
@@ -52,6 +53,7 @@ class Recipe:
     seed: int = 0
     average_last: int | None = None
     start_from: str | Path | None = None
+    buckets: tuple[int, ...] | None = None
 
     @property
     def peak(self) -> float:
@@ -69,6 +71,7 @@ class Recipe:
             average_last=self.average_last,
             accumulate=self.accumulate,
             precision=self.precision,
+            buckets=self.buckets,
             validation=validation,
             evaluate_every=self.evaluate_every,
             patience=self.patience,

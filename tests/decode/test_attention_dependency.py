@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -47,8 +48,9 @@ def top(row: list[float], k: int) -> set[int]:
     return found
 
 
-def by_loops(tokens, lengths, within, across) -> dict:
+def by_loops(tokens, lengths, within, across, distant: bool = False) -> dict:
     """{(quantity, heads, pairs): list of values}."""
+    later, earlier, equal = ("later", "earlier", "repeat") if distant else ("next", "previous", "stutter")
     found: dict = {}
 
     def add(quantity: str, pairs: str, values: list[float], share: bool = False) -> None:
@@ -59,21 +61,21 @@ def by_loops(tokens, lengths, within, across) -> dict:
             found.setdefault((quantity, how, pairs), []).append(value)
 
     for r, n in enumerate(lengths):
-        for i in range(n - 1):
-            kind = "stutter" if tokens[r][i] == tokens[r][i + 1] else "other"
+        for i, j in [pair for pair in combinations(range(n), 2) if (pair[1] > pair[0] + 1) == distant]:
+            kind = equal if tokens[r][i] == tokens[r][j] else "other"
             a = [[[within[r][h][s][t] for t in range(n)] for s in range(n)] for h in range(HEADS)]
-            add("self-attention to next", kind, [a[h][i][i + 1] for h in range(HEADS)])
-            add("self-attention to previous", kind, [a[h][i + 1][i] for h in range(HEADS)])
+            add(f"self-attention to {later}", kind, [a[h][i][j] for h in range(HEADS)])
+            add(f"self-attention to {earlier}", kind, [a[h][j][i] for h in range(HEADS)])
             p = [[across[r][h][i][t] for t in range(M)] for h in range(HEADS)]
-            q = [[across[r][h][i + 1][t] for t in range(M)] for h in range(HEADS)]
+            q = [[across[r][h][j][t] for t in range(M)] for h in range(HEADS)]
             add(
                 "cross-attention total variation", kind, [sum(max(x - y, 0) for x, y in zip(p[h], q[h], strict=True)) for h in range(HEADS)]
             )
             dots = [sum(x * y for x, y in zip(p[h], q[h], strict=True)) / (math.hypot(*p[h]) * math.hypot(*q[h])) for h in range(HEADS)]
             add("cross-attention cosine distance", kind, [1 - d for d in dots])
             for k in (1, 2):
-                add(f"next in top {k}", kind, [float(i + 1 in top(a[h][i], k)) for h in range(HEADS)], share=True)
-                add(f"previous in top {k}", kind, [float(i in top(a[h][i + 1], k)) for h in range(HEADS)], share=True)
+                add(f"{later} in top {k}", kind, [float(j in top(a[h][i], k)) for h in range(HEADS)], share=True)
+                add(f"{earlier} in top {k}", kind, [float(i in top(a[h][j], k)) for h in range(HEADS)], share=True)
                 add(f"cross-attention top {k} overlap", kind, [float(bool(top(p[h], k) & top(q[h], k))) for h in range(HEADS)], share=True)
     return found
 
@@ -83,6 +85,10 @@ def test_every_quantity_is_that_of_loops(seed: int):
     tokens, lengths, within, across = example(seed)
     table = attention_dependency(tokens, lengths, within, across, replications=10)
     wanted = by_loops(tokens, lengths, within, across)
+    apart = attention_dependency(tokens, lengths, within, across, replications=2, distant=True)
+    for name, values in by_loops(tokens, lengths, within, across, distant=True).items():
+        assert apart.loc[name, "mean"] == pytest.approx(np.mean(values), abs=1e-12) and apart.loc[name, "count"] == len(values), name
+    assert apart.loc[("later in top 1", "share", "difference"), "count"] == 10 + 1 + 0 + 6 + 0
     assert {n for n in table.index if n[2] != "difference"} == set(wanted)
     for name, values in wanted.items():
         row = table.loc[name]

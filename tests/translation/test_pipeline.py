@@ -116,7 +116,7 @@ def test_a_changed_sampler_trains_nothing_anew(whole, tmp_path: Path):
     edited = tmp_path / "toy.gmlm"
     edited.write_text(options.program.read_text().replace("start = hide, steps = 2", "start = hide, steps = 1"))
     again = Pipeline(replace(options, program=edited)).run()
-    assert set(again["stages"]) - kept(again) == {*(f"evaluate-{n}-refine{w}" for n in ("student", "raw") for w in ("", "-reranked")), "bundle-teacher", "bundle-student", "bundle-raw", "pictures", "latency"}  # fmt: skip
+    assert set(again["stages"]) - kept(again) == {*(f"evaluate-{n}-refine{w}" for n in ("student", "raw") for w in ("", "-reranked")), "bundle-teacher", "bundle-student", "bundle-raw", "pictures", "attention", "latency"}  # fmt: skip
 
 
 def test_what_was_changed_by_hand_is_made_anew(whole, tmp_path: Path):

@@ -1,0 +1,120 @@
+#!/bin/sh
+# Long trainings of translators, on an accelerator or not: installs, tries, measures, trains in short pieces, and goes on where it was.
+#
+#   sh examples/translator/accelerator.sh OUT TEXT [OPTIONS] [-- OPTIONS OF gmlm pipeline]
+#
+#   OUT              the folder of everything: logs, reports, bundles
+#   TEXT             a folder with train, validation and test text: {train,val,test}.{en,de}, also .gz
+#   --source en --target de   endings of the two languages
+#   --test test      the first part of the names of the test text, such as test_2016_flickr
+#   --wheels FOLDER  install from these wheels, and from nowhere else
+#   --extra NAME     of JAX beside the package: cuda12 by default, cpu for none
+#   --gmlm COMMAND   one that is installed already: nothing is installed
+#   --python FILE    with which the environment is made, and random weights are measured
+#   --sizes "small base"   what is trained
+#   --minutes 9      of a piece: a training is ended by SIGTERM, which saves it
+#   --pieces N       end after so many pieces, with status 75 where more are needed; none: all that are needed
+#
+# Called again it goes on. Status: 0 all is done, 75 call it again, else what failed.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+usage() { sed -n '2,/^set -eu/{/^set -eu/d;s/^# \{0,1\}//;p;}' "$0"; }
+[ $# -ge 2 ] || { usage >&2; exit 2; }
+out=$1 text=$2
+shift 2
+source=en target=de test=test wheels= extra=cuda12 gmlm= python=python3 sizes="small base" minutes=9 pieces=0
+while [ $# -gt 0 ]; do
+  case $1 in
+    --) shift; break ;;
+    --source | --target | --test | --wheels | --extra | --gmlm | --python | --sizes | --minutes | --pieces)
+      [ $# -ge 2 ] || { echo "$1 needs a value" >&2; exit 2; }
+      name=${1#--} value=$2
+      eval "$name=\$value"
+      shift 2 ;;
+    *) echo "unknown option $1" >&2; usage >&2; exit 2 ;;
+  esac
+done
+
+file() { # a text by its part and its language
+  for ending in "" .gz; do
+    if [ -f "$text/$1.$2$ending" ]; then echo "$text/$1.$2$ending"; return; fi
+  done
+  echo "there is no $text/$1.$2" >&2
+  exit 2
+}
+train_source=$(file train "$source") train_target=$(file train "$target")
+val_source=$(file val "$source") val_target=$(file val "$target")
+test_source=$(file "$test" "$source") test_target=$(file "$test" "$target")
+mkdir -p "$out"
+say() { echo "$(date -u +%H:%M:%S) $*" | tee -a "$out/accelerator.log"; }
+
+if [ -z "$gmlm" ]; then # 1. install
+  if [ ! -x "$out/venv/bin/gmlm" ]; then
+    say "install"
+    "$python" -m venv "$out/venv"
+    from=
+    [ -z "$wheels" ] || from="--no-index --find-links $wheels"
+    # shellcheck disable=SC2086
+    "$out/venv/bin/pip" install --quiet $from "gmlmdsl[train]"
+    # shellcheck disable=SC2086
+    [ "$extra" = cpu ] || "$out/venv/bin/pip" install --quiet $from "jax[$extra]"
+  fi
+  gmlm=$out/venv/bin/gmlm python=$out/venv/bin/python
+fi
+
+if [ ! -f "$out/smoke.done" ]; then # 2. a minute that says whether anything works at all
+  say "smoke test"
+  "$python" -c 'import jax; print(jax.devices())' >"$out/devices.txt" 2>&1 || true
+  cat "$out/devices.txt"
+  rm -rf "$out/smoke"
+  timeout 60 "$gmlm" train "$here/long.gmlm" "$train_source" "$train_target" --out "$out/smoke" --model teacher --limit 2000 \
+    --input source_vocab=1000 --input target_vocab=1000 --input layers=1 --input width=64 --steps 4 --batch-size 16 \
+    >"$out/smoke.log" 2>&1 || { status=$?; say "the smoke test failed with status $status: see $out/smoke.log"; exit "$status"; }
+  touch "$out/smoke.done"
+fi
+
+if [ ! -f "$out/latency.json" ]; then # 3. the published size, at random weights
+  say "latency of the published size"
+  timeout 540 "$python" "$here/random_latency.py" "$here/base.gmlm" --sampler padir_4_5 --sampler padir_4_1 --sampler padir_1_1 \
+    --sampler greedy --sampler beam --out "$out/latency.json" >"$out/latency.log" 2>&1 \
+    || say "latency was not measured: see $out/latency.log"
+fi
+
+size_of() { # inputs of a size
+  case $1 in
+    small) echo "--input layers=3 --input heads=4 --input width=256" ;;
+    base) echo "--input layers=6 --input heads=8 --input width=512" ;;
+    *) echo "no size is called $1" >&2; exit 2 ;;
+  esac
+}
+
+reached() { # what is kept of a run: a piece that changes nothing of it was too short
+  find "$out/$1" \( -path '*/stages/*' -o -path '*/checkpoints/*' -o -path '*.chunks/*' \) -type f -exec ls -l {} + 2>/dev/null | cksum
+}
+
+used=0
+for size in $sizes; do # 4. trainings, in pieces
+  inputs=$(size_of "$size")
+  again=0
+  while [ ! -f "$out/$size.done" ]; do
+    if [ "$pieces" -gt 0 ] && [ "$used" -ge "$pieces" ]; then say "$used pieces are done: call it again"; exit 75; fi
+    used=$((used + 1))
+    before=$(reached "$size")
+    say "$size, piece $used of this call"
+    status=0
+    # shellcheck disable=SC2086
+    timeout --signal=TERM --kill-after=60 "${minutes}m" "$gmlm" pipeline "$here/long.gmlm" "$train_source" "$train_target" \
+      --out "$out/$size" --validation "$val_source" --validation "$val_target" --test "$test_source" --test "$test_target" \
+      --languages "$source-$target" $inputs --precision bfloat16 --batch-size 512 --bucket 24 --bucket 48 \
+      --label-smoothing 0.1 --teacher-steps 5000 --steps 10000 --evaluate-every 250 --patience 8 --save-every 250 "$@" \
+      >>"$out/$size.log" 2>&1 || status=$?
+    case $status in
+      0) touch "$out/$size.done"; say "$size is done: $out/$size/report.html" ;;
+      124 | 137 | 143)
+        if [ "$(reached "$size")" = "$before" ]; then again=$((again + 1)); else again=0; fi
+        if [ "$again" -ge 3 ]; then say "$size: three pieces changed nothing; give longer ones (--minutes)"; exit 1; fi ;;
+      *) say "$size failed with status $status: see $out/$size.log"; exit "$status" ;;
+    esac
+  done
+done
+say "all is done"

@@ -1,0 +1,106 @@
+"""The script for long runs: its pieces, what ends them and what they go on with; and all of it once, in small."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from translation_cases import toy_pairs, write_texts
+
+from gmlmdsl.program import check_file
+
+TRANSLATOR = Path(__file__).parents[2] / "examples" / "translator"
+SCRIPT = TRANSLATOR / "accelerator.sh"
+# What stands in for `gmlm`: a training that saves, and waits to be ended, as often as `left` says; then it is done.
+STUB = """\
+#!/bin/sh
+echo "$@" >> {folder}/calls
+[ "$1" = train ] && exit 0
+left=$(cat {folder}/left)
+[ "$left" = fail ] && exit 7
+[ "$left" -gt 0 ] || exit 0
+echo $((left - 1)) > {folder}/left
+[ -f {folder}/stuck ] || {{ mkdir -p {folder}/out/small/checkpoints/a; echo "$left" > {folder}/out/small/checkpoints/a/$left; }}
+exec sleep 60
+"""
+needs_timeout = pytest.mark.skipif(shutil.which("timeout") is None, reason="the script ends its pieces by `timeout`")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    text = tmp_path / "text"
+    text.mkdir()
+    for k, part in enumerate(("train", "val", "test")):
+        write_texts(text, part, toy_pairs(4, k))
+    stub = tmp_path / "gmlm"
+    stub.write_text(STUB.format(folder=tmp_path))
+    stub.chmod(0o755)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "latency.json").write_text("{}")  # which is measured once
+    return tmp_path
+
+
+def call(folder: Path, left: object, *options: str) -> subprocess.CompletedProcess[str]:
+    (folder / "left").write_text(f"{left}\n")
+    words = ["sh", str(SCRIPT), str(folder / "out"), str(folder / "text"), "--gmlm", str(folder / "gmlm"), "--python", "true"]
+    return subprocess.run([*words, "--sizes", "small", "--minutes", "0.004", *options], capture_output=True, text=True, check=False)
+
+
+@needs_timeout
+def test_pieces_go_on_until_all_is_done(folder: Path):
+    first = call(folder, 2, "--pieces", "1")
+    assert first.returncode == 75 and "call it again" in first.stdout
+    assert call(folder, 1, "--", "--steps", "3").returncode == 0
+    calls = (folder / "calls").read_text().splitlines()
+    assert [c.split()[0] for c in calls] == ["train", *["pipeline"] * 3]  # the smoke test is not made again
+    assert "--precision bfloat16 --batch-size 512 --bucket 24 --bucket 48" in calls[1] and calls[-1].endswith("--steps 3")
+    assert call(folder, "fail").returncode == 0 and len((folder / "calls").read_text().splitlines()) == 4  # what is done is not called
+
+
+@needs_timeout
+def test_what_fails_or_does_not_move_ends_the_script(folder: Path):
+    failed = call(folder, "fail")
+    assert failed.returncode == 7 and "small.log" in failed.stdout
+    (folder / "stuck").touch()
+    stuck = call(folder, 9)
+    assert stuck.returncode == 1 and "three pieces changed nothing" in stuck.stdout
+
+
+def test_words_that_are_none(folder: Path):
+    for words, said in ((("--what",), "unknown option --what"), (("--test", "none"), "there is no"), (("--sizes",), "needs a value")):
+        found = call(folder, 0, *words)
+        assert found.returncode == 2 and said in found.stderr
+
+
+def test_the_program_of_long_runs_is_sound():
+    assert not check_file(TRANSLATOR / "long.gmlm").warnings
+
+
+@pytest.mark.slow
+@needs_timeout
+def test_all_of_it_in_small(tmp_path: Path):
+    text, out = tmp_path / "text", tmp_path / "out"
+    text.mkdir()
+    for k, (part, count) in enumerate((("train", 400), ("val", 8), ("test", 8))):
+        marked = [(f"{s}. {s}! {s}?", t) for s, t in toy_pairs(count, k)]
+        write_texts(text, part, marked)
+    gmlm = tmp_path / "gmlm"
+    gmlm.write_text(f'#!/bin/sh\nexec {sys.executable} -m gmlmdsl "$@"\n')
+    gmlm.chmod(0o755)
+    out.mkdir()
+    (out / "latency.json").write_text("{}")
+    (out / "smoke.done").touch()  # whose vocabulary this text has not
+    words = ["sh", str(SCRIPT), str(out), str(text), "--gmlm", str(gmlm), "--python", sys.executable, "--sizes", "small", "--minutes", "1"]
+    more = "--input source_vocab=30 --input target_vocab=30 --input layers=1 --input width=16 --batch-size 16 --teacher-steps 4 --steps 4"
+    found = subprocess.run(
+        [*words, "--", *more.split(), "--save-every", "2", "--sentences", "2"], capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 0, found.stdout + (out / "small.log").read_text()[-2000:]
+    report = json.loads((out / "small" / "report.json").read_text())
+    assert report["recipes"]["student"]["precision"] == "bfloat16" and report["recipes"]["student"]["buckets"] == [24, 48]
+    assert {"student.refine-reranked", "teacher.greedy"} <= set(report["scores"]) and report["attention"]["student.refine"]["measured"] > 0
+    assert all((out / "small" / f"{name}.bundle").exists() for name in ("teacher", "student"))
