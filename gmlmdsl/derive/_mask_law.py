@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from ..graph import BernoulliMask, FactorGroup, IndependentMask, ListedMask, LoweredMask, MixtureMask, SubsetMask
+from ..graph import BernoulliMask, FactorGroup, IndependentMask, ListedMask, LoweredMask, MixtureMask, PercolationMask, SubsetMask
 from ..graph.masks import size_probabilities
 from ._arrays import Blocks, Group, group_arrays, on_device
 from ._energy import Codes, Params, all_values, local_values
@@ -354,6 +354,8 @@ def mask_law(mask: LoweredMask, n_cells: int) -> AbstractMaskLaw:
             )
         case IndependentMask():
             return IndependentLaw(n_cells, _ints(mask.cells), _device(mask.rates, n_cells), tuple(_ints(c) for c in mask.cell_of))
+        case PercolationMask():
+            raise AssertionError("a cluster is drawn by a kernel of its own")
         case MixtureMask():
             return MixtureLaw(n_cells, on_device(mask.weights), tuple(mask_law(p, n_cells) for p in mask.parts))
 

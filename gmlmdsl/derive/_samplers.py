@@ -14,10 +14,12 @@ from ..graph import FactorGraph, Lowered, LoweredMask, normalised
 from ..graph.colours import colour
 from ..plan import (
     BlockPlan,
+    ClusterPlan,
     ParallelPlan,
     RandomPlan,
     SweepLayout,
     SweepPlan,
+    UpdatePlan,
     listed_blocks,
     loses_digits,
     plan_elimination,
@@ -31,6 +33,7 @@ from ..plan import (
 from ..program import AUTOREGRESSIVE, ir, is_guided
 from ._arrays import fixed_blocks, on_device, stacked_blocks
 from ._autoregressive import autoregressive_kernel
+from ._clusters import cluster_kernel
 from ._contraction import contraction
 from ._elimination_kernels import EliminationKernel, ListedEliminationKernel
 from ._kernel import AbstractKernel
@@ -123,7 +126,7 @@ def build(lowered: Lowered, kernel: ir.Kernel) -> Planned:
             return Planned(TemperKernel(part.kernel, on_device(planned.betas), planned.cold), part.lines, planned.pairs)
 
 
-def _update(graph: FactorGraph, planned: SweepPlan | ParallelPlan | RandomPlan) -> Planned:
+def _update(graph: FactorGraph, planned: UpdatePlan) -> Planned:
     """The kernel of one planned update."""
     match planned:
         case SweepPlan(eliminations=()):
@@ -133,6 +136,8 @@ def _update(graph: FactorGraph, planned: SweepPlan | ParallelPlan | RandomPlan) 
         case ParallelPlan():
             stages = tuple(fixed_blocks(graph, single_cells(b, graph.n_cells)) for b in planned.blocks)
             kernel = ParallelKernel(stages)
+        case ClusterPlan():
+            kernel = cluster_kernel(graph, planned)
         case RandomPlan() if planned.plan.elimination is not None and not planned.separate:
             kernel = _listed(graph, planned)
         case RandomPlan():

@@ -15,10 +15,11 @@ import numpy as np
 from .._diagnostics import fail
 from ..graph import FactorGraph, FactorGroup, Lowered, is_adaptive, lower_mask, normalised, verify_mask
 from ..graph.masks import blocks_of, support_size
-from ..plan import BUDGET, alike_blocks, plan_temper, repeat_count, sweep_blocks, verify_positive
-from ..program import ir
+from ..plan import BUDGET, alike_blocks, plan_clusters, plan_temper, repeat_count, sweep_blocks, verify_positive
+from ..program import ir, is_percolation
 from ._arrays import Blocks, Graph, fixed_blocks, graph_arrays, on_device
 from ._bounded_jit import bounded_jit
+from ._cluster_matrix import cluster_matrix
 from ._conditional import rest_possible, tempered
 from ._energy import Params, local_scores, log_potential
 from ._mask_law import AbstractMaskLaw, mask_law, weight_groups
@@ -97,6 +98,8 @@ class Transitions:
 
     def random(self, update: ir.RandomUpdate) -> Array:
         """The sum over blocks of p(K | x) times the block's own matrix; an empty block stays put."""
+        if is_percolation(update.mask.body):
+            return self.clusters(update)
         mask = lower_mask(self.lowered, update.mask)
         verify_mask(mask, self.host.sizes, {k: np.asarray(v) for k, v in self.params.items()})
         if update.independently:
@@ -121,6 +124,12 @@ class Transitions:
             matrix += chosen[:, None] * step
         # What is left over: every weight is 0, and K is empty.
         return matrix + np.diag(np.maximum(0.0, 1 - matrix.sum(axis=1)))
+
+    def clusters(self, update: ir.RandomUpdate) -> Array:
+        """A cluster drawn and redrawn among its images."""
+        log_p = np.asarray(log_potential(self.device, self.params, self.codes), float)
+        params = {k: np.asarray(v, float) for k, v in self.params.items()}
+        return cluster_matrix(plan_clusters(self.lowered, update), self.states, log_p, params, float(self.beta[0]))
 
     def pieces(self, blocks: Array, extra: Sequence[FactorGroup] = ()) -> dict[int, Blocks]:
         """Every block on its own; like blocks in like shapes, so that few programs are compiled."""

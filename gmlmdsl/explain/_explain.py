@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .._diagnostics import GmlmError, listed
-from ..program import Program, has_least_confident, ir, variables_of
+from ..program import Program, has_least_confident, ir, is_percolation, variables_of
 from ._document import Section, as_latex, as_text
 from ._formulas import ModelFormulas
 from ._guided_formulas import add_judge
 from ._info import axes_text, known, lowered_if_bound, needed_inputs
-from ._mask_formulas import add_mask, add_objective
+from ._mask_formulas import add_clusters, add_mask, add_objective
 from ._network_formulas import add_conditional, add_network_mask
 from ._notation import Latex, Notation, Unicode
 from ._refinement_formulas import add_decoder
@@ -175,6 +175,9 @@ def _network_mask(mask: ir.Mask, program: Program, lowered: Lowered | None, form
 
 def _mask(mask: ir.Mask, lowered: Lowered | None, formulas: ModelFormulas) -> Section:
     section = Section(f"mask {mask.name}")
+    if is_percolation(mask.body):
+        add_clusters(section, mask, formulas)
+        return section
     named = [name for name in (*sorted(variables_of(mask.body)), *mask.given) if formulas.model.variables[name].role == "latent"]
     add_mask(section, mask, formulas, summed=bool(formulas.latents) and not named)
     if named:

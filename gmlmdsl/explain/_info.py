@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._diagnostics import did_you_mean, fail, listed
-from ..program import Program, has_least_confident, ir
+from ..program import Program, has_least_confident, ir, is_percolation
 
 if TYPE_CHECKING:
     from ..graph import Bound, Lowered
@@ -146,7 +146,7 @@ def _mask(mask: ir.Mask, lowered: Lowered | None) -> dict[str, Any]:
         "kind": mask_kind(mask.body),
         "adaptive": mask.adaptive,
         "given": list(mask.given),
-        "may_fit": not mask.mentions_parameter and not has_least_confident(mask.body),
+        "may_fit": not (mask.mentions_parameter or has_least_confident(mask.body) or is_percolation(mask.body)),
     }
     if lowered is None or has_least_confident(mask.body):
         return out | {"support": None, "reached": None}

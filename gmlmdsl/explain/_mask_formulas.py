@@ -30,6 +30,32 @@ def add_mask(section: Section, mask: ir.Mask, formulas: ModelFormulas, summed: b
         section.words("Its weights mention a parameter: it may sample, not fit.")
 
 
+def add_clusters(section: Section, mask: ir.Mask, formulas: ModelFormulas) -> None:
+    """What a mask that draws clusters means for an update."""
+    n, body = formulas.n, mask.body
+    assert isinstance(body, ir.FormMask)
+    edges = ", ".join(
+        n.block([formulas.write.cells(c) for c in t.cells]) + _for(n, formulas.write.clauses(t.clauses)).replace("  ", " ")
+        for t in body.edges
+    )
+    section.words(f"Adaptive: K is the cluster of a uniform cell under bonds on the edges{f' {edges}' if n.one_line else ''}.")
+    least, g = ("min over g of ", "g ") if n.one_line else ("\\min_g ", "g ")
+    i, j = n.sub("x", "i"), n.sub("x", "j")
+    fall = f"{n.given('E', f'{g}{i}, {j}')} {n.minus} {n.given('E', f'{i}, {j}')}"
+    section.formula(n.given("bond", f"{i}, {j}") if n.one_line else f"b({i}, {j})", f"1 {n.minus} {least}{n.call('exp', [fall])}")
+    section.words(
+        "E is the sum of the factors on the edge, less what depends on one cell alone; g runs over a group of exchanges of values that "
+        "leave every such E as it is where both cells are exchanged."
+    )
+    k, rest = n.sub("x", "K"), n.sub("x", "rest" if n.one_line else "\\text{rest}")
+    ratio = n.times.join((n.given("p", f"{g}{k}, {rest}"), n.given("p", "K", f"{g}{k}, {rest}")))
+    section.formula(n.given("p", f"{g}{k}", f"{rest}, K"), f"{ratio} / Z" if n.one_line else f"{ratio} / Z_K")
+    section.words(
+        "The probability of the bonds inside K is the same at every image and cancels: fields and other factors are what is left."
+    )
+    section.words("It may sample, not fit: `fit` and `loss` need another mask.")
+
+
 def add_objective(section: Section, factor: str, n: Notation) -> None:
     """What `fit` minimises under a mask."""
     loss = "loss(x_r)" if n.one_line else "\\ell(x_r)"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .._diagnostics import GmlmError, listed
-from ..program import has_least_confident, ir
+from ..program import has_least_confident, ir, is_percolation
 from ._document import Section
 
 if TYPE_CHECKING:
@@ -96,12 +96,12 @@ class _Teller:
 
     def note_moved(self, planned: object) -> None:
         from ..graph.masks import reach
-        from ..plan import RandomPlan
+        from ..plan import ClusterPlan, RandomPlan
 
         assert self.lowered is not None
         assert self.moved is not None
         n = self.lowered.graph.n_random
-        cells = reach(planned.mask, n) if isinstance(planned, RandomPlan) else planned.blocks.ravel()  # type: ignore[attr-defined]
+        cells = reach(planned.mask, n) if isinstance(planned, RandomPlan | ClusterPlan) else planned.blocks.ravel()  # type: ignore[attr-defined]
         self.moved |= {int(c) for c in cells if c < n}
 
     def verdict(self) -> str:
@@ -135,6 +135,8 @@ def law(update: ir.Sweep | ir.RandomUpdate) -> str:
     source = f"K from mask `{update.mask.name}`" if update.mask.name else "K from the mask"
     if update.independently:
         return f"{source}, then every cell of K from p(x_i | x_-i) at the old x"
+    if is_percolation(update.mask.body):
+        return f"{source}, the cluster of a random cell, then x_K among its images from p(x_K | x_rest, K): the bonds cancel, which keeps p"
     if update.mask.adaptive:
         return f"{source}, which looks at x, then x_K from p(x_K | x_rest, K): its correction for K keeps p"
     return f"{source}, then x_K from p(x_K | x_rest)"

@@ -79,7 +79,16 @@ class MixtureMask:
     span: Span = field(compare=False, repr=False)
 
 
-LoweredMask = ListedMask | SubsetMask | BernoulliMask | IndependentMask | MixtureMask
+@dataclass(frozen=True)
+class PercolationMask:
+    """The cluster of a uniform cell under bonds on `edges`, distinct pairs i < j of shape (edges, 2); `cells` are theirs, ascending."""
+
+    edges: Array
+    cells: Array
+    span: Span = field(compare=False, repr=False)
+
+
+LoweredMask = ListedMask | SubsetMask | BernoulliMask | IndependentMask | MixtureMask | PercolationMask
 
 
 def lower_mask(lowered: Lowered, mask: ir.Mask) -> LoweredMask:
@@ -154,11 +163,28 @@ def _form(lowered: Lowered, body: ir.FormMask) -> LoweredMask:
             return SubsetMask(cells, size, body.span)
         case "everything":
             return ListedMask(cells[None, :].astype(np.int32), np.ones(1), (), (), body.span)
+        case "percolation":
+            return _percolation(lowered, body)
         case "bernoulli":
             return _bernoulli(lowered, cells, arguments["rate"], body.span)
         case other:
             message = f"`{other}` depends on what a network gives the present values: it has no distribution of its own"
             raise fail("E316", message, body.span, "only in an update")
+
+
+def _percolation(lowered: Lowered, body: ir.FormMask) -> PercolationMask:
+    """The edges, each once, and their cells, which all have the same values."""
+    found = [blocks for blocks, turns in each(lambda term: term_blocks(lowered, term), body.edges) if turns.n]
+    if not found:
+        raise fail("E410", "this mask has no edge", body.span, "an empty support", help="check the conditions of its loops")
+    edges = np.unique(np.concatenate(found), axis=0)
+    graph, cells = lowered.graph, np.unique(edges)
+    labels = {(v.kind, v.labels): v.name for v in graph.variables if ((v.offset <= cells) & (cells < v.offset + v.size)).any()}
+    if len(labels) > 1:
+        names = " and ".join(f"`{name}`" for name in labels.values())
+        help = "write one `percolation(..)` for each variable, in updates of their own"
+        raise fail("E418", f"the cells of {names} have different values: no exchange moves them together", body.span, help=help)
+    return PercolationMask(edges, cells, body.span)
 
 
 def _bernoulli(lowered: Lowered, cells: Array, rate: object, span: Span) -> BernoulliMask:
@@ -311,57 +337,6 @@ def _verify_distinct(lowered: Lowered, parts: list[Array], body: ir.Independent)
         name = lowered.graph.cell_name(int(cells[np.argmax(counts > 1)]))
         help = "leave it out of one of the two, by `if` behind the loop"
         raise fail("E411", f"`{name}` is drawn twice: a cell has one rate", body.span, "a cell twice", help=help)
-
-
-def is_adaptive(mask: LoweredMask) -> bool:
-    """Whether p(K | x) varies with x."""
-    match mask:
-        case ListedMask():
-            return any(g.scope.shape[1] for g in mask.weights)
-        case IndependentMask():
-            return any(g.scope.shape[1] for g in mask.rates)
-        case MixtureMask():
-            return any(is_adaptive(p) for p in mask.parts)
-    return False
-
-
-def varies(mask: LoweredMask) -> bool:
-    """Whether p(K | x) varies from row to row: with x, or with what is given."""
-    match mask:
-        case ListedMask():
-            return is_adaptive(mask) or any(g.given is not None for g in mask.weights)
-        case IndependentMask():
-            return is_adaptive(mask) or any(g.given is not None for g in mask.rates)
-        case MixtureMask():
-            return any(varies(p) for p in mask.parts)
-    return False
-
-
-def mentions_parameter(mask: LoweredMask) -> bool:
-    """Whether p(K | x) depends on a parameter."""
-    match mask:
-        case ListedMask():
-            return any(g.parameters for g in mask.weights)
-        case IndependentMask():
-            return any(g.parameters for g in mask.rates)
-        case MixtureMask():
-            return any(mentions_parameter(p) for p in mask.parts)
-    return False
-
-
-def looked_at(mask: LoweredMask, n_cells: int) -> Array:
-    """The cells that p(K | x) depends on, ascending."""
-    match mask:
-        case ListedMask():
-            groups: tuple[FactorGroup, ...] = mask.weights
-        case IndependentMask():
-            groups = mask.rates
-        case MixtureMask():
-            return np.unique(np.concatenate([looked_at(p, n_cells) for p in mask.parts]))
-        case _:
-            groups = ()
-    cells = np.unique(np.concatenate([np.zeros(0, np.int64), *(g.cells.ravel() for g in groups)])).astype(np.int64)
-    return cells[cells < n_cells]
 
 
 def verify_mask(mask: LoweredMask, sizes: Array, params: Mapping[str, Array]) -> None:

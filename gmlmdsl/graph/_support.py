@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from ._lower_masks import BernoulliMask, IndependentMask, ListedMask, LoweredMask, MixtureMask, SubsetMask, padded_blocks
+from ._lower_masks import BernoulliMask, IndependentMask, ListedMask, LoweredMask, MixtureMask, PercolationMask, SubsetMask, padded_blocks
 
 Array = np.ndarray
 MOST_COUNTED = 1 << 17
@@ -28,6 +28,8 @@ def support_size(mask: LoweredMask) -> float:
             return 2.0 ** len(mask.cells) if len(mask.cells) < 1000 else math.inf
         case MixtureMask():
             return _mixture_size(mask)
+        case PercolationMask():
+            return math.inf  # connected sets of cells: not counted
 
 
 def _choices(n: int, k: int) -> float:
@@ -60,6 +62,8 @@ def largest_block(mask: LoweredMask, n_cells: int) -> Array:
             return mask.cells
         case MixtureMask():
             return max((largest_block(p, n_cells) for p in mask.parts), key=len)
+        case PercolationMask():
+            return mask.cells
 
 
 def reach(mask: LoweredMask, n_cells: int) -> Array:
@@ -68,7 +72,7 @@ def reach(mask: LoweredMask, n_cells: int) -> Array:
         case ListedMask():
             cells = np.unique(mask.blocks)
             return cells[cells < n_cells]
-        case SubsetMask() | IndependentMask():
+        case SubsetMask() | IndependentMask() | PercolationMask():
             return mask.cells
         case BernoulliMask():
             return mask.cells if mask.rates is None else mask.cells[mask.rates > 0]
@@ -95,6 +99,8 @@ def blocks_of(mask: LoweredMask, n_cells: int) -> tuple[Array, Array | None]:
             return blocks, None
         case MixtureMask():
             return _mixture_blocks(mask, n_cells)
+        case PercolationMask():
+            raise AssertionError("clusters are not listed")  # callers ask for `support_size` first
 
 
 def _all_subsets(free: Array, always: Array, n_cells: int) -> tuple[Array, Array]:
@@ -150,3 +156,5 @@ def draws(mask: LoweredMask, block: Array, n_cells: int) -> bool:
             return bool(np.isin(block, mask.cells).all())
         case MixtureMask():
             return any(draws(p, block, n_cells) for p in mask.parts)
+        case PercolationMask():
+            return False  # its conditional takes images alone: none of these is asked for

@@ -18,7 +18,7 @@ from ..data import bound_mask, bound_rows, encode_given, evaluated
 from ..evaluate import answer, exact, is_traced, parameters
 from ..graph import GivenRows, Lowered, LoweredMask, lower_mask, lower_model, with_given
 from ..plan import with_others
-from ..program import allowed, ir
+from ..program import allowed, ir, is_percolation
 from ..sample import annealed_importance
 
 if TYPE_CHECKING:
@@ -61,8 +61,16 @@ class Queries:
         return self.graph.variable(known(variable, [v.name for v in self.graph.variables], "variable")).positions
 
     def mask(self, name: str | None) -> tuple[str, LoweredMask]:
-        """A lowered mask by name; without one, the model's only mask."""
-        name = only(name, self.masks, "mask", self.name)
+        """A lowered mask by name; without one, the model's only mask that may fit.
+
+        Raises:
+            GmlmError: E707 for a mask that draws clusters, which only an update takes.
+        """
+        checked = self.program.checked.masks
+        with_loss = tuple(n for n in self.masks if not is_percolation(checked[n].body))
+        name = only(name, with_loss if name is None and with_loss else self.masks, "mask", self.name)
+        if is_percolation(checked[name].body):
+            raise plan.no_loss(name, checked[name])
         if name not in self._masks:
             checked = self.program.checked.masks[name]
             try:
@@ -192,7 +200,7 @@ class Queries:
         own = [m for m in checked.masks.values() if m.model == self.name]
         if any(m.adaptive for m in own):
             block = np.unique(np.asarray(K, np.int64))
-            found = plan.lint_conditional(self.lowered, ((m, self.mask(m.name)[1]) for m in own), block)
+            found = plan.lint_conditional(self.lowered, ((m, self.mask(m.name)[1]) for m in own if not is_percolation(m.body)), block)
             for d in allowed(found, checked.allowances):
                 warnings.warn(f"\n{d.render()}", GmlmWarning, stacklevel=3)
 

@@ -9,6 +9,10 @@ from ._bound_faults import with_others as with_others
 from ._budget import BUDGET as BUDGET
 from ._budget import Budget as Budget
 from ._check_bound import check_bound as check_bound
+from ._clusters import Bonds as Bonds
+from ._clusters import ClusterPlan as ClusterPlan
+from ._clusters import no_loss as no_loss
+from ._clusters import plan_clusters as plan_clusters
 from ._elimination import Elimination as Elimination
 from ._elimination import plan_elimination as plan_elimination
 from ._gaps import GapPlan as GapPlan

@@ -125,7 +125,7 @@ def plan_graph_tables(graph: FactorGraph) -> GraphTables | None:
     sizes = np.append(graph.sizes, 1)
     for k, group in enumerate(graph.groups):
         table = factor_table(k, group, sizes, start)
-        if table is None or not _stays_finite(graph, group, table):
+        if table is None or not stays_finite(graph, group, table):
             if group.parameters:
                 return None
             rest.append(k)
@@ -148,7 +148,7 @@ def factor_table(k: int, group: FactorGroup, sizes: Array, start: int) -> Factor
     return FactorTable(k, tuple(most.tolist()), start, count)
 
 
-def _stays_finite(graph: FactorGraph, group: FactorGroup, table: FactorTable) -> bool:
+def stays_finite(graph: FactorGraph, group: FactorGroup, table: FactorTable) -> bool:
     """Whether no entry is infinite: by bounds, else by trying all of them where every parameter starts.
 
     What is infinite whatever the parameters are is infinite there too; a part that only some parameters make infinite has no table.

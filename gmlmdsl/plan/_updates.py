@@ -13,8 +13,9 @@ from .._diagnostics import fail
 from ..graph import FactorGraph, ListedMask, Lowered, LoweredMask, MixtureMask, distinct, is_adaptive, lower_mask, reaches_zero, term_blocks
 from ..graph.colours import colour
 from ..graph.masks import blocks_of, largest_block, reach, support_size
-from ..program import ir
+from ..program import ir, is_percolation
 from ._budget import BUDGET, Budget
+from ._clusters import ClusterPlan, plan_clusters
 from ._elimination import Elimination, plan_elimination
 from ._plan import FEW_VALUES, BlockPlan, is_affordable, plan_block, plan_blocks, verify_affordable
 from ._sweep_layout import SweepLayout, plan_layout
@@ -117,7 +118,7 @@ class RandomPlan:
         return not self.update.independently or self.plan.members == 1 or self.plan.method == "product"
 
 
-UpdatePlan = SweepPlan | ParallelPlan | RandomPlan
+UpdatePlan = SweepPlan | ParallelPlan | RandomPlan | ClusterPlan
 
 
 def _count(n: int, what: str) -> str:
@@ -136,7 +137,7 @@ def plan_update(lowered: Lowered, update: ir.Sweep | ir.RandomUpdate) -> UpdateP
         GmlmError: for a block that is too costly to draw, a sweep without blocks, an index out of range.
     """
     if isinstance(update, ir.RandomUpdate):
-        return _random(lowered, update)
+        return plan_clusters(lowered, update) if is_percolation(update.mask.body) else _random(lowered, update)
     return _parallel(lowered, update) if update.independently else _sweep(lowered, update)
 
 

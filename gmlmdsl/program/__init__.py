@@ -9,6 +9,7 @@ from ._arithmetic import computed as computed
 from ._arithmetic import written as written
 from ._check import check_file as check_file
 from ._check import check_source as check_source
+from ._check_clusters import is_percolation as is_percolation
 from ._check_guided import is_guided as is_guided
 from ._check_guided import judges_of as judges_of
 from ._check_masks import has_least_confident as has_least_confident
@@ -45,6 +46,7 @@ __all__ = [
     "input_options",
     "ir",
     "is_guided",
+    "is_percolation",
     "judges_of",
     "names_in",
     "network_options",

@@ -6,6 +6,7 @@ from .._diagnostics import Fix, Span, listed
 from ..syntax import tree
 from . import _forms as forms
 from ._arguments import check_arguments, find_form, match_arguments
+from ._check_clusters import check_no_clusters, check_percolation, is_percolation
 from ._expressions import CONSTANT, INDEXED, MODEL, check_number, known_number, lets_of, mentions
 from ._mask_inputs import check_seen, check_stages
 from ._program import BlockTerm, Cells, FormCall, FormMask, Independent, Listed, Mask, MaskBody, MaskMixture, Model, Variable
@@ -50,7 +51,7 @@ def as_mask(
     looked_at = {*given, *(part.name for part in mentioned if isinstance(part, VariableValue))}
     # What is given with a row tells nothing of its cells: a mask that looks at nothing else needs no correction.
     fixed = {v.name for v in model.variables.values() if v.role == "given"}
-    adaptive = bool(looked_at - fixed) or _has_adaptive_part(written, scope)
+    adaptive = bool(looked_at - fixed) or _has_adaptive_part(written, scope) or is_percolation(body)
     parameter = any(isinstance(part, ParameterValue) for part in mentioned)
     return Mask(span or written.span, name, model.name, given, body, adaptive, parameter)
 
@@ -98,6 +99,8 @@ def check_mask_body(e: tree.MaskExpression, model: Model, scope: Scope) -> MaskB
         case tree.MaskMixture():
             weights = check_row_weights(tuple(row.weight for row in e.rows), scope)
             parts = [check_mask_body(row.mask, model, scope) for row in e.rows]
+            if not check_no_clusters(e, parts, scope):
+                return None
             rows = tuple((w, part) for w, part in zip(weights, parts, strict=True) if part is not None)
             extent = verify_mixture([part for _, part in rows], e.span, scope)
             mixed = MaskMixture(e.span, rows, extent) if len(rows) == len(e.rows) and extent is not None else None
@@ -134,6 +137,9 @@ def _form(call: tree.Call, model: Model, scope: Scope) -> MaskBody | None:
         return None
     if not check_seen(call, form, arguments, model, scope):
         return None
+    if form.name == "percolation":
+        edges = _blocks(FormCall(call.span, form, arguments), raw["edges"], model, scope)
+        return None if edges is None else check_percolation(call, form, [term for term, _ in edges.terms], model, scope)
     if form.name == "blocks":
         return _blocks(FormCall(call.span, form, arguments), raw["blocks"], model, scope)
     variables = _variables(raw.get("variables", []), model, scope)

@@ -158,6 +158,13 @@ MASKS = (
     ),
     Form(
         "mask",
+        "percolation",
+        (Option("edges", BLOCKS, "pairs of cells, or `G.edges`"),),
+        "The cluster of a random cell under bonds on these edges, redrawn among its images under symmetries of the factors (Wolff 1989); "
+        "only in an update.",
+    ),
+    Form(
+        "mask",
         "least_confident",
         (_VARIABLES, named("count", INTEGER, "number of cells", required=True)),
         "The cells whose present value a `conditional` model gives the lowest probability; only under `independently`.",

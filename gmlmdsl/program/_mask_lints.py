@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from .._diagnostics import Diagnostic, Span, listed
+from ._check_clusters import is_percolation
 from ._check_masks import variables_of
 from ._comparisons import ARITHMETIC, Number, values_of, weights
 from ._expressions import mentions
@@ -21,7 +22,10 @@ def lint_masks(program: Program) -> Iterator[Diagnostic]:
         model = program.models[mask.model]
         place = name_in(mask.span, mask.name)
         if not any(mask.body is body for body in used):
-            if mask.mentions_parameter:
+            if is_percolation(mask.body):
+                help = "write `update K where K ~ ..` in a sampler"
+                yield Diagnostic("W810", f"mask `{mask.name}` draws clusters and no sampler uses it", place, "only samples", (), help)
+            elif mask.mentions_parameter:
                 help = "a sampler may use it; for a fit take weights without parameters"
                 message = f"mask `{mask.name}` mentions a parameter and no sampler uses it: a fit refuses it"
                 parts = [p for w in weights(mask) for p in mentions(w, model.lets) if isinstance(p, ParameterValue)]

@@ -164,10 +164,11 @@ class Independent(Checked):
 
 @dataclass(frozen=True, slots=True)
 class FormMask(Checked):
-    """`subsets`, `everything`, `bernoulli` or `least_confident` over `variables`."""
+    """`subsets`, `everything`, `bernoulli` or `least_confident` over `variables`; `percolation` over `edges`, pairs of their cells."""
 
     call: FormCall
     variables: tuple[str, ...]
+    edges: tuple[BlockTerm, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

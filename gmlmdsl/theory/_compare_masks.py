@@ -17,6 +17,7 @@ from ..evaluate import mean_block_size, verify_latents
 from ..graph import LoweredMask, looked_at, mentions_parameter
 from ..graph.masks import reach, support_size
 from ..model import Fit
+from ..program import is_percolation
 from ._block_dynamics import BlockDynamics, block_dynamics
 from ._chains import MOST_DENSE
 from ._configurations import MOST_STATES, Configurations, configurations, verify_count
@@ -253,6 +254,8 @@ def _names(model: Any, masks: Sequence[str] | None) -> list[str]:
 
 def _has_loss(model: Any, name: str) -> bool:
     """Whether a mask can fit: it mentions no parameter, and neither hides nor looks at a latent."""
+    if is_percolation(model.program.checked.masks[name].body):
+        return False
     mask, latent = model.mask(name)[1], model.graph.is_latent
     cells = np.concatenate([reach(mask, model.graph.n_cells), looked_at(mask, model.graph.n_cells)])
     return not mentions_parameter(mask) and not latent[cells].any()

@@ -74,6 +74,8 @@ def bind_and_lower(program: Program, inputs: dict[str, object]) -> None:
         for sampler in program.samplers.values():
             if sampler.model == name and isinstance(sampler.body, tuple):
                 for kernel in ir.kernels_in(sampler.body):
+                    if isinstance(kernel, ir.RandomUpdate):
+                        lower_mask(lowered, kernel.mask)
                     if isinstance(kernel, ir.Temper):
                         plan_temper(lowered, kernel)
 

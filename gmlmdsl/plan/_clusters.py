@@ -1,0 +1,203 @@
+"""How clusters of `percolation` are drawn: which factors make bonds, which exchanges of values keep them, what is left beside them.
+
+For tables E of the factors on the edges, each less its means over either cell, and a group G of exchanges g of values with
+E(g a, g b) = E(a, b), a bond on an edge whose cells hold (a, b) stands with probability 1 - min over g of exp(E(g a, b) - E(a, b)).
+What an open edge adds to log p then does not depend on which image either end takes, and a bond moves both ends: the
+probability of a set of bonds is the same at every image of its cluster, and cancels. The cluster's image g x_K is drawn in proportion to
+exp(all that log p has beside the E): fields, means that were taken off, other factors. With two exchanges this is Wolff's update
+(1989) with heat bath, with more of them that of Swendsen and Wang (1987) for one cluster.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._diagnostics import GmlmError, Span, fail
+from ..graph import FactorGraph, FactorGroup, Lowered, PercolationMask, lower_mask
+from ..program import ir
+from ._block_tables import factor_table, stays_finite
+from ._symmetries import colours_of, groups_of
+from ._table_entries import FactorTable, entry_values
+
+Array = np.ndarray
+POINTS = 3  # parameters at which symmetries are tried
+MOST_ENTRIES = 1 << 25  # of tables of all edges
+
+
+@dataclass(frozen=True, eq=False)
+class Bonds:
+    """The tables of edges.
+
+    Attributes:
+        tables: of the groups with factors on edges, one after another in one vector of entries.
+        places: where the entries stand whose sum is a table, shape (kinds, factors, q, q); the number of entries stands for 0.
+        kind: of each edge, the number of its table.
+    """
+
+    tables: tuple[FactorTable, ...]
+    places: Array
+    kind: Array
+
+    @property
+    def entries(self) -> int:
+        """The length of the vector."""
+        return sum(t.entries for t in self.tables)
+
+    def at(self, values: Array) -> Array:
+        """The table of each kind from all entries, (kinds, q, q)."""
+        return np.append(values, 0.0)[self.places].sum(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterPlan:
+    """A cluster drawn and redrawn.
+
+    Attributes:
+        bonds: the tables of the mask's edges.
+        groups: of exchanges of values, shape (groups, size, q), the identity first and repeated where a group is smaller.
+        weights: of the exchanges, shape (groups, size): 0 for those that fill up.
+        means: whether tables have means that depend on one cell, which then are fields.
+        rest: of each group of the graph, the factors that touch a cell of the mask and make no bond.
+    """
+
+    graph: FactorGraph
+    update: ir.RandomUpdate
+    mask: PercolationMask
+    bonds: Bonds
+    groups: Array
+    weights: Array
+    means: bool
+    rest: tuple[Array, ...]
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the update keeps p."""
+        return True
+
+    @property
+    def words(self) -> str:
+        """How a cluster is drawn and redrawn."""
+        images = self.weights.astype(bool).sum(axis=1)
+        sizes = " or ".join(str(n) for n in sorted({int(n) for n in images}))
+        how = f"one of {len(images)} groups of exchanges, drawn each step" if len(images) > 1 else "exchanges of values"
+        beside = " by what fields and other factors say of them" if self.means or any(len(r) for r in self.rest) else ", all alike"
+        edges = f"{len(self.mask.edges):,} edge{'s' * (len(self.mask.edges) != 1)}"
+        return f"the cluster of a random cell under bonds on {edges}; redrawn among {sizes} images under {how}{beside}"
+
+
+def no_loss(name: str, mask: ir.Mask) -> GmlmError:
+    """The refusal of a mask that draws clusters where a mask by name is wanted."""
+    message = f"mask `{name}` draws clusters, whose p(K | x) is a sum over bonds that follows p: it has no loss"
+    help = "an update draws from it: `update K where K ~ .. `; here name another mask, or in `gm.theory` a sampler"
+    return fail("E707", message, mask.span, "only samples", help=help)
+
+
+def plan_clusters(lowered: Lowered, update: ir.RandomUpdate) -> ClusterPlan:
+    """How the clusters of an update are drawn.
+
+    Raises:
+        GmlmError: E418 where no factor joins the cells of an edge, or no exchange of values keeps those that do; E601 for tables too large.
+    """
+    mask = lower_mask(lowered, update.mask)
+    assert isinstance(mask, PercolationMask)
+    graph, q = lowered.graph, int(lowered.graph.sizes[mask.cells[0]])
+    bonds, rest = _bonds(graph, mask, q)
+    found = _tables_at_points(graph, bonds)
+    whole = found - found.mean(axis=(1, 2), keepdims=True)
+    rows, columns = whole.mean(axis=2, keepdims=True), whole.mean(axis=1, keepdims=True)
+    centred, scale = whole - rows - columns, np.abs(found).max(initial=0.0)
+    if np.abs(centred).max(initial=0.0) <= 1e-12 * scale or not scale:
+        message = "no factor makes the two cells of an edge of this `percolation` depend on one another: its clusters are single cells"
+        raise fail("E418", message, mask.span, "no bonds", help="take `subsets(.., size = 1)`, or the edges that the factors have")
+    groups = groups_of(colours_of(centred))
+    if not groups:
+        raise _no_symmetry(graph, bonds, mask.span)
+    size = max(len(g) for g in groups)
+    full = np.stack([np.concatenate([g, np.tile(np.arange(q), (size - len(g), 1))]) for g in groups])
+    weights = np.stack([np.arange(size) < len(g) for g in groups]).astype(float)
+    means = max(np.abs(rows).max(), np.abs(columns).max()) > 1e-12 * scale
+    return ClusterPlan(graph, update, mask, bonds, full, weights, bool(means), rest)
+
+
+def _no_symmetry(graph: FactorGraph, bonds: Bonds, span: Span) -> GmlmError:
+    names = sorted({f"`{graph.groups[t.group].span.text}`" for t in bonds.tables})
+    message = f"no exchange of values keeps {' and '.join(names[:3])} on these edges: a cluster has no images"
+    help = "take blocks of cells instead, `subsets(.., size = 2)` or `blocks(..)`, which need no symmetry"
+    return fail("E418", message, span, "no symmetry", help=help)
+
+
+def _bonds(graph: FactorGraph, mask: PercolationMask, q: int) -> tuple[Bonds, tuple[Array, ...]]:
+    """The tables of edges, and of each group the factors that touch the mask's cells and are none of them."""
+    edges, n = mask.edges.astype(np.int64), graph.n_cells
+    keys, inside = edges[:, 0] * n + edges[:, 1], np.zeros(n + 1, bool)
+    inside[mask.cells] = True
+    tables, rest, parts, start = [], [], [], 0
+    for k, group in enumerate(graph.groups):
+        on = np.zeros(group.n, bool)
+        table = factor_table(k, group, np.append(graph.sizes, 1), start)
+        if table is not None and group.cells.shape[1] > 1 and stays_finite(graph, group, table):
+            low, high, on = _pairs(group, n)
+            edge = np.searchsorted(keys, low * n + high).clip(max=len(keys) - 1)
+            on &= keys[edge] == low * n + high
+            if on.any():
+                here = group.cells[on]
+                strides = [(table.strides * (here == end[on, None])).sum(axis=1) for end in (low, high)]
+                first = table.start + (0 if table.shared else np.flatnonzero(on) * table.values)
+                parts.append(np.stack([edge[on], np.broadcast_to(first, len(here)), *strides], axis=1))
+                tables.append(table)
+                start += table.entries
+        rest.append(np.flatnonzero(~on & inside[group.scope].any(axis=1)) if group.scope.shape[1] else np.zeros(0, np.int64))
+    return _placed(tables, parts, len(edges), q, start, mask.span), tuple(rest)
+
+
+def _pairs(group: FactorGroup, n: int) -> tuple[Array, Array, Array]:
+    """The first and last cell of each factor, and whether it has these two alone."""
+    cells = group.cells.astype(np.int64)
+    low, high = np.where(cells < n, cells, n).min(axis=1), np.where(cells < n, cells, -1).max(axis=1)
+    two = ((cells == low[:, None]) | (cells == high[:, None]) | (cells >= n)).all(axis=1)
+    return low, high, two & (low < high)
+
+
+def _placed(tables: list[FactorTable], parts: list[Array], edges: int, q: int, entries: int, span: Span) -> Bonds:
+    """Where the entries of each edge's table stand; edges with the same entries share one."""
+    rows = np.concatenate(parts) if parts else np.zeros((0, 4), np.int64)
+    rows = rows[np.argsort(rows[:, 0], kind="stable")]
+    turn = np.arange(len(rows)) - np.searchsorted(rows[:, 0], rows[:, 0])
+    several = int(turn.max(initial=0)) + 1
+    signs = np.full((edges, several, 3), -1, np.int64)
+    signs[rows[:, 0], turn] = rows[:, 1:]
+    kinds, kind = np.unique(signs.reshape(edges, -1), axis=0, return_inverse=True)
+    kinds = kinds.reshape(-1, several, 3)
+    if float(len(kinds)) * several * q * q > MOST_ENTRIES:
+        message = f"{len(kinds):,} tables of {q} by {q} values on the edges of this `percolation` are more than {MOST_ENTRIES:,} entries"
+        raise fail("E601", message, span, help="share couplings between edges, or take fewer edges")
+    a, b = np.arange(q)[:, None], np.arange(q)[None]
+    first, low, high = (kinds[:, :, c, None, None] for c in range(3))
+    return Bonds(tuple(tables), np.where(first >= 0, first + low * a + high * b, entries), kind.ravel())
+
+
+def _tables_at_points(graph: FactorGraph, bonds: Bonds) -> Array:
+    """The tables of all kinds at several parameters that have nothing in common, one after another."""
+    found = []
+    for point in range(POINTS):
+        rng = np.random.default_rng((17, point))
+        params = {p.name: _anywhere(p.kind, p.shape, p.lower, p.upper, rng) for p in graph.parameters}
+        values = [entry_values(graph.groups[t.group], t, params).ravel() for t in bonds.tables]
+        found.append(bonds.at(np.concatenate([*values, np.zeros(0)])))
+        if not any(graph.groups[t.group].parameters for t in bonds.tables):
+            break
+    return np.concatenate(found)
+
+
+def _anywhere(kind: str, shape: tuple[int, ...], lower: float, upper: float, rng: np.random.Generator) -> Array:
+    """Entries well inside the range of a parameter."""
+    numbers = rng.uniform(0.2, 0.8, shape)
+    if kind == "simplex":
+        return numbers / numbers.sum(axis=-1, keepdims=True)
+    if np.isfinite(lower) and np.isfinite(upper):
+        return lower + (upper - lower) * numbers
+    if kind == "positive" or np.isfinite(lower):
+        return (lower if np.isfinite(lower) else 0.0) + numbers
+    return upper - numbers if np.isfinite(upper) else 2 * numbers - 1

@@ -1,0 +1,148 @@
+"""Exchanges of values that leave tables of two cells as they are, found from the tables at some parameters."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+Array = np.ndarray
+ALIKE = 1e-9  # of the largest entry: entries nearer than this are equal
+MOST_TRIED = 1 << 14  # partial exchanges that a search looks at
+MOST_PAIRINGS = 64  # exchanges of values in pairs that are kept
+
+
+def colours_of(tables: Array) -> Array:
+    """Which entries (a, b) are equal in every one of some tables, (tables, q, q): integers of shape (q, q).
+
+    Tables are compared through random weights, one for each: those that differ agree with probability 0.
+    """
+    weights = np.random.default_rng(0).standard_normal(len(tables))
+    mixed = np.tensordot(weights, tables, axes=1).ravel()
+    scale = np.abs(weights) @ np.abs(tables).reshape(len(tables), -1).max(axis=1)
+    order = np.argsort(mixed, kind="stable")
+    steps = np.diff(mixed[order], prepend=mixed[order[0]]) > ALIKE * scale
+    out = np.empty(len(mixed), np.int64)
+    out[order] = np.cumsum(steps)
+    return out.reshape(tables.shape[1:])
+
+
+def groups_of(colours: Array) -> list[Array]:
+    """Groups of exchanges of q values that keep colours (q, q), each as permutations (size, q), the identity first; one is drawn a step.
+
+    Values that may be exchanged alone are turned round in a circle, one group for each such class of values: all images of Potts values.
+    Where other exchanges join these classes, each exchange in pairs is a group of two. Where there is none of these, the powers of
+    one exchange, if there is any.
+    """
+    q = len(colours)
+    if q < 2:
+        return []
+    classes = _classes(colours)
+    firsts = [c[0] for c in classes]
+    joined = any(len(a) == len(b) and _find(colours, a[0], b[0]) is not None for a, b in itertools.combinations(classes, 2))
+    if not joined:
+        return [_circle(c, q) for c in classes if len(c) > 1]
+    pairings = [np.stack([np.arange(q), p]) for p in itertools.islice(_pairings(colours), MOST_PAIRINGS)]
+    if pairings:
+        return pairings
+    found = (_find(colours, a, b) for a, b in itertools.permutations(firsts, 2))
+    return [_powers(p) for p in itertools.islice((p for p in found if p is not None), 1)]
+
+
+def _classes(colours: Array) -> list[list[int]]:
+    """Values that may be exchanged, the two alone: an equivalence."""
+    classes: list[list[int]] = []
+    for value in range(len(colours)):
+        home = next((c for c in classes if _keeps(colours, _swap(len(colours), c[0], value))), None)
+        if home is None:
+            classes.append([value])
+        else:
+            home.append(value)
+    return classes
+
+
+def _swap(q: int, a: int, b: int) -> Array:
+    p = np.arange(q)
+    p[[a, b]] = b, a
+    return p
+
+
+def _keeps(colours: Array, p: Array) -> bool:
+    return bool((colours[np.ix_(p, p)] == colours).all())
+
+
+def _circle(values: list[int], q: int) -> Array:
+    out = np.tile(np.arange(q), (len(values), 1))
+    for k in range(len(values)):
+        out[k, values] = np.roll(values, -k)
+    return out
+
+
+def _powers(p: Array) -> Array:
+    out = [np.arange(len(p))]
+    while not (p[out[-1]] == np.arange(len(p))).all():
+        out.append(p[out[-1]])
+    return np.stack(out)
+
+
+def _find(colours: Array, first: int, image: int) -> Array | None:
+    """An exchange that takes one value to another, if the search meets one."""
+    tries = itertools.count()
+
+    def extend(p: list[int], left: list[int]) -> list[int] | None:
+        if not left:
+            return p
+        for value in left:
+            if next(tries) > MOST_TRIED:
+                return None
+            after = [*p, value]
+            if _fits(colours, order, after):
+                found = extend(after, [v for v in left if v != value])
+                if found is not None:
+                    return found
+        return None
+
+    order = [first, *(v for v in range(len(colours)) if v != first)]
+    if not _fits(colours, order, [image]):
+        return None
+    found = extend([image], [v for v in range(len(colours)) if v != image])
+    if found is None:
+        return None
+    out = np.empty(len(colours), np.int64)
+    out[order] = found
+    return out
+
+
+def _fits(colours: Array, order: list[int], images: list[int]) -> bool:
+    """Whether the last image goes with those before it."""
+    source, last = order[: len(images)], len(images) - 1
+    return all(
+        colours[source[k], source[last]] == colours[images[k], images[last]]
+        and colours[source[last], source[k]] == colours[images[last], images[k]]
+        for k in range(len(images))
+    )
+
+
+def _pairings(colours: Array) -> Iterator[Array]:
+    """Exchanges that are their own inverse, the identity left out."""
+    q, tries = len(colours), itertools.count()
+
+    def extend(p: dict[int, int]) -> Iterator[Array]:
+        value = next((v for v in range(q) if v not in p), None)
+        if value is None:
+            yield np.array([p[v] for v in range(q)])
+            return
+        for other in range(value, q):
+            if other in p or next(tries) > MOST_TRIED:
+                continue
+            after = p | {value: other, other: value}
+            source = list(after)
+            if _keeps_part(colours, source, [after[v] for v in source]):
+                yield from extend(after)
+
+    yield from (p for p in extend({}) if (p != np.arange(q)).any())
+
+
+def _keeps_part(colours: Array, source: list[int], images: list[int]) -> bool:
+    return bool((colours[np.ix_(source, source)] == colours[np.ix_(images, images)]).all())

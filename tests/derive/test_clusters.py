@@ -1,0 +1,178 @@
+"""Clusters of `percolation`: the matrix of a step against enumeration of bonds, gaps, one step in float32, clamped cells, refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import Case, case
+from cluster_cases import CLOCK, CLUSTERS, ISING, POTTS, UNITS, Bond, by_bonds, components, edges_of
+from one_step import LEAST_P, keeps_p
+from scipy.stats import chi2
+
+import gmlmdsl as gm
+from gmlmdsl import derive
+from gmlmdsl.derive._clusters import labels
+
+IDS = [c.name for c, _, _ in CLUSTERS]
+
+
+@pytest.mark.check
+@pytest.mark.parametrize(
+    ("case", "groups", "bonds"), [CLUSTERS[0], *(pytest.param(*c, marks=pytest.mark.slow) for c in CLUSTERS[1:])], ids=IDS
+)
+def test_a_step_is_that_of_all_bonds_and_keeps_p(case: Case, groups: list[np.ndarray], bonds: list[Bond]):
+    found = case.model.transition_matrix(case.params, "clusters")
+    p = case.oracle.probabilities(case.params)
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(p @ found, p, rtol=0, atol=1e-12)
+    flow = p[:, None] * found
+    np.testing.assert_allclose(flow, flow.T, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found, by_bonds(case, groups, bonds), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("field", "clusters", "sites"), [(0.0, 0.38959, 0.00340), (0.1, 0.31110, 0.00380)])
+def test_gaps_of_a_cold_lattice(field: float, clusters: float, sites: float):
+    """Grid of 2 by 3 cells, not wrapped, J = 0.9: clusters forget a hundred times as fast as single cells drawn at random."""
+    params = {"h": np.full(6, field), "J": np.full(7, 0.9)}
+    assert float(gm.theory.spectral_gap(ISING.model, params, sampler="clusters")) == pytest.approx(clusters, abs=5e-5)
+    assert float(gm.theory.spectral_gap(ISING.model, params, sampler="sites")) == pytest.approx(sites, abs=5e-5)
+
+
+def transitions_p(case: Case, sampler: str, chains: int) -> float:
+    """Pearson's test of one compiled float32 step from every configuration, row by row against the exact matrix."""
+    exact = np.asarray(case.model.transition_matrix(case.params, sampler))
+    codes = np.asarray(derive.all_states(case.model.graph))
+    possible = np.flatnonzero(case.oracle.probabilities(case.params) > 0)
+    start = possible[np.random.default_rng(1).integers(0, len(possible), chains)]
+    kernel = derive.build_kernel(case.model.lowered, case.model.sampler(sampler)[1]).kernel
+    params = {k: derive.on_device(v, np.float32) for k, v in case.params.items()}
+    target = derive.Target(derive.graph_arrays(case.model.graph), params, None)
+
+    @jax.jit
+    def step(codes: Any, keys: Any) -> Any:
+        return kernel.step(target, keys, kernel.init(codes))[0].codes
+
+    after = np.asarray(step(derive.on_device(codes[:, start]), jax.random.split(jax.random.key(3), chains)))
+    end = np.ravel_multi_index(tuple(after), tuple(case.model.graph.sizes))
+    counts = np.zeros_like(exact)
+    np.add.at(counts, (start, end), 1)
+    wanted = np.bincount(start, minlength=len(exact))[:, None] * exact
+    if counts[exact <= 1e-15].any():
+        return 0.0
+    often = wanted >= 5
+    rare, met = np.where(often, 0, wanted).sum(axis=1), np.where(often, 0, counts).sum(axis=1)
+    statistic = ((counts - wanted) ** 2)[often] @ (1 / wanted[often]) + ((met - rare) ** 2)[rare >= 5] @ (1 / rare[rare >= 5])
+    outcomes = often.sum(axis=1) + (rare >= 5)
+    return float(chi2.sf(statistic, (outcomes - 1).clip(min=0).sum()))
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("case", [ISING, POTTS], ids=str)
+def test_a_compiled_step_goes_where_the_matrix_says(case: Case):
+    assert transitions_p(case, "clusters", 60_000) > LEAST_P
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("case", "sampler"), [(UNITS, "clusters"), (CLOCK, "clusters"), (ISING, "either")], ids=str)
+def test_more_compiled_steps_go_where_the_matrix_says(case: Case, sampler: str):
+    assert transitions_p(case, sampler, 200_000) > LEAST_P
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("case", "sampler"), [(ISING, "hot"), (POTTS, "clusters"), (UNITS, "clusters")], ids=str)
+def test_one_step_from_p_stays_in_p(case: Case, sampler: str):
+    assert keeps_p(case, sampler, 200_000) > LEAST_P
+
+
+def test_a_cluster_with_a_clamped_cell_stays():
+    """At strong couplings every cluster is the whole lattice: with one cell clamped nothing moves."""
+    strong = {"h": np.zeros(6), "J": np.full(7, 20.0)}
+    start = np.ones((4, 6), int)
+    found = ISING.model.sample(strong, sampler="clusters", chains=4, draws=20, warmup=0, seed=0, init=start, clamp={"x": {0: 1}})
+    assert (np.asarray(found.posterior["x"]) == 1).all()
+
+
+def test_labels_are_those_of_connected_components():
+    rng = np.random.default_rng(0)
+    for n, m in ((1, 0), (5, 4), (30, 25), (40, 90)):
+        edges = rng.integers(0, n, (m, 2))
+        stands = rng.random((m, 6)) < 0.5
+        found = np.asarray(labels(derive.on_device(edges.T, np.int32), derive.on_device(stands), n))
+        for c in range(6):
+            np.testing.assert_array_equal(found[:, c], components(n, edges[stands[:, c]]))
+
+
+def test_a_long_cluster_is_found_whole():
+    """A chain of cells, the worst order for labels: its ends are one cluster."""
+    n = 2000
+    order = np.random.default_rng(1).permutation(n)
+    edges = np.stack([order[:-1], order[1:]])
+    assert (np.asarray(labels(derive.on_device(edges, np.int32), jnp.ones((n - 1, 1), bool), n)) == 0).all()
+
+
+ASYMMETRIC = """
+graph G = chain(3)
+model m {
+  var x[i in G.nodes] : range(3)
+  factor 0.5 * x[i] ^ 2 * x[j] ^ 2 for (i, j) in G.edges
+}
+sampler clusters { update x[K] where K ~ percolation(G.edges) }
+"""
+
+
+def test_factors_without_a_symmetry_are_refused_with_the_reason():
+    with pytest.raises(gm.GmlmError, match="no exchange of values keeps `0.5") as error:
+        gm.parse(ASYMMETRIC).model().transition_matrix({}, "clusters")
+    assert error.value.codes == ("E418",)
+    assert "need no symmetry" in str(error.value)
+
+
+def test_edges_without_factors_are_refused():
+    text = ASYMMETRIC.replace("0.5 * x[i] ^ 2 * x[j] ^ 2 for (i, j) in G.edges", "0.5 * x[i] for i in G.nodes")
+    with pytest.raises(gm.GmlmError, match="depend on one another") as error:
+        gm.parse(text).model().transition_matrix({}, "clusters")
+    assert error.value.codes == ("E418",)
+
+
+def test_cells_with_other_values_are_refused():
+    text = """
+model m { var x[i in range(2)] : spin  var y : bit  factor x[0] * x[1]  factor x[1] * y }
+sampler clusters { update K where K ~ percolation({x[0], x[1]}, {x[1], y}) }
+"""
+    with pytest.raises(gm.GmlmError, match="have different values") as error:
+        gm.parse(text).model().transition_matrix({}, "clusters")
+    assert error.value.codes == ("E418",)
+
+
+@pytest.mark.parametrize("asks", ["fit", "loss", "poincare", "conditional"])
+def test_a_mask_by_name_is_refused_where_a_loss_is_wanted(asks: str):
+    model, x = ISING.model, np.ones((4, 6), int)
+    calls = {
+        "fit": lambda: model.fit(x, mask="wolff"),
+        "loss": lambda: model.loss(ISING.params, x, mask="wolff"),
+        "poincare": lambda: gm.theory.poincare_constant(model, ISING.params, mask="wolff"),
+        "conditional": lambda: model.log_conditional(ISING.params, x, K=[0], mask="wolff"),
+    }
+    with pytest.raises(gm.GmlmError, match="draws clusters") as error:
+        calls[asks]()
+    assert error.value.codes == ("E707",)
+
+
+def test_too_many_clusters_for_a_matrix_are_refused():
+    wide = case("wide", ISING.text.replace("grid(2, 3)", "grid(4, 5)"))
+    with pytest.raises(gm.GmlmError) as error:
+        wide.model.transition_matrix(wide.oracle.random_params(1), "clusters")
+    assert error.value.codes == ("E601",)
+
+
+def test_edges_are_each_once_whatever_their_order():
+    text = ISING.text.replace("percolation(G.edges)", "percolation({x[j], x[i]} for (i, j) in G.arcs)")
+    other = case("arcs", text)
+    np.testing.assert_allclose(
+        other.model.transition_matrix(ISING.params, "clusters"), ISING.model.transition_matrix(ISING.params, "clusters"), rtol=0, atol=1e-14
+    )
+    assert len(edges_of(other)) == 7
