@@ -104,11 +104,10 @@ class ClusterKernel(AbstractKernel):
         place = ((group[None] * kinds + self.kind[:, None]) * q + here[self.ends[0]]) * q + here[self.ends[1]]
         costs = bonds.costs[place]
         if target.beta is not None:
-            costs = costs * target.beta
+            costs = costs * target.beta[None]
         return uniform(keys, (self.kind.shape[0],)) < -jnp.expm1(-costs)
 
-    @staticmethod
-    def moved(here: Codes, inside: Array, image: Int[Array, "q chains"]) -> Codes:
+    def moved(self, here: Codes, inside: Array, image: Int[Array, "q chains"]) -> Codes:
         """The codes of the mask's cells with the cluster at an image."""
         return jnp.where(inside, jnp.take_along_axis(image, here, axis=0), here)
 

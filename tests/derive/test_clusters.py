@@ -15,8 +15,9 @@ from scipy.stats import chi2
 
 import gmlmdsl as gm
 from gmlmdsl import derive
-from gmlmdsl.derive._clusters import labels
+from gmlmdsl.derive._clusters import BondTables, ClusterKernel, labels
 
+BOND_TABLES = ClusterKernel.bond_tables
 IDS = [c.name for c, _, _ in CLUSTERS]
 
 
@@ -82,12 +83,40 @@ def test_more_compiled_steps_go_where_the_matrix_says(case: Case, sampler: str):
     assert transitions_p(case, sampler, 200_000) > LEAST_P
 
 
+def _without_seed(self: Any, here: Any, inside: Any, image: Any) -> Any:
+    first = inside & (jnp.cumsum(inside, axis=0) == 1)
+    return jnp.where(inside & ~first, jnp.take_along_axis(image, here, axis=0), here)
+
+
+def _other_sign(self: ClusterKernel, target: Any) -> BondTables:
+    params = {k: -v if k == "J" else v for k, v in target.params.items()}
+    return BOND_TABLES(self, target._replace(params=params))
+
+
+def _no_fields(self: ClusterKernel, target: Any, bonds: Any, codes: Any, inside: Any, image: Any) -> Any:
+    return jnp.zeros(codes.shape[1], np.float32)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "bug"),
+    [("moved", _without_seed), ("bond_tables", _other_sign), ("score_image", _no_fields)],
+    ids=lambda v: getattr(v, "__name__", v),
+)
+@pytest.mark.parametrize("case", [ISING, POTTS], ids=str)
+def test_planted_bugs_are_caught(monkeypatch: pytest.MonkeyPatch, case: Case, name: str, bug: Any):
+    """A cluster that keeps a cell, bonds of the wrong sign, fields left out."""
+    monkeypatch.setattr(ClusterKernel, name, bug)
+    assert transitions_p(case, "clusters", 60_000) < LEAST_P
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("case", "sampler"), [(ISING, "hot"), (POTTS, "clusters"), (UNITS, "clusters")], ids=str)
 def test_one_step_from_p_stays_in_p(case: Case, sampler: str):
     assert keeps_p(case, sampler, 200_000) > LEAST_P
 
 
+@pytest.mark.filterwarnings("ignore")  # its chains stand still
 def test_a_cluster_with_a_clamped_cell_stays():
     """At strong couplings every cluster is the whole lattice: with one cell clamped nothing moves."""
     strong = {"h": np.zeros(6), "J": np.full(7, 20.0)}
