@@ -241,6 +241,11 @@ def _distributed(s: tree.Distributed, body: Body, scope: Scope) -> None:
         scope.report("E205", message, s.distribution.function.span, "a network", help=help, fix=fix)
         scope.lacks_network(body.name, s.span)
         return
+    parameter = scope.find(base.name)
+    if parameter is not None and parameter.kind == "param" and not parameter.faulty:
+        help, place = f"a prior stands where the parameter is declared: `param {base.name} ~ ..`", ((parameter.span, "declared here"),)
+        scope.report("E205", f"`{base.name}` is a parameter, not a variable", base.span, "expected a variable", related=place, help=help)
+        return
     if scope.use(base, "var", "latent") is None:
         return
     target, _ = check_expression(s.target, scope, STATE)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from .._diagnostics import Fix, Span, listed
 from ..syntax import tree
+from . import _forms as forms
 from ._arguments import check_arguments, find_form
 from ._expressions import known_number
 from ._form import Form
@@ -139,7 +140,12 @@ def check_direction(call: tree.Call, model: Model, scope: Scope, *, causal: bool
 def check_conditional(s: tree.NetworkConditional, body: Body, scope: Scope) -> NetworkConditional | None:
     """`conditional target ~ network(given..)`; None where the model has one already."""
     target = scope.use(s.target, "var")
-    network = scope.use(s.network.function, "network")
+    function = s.network.function
+    if scope.find(function.name) is None and forms.form("network", function.name) is not None:
+        help = f"declare it before the model, `network net = {function.name}(..)`, and write `conditional {s.target.name} ~ net()`"
+        scope.report("E205", f"`{function.name}` is a form of networks, not a network", function.span, "not a name", help=help)
+        return None
+    network = scope.use(function, "network")
     given: list[str] = []
     for k, a in enumerate(s.network.arguments):
         if not isinstance(a.value, tree.Name) or a.keyword is not None or a.clauses is not None:

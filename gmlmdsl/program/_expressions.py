@@ -146,7 +146,9 @@ def whole(e: tree.Expression) -> tuple[str, Fix | None]:
         fix = Fix(between, between.text.replace("/", "//"), guess=True)
     if fix is None and re.search(r"\b[0-9]+(\.[0-9]|[eE])", e.span.text):
         return "write the numbers that stand in it whole, `1000` and not `1e3`", None
-    return "use `//` for whole division", fix
+    if "/" in e.span.text:
+        return "use `//` for whole division", fix
+    return "whole are index names, whole numbers, cells other than spins, and inputs that are `int`", None
 
 
 def check_condition(e: tree.Expression, scope: Scope, where: Where) -> Expression:

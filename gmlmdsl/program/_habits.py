@@ -54,9 +54,23 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         "mean": ("write `sum(a[i] for i in site) / n`", ""),
         "all": ("a `require` holds for every iteration: `require x[i] == 1 for i in site`", ""),
         "any": ("write `sum(x[i] == 1 for i in site) > 0`", ""),
+        "exactly": ("write `sum(x[i] == 1 for i in site) == 2`", ""),
+        **dict.fromkeys(
+            ("distinct", "all_different", "alldifferent", "unique"),
+            ("write `require x[i] != x[j] for i in site for j in site if i < j`", ""),
+        ),
         "prod": ("log p is a sum of terms: write a `factor` for each", ""),
         "len": ("a size is the number that the index set was made with: `range(n)`", ""),
         "length": ("a size is the number that the index set was made with: `range(n)`", ""),
+    },
+    "set": {
+        **dict.fromkeys(
+            ("combinations", "pairs", "product", "permutations", "itertools"),
+            ("pairs are two loops: `for i in site for j in site if i < j`", ""),
+        ),
+        **dict.fromkeys(("seq", "seq_len", "arange", "linspace"), ("write `range(n)`: 0 to n - 1", "")),
+        "enumerate": ("an index is what a loop names: `for i in site`", ""),
+        "len": ("write `range(n)`: 0 to n - 1", ""),
     },
     "variable": {
         "bernoulli": ("a bit with log odds `h` is `factor h * y`; with probabilities `p : simplex` it is `y ~ categorical(p)`", ""),

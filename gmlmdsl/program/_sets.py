@@ -32,7 +32,7 @@ def check_set(e: tree.Expression, scope: Scope, pairs: bool = False) -> SetOf | 
             help, fix = f"write `range({text})`", Fix(e.span, f"range({text})")
             scope.report("E205", f"`{text}` is a number, not an index set", e.span, "a number", help=help, fix=fix)
         case tree.Call():
-            help, fix = suggestion(e.function, ("range",), SETS)
+            help, fix = suggestion(e.function, ("range",), SETS, "set")
             scope.report("E301", f"there is no index set `{e.function.name}(..)`", e.function.span, "unknown index set", help=help, fix=fix)
         case _:
             scope.report("E205", "an index set is expected here", e.span, "not an index set", help=SETS)

@@ -10,6 +10,7 @@ from ._notations import COMPARISONS
 
 ALGORITHMS = ("refinement", "backtracking", "tokenwise_rejection", "mask_predict", "easy_first", "autoregressive", "remdm")
 CONDITION = "a condition stands behind a loop, `factor h[i] * x[i] for i in site if i > 2`, or in a term, `if c then a else b`"
+LISTED_EDGES = "edges that are listed are an input: `input pairs[e, 2] : int = [[0, 1], [1, 2]]`, then `edges(pairs, nodes = 3)`"
 PARTS = ("edges", "arcs", "nodes", "rows", "columns")
 
 
@@ -27,7 +28,8 @@ def advice(fault: Fault) -> str:
         )
     if is_arrow(token, after) and fault.level == "model_statement":
         return "nothing is assigned: a name for an expression is given with `let name = ..`, and a distribution with `name ~ ..`"
-    known = _advice_of_statement(fault, first) or _advice_of_sampler(fault, first)
+    known = _advice_of_statement(fault, first) or _advice_of_sampler(fault, first) or _advice_of_declaration(fault, first)
+    known = known or _advice_of_loop(fault, after) or _advice_of_term(fault, after)
     return known or _advice_of_sign(fault, first, after) or _advice_of_token(fault, first, after)
 
 
@@ -36,7 +38,7 @@ def _advice_of_statement(fault: Fault, first: Token) -> str:
     token, previous = fault.token, fault.previous
     before = previous.text if previous else ""
     if first.text == "graph" and before == "=" and token.text in ("[", "{"):
-        return "edges that are listed are an input: `input pairs[e, 2] : int = [[0, 1], [1, 2]]`, then `edges(pairs, nodes = 3)`"
+        return LISTED_EDGES
     if (first.text == "domain" and before == "=") or (before == ":" and token.text.count("..") == 1):
         return '0 to q - 1 are `range(q)`, words `labels("a", "b")`, letters `letters("ACGT")`'
     if first.text == "network" and token.text == ".":
@@ -47,6 +49,79 @@ def _advice_of_statement(fault: Fault, first: Token) -> str:
         return f"bounds are a type: `param {before} : positive`, or `real(lower = .., upper = ..)`"
     if token.text == "|" and "~" in fault.expected:
         return "what a distribution depends on stands in its table: `x ~ categorical(p[y])`"
+    return ""
+
+
+def _advice_of_declaration(fault: Fault, first: Token) -> str:
+    """The same of a declaration: a type, an axis or a value that stands otherwise elsewhere."""
+    token, before, place = fault.token, fault.previous.text if fault.previous else "", fault.at - fault.start
+    if first.text == "param" and token.text == "=":
+        return f"a parameter is fitted: a prior is `{before} ~ normal(0, 1)`, a number that is not fitted `input {before} : real = ..`"
+    if first.text == "input" and ":" in fault.expected and (token.text == "=" or _ends_line(token)) and place > 1:
+        type_ = "real" if before == "]" else "int"
+        return (
+            f"a type stands before the default, as in `input {fault.tokens[fault.start + 1].text} : {type_} = ..`"
+            if (token.text == "=")
+            else f"a type follows: `: {type_}`"
+        )
+    if first.text in (*CELLS, "param", "let") and "in" in fault.expected and token.text in ("]", ",") and not _says_in(fault):
+        name = fault.tokens[fault.start + 1].text
+        return f"each axis names its index: `{name}[i in range(n)]`, or `{name}[i in site]` over an index set `site`"
+    if first.text == "mask" and token.text == "[" and fault.tokens[fault.at - 2].text == "=":
+        return f"a mask of one block is `blocks({{{before}[0], {before}[1]}})`"
+    if first.text == "graph" and any(fault.tokens[k].text == "[" for k in fault.open_brackets() if k > fault.start):
+        return LISTED_EDGES
+    if token.text == ":" and fault.level == "model_statement" and place == 1:
+        return f"what the data hold is declared `var {first.text} : bit`, what is fitted `param {first.text} : real`"
+    return ""
+
+
+def _ends_line(token: Token) -> bool:
+    return token.opens_line or not token.text
+
+
+def _says_in(fault: Fault) -> bool:
+    """Whether an `in` follows on this line: `var x[i, j in G.edges]` names a pair."""
+    rest = fault.tokens[fault.at :]
+    end = next((k for k, t in enumerate(rest) if t.opens_line or t.text in ("]", "")), len(rest))
+    return any(t.text == "in" for t in rest[:end])
+
+
+def _advice_of_loop(fault: Fault, after: Token) -> str:
+    """The same of a loop."""
+    token, tokens, at = fault.token, fault.tokens, fault.at
+    before = fault.previous.text if fault.previous else ""
+    if (
+        token.text == ","
+        and "in" in fault.expected
+        and tokens[at - 2].text == "for"
+        and tokens[min(at + 3, len(tokens) - 1)].text == "range"
+    ):
+        return f"two indices are two loops: `for {before} in .. for {after.text} in ..`; the edges of a graph are `for (i, j) in G.edges`"
+    if token.text == "," and before in (")", "]") and tokens[min(at + 2, len(tokens) - 1)].text == "in" and "NAME" in after.terminals:
+        return f"loops follow one another: `for .. in .. for {after.text} in ..`"
+    if token.text == "~" and "in" in fault.expected:
+        return "the edges of a graph are `for (i, j) in G.edges`"
+    return ""
+
+
+def _advice_of_term(fault: Fault, after: Token) -> str:
+    """The same of a term."""
+    token, previous = fault.token, fault.previous
+    before = previous.text if previous else ""
+    touches = previous is not None and previous.end == token.start
+    if token.text == "{" and before.lower().startswith("sum"):
+        return "a sum is written `sum(x[i] for i in site)`"
+    if token.text == "{" and "then" in fault.expected:
+        return "a choice is written `if c then a else b`"
+    if token.text == "[" and previous and previous.terminals == ("NUMBER",) and touches:
+        return "a condition counts as 1 or 0: write `(a == b)`"
+    if token.text[:1] == "'" and touches and previous and ("NAME" in previous.terminals or before in ("]", ")")):
+        return "nothing is transposed: a product of vectors is `sum(x[i] * J[i, j] * y[j] for i in site for j in site)`"
+    if token.text == ":" and before in ("[", ",") and "NUMBER" in fault.expected:
+        return "a whole last axis is left out, `p[z[i]]`; several cells are a loop: `sum(x[i] for i in site)`"
+    if token.text == "[" and fault.tokens[fault.at - 2].text == "~" and fault.level == "model_statement":
+        return f"a distribution has a name: `~ categorical({before}[..])`"
     return ""
 
 

@@ -9,6 +9,7 @@ from .._diagnostics import Diagnostic, Fix, Span, did_you_mean
 from ._advice import CONDITION, advice
 from ._braces import unclosed_brace
 from ._fault import Fault, opens_statement
+from ._hints import hinted_words
 from ._lex import CLOSING, MAX_DEPTH, OPENING, short
 from ._repair import COMPARISONS, MISSING, slip_at
 from ._words import FILE_WORDS, LEVELS, MASK_WORDS, MODEL_WORDS, RESERVED, SAMPLER_WORDS, STATEMENT_WORDS
@@ -115,8 +116,12 @@ def _chain(fault: Fault, faults: Faults) -> Diagnostic | None:
     """`a < b < c`."""
     if fault.token.text not in COMPARISONS:
         return None
+    depth = 0
     for value, first, _, _ in reversed(fault.stack.parts[fault.body :]):
         text = getattr(value, "text", None)
+        depth += (text in CLOSING) - (text in OPENING)
+        if depth > 0 or (text in OPENING and depth == 0):
+            continue
         if text in COMPARISONS:
             related = ((fault.span(fault.tokens[first]), "the first comparison"),)
             middle = fault.source.text[fault.tokens[first].end : fault.tokens[fault.at - 1].end].strip()
@@ -126,6 +131,17 @@ def _chain(fault: Fault, faults: Faults) -> Diagnostic | None:
         if text in OPENING or text in ("and", "or", "if", "then", "else"):
             break
     return None
+
+
+def _second_condition(fault: Fault, faults: Faults) -> Diagnostic | None:
+    """More conditions between loops than one edit joins."""
+    before = fault.tokens[fault.start : fault.at]
+    first = next((k for k, t in enumerate(before) if t.text == "for"), len(before))
+    found = [t for t in before[first:] if t.text == "if"]
+    if fault.token.text not in ("for", "if") or not found or "then" in [t.text for t in before[first:]]:
+        return None
+    help_ = "join conditions with `and`: `for i in a for j in b if p and q`"
+    return Diagnostic("E101", "one `if` stands behind all loops", fault.span(found[0]), "", help=help_)
 
 
 def _reserved(fault: Fault, faults: Faults) -> Diagnostic | None:
@@ -238,8 +254,23 @@ def _no_statement(fault: Fault) -> Diagnostic:
     if token.text == "}":
         return Diagnostic("E103", "`}` closes nothing", fault.span(token), "no `{` is open", help="remove it, or open it before with `{`")
     near = did_you_mean(token.text, words) if "NAME" in token.terminals else None
+    if not near and "NAME" in token.terminals and fault.level != "model_statement":
+        told = _of_another_level(fault)
+        if told:
+            return Diagnostic("E101", f"expected a statement, found {_shown(fault)}", fault.span(token), "", help=told)
     help_ = f"did you mean `{near}`?" if near else f"a statement {place} opens with {', '.join(f'`{w}`' for w in words)}"
     return Diagnostic("E101", f"expected a statement, found {_shown(fault)}", fault.span(token), "", help=help_)
+
+
+def _of_another_level(fault: Fault) -> str:
+    """What a word that opens no statement here is for: one of a model that has another name, or a cell that is to be updated."""
+    meant = hinted_words().get((fault.token.text, "model_statement"))
+    if fault.level == "statement" and meant:
+        return f"it is called `{meant['meant']}` here, and stands between the braces of a model: `model name {{ .. }}`"
+    after = fault.tokens[min(fault.at + 1, len(fault.tokens) - 1)]
+    if fault.level == "sampler_statement" and after.text == "[":
+        return f"a cell is redrawn by `update {fault.token.text}[..]`"
+    return ""
 
 
 def _unexpected(fault: Fault) -> Diagnostic:
@@ -316,6 +347,7 @@ RULES: tuple[Callable[[Fault, Faults], Diagnostic | None], ...] = (
     _foreign,
     _bad_token,
     _chain,
+    _second_condition,
     _nameless,
     _reserved,
     _misplaced,

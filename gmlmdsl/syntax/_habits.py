@@ -11,8 +11,8 @@ from .._diagnostics import Diagnostic, Fix, Span
 from ._bodies import indented_body, name_left_out
 from ._fault import Edit, Fault
 from ._hints import hinted_words
-from ._lex import Token, closing, short
-from ._notations import SIZED, sized_axes
+from ._lex import CLOSING, OPENING, Token, closing, short
+from ._notations import COMPARISONS, SIZED, sized_axes
 from ._words import SAMPLER_WORDS, STATEMENT_WORDS
 
 Faults = dict[int, Diagnostic]
@@ -44,10 +44,11 @@ def statement_without_a_keyword(fault: Fault, faults: Faults) -> Edit | None:
     if is_arrow(fault.token, after):
         return None
     declares = "param" if after.text in ("real", "positive", "simplex") else "var"
-    word = {"=": "let", ":": declares}.get(fault.token.text, "factor")
+    word = {"=": "let", ":": declares}.get(fault.token.text, "require" if _only_compares(fault) else "factor")
     help_ = {
         "let": "a name for an expression is given with `let name = ..`",
         "factor": "a term of log p is written `factor ..`",
+        "require": "what always holds is written `require ..`; a term of log p is `factor ..`",
         "var": "what the data hold is declared with `var`",
         "param": "what is fitted is declared with `param`",
     }[word]
@@ -197,6 +198,17 @@ def _is_sum(fault: Fault, word: str) -> bool:
     return not any(t.text in CONDITIONS for t in rest[:end])
 
 
+def _only_compares(fault: Fault) -> bool:
+    """Whether a statement without a keyword is a comparison, `x[0] == 1`, and no term with one in it."""
+    rest = fault.tokens[fault.start :]
+    end = next((k for k, t in enumerate(rest) if k and (t.opens_line or t.text in ("", "}", "for"))), len(rest))
+    depth, found = 0, False
+    for t in rest[:end]:
+        depth += (t.text in OPENING) - (t.text in CLOSING)
+        found = found or (not depth and t.text in COMPARISONS)
+    return found
+
+
 def _before(span: Span) -> Span:
     return Span(span.source, span.start, span.start)
 
@@ -331,7 +343,29 @@ def block_without_where(fault: Fault, faults: Faults) -> Edit | None:
     return Edit(at, at + 1, made, diagnostic, whole=True)
 
 
+def colon_behind_a_word(fault: Fault, faults: Faults) -> Edit | None:
+    """`factor: J * x[0]`."""
+    if fault.token.text != ":" or fault.at != fault.start + 1 or fault.tokens[fault.start].text not in ("factor", "require", "update"):
+        return None
+    word, span = fault.tokens[fault.start].text, fault.span(fault.token)
+    diagnostic = Diagnostic("E101", f"no colon stands behind `{word}`", span, "", help=f"write `{word} ..`", fix=Fix(span, ""))
+    return Edit(fault.at, fault.at + 1, (), diagnostic, far=1)
+
+
+def named_term(fault: Fault, faults: Faults) -> Edit | None:
+    """`factor field = h * x[0]`: a term has no name."""
+    tokens, at, word = fault.tokens, fault.at, fault.tokens[fault.start].text
+    if fault.token.text != "=" or word != "factor" or at != fault.start + 2 or "NAME" not in tokens[at - 1].terminals:
+        return None
+    span = fault.span(tokens[at - 1]).to(fault.span(fault.token))
+    name, place = tokens[at - 1].text, Span(fault.source, span.start, tokens[at + 1].start)
+    help_ = f"write `{word} ..`; to use it again, `let {name} = ..` and `{word} {name}`"
+    diagnostic = Diagnostic("E108", f"a `{word}` has no name", span, "", help=help_, fix=Fix(place, "", guess=True))
+    return Edit(at - 1, at + 1, (), diagnostic, far=1)
+
+
 MENDS = (
+    colon_behind_a_word,
     indented_body,
     name_left_out,
     axis_of_an_input,

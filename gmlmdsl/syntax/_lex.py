@@ -247,10 +247,15 @@ def _as_written_here(text: str) -> str:
         return ""
 
 
+POWERS = {"²": 2, "³": 3}
+
+
 def _character(span: Span) -> Diagnostic:
     text = span.text
     shown = f"`{short(text)}`" if text.isprintable() and not text.isspace() else f"character U+{ord(text[0]):04X}"
     help_ = "names are made of the letters a-z and A-Z, digits and `_`" if text.isalpha() else ""
+    if text in POWERS:
+        help_ = f"a power is written `x ^ {POWERS[text]}`"
     if text.isspace():
         help_ = "use plain spaces"
     return Diagnostic("E111", f"{shown} is not part of the language", span, "unknown character", help=help_)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from .._diagnostics import Diagnostic, Fix, Span, did_you_mean
 from ._fault import Edit, Fault, opens_statement
-from ._habits import MENDS
+from ._habits import MENDS, named_term
 from ._hints import slips
 from ._lex import CLOSING, OPENING, QUOTES, Token, closing, short
 from ._notations import NOTATIONS
@@ -267,6 +267,7 @@ RULES: tuple[Callable[[Fault, Faults], Edit | None], ...] = (
     *NOTATIONS,
     slip_at,
     _bad_token,
+    named_term,
     _single_equals,
     _misspelt_opening,
     _doubled,
