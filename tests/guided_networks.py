@@ -42,6 +42,7 @@ sampler erase for words = backtracking(seen, quota = 2, stride = 2, erase_prompt
 sampler ends  for words = backtracking(seen, quota = 2, stride = 2, end = 2)
 sampler walk  for words = value_guided(good, steps = 5)
 sampler node  for words = value_guided(good, steps = 5, result = uniform_node)
+sampler often for words = value_guided(good, steps = 40, result = uniform_node)
 sampler leaf  for words = value_guided(good, steps = 5, leaf = can)
 sampler best  for words = best_of(good, n = 2)
 sampler block for words = block_best_of(good, n = 2, block = 2)

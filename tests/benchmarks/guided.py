@@ -26,6 +26,7 @@ model words {
   conditional x ~ lm()
 }
 verifier seen = probe(lm, threshold = 0.5)
+sampler plain = autoregressive(decode = sample, top_p = 0.9)
 sampler back = backtracking(seen, quota = 4, stride = 4, top_p = 0.9)
 """
 CELLS, QUOTA, STRIDE, TOP_P = 64, 4, 4, 0.9
@@ -68,12 +69,15 @@ def run(quick: bool) -> Report:
     first.on(lambda: model.sample(params, "back", prompt=prompts[:WARM], seed=0, progress=False))
     first_plain.on(lambda: plain.complete(prompts[:1], 0))
     network_alone(params, ALONE, 1)
-    ours, theirs, alone = Spent(many), Spent(few), Spent(ALONE)
+    unguided = prompts[: 8 * WARM]
+    model.sample(params, "plain", prompt=unguided, seed=0, progress=False)
+    ours, theirs, alone, draws = Spent(many), Spent(few), Spent(ALONE), Spent(len(unguided))
     took: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     for seed in range(1 if quick else 3):
         found = ours.on(lambda seed=seed: model.sample(params, "back", prompt=prompts, seed=seed, progress=False))
         took[1].append(theirs.on(lambda seed=seed: plain.complete(prompts[seed * few : (seed + 1) * few], seed)))
         took[0].append(counted(found))
+        draws.on(lambda seed=seed: model.sample(params, "plain", prompt=unguided, seed=seed, progress=False))
         alone.on(lambda: network_alone(params, ALONE, round(float(took[0][-1][:, 0].mean()))))
     words = f"{layers} layers, width {width}, prompts of 25 to 31 symbols completed to {CELLS}"
     names, looped = ("gmlmdsl sample", "a compiled step in a loop of Python"), "gmlmdsl / loop of Python"
@@ -83,6 +87,7 @@ def run(quick: bool) -> Report:
         figure("guided", names[0], f"by the clock, all {many:,} prompts", [many * t for t in ours.clock], "s"),
         figure("guided", names[1], f"processor time a prompt, {few} of them one at a time; {words}", theirs.processor, "s"),
         figure("guided", names[1], f"by the clock, {many:,} prompts: {many / few:g} times what {few} took", [many * t for t in theirs.clock], "s"),
+        figure("guided", "autoregressive", f"processor time a prompt, {len(unguided)} at once, nothing verified; {words}", draws.processor, "s"),
         figure("guided", "the network alone", steps, alone.processor, "s"),
         ratio("guided", looped, f"processor time a prompt; {words}", ours.processor, theirs.processor, GOAL),
         ratio("guided", looped, f"the same by the clock; {words}", ours.clock, theirs.clock, GOAL),
