@@ -82,4 +82,5 @@ from ._row_sizes import answer as answer
 from ._row_sizes import is_traced as is_traced
 from ._row_sizes import log_potentials as log_potentials
 from ._row_sizes import over_rows as over_rows
+from ._second_order import one_mask_moments as one_mask_moments
 from ._second_order import second_order as second_order

@@ -12,6 +12,7 @@ less the mean of those behind it.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,35 +33,44 @@ MOST_SCORES = 1 << 24  # numbers of rows' scores
 
 @dataclass(frozen=True)
 class Sums:
-    """Over rows: `hessian` of sum w loss; `first` and `second` moments of u_r = w_r grad loss_r; `one_mask`: sum w^2 E_K g_K g_K'."""
+    """Over rows: `hessian` of sum w loss; `first` and `second` moments of u_r = w_r grad loss_r."""
 
     hessian: Array
     first: Array
     second: Array
-    one_mask: Array | None
 
 
 def second_order(objective: Objective, vector: jax.Array, colours: Colouring) -> Sums:
     """The sums over all rows, in parameter space."""
-    size, loss = vector.shape[0], objective.loss
-    assert isinstance(loss, ExactLoss)
+    size = vector.shape[0]
+    whole = [np.zeros((size, size)), np.zeros(size), np.zeros((size, size))]
+    for hessian, scores in _chunks(objective, vector, colours, False):
+        u = scores[:-1]
+        square = scipy.linalg.blas.dsyrk(1.0, u.T, trans=1, lower=0)  # pyright: ignore[reportAttributeAccessIssue]
+        square[np.diag_indices(size)] *= 0.5  # one half of the square is 0
+        for total, found in zip(whole, (hessian[:-1, :-1], u.sum(axis=1), square + square.T), strict=True):
+            total += found
+    return Sums(*whole)
+
+
+def one_mask_moments(objective: Objective, vector: jax.Array, colours: Colouring) -> Array:
+    """Sum over all rows of w^2 E_K g_K g_K', with the gradient g_K under the mask K, in parameter space."""
+    size = vector.shape[0]
+    return sum((found[0][:-1, :-1] for found in _chunks(objective, vector, colours, True)), np.zeros((size, size)))
+
+
+def _chunks(objective: Objective, vector: jax.Array, colours: Colouring, one_mask: bool) -> Iterator[tuple[Array, ...]]:
+    """`_chunk_sums` of all rows, some at a time."""
     slopes = colours.directions if colours.slopes is None else colours.slopes
     codes, weights = np.asarray(objective.codes), np.asarray(objective.weights)
-    chunk = _chunk(objective, colours, size)
+    chunk = _chunk(objective, colours, vector.shape[0])
     padding = -codes.shape[1] % chunk
     codes, weights = np.pad(codes, ((0, 0), (0, padding)), mode="edge"), np.pad(weights, (0, padding))
-    whole: list[Array] = []
     one = dataclasses.replace(objective, gaps=None, gap_weights=None, masks=None, codes=None, weights=None, chunk=0, rough=False)
     for start in range(0, codes.shape[1], chunk):
         rows = slice(start, start + chunk)
-        hessian, one_mask, scores = _chunk_sums(one, vector, codes[:, rows], weights[rows], colours.directions, slopes, colours.seen)
-        hessian, one_mask, u = np.asarray(hessian), np.asarray(one_mask), np.asarray(scores)[:-1]
-        square = scipy.linalg.blas.dsyrk(1.0, u.T, trans=1, lower=0)  # pyright: ignore[reportAttributeAccessIssue]
-        square[np.diag_indices(size)] *= 0.5  # one half of the square is 0
-        found = [np.asarray(a, np.float64) for a in (hessian[:-1, :-1], u.sum(axis=1), square + square.T, one_mask[:-1, :-1])]
-        whole = [a + b for a, b in zip(whole, found, strict=True)] if whole else found
-    hessian, first, second, one_mask = whole or [np.zeros((size, size)), np.zeros(size), np.zeros((size, size)), np.zeros((size, size))]
-    return Sums(hessian, first, second, None if loss.split else one_mask)
+        found = _chunk_sums(one, vector, codes[:, rows], weights[rows], colours.directions, slopes, colours.seen, one_mask)
+        yield tuple(np.asarray(a) for a in found)
 
 
 def _chunk(objective: Objective, colours: Colouring, size: int) -> int:
@@ -86,12 +96,15 @@ def _chunk_sums(
     directions: Any,
     slopes: Any,
     seen: tuple[Any, ...],
+    one_mask: bool,
 ) -> tuple[jax.Array, ...]:
-    """H, one-mask moments, and u_r of some rows, of shape (parameters and one for what no block sees, rows)."""
+    """H, and u_r of some rows, of shape (parameters and one for what no block sees, rows); or their one-mask moments alone."""
     size, loss = vector.shape[0] + 1, objective.loss
     assert isinstance(loss, ExactLoss)
     params = unflatten(objective.frame.host, vector)
-    total = jnp.zeros((size, size)), jnp.zeros((size, size)), jnp.zeros((size, codes.shape[1]))
+    total = (jnp.zeros((size, size)),)
+    if not one_mask:
+        total = *total, jnp.zeros((size, codes.shape[1]))
     stacked = None if loss.tables is None else jnp.concatenate([loss.tables.entries(params)[None], slopes])
     for k, tabled in enumerate(loss.tabled):
         shares, correction = loss.shares(params, codes, k)
@@ -104,7 +117,7 @@ def _chunk_sums(
             by_block = (seen[k], shares, more, None)
         here = loss.observed(codes, loss.blocks[k])
         tables = None if tabled is None else (tabled, stacked, tabled.indicators(codes, slopes.dtype))
-        total = _summed(total, by_block, here, weights, tables)
+        total = _summed(total, by_block, here, weights, tables, one_mask)
     return total
 
 
@@ -119,7 +132,7 @@ def seen_numbers(tabled: TabledBlocks) -> int:
 
 
 def _summed(
-    total: tuple[jax.Array, ...], by_block: tuple[Any, ...], here: jax.Array, weights: jax.Array, tables: Any
+    total: tuple[jax.Array, ...], by_block: tuple[Any, ...], here: jax.Array, weights: jax.Array, tables: Any, one_mask: bool
 ) -> tuple[jax.Array, ...]:
     """The sums with those of a set of blocks added, one block after another."""
     tabled: TabledBlocks | None
@@ -132,15 +145,16 @@ def _summed(
     def add(sums: tuple[jax.Array, ...], one: tuple[Any, ...]) -> tuple[tuple[jax.Array, ...], None]:
         (at, share, scores, phi), observed, mine = one
         if mine is None:
-            return _with(sums, at, _squares(share, scores, phi, observed, weights)), None
+            return _with(sums, at, _squares(share, scores, phi, observed, weights, one_mask)), None
         maps, z = _maps(stacked, indicators, mine, weights.shape[0])
         found = jnp.where(mine[-1][:, None], jnp.pad(maps[0] @ z, ((1, 0), (0, 0))), -jnp.inf)  # 0 for the first value
         scores = found if scores is None else found + scores
         if pairs:
-            return _with(sums, at, _products(share, scores, maps[1:], z, observed, weights)), None
+            return _with(sums, at, _products(share, scores, maps[1:], z, observed, weights, one_mask)), None
         several, values, numbers = maps[1:].shape
         phi = (maps[1:].reshape(several * values, numbers) @ z).reshape(several, values, weights.shape[0])
-        return _with(sums, at, _squares(share, scores, jnp.pad(phi, ((0, 0), (1, 0), (0, 0))), observed, weights)), None
+        phi = jnp.pad(phi, ((0, 0), (1, 0), (0, 0)))
+        return _with(sums, at, _squares(share, scores, phi, observed, weights, one_mask)), None
 
     return jax.lax.scan(add, total, (by_block, here, places))[0]
 
@@ -159,14 +173,14 @@ def _maps(stacked: Any, indicators: Any, mine: tuple[Any, ...], rows: int) -> tu
 
 def _with(sums: tuple[jax.Array, ...], at: jax.Array, found: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
     """The sums with those of one block, by the parameter that it sees in each colour."""
-    (hessian, one_mask, of_rows), place = sums, (at[:, None], at[None])
-    return hessian.at[place].add(found[0]), one_mask.at[place].add(found[1]), of_rows.at[at].add(found[2])
+    square = sums[0].at[at[:, None], at[None]].add(found[0])
+    return (square, *(of_rows.at[at].add(more) for of_rows, more in zip(sums[1:], found[1:], strict=True)))
 
 
 def _products(
-    share: jax.Array, scores: jax.Array, maps: jax.Array, z: jax.Array, observed: jax.Array, weights: jax.Array
+    share: jax.Array, scores: jax.Array, maps: jax.Array, z: jax.Array, observed: jax.Array, weights: jax.Array, one_mask: bool
 ) -> tuple[jax.Array, ...]:
-    """H, one-mask moments (colours, colours) and u_r (colours, rows) of one block, by pairs of values."""
+    """H (colours, colours) and u_r (colours, rows) of one block, or its one-mask moments (colours, colours), by pairs of values."""
     p = _shares_of(scores)
     rest = (1 - jnp.eye(p.shape[0], dtype=p.dtype)) @ p
     slope = jnp.where(jnp.arange(p.shape[0])[:, None] == observed[None], -rest, p)[1:]  # of the loss by the scores
@@ -174,27 +188,36 @@ def _products(
 
     def pair(_: None, at: tuple[jax.Array, jax.Array]) -> tuple[None, jax.Array]:
         v, u = at
-        covariance = jnp.where(v == u, 0.5 * p[v] * rest[v], -p[v] * p[u]) * (share * weights)  # halves: pairs count twice
-        moment = jnp.where(v == u, 0.5, 1.0) * slope[v] * slope[u] * (share * weights**2)
-        return None, jnp.stack([(z * by[None]) @ z.T for by in (covariance, moment)])
+        if one_mask:
+            by = jnp.where(v == u, 0.5, 1.0) * slope[v] * slope[u] * (share * weights**2)  # halves: pairs count twice
+        else:
+            by = jnp.where(v == u, 0.5 * p[v] * rest[v], -p[v] * p[u]) * (share * weights)
+        return None, (z * by[None]) @ z.T
 
     def value(total: jax.Array, one: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
         return total + one[0] @ (z * (one[1] * share * weights)[None]), None
 
     colours, values, numbers = maps.shape
-    found = jax.lax.scan(pair, None, (jnp.asarray(first), jnp.asarray(second)))[1]  # pairs, 2, numbers, numbers
-    whole = jnp.zeros((2, values, numbers, values, numbers), z.dtype).at[:, first, :, second].set(found)
+    found = jax.lax.scan(pair, None, (jnp.asarray(first), jnp.asarray(second)))[1]  # pairs, numbers, numbers
+    whole = jnp.zeros((values, numbers, values, numbers), z.dtype).at[first, :, second].set(found)
     flat = maps.reshape(colours, values * numbers)
-    hessian, one_mask = (flat @ m.reshape((values * numbers,) * 2) @ flat.T for m in whole)
+    half = flat @ whole.reshape((values * numbers,) * 2) @ flat.T
+    if one_mask:
+        return (half + half.T,)
     of_rows = jax.lax.scan(value, jnp.zeros((colours, z.shape[1]), z.dtype), (jnp.moveaxis(maps, 1, 0), slope))[0]
-    return hessian + hessian.T, one_mask + one_mask.T, of_rows
+    return half + half.T, of_rows
 
 
-def _squares(share: jax.Array, scores: jax.Array, phi: jax.Array, observed: jax.Array, weights: jax.Array) -> tuple[jax.Array, ...]:
+def _squares(
+    share: jax.Array, scores: jax.Array, phi: jax.Array, observed: jax.Array, weights: jax.Array, one_mask: bool
+) -> tuple[jax.Array, ...]:
     """The same as a sum of squares, from phi, shape (colours, values, rows)."""
     p = _shares_of(scores)
     mean = (phi * p[None]).sum(axis=1)  # colours, rows
     gradient = mean - jnp.take_along_axis(phi, observed[None, None], axis=1)[:, 0]
+    if one_mask:
+        one = gradient * (jnp.sqrt(share) * weights)[None]
+        return (one @ one.T,)
     weighted = share * weights
     # The covariance as squares: p_v s_behind / s of (phi_v less the mean of what is behind), s = p_v + s_behind.
     behind = jnp.flip(jnp.cumsum(jnp.flip(p, 0), axis=0), 0)  # of a value and all after it
@@ -202,8 +225,7 @@ def _squares(share: jax.Array, scores: jax.Array, phi: jax.Array, observed: jax.
     gap = phi[:, :-1] - rest / jnp.where(after > 0, after, 1.0)[None]
     size = jnp.where(behind[:-1] > 0, p[:-1] * after / jnp.where(behind[:-1] > 0, behind[:-1], 1.0), 0.0) * weighted[None]
     squares = (gap * jnp.sqrt(size)[None]).reshape(phi.shape[0], (phi.shape[1] - 1) * phi.shape[2])
-    one = gradient * (jnp.sqrt(share) * weights)[None]
-    return squares @ squares.T, one @ one.T, gradient * weighted[None]
+    return squares @ squares.T, gradient * weighted[None]
 
 
 def _shares_of(scores: jax.Array) -> jax.Array:

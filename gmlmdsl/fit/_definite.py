@@ -54,6 +54,13 @@ def cholesky(matrix: Array, shift: float = 0.0) -> Array | None:
     return None if wrong else factor
 
 
+def inverse(factor: Array) -> Array:
+    """The inverse of L L', in a third of the time that `solve` takes for the columns of the identity."""
+    lower, _ = lapack.dpotri(factor, lower=1)  # pyright: ignore[reportAttributeAccessIssue]
+    lower = np.tril(lower)
+    return lower + np.tril(lower, -1).T
+
+
 def solve(factor: Array, right: Array) -> Array:
     """The solution of L L' x = right."""
     return scipy.linalg.cho_solve((factor, True), right, check_finite=False)

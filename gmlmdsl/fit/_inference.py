@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import equinox as eqx
 import jax
@@ -13,9 +13,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail
-from ..derive import bounded_jit, log_potential, quickly_compiled
-from ..evaluate import Colouring, Objective, finite, flatten, gap_second_order, log_prior, second_order, tangent, unflatten
-from ._definite import cholesky, exceeds, largest_eigenvalue, least_eigenvalue, norm, solve
+from ..derive import ExactLoss, bounded_jit, log_potential, quickly_compiled
+from ..evaluate import (
+    Colouring,
+    Objective,
+    finite,
+    flatten,
+    gap_second_order,
+    log_prior,
+    one_mask_moments,
+    second_order,
+    tangent,
+    unflatten,
+)
+from ._definite import cholesky, exceeds, inverse, largest_eigenvalue, least_eigenvalue, norm, solve
 
 Array = np.ndarray
 FALLING = 1e-6  # of the largest eigenvalue: what is further below 0 is no rounding
@@ -46,7 +57,7 @@ class Curvature:
         hessian: of the objective in those directions.
         prior: the part of it that -log prior gives.
         score: the covariance of the rows' contributions to its gradient, summed over rows.
-        one_mask: the same if each row had one mask drawn, where it can be computed.
+        one_mask: gives the same if each row had one mask drawn; None where it cannot be computed.
         pull: the gradient of -log prior in those directions.
         coupling: what the imputed cells' own dependence on the parameters adds to the derivative of the estimating equation.
     """
@@ -55,7 +66,7 @@ class Curvature:
     hessian: Array
     prior: Array
     score: Array
-    one_mask: Array | None
+    one_mask: Callable[[], Array] | None
     pull: Array
     coupling: Array | None = None
 
@@ -113,8 +124,9 @@ class Curvature:
             return self
         left, size, _ = np.linalg.svd(self.basis.T @ directions)
         q = left[:, int((size > 1e-9).sum()) :]
-        seen = (self.hessian, self.prior, self.score, self.one_mask, self.coupling)
-        hessian, prior, score, one_mask, coupling = (None if m is None else q.T @ m @ q for m in seen)
+        seen, moments = (self.hessian, self.prior, self.score, self.coupling), self.one_mask
+        hessian, prior, score, coupling = (None if m is None else q.T @ m @ q for m in seen)
+        one_mask = None if moments is None else lambda: q.T @ moments() @ q
         return Curvature(self.basis @ q, hessian, prior, score, one_mask, q.T @ self.pull, coupling)  # pyright: ignore[reportArgumentType]
 
     @cached_property
@@ -123,7 +135,7 @@ class Curvature:
         if self.coupling is not None:
             return self.basis @ np.linalg.pinv(self.hessian + self.coupling)
         if self.factor is not None:
-            return solve(self.factor, self.basis.T).T
+            return inverse(self.factor) if _is_identity(self.basis) else solve(self.factor, self.basis.T).T
         values, vectors = np.linalg.eigh(self.hessian)
         return self.basis @ ((vectors / np.maximum(values, 1e-14 * max(values.max(initial=0.0), LEAST))) @ vectors.T)
 
@@ -208,7 +220,6 @@ def curvature(
         moments = second_order(rooted, vector, colours) if counts else seen
         hessian = c * _within(basis, sums.hessian) + prior
         second, first = c**2 * _within(basis, moments.second), c * basis.T @ seen.first
-        one_mask = None if moments.one_mask is None or copies is not None else c**2 * _within(basis, moments.one_mask)
     apart = []
     if copies is not None:
         u, coupling = _imputed(objective, vector, basis, copies)
@@ -219,10 +230,17 @@ def curvature(
         apart.append((u, np.asarray(objective.gap_weights)))
     for u, weights in apart:
         each = u / np.sqrt(np.where(weights > 0, weights, 1.0))[:, None] if counts else u
-        second, first, one_mask = second + each.T @ each, first + u.sum(axis=0), None
+        second, first = second + each.T @ each, first + u.sum(axis=0)
     mean = np.outer(first, first) / max(_size(objective, copies, counts), 1.0)
-    score, one_mask = second - mean, None if one_mask is None else one_mask - mean
-    return Curvature(basis, 0.5 * (hessian + hessian.T), prior, score, one_mask, -basis.T @ slope, coupling)
+    if colours is not None and not apart and isinstance(objective.loss, ExactLoss) and not objective.loss.split:
+        one_mask = partial(_one_mask, rooted, vector, colours, basis, mean, bool(jax.config.jax_enable_x64))  # pyright: ignore[reportAttributeAccessIssue]
+    return Curvature(basis, 0.5 * (hessian + hessian.T), prior, second - mean, one_mask, -basis.T @ slope, coupling)
+
+
+def _one_mask(objective: Objective, vector: jax.Array, colours: Colouring, basis: Array, mean: Array, wide: bool) -> Array:
+    """`Curvature.one_mask` of complete rows; `wide`: in float64, whatever holds where it is asked for."""
+    with jax.enable_x64(wide):  # pyright: ignore[reportAttributeAccessIssue]
+        return float(objective.factor) ** 2 * _within(basis, one_mask_moments(objective, vector, colours)) - mean
 
 
 def _size(objective: Objective, copies: Copies | None, counts: bool) -> float:
@@ -254,12 +272,18 @@ class Covariances(Mapping[str, Array]):
     def __len__(self) -> int:
         return 2 + (self._curve.one_mask is not None)
 
+    def variances(self, kind: str) -> Array:
+        """The diagonal: of a sandwich that was not asked for, without the rest."""
+        if kind in self._found or kind != "sandwich":
+            return np.diag(self[kind])
+        return np.where(self._unknown, 0.0, np.einsum("pk,pk->p", self._curve.spread, self._curve.influence))
+
     def _computed(self, kind: str) -> Array:
         curve = self._curve
         if kind == "laplace":
             return curve.laplace()
         if kind == "one_mask" and curve.one_mask is not None:
-            found = dataclasses.replace(curve, score=curve.one_mask).sandwich()
+            found = dataclasses.replace(curve, score=curve.one_mask()).sandwich()
         elif kind == "sandwich":
             found = curve.sandwich()
         else:

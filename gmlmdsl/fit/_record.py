@@ -17,6 +17,7 @@ from ..files import write_whole
 from ..graph import FactorGraph
 from ._few_rows import Inferred, Later, scored_rows
 from ._fit import Estimate
+from ._inference import Covariances
 from ._kinks import held_graph, without_interval
 from ._methods import PersistentContrastiveDivergence
 from ._minimise import MOST_INFERRED
@@ -154,7 +155,14 @@ class FitRecord:
     def standard_errors_of(self, errors: str) -> dict[str, Array]:
         """Standard errors by parameter and kind, see `determined_covariance`."""
         none = without_interval(self.graph, self.meta["fixed"], self.params)
-        return unflatten(self.graph, np.where(none, np.nan, np.sqrt(np.maximum(np.diag(self.covariance_of(errors)), 0))))
+        return unflatten(self.graph, np.where(none, np.nan, np.sqrt(np.maximum(self._variances(errors), 0))))
+
+    def _variances(self, errors: str) -> Array:
+        """The diagonal of `covariance_of`."""
+        found = self.determined
+        if not isinstance(found, Covariances) or errors not in KINDS:
+            return np.diag(self.covariance_of(errors))
+        return np.where(self.status.open_entries(errors == "sandwich"), np.inf, found.variances(errors))
 
     def interval(self, probability: float = 0.94, errors: str = "sandwich") -> dict[str, tuple[Array, Array]]:
         """Intervals by parameter: estimate -+ z * standard error for a real one; normal on the log or logit scale for a bounded one.

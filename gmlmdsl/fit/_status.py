@@ -71,10 +71,14 @@ class Status:
         """Whether the covariance by the rows has no infinite entry."""
         return not (len(self.open_directions) or self.without_error.any())
 
+    def open_entries(self, by_rows: bool = True) -> Array:
+        """Which entries have no finite estimate, or, `by_rows`, no telling its error."""
+        return (self.separated != 0) | self.undetermined | (self.without_error & by_rows)
+
     def inflate(self, covariance: Array, by_rows: bool = True) -> Array:
         """The covariance with infinite variances where there is no finite estimate, and, of one `by_rows`, no telling its error."""
         out = covariance.copy()
-        open_ = np.flatnonzero((self.separated != 0) | self.undetermined | (self.without_error & by_rows))
+        open_ = np.flatnonzero(self.open_entries(by_rows))
         out[open_, :] = out[:, open_] = np.nan
         out[open_, open_] = np.inf
         return out
