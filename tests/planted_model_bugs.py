@@ -37,7 +37,7 @@ from theory_cases import ising
 
 from gmlmdsl.derive import _energy, _kernels, _listed, _loss, _samplers, _summed_loss, _sums, _tabled_sweep, _temper, _transitions
 from gmlmdsl.evaluate import _objective
-from gmlmdsl.fit import _fit, _inference
+from gmlmdsl.fit import _inference, _prepare
 from gmlmdsl.graph.nodes import CellValue
 from gmlmdsl.plan import _block_arrays, _sweep_layout, _tables, _updates
 from gmlmdsl.sample import _run_kernel as _sample
@@ -229,7 +229,7 @@ MODEL_BUGS = (
     Bug(
         "factor c wrong",
         "reached_cells",
-        around(_fit, "reached_cells", lambda f, *a: f(*a) + 1),
+        around(_prepare, "reached_cells", lambda f, *a: f(*a) + 1),
         partial(objective_is_right, TINY, "one"),
     ),
     Bug(
