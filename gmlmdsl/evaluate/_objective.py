@@ -153,16 +153,19 @@ class Objective(eqx.Module):
             return self.loss.rows(params, codes, masks)
         return self.loss.rows(params, codes)
 
-    def sum_rows(self, f):
-        """The sum of `f` over chunks of rows, so that memory stays bounded; the gradient recomputes each chunk."""
+    def sum_rows(self, f, *more: Array):
+        """The sum of `f` over chunks of rows, so that memory stays bounded; the gradient recomputes each chunk.
+
+        `f` takes codes, weights and masks of some rows, and what `more` says of them, arrays whose last axis is rows.
+        """
         n = self.codes.shape[1] // self.chunk
         if n <= 1:
-            return f(self.codes, self.weights, self.masks)
+            return f(self.codes, self.weights, self.masks, *more)
 
         def split(a: Array) -> Array:
             return jnp.moveaxis(a.reshape(*a.shape[:-1], n, self.chunk), -2, 0)
 
-        pieces = jax.tree.map(split, (self.codes, self.weights, self.masks))
+        pieces = jax.tree.map(split, (self.codes, self.weights, self.masks, *more))
         once = jax.checkpoint(lambda piece: f(*piece))
         zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(once, jax.tree.map(lambda a: a[0], pieces)))
         return jax.lax.scan(lambda total, piece: (jax.tree.map(jnp.add, total, once(piece)), None), zero, pieces)[0]

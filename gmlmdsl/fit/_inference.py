@@ -207,14 +207,15 @@ def curvature(
     slope, bend = (np.asarray(a) for a in _prior_second_order(objective, vector))
     prior = -_within(basis, np.diag(bend))
     known, one_mask, coupling = _without(objective, copies), None, None
-    # sum w g g' has the moments of weights sqrt w: the same compiled sums, run again.
-    rooted = eqx.tree_at(lambda o: o.weights, known, np.sqrt(np.asarray(known.weights))) if counts else known
     if colours is None:
         whole = dataclasses.replace(objective, gaps=None, gap_weights=None)
-        hessian = np.asarray(_hessian(whole, vector, directions)) * float(objective.scale)
-        second, first = (np.asarray(a) for a in _scores(known, vector, directions))
-        second = np.asarray(_scores(rooted, vector, directions)[0]) if counts else second
+        alive, weights = np.asarray(known.weights) > 0, np.asarray(objective.weights)
+        spread = np.where(alive, 1 / np.sqrt(np.where(alive, weights, 1.0)) if counts else 1.0, 0.0)
+        by_rows, second, first = (np.asarray(a) for a in _by_directions(whole, vector, directions, jax.device_put(spread)))
+        hessian = by_rows + prior
     else:
+        # sum w g g' has the moments of weights sqrt w: the same compiled sums, run again.
+        rooted = eqx.tree_at(lambda o: o.weights, known, np.sqrt(np.asarray(known.weights))) if counts else known
         c, sums = float(objective.factor), second_order(objective, vector, colours)
         seen = sums if copies is None else second_order(known, vector, colours)
         moments = second_order(rooted, vector, colours) if counts else seen
@@ -362,27 +363,25 @@ def _prior_second_order(objective: Objective, vector: jax.Array) -> tuple[jax.Ar
 
 
 @quickly_compiled()
-def _hessian(objective: Objective, vector: jax.Array, basis: jax.Array) -> jax.Array:
-    """basis' H basis, one Hessian-vector product at a time: side by side they leave the cache and are slower."""
-    gradient = jax.grad(lambda v: objective.at(unflatten(objective.frame.host, v)))
-    return jax.lax.map(lambda d: basis.T @ jax.jvp(gradient, (vector,), (d,))[1], basis.T)
+def _by_directions(objective: Objective, vector: jax.Array, basis: jax.Array, spread: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Sums over rows, in the directions of `basis`: of c w times the Hessians of losses, of (s u)(s u)' and of [s > 0] u, s of `spread`.
 
-
-@quickly_compiled()
-def _scores(objective: Objective, vector: jax.Array, basis: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Sums over rows of u u' and of u, in the directions of `basis`."""
+    With l_r the weighted loss of row r, f = sum l_r and D_d the derivative along d, D_d of (l, grad f) is (u d, H d): what every row adds
+    to S and what all add to H share one traced loss, and one program. One direction at a time: side by side they leave the cache.
+    """
     host = objective.frame.host
 
-    def row(codes: jax.Array, weight: jax.Array, masks: jax.Array | None) -> jax.Array:
-        def loss(v: jax.Array) -> jax.Array:
-            m = None if masks is None else masks[..., None]
-            return finite(objective.rows(unflatten(host, v), codes[:, None], m), weight[None])[0]
+    def chunk(codes: jax.Array, weights: jax.Array, masks: jax.Array | None, spread: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        def losses(v: jax.Array) -> tuple[jax.Array, jax.Array]:
+            each = objective.factor * weights * finite(objective.rows(unflatten(host, v), codes, masks), weights)
+            return each.sum(), each
 
-        return objective.factor * weight * (basis.T @ jax.grad(loss)(vector))
+        def along(d: jax.Array) -> tuple[jax.Array, jax.Array]:
+            bent, slopes = jax.jvp(jax.grad(losses, has_aux=True), (vector,), (d,))[1]
+            return basis.T @ bent, slopes
 
-    def chunk(codes: jax.Array, weights: jax.Array, masks: jax.Array | None) -> tuple[jax.Array, jax.Array]:
-        axes = (1, 0, None if masks is None else 2)
-        u = jax.vmap(row, in_axes=axes)(codes, weights, masks)
-        return u.T @ u, u.sum(axis=0)
+        hessian, u = jax.lax.map(along, basis.T)
+        wide = u * spread
+        return hessian, wide @ wide.T, jnp.where(spread > 0, u, 0.0).sum(axis=1)
 
-    return objective.sum_rows(chunk)
+    return objective.sum_rows(chunk, spread)
