@@ -8,7 +8,10 @@ from __future__ import annotations
 from ._distribution import GmlmDistribution as GmlmDistribution
 from ._distribution import distribution as distribution
 from ._draws import Chains as Chains
+from ._draws import Task as Task
 from ._draws import posterior as posterior
+from ._draws import potential as potential
+from ._draws import task_of as task_of
 from ._inclusion import inclusion as inclusion
 from ._kernel import GmlmKernel as GmlmKernel
 from ._kernel import numpyro_kernel as numpyro_kernel

@@ -20,7 +20,7 @@ from ..evaluate import tangent
 from ..fit import Evidence, at_kinks, curvature, objective_colouring
 from ..plan import BUDGET
 from ..sample import SamplingWarning, to_arviz
-from ._calibration import CURVATURE, OPEN_FACED, Source
+from ._calibration import CURVATURE, OPEN_FACED, Calibration, Source
 from ._likelihood import Likelihood, is_likelihood, is_whole, likelihood_of_rows
 from ._numpyro_model import NumpyroModel, calibrated
 from ._sites import at_coordinates, coordinates, jacobian
@@ -58,21 +58,53 @@ def posterior(fit: FitRecord, how: Chains, calibrate: Any, x: Any, missing: Any,
         raise fail("E552", message, help="give them a prior, or fix a `gauge`")
     fit.covariance  # noqa: B018 - refuses where curvature would be too large
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
-        params = params64(fit)
-        rows = rows_under(evidence, params)
-        verify_own(fit, rows, params)
-        likelihood = likelihood_of_rows(evidence, params)
-        _verify_cost(likelihood, how)
-        found, words = calibrated(Source(evidence, fit.meta, lambda: fit.model, fit.params, _simulation(fit)), calibrate)
-        start, scale = _normal(fit, likelihood, params)
-        open_faced = found is not None and calibrate == OPEN_FACED
-        moved = likelihood if found is None or open_faced else dataclasses.replace(likelihood, calibration=found)
-        vectors, stats = _drawn(moved, start, scale, how)
-        if found is not None and open_faced:
-            vectors = found.inverse(on_device(start)).at(vectors)
-        draws, pointwise = _told(likelihood, vectors)
+        task = task_of(fit, evidence, calibrate)
+        _verify_cost(task.likelihood, how)
+        vectors, stats = _drawn(task.target, task.start, task.scale, how)
+        draws, pointwise = _told(task.likelihood, task.moved(vectors))
     _announce(stats["diverging"])
-    return _labelled(fit, evidence, draws, stats, pointwise, words)
+    return _labelled(fit, evidence, draws, stats, pointwise, task.words)
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What is drawn from: chains of `target` begin at draws of a normal distribution with mean `start` and covariance `scale`.
+
+    Attributes:
+        likelihood: of the rows, at the parameters themselves. target: where it is calibrated, what is drawn from.
+        start, scale: in coordinates, shapes (size,) and (size, size).
+        open_faced: the map that draws are put through afterwards; None: they stay.
+        words: how the draws are calibrated.
+    """
+
+    likelihood: Likelihood
+    target: Likelihood
+    start: Array
+    scale: Array
+    open_faced: Calibration | None
+    words: str
+
+    def moved(self, vectors: jax.Array) -> jax.Array:
+        """The draws in coordinates, shape (.., size), from those of the target."""
+        return vectors if self.open_faced is None else self.open_faced.at(vectors)
+
+
+def task_of(fit: FitRecord, evidence: Evidence, calibrate: str | None) -> Task:
+    """The target of `posterior`, under 64-bit types.
+
+    Raises:
+        GmlmError: E552 where the curvature is not positive, E554 of the calibration; what `likelihood_of_rows` raises.
+    """
+    params = params64(fit)
+    rows = rows_under(evidence, params)
+    verify_own(fit, rows, params)
+    likelihood = likelihood_of_rows(evidence, params)
+    found, words = calibrated(Source(evidence, fit.meta, lambda: fit.model, fit.params, _simulation(fit)), calibrate)
+    start, scale = _normal(fit, likelihood, params)
+    if found is not None and calibrate == OPEN_FACED:
+        return Task(likelihood, likelihood, start, scale, found.inverse(on_device(start)), words)
+    target = likelihood if found is None else dataclasses.replace(likelihood, calibration=found)
+    return Task(likelihood, target, start, scale, None, words)
 
 
 def _verified(how: Chains) -> Chains:
