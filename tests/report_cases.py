@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
 from gmlmdsl.report import (
     Report,
     plot_categories,
+    plot_centrality,
+    plot_contacts,
     plot_couplings,
     plot_effects,
     plot_ess_r_hat,
     plot_forest,
     plot_images,
     plot_loss,
+    plot_network,
+    plot_precision,
     plot_profile,
     plot_traces,
+    precision_by_rank,
 )
 
 
@@ -23,6 +29,12 @@ def lattice() -> np.ndarray:
     steps = ((0, 1), (1, 0), (1, 1), (1, -1))
     cells = [(r, c) for r in range(8) for c in range(8)]
     return np.array([[[c, r], [c + x, r + y]] for r, c in cells for y, x in steps if 0 <= r + y < 8 and 0 <= c + x < 8], dtype=float)
+
+
+def network() -> pd.DataFrame:
+    """Couplings of four cells: one told from 0, one not, one without an estimate."""
+    columns = {"first": ["a", "b", "a"], "second": ["b", "c", "d"], "value": [1.5, -0.3, np.inf]}
+    return pd.DataFrame(columns | {"3%": [1.0, -0.8, -np.inf], "97%": [2.0, 0.2, np.inf]})
 
 
 def pictures() -> dict[str, Figure]:
@@ -43,6 +55,12 @@ def pictures() -> dict[str, Figure]:
         ),
         "profile": plot_profile(
             np.linspace(-1, 3, 9), (np.linspace(-1, 3, 9) - 1) ** 2 * 2, estimate=1.0, interval=(-0.33, np.inf), label="`J[0, 1]`"
+        ),
+        "network": plot_network(network(), fields={"a": 1.0, "b": -2.0}),
+        "contacts": plot_contacts(network(), top=2, distances=10.0 * np.abs(np.arange(4.0)[:, None] - np.arange(4))),
+        "precision": plot_precision({"two": precision_by_rank(network(), np.ones((4, 4)))}),
+        "centrality": plot_centrality(
+            pd.DataFrame({n: [1.0, 2.0] for n in ("strength", "expected_influence", "closeness", "betweenness")}, index=["a", "b"])
         ),
         "effects": plot_effects(np.array([[0, -1.5], [-np.inf, 0], [2, 0]]), ["n", "y"], ["a", "b", "c"], wildtype=np.array([0, 1, 1])),
         "ess": plot_ess_r_hat(ess, np.array([1.2, 1, 1, np.nan]), chains=4),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ._bootstrap import Bootstrap as Bootstrap
 from ._bootstrap import bootstrap as bootstrap
+from ._centrality import centrality as centrality
 from ._compare import compare as compare
 from ._couplings import couplings as couplings
 from ._information import NO_MINIMUM as NO_MINIMUM

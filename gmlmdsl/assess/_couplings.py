@@ -30,7 +30,7 @@ def couplings(fit: FitRecord, top: int | None, gauge: str, score: str, probabili
     graph = fit.graph
     plan = plan_pair_tables(graph)
     tables = pair_interactions(graph, plan, fit.params)
-    value, directions = _signed(plan, tables) if score == "value" else _norms(tables)
+    value, directions = scored(plan, tables, score)
     mix = np.eye(0)
     if score == "apc":
         value, mix = apc(plan.pairs, value)
@@ -71,6 +71,11 @@ def apc(pairs: Array, scores: Array) -> tuple[Array, Array]:
     product = each[i] * each[j] / mean
     slope = np.eye(len(pairs)) - (of[i] * each[j, None] + of[j] * each[i, None]) / mean
     return scores - product, slope + product[:, None] / mean / (count * (count - 1) / 2)
+
+
+def scored(plan: PairTables, tables: Array, score: str) -> tuple[Array, Array]:
+    """The number of each pair before any correction, and its derivative by the tables."""
+    return _signed(plan, tables) if score == "value" else _norms(tables)
 
 
 def _norms(tables: Array) -> tuple[Array, Array]:

@@ -6,17 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
-from ..fit import FitRecord
+from ._fit_structures import FitStructures
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
     from ..assess import Bootstrap, Contrast, CrossValidation, InformationCriterion, PredictiveCheck, Profile, Score
 
 
 @final
 @dataclass(frozen=True, repr=False)
-class Fit(FitRecord):
+class Fit(FitStructures):
     """A fitted model: estimates, standard errors, status, and the verbs that check it.
 
     Attributes:
@@ -42,31 +40,6 @@ class Fit(FitRecord):
         from ..assess import contrast
 
         return contrast(self, parts, errors)
-
-    def couplings(self, top: int | None = None, gauge: str = "zero_sum", score: str = "norm", probability: float = 0.94) -> DataFrame:
-        """One row for each two cells that share a factor, the strongest first: how strongly they are coupled, with errors and intervals.
-
-        T_ij(a, b) is the part of log p of both cells, with sums 0 over a and over b: what belongs to one cell is taken off, whatever the
-        gauge of the parameters. Of a factor of three cells and more its mean over the others counts, of requirements nothing.
-
-        Args:
-            top: how many rows; none: all.
-            gauge: "zero_sum", the only one.
-            score: "norm", ||T_ij|| = sqrt(sum of T_ij(a, b)^2); "apc", S_ij - S_i S_j / S of these norms; or "value", of cells with two
-                values, T_ij(last, last), with its sign: J of a factor J * s * t of two spins.
-            probability: of the intervals.
-
-        Returns:
-            Columns `first`, `second`, `value`, `std_error` (delta method; not valid of norms near 0), the ends of the interval, `score`.
-
-        Raises:
-            GmlmError: E555 for a model without couplings, E507 for options, E601 for too many terms.
-
-        Reference: Ekeberg et al. 2013, Section II.E; Dunn, Wahl and Gloor 2008.
-        """
-        from ..assess import couplings
-
-        return couplings(self, top, gauge, score, probability)
 
     def bootstrap(self, replications: int = 200, seed: int = 0, *, max_seconds: float = 3600.0, progress: bool | None = None) -> Bootstrap:
         """Refit to rows drawn with replacement: a second opinion on the standard errors. Nothing is compiled anew.

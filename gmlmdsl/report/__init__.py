@@ -1,6 +1,10 @@
 """In: results as names, numbers and matplotlib figures. Out: one self-contained HTML file. Never: JAX, the network, JavaScript."""
 
+from ._centrality_picture import plot_centrality as plot_centrality
 from ._check_pictures import plot_predictive as plot_predictive
+from ._contact_pictures import plot_contacts as plot_contacts
+from ._contact_pictures import plot_precision as plot_precision
+from ._contact_pictures import precision_by_rank as precision_by_rank
 from ._diagnostic_pictures import plot_categories as plot_categories
 from ._diagnostic_pictures import plot_ess_r_hat as plot_ess_r_hat
 from ._diagnostic_pictures import plot_loss as plot_loss
@@ -10,6 +14,7 @@ from ._effect_picture import plot_effects as plot_effects
 from ._fit_report import fit_report as fit_report
 from ._guided_report import drawn_strings as drawn_strings
 from ._guided_report import guided_report as guided_report
+from ._network_pictures import plot_network as plot_network
 from ._palette import LIGHT as LIGHT
 from ._pictures import plot_couplings as plot_couplings
 from ._pictures import plot_forest as plot_forest

@@ -12,6 +12,7 @@ from .._diagnostics import GmlmError, counted
 from ._check_pictures import check_section
 from ._diagnostic_pictures import plot_loss
 from ._document import Report
+from ._network_pictures import plot_network
 from ._pictures import plot_couplings, plot_forest
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ MOST_CHECKED_STATES = 2**14
 MOST_CHECKED_PAIRS = 1 << 20  # rows times cells squared
 MOST_ROWS = 500  # of the table of estimates
 MOST_IN_FOREST = 40
+MOST_NODES = 40  # of a network
 MOST_GAPS = 40  # cells in the table of missing ones
 LEVEL = 0.94
 
@@ -122,11 +124,14 @@ def _estimates(report: Report, fit: Fit) -> None:
         report.text(f"{why} Their covariance was not computed.")
     at = 0
     separated = fit.status.separated != 0
+    mapped = False
     for p in fit.graph.parameters:
         part = slice(at, at + p.size)
         if p.size > 1:
-            _picture(report, fit, p, separated[part])
+            mapped |= _picture(report, fit, p, separated[part])
         at += p.size
+    if not mapped:
+        _network(report, fit)
     frame = fit.summary(LEVEL)
     _forest(report, frame, known)
     shown = frame.head(MOST_ROWS)
@@ -155,22 +160,38 @@ def _forest(report: Report, frame: Any, known: bool) -> None:
     report.figure(figure, alt=f"{which}, each with its 94 % interval.", caption=f"{which}, with 94 % intervals.")
 
 
-def _picture(report: Report, fit: Fit, p: Any, separated: np.ndarray) -> None:
-    """A parameter on the edges of a grid, as a map."""
+def _picture(report: Report, fit: Fit, p: Any, separated: np.ndarray) -> bool:
+    """A parameter on the edges of a grid, as a map; whether there is one."""
     program = fit.model.program
     edges = next((d for d in p.dims if d.endswith(".edges")), None)
     if edges is None or len(p.shape) != 1:
-        return
+        return False
     name = edges.removesuffix(".edges")
     call, arrays = program.checked.graphs.get(name), program.bound.graphs.get(name)
     if call is None or arrays is None or arrays.rows is None or len(arrays.edges) > 5000:
-        return
+        return False
     columns = arrays.rows.shape[1]
     wraps = np.abs(np.diff(np.stack([arrays.edges % columns, arrays.edges // columns]), axis=2)).max(axis=(0, 2)) > 1
     xy = np.stack([arrays.edges % columns, arrays.edges // columns], axis=2).astype(float)
     figure = plot_couplings(xy[~wraps], fit.params[p.name][~wraps], marked=separated[~wraps], label=p.name)
     note = f" {int(wraps.sum())} edges around the border are not drawn." if wraps.any() else ""
     report.figure(figure, alt=f"`{p.name}` on the grid: one line per edge.", caption=f"`{p.name}` on the grid `{name}`.{note}")
+    return True
+
+
+def _network(report: Report, fit: Fit) -> None:
+    """The couplings of few cells as a network."""
+    if fit.graph.n_random > MOST_NODES or fit.graph.latents:
+        return
+    signed = int(fit.graph.sizes.max(initial=1)) == 2
+    try:
+        couplings = fit.couplings(score="value" if signed else "norm", probability=LEVEL)
+    except GmlmError:  # no factor joins two cells, or it reads given data
+        return
+    what = "coupling" if signed else "norm of the coupling"
+    pale = " Pale: the 94 % interval holds 0." if "std_error" in couplings else ""
+    caption = f"The {what} of each two cells that share a factor.{pale}"
+    report.figure(plot_network(couplings, label=what), alt="The couplings as a network: one line for each two cells.", caption=caption)
 
 
 def _program(report: Report, fit: Fit) -> None:

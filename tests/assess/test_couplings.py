@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from typing import Any
 
 import jax
@@ -184,3 +186,50 @@ def test_what_has_no_couplings_is_refused(spins: gm.Fit, potts: gm.Fit) -> None:
     refused("E507", lambda: spins.couplings(score="frobenius"), "'norm'")
     refused("E507", lambda: spins.couplings(gauge="lattice"), "zero_sum")
     refused("E507", lambda: spins.couplings(top=0), "1 or more")
+
+
+def by_all_paths(weights: dict[tuple[int, int], float], count: int) -> np.ndarray:
+    """Closeness and betweenness from every simple path."""
+    length = {frozenset(p): 1 / abs(w) for p, w in weights.items() if w}
+    between, total = np.zeros(count), np.zeros(count)
+    for a, b in itertools.combinations(range(count), 2):
+        paths = []
+        for n in range(count - 1):
+            for inner in itertools.permutations([c for c in range(count) if c not in (a, b)], n):
+                steps = [frozenset(s) for s in itertools.pairwise((a, *inner, b))]
+                if all(s in length for s in steps):
+                    paths.append((sum(length[s] for s in steps), inner))
+        least = min((p for p, _ in paths), default=np.inf)
+        shortest = [inner for p, inner in paths if p <= least * (1 + 1e-9)]
+        for inner in shortest:
+            between[list(inner)] += 1 / len(shortest)
+        total[[a, b]] += least
+    return np.stack([np.where(np.isfinite(total), 1 / total, 0.0), between])
+
+
+@pytest.mark.parametrize("j", [[0.5, -1.0, 0.2, 0.7, 0.1, -0.4], [1, 2, 0, 2, -2, 0.5], [0, 0, 0, 1, -1, 0]])
+def test_centralities_are_those_of_all_paths(spins: gm.Fit, j: list[float]) -> None:
+    """Ties, zeros and cells out of reach among them."""
+    fit = dataclasses.replace(spins, params={**spins.params, "J": np.array(j, float)})
+    pairs = list(itertools.combinations(range(4), 2))
+    found = fit.centrality("value")
+    assert list(found.index) == [f"x[{i}]" for i in range(4)]
+    np.testing.assert_allclose(found[["closeness", "betweenness"]].T, by_all_paths(dict(zip(pairs, j, strict=True)), 4))
+    np.testing.assert_allclose(found["expected_influence"], [sum(w for p, w in zip(pairs, j, strict=True) if i in p) for i in range(4)])
+    np.testing.assert_allclose(found["strength"], [sum(abs(w) for p, w in zip(pairs, j, strict=True) if i in p) for i in range(4)])
+    np.testing.assert_allclose(fit.centrality()["strength"], 2 * found["strength"])  # a table of +-J has the norm 2 |J|
+
+
+def test_stability_of_centralities_is_the_rank_correlation_of_replications(spins: gm.Fit) -> None:
+    again = spins.bootstrap(4)
+    found = spins.centrality("value", again, probability=0.9)
+    each = [
+        dataclasses.replace(spins, params=dict(zip(("h", "J"), np.split(e, [4]), strict=True))).centrality("value")["strength"]
+        for e in again.estimates
+    ]
+    from scipy.stats import spearmanr
+
+    expected = np.mean([spearmanr(e, found["strength"]).statistic for e in each])
+    np.testing.assert_allclose(found.attrs["stability"]["strength"], expected)
+    np.testing.assert_allclose(found[["strength 5%", "strength 95%"]].T, np.quantile(each, [0.05, 0.95], axis=0))
+    refused("E507", lambda: spins.centrality("apc"), "norm")

@@ -1,0 +1,118 @@
+"""How central each cell is in the network of couplings, and how stable that is over refits to resampled rows."""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._diagnostics import fail
+from ..evaluate import pair_interactions, unflatten, verified_quantile
+from ..plan import PairTables, plan_pair_tables
+from ._couplings import scored
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..fit import FitRecord
+    from ._bootstrap import Bootstrap
+
+Array = np.ndarray
+SAME = 1e-9  # of two lengths that are one
+MEASURES = ("strength", "expected_influence", "closeness", "betweenness")
+
+
+def centrality(fit: FitRecord, score: str, bootstrap: Bootstrap | None, probability: float) -> pd.DataFrame:
+    """One row for each cell that has a coupling; see `Fit.centrality`."""
+    import pandas as pd
+
+    verified_quantile(probability)
+    if score not in ("norm", "value"):
+        raise fail("E507", f'score must be "norm" or "value", got {score!r}', help="APC takes off what makes a cell central")
+    plan = plan_pair_tables(fit.graph)
+    cells, places = np.unique(plan.pairs, return_inverse=True)
+    places = places.reshape(plan.pairs.shape)
+    found = _measures(places, len(cells), _weights(fit, plan, fit.params, score))
+    frame = pd.DataFrame(dict(zip(MEASURES, found, strict=True)), index=pd.Index([fit.graph.cell_name(int(c)) for c in cells], name="cell"))
+    frame.attrs = {"score": score}
+    if bootstrap is None:
+        return frame
+    whole = bootstrap.estimates[np.isfinite(bootstrap.estimates).all(axis=1)]
+    if len(whole) < 2:
+        raise fail("E507", f"bootstrap: {len(whole)} of its replications have an estimate of every entry, and 2 are needed")
+    again = np.array([_measures(places, len(cells), _weights(fit, plan, unflatten(fit.graph, row), score)) for row in whole])
+    tail = (1 - probability) / 2
+    low, high = np.quantile(again, [tail, 1 - tail], axis=0)
+    for k, name in enumerate(MEASURES):
+        frame[f"{name} {100 * tail:.3g}%"], frame[f"{name} {100 * (1 - tail):.3g}%"] = low[k], high[k]
+    frame.attrs["stability"] = {name: _stability(again[:, k], found[k]) for k, name in enumerate(MEASURES)}
+    frame.attrs["replications"] = len(whole)
+    return frame
+
+
+def _weights(fit: FitRecord, plan: PairTables, params: Any, score: str) -> Array:
+    return scored(plan, pair_interactions(fit.graph, plan, params), score)[0]
+
+
+def _measures(pairs: Array, count: int, weights: Array) -> Array:
+    """Strength, expected influence, closeness and betweenness of each cell, shape (4, cells)."""
+    strength, influence = np.zeros(count), np.zeros(count)
+    for s in (0, 1):
+        np.add.at(strength, pairs[:, s], np.abs(weights))
+        np.add.at(influence, pairs[:, s], weights)
+    near: list[list[tuple[int, float]]] = [[] for _ in range(count)]
+    for (i, j), w in zip(pairs.tolist(), np.abs(weights), strict=True):
+        if w > 0:
+            near[i].append((j, 1 / w))
+            near[j].append((i, 1 / w))
+    between, closeness = np.zeros(count), np.zeros(count)
+    for source in range(count):
+        distance, through = _paths(near, source)
+        between += through
+        total = distance.sum()
+        closeness[source] = 1 / total if np.isfinite(total) and total > 0 else 0.0
+    return np.stack([strength, influence, closeness, between / 2])
+
+
+def _paths(near: list[list[tuple[int, float]]], source: int) -> tuple[Array, Array]:
+    """Distances from a cell, and for each other the share of the shortest paths from it that run through, summed over their ends.
+
+    Reference: Brandes 2001, algorithm 1, by Dijkstra's.
+    """
+    count = len(near)
+    distance, paths = np.full(count, np.inf), np.zeros(count)
+    distance[source], paths[source] = 0.0, 1.0
+    before: list[list[int]] = [[] for _ in range(count)]
+    done, order, waiting = np.zeros(count, bool), [], [(0.0, source)]
+    while waiting:
+        _, v = heapq.heappop(waiting)
+        if done[v]:
+            continue
+        done[v] = True
+        order.append(v)
+        for w, length in near[v]:
+            to = distance[v] + length
+            if to < distance[w] * (1 - SAME):
+                distance[w], paths[w], before[w] = to, paths[v], [v]
+                heapq.heappush(waiting, (to, w))
+            elif not done[w] and to <= distance[w] * (1 + SAME):
+                paths[w] += paths[v]
+                before[w].append(v)
+    through = np.zeros(count)
+    for w in reversed(order):
+        for v in before[w]:
+            through[v] += paths[v] / paths[w] * (1 + through[w])
+    through[source] = 0.0
+    return distance, through
+
+
+def _stability(again: Array, found: Array) -> float:
+    """The mean rank correlation of a replication's centralities with those of the fit; nan where all cells are alike."""
+    from scipy.stats import rankdata
+
+    ranks = np.array([rankdata(row) for row in (found, *again)])
+    ranks -= ranks.mean(axis=1, keepdims=True)
+    sizes = np.sqrt((ranks**2).sum(axis=1))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return float(np.mean((ranks[1:] @ ranks[0]) / (sizes[1:] * sizes[0])))

@@ -1,0 +1,43 @@
+"""The picture of centralities: a panel for each measure, a line for each cell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ._palette import LIGHT, SERIES, house_style, new_figure, plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+MEASURES = {"strength": "strength", "expected_influence": "expected influence", "closeness": "closeness", "betweenness": "betweenness"}
+
+
+def plot_centrality(centrality: pd.DataFrame, *, most: int = 40) -> Figure:
+    """Each measure of `Fit.centrality` in a panel of its own, with intervals where it has them; cells by strength.
+
+    Args:
+        centrality: from `Fit.centrality`.
+        most: cells shown, the strongest first.
+    """
+    shown = centrality.sort_values("strength", ascending=False, kind="stable").head(most)
+    rows = np.arange(len(shown))
+    stability = centrality.attrs.get("stability", {})
+    with house_style():
+        figure = new_figure(1.1 + 0.19 * len(shown), 7.6)
+        for axes, (name, title) in zip(figure.subplots(1, len(MEASURES), sharey=True), MEASURES.items(), strict=True):
+            ends = [c for c in centrality.columns if str(c).startswith(f"{name} ")]
+            if len(ends) == 2:
+                axes.hlines(rows, shown[ends[0]], shown[ends[1]], color=SERIES[0], linewidth=1.3, alpha=0.6)
+            axes.plot(shown[name], rows, "o", color=SERIES[0], markersize=4)
+            axes.set_title(title)
+            axes.locator_params(axis="x", nbins=3)
+            if name in stability:
+                axes.set_xlabel(f"rank correlation {stability[name]:.2f}", color=LIGHT["muted"], fontsize=8)
+            axes.tick_params(labelsize=8)
+            axes.tick_params(axis="y", length=0)
+        axes.set_yticks(rows, [plain(n) for n in shown.index])
+        axes.set_ylim(len(shown) - 0.4, -0.6)
+    return figure

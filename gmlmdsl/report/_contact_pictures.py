@@ -1,0 +1,135 @@
+"""Maps of pairs of cells: which are coupled most, and how many of the first pairs are near each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._network_pictures import node_names
+from ._palette import LIGHT, WIDTH, axes_of, house_style, plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Array = np.ndarray
+NEAR = 8.0  # angstrom, between C-beta atoms, as in the assessments of contact prediction
+MOST_NAMES = 40
+
+
+def plot_contacts(
+    couplings: pd.DataFrame,
+    *,
+    top: int | None = None,
+    distances: Any = None,
+    near: float = NEAR,
+    separation: int = 1,
+    ax: Axes | None = None,
+) -> Figure:
+    """A map of cells by cells with the pairs of the highest scores; over the true contacts where distances are known.
+
+    Args:
+        couplings: from `Fit.couplings`, the strongest first.
+        top: how many pairs; none: as many as cells.
+        distances: (cell, cell) known distances, in the order of the cells, nan where unknown; none: no contacts are drawn.
+        near: pairs at most so far apart are contacts, in the unit of the distances.
+        separation: pairs whose positions differ by less are left out.
+        ax: where to draw; none: a new figure.
+
+    Returns:
+        The figure of the axes.
+
+    Raises:
+        ValueError: `distances` is not a square of the cells.
+    """
+    names, pairs = _places(couplings)
+    pairs = pairs[np.abs(pairs[:, 0] - pairs[:, 1]) >= separation][: top or len(names)]
+    far = _square(distances, len(names))
+    size = float(np.clip((260 / len(names)) ** 2, 4, 110)) if names else 4.0  # points squared: a cell of the map
+    with house_style():
+        axes = axes_of(ax, WIDTH, WIDTH)
+        if far is not None:
+            at = np.argwhere(np.nan_to_num(far, nan=np.inf) <= near)
+            axes.scatter(
+                at[:, 1], at[:, 0], s=size, marker="s", color=LIGHT["grid"], linewidths=0, label=f"contacts, at most {near:g} apart"
+            )
+        right = np.ones(len(pairs), bool) if far is None else far[pairs[:, 0], pairs[:, 1]] <= near
+        for mine, colour, marker, text in ((right, "c1", "o", "top pairs"), (~right, "c2", "x", "top pairs, no contacts")):
+            if mine.any():
+                both = np.concatenate([pairs[mine], pairs[mine][:, ::-1]])
+                axes.scatter(
+                    both[:, 1], both[:, 0], s=max(8.0, size / 3), marker=marker, color=LIGHT[colour], linewidths=1.1, label=text, zorder=3
+                )
+        axes.set_xlim(-1, len(names))
+        axes.set_ylim(len(names), -1)
+        axes.set_aspect("equal")
+        _ticks(axes, names)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.13), ncols=2, fontsize=8, handletextpad=0.2, columnspacing=1.0)
+    return axes.figure  # pyright: ignore[reportReturnType]
+
+
+def precision_by_rank(couplings: pd.DataFrame, distances: Any, *, near: float = NEAR, separation: int = 1) -> Array:
+    """The share of contacts among the first k pairs, k = 1, 2, ..; pairs of unknown distance are left out.
+
+    Args:
+        couplings: from `Fit.couplings`, the strongest first.
+        distances: (cell, cell), in the order of the cells.
+        near: pairs at most so far apart are contacts.
+        separation: pairs whose positions differ by less are left out.
+    """
+    names, pairs = _places(couplings)
+    far = _square(distances, len(names))
+    assert far is not None
+    found = far[pairs[:, 0], pairs[:, 1]]
+    kept = found[(np.abs(pairs[:, 0] - pairs[:, 1]) >= separation) & ~np.isnan(found)]
+    return np.cumsum(kept <= near) / np.arange(1, len(kept) + 1)
+
+
+def plot_precision(precision: Array | dict[str, Array], *, most: int | None = None, ax: Axes | None = None) -> Figure:
+    """Precision against rank, on a logarithmic axis of ranks.
+
+    Args:
+        precision: from `precision_by_rank`; or several by name.
+        most: the last rank drawn; none: all.
+        ax: where to draw; none: a new figure.
+    """
+    with house_style():
+        axes = axes_of(ax, 2.6)
+        for k, (name, values) in enumerate((precision if isinstance(precision, dict) else {"": precision}).items()):
+            shown = np.asarray(values, float)[:most]
+            axes.plot(np.arange(1, len(shown) + 1), shown, color=LIGHT[f"c{k % 6 + 1}"], label=plain(name) or None)
+        axes.set_xscale("log")
+        axes.set_ylim(0, 1.03)
+        axes.set_xlabel("pairs, the highest scores first")
+        axes.set_ylabel("share of contacts")
+        if isinstance(precision, dict):
+            axes.legend(loc="lower left")
+    return axes.figure  # pyright: ignore[reportReturnType]
+
+
+def _places(couplings: pd.DataFrame) -> tuple[list[str], Array]:
+    """The cells in their order, all of them where the table knows them, and the places of each pair."""
+    names = [str(n) for n in couplings.attrs.get("cells", ())] or node_names(couplings)
+    place = {name: k for k, name in enumerate(names)}
+    pairs = [[place[a], place[b]] for a, b in zip(couplings["first"], couplings["second"], strict=True)]
+    return names, np.array(pairs, int).reshape(-1, 2)
+
+
+def _square(distances: Any, count: int) -> Array | None:
+    if distances is None:
+        return None
+    far = np.asarray(distances, float)
+    if far.shape != (count, count):
+        raise ValueError(f"`distances` must have shape ({count}, {count}), got {far.shape}")
+    return far
+
+
+def _ticks(axes: Axes, names: list[str]) -> None:
+    if len(names) > MOST_NAMES:
+        axes.set_xlabel("cell")
+        axes.set_ylabel("cell")
+        return
+    axes.set_xticks(range(len(names)), [plain(n) for n in names], rotation=90)
+    axes.set_yticks(range(len(names)), [plain(n) for n in names])

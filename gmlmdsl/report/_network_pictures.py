@@ -1,0 +1,167 @@
+"""Pictures of networks: cells as nodes, couplings as lines, on any graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._optional import need
+from ._palette import DIVERGING, LIGHT, WIDTH, axes_of, house_style, in_lines, plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Array = np.ndarray
+MOST_NAMES = 60  # nodes whose names are written
+WIDEST = 5.0  # points
+LAYOUTS = ("circular", "spring")
+
+
+def plot_network(
+    couplings: pd.DataFrame,
+    *,
+    fields: Mapping[str, float] | None = None,
+    layout: str | Mapping[str, Any] = "circular",
+    significant: Any = None,
+    limit: float | None = None,
+    label: str = "coupling",
+    ax: Axes | None = None,
+    seed: int = 0,
+) -> Figure:
+    """A network: one line per coupling, blue below zero and orange above, as wide as it is strong; pale and thin where it may be 0.
+
+    Args:
+        couplings: from `Fit.couplings`, or `Fit.differences`: a table with the columns `first`, `second` and `value`. A `value` that is
+            not finite is drawn dashed.
+        fields: by name of a node a number that its colour shows, such as its own parameter; none: nodes are white.
+        layout: "circular", in the order in which nodes come first; "spring", strongly coupled nodes near each other (by networkx, an
+            extra: `pip install networkx`); or by name the x and y of each node.
+        significant: (coupling,) whether each is told from 0; none: the column `differs` where there is one, else whether its interval
+            leaves 0 out, else all.
+        limit: the strength of the widest line; none: the largest finite one.
+        label: what lines are, under the picture.
+        ax: where to draw; none: a new figure.
+        seed: of the spring layout.
+
+    Returns:
+        The figure of the axes.
+
+    Raises:
+        GmlmError: E561 where networkx is needed and not installed.
+        ValueError: a layout or `significant` that does not fit.
+
+    Reference: Fruchterman and Reingold 1991, for the spring layout.
+    """
+    names = node_names(couplings)
+    value = couplings["value"].to_numpy(float)
+    sure = told_apart(couplings) if significant is None else np.asarray(significant, bool)
+    if sure.shape != value.shape:
+        raise ValueError(f"`significant` must have shape {value.shape}, got {sure.shape}")
+    xy = node_places(couplings, names, layout, seed)
+    finite = np.abs(value[np.isfinite(value)])
+    most = float(finite.max(initial=0.0)) if limit is None else float(limit)
+    place = {name: k for k, name in enumerate(names)}
+    ends = np.array([[place[a], place[b]] for a, b in zip(couplings["first"], couplings["second"], strict=True)], int).reshape(-1, 2)
+    with house_style():
+        axes = axes_of(ax, WIDTH, WIDTH)
+        _draw_lines(axes, xy[ends], value, sure, most or 1.0)
+        _draw_nodes(axes, xy, names, fields)
+        axes.set_aspect("equal")
+        axes.margins(0.16 if layout == "circular" else 0.1)
+        axes.set_axis_off()
+        _legend(axes, most or 1.0, label, value[sure], bool((~sure).any()))
+    return axes.figure  # pyright: ignore[reportReturnType]
+
+
+def node_names(couplings: pd.DataFrame) -> list[str]:
+    """The nodes in the order of the cells where the table knows it, else as they come."""
+    held = {*couplings["first"], *couplings["second"]}
+    known = [str(n) for n in couplings.attrs.get("cells", ()) if n in held]
+    return known if len(known) == len(held) else list(dict.fromkeys([*couplings["first"], *couplings["second"]]))
+
+
+def told_apart(couplings: pd.DataFrame) -> Array:
+    """Which couplings are told from 0: as the table says, or by its intervals; all where it has neither."""
+    if "differs" in couplings:
+        return couplings["differs"].to_numpy(bool)
+    ends = [c for c in couplings.columns if str(c).endswith("%")]
+    if len(ends) != 2:
+        return np.ones(len(couplings), bool)
+    low, high = couplings[ends].to_numpy(float).T
+    return (low > 0) | (high < 0)
+
+
+def node_places(couplings: pd.DataFrame, names: list[str], layout: str | Mapping[str, Any], seed: int) -> Array:
+    """x and y of each node."""
+    if isinstance(layout, Mapping):
+        lacking = [n for n in names if n not in layout]
+        if lacking:
+            raise ValueError(f"`layout` lacks the node {lacking[0]!r}")
+        return np.array([layout[n] for n in names], float).reshape(-1, 2)
+    if layout not in LAYOUTS:
+        raise ValueError(f"`layout` must be {' or '.join(map(repr, LAYOUTS))} or a dict of places, got {layout!r}")
+    if layout == "circular":
+        angle = np.pi / 2 - 2 * np.pi * np.arange(len(names)) / max(len(names), 1)
+        return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    networkx = need("networkx", "the spring layout needs networkx", "networkx", 'or ask for `layout="circular"`, or pass places')
+    graph = networkx.Graph()
+    graph.add_nodes_from(names)
+    for a, b, v in zip(couplings["first"], couplings["second"], couplings["value"], strict=True):
+        if np.isfinite(v) and v:
+            graph.add_edge(a, b, weight=abs(float(v)))
+    found = networkx.spring_layout(graph, seed=seed, iterations=200, k=2.2 / np.sqrt(max(len(names), 1)))
+    return np.array([found[n] for n in names], float).reshape(-1, 2)
+
+
+def _draw_lines(axes: Axes, lines: Array, value: Array, sure: Array, limit: float) -> None:
+    from matplotlib.collections import LineCollection
+
+    finite = np.isfinite(value)
+    share = np.clip(np.abs(np.where(finite, value, 1.0)) / limit, 0.0, 1.0)
+    for mine, alpha, z in ((finite & ~sure, 0.22, 1), (finite & sure, 0.95, 2)):
+        order = np.flatnonzero(mine)[np.argsort(share[mine], kind="stable")]
+        colours = [LIGHT["d7"] if value[k] > 0 else LIGHT["d1"] for k in order]
+        widths = list(0.5 + (WIDEST - 0.5) * share[order] * (1.0 if z == 2 else 0.5))
+        axes.add_collection(LineCollection(list(lines[order]), colors=colours, linewidths=widths, alpha=alpha, capstyle="round", zorder=z))
+    if (~finite).any():
+        dashes = LineCollection(list(lines[~finite]), colors=LIGHT["ink"], linewidths=1.2, linestyles=(0, (2, 1.6)), zorder=3)
+        dashes.set_label("no finite estimate")
+        axes.add_collection(dashes)
+    axes.autoscale_view()
+
+
+def _draw_nodes(axes: Axes, xy: Array, names: list[str], fields: Mapping[str, float] | None) -> None:
+    numbers = np.array([float((fields or {}).get(n, 0.0)) for n in names])
+    largest = float(np.abs(numbers[np.isfinite(numbers)]).max(initial=0.0)) or 1.0
+    middle = len(DIVERGING) // 2
+    level = np.clip(np.round(np.nan_to_num(numbers / largest) * middle), -middle, middle).astype(int) + middle
+    fill = [LIGHT["paper"]] * len(names) if fields is None else [DIVERGING[k] for k in level]
+    axes.scatter(*xy.T, s=110, c=fill, edgecolors=LIGHT["ink"], linewidths=0.9, zorder=4)
+    if len(names) > MOST_NAMES:
+        return
+    middle_xy = xy.mean(axis=0)
+    for (x, y), name in zip(xy, names, strict=True):
+        away = np.array([x, y]) - middle_xy
+        way = away / (np.linalg.norm(away) or 1.0)
+        side = "left" if way[0] > 0.3 else "right" if way[0] < -0.3 else "center"
+        height = "bottom" if way[1] > 0.3 else "top" if way[1] < -0.3 else "center"
+        axes.annotate(
+            in_lines(plain(name)), (x, y), 8 * way, textcoords="offset points", ha=side, va=height, fontsize=8, color=LIGHT["ink"], zorder=5
+        )
+
+
+def _legend(axes: Axes, limit: float, label: str, value: Array, pale: bool) -> None:
+    """Lines of the signs that there are, with the strength of the widest."""
+    from matplotlib.lines import Line2D
+
+    kinds = [("d7", f"{plain(label)} above 0", (value > 0).any()), ("d1", f"{plain(label)} below 0", (value < 0).any())]
+    shown = [Line2D([], [], color=LIGHT[c], linewidth=3, label=text) for c, text, there in kinds if there]
+    if pale:
+        shown.append(Line2D([], [], color=LIGHT["muted"], linewidth=1.2, alpha=0.35, label="not told from 0"))
+    shown += [h for h in axes.get_legend_handles_labels()[0] if h.get_label() == "no finite estimate"]  # pyright: ignore[reportAttributeAccessIssue]
+    title = f"widest line: {limit:.3g}"
+    axes.legend(handles=shown, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, title=title, title_fontsize=8.5, fontsize=8.5)
