@@ -7,6 +7,8 @@ from ._bootstrap import bootstrap as bootstrap
 from ._centrality import centrality as centrality
 from ._compare import compare as compare
 from ._couplings import couplings as couplings
+from ._group_differences import Permutations as Permutations
+from ._group_differences import differences as differences
 from ._information import NO_MINIMUM as NO_MINIMUM
 from ._information import InformationCriterion as InformationCriterion
 from ._information import information_criterion as information_criterion

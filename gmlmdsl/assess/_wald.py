@@ -144,7 +144,7 @@ def wald_test(a: FitRecord, b: FitRecord, parameters: Sequence[str] | None = Non
             raise fail(
                 "E545", f"a Wald test compares two fits, got {type(fit).__name__}", help="`gm.wald_test(model.fit(x), model.fit(y))`"
             )
-    _verify_alike(a, b)
+    verify_alike(a, b)
     all_names, chosen = entry_names(a.graph), _chosen(a, parameters)
     usable = chosen.copy()
     for fit in (a, b):
@@ -156,7 +156,7 @@ def wald_test(a: FitRecord, b: FitRecord, parameters: Sequence[str] | None = Non
     flat = [f.flat(f.params)[at].astype(float) for f in (a, b)]
     difference = flat[0] - flat[1]
     variance = sum((f.determined_covariance("sandwich")[np.ix_(at, at)] for f in (a, b)), np.zeros((len(at), len(at))))
-    variance = variance + _pulls(a, b)[np.ix_(at, at)]
+    variance = variance + pulls(a, b)[np.ix_(at, at)]
     errors = np.sqrt(np.diag(variance))
     values, vectors = np.linalg.eigh(variance / np.outer(errors, errors))
     kept = values > RANK * values.max()
@@ -170,7 +170,7 @@ def wald_test(a: FitRecord, b: FitRecord, parameters: Sequence[str] | None = Non
     return WaldTest(statistic, rank, n, p_value, table, left)
 
 
-def _pulls(a: FitRecord, b: FitRecord) -> Array:
+def pulls(a: FitRecord, b: FitRecord) -> Array:
     """(L_a - L_b) P (L_a - L_b): the covariance of the difference of the priors' pulls."""
     import jax
 
@@ -208,7 +208,7 @@ def _chosen(fit: FitRecord, parameters: Sequence[str] | None) -> Array:
     return np.repeat([n in wanted for n in own], [p.size for p in fit.graph.parameters])
 
 
-def _verify_alike(a: FitRecord, b: FitRecord) -> None:
+def verify_alike(a: FitRecord, b: FitRecord) -> None:
     for what, left, right in (
         ("models", a.meta["model"], b.meta["model"]),
         ("masks", a.meta["mask"], b.meta["mask"]),

@@ -55,6 +55,7 @@ from ._objective import row_terms as row_terms
 from ._objective import value_at as value_at
 from ._pair_interactions import interaction_slopes as interaction_slopes
 from ._pair_interactions import pair_interactions as pair_interactions
+from ._pair_interactions import zero_sum as zero_sum
 from ._parameters import SIMPLEX_ERROR as SIMPLEX_ERROR
 from ._parameters import SPIKE_SLAB as SPIKE_SLAB
 from ._parameters import as_params as as_params

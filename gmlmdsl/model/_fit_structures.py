@@ -67,3 +67,47 @@ class FitStructures(FitRecord):
         from ..assess import centrality
 
         return centrality(self, score, bootstrap, probability)
+
+    def differences(
+        self,
+        other: FitRecord,
+        *,
+        correction: str = "holm",
+        level: float = 0.05,
+        permutations: int = 0,
+        seed: int = 0,
+        max_seconds: float = 3600.0,
+        progress: bool | None = None,
+    ) -> DataFrame:
+        """Which couplings differ between two fits of one model to independent rows: two groups of people, say.
+
+        Without permutations, d' V^- d of each pair, d the difference of the tables T_ij of `couplings` in the zero-sum gauge, V the sum of
+        their sandwich covariances and of what priors add (see `gm.wald_test`), is compared with chi-square of its rank. With
+        permutations, rows are exchanged between the groups at random and both groups refitted: p = (1 + how many are at least as far
+        apart) / (1 + permutations), exact where the groups' rows have one distribution.
+
+        Args:
+            other: a fit of the same program, model and mask to the other group's rows.
+            correction: "holm", which bounds the chance of any wrong difference; "bh", Benjamini and Hochberg's, which bounds the expected
+                share of wrong ones among those told; "none".
+            level: of that chance, or share.
+            permutations: how many; p is 1 / (1 + permutations) at least, and is then corrected, so that 200 are few for many pairs.
+            seed: permutation r depends on (seed, r) only.
+            max_seconds: refused, after the first two refits, where all are expected to take longer.
+            progress: whether to show a bar; none: where a person watches.
+
+        Returns:
+            A DataFrame, the smallest p-values first: `first`, `second`, `a` and `b` (the couplings of both fits; of cells with more than
+            two values their norms), `value` (their difference, or its norm), `p_value`, `p_adjusted`, `differs`; nan where a fit has no
+            error. With permutations `attrs` has `p_largest`, of the largest difference, and `p_strength`, of the difference of the sums of
+            all norms. `gmlmdsl.report.plot_network` draws it, what does not differ pale.
+
+        Raises:
+            GmlmError: E545 for fits that cannot be compared, E507 for options, E505 for permutations of a fit without its data, E510 with
+                given data, E546 with the cost where it is above `max_seconds`, E601 for Wald tests of more than nine values a cell.
+
+        Reference: Wald 1943; Holm 1979; Benjamini and Hochberg 1995; van Borkulo et al. 2022 for the permutation test of networks.
+        """
+        from ..assess import Permutations, differences
+
+        return differences(self, other, correction, level, Permutations(permutations, seed, max_seconds, progress))

@@ -39,7 +39,7 @@ def plot_network(
             not finite is drawn dashed.
         fields: by name of a node a number that its colour shows, such as its own parameter; none: nodes are white.
         layout: "circular", in the order in which nodes come first; "spring", strongly coupled nodes near each other (by networkx, an
-            extra: `pip install networkx`); or by name the x and y of each node.
+            extra: `pip install "gmlmdsl[network]"`); or by name the x and y of each node.
         significant: (coupling,) whether each is told from 0; none: the column `differs` where there is one, else whether its interval
             leaves 0 out, else all.
         limit: the strength of the widest line; none: the largest finite one.
@@ -107,7 +107,7 @@ def node_places(couplings: pd.DataFrame, names: list[str], layout: str | Mapping
     if layout == "circular":
         angle = np.pi / 2 - 2 * np.pi * np.arange(len(names)) / max(len(names), 1)
         return np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    networkx = need("networkx", "the spring layout needs networkx", "networkx", 'or ask for `layout="circular"`, or pass places')
+    networkx = need("networkx", "the spring layout needs networkx", '"gmlmdsl[network]"', 'or ask for `layout="circular"`, or pass places')
     graph = networkx.Graph()
     graph.add_nodes_from(names)
     for a, b, v in zip(couplings["first"], couplings["second"], couplings["value"], strict=True):

@@ -1,0 +1,169 @@
+"""Which couplings differ between two fits of one model: by Wald tests, or by permutations of their rows; corrected for their number."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._diagnostics import counted, fail, whole_number
+from .._progress import shows_progress, tracked
+from ..data import generator, verified_seed
+from ..evaluate import interaction_slopes, pair_interactions, zero_sum
+from ..fit import fit_model, row_weights
+from ..plan import PairTables, plan_pair_tables
+from ._couplings import scored
+from ._wald import PART, RANK, holm, pulls, verify_alike
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..fit import Evidence, FitRecord
+
+Array = np.ndarray
+CORRECTIONS = ("holm", "bh", "none")
+MOST_DIRECTIONS = 64  # of a pair's table, for Wald tests
+
+
+@dataclasses.dataclass(frozen=True)
+class Permutations:
+    """How many, from which seed, and how long they may take."""
+
+    count: int
+    seed: int
+    max_seconds: float
+    progress: bool | None
+
+
+def differences(a: FitRecord, b: FitRecord, correction: str, level: float, permuted: Permutations) -> pd.DataFrame:
+    """One row for each pair of cells; see `Fit.differences`."""
+    import pandas as pd
+
+    verify_alike(a, b)
+    verified_seed(permuted.seed)
+    if correction not in CORRECTIONS:
+        raise fail("E507", f"correction must be {', '.join(map(repr, CORRECTIONS))}, got {correction!r}")
+    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+        raise fail("E507", f"level must be a number between 0 and 1, got {level!r}")
+    plan = plan_pair_tables(a.graph)
+    tables = [pair_interactions(f.graph, plan, f.params) for f in (a, b)]
+    apart = tables[0] - tables[1]
+    columns: dict[str, Any] = {s: [a.graph.cell_name(int(c)) for c in plan.pairs[:, k]] for k, s in enumerate(("first", "second"))}
+    score = "value" if plan.width == 2 else "norm"
+    columns["a"], columns["b"] = (scored(plan, t, score)[0] for t in tables)
+    columns["value"] = scored(plan, apart, score)[0]
+    attrs: dict[str, Any] = {"cells": [a.graph.cell_name(i) for i in range(a.graph.n_random)], "correction": correction, "level": level}
+    if permuted.count:
+        columns["p_value"], attrs["p_largest"], attrs["p_strength"] = _by_permutations(a, b, plan, tables, permuted)
+    else:
+        columns["statistic"], columns["df"], columns["p_value"] = _by_wald(a, b, plan, apart)
+    columns["p_adjusted"] = adjusted(columns["p_value"], correction)
+    columns["differs"] = columns["p_adjusted"] <= level
+    frame = pd.DataFrame(columns)
+    frame = frame.iloc[np.lexsort((-np.abs(frame["value"]), frame["p_value"]))].reset_index(drop=True)
+    frame.attrs = attrs
+    return frame
+
+
+def adjusted(p: Array, correction: str) -> Array:
+    """p-values corrected for the number of those that are not nan."""
+    out, known = np.full(p.shape, np.nan), ~np.isnan(p)
+    if correction == "none":
+        return p
+    out[known] = holm(p[known]) if correction == "holm" else benjamini_hochberg(p[known])
+    return out
+
+
+def benjamini_hochberg(p: Array) -> Array:
+    """The least level at which each is among those that the step-up procedure rejects: min over k' >= k of m p_(k') / k', at most 1.
+
+    Reference: Benjamini and Hochberg 1995.
+    """
+    order, m = np.argsort(p, kind="stable"), len(p)
+    scaled = np.minimum.accumulate((p[order] * m / np.arange(1, m + 1))[::-1])[::-1]
+    out = np.empty(m)
+    out[order] = np.minimum(scaled, 1.0)
+    return out
+
+
+def _by_wald(a: FitRecord, b: FitRecord, plan: PairTables, apart: Array) -> tuple[Array, Array, Array]:
+    """d' V^- d of each pair's table of differences d, its rank, and the chance that a chi-square exceeds it; nan without an error."""
+    from scipy.special import chdtrc
+
+    if (plan.width - 1) ** 2 > MOST_DIRECTIONS:
+        message = f"Wald tests of tables of {plan.width} by {plan.width} need {(plan.width - 1) ** 2} directions each"
+        raise fail("E601", f"{message}, more than the limit of {MOST_DIRECTIONS}", help="ask for `permutations=200`")
+    covariance = sum((f.determined_covariance("sandwich") for f in (a, b)), np.zeros(())) + pulls(a, b)
+    each = _directions(plan)
+    slopes = np.stack([[interaction_slopes(f.graph, plan, f.params, d) for d in each] for f in (a, b)]).mean(axis=0)  # (k, pairs, entries)
+    found = np.stack([(d * apart).sum(axis=(1, 2)) for d in each])
+    open_ = np.zeros(len(plan.pairs), bool)
+    for fit in (a, b):
+        part = np.linalg.norm(slopes @ fit.status.open_directions.T, axis=2) > PART * np.linalg.norm(slopes, axis=2)
+        open_ |= (part | ((slopes != 0) & fit.status.without_error).any(axis=2)).any(axis=0)
+    statistic, rank = np.full(len(plan.pairs), np.nan), np.zeros(len(plan.pairs), int)
+    for p in np.flatnonzero(~open_):
+        values, vectors = np.linalg.eigh(slopes[:, p] @ covariance @ slopes[:, p].T)
+        kept = values > RANK * max(values.max(), 1e-300)
+        rank[p] = kept.sum()
+        statistic[p] = ((vectors[:, kept].T @ found[:, p]) ** 2 / values[kept]).sum() if kept.any() else np.nan
+    return statistic, rank, np.where(rank > 0, chdtrc(np.maximum(rank, 1), statistic), np.nan)
+
+
+def _directions(plan: PairTables) -> list[Array]:
+    """Tables with zero sums over rows and columns that span those of every pair, (pairs, width, width) each."""
+    out = []
+    for i in range(plan.width - 1):
+        for j in range(plan.width - 1):
+            one = np.zeros(plan.present.shape)
+            one[:, i + 1, j + 1] = 1.0
+            out.append(zero_sum(one, plan.present))
+    return out
+
+
+def _by_permutations(
+    a: FitRecord, b: FitRecord, plan: PairTables, tables: list[Array], permuted: Permutations
+) -> tuple[Array, float, float]:
+    """p-values (1 + permutations at least as far apart) / (1 + permutations): of each pair, of the largest, of the sums of norms."""
+    count = whole_number("permutations", permuted.count, 1)
+    pooled, sizes = _pooled(a, b)
+    found, each, started = _apart(tables), [], False
+    for r in tracked(range(count), f"{counted(count, 'permutation')}, two refits each", shows_progress(permuted.progress)):
+        mine = generator(permuted.seed, r).permutation(sum(sizes)) < sizes[0]
+        refits = [_refit(pooled, side) for side in (mine, ~mine)]
+        if not started:
+            started, expected = True, (count - 1) * sum(e.seconds for e in refits)
+            if expected > permuted.max_seconds:
+                message = f"{counted(2 * count, 'refit')} take about {expected:.3g} s, more than the limit of {permuted.max_seconds:g} s"
+                raise fail("E546", message, help="ask for fewer `permutations=`, or raise `max_seconds=`")
+        if any(e.status.code in ("diverged", "not-converged") for e in refits):
+            each.append(np.full(len(found), np.inf))  # counts against a difference
+        else:
+            each.append(_apart([pair_interactions(a.graph, plan, e.params) for e in refits]))
+    again = np.array(each)
+    far = (1 + (again >= found).sum(axis=0)) / (1 + count)
+    return far[:-2], float(far[-2]), float(far[-1])
+
+
+def _apart(tables: list[Array]) -> Array:
+    """The norm of the difference of each pair, the largest of them, and how far the sums of all norms are apart."""
+    norms = np.sqrt(((tables[0] - tables[1]) ** 2).sum(axis=(1, 2)))
+    total = [np.sqrt((t**2).sum(axis=(1, 2))).sum() for t in tables]
+    return np.append(norms, [norms.max(initial=0.0), abs(total[0] - total[1])])
+
+
+def _pooled(a: FitRecord, b: FitRecord) -> tuple[Evidence, tuple[int, int]]:
+    """The rows of both fits as one evidence, and how many each has."""
+    first, second = a.evidence, b.evidence
+    if a.graph.given:
+        raise fail("E510", "rows of given data are not exchanged: a permutation test is for models without", help="`permutations=0`")
+    codes = np.concatenate([first.codes, second.codes], axis=1)
+    weights = np.concatenate([row_weights(first), row_weights(second)])
+    options = dataclasses.replace(first.options, weights=weights, progress=False)
+    return dataclasses.replace(first, codes=codes, options=options), (first.codes.shape[1], second.codes.shape[1])
+
+
+def _refit(pooled: Evidence, mine: Array) -> Any:
+    options = dataclasses.replace(pooled.options, weights=np.where(mine, pooled.options.weights, 0.0))
+    return fit_model(pooled.lowered, pooled.mask, pooled.codes, options)
