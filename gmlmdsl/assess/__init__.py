@@ -13,6 +13,9 @@ from ._information import NO_MINIMUM as NO_MINIMUM
 from ._information import InformationCriterion as InformationCriterion
 from ._information import information_criterion as information_criterion
 from ._information import verify_minimum as verify_minimum
+from ._path import Path as Path
+from ._path import fit_path as fit_path
+from ._path_runs import PathOptions as PathOptions
 from ._predictive import PredictiveCheck as PredictiveCheck
 from ._predictive import Statistics as Statistics
 from ._predictive import predictive as predictive
@@ -28,6 +31,7 @@ from ._scored_rows import params64 as params64
 from ._scored_rows import rows_under as rows_under
 from ._scored_rows import verify_own as verify_own
 from ._selected import refit_selected as refit_selected
+from ._selected import with_choice as with_choice
 from ._simulated_errors import simulated_errors as simulated_errors
 from ._simulation import How as How
 from ._wald import Contrast as Contrast

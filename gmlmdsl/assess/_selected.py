@@ -10,7 +10,7 @@ import numpy as np
 
 from .._diagnostics import counted, fail
 from ..evaluate import unflatten
-from ..fit import Finding, Inferred, Selected, at_kinks, estimate_to_fit, fit_model, held_graph, laplace_priors
+from ..fit import Estimate, Finding, Inferred, Selected, at_kinks, estimate_to_fit, fit_model, held_graph, laplace_priors
 from ._scored_rows import evidence_of
 
 if TYPE_CHECKING:
@@ -33,20 +33,22 @@ def refit_selected(fit: F, x: Any, weights: Any, missing: Any, given: Any) -> F:
     graph = held_graph(evidence.lowered.graph, selected)
     options = dataclasses.replace(evidence.options, init=fit.params)
     found = fit_model(dataclasses.replace(evidence.lowered, graph=graph), evidence.mask, evidence.codes, options)
-    finding = _told(selected, kinks, not own)
-    status = dataclasses.replace(found.status, findings=(*found.status.findings, finding))
-    found = dataclasses.replace(found, inference=Inferred(status, found.covariances))
+    found = with_choice(found, selected, {name: np.size(kinks[name]) for name in selected}, not own)
     dtype = next(iter(fit.params.values())).dtype
     meta = {k: v for k, v in fit.meta.items() if k != "simulated"} | {"selected": selected}
     return estimate_to_fit(type(fit), found, held_graph(fit.graph, selected), meta, fit._model, dtype)
 
 
-def _told(selected: Selected, kinks: Mapping[str, Any], other_rows: bool) -> Finding:
-    free = sum(int(np.size(kinks[name])) - len(still) for name, still in selected.items())
-    chosen = (
-        f"A laplace prior left {counted(free, 'estimate')} free, fitted here without it; the others are held at its centre. "
-        "Standard errors and intervals take this choice as given"
-    )
+def with_choice(found: Estimate, selected: Selected, sizes: Mapping[str, int], other_rows: bool, what: str = "A laplace prior") -> Estimate:
+    """An estimate whose status says that its entries were chosen, and on which rows."""
+    free = sum(sizes[name] - len(still) for name, still in selected.items())
+    finding = _told(f"{what} left {counted(free, 'estimate')} free, fitted here without it", other_rows)
+    status = dataclasses.replace(found.status, findings=(*found.status.findings, finding))
+    return dataclasses.replace(found, inference=Inferred(status, found.covariances))
+
+
+def _told(how: str, other_rows: bool) -> Finding:
+    chosen = f"{how}; the others are held at its centre. Standard errors and intervals take this choice as given"
     if other_rows:
         return Finding("selected", chosen, "That is right where the rows it was made on are independent of these")
     return Finding(

@@ -14,6 +14,10 @@ from ._fit import Estimate as Estimate
 from ._fit import fit_model as fit_model
 from ._fit import reopen as reopen
 from ._fit import verified_rows as verified_rows
+from ._group_penalty import Groups as Groups
+from ._group_penalty import Penalised as Penalised
+from ._group_penalty import largest_penalty as largest_penalty
+from ._group_penalty import minimise_penalised as minimise_penalised
 from ._inference import SINGULAR as SINGULAR
 from ._inference import Covariances as Covariances
 from ._inference import Curvature as Curvature

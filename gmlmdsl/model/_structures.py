@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import derive
 from .._diagnostics import fail
 from ..data import bound_rows
+from ..fit import Evidence, FitOptions, estimate_to_fit, fit_model, held_graph
+from ._fit import Fit
 from ._posteriors import Posteriors
 from ._queries import Params
 
 if TYPE_CHECKING:
+    from ..assess import Path
     from ..evaluate import Effects
 
 
 class Structures(Posteriors):
     """The part of a `Model` that people ask who read it as a network."""
+
+    if TYPE_CHECKING:
+
+        def _meta(self, seed: int) -> dict[str, Any]:
+            """What a fit keeps of its program."""
+            return {}
 
     def effects(self, params: Params, wildtype: Any, doubles: Any = None, *, missing: Any = None, given: Any = None) -> Effects:
         """How log p changes where cells of one configuration hold other values: log p(mutant) - log p(wildtype), in nats.
@@ -50,3 +61,86 @@ class Structures(Posteriors):
             message = f"wildtype: effects are of one configuration, without an axis of rows; got rows of shape {rows.shape}"
             raise fail("E501", message, help="call it once for each row: `x[0]`")
         return substitution_effects(lowered.graph, self._params(params), rows.codes, doubles)
+
+    def fit_path(
+        self,
+        x: Any,
+        mask: str | None = None,
+        penalty: Any = None,
+        criterion: str = "ebic",
+        gamma: float = 0.5,
+        *,
+        on: Sequence[str] | None = None,
+        folds: int = 10,
+        subsamples: int = 100,
+        threshold: float = 0.75,
+        wrong: float = 1.0,
+        seed: int = 0,
+        weights: Any = None,
+        missing: Any = None,
+        given: Any = None,
+        gaps: str = "sum",
+        progress: bool | None = None,
+    ) -> Path:
+        """Fits under a penalty that holds couplings at 0, from none to many, and the one that a criterion chooses.
+
+        Each minimises (c * sum over rows of w loss - log prior) / (sum of w) + penalty * sum over couplings g of sqrt(d_g) ||theta_g||,
+        theta_g the d_g entries of parameters that stand in the tables of the same pairs: the lasso where a coupling is one number, the
+        group lasso where it is a table. A coupling is one parameter for both its cells, so there is nothing to join by a rule "and" or
+        "or", as there is after a regression for each cell. Each fit starts at the one before; all, those of folds and halves too, share
+        one program.
+
+        Args:
+            x: rows, as in `fit`.
+            mask: the mask's name; left out where the model has one.
+            penalty: numbers, a number of them (2 or more, from the least without couplings to a hundredth of it), or none: 30.
+            criterion: "ebic": the least 2 c n loss + m k (log n + 2 gamma log(cells - 1)), k the free directions of the couplings that are
+                not 0, m in how many conditionals a coupling counts: 2 under masks of one cell, as the sum over cells of IsingFit's, 1
+                under `everything`. "cv": the least loss of rows left out. "stability": the couplings that `threshold` of the half
+                samples select.
+            gamma: 0 for BIC; larger ones choose fewer couplings.
+            on: names of the parameters that are penalised; none: the real ones in factors of two cells and more.
+            folds: of "cv".
+            subsamples: half samples of "stability", in complementary pairs.
+            threshold: share of them that must select a stable coupling, above a half.
+            wrong: of "stability", the expected number of wrongly stable couplings up to whose bound the penalties go down.
+            seed: of folds and half samples.
+            weights: one per row.
+            missing: see `fit`; cells that cost too much to sum out are refused.
+            given: data of given variables, as in `fit`.
+            gaps: see `fit`.
+            progress: whether to show a bar; none: where a person watches.
+
+        Returns:
+            A `Path`: `.table`, `.chosen_couplings`, `.params`, `.selected`, `.refit()`, the chosen model without penalty; with "stability"
+            `.stable` and `.error_bound`.
+
+        Raises:
+            GmlmError: E507 and E506 for options, E555 where nothing can be penalised, and what `fit` refuses.
+
+        Reference: Tibshirani 1996; Yuan and Lin 2006; Hofling and Tibshirani 2009; van Borkulo et al. 2014 and Barber and Drton 2015 for
+        EBIC; Meinshausen and Buhlmann 2010, Shah and Samworth 2013 for stability; Meinshausen 2007 for the refit.
+        """
+        from ..assess import PathOptions, fit_path, with_choice
+
+        bound, rows = bound_rows(self.lowered, x, missing, given)
+        if len(rows.shape) != 1:
+            message = f"x must have one axis of rows before the variable's axes, got rows of shape {rows.shape}"
+            raise fail("E501", message, help="one row is `x[None]`")
+        name, lowered = self._mask(mask, bound)
+        evidence = Evidence(bound, lowered, rows.codes, FitOptions(name, weights=weights, impute=False, gaps=gaps))
+
+        def refit(still: Mapping[str, Any], start: Params) -> Fit:
+            gauged = [p.name for p in self.graph.parameters if p.name in still and p.gauge]
+            if gauged:
+                message = f"`{gauged[0]}` has a gauge: its entries move together, and none can be held at 0 alone"
+                raise fail(
+                    "E549", message, help="leave the gauge out and give a weak prior: couplings are compared in the zero-sum gauge anyway"
+                )
+            options = dataclasses.replace(evidence.options, init=start)
+            found = fit_model(dataclasses.replace(bound, graph=held_graph(bound.graph, still)), lowered, rows.codes, options)
+            found = with_choice(found, still, {p.name: p.size for p in self.graph.parameters}, False, "A penalty around 0")
+            meta = self._meta(seed) | {"selected": dict(still)}
+            return estimate_to_fit(Fit, found, held_graph(self.graph, still), meta, lambda: self, derive.float_type())
+
+        return fit_path(evidence, PathOptions(penalty, criterion, gamma, on, folds, subsamples, threshold, wrong, seed, progress), refit)

@@ -1,0 +1,58 @@
+"""What chooses a model of a path beside EBIC: held-out rows, and how stable couplings are over half samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._progress import shows_progress, tracked
+from ..data import generator
+from ._path_runs import PathOptions, Runs
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = np.ndarray
+
+
+def held_out(run: Runs, penalties: Array, options: PathOptions) -> tuple[Array, Array]:
+    """The loss of the rows left out per unit of weight, at each penalty, and its standard error over folds."""
+    rows = len(run.weights)
+    fold = generator(options.seed, 0).permutation(rows) % options.folds
+    sums, parts = np.zeros(len(penalties)), []
+    for k in tracked(range(options.folds), "folds", shows_progress(options.progress)):
+        inside, out = (np.where(mine, run.weights, 0.0) for mine in (fold != k, fold == k))
+        found = run.path(penalties, inside, "fold", options)
+        losses = np.array([run.loss(run.params(f), out) for f in found])
+        sums += losses
+        parts.append(losses / max(out.sum(), 1e-300))
+    return sums / run.weights.sum(), np.std(parts, axis=0, ddof=1) / np.sqrt(options.folds)
+
+
+def stability(run: Runs, penalties: Array, options: PathOptions) -> tuple[pd.DataFrame, float, int]:
+    """How often each coupling is selected in halves of the rows, down to the last penalty that the error bound admits.
+
+    With q the mean number of couplings that a half selects at a penalty or above it, p their number and pi the threshold, the expected
+    number of wrongly stable ones is at most q^2 / ((2 pi - 1) p): of those that are no coupling where all these are alike (Meinshausen
+    and Buhlmann 2010, Theorem 1), and of those that a half selects with a chance below q / p whatever they are, where halves come in
+    complementary pairs, as here (Shah and Samworth 2013, Theorem 1).
+    """
+    import pandas as pd
+
+    rows, count = len(run.weights), len(run.edges.names)
+    ever = np.zeros((len(penalties), count))
+    halves = 0
+    for k in tracked(range(-(-options.subsamples // 2)), "pairs of half samples", shows_progress(options.progress)):
+        order = generator(options.seed, k).permutation(rows)
+        for mine in (order[: rows // 2], order[rows // 2 : 2 * (rows // 2)]):
+            weights = np.zeros(rows)
+            weights[mine] = run.weights[mine]
+            found: Any = np.array([run.selected(f) for f in run.path(penalties, weights, "half", options)])
+            ever += np.maximum.accumulate(found, axis=0)
+            halves += 1
+    share = ever / halves
+    bounds = share.sum(axis=1) ** 2 / ((2 * options.threshold - 1) * count)
+    last = int(np.flatnonzero(bounds <= options.wrong).max(initial=0))
+    frame = pd.DataFrame({"coupling": run.edges.names, "probability": share[last], "stable": share[last] >= options.threshold})
+    return frame.sort_values("probability", ascending=False, kind="stable", ignore_index=True), float(bounds[last]), last

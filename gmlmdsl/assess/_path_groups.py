@@ -1,0 +1,87 @@
+"""What a path penalises: the parameters of couplings, pair by pair."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._diagnostics import fail
+from ..evaluate import verify_names
+from ..fit import Groups
+from ..graph import FactorGraph
+from ..plan import PairTables, entry_parameters, plan_pair_tables
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Edges:
+    """The groups of a path.
+
+    Attributes:
+        groups: of entries of parameters.
+        pairs: for each group the pairs of positions i < j that it couples.
+        names: of each group.
+        degrees: how many directions of each group are free.
+        cells: how many cells have a coupling.
+    """
+
+    groups: Groups
+    pairs: tuple[tuple[tuple[int, int], ...], ...]
+    names: tuple[str, ...]
+    degrees: Array
+    cells: int
+
+
+def edges_of(graph: FactorGraph, on: Sequence[str] | None) -> Edges:
+    """Entries of real parameters that factors of two cells and more mention; those that stand in the tables of the same pairs are a group.
+
+    Raises:
+        GmlmError: E506 for unknown names, E555 where nothing is left to penalise.
+    """
+    names = [p.name for p in graph.parameters]
+    if on is not None:
+        verify_names(dict.fromkeys(on), names, "on")
+    plan = plan_pair_tables(graph)
+    wanted = np.concatenate([np.full(p.size, p.kind == "real" and (on is None or p.name in on)) for p in graph.parameters])
+    places, owners = _pairs_of_entries(graph, plan)
+    members: dict[bytes, list[int]] = {}
+    for k, start, end in zip(*_runs(places), strict=True):
+        if wanted[k]:
+            members.setdefault(owners[start:end].tobytes(), []).append(int(k))
+    if not members:
+        why = "no real parameter stands in a factor of two cells: there is nothing to penalise"
+        raise fail("E555", why, help="give couplings a parameter of their own, such as `param J[(i, j) in G.edges]`")
+    of, pairs = np.full(len(wanted), -1), []
+    for number, (key, entries) in enumerate(members.items()):
+        of[entries] = number
+        pairs.append(tuple((int(i), int(j)) for i, j in plan.pairs[np.frombuffer(key, owners.dtype)]))
+    shaped, at = {}, 0
+    for p in graph.parameters:
+        shaped[p.name] = of[at : at + p.size].reshape(p.shape)
+        at += p.size
+    counts = np.bincount(of[of >= 0], minlength=len(pairs))
+    free = [np.prod(graph.sizes[list(own[0])] - 1) if len(own) == 1 else n for own, n in zip(pairs, counts, strict=True)]
+    cell = graph.cell_name
+    labels = tuple(f"{cell(own[0][0])} - {cell(own[0][1])}" if len(own) == 1 else f"{len(own)} pairs" for own in pairs)
+    return Edges(Groups(shaped, np.sqrt(counts)), tuple(pairs), labels, np.minimum(counts, free), len(np.unique(plan.pairs)))
+
+
+def _pairs_of_entries(graph: FactorGraph, plan: PairTables) -> tuple[Array, Array]:
+    """Entries of the flat parameter vector beside the pairs in whose tables they stand, ascending."""
+    import scipy.sparse
+
+    entry, parameter = (np.concatenate(a) for a in zip(*(entry_parameters(graph, t) for t in plan.tables), strict=True))
+    size = sum(p.size for p in graph.parameters)
+    mentions = scipy.sparse.coo_array((np.ones(len(entry)), (entry, parameter)), shape=(plan.sums.shape[1], size)).tocsr()
+    row, column = (abs(plan.sums) @ mentions).nonzero()
+    keys = np.unique(column.astype(np.int64) * len(plan.pairs) + row // plan.width**2)
+    return keys // len(plan.pairs), keys % len(plan.pairs)
+
+
+def _runs(values: Array) -> tuple[Array, Array, Array]:
+    """The distinct values of an ascending array, with where each begins and ends."""
+    distinct, starts = np.unique(values, return_index=True)
+    return distinct, starts, np.append(starts[1:], len(values))
