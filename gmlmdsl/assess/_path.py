@@ -81,7 +81,7 @@ class Path:
 
     def __str__(self) -> str:
         kept = counted(len(self.chosen_couplings), "coupling")
-        head = f"Path of {counted(len(self.table), 'penalty', 'penalties')}; {self.criterion} chooses {kept} of {len(self.couplings)}"
+        head = f"Path under {counted(len(self.table), 'value')} of the penalty; {self.criterion} chooses {kept} of {len(self.couplings)}"
         bound = "" if self.error_bound is None else f"; of them {self.error_bound:.3g} are expected to be wrong, at most"
         return f"{head}{bound}\n{self.table.to_string(float_format=lambda v: f'{v:.5g}')}"
 

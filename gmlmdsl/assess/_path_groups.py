@@ -75,7 +75,9 @@ def _pairs_of_entries(graph: FactorGraph, plan: PairTables) -> tuple[Array, Arra
 
     entry, parameter = (np.concatenate(a) for a in zip(*(entry_parameters(graph, t) for t in plan.tables), strict=True))
     size = sum(p.size for p in graph.parameters)
-    mentions = scipy.sparse.coo_array((np.ones(len(entry)), (entry, parameter)), shape=(plan.sums.shape[1], size)).tocsr()
+    mentions = scipy.sparse.coo_array(
+        (np.ones(len(entry)), (entry, parameter)), shape=(int(plan.tables[-1].start + plan.tables[-1].entries), size)
+    ).tocsr()
     row, column = (abs(plan.sums) @ mentions).nonzero()
     keys = np.unique(column.astype(np.int64) * len(plan.pairs) + row // plan.width**2)
     return keys // len(plan.pairs), keys % len(plan.pairs)

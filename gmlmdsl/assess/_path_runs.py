@@ -53,8 +53,8 @@ class Runs:
         objective, found = self.objective(weights), []
         free = objective.frame.unconstrain(objective.held)
         curvature = 1.0
-        for penalty in tracked(penalties, what, shows_progress(options.progress) and what == "path"):
-            one = minimise_penalised(objective, free, self.edges.groups, float(penalty), curvature)
+        for k in tracked(range(len(penalties)), what, shows_progress(options.progress) and what == "path"):
+            one = minimise_penalised(objective, free, self.edges.groups, float(penalties[k]), curvature)
             found.append(one)
             free, curvature = one.free, one.curvature
         self.frame, self.held = objective.frame, objective.held

@@ -89,6 +89,7 @@ def test_ebic_is_the_sum_over_cells_of_that_of_regressions(path: Any) -> None:
     np.testing.assert_allclose(path.table["ebic"], expected, rtol=1e-9)
     assert path.chosen == int(np.argmin(expected))
     assert set(path.chosen_couplings) == {f"x[{i}] - x[{i + 1}]" for i in range(4)}
+    assert str(path).startswith("Path under 8 values of the penalty; ebic chooses 4 couplings of 10\n")
 
 
 def test_the_refit_moves_the_chosen_couplings_only_and_without_penalty(path: Any) -> None:

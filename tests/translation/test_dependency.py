@@ -41,7 +41,7 @@ def by_line(t: Translator, row: int) -> list[tuple[bool, bool, float, float]]:
     return out
 
 
-@pytest.mark.parametrize(("name", "seed"), [("translate", 3), ("teacher", 4)])
+@pytest.mark.parametrize(("name", "seed"), [("translate", 3), pytest.param("teacher", 4, marks=pytest.mark.slow)])
 def test_means_are_of_all_pairs_of_all_lines(words: gm.Vocabulary, name: str, seed: int):
     t = translator(words, name, seed)
     found = dependency(t, LINES, replications=20)

@@ -100,6 +100,7 @@ def test_the_best_by_the_teacher_stands_first(student: Translator, teacher: Tran
     assert reranked.decode(source).candidates is None
 
 
+@pytest.mark.slow
 def test_lines_are_translated_and_their_texts_scored(student: Translator, teacher: Translator, words: gm.Vocabulary):
     reranked = Reranked(student, teacher)
     plain, found = student.translate(LINES, n_best=3, trace=True), reranked.translate(LINES, n_best=3, trace=True)
@@ -116,6 +117,7 @@ def test_lines_are_translated_and_their_texts_scored(student: Translator, teache
     assert candidate_count(student.model, "refine") == 3 and candidate_count(teacher.model, "beam") == 3
 
 
+@pytest.mark.slow
 def test_an_evaluation_is_of_what_was_chosen(student: Translator, teacher: Translator):
     pairs = toy_pairs(6, 3)
     sources, references = [s for s, _ in pairs], [t for _, t in pairs]
