@@ -82,10 +82,18 @@ fi
 
 size_of() { # inputs of a size
   case $1 in
-    small) echo "--input layers=3 --input heads=4 --input width=256" ;;
-    base) echo "--input layers=6 --input heads=8 --input width=512" ;;
+    small) echo "layers=3 heads=4 width=256" ;;
+    base) echo "layers=6 heads=8 width=512" ;;
     *) echo "no size is called $1" >&2; exit 2 ;;
   esac
+}
+
+defaults() { # inputs by name and value, without those that stand behind `--`: an input is given once
+  given=$1
+  shift
+  for pair in "$@"; do
+    case " $given" in *" ${pair%%=*}="*) ;; *) echo "--input $pair" ;; esac
+  done
 }
 
 reached() { # what is kept of a run: a piece that changes nothing of it was too short
@@ -95,6 +103,8 @@ reached() { # what is kept of a run: a piece that changes nothing of it was too 
 used=0
 for size in $sizes; do # 4. trainings, in pieces
   inputs=$(size_of "$size")
+  # shellcheck disable=SC2086
+  inputs=$(defaults "$*" $inputs)
   again=0
   while [ ! -f "$out/$size.done" ]; do
     if [ "$pieces" -gt 0 ] && [ "$used" -ge "$pieces" ]; then say "$used pieces are done: call it again"; exit 75; fi

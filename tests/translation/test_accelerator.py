@@ -54,10 +54,13 @@ def call(folder: Path, left: object, *options: str) -> subprocess.CompletedProce
 def test_pieces_go_on_until_all_is_done(folder: Path):
     first = call(folder, 2, "--pieces", "1")
     assert first.returncode == 75 and "call it again" in first.stdout
-    assert call(folder, 1, "--", "--steps", "3").returncode == 0
+    assert call(folder, 1, "--", "--input", "width=16", "--steps", "3").returncode == 0
     calls = (folder / "calls").read_text().splitlines()
     assert [c.split()[0] for c in calls] == ["train", *["pipeline"] * 3]  # the smoke test is not made again
     assert "--precision bfloat16 --batch-size 512 --bucket 24 --bucket 48" in calls[1] and calls[-1].endswith("--steps 3")
+    assert "--input width=256" in calls[1]
+    assert "--input width=256" not in calls[-1]  # an input is given once
+    assert "--input layers=3 --input heads=4" in calls[-1]
     assert call(folder, "fail").returncode == 0 and len((folder / "calls").read_text().splitlines()) == 4  # what is done is not called
 
 
@@ -95,7 +98,9 @@ def test_all_of_it_in_small(tmp_path: Path):
     (out / "latency.json").write_text("{}")
     (out / "smoke.done").touch()  # whose vocabulary this text has not
     words = ["sh", str(SCRIPT), str(out), str(text), "--gmlm", str(gmlm), "--python", sys.executable, "--sizes", "small", "--minutes", "1"]
-    more = "--input source_vocab=30 --input target_vocab=30 --input layers=1 --input width=16 --batch-size 16 --teacher-steps 4 --steps 4"
+    more = "--input source_vocab=30 --input target_vocab=30 --input layers=1 --input width=16 --input dropout=0 --batch-size 16 --steps 4"
+    more += " --teacher-steps 80 --optimizer adam --learning-rate 0.02"  # so that some translations end
+    more += " --teacher-sampler greedy --sampler greedy --sampler refine"
     found = subprocess.run(
         [*words, "--", *more.split(), "--save-every", "2", "--sentences", "2"], capture_output=True, text=True, check=False
     )
