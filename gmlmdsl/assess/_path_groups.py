@@ -74,10 +74,8 @@ def _pairs_of_entries(graph: FactorGraph, plan: PairTables) -> tuple[Array, Arra
     import scipy.sparse
 
     entry, parameter = (np.concatenate(a) for a in zip(*(entry_parameters(graph, t) for t in plan.tables), strict=True))
-    size = sum(p.size for p in graph.parameters)
-    mentions = scipy.sparse.coo_array(
-        (np.ones(len(entry)), (entry, parameter)), shape=(int(plan.tables[-1].start + plan.tables[-1].entries), size)
-    ).tocsr()
+    size, entries = sum(p.size for p in graph.parameters), plan.tables[-1].start + plan.tables[-1].entries
+    mentions = scipy.sparse.coo_array((np.ones(len(entry)), (entry, parameter)), shape=(entries, size)).tocsr()
     row, column = (abs(plan.sums) @ mentions).nonzero()
     keys = np.unique(column.astype(np.int64) * len(plan.pairs) + row // plan.width**2)
     return keys // len(plan.pairs), keys % len(plan.pairs)

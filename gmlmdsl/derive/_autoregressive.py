@@ -173,7 +173,7 @@ class AutoregressiveKernel(AbstractDecoder):
         def one(encoded: Any, prepared: Any, cache: Any, previous: Array, t: Array) -> tuple[Array, Any]:
             return task.network.advance(encoded, prepared, cache, previous, t)
 
-        # The same place for all rows, said for each: on CPUs what is compiled for one place of all takes up to four times as long.
+        # The same place for all rows, said for each: on CPUs what is compiled for one place of all takes longer.
         every = jax.vmap(jax.vmap(one, in_axes=(None, 0, 0, 0, 0)))
         logits, cache = every(graph.encoded, graph.prepared, at.cache, previous, jnp.broadcast_to(t, shape))
         by_value = jnp.moveaxis(logits, -1, 0)
