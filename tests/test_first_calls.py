@@ -197,6 +197,7 @@ def test_all_replicates_share_one_program():
     model = gm.parse(VOTES).model()
     for x, missing in ((ROWS[:300], None), (holes, 9)):
         fit = model.fit(x, mask="pairs", missing=missing, progress=False)
+        assert fit.status and fit.standard_errors  # a fit is judged when it is first asked: that is no replicate's program
         verbs: dict[str, tuple[int, Callable[[int], Any]]] = {
             "cross_validate": (1, lambda n, fit=fit: fit.cross_validate(n)),
             "bootstrap": (0, lambda n, fit=fit: fit.bootstrap(n, progress=False)),

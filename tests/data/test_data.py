@@ -217,9 +217,9 @@ def test_what_is_no_fit_is_not_loaded(what: str, tmp_path: Path):
         ({"n": 2.5}, "an integer, got"),
         ({"n": [3]}, "0 axes|axes"),
         ({"n": "three"}, "an integer, got"),
-        ({"n": 0}, "at least 1"),
-        ({"n": -3}, "at least 1"),
-        ({"n": 10**12}, "at most|too"),
+        ({"n": 0}, "has 0 members, less than 1"),
+        ({"n": -3}, "has -3 members, less than 1"),
+        ({"n": 10**12}, "more than 134,217,728"),
     ],
 )
 def test_inputs_that_do_not_fit_are_refused(inputs: dict[str, Any], message: str):

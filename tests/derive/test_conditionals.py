@@ -13,7 +13,7 @@ from thinned import thinned
 import gmlmdsl as gm
 from gmlmdsl import derive
 from gmlmdsl.derive.compiled import local_scores
-from gmlmdsl.graph._lower_masks import is_adaptive
+from gmlmdsl.graph import is_adaptive
 
 pytestmark = pytest.mark.usefixtures("float64")
 EXACT = {"rtol": 1e-9, "atol": 1e-9}

@@ -151,7 +151,7 @@ def test_a_part_that_is_lacking(name: str, written: bytes, tmp_path: Path):
 def test_parts_that_no_bundle_has(name: str, written: bytes, tmp_path: Path):
     safe = name.replace("\0", "#")  # the library cuts names at a zero byte: it is put in afterwards
     data = zipped({**members_of(written), safe: b"print('hello')"})
-    refused(tmp_path / "a.bundle", data.replace(safe.encode(), name.encode()), "no part of a bundle")
+    refused(tmp_path / "a.bundle", data.replace(safe.encode(), name.encode()), "not a part of a bundle")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.bundle"]
 
 
