@@ -23,3 +23,8 @@ def traced_or_compiled() -> Iterator[list[str]]:
         yield found
     finally:
         jax.monitoring.unregister_event_duration_listener(heard)
+
+
+def programs(events: list[str]) -> int:
+    """How many programs were compiled."""
+    return sum("backend_compile" in e for e in events)

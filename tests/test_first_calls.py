@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from events import traced_or_compiled
+from events import programs, traced_or_compiled
 
 import gmlmdsl as gm
 from gmlmdsl.derive._bounded_jit import PROGRAMS
@@ -169,10 +169,6 @@ def compiled() -> Iterator[list[str]]:
     jax.clear_caches()
     with traced_or_compiled() as events:
         yield events
-
-
-def programs(events: list[str]) -> int:
-    return sum("backend_compile" in e for e in events)
 
 
 @pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning", "ignore::gmlmdsl.SamplingWarning")

@@ -145,8 +145,7 @@ def _ebic(run: Runs, table: Mapping[str, Any], gamma: float) -> Array:
     """2 n loss + m k (log n + 2 gamma log(cells - 1)); m counts in how many conditionals a coupling stands, see `Model.fit_path`."""
     objective = run.objective(run.weights)
     n, cells = float(run.weights.sum()), run.edges.cells
-    reached = cells
-    size = reached / float(objective.factor)
-    hit = 1 - (reached - size) * (reached - size - 1) / (reached * (reached - 1)) if reached > 1 else 1.0
+    size = cells / float(objective.factor)  # of a mask
+    hit = 1 - (cells - size) * (cells - size - 1) / (cells * (cells - 1)) if cells > 1 else 1.0  # a mask meets a pair
     times = float(objective.factor) * min(hit, 1.0)
     return 2 * n * np.asarray(table["loss"]) + times * table["parameters"] * (np.log(n) + 2 * gamma * np.log(max(cells - 1, 1)))

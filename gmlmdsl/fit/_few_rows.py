@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import jax
 import numpy as np
@@ -55,12 +54,16 @@ class Later:
 
     def __init__(self, find: Callable[[], Inferred]):
         self._find: Callable[[], Inferred] | None = find
+        self._known: Inferred | None = None
 
-    @cached_property
+    @property
     def _found(self) -> Inferred:
-        assert self._find is not None
-        found, self._find = self._find(), None
-        return found
+        find = self._find
+        if find is not None:  # two threads that ask at once both find it
+            self._known = find()
+            self._find = None
+        assert self._known is not None
+        return self._known
 
     @property
     def status(self) -> Status:

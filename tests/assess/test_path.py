@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from events import programs, traced_or_compiled
 from refusals import refused
 
 import gmlmdsl as gm
@@ -70,6 +71,15 @@ def test_a_penalty_is_a_laplace_prior(path: Any) -> None:
         np.testing.assert_allclose(path.params[k][name], other.params[name], atol=2e-6)
     np.testing.assert_array_equal(path.selected[k], other.params["J"] != 0)
     assert 0 < path.selected[k].sum() < 10
+
+
+def test_penalties_folds_and_halves_share_one_program(path: Any) -> None:
+    model = gm.parse(SPINS % "").model()
+    with traced_or_compiled() as events:
+        model.fit_path(chain(), penalty=[0.3, 0.1, 0.05], progress=False)
+        model.fit_path(chain(), penalty=3, criterion="cv", folds=2, progress=False)
+        model.fit_path(chain(), penalty=3, criterion="stability", subsamples=2, progress=False)
+    assert programs(events) == 0
 
 
 def test_a_path_begins_where_couplings_begin(path: Any) -> None:
