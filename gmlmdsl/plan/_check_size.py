@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from .._diagnostics import Faults
+from .._diagnostics import Faults, Span, counted
 from ..graph import Bound
 from ..program import ir
 
@@ -21,7 +21,12 @@ def too_large(bound: Bound, name: str) -> str:
     cells = sum(work.turns(v.axes) for v in work.model.variables.values())
     if cells > MOST_CELLS:
         return f"model `{name}` has {cells:,.0f} cells, more than {MOST_CELLS:,}"
-    return f"model `{name}` has statements with too many turns, or values of cells to try" if work.total() > MOST_WORK else ""
+    parts = work.parts()
+    total = sum(cost for cost, _, _ in parts)
+    if total <= MOST_WORK:
+        return ""
+    cost, span, words = max(parts, key=lambda part: part[0])
+    return f"{words}, at {span}" if cost > total / 2 else f"model `{name}` has {counted(len(parts), 'statement')}, too many to go through"
 
 
 class _Work:
@@ -31,19 +36,26 @@ class _Work:
         self.bound, self.model = bound, model
         self.lets: dict[str, tuple[float, float]] = {}
 
-    def total(self) -> float:
+    def parts(self) -> list[tuple[float, Span, str]]:
+        """The work of each declaration of a parameter, statement, mask and update; where it stands, and why it is much."""
         model = self.model
-        arrays = sum(self.turns(p.axes) for p in model.parameters.values())
-        terms = [(f.value, f.clauses) for f in model.factors] + [(r.condition, r.clauses) for r in model.requires]
-        terms += [(d.target, d.clauses) for d in model.distributed] + [(d.probabilities, d.clauses) for d in model.distributed]
-        masks = [m.body for m in self.bound.program.masks.values() if m.model == self.model.name]
-        return arrays + sum(self.statement(e, clauses) for e, clauses in terms) + sum(map(self.mask, masks)) + self.kernels()
+        found = [
+            (self.turns(p.axes), p.span, f"parameter `{p.name}` has {_number(self.turns(p.axes))} entries")
+            for p in model.parameters.values()
+        ]
+        terms = [(f.value, f) for f in model.factors] + [(r.condition, r) for r in model.requires]
+        terms += [(part, d) for d in model.distributed for part in (d.target, d.probabilities)]
+        found += [(*self.statement(e, s.clauses, s.span),) for e, s in terms]
+        masks = [m for m in self.bound.program.masks.values() if m.model == model.name]
+        found += [(self.mask(m.body), m.span, f"mask `{m.name}` has too many blocks, or weights to compute") for m in masks]
+        return [*found, *((cost, k.span, "an update has too many blocks") for k, cost in self.kernels())]
 
-    def kernels(self) -> float:
+    def kernels(self) -> list[tuple[ir.Kernel, float]]:
+        """The work of each update."""
         bodies = [s.body for s in self.bound.program.samplers.values() if s.model == self.model.name and isinstance(s.body, tuple)]
         kernels = [k for body in bodies for k in ir.kernels_in(body)]
-        inline = sum(self.mask(k.mask.body) for k in kernels if isinstance(k, ir.RandomUpdate))
-        return inline + sum(self.block(k.blocks) for k in kernels if isinstance(k, ir.Sweep))
+        inline = [(k, self.mask(k.mask.body)) for k in kernels if isinstance(k, ir.RandomUpdate)]
+        return [*inline, *((k, self.block(k.blocks)) for k in kernels if isinstance(k, ir.Sweep))]
 
     def mask(self, body: ir.MaskBody) -> float:
         match body:
@@ -70,9 +82,14 @@ class _Work:
         """How many values a cell has; of a faulty domain one."""
         return Faults().of(self.bound.domain_size, domain) or 1
 
-    def statement(self, e: ir.Expression, clauses: ir.Clauses) -> float:
+    def statement(self, e: ir.Expression, clauses: ir.Clauses, span: Span) -> tuple[float, Span, str]:
+        """The work of an expression of a statement; where that stands, and whether its iterations or the values of its cells are many."""
         parts, values = self.work(e)
-        return PER_PART * len(list(ir.walk(e))) + self.turns(clauses.loops) * parts * (values if self.is_tried(e) else 1.0)
+        turns, tried = self.turns(clauses.loops), values if self.is_tried(e) else 1.0
+        of_cells = f"a statement has cells with {_number(values)} joint values, too many to try"
+        of_loops = f"{_number(turns)} iterations" if turns > parts else f"{_number(parts)} terms in its sums"
+        words = of_cells if tried > turns * parts else f"a statement has {of_loops}, too many to go through"
+        return PER_PART * len(list(ir.walk(e))) + turns * parts * tried, span, words
 
     def is_tried(self, e: ir.Expression) -> bool:
         """Whether an operation may have no value, or an index is computed from cells: all their values are then tried."""
@@ -112,6 +129,10 @@ class _Work:
 
 def _is_computed(index: ir.Expression) -> bool:
     return not isinstance(index, ir.VariableValue) and any(isinstance(p, ir.VariableValue | ir.LetValue) for p in ir.walk(index))
+
+
+def _number(n: float) -> str:
+    return f"{n:,.0f}" if n < 1e12 else f"{n:.0e}" if n < math.inf else "countless"
 
 
 def _power(values: float, turns: float) -> float:

@@ -48,13 +48,13 @@ def check_sampler(sampler: tree.Sampler, model: Model, scope: Scope) -> Sampler 
         return None if call is None else Sampler(sampler.span, name, model.name, call)
     if refuse_updates(sampler, model, scope):
         return None
-    body = _body(sampler.body, f"sampler `{name}`", sampler.name.span, model, scope)
+    body = _body(sampler.body, f"sampler `{name}`", sampler.name.span, model, scope, sampler.span)
     return None if body is None else Sampler(sampler.span, name, model.name, body)
 
 
-def _body(statements: Statements, words: str, span: Span, model: Model, scope: Scope) -> tuple[Kernel, ...] | None:
-    """The kernels between braces, of which there is at least one; `words` and `span` are those of what they belong to."""
-    if not statements and scope.is_broken(span):
+def _body(statements: Statements, words: str, span: Span, model: Model, scope: Scope, whole: Span) -> tuple[Kernel, ...] | None:
+    """The kernels between braces, of which there is at least one; `words`, `span` and `whole` are of what they belong to."""
+    if not statements and scope.is_broken(whole):
         return None
     if not statements:
         scope.report("E320", f"{words} does nothing", span, "empty", help="for example `update x[i] for i in site`")
@@ -78,13 +78,13 @@ def _kernel(s: tree.SamplerStatement, model: Model, scope: Scope) -> Kernel | No
         case tree.Update():
             return _sweep(s, model, scope)
         case tree.Cycle():
-            body = _body(s.body, "this `cycle`", s.span, model, scope)
+            body = _body(s.body, "this `cycle`", s.span, model, scope, s.span)
             return None if body is None else Cycle(s.span, body)
         case tree.Repeat():
             return _repeat(s, model, scope)
         case tree.KernelMixture():
             weights = check_row_weights(tuple(r.weight for r in s.rows), scope)
-            bodies = [_body((r.kernel,), "", r.span, model, scope) for r in s.rows]
+            bodies = [_body((r.kernel,), "", r.span, model, scope, r.span) for r in s.rows]
             good = tuple((w, b[0]) for w, b in zip(weights, bodies, strict=True) if b is not None)
             return KernelMixture(s.span, good) if len(good) == len(s.rows) else None
         case tree.Temper():
@@ -96,7 +96,7 @@ def _repeat(s: tree.Repeat, model: Model, scope: Scope) -> Kernel | None:
     number = known_number(count)
     if number is not None and number < 1:
         scope.report("E319", f"`repeat` runs its body at least once, found {number}", s.count.span, "too small")
-    body = _body(s.body, "this `repeat`", s.span, model, scope)
+    body = _body(s.body, "this `repeat`", s.span, model, scope, s.span)
     return None if body is None else Repeat(s.span, count, body)
 
 
@@ -106,7 +106,7 @@ def _temper(s: tree.Temper, model: Model, scope: Scope) -> Kernel | None:
         return None
     form = find_form(s.form, "kernel", scope)
     arguments = None if form is None else check_arguments(s.form, form, scope)
-    body = _body(s.body, "this `temper`", s.form.span, model, scope)
+    body = _body(s.body, "this `temper`", s.form.span, model, scope, s.span)
     if arguments is None or body is None:
         return None
     inner = next((k for k in kernels_in(body) if isinstance(k, Temper)), None)

@@ -7,6 +7,7 @@ from ._habits import ARRAYS, CELLS, is_arrow
 from ._hints import openers
 from ._lex import Token
 from ._notations import COMPARISONS
+from ._words import STATEMENT_WORDS
 
 ALGORITHMS = ("refinement", "backtracking", "tokenwise_rejection", "mask_predict", "easy_first", "autoregressive", "remdm")
 CONDITION = "a condition stands behind a loop, `factor h[i] * x[i] for i in site if i > 2`, or in a term, `if c then a else b`"
@@ -18,7 +19,7 @@ def advice(fault: Fault) -> str:
     """What a statement that cannot be read may be meant for; empty where nothing is known."""
     first, token, previous = fault.tokens[fault.start], fault.token, fault.previous
     after = fault.tokens[min(fault.at + 1, len(fault.tokens) - 1)]
-    known = openers().get((first.text, fault.level), "") or openers().get((first.text, ""), "")
+    known = _advice_of_front(fault) or openers().get((first.text, fault.level), "") or openers().get((first.text, ""), "")
     alone = first.opens_line or not fault.start or fault.tokens[fault.start - 1].text in ("{", "}", ";")
     if known and alone and fault.at <= fault.start + 2:
         return known
@@ -87,6 +88,15 @@ def _says_in(fault: Fault) -> bool:
     return any(t.text == "in" for t in rest[:end])
 
 
+def _advice_of_front(fault: Fault) -> str:
+    """The same of a loop in front of a declaration."""
+    if fault.token.text != "for" or fault.at != fault.start or fault.level != "model_statement":
+        return ""
+    tokens = fault.tokens[fault.start :]
+    end = next((k for k, t in enumerate(tokens) if t.text in ("}", "") or (k > 3 and t.text in STATEMENT_WORDS)), 0)
+    return f"an array is declared with its axes, without a loop: `{tokens[end].text} x[i in site] ..`" if tokens[end].text in ARRAYS else ""
+
+
 def _advice_of_loop(fault: Fault, after: Token) -> str:
     """The same of a loop."""
     token, tokens, at = fault.token, fault.tokens, fault.at
@@ -144,8 +154,9 @@ def _advice_of_sampler(fault: Fault, first: Token) -> str:
 def _advice_of_sign(fault: Fault, first: Token, after: Token) -> str:
     """The same by a sign that means something elsewhere."""
     token, previous = fault.token, fault.previous
-    if token.text == "=" and fault.level == "model_statement" and "NAME" in first.terminals and fault.at == fault.start + 1:
-        return f"a name for an expression is given with `let {first.text} = ..`, a distribution with `{first.text} ~ ..`"
+    if token.text == "=" and fault.level == "model_statement" and "NAME" in first.terminals and "~" in fault.expected:
+        axes, cell = ("", "") if fault.at == fault.start + 1 else ("[i in site]", "[i]")
+        return f"a name for an expression is given with `let {first.text}{axes} = ..`, a distribution with `{first.text}{cell} ~ ..`"
     if token.text == "in" and previous and previous.text == "%":
         return "a cell is compared with one value at a time: `x == 1 or x == 3`"
     if token.text == "[" and fault.tokens[fault.at - 2].text == "in":

@@ -1,38 +1,85 @@
-"""Bodies as other languages write them: behind a colon and indented, or without a name before the brace."""
+"""Bodies as other languages write them: indented, behind a colon or nothing; or without a name before the brace."""
 
 from __future__ import annotations
 
 from .._diagnostics import Diagnostic, Fix, Span
 from ._fault import Edit, Fault, column
+from ._lex import closing
+from ._words import FILE_WORDS, MASK_WORDS, MODEL_WORDS, SAMPLER_WORDS
 
 Faults = dict[int, Diagnostic]
+WORDS = {"model": MODEL_WORDS, "sampler": SAMPLER_WORDS, "mask": MASK_WORDS, "cycle": SAMPLER_WORDS, "repeat": SAMPLER_WORDS}
+OPENS = (":", "begin", "do", "is")
+ENDS = ("end", "endmodel")
 NAMELESS = {"model": "m", "sampler": "s"}
 
 
-def indented_body(fault: Fault, faults: Faults) -> Edit | None:
-    """`model m:` with a body that is indented, as in Python: the braces are put in, and what is wrong between them is said as ever."""
+def body_without_braces(fault: Fault, faults: Faults) -> Edit | None:
+    """`model m` or `model m:` with a body below it: the braces are put in, and what is wrong between them is said as ever.
+
+    A body is what is indented; where nothing is, what only such a body holds.
+    """
     tokens, at = fault.tokens, fault.at
-    first = tokens[_line_of(fault)]
-    if fault.token.text != ":" or "{" not in fault.expected or not tokens[at + 1].opens_line:
+    if "{" not in fault.expected or not fault.token.text:
+        return None
+    first, colon = tokens[_line_of(fault, at - 1)], fault.token.text in OPENS
+    opens = at + colon
+    if first.text not in WORDS or not tokens[opens].opens_line:
         return None
     margin = column(fault, first)
-    end = next(k for k in range(at + 1, len(tokens)) if not tokens[k].text or (tokens[k].opens_line and column(fault, tokens[k]) <= margin))
-    if end == at + 1:
+    flat = column(fault, tokens[opens]) <= margin
+    lines = [k for k in range(opens, len(tokens)) if tokens[k].opens_line or not tokens[k].text]
+    outside = frozenset(FILE_WORDS) - frozenset(WORDS[first.text])
+    end = next(k for k in lines if not tokens[k].text or (tokens[k].text in outside if flat else column(fault, tokens[k]) <= margin))
+    if end == opens or not _is_inside(fault, opens, WORDS[first.text]):
         return None
-    inside = tuple(tokens[at + 1 : end])
-    header = fault.source.text[first.start : fault.token.start].rstrip()
-    span = Span(fault.source, fault.token.start, inside[-1].end)
-    fix = Fix(span, f" {{{span.text[1:]}\n{' ' * (margin - 1)}}}")
-    diagnostic = Diagnostic(
-        "E101", "a body stands between braces, not behind a colon", fault.span(fault.token), help=f"write `{header} {{ .. }}`", fix=fix
-    )
+    ended = next((k for k in (end - 1, end) if tokens[k].text in ENDS), None)
+    inside = tuple(tokens[opens : end if ended is None else ended])
+    header = fault.source.text[first.start : tokens[at - 1].end]
+    span = Span(fault.source, tokens[at - 1].end, tokens[end - 1 if ended is None else ended].end)
+    body = fault.source.text[tokens[opens - 1].end : inside[-1].end]
+    fix = Fix(span, f" {{{body}\n{' ' * (margin - 1)}}}")
+    sign = "a colon" if fault.token.text == ":" else f"`{fault.token.text}`"
+    message = f"a body stands between braces, not behind {sign}" if colon else f"expected `{{` after `{tokens[at - 1].text}`"
+    place, label = (fault.token, "") if colon else (tokens[at - 1], "the line ends here")
+    diagnostic = Diagnostic("E101", message, fault.span(place), label, help=f"write `{header} {{ .. }}`", fix=fix)
     made = (fault.make("{", fault.token), *inside, fault.make("}", inside[-1])._replace(opens_line=False))
-    return Edit(at, end, made, diagnostic, far=-len(inside))  # believed where the body opens: its faults are its own
+    stop = end if ended is None else max(end, ended + 1)
+    return Edit(at, stop, made, diagnostic, far=-len(inside))  # believed where the body opens: its faults are its own
 
 
-def _line_of(fault: Fault) -> int:
-    """The first token of the line of the fault."""
-    return next(k for k in range(fault.at, -1, -1) if fault.tokens[k].opens_line or not k)
+def _is_inside(fault: Fault, at: int, words: tuple[str, ...]) -> bool:
+    """Whether a statement of a body opens at a token; behind a colon, or further to the right, anything may be meant for one."""
+    token = fault.tokens[at]
+    return fault.token.text in OPENS or token.text in words or fault.tokens[at + 1].text in ("~", "[")
+
+
+def _line_of(fault: Fault, at: int) -> int:
+    """The first token of the line of a token."""
+    return next((k for k in range(at, 0, -1) if fault.tokens[k].opens_line), 0)
+
+
+def behind_a_name(fault: Fault, faults: Faults) -> Edit | None:
+    """`model m() {`, `model m(n) {` and `sampler s = { update x }`: nothing stands between a name and its braces."""
+    tokens, at, word = fault.tokens, fault.at, fault.tokens[fault.start].text
+    if fault.token.text == "{" and tokens[at - 1].text == "=" and word in WORDS and tokens[at + 1].text in WORDS[word]:
+        span = fault.span(tokens[at - 1])
+        fix = Fix(Span(fault.source, tokens[at - 2].end, fault.token.start), " ")
+        diagnostic = Diagnostic("E101", "no `=` stands before a body", span, help=f"write `{word} {tokens[at - 2].text} {{ .. }}`", fix=fix)
+        return Edit(at - 1, at, (), diagnostic, far=1)
+    if word not in NAMELESS or at != fault.start + 2 or fault.token.text not in ("(", "=", ":"):
+        return None
+    end = (closing(tokens, at) or at) + 1 if fault.token.text == "(" else at + 1
+    if tokens[end].text != "{":
+        return None
+    span = fault.span(fault.token).to(fault.span(tokens[end - 1]))
+    header = f"{word} {tokens[at - 1].text}"
+    help_ = f"write `{header} {{ .. }}`"
+    if end > at + 2:
+        help_ += "; what a program needs from outside is an input above it: `input n : int`"
+    what = f"a {word} takes no arguments" if fault.token.text == "(" else f"no `{fault.token.text}` stands before a body"
+    fix = Fix(Span(fault.source, tokens[at - 1].end, tokens[end].start), " ", guess=end > at + 2)
+    return Edit(at, end, (), Diagnostic("E101", what, span, help=help_, fix=fix), far=1)
 
 
 def name_left_out(fault: Fault, faults: Faults) -> Edit | None:

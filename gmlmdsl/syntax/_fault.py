@@ -102,9 +102,26 @@ def locate(tables: Tables, source: Source, tokens: list[Token], stack: Stack, st
             stack = _completed(tables, source, tokens, stack)
     body = _body(tables, stack)
     start = stack.parts[body][1] if len(stack.parts) > body else at
+    loop = _loop_in_front(source, tokens, start, at)
+    before = stack.kept(body)
+    if loop is not None and run(tables, source, tokens, before, start, until=loop) == Stop(loop):
+        stack, start, at = _completed(tables, source, tokens, before), loop, loop
     if at == start + 1 and opens_statement(tokens, start) and not _opens_here(tables, stack, body, tokens[start]):
         stack, at = stack.kept(body), start
     return Fault(tables, source, tokens, stack, at, body, start, _level(tables, stack.states[body]), stop.too_deep)
+
+
+def _loop_in_front(source: Source, tokens: list[Token], start: int, at: int) -> int | None:
+    """A `for` on a line of its own, no further to the right than the statement that it was read to: it seems to open the next one."""
+    for k in range(at, start, -1):
+        if tokens[k].text == "for" and tokens[k].opens_line and not _brackets(tokens[start:k]):
+            left = source.position(tokens[k].start)[1] <= source.position(tokens[start].start)[1]
+            return k if tokens[start].opens_line and left else None
+    return None
+
+
+def _brackets(tokens: list[Token]) -> int:
+    return sum((t.text in OPENING) - (t.text in CLOSING) for t in tokens)
 
 
 def _before_fault(tables: Tables, source: Source, tokens: list[Token], stack: Stack, at: int) -> tuple[Stack, int]:
@@ -240,6 +257,8 @@ def _opens_next(fault: Fault, index: int) -> bool:
         return False
     in_model = fault.level == "model_statement" and "NAME" in token.terminals
     if in_model and (tokens[index + 1].text in ("~", ":") or _before_tilde(tokens, index + 1)):
+        return True
+    if token.text == "for" and not _brackets(tokens[fault.start : index]) and _is_beside(fault, token):
         return True
     could = "NAME" in token.terminals or (fault.level == "model_statement" and token.terminals == ("NUMBER",))
     if could and token.text not in CONTINUES and _is_beside(fault, token):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from .._diagnostics import Diagnostic, Fix, Span
-from ._bodies import indented_body, name_left_out
+from ._bodies import behind_a_name, body_without_braces, name_left_out
 from ._fault import Edit, Fault
 from ._hints import hinted_words
 from ._lex import CLOSING, OPENING, Token, closing, short
@@ -22,6 +22,7 @@ TYPES = {"spin": "spin", "bit": "bit", "bool": "bit", "boolean": "bit", "real": 
 DECLARED_TYPES = ("spin", "bit", "range", "letters", "labels")
 CONDITIONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "and", "or", "not"})
 LOG_P = "target"
+EQUAL = "1"  # the weight of a row that says none
 CONSTANTS = frozenset({"const", "constant", "let", "final", "define", "var", "val", *SIZED})
 INDEX_NAMES = ("i", "j", "k", "l", "m", "n", "a", "b", "c", "d")
 
@@ -150,11 +151,12 @@ def row_without_a_weight(fault: Fault, faults: Faults) -> Edit | None:
         fits = fault.level == "mask_row" and (first.text in masks or tokens[min(start + 1, len(tokens) - 1)].text == "(")
     if not fits or ":" in (t.text for t in tokens[start : fault.at]):
         return None
-    span = fault.span(first)
-    message, help_ = "a row of a mixture opens with its weight", f"write `1 : {short(first.text)} ..` in every row for equal weights"
-    made = (first._replace(terminals=("NUMBER",), text="1"), fault.make(":", first))
-    diagnostic = Diagnostic("E109", message, span, "no weight before this", help=help_, fix=Fix(_before(span), "1 : ", guess=True))
-    return Edit(start, start, made, diagnostic, far=2)
+    earlier = (t for t in tokens[fault.open_brackets()[-1] : start] if t.text == EQUAL and fault.span(t).text != EQUAL)  # put in here
+    whole, *others = [fault.span(t) for t in (*earlier, first)]
+    message, help_ = "a row of a mixture opens with its weight", f"write `1 : {short(whole.text)} ..` in every row for equal weights"
+    fix = Fix(_before(whole), "1 : ", guess=True, also=tuple(map(_before, others)))
+    made = (first._replace(terminals=("NUMBER",), text=EQUAL), fault.make(":", first))
+    return Edit(start, start, made, Diagnostic("E109", message, whole, "no weight before this", help=help_, fix=fix), far=2)
 
 
 def changed_name(fault: Fault, faults: Faults) -> Edit | None:
@@ -366,7 +368,8 @@ def named_term(fault: Fault, faults: Faults) -> Edit | None:
 
 MENDS = (
     colon_behind_a_word,
-    indented_body,
+    body_without_braces,
+    behind_a_name,
     name_left_out,
     axis_of_an_input,
     axis_of_a_number,

@@ -1,6 +1,7 @@
-"""Ways of writing of other languages that are more than a sign: sets, arrows, percentages, ranges, sizes, bars.
+"""Ways of writing of other languages that are more than a sign: sets, arrows, percentages, sizes, bars.
 
-Each is an edit of the tokens that says what is written here. Those of statements are in `_habits.py`, signs and words in `hints.toml`.
+Each is an edit of the tokens that says what is written here. Those of statements are in `_habits.py`, of loops in `_loops.py`, signs and
+words in `hints.toml`.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .._diagnostics import Diagnostic, Fix, Span
+from .._diagnostics import Diagnostic, Fix
 from ._fault import Edit, Fault
 from ._lex import CLOSING, OPENING, Token, closing, short
 
@@ -16,7 +17,6 @@ Faults = dict[int, Diagnostic]
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 IMPLICATIONS = ("->", "=>", "==>")
 SIZED = frozenset({"vector", "row_vector", "array", "matrix", "real", "int", "float", "double"})
-RANGE_WORDS = ("to", ":", "..")
 THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(,[0-9]{3})+")
 GROUP = re.compile(r"[0-9]{3}")
 
@@ -39,15 +39,15 @@ def membership(fault: Fault, faults: Faults) -> Edit | None:
     for value in values:
         made += [*([fault.make(join, fault.token)] if made else []), *cell, fault.make(sign, fault.token), *value]
     span = fault.span(tokens[first]).to(fault.span(tokens[close]))
-    left = _text(fault, cell)
-    text = f" {join} ".join(f"{left} {sign} {_text(fault, value)}" for value in values)
+    left = text_of(fault, cell)
+    text = f" {join} ".join(f"{left} {sign} {text_of(fault, value)}" for value in values)
     alone = tokens[first - 1].text in ("require", "(", "if") and (
         tokens[close + 1].opens_line or tokens[close + 1].text in (")", "then", "for", "")
     )
     if not alone:
         text, made = f"({text})", [fault.make("(", fault.token), *made, fault.make(")", fault.token)]
     place = fault.span(fault.token).to(fault.span(tokens[at + negated]))
-    message, help_ = "`in` belongs to loops: a cell is compared with one value at a time", f"write `{_cut(text)}`"
+    message, help_ = "`in` belongs to loops: a cell is compared with one value at a time", f"write `{cut(text)}`"
     return Edit(first, close + 1, tuple(made), Diagnostic("E107", message, place, "", help=help_, fix=Fix(span, text)), far=0)
 
 
@@ -72,11 +72,11 @@ def _parts(tokens: list[Token], start: int, end: int) -> Iterator[list[Token]]:
     yield part
 
 
-def _text(fault: Fault, tokens: list[Token]) -> str:
+def text_of(fault: Fault, tokens: list[Token]) -> str:
     return fault.source.text[tokens[0].start : tokens[-1].end]
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
     return text if len(text) <= 60 else short(text)
 
 
@@ -88,15 +88,15 @@ def implication(fault: Fault, faults: Faults) -> Edit | None:
         return None
     left = tokens[fault.start + 1 : start]
     end = start + len(_arrow(fault, start))
-    if _depth(left) or COMPARISONS.isdisjoint(t.text for t in left):
+    if depth_of(left) or COMPARISONS.isdisjoint(t.text for t in left):
         return None
     if _arrow(fault, start)[-1].text == ">" and not _compares(fault, end):
         return None
     arrow = fault.span(tokens[start]).to(fault.span(tokens[end - 1]))
-    premise = _text(fault, left)
+    premise = text_of(fault, left)
     made = (fault.make("not", left[0]), fault.make("(", left[0]), *left, fault.make(")", left[0]), fault.make("or", left[0]))
     place = fault.span(left[0]).to(arrow)
-    help_ = f"an implication is written `not (a) or b`: `{_cut(f'not ({premise}) or ..')}`"
+    help_ = f"an implication is written `not (a) or b`: `{cut(f'not ({premise}) or ..')}`"
     diagnostic = Diagnostic("E107", f"`{arrow.text}` is not an operator", arrow, help=help_, fix=Fix(place, f"not ({premise}) or"))
     return Edit(fault.start + 1, end, made, diagnostic, whole=True)
 
@@ -117,7 +117,7 @@ def _compares(fault: Fault, start: int) -> bool:
     return any(t.text in COMPARISONS or t.text in ("and", "or", "not") for t in rest[:end])
 
 
-def _depth(tokens: list[Token]) -> int:
+def depth_of(tokens: list[Token]) -> int:
     return sum((t.text in OPENING) - (t.text in CLOSING) for t in tokens)
 
 
@@ -127,13 +127,13 @@ def bars(fault: Fault, faults: Faults) -> Edit | None:
     if fault.token.text != "|" or "NUMBER" not in fault.expected:
         return None
     close = next((k for k in range(at + 1, len(tokens) - 1) if tokens[k].text == "|" or tokens[k].opens_line), None)
-    if close is None or tokens[close].text != "|" or close == at + 1 or _depth(tokens[at + 1 : close]):
+    if close is None or tokens[close].text != "|" or close == at + 1 or depth_of(tokens[at + 1 : close]):
         return None
     span = fault.span(fault.token).to(fault.span(tokens[close]))
     text = f"abs({span.text[1:-1].strip()})"
     name = fault.token._replace(terminals=("NAME",), text="abs")
     made = (name, fault.make("(", fault.token), *tokens[at + 1 : close], fault.make(")", tokens[close]))
-    diagnostic = Diagnostic("E107", "bars are not an absolute value here", span, help=f"write `{_cut(text)}`", fix=Fix(span, text))
+    diagnostic = Diagnostic("E107", "bars are not an absolute value here", span, help=f"write `{cut(text)}`", fix=Fix(span, text))
     return Edit(at, close + 1, made, diagnostic, far=0)
 
 
@@ -172,106 +172,6 @@ def thousands(fault: Fault, faults: Faults) -> Edit | None:
     return Edit(at - 1, end, (tokens[at - 1]._replace(text=text),), diagnostic, far=1)
 
 
-def counted_range(fault: Fault, faults: Faults) -> Edit | None:
-    """`for i = 1 to 4`, `for i in 1:4`, `for i in 0..3`."""
-    tokens, at = fault.tokens, fault.at
-    k = next((k for k in range(at, max(fault.start + 1, at - 3), -1) if tokens[k].text in ("=", "in", "from")), None)
-    if k is None or "NAME" not in tokens[k - 1].terminals or tokens[k - 2].text not in ("for", "[", ",") or tokens[k + 1].opens_line:
-        return None
-    found = _bounds(fault, k + 1)
-    if found is None:
-        return None
-    low, high, end = found
-    name, last = tokens[k - 1].text, high if high.isdigit() else ""
-    size = {"1": high, "0": str(int(last) + 1) if last else f"{high} + 1"}.get(low)
-    if size is None:
-        return None
-    span = fault.span(tokens[k - 1]).to(fault.span(tokens[end - 1]))
-    text = f"{name} in range({size})"
-    told = f"write `{text}`: {name} is 0 to " + (str(int(size) - 1) if size.isdigit() else f"{size} - 1" if low == "1" else high)
-    words = (("in", ()), ("range", ("NAME",)), ("(", ()))
-    made = [
-        t._replace(terminals=names, text=w) if names else fault.make(w, t) for (w, names), t in zip(words, [tokens[k]] * 3, strict=True)
-    ]
-    made += [tokens[k + 1]._replace(terminals=("NUMBER",), text=size if size.isdigit() else "1"), fault.make(")", tokens[end - 1])]
-    diagnostic = Diagnostic("E107", "indices are counted from 0, over a range", span, help=told, fix=Fix(span, text, guess=True))
-    return Edit(k, end, tuple(made), diagnostic, far=1)
-
-
-def _bounds(fault: Fault, start: int) -> tuple[str, str, int] | None:
-    """The first and the last number of a range as it is written elsewhere, and where it ends; None where there is none."""
-    tokens = fault.tokens
-    whole = re.fullmatch(r"([0-9]+)\.\.([0-9]+)", tokens[start].text)
-    if whole:
-        return whole[1], whole[2], start + 1
-    if start + 2 >= len(tokens) or tokens[start].terminals != ("NUMBER",):
-        return None
-    middle = next((n for n in (1, 2) if _joined(fault, start + 1, n) in RANGE_WORDS), None)
-    if middle is None or start + 1 + middle >= len(tokens):
-        return None
-    high = tokens[start + 1 + middle]
-    if high.opens_line or not {"NAME", "NUMBER"} & set(high.terminals):
-        return None
-    return tokens[start].text, high.text, start + 2 + middle
-
-
-def _joined(fault: Fault, start: int, n: int) -> str:
-    return fault.source.text[fault.tokens[start].start : fault.tokens[start + n - 1].end]
-
-
-def word_behind_for(fault: Fault, faults: Faults) -> Edit | None:
-    """`for all i in site`, `for each i in site`."""
-    word = fault.previous
-    if (
-        word is None
-        or word.text not in ("all", "each", "every")
-        or fault.tokens[fault.at - 2].text != "for"
-        or "NAME" not in fault.token.terminals
-    ):
-        return None
-    span = Span(fault.source, word.start, fault.token.start)
-    diagnostic = Diagnostic(
-        "E107",
-        f"`for` takes the name of an index, not `{word.text}`",
-        fault.span(word),
-        "",
-        help=f"write `for {fault.token.text} in ..`",
-        fix=Fix(span, ""),
-    )
-    return Edit(fault.at - 1, fault.at, (), diagnostic, far=2)
-
-
-def loop_in_brackets(fault: Fault, faults: Faults) -> Edit | None:
-    """`for (i in site)`."""
-    tokens, at = fault.tokens, fault.at
-    if fault.token.text != "in" or at < 3 or tokens[at - 2].text != "(" or tokens[at - 3].text != "for":
-        return None
-    close = closing(tokens, at - 2)
-    if close is None:
-        return None
-    span = fault.span(tokens[at - 2]).to(fault.span(tokens[close]))
-    text = _text(fault, tokens[at - 1 : close])
-    diagnostic = Diagnostic("E107", "a loop has no parentheses", span, "", help=f"write `for {_cut(text)}`", fix=Fix(span, text))
-    return Edit(at - 2, close + 1, tuple(tokens[at - 1 : close]), diagnostic, far=0)
-
-
-def comprehension(fault: Fault, faults: Faults) -> Edit | None:
-    """`sum([x[i] for i in site])`, as a list of Python."""
-    tokens, opened = fault.tokens, fault.open_brackets()
-    if fault.token.text != "for" or not opened or tokens[opened[-1]].text != "[" or tokens[opened[-1] - 1].text != "(":
-        return None
-    close = closing(tokens, opened[-1])
-    if close is None or tokens[close + 1].text != ")":
-        return None
-    span = fault.span(tokens[opened[-1]]).to(fault.span(tokens[close]))
-    inside = tokens[opened[-1] + 1 : close]
-    text = _text(fault, inside)
-    diagnostic = Diagnostic(
-        "E107", "a loop stands in no list", span, "", help=f"write `{_cut(text)}` without the brackets", fix=Fix(span, text)
-    )
-    return Edit(opened[-1], close + 1, tuple(inside), diagnostic, far=1)
-
-
 def condition_in_brackets(fault: Fault, faults: Faults) -> Edit | None:
     """`[x[i] == "A"]`, which is 1 or 0 in papers."""
     tokens, at = fault.tokens, fault.at
@@ -281,7 +181,7 @@ def condition_in_brackets(fault: Fault, faults: Faults) -> Edit | None:
     span = fault.span(fault.token).to(fault.span(tokens[close]))
     text = f"({span.text[1:-1]})"
     made = (fault.make("(", fault.token), *tokens[at + 1 : close], fault.make(")", tokens[close]))
-    message, help_ = "a condition counts as 1 or 0 without square brackets", f"write `{_cut(text)}`"
+    message, help_ = "a condition counts as 1 or 0 without square brackets", f"write `{cut(text)}`"
     return Edit(at, close + 1, made, Diagnostic("E107", message, span, help=help_, fix=Fix(span, text)), far=0)
 
 
@@ -294,35 +194,35 @@ def double_index(fault: Fault, faults: Faults) -> Edit | None:
     first, close = _operand(tokens, at), closing(tokens, at)
     if first is None or close is None:
         return None
-    shown = _text(fault, tokens[first : close + 1]).replace(span.text, ", ")
-    diagnostic = Diagnostic("E107", "all indices stand in one pair of brackets", span, help=f"write `{_cut(shown)}`", fix=Fix(span, ", "))
+    shown = text_of(fault, tokens[first : close + 1]).replace(span.text, ", ")
+    diagnostic = Diagnostic("E107", "all indices stand in one pair of brackets", span, help=f"write `{cut(shown)}`", fix=Fix(span, ", "))
     return Edit(at - 1, at + 1, (fault.make(",", fault.token),), diagnostic, far=1)
 
 
 def second_condition(fault: Fault, faults: Faults) -> Edit | None:
     """`for i in a if p for j in b if q`, and `for i in a if p if q`."""
     tokens, at = fault.tokens, fault.at
-    first = next((k for k in range(at - 1, fault.start, -1) if tokens[k].text in ("if", "for") and not _depth(tokens[k:at])), None)
+    first = next((k for k in range(at - 1, fault.start, -1) if tokens[k].text in ("if", "for") and not depth_of(tokens[k:at])), None)
     if fault.token.text not in ("for", "if") or first is None or tokens[first].text != "if" or "then" in [t.text for t in tokens[first:at]]:
         return None
     end = next(
         k
         for k in range(at, len(tokens))
-        if tokens[k].opens_line or (tokens[k].text in ("}", ")", "weight", "rate", "") and _depth(tokens[at:k]) <= 0)
+        if tokens[k].opens_line or (tokens[k].text in ("}", ")", "weight", "rate", "") and depth_of(tokens[at:k]) <= 0)
     )
-    second = next((k for k in range(at, end) if tokens[k].text == "if" and not _depth(tokens[at:k])), None)
+    second = next((k for k in range(at, end) if tokens[k].text == "if" and not depth_of(tokens[at:k])), None)
     condition = tokens[first + 1 : at]
     loose = any(t.text == "or" for t in condition)
     parts = [fault.make("(", tokens[first]), *condition, fault.make(")", tokens[first])] if loose else condition
-    written = f"({_text(fault, condition)})" if loose else _text(fault, condition)
+    written = f"({text_of(fault, condition)})" if loose else text_of(fault, condition)
     loops = tokens[at : second if second is not None else end]
     made = [*loops, tokens[first], *parts]
-    text = f"{_text(fault, loops)} if {written}".lstrip() if loops else f"if {written}"
+    text = f"{text_of(fault, loops)} if {written}".lstrip() if loops else f"if {written}"
     if second is not None:
         made, text = [*made, fault.make("and", tokens[second])], f"{text} and"
     stop = end if second is None else second + 1
     span = fault.span(tokens[first]).to(fault.span(tokens[stop - 1]))
-    help_ = f"write `{_cut(text)}`" if second is None else f"join conditions with `and`: `{_cut(text)} ..`"
+    help_ = f"write `{cut(text)}`" if second is None else f"join conditions with `and`: `{cut(text)} ..`"
     if second is not None and any(t.text == "or" for t in tokens[second:end]):
         return None
     diagnostic = Diagnostic("E101", "one `if` stands behind all loops", fault.span(tokens[first]), "", help=help_, fix=Fix(span, text))
@@ -337,7 +237,7 @@ def size_behind_a_type(fault: Fault, faults: Faults) -> Edit | None:
     close, name = closing(tokens, at), tokens[at - 3]
     if close is None or first.text not in ("input", "param", "var", "latent", "given") or fault.start + 1 != at - 3:
         return None
-    sizes = [_text(fault, part) for part in _parts(tokens, at + 1, close) if part]
+    sizes = [text_of(fault, part) for part in _parts(tokens, at + 1, close) if part]
     written = tokens[at - 1].text
     type_ = "real" if written in SIZED else "bit" if written in ("bool", "boolean") else written
     axes = sized_axes(sizes, first.text == "input")
@@ -358,10 +258,6 @@ NOTATIONS = (
     bars,
     percentage,
     thousands,
-    counted_range,
-    word_behind_for,
-    loop_in_brackets,
-    comprehension,
     condition_in_brackets,
     double_index,
     second_condition,

@@ -87,7 +87,8 @@ class _Recovery:
         return self._leave_out(fault, resumption(fault))
 
     def _apply(self, edit: Edit) -> None:
-        self.errors.append(edit.diagnostic)
+        said = (edit.diagnostic.span, edit.diagnostic.message)  # what is said again is said of more: of another row of a mixture
+        self.errors = [*(d for d in self.errors if (d.span, d.message) != said), edit.diagnostic]
         self.tokens = edit.applied(self.tokens)
         self.last = -1  # tokens have other numbers now; the number of edits is bounded by that of errors
 

@@ -7,9 +7,11 @@ from dataclasses import replace
 
 from .._diagnostics import Diagnostic, Fix, Span, did_you_mean
 from ._fault import Edit, Fault, opens_statement
+from ._front_loops import loop_in_front
 from ._habits import MENDS, named_term
 from ._hints import slips
 from ._lex import CLOSING, OPENING, QUOTES, Token, closing, short
+from ._loops import LOOPS
 from ._notations import NOTATIONS
 from ._words import LEVELS
 
@@ -265,6 +267,8 @@ def _missing_words(fault: Fault) -> Iterator[Edit]:
 RULES: tuple[Callable[[Fault, Faults], Edit | None], ...] = (
     _comment,
     *NOTATIONS,
+    *LOOPS,
+    loop_in_front,
     slip_at,
     _bad_token,
     named_term,

@@ -17,6 +17,7 @@ from gmlmdsl.plan import check_bound
 from gmlmdsl.program import check_file
 
 ROOT = Path(__file__).parents[2]
+WIDE = "index t = range(4000)\nmodel m {\n  var x[i in t] : bit\n  factor x[i] for i in t\n"
 HEAD = "input n : int\ninput k : int = 4\nindex t = range(4)\nindex s = range(n)\n"
 MODEL = "model m {\n  var x[i in t] : bit\n  var y[i in t] : bit\n%s}\n"
 # A program that depends on no input, and the codes of what binding shows.
@@ -78,8 +79,18 @@ def test_what_needs_an_input_is_looked_at_where_it_is_given() -> None:
     ("text", "words"),
     [
         ("index t = range(20000)\nmodel m {\n  var x[i in t] : bit\n  factor x[i + 1] for i in t\n}\n", "model `m` has 20,000 cells"),
-        ("index t = range(9000)\nmodel m {\n  var x[i in t] : bit\n  factor x[i] * x[j + 1] for i in t for j in t\n}\n", "too many turns"),
-        ("model m {\n  var x[i in range(30)] : bit\n  factor log(sum(x[i] for i in range(30)))\n}\n", "values of cells to try"),
+        ("index t = range(9000)\nmodel m {\n  var x[i in t] : bit\n  factor x[i] * x[j + 1] for i in t for j in t\n}\n", "81,000,000"),
+        (
+            "".join(["model m {\n  var x[i in range(9)] : bit\n", *(f"  factor {k} * x[0] * x[1]\n" for k in range(2000)), "}\n"]),
+            "statements",
+        ),
+        (f"{WIDE}}}\nmask a = blocks({{x[i], x[j]}} for i in t for j in t)\n", "mask `a` has too many blocks"),
+        (f"{WIDE}}}\nsampler s {{ update {{x[i], x[j]}} for i in t for j in t if i < j }}\n", "an update has too many blocks"),
+        (f"{WIDE}  param p[i in t, j in t]\n  factor p[0, 1] * x[0]\n}}\n", "parameter `p` has 16,000,000 entries"),
+        (
+            "model m {\n  var x[i in range(30)] : bit\n  factor log(sum(x[i] for i in range(30)))\n}\n",
+            "cells with 1,073,741,824 joint values, too many to try, at p.gmlm:3:3",
+        ),
         ("graph G = complete(9000)\nmodel m {\n  var x[i in G.nodes] : bit\n  factor x[9000]\n}\n", "graph `G` has more than 100,000"),
         ("# " + "a" * 100_000 + "\nmodel m {\n  var x[i in range(3)] : bit\n  factor x[3]\n}\n", "more than 100,000 characters"),
     ],

@@ -1,0 +1,220 @@
+"""A loop in front of what it repeats, as most languages write it: it goes behind each statement of its body."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .._diagnostics import Diagnostic, Fix, Span
+from ._fault import Edit, Fault, column
+from ._lex import Token, closing
+from ._loops import BINDS, counted
+from ._notations import cut, depth_of, text_of
+from ._words import LEVELS, STATEMENT_WORDS
+
+Faults = dict[int, Diagnostic]
+REPEATED = {"model_statement": ("factor", "require"), "mask_statement": ("choose", "each"), "sampler_statement": ("update",)}
+MOST_STATEMENTS = 100
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """A loop as it is written here; its index, where it has one alone; what a `range` has in it; whether it counted from 1."""
+
+    text: str
+    tokens: tuple[Token, ...]
+    index: str = ""
+    size: tuple[Token, ...] = ()
+    shifted: bool = False
+
+
+@dataclass(frozen=True)
+class _Front:
+    """The loops that stand in front of a statement, and their conditions."""
+
+    loops: tuple[_Loop, ...] = ()
+    conditions: tuple[tuple[Token, ...], ...] = ()
+
+
+@dataclass
+class _Body:
+    """The statements, each with its loops behind it, and all the loops; where reading goes on."""
+
+    texts: list[str]
+    tokens: list[Token]
+    loops: list[_Loop]
+    end: int
+
+
+def loop_in_front(fault: Fault, faults: Faults) -> Edit | None:
+    """`for i in site { factor h[i] * x[i] }` and `for i = 1 to 4: update x[i]`."""
+    at, word = fault.at, fault.token
+    body = _behind(fault, at, _Front()) if word.text == "for" and at == fault.start and fault.level in REPEATED else None
+    if body is None or not 0 < len(body.texts) <= MOST_STATEMENTS:
+        return None
+    span = Span(fault.source, word.start, fault.tokens[body.end - 1].end)
+    shifted = next((loop for loop in body.loops if loop.shifted), None)
+    guess = shifted is not None or (len(body.texts) > 1 and fault.level == "sampler_statement")  # there the order of updates is another
+    margin = " " * (column(fault, word) - 1)
+    fix = None if "#" in span.text else Fix(span, f"\n{margin}".join(body.texts), guess)
+    told = f"; {shifted.index} counts from 0" if shifted else ""
+    where = f"a loop stands behind {'its' if len(body.texts) == 1 else 'each'} statement"
+    where = "the same again is" if body.tokens[0].text == "repeat" else f"{where}:"
+    help_ = f"{where} `{cut(' '.join(body.texts[0].split()))}`{told}"
+    diagnostic = Diagnostic("E105", "`for` opens no statement", fault.span(word), "not here", help=help_, fix=fix)
+    far = 1 - len(body.tokens)  # believed where it opens: the faults of its statements are their own
+    return Edit(at, body.end, tuple(body.tokens), diagnostic, far=far)
+
+
+def _behind(fault: Fault, at: int, outer: _Front) -> _Body | None:
+    """The body of a loop that opens at a token, with its loops, and those around it, behind each statement."""
+    loops, conditions, k = outer.loops, outer.conditions, at
+    while fault.tokens[k].text == "for":
+        found = _loop(fault, k)
+        if found is None:
+            return None
+        loops, k = (*loops, found[0]), found[1]
+    if fault.tokens[k].text == "if":
+        first, k = k + 1, _condition_end(fault, k + 1)
+        conditions = (*conditions, tuple(fault.tokens[first:k]))
+    inside = _inside(fault, at, k) if () not in conditions else None
+    if inside is None:
+        return None
+    k, last, end = inside
+    front = _Front(loops, conditions)
+    body = _Body([], [], list(loops), end)
+    while k < last:
+        if fault.tokens[k].text == "for":
+            nested = _behind(fault, k, front)
+            if nested is None:
+                return None
+            body.texts += nested.texts
+            body.tokens += nested.tokens
+            body.loops += nested.loops
+            k = nested.end
+            continue
+        stop = next((j for j in range(k, last) if _ends(fault, k, j)), last)
+        if stop > k and fault.tokens[k].text != ";":
+            moved = _moved(fault, k, stop, front)
+            if moved is None:
+                return None
+            body.texts.append(moved[0])
+            body.tokens += moved[1]
+        k = stop + (stop < last and fault.tokens[stop].text == ";")
+    return body
+
+
+def _loop(fault: Fault, at: int) -> tuple[_Loop, int] | None:
+    """A loop that opens at its `for`, and the token behind it."""
+    tokens, start = fault.tokens, at + 1
+    bracket = closing(tokens, start) if tokens[start].text == "(" else None
+    if bracket is not None and tokens[bracket + 1].text == "in":
+        end = _set_end(fault, bracket + 2)
+        return None if end is None else (_Loop(text_of(fault, tokens[at:end]), tuple(tokens[at:end])), end)
+    start += bracket is not None
+    name, sign = tokens[start], tokens[start + 1]
+    if "NAME" not in name.terminals or sign.text not in BINDS:
+        return None
+    bounds = counted(fault, start + 2)
+    if bounds is not None:
+        set_, end = bounds
+        made = (tokens[at], name, fault.make("in", sign), *set_)
+        loop = _Loop(f"for {name.text} in {''.join(t.text for t in set_)}", made, name.text, set_[2:-1], True)
+    else:
+        end = _set_end(fault, start + 2)
+        if end is None or sign.text != "in":
+            return None
+        set_ = tuple(tokens[start + 2 : end])
+        size = set_[2:-1] if set_[0].text == "range" else ()
+        loop = _Loop(f"for {text_of(fault, tokens[start:end])}", (tokens[at], *tokens[start:end]), name.text, size)
+    return None if bracket not in (None, end) else (loop, end + (bracket is not None))
+
+
+def _set_end(fault: Fault, at: int) -> int | None:
+    """Just behind a set that is written as it is here: a name, `G.edges`, `range(4)`."""
+    tokens = fault.tokens
+    if "NAME" not in tokens[at].terminals:
+        return None
+    if tokens[at + 1].text == "." and "NAME" in tokens[at + 2].terminals:
+        return at + 3
+    close = closing(tokens, at + 1) if tokens[at + 1].text == "(" else at
+    return None if close is None else close + 1
+
+
+def _inside(fault: Fault, opens: int, at: int) -> tuple[int, int, int] | None:
+    """The first token of a body that opens at a token, the one behind its last, and where reading goes on."""
+    tokens = fault.tokens
+    if tokens[at].text == "{":
+        close = closing(tokens, at)
+        return None if close is None or close == at + 1 else (at + 1, close, close + 1)
+    first = at + (tokens[at].text in (":", "do"))
+    if not tokens[first].text or not tokens[first].opens_line:
+        end = next(k for k in range(first, len(tokens)) if _ends(fault, first, k) or not tokens[k].text)
+        return (first, end, end + (tokens[end].text == ";")) if end > first else None
+    margin = column(fault, tokens[opens])
+    lines = (k for k in range(first, len(tokens)) if tokens[k].opens_line or not tokens[k].text)
+    end = next(k for k in lines if not tokens[k].text or tokens[k].text == "}" or column(fault, tokens[k]) <= margin)
+    return (first, end, end + (tokens[end].text == "end")) if end > first else None
+
+
+def _condition_end(fault: Fault, at: int) -> int:
+    """Just behind a condition that opens at a token: where the body does."""
+    tokens = fault.tokens
+    ends = (k for k in range(at, len(tokens)) if tokens[k].opens_line or tokens[k].text in ("{", ":", "do", ""))
+    return next(k for k in ends if not tokens[k].text or not depth_of(tokens[at:k]))
+
+
+def _ends(fault: Fault, start: int, at: int) -> bool:
+    """Whether a statement that opens at a token ends before another: a `;`, a keyword behind an expression, `name ~` on a new line."""
+    tokens, token, before = fault.tokens, fault.tokens[at], fault.tokens[at - 1]
+    depth = depth_of(tokens[start:at])
+    if depth or token.text in (";", "}"):
+        return depth < 0 or (not depth and token.text in (";", "}"))
+    whole = at > start and (
+        not {"NAME", "NUMBER", "STRING"}.isdisjoint(before.terminals) or before.text in (")", "]", "}", "true", "false")
+    )
+    if token.text == "for":  # on a line of its own and further to the right it is a loop of the statement before it
+        return whole and token.opens_line and column(fault, token) <= column(fault, tokens[start])
+    if token.text in STATEMENT_WORDS:
+        return whole and tokens[at + 1].text not in ("[", "~", ")", "]", ",")
+    behind = closing(tokens, at + 1) if tokens[at + 1].text == "[" else at
+    return whole and token.opens_line and "NAME" in token.terminals and behind is not None and tokens[behind + 1].text == "~"
+
+
+def _moved(fault: Fault, start: int, end: int, front: _Front) -> tuple[str, list[Token]] | None:
+    """A statement with loops behind it, before its own; None where it takes none, or what stands there is no statement."""
+    tokens, first = fault.tokens[start:end], fault.tokens[start]
+    if first.text not in REPEATED[fault.level] and (first.text in LEVELS[fault.level][0] or "~" not in (t.text for t in tokens)):
+        return None
+    top = [k for k, t in enumerate(tokens) if not depth_of(tokens[:k])]
+    if "where" in (tokens[k].text for k in top):
+        return None
+    opens, loops = first._replace(opens_line=True), front.loops
+    alone = len(loops) == 1 and loops[0].size and not front.conditions and loops[0].index not in (t.text for t in tokens)
+    if fault.level == "sampler_statement" and alone:
+        size, times = loops[0].size, fault.make("repeat", opens)
+        made = [times, *size, fault.make("{", first), *tokens, fault.make("}", tokens[-1])]
+        return f"repeat {''.join(t.text for t in size)} {{ {text_of(fault, tokens)} }}", made
+    tail = next((k for k in top if tokens[k].text in ("weight", "rate")), len(tokens))
+    loop = next((k for k in top if tokens[k].text == "for"), tail)
+    test = next((k for k in top if tokens[k].text == "if" and loop < k < tail), tail)
+    conditions = [list(c) for c in front.conditions] + ([tokens[test + 1 : tail]] if test < tail else [])
+    condition, told = _joined(fault, conditions)
+    parts = [tokens[:loop], *([tokens[loop:test]] if loop < test else [])]
+    texts = [text_of(fault, parts[0]), *(x.text for x in loops), *map(lambda p: text_of(fault, p), parts[1:])]
+    texts += [part for part in (told, text_of(fault, tokens[tail:]) if tail < len(tokens) else "") if part]
+    made = [opens, *parts[0][1:], *(t for x in loops for t in x.tokens), *(t for p in parts[1:] for t in p), *condition, *tokens[tail:]]
+    return " ".join(texts), made
+
+
+def _joined(fault: Fault, conditions: list[list[Token]]) -> tuple[list[Token], str]:
+    """`if` with all conditions of a statement, as tokens and as text; nothing where there are none."""
+    if not conditions:
+        return [], ""
+    tokens, texts = [], []
+    for condition in conditions:
+        like = condition[0]
+        loose = len(conditions) > 1 and "or" in (t.text for t in condition)
+        inside = [fault.make("(", like), *condition, fault.make(")", like)] if loose else condition
+        tokens += [fault.make("and" if tokens else "if", like), *inside]
+        texts.append(f"({text_of(fault, condition)})" if loose else text_of(fault, condition))
+    return tokens, f"if {' and '.join(texts)}"

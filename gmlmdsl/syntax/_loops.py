@@ -1,0 +1,125 @@
+"""Loops as other languages write them: counted from 1, in brackets, in a list. Each is an edit that says how they are written here."""
+
+from __future__ import annotations
+
+import re
+
+from .._diagnostics import Diagnostic, Fix, Span
+from ._fault import Edit, Fault
+from ._lex import Token, closing
+from ._notations import cut, text_of
+
+Faults = dict[int, Diagnostic]
+RANGE_WORDS = ("to", ":", "..")
+BINDS = ("in", "=", "from")
+
+
+def counted_range(fault: Fault, faults: Faults) -> Edit | None:
+    """`for i = 1 to 4`, `for i in 1:4`, `for i in 0..3`."""
+    tokens, at = fault.tokens, fault.at
+    k = next((k for k in range(at, max(fault.start + 1, at - 3), -1) if tokens[k].text in BINDS), None)
+    if k is None or "NAME" not in tokens[k - 1].terminals or tokens[k - 2].text not in ("for", "[", ",") or tokens[k + 1].opens_line:
+        return None
+    found = counted(fault, k + 1)
+    if found is None:
+        return None
+    written, end = found
+    size = "".join(t.text for t in written[2:-1])
+    name, last = tokens[k - 1].text, str(int(size) - 1) if size.isdigit() else f"{size} - 1".removesuffix("+1 - 1")
+    span = fault.span(tokens[k - 1]).to(fault.span(tokens[end - 1]))
+    text = f"{name} in range({' + '.join(size.split('+'))})"
+    fix, told = Fix(span, text, guess=True), f"write `{text}`: {name} is 0 to {last}"
+    diagnostic = Diagnostic("E107", "indices are counted from 0, over a range", span, help=told, fix=fix)
+    return Edit(k, end, (fault.make("in", tokens[k]), *written), diagnostic, far=1)
+
+
+def counted(fault: Fault, start: int) -> tuple[tuple[Token, ...], int] | None:
+    """`range(n)` for a range from 0 or 1 that other languages write at a token, and where that ends; None where there is none."""
+    tokens, bounds = fault.tokens, _bounds(fault, start)
+    if bounds is None or bounds[0] not in ("0", "1"):
+        return None
+    low, high, end = bounds
+    like = tokens[start]
+    number = like._replace(terminals=("NUMBER",), opens_line=False)
+    if high.isdigit():
+        size = (number._replace(text=str(int(high) + (low == "0"))),)
+    else:
+        size = (tokens[end - 1], *((fault.make("+", like), number._replace(text="1")) if low == "0" else ()))
+    return (like._replace(terminals=("NAME",), text="range"), fault.make("(", like), *size, fault.make(")", like)), end
+
+
+def _bounds(fault: Fault, start: int) -> tuple[str, str, int] | None:
+    """The first and the last number of a range as it is written elsewhere, and where it ends; None where there is none."""
+    tokens = fault.tokens
+    whole = re.fullmatch(r"([0-9]+)\.\.([0-9]+)", tokens[start].text)
+    if whole:
+        return whole[1], whole[2], start + 1
+    if start + 2 >= len(tokens) or tokens[start].terminals != ("NUMBER",):
+        return None
+    middle = next((n for n in (1, 2) if _joined(fault, start + 1, n) in RANGE_WORDS), None)
+    if middle is None or start + 1 + middle >= len(tokens):
+        return None
+    high = tokens[start + 1 + middle]
+    if high.opens_line or not {"NAME", "NUMBER"} & set(high.terminals):
+        return None
+    return tokens[start].text, high.text, start + 2 + middle
+
+
+def _joined(fault: Fault, start: int, n: int) -> str:
+    return fault.source.text[fault.tokens[start].start : fault.tokens[start + n - 1].end]
+
+
+def word_behind_for(fault: Fault, faults: Faults) -> Edit | None:
+    """`for all i in site`, `for each i in site`."""
+    word = fault.previous
+    if (
+        word is None
+        or word.text not in ("all", "each", "every")
+        or fault.tokens[fault.at - 2].text != "for"
+        or "NAME" not in fault.token.terminals
+    ):
+        return None
+    span = Span(fault.source, word.start, fault.token.start)
+    diagnostic = Diagnostic(
+        "E107",
+        f"`for` takes the name of an index, not `{word.text}`",
+        fault.span(word),
+        "",
+        help=f"write `for {fault.token.text} in ..`",
+        fix=Fix(span, ""),
+    )
+    return Edit(fault.at - 1, fault.at, (), diagnostic, far=2)
+
+
+def loop_in_brackets(fault: Fault, faults: Faults) -> Edit | None:
+    """`for (i in site)`."""
+    tokens, at = fault.tokens, fault.at
+    if fault.token.text != "in" or at < 3 or tokens[at - 2].text != "(" or tokens[at - 3].text != "for":
+        return None
+    close = closing(tokens, at - 2)
+    if close is None:
+        return None
+    span = fault.span(tokens[at - 2]).to(fault.span(tokens[close]))
+    text = text_of(fault, tokens[at - 1 : close])
+    diagnostic = Diagnostic("E107", "a loop has no parentheses", span, "", help=f"write `for {cut(text)}`", fix=Fix(span, text))
+    return Edit(at - 2, close + 1, tuple(tokens[at - 1 : close]), diagnostic, far=0)
+
+
+def comprehension(fault: Fault, faults: Faults) -> Edit | None:
+    """`sum([x[i] for i in site])`, as a list of Python."""
+    tokens, opened = fault.tokens, fault.open_brackets()
+    if fault.token.text != "for" or not opened or tokens[opened[-1]].text != "[" or tokens[opened[-1] - 1].text != "(":
+        return None
+    close = closing(tokens, opened[-1])
+    if close is None or tokens[close + 1].text != ")":
+        return None
+    span = fault.span(tokens[opened[-1]]).to(fault.span(tokens[close]))
+    inside = tokens[opened[-1] + 1 : close]
+    text = text_of(fault, inside)
+    diagnostic = Diagnostic(
+        "E107", "a loop stands in no list", span, "", help=f"write `{cut(text)}` without the brackets", fix=Fix(span, text)
+    )
+    return Edit(opened[-1], close + 1, tuple(inside), diagnostic, far=1)
+
+
+LOOPS = (counted_range, word_behind_for, loop_in_brackets, comprehension)
