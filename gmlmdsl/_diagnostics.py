@@ -299,11 +299,11 @@ def each(call: Callable[[Any], Some], items: Iterable[Any]) -> list[Some]:
     return found  # pyright: ignore[reportReturnType]
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The known name that is nearest to `name`, or None where none is near."""
     import difflib
 
-    near = difflib.get_close_matches(name, sorted(set(known)), n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name, sorted(set(known)), n=1, cutoff=cutoff)
     return near[0] if near else None
 
 

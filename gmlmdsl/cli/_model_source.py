@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._diagnostics import GmlmWarning, did_you_mean, fail, listed
+from .._diagnostics import GmlmWarning, fail, listed, unknown
 from ._console import warn
 from ._program_arguments import bind_program, read_inputs
 
@@ -96,13 +96,8 @@ def pick(name: str | None, names: Sequence[str], what: str, option: str = "model
         GmlmError: E506 for an unknown name, or where there are several.
     """
     if name is not None and name not in names:
-        near = did_you_mean(name, names)
         kind, _, owner = what.partition(" of ")
-        raise fail(
-            "E506",
-            f"{owner or 'the program'} has no {kind} `{name}`",
-            help=f"did you mean `{near}`?" if near else f"there are {listed(names)}",
-        )
+        raise unknown(f"{owner or 'the program'} has no {kind} `{name}`", name, names)
     if name is None and len(names) != 1:
         kind, _, owner = what.partition(" of ")
         message = f"{owner or 'the program'} has {len(names) or 'no'} {kind}s" + (": say which" if names else "")

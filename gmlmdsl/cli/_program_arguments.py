@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._diagnostics import Diagnostic, GmlmError, did_you_mean, fail, listed
+from .._diagnostics import Diagnostic, GmlmError, did_you_mean, fail, listed, unknown
 
 if TYPE_CHECKING:
     from .._compile import BoundProgram
@@ -136,12 +136,7 @@ def read_clamps(texts: Sequence[str], graph: FactorGraph) -> dict[str, Any] | No
         name, place, value = found[1], found[2], found[3].strip()
         names = [v.name for v in graph.variables]
         if name not in names:
-            near = did_you_mean(name, names)
-            raise fail(
-                "E506",
-                f"`--clamp {text}`: the model has no variable `{name}`",
-                help=f"did you mean `{near}`?" if near else f"there are {listed(names)}",
-            )
+            raise unknown(f"`--clamp {text}`: the model has no variable `{name}`", name, names)
         v = graph.variable(name)
         if place is None and v.shape:
             raise fail(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._diagnostics import GmlmError, fail
-from ..files import decoded_line, opened_text, raw_lines
+from ..files import decoded_line, opened_text, raw_lines, reading
 from ._console import print_table
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def read_prompts(path: Path | None, model: Model) -> list[Any] | None:
     """The prefixes of a file, one a line: of letters the line itself, else values or labels with spaces between them; a line may be empty.
 
     Raises:
-        GmlmError: E120 where the file cannot be read, E523 for a line that is too long, E524 for bytes that are no text, E505 for a file
+        GmlmError: E120 where the file cannot be read, E523 for a line that is too long, E119 for bytes that are no text, E505 for a file
             without a line, E502 for what is not a whole number where values are numbers; each names the line.
     """
     if path is None:
@@ -36,13 +36,9 @@ def read_prompts(path: Path | None, model: Model) -> list[Any] | None:
 
 
 def _lines(path: Path) -> list[str]:
-    try:
-        with opened_text(path) as file:
-            raw = raw_lines(file, path, "a prompt a line")
-            return [decoded_line(line, path, k, "a prompt a line").rstrip("\r\n") for k, line in enumerate(raw, 1)]
-    except OSError as error:
-        message = f"cannot read prompts from {path}: {error.strerror or error}"
-        raise fail("E120", message, help="`--prompt` names a file of text, a prompt a line") from None
+    with reading(path, help="`--prompt` names a file of text, a prompt a line"), opened_text(path) as file:
+        raw = raw_lines(file, path, "a prompt a line")
+        return [decoded_line(line, path, k, "a prompt a line").rstrip("\r\n") for k, line in enumerate(raw, 1)]
 
 
 def _row(line: str, numbers: bool, path: Path, number: int) -> list[Any]:

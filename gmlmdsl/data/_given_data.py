@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._diagnostics import did_you_mean, fail, listed
+from .._diagnostics import fail, listed, unknown
 from ..graph import FactorGraph, GivenArray, GivenRows, Lowered, LoweredMask, mask_with, with_given
 from ..read import empty_entries, plain_array
 from ._traced import verify_untraced
@@ -97,9 +97,7 @@ def _verify_names(names: list[str], given: Any) -> None:
         raise fail("E510", f"given must be a dict of arrays by variable, got {type(given).__name__}", help=f"pass {example}")
     for name in given:
         if name not in names:
-            near = did_you_mean(str(name), names)
-            help = f"did you mean `{near}`?" if near else f"there are {listed(names)}"
-            raise fail("E510", f"given: the model has no given variable `{name}`", help=help)
+            raise unknown(f"given: the model has no given variable `{name}`", name, names, "E510")
     lacking = [n for n in names if n not in given]
     if lacking:
         raise fail("E510", f"given lacks {listed(lacking)}", help="every given variable needs its data")

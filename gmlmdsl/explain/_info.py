@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .._diagnostics import did_you_mean, fail, listed
+from .._diagnostics import unknown
 from ..program import Program, has_least_confident, ir, is_percolation
 
 if TYPE_CHECKING:
@@ -20,8 +20,7 @@ def known(name: str, names: Sequence[str], what: str) -> str:
     """
     if name in names:
         return name
-    near = did_you_mean(name, names)
-    raise fail("E506", f"the program has no {what} `{name}`", help=f"did you mean `{near}`?" if near else f"there are {listed(names)}")
+    raise unknown(f"the program has no {what} `{name}`", name, names)
 
 
 def needed_inputs(program: Program, given: Mapping[str, Any] | None = None) -> list[str]:

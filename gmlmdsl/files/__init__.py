@@ -18,10 +18,9 @@ from ._cache import cache_folder as cache_folder
 from ._text_lines import decoded_line as decoded_line
 from ._text_lines import opened_text as opened_text
 from ._text_lines import raw_lines as raw_lines
-from ._whole_files import how_to_read as how_to_read
 from ._whole_files import made_folder as made_folder
+from ._whole_files import reading as reading
 from ._whole_files import shipped_folder as shipped_folder
 from ._whole_files import verify_plain as verify_plain
 from ._whole_files import whole_file as whole_file
-from ._whole_files import why_unreadable as why_unreadable
 from ._whole_files import write_whole as write_whole

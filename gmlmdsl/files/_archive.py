@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from .._diagnostics import GmlmError, fail
-from ._whole_files import why_unreadable
+from ._whole_files import reading
 
 MANIFEST = "manifest.json"
 MOST = (1 << 31) - 1  # bytes of a plain ZIP archive, of which the format is sure to hold without its extensions
@@ -116,18 +116,12 @@ def opened(path: str | Path | IO[bytes], help: str = "name a file") -> contextli
     """
     if not isinstance(path, str | Path):
         return contextlib.nullcontext(path if path.seekable() else io.BytesIO(path.read(MOST + 1)))
-    try:
-        if why := why_unreadable(path):
-            raise fail("E120", f"cannot read {path}: it {why}", help=help)
+    with reading(path, help=help):
         file = open(path, "rb")  # noqa: SIM115
         if file.seekable():
             return file
         with file:
             return io.BytesIO(file.read(MOST + 1))
-    except FileNotFoundError:
-        raise fail("E120", f"cannot read {path}: there is no such file", help=help) from None
-    except (OSError, ValueError) as error:
-        raise fail("E120", f"cannot read {path}: {getattr(error, 'strerror', None) or error}", help=help) from None
 
 
 def read_json(kind: ArchiveKind, data: bytes, path: object, name: str) -> dict[str, Any]:

@@ -49,16 +49,16 @@ def decoded_line(line: bytes, name: object, number: int, help: str) -> str:
         help: what to do where it is no text.
 
     Raises:
-        GmlmError: E524 for bytes that are no UTF-8 text.
+        GmlmError: E119 for bytes that are no UTF-8 text.
     """
     if b"\0" in line:
         utf16 = number == 1 and line[:2] in (b"\xff\xfe", b"\xfe\xff")
         why = "it looks like UTF-16: save it as UTF-8" if utf16 else f"{help}; save text as UTF-8"
-        raise fail("E524", f"{name} is not text: there is a zero byte in line {number}", help=why)
+        raise fail("E119", f"{name} is not text: there is a zero byte in line {number}", help=why)
     mark = len(BOM_UTF8) if number == 1 and line.startswith(BOM_UTF8) else 0
     try:
         return line[mark:].decode("utf-8")
     except UnicodeDecodeError as error:
         at = mark + error.start
         message = f"{name} is not text: in line {number}, byte 0x{line[at]:02x} at place {at + 1} is not UTF-8"
-        raise fail("E524", message, help=f"{help}; save text as UTF-8") from None
+        raise fail("E119", message, help=f"{help}; save text as UTF-8") from None

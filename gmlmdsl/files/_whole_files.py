@@ -6,10 +6,11 @@ import contextlib
 import os
 import secrets
 import stat
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from .._diagnostics import GmlmError, fail
+from .._diagnostics import GmlmError, did_you_mean, fail
 
 KINDS = {
     stat.S_IFDIR: "a directory",
@@ -19,6 +20,7 @@ KINDS = {
     stat.S_IFBLK: "a device",
 }
 OPEN = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")  # what the caller has opened for us: `cmd | gmlm .. /dev/stdin`, `gmlm .. <(cmd)`
+MOST_BESIDE = 1000  # files of a folder among which a near name is sought
 LONGEST_PREFIX = 40  # letters of a name that stand in that of its unfinished file
 
 
@@ -48,6 +50,40 @@ def how_to_read(why: str, piped: bool = True) -> str:
     if why.endswith("directory"):
         return "name a file in it"
     return "pass on what comes out of it: `cat PIPE | gmlm .. /dev/stdin`" if piped and why.endswith("pipe") else "name a file"
+
+
+@contextlib.contextmanager
+def reading(path: str | Path, piped: bool = True, help: str = "") -> Iterator[None]:
+    """Around what opens and reads a file: why it cannot be read is said in the same words everywhere.
+
+    Args:
+        path: of the file.
+        piped: as `why_unreadable` has it.
+        help: what to do, where something better is known than what follows from the reason.
+
+    Raises:
+        GmlmError: E120.
+    """
+    try:
+        if why := why_unreadable(path, piped):
+            raise fail("E120", f"`{path}` {why}", help=help or how_to_read(why, piped))
+        yield
+    except FileNotFoundError:
+        help = _near_file(Path(path)) or help or "a path is read from the folder at hand"
+        raise fail("E120", f"`{path}` does not exist", help=help) from None
+    except (OSError, ValueError, EOFError, zlib.error) as error:  # the last two of a packed file that is cut off or damaged
+        reason = getattr(error, "strerror", None) or str(error)
+        raise fail("E120", f"`{path}` cannot be read: {reason[:1].lower()}{reason[1:]}", help=help) from None
+
+
+def _near_file(path: Path) -> str:
+    """A file beside one that is not there, whose name is near; empty where there is none."""
+    try:
+        beside = [p.name for p, _ in zip(path.parent.iterdir(), range(MOST_BESIDE), strict=False) if p.suffix == path.suffix]
+    except (OSError, ValueError):
+        return ""
+    near = did_you_mean(path.name, beside, 0.8)
+    return f"did you mean `{near}`?" if near else ""
 
 
 def _is_terminal(path: str | Path) -> bool:

@@ -128,7 +128,7 @@ def read_alignment(
         what `missing=` takes, `.dropped` what was left out. It may itself be passed as `x` to a model, and to `sequence_weights`.
 
     Raises:
-        GmlmError: E530 for a file that is no alignment, E531 for a focus that there is not, E505 where nothing is left, E523 and E524
+        GmlmError: E530 for a file that is no alignment, E531 for a focus that there is not, E505 where nothing is left, E523 and E119
             for what is no readable text.
 
     Reference: Hopf et al. 2017, Nat. Biotechnol. 35, 128-135 (focus columns and gap filters).

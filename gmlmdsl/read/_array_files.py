@@ -13,7 +13,7 @@ from typing import IO
 import numpy as np
 
 from .._diagnostics import fail
-from ..files import how_to_read, why_unreadable
+from ..files import reading
 
 Array = np.ndarray
 MOST_BYTES = 1 << 32
@@ -30,15 +30,8 @@ def verify_readable(path: Path) -> None:
     Raises:
         GmlmError: E120.
     """
-    try:
-        if why := why_unreadable(path):
-            raise fail("E120", f"{path} {why}", help=how_to_read(why))
-        with path.open("rb"):
-            pass
-    except FileNotFoundError:
-        raise fail("E120", f"there is no file {path}") from None
-    except (OSError, ValueError) as error:
-        raise fail("E120", f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    with reading(path), path.open("rb"):
+        pass
 
 
 def read_arrays(path: str | Path) -> dict[str, Array]:

@@ -21,7 +21,7 @@ def lines_of(path: Path) -> Iterator[str]:
     """The lines of a file, with their ends.
 
     Raises:
-        GmlmError: E520 for what is damaged, E120 for what cannot be read, E523 for a file or a line above the limit, E524 for bytes that
+        GmlmError: E520 for what is damaged, E120 for what cannot be read, E523 for a file or a line above the limit, E119 for bytes that
             are no UTF-8 text.
     """
     verify_readable(path)

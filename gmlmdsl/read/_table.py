@@ -243,7 +243,7 @@ def parse_table(path: str | Path) -> Parsed:
     """The fields of a text file; blank lines are left out.
 
     Raises:
-        GmlmError: E520 for quotes that do not close, E120, E523 or E524 for what is no readable text, E522 for rows of different length.
+        GmlmError: E520 for quotes that do not close, E120, E523 or E119 for what is no readable text, E522 for rows of different length.
     """
     path = Path(path)
     rows: list[list[str]] = []

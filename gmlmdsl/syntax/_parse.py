@@ -6,14 +6,13 @@ import re
 from pathlib import Path
 
 from .._diagnostics import Diagnostic, GmlmError, Source, Span, in_text_order
-from ..files import how_to_read, why_unreadable
+from ..files import reading
 from ._lex import Tokens, tokenize
 from ._machine import Stack, run
 from ._tables import load_tables
 from ._tree import SyntaxTree
 
 MAX_BYTES = 1024 * 1024
-MOST_BESIDE = 1000
 
 
 def parse(text: str, path: str = "<text>") -> SyntaxTree:
@@ -85,16 +84,8 @@ def read_source(path: str | Path, piped: bool = True) -> Source:
         GmlmError: where the file is missing, a directory, unreadable, too large or not text.
     """
     shown = str(path)
-    try:
-        if why := why_unreadable(path, piped):
-            raise GmlmError(Diagnostic("E120", f"`{shown}` {why}", help=how_to_read(why, piped)))
-        with open(path, "rb") as file:
-            data = file.read(MAX_BYTES + 4)  # one more than allowed, and room for a byte order mark
-    except FileNotFoundError:
-        raise GmlmError(Diagnostic("E120", f"`{shown}` does not exist", help=_near_file(Path(path)))) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise GmlmError(Diagnostic("E120", f"`{shown}` cannot be read: {reason.lower()}")) from None
+    with reading(path, piped), open(path, "rb") as file:
+        data = file.read(MAX_BYTES + 4)  # one more than allowed, and room for a byte order mark
     data = data.removeprefix(b"\xef\xbb\xbf")
     if len(data) > MAX_BYTES:
         raise GmlmError(_too_large(shown))
@@ -104,18 +95,6 @@ def read_source(path: str | Path, piped: bool = True) -> Source:
         place = data.count(b"\n", 0, error.start) + 1
         message = f"`{shown}` is not UTF-8 text: byte 0x{data[error.start]:02x} on line {place}"
         raise GmlmError(Diagnostic("E119", message, help="save the file as UTF-8")) from None
-
-
-def _near_file(path: Path) -> str:
-    """A file beside one that is not there, whose name is near."""
-    import difflib
-
-    try:
-        beside = sorted(p.name for p, _ in zip(path.parent.iterdir(), range(MOST_BESIDE), strict=False) if p.suffix == path.suffix)
-    except (OSError, ValueError):
-        beside = []
-    near = difflib.get_close_matches(path.name, beside, n=1, cutoff=0.8)
-    return f"did you mean `{near[0]}`?" if near else "a path is read from the folder at hand"
 
 
 def _too_large(path: str) -> Diagnostic:

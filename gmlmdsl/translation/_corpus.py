@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import zip_longest
@@ -10,8 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from .._diagnostics import counted, fail
-from ..files import decoded_line, opened_text, raw_lines
-from ..read import verify_readable
+from ..files import decoded_line, opened_text, raw_lines, reading
 from ._vocabulary import Vocabulary
 
 KIND = "text has a sentence on each line"
@@ -26,7 +24,7 @@ def read_lines(path: str | Path) -> list[str]:
     r"""The lines of a text file without their ends, which are \n or \r\n and nothing else; `.gz` is unpacked.
 
     Raises:
-        GmlmError: E120 for what cannot be read, E523 for a line above the limit, E524 for bytes that are no UTF-8 text; with the line.
+        GmlmError: E120 for what cannot be read, E523 for a line above the limit, E119 for bytes that are no UTF-8 text; with the line.
     """
     return list(_lines(Path(path)))
 
@@ -72,19 +70,15 @@ def lines_in(file: IO[bytes], name: object) -> Iterator[str]:
     A bare \r is white space within a line: as many lines come out as other tools count, whose translations stand beside them.
 
     Raises:
-        GmlmError: E523 for a line above the limit, E524 for bytes that are no UTF-8 text; with the line.
+        GmlmError: E523 for a line above the limit, E119 for bytes that are no UTF-8 text; with the line.
     """
     for number, raw in enumerate(raw_lines(file, name, KIND), 1):
         yield decoded_line(raw.removesuffix(b"\n").removesuffix(b"\r"), name, number, KIND)
 
 
 def _lines(path: Path) -> Iterator[str]:
-    verify_readable(path)
-    try:
-        with opened_text(path) as file:
-            yield from lines_in(file, path)
-    except (OSError, EOFError, zlib.error) as error:  # gzip says EOFError for what is cut off
-        raise fail("E120", f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+    with reading(path), opened_text(path) as file:
+        yield from lines_in(file, path)
 
 
 @dataclass(frozen=True)

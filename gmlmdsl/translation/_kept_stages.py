@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .._diagnostics import GmlmError, fail
-from ..files import write_whole
+from ..files import reading, write_whole
 
 FORMAT = 2  # as that of bundles
 Tell = Callable[[str], None]
@@ -139,10 +139,7 @@ def file_hash(path: str | Path) -> str:
         GmlmError: E120 where it cannot be read.
     """
     digest = hashlib.sha256()
-    try:
-        with Path(path).open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-    except OSError as error:
-        raise fail("E120", f"cannot read {path}: {error.strerror or error}") from None
+    with reading(path), Path(path).open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
     return digest.hexdigest()

@@ -18,6 +18,7 @@ import numpy as np
 
 from .._diagnostics import counted, fail
 from .._optional import need
+from ..files import reading
 
 Array = np.ndarray
 END = 1  # code of the end mark
@@ -109,11 +110,8 @@ class Vocabulary:
         Raises:
             GmlmError: E120 for a file that cannot be read, E571 for one that is no vocabulary; E561 where the library is not installed.
         """
-        try:
-            data = Path(path).read_bytes()
-        except OSError as error:
-            raise fail("E120", f"cannot read {path}: {error.strerror or error}") from None
-        return cls(data, str(path))
+        with reading(path):
+            return cls(Path(path).read_bytes(), str(path))
 
     @property
     def size(self) -> int:
@@ -140,7 +138,7 @@ class Vocabulary:
         """The codes of each sentence, its end mark last; an empty sentence has the end mark alone.
 
         Raises:
-            GmlmError: E524 for a text with half a surrogate pair.
+            GmlmError: E119 for a text with half a surrogate pair.
         """
         texts = [_spaced(s) for s in sentences]
         for number, text in enumerate(texts, 1):
@@ -234,7 +232,7 @@ def _verify_text(text: str, number: int) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise fail("E524", f"sentence {number} is not text: its letter {error.start + 1} is half a surrogate pair") from None
+        raise fail("E119", f"sentence {number} is not text: its letter {error.start + 1} is half a surrogate pair") from None
 
 
 def _before_end(row: Array) -> Array:

@@ -118,7 +118,7 @@ def test_files_that_are_no_data(folder):
         ("latin.csv", "in line 2, byte 0xe9"),
         ("noise.npz", "is not an .npz file"),
         ("objects.npy", "Python objects"),
-        ("nope.csv", "there is no file"),
+        ("nope.csv", "does not exist"),
         (".", "is a directory"),
     ):
         assert wanted in gmlm("fit", "m.gmlm", name, "--mask", "single", status=1).output
@@ -161,7 +161,7 @@ OPTIONS = {
     "no folder": (["-m", "single", "--out", "no/m.fit"], "there is no folder"),
     "a folder": (["-m", "single", "--report", "."], "it is a folder"),
     "columns": (["-m", "single", "--columns", "a,b,c,d"], "columns are numbered 0 to 3"),
-    "array file": (["--inputs", "nope.npz"], "there is no file nope.npz"),
+    "array file": (["--inputs", "nope.npz"], "`nope.npz` does not exist"),
 }
 
 
@@ -202,7 +202,7 @@ def test_clamps_that_do_not_fit(folder, clamp):
 
 
 def test_sample_refuses_what_it_cannot_use(folder):
-    assert "there is no file nope.fit" in gmlm("sample", "nope.fit", status=1).output
+    assert "`nope.fit` does not exist" in gmlm("sample", "nope.fit", status=1).output
     assert "must end in .nc or .npz" in gmlm("sample", "m.gmlm", "--out", "d.txt", status=1).output
     (folder / "broken.fit").write_bytes(b"PK\x03\x04 nonsense")
     assert "is not a saved fit" in gmlm("sample", "broken.fit", status=1).output

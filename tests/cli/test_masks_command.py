@@ -99,7 +99,7 @@ FAULTS = {
     "a mask with a parameter": (["m.gmlm", "--params", "p.npz", "--mask", "tuned", "--draws", "300"], "error[E702"),
     "unknown sampler": (["m.gmlm", "--params", "p.npz", "--sampler", "sweeps"], "did you mean `sweep`?"),
     "few draws": (["m.gmlm", "--params", "p.npz", "--draws", "10"], "draws must be a whole number of at least 200"),
-    "no file": (["nope.gmlm"], "there is no file nope.gmlm"),
+    "no file": (["nope.gmlm"], "`nope.gmlm` does not exist"),
     "not a fit": (["p.npz"], "error[E520"),
     "an array of another name": (["m.gmlm", "--params", "other.npz"], "no parameter `g`"),
     "no sampler for draws": (["big.gmlm"], "is too large to list and to draw from independently, and has no samplers"),

@@ -37,7 +37,7 @@ HELD = {  # what is found, what is expected, and the line
     ),
     b"ab\nababa\n": ("E507", "prompts.txt, line 2 has 5 cells: more than the 4 of `x`", "shorten it"),
     b"": ("E505", "prompts.txt has no line", "an empty line is a prompt of no symbol"),
-    b"ab\na\xff\n": ("E524", "in line 2, byte 0xff", "save text as UTF-8"),
+    b"ab\na\xff\n": ("E119", "in line 2, byte 0xff", "save text as UTF-8"),
 }
 NUMBERS = {
     "0 1\n0 one 1\n": ("E502", "prompts.txt, line 2: 'one' is not a whole number"),

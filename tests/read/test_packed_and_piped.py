@@ -69,7 +69,7 @@ def test_packed_files_that_are_damaged_or_packed_otherwise(tmp_path: Path):
     assert refusal(gm.read_table, tmp_path / "a.csv.gz")[0] == "E520"
     (tmp_path / "a.csv").write_bytes(data)
     code, text = refusal(gm.read_table, tmp_path / "a.csv")
-    assert code == "E524" and ".csv.gz" in text
+    assert code == "E119" and ".csv.gz" in text
     (tmp_path / "a.npz.gz").write_bytes(data)
     code, text = refusal(read_data, tmp_path / "a.npz.gz", check_file_of(tmp_path), "m", {}, Reading())
     assert code == "E520" and "gunzip" in text

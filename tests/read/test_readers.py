@@ -132,9 +132,9 @@ TABLE_FAULTS = {
     "nameless": ("a,,\n1,2,3\n", {}, "E525", "two columns have no name"),
     "open quote": ('a,b\n1,2\n3,"4\n5,6\n', {}, "E520", "votes.csv, line 3: not a row of a table"),
     "stray quote": ('a,b\n1,"2"x\n', {}, "E520", "line 2"),
-    "zero byte": (b"a,b\n1,\0\n", {}, "E524", "there is a zero byte in line 2"),
-    "UTF-16": ("a,b\n1,2\n".encode("utf-16"), {}, "E524", "zero byte in line 1"),
-    "latin": ("a,b\n1,é\n".encode("latin-1"), {}, "E524", "in line 2, byte 0xe9 at place 3 is not UTF-8"),
+    "zero byte": (b"a,b\n1,\0\n", {}, "E119", "there is a zero byte in line 2"),
+    "UTF-16": ("a,b\n1,2\n".encode("utf-16"), {}, "E119", "zero byte in line 1"),
+    "latin": ("a,b\n1,é\n".encode("latin-1"), {}, "E119", "in line 2, byte 0xe9 at place 3 is not UTF-8"),
     "unknown column": (VOTES, {"columns": "crimes"}, "E526", "votes.csv has no column `crimes`"),
     "column beyond": (VOTES, {"columns": "1:4"}, "E526", "votes.csv has columns 0 to 3, got `4`"),
     "column without names": (VOTES, {"columns": "crime", "header": False}, "E526", "columns are numbered 0 to 3, got `crime`"),
@@ -312,7 +312,7 @@ ALIGNMENT_FAULTS = {
     "alphabet": (FAMILY, {"alphabet": "ACa"}, "E507", "alphabet must be distinct"),
     "no gap": (FAMILY, {"alphabet": "ACGT", "unknown_letters": "gap"}, "E507", "the alphabet has no `-`"),
     "share": (FAMILY, {"row_gaps": 50}, "E507", "row_gaps is a share"),
-    "zero byte": (b">a\nAC\0\n", {}, "E524", "zero byte in line 2"),
+    "zero byte": (b">a\nAC\0\n", {}, "E119", "zero byte in line 2"),
 }
 
 

@@ -51,16 +51,16 @@ def test_lines_end_where_files_say_so(content: str, lines: list[str], tmp_path: 
 
 def test_text_that_is_none_is_refused_with_file_and_line(tmp_path: Path):
     latin = write(tmp_path / "latin.de", "gut\nschön\n".encode("latin-1"))
-    refused("E524", lambda: read_lines(latin), "latin.de", "line 2", "0xf6")
+    refused("E119", lambda: read_lines(latin), "latin.de", "line 2", "0xf6")
     after = write(tmp_path / "after.de", b"a\nb\n\xff\n")
-    refused("E524", lambda: read_lines(after), "line 3", "0xff")
+    refused("E119", lambda: read_lines(after), "line 3", "0xff")
     marked = write(tmp_path / "marked.txt", b"\xef\xbb\xbfab\xffcd\n")
-    refused("E524", lambda: read_lines(marked), "byte 0xff at place 6", "save text as UTF-8")
+    refused("E119", lambda: read_lines(marked), "byte 0xff at place 6", "save text as UTF-8")
     zipped = write(tmp_path / "latin.de.gz", gzip.compress("gut\nschön\n".encode("latin-1")))
-    refused("E524", lambda: read_lines(zipped), "line 2")
-    refused("E524", lambda: read_lines(write(tmp_path / "wide.txt", "a b".encode("utf-16"))), "UTF-16")
-    refused("E524", lambda: read_lines(write(tmp_path / "zero.txt", b"a\nb\0c\n")), "line 2", "zero byte")
-    refused("E524", lambda: read_lines(write(tmp_path / "half.txt", b"a\n\xed\xa0\x80\n")), "line 2")
+    refused("E119", lambda: read_lines(zipped), "line 2")
+    refused("E119", lambda: read_lines(write(tmp_path / "wide.txt", "a b".encode("utf-16"))), "UTF-16")
+    refused("E119", lambda: read_lines(write(tmp_path / "zero.txt", b"a\nb\0c\n")), "line 2", "zero byte")
+    refused("E119", lambda: read_lines(write(tmp_path / "half.txt", b"a\n\xed\xa0\x80\n")), "line 2")
 
 
 def test_files_that_cannot_be_read(tmp_path: Path):

@@ -312,4 +312,4 @@ def test_a_distillation_counts_what_it_cuts(teacher: Translator, tmp_path: Path)
 
 def test_a_folder_is_no_bundle(tmp_path: Path):
     (tmp_path / "student.bundle").write_bytes(b"")
-    refused("E120", lambda: load_translator(tmp_path), "it is a directory", "student.bundle")
+    refused("E120", lambda: load_translator(tmp_path), "is a directory", "student.bundle")

@@ -100,8 +100,8 @@ def test_no_text(text: list[str]):
 
 
 def test_what_is_no_text_is_refused_with_its_number(words: Vocabulary):
-    refused("E524", lambda: Vocabulary.train(["a", "b\ud800"], 5), "sentence 2", "letter 2")
-    refused("E524", lambda: words.encode(["a", "b", "\udcff"]), "sentence 3")
+    refused("E119", lambda: Vocabulary.train(["a", "b\ud800"], 5), "sentence 2", "letter 2")
+    refused("E119", lambda: words.encode(["a", "b", "\udcff"]), "sentence 3")
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"no model at all", b"\0" * 500, b"PK\x03\x04"])
