@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import report as report
     from . import theory as theory
     from ._compile import BoundProgram as BoundProgram
     from ._compile import load as load
@@ -84,7 +85,7 @@ _WHERE = {
     "Vocabulary": ".translation",
     "load_translator": ".translation",
 }
-_ROOMS = ("theory",)
+_ROOMS = ("report", "theory")
 __all__ = [
     "Alignment",
     "BoundProgram",
@@ -116,6 +117,7 @@ __all__ = [
     "parse",
     "read_alignment",
     "read_table",
+    "report",
     "sequence_weights",
     "stutter_rate",
     "theory",

@@ -86,8 +86,8 @@ class Structures(Posteriors):
 
         Each minimises (c * sum over rows of w loss - log prior) / (sum of w) + penalty * sum over couplings g of sqrt(d_g) ||theta_g||,
         theta_g the d_g entries of parameters that stand in the tables of the same pairs: the lasso where a coupling is one number, the
-        group lasso where it is a table. A coupling is one parameter for both its cells, so there is nothing to join by a rule "and" or
-        "or", as there is after a regression for each cell. Each fit starts at the one before; all, those of folds and halves too, share
+        group lasso where it is a table. A coupling is one parameter for both its cells, so there is no `rule=`, "and" or "or", to join
+        a regression for each cell, as in IsingFit. Each fit starts at the one before; all, those of folds and halves too, share
         one program.
 
         Args:

@@ -22,4 +22,5 @@ from ._pictures import plot_images as plot_images
 from ._profile_picture import plot_profile as plot_profile
 from ._sample_report import diagnose_draws as diagnose_draws
 from ._sample_report import sample_report as sample_report
+from ._stability_picture import plot_stability as plot_stability
 from ._translation_report import translation_report as translation_report

@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._palette import LIGHT, SERIES, house_style, new_figure, plain
+from ._palette import LIGHT, SERIES, bare, house_style, new_figure
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MEASURES = {"strength": "strength", "expected_influence": "expected influence", "closeness": "closeness", "betweenness": "betweenness"}
+MEASURES = {"strength": "strength", "expected_influence": "expected\ninfluence", "closeness": "closeness", "betweenness": "betweenness"}
 
 
-def plot_centrality(centrality: pd.DataFrame, *, most: int = 40) -> Figure:
+def plot_centrality(centrality: pd.DataFrame, *, most: int = 40, ax: Sequence[Axes] | None = None) -> Figure:
     """Each measure of `Fit.centrality` in a panel of its own, with intervals where it has them; cells by strength.
 
     Args:
         centrality: from `Fit.centrality`.
         most: cells shown, the strongest first.
+        ax: four axes, one for each measure; none: a new figure.
+
+    Returns:
+        The figure of the axes.
+
+    Raises:
+        ValueError: `ax` is not four axes.
     """
+    if ax is not None and len(axes_given := np.ravel(np.array(ax, object))) != len(MEASURES):
+        raise ValueError(f"`ax` must be {len(MEASURES)} axes, one for each measure, got {len(axes_given)}")
     shown = centrality.sort_values("strength", ascending=False, kind="stable").head(most)
     rows = np.arange(len(shown))
     stability = centrality.attrs.get("stability", {})
     with house_style():
-        figure = new_figure(1.1 + 0.19 * len(shown), 7.6)
-        for axes, (name, title) in zip(figure.subplots(1, len(MEASURES), sharey=True), MEASURES.items(), strict=True):
+        panels = new_figure(1.1 + 0.19 * len(shown), 7.6).subplots(1, len(MEASURES), sharey=True) if ax is None else ax
+        for k, (axes, (name, title)) in enumerate(zip(panels, MEASURES.items(), strict=True)):
             ends = [c for c in centrality.columns if str(c).startswith(f"{name} ")]
             if len(ends) == 2:
                 axes.hlines(rows, shown[ends[0]], shown[ends[1]], color=SERIES[0], linewidth=1.3, alpha=0.6)
@@ -37,7 +48,7 @@ def plot_centrality(centrality: pd.DataFrame, *, most: int = 40) -> Figure:
             if name in stability:
                 axes.set_xlabel(f"rank correlation {stability[name]:.2f}", color=LIGHT["muted"], fontsize=8)
             axes.tick_params(labelsize=8)
-            axes.tick_params(axis="y", length=0)
-        axes.set_yticks(rows, [plain(n) for n in shown.index])
-        axes.set_ylim(len(shown) - 0.4, -0.6)
-    return figure
+            axes.set_yticks(rows, bare(shown.index))
+            axes.tick_params(axis="y", length=0, labelleft=k == 0)
+            axes.set_ylim(len(shown) - 0.4, -0.6)
+    return panels[0].figure  # pyright: ignore[reportReturnType]

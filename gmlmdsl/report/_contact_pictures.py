@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._network_pictures import node_names
-from ._palette import LIGHT, WIDTH, axes_of, house_style, plain
+from ._palette import LIGHT, WIDTH, axes_of, bare, house_style, plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +66,8 @@ def plot_contacts(
         axes.set_ylim(len(names), -1)
         axes.set_aspect("equal")
         _ticks(axes, names)
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.13), ncols=2, fontsize=8, handletextpad=0.2, columnspacing=1.0)
+        if far is not None:
+            axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=8, handletextpad=0.2, columnspacing=1.0)
     return axes.figure  # pyright: ignore[reportReturnType]
 
 
@@ -131,5 +132,5 @@ def _ticks(axes: Axes, names: list[str]) -> None:
         axes.set_xlabel("cell")
         axes.set_ylabel("cell")
         return
-    axes.set_xticks(range(len(names)), [plain(n) for n in names], rotation=90)
-    axes.set_yticks(range(len(names)), [plain(n) for n in names])
+    axes.set_xticks(range(len(names)), bare(names), rotation=90)
+    axes.set_yticks(range(len(names)), bare(names))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._palette import DIVERGING, LIGHT, WIDTH, axes_of, house_style, plain
+from ._palette import DIVERGING, LIGHT, WIDTH, axes_of, bare, house_style, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,7 +57,7 @@ def plot_effects(
         for marks, sign, size in ((np.isneginf(table), "x", 12), (_own(table, wildtype), "o", 5)):
             at, value = np.nonzero(marks)
             axes.scatter(at, value, marker=sign, s=size, color=LIGHT["ink"], linewidths=0.7)
-        _named(axes, [plain(v) for v in values], [plain(c) for c in cells])
+        _named(axes, [plain(v) for v in values], bare(cells))
         axes.figure.colorbar(image, ax=axes, label="change of log p, nats", pad=0.02, fraction=0.05)
     return axes.figure  # pyright: ignore[reportReturnType]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._optional import need
-from ._palette import DIVERGING, LIGHT, WIDTH, axes_of, house_style, in_lines, plain
+from ._palette import DIVERGING, LIGHT, WIDTH, axes_of, bare, house_style, in_lines, plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,13 +144,13 @@ def _draw_nodes(axes: Axes, xy: Array, names: list[str], fields: Mapping[str, fl
     if len(names) > MOST_NAMES:
         return
     middle_xy = xy.mean(axis=0)
-    for (x, y), name in zip(xy, names, strict=True):
+    for (x, y), name in zip(xy, bare(names), strict=True):
         away = np.array([x, y]) - middle_xy
         way = away / (np.linalg.norm(away) or 1.0)
         side = "left" if way[0] > 0.3 else "right" if way[0] < -0.3 else "center"
         height = "bottom" if way[1] > 0.3 else "top" if way[1] < -0.3 else "center"
         axes.annotate(
-            in_lines(plain(name)), (x, y), 8 * way, textcoords="offset points", ha=side, va=height, fontsize=8, color=LIGHT["ink"], zorder=5
+            in_lines(name), (x, y), 8 * way, textcoords="offset points", ha=side, va=height, fontsize=8, color=LIGHT["ink"], zorder=5
         )
 
 

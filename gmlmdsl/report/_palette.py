@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -116,6 +116,14 @@ def axes_of(ax: Axes | None, height: float, width: float = WIDTH) -> Axes:
 def plain(text: Any) -> str:
     """Text that matplotlib does not take for mathematics."""
     return str(text).replace("$", r"\$")
+
+
+def bare(names: Iterable[Any]) -> list[str]:
+    """Names of cells as pictures write them: where all are of one variable, such as `x[a]`, what stands in its brackets."""
+    known = [str(name) for name in names]
+    found = [re.fullmatch(r"(\w+)\[(.+)\]", name) for name in known]
+    one = len({m[1] for m in found if m}) == 1 and all(found)
+    return [plain(m[2] if one and m else name) for m, name in zip(found, known, strict=True)]
 
 
 def in_lines(name: str) -> str:

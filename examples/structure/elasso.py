@@ -1,0 +1,188 @@
+# Which couplings a path finds in simulated networks, beside a logistic regression for each node under the same penalties (eLasso).
+# python examples/structure/elasso.py run PARTS [--small] [--seconds 240]; again until nothing is left
+# python examples/structure/elasso.py table PARTS [--out table.json]: the means over seeds, from the parts or from a kept table
+import argparse
+import json
+import time
+import warnings
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+import gmlmdsl as gm
+
+HERE = Path(__file__).resolve().parent
+GRAPHS, SIZES, ROWS, SEEDS = ("random", "hub", "lattice"), (20, 50), (250, 1000, 4000), range(10)
+PENALTIES, SPAN, GAMMA = 20, 0.02, 0.25  # IsingFit's gamma
+WEAK, STRONG = 0.25, 0.5  # of couplings, with signs at random
+SWEEPS = 300
+METHODS = ("path", "default", "and", "or")  # `default`: the same path under the default gamma, 0.5
+MEASURES = ("precision", "recall", "seconds")
+
+
+def edges(graph: str, n: int, rng: np.random.Generator) -> list[tuple[int, int]]:
+    """The edges of a network: about 1.5 a node at random, stars of ten in a chain, or an open grid of n / 5 rows."""
+    if graph == "lattice":
+        rows, columns = n // 5, 5
+        places = np.arange(n).reshape(rows, columns)
+        pairs = [
+            *zip(places[:, :-1].ravel(), places[:, 1:].ravel(), strict=True),
+            *zip(places[:-1].ravel(), places[1:].ravel(), strict=True),
+        ]
+        return [(int(i), int(j)) for i, j in pairs]
+    if graph == "hub":
+        hubs = range(0, n, 10)
+        return [(h, h + k) for h in hubs for k in range(1, 10)] + [(h, h + 10) for h in hubs if h + 10 < n]
+    every = [(i, j) for i in range(n) for j in range(i + 1, n)]
+    return [every[k] for k in sorted(rng.choice(len(every), 3 * n // 2, replace=False))]
+
+
+def simulate(graph: str, n: int, rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The couplings, a symmetric matrix, and rows of a Gibbs sampler in NumPy, one chain each."""
+    rng = np.random.default_rng([GRAPHS.index(graph), n, rows, seed])
+    true = np.zeros((n, n))
+    for i, j in edges(graph, n, rng):
+        true[i, j] = true[j, i] = rng.uniform(WEAK, STRONG) * rng.choice([-1, 1])
+    fields = rng.uniform(-0.2, 0.2, n)
+    x = rng.choice([-1.0, 1.0], (rows, n))
+    for _ in range(SWEEPS):
+        for i in range(n):
+            x[:, i] = np.where(rng.random(rows) < 1 / (1 + np.exp(-2 * (fields[i] + x @ true[i]))), 1.0, -1.0)
+    return true, x.astype(int)
+
+
+def by_path(model: gm.Model, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Which couplings the path's EBIC chooses, as symmetric matrices under both gammas, and the penalties."""
+    n = x.shape[1]
+    top = model.fit_path(x, penalty=2, gamma=GAMMA, progress=False).table["penalty"].iloc[0]
+    path = model.fit_path(x, penalty=top * np.geomspace(1, SPAN, PENALTIES), gamma=GAMMA, progress=False)
+    wider = path.table["ebic"] + 2 * path.table["couplings"] * 2 * (0.5 - GAMMA) * np.log(n - 1)
+    found = np.zeros((2, n, n), bool)
+    for k, row in enumerate((path.chosen, int(np.argmin(wider)))):
+        found[k][np.triu_indices(n, 1)] = path.selected[row]
+        found[k] |= found[k].T
+    return *found, path.table["penalty"].to_numpy()
+
+
+def by_node(x: np.ndarray, penalties: np.ndarray) -> np.ndarray:
+    """Which others each node's own regression chooses by its own EBIC: [i, j] of node i."""
+    from sklearn.linear_model import LogisticRegression
+
+    rows, n = x.shape
+    found = np.zeros((n, n), bool)
+    for i in range(n):
+        others, best = np.delete(np.arange(n), i), np.inf
+        for penalty in penalties:  # of a coupling that stands in two conditionals: half of it each; a slope is two couplings
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                one = LogisticRegression(
+                    l1_ratio=1, C=4 / (rows * penalty), solver="liblinear", intercept_scaling=10, tol=1e-5, max_iter=500
+                )
+                one.fit(x[:, others], x[:, i])
+            loss = np.logaddexp(0, -x[:, i] * one.decision_function(x[:, others])).sum()
+            kept = one.coef_[0] != 0
+            ebic = 2 * loss + kept.sum() * (np.log(rows) + 2 * GAMMA * np.log(n - 1))
+            if ebic < best:
+                best, found[i] = ebic, False
+                found[i, others] = kept
+    return found
+
+
+def scores(found: np.ndarray, true: np.ndarray) -> dict[str, float]:
+    """The share of the edges found that are right, 1 of none, and of the true ones that are found."""
+    upper = np.triu_indices(len(true), 1)
+    told, real = found[upper], true[upper] != 0
+    right = int((told & real).sum())
+    return {"precision": right / told.sum() if told.any() else 1.0, "recall": right / real.sum()}
+
+
+def measure(graph: str, n: int, rows: int, seed: int) -> dict[str, dict[str, float]]:
+    """Both methods on one data set: scores, and seconds of the processor once programs are compiled."""
+    true, x = simulate(graph, n, rows, seed)
+    model = gm.load(HERE / "network.gmlm", n=n).model()
+    model.fit_path(x, penalty=[1.0], progress=False)  # compiles
+    started = time.process_time()
+    found, wider, penalties = by_path(model, x)
+    between = time.process_time()
+    each = by_node(x, penalties)
+    ended = time.process_time()
+    out = {
+        "path": scores(found, true),
+        "default": scores(wider, true),
+        "and": scores(each & each.T, true),
+        "or": scores(each | each.T, true),
+    }
+    for name in METHODS:
+        out[name]["seconds"] = between - started if name in METHODS[:2] else ended - between
+    return out
+
+
+def run(parts: Path, small: bool, seconds: float) -> int:
+    """Measure what `parts` lacks, a file for each network, within so many processor seconds; how many are left."""
+    parts.mkdir(parents=True, exist_ok=True)
+    left = 0
+    tasks = [("hub", 20, 250, 0)] if small else [(g, n, r, s) for s, n, r, g in product(SEEDS, SIZES, ROWS, GRAPHS)]
+    for task in tasks:
+        part = parts / ("-".join(map(str, task)) + ".json")
+        if part.exists():
+            continue
+        if time.process_time() > seconds:
+            left += 1
+            continue
+        part.write_text(json.dumps({"task": task, "found": measure(*task)}), encoding="utf-8")
+    return left
+
+
+def merged(parts: Path) -> dict[str, dict[str, list[float]]]:
+    """From the folder of parts, or the file that `table --out` wrote: by network, by method and measure, a number for each seed."""
+    if parts.is_file():
+        return json.loads(parts.read_text(encoding="utf-8"))
+    out: dict[str, dict[str, list[float]]] = {}
+    for path in sorted(parts.glob("*.json")):
+        part = json.loads(path.read_text(encoding="utf-8"))
+        own = out.setdefault("-".join(map(str, part["task"][:3])), {})
+        for method, measure_ in product(METHODS, MEASURES):
+            own.setdefault(f"{method} {measure_}", []).append(round(part["found"][method][measure_], 4))
+    return out
+
+
+def mean(values: list[float], digits: int) -> str:
+    """The mean over seeds, ± the half width of its 95 % interval by Student's distribution."""
+    from scipy.stats import t
+
+    if len(values) < 2:
+        return f"{np.mean(values):.{digits}f}"
+    half = t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values))
+    return f"{np.mean(values):.{digits}f} ± {half:.{digits}f}"
+
+
+def table(found: dict[str, dict[str, list[float]]]) -> str:
+    """A line for each network in Markdown."""
+    heads = ["precision, path", "γ 0.5", "AND", "OR", "recall, path", "γ 0.5", "AND", "OR", "seconds, path", "by node"]
+    lines = ["| graph | nodes | rows | " + " | ".join(heads) + " |", "|---" * (3 + len(heads)) + "|"]
+    for graph, n, rows in product(GRAPHS, SIZES, ROWS):
+        own = found.get(f"{graph}-{n}-{rows}")
+        if own is None:
+            continue
+        cells = [mean(own[f"{m} {what}"], 2) for what in MEASURES[:2] for m in METHODS]
+        cells += [mean(own[f"{m} seconds"], 1) for m in METHODS[1:3]]
+        lines.append(f"| {graph} | {n} | {rows} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", choices=["run", "table"])
+    parser.add_argument("parts", type=Path)
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--seconds", type=float, default=240.0, help="of the processor, after which no network is begun")
+    parser.add_argument("--out", type=Path, help="keep what the parts say")
+    args = parser.parse_args()
+    if args.what == "run":
+        print(run(args.parts, args.small, args.seconds), "networks are left")
+    else:
+        kept = merged(args.parts)
+        if args.out is not None:
+            args.out.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        print(table(kept))

@@ -1,0 +1,56 @@
+"""The picture of stability selection: how often each coupling was chosen in halves of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ._palette import LIGHT, SERIES, WIDTH, axes_of, bare, house_style
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def plot_stability(stable: pd.DataFrame, *, threshold: float = 0.75, most: int = 40, ax: Axes | None = None) -> Figure:
+    """Selection probabilities, the most stable coupling on top: filled where they reach the threshold, which is dashed.
+
+    Args:
+        stable: `Path.stable` of a path with criterion "stability".
+        threshold: that of `Model.fit_path`.
+        most: couplings shown.
+        ax: where to draw; none: a new figure.
+
+    Returns:
+        The figure of the axes.
+
+    Reference: Meinshausen and Buhlmann 2010.
+    """
+    shown = stable.sort_values("probability", ascending=False, kind="stable").head(most)
+    rows, share, kept = np.arange(len(shown)), shown["probability"].to_numpy(float), shown["stable"].to_numpy(bool)
+    with house_style():
+        axes = axes_of(ax, 1.0 + 0.19 * len(shown), 1.3 * WIDTH)
+        axes.hlines(rows, 0, share, color=LIGHT["grid"], linewidth=1.3)
+        for mine, fill, text in ((kept, SERIES[0], "stable"), (~kept, LIGHT["paper"], "not stable")):
+            if mine.any():
+                axes.scatter(
+                    share[mine], rows[mine], s=26, c=fill, edgecolors=SERIES[0], linewidths=1.1, label=text, zorder=3, clip_on=False
+                )
+        axes.axvline(threshold, color=LIGHT["ink"], linewidth=1.0, linestyle=(0, (4, 3)), label=f"threshold {threshold:g}")
+        axes.set_yticks(rows, _pairs(shown["coupling"]))
+        axes.tick_params(axis="y", length=0, labelsize=8)
+        axes.set_ylim(len(shown) - 0.4, -0.6)
+        axes.set_xlim(0, 1.02)
+        axes.set_xlabel("share of half samples that select it")
+        axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3, fontsize=8.5, handletextpad=0.4)
+    return axes.figure  # pyright: ignore[reportReturnType]
+
+
+def _pairs(names: Iterable[str]) -> list[str]:
+    """Names of pairs, without the variable where all cells are of one."""
+    ends = [str(name).split(" - ") for name in names]
+    short = iter(bare(end for pair in ends for end in pair))
+    return [" - ".join(next(short) for _ in pair) for pair in ends]
