@@ -64,6 +64,14 @@ def standard_promotion() -> Iterator[None]:
 
 
 @pytest.fixture
+def compiled_in_full() -> Iterator[None]:
+    """With the optimisations that other tests leave out: for what runs long, and where errors of the compiler are errors too."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)
+
+
+@pytest.fixture
 def rng() -> np.random.Generator:
     """Random numbers that are the same in every run."""
     return np.random.default_rng(20240721)

@@ -55,6 +55,7 @@ from ._saved_fits import verify_numbers as verify_numbers
 from ._saved_fits import warn_of_size as warn_of_size
 from ._shrinkage import SHRINKS as SHRINKS
 from ._shrinkage import with_shrinkage as with_shrinkage
+from ._status import AT_BOUND as AT_BOUND
 from ._status import Finding as Finding
 from ._status import in_words as in_words
 from ._training_options import Training as Training

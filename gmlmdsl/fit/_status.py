@@ -21,7 +21,7 @@ SUSPECT = 1e-3  # of the largest eigenvalue, here or at the start: below, the da
 SHARE = 0.5  # of the curvature in some direction: where a prior gives more, it decides
 ALL = 1e-6  # a share of 1 and so much more is rounding
 SUSPECT_SHARE = 0.02  # where a prior gives more, the data alone may have no estimate
-AT_BOUND = 1e-6
+AT_BOUND, NEAREST = "at-bound", 1e-6  # slug; the distance from a bound below which a parameter is said to be at it
 NEAR = 1e-3  # the largest gradient entry per row at which steps of a stochastic minimiser may end
 
 
@@ -327,9 +327,9 @@ def _at_bounds(host: FactorGraph, params: dict[str, jax.Array]) -> list[Finding]
         value = np.asarray(params[p.name])
         low = value.min(initial=np.inf) if p.kind == "simplex" else np.min(value - p.lower, initial=np.inf)
         high = np.inf if p.kind == "simplex" else np.min(p.upper - value, initial=np.inf)
-        if min(low, high) < AT_BOUND:
+        if min(low, high) < NEAREST:
             message = f"`{p.name}` has run to the edge of its range"
-            out.append(Finding("at-bound", message, "Its standard errors mean nothing there; a prior keeps it inside"))
+            out.append(Finding(AT_BOUND, message, "Its standard errors mean nothing there; a prior keeps it inside"))
     return out
 
 

@@ -25,6 +25,7 @@ from ..derive import float_type, on_device
 from ..evaluate import tangent
 from ..fit import (
     ALIKE,
+    AT_BOUND,
     FEWEST,
     MOST_INFERRED,
     TOO_FEW,
@@ -41,6 +42,7 @@ Array = np.ndarray
 CURVATURE, OPEN_FACED, SIMULATED = "curvature", "open_faced", "simulated"
 NOTHING = 1e-12  # of the largest variance: below, a direction has no estimate, and no calibration
 WITHOUT = "`calibrate=None` draws from the posterior of the loss as it is, labelled: not calibrated"
+RIGHT = 'take the model as right: `calibrate="simulated"` of `to_numpyro`, `fit.simulated_errors().posterior()`; or '
 
 
 class Calibration(eqx.Module):
@@ -86,7 +88,7 @@ def calibrate(source: Source) -> Calibration:
     """
     evidence = _without_priors(source)
     if source.how is None and scored_rows(evidence) < FEWEST:
-        raise _no_calibration(f"there is {scored_rows(evidence):.3g} effective row, which does not tell how far rows differ")
+        raise _no_calibration(f"there is {scored_rows(evidence):.3g} effective row, which does not tell how far rows differ", RIGHT)
     estimate = fit_model(evidence.lowered, evidence.mask, evidence.codes, evidence.options)
     _verify_minimiser(estimate)
     found = _covariances(source, evidence, estimate)
@@ -96,7 +98,11 @@ def calibrate(source: Source) -> Calibration:
         basis = tangent(graph, frozenset(estimate.fixed))
         centre = np.asarray(coordinates(sites, params))
         slopes = jacobian(graph, sites, params, basis)
-        matrix = np.linalg.solve(slopes, _adjustment(*found, basis) @ slopes)
+        adjustment = _adjustment(*found, basis)
+        if adjustment is None:
+            who, remedy = ("the rows", RIGHT) if source.how is None else ("the simulated data sets", "")
+            raise _no_calibration(f"{who} do not differ in some direction of the parameters: S has no inverse", remedy)
+        matrix = np.linalg.solve(slopes, adjustment @ slopes)
     return Calibration(on_device(centre, float_type()), on_device(matrix, float_type()))
 
 
@@ -110,9 +116,11 @@ def _without_priors(source: Source) -> Evidence:
 
 
 def _verify_minimiser(estimate: Estimate) -> None:
-    if estimate.status.code in NO_MINIMUM:
-        said = estimate.status.findings[0].message if estimate.status.findings else estimate.status.code
-        raise _no_calibration(f"without priors the loss has no minimiser to calibrate at ({estimate.status.code}): {said}", remedy="")
+    status = estimate.status
+    edges = [f.message for f in status.findings if f.slug == AT_BOUND]
+    if status.code in NO_MINIMUM or edges:
+        said = edges or [f.message for f in status.findings] or [status.code]
+        raise _no_calibration(f"without priors the loss has no minimiser to calibrate at ({status.code}): {said[0]}")
     if "sandwich" not in estimate.covariances:
         n = sum(np.size(v) for v in estimate.params.values())
         message = f"calibration takes the curvature of the loss, which is computed of {MOST_INFERRED:,} parameters at most: these are {n:,}"
@@ -130,12 +138,14 @@ def _covariances(source: Source, evidence: Evidence, estimate: Estimate) -> tupl
         return estimate.covariances["laplace"], simulated_errors(record, source.how).determined["sandwich"]
     told = [f.message for f in estimate.status.findings if f.slug == TOO_FEW]
     if told or estimate.status.without_error.any():
-        raise _no_calibration(told[0] if told else "all rows pull alike in some direction: they do not tell how far rows differ there")
+        raise _no_calibration(
+            told[0] if told else "all rows pull alike in some direction: they do not tell how far rows differ there", RIGHT
+        )
     return estimate.covariances["laplace"], estimate.covariances["sandwich"]
 
 
-def _adjustment(laplace: Array, sandwich: Array, basis: Array) -> Array:
-    """C in the directions of the basis: (S^-1 H)^(1/2) where there is an estimate, the identity elsewhere.
+def _adjustment(laplace: Array, sandwich: Array, basis: Array) -> Array | None:
+    """C in the directions of the basis: (S^-1 H)^(1/2) where there is an estimate, the identity elsewhere; None where S has no inverse.
 
     With K K' = H^-1 and W = K^-1 V K^-1', it is K W^(-1/2) K^-1: its square is H^-1 V^-1 = S^-1 H.
     """
@@ -146,10 +156,9 @@ def _adjustment(laplace: Array, sandwich: Array, basis: Array) -> Array:
     root, back = vectors * np.sqrt(values), (vectors / np.sqrt(values)).T
     ratios, turned = np.linalg.eigh(back @ spread @ back.T)
     if ratios.size and ratios.min() <= ALIKE * max(1.0, ratios.max()):
-        raise _no_calibration("the rows do not differ in some direction of the parameters: S has no inverse")
+        return None
     return np.eye(basis.shape[1]) - vectors @ vectors.T + root @ (turned / np.sqrt(ratios)) @ turned.T @ back
 
 
-def _no_calibration(why: str, remedy: str = "take the model as right: `{simulated}`; or ") -> Any:
-    help = remedy.format(simulated='calibrate="simulated"` of `to_numpyro`, `fit.simulated_errors().posterior()') + WITHOUT
-    return fail("E554", f"a posterior of this loss cannot be calibrated: {why}", help=help)
+def _no_calibration(why: str, remedy: str = "") -> Any:
+    return fail("E554", f"a posterior of this loss cannot be calibrated: {why}", help=remedy + WITHOUT)

@@ -5,23 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import jax
 import pytest
 from cases import Case
 from one_step import LEAST_P, MIXED, RING, keeps_p
 
 CHAINS = 200_000
 KERNELS = [(RING, s) for s in ("sweep", "looks", "either", "hot")] + [(MIXED, s) for s in ("pairs", "sees")]
-
-
-@pytest.fixture(autouse=True)
-def compiled_in_full() -> Iterator[None]:
-    """With the optimisations that the other tests leave out: errors of the compiler are errors too."""
-    jax.config.update("jax_disable_most_optimizations", False)
-    yield
-    jax.config.update("jax_disable_most_optimizations", True)
+pytestmark = pytest.mark.usefixtures("compiled_in_full")
 
 
 @pytest.mark.check

@@ -157,7 +157,7 @@ def measure(study: Study, count: int | None = None) -> list[Coverage]:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("standard_promotion")
+@pytest.mark.usefixtures("standard_promotion", "compiled_in_full")
 @pytest.mark.parametrize(("study", "count"), [(STUDIES[0], 500), (STUDIES[1], 100)], ids=lambda v: getattr(v, "name", v))
 def test_intervals_of_fits_to_one_row_cover(study: Study, count: int):
     """Within .03 over 500 data sets, and as wide a band, three Monte Carlo errors, over 100."""

@@ -31,6 +31,7 @@ from gmlmdsl.assess import evidence_of
 from gmlmdsl.posterior import Task, potential, task_of
 from gmlmdsl.sample import groups_of
 
+pytestmark = pytest.mark.usefixtures("standard_promotion", "compiled_in_full")
 TRUTH = np.array([0.1, 0.4])
 ROWS, DATA_SETS, PROBABILITY = 500, 1000, 0.94
 RANKS, RANK_ROWS, THIN = 1000, 30, 4  # of simulation-based calibration: data sets, rows of each, steps between the draws that are ranked
@@ -227,7 +228,6 @@ def chi_square(found: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("standard_promotion")
 @pytest.mark.parametrize("calibrate", ["curvature", "open_faced"])
 def test_calibrated_intervals_cover(calibrate: str):
     """Nothing is compiled after the first data sets but the quadrature."""
@@ -242,7 +242,6 @@ def test_calibrated_intervals_cover(calibrate: str):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("standard_promotion")
 def test_intervals_that_are_not_calibrated_are_wrong_in_both_directions():
     """By the normal law: 2 Phi(1.881 sd / Godambe) - 1, .998 of the field and .848 of the coupling; three Monte Carlo errors."""
     found = measure(None)
@@ -252,7 +251,6 @@ def test_intervals_that_are_not_calibrated_are_wrong_in_both_directions():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("standard_promotion")
 @pytest.mark.parametrize("calibrate", [None, "curvature", "open_faced"])
 def test_draws_have_the_quantiles_of_the_quadrature(calibrate: str | None):
     """Shares below both ends over 20 data sets: within four errors of 40,000 draws of which one in two counts as independent."""
@@ -264,7 +262,6 @@ def test_draws_have_the_quantiles_of_the_quadrature(calibrate: str | None):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.* diverged:gmlmdsl.SamplingWarning")  # a draw of hundreds, after a short warm-up
-@pytest.mark.usefixtures("standard_promotion")
 def test_the_posterior_of_the_likelihood_passes_simulation_based_calibration():
     """Ranks are uniform: chi-square of 20 bins below its 99.95 % point, 45.97, of both parameters; nothing is compiled after the first."""
     ranks(2)

@@ -45,17 +45,14 @@ MODELS = [
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("compiled_in_full")
 @pytest.mark.parametrize(("graph", "values", "rows"), MODELS, ids=str)
 def test_the_estimate_is_within_a_factor_of_two(graph: str, values: int, rows: int) -> None:
-    jax.config.update("jax_disable_most_optimizations", False)  # what a user's process does
-    try:
-        model = gm.parse(MODEL.format(graph=graph, values=values)).model().graph
-        plan = plan_elimination(model)
-        device, contraction = derive.graph_arrays(model), derive.contraction(model, plan)
-        params = {p.name: jnp.zeros(p.shape) for p in model.parameters}
-        codes = jnp.zeros((model.n_cells, rows), jnp.int32)
-        compiled = jax.jit(lambda p: derive.log_sum(device, p, codes, contraction).sum()).lower(params).compile()
-    finally:
-        jax.config.update("jax_disable_most_optimizations", True)
+    model = gm.parse(MODEL.format(graph=graph, values=values)).model().graph
+    plan = plan_elimination(model)
+    device, contraction = derive.graph_arrays(model), derive.contraction(model, plan)
+    params = {p.name: jnp.zeros(p.shape) for p in model.parameters}
+    codes = jnp.zeros((model.n_cells, rows), jnp.int32)
+    compiled = jax.jit(lambda p: derive.log_sum(device, p, codes, contraction).sum()).lower(params).compile()
     measured = compiled.memory_analysis().temp_size_in_bytes
     assert 0.5 < sum_memory(model, plan, rows) / measured < 2.0

@@ -62,6 +62,15 @@ model ring {
 mask one = subsets(x, size = 1)
 mask whole = everything(x)
 """
+EDGE = """
+model edge {
+  var x : bit
+  var y : bit
+  param p : real(lower = 0, upper = 1)
+  factor p * (x + y)
+}
+mask single = subsets(size = 1)
+"""
 kinds, ring = Case("kinds", KINDS), Case("ring", RING)
 TRUTH = {"h": np.array(0.1), "J": np.array(0.4)}
 
@@ -210,6 +219,9 @@ def test_what_cannot_be_calibrated_is_refused_with_what_can_be_done():
     refused("E507", lambda: model.to_numpyro(x, "one", calibrate=True), '"curvature", "simulated" or None')
     refused("E554", lambda: model.to_numpyro(x[:1], "one"), "1 effective row", 'calibrate="simulated"', "calibrate=None")
     refused("E554", lambda: model.to_numpyro(np.ones((9, 6), int), "one"), "no minimiser", "calibrate=None")
+    all_true = {"x": np.ones(9, int), "y": np.ones(9, int)}
+    at_edge = ("`p` has run to the edge", "help: `calibrate=None`")
+    refused("E554", lambda: gm.parse(EDGE).model().to_numpyro(all_true, calibrate="simulated"), *at_edge)
     refused("E505", lambda: model.to_numpyro(x[:0], "one", calibrate=None))
     mixed = np.array([[1, 1, -1, 1, -1, -1]])
     assert model.to_numpyro(mixed, "one", calibrate=None).calibration == "not calibrated"
