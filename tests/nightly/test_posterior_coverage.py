@@ -231,7 +231,7 @@ def chi_square(found: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("calibrate", ["curvature", "open_faced"])
 def test_calibrated_intervals_cover(calibrate: str):
     """Nothing is compiled after the first data sets but the quadrature."""
-    calibrated(0), calibrated(1)
+    tasks(calibrate, 2)
     with compilations() as compiled:
         tasks(calibrate, DATA_SETS)
     assert not compiled
