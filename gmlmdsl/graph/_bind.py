@@ -156,7 +156,7 @@ def _as_array(d: ir.Input, value: Any, given: Mapping[str, Any], bound: Bound) -
                 f"input `{d.name}` must be {wanted}, got {_first(array):g}",
                 d.span,
                 wanted,
-                help=f"whole numbers are finite, and others are `{d.name} : real`",
+                help=f"an integer has no fraction; for other numbers declare `input {d.name} : real`",
             )
         return array.astype(np.int64)
     return array.astype(np.float64)

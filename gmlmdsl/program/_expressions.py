@@ -44,7 +44,7 @@ CONSTANT = Where(
 INDEXED = Where(
     "may use index names and inputs only",
     *("input", "length", "binder"),
-    instead="a term that depends on a cell is `factor if x == 1 then .. else 0`; what is impossible is `require`",
+    instead="a term that depends on a cell is `factor if x[i] == 1 then .. else 0`; what is impossible is `require`",
 )
 STATE = Where("may not mention a parameter", "input", "length", "binder", *CELLS, "let", parameters_of_lets=False)
 MODEL = Where("", "input", "length", "binder", *CELLS, "let", "param")
@@ -117,7 +117,7 @@ def check_expression(e: tree.Expression, scope: Scope, where: Where) -> Checked:
     """The checked expression and its kind; faults go to the scope."""
     check = RULES.get(type(e))
     if check is None:
-        help = "such as `2`, `n - 1` or `x[0] == 1`"
+        help = "one number stands for all entries" if isinstance(e, tree.List) else "such as `2`, `n - 1` or `x[0] == 1`"
         scope.report("E216", "a number or condition is expected here", e.span, "not an expression", help=help)
         return faulty(e.span)
     return check(e, scope, where)

@@ -26,6 +26,7 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         "string": ('strings are `labels("sun", "rain")`', ""),
         "str": ('strings are `labels("sun", "rain")`', ""),
         "categorical": ('values without order are `labels("sun", "rain")` or `letters("ACGT")`', ""),
+        "int": ("whole numbers are `range(q)`, 0 to q - 1, in a cell and `int` in an input", ""),
         "ising": ("a cell that is -1 or +1 is a `spin`", "spin"),
     },
     "function": {
@@ -119,8 +120,7 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         "each": ("cells with rates stand between braces: `mask name { each x[i] for i in site rate 0.5 }`", ""),
         "random": ("write `bernoulli(x, rate = 0.15)` or `subsets(x, size = 2)`", ""),
         "mlm": ("write `bernoulli(x, rate = 0.15)`", ""),
-        "single": ("write `subsets(x, size = 1)`", ""),
-        "pseudolikelihood": ("write `subsets(x, size = 1)`", ""),
+        **dict.fromkeys(("single", "single_site", "site", "sites", "pseudolikelihood"), ("write `subsets(x, size = 1)`", "")),
         "all": ("write `everything(x)`", "everything"),
         "full": ("write `everything(x)`", "everything"),
         "pairs": ("write `subsets(x, size = 2)`", ""),
@@ -157,6 +157,9 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         "beam_search": ("write `autoregressive(beam = 5)`, for a network with `causal = true`", ""),
         "gibbs": ("write `sampler name { update x[i] for i in site }`, or `{ update x[K] where K ~ mask }`", ""),
         "metropolis": ("updates draw from their conditionals exactly: `sampler name { update x[i] for i in site }`", ""),
+        "exact": ('independent draws need no sampler here: `sampler="exact"` in Python', ""),
+        **dict.fromkeys(("viterbi", "map", "argmax"), ("a most probable configuration is asked for in Python: `model.map(params)`", "")),
+        **dict.fromkeys(("nuts", "hmc", "langevin"), ("cells are discrete: write `sampler name { update x[i] for i in site }`", "")),
         "block_gibbs": ("write `sampler name { update x[K] where K ~ mask }`", ""),
     },
 }

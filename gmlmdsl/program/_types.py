@@ -138,7 +138,9 @@ def _bounded(e: tree.Call, scope: Scope) -> ValueType | None:
     for a in e.arguments:
         if a.keyword is None or a.keyword.name not in ("lower", "upper") or a.keyword.name in bounds or a.clauses is not None:
             named = a.keyword is not None and a.keyword.name not in ("lower", "upper")
-            help, fix = suggestion(a.keyword, ("lower", "upper"), "") if named else ("", None)  # pyright: ignore[reportArgumentType]
+            bare = [b.value.span.text for b in e.arguments if b.keyword is None]
+            words = ", ".join(f"{name} = {text}" for name, text in zip(("lower", "upper"), bare, strict=False))
+            help, fix = suggestion(a.keyword, ("lower", "upper"), "") if named else (f"write `real({words})`" if words else "", None)  # pyright: ignore[reportArgumentType]
             scope.report("E302", "`real` takes `lower = ..` and `upper = ..`, each once", a.span, "not one of these", help=help, fix=fix)
             return None
         bounds[a.keyword.name] = check_number(a.value, scope, CONSTANT)

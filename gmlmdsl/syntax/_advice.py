@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ._axes import ARRAYS, CELLS
 from ._fault import Fault
-from ._habits import ARRAYS, CELLS, is_arrow
+from ._habits import is_arrow
 from ._hints import openers
 from ._lex import Token
 from ._notations import COMPARISONS

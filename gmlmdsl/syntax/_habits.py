@@ -8,6 +8,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from .._diagnostics import Diagnostic, Fix, Span
+from ._axes import ARRAYS, AXES, CELLS, a_name, declared_names
 from ._bodies import behind_a_name, body_without_braces, name_left_out
 from ._fault import Edit, Fault
 from ._hints import hinted_words
@@ -16,15 +17,12 @@ from ._notations import COMPARISONS, SIZED, sized_axes
 from ._words import SAMPLER_WORDS, STATEMENT_WORDS
 
 Faults = dict[int, Diagnostic]
-CELLS = ("var", "latent", "given")
-ARRAYS = (*CELLS, "param", "input")
 TYPES = {"spin": "spin", "bit": "bit", "bool": "bit", "boolean": "bit", "real": "real", "positive": "positive", "int": "int"}
 DECLARED_TYPES = ("spin", "bit", "range", "letters", "labels")
 CONDITIONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "and", "or", "not"})
 LOG_P = "target"
 EQUAL = "1"  # the weight of a row that says none
 CONSTANTS = frozenset({"const", "constant", "let", "final", "define", "var", "val", *SIZED})
-INDEX_NAMES = ("i", "j", "k", "l", "m", "n", "a", "b", "c", "d")
 
 
 def statement_without_a_keyword(fault: Fault, faults: Faults) -> Edit | None:
@@ -114,7 +112,7 @@ def constant(fault: Fault, faults: Faults) -> Edit | None:
     span, text = fault.span(tokens[start]).to(fault.span(name)), f"input {name.text} : {type_} ="
     fix = Fix(span.to(fault.span(tokens[after - 1])), text)
     message = f"a number is declared with `input`, which may have a default, found `{short(tokens[start].text)}`"
-    made = (fault.make("input", tokens[start]), name, fault.make(":", name), _word(type_, name), fault.make("=", name))
+    made = (fault.make("input", tokens[start]), name, fault.make(":", name), a_name(type_, name), fault.make("=", name))
     return Edit(start, after, made, Diagnostic("E109", message, span, help=f"write `{text} ..`", fix=fix), far=1)
 
 
@@ -184,7 +182,7 @@ def _added(fault: Fault, first: Token, equals: Token) -> Edit:
     """`target += b * y`, which in Stan adds to log p; what another name stands for (an energy has the other sign) is not known."""
     name = fault.span(first).to(fault.span(fault.tokens[fault.at - 1]))
     place = name.to(fault.span(equals))
-    sure = name.text == LOG_P and LOG_P not in _declared(fault.tokens)
+    sure = name.text == LOG_P and LOG_P not in declared_names(fault.tokens)
     help_ = "write `factor`" if sure else "a term of log p is written `factor ..`; one of an energy with the other sign, `factor -(..)`"
     fix = Fix(place, "factor") if sure else None
     diagnostic = Diagnostic("E107", f"`{place.text}` adds nothing here", place, help=help_, fix=fix)
@@ -215,46 +213,6 @@ def _before(span: Span) -> Span:
     return Span(span.source, span.start, span.start)
 
 
-def axis_of_a_number(fault: Fault, faults: Faults) -> Edit | None:
-    """`var x[10] : spin`."""
-    first, token, at = fault.tokens[fault.start], fault.token, fault.at
-    if (
-        first.text not in (*CELLS, "param", "let")
-        or token.terminals != ("NUMBER",)
-        or not fault.previous
-        or fault.previous.text not in "[,"
-    ):
-        return None
-    taken = _declared(fault.tokens) | {t.text for t in fault.tokens[fault.start : at]}
-    name = next((n for n in INDEX_NAMES if n not in taken), None)
-    if name is None:
-        return None
-    span, text = fault.span(token), f"{name} in range({token.text})"
-    made = (_word(name, token), fault.make("in", token), _word("range", token), fault.make("(", token), token, fault.make(")", token))
-    message = f"an axis names its index: expected `{text}`, found `{token.text}`"
-    return Edit(at, at + 1, made, Diagnostic("E109", message, span, "no index name", help=f"write `{text}`", fix=Fix(span, text)), far=1)
-
-
-def axis_of_an_input(fault: Fault, faults: Faults) -> Edit | None:
-    """`input w[i in site] : real`: the axes of an input have no index names."""
-    tokens, at = fault.tokens, fault.at
-    if fault.token.text != "in" or tokens[fault.start].text != "input" or tokens[at - 2].text not in ("[", ","):
-        return None
-    span = fault.span(tokens[at - 1]).to(fault.span(fault.token))
-    place = Span(fault.source, span.start, tokens[at + 1].start)
-    message, help_ = "an axis of an input is a size or an index set, without an index name", f"remove `{span.text}`"
-    return Edit(at - 1, at + 1, (), Diagnostic("E109", message, span, help=help_, fix=Fix(place, "")), far=1)
-
-
-def _declared(tokens: list[Token]) -> set[str]:
-    openers = {"input", "index", "domain", "graph", "model", "mask", "sampler", "verifier", "value", *CELLS, "param", "let", "network"}
-    return {b.text for a, b in pairwise(tokens) if a.text in openers}
-
-
-def _word(text: str, like: Token) -> Token:
-    return like._replace(terminals=("NAME",), text=text)
-
-
 def type_before_the_name(fault: Fault, faults: Faults) -> Edit | None:
     """`var bool y`, `param real h`, which is read as a parameter `real` and a stray `h`."""
     tokens = fault.tokens
@@ -267,7 +225,7 @@ def type_before_the_name(fault: Fault, faults: Faults) -> Edit | None:
     span = fault.span(written).to(fault.span(tokens[at]))
     text = f"{tokens[at].text} : {type_}"
     diagnostic = Diagnostic("E109", "a type follows the name and a `:`", span, help=f"write `{text}`", fix=Fix(span, text))
-    return Edit(at - 1, at + 1, (tokens[at], fault.make(":", written), _word(type_, written)), diagnostic, far=1)
+    return Edit(at - 1, at + 1, (tokens[at], fault.make(":", written), a_name(type_, written)), diagnostic, far=1)
 
 
 def bounds_in_angles(fault: Fault, faults: Faults) -> Edit | None:
@@ -320,7 +278,7 @@ def block_as_a_mask(fault: Fault, faults: Faults) -> Edit | None:
         return None
     span = fault.span(fault.token).to(fault.span(tokens[close]))
     text = f"blocks({span.text})"
-    made = (_word("blocks", fault.token), fault.make("(", fault.token), *tokens[at : close + 1], fault.make(")", tokens[close]))
+    made = (a_name("blocks", fault.token), fault.make("(", fault.token), *tokens[at : close + 1], fault.make(")", tokens[close]))
     message, help_ = "a block is not a mask: a mask lists its blocks", f"write `{short(text)}`"
     return Edit(at, close + 1, made, Diagnostic("E101", message, span, "a block", help=help_, fix=Fix(span, text)), whole=True)
 
@@ -340,7 +298,7 @@ def block_without_where(fault: Fault, faults: Faults) -> Edit | None:
     if "NAME" not in block.terminals:
         return None
     span, text = fault.span(fault.token), f"where {block.text} ~"
-    made = (fault.make("where", fault.token), _word(block.text, fault.token), fault.token)
+    made = (fault.make("where", fault.token), a_name(block.text, fault.token), fault.token)
     diagnostic = Diagnostic("E109", "expected `where` before `~`", span, help=f"write `{text}`", fix=Fix(span, text))
     return Edit(at, at + 1, made, diagnostic, whole=True)
 
@@ -371,8 +329,7 @@ MENDS = (
     body_without_braces,
     behind_a_name,
     name_left_out,
-    axis_of_an_input,
-    axis_of_a_number,
+    *AXES,
     type_before_the_name,
     bounds_in_angles,
     second_declaration,

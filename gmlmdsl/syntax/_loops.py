@@ -88,7 +88,7 @@ def word_behind_for(fault: Fault, faults: Faults) -> Edit | None:
         help=f"write `for {fault.token.text} in ..`",
         fix=Fix(span, ""),
     )
-    return Edit(fault.at - 1, fault.at, (), diagnostic, far=2)
+    return Edit(fault.at - 1, fault.at, (), diagnostic, far=1)
 
 
 def loop_in_brackets(fault: Fault, faults: Faults) -> Edit | None:

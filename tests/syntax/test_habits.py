@@ -33,6 +33,8 @@ TOLD = {
     "hidden_behind_a_type": "write `latent z[t in time] : range(3)`",
     "assignments_of_r": "write `input n : int = ..`",
     "conditions_of_papers": 'write `"A"`',
+    "axes_without_names": "`j in range(3)`",
+    "an_hmm_of_stan": "`z[t] ~ categorical(move[z[t - 1]]) for t in time if t > 0`",
     "loops_with_bodies": "`factor h[i] * x[i] for i in range(4)`; i counts from 0",
     "loops_of_declarations": "`var x[i in site] ..`",
     "bodies_without_braces": "`repeat 4 { .. }`",
