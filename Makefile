@@ -5,6 +5,9 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 OUT    ?= demo-report
 
+# Where Python may not keep what it compiled, every process compiles JAX anew: three times the time of an import.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo check test nightly examples coverage lint format types bench docs figures clean
 
