@@ -30,6 +30,7 @@ def keep(name: str, run: Path) -> None:
     folder = KEPT / name
     folder.mkdir(parents=True, exist_ok=True)
     plain = {k: v for k, v in report.items() if k not in LEFT_OUT}
+    plain["command"] = re.sub(r"\S*/(?=\S)", "", plain["command"])  # files by their names: their folders are of one machine
     (folder / "report.json").write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
     for log in sorted(run.glob("*.jsonl")):
         shutil.copy(log, folder / log.name)
