@@ -63,7 +63,7 @@ DataPath = Annotated[
 FittedFile = Annotated[Path, typer.Argument(metavar="FILE", help="A saved fit, or a .gmlm file with --params.", show_default=False)]
 ParamsFile = Annotated[Path | None, typer.Option("--params", metavar="FILE.npz", help="For a .gmlm file: the parameters, by name.")]
 AllowPython = Annotated[
-    bool, typer.Option("--allow-python", help='Let a network `python("package.module:Class")` import and run that class.')
+    bool, typer.Option("--allow-python", help='Let networks, verifiers and values `python("package.module:name")` import and run that.')
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print data (JSON) instead of text.")]
 

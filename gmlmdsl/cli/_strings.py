@@ -68,6 +68,8 @@ def naming_lines(path: Path | None, model: Model) -> Iterator[None]:
         if path is None or not any("prompt[" in d.message for d in error.diagnostics):
             raise
         written = WRITTEN["letters" if v.kind == "letters" else "numbers" if v.ordered else "labels"]
+        if written == WRITTEN["labels"] and all(len(str(label)) == 1 for label in v.labels):
+            written += f'; with `letters("{"".join(map(str, v.labels))}")` in place of `labels(..)` they need no spaces'
         told = [re.sub(r"prompt\[(\d+)\]", lambda m: f"{path}, line {int(m[1]) + 1}", d.message) for d in error.diagnostics]
         helps = [written if d.code == "E502" else d.help for d in error.diagnostics]
         raise GmlmError([replace(d, message=m, help=h) for d, m, h in zip(error.diagnostics, told, helps, strict=True)]) from None

@@ -78,7 +78,8 @@ def _walk(o: dict[str, str]) -> tuple[str, ...]:
         "its error grows with the length.",
         "uniform_node": "The walk takes a uniform number of steps, and is made again where it does not end at a whole string; "
         "all calls count.",
-        "last_node": "Where the walk does not end at a whole string the draw is FAIL, which is counted.",
+        "last_node": "Where the walk does not end at a whole string the draw is FAIL, which is counted: with exact values and L symbols "
+        "behind the prompt all but 1/(2 L) of the draws in the long run. `result = uniform_node` makes it again until there is a string.",
     }
     return law, result[o["result"]]
 

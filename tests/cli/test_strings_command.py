@@ -62,6 +62,14 @@ def test_what_a_file_of_prompts_may_not_hold(folder):
             assert word in " ".join(shown.split()), text
 
 
+def test_labels_of_one_letter_that_stand_without_spaces_are_told_of_letters(folder):
+    (folder / "l.gmlm").write_text(PROGRAM.replace('letters("ab")', 'labels("(", ")")').replace('"b"', '")"'))
+    (folder / "prompts.txt").write_text("( (\n((\n")
+    shown = gmlm("sample", "l.gmlm", "--model", "words", "-s", "tok", "--prompt", "prompts.txt", status=1).output
+    for word in ("E502", "prompts.txt, line 2 at 0 is '(('", 'with `letters("()")` in place of `labels(..)` they need no spaces'):
+        assert word in " ".join(shown.split())
+
+
 def test_a_report_says_what_was_drawn_what_it_took_and_where_it_went_back(folder):
     (folder / "w.gmlm").write_text(
         PROGRAM.replace("sampler all", "sampler back for words = backtracking(can, quota = 1, stride = 2)\nsampler all")

@@ -9,7 +9,10 @@ from types import ModuleType
 import jax
 import numpy as np
 import pytest
+from chi_square import p_value
 from markdown_blocks import ROOT
+
+import gmlmdsl as gm
 
 EXAMPLES = ROOT / "examples" / "guided"
 PAGE = ROOT / "docs" / "how-to" / "generate-under-constraints.md"
@@ -30,6 +33,36 @@ def test_the_table_of_the_page_is_what_the_script_prints():
     rows = [re.split(r"\s{2,}", line) for line in printed.table(*printed.laws()).splitlines()[1:]]
     for row in rows:
         assert f"| {' | '.join(row)} |" in PAGE.read_text(encoding="utf-8")
+
+
+def test_lists_of_a_trigram_are_those_of_a_parser_and_their_law_is_by_enumeration():
+    """Every list is enumerated by a parser of the script's own: `require` has them and no others, and their probabilities are the shares."""
+    printed = script("constrained")
+    p = np.array([weight for _, weight, _ in printed.filtered(printed.trigram(printed.TEXT))])
+    with jax.enable_x64(True):
+        names, exact, q, share = printed.lists()
+    assert len(names) == len(set(names)) == 482
+    assert (exact.sum(), q.sum(), share) == (pytest.approx(1, abs=1e-10), pytest.approx(1, abs=1e-12), pytest.approx(p.sum()))
+    np.testing.assert_allclose(exact, p / share, atol=1e-10)
+    page = PAGE.read_text(encoding="utf-8")
+    head, _, *rows = printed.list_table(names, exact, q, share).splitlines()
+    assert f"{head.split()[0]} lists" in page
+    assert f"is {head.split()[-5]} in total variation away" in page
+    assert f"{100 * share:.0f} % are lists" in page
+    for row in rows:
+        assert f"| {' | '.join(row.split())} |" in page
+
+
+@pytest.mark.slow
+def test_filtering_by_the_parser_is_filtering_by_the_backward_pass():
+    """Draws of rejection of symbols by `completable`, beside the probabilities that the script computes: chi-square, a seed fixed before."""
+    printed = script("constrained")
+    names, _, q, _ = printed.lists()
+    model = gm.load(EXAMPLES / "lists.gmlm", **printed.trigram(printed.TEXT)).model("text")
+    x = model.sample({}, "filter", draws=1000, seed=3, progress=False)["posterior"]["x"].values[0]
+    number = {name: k for k, name in enumerate(names)}
+    counts = np.bincount([number["".join(printed.SYMBOLS[a] for a in row)] for row in x], minlength=len(names))
+    assert p_value(counts, q) > 1e-4
 
 
 @pytest.mark.slow
