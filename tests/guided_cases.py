@@ -79,6 +79,31 @@ sampler draw  for words = autoregressive(decode = sample, end = "c")
 """
 NEXT = "input next[sym, sym] : simplex = [[0.1, 0.6, 0.3], [0.5, 0.3, 0.2], [0.2, 0.3, 0.5]]\n"
 HEAD = 'input n : int = {n}\ndomain sym = labels("a", "b", "c")\nindex t = range(n)\n'
+BITS = """
+input n : int = 6
+model words {{ var x[t in range(n)] : bit  x[t] ~ categorical([0.5, 0.5]) for t in range(n) }}
+model wanted {{ var x[t in range(n)] : bit  {require} }}
+verifier can for words = completable(wanted)
+value truth  for words = expected(wanted)
+verifier mine for words = python("guided_functions:zeros")
+value own     for words = python("guided_functions:value")
+sampler rej  for words = rejection(can)
+sampler few  for words = rejection(can, tries = 5)
+sampler tok  for words = tokenwise_rejection(can)
+sampler back for words = backtracking(can, quota = 3, stride = 2)
+sampler walk for words = value_guided(truth, steps = {steps})
+sampler node for words = value_guided(truth, steps = {nodes}, result = uniform_node)
+sampler best for words = best_of(truth, n = 3)
+sampler python for words = tokenwise_rejection(mine)
+sampler values for words = value_guided(own, steps = 20, leaf = mine)
+sampler tokens for words = tokenwise_rejection(own)
+"""
+ZEROS = "require x[t] == 0 for t in range(n)"
+
+
+def bits(require: str = ZEROS, n: int = 6, steps: int = 50, allow: bool = False, nodes: int = 40) -> gm.Model:
+    """Fair bits, and what their strings should be."""
+    return gm.parse(BITS.format(require=require, steps=steps, nodes=nodes), n=n, allow_python=allow).model("words")
 
 
 @dataclass(frozen=True, eq=False)
