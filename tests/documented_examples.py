@@ -1,6 +1,6 @@
 """Runs the documented examples as their readers would, and compares their processor time with the kept figure.
 
-    python tests/documented_examples.py [NAME ..] [--jobs 2] [--write]
+    python tests/documented_examples.py [NAME ..] [--jobs 2] [--night] [--write]
 
 Each runs from a fresh process in an empty folder, with the real files that it names and without compiled programs of earlier runs. What
 takes more than twice its kept figure fails; a process is stopped there. `--write` keeps what was measured; read the difference.
@@ -25,6 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
+from typing import Any
 
 import real_data
 from markdown_blocks import ROOT, in_its_own_process, run_page
@@ -36,11 +37,12 @@ SLOW = 10  # seconds on the clock for each of the processor's that are allowed: 
 
 @dataclass(frozen=True)
 class Example:
-    """A page, a script, or `gmlm` and its words; the files of real data that it needs; its processor time."""
+    """A page, a script, or `gmlm` and its words; the files of real data that it needs; its processor time; whether only the night runs it."""
 
     name: str
     data: tuple[str, ...]
     seconds: float
+    night: bool = False
 
     @property
     def limit(self) -> float:
@@ -64,9 +66,14 @@ class Outcome:
         return f"{self.example.name:36} {what}{f'  FAILED: {self.failed}' if self.failed else ''}"
 
 
+def kept() -> dict[str, dict[str, Any]]:
+    """The table of kept figures: by name, what an example needs and takes."""
+    return json.loads(KEPT.read_text(encoding="utf-8"))
+
+
 def examples() -> list[Example]:
     """All that are documented, with their kept figures."""
-    return [Example(name, tuple(e.get("data", ())), e["seconds"]) for name, e in json.loads(KEPT.read_text(encoding="utf-8")).items()]
+    return [Example(name, tuple(e.get("data", ())), e["seconds"], e.get("night", False)) for name, e in kept().items()]
 
 
 def run(example: Example) -> Outcome:
@@ -135,7 +142,7 @@ def run_all(chosen: list[Example], jobs: int, say: Callable[[str], object] = pri
 
 def keep(found: list[Outcome]) -> None:
     """Write what was measured, of runs that came to their end."""
-    table = json.loads(KEPT.read_text(encoding="utf-8"))
+    table = kept()
     for o in found:
         if o.seconds and o.ended:
             table[o.example.name]["seconds"] = round(o.seconds, 1)
@@ -145,8 +152,9 @@ def keep(found: list[Outcome]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run the documented examples.")
-    parser.add_argument("names", nargs="*", help="examples; all by default")
+    parser.add_argument("names", nargs="*", help="examples; all by default, but those of the night")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--night", action="store_true", help="also those that the gate leaves to `make nightly`")
     parser.add_argument("--write", action="store_true", help="keep what was measured")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
     parser.add_argument("--seconds", type=float, help=argparse.SUPPRESS)
@@ -154,7 +162,7 @@ def main() -> int:
     if asked.inside:
         inside(asked.inside, asked.seconds)
         return 0
-    chosen = [e for e in examples() if not asked.names or e.name in asked.names]
+    chosen = [e for e in examples() if (e.name in asked.names if asked.names else asked.night or not e.night)]
     found = run_all(chosen, asked.jobs, lambda line: print(line, flush=True))
     if asked.write:
         keep(found)

@@ -8,24 +8,21 @@ import warnings
 import pytest
 from documented_examples import examples
 from markdown_blocks import ROOT, blocks_of, broken_links, run_page
-from real_data import FOLDER, lacking
 
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 KINDS = ["Added", "Changed", "Deprecated", "Removed", "Fixed"]
-RUNNING = [p for p in PAGES if any(b.language in ("gmlm", "python", "sh") for b in blocks_of(p))]
+NIGHT = {ROOT / e.name for e in examples() if e.night}  # `test_documented_examples.py` runs these beside their figures
+RUNNING = [p for p in PAGES if p not in NIGHT and any(b.language in ("gmlm", "python", "sh") for b in blocks_of(p))]
 TUTORIAL = DOCS / "tutorial" / "first-model.md"
 ELSEWHERE = {ROOT / e.name for e in examples()} - {TUTORIAL}  # `make examples` runs these on their own, on real data
 DEAR = (  # to compile
     *("explanation/missing-cells.md", "explanation/standard-errors.md", "how-to/check-a-model.md", "how-to/choose-a-mask.md"),
     *("how-to/ask-exact-questions.md", "how-to/use-covariates.md"),
-    *("how-to/draw-a-network.md", "how-to/map-contacts.md"),
     *("how-to/find-edges-by-posterior.md", "how-to/use-numpyro.md", "how-to/draw-from-posteriors.md"),
     *("how-to/fit-hidden-variables.md", "how-to/read-data.md", "how-to/read-the-warnings.md", "how-to/sample-and-diagnose.md"),
     *("how-to/train-a-network.md", "how-to/translate.md", "how-to/understand-a-chain.md"),
 )
-
-REAL = {"how-to/draw-a-network.md": "house-votes-84.csv", "how-to/map-contacts.md": "DHFR.a2m"}  # read where it is there
 
 
 def load_builder():
@@ -48,8 +45,6 @@ def of_page(page):
 @pytest.mark.usefixtures("standard_promotion")
 @pytest.mark.parametrize("page", [of_page(p) for p in RUNNING], ids=map(name, RUNNING))
 def test_every_block_of_a_page_runs(page, tmp_path):
-    if (file := REAL.get(name(page))) and not lacking(file):
-        (tmp_path / file).symlink_to(FOLDER / file)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of the diagnostics, which the pages explain
         assert run_page(page, tmp_path) > 0

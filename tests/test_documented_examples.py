@@ -29,6 +29,15 @@ def test_every_page_that_runs_on_real_files_is_an_example():
     assert found
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("example", [e for e in examples() if e.night], ids=lambda e: e.name)
+def test_an_example_of_the_night_runs(example):
+    found = run(example)
+    if found.skipped:
+        pytest.skip(found.skipped)
+    assert not found.failed, found.line
+
+
 SLOW = Example("slow", (), 2.0)
 
 

@@ -25,6 +25,7 @@ def printed(group: str, seed: str, folder: Path, kept: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", [g if g != "long" else pytest.param(g, marks=pytest.mark.slow) for g in GROUPS])
 def test_two_hash_seeds_find_the_same(group, tmp_path):
     kept = tmp_path / "compiled"

@@ -79,6 +79,7 @@ def test_corrections_are_holms_and_benjamini_and_hochbergs(groups: Any) -> None:
     np.testing.assert_allclose(bh, [min(min(1.0, p[j] * 4 / (j + 1)) for j in range(k, 4)) for k in range(4)])
 
 
+@pytest.mark.slow
 def test_permutations_exchange_rows_and_count_what_is_as_far_apart(groups: Any) -> None:
     a, b = groups
     found = a.differences(b, permutations=3, seed=5)

@@ -318,6 +318,7 @@ def test_fits_of_different_masks_are_compared_under_one(fits: dict[str, Any]):
     assert list(table.columns) == ["loss", "loss_difference", "loss_error"]
 
 
+@pytest.mark.slow
 def test_losses_of_different_masks_or_rows_are_not_compared(fits: dict[str, Any]):
     with pytest.raises(gm.GmlmError, match="under another mask") as caught:
         gm.compare({"single": fits["single"], "seeing": fits["seeing"]})
@@ -346,6 +347,7 @@ def test_one_law_is_one_mask_whatever_it_is_called(fits: dict[str, Any]):
     assert fits["seeing"].score(x).measure.law not in (reference.law, other.law)
 
 
+@pytest.mark.slow
 def test_an_entry_at_its_kink_is_no_effective_parameter():
     """A coupling that a laplace prior holds at 0 leaves the criterion of the model without it."""
     text = (

@@ -111,7 +111,7 @@ CASES = {
     "given data": Case(GIVEN, np.array([[1, 0, 0], [0, 1, 1]]), "single", {}, {"z": np.array([[0.5, -1.0], [1.0, 0.3]])}),
     "a latent": Case(HIDDEN, np.array([[1, 0, 1], [1, 1, 0], [0, 0, 1]]), "single"),
 }
-SLOW = ("one row", "a latent", "labels, a gauge, a simplex", "a mask that looks at x", "weights and missing cells")  # to compile
+SLOW = ("one row", "counts", "a latent", "labels, a gauge, a simplex", "a mask that looks at x", "weights and missing cells")  # to compile
 
 
 @cache
@@ -163,6 +163,7 @@ def test_simulated_errors_are_those_of_all_data_sets_of_the_model(name: str):
     np.testing.assert_array_equal(found.flat(found.params), fit.flat(fit.params))
 
 
+@pytest.mark.slow
 def test_chains_and_exact_draws_agree_and_the_effective_number_is_said():
     fit = made("one row")
     variance, noise = expected(CASES["one row"], fit)
@@ -193,6 +194,7 @@ sampler sweep { update y[i] for i in range(6) }
 """
 
 
+@pytest.mark.slow
 def test_the_effective_number_of_draws_counts_every_kind_of_rows():
     """Chains of the last rows hardly move: their spins hold each other. Gradients of two kinds of rows are held at once."""
     y = np.random.default_rng(0).choice([-1, 1], (9, 6))
@@ -204,6 +206,7 @@ def test_the_effective_number_of_draws_counts_every_kind_of_rows():
     assert [("few-draws" in [f.slug for f in found.status.findings]) for found in (far, near)] == [False, True]
 
 
+@pytest.mark.slow
 def test_each_of_many_rows_of_given_data_has_its_own_law():
     """200 rows, more than a byte counts: those that count lie behind the 150th, and have other data than the rest."""
     z = np.where(np.arange(200)[:, None] < 150, [0.0, 0.5], [2.0, -2.0])

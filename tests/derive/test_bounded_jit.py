@@ -112,6 +112,7 @@ def test_numbers_of_an_input_tell_programs_and_graphs_apart():
     assert a != gm.parse(text + "\n# a comment", w=np.array([1.0, 2, 3]))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few")
 def test_programs_that_leave_are_let_go_with_their_mappings():
     def polynomial(x: Any) -> Any:

@@ -230,6 +230,7 @@ print(json.dumps([float(value), len(hits), len(compiled), jax.config.jax_compila
 """
 
 
+@pytest.mark.slow
 def test_a_later_process_reads_what_the_first_one_compiled(tmp_path: Path):
     """With nothing set but the folder of the user's caches."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("JAX_") and k != "GMLM_CACHE"}

@@ -102,6 +102,7 @@ def test_draws_depend_on_seed_chain_and_number_only(small: Any):
     np.testing.assert_array_equal(draws(chains=2, thin=2)[:, :20], few[:, 1::2])
 
 
+@pytest.mark.slow
 def test_a_ladder_rests_where_a_mixture_picks_another_row(small: Any):
     """Chains that did not run the ladder keep its replicas and its turn."""
     kernel = derive.build_kernel(small.lowered, small.sampler("among")[1]).kernel

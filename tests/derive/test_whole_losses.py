@@ -130,6 +130,7 @@ def test_a_long_product_of_laws_without_latents_is_not_summed() -> None:
     assert float(model.loss({"first": FIRST, "step": STEP}, x[None], mask="all")) == pytest.approx(-expected, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_a_chain_has_its_log_partition_and_an_impossible_row_an_infinite_loss() -> None:
     model, rng = gm.parse(CHAIN).model(), np.random.default_rng(1)
     h, J = 0.2, rng.normal(size=11)

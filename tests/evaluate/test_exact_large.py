@@ -83,6 +83,7 @@ def test_the_best_path_of_a_long_hidden_markov_model(hmm: tuple[Any, dict[str, A
     np.testing.assert_array_equal(found["x"], x[0])
 
 
+@pytest.mark.slow
 def test_next_symbols_of_a_long_hidden_markov_model(hmm: tuple[Any, dict[str, Array], Array]):
     model, params, x = hmm
     expected = reference.next_symbol(*parts(params), x)

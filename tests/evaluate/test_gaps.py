@@ -95,6 +95,7 @@ def test_losses_of_terms_that_are_apart(mixed: gm.BoundProgram, oracle: Oracle, 
     np.testing.assert_allclose(found, oracle.row_losses(params, codes, "one"), **EXACT)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("mask", ["one", pytest.param("pairs", marks=pytest.mark.slow)])
 def test_losses_and_gradients_of_every_kind_of_factor(mixed: gm.BoundProgram, oracle: Oracle, codes: np.ndarray, mask: str) -> None:
@@ -206,6 +207,7 @@ def test_a_row_too_dear_to_list_is_eliminated_alone() -> None:
     np.testing.assert_allclose(row_losses(low, (name, mask), params, codes.T, None, None), expected, **EXACT)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("float64", "apart")
 def test_the_cost_of_rows_with_gaps_is_foretold(mixed: gm.BoundProgram, oracle: Oracle, codes: np.ndarray) -> None:
     """Within a factor of two of the joint values and factor values that there are; and nothing where nothing is observed."""

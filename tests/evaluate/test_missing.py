@@ -112,6 +112,7 @@ mask all = everything()
 CODES = {"x": "?", "s": -9}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion")
 def test_a_fit_with_gaps_minimises_the_objective_and_reports_its_sandwich() -> None:
     codes, rows = chain_rows(40, 0.25)
@@ -149,6 +150,7 @@ def test_a_fit_with_gaps_minimises_the_objective_and_reports_its_sandwich() -> N
     np.testing.assert_array_equal(fit.missing.cells, (codes < 0).sum(axis=0))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion")
 def test_imputation_finds_the_maximum_of_the_likelihood_and_its_standard_errors() -> None:
     """Under `everything` the fixed point of EM is the maximum likelihood estimate, which summing out finds exactly."""

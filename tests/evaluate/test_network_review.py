@@ -300,6 +300,7 @@ def test_weights_steps_and_measurements_have_keys_of_their_own(monkeypatch: pyte
     assert len(set(every)) == len(every)
 
 
+@pytest.mark.slow
 def test_options_are_those_of_the_program_not_of_the_weights_that_it_starts_from() -> None:
     def of(rate: float) -> Any:
         network = f"encoder_decoder(layers = 1, heads = 1, width = 4, dropout = {rate}, length_weight = {rate})"

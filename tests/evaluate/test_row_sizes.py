@@ -77,6 +77,7 @@ def one_row(rows: Any, r: int) -> Any:
     return {k: v[r : r + 1] for k, v in rows.items()} if isinstance(rows, dict) else rows[r : r + 1]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("float64")
 def test_a_row_that_fills_a_call_up_counts_nowhere():
     """The rows of each kind: with a latent summed out, complete, with gaps; one of them is impossible."""

@@ -146,6 +146,7 @@ def test_a_fit_comes_near_the_maximum(name: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(again.score(values).losses, -oracle.log_prob(params, codes), rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion")
 def test_a_seed_gives_the_fit_and_minibatches_follow_it() -> None:
     _, values, _ = rows_of(RBM)
@@ -241,6 +242,7 @@ sampler sweep { update y[i] for i in range(3) }
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("float64", "standard_promotion")
 def test_given_data_that_rows_have_in_common_are_held_by_the_chains():
     """The estimate of the exact likelihood, within what the chains say; data of each row make several laws, and are refused."""

@@ -50,6 +50,7 @@ def by_rows(objective: Any, vector: jax.Array) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(slopes), np.asarray(bends)
 
 
+@pytest.mark.slow
 def test_sums_over_rows_are_those_of_rows_alone():
     """In chunks, in some directions, of rows whose weights count."""
     fit = fitted(weights=WEIGHTS, weights_are="counts", max_steps=2)

@@ -139,6 +139,7 @@ def test_a_start_changes_nothing_but_the_path(data: tuple[Any, np.ndarray, np.nd
 # Drawn masks
 
 
+@pytest.mark.slow
 def test_drawn_masks_are_kept_and_come_from_the_seed(data: tuple[Any, np.ndarray, np.ndarray]):
     """Two masks per row, drawn once: the same from the same seed, near the fit over all masks, and the result says so."""
     sample = trio.values(rows(N, seed=0))

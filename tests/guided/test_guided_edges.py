@@ -206,6 +206,7 @@ def test_what_a_python_verifier_may_not_say(functions: types.ModuleType, answer:
         assert caught.value.codes == ("E745",)
 
 
+@pytest.mark.slow
 def test_a_python_value_is_asked_once_about_a_position_however_many_symbols_are_refused_there(functions: types.ModuleType):
     """All rows in one call, which has all continuations of each; a symbol is refused with probability 0.49."""
     asked = []
@@ -239,6 +240,7 @@ class Coins:
         return state - n
 
 
+@pytest.mark.slow
 def test_an_oracle_of_the_users_draws_in_the_models_place():
     assert isinstance(Coins(0.5), gm.Oracle)
     model = bits("require x[0] == 1", n=3)

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl._diagnostics import GmlmError
@@ -138,7 +139,7 @@ def padded(require: str) -> tuple[dict[tuple[int, ...], float], dict[tuple[int, 
     return p, tilt
 
 
-@pytest.mark.parametrize("require", ["", 'require x[2] == "a"', 'require x[2] == "$"'])
+@pytest.mark.parametrize("require", thinned(["", 'require x[2] == "a"', 'require x[2] == "$"'], 3, 1))
 def test_strings_that_end_early_are_judged_as_they_are_returned(require: str):
     """Rejection gives p where the padded string is wanted; values make symbols and the walk give p times its tilt."""
     model, (p, tilt) = ended(require), padded(require)
@@ -228,7 +229,7 @@ def is_whole(prefix: tuple[int, ...]) -> bool:
     return len(prefix) == 4 or prefix[-1:] == (2,)
 
 
-@pytest.mark.parametrize("sampler", ["rej", "leaf"])
+@pytest.mark.parametrize("sampler", thinned(["rej", "leaf"], 2))
 def test_who_judges_whole_strings_is_asked_about_no_others(mine: Any, sampler: str):
     model, watched = mine(one_first)
     stats = model.sample({}, sampler, prompt=[[1], [2], []], draws=20, seed=1)["guided_stats"]
@@ -250,7 +251,7 @@ def test_rejection_that_sees_that_a_prompt_cannot_be_completed_counts_one_call(m
     assert [gm.theory.output_law(model, {}, "exact", prompt=p).expected_verifications for p in ([0], [1])] == [1, 1]
 
 
-@pytest.mark.parametrize("sampler", ["tok", "back", "none", "best", "blk", "walk"])
+@pytest.mark.parametrize("sampler", thinned(["tok", "back", "none", "best", "blk", "walk"], 3, 2))
 def test_a_law_asks_about_what_a_sampler_can_meet(mine: Any, sampler: str):
     """What many draws were seen to ask about, but for the strings of which they say whether they are valid; with a quota of 0 nothing."""
     model, watched = mine(one_first)
@@ -288,7 +289,7 @@ def after_one(answer: float) -> Judge:
 
 
 @pytest.mark.parametrize(("answer", "word"), [(np.nan, "nan"), (-3.0, "-3"), (np.inf, "inf")])
-@pytest.mark.parametrize("sampler", ["tok", "back", "walk"])
+@pytest.mark.parametrize("sampler", thinned(["tok", "back", "walk"], 3, 2))
 def test_what_is_no_value_is_told_with_its_prefix_and_its_place(mine: Any, sampler: str, answer: float, word: str):
     model, _ = mine(after_one(answer))
     for call in (lambda: model.sample({}, sampler, prompt=[[0]], draws=30), lambda: gm.theory.output_law(model, {}, sampler, prompt=[0])):

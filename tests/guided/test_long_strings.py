@@ -31,6 +31,7 @@ def far() -> gm.Model:
     return gm.parse(FAR, n=200).model("words")
 
 
+@pytest.mark.slow
 def test_values_below_what_single_precision_holds_still_choose(far: gm.Model):
     """Symbols by V are draws from p tilted; the best of n has as few ones as the least of n has."""
     ones, failed = {}, {}

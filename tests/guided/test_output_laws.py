@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from chi_square import p_value
 from guided_cases import CASES, SAMPLERS, wanted
+from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl.guided import Setting, View
@@ -73,7 +74,7 @@ def test_draws_follow_the_output_law(sampler: str):
 
 
 @pytest.mark.parametrize("name", ["can", "rough"])  # `rough` is `truth` with noise
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", thinned(CASES, 3))
 def test_values_of_continuations_are_those_of_the_longer_prefixes(case: str, name: str):
     """What a verifier or value says of all symbols at once, beside what it says of each prefix, after it was taken back and grew again."""
     c = CASES[case]

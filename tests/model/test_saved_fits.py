@@ -236,6 +236,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
 
 
+@pytest.mark.slow
 def test_a_small_file_does_not_become_a_large_one(tmp_path: Path):
     """320 MiB of zeros, deflated to 320 kB: an array that no fit has, and those that each has."""
     parts, header = parts_of(before(*content_of(FACTOR))), io.BytesIO()

@@ -68,6 +68,7 @@ def exact() -> tuple[np.ndarray, np.ndarray]:
     return np.array([(weight * W).sum(), (weight * b).sum()]), np.array([(weight * u).sum() for u in up])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bar", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_latents_by_blocks_and_parameters_by_nuts_keep_the_posterior(model: gm.Model, float64: None, bar: bool, monkeypatch: Any):
     """Means within four of their Monte Carlo errors, seeds chosen before; half of the parameters pass through a function."""
@@ -95,6 +96,7 @@ def test_latents_by_blocks_and_parameters_by_nuts_keep_the_posterior(model: gm.M
         assert abs(values.mean() - mean) < 4 * error
 
 
+@pytest.mark.slow
 def test_alone_it_samples_at_fixed_parameters(model: gm.Model):
     """Without data and with it: the law of the cells; chains one after another and at once are the same."""
     params = {"W": 0.4, "b": -0.5}

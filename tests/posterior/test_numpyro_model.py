@@ -169,6 +169,7 @@ def test_the_curvature_becomes_the_inverse_of_the_sandwich_in_free_coordinates()
     np.testing.assert_allclose(hessian @ inverse @ fit.covariance @ inverse.T, np.eye(4), atol=2e-3)
 
 
+@pytest.mark.slow
 def test_numpyro_does_with_it_what_it_does_with_its_own():
     model = of_ring("curvature", n=400)
     trace = handlers.trace(handlers.seed(model, 0)).get_trace()

@@ -59,6 +59,7 @@ def test_two_syntax_errors_are_both_reported(name: str) -> None:
             assert min(places) < opens <= max(places), both
 
 
+@pytest.mark.slow
 def test_there_are_hundreds_of_such_pairs() -> None:
     found = [(one, two) for name in TEXTS for one, two, _, _ in pairs(name, 12)]
     assert sum(bool(parse_with_errors(one)[1] and parse_with_errors(two)[1]) for one, two in found) > 250

@@ -238,6 +238,7 @@ def test_label_smoothing(model, smoothing: float):
     assert fit.loss_trace[0] == pytest.approx(-(1 - smoothing) * own - smoothing * logs.mean(), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_half_precision_computes_passes_and_keeps_weights_in_32_bits(dry):
     x = short_rows()
     source = np.where(x < 0, -1, x)

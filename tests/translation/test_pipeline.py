@@ -169,6 +169,7 @@ def test_samplers_by_beams(tmp_path: Path):
     assert by_beams(check_file(tmp_path / "some.gmlm"), "teacher") == ["wide", "beam", "greedy"]
 
 
+@pytest.mark.slow
 def test_a_killed_training_goes_on_bit_for_bit(whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     folder, options, _ = whole
     options = replace(options, folder=tmp_path / "run", raw=False)
