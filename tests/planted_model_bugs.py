@@ -66,6 +66,10 @@ def _never_last_of_few(original: Any, scores: Any, uniform: Any) -> Any:
     return jnp.minimum(value, len(scores) - 2), possible
 
 
+def _never_last_by_weight(original: Any, weights: Any, uniform: Any) -> Any:
+    return jnp.minimum(original(weights, uniform), len(weights) - 2)
+
+
 def by_lists(owner: Any, name: str, change: Any) -> Any:
     """`around` of what reads lists, where products would be quicker."""
     plant = around(owner, name, change)
@@ -151,9 +155,15 @@ MODEL_BUGS = (
         partial(stays_in_p, RING, "sweep"),
     ),
     Bug(
+        "entry taken for equal to another",
+        "_exceptions",
+        by_lists(_sweep_layout, "_exceptions", lambda f, row: (f(row)[0], f(row)[1][1:])),
+        partial(stays_in_p, RING, "sweep"),
+    ),
+    Bug(
         "lists of neighbours shifted by one place",
         "_list_scores",
-        by_lists(_tabled_sweep, "_list_scores", lambda f, turn, codes: f(turn, jnp.roll(codes, 1, axis=0))),
+        by_lists(_tabled_sweep, "_list_scores", lambda f, turn, codes, *a: f(turn, jnp.roll(codes, 1, axis=0), *a)),
         partial(stays_in_p, RING, "sweep"),
     ),
     Bug(
@@ -245,6 +255,12 @@ MODEL_BUGS = (
         "last value never drawn in a sweep from tables",
         "pick_of_few",
         around(_tabled_sweep, "pick_of_few", _never_last_of_few),
+        partial(stays_in_p, RING, "sweep"),
+    ),
+    Bug(
+        "last value never drawn by its weight",
+        "pick_by_weight",
+        by_lists(_tabled_sweep, "pick_by_weight", _never_last_by_weight),
         partial(stays_in_p, RING, "sweep"),
     ),
     Bug(

@@ -74,11 +74,11 @@ from ._redraw import redraw_gaps as redraw_gaps
 from ._refinement import RefinementKernel as RefinementKernel
 from ._refinement import narrow as narrow
 from ._samplers import Planned as Planned
+from ._samplers import at_parameters as at_parameters
 from ._samplers import build as build
 from ._samplers import build_kernel as build_kernel
 from ._samplers import no_chain as no_chain
 from ._samplers import single_site_sweep as single_site_sweep
-from ._samplers import with_digits as with_digits
 from ._summed_loss import DrawnEliminatedLoss as DrawnEliminatedLoss
 from ._summed_loss import EliminatedLoss as EliminatedLoss
 from ._summed_loss import EnumeratedLoss as EnumeratedLoss

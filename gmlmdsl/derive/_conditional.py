@@ -111,9 +111,14 @@ def pick_of_few(scores: list[Float[Array, "blocks rows"]], uniform: Float[Array,
     top = reduce(jnp.maximum, scores)
     possible = jnp.isfinite(top)
     safe = jnp.where(possible, top, 0.0)
-    below = list(accumulate(jnp.exp(s - safe) for s in scores))
+    return pick_by_weight([jnp.exp(s - safe) for s in scores], uniform), possible
+
+
+def pick_by_weight(weights: list[Float[Array, "blocks rows"]], uniform: Float[Array, "blocks rows"]) -> Int[Array, "blocks rows"]:
+    """One draw in proportion to weights, of which one is positive."""
+    below = list(accumulate(weights))
     threshold = _below_one(uniform) * below[-1]
-    return sum(((b <= threshold).astype(jnp.int32) for b in below), jnp.zeros(top.shape, jnp.int32)), possible
+    return sum(((b <= threshold).astype(jnp.int32) for b in below[:-1]), jnp.zeros(uniform.shape, jnp.int32))
 
 
 def _below_one(uniform: Array) -> Array:

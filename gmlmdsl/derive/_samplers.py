@@ -20,6 +20,7 @@ from ..plan import (
     SweepLayout,
     SweepPlan,
     UpdatePlan,
+    entries_at,
     listed_blocks,
     loses_digits,
     plan_elimination,
@@ -70,7 +71,7 @@ def build_kernel(lowered: Lowered, sampler: ir.Sampler, params: Mapping[str, Any
         planned = _cycle(lowered, sampler.body)
     except GmlmError as error:
         raise with_others(error, lowered.bound, lowered.names.model.name) from None
-    return planned if params is None else replace(planned, kernel=with_digits(lowered.graph, planned.kernel, params))
+    return planned if params is None else replace(planned, kernel=at_parameters(lowered.graph, planned.kernel, params))
 
 
 def _decoder(lowered: Lowered, call: ir.FormCall) -> Planned:
@@ -155,17 +156,18 @@ def _by_trees(graph: FactorGraph, pieces: Sequence[Array]) -> SweepKernel:
     return SweepKernel(tuple(KernelStage(stacked_blocks(graph, list(p)), len(p)) for p in pieces))
 
 
-def with_digits(graph: FactorGraph, kernel: AbstractKernel, params: Mapping[str, Any]) -> AbstractKernel:
-    """The same kernel, with trees for tables whose entries are too large at these parameters for differences in 32 bits."""
+def at_parameters(graph: FactorGraph, kernel: AbstractKernel, params: Mapping[str, Any]) -> AbstractKernel:
+    """The same kernel in the form that is quickest at these parameters, with trees where tables would lose digits in 32 bits."""
 
-    def sound(k: Any) -> Any:
+    def formed(k: Any) -> Any:
         if not isinstance(k, TabledSweepKernel):
             return k
-        if not loses_digits(graph, k.plans, k.by_product, {name: np.asarray(v, np.float64) for name, v in params.items()}):
-            return k
-        return _by_trees(graph, [np.asarray(s.cells)[..., None] for s in k.stages])
+        entries = entries_at(graph, k.plans, {name: np.asarray(v, np.float64) for name, v in params.items()})
+        if loses_digits(entries, k.by_product):
+            return _by_trees(graph, [np.asarray(s.cells)[..., None] for s in k.stages])
+        return k.formed(entries)
 
-    return jax.tree.map(sound, kernel, is_leaf=lambda k: isinstance(k, TabledSweepKernel))
+    return jax.tree.map(formed, kernel, is_leaf=lambda k: isinstance(k, TabledSweepKernel))
 
 
 def single_site_sweep(graph: FactorGraph) -> AbstractKernel:

@@ -2,13 +2,14 @@
 
 `plan/_sweep_layout.py` says where entries and neighbours stand. Scores are differences from each cell's first value. Codes are held as
 small integers in the order in which cells are redrawn, so that a colour is a slice, and each number is drawn where it is used.
+Once parameters are known (`plan.ScoreForm`), weights exp(score) are multiplied and scores take fewer comparisons.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,10 +18,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ..graph import FactorGraph
-from ..plan import FactorTable, SweepTables, TabledColours, block_arrays
+from ..plan import Exceptions, FactorTable, ScoreForm, SweepTables, TabledColours, block_arrays, every_entry, score_form
 from ._arrays import Blocks, Graph, float_type, on_device
 from ._block_tables import Table, table_codes
-from ._conditional import pick_of_few, pick_value, tempered
+from ._conditional import pick_by_weight, pick_of_few, pick_value, tempered
 from ._energy import MOST_UNROLLED, Codes, scores_in_turn
 from ._kernel import AbstractKernel, Info, State, Target, free
 from ._loop import INSIDE
@@ -45,12 +46,12 @@ class Places(eqx.Module):
 
 
 class Scoring(eqx.Module):
-    """What scores are read from: less than the first value's, whose are 0; -inf where a cell has no such value.
+    """What scores are read from, -inf where a cell has no such value: less the first value's, whose are 0, or of all values.
 
     `matrices` has one array for each kind of neighbours, or that of products: (colours, values but one x blocks, slots x width but one).
     """
 
-    constant: Float[Array, "*lead values_but_one"]
+    constant: Float[Array, "*lead values"]
     matrices: tuple[Array, ...]
 
 
@@ -77,6 +78,14 @@ class Colours(eqx.Module):
         return self.places.inside.shape[-1]
 
 
+class Reading(NamedTuple):
+    """How the lists of a stage are read, see `plan.ScoreForm`."""
+
+    weighed: bool
+    whole: bool
+    exceptions: tuple[tuple[Exceptions, ...], ...]
+
+
 class Turn(eqx.Module):
     """A colour: what is stacked in `Colours` and `Scoring`, without the axis of colours."""
 
@@ -97,7 +106,9 @@ class TabledSweepKernel(AbstractKernel):
         rest: the groups without a table.
         order: the cell at each slot, the number of cells for none; `slots` the slot of each cell.
         stages: colours in order, those of like size together.
+        form: how lists are read at parameters that are known; None: as at any.
         scorings: of the stages at some parameters; None before `prepared`.
+        weighings: their exponentials, where weights are multiplied.
     """
 
     plans: tuple[FactorTable, ...] = eqx.field(static=True)
@@ -108,7 +119,9 @@ class TabledSweepKernel(AbstractKernel):
     order: Int[Array, " slots"]
     slots: Int[Array, " cells"]
     stages: tuple[Colours, ...]
+    form: ScoreForm | None = eqx.field(static=True, default=None)
     scorings: tuple[Scoring, ...] | None = None
+    weighings: tuple[Scoring, ...] | None = None
 
     def held(self, cells: int) -> float:
         scores = max((s.blocks * (s.values + 1) for s in self.stages), default=0)
@@ -121,16 +134,38 @@ class TabledSweepKernel(AbstractKernel):
         tables = [Table(target.graph.groups[p.group], p, c) for p, c in zip(self.plans, self.codes, strict=True)]
         entries = jnp.concatenate([*(t.entries(target.params) for t in tables), jnp.zeros(1, float_type())])
         make = _product_scoring if self.by_product else _list_scoring
-        return replace(self, scorings=tuple(make(entries, s.places, target.graph.sizes[s.cells]) for s in self.stages))
+        whole = self.form.whole if self.form else (False,) * len(self.stages)
+        made = (make(entries, s.places, target.graph.sizes[s.cells], w) for s, w in zip(self.stages, whole, strict=True))
+        found = tuple(made)
+        weighings = jax.tree.map(jnp.exp, found) if self.form and self.form.weighed else None
+        return replace(self, scorings=found, weighings=weighings)
+
+    def formed(self, entries: np.ndarray) -> TabledSweepKernel:
+        """The same at parameters at which the tables have these entries, on the host."""
+        if self.by_product:
+            return self
+        places = [(np.asarray(s.places.inside), [np.asarray(m) for m in s.places.matrices]) for s in self.stages]
+        return replace(self, form=score_form(entries, places, MOST_UNROLLED))
+
+    def reading(self, target: Target, stage: int) -> Reading:
+        """How the lists of a stage are read."""
+        s, few = self.stages[stage], self.stages[stage].values <= MOST_UNROLLED
+        if self.form is None or not few:
+            return Reading(False, False, tuple(every_entry(s.values - 1 if few else 1, m.shape[-1]) for m in s.places.matrices))
+        weighed = self.form.weighed and target.beta is None and s.rest is None
+        return Reading(weighed, self.form.whole[stage], self.form.exceptions[stage])
 
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
-        scorings, small = self.prepared(target).scorings, jnp.int8 if self.most_values <= 127 else jnp.int32
+        ready, small = self.prepared(target), jnp.int8 if self.most_values <= 127 else jnp.int32
+        scorings = ready.scorings
         assert scorings is not None
         before = jnp.concatenate([state.codes.astype(small), jnp.zeros((1, state.codes.shape[1]), small)]).at[self.order].get(**INSIDE)
         width = scorings[0].matrices[0].shape[-1] // before.shape[0] if self.by_product else 0
         held = _indicators(before, width) if width else before
-        for k, (stage, scoring) in enumerate(zip(self.stages, scorings, strict=True)):
-            held = self.swept(target, fold(keys, k), stage, scoring, held, width)
+        for k, stage in enumerate(self.stages):
+            how = self.reading(target, k)
+            scoring = ready.weighings[k] if how.weighed and ready.weighings else scorings[k]
+            held = self.swept(target, fold(keys, k), stage, how, scoring, held, width)
         after = _codes(held, width, small)
         drawn = sum((free(target, s.cells).sum(dtype=jnp.int32) for s in self.stages), jnp.zeros((), jnp.int32))
         none = jnp.zeros((0, before.shape[1]), jnp.int32)
@@ -138,7 +173,7 @@ class TabledSweepKernel(AbstractKernel):
         info = Info(changed[None], jnp.broadcast_to(drawn, (1, before.shape[1])), none, none)
         return State(after.at[self.slots].get(**INSIDE).astype(state.codes.dtype)), info
 
-    def swept(self, target: Target, keys: PRNGKeyArray, stage: Colours, scoring: Scoring, held: Array, width: int) -> Array:
+    def swept(self, target: Target, keys: PRNGKeyArray, stage: Colours, how: Reading, scoring: Scoring, held: Array, width: int) -> Array:
         """What is held after a stage's colours: codes, or indicators of `width` values of each cell."""
         n, each = stage.blocks, max(width, 1)
         numbers = uniform(keys, (stage.cells.shape[0], n)) if width else None
@@ -146,11 +181,11 @@ class TabledSweepKernel(AbstractKernel):
         def one(held: Array, inputs: tuple[Turn, Array | None]) -> tuple[Array, None]:
             turn, given = inputs
             first = stage.start + turn.number * n
-            scores = _product_scores(turn.scoring, held) if width else _list_scores(turn, held)
+            scores = _product_scores(turn.scoring, held) if width else _list_scores(turn, held, how)
             if target.beta is not None:
                 scores = [tempered(s, target.beta) for s in scores]
             drawn = uniform(keys, (n,), turn.number * n) if given is None else given
-            new, possible = _drawn(scores, self.excluded(target, turn, held, width), drawn)
+            new, possible = _drawn(scores, self.excluded(target, turn, held, width), drawn, how)
             if turn.rest is not None or target.clamped is not None:
                 old = _codes(jax.lax.dynamic_slice_in_dim(held, first * each, n * each), width, new.dtype)
                 stays = ~possible if target.clamped is None else ~possible | target.clamped[turn.cells][:, None]
@@ -206,22 +241,24 @@ def _ints(a: np.ndarray) -> Array:
     return on_device(a, np.int32)
 
 
-def _list_scoring(entries: Array, places: Places, sizes: Int[Array, "colours blocks"]) -> Scoring:
-    whole = [entries[m].sum(axis=2) for m in places.matrices]  # colours, blocks, values, degree, width
-    return Scoring(_constant(entries, places, sizes), tuple(w[:, :, 1:] - w[:, :, :1] for w in whole))
+def _list_scoring(entries: Array, places: Places, sizes: Int[Array, "colours blocks"], whole: bool) -> Scoring:
+    sums = [entries[m].sum(axis=2) for m in places.matrices]  # colours, blocks, values, degree, width
+    if whole:  # less one entry of each neighbour, of which probabilities do not depend
+        return Scoring(_constant(entries, places, sizes, whole), tuple(s - s[:, :, :1, :, :1] for s in sums))
+    return Scoring(_constant(entries, places, sizes, whole), tuple(s[:, :, 1:] - s[:, :, :1] for s in sums))
 
 
-def _product_scoring(entries: Array, places: Places, sizes: Int[Array, "colours blocks"]) -> Scoring:
+def _product_scoring(entries: Array, places: Places, sizes: Int[Array, "colours blocks"], whole: bool) -> Scoring:
     """The entries beside the first value of every cell go to the constant."""
-    (m,) = _list_scoring(entries, places, sizes).matrices
-    constant = _constant(entries, places, sizes) + m[..., 0].sum(axis=3)
+    (m,) = _list_scoring(entries, places, sizes, whole).matrices
+    constant = _constant(entries, places, sizes, whole) + m[..., 0].sum(axis=3)
     return Scoring(constant, ((m[..., 1:] - m[..., :1]).reshape(m.shape[0], m.shape[1] * m.shape[2], -1),))
 
 
-def _constant(entries: Array, places: Places, sizes: Int[Array, "colours blocks"]) -> Float[Array, "colours blocks values_but_one"]:
-    alone = entries[places.inside].sum(axis=2)
-    exists = jnp.arange(1, alone.shape[2], dtype=sizes.dtype)[None, None] < sizes[:, :, None]
-    return jnp.where(exists, alone[:, :, 1:] - alone[:, :, :1], -jnp.inf)
+def _constant(entries: Array, places: Places, sizes: Int[Array, "colours blocks"], whole: bool) -> Float[Array, "colours blocks values"]:
+    alone, first = entries[places.inside].sum(axis=2), 0 if whole else 1
+    exists = jnp.arange(first, alone.shape[2], dtype=sizes.dtype)[None, None] < sizes[:, :, None]
+    return jnp.where(exists, alone[:, :, first:] - alone[:, :, :1], -jnp.inf)
 
 
 def _indicators(codes: Codes, width: int) -> Float[Array, "cells_x_width chains"]:
@@ -243,15 +280,16 @@ def _product_scores(scoring: Scoring, seen: Float[Array, "slots_x_width chains"]
     return _apart((matrix @ seen).reshape(*scoring.constant.shape, seen.shape[1]) + scoring.constant[..., None])
 
 
-def _list_scores(turn: Turn, codes: Codes) -> Scores:
-    """The sum over neighbours, one kind after another."""
+def _list_scores(turn: Turn, codes: Codes, how: Reading) -> Scores:
+    """The sum over neighbours, one kind after another; the product of weights."""
     constant = turn.scoring.constant
     scores = _apart(jnp.broadcast_to(constant[..., None], (*constant.shape, codes.shape[1])))
-    for matrix, lists in zip(turn.scoring.matrices, turn.lists, strict=True):
+    join = jnp.multiply if how.weighed else jnp.add
+    for matrix, lists, exceptions in zip(turn.scoring.matrices, turn.lists, how.exceptions, strict=True):
 
-        def add(scores: Scores, one: tuple[Lists, Array]) -> tuple[Scores, None]:
+        def add(scores: Scores, one: tuple[Lists, Array], exceptions: tuple[Exceptions, ...] = exceptions) -> tuple[Scores, None]:
             value = _joint_value(codes, one[0])
-            return [s + _picked(m, value) for s, m in zip(scores, _apart(one[1]), strict=True)], None
+            return [join(s, _picked(m, value, e)) for s, m, e in zip(scores, _apart(one[1]), exceptions, strict=True)], None
 
         each = jax.tree.map(lambda a: jnp.moveaxis(a, 1, 0), lists), jnp.moveaxis(matrix, 2, 0)
         scores = _in_turn(add, scores, each, matrix.shape[2])
@@ -267,10 +305,13 @@ def _joint_value(codes: Codes, lists: Lists) -> Int[Array, "blocks chains"]:
     return sum(parts, jnp.zeros((), jnp.int32))
 
 
-def _picked(matrix: Float[Array, "blocks *values width"], value: Int[Array, "blocks chains"]) -> Float[Array, "blocks *values chains"]:
+def _picked(
+    matrix: Float[Array, "blocks *values width"], value: Int[Array, "blocks chains"], exceptions: Exceptions
+) -> Float[Array, "blocks *values chains"]:
     """What stands in the matrix at each value: by comparisons, which run on vectors where a look-up does not."""
-    found, value = matrix[..., 0, None], value if matrix.ndim == 2 else value[:, None]
-    for k in range(1, matrix.shape[-1]):
+    usual, others = exceptions
+    found, value = matrix[..., usual, None], value if matrix.ndim == 2 else value[:, None]
+    for k in others:
         found = jnp.where(value == k, matrix[..., k, None], found)
     return found
 
@@ -280,12 +321,17 @@ def _apart(scores: Float[Array, "blocks values_but_one *rest"]) -> list[Array]:
     return [scores[:, v] for v in range(scores.shape[1])] if scores.shape[1] < MOST_UNROLLED else [scores]
 
 
-def _drawn(scores: Scores, more: Array | None, numbers: Float[Array, "blocks chains"]) -> tuple[Int[Array, "blocks chains"], Array]:
-    """See `pick_value`; `more` is added to the scores, of which that of the first value is 0."""
+def _drawn(
+    scores: Scores, more: Array | None, numbers: Float[Array, "blocks chains"], how: Reading
+) -> tuple[Int[Array, "blocks chains"], Array]:
+    """See `pick_value`; `more` is added to the scores, of which that of the first value is 0 where they are not whole."""
     if len(scores) == 1 and scores[0].ndim == 3:
-        whole = jnp.pad(scores[0], ((0, 0), (1, 0), (0, 0)))
+        whole = scores[0] if how.whole else jnp.pad(scores[0], ((0, 0), (1, 0), (0, 0)))
         return pick_value(whole if more is None else whole + more, numbers)
-    each = [jnp.zeros(numbers.shape, numbers.dtype), *scores]
+    first = [] if how.whole else [jnp.full(numbers.shape, float(how.weighed), numbers.dtype)]
+    if how.weighed:
+        return pick_by_weight([*first, *scores], numbers), jnp.ones(numbers.shape, bool)
+    each = [*first, *scores]
     return pick_of_few(each if more is None else [s + more[:, v] for v, s in enumerate(each)], numbers)
 
 

@@ -55,12 +55,17 @@ from ._prefixes import plan_instead as plan_instead
 from ._prefixes import plan_prefixes as plan_prefixes
 from ._stages import Stage as Stage
 from ._stages import places as step_places
+from ._sweep_layout import Exceptions as Exceptions
+from ._sweep_layout import ScoreForm as ScoreForm
 from ._sweep_layout import SweepLayout as SweepLayout
 from ._sweep_layout import SweepTables as SweepTables
 from ._sweep_layout import TabledColours as TabledColours
+from ._sweep_layout import every_entry as every_entry
 from ._sweep_layout import loses_digits as loses_digits
 from ._sweep_layout import plan_layout as plan_layout
+from ._sweep_layout import score_form as score_form
 from ._table_entries import FactorTable as FactorTable
+from ._table_entries import entries_at as entries_at
 from ._table_entries import entry_parameters as entry_parameters
 from ._table_entries import entry_values as entry_values
 from ._tables import FactorTables as FactorTables

@@ -7,7 +7,7 @@ which they are redrawn, so that the cells of a colour are a slice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..graph import FactorGraph, distinct
 from ._block_arrays import block_arrays, block_values, size_classes
 from ._block_tables import TREE, BlockTables, ContextTables, GraphTables, plan_blocks_by_tables, plan_graph_tables
 from ._plan import BlockPlan
-from ._table_entries import FactorTable, entry_values
+from ._table_entries import entries_at
 
 Array = np.ndarray
 MOST_WASTE = 2  # times more places than blocks: colours of unlike sizes that are still run by one scan
@@ -25,6 +25,9 @@ MOST_BESIDE = 4  # times more cells than neighbours: a product with all cells is
 MOST_ENTRY = 100.0  # entries up to which a product's differences lose nothing that matters in 32 bits
 MOST_DIFFERENCE = 1e4  # the same of lists, which add few
 MOST_PLACES = 1 << 24  # index entries of one product
+MOST_EXPONENT = 80.0  # of sums of scores: exponentials of 32 bits, and sums of thousands of them, stay between 1e-35 and 1e38
+MOST_COMPARED = 1 << 24  # entries that are compared; of more every one is looked up
+Exceptions = tuple[int, tuple[int, ...]]  # a value of the neighbour, and those whose entries differ from its
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +98,25 @@ class SweepTables:
         degrees = sorted({sum(k.degree for k in s.lists) for s in self.stages})
         up_to = counted(degrees[-1], "neighbour")
         return f"scores from tables by lists of {'up to ' * (len(degrees) > 1)}{up_to}"
+
+
+@dataclass(frozen=True)
+class ScoreForm:
+    """How scores of single cells are read from lists of neighbours, once parameters are known.
+
+    A table of neighbours often holds few distinct numbers: a Potts factor one number where values are equal and another elsewhere. What
+    is equal at these parameters in all tables is looked up once: a score takes as many comparisons as a row of its table has exceptions.
+    Exponentials of scores that cannot overflow are products of exponentials of entries, which are made once.
+
+    Attributes:
+        weighed: whether weights exp(score) are multiplied; else scores are added.
+        whole: by stage, whether every value has a score of its own; else scores are less the first value's.
+        exceptions: by stage, kind of neighbours and value, see `Exceptions`.
+    """
+
+    weighed: bool
+    whole: tuple[bool, ...]
+    exceptions: tuple[tuple[tuple[Exceptions, ...], ...], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +250,9 @@ def _with_products(graph: FactorGraph, found: SweepTables) -> SweepTables:
         return found
     pairs = sum(_pairs(found.tables, k) for k in kinds)
     size = sum(n * (k.places.size // k.degree) for k in kinds)
-    if n * len(found.slots) > MOST_BESIDE * pairs or size > MOST_PLACES or loses_digits(graph, found.tables.tables, True, _middle(graph)):
+    if n * len(found.slots) > MOST_BESIDE * pairs or size > MOST_PLACES:
+        return found
+    if loses_digits(entries_at(graph, found.tables.tables, _middle(graph)), True):
         return found
     stages = []
     for s in found.stages:
@@ -242,9 +266,9 @@ def _with_products(graph: FactorGraph, found: SweepTables) -> SweepTables:
     return SweepTables(found.tables, found.order, found.slots, tuple(stages))
 
 
-def loses_digits(graph: FactorGraph, tables: Sequence[FactorTable], by_product: bool, params: Mapping[str, Array]) -> bool:
-    """Whether entries are so large at some parameters that differences of them are not those of the scores in 32 bits."""
-    return not _largest(graph, tables, params) <= (MOST_ENTRY if by_product else MOST_DIFFERENCE)
+def loses_digits(entries: Array, by_product: bool) -> bool:
+    """Whether entries are so large that differences of them are not those of the scores in 32 bits."""
+    return not float(np.abs(entries).max(initial=0.0)) <= (MOST_ENTRY if by_product else MOST_DIFFERENCE)
 
 
 def _middle(graph: FactorGraph) -> dict[str, Array]:
@@ -252,5 +276,45 @@ def _middle(graph: FactorGraph) -> dict[str, Array]:
     return {p.name: np.full(p.shape, p.middle) for p in graph.parameters}
 
 
-def _largest(graph: FactorGraph, tables: Sequence[FactorTable], params: Mapping[str, Array]) -> float:
-    return max((float(np.abs(entry_values(graph.groups[t.group], t, params)).max(initial=0.0)) for t in tables), default=0.0)
+def score_form(entries: Array, stages: Sequence[tuple[Array, Sequence[Array]]], few: int) -> ScoreForm:
+    """The form that takes the fewest comparisons.
+
+    Args:
+        entries: of all tables, a 0 behind.
+        stages: the places of the entries inside, (colours, blocks, several, values), and those of each kind of neighbours,
+            (colours, blocks, several, values, degree, width).
+        few: values of a cell below which scores may be whole.
+    """
+    added = max((inside.shape[2] + sum(m.shape[2] * m.shape[4] for m in kinds) for inside, kinds in stages), default=0)
+    weighed = bool(2 * np.abs(entries).max(initial=0.0) * added <= MOST_EXPONENT)
+    found = [_fewest(entries, kinds, inside.shape[3], few) for inside, kinds in stages]
+    return ScoreForm(weighed, tuple(w for w, _ in found), tuple(e for _, e in found))
+
+
+def every_entry(values: int, width: int) -> tuple[Exceptions, ...]:
+    """Nothing is known to be equal."""
+    return ((0, tuple(range(1, width))),) * values
+
+
+def _fewest(entries: Array, kinds: Sequence[Array], values: int, few: int) -> tuple[bool, tuple[tuple[Exceptions, ...], ...]]:
+    """Whether scores are whole, and the exceptions of each kind."""
+    plain = tuple(every_entry(values - 1, m.shape[5]) for m in kinds)
+    if not 2 < values < few or sum(m.size for m in kinds) > MOST_COMPARED:
+        return False, plain
+    sums = [entries[m].sum(axis=2) for m in kinds]  # colours, blocks, values, degree, width
+    less = tuple(tuple(_exceptions(s[:, :, v] - s[:, :, 0]) for v in range(1, values)) for s in sums)
+    whole = tuple(tuple(_exceptions(s[:, :, v]) for v in range(values)) for s in sums)
+    return (True, whole) if _comparisons(whole) < _comparisons(less) else (False, less)
+
+
+def _exceptions(row: Array) -> Exceptions:
+    """Of the entries of one value, (.., width): those that are equal everywhere, as many as there are, need no comparison."""
+    columns = row.reshape(-1, row.shape[-1]).T
+    _, first, which, counts = np.unique(columns, axis=0, return_index=True, return_inverse=True, return_counts=True)
+    most = int(counts.argmax())
+    return int(first[most]), tuple(np.flatnonzero(which.ravel() != most).tolist())
+
+
+def _comparisons(kinds: Sequence[Sequence[Exceptions]]) -> int:
+    """Those of all values and, for each value, its exponential."""
+    return sum(len(others) + 1 for rows in kinds for _, others in rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -61,6 +61,11 @@ def entry_values(group: FactorGroup, table: FactorTable, params: Mapping[str, Ar
             found = np.asarray(evaluate(group.root, leaves), float)
             out[rows] = np.broadcast_to(found, (rows.stop - rows.start, table.values))
     return out
+
+
+def entries_at(graph: FactorGraph, tables: Sequence[FactorTable], params: Mapping[str, Array]) -> Array:
+    """The entries of all tables at some parameters, and a 0."""
+    return np.concatenate([*(entry_values(graph.groups[t.group], t, params).ravel() for t in tables), np.zeros(1)])
 
 
 def entry_parameters(graph: FactorGraph, table: FactorTable) -> tuple[Array, Array]:

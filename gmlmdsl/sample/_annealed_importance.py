@@ -171,7 +171,7 @@ def verified_betas(betas: Any) -> Array:
 
 def _kernel(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, jax.Array]) -> AbstractKernel:
     if sampler is None:
-        return derive.with_digits(lowered.graph, derive.single_site_sweep(lowered.graph), params)
+        return derive.at_parameters(lowered.graph, derive.single_site_sweep(lowered.graph), params)
     planned = derive.build_kernel(lowered, sampler, params)
     assert not isinstance(sampler.body, ir.FormCall)  # `build_kernel` refuses them
     _verify_keeps(lowered, sampler.body)

@@ -57,7 +57,7 @@ class CompiledSweeps:
         self.sweeps = sweeps
         start = time.perf_counter()
         model = gm.parse(task.program, **task.inputs).model()
-        self.kernel = derive.build_kernel(model.lowered, model.sampler("sweep")[1]).kernel
+        self.kernel = derive.build_kernel(model.lowered, model.sampler("sweep")[1], task.params).kernel
         self.target = _target(model, task)
         built = time.perf_counter()
         codes, key = jnp.zeros((task.n, CHAINS), jnp.int32), jax.random.key(0)

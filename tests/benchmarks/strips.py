@@ -86,7 +86,7 @@ class Chains:
     def __init__(self, model: gm.Model, name: str, plan: Plan):
         self.name, self.plan = name, plan
         start = time.perf_counter()
-        self.kernel = derive.build_kernel(model.lowered, model.sampler(name)[1]).kernel
+        self.kernel = derive.build_kernel(model.lowered, model.sampler(name)[1], {"J": np.asarray(BETA)}).kernel
         self.target = derive.Target(derive.graph_arrays(model.graph), {"J": jnp.asarray(BETA, jnp.float32)}, None)
         self.edges = jnp.asarray(torus(plan.side)[0])
         state, key = self.start(0), jax.random.key(0)

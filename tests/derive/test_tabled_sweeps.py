@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import BY_NAME, Case
+from cases import BY_NAME, Case, case
 from one_step import LEAST_P, RING, keeps_p
 
 import gmlmdsl as gm
@@ -18,6 +18,21 @@ from gmlmdsl.derive import _kernels, _samplers, _tabled_sweep
 from gmlmdsl.plan import SweepPlan, _sweep_layout, plan_update
 from gmlmdsl.program import ir
 
+EQUAL = case(
+    "equal",
+    """
+graph G = chain(5, wrap = true)
+model equal {
+  var x[i in G.nodes] : range(3)
+  param h[i in G.nodes, a in range(3)]
+  param J[(i, j) in G.edges]
+  factor h[i, x[i]] for i in G.nodes
+  factor J[i, j] * (x[i] == x[j]) for (i, j) in G.edges
+}
+sampler sweep { update x[i] for i in G.nodes }
+""",
+    seed=8,
+)
 CHAINS = 64
 LATTICE = BY_NAME["lattice"]
 ALL = 10**6  # products where cells are many times more than neighbours
@@ -79,6 +94,46 @@ model m {
 sampler sweep { update hub  update x[i] for i in leaf  update y }
 """,
 }
+FORMED = {
+    "neighbours of equal values": """
+graph G = chain(5, wrap = true)
+model m {
+  var x[i in G.nodes] : range(4)
+  var y : range(3)
+  param h[i in G.nodes, a in range(4)]
+  param J[(i, j) in G.edges]
+  param c
+  factor h[i, x[i]] for i in G.nodes
+  factor J[i, j] * (x[i] == x[j]) for (i, j) in G.edges
+  factor c * (x[0] == y)
+}
+sampler sweep { update x[i] for i in G.nodes  update y }
+""",
+    "two neighbours in a factor": """
+model m {
+  var x[i in range(5)] : range(3)
+  var b[i in range(6)] : bit
+  param J[i in range(5)]
+  factor J[i] * (x[i] == 1) * (b[i] == b[i + 1]) for i in range(5)
+  factor 0.3 * x[i] * b[i] for i in range(5)
+}
+sampler sweep { update x[i] for i in range(5)  update b[i] for i in range(6) }
+""",
+    "equal values, and some not possible": """
+model m {
+  var x[i in range(5)] : range(3)
+  param J
+  factor J * (x[i] == x[i + 1]) for i in range(5) if i < 4
+  require not (x[0] == 0 and x[1] == 2)
+}
+sampler sweep { update x[i] for i in range(5) }
+""",
+}
+FORMS = {  # whether weights are multiplied, and comparisons for each value of the first stage's first neighbours
+    "neighbours of equal values": (True, [2, 1, 1, 1]),
+    "two neighbours in a factor": (True, [1, 1]),
+    "equal values, and some not possible": (True, [2, 2]),
+}
 PAIRS = ("pairs of three values", "pairs with some not possible")  # products need neighbours that are single cells, all with as many values
 WAYS = (
     [(name, "sweep", 0) for name in PROGRAMS]
@@ -130,9 +185,46 @@ def test_tables_draw_what_trees_draw(name: str, sampler: str, beside: int, monke
             assert (np.asarray(found.codes) != np.asarray(codes)).any()
 
 
+@pytest.mark.parametrize("name", FORMED)
+def test_forms_at_parameters_draw_what_trees_draw(name: str):
+    """In float64: products of weights with few comparisons, and sums at another beta with a cell held."""
+    model = gm.parse(FORMED[name]).model()
+    graph, layouts = model.graph, layout_of(model, "sweep")
+    with jax.enable_x64(True):
+        target = target_of(model, None, None)
+        tabled = [_samplers.at_parameters(graph, _samplers._sweep(graph, layout), target.params) for layout in layouts]
+        first = tabled[0]
+        assert isinstance(first, _tabled_sweep.TabledSweepKernel)
+        assert first.form is not None
+        assert (first.form.weighed, [len(others) for _, others in first.form.exceptions[0][0]]) == FORMS[name]
+        trees = [_samplers._sweep(graph, replace(layout, tables=None)) for layout in layouts]
+        kernels = [_kernels.CycleKernel(tuple(parts)) for parts in (tabled, trees)]
+        codes = jnp.asarray(np.random.default_rng(0).integers(0, graph.sizes[:, None], (graph.n_cells, CHAINS)), jnp.int32)
+        keys = jax.random.split(jax.random.key(2), CHAINS)
+        for at in (target, target_of(model, 1, 0.6)):
+            found, expected = (step(k, at, keys, k.init(codes))[0].codes for k in kernels)
+            np.testing.assert_array_equal(found, expected)
+            assert (np.asarray(found) != np.asarray(codes)).any()
+
+
+@pytest.mark.parametrize(("strength", "weighed"), [(5.0, True), (50.0, False)])
+def test_weights_that_may_overflow_are_not_multiplied(strength: float, weighed: bool):
+    """Of four neighbours: exp(4 x 50) is no number of 32 bits."""
+    text = "input L : int\ngraph G = grid(L, L, wrap = true)\nmodel m { var x[i in G.nodes] : range(3) param J "
+    text += "factor J * (x[i] == x[j]) for (i, j) in G.edges } sampler sweep { update x[i] for i in G.nodes }"
+    model = gm.parse(text, L=4).model()
+    kernel = derive.build_kernel(model.lowered, model.sampler("sweep")[1], {"J": np.array(strength)}).kernel
+    assert isinstance(kernel, _tabled_sweep.TabledSweepKernel)
+    assert kernel.form is not None
+    assert kernel.form.weighed is weighed
+    target = derive.Target(derive.graph_arrays(model.graph), {"J": jnp.asarray(strength)}, None)
+    codes = step(kernel, target, jax.random.split(jax.random.key(2), CHAINS), kernel.init(jnp.ones((16, CHAINS), jnp.int32)))[0].codes
+    assert (np.asarray(codes) == 1).mean() > 0.999  # neighbours that are alike keep a cell
+
+
 @pytest.mark.check
 @pytest.mark.usefixtures("compiled_in_full")
-@pytest.mark.parametrize(("of", "beside"), [(RING, 0), (RING, ALL), (LATTICE, 0), (LATTICE, ALL)], ids=str)
+@pytest.mark.parametrize(("of", "beside"), [(EQUAL, 0), (RING, 0), (RING, ALL), (LATTICE, 0), (LATTICE, ALL)], ids=str)
 def test_one_step_from_p_stays_in_p(of: Case, beside: int, monkeypatch: pytest.MonkeyPatch):
     """In float32, compiled with all optimisations: 200 000 chains, chi-square against p."""
     monkeypatch.setattr(_sweep_layout, "MOST_BESIDE", beside)
