@@ -40,7 +40,7 @@ class ScoredRows:
 
     def losses(self, params: Params) -> Array:
         """c * loss of each row, c = (cells the mask can reach) / E|K|; infinite where the model gives the row probability zero."""
-        host, gapped, params = self.objective.frame.host, self._gapped, dict(params)
+        host, gapped, params = self.objective.frame.host, self.apart, dict(params)
         sure = stays_finite(host, params)
         found, (whole, apart) = np.zeros(self.codes.shape[1]), _losses(self.objective, params, not sure)
         found[~gapped] = np.asarray(whole)[: (~gapped).sum()]
@@ -53,7 +53,7 @@ class ScoredRows:
 
     def scores(self, params: Params, directions: Array) -> Array:
         """u_r = c w_r grad loss_r of each row in some directions of the flat vector, shape (rows, directions)."""
-        vector, gapped = flatten(self.objective.frame.host, params), self._gapped
+        vector, gapped = flatten(self.objective.frame.host, params), self.apart
         found = np.zeros((self.codes.shape[1], directions.shape[1]))
         found[~gapped] = np.asarray(_scores(self.objective, vector, on_device(directions)))[: (~gapped).sum()]
         if self.objective.gaps is not None:
@@ -61,7 +61,7 @@ class ScoredRows:
         return found
 
     @property
-    def _gapped(self) -> Array:
+    def apart(self) -> Array:
         """Which rows have missing cells: the objective has them apart from the others, both in their order, unless it ignores gaps."""
         return np.any(self.codes < 0, axis=0) & (not self.objective.gapped)
 
@@ -75,7 +75,7 @@ def rows_under(evidence: Evidence, params: Params) -> ScoredRows:
     codes, host = evidence.codes, evidence.lowered.graph
     weights = row_weights(evidence)
     fixed = tuple(p.name for p in host.parameters if p.name in (evidence.options.fixed or {}))
-    options = dataclasses.replace(evidence.options, impute=None if evidence.options.ignores else False, method=None)
+    options = dataclasses.replace(evidence.options, impute=False, method=None)
     try:
         prepared = make_objective(host, evidence.mask, codes, weights, dict(params), fixed, options)
     except GmlmError as error:

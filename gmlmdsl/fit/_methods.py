@@ -133,7 +133,7 @@ def verify_method(options: FitOptions) -> None:
     method = options.method
     if options.gaps not in ("sum", "ignore"):
         raise fail("E507", f'gaps must be "sum" or "ignore", got {options.gaps!r}')
-    if options.ignores and (method is not None or options.impute is not None):
+    if options.ignores and (method is not None or options.impute):
         given = "impute=" if method is None else "method="
         help = f'leave one out: `gaps="ignore"` leaves missing cells out, `{given}` has them drawn'
         raise fail("E704", f'`gaps="ignore"` does not go with `{given}`', help=help)

@@ -203,6 +203,7 @@ class Model(Structures):
         calibrate: str | None = "curvature",
         n_masks: int | str | None = None,
         sampler: str | None = None,
+        gaps: str = "sum",
     ) -> NumpyroModel:
         """An ordinary NumPyro model of the parameters: for its kernels, guides and handlers, and within models of the user's own.
 
@@ -224,6 +225,7 @@ class Model(Structures):
                 None: not calibrated. Of a likelihood without meaning.
             n_masks: as in `fit`; masks are drawn with seed 0.
             sampler: whose draws simulated data sets are; see `Fit.simulated_errors`.
+            gaps: "ignore" leaves missing cells out in place of summing them out; see `fit`.
 
         Returns:
             A function without arguments, or of `params`, a dict of parameters that the caller computes: these have no site and no
@@ -244,7 +246,7 @@ class Model(Structures):
             message = f"x must have one axis of rows before the variable's axes, got rows of shape {rows.shape}"
             raise fail("E501", message, help="one row is `x[None]`")
         name, lowered = self._mask(mask, bound)
-        evidence = Evidence(bound, lowered, rows.codes, FitOptions(name, n_masks=n_masks, weights=weights, impute=False))
+        evidence = Evidence(bound, lowered, rows.codes, FitOptions(name, n_masks=n_masks, weights=weights, impute=False, gaps=gaps))
         return to_numpyro(evidence, calibrate, How(1000, 0, sampler, 500), self._meta(0), lambda: self)
 
     def sample(

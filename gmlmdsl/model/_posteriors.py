@@ -100,6 +100,7 @@ class Posteriors(Queries):
         weights: Any = None,
         missing: Any = None,
         given: Any = None,
+        gaps: str = "sum",
     ) -> Any:
         """Draws of the parameters, those under `spike_slab` with whether each entry is in; see `gm.inclusion`.
 
@@ -119,6 +120,7 @@ class Posteriors(Queries):
             weights: one per row, multiplying its loss.
             missing: what stands for a missing cell, as in `fit`; such cells are summed out, and nothing is imputed.
             given: data of given variables, as in `fit`.
+            gaps: "ignore" leaves missing cells out in place of summing them out; see `fit`.
 
         Returns:
             What the installed ArviZ takes: `posterior` with each parameter `J`, and 0/1 in `J_included` where its prior is `spike_slab`;
@@ -138,10 +140,10 @@ class Posteriors(Queries):
             message = f"x must have one axis of rows before the variable's axes, got rows of shape {rows.shape}"
             raise fail("E501", message, help="one row is `x[None]`")
         if not has_spikes(self.graph):
-            fit = self.fit(x, mask, seed, weights=weights, missing=missing, given=given, impute=False)
+            fit = self.fit(x, mask, seed, weights=weights, missing=missing, given=given, impute=False, gaps=gaps)
             return fit.posterior(draws, chains, seed=seed, warmup=warmup)
         name, lowered = self._mask(mask, bound)
-        options = SampledOptions(name, draws, warmup, chains, seed, weights)
+        options = SampledOptions(name, draws, warmup, chains, seed, weights, gaps)
         return sample_posterior(bound, lowered, rows.codes, options, self.program.provenance() | {"model": self.name})
 
     def _law(self, given: Any) -> Law:

@@ -91,8 +91,8 @@ def likelihood_of_rows(evidence: Evidence, params: Mapping[str, Any], calibratio
         GmlmError: what `make_objective` raises: E601 where a block, or a row's missing cells, cost too much.
     """
     found, place = _distinct(evidence)
-    objective = rows_under(found, {k: jnp.asarray(v, float_type()) for k, v in params.items()}).objective
-    gapped = np.any(found.codes < 0, axis=0)
+    rows = rows_under(found, {k: jnp.asarray(v, float_type()) for k, v in params.items()})
+    objective, gapped = rows.objective, rows.apart
     rank = np.where(gapped, objective.codes.shape[1] + np.cumsum(gapped), np.cumsum(~gapped)) - 1
     weights = on_device(row_weights(evidence), float_type())
     return Likelihood(objective, calibration, on_device(rank[place], np.int32), weights)

@@ -43,6 +43,7 @@ class SampledOptions:
     chains: int
     seed: int
     weights: Any
+    gaps: str = "sum"
 
 
 def has_spikes(graph: FactorGraph) -> bool:
@@ -57,7 +58,7 @@ def sample_posterior(lowered: Lowered, mask: LoweredMask, codes: Array, options:
     spiked = _spiked(lowered.graph)
     _verify_names(lowered.graph, spiked)
     slabs = dataclasses.replace(lowered, graph=with_slabs(lowered.graph))
-    how = FitOptions(options.mask, options.seed, weights=options.weights, impute=False, progress=False)
+    how = FitOptions(options.mask, options.seed, weights=options.weights, impute=False, progress=False, gaps=options.gaps)
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
         estimate = fit_model(slabs, mask, codes, how)
         likelihood = likelihood_of_rows(estimate.evidence, estimate.params)

@@ -208,7 +208,7 @@ ROWS = {"x": np.array([[0, -9, 2]]), "s": np.array([1])}
     ("text", "x", "options", "code", "part"),
     [
         (TEXT, ROWS, {"mask": "one", "gaps": "drop"}, "E507", '"sum" or "ignore"'),
-        (TEXT, ROWS, {"mask": "one", "gaps": "ignore", "impute": False}, "E704", "`impute=`"),
+        (TEXT, ROWS, {"mask": "one", "gaps": "ignore", "impute": True}, "E704", "`impute=`"),
         (TEXT, ROWS, {"mask": "one", "gaps": "ignore", "method": "mcem"}, "E704", "`method=`"),
         (
             TEXT + 'mask near given x { choose {s} weight 1 + (x[1] == "A") }',

@@ -158,6 +158,24 @@ def test_arviz_compares_fits():
     assert set(table.index) == {"held", "free"}
 
 
+def test_gaps_that_are_left_out():
+    """A row that lacks a cell has the other cell's term without the factors of both, log 1/2; like rows stand in the objective once."""
+    rows = np.concatenate([ROWS, [[-9, 1], [0, -9], [-9, 1], [-9, 0], [-9, -9], [1, -9]]])
+    model, options = gm.parse(COIN).model(), {"missing": -9, "gaps": "ignore"}
+    groups = groups_of(model.fit(rows, "single", **options).posterior(20, 1, None, warmup=20))
+    h, coupling = (groups["posterior"][k].values for k in ("h", "J"))
+    zero_or_one = np.where(rows < 0, 0, rows)
+    wanted = 0
+    for i in (0, 1):
+        field = (h[..., None] + coupling[..., None] * zero_or_one[:, 1 - i]) * (rows[:, 1 - i] >= 0)
+        wanted = wanted + np.where(rows[:, i] < 0, 0.0, zero_or_one[:, i] * field - np.log1p(np.exp(field)))
+    np.testing.assert_allclose(groups["log_likelihood"]["x"].values, wanted, atol=1e-9)
+    likelihood = model.to_numpyro(rows, "single", **options)
+    assert "curvature" in likelihood.calibration
+    point = {"h": h[0, 0], "J": coupling[0, 0]}
+    np.testing.assert_allclose(likelihood.log_likelihood(point), wanted[0, 0], atol=1e-9)
+
+
 def test_draws_come_from_the_seed():
     fit = fitted("whole", True)
     one, again, other = (groups_of(fit.posterior(5, 2, seed=s, warmup=150))["posterior"]["h"].values for s in (0, 0, 1))
