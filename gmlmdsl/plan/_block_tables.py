@@ -188,9 +188,18 @@ def _uses(graph: FactorGraph, table: FactorTable, blocks: Array, touch: Array) -
     same = (cells[:, :, None] == blocks[block][:, None, :]) & (cells < n)[:, :, None]
     member = np.where(same.any(axis=2), same.argmax(axis=2), -1)
     outside = np.where(member < 0, cells, n)
-    context = np.sort(outside, axis=1)
-    context[:, 1:][context[:, 1:] == context[:, :-1]] = n
-    return _Uses(table, block, factor, member, outside, np.sort(context, axis=1))
+    context = _ascending(outside)
+    if context.shape[1] > 1:
+        context[:, 1:][context[:, 1:] == context[:, :-1]] = n
+        context = _ascending(context)
+    return _Uses(table, block, factor, member, outside, context)
+
+
+def _ascending(rows: Array) -> Array:
+    """Every row sorted; pairs, which most factors are of, without a sort."""
+    if rows.shape[1] != 2:
+        return np.sort(rows, axis=1)
+    return np.stack([np.minimum(rows[:, 0], rows[:, 1]), np.maximum(rows[:, 0], rows[:, 1])], axis=1)
 
 
 @dataclass(frozen=True, eq=False)

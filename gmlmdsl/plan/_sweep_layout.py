@@ -15,7 +15,7 @@ import numpy as np
 from .._diagnostics import counted
 from ..graph import FactorGraph, distinct
 from ._block_arrays import block_arrays, block_values, size_classes
-from ._block_tables import TREE, BlockTables, ContextTables, GraphTables, plan_blocks_by_tables, plan_graph_tables
+from ._block_tables import TREE, ContextTables, GraphTables, plan_blocks_by_tables, plan_graph_tables
 from ._plan import BlockPlan
 from ._table_entries import entries_at
 
@@ -25,6 +25,8 @@ MOST_BESIDE = 4  # times more cells than neighbours: a product with all cells is
 MOST_ENTRY = 100.0  # entries up to which a product's differences lose nothing that matters in 32 bits
 MOST_DIFFERENCE = 1e4  # the same of lists, which add few
 MOST_PLACES = 1 << 24  # index entries of one product
+MOST_AT_ONCE = 1 << 17  # cells that are planned at once
+MOST_LISTED = 1 << 26  # index entries of lists
 MOST_EXPONENT = 80.0  # of sums of scores: exponentials of 32 bits, and sums of thousands of them, stay between 1e-35 and 1e38
 MOST_COMPARED = 1 << 24  # entries that are compared; of more every one is looked up
 Exceptions = tuple[int, tuple[int, ...]]  # a value of the neighbour, and those whose entries differ from its
@@ -197,10 +199,10 @@ def _sweep_tables(graph: FactorGraph, pieces: Sequence[Array]) -> SweepTables | 
     slots[order[inside]] = inside
     stages, start = [], 0
     for piece in pieces:
-        found = _tabled(graph, tables, piece)
+        found = _tabled(graph, tables, piece[..., 0], start, np.append(slots, len(order) - 1))
         if found is None:
             return None
-        stages.append(_colours(tables, piece[..., 0], start, found, np.append(slots, len(order) - 1)))
+        stages.append(found)
         start += piece.shape[0] * piece.shape[1]
     planned = _with_products(graph, SweepTables(tables, order, slots, tuple(stages)))
     return planned if planned.by_product or all(_pays(tables, s) for s in stages) else None
@@ -218,28 +220,45 @@ def _pairs(tables: GraphTables, lists: NeighbourLists) -> int:
     return int((lists.places < tables.size).any(axis=(2, 3, 5)).sum())
 
 
-def _tabled(graph: FactorGraph, tables: GraphTables, piece: Array) -> BlockTables | None:
-    arrays = block_arrays(graph, piece.reshape(-1, 1))
-    return plan_blocks_by_tables(graph, tables, arrays[0], arrays[1], arrays[2], arrays[3:])
+def _tabled(graph: FactorGraph, tables: GraphTables, cells: Array, start: int, slots: Array) -> TabledColours | None:
+    """Colours from tables, planned some cells at a time: what planning holds is in proportion to these."""
+    each, flat = [], cells.reshape(-1, 1)
+    for first in range(0, len(flat), MOST_AT_ONCE):
+        arrays = block_arrays(graph, flat[first : first + MOST_AT_ONCE])
+        found = plan_blocks_by_tables(graph, tables, arrays[0], arrays[1], arrays[2], arrays[3:])
+        if found is None:
+            return None
+        each.append((found.inside, [_lists(tables, c, slots) for c in found.contexts]))
+    if len({tuple((k.slots.shape[2], k.places.shape[4]) for k in kinds) for _, kinds in each}) > 1:
+        return None  # cells with neighbours of other kinds than those of others
+    inside = _joined([i for i, _ in each], tables.size, cells.shape)
+    lists = tuple(
+        NeighbourLists(
+            _joined([k.slots for k in kinds], len(slots) - 1, cells.shape),
+            _joined([k.strides for k in kinds], 1, cells.shape),
+            _joined([k.places for k in kinds], tables.size, cells.shape),
+        )
+        for kinds in zip(*(kinds for _, kinds in each), strict=True)
+    )
+    return None if sum(k.places.size for k in lists) > MOST_LISTED else TabledColours(cells, start, inside, lists)
 
 
-def _colours(tables: GraphTables, cells: Array, start: int, found: BlockTables, slots: Array) -> TabledColours:
-    lists = tuple(_lists(tables, c, slots, cells.shape) for c in found.contexts)
-    return TabledColours(cells, start, found.inside.reshape(*cells.shape, *found.inside.shape[1:]), lists)
+def _joined(parts: Sequence[Array], none: int, shape: tuple[int, ...]) -> Array:
+    """Arrays of some blocks each, filled up to the largest on the other axes; the blocks in colours."""
+    most = np.max([p.shape[1:] for p in parts], axis=0)
+    each = [np.pad(p, ((0, 0), *((0, m - n) for m, n in zip(most, p.shape[1:], strict=True))), constant_values=none) for p in parts]
+    whole = each[0] if len(each) == 1 else np.concatenate(each)
+    return whole.reshape(*shape, *whole.shape[1:])
 
 
-def _lists(tables: GraphTables, c: ContextTables, slots: Array, shape: tuple[int, ...]) -> NeighbourLists:
-    """Contexts as lists of each cell's own; `slots` has that of none behind."""
+def _lists(tables: GraphTables, c: ContextTables, slots: Array) -> NeighbourLists:
+    """Contexts as lists of each cell's own, without the axis of colours; `slots` has that of none behind."""
     places, of = c.places, c.of
     if of is None:
         here = (places < tables.size).any(axis=(1, 2, 4))
         of = np.argsort(~here, axis=1, kind="stable")[:, : max(1, int(here.sum(axis=1).max()))]
         places = np.take_along_axis(places, of[:, None, None, :, None], axis=3)
-    return NeighbourLists(
-        slots[c.cells[of]].reshape(*shape, *of.shape[1:], -1),
-        c.strides[of].reshape(*shape, *of.shape[1:], -1),
-        places.reshape(*shape, *places.shape[1:]),
-    )
+    return NeighbourLists(slots[c.cells[of]].reshape(*of.shape, -1), c.strides[of].reshape(*of.shape, -1), places)
 
 
 def _with_products(graph: FactorGraph, found: SweepTables) -> SweepTables:

@@ -207,6 +207,21 @@ def test_forms_at_parameters_draw_what_trees_draw(name: str):
             assert (np.asarray(found) != np.asarray(codes)).any()
 
 
+def test_cells_planned_some_at_a_time_are_drawn_alike(monkeypatch: pytest.MonkeyPatch):
+    """Chunks whose cells have one neighbour, or two, are filled up to the most."""
+    text = PROGRAMS["pairs of three values"].replace("chain(5, wrap = true)", "chain(9)")
+    model = gm.parse(text).model()
+    target, keys = target_of(model, None, None), jax.random.split(jax.random.key(2), CHAINS)
+    codes = jnp.asarray(np.random.default_rng(0).integers(0, 3, (9, CHAINS)), jnp.int32)
+    drawn = []
+    for at_once in (100, 2):
+        monkeypatch.setattr(_sweep_layout, "MOST_AT_ONCE", at_once)
+        kernel = _samplers._sweep(model.graph, layout_of(gm.parse(text).model(), "sweep")[0])
+        assert isinstance(kernel, _tabled_sweep.TabledSweepKernel)
+        drawn.append(np.asarray(step(kernel, target, keys, kernel.init(codes))[0].codes))
+    np.testing.assert_array_equal(*drawn)
+
+
 @pytest.mark.parametrize(("strength", "weighed"), [(5.0, True), (50.0, False)])
 def test_weights_that_may_overflow_are_not_multiplied(strength: float, weighed: bool):
     """Of four neighbours: exp(4 x 50) is no number of 32 bits."""
