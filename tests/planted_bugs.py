@@ -13,6 +13,7 @@ if __name__ == "__main__":
 
 import jax
 import pytest
+from planted_cluster_bugs import CLUSTER_BUGS
 from planted_guided_bugs import GUIDED_BUGS
 from planted_model_bugs import MODEL_BUGS
 from planted_network_bugs import NETWORK_BUGS
@@ -23,7 +24,7 @@ from gmlmdsl.derive._bounded_jit import PROGRAMS
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "how-it-is-tested.md"
 BEGIN, END = "<!-- planted bugs: begin -->", "<!-- planted bugs: end -->"
-BUGS = (*MODEL_BUGS, *NETWORK_BUGS, *SEARCH_BUGS, *GUIDED_BUGS)
+BUGS = (*MODEL_BUGS, *CLUSTER_BUGS, *NETWORK_BUGS, *SEARCH_BUGS, *GUIDED_BUGS)
 
 
 def as_it_is(bug: Bug) -> Found:

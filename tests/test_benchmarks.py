@@ -61,7 +61,7 @@ def test_one_command_writes_json_a_table_and_the_page(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_sampling_and_fitting_agree_with_the_peers(tmp_path: Path) -> None:
     out = tmp_path / "found.json"
-    names = ("first_draw", "t1", "t2", "t3", "f1")
+    names = ("first_draw", "t1", "t2", "t3", "disordered", "t4", "f1")
     done = run(*(a for n in names for a in ("--only", n)), "--out", str(out))
     assert done.returncode == 0, done.stdout + done.stderr
     verify_well_formed(json.loads(out.read_text()), set(names))
@@ -89,7 +89,7 @@ def test_strips_have_kaufmans_energy_and_forget_faster_than_cells(tmp_path: Path
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(out.read_text())
     verify_well_formed(found, {"strips"})
-    assert len(found["checks"]) == 5
+    assert len(found["checks"]) == 7
     times = {f["implementation"]: f["value"] for f in found["figures"] if f["quantity"] == "integrated autocorrelation time, energy"}
     assert times["rows, then columns"] < times["rows"] < times["cells in turn"]
 

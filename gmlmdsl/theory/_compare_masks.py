@@ -73,7 +73,7 @@ class MaskComparison:
         """One row for each mask; `.._error` are standard errors, nan where a number is exact."""
         import pandas as pd
 
-        best = max((r.per_second for r in self.reports if np.isfinite(r.per_second)), default=np.nan)
+        best = max((r.per_second for r in self.reports if r.per_second > 0), default=np.nan)  # 0: a mask that cannot fit
         rows = []
         for r in self.reports:
             row: dict[str, Any] = {"blocks": r.blocks, "mean_size": r.mean_size}

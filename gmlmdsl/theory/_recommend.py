@@ -21,7 +21,8 @@ def recommendation(reports: Sequence[MaskReport]) -> str:
     useful = [r for r in reports if np.isfinite(r.variance)]
     out = [_blind(r) for r in blind]
     if not useful:
-        return "\n".join([*out, "None of these masks determines all parameters: add blocks that reach the cells of their factors."])
+        out.append("None of these masks determines all parameters: add blocks that reach the cells of their factors.")
+        return "\n".join(t for t in (*out, _for_sampling(reports)) if t)
     out.append(_for_fit(useful))
     out.append(_for_one_mask(useful))
     out.append(_for_sampling(reports))

@@ -127,7 +127,18 @@ def potts(quick: bool, beta: float = 1.0) -> Task:
     return Task("t3", words, POTTS, inputs, params, q, edges, np.full(len(edges), beta), np.zeros(side * side), beta, colours)
 
 
-TASKS: dict[str, Callable[[bool], Task]] = {"t1": ising, "t2": glass, "t3": potts}
+def disordered(quick: bool) -> Task:
+    """Every coupling drawn from a normal distribution, on a wrapped grid."""
+    side = 16 if quick else 64
+    edges, colours = torus(side)
+    edges = edges[np.lexsort((edges[:, 1], edges[:, 0]))]  # as those of the program's graph
+    n, weights = side * side, np.random.default_rng(1).normal(size=len(edges))
+    params = {"h": np.zeros(n), "J": weights}
+    words = f"disordered Ising, {side} x {side} wrapped, normal couplings"
+    return Task("disordered", words, ISING, {"L": side}, params, 2, edges, weights, np.zeros(n), 1.0, colours)
+
+
+TASKS: dict[str, Callable[[bool], Task]] = {"t1": ising, "t2": glass, "t3": potts, "disordered": disordered}
 
 
 def onsager_energy(beta: float) -> float:

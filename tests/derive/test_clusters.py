@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import Case, case
-from cluster_cases import CLOCK, CLUSTERS, ISING, POTTS, UNITS, Bond, by_bonds, components, edges_of
+from cluster_cases import CLOCK, CLUSTERS, ISING, POTTS, UNITS, Bond, by_bonds, components, edges_of, transitions_p
 from one_step import LEAST_P, keeps_p
-from scipy.stats import chi2
 
 import gmlmdsl as gm
 from gmlmdsl import derive
@@ -41,34 +39,6 @@ def test_gaps_of_a_cold_lattice(field: float, clusters: float, sites: float):
     params = {"h": np.full(6, field), "J": np.full(7, 0.9)}
     assert float(gm.theory.spectral_gap(ISING.model, params, sampler="clusters")) == pytest.approx(clusters, abs=5e-5)
     assert float(gm.theory.spectral_gap(ISING.model, params, sampler="sites")) == pytest.approx(sites, abs=5e-5)
-
-
-def transitions_p(case: Case, sampler: str, chains: int) -> float:
-    """Pearson's test of one compiled float32 step from every configuration, row by row against the exact matrix."""
-    exact = np.asarray(case.model.transition_matrix(case.params, sampler))
-    codes = np.asarray(derive.all_states(case.model.graph))
-    possible = np.flatnonzero(case.oracle.probabilities(case.params) > 0)
-    start = possible[np.random.default_rng(1).integers(0, len(possible), chains)]
-    kernel = derive.build_kernel(case.model.lowered, case.model.sampler(sampler)[1]).kernel
-    params = {k: derive.on_device(v, np.float32) for k, v in case.params.items()}
-    target = derive.Target(derive.graph_arrays(case.model.graph), params, None)
-
-    @jax.jit
-    def step(codes: Any, keys: Any) -> Any:
-        return kernel.step(target, keys, kernel.init(codes))[0].codes
-
-    after = np.asarray(step(derive.on_device(codes[:, start]), jax.random.split(jax.random.key(3), chains)))
-    end = np.ravel_multi_index(tuple(after), tuple(case.model.graph.sizes))
-    counts = np.zeros_like(exact)
-    np.add.at(counts, (start, end), 1)
-    wanted = np.bincount(start, minlength=len(exact))[:, None] * exact
-    if counts[exact <= 1e-15].any():
-        return 0.0
-    often = wanted >= 5
-    rare, met = np.where(often, 0, wanted).sum(axis=1), np.where(often, 0, counts).sum(axis=1)
-    statistic = ((counts - wanted) ** 2)[often] @ (1 / wanted[often]) + ((met - rare) ** 2)[rare >= 5] @ (1 / rare[rare >= 5])
-    outcomes = often.sum(axis=1) + (rare >= 5)
-    return float(chi2.sf(statistic, (outcomes - 1).clip(min=0).sum()))
 
 
 @pytest.mark.check

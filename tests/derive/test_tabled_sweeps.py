@@ -222,9 +222,9 @@ def test_cells_planned_some_at_a_time_are_drawn_alike(monkeypatch: pytest.Monkey
     np.testing.assert_array_equal(*drawn)
 
 
-@pytest.mark.parametrize(("strength", "weighed"), [(5.0, True), (50.0, False)])
+@pytest.mark.parametrize(("strength", "weighed"), [(5.0, True), (25.0, False)])
 def test_weights_that_may_overflow_are_not_multiplied(strength: float, weighed: bool):
-    """Of four neighbours: exp(4 x 50) is no number of 32 bits."""
+    """Of four neighbours: exp(4 x 25) is no number of 32 bits."""
     text = "input L : int\ngraph G = grid(L, L, wrap = true)\nmodel m { var x[i in G.nodes] : range(3) param J "
     text += "factor J * (x[i] == x[j]) for (i, j) in G.edges } sampler sweep { update x[i] for i in G.nodes }"
     model = gm.parse(text, L=4).model()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -96,6 +97,10 @@ def test_a_mask_that_cannot_see_a_parameter_is_infinite_and_names_it():
     assert found.table.loc["blind", "efficiency_all"] == 0
     only = theory.compare_masks(ising.model, IRON, "blind", measure=False)
     assert "None of these masks determines all parameters" in only.recommendation
+    assert "The chain of `blind` never reaches all of the support." in only.recommendation
+    timed = replace(only, reports=(replace(blind, gradient=theory.Quantity(1.0, "measured", "here")),))
+    assert "blind" in repr(timed)  # a cost beside an efficiency of 0
+    assert np.isnan(timed.table.loc["blind", "efficiency_per_second"])
 
 
 def test_what_is_refused():
