@@ -67,11 +67,12 @@ def build_kernel(lowered: Lowered, sampler: ir.Sampler, params: Mapping[str, Any
     """
     if isinstance(sampler.body, ir.FormCall):
         return _decoder(lowered, sampler.body)
-    try:
-        planned = _cycle(lowered, sampler.body)
-    except GmlmError as error:
-        raise with_others(error, lowered.bound, lowered.names.model.name) from None
-    return planned if params is None else replace(planned, kernel=at_parameters(lowered.graph, planned.kernel, params))
+    with jax.ensure_compile_time_eval():  # the kernel is looked at on the host, whatever a caller traces
+        try:
+            planned = _cycle(lowered, sampler.body)
+        except GmlmError as error:
+            raise with_others(error, lowered.bound, lowered.names.model.name) from None
+        return planned if params is None else replace(planned, kernel=at_parameters(lowered.graph, planned.kernel, params))
 
 
 def _decoder(lowered: Lowered, call: ir.FormCall) -> Planned:

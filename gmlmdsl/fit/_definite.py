@@ -1,4 +1,8 @@
-"""Whether symmetric matrices are definite, and how far, by Cholesky factors: eigenvalues take thirty times as long."""
+"""Whether symmetric matrices are definite, and how far, by Cholesky factors: eigenvalues take thirty times as long.
+
+Factors are upper ones: beside other work on two cores OpenBLAS 0.3.30 took seconds for a lower one of 1275 rows, and 0.02 to 0.2 s for an
+upper one.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,7 @@ def least_eigenvalue(matrix: Array, factor: Array) -> float:
     if not matrix.size:
         return 0.0
     largest = norm(matrix)
-    reciprocal, _ = lapack.dpocon(factor, largest, uplo="L")  # pyright: ignore[reportAttributeAccessIssue]
+    reciprocal, _ = lapack.dpocon(factor, largest, uplo="U")  # pyright: ignore[reportAttributeAccessIssue]
     return float(reciprocal) * largest / SURE
 
 
@@ -45,22 +49,22 @@ def norm(matrix: Array) -> float:
 
 
 def cholesky(matrix: Array, shift: float = 0.0) -> Array | None:
-    """The lower Cholesky factor of `matrix - shift I`; None where that is not positive definite."""
+    """The upper Cholesky factor of `matrix - shift I`; None where that is not positive definite."""
     if not np.isfinite(matrix).all():
         return None
     whole = np.array(matrix, float, order="F")
     whole[np.diag_indices(len(whole))] -= shift
-    factor, wrong = lapack.dpotrf(whole, lower=1, clean=1, overwrite_a=1)  # pyright: ignore[reportAttributeAccessIssue]
+    factor, wrong = lapack.dpotrf(whole, lower=0, clean=1, overwrite_a=1)  # pyright: ignore[reportAttributeAccessIssue]
     return None if wrong else factor
 
 
 def inverse(factor: Array) -> Array:
-    """The inverse of L L', in a third of the time that `solve` takes for the columns of the identity."""
-    lower, _ = lapack.dpotri(factor, lower=1)  # pyright: ignore[reportAttributeAccessIssue]
-    lower = np.tril(lower)
-    return lower + np.tril(lower, -1).T
+    """The inverse of U' U, in a third of the time that `solve` takes for the columns of the identity."""
+    upper, _ = lapack.dpotri(factor, lower=0)  # pyright: ignore[reportAttributeAccessIssue]
+    upper = np.triu(upper)
+    return upper + np.triu(upper, 1).T
 
 
 def solve(factor: Array, right: Array) -> Array:
-    """The solution of L L' x = right."""
-    return scipy.linalg.cho_solve((factor, True), right, check_finite=False)
+    """The solution of U' U x = right."""
+    return scipy.linalg.cho_solve((factor, False), right, check_finite=False)
