@@ -59,7 +59,7 @@ class Planned:
 
 
 def build_kernel(lowered: Lowered, sampler: ir.Sampler, params: Mapping[str, Any] | None = None) -> Planned:
-    """The kernel of a sampler; at parameters under which tables would lose digits it evaluates trees.
+    """The kernel of a sampler; at parameters, see `at_parameters`.
 
     Raises:
         GmlmError: E507 for a sampler that asks verifiers or values, whose strings are no steps of a chain; for

@@ -1,7 +1,6 @@
 """Whether symmetric matrices are definite, and how far, by Cholesky factors: eigenvalues take thirty times as long.
 
-Factors are upper ones: beside other work on two cores OpenBLAS 0.3.30 took seconds for a lower one of 1275 rows, and 0.02 to 0.2 s for an
-upper one.
+Factors are upper ones: beside other work on both cores OpenBLAS 0.3.30 was seen to take many times as long for lower ones; alone, as long.
 """
 
 from __future__ import annotations

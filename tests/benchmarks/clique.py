@@ -15,24 +15,14 @@ import gmlmdsl as gm
 from gmlmdsl import derive
 
 from ._measure import Check, Figure, Report, figure, in_turn
+from ._tasks import SPIN_GLASS
 
 Array = np.ndarray
 N, CLIQUE, FIELD, COUPLING, WEAK = 10, 4, 5.0, 8.0, 0.1
 CHAINS, STEPS, REPEATS = 256, 200, 5
 GOAL = 30  # times quicker than random blocks
-PROGRAM = """
-input N : int
-index site = range(N)
-graph G = complete(site)
-model clique {
-  var x[i in site] : spin
-  param h[i in site]
-  param J[(i, j) in G.edges]
-  factor h[i] * x[i]           for i in site
-  factor J[i, j] * x[i] * x[j] for (i, j) in G.edges
-}
-mask fours = subsets(x, size = 4)
-sampler random { update x[K] where K ~ fours }
+PROGRAM = f"""{SPIN_GLASS}mask fours = subsets(x, size = 4)
+sampler random {{ update x[K] where K ~ fours }}
 """
 WORDS = {"random": "random blocks of four", "drawn": "suggested blocks, one drawn a step", "swept": "suggested blocks, in turn"}
 
@@ -40,12 +30,12 @@ WORDS = {"random": "random blocks of four", "drawn": "suggested blocks, one draw
 def run(quick: bool) -> Report:
     """Nanoseconds of a step of one chain, and of a relaxation time."""
     params = parameters()
-    found = str(gm.theory.suggest_masks(gm.parse(PROGRAM, N=N).model(), params, measure=False))
+    found = str(gm.theory.suggest_masks(gm.parse(PROGRAM, n=N).model(), params, measure=False))
     blocks = re.search(r"mask clusters = blocks\((.*?)\)\n", found, re.DOTALL)
     assert blocks is not None, found
     each = re.findall(r"{.*?}", blocks[1], re.DOTALL)
     text = f"{PROGRAM}mask clusters = blocks({', '.join(each)})\nsampler drawn {{ update x[K] where K ~ clusters }}\n"
-    model = gm.parse(f"{text}sampler swept {{ {' '.join(f'update {b}' for b in each)} }}", N=N).model()
+    model = gm.parse(f"{text}sampler swept {{ {' '.join(f'update {b}' for b in each)} }}", n=N).model()
     calls = {name: stepping(model, name, params) for name in WORDS}
     seconds = in_turn(calls, 2 if quick else REPEATS)
     times = {name: float(gm.theory.relaxation_time(model, params, sampler=name)) for name in WORDS}

@@ -97,7 +97,7 @@ def test_losses_of_terms_that_are_apart(mixed: gm.BoundProgram, oracle: Oracle, 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("mask", ["one", pytest.param("pairs", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("mask", ["one", "pairs"])
 def test_losses_and_gradients_of_every_kind_of_factor(mixed: gm.BoundProgram, oracle: Oracle, codes: np.ndarray, mask: str) -> None:
     params = oracle.random_params(1)
     low, chosen = lowered(mixed, mask)

@@ -151,10 +151,10 @@ def test_every_finding_is_in_the_table():
 
 
 # Left to the night: dear to compile, or met elsewhere (an edge under a bound and separated rows below, imputation in `test_missing.py`).
-ELSEWHERE = {"at-bound", "not-ergodic", "revealing-mask", "saddle", "no-minimiser", "imputation"}
+NIGHT = {"at-bound", "not-ergodic", "revealing-mask", "saddle", "no-minimiser", "imputation"}
 
 
-@pytest.mark.parametrize("slug", [pytest.param(s, marks=[pytest.mark.slow] * (s in ELSEWHERE)) for s in RAISES])
+@pytest.mark.parametrize("slug", [pytest.param(s, marks=[pytest.mark.slow] * (s in NIGHT)) for s in RAISES])
 def test_a_finding_has_data_that_raise_it_and_neighbours_that_do_not(slug: str):
     raises, neighbour = RAISES[slug]
     found = raises()
