@@ -7,9 +7,10 @@ import getpass
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from importlib.metadata import version
 from pathlib import Path
+from unittest.mock import patch
 
 # Programs of a test run once or twice, and compiling them is what takes time: these options of XLA's compiler for CPUs halve that.
 # A release that does not know one of them would stop the process, so they are for those that were tried.
@@ -20,6 +21,8 @@ if version("jaxlib").startswith("0.10."):
 import jax
 import numpy as np
 import pytest
+
+from gmlmdsl._diagnostics import Diagnostic
 
 # A test file takes what another one has, of whatever folder, and a file that is run alone finds it too.
 sys.path.extend(sorted({str(path.parent) for path in Path(__file__).parent.glob("*/test_*.py")}))
@@ -47,6 +50,23 @@ def few_mappings() -> Iterator[None]:
     if maps.exists() and len(maps.read_text().splitlines()) > MOST_MAPPINGS:
         jax.clear_caches()
         gc.collect()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """A test with `@pytest.mark.produces("E548")` fails where no diagnostic of that code is made into text while it runs."""
+    promised = {code for mark in item.iter_markers("produces") for code in mark.args}
+    if not promised:
+        return (yield)
+    produced, render = set[str](), Diagnostic.render
+
+    def recorded(diagnostic: Diagnostic) -> str:
+        produced.add(diagnostic.code)
+        return render(diagnostic)
+
+    with patch.object(Diagnostic, "render", recorded):
+        yield
+    assert promised <= produced, f"not produced: {sorted(promised - produced)}"
 
 
 @pytest.fixture

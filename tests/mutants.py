@@ -17,7 +17,7 @@ from gmlmdsl._diagnostics import Diagnostic, GmlmError, Source
 from gmlmdsl.graph import bind
 from gmlmdsl.graph._lower_masks import lower_mask
 from gmlmdsl.graph._lowered import lower_model
-from gmlmdsl.plan import plan_temper
+from gmlmdsl.plan import check_bound, plan_temper
 from gmlmdsl.program import Program, check_source, ir
 from gmlmdsl.program._check_masks import has_least_confident
 from gmlmdsl.syntax._lex import Token, tokenize
@@ -171,12 +171,17 @@ class Outcome:
 
 
 def outcome(name: str, kind: str, text: str) -> Outcome:
-    """Check a mutant, bind it with the inputs of the program it is made of, and lower its models, masks and ladders."""
+    """Check a mutant as `gmlm check` does, bind it with the inputs of the program it is made of, and lower its models, masks and ladders."""
     started, codes, failed = time.process_time(), (), ""
     try:
-        load(check_source(Source(f"{name}.gmlm", text)), inputs_of(name))
+        program = check_source(Source(f"{name}.gmlm", text))
+        for d in (*program.warnings, *(check_bound(program, {})[0] if program.models else ())):
+            d.render()
+        load(program, inputs_of(name))
     except GmlmError as error:
         codes = error.codes
+        for d in error.diagnostics:
+            d.render()
     except Exception as error:  # what must never be
         failed = f"{type(error).__name__}: {error}"
     return Outcome(name, kind, text, codes, time.process_time() - started, failed)

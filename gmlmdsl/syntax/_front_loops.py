@@ -93,7 +93,9 @@ def _behind(fault: Fault, at: int, outer: _Front) -> _Body | None:
             k = nested.end
             continue
         stop = next((j for j in range(k, last) if _ends(fault, k, j)), last)
-        if stop > k and fault.tokens[k].text != ";":
+        if stop == k and fault.tokens[k].text != ";":
+            return None  # a brace that belongs to what is around
+        if stop > k:
             moved = _moved(fault, k, stop, front)
             if moved is None:
                 return None

@@ -173,6 +173,7 @@ def test_a_separated_coupling_has_no_finite_error_and_a_kink_none() -> None:
     assert at_zero.loc[at_zero["value"] == 0, "std_error"].isna().all()
 
 
+@pytest.mark.produces("E555")
 def test_what_has_no_couplings_is_refused(spins: gm.Fit, potts: gm.Fit) -> None:
     def couplings(factors: str) -> np.ndarray:
         graph = gm.parse(f"model m {{ var x[i in range(4)] : bit  param h  {factors} }}").model().graph

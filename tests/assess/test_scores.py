@@ -212,6 +212,7 @@ def test_a_firm_prior_leaves_no_parameters():
     assert 0 < fit.information_criterion().effective_parameters < 0.2
 
 
+@pytest.mark.produces("E551")
 def test_a_loaded_fit_takes_its_rows_and_no_others(tmp_path: Path, fits: dict[str, Any]):
     fit = fits["single"]
     fit.save(tmp_path / "a.fit")

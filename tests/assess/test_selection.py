@@ -165,6 +165,7 @@ def test_the_bootstrap_of_zeros_counts_and_gives_no_interval(sparse: gm.Fit, ref
     assert (held.summary()["away"][zero] == 0).all()
 
 
+@pytest.mark.produces("E549")
 def test_where_nothing_could_be_selected_it_is_refused(refitted: gm.Fit):
     refused("E549", bit("normal(0, 1)", 3, 2).refit_selected)
     refused("E549", refitted.refit_selected)

@@ -75,6 +75,7 @@ def test_drafts_and_traces(folder: Path, tmp_path: Path):
     assert "E584" in run("translate", folder / "translate.bundle", "--draft", tmp_path / "draft", stdin="one\n", status=1).stderr
 
 
+@pytest.mark.produces("E575")
 def test_what_cannot_be_translated(folder: Path):
     bundle = folder / "translate.bundle"
     found = run("translate", bundle, "--batch-size", 1, stdin=b"one\none \xff two\n", status=1)
@@ -164,6 +165,7 @@ def test_a_start_that_does_not_fit(folder: Path, tmp_path: Path):
     assert "E589" in found.stderr and "teacher.bundle" in found.stderr and not list((tmp_path / "run").glob("*.bundle"))
 
 
+@pytest.mark.produces("E586")
 @pytest.mark.slow  # in the gate other runs diverge: test_training_options.py
 def test_a_training_that_diverges(folder: Path, tmp_path: Path):
     texts, vocabulary = (folder / "train.en", folder / "train.de"), ("--vocabulary", folder / "vocabulary.model")

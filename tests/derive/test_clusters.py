@@ -147,6 +147,7 @@ sampler clusters { update K where K ~ percolation({x[0], x[1]}, {x[1], y}) }
     assert error.value.codes == ("E418",)
 
 
+@pytest.mark.produces("E707")
 @pytest.mark.parametrize("asks", ["fit", "loss", "poincare", "conditional"])
 def test_a_mask_by_name_is_refused_where_a_loss_is_wanted(asks: str):
     model, x = ISING.model, np.ones((4, 6), int)

@@ -104,6 +104,7 @@ def test_the_gap_of_consistency_is_a_mean_of_distances(learnt):
     np.testing.assert_allclose(found.error, np.std(distances, ddof=1) / np.sqrt(len(distances)), rtol=1e-4)
 
 
+@pytest.mark.produces("E743")
 def test_gaps_are_refused_where_they_are_not_defined(exact, learnt, couplings):
     params = learnt.init_params(0)
     other = gm.parse(LEARNT.replace("range(3)] : range(3)", "range(4)] : range(3)")).model()

@@ -170,6 +170,7 @@ def test_imputation_finds_the_maximum_of_the_likelihood_and_its_standard_errors(
         np.testing.assert_allclose(drawn.standard_errors[name], errors, rtol=0.1)
 
 
+@pytest.mark.produces("E511")
 def test_masks_that_look_at_x_refuse_gaps() -> None:
     _, rows = chain_rows(10, 0.3)
     with pytest.raises(gm.GmlmError, match="E511.*looks at x"):

@@ -97,6 +97,7 @@ def test_an_average_has_no_part_of_the_first_weights() -> None:
     np.testing.assert_allclose(found, np.mean(after, axis=0), atol=1e-4)
 
 
+@pytest.mark.produces("E752")
 @pytest.mark.parametrize("changed", ["validation", "init"])
 def test_a_run_with_other_rows_or_weights_is_another_run(changed: str, tmp_path: Path) -> None:
     pytest.importorskip("orbax.checkpoint")
@@ -184,6 +185,7 @@ sampler r = refinement(schedule = weighted)
 """
 
 
+@pytest.mark.produces("E741")
 def test_masks_with_given_weights_train_and_do_not_sample() -> None:
     """They were drawn without their data: from weights that were all 0."""
     text = program(MLP, 4, 3, GIVEN, "a[t in range(4)] : range(2)\nb[t in range(4)] : positive")
@@ -241,6 +243,7 @@ def test_a_class_with_functions_is_saved_and_loaded(tmp_path: Path) -> None:
     assert float(again.loss(rows(4))) == float(fit.loss(rows(4)))
 
 
+@pytest.mark.produces("E736")
 def test_a_class_may_fail_in_any_way() -> None:
     with pytest.raises(gm.GmlmError, match=r"E736[\s\S]*RuntimeError: no key"):
         made('python("test_network_review:Fails")', 4, 3, MASKS).init_params(0)

@@ -116,6 +116,7 @@ def test_a_strong_prior_is_no_lack_of_spread():
     np.testing.assert_allclose(fit.standard_errors["h"], np.sqrt(50 / 4) * 1e-10, rtol=1e-3)
 
 
+@pytest.mark.produces("E548")
 def test_what_rests_on_the_spread_of_rows_is_refused_for_one():
     fit = one_row()
     for call in (fit.bootstrap, lambda: fit.profile("field"), fit.information_criterion):

@@ -113,6 +113,7 @@ def test_weights_that_cannot_be_counts_are_refused(options: dict[str, Any], code
 # Intervals
 
 
+@pytest.mark.produces("E547")
 def test_intervals_stay_inside_the_range_of_a_parameter():
     """A positive one: v exp(-+ z e / v); a share: the logit; a real one: v -+ z e."""
     text = """model m {
@@ -159,6 +160,7 @@ def test_a_contrast_has_the_variance_of_its_parts():
     assert high - low == pytest.approx(2 * norm.ppf(0.75) * found.std_error)
 
 
+@pytest.mark.produces("E544")
 @pytest.mark.parametrize("parts", [{}, {"h": 1}, {"h": ["a", "b", "c"]}, {"h": [0, 0, 0]}, 3])
 def test_a_contrast_that_does_not_fit_is_refused(parts: Any):
     with pytest.raises(gm.GmlmError) as caught:
@@ -166,6 +168,7 @@ def test_a_contrast_that_does_not_fit_is_refused(parts: Any):
     assert caught.value.codes == ("E544",)
 
 
+@pytest.mark.produces("E543")
 def test_errors_of_another_kind_are_refused():
     with pytest.raises(gm.GmlmError) as caught:
         made()[0].summary(errors="naive")
@@ -217,6 +220,7 @@ def test_replications_without_an_estimate_are_counted_and_not_averaged():
     assert "no finite estimate" in str(boot)
 
 
+@pytest.mark.produces("E546")
 def test_a_bootstrap_without_data_or_beyond_its_limit_is_refused(tmp_path: Any):
     fit, _, _ = made()
     for options, code in (({"max_seconds": 1e-9}, "E546"), ({"replications": 1}, "E507"), ({"seed": -1}, "E507")):
@@ -325,6 +329,7 @@ def test_holms_values_are_known():
     np.testing.assert_allclose(holm(np.array([0.9, 0.8])), [1, 1])
 
 
+@pytest.mark.produces("E545")
 def test_entries_without_an_estimate_are_left_out_and_unlike_fits_refused():
     whole, never = (fit_pair(c, model=plain_pair) for c in ([5, 4, 3, 6], [5, 4, 3, 0]))
     found = gm.wald_test(whole, never)

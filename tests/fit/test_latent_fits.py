@@ -111,6 +111,7 @@ def test_checks_of_a_fit_with_latents(summed: tuple[gm.Fit, np.ndarray, dict[str
     assert fit.bootstrap(3).failed == 0
 
 
+@pytest.mark.produces("E704")
 def test_impute_is_not_about_latents() -> None:
     y, _ = mixture_rows(20)
     with pytest.raises(gm.GmlmError, match="MonteCarloEM") as caught:

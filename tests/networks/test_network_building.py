@@ -228,6 +228,7 @@ UNFIT = [
 ]
 
 
+@pytest.mark.produces("E737")
 @pytest.mark.parametrize(("unfit", "words"), UNFIT)
 def test_options_that_do_not_fit_are_refused(unfit: NetworkForm, words: str):
     for made in (lambda: build_network(unfit, jax.random.key(0)), lambda: network_shapes(unfit)):
@@ -240,6 +241,7 @@ def test_as_many_positions_as_cells_are_enough():
     assert network_shapes(form("encoder_decoder", {"positions": N_CELLS}, ONE)).positions.shape == (N_CELLS, 16)
 
 
+@pytest.mark.produces("E738")
 @pytest.mark.parametrize("target", [("mlp", {}), ("python", {"target": "network_classes:Table"})])
 def test_networks_without_attention_say_so(target: tuple):
     made = build_network(form(*target), jax.random.key(0))

@@ -29,6 +29,7 @@ def refused(call) -> gm.Diagnostic:
     return d
 
 
+@pytest.mark.produces("E739")
 def test_the_model_is_refused_before_anything_is_imported(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "own_network", None)  # an import of it would fail
     program = gm.parse(TEXT)

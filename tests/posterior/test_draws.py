@@ -183,6 +183,7 @@ def test_draws_come_from_the_seed():
     assert (one != other).any() and (one[0] != one[1]).any()
 
 
+@pytest.mark.produces("E550")
 def test_what_has_no_likelihood_of_rows_is_refused_where_one_is_asked_for():
     with pytest.raises(gm.GmlmError, match=r"mask `single` has a pseudolikelihood") as caught:
         fitted("single", False).to_arviz()
@@ -195,6 +196,7 @@ def test_what_has_no_likelihood_of_rows_is_refused_where_one_is_asked_for():
     assert groups_of(some.to_arviz(draws=2, chains=1))["log_likelihood"]["x"].values[0, 0, 0] == 0
 
 
+@pytest.mark.produces("E552")
 def test_what_has_no_posterior_or_costs_too_much_is_refused():
     separated = gm.parse(COIN).model().fit(ROWS[:11], "whole")
     with pytest.raises(gm.GmlmError) as caught:

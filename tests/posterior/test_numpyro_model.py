@@ -214,6 +214,7 @@ def test_it_nests_in_a_model_of_the_users_own():
     refused("E506", lambda: groups["a"]({"K": 0.0}), "no parameter `K`")
 
 
+@pytest.mark.produces("E554")
 def test_what_cannot_be_calibrated_is_refused_with_what_can_be_done():
     model, x = ring.model, ring_rows(30)
     refused("E507", lambda: model.to_numpyro(x, "one", calibrate="open_faced"), "transforms draws")

@@ -148,6 +148,7 @@ mask agreeing given x { choose {x[0], x[1]} weight exp(x[0] * x[1])  choose {x[2
 """
 
 
+@pytest.mark.produces("W901")
 def test_the_plain_conditional_of_an_adaptive_masks_block_is_warned_of() -> None:
     model, x = gm.parse(ADAPTIVE % "").model(), [[1, 1, 1]]
     with pytest.warns(gm.GmlmWarning, match="W901 plain-conditional.*agreeing"):

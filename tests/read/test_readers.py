@@ -168,6 +168,7 @@ def test_what_is_unknown_has_a_neighbour_or_a_list(write, options, help):
     assert refusal(gm.read_table, write(VOTES), **options).help == help
 
 
+@pytest.mark.produces("E523")
 def test_sizes_are_checked_before_reading(write, monkeypatch):
     path, family = write(VOTES), write(FAMILY, "fam.a2m")
     monkeypatch.setattr(_text_lines, "MOST_LINE", 40)

@@ -200,6 +200,7 @@ def test_save_writes_the_whole_page_and_nothing_else(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
 
 
+@pytest.mark.produces("E560")
 @pytest.mark.parametrize("name", ["missing/report.html", ".", "file/report.html"])
 def test_unwritable_path_is_an_error_and_leaves_nothing(tmp_path, name):
     (tmp_path / "file").write_text("here")

@@ -345,6 +345,7 @@ def test_a_model_of_one_variable_observes_its_array():
     np.testing.assert_array_equal(draws(idata, "first"), draws(idata)[..., 0])
 
 
+@pytest.mark.produces("E553")
 def test_a_function_to_observe_that_fails_is_one_diagnostic():
     model = gm.parse(
         'model m { var x[i in range(2)] : labels("a", "b")  param h  factor h * (x[0] == "a") }\nsampler s { update x }'

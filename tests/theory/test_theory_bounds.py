@@ -318,6 +318,7 @@ def test_what_is_assumed_is_said() -> None:
 # Faults
 
 
+@pytest.mark.produces("E712")
 def test_models_that_are_not_affine_are_refused_with_the_place() -> None:
     text = "model m {\n  var x : spin\n  var y : spin\n  param J\n  factor J ^ 2 * x * y\n}\nmask one = subsets(size = 1)\n"
     with pytest.raises(gm.GmlmError, match="E712") as caught:
@@ -368,6 +369,7 @@ def test_masks_that_mention_a_parameter_are_refused() -> None:
         bound(text, mask="tuned")
 
 
+@pytest.mark.produces("E703")
 def test_masks_of_latents_are_refused() -> None:
     params = CASES["hidden"][1]
     with pytest.raises(gm.GmlmError, match="E703"):

@@ -106,6 +106,7 @@ def test_fields_and_couplings_give_the_law_back(text: str) -> None:
     assert (np.diag(found.J) == 0).all()
 
 
+@pytest.mark.produces("E711")
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -130,6 +131,7 @@ def test_given_data_enter_the_fields() -> None:
     assert found.J[0, 2] == 0
 
 
+@pytest.mark.produces("E710")
 def test_what_is_no_clique_and_what_is_out_of_bounds() -> None:
     flat = {"h": np.ones(5), "J": np.zeros((5, 5))}
     with pytest.raises(gm.GmlmError, match="E710"):

@@ -199,6 +199,7 @@ def test_a_flipped_bit_anywhere_is_found(store):
     assert store.restore(LIKE)[0] == 7
 
 
+@pytest.mark.produces("E753")
 @pytest.mark.parametrize("content", [b"", b"[]", b"3", b"{}", b'{"sha256": "x"}', b"\xff\xfe", b"null"])
 def test_a_manifest_of_another_form_is_damaged(store, content: bytes):
     (store.folder / "7.manifest.json").write_bytes(content)

@@ -119,6 +119,7 @@ def test_a_run_that_compiles_does_not_count(words: gm.Vocabulary, clock: Clock):
     assert len(found["a", 1].seconds) == 6 and len(before.calls) == 6 + 1 + 3 + 1
 
 
+@pytest.mark.produces("E578")
 def test_what_compiles_every_time_has_no_time(words: gm.Vocabulary, clock: Clock):
     def work(n: int) -> None:
         jax.jit(lambda x: x * clock.now)(jnp.zeros(n))
@@ -158,6 +159,7 @@ def test_the_setting_is_stated(words: gm.Vocabulary, clock: Clock, monkeypatch: 
     assert "median ms" in text and "p99 ms" in text and "cores" in text and "load before" in text and "10.00" in text
 
 
+@pytest.mark.produces("E577")
 def test_what_cannot_be_compared(words: gm.Vocabulary, clock: Clock):
     other = gm.Vocabulary.train(["aa bb cc dd ee ff"] * 3, 10)
     one = Timed(words, clock)
@@ -219,6 +221,7 @@ def test_the_peer_has_the_sizes_of_the_network(words: gm.Vocabulary, clock: Cloc
     assert spec.encoder.layer[0].ffn.linear_0.weight.shape == (24, 16) and spec.decoder.embeddings.weight.shape == (words.size + 1, 16)
 
 
+@pytest.mark.produces("E561")
 def test_peers_that_cannot_be_had(words: gm.Vocabulary, clock: Clock, monkeypatch: pytest.MonkeyPatch):
     translator = Timed(words, clock)
     monkeypatch.setitem(sys.modules, "ctranslate2", None)

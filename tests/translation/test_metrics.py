@@ -111,12 +111,14 @@ def test_scores_are_printed_and_kept(scores: Scores):
     refused("E506", lambda: scores["BLEU 13b"], "BLEU 13a")
 
 
+@pytest.mark.produces("E574")
 def test_what_does_not_belong_together():
     refused("E574", lambda: score(["a"], ["a", "b"]), "1 sentence", "2 references")
     refused("E574", lambda: score("text", "text"))
     refused("E505", lambda: score([], []))
 
 
+@pytest.mark.produces("E576")
 def test_a_learnt_measure_needs_a_file_here_the_sources_and_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = tmp_path / "model.ckpt"
     refused("E576", lambda: score(["a"], ["a"], sources=["x"], learnt=path), "no such file", "never fetched")

@@ -274,6 +274,7 @@ def test_text_of_which_every_source_is_scored_is_refused(tmp_path: Path):
     refused("E505", lambda: Pipeline(same).texts(), "8 pairs", "none is left")
 
 
+@pytest.mark.produces("E588")
 def test_one_run_at_a_time(whole, tmp_path: Path):
     folder, options, _ = whole
     texts = OnlyTexts(options.texts.train)
@@ -305,6 +306,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path):
     refused("E560", lambda: Stages(tmp_path / "file" / "run").run("a", {}, [], lambda key: None))
 
 
+@pytest.mark.produces("E587")
 def test_a_teacher_that_finds_no_end_is_named(whole, tmp_path: Path):
     options = copied(whole, tmp_path)
     pipeline = Pipeline(options)

@@ -127,6 +127,7 @@ def test_an_evaluation_is_of_what_was_chosen(student: Translator, teacher: Trans
     assert found.by_pass == own.by_pass and found.passes == own.passes  # before anything is chosen
 
 
+@pytest.mark.produces("E590")
 def test_teachers_that_do_not_fit(student: Translator, teacher: Translator, words: gm.Vocabulary):
     refused("E590", lambda: Reranked(teacher, student), "not autoregressive", "`translate`")
     other = gm.Vocabulary.train((x.upper() for p in toy_pairs(200) for x in p), words.size)

@@ -96,6 +96,7 @@ def test_alternatives_fall_in_score_and_differ(student: Translator, teacher: Tra
     assert len(teacher.translate(["one two"], n_best=3)[0].alternatives) > 1
 
 
+@pytest.mark.produces("E585")
 def test_a_prefix_begins_every_translation(student: Translator, teacher: Translator, words: gm.Vocabulary):
     wanted = tuple(words.encode(["rot"])[0][:-1])
     for translator in (student, teacher):
@@ -114,6 +115,7 @@ def test_a_draft_is_refined_and_says_the_length(student: Translator, words: gm.V
     assert [t.text for t in student.stream(LINES, drafts=iter(drafts))] == [t.text for t in student.translate(LINES, drafts=drafts)]
 
 
+@pytest.mark.produces("E584")
 def test_drafts_that_do_not_fit(student: Translator):
     refused("E584", lambda: student.translate(LINES, drafts=["eins"]), "6 lines", "1 drafts")
     refused("E584", lambda: list(student.stream(LINES, drafts=["eins"], batch_size=1)), "end after 1 line,", "one for each line")
@@ -184,6 +186,7 @@ def test_sentences_and_what_stands_between_them():
     assert sentences_in("End. ") == (["End. "], [])
 
 
+@pytest.mark.produces("E582")
 def test_a_sentence_that_is_too_long_is_refused_or_cut(student: Translator, words: gm.Vocabulary):
     refused("E582", lambda: student.translate(["dog", "one " * 10_000]), "line 2", "7 and an end mark")
     refused("E582", lambda: list(student.stream(["dog", "cat", "one " * 30], batch_size=1)), "line 3")
@@ -225,6 +228,7 @@ def test_other_models_are_no_translators(edit: tuple[str, str], problem: str):
     refused("E580", lambda: sides(gm.parse(text).model("translate")), problem)
 
 
+@pytest.mark.produces("E580")
 def test_a_factor_model_is_no_translator():
     refused("E580", lambda: sides(gm.parse("model m { var x : bit  factor x }").model()), "not a network's")
 
@@ -238,6 +242,7 @@ def test_a_sampler_must_be_said_where_there_are_several(program, words: gm.Vocab
     refused("E506", lambda: translator.translate(["one"], sampler="beam"))
 
 
+@pytest.mark.produces("E581")
 def test_roles_are_what_the_networks_are(program):
     assert roles_of(program.checked).teacher == "teacher" and roles_of(program.checked).student == "translate"
     refused("E581", lambda: roles_of(gm.parse(PROGRAM.replace(", causal = true", "").replace("autoregressive(end = 1, beam = 3)", "padir()")).checked), "teacher")  # fmt: skip

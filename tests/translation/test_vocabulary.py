@@ -76,6 +76,7 @@ def test_words_begin_where_a_space_is(words: Vocabulary):
     assert words.decode([drop_repeats(at_the_end, len(at_the_end), words.starts_word)]) == ["the dog"]
 
 
+@pytest.mark.produces("E570")
 def test_sizes_that_the_text_does_not_allow_name_one_that_it_does():
     with pytest.raises(GmlmError, match="at most") as caught:
         Vocabulary.train(TEXT, 5000)
@@ -104,6 +105,7 @@ def test_what_is_no_text_is_refused_with_its_number(words: Vocabulary):
     refused("E119", lambda: words.encode(["a", "b", "\udcff"]), "sentence 3")
 
 
+@pytest.mark.produces("E571")
 @pytest.mark.parametrize("data", [b"", b"\0", b"no model at all", b"\0" * 500, b"PK\x03\x04"])
 def test_bytes_that_are_no_vocabulary(data: bytes, tmp_path: Path):
     refused("E571", lambda: Vocabulary.from_bytes(data), "not a SentencePiece model")
@@ -133,6 +135,7 @@ def test_files_that_cannot_be_read(tmp_path: Path):
     refused("E120", lambda: Vocabulary.read(tmp_path))
 
 
+@pytest.mark.produces("E572")
 def test_another_vocabulary_is_refused(words: Vocabulary):
     words.verify(45, "the program")
     words.verify(45, "the program", words.sha256)
@@ -141,6 +144,7 @@ def test_another_vocabulary_is_refused(words: Vocabulary):
     refused("E572", lambda: words.decode([[2, 45]]), "code 45")
 
 
+@pytest.mark.produces("E573")
 def test_sentences_that_are_too_long_are_refused_with_their_number(words: Vocabulary):
     codes = words.encode(["a", "the " * 10_000, "a a a a a a"])
     refused("E573", lambda: words.rows(codes, 5), "sentence 2", "5 cells", "1 further sentence")

@@ -55,6 +55,7 @@ def test_heads_that_differ_agree_in_shape_and_are_not_taken():
     assert np.array_equal(found[".encoder.layers[0].ffn.inner"], arrays(other)[".encoder.layers[0].ffn.inner"])
 
 
+@pytest.mark.produces("E589")
 def test_a_training_starts_there(words: gm.Vocabulary, tmp_path: Path):
     program = gm.parse(PROGRAM, V=words.size)
     student, teacher = program.model("translate"), program.model("teacher")
