@@ -246,6 +246,13 @@ def _distributed(s: tree.Distributed, body: Body, scope: Scope) -> None:
         help, place = f"a prior stands where the parameter is declared: `param {base.name} ~ ..`", ((parameter.span, "declared here"),)
         scope.report("E205", f"`{base.name}` is a parameter, not a variable", base.span, "expected a variable", related=place, help=help)
         return
+    if scope.find(base.name) is None:
+        form = forms.form("distribution", s.distribution.function.name.lower())
+        help = f"declare it before this: `var {base.name} : bit`"
+        if form is not None and form.support != "cell":
+            help = f"a parameter is declared with its prior: `param {base.name} ~ {form.signature}`"
+        scope.report_unknown(base, "var", "latent", otherwise=help)
+        return
     if scope.use(base, "var", "latent") is None:
         return
     target, _ = check_expression(s.target, scope, STATE)

@@ -49,6 +49,27 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         "heaviside": ("a condition counts as 1 or 0: write `(a > b)`", ""),
         "step": ("a condition counts as 1 or 0: write `(a > b)`", ""),
         "delta": ("a condition counts as 1 or 0: write `(a == b)`", ""),
+        **dict.fromkeys(
+            ("kronecker_delta", "dirac", "dirac_delta", "delta_function", "one_hot", "ind", "boole"),
+            ("a condition counts as 1 or 0: write `(a == b)`", ""),
+        ),
+        **dict.fromkeys(
+            ("log_sum_exp", "logsumexp", "log_mix"), ("write `log(exp(a) + exp(b))`; a variable that is summed out is a `latent`", "")
+        ),
+        **dict.fromkeys(("softmax", "log_softmax"), ("logits are a factor: `factor h[y]` adds the one of the value that y has", "")),
+        **dict.fromkeys(("square", "sq"), ("write `a ^ 2`", "")),
+        **dict.fromkeys(("log1p", "log1p_exp", "softplus"), ("write `log(1 + a)`, `log(1 + exp(a))`", "")),
+        "expm1": ("write `exp(a) - 1`", ""),
+        **dict.fromkeys(("log_sigmoid", "log_inv_logit", "logsigmoid"), ("write `log(sigmoid(a))`", "")),
+        **dict.fromkeys(("c", "list", "tuple", "vec", "collect"), ("a list stands in square brackets: `[0.2, 0.8]`", "")),
+        **dict.fromkeys(
+            ("matrix", "array", "zeros", "ones", "rep", "tensor"), ("a table is a list of lists, `[[0, 1], [1, 0]]`; one number fills it", "")
+        ),
+        **dict.fromkeys(("count", "count_nonzero", "nnz"), ("write `sum(x[i] == 1 for i in site)`", "")),
+        **dict.fromkeys(
+            ("factorial", "lgamma", "erf", "sin", "cos", "phi", "round", "ceil", "sign"),
+            ("values of a function of a cell are an input: `input f[4] : real = [0, 0, 0.7, 1.8]`, and `f[k]`", ""),
+        ),
         "ifelse": ("write `if c then a else b`", ""),
         "where": ("write `if c then a else b`", ""),
         "dot": ("write `sum(a[i] * b[i] for i in site)`", ""),
@@ -83,6 +104,13 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         "binomial": ("declare one bit per trial: `var x[i in trial] : bit`", ""),
         "uniform": ("a variable without a factor or `~` is uniform: remove this", ""),
         "ising": ("an Ising model is `factor J[i, j] * x[i] * x[j] for (i, j) in G.edges`", ""),
+        **dict.fromkeys(("dbern", "flip"), ("a bit with log odds `h` is `factor h * y`; with `p : simplex` it is `y ~ categorical(p)`", "")),
+        "dcat": ("write `categorical`", "categorical"),
+        "dbin": ("declare one bit per trial: `var x[i in trial] : bit`", ""),
+        **dict.fromkeys(
+            ("normal", "gaussian", "dnorm", "student_t", "laplace", "gamma", "beta"),
+            ("cells have few values; a real number of the data is `given y : real`, a parameter `param h ~ normal(0, 1)`", ""),
+        ),
         "poisson": ("values are few and known here: declare `range(q)`", ""),
     },
     "prior": {
@@ -100,6 +128,20 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         "horseshoe": ("write `spike_slab(sd, probability)`, whose entries are 0 exactly or normal", ""),
         "l1": ("write `laplace(0, scale)`", ""),
         "l2": ("write `normal(0, sd)`", ""),
+        "dnorm": ("write `normal(mean, sd)`; the second number of `dnorm` is a precision, 1 / sd ^ 2", ""),
+        "dbeta": ("write `beta`", "beta"),
+        "dgamma": ("write `gamma`", "gamma"),
+        "dexp": ("write `gamma(1, rate)`", ""),
+        "ddexp": ("write `laplace(mean, scale)`; the second number of `ddexp` is a rate, 1 / scale", ""),
+        "dunif": ("bounds without a prior are uniform: `param h : real(lower = 0, upper = 1)`", ""),
+        "dt": ("write `student_t(df, mean, scale)`; the second number of `dt` is the mean, the third comes first", ""),
+        "ddirch": ("write `dirichlet`", "dirichlet"),
+        "lognormal": ("declare `param u ~ normal(0, 1)` and write `exp(u)` where it is used", ""),
+        **dict.fromkeys(("inv_gamma", "inverse_gamma"), ("write `gamma(shape, rate)` of its inverse, a `positive` parameter", "")),
+        **dict.fromkeys(("multi_normal", "multivariate_normal", "mvn", "lkj"), ("each entry has its own prior: `normal(0, 1)`", "")),
+        **dict.fromkeys(
+            ("categorical", "bernoulli", "poisson", "binomial"), ("an unknown with few values is no parameter: `latent z : range(3)`", "")
+        ),
     },
     "graph": {
         "torus": ("write `grid(n, m, wrap = true)`", ""),
@@ -126,6 +168,10 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         "pairs": ("write `subsets(x, size = 2)`", ""),
         "edges": ("write `blocks(G.edges)`", ""),
         "rows": ("write `blocks(G.rows)`", ""),
+        **dict.fromkeys(
+            ("span", "spans", "window", "windows", "ngram", "contiguous"),
+            ("write `blocks({x[t], x[t + 1], x[t + 2]} for t in time if t < n - 2)`", ""),
+        ),
     },
     "option": {
         **dict.fromkeys(("p", "prob", "probability", "fraction"), ("write `rate`", "rate")),
@@ -166,7 +212,7 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
 
 # Of these names the one that stands here means just the same; what the others mean elsewhere is near, or differs from place to place.
 SAME = frozenset(
-    "True TRUE False FALSE pi bool boolean ln logistic expit inv_logit fabs double_exponential path clique".split()  # noqa: SIM905
+    "True TRUE False FALSE pi bool boolean ln logistic expit inv_logit fabs double_exponential dbeta dcat path clique".split()  # noqa: SIM905
 )
 
 

@@ -181,10 +181,12 @@ class Scope:
         room: str = "name",
         axis: str = "",
         meant: str = "",
+        otherwise: str = "",
     ) -> None:
         """Report a name that is not declared, once; `kinds` are those of the names that could stand there.
 
-        `axis`: the set that the name indexes, where it is an index; `meant`: what surely stands for it, where that is known.
+        `axis`: the set that the name indexes, where it is an index; `meant`: what surely stands for it, where that is known;
+        `otherwise`: the help where no near name is known.
         """
         torn = any(word.startswith(name.name) or word.endswith(name.name) for word in self.torn)
         if self.incomplete or torn or name.name in self.skipped:
@@ -201,6 +203,7 @@ class Scope:
         words = wanted or (WORDS[kinds[0]] if kinds and set(kinds) <= set(CELLS) else "a name" if len(kinds) != 1 else WORDS[kinds[0]])
         what = words.split(" ", 1)[-1]
         known = f"declared here are {listed(sorted(visible))}" if visible else f"no {what} is declared before this"
+        known = otherwise or known
         if axis:
             known = f"an index is named by a loop: write `for {name.name} in {axis}` behind the statement"
         if name.name in self.private:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ._axes import ARRAYS, CELLS
 from ._fault import Fault
-from ._habits import is_arrow
+from ._habits import is_arrow, is_drawn
 from ._hints import openers
 from ._lex import Token
 from ._notations import COMPARISONS
@@ -14,6 +14,15 @@ ALGORITHMS = ("refinement", "backtracking", "tokenwise_rejection", "mask_predict
 CONDITION = "a condition stands behind a loop, `factor h[i] * x[i] for i in site if i > 2`, or in a term, `if c then a else b`"
 LISTED_EDGES = "edges that are listed are an input: `input pairs[e, 2] : int = [[0, 1], [1, 2]]`, then `edges(pairs, nodes = 3)`"
 PARTS = ("edges", "arcs", "nodes", "rows", "columns")
+LINK = "`~` takes a distribution, `y ~ categorical(p)`; a regression of a bit y is a factor, its log odds times y: `factor (a + b * z) * y`"
+DENSITY = "a distribution is no function: a bit with log odds h is `factor h * y`, one with probabilities p `y ~ categorical(p)`"
+CODE = "a program is data and runs no code: it declares inputs, models, masks and samplers; data, seeds and calls belong to Python"
+DRAWN = "the prior of a parameter is `param h ~ normal(0, 1)`; a variable is declared, `var x : bit`, and then `x ~ categorical([0.5, 0.5])`"
+# Calls of objects, by the name behind the point.
+METHODS = {
+    "where": "a choice is written `if c then a else b`",
+    **dict.fromkeys(("neighbors", "neighbours", "adj", "nbrs"), "the edges of a graph are a loop: `for (i, j) in G.edges`"),
+}
 
 
 def advice(fault: Fault) -> str:
@@ -21,8 +30,7 @@ def advice(fault: Fault) -> str:
     first, token, previous = fault.tokens[fault.start], fault.token, fault.previous
     after = fault.tokens[min(fault.at + 1, len(fault.tokens) - 1)]
     known = _advice_of_front(fault) or openers().get((first.text, fault.level), "") or openers().get((first.text, ""), "")
-    alone = first.opens_line or not fault.start or fault.tokens[fault.start - 1].text in ("{", "}", ";")
-    if known and alone and fault.at <= fault.start + 2:
+    if known and fault.alone and (fault.at <= fault.start + 2 or fault.tokens[fault.start + 1].text == "["):
         return known
     if first.text in ARRAYS and token.text == "in" and fault.at == fault.start + 2:
         return (
@@ -43,12 +51,20 @@ def _advice_of_statement(fault: Fault, first: Token) -> str:
         return LISTED_EDGES
     if (first.text == "domain" and before == "=") or (before == ":" and token.text.count("..") == 1):
         return '0 to q - 1 are `range(q)`, words `labels("a", "b")`, letters `letters("ACGT")`'
+    if first.text == "model" and token.text == "=" and fault.at == fault.start + 2:
+        return f"a model has a body, `model {before} {{ .. }}`; a regression of a bit y in it is `factor (a + b * z) * y`"
     if first.text == "network" and token.text == ".":
         return 'a network is `transformer(..)`, `encoder_decoder(..)` or `mlp(..)`, one of your own `python("package.module:Class")`'
     if first.text in ("model", "sampler") and "{" in fault.expected and (token.text == ":" or token.opens_line):
         return f"the body of a {first.text} stands between braces: `{first.text} name {{ .. }}`"
     if first.text == "param" and token.text in COMPARISONS:
         return f"bounds are a type: `param {before} : positive`, or `real(lower = .., upper = ..)`"
+    if any(t.text.endswith(("_lpmf", "_lpdf", "_logpmf", "_logpdf")) for t in fault.tokens[fault.start : fault.at + 4]):
+        return DENSITY
+    if fault.level == "model_statement" and before == "~" and fault.at == fault.start + 2 and token.text != "(":
+        return LINK
+    if fault.level == "model_statement" and fault.tokens[fault.at - 2].text == "~" and "(" in fault.expected and token.text in ("+", "*", ":", "|"):
+        return LINK
     if token.text == "|" and "~" in fault.expected:
         return "what a distribution depends on stands in its table: `x ~ categorical(p[y])`"
     return ""
@@ -102,6 +118,8 @@ def _advice_of_loop(fault: Fault, after: Token) -> str:
     """The same of a loop."""
     token, tokens, at = fault.token, fault.tokens, fault.at
     before = fault.previous.text if fault.previous else ""
+    if token.text == "," and tokens[at - 2].text == "for" and "enumerate" in (t.text for t in tokens[at + 1 : at + 4]):
+        return f"a loop names the index: `for {before} in site`; the cell is `x[{before}]`"
     if (
         token.text == ","
         and "in" in fault.expected
@@ -155,6 +173,8 @@ def _advice_of_sampler(fault: Fault, first: Token) -> str:
 def _advice_of_sign(fault: Fault, first: Token, after: Token) -> str:
     """The same by a sign that means something elsewhere."""
     token, previous = fault.token, fault.previous
+    if token.text == "=" and fault.level == "model_statement" and "NAME" in first.terminals and is_drawn(fault):
+        return DRAWN
     if token.text == "=" and fault.level == "model_statement" and "NAME" in first.terminals and "~" in fault.expected:
         axes, cell = ("", "") if fault.at == fault.start + 1 else ("[i in site]", "[i]")
         return f"a name for an expression is given with `let {first.text}{axes} = ..`, a distribution with `{first.text}{cell} ~ ..`"
@@ -165,7 +185,11 @@ def _advice_of_sign(fault: Fault, first: Token, after: Token) -> str:
     if token.text == "." and previous and previous.text == ")" and after.text in PARTS:
         return f"a graph has a name: `graph G = ..` before this, then `G.{after.text}`"
     if token.text == "(" and fault.tokens[fault.at - 2].text == ".":
-        return "functions stand alone: `exp(x[0])`, `sum(x[i] for i in site)`"
+        return METHODS.get(previous.text if previous else "", "functions stand alone: `exp(x[0])`, `sum(x[i] for i in site)`")
+    if token.text == "<" and previous and previous.text == "for":
+        return "a pair stands in parentheses: `for (i, j) in G.edges`"
+    if token.text == "@" and fault.at == fault.start:
+        return "a term of log p is `factor ..`" if after.text in ("addlogprob", "addlogprior") else CODE
     if token.text == "@":
         return "a product of vectors is `sum(x[i] * y[i] for i in site)`"
     if token.text == ":" and "]" in fault.expected and first.text not in ARRAYS:

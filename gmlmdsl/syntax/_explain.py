@@ -9,7 +9,7 @@ from .._diagnostics import Diagnostic, Fix, Span, did_you_mean
 from ._advice import CONDITION, advice
 from ._braces import unclosed_brace
 from ._fault import Fault, opens_statement
-from ._hints import hinted_words
+from ._hints import hinted_words, openers
 from ._lex import CLOSING, MAX_DEPTH, OPENING, short
 from ._repair import COMPARISONS, MISSING, slip_at
 from ._words import FILE_WORDS, LEVELS, MASK_WORDS, MODEL_WORDS, RESERVED, SAMPLER_WORDS, STATEMENT_WORDS
@@ -87,9 +87,10 @@ def explain(fault: Fault, faults: Faults) -> Diagnostic:
         The error, at the smallest place that shows it.
     """
     found = next((d for rule in RULES if (d := rule(fault, faults))), None)
-    if found is None:
-        found = _no_statement(fault) if fault.at == fault.start else _unexpected(fault)
     told = advice(fault)
+    if found is None and (fault.at == fault.start or (told and fault.alone and _opens_elsewhere(fault))):
+        found = _no_statement(fault)
+    found = found or _unexpected(fault)
     return replace(found, help=told) if told else found
 
 
@@ -244,9 +245,16 @@ def _shown(fault: Fault) -> str:
     return f"`{short(fault.token.text)}`" if fault.token.text else "the end of the file"
 
 
+def _opens_elsewhere(fault: Fault) -> bool:
+    """Whether a statement begins as one of another language, which here would be `name ~`."""
+    word = fault.tokens[fault.start].text
+    return not {(word, fault.level), (word, "")}.isdisjoint(openers())
+
+
 def _no_statement(fault: Fault) -> Diagnostic:
     """Nothing that opens a statement."""
     words, place = LEVELS[fault.level]
+    fault = replace(fault, at=fault.start)
     token = fault.token
     if fault.level.endswith("row"):
         help_ = "a row opens with its weight, a number or the name of an input: `0.5 : ..`"

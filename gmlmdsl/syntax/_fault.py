@@ -41,6 +41,11 @@ class Fault:
         """The token before it."""
         return self.tokens[self.at - 1] if self.at else None
 
+    @property
+    def alone(self) -> bool:
+        """Whether the statement opens a line, or stands behind a brace or a `;`."""
+        return self.tokens[self.start].opens_line or not self.start or self.tokens[self.start - 1].text in ("{", "}", ";")
+
     @cached_property
     def expected(self) -> frozenset[str]:
         """The texts of words and operators, and the names of other terminals, that could have come.

@@ -155,6 +155,7 @@ def _inside(fault: Fault, opens: int, at: int) -> tuple[int, int, int] | None:
     margin = column(fault, tokens[opens])
     lines = (k for k in range(first, len(tokens)) if tokens[k].opens_line or not tokens[k].text)
     end = next(k for k in lines if not tokens[k].text or tokens[k].text == "}" or column(fault, tokens[k]) <= margin)
+    end = next((k for k in range(first, end) if tokens[k].text == "}" and depth_of(tokens[first:k]) == 0), end)
     return (first, end, end + (tokens[end].text == "end")) if end > first else None
 
 
@@ -185,6 +186,10 @@ def _ends(fault: Fault, start: int, at: int) -> bool:
 def _moved(fault: Fault, start: int, end: int, front: _Front) -> tuple[str, list[Token]] | None:
     """A statement with loops behind it, before its own; None where it takes none, or what stands there is no statement."""
     tokens, first = fault.tokens[start:end], fault.tokens[start]
+    added = [t.text for t in tokens[:3]] == ["target", "+", "="]  # of Stan, which adds to log p
+    if added:
+        first = fault.make("factor", first)
+        tokens = [first, *tokens[3:]]
     if first.text not in REPEATED[fault.level] and (first.text in LEVELS[fault.level][0] or "~" not in (t.text for t in tokens)):
         return None
     top = [k for k, t in enumerate(tokens) if not depth_of(tokens[:k])]
@@ -202,7 +207,8 @@ def _moved(fault: Fault, start: int, end: int, front: _Front) -> tuple[str, list
     conditions = [list(c) for c in front.conditions] + ([tokens[test + 1 : tail]] if test < tail else [])
     condition, told = _joined(fault, conditions)
     parts = [tokens[:loop], *([tokens[loop:test]] if loop < test else [])]
-    texts = [text_of(fault, parts[0]), *(x.text for x in loops), *map(lambda p: text_of(fault, p), parts[1:])]
+    head = f"factor {text_of(fault, parts[0][1:])}" if added and parts[0][1:] else text_of(fault, parts[0])
+    texts = [head, *(x.text for x in loops), *map(lambda p: text_of(fault, p), parts[1:])]
     texts += [part for part in (told, text_of(fault, tokens[tail:]) if tail < len(tokens) else "") if part]
     made = [opens, *parts[0][1:], *(t for x in loops for t in x.tokens), *(t for p in parts[1:] for t in p), *condition, *tokens[tail:]]
     return " ".join(texts), made

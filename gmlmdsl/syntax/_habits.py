@@ -11,7 +11,7 @@ from .._diagnostics import Diagnostic, Fix, Span
 from ._axes import ARRAYS, AXES, CELLS, a_name, declared_names
 from ._bodies import behind_a_name, body_without_braces, name_left_out
 from ._fault import Edit, Fault
-from ._hints import hinted_words
+from ._hints import hinted_words, openers
 from ._lex import CLOSING, OPENING, Token, closing, short
 from ._notations import COMPARISONS, SIZED, sized_axes
 from ._words import SAMPLER_WORDS, STATEMENT_WORDS
@@ -28,8 +28,7 @@ CONSTANTS = frozenset({"const", "constant", "let", "final", "define", "var", "va
 def statement_without_a_keyword(fault: Fault, faults: Faults) -> Edit | None:
     """`b * y`, `y = b * x`, `x = spin` and `target += b * y` as statements of a model."""
     first, at = fault.tokens[fault.start], fault.at
-    alone = first.opens_line or (fault.start and fault.tokens[fault.start - 1].text in ("{", "}", ";"))
-    if fault.level != "model_statement" or first.text in STATEMENT_WORDS or not alone:
+    if fault.level != "model_statement" or first.text in STATEMENT_WORDS or not fault.alone or _is_call_of_elsewhere(fault):
         return None
     if {"NAME", "NUMBER"}.isdisjoint(first.terminals) or at < fault.start + ("NAME" in first.terminals):
         return None
@@ -40,7 +39,7 @@ def statement_without_a_keyword(fault: Fault, faults: Faults) -> Edit | None:
         diagnostic = Diagnostic("E109", "a variable is declared with `var`", place, help=help_, fix=fix)
         inside = tuple(fault.tokens[fault.start : at])
         return Edit(fault.start, at + 1, (fault.make("var", first), *inside, fault.make(":", fault.token)), diagnostic, whole=True)
-    if is_arrow(fault.token, after):
+    if is_arrow(fault.token, after) or (fault.token.text == "=" and is_drawn(fault)):
         return None
     declares = "param" if after.text in ("real", "positive", "simplex") else "var"
     word = {"=": "let", ":": declares}.get(fault.token.text, "require" if _only_compares(fault) else "factor")
@@ -63,6 +62,12 @@ def statement_without_a_keyword(fault: Fault, faults: Faults) -> Edit | None:
     return Edit(fault.start, fault.start, (fault.make(word, first),), diagnostic, whole=True)
 
 
+def _is_call_of_elsewhere(fault: Fault) -> bool:
+    """`observe(x)`, `logit(p) <- b * 2`: no term of log p, though it reads as one."""
+    first, after = fault.tokens[fault.start], fault.tokens[min(fault.start + 1, len(fault.tokens) - 1)]
+    return after.text == "(" and first.text != "log" and (first.text, fault.level) in openers()
+
+
 def word_of_elsewhere(fault: Fault, faults: Faults) -> Edit | None:
     """`constraint a + b == 1`, `hidden h : bit`: the first word of a statement is called something else here."""
     first = fault.tokens[fault.start]
@@ -70,7 +75,8 @@ def word_of_elsewhere(fault: Fault, faults: Faults) -> Edit | None:
     if entry is None or "NAME" not in first.terminals or fault.at > fault.start + 1:
         return None
     meant, told = entry["meant"], entry.get("told", "")
-    if meant in CELLS and not first.opens_line:
+    after = [t.text for t in fault.tokens[fault.start + 2 : fault.start + 3]]
+    if meant in CELLS and not fault.alone and after not in ([":"], ["["]):
         return _word_behind(fault, meant)
     made = tuple(fault.make(word, first) for word in meant.split())
     fix = None if told else Fix(fault.span(first), meant)
@@ -117,10 +123,10 @@ def constant(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def sized_declaration(fault: Fault, faults: Faults) -> Edit | None:
-    """`vector[4] h` and `matrix[4, 4] J`."""
+    """`vector[4] h`, `matrix[4, 4] J` and `simplex[3] p`."""
     tokens, start = fault.tokens, fault.start
     first, bracket = tokens[start], tokens[min(start + 1, len(tokens) - 1)]
-    if fault.level != "model_statement" or first.text not in SIZED or bracket.text != "[":
+    if fault.level != "model_statement" or first.text not in (*SIZED, "simplex") or bracket.text != "[":
         return None
     close = closing(tokens, start + 1)
     if close is None or close + 2 >= len(tokens):
@@ -133,8 +139,10 @@ def sized_declaration(fault: Fault, faults: Faults) -> Edit | None:
         fault.span(first).to(fault.span(tokens[name])),
         f"param {tokens[name].text}[{sized_axes([n.strip() for n in inside.split(',')], False)}]",
     )
-    message, help_ = "an array is declared with an index for each axis", f"what is fitted is `{text}`; what the data hold is a `var`"
     made = (fault.make("param", first), tokens[name])
+    if first.text == "simplex":
+        text, made = f"{text} : simplex", (*made, fault.make(":", first), a_name("simplex", first))
+    message, help_ = "an array is declared with an index for each axis", f"what is fitted is `{text}`; what the data hold is a `var`"
     return Edit(start, name + 1, made, Diagnostic("E109", message, span, help=help_, fix=Fix(span, text, guess=True)), whole=True)
 
 
@@ -176,6 +184,14 @@ def changed_name(fault: Fault, faults: Faults) -> Edit | None:
 def is_arrow(token: Token, after: Token) -> bool:
     """Whether two tokens are an arrow of R, which assigns; `x < -y` compares."""
     return token.text == "<" and after.text == "-" and after.start == token.end
+
+
+def is_drawn(fault: Fault) -> bool:
+    """`h = pm.Normal("h", 0, 1)`, `h = sample("h", dist.Normal(0, 1))`, `x = flip(0.5)`: what is drawn is assigned elsewhere."""
+    name, after, inside = (fault.tokens[min(fault.at + k, len(fault.tokens) - 1)] for k in (1, 2, 3))
+    if after.text == "." and "NAME" in inside.terminals:
+        return inside.text[:1].isupper() or inside.text == "sample"
+    return after.text == "(" and (name.text[:1].isupper() or name.text in ("sample", "flip", "pyro", "rv"))
 
 
 def _added(fault: Fault, first: Token, equals: Token) -> Edit:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from .._diagnostics import Diagnostic, Fix, Span, did_you_mean
 from ._fault import Edit, Fault, opens_statement
 from ._front_loops import loop_in_front
-from ._habits import MENDS, named_term
+from ._habits import MENDS, is_drawn, named_term
 from ._hints import slips
 from ._lex import CLOSING, OPENING, QUOTES, Token, closing, short
 from ._loops import LOOPS
@@ -97,6 +97,8 @@ def _single_equals(fault: Fault, faults: Faults) -> Edit | None:
         return None
     meant = "~" if "~" in fault.expected else "==" if "==" in fault.expected else ""
     if not meant:
+        return None
+    if meant == "~" and is_drawn(fault):
         return None
     message = "`=` does not compare" if meant == "==" else "`=` does not say how something is distributed"
     help_ = f"write `{meant}`"
@@ -242,8 +244,13 @@ def _punctuation(fault: Fault, faults: Faults) -> Edit | None:
     if fault.token.text not in PUNCTUATION or len(possible) != 1:
         return None
     span = fault.span(fault.token)
-    message = f"expected `{possible[0]}`, found `{fault.token.text}`"
-    diagnostic = Diagnostic("E101", message, span, "", help=f"write `{possible[0]}`", fix=Fix(span, possible[0]))
+    message, help_, fix = f"expected `{possible[0]}`, found `{fault.token.text}`", f"write `{possible[0]}`", Fix(span, possible[0])
+    if fault.token.text == "=" and is_drawn(fault):
+        if possible[0] == "~":
+            return None
+        word, name = (t.text for t in fault.tokens[fault.start : fault.start + 2])
+        help_, fix = f"declare it, `{word} {name} : bit`, and say how it is distributed: `{name} ~ categorical([0.5, 0.5])`", None
+    diagnostic = Diagnostic("E101", message, span, "", help=help_, fix=fix)
     return Edit(fault.at, fault.at + 1, (fault.make(possible[0], fault.token),), diagnostic, whole=True)
 
 
