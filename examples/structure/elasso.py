@@ -1,4 +1,5 @@
-# Which couplings a path finds in simulated networks, beside a logistic regression for each node under the same penalties (eLasso).
+# Which couplings a path finds in simulated networks: one fit of all nodes, each node by itself joined by "and" or "or", and IsingFit's
+# eLasso by scikit-learn: a logistic regression for each node, chosen by an EBIC of the penalised loss.
 # python examples/structure/elasso.py run PARTS [--small] [--seconds 240]; again until nothing is left
 # python examples/structure/elasso.py table PARTS [--out table.json]: the means over seeds, from the parts or from a kept table
 import argparse
@@ -13,11 +14,14 @@ import numpy as np
 import gmlmdsl as gm
 
 HERE = Path(__file__).resolve().parent
-GRAPHS, SIZES, ROWS, SEEDS = ("random", "hub", "lattice"), (20, 50), (250, 1000, 4000), range(10)
+GRAPHS, ROWS, SEEDS = ("random", "hub", "lattice"), (250, 1000, 4000), {20: 10, 50: 3}  # by number of nodes, how many seeds
+SIZES = tuple(SEEDS)
 PENALTIES, SPAN, GAMMA = 20, 0.02, 0.25  # IsingFit's gamma
 WEAK, STRONG = 0.25, 0.5  # of couplings, with signs at random
 SWEEPS = 300
-METHODS = ("path", "default", "and", "or")  # `default`: the same path under the default gamma, 0.5
+HEADS = {"path": "joint", "default": "joint, γ 0.5", "and": "AND", "or": "OR", "elasso and": "eLasso AND", "elasso or": "eLasso OR"}
+METHODS = tuple(HEADS)  # `default`: the same path under the default gamma, 0.5
+TIMED = {"path": "joint", "and": "AND", "elasso and": "eLasso"}
 MEASURES = ("precision", "recall", "seconds")
 
 
@@ -52,32 +56,50 @@ def simulate(graph: str, n: int, rows: int, seed: int) -> tuple[np.ndarray, np.n
     return true, x.astype(int)
 
 
-def by_path(model: gm.Model, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which couplings the path's EBIC chooses, as symmetric matrices under both gammas, and the penalties."""
+def symmetric(n: int, edges: np.ndarray) -> np.ndarray:
+    """A matrix of edges from those above its diagonal."""
+    found = np.zeros((n, n), bool)
+    found[np.triu_indices(n, 1)] = edges
+    return found | found.T
+
+
+def by_path(model: gm.Model, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which couplings the path's EBIC chooses, under both gammas."""
     n = x.shape[1]
-    top = model.fit_path(x, penalty=2, gamma=GAMMA, progress=False).table["penalty"].iloc[0]
-    path = model.fit_path(x, penalty=top * np.geomspace(1, SPAN, PENALTIES), gamma=GAMMA, progress=False)
-    wider = path.table["ebic"] + 2 * path.table["couplings"] * 2 * (0.5 - GAMMA) * np.log(n - 1)
-    found = np.zeros((2, n, n), bool)
-    for k, row in enumerate((path.chosen, int(np.argmin(wider)))):
-        found[k][np.triu_indices(n, 1)] = path.selected[row]
-        found[k] |= found[k].T
-    return *found, path.table["penalty"].to_numpy()
+    path = model.fit_path(x, penalty=penalties_of(model, x), gamma=GAMMA, progress=False)
+    stricter = path.table["ebic"] + 2 * (0.5 - GAMMA) * np.log(len(path.couplings)) * path.table["degrees"]
+    return symmetric(n, path.selected[path.chosen]), symmetric(n, path.selected[int(np.nanargmin(stricter))])
 
 
-def by_node(x: np.ndarray, penalties: np.ndarray) -> np.ndarray:
-    """Which others each node's own regression chooses by its own EBIC: [i, j] of node i."""
+def penalties_of(model: gm.Model, x: np.ndarray) -> np.ndarray:
+    """From the least without couplings down."""
+    top = model.fit_path(x, penalty=2, criterion="stability", subsamples=2, progress=False).table["penalty"].iloc[0]
+    return top * np.geomspace(1, SPAN, PENALTIES)
+
+
+def by_rules(model: gm.Model, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which couplings both nodes choose, and which one of them: from one path, for "or" is chosen by the same nodes."""
+    path = model.fit_path(x, penalty=PENALTIES, gamma=GAMMA, rule="and", progress=False)
+    assert path.by_block is not None
+    count = path.by_block.sum(axis=0)
+    return symmetric(x.shape[1], count == 2), symmetric(x.shape[1], count > 0)
+
+
+def by_node(x: np.ndarray) -> np.ndarray:
+    """IsingFit's eLasso: which others each node's own regression chooses by its own EBIC, [i, j] of node i."""
     from sklearn.linear_model import LogisticRegression
 
     rows, n = x.shape
     found = np.zeros((n, n), bool)
     for i in range(n):
         others, best = np.delete(np.arange(n), i), np.inf
-        for penalty in penalties:  # of a coupling that stands in two conditionals: half of it each; a slope is two couplings
+        target = (x[:, i] + 1) / 2
+        top = np.abs(x[:, others].T @ (target - target.mean())).max() / rows  # the least that holds all slopes at 0
+        for penalty in top * np.geomspace(1, SPAN, PENALTIES):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 one = LogisticRegression(
-                    l1_ratio=1, C=4 / (rows * penalty), solver="liblinear", intercept_scaling=10, tol=1e-5, max_iter=500
+                    l1_ratio=1, C=1 / (rows * penalty), solver="liblinear", intercept_scaling=10, tol=1e-5, max_iter=500
                 )
                 one.fit(x[:, others], x[:, i])
             loss = np.logaddexp(0, -x[:, i] * one.decision_function(x[:, others])).sum()
@@ -101,20 +123,19 @@ def measure(graph: str, n: int, rows: int, seed: int) -> dict[str, dict[str, flo
     """Both methods on one data set: scores, and seconds of the processor once programs are compiled."""
     true, x = simulate(graph, n, rows, seed)
     model = gm.load(HERE / "network.gmlm", n=n).model()
-    model.fit_path(x, penalty=[1.0], progress=False)  # compiles
-    started = time.process_time()
-    found, wider, penalties = by_path(model, x)
-    between = time.process_time()
-    each = by_node(x, penalties)
-    ended = time.process_time()
-    out = {
-        "path": scores(found, true),
-        "default": scores(wider, true),
-        "and": scores(each & each.T, true),
-        "or": scores(each | each.T, true),
-    }
-    for name in METHODS:
-        out[name]["seconds"] = between - started if name in METHODS[:2] else ended - between
+    for rule in (None, "and"):
+        model.fit_path(x, penalty=[1.0], rule=rule, progress=False)  # compiles
+    found, times = {}, [time.process_time()]
+    found["path"], found["default"] = by_path(model, x)
+    times.append(time.process_time())
+    found["and"], found["or"] = by_rules(model, x)
+    times.append(time.process_time())
+    each = by_node(x)
+    found["elasso and"], found["elasso or"] = each & each.T, each | each.T
+    times.append(time.process_time())
+    out = {name: scores(f, true) for name, f in found.items()}
+    for k, name in enumerate(METHODS):
+        out[name]["seconds"] = times[k // 2 + 1] - times[k // 2]
     return out
 
 
@@ -122,7 +143,7 @@ def run(parts: Path, small: bool, seconds: float) -> int:
     """Measure what `parts` lacks, a file for each network, within so many processor seconds; how many are left."""
     parts.mkdir(parents=True, exist_ok=True)
     left = 0
-    tasks = [("hub", 20, 250, 0)] if small else [(g, n, r, s) for s, n, r, g in product(SEEDS, SIZES, ROWS, GRAPHS)]
+    tasks = [("hub", 20, 250, 0)] if small else [(g, n, r, s) for n in SIZES for s, r, g in product(range(SEEDS[n]), ROWS, GRAPHS)]
     for task in tasks:
         part = parts / ("-".join(map(str, task)) + ".json")
         if part.exists():
@@ -157,18 +178,20 @@ def mean(values: list[float], digits: int) -> str:
     return f"{np.mean(values):.{digits}f} ± {half:.{digits}f}"
 
 
-def table(found: dict[str, dict[str, list[float]]]) -> str:
-    """A line for each network in Markdown."""
-    heads = ["precision, path", "γ 0.5", "AND", "OR", "recall, path", "γ 0.5", "AND", "OR", "seconds, path", "by node"]
-    lines = ["| graph | nodes | rows | " + " | ".join(heads) + " |", "|---" * (3 + len(heads)) + "|"]
-    for graph, n, rows in product(GRAPHS, SIZES, ROWS):
+def table(found: dict[str, dict[str, list[float]]], what: str, heads: dict[str, str], digits: int) -> str:
+    """One measure in Markdown, a line for each network."""
+    lines = ["| graph | nodes | rows | " + " | ".join(heads.values()) + " |", "|---" * (3 + len(heads)) + "|"]
+    for n, graph, rows in product(SIZES, GRAPHS, ROWS):
         own = found.get(f"{graph}-{n}-{rows}")
-        if own is None:
-            continue
-        cells = [mean(own[f"{m} {what}"], 2) for what in MEASURES[:2] for m in METHODS]
-        cells += [mean(own[f"{m} seconds"], 1) for m in METHODS[1:3]]
-        lines.append(f"| {graph} | {n} | {rows} | " + " | ".join(cells) + " |")
+        if own is not None:
+            lines.append(f"| {graph} | {n} | {rows} | " + " | ".join(mean(own[f"{m} {what}"], digits) for m in heads) + " |")
     return "\n".join(lines)
+
+
+def all_tables(found: dict[str, dict[str, list[float]]]) -> str:
+    """Precision, recall and seconds."""
+    parts = [f"{what}:\n\n{table(found, what, HEADS, 2)}" for what in MEASURES[:2]]
+    return "\n\n".join([*parts, f"seconds:\n\n{table(found, 'seconds', TIMED, 1)}"])
 
 
 if __name__ == "__main__":
@@ -185,4 +208,4 @@ if __name__ == "__main__":
         kept = merged(args.parts)
         if args.out is not None:
             args.out.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-        print(table(kept))
+        print(all_tables(kept))

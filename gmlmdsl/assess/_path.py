@@ -12,8 +12,9 @@ import numpy as np
 from .._diagnostics import counted, fail, whole_number
 from ..data import verified_seed
 from ..evaluate import init_params
-from ..fit import Evidence, verified_rows, verify_possible
+from ..fit import Evidence, Penalised, verified_rows, verify_possible
 from ._path_choice import held_out, stability
+from ._path_ebic import ebic
 from ._path_groups import Edges, edges_of
 from ._path_runs import PathOptions, Runs
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 CRITERIA = ("ebic", "cv", "stability")
+RULES = ("and", "or")
 ABOVE = 1 + 1e-5  # of the least penalty without couplings, so that rounding leaves none
 POINTS, SPAN = 30, 0.01  # of the penalties that are chosen here: how many, and the last as a share of the first
 
@@ -32,11 +34,16 @@ class Path:
 
     Attributes:
         table: a DataFrame, a row for each penalty: `penalty`, `couplings` (how many are not 0), `parameters` (their free directions),
-            `loss` (c * loss per unit of row weight), `ebic`, `converged`; with "cv" `held_out` and its `std_error` over folds.
-        params: parameters at each penalty.
-        selected: shape (penalties, couplings): which couplings are not 0.
+            `loss` (c * loss per unit of row weight), `converged`; with "ebic" `refit_loss`, the same without the penalty, `degrees` of
+            freedom and `ebic`; with "cv" `held_out` and its `std_error` over folds. With a rule a row for each block of the mask and
+            penalty, `block` and `chosen` besides, c left out; with a rule and "stability" a row for each penalty, as its share of the
+            largest.
+        params: parameters at each penalty; with a rule of one model, the chosen couplings fitted jointly without penalty.
+        selected: shape (penalties, couplings): which couplings are not 0; with a rule of one model.
         couplings: names of the couplings, the columns of `selected`.
         chosen: the row that the criterion chooses; with "stability" the last penalty that the error bound admits.
+        rule: "and", "or", or none.
+        by_block: with a rule, shape (blocks, couplings): which couplings each block's own model has.
         stable: with "stability" a DataFrame, a row for each coupling, the most stable first: `probability`, the share of half samples in
             which it was selected at a penalty down to the chosen one, and `stable`, whether that reaches the threshold.
         error_bound: with "stability" the bound on the expected number of couplings that are wrongly stable.
@@ -48,6 +55,8 @@ class Path:
     couplings: tuple[str, ...]
     chosen: int
     criterion: str
+    rule: str | None
+    by_block: Array | None
     stable: pd.DataFrame | None
     error_bound: float | None
     edges: Edges = field(repr=False)
@@ -64,8 +73,10 @@ class Path:
         The choice counts as given, see `Fit.refit_selected`.
 
         Raises:
-            GmlmError: E549 for parameters with a gauge, whose entries move together.
+            GmlmError: E549 for parameters with a gauge, whose entries move together; E507 for a row that is none.
         """
+        if row is not None and (isinstance(row, bool) or not isinstance(row, int | np.integer) or not 0 <= row < len(self.selected)):
+            raise fail("E507", f"row must be the number of a model of this path, 0 to {len(self.selected) - 1}, got {row!r}")
         kept = self._kept(row)
         still = {}
         for name, of in self.edges.groups.of.items():
@@ -81,71 +92,117 @@ class Path:
 
     def __str__(self) -> str:
         kept = counted(len(self.chosen_couplings), "coupling")
-        head = f"Path under {counted(len(self.table), 'value')} of the penalty; {self.criterion} chooses {kept} of {len(self.couplings)}"
+        rule = "" if self.rule is None else f', joined by "{self.rule}"'
+        shown = self.table[self.table["chosen"]] if "chosen" in self.table else self.table
+        count = self.table["block"].nunique() if "chosen" in self.table else 1
+        head = f"Path under {counted(len(self.table) // max(count, 1), 'value')} of the penalty"
+        head = f"{head}; {self.criterion} chooses {kept} of {len(self.couplings)}{rule}"
         bound = "" if self.error_bound is None else f"; of them {self.error_bound:.3g} are expected to be wrong, at most"
-        return f"{head}{bound}\n{self.table.to_string(float_format=lambda v: f'{v:.5g}')}"
+        return f"{head}{bound}\n{shown.to_string(float_format=lambda v: f'{v:.5g}', index=count == 1)}"
 
 
 def fit_path(evidence: Evidence, options: PathOptions, refit: Callable[[Mapping[str, Any], Mapping[str, Array]], Any]) -> Path:
     """See `Model.fit_path`."""
-    import pandas as pd
-
     _verify(evidence, options)
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
         edges = edges_of(evidence.lowered.graph, options.on)
         weights = verified_rows(evidence.mask, evidence.codes, evidence.options)
         start = init_params(evidence.lowered.graph)
         verify_possible(evidence.lowered, evidence.codes, weights, {k: jax.device_put(v) for k, v in start.items()})
-        run = Runs(evidence, edges, weights)
-        penalties = _penalties(run, options.penalty)
-        found = run.path(penalties, weights, "path", options)
-        params = [run.params(f) for f in found]
-        selected = np.array([run.selected(f) for f in found])
-        table: dict[str, Any] = {"penalty": penalties, "couplings": selected.sum(axis=1), "parameters": selected @ edges.degrees}
-        table["loss"] = [run.loss(p, weights) / weights.sum() for p in params]
-        table["ebic"] = _ebic(run, table, options.gamma)
-        stable, bound, chosen = None, None, int(np.argmin(table["ebic"]))
-        if options.criterion == "cv":
-            table["held_out"], table["std_error"] = held_out(run, penalties, options)
-            chosen = int(np.argmin(table["held_out"]))
+        run = Runs(evidence, edges, weights, options.rule)
+        shares, penalties = _penalties(run, options.penalty)
+        found = run.path(run.whole, penalties, "path", options)
+        selected = np.array([run.selected(f) for f in found])  # penalties, copies, couplings
+        columns, chosen = _judged(run, found, selected, penalties, options)
+        stable, bound, by_block, combined = None, None, None, run.combined(selected)
         if options.criterion == "stability":
-            stable, bound, chosen = stability(run, penalties, options)
-        table["converged"] = [f.converged for f in found]
+            stable, bound, last = stability(run, penalties, options)
+            chosen = np.full(run.copies, last)
+        if options.rule is None:
+            params = [run.params(f) for f in found]
+            frame, row = _table(columns), int(chosen[0])
+        else:
+            by_block = np.take_along_axis(selected, chosen[None, :, None], axis=0)[0]
+            combined = run.combined(by_block)[None]
+            kept = combined[0] if stable is None else np.isin(edges.names, stable.loc[stable["stable"], "coupling"])
+            params, row = [run.joined(kept)], 0
+            frame = _table_of_blocks(run, columns, chosen) if stable is None else _table_of_shares(shares, run.combined(selected))
     host = tuple({k: np.asarray(v) for k, v in p.items()} for p in params)
-    return Path(pd.DataFrame(table), host, selected, edges.names, chosen, options.criterion, stable, bound, edges, refit)
+    return Path(frame, host, combined, edges.names, row, options.criterion, options.rule, by_block, stable, bound, edges, refit)
+
+
+def _judged(run: Runs, found: list[Penalised], selected: Array, penalties: Array, options: PathOptions) -> tuple[dict[str, Array], Array]:
+    """The columns of the table by penalty and copy, and the row that the criterion chooses for each copy."""
+    size = run.size(run.whole)
+    columns: dict[str, Array] = {"penalty": penalties, "couplings": selected.sum(axis=2), "parameters": selected @ run.edges.degrees}
+    columns["loss"] = np.array([run.losses(run.whole, f) for f in found]) / size
+    judged = np.zeros(penalties.shape)
+    if options.criterion == "ebic":
+        told = ebic(run, found, selected, options)
+        columns["refit_loss"], columns["degrees"], columns["ebic"] = told.loss / size, told.degrees, told.ebic
+        judged = told.ebic
+    if options.criterion == "cv":
+        columns["held_out"], columns["std_error"] = held_out(run, penalties, options)
+        judged = columns["held_out"]
+    columns["converged"] = np.array([f.converged for f in found])
+    return columns, np.nanargmin(judged, axis=0)
+
+
+def _table(columns: Mapping[str, Array]) -> pd.DataFrame:
+    """Of the fit of all blocks together: a row for each penalty."""
+    import pandas as pd
+
+    return pd.DataFrame({name: v[:, 0] for name, v in columns.items()})
+
+
+def _table_of_blocks(run: Runs, columns: Mapping[str, Array], chosen: Array) -> pd.DataFrame:
+    """A row for each block and penalty."""
+    import pandas as pd
+
+    rows = len(columns["penalty"])
+    told = {"block": np.repeat(run.blocks, rows)} | {name: v.T.ravel() for name, v in columns.items()}
+    return pd.DataFrame(told | {"chosen": (np.arange(rows) == chosen[:, None]).ravel()})
+
+
+def _table_of_shares(shares: Array, selected: Array) -> pd.DataFrame:
+    """Of stable couplings by a rule: a row for each step of the penalties."""
+    import pandas as pd
+
+    return pd.DataFrame({"penalty": shares, "couplings": selected.sum(axis=1)})
 
 
 def _verify(evidence: Evidence, options: PathOptions) -> None:
-    if options.criterion not in CRITERIA:
-        raise fail("E507", f"criterion must be {', '.join(map(repr, CRITERIA))}, got {options.criterion!r}")
-    if not options.gamma >= 0:
-        raise fail("E507", f"gamma must be 0 or more, got {options.gamma!r}")
-    if not 0.5 < options.threshold <= 1:
-        raise fail("E507", f"threshold must be above 0.5 and at most 1, got {options.threshold!r}")
-    if not options.wrong > 0:
-        raise fail("E507", f"wrong must be above 0, got {options.wrong!r}")
+    for name, value, known in (("criterion", options.criterion, CRITERIA), ("rule", options.rule, (*RULES, None))):
+        if not (value is None or isinstance(value, str)) or value not in known:
+            raise fail("E507", f"{name} must be {', '.join(map(repr, known))}, got {value!r}")
+    _verify_number("gamma", options.gamma, "0 or more", lambda v: v >= 0)
+    _verify_number("threshold", options.threshold, "above 0.5 and at most 1", lambda v: 0.5 < v <= 1)
+    _verify_number("wrong", options.wrong, "above 0", lambda v: v > 0)
     verified_seed(options.seed)
     whole_number("folds", options.folds, 2)
     whole_number("subsamples", options.subsamples, 2)
+    if options.criterion == "cv" and options.folds > evidence.codes.shape[1]:
+        raise fail("E507", f"folds must be at most the number of rows, {evidence.codes.shape[1]}, got {options.folds}")
     if evidence.options.method is not None or evidence.options.impute:
         raise fail("E507", "a path minimises the loss itself: it takes no `method=` and imputes nothing")
 
 
-def _penalties(run: Runs, given: Any) -> Array:
+def _verify_number(name: str, value: Any, range_: str, holds: Callable[[float], bool]) -> None:
+    known = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not known or not np.isfinite(value) or not holds(float(value)):
+        raise fail("E507", f"{name} must be a number {range_}, got {value!r}")
+
+
+def _penalties(run: Runs, given: Any) -> tuple[Array, Array]:
+    """The penalties, shape (penalties, copies), the largest first; and their shares of the largest."""
     if given is None or (isinstance(given, int | np.integer) and not isinstance(given, bool)):
-        count = POINTS if given is None else whole_number("penalty", given, 2)
-        return run.largest() * ABOVE * np.geomspace(1.0, SPAN, count)
-    found = np.sort(np.atleast_1d(np.asarray(given, float)))[::-1]
-    if found.ndim != 1 or not len(found) or not (np.isfinite(found).all() and (found > 0).all()):
-        raise fail("E507", f"penalty must be numbers above 0, how many (2 or more), or none, got {given!r}")
-    return found
-
-
-def _ebic(run: Runs, table: Mapping[str, Any], gamma: float) -> Array:
-    """2 n loss + m k (log n + 2 gamma log(cells - 1)); m counts in how many conditionals a coupling stands, see `Model.fit_path`."""
-    objective = run.objective(run.weights)
-    n, cells = float(run.weights.sum()), run.edges.cells
-    size = cells / float(objective.factor)  # of a mask
-    hit = 1 - (cells - size) * (cells - size - 1) / (cells * (cells - 1)) if cells > 1 else 1.0  # a mask meets a pair
-    times = float(objective.factor) * min(hit, 1.0)
-    return 2 * n * np.asarray(table["loss"]) + times * table["parameters"] * (np.log(n) + 2 * gamma * np.log(max(cells - 1, 1)))
+        shares = np.geomspace(1.0, SPAN, POINTS if given is None else whole_number("penalty", given, 2))
+        return shares, shares[:, None] * np.maximum(run.largest(), 1e-300) * ABOVE
+    help_ = "`penalty=[0.1, 0.05, 0.02]`, or `penalty=20` for twenty of them"
+    try:
+        found = np.sort(np.atleast_1d(np.asarray(given, float)).ravel())[::-1]
+    except (TypeError, ValueError):
+        raise fail("E507", f"penalty must be numbers above 0, how many (2 or more), or none, got {given!r}", help=help_) from None
+    if isinstance(given, bool | str) or not len(found) or not (np.isfinite(found).all() and (found > 0).all()):
+        raise fail("E507", f"penalty must be numbers above 0, how many (2 or more), or none, got {given!r}", help=help_)
+    return found / found[0], np.repeat(found[:, None], run.copies, axis=1)

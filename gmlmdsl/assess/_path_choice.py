@@ -17,17 +17,17 @@ Array = np.ndarray
 
 
 def held_out(run: Runs, penalties: Array, options: PathOptions) -> tuple[Array, Array]:
-    """The loss of the rows left out per unit of weight, at each penalty, and its standard error over folds."""
+    """The loss of the rows left out per unit of weight, by penalty and copy, and its standard error over folds."""
     rows = len(run.weights)
     fold = generator(options.seed, 0).permutation(rows) % options.folds
-    sums, parts = np.zeros(len(penalties)), []
+    sums, parts, weight = np.zeros(penalties.shape), [], np.zeros(run.copies)
     for k in tracked(range(options.folds), "folds", shows_progress(options.progress)):
-        inside, out = (np.where(mine, run.weights, 0.0) for mine in (fold != k, fold == k))
-        found = run.path(penalties, inside, "fold", options)
-        losses = np.array([run.loss(run.params(f), out) for f in found])
-        sums += losses
-        parts.append(losses / max(out.sum(), 1e-300))
-    return sums / run.weights.sum(), np.std(parts, axis=0, ddof=1) / np.sqrt(options.folds)
+        inside, out = (run.values(run.objective(np.where(mine, run.weights, 0.0))) for mine in (fold != k, fold == k))
+        losses = np.array([run.losses(out, f) for f in run.path(inside, penalties, None, options)])
+        sums, size = sums + losses, run.size(out)
+        weight = weight + size
+        parts.append(losses / np.maximum(size, 1e-300))
+    return sums / weight, np.std(parts, axis=0, ddof=1) / np.sqrt(options.folds)
 
 
 def stability(run: Runs, penalties: Array, options: PathOptions) -> tuple[pd.DataFrame, float, int]:
@@ -48,7 +48,8 @@ def stability(run: Runs, penalties: Array, options: PathOptions) -> tuple[pd.Dat
         for mine in (order[: rows // 2], order[rows // 2 : 2 * (rows // 2)]):
             weights = np.zeros(rows)
             weights[mine] = run.weights[mine]
-            found: Any = np.array([run.selected(f) for f in run.path(penalties, weights, "half", options)])
+            half = run.values(run.objective(weights))
+            found: Any = run.combined(np.array([run.selected(f) for f in run.path(half, penalties, None, options)]))
             ever += np.maximum.accumulate(found, axis=0)
             halves += 1
     share = ever / halves

@@ -1,4 +1,4 @@
-"""The fits of a path: one objective under many penalties and weights of rows."""
+"""The fits of a path: one objective, or one for each block of the mask, under many penalties and weights of rows."""
 
 from __future__ import annotations
 
@@ -7,17 +7,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 
+from .._diagnostics import fail
 from .._progress import shows_progress, tracked
-from ..evaluate import init_params, log_prior, value_at
-from ..fit import Evidence, Penalised, largest_penalty, minimise_penalised, reopen
+from ..derive import ExactLoss, bounded_jit, on_device
+from ..evaluate import BlockObjectives, JointObjective, block_cells, block_weights_of_rows, init_params
+from ..fit import EXCLUDED, Copied, Evidence, Penalised, largest_penalty, minimise_penalised, reopened
+from ..plan import verify_held
 from ._path_groups import Edges
 
 if TYPE_CHECKING:
     from ..evaluate import Objective
 
 Array = np.ndarray
+STATES = 8  # arrays of the size of the parameters that a descent holds for each copy
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,7 @@ class PathOptions:
     penalty: Any
     criterion: str
     gamma: float
+    rule: str | None
     on: Sequence[str] | None
     folds: int
     subsamples: int
@@ -37,48 +43,123 @@ class PathOptions:
 
 
 class Runs:
-    """The objective of one path under many penalties and weights of rows, which share one program."""
+    """Fits of one path, which share one program whatever the penalties and the weights of rows are.
 
-    def __init__(self, evidence: Evidence, edges: Edges, weights: Array):
-        self.evidence, self.edges, self.weights = evidence, edges, weights
+    Without a rule there is one copy of the parameters; with one each block of the mask has a copy, that its conditional is fitted by.
+
+    Attributes:
+        touch: which couplings each copy sees, shape (copies, couplings).
+        blocks: what each copy is called; empty without a rule.
+    """
+
+    def __init__(self, evidence: Evidence, edges: Edges, weights: Array, rule: str | None):
+        self.evidence, self.edges, self.weights, self.rule = evidence, edges, weights, rule
         self.start = init_params(evidence.lowered.graph)
+        objective = self.objective(weights)
+        self.touch, self.blocks = np.ones((1, len(edges.names)), bool), ()
+        if rule is not None:
+            cells = block_cells(verified_blocks(objective))
+            members = [np.unique(np.array(pairs)) for pairs in edges.pairs]
+            self.touch = np.array([[bool(np.isin(block, own).any()) for own in members] for block in cells])
+            self.blocks = tuple(", ".join(evidence.lowered.graph.cell_name(c) for c in block) for block in cells)
+            size = sum(p.size for p in evidence.lowered.graph.parameters)
+            help_ = 'leave `rule=` out: the joint fit has one copy of them, "ebic" is as precise'
+            verify_held(8.0 * STATES * size * self.copies, f"{self.copies:,} copies of {size:,} parameters", help_)
+        self.whole = self.values(objective)
+
+    @property
+    def copies(self) -> int:
+        """How many copies of the parameters there are."""
+        return len(self.touch)
 
     def objective(self, weights: Array) -> Objective:
         """The objective with these weights of rows."""
         options = dataclasses.replace(self.evidence.options, weights=weights)
-        return reopen(dataclasses.replace(self.evidence, options=options), self.start)[0]
+        return reopened(dataclasses.replace(self.evidence, options=options), self.start)
 
-    def path(self, penalties: Array, weights: Array, what: str, options: PathOptions) -> list[Penalised]:
-        """Minimisers under each penalty, each started at the one before."""
-        objective, found = self.objective(weights), []
-        free = objective.frame.unconstrain(objective.held)
-        curvature = 1.0
-        for k in tracked(range(len(penalties)), what, shows_progress(options.progress) and what == "path"):
-            one = minimise_penalised(objective, free, self.edges.groups, float(penalties[k]), curvature)
-            found.append(one)
-            free, curvature = one.free, one.curvature
-        self.frame, self.held = objective.frame, objective.held
+    def values(self, objective: Objective) -> Copied:
+        """What the copies minimise."""
+        if self.rule is None:
+            return JointObjective(objective)
+        return BlockObjectives(objective, block_weights_of_rows(objective, self.start))
+
+    def size(self, values: Copied) -> Array:
+        """The row weight that counts for each copy."""
+        return np.atleast_1d(np.asarray(values.objective.scale if isinstance(values, JointObjective) else values.weight, float))
+
+    def path(self, values: Copied, penalties: Array, what: str | None, options: PathOptions) -> list[Penalised]:
+        """Minimisers under each row of penalties, shape (penalties, copies), each started at the one before; `what`: of the bar."""
+        free, curvature, found = self._begin(values), np.ones(self.copies), []
+        for k in tracked(range(len(penalties)), what or "path", what is not None and shows_progress(options.progress)):
+            found.append(minimise_penalised(values, free, self.edges.groups, penalties[k], curvature))
+            free, curvature = found[-1].free, found[-1].curvature
         return found
 
-    def largest(self) -> float:
-        """The least penalty without couplings."""
-        objective = self.objective(self.weights)
-        none = minimise_penalised(objective, objective.frame.unconstrain(objective.held), self.edges.groups, 1e12)
-        return largest_penalty(objective, none.free, self.edges.groups)
+    def largest(self) -> Array:
+        """The least penalty of each copy without couplings."""
+        none = minimise_penalised(
+            self.whole, self._begin(self.whole), self.edges.groups, np.full(self.copies, EXCLUDED), np.ones(self.copies)
+        )
+        return largest_penalty(self.whole, none.free, self.edges.groups)
+
+    def refit(self, values: Copied, start: Penalised, kept: Array, **limits: Any) -> Penalised:
+        """The minimisers with these couplings of each copy free and the others 0, shape (copies, couplings)."""
+        weights = np.where(kept, 0.0, 1.0)
+        full = np.full(len(kept), EXCLUDED)
+        return minimise_penalised(values, start.free, self.edges.groups, full, start.curvature, weights=weights, **limits)
+
+    def joined(self, kept: Array) -> dict[str, Any]:
+        """Parameters of the one fit of all blocks with these couplings, shape (couplings,)."""
+        values = JointObjective(self.whole.objective)
+        free = {name: v[None] for name, v in values.objective.frame.unconstrain(values.objective.held).items()}
+        found = self.refit(values, Penalised(free, 0, np.ones(1, bool), np.ones(1)), kept[None])
+        return self.params(found)
 
     def params(self, found: Penalised) -> dict[str, Any]:
-        """Its parameters."""
-        return self.frame.constrain(found.free, self.held)
+        """The parameters of the first copy."""
+        objective = self.whole.objective
+        return objective.frame.constrain({name: v[0] for name, v in found.free.items()}, objective.held)
 
     def selected(self, found: Penalised) -> Array:
-        """Which groups are not 0."""
-        out = np.zeros(len(self.edges.names), bool)
+        """Which couplings of each copy are not 0."""
+        out = np.zeros((self.copies, len(self.edges.names)), bool)
         for name, of in self.edges.groups.of.items():
             if name in found.free:
-                out[of[(of >= 0) & (np.asarray(found.free[name]) != 0)]] = True
+                for copy, values in enumerate(np.asarray(found.free[name])):
+                    out[copy, of[(of >= 0) & (values != 0)]] = True
         return out
 
-    def loss(self, params: dict[str, Any], weights: Array) -> float:
-        """c * sum over rows of w loss."""
-        objective = self.objective(weights)
-        return float(value_at(objective, params)) * float(objective.scale) + float(log_prior(objective.frame.host, params))
+    def combined(self, selected: Array) -> Array:
+        """Which couplings are there by the rule: all copies that see them select them, or some; `selected` ends in (copies, couplings)."""
+        seen = selected & self.touch
+        some = seen.any(axis=-2)
+        return some if self.rule != "and" else some & (seen == self.touch).all(axis=-2)
+
+    def losses(self, values: Copied, found: Penalised) -> Array:
+        """Of each copy the loss summed over rows, c times it without a rule."""
+        return np.asarray(_losses(values, found.free))
+
+    def _begin(self, values: Copied) -> dict[str, Any]:
+        one = values.objective.frame.unconstrain(values.objective.held)
+        return {name: on_device(np.repeat(np.asarray(v)[None], self.copies, axis=0)) for name, v in one.items()}
+
+
+def verified_blocks(objective: Objective) -> ExactLoss:
+    """The loss, where it is one entry for each block.
+
+    Raises:
+        GmlmError: E507 where it is not.
+    """
+    if objective.gaps is not None:
+        why = "missing cells that are summed out join the blocks of a mask, and a rule is about the fit of each block"
+        raise fail("E507", why, help='`gaps="ignore"` leaves a missing cell out of the blocks that need it')
+    if not isinstance(objective.loss, ExactLoss):
+        why = "a rule takes the fit of each block of the mask, and the blocks of this one are drawn, or too large to be listed"
+        raise fail("E507", why, help="name a mask of small blocks, such as `subsets(x, size = 1)`, or leave `rule=` out")
+    return objective.loss
+
+
+@bounded_jit
+def _losses(values: Copied, free: dict[str, Any]) -> jax.Array:
+    objective = values.objective
+    return values.losses(jax.vmap(lambda f: objective.frame.constrain(f, objective.held))(free))

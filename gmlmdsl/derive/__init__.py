@@ -17,6 +17,7 @@ from ._block_tables import TabledBlocks as TabledBlocks
 from ._block_tables import Tables as Tables
 from ._block_tables import block_weights as block_weights
 from ._block_tables import table_codes as table_codes
+from ._block_tables import tabled_losses as tabled_losses
 from ._bounded_jit import bounded_jit as bounded_jit
 from ._bounded_jit import compiled_only as compiled_only
 from ._bounded_jit import mappings as mappings

@@ -191,15 +191,15 @@ def block_weights(
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(5,))
-def tabled_sum(
+def tabled_losses(
     weights: Weights,
     tabled: TabledBlocks,
     codes: Codes,
     shares: Float[Array, " blocks"],
     row_weights: Float[Array, " rows"],
     chunk: int,
-) -> Float[Array, ""]:
-    """The sum over blocks and rows of share x weight x -log p(x_K | x_rest), of blocks that nothing excludes; `chunk` rows at a time."""
+) -> Float[Array, " blocks"]:
+    """Of each block the sum over rows of share x weight x -log p(x_K | x_rest), if nothing excludes a value; `chunk` rows at a time."""
     return _by_chunks(lambda c, w: _chunk_sum(weights, tabled, c, shares, w)[0], codes, row_weights, chunk)
 
 
@@ -216,7 +216,7 @@ def _by_chunks(f: Callable[[Array, Array], Any], codes: Codes, row_weights: Arra
 def _chunk_sum(
     weights: Weights, tabled: TabledBlocks, codes: Codes, shares: Array, row_weights: Array
 ) -> tuple[Array, Array, tuple[Array, ...]]:
-    """The sum, its derivative by the scores, and the indicators."""
+    """The sum of each block, its derivative by the scores, and the indicators."""
     dtype = weights.constant.dtype
     seen = tabled.indicators(codes, dtype)
     scores = tabled.scores(weights, seen)
@@ -228,7 +228,7 @@ def _chunk_sum(
     losses = top + jnp.log(total) - jnp.where(here, scores, 0.0).sum(axis=1)
     weight = tabled.counted(shares[:, None] * row_weights[None], codes).astype(dtype)
     value = jnp.where(weight > 0, losses, 0.0) * weight
-    return value.sum(), weight[:, None] * (each / total[:, None] - here.astype(dtype)), seen
+    return value.sum(axis=1), weight[:, None] * (each / total[:, None] - here.astype(dtype)), seen
 
 
 def _forward(weights: Weights, tabled: TabledBlocks, codes: Codes, shares: Array, row_weights: Array, chunk: int) -> tuple[Array, Weights]:
@@ -244,10 +244,10 @@ def _forward(weights: Weights, tabled: TabledBlocks, codes: Codes, shares: Array
 
 def _backward(chunk: int, slopes: Weights, g: Array) -> tuple[Weights | None, ...]:
     del chunk
-    return jax.tree.map(lambda a: g.astype(a.dtype) * a, slopes), None, None, None, None
+    return jax.tree.map(lambda a: g.astype(a.dtype).reshape(-1, *[1] * (a.ndim - 1)) * a, slopes), None, None, None, None
 
 
-tabled_sum.defvjp(_forward, _backward)
+tabled_losses.defvjp(_forward, _backward)
 
 
 def graph_tables(host: FactorGraph, graph: Graph, plan: GraphTables) -> Tables:

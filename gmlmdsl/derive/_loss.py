@@ -28,7 +28,7 @@ from ..plan import (
     verify_affordable,
 )
 from ._arrays import Blocks, Graph, blocks_on_device, drawn_blocks, float_type, on_device
-from ._block_tables import TabledBlocks, Tables, Weights, graph_tables, tabled_blocks, tabled_sum
+from ._block_tables import TabledBlocks, Tables, Weights, graph_tables, tabled_blocks, tabled_losses
 from ._conditional import logsumexp, observed_value
 from ._contraction import contraction
 from ._energy import Codes, Params, local_scores, observed_scores, scored
@@ -90,7 +90,7 @@ class ExactLoss(eqx.Module):
                 assert self.probabilities is not None
                 assert weights is not None
                 weights = weights if dtype is None else weights.astype(dtype)
-                total: Array = tabled_sum(weights, self.tabled[k], codes, self.probabilities[k], row_weights, chunk)
+                total: Array = tabled_losses(weights, self.tabled[k], codes, self.probabilities[k], row_weights, chunk).sum()
                 found = found + total.astype(found.dtype)
         return found
 

@@ -12,6 +12,10 @@ from ._completions import log_completions as log_completions
 from ._convexity import degree as degree
 from ._convexity import is_affine as is_affine
 from ._convexity import is_convex as is_convex
+from ._copied_objectives import BlockObjectives as BlockObjectives
+from ._copied_objectives import JointObjective as JointObjective
+from ._copied_objectives import block_cells as block_cells
+from ._copied_objectives import block_weights_of_rows as block_weights_of_rows
 from ._differences import differences as differences
 from ._effects import Effects as Effects
 from ._effects import substitution_effects as substitution_effects

@@ -13,7 +13,10 @@ from ._few_rows import verify_spread as verify_spread
 from ._fit import Estimate as Estimate
 from ._fit import fit_model as fit_model
 from ._fit import reopen as reopen
+from ._fit import reopened as reopened
 from ._fit import verified_rows as verified_rows
+from ._group_penalty import EXCLUDED as EXCLUDED
+from ._group_penalty import Copied as Copied
 from ._group_penalty import Groups as Groups
 from ._group_penalty import Penalised as Penalised
 from ._group_penalty import largest_penalty as largest_penalty

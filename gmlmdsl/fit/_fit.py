@@ -181,11 +181,16 @@ def _climbed(evidence: Evidence, found: Climbed, fixed: tuple[str, ...], started
 
 def reopen(evidence: Evidence, params: Mapping[str, Array]) -> tuple[Objective, Colouring | None]:
     """The objective that a fit minimised, with `params` as its start, and its colours; to be called and used in float64."""
+    objective = reopened(evidence, params)
+    return objective, objective_colouring(objective)
+
+
+def reopened(evidence: Evidence, params: Mapping[str, Array]) -> Objective:
+    """The objective alone."""
     lowered, mask, codes, options = evidence.lowered, evidence.mask, evidence.codes, evidence.options
     weights = np.ones(codes.shape[1]) if options.weights is None else verified_weights(options.weights, codes.shape[1])
     start, fixed = _start(lowered.graph, dataclasses.replace(options, init=params))
-    objective = make_objective(lowered.graph, mask, codes, weights, start, fixed, options).objective
-    return objective, objective_colouring(objective)
+    return make_objective(lowered.graph, mask, codes, weights, start, fixed, options).objective
 
 
 def _verified_options(options: FitOptions) -> FitOptions:

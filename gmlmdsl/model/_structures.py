@@ -69,6 +69,7 @@ class Structures(Posteriors):
         penalty: Any = None,
         criterion: str = "ebic",
         gamma: float = 0.5,
+        rule: str | None = None,
         *,
         on: Sequence[str] | None = None,
         folds: int = 10,
@@ -86,19 +87,22 @@ class Structures(Posteriors):
 
         Each minimises (c * sum over rows of w loss - log prior) / (sum of w) + penalty * sum over couplings g of sqrt(d_g) ||theta_g||,
         theta_g the d_g entries of parameters that stand in the tables of the same pairs: the lasso where a coupling is one number, the
-        group lasso where it is a table. A coupling is one parameter for both its cells, so there is no `rule=`, "and" or "or", to join
-        a regression for each cell, as in IsingFit. Each fit starts at the one before; all, those of folds and halves too, share
-        one program.
+        group lasso where it is a table. Each fit starts at the one before; all, those of refits, folds and halves too, share one program.
 
         Args:
             x: rows, as in `fit`.
             mask: the mask's name; left out where the model has one.
             penalty: numbers, a number of them (2 or more, from the least without couplings to a hundredth of it), or none: 30.
-            criterion: "ebic": the least 2 c n loss + m k (log n + 2 gamma log(cells - 1)), k the free directions of the couplings that are
-                not 0, m in how many conditionals a coupling counts: 2 under masks of one cell, as the sum over cells of IsingFit's, 1
-                under `everything`. "cv": the least loss of rows left out. "stability": the couplings that `threshold` of the half
-                samples select.
+            criterion: "ebic": the least 2 c n loss + k (log n + 2 gamma log(candidates)), the loss that of a refit of the couplings that
+                are not 0 without the penalty, n the sum of w, `candidates` how many couplings there are, and k the couplings' degrees of
+                freedom, tr(H^-1 S) with the Hessian H of the summed loss and the covariance S of its gradient, less the same without
+                couplings: of a likelihood their number, of a pseudolikelihood up to twice as many, since a pair is in two conditionals.
+                "cv": the least loss of rows left out. "stability": the couplings that `threshold` of the half samples select.
             gamma: 0 for BIC; larger ones choose fewer couplings.
+            rule: none: one fit of all blocks of the mask. "and", "or": each block's conditional is fitted by itself, with parameters,
+                penalties and a choice of its own (n and candidates are those of the block, c is 1, k the number of free directions); a
+                coupling is there where all blocks that see it have chosen it, or some have. Of single cells these are the neighbourhoods
+                of Meinshausen and Buhlmann; IsingFit's differ in that its EBIC takes the penalised loss.
             on: names of the parameters that are penalised; none: the real ones in factors of two cells and more.
             folds: of "cv".
             subsamples: half samples of "stability", in complementary pairs.
@@ -108,18 +112,20 @@ class Structures(Posteriors):
             weights: one per row.
             missing: see `fit`; cells that cost too much to sum out are refused.
             given: data of given variables, as in `fit`.
-            gaps: see `fit`.
+            gaps: see `fit`; a rule goes with "ignore".
             progress: whether to show a bar; none: where a person watches.
 
         Returns:
             A `Path`: `.table`, `.chosen_couplings`, `.params`, `.selected`, `.refit()`, the chosen model without penalty; with "stability"
-            `.stable` and `.error_bound`.
+            `.stable` and `.error_bound`. H and S are taken once, at the refit that would be chosen were cells independent; above 2000
+            parameters k is what it would be then. Models that could not win with the loss of the last one are not refitted.
 
         Raises:
-            GmlmError: E507 and E506 for options, E555 where nothing can be penalised, and what `fit` refuses.
+            GmlmError: E507 and E506 for options, E555 where nothing can be penalised, E601 for too many copies, and what `fit` refuses.
 
-        Reference: Tibshirani 1996; Yuan and Lin 2006; Hofling and Tibshirani 2009; van Borkulo et al. 2014 and Barber and Drton 2015 for
-        EBIC; Meinshausen and Buhlmann 2010, Shah and Samworth 2013 for stability; Meinshausen 2007 for the refit.
+        Reference: Tibshirani 1996; Yuan and Lin 2006; Hofling and Tibshirani 2009; Chen and Chen 2008, Foygel and Drton 2010, Barber and
+        Drton 2015 for EBIC, at refits; Varin and Vidoni 2005, Gao and Song 2010 for its degrees; Meinshausen and Buhlmann 2006, van
+        Borkulo et al. 2014 for rules; Meinshausen and Buhlmann 2010, Shah and Samworth 2013 for stability; Meinshausen 2007 for the refit.
         """
         from ..assess import PathOptions, fit_path, with_choice
 
@@ -143,4 +149,6 @@ class Structures(Posteriors):
             meta = self._meta(seed) | {"selected": dict(still)}
             return estimate_to_fit(Fit, found, held_graph(self.graph, still), meta, lambda: self, derive.float_type())
 
-        return fit_path(evidence, PathOptions(penalty, criterion, gamma, on, folds, subsamples, threshold, wrong, seed, progress), refit)
+        return fit_path(
+            evidence, PathOptions(penalty, criterion, gamma, rule, on, folds, subsamples, threshold, wrong, seed, progress), refit
+        )

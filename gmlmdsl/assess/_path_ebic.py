@@ -1,0 +1,115 @@
+"""EBIC of the models of a path: at refits without penalty, with the degrees of freedom of a composite likelihood."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from .._progress import shows_progress, tracked
+from ..evaluate import flatten
+from ..fit import MOST_INFERRED, Curvature, Penalised, curvature, objective_colouring
+from ._path_runs import PathOptions, Runs
+
+Array = np.ndarray
+TOLERANCE = 1e-5  # of a refit: its loss is known to the square of it
+MOST_STEPS = 300  # of a refit: of one that needs more, which may have no minimum, the loss is what they give
+FLAT = 1e-9  # of the largest curvature: what is flatter is no direction
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """By penalty and copy: the refits' `loss` over all rows, the `degrees` of freedom of the couplings, `ebic`; nan: not refitted."""
+
+    loss: Array
+    degrees: Array
+    ebic: Array
+
+
+def ebic(run: Runs, found: list[Penalised], selected: Array, options: PathOptions) -> Criterion:
+    """2 loss + degrees (log n + 2 gamma log(candidates)) of each model, see `Model.fit_path`; `selected`: (penalties, copies, couplings).
+
+    The last model, which has nearly all couplings of the others, is refitted first: one that could not win with its loss is left out.
+    """
+    price = np.log(run.size(run.whole)) + 2 * options.gamma * np.log(np.maximum(run.touch.sum(axis=1), 1))
+    degrees = selected @ run.edges.degrees.astype(float)
+    least, degrees = degrees * price, degrees * (conditionals_of_a_pair(run) if run.rule is None else 1.0)
+    refits = _refits(run, found, selected, least, degrees * price, options)
+    nothing = np.full(run.copies, np.nan)
+    loss = np.array([nothing if r is None else run.losses(run.whole, r) for r in refits])
+    if run.rule is None:
+        pilot = int(np.nanargmin(2 * loss + degrees * price))
+        curve = _curve(run, refits[pilot])
+        if curve is not None:
+            kept = zip(refits, selected[:, 0], strict=True)
+            degrees = np.array([[np.nan if r is None else effective_degrees(run, curve, k)] for r, k in kept])
+    return Criterion(loss, degrees, 2 * loss + degrees * price)
+
+
+def _refits(run: Runs, found: list[Penalised], selected: Array, least: Array, price: Array, options: PathOptions) -> list[Penalised | None]:
+    """The refits of the models that may win; `least` and `price`: what degrees cost at least, and about, by penalty and copy."""
+
+    def refit(k: int, start: Penalised) -> Penalised:
+        return run.refit(run.whole, start, selected[k], tolerance=TOLERANCE, most=MOST_STEPS)
+
+    last = len(found) - 1
+    end = refit(last, found[last])
+    lowest, best = 2 * run.losses(run.whole, end), np.full(run.copies, np.inf)
+    refits: list[Penalised | None] = [None] * last + [end]
+    at, start = -1, found[0]
+    for k in tracked(range(last), "refits", shows_progress(options.progress)):
+        if at >= 0 and (selected[k] == selected[at]).all():
+            refits[k] = refits[at]
+        elif (lowest + least[k] <= best).any():
+            refits[k] = start = refit(k, start)
+            best, at = np.minimum(best, 2 * run.losses(run.whole, start) + price[k]), k
+    return refits
+
+
+def conditionals_of_a_pair(run: Runs) -> float:
+    """In how many conditionals a coupling counts: what it adds to tr(H^-1 S) where cells are independent.
+
+    With blocks of k of N cells, c = N / k times the chance that a block meets the pair.
+    """
+    factor, cells = float(run.whole.objective.factor), run.edges.cells
+    size = cells / factor
+    missed = (cells - size) * (cells - size - 1) / (cells * (cells - 1)) if cells > 1 else 0.0
+    return factor * min(1 - missed, 1.0)
+
+
+def effective_degrees(run: Runs, curve: Curvature, kept: Array) -> float:
+    """tr(H^-1 S) of all free entries less that without couplings, in the directions in which the couplings that are not kept stay 0.
+
+    Reference: Varin and Vidoni 2005; Gao and Song 2010.
+    """
+    of = np.concatenate([run.edges.groups.of[p.name].ravel() for p in run.evidence.lowered.graph.parameters])
+    allowed = (of < 0) | kept[np.maximum(of, 0)]
+    return trace(curve, allowed) - trace(curve, of < 0)
+
+
+def trace(curve: Curvature, allowed: Array) -> float:
+    """tr(H^-1 S) in the directions in which only some entries move; flat ones count nothing."""
+    h, s = (_within(curve.basis, allowed, m) for m in (curve.hessian, curve.score))
+    if not len(h):
+        return 0.0
+    raised = h + FLAT * np.diag(h).max() * np.eye(len(h))
+    return float((scipy.linalg.cho_solve(scipy.linalg.cho_factor(raised), np.eye(len(h))) * s).sum())
+
+
+def _within(basis: Array, allowed: Array, matrix: Array) -> Array:
+    """A matrix of the directions of `basis` in those in which only some entries move."""
+    if basis.shape[0] == basis.shape[1] and np.array_equal(basis, np.eye(len(basis))):
+        return matrix[np.ix_(allowed, allowed)]
+    q = scipy.linalg.null_space(basis[~allowed]) if (~allowed).any() else np.eye(basis.shape[1])
+    return q.T @ matrix @ q
+
+
+def _curve(run: Runs, found: Penalised) -> Curvature | None:
+    """H and S at a refit; None where there are too many parameters."""
+    objective = run.whole.objective
+    params = run.params(found)
+    host = objective.frame.host
+    if len(flatten(host, {k: np.asarray(v) for k, v in params.items()})) > MOST_INFERRED:
+        return None
+    return curvature(objective, params, objective_colouring(objective))
