@@ -75,6 +75,20 @@ class AbstractKernel(eqx.Module):
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         """One step of every chain; `keys` has one key per chain."""
 
+    def enter(self, target: Target, state: State) -> Any:
+        """The state in the form that is quickest to `move`: what many steps carry from one to the next."""
+        del target
+        return state
+
+    def move(self, target: Target, keys: PRNGKeyArray, carried: Any) -> tuple[Any, Info]:
+        """`step` of what `enter` gave."""
+        return self.step(target, keys, carried)
+
+    def leave(self, target: Target, carried: Any) -> State:
+        """The state again."""
+        del target
+        return carried
+
     def prepared(self, target: Target) -> AbstractKernel:
         """The same kernel with what it reads at these parameters, made once for many steps; a step that lacks it makes it."""
         del target

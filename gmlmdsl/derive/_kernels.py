@@ -225,12 +225,22 @@ class RepeatKernel(AbstractKernel):
     def runs(self) -> int:
         return self.count * self.part.runs
 
-    def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
-        def once(k: Array, at: tuple[State, Info]) -> tuple[State, Info]:
-            state, info = self.part.step(target, fold(keys, k), at[0])
-            return state, jax.tree.map(jnp.add, at[1], info)
+    def enter(self, target: Target, state: State) -> Any:
+        return self.part.enter(target, state)
 
-        return jax.lax.fori_loop(0, self.count, once, (state, self.nothing(state.codes.shape[1])))
+    def leave(self, target: Target, carried: Any) -> State:
+        return self.part.leave(target, carried)
+
+    def move(self, target: Target, keys: PRNGKeyArray, carried: Any) -> tuple[Any, Info]:
+        def once(k: Array, at: tuple[Any, Info]) -> tuple[Any, Info]:
+            carried, info = self.part.move(target, fold(keys, k), at[0])
+            return carried, jax.tree.map(jnp.add, at[1], info)
+
+        return jax.lax.fori_loop(0, self.count, once, (carried, self.nothing(keys.shape[0])))
+
+    def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
+        carried, info = self.move(target, keys, self.enter(target, state))
+        return self.leave(target, carried), info
 
 
 class MixtureKernel(AbstractKernel):

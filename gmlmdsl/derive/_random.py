@@ -62,6 +62,12 @@ def uniform(keys: PRNGKeyArray, shape: tuple[int, ...], first: Array | int | Non
     return _as_fractions(high, low).reshape(*shape, keys.shape[0])
 
 
+def hashed(keys: PRNGKeyArray, count: UInt32[Array, "n 1"]) -> tuple[UInt32[Array, "n chains"], UInt32[Array, "n chains"]]:
+    """Two words of random bits for each key and number; of other generators than Threefry its words are keys to that."""
+    words = jax.random.key_data(keys)
+    return _threefry(words[None, :, 0], words[None, :, 1], jnp.zeros_like(count), count)
+
+
 def fold_apart(keys: PRNGKeyArray, number: Array | int) -> PRNGKeyArray:
     """`fold` in the generator's own loop, which no other loop can take in.
 

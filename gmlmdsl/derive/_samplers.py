@@ -15,6 +15,7 @@ from ..graph.colours import colour
 from ..plan import (
     BlockPlan,
     ClusterPlan,
+    Packing,
     ParallelPlan,
     RandomPlan,
     SweepLayout,
@@ -23,6 +24,7 @@ from ..plan import (
     entries_at,
     listed_blocks,
     loses_digits,
+    packing,
     plan_elimination,
     plan_layout,
     plan_temper,
@@ -32,7 +34,7 @@ from ..plan import (
     with_others,
 )
 from ..program import AUTOREGRESSIVE, ir, is_guided
-from ._arrays import fixed_blocks, on_device, stacked_blocks
+from ._arrays import fixed_blocks, float_type, on_device, stacked_blocks
 from ._autoregressive import autoregressive_kernel
 from ._clusters import cluster_kernel
 from ._contraction import contraction
@@ -42,7 +44,8 @@ from ._kernels import CycleKernel, KernelStage, MixtureKernel, ParallelKernel, R
 from ._mask_law import mask_law
 from ._network_kernels import network_update
 from ._refinement import refinement_kernel
-from ._tabled_sweep import TabledSweepKernel, tabled_sweep
+from ._packed_sweep import packed_sweep
+from ._tabled_sweep import Colours, TabledSweepKernel, tabled_sweep
 from ._temper import TemperKernel
 
 Array = np.ndarray
@@ -69,10 +72,19 @@ def build_kernel(lowered: Lowered, sampler: ir.Sampler, params: Mapping[str, Any
         return _decoder(lowered, sampler.body)
     with jax.ensure_compile_time_eval():  # the kernel is looked at on the host, whatever a caller traces
         try:
-            planned = _cycle(lowered, sampler.body)
+            planned = _kept(lowered, sampler)
         except GmlmError as error:
             raise with_others(error, lowered.bound, lowered.names.model.name) from None
         return planned if params is None else replace(planned, kernel=at_parameters(lowered.graph, planned.kernel, params))
+
+
+def _kept(lowered: Lowered, sampler: ir.Sampler) -> Planned:
+    """The kernel at any parameters, built once for a model and a sampler: of large graphs that takes as long as many steps."""
+    assert not isinstance(sampler.body, ir.FormCall)
+    key = id(sampler), float_type()
+    if key not in lowered.kept:
+        lowered.kept[key] = sampler, _cycle(lowered, sampler.body)  # which keeps the sampler, so that its number is its own
+    return lowered.kept[key][1]
 
 
 def _decoder(lowered: Lowered, call: ir.FormCall) -> Planned:
@@ -166,9 +178,28 @@ def at_parameters(graph: FactorGraph, kernel: AbstractKernel, params: Mapping[st
         entries = entries_at(graph, k.plans, {name: np.asarray(v, np.float64) for name, v in params.items()})
         if loses_digits(entries, k.by_product):
             return _by_trees(graph, [np.asarray(s.cells)[..., None] for s in k.stages])
-        return k.formed(entries)
+        plan = None if float_type() == np.float64 else _packing(graph, k, entries)
+        k = k.formed(entries, graph.sizes)
+        return k if plan is None else packed_sweep(k, plan, [_real(graph, s) for s in k.stages])
 
     return jax.tree.map(formed, kernel, is_leaf=lambda k: isinstance(k, TabledSweepKernel))
+
+
+def _packing(graph: FactorGraph, kernel: TabledSweepKernel, entries: Array) -> Packing | None:
+    """How chains of a sweep are packed at parameters at which tables have these entries; None where they cannot be."""
+    if kernel.most_values != 2 or any(s.rest is not None for s in kernel.stages):
+        return None
+    stages, every = [], np.arange(len(kernel.order))[:, None]
+    for s in kernel.stages:
+        slots = [np.broadcast_to(every, (*s.cells.shape, *every.shape))] if kernel.by_product else [np.asarray(k.slots) for k in s.lists]
+        kinds = [(at, np.asarray(m)) for at, m in zip(slots, s.places.matrices, strict=True)]
+        stages.append((_real(graph, s), np.asarray(s.places.inside), kinds))
+    return packing(entries, stages, len(kernel.order) - 1)
+
+
+def _real(graph: FactorGraph, stage: Colours) -> Array:
+    """Which cells of a stage are no padding."""
+    return np.asarray(stage.cells) < graph.n_cells
 
 
 def single_site_sweep(graph: FactorGraph) -> AbstractKernel:

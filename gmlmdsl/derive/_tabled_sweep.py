@@ -134,18 +134,21 @@ class TabledSweepKernel(AbstractKernel):
         tables = [Table(target.graph.groups[p.group], p, c) for p, c in zip(self.plans, self.codes, strict=True)]
         entries = jnp.concatenate([*(t.entries(target.params) for t in tables), jnp.zeros(1, float_type())])
         make = _product_scoring if self.by_product else _list_scoring
-        whole = self.form.whole if self.form else (False,) * len(self.stages)
-        made = (make(entries, s.places, target.graph.sizes[s.cells], w) for s, w in zip(self.stages, whole, strict=True))
+        whole, alike = (self.form.whole, self.form.alike) if self.form else ((False,) * len(self.stages),) * 2
+        each = zip(((s.places, s.cells) for s in self.stages), alike, strict=True)
+        read = [jax.tree.map(lambda a: a[:, :1], s) if same else s for s, same in each]  # one cell for all that are alike
+        made = (make(entries, places, target.graph.sizes[cells], w) for (places, cells), w in zip(read, whole, strict=True))
         found = tuple(made)
         weighings = jax.tree.map(jnp.exp, found) if self.form and self.form.weighed else None
         return replace(self, scorings=found, weighings=weighings)
 
-    def formed(self, entries: np.ndarray) -> TabledSweepKernel:
-        """The same at parameters at which the tables have these entries, on the host."""
+    def formed(self, entries: np.ndarray, sizes: np.ndarray) -> TabledSweepKernel:
+        """The same at parameters at which the tables have these entries; `sizes`: of cells; both on the host."""
         if self.by_product:
             return self
         places = [(np.asarray(s.places.inside), [np.asarray(m) for m in s.places.matrices]) for s in self.stages]
-        return replace(self, form=score_form(entries, places, MOST_UNROLLED))
+        each = [np.append(sizes, 0)[np.asarray(s.cells)] for s in self.stages]
+        return replace(self, form=score_form(entries, places, MOST_UNROLLED, each))
 
     def reading(self, target: Target, stage: int) -> Reading:
         """How the lists of a stage are read."""
@@ -156,22 +159,38 @@ class TabledSweepKernel(AbstractKernel):
         return Reading(weighed, self.form.whole[stage], self.form.exceptions[stage])
 
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
-        ready, small = self.prepared(target), jnp.int8 if self.most_values <= 127 else jnp.int32
+        carried, info = self.move(target, keys, self.enter(target, state))
+        return self.leave(target, carried), info
+
+    def enter(self, target: Target, state: State) -> Array:
+        """Codes in the order of colours, or indicators of their values."""
+        del target
+        small = jnp.int8 if self.most_values <= 127 else jnp.int32
+        held = jnp.concatenate([state.codes.astype(small), jnp.zeros((1, state.codes.shape[1]), small)]).at[self.order].get(**INSIDE)
+        return _indicators(held, self.width) if self.width else held
+
+    def leave(self, target: Target, carried: Array) -> State:
+        del target
+        return State(_codes(carried, self.width, jnp.int32).at[self.slots].get(**INSIDE))
+
+    @property
+    def width(self) -> int:
+        """Values behind the first whose indicators are held; 0 where codes are."""
+        return self.most_values - 1 if self.by_product else 0
+
+    def move(self, target: Target, keys: PRNGKeyArray, carried: Array) -> tuple[Array, Info]:
+        ready, width, held = self.prepared(target), self.width, carried
         scorings = ready.scorings
         assert scorings is not None
-        before = jnp.concatenate([state.codes.astype(small), jnp.zeros((1, state.codes.shape[1]), small)]).at[self.order].get(**INSIDE)
-        width = scorings[0].matrices[0].shape[-1] // before.shape[0] if self.by_product else 0
-        held = _indicators(before, width) if width else before
         for k, stage in enumerate(self.stages):
             how = self.reading(target, k)
             scoring = ready.weighings[k] if how.weighed and ready.weighings else scorings[k]
             held = self.swept(target, fold(keys, k), stage, how, scoring, held, width)
-        after = _codes(held, width, small)
+        before, after = (_codes(h, width, jnp.int8 if self.most_values <= 127 else jnp.int32) for h in (carried, held))
         drawn = sum((free(target, s.cells).sum(dtype=jnp.int32) for s in self.stages), jnp.zeros((), jnp.int32))
         none = jnp.zeros((0, before.shape[1]), jnp.int32)
         changed = (before != after).sum(axis=0, dtype=jnp.int32)
-        info = Info(changed[None], jnp.broadcast_to(drawn, (1, before.shape[1])), none, none)
-        return State(after.at[self.slots].get(**INSIDE).astype(state.codes.dtype)), info
+        return held, Info(changed[None], jnp.broadcast_to(drawn, (1, before.shape[1])), none, none)
 
     def swept(self, target: Target, keys: PRNGKeyArray, stage: Colours, how: Reading, scoring: Scoring, held: Array, width: int) -> Array:
         """What is held after a stage's colours: codes, or indicators of `width` values of each cell."""
@@ -228,6 +247,8 @@ def _colours(host: FactorGraph, plan: SweepTables, s: TabledColours) -> Colours:
 
 def _rest(host: FactorGraph, plan: SweepTables, cells: np.ndarray) -> Blocks | None:
     """The blocks that groups without a table score, by slots."""
+    if not plan.tables.rest:
+        return None
     at, radix, strides, *touch = block_arrays(host, cells.reshape(-1, 1))
     touch = [touch[k] for k in plan.tables.rest]
     if not any(t.shape[1] for t in touch):

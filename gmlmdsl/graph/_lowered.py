@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +35,7 @@ class Lowered:
     bound: Bound
     data: GivenRows | None = None  # of the given variables, which masks and lets that are lowered for it read too
     notes: tuple[Diagnostic, ...] = field(default=(), compare=False)  # factors that are -inf for some values
+    kept: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)  # what later stages planned for it
 
 
 def with_given(lowered: Lowered, data: GivenRows) -> Lowered:

@@ -14,6 +14,10 @@ def neighbours(scopes: Iterable[Array], n: int) -> tuple[Array, Array]:
     """Cells below n that stand in one row of a scope: (starts, cells), each neighbour once, ascending, a cell not its own."""
     keys = [np.zeros(0, np.int64)]
     for scope in scopes:
+        if scope.shape[1] == 2:
+            a, b = scope[((scope < n).all(axis=1)) & (scope[:, 0] != scope[:, 1])].astype(np.int64).T
+            keys += [a * n + b, b * n + a]
+            continue
         step = max(1, PAIRS_AT_ONCE // max(1, scope.shape[1] ** 2))
         for start in range(0, len(scope) if scope.shape[1] > 1 else 0, step):
             cells = scope[start : start + step].astype(np.int64)

@@ -52,6 +52,9 @@ from ._plan import touching_factors as touching_factors
 from ._plan import verify_affordable as verify_affordable
 from ._prefixes import PrefixPlan as PrefixPlan
 from ._prefixes import plan_instead as plan_instead
+from ._packing import BITS as BITS
+from ._packing import Packing as Packing
+from ._packing import packing as packing
 from ._prefixes import plan_prefixes as plan_prefixes
 from ._stages import Stage as Stage
 from ._stages import places as step_places

@@ -16,6 +16,7 @@ from .._diagnostics import counted
 from ..graph import FactorGraph, distinct
 from ._block_arrays import block_arrays, block_values, size_classes
 from ._block_tables import TREE, ContextTables, GraphTables, plan_blocks_by_tables, plan_graph_tables
+from ._cell_lists import cell_lists
 from ._plan import BlockPlan
 from ._table_entries import entries_at
 
@@ -114,11 +115,13 @@ class ScoreForm:
         weighed: whether weights exp(score) are multiplied; else scores are added.
         whole: by stage, whether every value has a score of its own; else scores are less the first value's.
         exceptions: by stage, kind of neighbours and value, see `Exceptions`.
+        alike: by stage, whether all cells have the same scores, so that one table stands for all.
     """
 
     weighed: bool
     whole: tuple[bool, ...]
     exceptions: tuple[tuple[tuple[Exceptions, ...], ...], ...]
+    alike: tuple[bool, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,11 +220,16 @@ def _pays(tables: GraphTables, stage: TabledColours) -> bool:
 
 def _pairs(tables: GraphTables, lists: NeighbourLists) -> int:
     """How many neighbours all cells have, padding left out."""
-    return int((lists.places < tables.size).any(axis=(2, 3, 5)).sum())
+    return int((lists.places[:, :, 0, 0, :, 0] < tables.size).sum())
 
 
 def _tabled(graph: FactorGraph, tables: GraphTables, cells: Array, start: int, slots: Array) -> TabledColours | None:
     """Colours from tables, planned some cells at a time: what planning holds is in proportion to these."""
+    direct = cell_lists(graph, tables.tables, tables.size, cells.reshape(-1))
+    if direct is not None:
+        kinds = [(slots[others], strides, places) for others, strides, places in direct.kinds]
+        lists = tuple(NeighbourLists(*(a.reshape(*cells.shape, *a.shape[1:]) for a in k)) for k in kinds)
+        return _listed(TabledColours(cells, start, direct.inside.reshape(*cells.shape, *direct.inside.shape[1:]), lists))
     each, flat = [], cells.reshape(-1, 1)
     for first in range(0, len(flat), MOST_AT_ONCE):
         arrays = block_arrays(graph, flat[first : first + MOST_AT_ONCE])
@@ -240,7 +248,12 @@ def _tabled(graph: FactorGraph, tables: GraphTables, cells: Array, start: int, s
         )
         for kinds in zip(*(kinds for _, kinds in each), strict=True)
     )
-    return None if sum(k.places.size for k in lists) > MOST_LISTED else TabledColours(cells, start, inside, lists)
+    return _listed(TabledColours(cells, start, inside, lists))
+
+
+def _listed(found: TabledColours) -> TabledColours | None:
+    """None where index arrays are too large."""
+    return None if sum(k.places.size for k in found.lists) > MOST_LISTED else found
 
 
 def _joined(parts: Sequence[Array], none: int, shape: tuple[int, ...]) -> Array:
@@ -287,7 +300,11 @@ def _with_products(graph: FactorGraph, found: SweepTables) -> SweepTables:
 
 def loses_digits(entries: Array, by_product: bool) -> bool:
     """Whether entries are so large that differences of them are not those of the scores in 32 bits."""
-    return not float(np.abs(entries).max(initial=0.0)) <= (MOST_ENTRY if by_product else MOST_DIFFERENCE)
+    return not _largest(entries) <= (MOST_ENTRY if by_product else MOST_DIFFERENCE)
+
+
+def _largest(entries: Array) -> float:
+    return max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
 
 
 def _middle(graph: FactorGraph) -> dict[str, Array]:
@@ -295,7 +312,7 @@ def _middle(graph: FactorGraph) -> dict[str, Array]:
     return {p.name: np.full(p.shape, p.middle) for p in graph.parameters}
 
 
-def score_form(entries: Array, stages: Sequence[tuple[Array, Sequence[Array]]], few: int) -> ScoreForm:
+def score_form(entries: Array, stages: Sequence[tuple[Array, Sequence[Array]]], few: int, sizes: Sequence[Array]) -> ScoreForm:
     """The form that takes the fewest comparisons.
 
     Args:
@@ -303,11 +320,20 @@ def score_form(entries: Array, stages: Sequence[tuple[Array, Sequence[Array]]], 
         stages: the places of the entries inside, (colours, blocks, several, values), and those of each kind of neighbours,
             (colours, blocks, several, values, degree, width).
         few: values of a cell below which scores may be whole.
+        sizes: how many values each cell of a stage has, (colours, blocks), of padding 0.
     """
     added = max((inside.shape[2] + sum(m.shape[2] * m.shape[4] for m in kinds) for inside, kinds in stages), default=0)
-    weighed = bool(2 * np.abs(entries).max(initial=0.0) * added <= MOST_EXPONENT)
+    weighed = bool(2 * _largest(entries) * added <= MOST_EXPONENT)
     found = [_fewest(entries, kinds, inside.shape[3], few) for inside, kinds in stages]
-    return ScoreForm(weighed, tuple(w for w, _ in found), tuple(e for _, e in found))
+    alike = (bool(n.all()) and all(_are_alike(a, entries) for a in (n, inside, *kinds)) for n, (inside, kinds) in zip(sizes, stages, strict=True))
+    return ScoreForm(weighed, tuple(w for w, _ in found), tuple(e for _, e in found), tuple(alike))
+
+
+def _are_alike(rows: Array, entries: Array) -> bool:
+    """Whether all cells, the first two axes, have the same numbers, or the same entries."""
+    if rows.ndim > 2 and rows.size <= MOST_COMPARED:
+        rows = entries[rows].sum(axis=2)
+    return bool((rows == rows[:1, :1]).all())
 
 
 def every_entry(values: int, width: int) -> tuple[Exceptions, ...]:

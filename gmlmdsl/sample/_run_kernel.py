@@ -143,11 +143,13 @@ def _begun(kernel: AbstractKernel, codes: jax.Array) -> State:
 def _cool(kernel: AbstractKernel, target: Target, keys: Any, state: State, count: Any) -> State:
     keys, ready = fold(keys, ANNEALING), kernel.prepared(target)
 
-    def step(t: Any, state: State) -> State:
-        beta = jnp.full(state.codes.shape[1], (t + 1) / count, float_type())
-        return ready.step(target._replace(beta=beta), fold(keys, t), state)[0]
+    def at(t: Any) -> Target:
+        return target._replace(beta=jnp.full(state.codes.shape[1], (t + 1) / count, float_type()))
 
-    return jax.lax.fori_loop(0, count, step, state)
+    def step(t: Any, carried: Any) -> Any:
+        return ready.move(at(t), fold(keys, t), carried)[0]
+
+    return ready.leave(at(0), jax.lax.fori_loop(0, count, step, ready.enter(at(0), state)))
 
 
 @bounded_jit
@@ -167,7 +169,8 @@ def _record(
     """`count` draws, then zeros up to `most`; of draws that are not kept the last log p only."""
     ready, small = kernel.prepared(target), jnp.int32 if target.graph.most_values > 127 else jnp.int8
 
-    def of(state: State) -> dict[str, Any]:
+    def of(carried: Any) -> dict[str, Any]:
+        state = ready.leave(target, carried)
         return {
             "codes": state.codes.astype(small) if keep else None,
             "score": kernel.score(target, state) if keep else None,
@@ -175,20 +178,22 @@ def _record(
             "observed": {} if observe is None else observe(state.codes),
         }
 
-    def nothing(state: State) -> dict[str, Any]:
-        return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(of, state))
+    def nothing(carried: Any) -> dict[str, Any]:
+        return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(of, carried))
 
-    def one(state: State, k: Any) -> tuple[State, dict[str, Any]]:
-        def step(j: Any, carry: tuple[State, Info]) -> tuple[State, Info]:
-            state, info = carry
-            state, more = ready.step(target, fold(keys, first + k * thin + j), state)
-            return state, jax.tree.map(jnp.add, info, more)
+    def one(carried: Any, k: Any) -> tuple[Any, dict[str, Any]]:
+        def step(j: Any, carry: tuple[Any, Info]) -> tuple[Any, Info]:
+            carried, info = carry
+            carried, more = ready.move(target, fold(keys, first + k * thin + j), carried)
+            return carried, jax.tree.map(jnp.add, info, more)
 
         steps = jnp.where(k < count, thin, 0)
-        state, info = jax.lax.fori_loop(0, steps, step, (state, kernel.nothing(state.codes.shape[1])))
-        return state, jax.lax.cond(k < count, of, nothing, state) | {"info": info}
+        carried, info = jax.lax.fori_loop(0, steps, step, (carried, kernel.nothing(chains)))
+        return carried, jax.lax.cond(k < count, of, nothing, carried) | {"info": info}
 
-    state, out = jax.lax.scan(one, state, jnp.arange(most))
+    chains = state.codes.shape[1]
+    carried, out = jax.lax.scan(one, ready.enter(target, state), jnp.arange(most))
+    state = ready.leave(target, carried)
     last = None if keep else kernel.score(target, state)
     return state, out if last is None else out | {"score": last[None]}
 

@@ -14,7 +14,7 @@ from pathlib import Path
 if not __package__:
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import _measure, _table, chains, first_answers, first_draw, lowering, votes
+from benchmarks import _measure, _table, chains, first_answers, first_draw, lowering, sizes, votes
 from benchmarks._measure import ROOT, Check, Figure, Report, pooled, provenance
 from benchmarks._table import Run
 
@@ -33,6 +33,7 @@ BENCHMARKS: dict[str, Callable[[bool], Report]] = {
     "votes": votes.run,
     "chains": chains.run,
     **{name: _later("sampling", name) for name in ("t1", "t2", "t3", "disordered")},
+    "sizes": sizes.run,
     "t4": _later("clique"),
     **{name: _later("fitting", name) for name in ("f1", "f1_100", "f1_200")},
     **{name: _later("potts", name) for name in ("potts_24", "potts_100", "potts_dhfr")},

@@ -129,10 +129,22 @@ model m {
 sampler sweep { update x[i] for i in range(5) }
 """,
 }
-FORMS = {  # whether weights are multiplied, and comparisons for each value of the first stage's first neighbours
-    "neighbours of equal values": (True, [2, 1, 1, 1]),
-    "two neighbours in a factor": (True, [1, 1]),
-    "equal values, and some not possible": (True, [2, 2]),
+FORMED["cells that are all alike"] = """
+graph G = chain(6, wrap = true)
+model m {
+  var x[i in G.nodes] : range(3)
+  param J
+  param h[a in range(3)]
+  factor J * (x[i] == x[j]) for (i, j) in G.edges
+  factor h[x[i]] for i in G.nodes
+}
+sampler sweep { update x[i] for i in G.nodes }
+"""
+FORMS = {  # whether weights are multiplied, comparisons for each value of the first stage's first neighbours, whether its cells are alike
+    "neighbours of equal values": (True, [2, 1, 1, 1], False),
+    "two neighbours in a factor": (True, [1, 1], False),
+    "equal values, and some not possible": (True, [2, 2], False),
+    "cells that are all alike": (True, [1, 1, 1], True),
 }
 PAIRS = ("pairs of three values", "pairs with some not possible")  # products need neighbours that are single cells, all with as many values
 WAYS = (
@@ -196,7 +208,7 @@ def test_forms_at_parameters_draw_what_trees_draw(name: str):
         first = tabled[0]
         assert isinstance(first, _tabled_sweep.TabledSweepKernel)
         assert first.form is not None
-        assert (first.form.weighed, [len(others) for _, others in first.form.exceptions[0][0]]) == FORMS[name]
+        assert (first.form.weighed, [len(others) for _, others in first.form.exceptions[0][0]], first.form.alike[0]) == FORMS[name]
         trees = [_samplers._sweep(graph, replace(layout, tables=None)) for layout in layouts]
         kernels = [_kernels.CycleKernel(tuple(parts)) for parts in (tabled, trees)]
         codes = jnp.asarray(np.random.default_rng(0).integers(0, graph.sizes[:, None], (graph.n_cells, CHAINS)), jnp.int32)

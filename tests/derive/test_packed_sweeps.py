@@ -1,0 +1,153 @@
+"""Sweeps of chains that are packed 32 in a word: they keep p, and a chain draws the same whatever runs beside it."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import Case, case
+from one_step import LEAST_P, keeps_p
+
+import gmlmdsl as gm
+from gmlmdsl import derive
+from gmlmdsl.derive import _packed_sweep, _samplers
+from gmlmdsl.derive._packed_sweep import LANES, PackedSweepKernel, lane_sums, read_digit
+from gmlmdsl.plan import BITS
+
+TWO = case(
+    "two",
+    """
+model two {
+  var x[i in range(7)] : bit
+  param h
+  param J
+  param K
+  factor h * x[i] for i in range(7)
+  factor J * x[i] * x[i + 1] for i in range(7) if i < 6
+  factor K * (x[i] == x[i + 2]) for i in range(7) if i < 5
+}
+sampler sweep { update x[i] for i in range(7) }
+sampler twice { repeat 2 { update x[i] for i in range(7) } }
+""",
+    seed=6,
+)
+SIGNS = case(
+    "signs",
+    """
+model signs {
+  var x[i in range(6)] : spin
+  param h
+  param J
+  factor h * x[i] for i in range(6) if i < 3
+  factor -h * x[i] for i in range(6) if i > 2
+  factor J * x[i] * x[i + 1] for i in range(6) if i < 3
+  factor -J * x[i] * x[i + 1] for i in range(6) if i > 2 and i < 5
+  factor -J * x[0] * x[5]
+}
+sampler sweep { update x[i] for i in range(6) }
+""",
+    seed=9,
+)
+EACH = [TWO, SIGNS]
+
+
+def kernel_of(of: Case, sampler: str = "sweep") -> derive.AbstractKernel:
+    """At the case's parameters."""
+    return derive.build_kernel(of.model.lowered, of.model.sampler(sampler)[1], of.params).kernel
+
+
+def packed_of(of: Case) -> PackedSweepKernel:
+    """That of its sweep, which is packed."""
+    kernel = kernel_of(of)
+    assert isinstance(kernel, PackedSweepKernel)
+    return kernel
+
+
+@pytest.mark.parametrize("of", EACH, ids=str)
+def test_digits_are_those_of_the_conditionals_and_keep_p(of: Case):
+    """Every configuration as a chain: what is compared with random digits is p(x_i = 1 | rest) to 24 binary places, so pi P = pi."""
+    kernel, states, p = packed_of(of), of.oracle.states, of.oracle.probabilities(of.params)
+    chains = -len(states) % LANES + len(states)
+    codes = jnp.asarray(np.pad(states.T, ((0, 0), (0, chains - len(states)))), jnp.int32)
+    target = derive.Target(derive.graph_arrays(of.model.graph), of.model._params(of.params), None)
+    held = kernel.enter(target, kernel.init(codes)).held
+    matrix = np.eye(len(states))
+    place = 2 ** np.arange(len(states[0]) - 1, -1, -1)
+    for stage in kernel.stages:
+        for t in range(stage.cells.shape[0]):
+            turn = jax.tree.map(lambda a, t=t: a[t], stage)
+            words = [held[turn.slots[:, d]] for d in range(turn.slots.shape[1])]
+            found = kernel.combined(turn, words)
+            digits = np.stack([np.asarray(_packed_sweep._lanes(read_digit(found, kernel.digits[d]))) for d in range(BITS + 1)])
+            high = (digits * 2.0 ** (np.arange(BITS + 1) - BITS)[:, None, None, None]).sum(axis=0).reshape(digits.shape[1], -1)
+            for cell, up in zip(np.asarray(turn.cells), high[:, : len(states)], strict=True):
+                if cell == of.model.graph.n_cells:
+                    continue
+                first, second = np.arange(len(states)) & ~place[cell], np.arange(len(states)) | place[cell]
+                np.testing.assert_allclose(up, p[second] / (p[first] + p[second]), rtol=0, atol=2.0**-BITS)
+                one = np.zeros_like(matrix)
+                one[np.arange(len(states)), second] += up
+                one[np.arange(len(states)), first] += 1 - up
+                matrix = matrix @ one
+    np.testing.assert_allclose(matrix.sum(axis=1), 1, atol=1e-12)
+    np.testing.assert_allclose(p @ matrix, p, atol=1e-6)
+
+
+@pytest.mark.check
+@pytest.mark.usefixtures("compiled_in_full")
+@pytest.mark.parametrize(("of", "sampler"), [(TWO, "sweep"), (TWO, "twice"), (SIGNS, "sweep")], ids=str)
+def test_one_step_from_p_stays_in_p(of: Case, sampler: str):
+    """In float32, compiled with all optimisations: 200 000 chains, chi-square against p."""
+    packed_of(of)
+    assert keeps_p(of, sampler, 200_000) > LEAST_P
+
+
+@pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
+def test_a_chain_draws_the_same_whatever_runs_beside_it():
+    """Of 4, 16 and 40 chains; it changes as often, too, as `changed` says."""
+    found = [of_chains(n, 12) for n in (4, 16, 40)]
+    for a, b in ((found[0], found[1]), (found[1], found[2])):
+        np.testing.assert_array_equal(a["posterior"]["x"], b["posterior"]["x"][: len(a["posterior"]["x"])])
+    assert not np.array_equal(found[2]["posterior"]["x"][:8], found[2]["posterior"]["x"][32:])
+    x = found[2]["posterior"]["x"].values
+    moved = (x[:, 1:] != x[:, :-1]).mean(axis=2)
+    np.testing.assert_allclose(found[2]["sample_stats"]["flip_rate"].values[:, 1:, 0], moved, atol=1e-6)
+
+
+def of_chains(chains: int, draws: int):
+    """Draws of the first case."""
+    return TWO.model.sample(TWO.params, "sweep", draws=draws, warmup=1, chains=chains, seed=3, progress=False)
+
+
+def test_a_held_cell_stays_and_the_others_keep_their_law():
+    """Given x[2] = 1."""
+    x = TWO.model.sample(TWO.params, "sweep", draws=400, warmup=20, chains=64, clamp={"x": {2: 1}}, seed=5, progress=False)
+    x = x["posterior"]["x"].values.reshape(-1, 7)
+    assert (x[:, 2] == 1).all()
+    p, states = TWO.oracle.probabilities(TWO.params), TWO.oracle.states
+    p = np.where(states[:, 2] == 1, p, 0) / p[states[:, 2] == 1].sum()
+    np.testing.assert_allclose(x.mean(axis=0), p @ states, atol=0.03)
+
+
+@pytest.mark.parametrize(("words", "chains"), [(1, 1), (15, 2), (255, 1), (300, 3)])
+def test_lane_sums_count_each_bit(words: int, chains: int):
+    """All bits set too, where sums are largest."""
+    for some in (np.random.default_rng(words).integers(0, 2**32, (words, chains), dtype=np.uint32), np.full((words, chains), 2**32 - 1, np.uint32)):
+        expected = ((some[:, :, None] >> np.arange(32, dtype=np.uint32)) & 1).sum(axis=0).ravel()
+        np.testing.assert_array_equal(lane_sums(jnp.asarray(some)), expected)
+
+
+def test_what_is_not_packed():
+    """Couplings of many values, three values, another inverse temperature, doubles."""
+    text = "graph G = chain(6)\nmodel m {{ var x[i in G.nodes] : {0} {1} }} sampler sweep {{ update x[i] for i in G.nodes }}"
+    many = gm.parse(text.format("bit", "param J[(i, j) in G.edges] factor J[i, j] * x[i] * x[j] for (i, j) in G.edges")).model()
+    three = gm.parse(text.format("range(3)", "param J factor J * x[i] * x[j] for (i, j) in G.edges")).model()
+    for model, params in ((many, {"J": np.arange(5) + 0.1}), (three, {"J": np.array(0.1)})):
+        kernel = derive.build_kernel(model.lowered, model.sampler("sweep")[1], params).kernel
+        assert isinstance(kernel, _samplers.TabledSweepKernel)
+    same = derive.build_kernel(many.lowered, many.sampler("sweep")[1], {"J": np.full(5, 0.1)}).kernel
+    assert isinstance(same, PackedSweepKernel)
+    with jax.enable_x64(True):
+        exact = derive.build_kernel(many.lowered, many.sampler("sweep")[1], {"J": np.full(5, 0.1)}).kernel
+    assert isinstance(exact, _samplers.TabledSweepKernel)
