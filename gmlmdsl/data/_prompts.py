@@ -31,42 +31,43 @@ class Prompts:
     lengths: Array
 
 
-def encode_prompts(graph: FactorGraph, prompt: Any) -> Prompts:
+def encode_prompts(graph: FactorGraph, prompt: Any, what: str = "prompt") -> Prompts:
     """The codes of prefixes.
 
     Args:
         graph: of a model with one `var`.
         prompt: a list of prefixes, one for each row: values or labels in row-major order, of letters also one string. Prefixes may differ
             in length, have no cell, or all of them. An array of shape (rows, t) is such a list too.
+        what: how messages call it.
 
     Raises:
         GmlmError: E501 for anything else, E502 or E504 for what is no value of the variable, E505 where there are no prefixes, E507 for
             a model with several `var`s or a prefix that is longer than a row; each names the prefix.
     """
-    verify_untraced(prompt, "prompt")
+    verify_untraced(prompt, what)
     if len(graph.observed) != 1:
         raise fail("E507", f"a prompt is the first cells of the model's only `var`; it has {listed([v.name for v in graph.observed])}")
-    verify_unmasked(prompt, "prompt")
+    verify_unmasked(prompt, what)
     v = graph.observed[0]
-    rows = _rows(v, prompt)
+    rows = _rows(v, prompt, what)
     lengths = np.array([len(row) for row in rows], np.int32)
     if lengths.max() > v.size:
         r = int(np.argmax(lengths > v.size))
-        message = f"prompt[{r}] has {lengths[r]} cells: more than the {v.size} of `{v.name}`"
+        message = f"{what}[{r}] has {lengths[r]} cells: more than the {v.size} of `{v.name}`"
         raise fail("E507", message, help="shorten it, or bind more cells")
     codes = np.full((len(rows), v.size), -1, np.int32)
-    codes[np.arange(v.size) < lengths[:, None]] = _codes(v, rows)
+    codes[np.arange(v.size) < lengths[:, None]] = _codes(v, rows, what)
     return Prompts(codes, lengths)
 
 
-def _rows(v: VariableArray, prompt: Any) -> list[Array]:
+def _rows(v: VariableArray, prompt: Any, what: str) -> list[Array]:
     """The prefixes, each as an array of one axis."""
     example = "'ab'" if v.kind == "letters" else "[" + ", ".join(repr(x) for x in v.labels[:2]) + "]"
     help = f"a list with a prefix for each row: `[{example}, ..]`"
     if isinstance(prompt, str) or not isinstance(prompt, Sequence | np.ndarray):
-        raise fail("E501", f"prompt must list prefixes, got {prompt!r:.60}", help=help)
+        raise fail("E501", f"{what} must list prefixes, got {prompt!r:.60}", help=help)
     if not len(prompt):
-        raise fail("E505", "prompt lists no prefix: there are no rows to draw for", help=help)
+        raise fail("E505", f"{what} lists no prefix: there are no rows", help=help)
     rows = []
     for r, row in enumerate(prompt):
         if isinstance(row, str) and v.kind == "letters":
@@ -76,20 +77,20 @@ def _rows(v: VariableArray, prompt: Any) -> list[Array]:
         except ValueError:
             found = None
         if found is None or found.ndim != 1:
-            raise fail("E501", f"prompt[{r}] must be the first cells of a row, got {row!r:.60}", help=help)
+            raise fail("E501", f"{what}[{r}] must be the first cells of a row, got {row!r:.60}", help=help)
         rows.append(found)
     return rows
 
 
-def _codes(v: VariableArray, rows: list[Array]) -> Array:
+def _codes(v: VariableArray, rows: list[Array], what: str) -> Array:
     """Of all prefixes, one behind the other; where some do not fit, the message names the first."""
     some = {r: row for r, row in enumerate(rows) if len(row)}
     if not some:
         return np.zeros(0, np.int32)
     try:
-        return _flat_codes(v, np.concatenate(list(some.values())), "prompt")
+        return _flat_codes(v, np.concatenate(list(some.values())), what)
     except GmlmError:
-        return np.concatenate([_flat_codes(v, row, f"prompt[{r}]") for r, row in some.items()])
+        return np.concatenate([_flat_codes(v, row, f"{what}[{r}]") for r, row in some.items()])
 
 
 def _flat_codes(v: VariableArray, values: Array, what: str) -> Array:

@@ -22,6 +22,7 @@ class PythonJudge(AbstractJudge):
     Attributes:
         function: takes codes of shape (rows, cells), spins as -1 and +1, -1 (0 for spins) behind each length, and lengths of shape (rows,).
         spins: whether the values are spins.
+        verifies: whether its answers are 0 and 1.
         name: what messages call it.
         target: the function's name.
         place: where it stands.
@@ -29,6 +30,7 @@ class PythonJudge(AbstractJudge):
 
     function: Callable[[np.ndarray, np.ndarray], Any] = eqx.field(static=True)
     spins: bool = eqx.field(static=True)
+    verifies: bool = eqx.field(static=True)
     name: str = eqx.field(static=True)
     target: str = eqx.field(static=True)
     place: Span | None = eqx.field(static=True)
@@ -70,28 +72,40 @@ class PythonJudge(AbstractJudge):
         """log V of some prefixes.
 
         Raises:
-            GmlmError: E745 where it is no finite number of at least 0, has another shape, or is not returned at all.
+            GmlmError: E745 where it is no finite number of at least 0, or of a verifier not 0 or 1, has another shape, or is not returned
+                at all.
         """
         values = np.where(np.arange(codes.shape[1]) < lengths[:, None], 2 * codes - 1 if self.spins else codes, 0 if self.spins else -1)
         try:
-            found = np.asarray(self.function(values, lengths), np.float64)
+            answer = self.function(values, lengths)
         except Exception as error:
             message = f"{self.name}, `{self.target}`, raised {type(error).__name__}: {error}"
             raise fail("E745", message, self.place, "raised here") from error
-        if found.shape != (len(lengths),):
+        found = numbers(answer)
+        if found is None or found.shape != (len(lengths),):
+            got = f"{answer!r:.60}" if found is None else str(found.shape)
             help = "`V(prefixes, lengths)` returns one number for each row"
-            message = f"{self.name}, `{self.target}`, must return shape ({len(lengths)},), got {found.shape}"
-            raise fail("E745", message, self.place, "wrong shape", help=help)
-        bad = ~(np.isfinite(found) & (found >= 0))
-        if bad.any():
-            r = int(np.argmax(bad))
+            message = f"{self.name}, `{self.target}`, must return numbers of shape ({len(lengths)},), got {got}"
+            raise fail("E745", message, self.place, "no numbers" if found is None else "wrong shape", help=help)
+        good = np.isin(found, (0, 1)) if self.verifies else np.isfinite(found) & (found >= 0)
+        if not good.all():
+            r = int(np.argmin(good))
             raise no_value(self.name, found[r], codes[r, : lengths[r]].tolist(), self.place)
         with np.errstate(divide="ignore"):
             return np.log(found)
 
 
+def numbers(answer: Any) -> np.ndarray | None:
+    """What a function of the user's returned as an array of float64; None where it is no array of real numbers."""
+    try:
+        found = np.asarray(answer)
+    except Exception:  # lists that are ragged, or what says by itself how it becomes an array
+        return None
+    return found.astype(np.float64) if found.dtype.kind in "biu" or jnp.issubdtype(found.dtype, jnp.floating) else None
+
+
 def no_value(name: str, value: float, prefix: list[int], place: Span | None) -> GmlmError:
-    """What is said of a value that is no finite number of at least 0."""
+    """What is said of a value that is no finite number of at least 0, or of a verifier's that is not 0 or 1."""
     help = "0 and 1 are a verifier's; a value is finite and at least 0"
     return fail("E745", f"{name} gives {value:g} of the prefix {prefix} (codes)", place, f"gives {value:g}", help=help)
 

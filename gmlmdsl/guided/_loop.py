@@ -21,6 +21,9 @@ from ._walk import Walk, brought_up, walk_turn
 Array = np.ndarray
 MOST_HOST_TURNS = 1 << 16  # of a row, where Python is asked in every one of them
 MOST_FRUITLESS_TURNS = 1 << 11  # the same of rejection that no `tries` bound, while it takes no string of any row
+MOST_FRUITLESS = 1 << 26  # symbols of all rows together, in the compiled loop
+FEW = 64  # rows: a turn of fewer takes as long
+SLICE = 1 << 12  # turns of the compiled loop, after which an interrupt is heard
 MOST_ROWS = 1 << 14  # that are drawn side by side
 AT_ONCE = 2.0**25  # bytes that they hold: what a processor's cache keeps; of more, each turn of a network takes longer
 
@@ -149,20 +152,51 @@ def opened(game: Game, at: Standing) -> tuple[Standing, Wrong]:
     return Standing(after, at.oracle, at.judge), refused(run.having(asked=asked), v)
 
 
-@bounded_jit
 def _compiled(game: Game, prompts: jax.Array, keys: Any, live: jax.Array) -> tuple[Standing, Wrong]:
-    def goes(state: tuple[Standing, Wrong]) -> jax.Array:
-        (at, wrong) = state
+    """All turns; seldom are there more than a slice of them, and the second program is compiled only then."""
+    at, wrong, goes = _first_turns(game, prompts, keys, live, jnp.asarray(SLICE, jnp.int32))
+    while goes and not _fruitless(game, at.run):
+        at, wrong, goes = _more_turns(game, at, wrong, at.run.turn + SLICE)
+    return at, wrong
+
+
+def _fruitless(game: Game, run: Run) -> bool:
+    """Whether rejection without `tries` has ended no row for so long that it may never."""
+    return _endless(game) and int(run.turn) * max(FEW, len(run.done)) >= MOST_FRUITLESS and not bool((run.done & (run.calls > 0)).any())
+
+
+def _endless(game: Game) -> bool:
+    return isinstance(game.method, Rejection) and game.method.tries is None
+
+
+@bounded_jit
+def _first_turns(game: Game, prompts: jax.Array, keys: Any, live: jax.Array, last: jax.Array) -> tuple[Standing, Wrong, jax.Array]:
+    return _turns(game, *opened(game, begun(game, prompts, keys, live)), last)
+
+
+@bounded_jit
+def _more_turns(game: Game, at: Standing, wrong: Wrong, last: jax.Array) -> tuple[Standing, Wrong, jax.Array]:
+    return _turns(game, at, wrong, last)
+
+
+def _turns(game: Game, at: Standing, wrong: Wrong, last: jax.Array) -> tuple[Standing, Wrong, jax.Array]:
+    """The turns before one of that number, and whether there are others."""
+    turn = walk_turn if isinstance(game.method, Walk) else one_turn
+
+    def goes(at: Standing, wrong: Wrong) -> jax.Array:
         return game.method.unfinished(at.run).any() & ~wrong.rows.any()
 
-    turn = walk_turn if isinstance(game.method, Walk) else one_turn
-    return jax.lax.while_loop(goes, lambda state: turn(game, state[0]), opened(game, begun(game, prompts, keys, live)))
+    def within(state: tuple[Standing, Wrong]) -> jax.Array:
+        return goes(*state) & (state[0].run.turn < last)
+
+    at, wrong = jax.lax.while_loop(within, lambda state: turn(game, state[0]), (at, wrong))
+    return at, wrong, goes(at, wrong)
 
 
 def _hosted(game: Game, prompts: jax.Array, keys: Any, live: jax.Array) -> tuple[Standing, Wrong]:
     """The same turn by turn: what is not the user's is compiled piece by piece."""
     at, wrong = opened(game, begun(game, prompts, keys, live))
-    first, endless = int(at.run.done.sum()), isinstance(game.method, Rejection) and game.method.tries is None
+    first, endless = int(at.run.done.sum()), _endless(game)
     turn, turns = _hosted_walk if isinstance(game.method, Walk) else _hosted_turn, 0
     while np.asarray(game.method.unfinished(at.run)).any() and not np.asarray(wrong.rows).any():
         most = MOST_FRUITLESS_TURNS if endless and int(at.run.done.sum()) == first else MOST_HOST_TURNS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Protocol, runtime_checkable
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -12,9 +11,11 @@ from .. import derive
 from .._diagnostics import GmlmError, fail
 from ..graph import Lowered, NetworkForm
 from ..plan import plan_instead, plan_prefixes
+from ._host import numbers
 
 Array = np.ndarray
 MOST_OFF = 1e-4  # how far from 1 the probabilities of a row may sum
+OF_LAWS = "`next_log_probs` returns logarithms of probabilities, one row for each prefix"
 
 
 @runtime_checkable
@@ -100,9 +101,12 @@ class HostOracle:
 
     def next_log_probs(self, state: Any) -> Any:
         """The user's distribution of each row, as it is; `verify_law` looks at the rows that count."""
-        found = np.asarray(self._asked("next_log_probs", state), np.float64)
-        if found.ndim != 2 or found.shape[1] != self.n_values:
-            raise fail("E746", f"oracle: `next_log_probs` must return shape (rows, {self.n_values}), got {found.shape}")
+        answer = self._asked("next_log_probs", state)
+        found = numbers(answer)
+        if found is None or found.ndim != 2 or found.shape[1] != self.n_values:
+            got = f"{answer!r:.60}" if found is None else str(found.shape)
+            message = f"oracle: `next_log_probs` must return numbers of shape (rows, {self.n_values}), got {got}"
+            raise fail("E746", message, help=OF_LAWS)
         return jnp.asarray(found, derive.float_type())
 
     def _asked(self, name: str, *arguments: Any) -> Any:
@@ -113,11 +117,13 @@ class HostOracle:
 
 
 def verify_law(law: Any, counts: Array) -> None:
-    """Refuse log probabilities of rows that count and are no probabilities.
+    """Refuse log probabilities of rows that count and are no probabilities, and of fewer or more rows than there are.
 
     Raises:
-        GmlmError: E746 with the first row.
+        GmlmError: E746, with the first row that is none.
     """
+    if len(law) != len(counts):
+        raise fail("E746", f"oracle: `next_log_probs` must return a row for each of {len(counts)} prefixes, got {len(law)}", help=OF_LAWS)
     with np.errstate(over="ignore"):
         p = np.exp(np.asarray(law, np.float64))
     total = p.sum(axis=1)
@@ -125,14 +131,9 @@ def verify_law(law: Any, counts: Array) -> None:
     if bad.any():
         r = int(np.argmax(bad))
         message = f"oracle: the probabilities of row {r} sum to {total[r]:.6g}, not 1"
-        raise fail("E746", message, help="`next_log_probs` returns logarithms of probabilities, one row for each prefix")
+        raise fail("E746", message, help=OF_LAWS)
 
 
 def is_host(part: Any) -> bool:
     """Whether Python of the user's runs in it, so that a loop over it is one of Python."""
     return bool(getattr(part, "is_host", False))
-
-
-def traced(part: Any) -> bool:
-    """Whether it is made of arrays that JAX traces."""
-    return any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves(part))  # pyright: ignore[reportAttributeAccessIssue]

@@ -19,6 +19,7 @@ from ._run import MOST_TURNS, AbstractMethod, Game, Law, Rules, Run, Standing, W
 
 Rows = Int[Array, " rows"]
 NOBODY = -1
+LONGEST = 1 << 10  # steps of a stroll, after which an interrupt is heard
 
 
 class WalkMemory(NamedTuple):
@@ -151,10 +152,11 @@ class Walk(AbstractMethod):
         return jnp.where(again, run.lengths - run.base, back), run.having(memory=memory).settled(ended & leaf, jnp.zeros_like(leaf))
 
     def strolled(self, rules: Rules, run: Run) -> tuple[Run, Rows, Rows]:
-        """All rows until each is done or waits, how many symbols its states lose, and the one that they get, below 0 for none."""
+        """All rows until each is done or waits, or for long; how many symbols its states lose, and which they get, below 0 for none."""
+        most = jnp.minimum(run.turn + LONGEST, MOST_TURNS)
 
         def goes(run: Run) -> Array:
-            return (~run.done & ~run.memory.waiting & (run.memory.step < MOST_TURNS)).any()
+            return (~run.done & ~run.memory.waiting & (run.memory.step < most)).any()
 
         def step(run: Run) -> Run:
             symbols, run = self.propose(rules, run, None, None)

@@ -105,7 +105,7 @@ def train_probe(
         raise fail("E506", f"model `{model.name}` has no probe", help="declare one beside its causal network: `verifier seen = probe(net)`")
     name = known(name, form.probes, f"probe of model `{model.name}`")
     judge = model.program.checked.judges[name]
-    prompts, seed = encode_prompts(model.graph, prefixes), verified_seed(seed)
+    prompts, seed = encode_prompts(model.graph, prefixes, "prefixes"), verified_seed(seed)
     truth = verified_labels(labels, len(prompts.lengths))
     held = split(truth, seed)
     verify_untraced_leaves(params)
@@ -122,7 +122,10 @@ def verified_labels(labels: Any, rows: int) -> Array:
     Raises:
         GmlmError: E501, E507 unless they are 0 or 1, one for each prefix.
     """
-    found = np.asarray(labels)
+    try:
+        found = np.asarray(labels)
+    except ValueError:  # a ragged list
+        raise fail("E501", f"labels must have one entry for each of {rows:,} prefixes, got {labels!r:.60}") from None
     if found.shape != (rows,):
         raise fail("E501", f"labels must have one entry for each of {rows:,} prefixes, got shape {found.shape}")
     if found.dtype.kind not in "biuf" or not np.isin(found, (0, 1)).all():

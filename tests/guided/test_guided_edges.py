@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from collections import OrderedDict
 from collections.abc import Iterator
 
 import jax
@@ -13,7 +14,10 @@ from guided_cases import BITS, bits
 
 import gmlmdsl as gm
 from gmlmdsl._diagnostics import GmlmError
+from gmlmdsl.derive import _bounded_jit
 from gmlmdsl.explain import explain
+from gmlmdsl.guided import _loop, _walk
+from gmlmdsl.sample import SamplingWarning
 
 # Computed checks
 
@@ -136,6 +140,32 @@ def test_a_string_may_be_one_symbol(sampler: str, law: float, calls: float | Non
     assert calls is None or found.expected_calls == pytest.approx(calls)
 
 
+def test_loops_are_cut_into_slices_so_that_an_interrupt_is_heard_and_draw_the_same(monkeypatch: pytest.MonkeyPatch):
+    """A row's draw follows from its key alone."""
+    model = bits("require sum(x[t] for t in range(n)) == 2", n=4)
+
+    def drawn(sampler: str) -> list:
+        draws = model.sample({}, sampler, draws=20, seed=3)
+        return [draws["posterior"]["x"].values.tolist(), draws["guided_stats"]["oracle_calls"].values.tolist()]
+
+    whole = [drawn(s) for s in ("rej", "walk")]
+    monkeypatch.setattr(_loop, "SLICE", 3)
+    monkeypatch.setattr(_walk, "LONGEST", 2)
+    monkeypatch.setattr(_bounded_jit.PROGRAMS, "kept", OrderedDict())
+    assert [drawn(s) for s in ("rej", "walk")] == whole
+
+
+def test_rejection_that_takes_no_string_of_any_row_is_given_up(monkeypatch: pytest.MonkeyPatch):
+    """The oracle's likeliest symbols alone, 0 throughout, and a verifier that takes ones: some completion is good, and is never drawn."""
+    monkeypatch.setattr(_loop, "SLICE", 8)
+    monkeypatch.setattr(_loop, "MOST_FRUITLESS", 40 * _loop.FEW)
+    text = BITS.format(require="require x[t] == 1 for t in range(n)", steps=50, nodes=40).replace("[0.5, 0.5]", "[0.6, 0.4]")
+    model = gm.parse(text + "sampler lost for words = rejection(can, top_k = 1)\n", n=2).model("words")
+    with pytest.warns(SamplingWarning, match=r"3 draws were given up after 40 turns .* `tries =`"):
+        stats = model.sample({}, "lost", draws=3)["guided_stats"]
+    assert stats["failed"].all()
+
+
 def test_options_of_chains_are_refused():
     model = bits()
     for options in ({"clamp": {"x": {0: 1}}}, {"thin": 2}, {"init": [0] * 6}, {"warmup": 3}):
@@ -196,12 +226,26 @@ def test_python_runs_only_where_the_call_allows_it(functions: types.ModuleType):
     assert caught.value.codes == ("E739",)
 
 
-@pytest.mark.parametrize("answer", [lambda p, n: n * np.nan, lambda p, n: n * -1.0, lambda p, n: 1.0, lambda p, n: 1 / 0])
-def test_what_a_python_verifier_may_not_say(functions: types.ModuleType, answer: object):
+SAID = {
+    "nan": (lambda p, n: n * np.nan, "gives nan of the prefix"),
+    "negative": (lambda p, n: n * -1.0, "gives -1 of the prefix"),
+    "a half": (lambda p, n: 0 * n + 0.5, "gives 0.5 of the prefix"),  # a verifier's answers are 0 and 1
+    "one number": (lambda p, n: 1.0, "must return numbers of shape"),
+    "a ragged list": (lambda p, n: [[1], [1, 0]], "must return numbers of shape"),
+    "nothing": (lambda p, n: None, "got None"),
+    "texts": (lambda p, n: ["1"] * len(n), "must return numbers of shape"),
+    "complex numbers": (lambda p, n: n * 1j, "must return numbers of shape"),
+    "an error": (lambda p, n: 1 / 0, "raised ZeroDivisionError"),
+}
+
+
+@pytest.mark.parametrize("what", SAID)
+def test_what_a_python_verifier_may_not_say(functions: types.ModuleType, what: str):
+    answer, words = SAID[what]
     functions.zeros = answer  # type: ignore[attr-defined]
     model = bits(n=2, allow=True)
     for call in (lambda: model.sample({}, "python", draws=3), lambda: gm.theory.output_law(model, {}, "python")):
-        with pytest.raises(GmlmError) as caught:
+        with pytest.raises(GmlmError, match=words) as caught:
             call()
         assert caught.value.codes == ("E745",)
 
@@ -259,6 +303,28 @@ def test_rows_of_an_oracle_that_are_no_laws_are_told_with_their_sum(rows: list[f
     for call in (lambda o: model.sample({}, "back", draws=2, oracle=o), lambda o: gm.theory.output_law(model, {}, "back", oracle=o)):
         with pytest.raises(GmlmError, match=rf"row 0 sum to {total}, not 1") as caught:
             call(Coins(0.5, rows))
+        assert caught.value.codes == ("E746",)
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([[0.5, 0.5]], "a row for each of"),
+        ([[0.2, 0.3, 0.5]] * 2, r"shape \(rows, 2\), got \(2, 3\)"),
+        ("no", "got 'no'"),
+        (None, "got None"),
+    ],
+)
+def test_what_an_oracle_may_not_return(monkeypatch: pytest.MonkeyPatch, rows: object, words: str):
+    """One row for all, which would be taken for the law of each, among them."""
+    monkeypatch.setattr(Coins, "next_log_probs", lambda self, state: np.log(rows) if isinstance(rows, list) else rows)
+    model = bits(n=3)
+    for call in (
+        lambda: model.sample({}, "back", draws=2, oracle=Coins(0.5)),
+        lambda: gm.theory.output_law(model, {}, "back", oracle=Coins(0.5)),
+    ):
+        with pytest.raises(GmlmError, match=words) as caught:
+            call()
         assert caught.value.codes == ("E746",)
 
 

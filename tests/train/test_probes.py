@@ -129,7 +129,9 @@ REFUSED = {
     "fewer labels": ("E501", "one entry for each of 300", lambda m, p: gm.train_probe(m, p, "seen", PREFIXES, ENDS[1:])),
     "other labels": ("E507", "1 for a good prefix", lambda m, p: gm.train_probe(m, p, "seen", PREFIXES, ENDS + 1)),
     "one kind": ("E507", "prefixes of both kinds", lambda m, p: gm.train_probe(m, p, "seen", PREFIXES, 0 * ENDS)),
-    "a bad prefix": ("E502", r"prompt\[0\]", lambda m, p: gm.train_probe(m, p, "seen", [[7], [0]], [0, 1])),
+    "ragged labels": ("E501", "one entry for each of 300", lambda m, p: gm.train_probe(m, p, "seen", PREFIXES, [[0], [0, 1]])),
+    "no prefixes": ("E505", "prefixes lists no prefix", lambda m, p: gm.train_probe(m, p, "seen", [], [])),
+    "a bad prefix": ("E502", r"prefixes\[0\]", lambda m, p: gm.train_probe(m, p, "seen", [[7], [0]], [0, 1])),
     "no params": ("E509", "the parameters of this model", lambda m, p: gm.train_probe(m, {}, "seen", PREFIXES, ENDS)),
     "params of another": ("E509", "the parameters of this model", lambda m, p: m.log_prob({**p, "other": 1}, [[0] * 6])),
 }
