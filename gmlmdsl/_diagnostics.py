@@ -239,6 +239,10 @@ class GmlmAttributeError(GmlmError, AttributeError):
     """The same where an attribute is asked for that this object lacks: `hasattr` is False, and `getattr` takes its default."""
 
 
+class GmlmNotImplementedError(GmlmError, NotImplementedError):
+    """The same for what another library asks for and takes this class as the answer that there is none."""
+
+
 class GmlmWarning(UserWarning):
     """What the checker warns of in a program that `gm.load` or `gm.parse` reads; the text shows every warning with its place."""
 
@@ -251,6 +255,11 @@ def fail(code: str, message: str, span: Span | None = None, label: str = "", hel
 def no_attribute(code: str, message: str, help: str = "") -> GmlmAttributeError:
     """The same for an attribute that an object lacks: a property raises nothing else of ours."""
     return GmlmAttributeError(Diagnostic(code, message, help=help))
+
+
+def not_implemented(code: str, message: str, help: str = "") -> GmlmNotImplementedError:
+    """The same for what NumPyro may ask of a distribution that has none of it, and then does without."""
+    return GmlmNotImplementedError(Diagnostic(code, message, help=help))
 
 
 def in_text_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

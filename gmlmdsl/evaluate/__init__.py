@@ -63,10 +63,12 @@ from ._pair_interactions import zero_sum as zero_sum
 from ._parameters import SIMPLEX_ERROR as SIMPLEX_ERROR
 from ._parameters import SPIKE_SLAB as SPIKE_SLAB
 from ._parameters import as_params as as_params
+from ._parameters import batched_params as batched_params
 from ._parameters import bijection as bijection
 from ._parameters import entry_names as entry_names
 from ._parameters import flatten as flatten
 from ._parameters import free_basis as free_basis
+from ._parameters import given_params as given_params
 from ._parameters import has_proper_prior as has_proper_prior
 from ._parameters import in_support as in_support
 from ._parameters import init_params as init_params

@@ -65,23 +65,66 @@ def as_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params
     """
     if graph.network is not None:
         raise no_joint(graph)
-    if not isinstance(params, Mapping):
-        raise fail("E507", f"{what} must be a dict of arrays by parameter, got {type(params).__name__}")
+    _verify_all(graph, params, what)
+    arrays = given_params(graph, params, what)
+    verify_defined(graph, arrays)
+    return arrays
+
+
+def batched_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params") -> tuple[dict[str, jax.Array], tuple[int, ...]]:
+    """Parameters from a user, and the shape of the batch: what stands before the axes of each, broadcast.
+
+    Raises:
+        GmlmError: E507, E506, E501, E502 for a dict that does not fit; without a batch what `as_params` refuses, too.
+    """
+    _verify_all(graph, params, what)
+    leads, arrays = {}, {}
+    for p in graph.parameters:
+        arrays[p.name] = _numbers(p, params[p.name], what)
+        shape = arrays[p.name].shape
+        leads[p.name] = shape[: len(shape) - len(p.shape)]
+        if (*leads[p.name], *p.shape) != shape:
+            raise fail("E501", f"{what}[{p.name!r}] must have shape {p.shape}, or a batch before it, got {shape}")
+    if not any(leads.values()):
+        return as_params(graph, arrays, what), ()
+    try:
+        return arrays, np.broadcast_shapes(*leads.values())
+    except ValueError:
+        raise fail("E501", f"the batches of {what} do not fit one another: {leads}", help="all alike, or of length 1") from None
+
+
+def _verify_all(graph: FactorGraph, params: Mapping[str, Any], what: str) -> None:
+    """Refuse what is no dict with each parameter."""
     names = [p.name for p in graph.parameters]
-    verify_names(params, names, what)
+    _verify_dict(names, params, what)
     lacking = [n for n in names if n not in params]
     if lacking:
         raise fail("E506", f"{what} lacks {listed(lacking)}", help="`model.init_params()` gives one of each")
-    arrays = {p.name: _array(p, params[p.name], what) for p in graph.parameters}
+
+
+def _verify_dict(names: list[str], params: Mapping[str, Any], what: str) -> None:
+    if not isinstance(params, Mapping):
+        help = f"by name: {{{', '.join(f'{n!r}: ..' for n in names[:3])}}}"
+        raise fail("E507", f"{what} must be a dict of arrays by parameter, got {type(params).__name__}", help=help)
+    verify_names(params, names, what)
+
+
+def given_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params") -> dict[str, jax.Array]:
+    """The same of a dict that may lack some, which are lacking then; nothing is asked of factors.
+
+    Raises:
+        GmlmError: as `as_params`, but for E506 of what is lacking, and E514.
+    """
+    _verify_dict([p.name for p in graph.parameters], params, what)
+    arrays = {p.name: _array(p, params[p.name], what) for p in graph.parameters if p.name in params}
     for p in graph.parameters:
         # log Z of a product of laws is 0 only where they are laws.
-        if p.kind == "simplex" and not isinstance(arrays[p.name], jax.core.Tracer):  # pyright: ignore[reportAttributeAccessIssue]
+        if p.kind == "simplex" and not isinstance(arrays.get(p.name), jax.core.Tracer | None):  # pyright: ignore[reportAttributeAccessIssue]
             value = np.asarray(arrays[p.name])
             if (value < 0).any() or np.abs(value.sum(-1) - 1).max(initial=0.0) > SIMPLEX_ERROR:
                 worst = value.sum(-1).ravel()[int(np.argmax(np.abs(value.sum(-1) - 1)))]
                 message = f"{what}[{p.name!r}] is a simplex: its last axis is not negative and sums to 1; found a sum of {worst:g}"
                 raise fail("E509", message, help="divide by the sum over the last axis")
-    verify_defined(graph, arrays)
     return arrays
 
 
@@ -128,14 +171,19 @@ def verify_names(given: Mapping[str, Any], names: list[str], what: str) -> None:
             raise unknown(f"{what}: the model has no parameter `{name}`", name, names)
 
 
-def _array(p: ParameterArray, value: Any, what: str) -> jax.Array:
+def _numbers(p: ParameterArray, value: Any, what: str) -> jax.Array:
+    """An array of the working float type, of any shape."""
     verify_unmasked(value, f"{what}[{p.name!r}]")
     try:
         # Numbers of the host are converted there: a program for every shape would be compiled.
         of_host = isinstance(value, int | float | np.ndarray | np.generic)
-        array = jax.device_put(np.asarray(value, float_type())) if of_host else jnp.asarray(value, dtype=float_type())
+        return jax.device_put(np.asarray(value, float_type())) if of_host else jnp.asarray(value, dtype=float_type())
     except (TypeError, ValueError):
         raise fail("E502", f"{what}[{p.name!r}] is not an array of numbers") from None
+
+
+def _array(p: ParameterArray, value: Any, what: str) -> jax.Array:
+    array = _numbers(p, value, what)
     if array.shape != p.shape:
         raise fail("E501", f"{what}[{p.name!r}] must have shape {p.shape}, got {array.shape}")
     if not isinstance(array, jax.core.Tracer):  # pyright: ignore[reportAttributeAccessIssue]

@@ -246,6 +246,9 @@ class Model(Structures):
             message = f"x must have one axis of rows before the variable's axes, got rows of shape {rows.shape}"
             raise fail("E501", message, help="one row is `x[None]`")
         name, lowered = self._mask(mask, bound)
+        if sampler is not None and calibrate != "simulated":
+            message = f"sampler={sampler!r} draws simulated data sets, and nothing is simulated here"
+            raise fail("E507", message, help='leave it out, or `calibrate="simulated"`')
         evidence = Evidence(bound, lowered, rows.codes, FitOptions(name, n_masks=n_masks, weights=weights, impute=False, gaps=gaps))
         return to_numpyro(evidence, calibrate, How(1000, 0, sampler, 500), self._meta(0), lambda: self)
 

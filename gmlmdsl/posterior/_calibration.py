@@ -42,7 +42,7 @@ Array = np.ndarray
 CURVATURE, OPEN_FACED, SIMULATED = "curvature", "open_faced", "simulated"
 NOTHING = 1e-12  # of the largest variance: below, a direction has no estimate, and no calibration
 WITHOUT = "`calibrate=None` draws from the posterior of the loss as it is, labelled: not calibrated"
-RIGHT = 'take the model as right: `calibrate="simulated"` of `to_numpyro`, `fit.simulated_errors().posterior()`; or '
+RIGHT = 'take the model as right: `calibrate="simulated"`; or '
 
 
 class Calibration(eqx.Module):

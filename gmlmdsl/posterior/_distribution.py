@@ -12,8 +12,9 @@ import numpy as np
 from numpyro.distributions import Distribution
 from numpyro.distributions.constraints import Constraint
 from numpyro.distributions.util import validate_sample
+from numpyro.util import is_prng_key
 
-from .._diagnostics import fail
+from .._diagnostics import fail, listed
 from ..graph import VariableArray
 from ._law import Law, Params, codes_with, values_of
 
@@ -86,17 +87,24 @@ class GmlmDistribution(Distribution):
         """The values of every cell. Some may have probability zero all the same: `log_prob` is -inf there."""
         return cell_values(self.law.observed, self.event_shape)
 
-    @validate_sample
     def log_prob(self, value: Any, intermediates: Any = None) -> jax.Array:
         """log p(value), normalised, latents summed out; -inf for what is no value of the cells.
 
         Args:
             value: shape (.., *batch_shape, *event_shape), which may be traced.
             intermediates: not used.
+
+        Raises:
+            GmlmError: E501 for a shape that does not fit, E502 for what is no array of numbers.
         """
         del intermediates
-        value, (batch, event) = jnp.asarray(value), (self._batch(), self.event_shape)
-        lead = np.broadcast_shapes(value.shape[: value.ndim - len(event)], batch)
+        self._verify_event(value)
+        return self._log_prob(value)
+
+    @validate_sample
+    def _log_prob(self, value: Any) -> jax.Array:
+        value, batch = jnp.asarray(value), self._batch()
+        lead = np.broadcast_shapes(value.shape[: value.ndim - len(self.event_shape)], batch)
         good = self.support(value)
         codes = jnp.moveaxis(jnp.broadcast_to(self._codes(value), (*lead, self.law.graph.n_cells)), -1, 0)
         found = self._by_batch(self.law.log_prob, batch, lead, codes)
@@ -104,7 +112,6 @@ class GmlmDistribution(Distribution):
 
     def sample(self, key: jax.Array | None, sample_shape: tuple[int, ...] = ()) -> jax.Array:
         """Independent draws, of shape (*sample_shape, *batch_shape, *event_shape): integers, as `Model.sample` gives values."""
-        assert key is not None
         batch = self._batch()
         lead = (*sample_shape, *batch)
         keys = jax.random.split(typed(key), math.prod(lead)).reshape(lead)
@@ -122,11 +129,34 @@ class GmlmDistribution(Distribution):
         return out
 
     def pack(self, x: Mapping[str, Any]) -> jax.Array:
-        """An event from its parts by variable: numbers, codes for letters and labels; the inverse of `unpack`."""
+        """An event from its parts by variable: numbers, codes for letters and labels; the inverse of `unpack`.
+
+        Raises:
+            GmlmError: E507, E506 for what is no dict of every variable.
+        """
+        names = [v.name for v in self.law.observed]
+        if not isinstance(x, Mapping) or not all(n in x for n in names):
+            raise fail("E506" if isinstance(x, Mapping) else "E507", f"pack takes a dict of {listed(names)}")
         parts = {v: jnp.asarray(x[v.name]) for v in self.law.observed}
         lead = np.broadcast_shapes(*(a.shape[: a.ndim - len(v.shape)] for v, a in parts.items()))
         flat = [jnp.broadcast_to(a, (*lead, *v.shape)).reshape(*lead, v.size) for v, a in parts.items()]
         return jnp.concatenate(flat, axis=-1).reshape(*lead, *self.event_shape)
+
+    def _verify_event(self, value: Any) -> None:
+        event = self.event_shape
+        if isinstance(value, Mapping):
+            raise fail("E502", "an event is one array, got a dict by variable", help="`pack` makes one of it")
+        try:
+            shape = np.shape(value)
+            np.broadcast_shapes(shape[: len(shape) - len(event)], self._batch())
+        except ValueError:
+            message = f"rows of values of shape {np.shape(value)} do not fit the batch of the distribution, {self._batch()}"
+            raise fail("E501", message, help="the batch's axes stand last before the event's") from None
+        if shape[len(shape) - len(event) :] != event:
+            raise fail("E501", f"an event has shape {event}, or axes before it, got {shape}", help=f"it is of {self._told()}")
+
+    def _told(self) -> str:
+        return listed([f"{v.name}, {v.shape or 'a number'}" for v in self.law.observed])
 
     def _batch(self) -> tuple[int, ...]:
         """The batch of the parameters and given data as they are now: under `jax.vmap` it is not the one they came with."""
@@ -160,8 +190,16 @@ class GmlmDistribution(Distribution):
         return jnp.concatenate(values, axis=-1).reshape(*codes.shape[:-1], *self.event_shape)
 
 
-def typed(key: jax.Array) -> jax.Array:
-    """A key of JAX's new style from either style."""
+def typed(key: Any) -> jax.Array:
+    """A key of JAX's new style from either style.
+
+    Raises:
+        GmlmError: E507 for what is no key.
+    """
+    if not is_prng_key(key):
+        raise fail(
+            "E507", f"a draw takes a key of JAX's, got {key!r}", help="`jax.random.key(0)`; within NumPyro, `handlers.seed(model, 0)`"
+        )
     return key if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else jax.random.wrap_key_data(key)
 
 

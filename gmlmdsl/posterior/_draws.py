@@ -20,9 +20,9 @@ from ..evaluate import tangent
 from ..fit import Evidence, at_kinks, curvature, objective_colouring
 from ..plan import BUDGET
 from ..sample import SamplingWarning, to_arviz
-from ._calibration import CURVATURE, OPEN_FACED, Calibration, Source
+from ._calibration import CURVATURE, OPEN_FACED, SIMULATED, Calibration, Source
 from ._likelihood import Likelihood, is_likelihood, is_whole, likelihood_of_rows
-from ._numpyro_model import NumpyroModel, calibrated
+from ._numpyro_model import NumpyroModel, calibrated, verify_choice
 from ._sites import at_coordinates, coordinates, jacobian
 
 if TYPE_CHECKING:
@@ -47,8 +47,7 @@ class Chains:
 def posterior(fit: FitRecord, how: Chains, calibrate: Any, x: Any, missing: Any, given: Any, rows_only: bool = False) -> Any:
     """See `Fit.posterior`, and `Fit.to_arviz`: with `rows_only` what has no likelihood of rows is refused."""
     how = _verified(how)
-    if calibrate not in (CURVATURE, OPEN_FACED, None):
-        raise fail("E507", f'calibrate must be "curvature", "open_faced" or None, got {calibrate!r}')
+    verify_choice(calibrate, (CURVATURE, OPEN_FACED, SIMULATED))
     evidence = evidence_of(fit, x, None, missing, given=given)
     if rows_only:
         _verify_likelihood(evidence)
@@ -99,7 +98,7 @@ def task_of(fit: FitRecord, evidence: Evidence, calibrate: str | None) -> Task:
     rows = rows_under(evidence, params)
     verify_own(fit, rows, params)
     likelihood = likelihood_of_rows(evidence, params)
-    found, words = calibrated(Source(evidence, fit.meta, lambda: fit.model, fit.params, _simulation(fit)), calibrate)
+    found, words = calibrated(Source(evidence, fit.meta, lambda: fit.model, fit.params, _simulation(fit, calibrate)), calibrate)
     start, scale = _normal(fit, likelihood, params)
     if found is not None and calibrate == OPEN_FACED:
         return Task(likelihood, likelihood, start, scale, found.inverse(on_device(start)), words)
@@ -131,11 +130,11 @@ def _verify_likelihood(evidence: Evidence) -> None:
     raise fail("E550", message, help=f"fit under `everything` where that is affordable; or {help}")
 
 
-def _simulation(fit: FitRecord) -> How | None:
-    """How the data sets were simulated that the errors of a fit are from; None where they are by the rows."""
+def _simulation(fit: FitRecord, calibrate: str | None) -> How | None:
+    """How data sets are simulated: as those that the errors of a fit are from, or 1000 where the call asks; None where S is by the rows."""
     simulated = fit.simulated
     if simulated is None:
-        return None
+        return How(1000, 0, None, 500) if calibrate == SIMULATED else None
     how: Mapping[str, Any] = simulated.get("how", {"seed": 0, "sampler": None, "warmup": 500, "thin": None})
     return How(simulated["draws"], **how)
 

@@ -36,8 +36,8 @@ def inclusion(idata: Any, name: str | None = None) -> pd.DataFrame:
 
     Reference: Barbieri and Berger 2004; the error of the share is ArviZ's `mcse`.
     """
-    draws = groups_of(idata)["posterior"]
-    names = [str(v) for v in draws.data_vars if INCLUDED.format(v) in draws.data_vars]
+    draws = _posterior_of(idata)
+    names = [str(v) for v in draws if INCLUDED.format(v) in draws]
     if not names:
         raise fail("E507", "these draws have no indicators", help="draw by `model.posterior`, of a parameter under `spike_slab`")
     if name is None:
@@ -45,6 +45,19 @@ def inclusion(idata: Any, name: str | None = None) -> pd.DataFrame:
             raise fail("E507", f"several parameters have indicators: {', '.join(names)}", help=f"name one: `{names[0]}`")
         name = names[0]
     return _table(idata, draws, known(name, names, "parameter with indicators"))
+
+
+def _posterior_of(idata: Any) -> Any:
+    """Its group of draws; empty of draws of nothing.
+
+    Raises:
+        GmlmError: E507 for what is no object of ArviZ's.
+    """
+    try:
+        return groups_of(idata).get("posterior", {})
+    except (AttributeError, TypeError):
+        message = f"idata must be what `model.posterior` returns, draws for ArviZ, got {type(idata).__name__}"
+        raise fail("E507", message, help="`gm.inclusion(model.posterior(x, mask=..))`") from None
 
 
 def _table(idata: Any, draws: Any, name: str) -> pd.DataFrame:

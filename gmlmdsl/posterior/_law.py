@@ -11,8 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
-from .._diagnostics import fail, listed
-from ..evaluate import Contractions, known_rows, parameters
+from ..evaluate import Contractions, batched_params, known_rows
 from ..graph import Lowered, VariableArray
 
 Params = Mapping[str, Any]
@@ -100,27 +99,7 @@ class Law:
         Raises:
             GmlmError: E507, E506, E501 for a dict that does not fit; without a batch what `log_prob` refuses, too.
         """
-        if not isinstance(params, Mapping):
-            raise fail("E507", f"params must be a dict of arrays by parameter, got {type(params).__name__}")
-        names = [p.name for p in self.graph.parameters]
-        parameters.verify_names(params, names, "params")
-        lacking = [n for n in names if n not in params]
-        if lacking:
-            raise fail("E506", f"params lacks {listed(lacking)}", help="`model.init_params()` gives one of each")
-        shapes = {n: np.shape(params[n]) for n in names}
-        if all(shapes[p.name] == p.shape for p in self.graph.parameters):
-            return parameters.as_params(self.graph, params), ()
-        leads = []
-        for p in self.graph.parameters:
-            lead = shapes[p.name][: len(shapes[p.name]) - len(p.shape)]
-            if (*lead, *p.shape) != shapes[p.name]:
-                raise fail("E501", f"params[{p.name!r}] must have shape {p.shape}, or a batch before it, got {shapes[p.name]}")
-            leads.append(lead)
-        try:
-            batch = np.broadcast_shapes(*leads)
-        except ValueError:
-            raise fail("E501", f"the batches of params do not fit one another: {dict(zip(names, leads, strict=True))}") from None
-        return {n: jnp.asarray(params[n], derive.float_type()) for n in names}, batch
+        return batched_params(self.graph, params)
 
 
 def codes_with(codes: jax.Array, variables: tuple[VariableArray, ...], values: Mapping[str, Any]) -> jax.Array:

@@ -76,7 +76,10 @@ class Likelihood(eqx.Module):
         return np.where(weights > 0, weights * np.asarray(distinct)[..., np.asarray(self.place)], 0.0)
 
 
-distinct_rows = bounded_jit(Likelihood.distinct)
+@bounded_jit
+def rows_at(likelihood: Likelihood, params: dict[str, jax.Array]) -> jax.Array:
+    """What `Likelihood.distinct` gives, at a batch of parameters: arrays with one axis before their own."""
+    return jax.lax.map(likelihood.distinct, params)
 
 
 def likelihood_of_rows(evidence: Evidence, params: Mapping[str, Any], calibration: Calibration | None = None) -> Likelihood:

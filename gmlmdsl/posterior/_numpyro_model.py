@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import did_you_mean, fail
 from ..assess import How
 from ..derive import float_type, no_joint
-from ..evaluate import init_params, log_prior_of, verify_densities, verify_names
+from ..evaluate import batched_params, given_params, init_params, log_prior_of, verify_densities
 from ..fit import Evidence, verified_rows, verify_possible
 from ._calibration import CURVATURE, OPEN_FACED, SIMULATED, Calibration, Source, calibrate
-from ._likelihood import Likelihood, distinct_rows, is_likelihood, likelihood_of_rows
+from ._likelihood import Likelihood, is_likelihood, likelihood_of_rows, rows_at
+from ._sites import Site
 
 Array = np.ndarray
 LIKELIHOOD, UNCALIBRATED = "the likelihood: no calibration is needed", "not calibrated"
@@ -43,11 +43,15 @@ class NumpyroModel:
             All parameters by name.
 
         Raises:
-            GmlmError: E506 for an unknown name, E501 for a shape that does not fit.
+            GmlmError: E507 for what is no dict, and for a site that cannot be drawn: without a key, of a name that is taken, or flat;
+                E506, E501, E502, E504 and E509 for parameters that do not fit.
         """
         import numpyro
 
-        given = {} if params is None else self._verified(params)
+        if params is not None and not isinstance(params, Mapping):
+            message = f"a NumPyro model of `{self.__name__}` takes a dict of parameters, or nothing; got {type(params).__name__}"
+            raise fail("E507", message, help="its data are in it already: `mcmc.run(key)`; parameters are `model({'h': ..})`")
+        given = {} if params is None else given_params(self.likelihood.graph, params)
         values: dict[str, Any] = dict(self.likelihood.objective.held)
         for site in self._sites:
             p = site.parameter
@@ -55,7 +59,7 @@ class NumpyroModel:
                 values[p.name] = given[p.name]
                 continue
             law, apart = site.law()
-            values[p.name] = site.value(numpyro.sample(site.name, law), values[p.name])
+            values[p.name] = site.value(_drawn(site, law), values[p.name])
             if site.on_tangent:
                 numpyro.deterministic(p.name, values[p.name])
             if apart:
@@ -64,25 +68,47 @@ class NumpyroModel:
         return values
 
     def log_likelihood(self, params: Mapping[str, Any]) -> Array:
-        """-c * weight * loss of each row at all parameters, shape (rows,), not calibrated: of `everything` log p(x_r)."""
-        values = dict(self.likelihood.objective.held) | self._verified(params)
-        return self.likelihood.by_row(np.asarray(distinct_rows(self.likelihood, values)))
+        """-c * weight * loss of each row, not calibrated: of `everything` log p(x_r).
 
-    def _verified(self, params: Mapping[str, Any]) -> dict[str, jax.Array]:
-        graph = self.likelihood.graph
-        verify_names(params, [p.name for p in graph.parameters], "params")
-        found = {}
-        for p in graph.parameters:
-            if p.name in params:
-                found[p.name] = jnp.asarray(params[p.name], float_type())
-                if found[p.name].shape != p.shape:
-                    raise fail("E501", f"params[{p.name!r}] must have shape {p.shape}, got {found[p.name].shape}")
-        return found
+        Args:
+            params: all parameters, or a batch of each: arrays with the same axes before their own, such as draws of
+                `mcmc.get_samples(group_by_chain=True)`, or the Dataset `idata["posterior"]`. What these have of the sites on a
+                basis, `J.tangent`, counts nothing beside `J`.
+
+        Returns:
+            Shape (rows,), behind the axes of the batch.
+
+        Raises:
+            GmlmError: E507, E506, E501, E502 for what does not fit.
+        """
+        basis = {s.name for s in self._sites if s.on_tangent} if isinstance(params, Mapping) else ()
+        values, batch = batched_params(self.likelihood.graph, {k: v for k, v in params.items() if k not in basis} if basis else params)
+        flat = {
+            p.name: jnp.broadcast_to(values[p.name], (*batch, *p.shape)).reshape(-1, *p.shape) for p in self.likelihood.graph.parameters
+        }
+        found = np.asarray(rows_at(self.likelihood, flat))
+        return self.likelihood.by_row(found).reshape(*batch, -1)
 
     def __repr__(self) -> str:
         sites = ", ".join(f"`{s.name}`" for s in self._sites)
         rows = len(self.likelihood.weights)
         return f"NumPyro model of `{self.__name__}` given {rows:,} rows: sites {sites}; {self.calibration}"
+
+
+def _drawn(site: Site, law: Any) -> Any:
+    """The value of a site, where NumPyro only asserts what a user may get wrong."""
+    import numpyro
+
+    try:
+        return numpyro.sample(site.name, law)
+    except AssertionError as error:
+        if "unique" in str(error):
+            help = '`numpyro.handlers.scope(model, prefix="a")` gives its sites names of their own; or call the model with that parameter'
+            raise fail("E507", f"two sites of a NumPyro program are called `{site.name}`", help=help) from error
+        if str(error):
+            raise
+        help = "kernels, guides and `Predictive` have one; by hand `numpyro.handlers.seed(model, 0)`"
+        raise fail("E507", f"there is no key to draw the site `{site.name}` with", help=help) from error
 
 
 def to_numpyro(evidence: Evidence, method: Any, how: How, meta: dict[str, Any], model: Any) -> NumpyroModel:
@@ -111,9 +137,21 @@ def calibrated(source: Source, method: str | None) -> tuple[Calibration | None, 
     return calibrate(source), f"calibrated: {kind}, S from {spread}"
 
 
+def verify_choice(method: Any, choices: tuple[str, ...]) -> None:
+    """Refuse what is none of the ways to calibrate.
+
+    Raises:
+        GmlmError: E507.
+    """
+    if method is not None and not (isinstance(method, str) and method in choices):
+        near = did_you_mean(method.lower(), choices) if isinstance(method, str) else None
+        help = f'did you mean "{near}"?' if near else "None draws from the loss as it is, labelled: not calibrated"
+        words = ", ".join(f'"{c}"' for c in choices)
+        raise fail("E507", f"calibrate must be {words} or None, got {method!r}", help=help)
+
+
 def _verify_method(method: Any) -> None:
     if isinstance(method, str) and method == OPEN_FACED:
         message = 'calibrate="open_faced" transforms draws, and a NumPyro model has none: another factor would be drawn from'
         raise fail("E507", message, help='calibrate="curvature" calibrates the factor; `fit.posterior(calibrate="open_faced")` has draws')
-    if method is not None and method not in (CURVATURE, SIMULATED):
-        raise fail("E507", f'calibrate must be "curvature", "simulated" or None, got {method!r}')
+    verify_choice(method, (CURVATURE, SIMULATED))

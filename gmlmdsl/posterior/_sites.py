@@ -9,12 +9,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpyro.distributions import ImproperUniform
 
+from .._diagnostics import not_implemented
 from ..derive import float_type
 from ..evaluate import free_basis
 from ..graph import FactorGraph, ParameterArray
@@ -23,6 +25,30 @@ if TYPE_CHECKING:
     from numpyro.distributions import Distribution
 
 Array = np.ndarray
+
+
+class Flat(ImproperUniform):
+    """The density 1 on a support, from which nothing can be drawn: NumPyro's kernels and guides start such sites by themselves."""
+
+    arg_constraints: ClassVar[dict[str, Any]] = {}  # pyright: ignore[reportIncompatibleVariableOverride]
+    pytree_aux_fields = ("name", "why")
+    name: str
+    why: str
+
+    def __init__(self, name: str, why: str, support: Any, shape: tuple[int, ...]):
+        self.name, self.why = name, why
+        super().__init__(support, (), shape)
+
+    def sample(self, key: jax.Array | None, sample_shape: tuple[int, ...] = ()) -> jax.Array:
+        """Refused.
+
+        Raises:
+            GmlmNotImplementedError: E507, a NotImplementedError, too.
+        """
+        del key, sample_shape
+        message = f"there is nothing to draw `{self.name}` from before the data: {self.why}"
+        help = "give it a prior; or its value: `numpyro.handlers.substitute(model, {..})`, or call the model with it"
+        raise not_implemented("E507", message, help=help)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +88,14 @@ class Site:
 
     def law(self) -> tuple[Distribution, bool]:
         """The site's distribution, and whether the prior is still to be added: NumPyro has not every prior on every support."""
-        from numpyro.distributions import ImproperUniform, constraints
+        from numpyro.distributions import constraints
 
         p = self.parameter
         if self.on_tangent:
             found = _on_basis(p, self.basis)
-            return found or ImproperUniform(constraints.real_vector, (), self.shape), found is None and p.prior is not None
-        found = None if p.prior is None else _declared(p)
-        return found or ImproperUniform(_support(p), (), p.shape), found is None and p.prior is not None
+            return found or _flat(p, constraints.real_vector, self.shape), found is None and p.prior is not None
+        found = _even(p) if p.prior is None else _declared(p)
+        return found or _flat(p, _support(p), p.shape), found is None and p.prior is not None
 
     def value(self, drawn: Any, held: Any) -> Any:
         """The parameter at a value of the site; `held` has the entries that stay."""
@@ -165,6 +191,22 @@ def _on_basis(p: ParameterArray, basis: Array) -> Distribution | None:
     if not len(sd) or np.ptp(sd):
         return None
     return Normal(_number(basis.T @ mean), _number(np.full(basis.shape[1], sd[0]))).to_event(1)
+
+
+def _even(p: ParameterArray) -> Distribution | None:
+    """The law of one density on a range of finite size; None of another range."""
+    import numpyro.distributions as dist
+
+    if p.kind == "simplex":
+        return dist.Dirichlet(_number(np.ones(p.shape))).to_event(len(p.shape) - 1) if p.size else None
+    if not (math.isfinite(p.lower) and math.isfinite(p.upper)):
+        return None
+    return dist.Uniform(_number(np.full(p.shape, p.lower)), _number(np.full(p.shape, p.upper))).to_event(len(p.shape))
+
+
+def _flat(p: ParameterArray, support: Any, shape: tuple[int, ...]) -> Distribution:
+    """The density 1 on the support."""
+    return Flat(p.name, "it has no prior" if p.prior is None else "NumPyro has no such prior on its range", support, shape)
 
 
 def _declared(p: ParameterArray) -> Distribution | None:

@@ -127,7 +127,7 @@ def test_open_faced_draws_are_those_of_the_loss_moved_around_the_estimate():
     np.testing.assert_allclose(moved, est + np.sqrt(S / H) * (plain - est), rtol=1e-5)
     agree(drawn("single", True, None), *moments(row_pseudo_likelihoods(GRID, 0.3).sum(axis=1) + PRIOR))
     assert groups_of(drawn("single", True, None))["posterior"].attrs["calibration"] == "not calibrated"
-    with pytest.raises(gm.GmlmError, match=r'"curvature", "open_faced" or None, got \'sandwich\''):
+    with pytest.raises(gm.GmlmError, match=r'"curvature", "open_faced", "simulated" or None, got \'sandwich\''):
         fitted("single", True).posterior(calibrate="sandwich")
 
 

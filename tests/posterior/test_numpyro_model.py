@@ -241,7 +241,7 @@ def test_one_row_is_calibrated_by_data_sets_of_the_model():
     est = jnp.array([fit.params["h"], fit.params["J"]])
     hessian = jax.jit(jax.hessian(lambda v: -model.likelihood({"h": v[0], "J": v[1]})))(est)
     np.testing.assert_allclose(np.linalg.inv(hessian), fit.covariance, rtol=1e-3)
-    refused("E554", lambda: free.fit(x, "one").posterior(), "`fit.simulated_errors().posterior()`")
+    refused("E554", lambda: free.fit(x, "one").posterior(), '`calibrate="simulated"`')
     found = fit.posterior(5, 1, warmup=10)
     assert found["posterior"].attrs["calibration"] == model.calibration
 
