@@ -1,0 +1,111 @@
+"""What the laboratories share: parts are kept as they end and not run again, verdicts follow intervals, tables have their places."""
+
+import json
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from markdown_blocks import ROOT
+from matplotlib.figure import Figure
+
+sys.path.insert(0, str(ROOT / "examples"))
+import laboratory
+from laboratory import AGREE, DISAGREE, UNTESTED
+
+sys.path.remove(str(ROOT / "examples"))
+
+
+@dataclass(frozen=True)
+class Size:
+    seeds: int = 3
+
+
+class Killed(BaseException):
+    """As from outside."""
+
+
+def lab(folder, done, killed_at=None):
+    """A laboratory whose parts are squares; one of them may be killed."""
+
+    def part(seed):
+        if seed == killed_at:
+            raise Killed
+        done.append(seed)
+        return {"square": seed**2}
+
+    return laboratory.Lab(
+        "squares",
+        folder,
+        {"quick": Size(2), "default": Size(), "larger": Size(4)},
+        lambda size, out: {f"seed {k}": lambda k=k: part(k) for k in range(size.seeds)},
+        lambda results, size: {"squares-all": laboratory.markdown(["square"], [[r["square"]] for r in results.values()])},
+        lambda results, size: {"none": Figure()},
+    )
+
+
+def test_a_run_that_was_killed_goes_on_where_it_stopped(tmp_path):
+    done = []
+    with pytest.raises(Killed):
+        laboratory.run(lab(tmp_path, done, killed_at=2), Size(), tmp_path / "out", say=done.append)
+    assert [line for line in done if isinstance(line, str)] == [f"{k}/3 seed {k - 1}: 0.0 s" for k in (1, 2)]
+    path = tmp_path / "out" / "results.json"
+    before = json.loads(path.read_text(encoding="utf-8"))
+    done.clear()
+    kept = laboratory.run(lab(tmp_path, done), Size(), tmp_path / "out", say=lambda _: None)
+    assert done == [2]
+    assert [part["result"]["square"] for part in kept.values()] == [0, 1, 4]
+    assert {name: kept[name] for name in before["parts"]} == before["parts"]
+    assert [p.name for p in path.parent.iterdir()] == ["results.json"]
+
+
+def test_results_of_another_size_are_refused(tmp_path):
+    laboratory.run(lab(tmp_path, []), Size(2), tmp_path, say=lambda _: None)
+    with pytest.raises(SystemExit, match="another size"):
+        laboratory.run(lab(tmp_path, []), Size(3), tmp_path, say=lambda _: None)
+
+
+def test_the_command_line_prints_tables_times_and_pictures(tmp_path, capsys):
+    own = lab(tmp_path, [])
+    assert laboratory.main(own, ["--quick", "--out", str(tmp_path / "out")]) == 0
+    printed = capsys.readouterr().out
+    assert "| 1 |" in printed and "squares: 2 parts, 0.0 minutes of the processor" in printed
+    assert (tmp_path / "out" / "squares-none.png").read_bytes()[:4] == b"\x89PNG"
+    for words in (["--quick"], ["--larger"], ["--quick", "--page", "--out", str(tmp_path)], ["--quick", "--larger"]):
+        with pytest.raises(SystemExit):
+            laboratory.main(own, words)
+    assert laboratory.main(own, []) == 0
+    assert (tmp_path / "squares" / "results.json").is_file()
+
+
+def test_the_page_is_filled_with_own_tables_alone(tmp_path, monkeypatch):
+    page = tmp_path / "laboratories.md"
+    places = "".join(f"<!-- numbers: {name} -->\n<!-- end -->\n" for name in ("squares-all", "squares-time", "cubes-all"))
+    page.write_text(places, encoding="utf-8")
+    monkeypatch.setattr(laboratory, "PAGE", page)
+    assert laboratory.main(lab(tmp_path, []), ["--page"]) == 0
+    assert page.read_text(encoding="utf-8").count("| 4 |") == 1
+    assert "<!-- numbers: cubes-all -->\n<!-- end -->" in page.read_text(encoding="utf-8")
+    assert (tmp_path / "laboratories" / "squares-none.png").is_file()
+    with pytest.raises(SystemExit, match="has places"):
+        laboratory.filled(places, "squares", {"squares-all": ""})
+
+
+def test_a_verdict_follows_the_interval_of_the_difference_by_seeds():
+    low, high = [1.0, 5.0, 2.0, 8.0, 3.0], [1.1, 5.2, 2.1, 8.3, 3.1]  # paired: the spread over seeds plays no part
+    assert laboratory.less(low, high) == AGREE
+    assert laboratory.less(high, low) == DISAGREE
+    assert laboratory.less(low[:4], high[:4]) == UNTESTED  # too few seeds
+    assert laboratory.less(low, [2.0, 4.0, 3.0, 7.0, 4.0]) == UNTESTED
+    assert laboratory.ordered(low, high, [9.0] * 5) == laboratory.less(high, [9.0] * 5) == AGREE
+    assert laboratory.ordered(high, low, [9.0] * 5) == DISAGREE
+    assert laboratory.ordered(low, high, high) == UNTESTED
+    assert laboratory.together([]) == AGREE
+
+
+def test_the_interval_is_that_of_students_t():
+    """Against t of 4 degrees of freedom from a table: 2.776."""
+    values = np.array([0.1, 0.2, 0.4, 0.3, 0.5])
+    half = 2.776 * values.std(ddof=1) / np.sqrt(5)
+    assert laboratory.spread(values, 3) == f"0.3 ± {half:.2g}"
+    assert laboratory.spread([0.5], 3, 100) == "50"
