@@ -98,10 +98,26 @@ def negative_log(logits: Float[Array, "chains cells values"], codes: Codes, smoo
     return loss.T
 
 
-class NetworkLoss(eqx.Module):
-    """The loss of a mask: the mean over `n_masks` draws of K, and of what the network sees, of the sum over K of -log p(x_i | x_rest, K).
+def squared_error(outputs: Float[Array, "chains cells values"], codes: Codes, smoothing: float = 0.0) -> Float[Array, "cells chains"]:
+    """The sum over values v of (output v - target v)^2: the target is 1 at the cell's value and 0 elsewhere, smoothed as in `negative_log`.
 
-    With stages it is their mean: what is fed back is an integer, so no gradient passes through it, and only cells of K change.
+    Of p(x_i | ..), the minimiser over functions is p itself, as of -log p (Brier 1950).
+    """
+    by_value = jnp.moveaxis(outputs, -1, 0)
+    q = by_value.shape[0]
+    own = jnp.arange(q).reshape(-1, *(1,) * codes.ndim) == codes.T[None]
+    target = own * (1 - smoothing) + smoothing / q
+    return jnp.square(by_value - target).sum(axis=0).T
+
+
+CELL_LOSSES = {"cross_entropy": negative_log, "squared": squared_error}
+
+
+class NetworkLoss(eqx.Module):
+    """The loss of a mask: the mean over `n_masks` draws of K, and of what the network sees, of the sum over K of the losses of its cells.
+
+    Of a cell it is -log p(x_i | x_rest, K), or, with `kind` "squared", the squared error of the outputs. With stages it is their mean: what
+    is fed back is an integer, so no gradient passes through it, and only cells of K change.
     """
 
     mask: NoisyMask
@@ -109,6 +125,7 @@ class NetworkLoss(eqx.Module):
     n_masks: int = eqx.field(static=True, default=1)
     smoothing: float = eqx.field(static=True, default=0.0)
     width: int | None = eqx.field(static=True, default=None)  # of the network's input, where the states' rows hold more than it
+    kind: str = eqx.field(static=True, default="cross_entropy")  # of CELL_LOSSES
 
     def rows(
         self, params: Mapping[str, Any], codes: Codes, given: Given, given_lengths: Given, keys: PRNGKeyArray, dropout: bool = False
@@ -137,7 +154,7 @@ class NetworkLoss(eqx.Module):
         held, seen = held[:n], jnp.where(present, seen, graph.most_values)[:n]
         for stage in range(self.mask.stages):
             logits = graph.logits(params, seen, fold_apart(keys, 10 + 2 * stage) if dropout else None)
-            losses = negative_log(logits, codes[:n], self.smoothing)
+            losses = CELL_LOSSES[self.kind](logits, codes[:n], self.smoothing)
             total = total + jnp.where(held, losses, 0.0).sum(axis=0) / self.mask.stages
             if stage + 1 < self.mask.stages:
                 fed = self._fed_back(jax.lax.stop_gradient(logits), fold_apart(keys, 11 + 2 * stage))

@@ -15,7 +15,9 @@ from ..program import ir
 Array = np.ndarray
 
 
-def mask_loss(lowered: Lowered, mask: ir.Mask, n_masks: int = 1, smoothing: float = 0.0) -> tuple[NetworkLoss, Corruption]:
+def mask_loss(
+    lowered: Lowered, mask: ir.Mask, n_masks: int = 1, smoothing: float = 0.0, kind: str = "cross_entropy"
+) -> tuple[NetworkLoss, Corruption]:
     """The loss of a mask and its noise, for a network.
 
     Raises:
@@ -26,7 +28,7 @@ def mask_loss(lowered: Lowered, mask: ir.Mask, n_masks: int = 1, smoothing: floa
     if mask.mentions_parameter:
         raise fail("E702", f"mask `{mask.name}` mentions a parameter: it may sample, not fit", mask.span, "mentions a parameter")
     found = lower_corruption(lowered.bound, mask.body)
-    return NetworkLoss(noisy_mask(lowered, found), network.label, n_masks, smoothing), found
+    return NetworkLoss(noisy_mask(lowered, found), network.label, n_masks, smoothing, kind=kind), found
 
 
 def verified_count(n_masks: Any) -> int:

@@ -87,6 +87,7 @@ MORE = {
     "selected": _dict_of(_list_of(_is_whole)),
     "batch_size": _is_whole,
     "kept": _is_whole,
+    "loss": _one_of("squared"),  # of a network; else cross-entropy
     "gaps": _one_of("ignore"),
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -40,10 +40,17 @@ class Training:
             one after the step at hand, and ends the process with status 143.
         save_every: steps between save points; None: a twentieth of the steps. The last step is one too.
         resume: whether checkpoints that lie in the folder are gone on from; False: the run begins anew.
-        log: a file of one line of JSON for every 20 steps and every measurement. It is begun anew, or cut back to the step that a run
-            goes on from.
+        log: a file of one line of JSON for every 20 steps, with the norms of the network's parts (roots of the sums of squares of their
+            weights), and for every measurement. It is begun anew, or cut back to the step that a run goes on from.
         warmup: steps of linear warm-up of the default optimiser; None: a fiftieth.
         learning_rate: the peak of the default optimiser, AdaFactor (Shazeer and Stern 2018) with a cosine down to 1e-5; None: 0.003.
+        loss: of a hidden cell: "cross_entropy", -log p of its value, or "squared", the sum over values of (output - 1 or 0)^2. The outputs
+            then estimate probabilities: they are no logits, and the fit neither samples nor has a `loss` of other rows.
+        l2: lambda: lambda times the sum of the squares of all weights is added to the loss, of each batch.
+        regulariser: a function of (network, batch) that JAX can differentiate; what it returns, a number, is added to the loss of each
+            batch. The network is as the fit's `params` hold it (the user's own module is its `.module`); of the batch, `x` has the rows'
+            codes (rows, cells), -1 where they are missing, `given` the given arrays, `weights` one number a row, 0 of those that fill the
+            batch up, and `key` is a key of JAX of its own. Losses of rows that are shown or measured are without it, and without `l2`.
     """
 
     steps: int = 1000
@@ -63,6 +70,9 @@ class Training:
     log: str | Path | None = None
     warmup: int | None = None
     learning_rate: float | None = None
+    loss: str = "cross_entropy"
+    l2: float = 0.0
+    regulariser: Callable[[Any, Any], Any] | None = None
 
     name = "training"
 
@@ -104,8 +114,18 @@ def verified_training(t: Training) -> Training:
         raise fail("E704", f'Training: precision must be "float32" or "bfloat16", got {t.precision!r}')
     if t.validation is not None and (not isinstance(t.validation, Mapping) or not {"x"} <= set(t.validation) <= {"x", "given"}):
         raise fail("E704", "Training: validation must be a dict of `x` and, where the model has given variables, `given`")
+    _verify_loss(t)
     _verify_together(t)
     return t
+
+
+def _verify_loss(t: Training) -> None:
+    if t.loss not in ("cross_entropy", "squared"):
+        raise fail("E704", f'Training: loss must be "cross_entropy" or "squared", got {t.loss!r}')
+    if isinstance(t.l2, bool) or not isinstance(t.l2, int | float) or not 0 <= t.l2 < float("inf"):
+        raise fail("E704", f"Training: l2 must be a number of at least 0, got {t.l2!r}")
+    if t.regulariser is not None and not callable(t.regulariser):
+        raise fail("E704", f"Training: regulariser must be a function of (network, batch), got {t.regulariser!r:.60}")
 
 
 def _verify_together(t: Training) -> None:

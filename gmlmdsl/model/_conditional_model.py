@@ -363,7 +363,7 @@ class ConditionalModel(Model):
             entries), and `positional` where it has such attention.
 
         Raises:
-            GmlmError: E738 for a network without attention.
+            GmlmError: E738 for a network without attention, a class of Python without a method `attention` among them.
 
         Reference: Li et al. 2024, Section 3.4, which `gm.attention_dependency` computes from them.
         """

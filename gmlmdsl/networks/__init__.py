@@ -3,6 +3,7 @@
 from ._build import build_network as build_network
 from ._build import network_shapes as network_shapes
 from ._build import parameter_counts as parameter_counts
+from ._build import parameter_parts as parameter_parts
 from ._network import AbstractCausalNetwork as AbstractCausalNetwork
 from ._network import AbstractLengthHead as AbstractLengthHead
 from ._network import AbstractNetwork as AbstractNetwork

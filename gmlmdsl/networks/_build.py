@@ -18,7 +18,7 @@ from ._encoder_decoder import EncoderDecoder
 from ._length import AffineLength, FertilityLength, LengthClassifier
 from ._mlp import MLP
 from ._network import AbstractLengthHead, AbstractNetwork
-from ._python import python_network
+from ._python import Python, python_network
 from ._transformer import Encoder, Transformer
 
 
@@ -43,14 +43,18 @@ def network_shapes(form: NetworkForm) -> Any:
 _SHAPES: dict[int, Any] = {}  # by the form itself and not by what it says: a class of Python may have changed since
 
 
-def parameter_counts(network: Any) -> dict[str, int]:
-    """The number of parameters of each part of a network, or of its shapes; parts are its fields."""
-    counts: dict[str, int] = {}
-    for path, leaf in jax.tree_util.tree_flatten_with_path(network)[0]:
+def parameter_parts(network: Any) -> dict[str, list[Any]]:
+    """The arrays of each part of a network, or their shapes; parts are its fields, those of a user's module where it has one."""
+    parts: dict[str, list[Any]] = {}
+    for path, leaf in jax.tree_util.tree_flatten_with_path(network.module if isinstance(network, Python) else network)[0]:
         if hasattr(leaf, "shape"):
-            part = str(getattr(path[0], "name", path[0])).replace("_", " ")
-            counts[part] = counts.get(part, 0) + math.prod(leaf.shape)
-    return counts
+            parts.setdefault(str(getattr(path[0], "name", path[0] if path else "module")).replace("_", " "), []).append(leaf)
+    return parts
+
+
+def parameter_counts(network: Any) -> dict[str, int]:
+    """The number of parameters of each part of a network, or of its shapes."""
+    return {part: sum(math.prod(leaf.shape) for leaf in leaves) for part, leaves in parameter_parts(network).items()}
 
 
 def _blocks(form: NetworkForm) -> dict[str, Any]:

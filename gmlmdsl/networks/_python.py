@@ -55,8 +55,24 @@ class Python(AbstractNetwork):
         return found[: seen.shape[0]].astype(wide(found.dtype))
 
     def attention(self, encoded: tuple[Array, ...], prepared: None, seen: Int[Array, " n"], length: Int[Array, ""]) -> Attention:
-        """Its attention, if it has any, is not known."""
-        raise fail("E738", "a `python` network does not say what it attends to", help="a `transformer` or an `encoder_decoder` does")
+        """What the module's `attention` returns, for the cells that there are.
+
+        Raises:
+            GmlmError: E738 for a class without such a method; E736 for one that fails or returns another shape.
+        """
+        name, n, most = type(self.module).__name__, seen.shape[0], self.n_cells
+        method = getattr(self.module, "attention", None)
+        help = f"return `{name}.attention(seen, *given)`: weights of shape (layers, heads, {most}, {most}), a row from each cell"
+        if not callable(method):
+            raise fail("E738", f"the `python` network `{name}` does not say what it attends to", help=help)
+        try:
+            found = method(_padded(seen, length, most, self.n_values + 1), *encoded)
+        except Exception as e:  # it is the user's, and may fail in any way
+            raise fail("E736", f"`{name}.attention` cannot be called: {type(e).__name__}: {e}", help=help) from e
+        shape = getattr(found, "shape", None)
+        if shape is None or len(shape) != 4 or shape[2:] != (most, most) or not jnp.issubdtype(found.dtype, jnp.floating):
+            raise fail("E736", f"`{name}.attention` must return float weights of (layers, heads, {most}, {most}), got {shape}", help=help)
+        return Attention(found[:, :, :n, :n].astype(wide(found.dtype)))
 
 
 def _padded(values: Array, length: Int[Array, ""], n: int, fill: int) -> Array:

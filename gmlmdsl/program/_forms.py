@@ -195,6 +195,7 @@ TYPES = (
     Form("type", "positive", (), "Real numbers above 0."),
     Form("type", "simplex", (), "Non-negative, with sum 1 over the last axis."),
     Form("type", "int", (), "Integers (inputs only)."),
+    Form("type", "nonnegative", (), "Real numbers of at least 0 (inputs and given variables only)."),
 )
 
 GAUGES = (

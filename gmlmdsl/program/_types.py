@@ -9,21 +9,26 @@ from ._expressions import CONSTANT, check_number, known_number, quoted
 from ._program import ValueType
 from ._scope import DECLARES, Scope, suggestion
 from ._sets import check_set, range_size
-from ._terms import Domain, Expression, SetOf
+from ._terms import Domain, Expression, Literal, SetOf
 
-VALUE_TYPES = ("real", "positive", "simplex", "int")
+VALUE_TYPES = ("real", "positive", "simplex", "int", "nonnegative")
 STATEMENTS = (*DECLARES, "factor", "require", "gauge", "conditional", "import")
 DOMAINS = "`spin`, `bit`, `range(q)`, `letters(..)`, `labels(..)`, a declared domain or index set"
 PARAMETER_TYPES = "`real`, `positive`, `simplex` or `real(lower = .., upper = ..)`"
+FIXED_ONLY = ("int", "nonnegative")  # of what does not vary while a model is fitted
 
 
 def check_given(e: tree.Expression, scope: Scope) -> Domain | None:
-    """The values of a given cell: those of any cell, or `real`, `positive`, `real(lower = .., upper = ..)`."""
+    """The values of a given cell: those of any cell, or `real`, `positive`, `nonnegative`, `real(lower = .., upper = ..)`."""
     symbol = scope.find(e.name) if isinstance(e, tree.Name) else None
-    named = isinstance(e, tree.Name) and e.name in ("real", "positive") and (symbol is None or symbol.kind not in ("domain", "index"))
+    named = (
+        isinstance(e, tree.Name)
+        and e.name in ("real", "positive", "nonnegative")
+        and (symbol is None or symbol.kind not in ("domain", "index"))
+    )
     if not named and not (isinstance(e, tree.Call) and e.function.name == "real"):
         return check_domain(e, scope)
-    type_ = check_type(e, scope, e.span, inputs=False)
+    type_ = check_type(e, scope, e.span, inputs=True)
     return None if type_ is None else Domain(e.span, type_.kind, lower=type_.lower, upper=type_.upper)
 
 
@@ -65,7 +70,7 @@ def _named_domain(e: tree.Name, scope: Scope) -> Domain | None:
 
 
 def _report_real(e: tree.Expression, name: str, scope: Scope) -> None:
-    help = DOMAINS if name in ("simplex", "int") else f"{DOMAINS}; real numbers that come with each row are `given`"
+    help = DOMAINS if name in ("simplex", *FIXED_ONLY) else f"{DOMAINS}; real numbers that come with each row are `given`"
     scope.report("E205", f"a cell cannot be `{name}`: models are discrete", e.span, "not a domain", help=help)
 
 
@@ -110,9 +115,11 @@ def check_type(e: tree.Expression | None, scope: Scope, where: Span, inputs: boo
         return ValueType(where, "real")
     symbol = scope.find(e.name) if isinstance(e, tree.Name) else None
     if isinstance(e, tree.Name) and e.name in VALUE_TYPES and (symbol is None or symbol.kind not in ("domain", "index")):
-        if e.name == "int" and not inputs:
-            scope.report("E205", "a parameter cannot be `int`", e.span, "inputs only", help=PARAMETER_TYPES)
+        if e.name in FIXED_ONLY and not inputs:
+            scope.report("E205", f"a parameter cannot be `{e.name}`", e.span, "inputs only", help=PARAMETER_TYPES)
             return None
+        if e.name == "nonnegative":
+            return ValueType(e.span, "bounded", Literal(e.span, 0))
         return ValueType(e.span, e.name)
     if isinstance(e, tree.Call) and e.function.name == "real":
         return _bounded(e, scope)

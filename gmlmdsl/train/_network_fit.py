@@ -71,7 +71,7 @@ def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, i
             raise fail("E704", f"mask `{options.mask.name}` looks at given data: its loss on other rows is not measured here")
     if whole:
         lowered = bound_to_rows(lowered, rows, given) if lowered.graph.given else lowered
-    loss, _ = mask_loss(lowered, options.mask, n_masks, t.label_smoothing)
+    loss, _ = mask_loss(lowered, options.mask, n_masks, t.label_smoothing, t.loss)
     weights = np.ones(rows.n_rows) if options.weights is None else verified_weights(options.weights, rows.n_rows)
     network = start_network(lowered.graph, options)
     warn_of_size(sum(a.nbytes for a in jax.tree.leaves(eqx.filter(network, eqx.is_array))))
@@ -89,7 +89,8 @@ def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, i
 def fit(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, meta: dict[str, Any], model: Callable[[], Any]) -> NetworkFit:
     """Train, and give the result names; see `ConditionalModel.fit`."""
     found, rows = fit_network(lowered, x, given, options, meta)
-    return trained_to_fit(found, lowered.graph, meta | {"rows": rows}, model)
+    loss = {} if options.method.loss == "cross_entropy" else {"loss": options.method.loss}
+    return trained_to_fit(found, lowered.graph, meta | {"rows": rows} | loss, model)
 
 
 def _batches(lowered: Lowered, rows: NetworkRows, weights: Array, t: Training, whole: bool) -> Batches:
@@ -200,12 +201,27 @@ class NetworkFit:
         raise AttributeError(f"a fit of a network has no attribute {name!r}")
 
     def sample(self, sampler: str | None = None, **options: Any) -> Any:
-        """Draws from the trained network; see `Model.sample`."""
+        """Draws from the trained network; see `Model.sample`.
+
+        Raises:
+            GmlmError: E704 for a network that was trained by squared error.
+        """
+        self._verify_logits()
         return self.model.sample(self.params, sampler, **options)
 
     def loss(self, x: Any, mask: str | None = None, **options: Any) -> Any:
-        """The loss of other rows; see `Model.loss`."""
+        """The loss of other rows; see `Model.loss`.
+
+        Raises:
+            GmlmError: E704 for a network that was trained by squared error.
+        """
+        self._verify_logits()
         return self.model.loss(self.params, x, self.meta["mask"] if mask is None else mask, **options)
+
+    def _verify_logits(self) -> None:
+        if self.meta.get("loss") == "squared":
+            message = "this network was trained by squared error: its outputs are estimates of probabilities, and no logits"
+            raise fail("E704", message, help="`validation=` measures squared error; `loss_trace` has that of each step")
 
     def summary(self) -> Any:
         """The number of parameters of each part, as a pandas Series."""
@@ -218,10 +234,11 @@ class NetworkFit:
         m = self.meta
         counts = parameter_counts(self.network)
         last = float(np.mean(self.loss_trace[-50:])) if len(self.loss_trace) else float("nan")
+        unit = "squared error" if m.get("loss") == "squared" else "nats"
         lines = [
             f"Fit of `{m['model']}` to {m['rows']:,} rows under mask {m['mask']}: {sum(counts.values()):,} parameters, "
             f"{len(self.loss_trace):,} steps, {m['seconds']:.3g} s",
-            f"loss {last:.4g} nats per hidden cell, the mean of the last {min(50, len(self.loss_trace))} steps{self._batches()}",
+            f"loss {last:.4g} {unit} per hidden cell, the mean of the last {min(50, len(self.loss_trace))} steps{self._batches()}",
         ]
         if len(self.validation_trace):
             best = self.validation_trace[np.argmin(self.validation_trace[:, 1])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -16,7 +16,7 @@ from ._batches import Batches
 
 # Options with no part in the weights, or that stand here in another form: `steps` by way of the optimiser, which may depend on them.
 SCHEDULE = ("steps", "warmup", "learning_rate", "evaluate_every", "save_every", "average_last")
-ELSEWHERE = (*SCHEDULE, "validation", "checkpoint", "resume", "log")
+ELSEWHERE = (*SCHEDULE, "validation", "checkpoint", "resume", "log", "loss", "l2", "regulariser")
 
 
 def run_identity(
@@ -28,6 +28,7 @@ def run_identity(
     check: Batches | None,
     state: Any,
     seed: int,
+    penalty: str | None = None,
 ) -> dict[str, str]:
     """By part of a run what it depends on, as text; of arrays the hash.
 
@@ -42,6 +43,7 @@ def run_identity(
         check: the rows of validation.
         state: the first state: weights and the optimiser's.
         seed: of everything random.
+        penalty: what the regulariser computes, see `traced`; None where there is none.
     """
     parts: dict[str, Any] = {**stated, **{k: v for k, v in vars(t).items() if k not in ELSEWHERE}, "seed": int(seed)}
     parts["batch_size"] = batches.size
@@ -49,6 +51,10 @@ def run_identity(
     parts["x, given or weights"] = _hash_of([batches.rows.codes, *batches.rows.given, batches.weights])
     parts["validation"] = None if check is None else _hash_of([check.rows.codes, *check.rows.given])
     parts["evaluate_every"] = None if check is None else measured_every(t)
+    # Stated where they are not as they always were, so that runs of the version before go on.
+    parts |= {name: value for name, value, plain in (("loss", t.loss, "cross_entropy"), ("l2", t.l2, 0)) if value != plain}
+    if penalty is not None:
+        parts["regulariser"] = penalty
     if scheduled or t.average_last is not None:
         parts["steps"] = t.steps
     if t.average_last is not None:
@@ -67,8 +73,13 @@ def differing(mine: Mapping[str, Any], theirs: Any) -> list[str]:
 
 def _rule(optimizer: Any, state: Any) -> str:
     """The hash of what an optimiser computes, its numbers among it; the addresses of its functions differ from run to run."""
-    traced = jax.make_jaxpr(lambda w, s: optimizer.update(w, s, w))(state.network, state.optimizer)
-    return _hash_of_text(re.sub(r"0x[0-9a-f]+", "", str(traced))) + _hash_of(traced.consts)
+    return traced(lambda w, s: optimizer.update(w, s, w), state.network, state.optimizer)
+
+
+def traced(function: Callable[..., Any], *arguments: Any) -> str:
+    """The hash of what a function of arrays computes, its numbers among it; addresses of functions differ from run to run."""
+    found = jax.make_jaxpr(function)(*arguments)
+    return _hash_of_text(re.sub(r"0x[0-9a-f]+", "", str(found))) + _hash_of(found.consts)
 
 
 def _hash_of(arrays: list[Any]) -> str:

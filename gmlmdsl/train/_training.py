@@ -25,6 +25,7 @@ from ..fit import Training, accumulated, default_optimizer, measured_every, save
 from ._asked_to_end import asked_to_end
 from ._batches import Batch, Batches
 from ._checkpoints import Checkpoints
+from ._penalty import Penalty, parameter_norms, penalty_of, verified_penalty
 from ._run_identity import run_identity
 from ._training_bar import TrainingBar
 from ._training_log import TrainingLog
@@ -106,11 +107,13 @@ def train(
     averages = t.ema is not None or t.average_last is not None
     state = TrainState(trainable, optimizer.init(trainable), trainable if averages else None, trainable if check is not None else None)
     store, progress, first = None, Progress(), 0
+    penalty = penalty_of(t)
+    computes = verified_penalty(penalty, network, batches)
     if t.checkpoint is not None:
-        store = Checkpoints(t.checkpoint, run_identity(identity, optimizer, scheduled, t, batches, check, state, seed))
+        store = Checkpoints(t.checkpoint, run_identity(identity, optimizer, scheduled, t, batches, check, state, seed, computes))
         first, state, progress = _resumed(store, state, t, progress)
     log = TrainingLog(t.log, first)
-    run = _Run(loss, batches, np.asarray(per_batch, np.float32), check, t, optimizer, fixed, seed, store, log, progress)
+    run = _Run(loss, batches, np.asarray(per_batch, np.float32), check, t, optimizer, fixed, seed, store, log, progress, penalty)
     return Trained(eqx.combine(run.to_the_end(state, first, show), fixed), progress, batches.used, batches.size)
 
 
@@ -143,6 +146,7 @@ class _Run:
     store: Checkpoints | None
     log: TrainingLog
     progress: Progress
+    penalty: Penalty | None
     sound: tuple[int, Any] = (0, None)  # a step, and weights of then that are finite numbers
     latest: tuple[int, Any] = (0, None)  # those of the last look
 
@@ -166,9 +170,7 @@ class _Run:
                 if done % NOTED == 0 or done == t.steps or saves or measures:
                     self.look(waiting)
                     p.seconds = before + time.perf_counter() - started
-                    self.log.note(
-                        {"step": done, "loss": p.losses[-1], "length_loss": p.lengths[-1], "seconds": p.seconds, "cells": p.cells}
-                    )
+                    self.note(state, done)
                     bar.moved(done, p.losses[-1], p.cells / max(p.seconds, 1e-9))
                     if not self.is_sound(state, done, saves or done == t.steps):
                         break
@@ -180,6 +182,13 @@ class _Run:
                 if self.stops() or (saves and ends()):
                     break
         return self.returned(state)
+
+    def note(self, state: TrainState, done: int) -> None:
+        """A line of the log, where there is one."""
+        if self.log.path is not None:
+            p = self.progress
+            line = {"step": done, "loss": p.losses[-1], "length_loss": p.lengths[-1], "seconds": p.seconds, "cells": p.cells}
+            self.log.note(line | {"norms": parameter_norms(state.network)})
 
     def due(self, done: int) -> tuple[bool, bool]:
         """Whether a checkpoint is written after so many steps, and whether validation rows are measured."""
@@ -245,7 +254,8 @@ class _Run:
         """One step."""
         key = jax.random.fold_in(jax.random.fold_in(random_key(self.seed), STEPS), step)
         data = (*batch[:4], self.per_batch)
-        return _update(_sized(self.loss, batch.width), self.optimizer, self.fixed, state, data, key, self.t.precision, self.share(step))
+        loss = _sized(self.loss, batch.width)
+        return _update(loss, self.optimizer, self.fixed, state, data, key, self.t.precision, self.share(step), self.penalty)
 
     def share(self, step: int) -> Array | None:
         """Of the weights behind a step in their average.
@@ -293,15 +303,15 @@ def _weight(network: Any) -> float:
 
 
 def _sized(loss: NetworkLoss, width: int) -> NetworkLoss:
-    return NetworkLoss(loss.mask, loss.label, loss.n_masks, loss.smoothing, width)
+    return NetworkLoss(loss.mask, loss.label, loss.n_masks, loss.smoothing, width, loss.kind)
 
 
 def evaluated(loss: NetworkLoss, network: Any, rows: Batches, seed: int, precision: str = "float32") -> tuple[float, float]:
-    """The loss in nats per cell and the length loss per row, without dropout or smoothing, masks drawn from the seed."""
+    """The loss per cell and the length loss per row, without dropout, smoothing or penalty, masks drawn from the seed."""
     sums = np.zeros(4)
     for k, (b, chosen) in enumerate(rows.in_order()):
         batch = rows.batch(b, chosen)
-        plain = NetworkLoss(loss.mask, loss.label, loss.n_masks, 0.0, batch.width)
+        plain = NetworkLoss(loss.mask, loss.label, loss.n_masks, 0.0, batch.width, loss.kind)
         key = jax.random.fold_in(jax.random.fold_in(random_key(seed), VALIDATION), k)
         sums += np.asarray(_sums(plain, network, batch[:4], key, precision), np.float64)
     return float(sums[0] / sums[1]), float(sums[2] / sums[3])
@@ -324,14 +334,23 @@ def _sums(loss: NetworkLoss, network: Any, batch: Any, key: Any, precision: str)
 
 @bounded_jit
 def _update(
-    loss: NetworkLoss, optimizer: Any, fixed: Any, state: TrainState, batch: Any, key: Any, precision: str, share: Any
+    loss: NetworkLoss,
+    optimizer: Any,
+    fixed: Any,
+    state: TrainState,
+    batch: Any,
+    key: Any,
+    precision: str,
+    share: Any,
+    penalty: Penalty | None,
 ) -> tuple[TrainState, tuple[Any, Any]]:
     def objective(trainable: Any) -> tuple[Any, tuple[Any, Any]]:
         network = eqx.combine(trainable, fixed)
         total, sizes, length, weight = _rows(loss, network, batch[:4], key, precision, True)
         cells, rows = batch[4]
         shown = total / jnp.maximum(sizes, 1e-9), length / jnp.maximum(weight, 1e-9)
-        return total / cells + network.length_weight * length / rows, shown
+        added = 0 if penalty is None else penalty.value(trainable, network, batch[:4], key)
+        return total / cells + network.length_weight * length / rows + added, shown
 
     gradient, values = jax.grad(objective, has_aux=True)(state.network)
     updates, inner = optimizer.update(gradient, state.optimizer, state.network)

@@ -242,9 +242,28 @@ def test_as_many_positions_as_cells_are_enough():
 
 
 @pytest.mark.produces("E738")
-@pytest.mark.parametrize("target", [("mlp", {}), ("python", {"target": "network_classes:Table"})])
+@pytest.mark.parametrize(
+    "target", [("mlp", {}), ("python", {"target": "network_classes:Table"})], ids=["mlp", "a user's without the method"]
+)
 def test_networks_without_attention_say_so(target: tuple):
     made = build_network(form(*target), jax.random.key(0))
     with pytest.raises(gm.GmlmError) as caught:
         made.attention(made.encode((), ()), None, SEEN, ints(8))
     assert caught.value.codes == ("E738",)
+
+
+def test_a_users_network_says_what_it_attends_to():
+    made = build_network(form("python", {"target": "network_classes:Looking"}), jax.random.key(0))
+    found = made.attention((), None, ints(np.arange(6) % N_VALUES), ints(4)).self_weights
+    assert found.shape == (2, 3, 6, 6)  # for the cells that there are
+    np.testing.assert_allclose(found[..., :4], 0.25)
+    np.testing.assert_allclose(found[..., 4:], 0)
+
+
+@pytest.mark.parametrize(("name", "words"), [("Flat", r"must return float weights of \(layers, heads, 8, 8\)"), ("Broken", "TypeError")])
+def test_attention_of_another_shape_is_refused(name: str, words: str):
+    made = build_network(form("python", {"target": f"network_classes:{name}"}), jax.random.key(0))
+    given = () if name == "Flat" else (ints([0]),)
+    with pytest.raises(gm.GmlmError, match=words) as caught:
+        made.attention(given, None, SEEN, ints(8))
+    assert caught.value.codes == ("E736",)
