@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import report as report
+    from . import textbook as examples
     from . import theory as theory
     from ._compile import BoundProgram as BoundProgram
     from ._compile import load as load
@@ -85,7 +86,7 @@ _WHERE = {
     "Vocabulary": ".translation",
     "load_translator": ".translation",
 }
-_ROOMS = ("report", "theory")
+_ROOMS = {"examples": "textbook", "report": "report", "theory": "theory"}  # by the name that users know
 __all__ = [
     "Alignment",
     "BoundProgram",
@@ -110,6 +111,7 @@ __all__ = [
     "attention_dependency",
     "compare",
     "drop_repeats",
+    "examples",
     "inclusion",
     "load",
     "load_fit",
@@ -136,7 +138,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     if name in _ROOMS:
-        return import_module(f".{name}", __name__)
+        return import_module(f".{_ROOMS[name]}", __name__)
     return getattr(import_module(_WHERE[name], __name__), name)
 
 

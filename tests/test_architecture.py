@@ -17,7 +17,7 @@ FILES = sorted(p for p in PACKAGE.rglob("*.py"))
 # do not import each other. Files that lie in the package itself are rooms of their own; `__init__` is the package's face.
 LINES = (
     ("_diagnostics",),
-    ("_optional", "_progress", "files"),
+    ("_optional", "_progress", "files", "textbook"),
     ("read", "syntax"),
     ("program",),
     ("graph",),
@@ -37,8 +37,8 @@ LINES = (
     ("__main__",),
 )
 LEVEL = {room: k for k, line in enumerate(LINES) for room in line}
-NEVER_JAX = ("files", "_diagnostics", "read", "syntax", "program", "graph", "plan", "explain")
-WITHOUT_NUMPY = ("files", "_diagnostics", "syntax", "program")  # at the top of a file
+NEVER_JAX = ("files", "textbook", "_diagnostics", "read", "syntax", "program", "graph", "plan", "explain")
+WITHOUT_NUMPY = ("files", "textbook", "_diagnostics", "syntax", "program")  # at the top of a file
 LARGEST_ROOM = 0.11  # of all lines
 MOST_FILE_LINES = 400
 MOST_FUNCTION_LINES = 50

@@ -18,6 +18,7 @@ from ..evaluate import known_params, verified_params, verified_probes
 from ..graph import Lowered, autoregressive, guided, lower_model
 from ..plan import BUDGET, plan_prefixes
 from ..program import AUTOREGRESSIVE, ir
+from ._brackets import Brackets
 from ._host import PythonJudge, loaded
 from ._judges import AbstractJudge, Completable, Noisy, Probed, WithLeaves, expected
 from ._loop import Named
@@ -77,14 +78,16 @@ class Setting:
         """A verifier or value of strings that may end with a symbol before their last cell.
 
         Raises:
-            GmlmError: E515 where its model has other strings, E507 where it lacks parameters, E601 where it costs too much, E739 and E744
-                for functions of the user's.
+            GmlmError: E409 for brackets that are no values, E515 where its model has other strings, E507 where it lacks parameters, E601
+                where it costs too much, E739 and E744 for functions of the user's.
         """
         call = judge.body
         options = guided(call, self.lowered.bound, self.string)
         match call.form.name:
             case "completable":
                 return Completable(derive.PrefixOracle(self._machine(judge, str(options["model"]), end, support=True)))
+            case "brackets":
+                return self._brackets(judge, options, end)
             case "expected":
                 return self._expected(judge, str(options["model"]), end)
             case "noisy":
@@ -96,6 +99,17 @@ class Setting:
                 return self._probe(judge, options.get("threshold"))
             case _:
                 return self._python(judge, str(options["target"]))
+
+    def _brackets(self, judge: ir.Judge, options: Mapping[str, Any], end: int | None) -> Brackets:
+        kinds, values = int(options["kinds"]), len(self.string.labels)
+        if 2 * kinds > values:
+            message = f"{kinds} kinds of brackets are {2 * kinds} values, `{self.string.name}` has {values}"
+            raise fail("E409", message, judge.body.span, "too many kinds")
+        if end is not None and end < 2 * kinds:
+            message = f"`end` is a bracket of {judge.kind} `{judge.name}`: its first {2 * kinds} values are brackets"
+            raise fail("E409", message, judge.body.span, "a bracket", help="end strings with a value behind them")
+        depth = None if options["depth"] == "none" else int(options["depth"])
+        return Brackets(kinds, values > 2 * kinds, depth, bool(options["closed"]), self.string.size)
 
     def _probe(self, judge: ir.Judge, threshold: Any) -> Probed:
         form = self.lowered.graph.network

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ._form import (
     BOOLEAN,
     CELL_VALUE,
+    COUNTS,
     INTEGER,
     JUDGE,
     MODEL,
@@ -28,6 +29,21 @@ VERIFIERS = (
         "completable",
         (Option("model", MODEL, "a model of the same cells"),),
         "V(prefix) = 1 where some completion has p > 0 in that model, else 0; exact, by a backward pass.",
+    ),
+    Form(
+        "verifier",
+        "brackets",
+        (
+            Option(
+                "kinds",
+                INTEGER,
+                "k: the values are open, close, open, close, .. of each kind; those behind the first 2 k are no brackets",
+                bounds=COUNTS,
+            ),
+            named("depth", INTEGER, "the most brackets that are open at once", "none", words=("none",)),
+            named("closed", BOOLEAN, "whether every bracket is closed where the string ends", "true"),
+        ),
+        "V(prefix) = 1 where brackets match and, if `closed`, those that are open can be closed in the cells left; by a stack.",
     ),
     Form(
         "verifier",
