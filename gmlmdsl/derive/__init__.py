@@ -11,6 +11,7 @@ from ._arrays import graph_arrays as graph_arrays
 from ._arrays import group_arrays as group_arrays
 from ._arrays import no_joint as no_joint
 from ._arrays import on_device as on_device
+from ._arrays import room_for as room_for
 from ._autoregressive import AutoregressiveKernel as AutoregressiveKernel
 from ._block_tables import Table as Table
 from ._block_tables import TabledBlocks as TabledBlocks
@@ -97,6 +98,9 @@ from ._sums import inputs_of as inputs_of
 from ._sums import laws as laws
 from ._sums import log_sum as log_sum
 from ._sums import rest_sum as rest_sum
+from ._table_curvature import TableCurvature as TableCurvature
+from ._table_curvature import mean_indicators as mean_indicators
+from ._table_curvature import table_curvature as table_curvature
 from ._temper import TemperKernel as TemperKernel
 from ._transitions import Transitions as Transitions
 from ._transitions import all_states as all_states

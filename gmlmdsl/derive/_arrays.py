@@ -8,6 +8,7 @@ array has length 1 where all rows share the blocks, else one block (or more) per
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -18,7 +19,7 @@ from jaxtyping import Array, Bool, Int
 
 from .._diagnostics import GmlmError, fail
 from ..graph import FactorGraph, FactorGroup
-from ..graph.nodes import Node
+from ..graph.nodes import Gather, Node, mapped
 from ..plan import block_arrays
 
 
@@ -81,8 +82,33 @@ def group_arrays(group: FactorGroup, n_cells: int, incidence: tuple[np.ndarray, 
     most = int(np.diff(starts).max(initial=0))
     # Tables of integers (edge numbers) stay integers; numbers take the working float type.
     columns = tuple(_number_array(c) for c in group.columns)
-    tables = tuple(_number_array(t) for t in group.tables)
-    return Group(group.root, group.kind, group.n, most, _ints(group.cells), columns, tables, _ints(starts), _ints(touching))
+    root, tables = with_room(group)
+    tables = tuple(_number_array(t) for t in tables)
+    return Group(root, group.kind, group.n, most, _ints(group.cells), columns, tables, _ints(starts), _ints(touching))
+
+
+def room_for(rows: int) -> int:
+    """The rows that what is compiled for so many is made for: like numbers share programs; an eighth more at most."""
+    step = 1 << max(rows.bit_length() - 4, 0)
+    return -(-rows // step) * step
+
+
+def with_room(group: FactorGroup) -> tuple[Node, tuple[np.ndarray, ...]]:
+    """The expression and the tables of a group; data that come with the rows have room behind them, which no row reads."""
+    given = group.given
+    if given is None or not given.rows:
+        return group.root, group.tables
+    more, tables = room_for(given.rows) - given.rows, []
+    for table, variable in zip(group.tables, given.arrays, strict=True):
+        wide = 0 if variable is None else len(table) // given.rows * more
+        tables.append(np.pad(table, (0, wide), mode="edge") if wide else table)
+
+    def sized(node: Node) -> Node:
+        if isinstance(node, Gather) and not node.name and given.arrays[node.table] is not None:
+            return replace(node, size=len(tables[node.table]))
+        return node
+
+    return mapped(group.root, sized), tuple(tables)
 
 
 def no_joint(graph: FactorGraph) -> GmlmError:

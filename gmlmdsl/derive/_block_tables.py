@@ -200,10 +200,10 @@ def tabled_losses(
     chunk: int,
 ) -> Float[Array, " blocks"]:
     """Of each block the sum over rows of share x weight x -log p(x_K | x_rest), if nothing excludes a value; `chunk` rows at a time."""
-    return _by_chunks(lambda c, w: _chunk_sum(weights, tabled, c, shares, w)[0], codes, row_weights, chunk)
+    return by_chunks(lambda c, w: _chunk_sum(weights, tabled, c, shares, w)[0], codes, row_weights, chunk)
 
 
-def _by_chunks(f: Callable[[Array, Array], Any], codes: Codes, row_weights: Array, chunk: int) -> Any:
+def by_chunks(f: Callable[[Array, Array], Any], codes: Codes, row_weights: Array, chunk: int) -> Any:
     """The sum of `f` over chunks of rows."""
     n = codes.shape[1] // chunk
     if n <= 1:
@@ -239,7 +239,7 @@ def _forward(weights: Weights, tabled: TabledBlocks, codes: Codes, shares: Array
         kinds = zip(tabled.contexts, seen, weights.matrices, strict=True)
         return value, Weights(slope.sum(axis=2), tuple(t.outer(slope, z, m.shape) for t, z, m in kinds))
 
-    return _by_chunks(both, codes, row_weights, chunk)
+    return by_chunks(both, codes, row_weights, chunk)
 
 
 def _backward(chunk: int, slopes: Weights, g: Array) -> tuple[Weights | None, ...]:

@@ -17,6 +17,7 @@ from ._copied_objectives import JointObjective as JointObjective
 from ._copied_objectives import block_cells as block_cells
 from ._copied_objectives import block_weights_of_rows as block_weights_of_rows
 from ._differences import differences as differences
+from ._distinct import distinct_rows as distinct_rows
 from ._effects import Effects as Effects
 from ._effects import substitution_effects as substitution_effects
 from ._exact_answers import Contractions as Contractions
@@ -26,6 +27,9 @@ from ._exact_answers import log_sums as log_sums
 from ._gap_curvature import gap_second_order as gap_second_order
 from ._intervals import intervals as intervals
 from ._intervals import verified_quantile as verified_quantile
+from ._metric import Metric as Metric
+from ._metric import metric_at as metric_at
+from ._metric import moved_together as moved_together
 from ._missing import Missing as Missing
 from ._missing import Sorted as Sorted
 from ._missing import ignored_rows as ignored_rows
@@ -54,7 +58,6 @@ from ._objective import make_loss as make_loss
 from ._objective import masks_per_row as masks_per_row
 from ._objective import mean_block_size as mean_block_size
 from ._objective import reached_cells as reached_cells
-from ._objective import room_for as room_for
 from ._objective import row_terms as row_terms
 from ._objective import value_at as value_at
 from ._pair_interactions import interaction_slopes as interaction_slopes

@@ -21,6 +21,7 @@ from ._objective import Objective
 from ._parameters import flatten, unflatten
 
 Array = np.ndarray
+MOST_MET, MOST_MET_EACH = 1 << 14, 64  # parameters that meet in entries of tables, and others that each meets: for `entry_slopes`
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,27 @@ def _mentioned(objective: Objective, tables: Tables, size: int) -> scipy.sparse.
     pairs = [entry_parameters(objective.frame.host, t.plan) for t in tables.each]
     entry, parameter = (np.concatenate([p[k] for p in pairs]) for k in (0, 1))
     return scipy.sparse.csr_matrix((np.ones(len(entry), np.float32), (entry, parameter)), shape=(tables.plan.size + 1, size))
+
+
+def entry_slopes(objective: Objective, size: int) -> scipy.sparse.csr_matrix | None:
+    """The derivatives of the entries of tables by the parameters, shape (entries and a zero, parameters); None where many meet in one."""
+    loss = objective.loss
+    assert isinstance(loss, ExactLoss)
+    assert loss.tables is not None
+    mentions = _mentioned(objective, loss.tables, size)
+    together, colours = scipy.sparse.csr_matrix(mentions.T @ mentions), np.zeros(size, np.int64)
+    if together.nnz > (together.diagonal() > 0).sum():
+        if size > MOST_MET or together.nnz > MOST_MET * MOST_MET_EACH:
+            return None
+        for p in range(size):
+            near = together.indices[together.indptr[p] : together.indptr[p + 1]]
+            taken = set(colours[near[near < p]].tolist())
+            colours[p] = next(c for c in range(size + 1) if c not in taken)
+    count = int(colours.max(initial=0)) + 1
+    slopes, _ = _slopes(objective, loss.tables, (colours[None] == np.arange(count)[:, None]).astype(float), mentions, colours)
+    entry = np.repeat(np.arange(mentions.shape[0]), np.diff(mentions.indptr))
+    found = slopes[colours[mentions.indices], entry]
+    return scipy.sparse.csr_matrix((found, mentions.indices, mentions.indptr), shape=mentions.shape)
 
 
 def _blocks_see(tabled: TabledBlocks, mentions: Any) -> Array:

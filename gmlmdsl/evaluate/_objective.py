@@ -83,6 +83,8 @@ class Objective(eqx.Module):
         gaps: the loss of the rows whose missing cells are summed out; these rows are not among `codes`.
         gap_weights: their weights.
         rough: whether products of tables are summed over rows in float32: quicker, to 6 digits.
+        repeated: of rows that stand for equal ones how many count, and the sum of their squared weights, shape (2, rows); None: all stand
+            for themselves.
     """
 
     loss: Loss
@@ -97,6 +99,7 @@ class Objective(eqx.Module):
     gaps: SummedRows | None = None
     gap_weights: Array | None = None
     rough: bool = eqx.field(static=True, default=False)
+    repeated: np.ndarray | None = None
 
     def __call__(self, free: Mapping[str, Array]) -> Float[Array, ""]:
         """The objective at unconstrained parameters."""
@@ -142,9 +145,17 @@ class Objective(eqx.Module):
 
     @property
     def n_rows(self) -> int:
-        """The number of rows that count."""
+        """The number of rows that count, equal ones too."""
         gaps = 0 if self.gap_weights is None else int((np.asarray(self.gap_weights) > 0).sum())
-        return int((np.asarray(self.weights) > 0).sum()) + gaps
+        return int((np.asarray(self.weights) > 0).sum() if self.repeated is None else self.repeated[0].sum()) + gaps
+
+    @property
+    def spread(self) -> np.ndarray | None:
+        """What a gradient times a row's weight is multiplied by, so that its square is the sum of those of the rows that it stands for."""
+        if self.repeated is None:
+            return None
+        weights = np.asarray(self.weights)
+        return np.sqrt(self.repeated[1]) / np.where(weights > 0, weights, 1.0)
 
     def rows(self, params: Mapping[str, Array], codes: Array, masks: Array | None) -> Float[Array, " rows"]:
         """The loss of each row."""
@@ -281,12 +292,6 @@ def _row_sizes(law: AbstractMaskLaw, codes: Array) -> Array:
 def reached_cells(host: FactorGraph, mask: LoweredMask) -> int:
     """The number of cells that some block can hold."""
     return len(reach(mask, host.n_cells))
-
-
-def room_for(rows: int) -> int:
-    """The rows that an objective of so many is made for: like numbers share compiled programs; an eighth more at most."""
-    step = 1 << max(rows.bit_length() - 4, 0)
-    return -(-rows // step) * step
 
 
 def chunk_rows(loss: Loss, masks: int, members: int, rows: int) -> int:

@@ -42,13 +42,18 @@ class Sums:
 
 def second_order(objective: Objective, vector: jax.Array, colours: Colouring) -> Sums:
     """The sums over all rows, in parameter space."""
-    size = vector.shape[0]
-    whole = [np.zeros((size, size)), np.zeros(size), np.zeros((size, size))]
+    size, start = vector.shape[0], 0
+    whole, spread = [np.zeros((size, size)), np.zeros(size), np.zeros((size, size))], objective.spread
     for hessian, scores in _chunks(objective, vector, colours, False):
         u = scores[:-1]
+        first = u.sum(axis=1)
+        if spread is not None:  # rows that stand for several
+            part = spread[start : start + u.shape[1]]
+            u = u[:, : len(part)] * part
+            start += len(part)
         square = scipy.linalg.blas.dsyrk(1.0, u.T, trans=1, lower=0)  # pyright: ignore[reportAttributeAccessIssue]
         square[np.diag_indices(size)] *= 0.5  # one half of the square is 0
-        for total, found in zip(whole, (hessian[:-1, :-1], u.sum(axis=1), square + square.T), strict=True):
+        for total, found in zip(whole, (hessian[:-1, :-1], first, square + square.T), strict=True):
             total += found
     return Sums(*whole)
 
@@ -56,6 +61,8 @@ def second_order(objective: Objective, vector: jax.Array, colours: Colouring) ->
 def one_mask_moments(objective: Objective, vector: jax.Array, colours: Colouring) -> Array:
     """Sum over all rows of w^2 E_K g_K g_K', with the gradient g_K under the mask K, in parameter space."""
     size = vector.shape[0]
+    if objective.repeated is not None:
+        objective = dataclasses.replace(objective, weights=np.sqrt(objective.repeated[1]))
     return sum((found[0][:-1, :-1] for found in _chunks(objective, vector, colours, True)), np.zeros((size, size)))
 
 
@@ -66,7 +73,9 @@ def _chunks(objective: Objective, vector: jax.Array, colours: Colouring, one_mas
     chunk = _chunk(objective, colours, vector.shape[0])
     padding = -codes.shape[1] % chunk
     codes, weights = np.pad(codes, ((0, 0), (0, padding)), mode="edge"), np.pad(weights, (0, padding))
-    one = dataclasses.replace(objective, gaps=None, gap_weights=None, masks=None, codes=None, weights=None, chunk=0, rough=False)
+    one = dataclasses.replace(
+        objective, gaps=None, gap_weights=None, masks=None, codes=None, weights=None, chunk=0, rough=False, repeated=None
+    )
     for start in range(0, codes.shape[1], chunk):
         rows = slice(start, start + chunk)
         found = _chunk_sums(one, vector, codes[:, rows], weights[rows], colours.directions, slopes, colours.seen, one_mask)

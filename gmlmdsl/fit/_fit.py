@@ -108,7 +108,7 @@ def fit_model(lowered: Lowered, mask: LoweredMask, codes: Array, options: FitOpt
             verify_whole(host, options.mask, mask)
             climbed = climb(lowered, codes, weights, start, fixed, options)
             return _climbed(Evidence(lowered, mask, codes, options), climbed, fixed, started)
-        prepared = make_objective(host, mask, codes, weights, start, fixed, options)
+        prepared = make_objective(host, mask, codes, weights, start, fixed, options, options.optimizer is None)
         objective, use, missing = prepared.objective, prepared.use, prepared.missing
         free = objective.frame.unconstrain({k: np.asarray(v) for k, v in objective.held.items()})  # pyright: ignore[reportArgumentType]
         convex = is_convex(host) and (missing.ignored or not missing.any)

@@ -210,12 +210,13 @@ def curvature(
     if colours is None:
         whole = dataclasses.replace(objective, gaps=None, gap_weights=None)
         alive, weights = np.asarray(known.weights) > 0, np.asarray(objective.weights)
-        spread = np.where(alive, 1 / np.sqrt(np.where(alive, weights, 1.0)) if counts else 1.0, 0.0)
+        alone = 1.0 if objective.spread is None else objective.spread
+        spread = np.where(alive, 1 / np.sqrt(np.where(alive, weights, 1.0)) if counts else alone, 0.0)
         by_rows, second, first = (np.asarray(a) for a in _by_directions(whole, vector, directions, jax.device_put(spread)))
         hessian = by_rows + prior
     else:
         # sum w g g' has the moments of weights sqrt w: the same compiled sums, run again.
-        rooted = eqx.tree_at(lambda o: o.weights, known, np.sqrt(np.asarray(known.weights))) if counts else known
+        rooted = dataclasses.replace(known, weights=np.sqrt(np.asarray(known.weights)), repeated=None) if counts else known
         c, sums = float(objective.factor), second_order(objective, vector, colours)
         seen = sums if copies is None else second_order(known, vector, colours)
         moments = second_order(rooted, vector, colours) if counts else seen
@@ -352,6 +353,12 @@ def _imputed_scores(
     masks = None if objective.masks is None else objective.masks[..., columns]
     u, coupling = jax.lax.map(row, jax.tree.map(by_row, (completed, objective.weights[columns], masks)))
     return u, coupling.sum(axis=0)
+
+
+def prior_curvature(objective: Objective, params: dict[str, jax.Array]) -> Array:
+    """The diagonal of the Hessian of -log prior: it is a sum over entries."""
+    vector = flatten(objective.frame.host, {k: np.asarray(v) for k, v in params.items()})
+    return -np.asarray(_prior_second_order(objective, vector)[1])
 
 
 @quickly_compiled()

@@ -13,11 +13,11 @@ import numpy as np
 from .._progress import shows_progress
 from ..data import random_key
 from ..derive import DrawnEliminatedLoss, EliminatedLoss
-from ..evaluate import MANY, Colouring, Objective, draw_masks, gradient_at
+from ..evaluate import MANY, Colouring, Objective, draw_masks, gradient_at, metric_at, moved_together
 from ..graph import LoweredMask
 from ._edges import off_wrong_edges
 from ._existence import Recession
-from ._inference import Copies, Curvature, complete_rows, curvature
+from ._inference import Copies, Curvature, complete_rows, curvature, prior_curvature
 from ._kinks import fewer, has_kinks, settle
 from ._optimise import ROUGH, Outcome, Scaled, joined, lbfgs, minibatches, scaling
 from ._status import SUSPECT, examine
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 MOST_INFERRED = 2000  # parameters whose standard errors are computed without being asked
 MOST_SCALED = 256  # parameters whose curvature costs little beside a fit, unless rows are many
 MOST_ENTRIES = 2.0**36  # table entries of that computation
+RENEWED = (20, 60)  # steps after which the metric is made anew
 Colours = Callable[[], Colouring | None]  # found when they are first asked for
 Look = Callable[[], tuple[Curvature | None, Recession]]  # the curvature at an estimate, and what is open there
 
@@ -42,14 +43,34 @@ def full_batch(objective: Objective, free: dict[str, Any], options: FitOptions, 
     first = None if objective.gaps is None or kinked else first_curvature(objective, colours())  # costly at rows with gaps, not here
     costly = size > MOST_SCALED or objective.products >= MANY
     if not kinked and (costly if objective.gaps is None else first is not None):
-        scaled = Scaled(objective, free, None) if first is None else _scaled(objective, free, first, colours())
-        outcome = lbfgs(scaled, options.max_steps)
+        if first is None:
+            outcome = _with_metric(objective, free, options.max_steps)
+        else:
+            outcome = lbfgs(_scaled(objective, free, first, colours()), options.max_steps)
         if outcome.reason in ("converged", "diverged") or options.max_steps is not None:
             before = (lambda curve: start_of_vanished(objective, curve, colours())) if first is None else lambda _: first
             return outcome, looking(objective, params_of(objective, outcome), colours, options, before)
         again, look = _with_pauses(objective, outcome.free, options, colours(), kinked)
         return joined(outcome, again), look
     return _with_pauses(objective, free, options, colours(), kinked)
+
+
+def _with_metric(objective: Objective, free: dict[str, Any], most_steps: int | None) -> Outcome:
+    """L-BFGS that starts from an approximate inverse Hessian where the loss has one, see `Metric`: made anew after some steps."""
+    together = moved_together(objective) if objective.products >= MANY else None
+    outcome, at = None, free
+    for stop in (*RENEWED, None):
+        params = objective.frame.constrain(at, objective.held) if outcome is None else params_of(objective, outcome)
+        metric = None if together is None else metric_at(objective, params, together, prior_curvature(objective, params))
+        done = 0 if outcome is None else outcome.steps
+        last = metric is None or stop is None or (most_steps is not None and most_steps <= stop)
+        limit = (None if most_steps is None else most_steps - done) if last else stop - done
+        found = lbfgs(Scaled(objective, at, None, metric), limit)
+        outcome, at = found if outcome is None else joined(outcome, found), found.free
+        if last or found.reason != "steps":
+            break
+    assert outcome is not None
+    return outcome
 
 
 def looking(

@@ -16,10 +16,10 @@ from jax.flatten_util import ravel_pytree
 
 from .._progress import tracked
 from ..derive import bounded_jit, quickly_compiled
-from ..evaluate import MANY, Objective, unconstrained_moves
+from ..evaluate import MANY, Metric, Objective, unconstrained_moves
 
 MEMORY = 20  # pairs of steps and changes of the gradient
-MOST_REMEMBERED = 1 << 24  # numbers in them
+MOST_REMEMBERED = 1 << 25  # numbers in them
 MOST_STEPS = 3000
 TOLERANCE = 1e-8  # of the largest gradient entry, per row
 ROUGH = 1e-5  # where it pauses to see whether there is a minimum at all
@@ -46,11 +46,15 @@ class Outcome:
 
 
 class Scaled(eqx.Module):
-    """An objective as a function of a vector z: the parameters move from `origin` by `matrix` z, by z itself where it is None."""
+    """An objective as a function of a vector z: the parameters move from `origin` by `matrix` z, by z itself where it is None.
+
+    `metric`: an approximate inverse Hessian in z, see `evaluate.Metric`; None: the identity.
+    """
 
     objective: Objective
     origin: dict[str, Any]
     matrix: Any
+    metric: Metric | None = None
 
     def free(self, z: Any) -> dict[str, Any]:
         """The unconstrained parameters at z."""
@@ -150,7 +154,7 @@ def _largest(gradient: Any) -> Any:
     return jnp.abs(gradient).max(initial=0.0)
 
 
-def _minimised(f: Callable[[Any], Any], z: Any, limit: Any, tolerance: Any, trace: Any, steps: Any, rounding: float) -> _Search:
+def _minimised(f: Scaled, z: Any, limit: Any, tolerance: Any, trace: Any, steps: Any, rounding: float) -> _Search:
     """The loop: each turn evaluates value and gradient once, at a step that is then taken or halved; the first one at the start."""
     both = jax.value_and_grad(f)
 
@@ -166,7 +170,7 @@ def _minimised(f: Callable[[Any], Any], z: Any, limit: Any, tolerance: Any, trac
         slope, slack = s.gradient @ s.direction, NOISE * rounding * jnp.abs(s.value)
         taken = s.fresh | ((value <= s.value + ENOUGH * s.step * slope + slack) & jnp.isfinite(gradient).all())
         return jax.lax.cond(
-            taken, lambda: _advanced(s, to, value, gradient, rounding), lambda: s._replace(step=s.step / 2, shorter=s.shorter + 1)
+            taken, lambda: _advanced(s, to, value, gradient, rounding, f.metric), lambda: s._replace(step=s.step / 2, shorter=s.shorter + 1)
         )
 
     memory = max(3, min(MEMORY, MOST_REMEMBERED // (2 * max(z.shape[0], 1))))
@@ -177,8 +181,9 @@ def _minimised(f: Callable[[Any], Any], z: Any, limit: Any, tolerance: Any, trac
     return jax.lax.while_loop(going, turn, start)
 
 
-def _advanced(s: _Search, to: Any, value: Any, gradient: Any, rounding: float) -> _Search:
+def _advanced(s: _Search, to: Any, value: Any, gradient: Any, rounding: float, metric: Metric | None) -> _Search:
     """The state after a step that was taken."""
+    newton = (lambda v: v) if metric is None else metric
     move, change = to - s.z, gradient - s.gradient
     product = move @ change
     curved = product > rounding * (move @ move)
@@ -188,17 +193,18 @@ def _advanced(s: _Search, to: Any, value: Any, gradient: Any, rounding: float) -
         return jnp.where(curved, pairs.at[place].set(one), pairs)
 
     moves, changes, inverse = kept(s.moves, move), kept(s.changes, change), kept(s.inverse, 1 / jnp.where(curved, product, 1.0))
-    scale = jnp.where(curved, product / jnp.where(curved, change @ change, 1.0), s.scale)
+    scale = jnp.where(curved, product / jnp.where(curved, change @ newton(change), 1.0), s.scale)
     pairs = s.pairs + curved.astype(s.pairs.dtype)
     here = jnp.stack([value, _largest(gradient)])
-    direction = _direction(gradient, moves, changes, inverse, scale, pairs)
-    short = jnp.minimum(1.0, 1.0 / jnp.maximum(jnp.sqrt(gradient @ gradient), 1e-30))  # at the start nothing is known of lengths
+    direction = _direction(gradient, moves, changes, inverse, lambda v: scale * newton(v), pairs)
+    known = jnp.asarray(metric is not None) | (pairs > 0)  # else, at the start, nothing is known of lengths
+    short = jnp.minimum(1.0, 1.0 / jnp.maximum(jnp.sqrt(gradient @ gradient), 1e-30))
     return s._replace(
         z=to,
         value=value,
         gradient=gradient,
         direction=jnp.where(gradient @ direction < 0, direction, -gradient),
-        step=jnp.where(pairs > 0, 1.0, short).astype(s.step.dtype),
+        step=jnp.where(known, 1.0, short).astype(s.step.dtype),
         moves=moves,
         changes=changes,
         inverse=inverse,
@@ -213,8 +219,8 @@ def _advanced(s: _Search, to: Any, value: Any, gradient: Any, rounding: float) -
     )
 
 
-def _direction(gradient: Any, moves: Any, changes: Any, inverse: Any, scale: Any, pairs: Any) -> Any:
-    """-H gradient, H the inverse Hessian that the pairs tell: the two loops."""
+def _direction(gradient: Any, moves: Any, changes: Any, inverse: Any, rough: Callable[[Any], Any], pairs: Any) -> Any:
+    """-H gradient, H the inverse Hessian that the pairs tell, `rough` where they say nothing: the two loops."""
     memory = moves.shape[0]
 
     def back(k: Any, carry: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -228,7 +234,7 @@ def _direction(gradient: Any, moves: Any, changes: Any, inverse: Any, scale: Any
         return r + moves[at] * (parts[at] - inverse[at] * (changes[at] @ r))
 
     q, parts = jax.lax.fori_loop(0, memory, back, (gradient, jnp.zeros(memory, gradient.dtype)))
-    return -jax.lax.fori_loop(0, memory, forth, scale * q)
+    return -jax.lax.fori_loop(0, memory, forth, rough(q))
 
 
 def joined(first: Outcome, second: Outcome) -> Outcome:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._diagnostics import fail
 from ..data import generator, random_key
-from ..derive import ExactLoss, float_type, graph_arrays, on_device
+from ..derive import ExactLoss, float_type, graph_arrays, on_device, room_for
 from ..derive.compiled import all_values, gap_rows, log_potential
 from ..evaluate import (
     Colouring,
@@ -21,6 +21,7 @@ from ..evaluate import (
     chunk_rows,
     colouring,
     counted_mean_size,
+    distinct_rows,
     draw_masks,
     ignored_rows,
     is_affine,
@@ -29,7 +30,7 @@ from ..evaluate import (
     mean_block_size,
     reached_cells,
     reported,
-    room_for,
+    row_terms,
     sort_rows,
     summed_loss,
     value_at,
@@ -47,6 +48,7 @@ from ._minimise import MOST_INFERRED
 from ._options import FitOptions
 
 Array = np.ndarray
+WORTH_MERGING = 1 << 19  # factor evaluations, or table entries, of all rows, from which on equal rows are looked for
 BYTES_PER_COPY = 4 * 8  # of a cell: filled, on the device, and redrawn for the standard errors
 
 
@@ -110,8 +112,12 @@ def make_objective(
     start: dict[str, jax.Array],
     fixed: tuple[str, ...],
     options: FitOptions,
+    merge: bool = False,
 ) -> Prepared:
-    """The objective of a fit: complete rows and copies of imputed ones side by side, rows that are summed out apart."""
+    """The objective of a fit: complete rows and copies of imputed ones side by side, rows that are summed out apart.
+
+    `merge`: equal rows may stand there as one.
+    """
     named, ignores = mask, options.ignores
     if ignores:
         verify_ignored(host, mask, options.mask, codes)
@@ -133,14 +139,17 @@ def make_objective(
     order, share, whole, imputed = _columns(host, codes, kinds, options)
     loss = make_loss(host, device, mask, n_masks, len(order), kinds.report.ignored)
     rows_masks = None if masks is None else masks[:, :, order]
-    room = room_for(len(order))
+    each, repeated = weights[order] * share, None
+    if merge and masks is None and imputed is None and row_terms(loss, 0, 0) * len(order) > WORTH_MERGING:
+        whole, each, repeated = _merged(whole, each)
+    room = room_for(len(each))
     chunk = chunk_rows(loss, 0 if rows_masks is None else len(rows_masks), 0 if rows_masks is None else rows_masks.shape[1], room)
-    padding, dtype = room + -room % chunk - len(order), float_type()
+    padding, dtype = room + -room % chunk - len(each), float_type()
     gaps = summed_loss(host, device, codes, kinds)
     objective = Objective(
         loss,
-        on_device(np.pad(whole, ((0, 0), (0, padding)), mode="edge" if len(order) else "constant")),
-        on_device(np.pad(weights[order] * share, (0, padding)).astype(dtype)),
+        on_device(np.pad(whole, ((0, 0), (0, padding)), mode="edge" if len(each) else "constant")),
+        on_device(np.pad(each, (0, padding)).astype(dtype)),
         None if rows_masks is None else on_device(np.pad(rows_masks, ((0, 0), (0, 0), (0, padding)), constant_values=host.n_cells)),
         start,
         on_device(np.asarray(use.reached / use.mean_size, dtype)),
@@ -149,10 +158,17 @@ def make_objective(
         chunk,
         gaps,
         None if gaps is None else on_device(weights[kinds.summed].astype(dtype)),
+        repeated=None if repeated is None else np.pad(repeated, ((0, 0), (0, padding))),
     )
     if gaps is not None:
         _verify_finite(objective, start, kinds.summed)
     return Prepared(objective, use, kinds.report, imputed)
+
+
+def _merged(codes: Array, weights: Array) -> tuple[Array, Array, Array | None]:
+    """Rows and their weights, equal rows as one where many are; see `Objective.repeated`."""
+    found = distinct_rows(codes, weights)
+    return (codes, weights, None) if found is None else (found.codes, found.weights, found.repeated)
 
 
 def _mean_size(host: FactorGraph, mask: LoweredMask, codes: jax.Array, counts: Array | None) -> float:

@@ -13,4 +13,5 @@ from ._nodes import Leaves as Leaves
 from ._nodes import Node as Node
 from ._nodes import Pick as Pick
 from ._nodes import evaluate as evaluate
+from ._nodes import mapped as mapped
 from ._nodes import nodes_in as nodes_in

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import optax
 import pytest
+from events import programs, traced_or_compiled
 from scipy.optimize import minimize
 from typer.testing import CliRunner
 
@@ -64,6 +65,15 @@ def logistic_objective(v: np.ndarray, x: np.ndarray, f: np.ndarray, side: np.nda
 
 @pytest.mark.usefixtures("standard_promotion")
 class TestFits:
+    def test_more_rows_of_data_compile_nothing(self, crf: Any):
+        """Data that come with the rows have room for as many as the rows themselves; without, more rows compiled three programs."""
+        model, x, given, _ = crf
+        for rows, count in ((97, None), (103, 0)):
+            with traced_or_compiled() as events:
+                fit = model.fit(x[:rows], "one", given={k: v[:rows] for k, v in given.items()}, progress=False)
+                fit.standard_errors  # noqa: B018 - computes them
+            assert count is None or programs(events) == count
+
     @pytest.mark.parametrize("mask", [pytest.param("one", marks=pytest.mark.slow), "leaning"])
     def test_estimates_are_those_of_logistic_regressions(self, crf: Any, mask: str):
         model, x, given, truth = crf

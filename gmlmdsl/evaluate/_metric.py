@@ -1,0 +1,215 @@
+"""An approximate inverse Hessian of a loss from tables: what L-BFGS starts its own from.
+
+With scores f = b + W z of a block's values at the indicators z of its contexts, the Hessian is nearly D + M' C M:
+
+- M gives the scores at the mean of z. They are what all parameters of a block move together, fields and couplings alike, and by far the
+  most curved directions; C is the sum over rows of w (diag p - p p'), one square of values for each block.
+- D is the diagonal of what is left: of -log prior, and of w p_v (1 - p_v) (z_k - mean)^2.
+
+Its inverse is D^-1 - D^-1 M' N M D^-1 (Woodbury), with N as large as the number of blocks times their values. It is one for minimising
+alone: no estimate and no error depends on it, but for the steps to get there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse as sparse
+
+from ..derive import ExactLoss, TableCurvature, TabledBlocks, bounded_jit, mean_indicators, table_curvature
+from ._colouring import entry_slopes
+from ._convexity import is_affine
+from ._objective import Objective
+from ._parameters import Unchanged, bijection, on_gauge
+
+Array = np.ndarray
+MOST_SCORES = 1 << 12  # of all blocks together: N has as many rows
+MOST_USES = 1 << 25  # of parameters by scores
+UNEVEN = 4.0  # times the mean number of uses that some parameter or score may have
+RARE = 4.0  # times less curved by a value's frequency
+BESIDE = 1e-2  # of the curvature that M has already: D is not 0 without a prior
+
+
+class Metric(eqx.Module):
+    """The inverse as a product; both of M and M' as lists of like lengths, padded with zeros.
+
+    Attributes:
+        inverse: of D, shape (parameters,).
+        middle: N, shape (scores, scores).
+        scores: which scores each parameter moves, and by how much, shape (parameters, most).
+        parameters: which parameters each score is moved by, and by how much, shape (scores, most).
+    """
+
+    inverse: Any
+    middle: Any
+    scores: tuple[Any, Any]
+    parameters: tuple[Any, Any]
+
+    def __call__(self, gradient: Any) -> Any:
+        """The approximate Newton step against a gradient, but for its sign."""
+        alone = self.inverse * gradient
+        which, part = self.parameters
+        moved = self.middle @ (part * alone[which]).sum(axis=1)
+        which, part = self.scores
+        return alone - self.inverse * (part * moved[which]).sum(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Together:
+    """What does not change with the parameters: which entries of tables each parameter moves, shape (entries and a zero, parameters)."""
+
+    slopes: Any
+    order: Array  # of the free parameters in the flat vector of all, as a flattened dict has them
+
+
+def moved_together(objective: Objective) -> Together | None:
+    """Whether a loss has a metric: all of it from tables, affine in parameters that range over all numbers; None: no."""
+    host, loss = objective.frame.host, objective.loss
+    if not isinstance(loss, ExactLoss) or not all(loss.is_plain) or objective.gaps is not None or loss.gapped or not is_affine(host):
+        return None
+    if sum(t.blocks.n_values * len(t.inside) for t in loss.tabled if t is not None) > MOST_SCORES:
+        return None
+    if sum(np.size(p) for t in loss.tabled if t is not None for p in t.places) > MOST_USES:
+        return None
+    free, at, places = [p for p in host.parameters if p.name not in objective.frame.fixed], 0, {}
+    if any(p.still or not isinstance(bijection(p), Unchanged) or not _is_free(p) for p in free):
+        return None
+    for p in host.parameters:
+        places[p.name] = np.arange(at, at + p.size)
+        at += p.size
+    slopes = entry_slopes(objective, at) if free and _has_rare_values(objective) else None
+    if slopes is None:
+        return None
+    return Together(slopes, np.concatenate([places[name] for name in sorted(p.name for p in free)]))
+
+
+def _has_rare_values(objective: Objective) -> bool:
+    """Whether f (1 - f), f the frequency of a value of a cell, is much less for some value than for others: without, one scale will do."""
+    weights, codes, sizes = np.asarray(objective.weights), np.asarray(objective.codes), objective.frame.host.sizes
+    shares = [np.bincount(row, weights, size) / weights.sum() for row, size in zip(codes, sizes, strict=False)]
+    bends = np.concatenate(shares)
+    bends = bends * (1 - bends)
+    return bool(bends.max() > RARE * bends.min())
+
+
+def _is_free(p: Any) -> bool:
+    """Whether a parameter has no gauge."""
+    probe = np.arange(1.0, p.size + 1).reshape(p.shape) ** 2
+    return bool(np.array_equal(np.asarray(on_gauge(p, probe)), probe))
+
+
+def metric_at(objective: Objective, params: dict[str, Any], together: Together, prior: Array) -> Metric | None:
+    """The metric at some parameters; `prior` is the diagonal of the Hessian of -log prior. None where its lists would be uneven."""
+    loss, scale, factor = objective.loss, float(objective.scale), float(objective.factor)
+    assert isinstance(loss, ExactLoss)
+    total = float(np.asarray(objective.weights).sum())
+    pieces = [_Uses(t, c, total) for t, c in zip(loss.tabled, _curvatures(objective, dict(params)), strict=True) if t is not None]
+    starts = np.cumsum([0, *(p.scores for p in pieces)])
+    uses = sparse.vstack([p.means(together.slopes.shape[0]) for p in pieces]).tocsr()
+    slopes = together.slopes[:, together.order]
+    moves = sparse.csr_matrix(uses @ slopes)
+    left = np.sum([p.left(together.slopes.shape[0]) for p in pieces], axis=0)
+    alone = slopes.multiply(slopes).T @ left
+    diagonal = (np.maximum(prior, 0.0)[together.order] + factor * np.asarray(alone).ravel()) / scale
+    if not np.isfinite(diagonal).all():
+        return None
+    diagonal = np.maximum(diagonal, max(1e-8 * diagonal.max(initial=0.0), 1e-300))
+    lists = _lists(moves), _lists(sparse.csr_matrix(moves.T))
+    if lists[0] is None or lists[1] is None:
+        return None
+    roots = [
+        (slice(s + k * p.values, s + (k + 1) * p.values), r) for s, p in zip(starts, pieces, strict=False) for k, r in enumerate(p.roots)
+    ]
+    middle = _middle(moves, 1 / diagonal, [(rows, root * np.sqrt(factor / scale)) for rows, root in roots])
+    return Metric(1 / diagonal, middle, lists[1], lists[0])
+
+
+def _middle(moves: Any, inverse: Array, roots: list[tuple[slice, Array]]) -> Array:
+    """N = R (1 + R' M D^-1 M' R)^-1 R', with C = R R' block by block."""
+    whole = np.asarray((moves.multiply(inverse[None]).tocsr() @ moves.T).todense())
+    for rows, root in roots:
+        whole[rows] = root.T @ whole[rows]
+    for rows, root in roots:
+        whole[:, rows] = whole[:, rows] @ root
+    whole[np.diag_indices(len(whole))] += 1.0
+    whole = np.linalg.inv(whole)
+    for rows, root in roots:
+        whole[rows] = root @ whole[rows]
+    for rows, root in roots:
+        whole[:, rows] = whole[:, rows] @ root.T
+    return 0.5 * (whole + whole.T)
+
+
+def _lists(matrix: Any) -> tuple[Array, Array] | None:
+    """The rows of a sparse matrix as columns and values of one length, padded with zeros; None where that is wasteful."""
+    counts = np.diff(matrix.indptr)
+    most = int(counts.max(initial=1))
+    if most * len(counts) > UNEVEN * max(matrix.nnz, len(counts)):
+        return None
+    row = np.repeat(np.arange(len(counts)), counts)
+    turn = np.arange(matrix.nnz) - matrix.indptr[row]
+    which, part = np.zeros((len(counts), most), np.int32), np.zeros((len(counts), most), np.float32)
+    which[row, turn], part[row, turn] = matrix.indices, matrix.data
+    return which, part
+
+
+class _Uses:
+    """The entries that the scores of a set of blocks use, and how the loss curves along them."""
+
+    def __init__(self, tabled: TabledBlocks, curvature: TableCurvature, total: float):
+        self.inside, self.places = np.asarray(tabled.inside), [np.asarray(c.places) for c in tabled.contexts]
+        self.means_of = mean_indicators(curvature, tabled, total)
+        spread = np.asarray(curvature.spread, float)
+        self.values, self.scores = spread.shape[1], spread.shape[0] * spread.shape[1]
+        sizes, vectors = np.linalg.eigh(spread)
+        self.roots = vectors * np.sqrt(np.maximum(sizes, 0.0))[:, None]
+        self.alone = np.diagonal(spread, axis1=1, axis2=2)  # of w p (1 - p), shape (blocks, values)
+        self.beside = [np.asarray(b, float) for b in curvature.beside]
+
+    def means(self, entries: int) -> Any:
+        """The scores at the means of the indicators, from entries: shape (scores, entries)."""
+        row, column, part = [], [], []
+        score = np.arange(self.scores).reshape(self.alone.shape)
+        for places, mean in [(self.inside[:, :, :, None, None], np.ones((1, 1, 1))), *zip(self.places, self.means_of, strict=True)]:
+            row.append(np.broadcast_to(score[:, None, :, None, None], places.shape).ravel())
+            column.append(places.ravel())
+            part.append(np.broadcast_to(mean[:, None, None], places.shape).ravel())
+        row, column, part = (np.concatenate(p) for p in (row, column, part))
+        some = (column < entries - 1) & (part != 0)
+        return sparse.csr_matrix((part[some], (row[some], column[some])), shape=(self.scores, entries))
+
+    def left(self, entries: int) -> Array:
+        """For each entry the curvature along it that the mean scores have not, and a little of what they have."""
+        out = np.zeros(entries)
+        inside = BESIDE * self.alone[:, None, :]
+        _add(out, self.inside, np.broadcast_to(inside, self.inside.shape))
+        for places, mean, beside in zip(self.places, self.means_of, self.beside, strict=True):
+            first = self.alone[:, :, None, None] - beside.sum(axis=3, keepdims=True)
+            whole, m = np.concatenate([first, beside], axis=3), mean[:, None]
+            found = np.maximum(whole * (1 - 2 * m) + self.alone[:, :, None, None] * m**2, 0.0) + BESIDE * whole
+            _add(out, places, np.broadcast_to(found[:, None], places.shape))
+        out[-1] = 0.0
+        return out
+
+
+def _add(out: Array, places: Array, found: Array) -> None:
+    out += np.bincount(places.ravel(), found.ravel(), len(out))
+
+
+@bounded_jit
+def _curvatures(objective: Objective, params: dict[str, Any]) -> tuple[Any, ...]:
+    """`table_curvature` of each set of blocks, in float32: it need not be exact."""
+    loss, out = objective.loss, []
+    assert isinstance(loss, ExactLoss)
+    assert loss.probabilities is not None
+    for k, weights in enumerate(loss.weights(params)):
+        tabled = loss.tabled[k]
+        assert weights is not None
+        assert tabled is not None
+        rough = weights.astype(jnp.float32)
+        out.append(table_curvature(rough, tabled, objective.codes, loss.probabilities[k], objective.weights, objective.chunk))
+    return tuple(out)
