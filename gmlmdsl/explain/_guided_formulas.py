@@ -10,9 +10,10 @@ from ._document import Section
 from ._network_formulas import stated_options
 
 if TYPE_CHECKING:
-    from ..graph import Lowered
+    from ..graph import Lowered, NetworkForm
 
 EXACT = '`require` in the model and `sampler="exact"` draw from p given a constraint exactly, where a plan affords it.'
+BY_REJECTION = "Over a network no plan affords p given a constraint; `rejection` draws from it exactly."
 COMPUTED = "for short strings `gm.theory.output_law` computes it."
 
 
@@ -31,10 +32,11 @@ def add_guided(section: Section, call: ir.FormCall, lowered: Lowered | None) -> 
         section.words("The oracle is p sharpened or cut, in draws and in weights alike: what is said of p here is said of it.")
     if o["end"] != "none":
         section.words(f"A string ends after the value {o['end']}, its last symbol, or when all cells are used up.")
-    if lowered is not None and lowered.graph.network is None:
-        section.words(f"The distribution of the next symbol: {_cost(lowered)}.")
+    network = None if lowered is None else lowered.graph.network
+    if lowered is not None:
+        section.words(f"The distribution of the next symbol: {_cost(lowered) if network is None else _kept(network)}.")
     for sentence in _LAWS[call.form.name](o):
-        section.words(sentence)
+        section.words(BY_REJECTION if sentence is EXACT and network is not None else sentence)
     if o.get("tries", "none") != "none":
         section.words(f"After {o['tries']} refusals the draw is FAIL, which is counted.")
 
@@ -50,6 +52,15 @@ def _cost(lowered: Lowered) -> str:
             return f"all that is behind a prefix summed out at each symbol, {plan_instead(lowered.graph, error).words}"
         except GmlmError:
             return f"refused: {error.diagnostics[0].message}"
+
+
+def _kept(network: NetworkForm) -> str:
+    """What is remembered of a row: of a network of the language keys and values of every layer, and the last layer's states."""
+    words, places = "a pass of the network for each symbol, what it keeps of a row", network.n_cells + 2
+    if not {"layers", "width"} <= set(network.options):
+        return words
+    size = 4 * (2 * int(network.options["layers"]) + 1) * int(network.options["width"]) * places
+    return f"{words} {size / 2**20:.3g} MiB of keys, values and states in float32"
 
 
 def _rejection(o: dict[str, str]) -> tuple[str, ...]:

@@ -63,7 +63,10 @@ def draw_guided(setting: Setting, call: ir.FormCall, options: GuidedOptions, pro
     game = game_of(setting, call)
     verify_open(prompts, game.rules.end)
     chain, draw, row = (a.ravel() for a in np.meshgrid(np.arange(chains), np.arange(draws), np.arange(rows), indexing="ij"))
-    found = play(game, prompts[row], keys_of(setting.seed, chain, draw, row), named_of(setting, call, game))
+    order = np.argsort((prompts >= 0).sum(axis=1)[row], kind="stable")  # what is drawn side by side ends at about the same turn
+    keys = keys_of(setting.seed, chain[order], draw[order], row[order])
+    found = play(game, prompts[row[order]], keys, named_of(setting, call, game))
+    found = Found(*(a[np.argsort(order)] for a in found))
     if found.given_up.any():
         turns, count = int(found.given_up.max()), int((found.given_up > 0).sum())
         text = f"{count:,} draws were given up after {turns:,} turns and count as failed: `tries =` in the program bounds them."

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import jax
 import numpy as np
 import pytest
-from guided_cases import BITS, bits
+from guided_cases import BITS, ZEROS, bits
 
 import gmlmdsl as gm
 from gmlmdsl._diagnostics import GmlmError
@@ -92,6 +92,13 @@ def test_a_verifier_that_takes_nothing_ends_every_draw(sampler: str):
     assert law.fail == pytest.approx(0.0 if sampler == "back" else 1.0)
     assert float(stats["failed"].mean()) == law.fail
     assert not stats["valid"].any()
+
+
+def test_what_was_refused_at_one_position_may_be_taken_at_the_next():
+    """Neighbours differ: a symbol is refused at every other position, and no draw fails."""
+    stats = bits("require x[t] != x[t + 1] for t in range(n - 1)", n=4).sample({}, "tok", draws=100, seed=0)["guided_stats"]
+    assert stats["valid"].all()
+    assert stats["oracle_calls"].values.max() > 5  # several were refused
 
 
 def test_a_prompt_that_cannot_be_completed_fails_and_others_do_not_notice():
@@ -332,6 +339,18 @@ def test_a_walk_asks_an_oracle_once_about_a_prefix(functions: types.ModuleType):
     coins, model = Coins(0.5), bits(n=3, allow=True)
     draws = model.sample({}, "values", draws=1, seed=4, oracle=coins)
     assert coins.asked <= int(draws["guided_stats"]["oracle_calls"].values.item())
+
+
+def test_where_the_value_of_a_prefix_is_zero_the_walk_never_comes(functions: types.ModuleType):
+    """So the target is missed there, whatever whole strings are worth; of any positive value it is not."""
+    functions.zeros = lambda prefixes, lengths: 1.0 + 0 * lengths  # type: ignore[attr-defined]
+    text, found = BITS.format(require=ZEROS, steps=50, nodes=40).replace("steps = 20", "steps = 400"), []
+    for v in (0.0, 0.3):
+        functions.value = lambda prefixes, lengths, v=v: np.where((lengths == 1) & (prefixes[:, 0] == 0), v, 1.0)  # type: ignore[attr-defined]
+        law = gm.theory.output_law(gm.parse(text, n=2, allow_python=True).model("words"), {}, "values")
+        found.append([law.probability([0, 1]), law.probability([1, 1])])
+    assert found[0][0] == 0 < found[0][1]
+    assert found[1][0] == pytest.approx(found[1][1], rel=1e-9)
 
 
 def test_with_inexact_values_the_walk_comes_to_the_target_and_the_first_leaf_does_not():

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from guided_networks import PROGRAM, Q
 
 import gmlmdsl as gm
+from gmlmdsl.derive import CausalOracle
+from gmlmdsl.explain import explain
 
 MORE = """
 sampler none  for words = backtracking(seen, quota = 0, stride = 9)
@@ -71,6 +74,17 @@ sampler back = backtracking(seen, quota = 1, stride = 1)
 def drawn(text: str, more: str = "", **options: Any) -> Any:
     model = gm.parse(text + more).model("words")
     return model.sample(model.init_params(0), "back", progress=False, **options)
+
+
+def test_explain_says_what_a_row_of_a_network_keeps(model: Any, params: Any) -> None:
+    """As many bytes as the oracle's state has, and that no plan affords the exact law."""
+    oracle = CausalOracle(params["lm"], None, 4)
+    arrays = jax.tree.leaves(jax.eval_shape(oracle.start, jax.ShapeDtypeStruct((1, 4), np.int32)))
+    size = sum(a.size * a.dtype.itemsize for a in arrays if np.issubdtype(a.dtype, np.floating))
+    told = " ".join(explain(model.program.checked, model.program.bound, sampler="back").split())
+    assert f"what it keeps of a row {size / 2**20:.3g} MiB of keys, values and states in float32" in told
+    assert "`rejection` draws from it exactly" in told
+    assert 'sampler="exact"' not in told
 
 
 class Uniform:
