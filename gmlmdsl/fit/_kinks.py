@@ -64,7 +64,7 @@ def held_graph(graph: FactorGraph, selected: Selected | None) -> FactorGraph:
     if selected is None:
         return graph
     parameters = (replace(p, prior=None, still=tuple(selected[p.name])) if p.name in selected else p for p in graph.parameters)
-    return replace(graph, parameters=tuple(parameters))
+    return graph.with_parameters(tuple(parameters))
 
 
 def without_interval(host: FactorGraph, fixed: Sequence[str], params: Mapping[str, Any]) -> Array:

@@ -220,6 +220,11 @@ class FactorGraph:
         """The graph for which compiled functions are kept: one for all data."""
         return self if self.model is None else self.model
 
+    def with_parameters(self, parameters: tuple[ParameterArray, ...]) -> FactorGraph:
+        """The same with others in their place, other priors say; the graph without its data has them too, from which a fit takes priors."""
+        model = None if self.model is None else self.model.with_parameters(parameters)
+        return replace(self, parameters=parameters, model=model)
+
     @property
     def n_cells(self) -> int:
         """The number of cells, the row cell included: what a state has rows, and the position that stands for no cell."""

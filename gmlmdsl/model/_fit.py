@@ -287,13 +287,14 @@ class Fit(FitStructures):
         Under `everything` the posterior is that of the likelihood. Under another mask exp(-c * sum over rows of w loss) times the priors is
         no posterior: its spread is H^-1 where estimates spread by the Godambe covariance H^-1 S H^-1. "curvature" takes the loss at
         est + C (theta - est), C' H C = H S^-1 H; "open_faced" multiplies draws around the estimate by a matrix that takes H^-1 to
-        H^-1 S H^-1; None leaves it as it is, and says "not calibrated". est, H and S are those of the loss without priors, C acts in
+        H^-1 S H^-1; "simulated" is "curvature" with S over 1000 data sets that the model at est makes, right for one row too; None leaves
+        it as it is, and says "not calibrated". est, H and S are those of the loss without priors, C acts in
         NumPyro's unconstrained coordinates. Of a fit by `simulated_errors` S is simulated too.
 
         Args:
             draws: per chain.
             chains: number of chains; they start at draws of the normal approximation around the estimate.
-            calibrate: "curvature", "open_faced" or None; of a likelihood without meaning.
+            calibrate: "curvature", "open_faced", "simulated" or None; of a likelihood without meaning.
             seed: of the draws.
             warmup: steps before the first draw, which find the step size.
             x: the rows of the fit, where it was loaded from a file.

@@ -207,7 +207,8 @@ class Model(Structures):
     ) -> NumpyroModel:
         """An ordinary NumPyro model of the parameters: for its kernels, guides and handlers, and within models of the user's own.
 
-        It has a site for each parameter with its declared prior, improper flat where there is none, and the factor `<model>.data`:
+        It has a site for each parameter with its declared prior, flat where there is none (uniform on a simplex and between two
+        bounds, improper elsewhere), and the factor `<model>.data`:
         -c * sum over rows of w loss, c as in `fit`. What moves in a subspace (a gauge) has the site `J.tangent` on an orthonormal
         basis of it, and `J` is deterministic. Under `everything` the factor is the log likelihood.
 
@@ -224,13 +225,13 @@ class Model(Structures):
             calibrate: "curvature"; "simulated", the same with S over 1000 data sets that the model at est makes, right for one row too;
                 None: not calibrated. Of a likelihood without meaning.
             n_masks: as in `fit`; masks are drawn with seed 0.
-            sampler: whose draws simulated data sets are; see `Fit.simulated_errors`.
+            sampler: whose draws simulated data sets are, with "simulated" alone; see `Fit.simulated_errors`.
             gaps: "ignore" leaves missing cells out in place of summing them out; see `fit`.
 
         Returns:
             A function without arguments, or of `params`, a dict of parameters that the caller computes: these have no site and no
             prior in it. It returns all parameters by name. `.calibration` says how it was calibrated, `.log_likelihood(params)` gives
-            -c w loss of each row.
+            -c w loss of each row, at one value of all parameters or a batch of them.
 
         Raises:
             GmlmError: E507 for `calibrate="open_faced"`, which transforms draws; E554 where the loss cannot be calibrated; what `fit`

@@ -109,7 +109,7 @@ def calibrate(source: Source) -> Calibration:
 def _without_priors(source: Source) -> Evidence:
     """The same evidence of the model without priors; rows whose missing cells cost too much are refused, not imputed."""
     evidence, graph = source.evidence, source.evidence.lowered.graph
-    bare = dataclasses.replace(graph, parameters=tuple(dataclasses.replace(p, prior=None) for p in graph.parameters))
+    bare = graph.with_parameters(tuple(dataclasses.replace(p, prior=None) for p in graph.parameters))
     options = dataclasses.replace(evidence.options, init=source.init, impute=False, method=None)
     options = dataclasses.replace(options, optimizer=None, batch_size=None, max_steps=None)
     return dataclasses.replace(evidence, lowered=dataclasses.replace(evidence.lowered, graph=bare), options=options)

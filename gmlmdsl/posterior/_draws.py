@@ -16,7 +16,7 @@ from .._diagnostics import fail, whole_number
 from ..assess import How, evidence_of, params64, rows_under, verify_minimum, verify_own
 from ..data import decode, random_key, verified_seed
 from ..derive import bounded_jit, on_device
-from ..evaluate import tangent
+from ..evaluate import over_rows, tangent
 from ..fit import Evidence, at_kinks, curvature, objective_colouring
 from ..plan import BUDGET
 from ..sample import SamplingWarning, to_arviz
@@ -24,6 +24,7 @@ from ._calibration import CURVATURE, OPEN_FACED, SIMULATED, Calibration, Source
 from ._likelihood import Likelihood, is_likelihood, is_whole, likelihood_of_rows
 from ._numpyro_model import NumpyroModel, calibrated, verify_choice
 from ._sites import at_coordinates, coordinates, jacobian
+from ._strides import STRIDE, in_strides
 
 if TYPE_CHECKING:
     from ..fit import FitRecord
@@ -83,9 +84,9 @@ class Task:
     open_faced: Calibration | None
     words: str
 
-    def moved(self, vectors: jax.Array) -> jax.Array:
+    def moved(self, vectors: Array) -> Array:
         """The draws in coordinates, shape (.., size), from those of the target."""
-        return vectors if self.open_faced is None else self.open_faced.at(vectors)
+        return vectors if self.open_faced is None else np.asarray(self.open_faced.at(vectors))
 
 
 def task_of(fit: FitRecord, evidence: Evidence, calibrate: str | None) -> Task:
@@ -148,11 +149,11 @@ def _verify_cost(likelihood: Likelihood, how: Chains) -> None:
     objective, total = likelihood.objective, how.chains * (how.draws + how.warmup)
     operations, memory = (
         STEPS * total * likelihood.cost,
-        8.0 * how.chains * how.draws * (len(likelihood.weights) + objective.codes.shape[1]),
+        8.0 * how.chains * how.draws * (likelihood.rows + objective.codes.shape[1]),
     )
     if operations > MOST_OPERATIONS or memory > BUDGET.bytes:
         message = (
-            f"log p of {len(likelihood.weights):,} rows at {total:,} draws takes {operations:.2g} operations and {memory / 2**30:.2g} GiB, "
+            f"log p of {likelihood.rows:,} rows at {total:,} draws takes {operations:.2g} operations and {memory / 2**30:.2g} GiB, "
             f"above the limit of {MOST_OPERATIONS:.2g} and {BUDGET.bytes / 2**30:.2g} GiB"
         )
         raise fail("E601", message, help="fewer `draws=` or `chains=`; `information_criterion` needs one pass over the rows")
@@ -182,39 +183,46 @@ def _normal(fit: FitRecord, likelihood: Likelihood, params: dict[str, jax.Array]
     return np.asarray(coordinates(sites, params)), 0.5 * (covariance + covariance.T)
 
 
-def _drawn(likelihood: Likelihood, start: Array, scale: Array, how: Chains) -> tuple[jax.Array, dict[str, Array]]:
+def _drawn(likelihood: Likelihood, start: Array, scale: Array, how: Chains) -> tuple[Array, dict[str, Array]]:
     """Draws in coordinates, shape (chains, draws, size), with what is told of each."""
-    keys = jax.random.split(random_key(how.seed), how.chains)
-    vectors, stats = run_chains(likelihood, on_device(start), on_device(scale), keys, how.warmup, how.draws)
-    return vectors, {name: np.asarray(v) for name, v in stats.items()}
+    target = likelihood.of_any_rows, on_device(scale)
+    state = begun(*target, on_device(start), jax.random.split(random_key(how.seed), how.chains), how.warmup)
+    vectors, *told = in_strides(lambda state, _: walked(*target, state, how.warmup), state, how.warmup, how.draws)
+    return vectors, dict(zip(("lp", "diverging", "n_steps", "acceptance_rate"), told, strict=True))
 
 
 @bounded_jit
-def run_chains(
-    likelihood: Likelihood, start: jax.Array, scale: jax.Array, keys: jax.Array, warmup: int, draws: int
-) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """NUTS on the coordinates, one chain for each key, from normal draws whose covariance is the inverse mass matrix too."""
+def begun(likelihood: Likelihood, scale: jax.Array, start: jax.Array, keys: jax.Array, warmup: int) -> Any:
+    """Where NUTS begins, one chain for each key: at draws of a normal distribution whose covariance is the inverse mass matrix too."""
     root = jnp.linalg.cholesky(scale)
-    return jax.vmap(lambda key: run_chain(likelihood, start, scale, root, key, warmup, draws))(keys)
+
+    def one(key: jax.Array) -> Any:
+        first, rest = jax.random.split(key)
+        return _kernel(likelihood, scale).init(rest, warmup, start + root @ jax.random.normal(first, start.shape, start.dtype), (), {})
+
+    return jax.vmap(one)(keys)
 
 
-def run_chain(
-    likelihood: Likelihood, start: jax.Array, scale: jax.Array, root: jax.Array, key: jax.Array, warmup: int, draws: int
-) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """One chain: coordinates, shape (draws, size), and what is told of each draw, after a warm-up that finds the step size."""
+@bounded_jit
+def walked(likelihood: Likelihood, scale: jax.Array, state: Any, warmup: int) -> tuple[Any, Any]:
+    """STRIDE steps of each chain, of which those before the step `warmup` find the step size."""
+    kernel = _kernel(likelihood, scale)
+
+    def step(at: Any, _: None) -> tuple[Any, Any]:
+        at = kernel.sample(at, (), {})
+        return at, (at.z, -at.potential_energy, at.diverging, at.num_steps, at.accept_prob)
+
+    def one(at: Any) -> tuple[Any, Any]:
+        kernel.init(at.rng_key, warmup, at.z, (), {})  # NumPyro's kernel learns here how it steps: what it gives is not computed
+        return jax.lax.scan(step, at, None, length=STRIDE)
+
+    return jax.vmap(one)(state)
+
+
+def _kernel(likelihood: Likelihood, scale: jax.Array) -> Any:
     from numpyro.infer import NUTS
 
-    first, rest = jax.random.split(key)
-    kernel = NUTS(potential_fn=potential(likelihood), inverse_mass_matrix=scale, dense_mass=True, adapt_mass_matrix=False)
-    begin = start + root @ jax.random.normal(first, start.shape, start.dtype)
-
-    def step(state: Any, _: None) -> tuple[Any, Any]:
-        state = kernel.sample(state, (), {})
-        return state, (state.z, -state.potential_energy, state.diverging, state.num_steps, state.accept_prob)
-
-    kept = jax.lax.scan(step, kernel.init(rest, warmup, begin, (), {}), None, length=warmup + draws)[1]
-    z, *told = (a[warmup:] for a in kept)
-    return z, dict(zip(("lp", "diverging", "n_steps", "acceptance_rate"), told, strict=True))
+    return NUTS(potential_fn=potential(likelihood), inverse_mass_matrix=scale, dense_mass=True, adapt_mass_matrix=False)
 
 
 def potential(likelihood: Likelihood) -> Any:
@@ -233,23 +241,24 @@ def potential(likelihood: Likelihood) -> Any:
     return energy
 
 
-def _told(likelihood: Likelihood, vectors: jax.Array) -> tuple[dict[str, Array], Array]:
+def _told(likelihood: Likelihood, vectors: Array) -> tuple[dict[str, Array], Array]:
     """Parameters, and the log likelihood of each row, at coordinates of shape (chains, draws, size)."""
-    lead = vectors.shape[:-1]
-    flat, distinct = _at_draws(likelihood, vectors.reshape(-1, vectors.shape[-1]))
-    draws = {k: np.asarray(v).reshape(*lead, *v.shape[1:]) for k, v in flat.items()}
-    return draws, likelihood.by_row(np.asarray(distinct)).reshape(*lead, -1)
+    lead, alone = vectors.shape[:-1], likelihood.of_any_rows
+    flat, distinct = over_rows(lambda v: _at_draws(alone, v), vectors.reshape(-1, vectors.shape[-1]).T, (), likelihood.cost)
+    draws = {k: np.moveaxis(v, -1, 0).reshape(*lead, *v.shape[:-1]) for k, v in flat.items()}
+    return draws, likelihood.by_row(distinct.T).reshape(*lead, -1)
 
 
 @bounded_jit
 def _at_draws(likelihood: Likelihood, vectors: jax.Array) -> tuple[dict[str, jax.Array], jax.Array]:
+    """Parameters and `Likelihood.distinct` at vectors of shape (size, draws), behind whose axes those of the draws come last."""
     sites, held = likelihood.sites, likelihood.objective.held
 
     def at(vector: jax.Array) -> tuple[dict[str, jax.Array], jax.Array]:
         params = at_coordinates(sites, vector, held)
         return params, likelihood.distinct(params)
 
-    return jax.lax.map(at, vectors)
+    return jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), jax.lax.map(at, vectors.T))
 
 
 def _announce(diverging: Array) -> None:

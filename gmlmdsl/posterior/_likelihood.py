@@ -13,7 +13,7 @@ import numpy as np
 
 from ..assess import map_rows, rows_under
 from ..derive import bounded_jit, float_type, on_device
-from ..evaluate import Objective, masks_per_row, row_terms
+from ..evaluate import Objective, is_traced, masks_per_row, row_terms
 from ..fit import Evidence, row_weights
 from ..graph import FactorGraph, LoweredMask, is_adaptive, varies
 from ..graph.masks import blocks_of, support_size
@@ -21,6 +21,17 @@ from ._calibration import Calibration
 from ._sites import Site, sites_of
 
 Array = np.ndarray
+
+
+class GivenRows(eqx.Module):
+    """Of each row given its place and weight.
+
+    Attributes:
+        place: where it stands among those of the objective: the complete ones and what fills them up, then those with gaps.
+    """
+
+    place: Array
+    weights: Array
 
 
 class Likelihood(eqx.Module):
@@ -31,14 +42,22 @@ class Likelihood(eqx.Module):
     Attributes:
         objective: the loss of the rows; its prior counts nothing here.
         calibration: where the loss is taken in place of the parameters; None: at them.
-        place: where each row stands among those of the objective: the complete ones and what fills them up, then those with gaps.
-        weights: of the rows.
+        given: of the rows given; compiled programs get none, see `of_any_rows`, so that these serve other numbers of rows as well.
     """
 
     objective: Objective
     calibration: Calibration | None
-    place: jax.Array
-    weights: jax.Array
+    given: GivenRows | None
+
+    @property
+    def of_any_rows(self) -> Likelihood:
+        """The same function, without what is told of the rows one by one."""
+        return dataclasses.replace(self, given=None)
+
+    @property
+    def rows(self) -> int:
+        """How many were given."""
+        return 0 if self.given is None else len(self.given.weights)
 
     @property
     def graph(self) -> FactorGraph:
@@ -72,14 +91,26 @@ class Likelihood(eqx.Module):
 
     def by_row(self, distinct: Array) -> Array:
         """Of each row given, its weight counted, from what `distinct` gives, shape (.., rows)."""
-        weights = np.asarray(self.weights)
-        return np.where(weights > 0, weights * np.asarray(distinct)[..., np.asarray(self.place)], 0.0)
+        assert self.given is not None
+        weights = self.given.weights
+        return np.where(weights > 0, weights * np.asarray(distinct)[..., self.given.place], 0.0)
+
+
+def value_at(likelihood: Likelihood, params: dict[str, Any]) -> jax.Array:
+    """The sum over rows; where nothing is traced by one program, for each of its operations would be compiled alone."""
+    alone = likelihood.of_any_rows
+    return alone(params) if is_traced([params, on_device(0)]) else _value(alone, params)
+
+
+@bounded_jit
+def _value(likelihood: Likelihood, params: dict[str, Any]) -> jax.Array:
+    return likelihood(params)
 
 
 @bounded_jit
 def rows_at(likelihood: Likelihood, params: dict[str, jax.Array]) -> jax.Array:
-    """What `Likelihood.distinct` gives, at a batch of parameters: arrays with one axis before their own."""
-    return jax.lax.map(likelihood.distinct, params)
+    """What `Likelihood.distinct` gives, at several parameters: their axis is the last here and there."""
+    return jax.lax.map(likelihood.distinct, jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), params)).T
 
 
 def likelihood_of_rows(evidence: Evidence, params: Mapping[str, Any], calibration: Calibration | None = None) -> Likelihood:
@@ -97,8 +128,7 @@ def likelihood_of_rows(evidence: Evidence, params: Mapping[str, Any], calibratio
     rows = rows_under(found, {k: jnp.asarray(v, float_type()) for k, v in params.items()})
     objective, gapped = rows.objective, rows.apart
     rank = np.where(gapped, objective.codes.shape[1] + np.cumsum(gapped), np.cumsum(~gapped)) - 1
-    weights = on_device(row_weights(evidence), float_type())
-    return Likelihood(objective, calibration, on_device(rank[place], np.int32), weights)
+    return Likelihood(objective, calibration, GivenRows(rank[place], row_weights(evidence)))
 
 
 def _distinct(evidence: Evidence) -> tuple[Evidence, Array]:

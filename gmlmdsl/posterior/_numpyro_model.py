@@ -11,10 +11,10 @@ import numpy as np
 from .._diagnostics import did_you_mean, fail
 from ..assess import How
 from ..derive import float_type, no_joint
-from ..evaluate import batched_params, given_params, init_params, log_prior_of, verify_densities
+from ..evaluate import batched_params, given_params, init_params, log_prior_of, over_rows, verify_densities
 from ..fit import Evidence, verified_rows, verify_possible
 from ._calibration import CURVATURE, OPEN_FACED, SIMULATED, Calibration, Source, calibrate
-from ._likelihood import Likelihood, is_likelihood, likelihood_of_rows, rows_at
+from ._likelihood import Likelihood, is_likelihood, likelihood_of_rows, rows_at, value_at
 from ._sites import Site
 
 Array = np.ndarray
@@ -64,7 +64,7 @@ class NumpyroModel:
                 numpyro.deterministic(p.name, values[p.name])
             if apart:
                 numpyro.factor(f"{p.name}.prior", log_prior_of(p, values[p.name]))
-        numpyro.factor(f"{self.__name__}.data", self.likelihood(values))
+        numpyro.factor(f"{self.__name__}.data", value_at(self.likelihood, values))
         return values
 
     def log_likelihood(self, params: Mapping[str, Any]) -> Array:
@@ -81,17 +81,20 @@ class NumpyroModel:
         Raises:
             GmlmError: E507, E506, E501, E502 for what does not fit.
         """
-        basis = {s.name for s in self._sites if s.on_tangent} if isinstance(params, Mapping) else ()
-        values, batch = batched_params(self.likelihood.graph, {k: v for k, v in params.items() if k not in basis} if basis else params)
-        flat = {
-            p.name: jnp.broadcast_to(values[p.name], (*batch, *p.shape)).reshape(-1, *p.shape) for p in self.likelihood.graph.parameters
-        }
-        found = np.asarray(rows_at(self.likelihood, flat))
-        return self.likelihood.by_row(found).reshape(*batch, -1)
+        graph, basis = self.likelihood.graph, {s.name for s in self._sites if s.on_tangent}
+        if isinstance(params, Mapping):
+            params = {k: v for k, v in params.items() if k not in basis}
+        values, batch = batched_params(graph, params)
+        alone, flat = self.likelihood.of_any_rows, {}
+        for p in graph.parameters:
+            each = np.broadcast_to(np.asarray(values[p.name]), (*batch, *p.shape))
+            flat[p.name] = np.moveaxis(each.reshape(-1, *p.shape), 0, -1)
+        found = over_rows(lambda params: rows_at(alone, params), flat, (), self.likelihood.cost)
+        return self.likelihood.by_row(found.T).reshape(*batch, -1)
 
     def __repr__(self) -> str:
         sites = ", ".join(f"`{s.name}`" for s in self._sites)
-        rows = len(self.likelihood.weights)
+        rows = self.likelihood.rows
         return f"NumPyro model of `{self.__name__}` given {rows:,} rows: sites {sites}; {self.calibration}"
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from .._diagnostics import fail, listed, with_whole_numbers
 from ..data import generator, keys_of, verified_seed
 from ..derive import bounded_jit
-from ..evaluate import SPIKE_SLAB
+from ..evaluate import SPIKE_SLAB, over_rows
 from ..fit import SINGULAR, Estimate, FitOptions, fit_model
 from ..graph import FactorGraph, Lowered, LoweredMask, ParameterArray
 from ..plan import verify_held
@@ -68,11 +68,11 @@ def sample_posterior(lowered: Lowered, mask: LoweredMask, codes: Array, options:
         chances = np.concatenate([_argument(p, "probability") for p in spiked])
         rng = generator(options.seed, 1)
         included = rng.random((options.chains, entries)) < chances
-        told = run(walk, keys_of(options.seed, np.arange(options.chains)), jnp.asarray(included), options.warmup, options.draws)
-        told = jax.tree.map(np.asarray, told)
-        flat = told.vector.reshape(-1, told.vector.shape[-1])
-        params = _params_at(likelihood, flat)
-    draws = {p.name: np.asarray(params[p.name]).reshape(options.chains, options.draws, *p.shape) for p in lowered.graph.parameters}
+        told = run(walk, keys_of(options.seed, np.arange(options.chains)), included, options.warmup, options.draws)
+        alone, flat = likelihood.of_any_rows, told.vector.reshape(-1, told.vector.shape[-1])
+        params = over_rows(lambda v: _params_at(alone, v), flat.T, (), float(flat.shape[1]))
+    lead = options.chains, options.draws
+    draws = {p.name: np.moveaxis(params[p.name], -1, 0).reshape(*lead, *p.shape) for p in lowered.graph.parameters}
     _announce(told)
     return _labelled(estimate, spiked, draws, told, options, provenance)
 
@@ -86,7 +86,7 @@ def with_slabs(graph: FactorGraph) -> FactorGraph:
         arguments = {"mean": np.zeros(()), "sd": p.prior.arguments["sd"]}
         return dataclasses.replace(p, prior=dataclasses.replace(p.prior, name="normal", arguments=arguments))
 
-    return dataclasses.replace(graph, parameters=tuple(slab(p) for p in graph.parameters))
+    return graph.with_parameters(tuple(slab(p) for p in graph.parameters))
 
 
 def _spiked(graph: FactorGraph) -> list[ParameterArray]:
@@ -136,7 +136,7 @@ def _walk(likelihood: Likelihood, params: Mapping[str, Any], spiked: list[Parame
     with np.errstate(divide="ignore"):
         log_in, log_out = np.log(chance), np.log1p(-chance)
     at_zero = -np.log(sd) - 0.5 * np.log(2 * np.pi)
-    target = Target(likelihood, jnp.asarray(place), jnp.asarray(log_in), jnp.asarray(log_out), jnp.asarray(at_zero))
+    target = Target(likelihood.of_any_rows, jnp.asarray(place), jnp.asarray(log_in), jnp.asarray(log_out), jnp.asarray(at_zero))
     centre = coordinates(sites, params)
     curvature = definite(np.asarray(curvature_at(target, centre)), SINGULAR)
     if curvature is None:
@@ -147,8 +147,8 @@ def _walk(likelihood: Likelihood, params: Mapping[str, Any], spiked: list[Parame
 
 @bounded_jit
 def _params_at(likelihood: Likelihood, vectors: jax.Array) -> dict[str, jax.Array]:
-    """Parameters at vectors of shape (draws, size)."""
-    return jax.vmap(lambda v: at_coordinates(likelihood.sites, v, likelihood.objective.held))(vectors)
+    """Parameters at vectors of shape (size, draws), their last axis that of the draws."""
+    return jax.vmap(lambda v: at_coordinates(likelihood.sites, v, likelihood.objective.held), in_axes=-1, out_axes=-1)(vectors)
 
 
 def _announce(told: Any) -> None:

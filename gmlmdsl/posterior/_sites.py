@@ -17,7 +17,7 @@ import numpy as np
 from numpyro.distributions import ImproperUniform
 
 from .._diagnostics import not_implemented
-from ..derive import float_type
+from ..derive import float_type, on_device
 from ..evaluate import free_basis
 from ..graph import FactorGraph, ParameterArray
 
@@ -235,4 +235,4 @@ def _declared(p: ParameterArray) -> Distribution | None:
 
 
 def _number(value: Array) -> Any:
-    return jnp.asarray(value, float_type())
+    return on_device(value, float_type())

@@ -25,9 +25,10 @@ from jax.scipy import stats
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float, Int
 
-from ..derive import bounded_jit
+from ..derive import bounded_jit, on_device
 from ._draws import potential
 from ._likelihood import Likelihood
+from ._strides import STRIDE, in_strides
 
 LEAPS = 6  # of a trajectory, whose length is near a quarter of a turn
 ACCEPTED = 0.8  # the share of trajectories that the step is adapted to
@@ -94,25 +95,36 @@ def curvature_at(target: Target, vector: Float[Array, " size"]) -> Float[Array, 
     return -jax.lax.map(lambda e: jax.jvp(slope, (vector,), (e,))[1], jnp.eye(vector.shape[0], dtype=vector.dtype))
 
 
+def run(walk: Walk, keys: Array, included: np.ndarray, warmup: int, draws: int) -> Told:
+    """Chains from the mode, with the entries that are out at 0; leading axes of what it gives are chains and draws.
+
+    Args:
+        walk: the target and its shape.
+        keys: one for each chain.
+        included: which entries are in at first, shape (chains, entries).
+        warmup: steps before the first draw, which adapt the step of the trajectories.
+        draws: steps that are kept.
+    """
+    chains, dtype = len(included), walk.centre.dtype
+    vectors = np.repeat(np.asarray(walk.centre)[None], chains, axis=0)
+    vectors[:, np.asarray(walk.target.place)] *= included
+    nothing = on_device(np.zeros(chains), dtype)
+    start = Position(on_device(vectors, dtype), on_device(included), nothing, nothing)
+    return in_strides(lambda at, t: _walked(walk, keys, at, on_device(t), on_device(warmup)), start, warmup, draws)
+
+
 @bounded_jit
-def run(walk: Walk, keys: Array, included: Bool[Array, "chains entries"], warmup: int, draws: int) -> Told:
-    """Chains from the mode, with the entries that are out at 0; leading axes of what it gives are chains and draws."""
+def _walked(walk: Walk, keys: Array, at: Position, first: Array, warmup: Array) -> tuple[Position, Told]:
+    """STRIDE steps of each chain, the first of which has a number."""
 
-    def one(key: Array, inside: Array) -> Told:
-        vector = walk.centre.at[walk.target.place].multiply(inside.astype(walk.centre.dtype))
-        zero = jnp.zeros((), walk.centre.dtype)
-        start = Position(vector, inside, walk.target.smooth(vector) + walk.target.odds(inside), zero)
+    def one(key: Array, at: Position) -> tuple[Position, Told]:
+        at = at._replace(value=walk.target.smooth(at.vector) + walk.target.odds(at.included))
+        return jax.lax.scan(lambda at, t: _step(walk, at, jax.random.fold_in(key, t), t, warmup), at, first + jnp.arange(STRIDE))
 
-        def step(at: Position, t: Array) -> tuple[Position, Told]:
-            return _step(walk, at, jax.random.fold_in(key, t), t, warmup)
-
-        warm, _ = jax.lax.scan(lambda at, t: (step(at, t)[0], None), start, jnp.arange(warmup))
-        return jax.lax.scan(step, warm, warmup + jnp.arange(draws))[1]
-
-    return jax.vmap(one)(keys, included)
+    return jax.vmap(one)(keys, at)
 
 
-def _step(walk: Walk, at: Position, key: Array, t: Array, warmup: int) -> tuple[Position, Told]:
+def _step(walk: Walk, at: Position, key: Array, t: Array, warmup: Array) -> tuple[Position, Told]:
     """One pass over the indicators, and one trajectory; step t of a chain, of which the first `warmup` adapt."""
     first, second = jax.random.split(key)
     before = at.included
