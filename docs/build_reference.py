@@ -28,6 +28,8 @@ BEGIN_NETWORKS = "<!-- networks: written by docs/build_reference.py -->\n"
 END_NETWORKS = "<!-- end of networks -->"
 NETWORK_FUNCTIONS = {
     "train_probe": "train/_probe.py",
+    "prefix_features": "train/_probe.py",
+    "prefix_values": "guided/_values.py",
     "attention_dependency": "decode/_attention.py",
     "stutter_rate": "decode/_stutter.py",
     "drop_repeats": "decode/_stutter.py",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .fit import PersistentContrastiveDivergence as PersistentContrastiveDivergence
     from .fit import Training as Training
     from .guided import Oracle as Oracle
+    from .guided import prefix_values as prefix_values
     from .model import ConditionalModel as ConditionalModel
     from .model import Fit as Fit
     from .model import Model as Model
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from .sample import annealed as annealed
     from .train import NetworkFit as NetworkFit
     from .train import ProbeFit as ProbeFit
+    from .train import prefix_features as prefix_features
     from .train import train_probe as train_probe
     from .translation import Translator as Translator
     from .translation import Vocabulary as Vocabulary
@@ -73,6 +75,8 @@ _WHERE = {
     "inclusion": ".posterior",
     "NetworkFit": ".train",
     "ProbeFit": ".train",
+    "prefix_features": ".train",
+    "prefix_values": ".guided",
     "train_probe": ".train",
     "Training": ".fit",
     "attention_dependency": ".decode",
@@ -117,6 +121,8 @@ __all__ = [
     "load_fit",
     "load_translator",
     "parse",
+    "prefix_features",
+    "prefix_values",
     "read_alignment",
     "read_table",
     "report",

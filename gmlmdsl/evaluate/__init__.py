@@ -42,6 +42,7 @@ from ._missing import verify_present as verify_present
 from ._network_loss import mask_loss as mask_loss
 from ._network_loss import verified_count as verified_count
 from ._network_loss import verify_known as verify_known
+from ._network_params import read_layers as read_layers
 from ._network_params import verified_params as verified_params
 from ._network_params import verified_probes as verified_probes
 from ._objective import MANY as MANY

@@ -10,9 +10,9 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import Span, fail
 from ..graph import NetworkForm
-from ..networks import Probe, network_shapes
+from ..networks import AbstractCausalNetwork, Probe, network_shapes
 
 Array = np.ndarray
 
@@ -64,6 +64,19 @@ def verified_probes(form: NetworkForm, params: Mapping[str, Any]) -> dict[str, P
             raise fail("E504", f"the parameters of the probe `{name}` are numbers; found {wrong}", form.span)
         found[name] = probe
     return found
+
+
+def read_layers(network: AbstractCausalNetwork, layer: Any, place: Span | None) -> AbstractCausalNetwork | None:
+    """The network of the layers up to the one that is read; None where that is the last one.
+
+    Raises:
+        GmlmError: E409 where it has fewer.
+    """
+    if layer in ("last", network.n_layers):
+        return None
+    if int(layer) > network.n_layers:
+        raise fail("E409", f"`layer` is at most {network.n_layers}, the layers of the network, found {layer}", place, "no such layer")
+    return network.first_layers(int(layer))
 
 
 def _wrong_number(leaf: Any) -> str | None:

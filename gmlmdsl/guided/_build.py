@@ -14,7 +14,7 @@ import numpy as np
 from .. import derive
 from .._diagnostics import fail
 from ..data import keys_of
-from ..evaluate import known_params, verified_params, verified_probes
+from ..evaluate import known_params, read_layers, verified_params, verified_probes
 from ..graph import Lowered, autoregressive, guided, lower_model
 from ..plan import BUDGET, plan_prefixes
 from ..program import AUTOREGRESSIVE, ir
@@ -27,6 +27,7 @@ from ._oracle import HostOracle, oracle_of
 from ._run import AbstractMethod, Game, Rules
 from ._walk import Walk
 
+MOST = 1 << 30  # of a quota and a stride: more than a string has symbols, or turns
 NOISE = 0x6E6F6973  # folded into the key of the call: its draws are others
 
 
@@ -96,7 +97,7 @@ class Setting:
                 words = jax.random.key_data(keys_of(self.seed, np.array([NOISE]))[0])
                 return Noisy(self.judge(inner, end), jnp.asarray(float(options["sd"]), derive.float_type()), words)  # type: ignore[arg-type]
             case "probe":
-                return self._probe(judge, options.get("threshold"))
+                return self._probe(judge, options.get("threshold"), options["layer"])
             case _:
                 return self._python(judge, str(options["target"]))
 
@@ -111,7 +112,7 @@ class Setting:
         depth = None if options["depth"] == "none" else int(options["depth"])
         return Brackets(kinds, values > 2 * kinds, depth, bool(options["closed"]), self.string.size)
 
-    def _probe(self, judge: ir.Judge, threshold: Any) -> Probed:
+    def _probe(self, judge: ir.Judge, threshold: Any, layer: Any) -> Probed:
         form = self.lowered.graph.network
         assert form is not None
         if self.oracle is not None:
@@ -121,7 +122,9 @@ class Setting:
             help = f"`gm.train_probe(model, params, {judge.name!r}, prefixes, labels)` returns parameters with it"
             raise fail("E509", f"the parameters lack the probe `{judge.name}`", judge.body.span, "not trained", help=help)
         probe = verified_probes(form, self.params)[judge.name]
-        return Probed(probe, None if threshold is None else float(threshold))
+        network = read_layers(self.own[form.label], layer, judge.body.span)
+        own = None if network is None else derive.CausalOracle(network, None, form.n_cells)
+        return Probed(probe, None if threshold is None else float(threshold), own)
 
     def _python(self, judge: ir.Judge, target: str) -> PythonJudge:
         if not self.allow_python:
@@ -215,7 +218,8 @@ def _method(name: str, kind: str, options: Mapping[str, Any]) -> AbstractMethod:
             return TokenwiseRejection(tries) if kind == "verifier" else TokenwiseByValue(tries)
         case "backtracking":
             regenerate = options["regenerate"] == "argmax"
-            return Backtracking(int(options["quota"]), int(options["stride"]), regenerate, bool(options["erase_prompt"]))
+            quota, stride = (derive.on_device(min(int(options[name]), MOST), np.int32) for name in ("quota", "stride"))
+            return Backtracking(quota, stride, regenerate, bool(options["erase_prompt"]))
         case "value_guided":
             return Walk(int(options["steps"]), str(options["result"]))
         case "best_of":

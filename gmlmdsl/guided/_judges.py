@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax.nn import logsumexp
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
-from ..derive import PrefixMachine, PrefixOracle, PrefixState, finite, float_type
+from ..derive import CausalOracle, CausalState, PrefixMachine, PrefixOracle, PrefixState, finite, float_type
 from ..networks import Probe
 
 
@@ -206,27 +206,34 @@ class Probed(AbstractJudge):
     Attributes:
         probe: a linear layer on the features of a prefix.
         threshold: of a verifier; None: the probability itself.
+        first: the network of the layers up to the one that is read; None where that is the last one, whose states the oracle has.
     """
 
     probe: Probe
     threshold: float | None = eqx.field(static=True)
+    first: CausalOracle | None = None
 
-    def start(self, prompts: Int[Array, "rows cells"]) -> None:
-        """The oracle's state says it all."""
+    def start(self, prompts: Int[Array, "rows cells"]) -> CausalState | None:
+        """Of the first layers; the last one's states are the oracle's."""
+        return None if self.first is None else self.first.start(prompts)
 
-    def push(self, state: None, symbols: Int[Array, " rows"]) -> None:
-        """The oracle's state says it all."""
+    def push(self, state: CausalState | None, symbols: Int[Array, " rows"]) -> CausalState | None:
+        """One symbol more."""
+        return None if self.first is None else self.first.push(state, symbols)  # type: ignore[arg-type]
 
-    def pop(self, state: None, n: Int[Array, " rows"]) -> None:
-        """The oracle's state says it all."""
+    def pop(self, state: CausalState | None, n: Int[Array, " rows"]) -> CausalState | None:
+        """Without the last symbols."""
+        return None if self.first is None else self.first.pop(state, n)  # type: ignore[arg-type]
 
-    def values(self, state: None, view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
-        """Of the last layer's state at each row's last symbol."""
-        return self._of(oracle.features(at))
+    def values(self, state: CausalState | None, view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
+        """Of the state at each row's last symbol."""
+        return self._of(oracle.features(at) if self.first is None else self.first.features(state))  # type: ignore[arg-type]
 
-    def children(self, state: None, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any) -> Float[Array, "rows values"]:
+    def children(
+        self, state: CausalState | None, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any
+    ) -> Float[Array, "rows values"]:
         """Of the states behind each symbol, in one pass."""
-        return self._of(oracle.features_after(at))
+        return self._of(oracle.features_after(at) if self.first is None else self.first.features_after(state))  # type: ignore[arg-type]
 
     def _of(self, states: Float[Array, "*rows width"]) -> Float[Array, "*rows"]:
         return self.probe.log(states) if self.threshold is None else log_of(self.probe(states) >= self.threshold)

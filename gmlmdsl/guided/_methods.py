@@ -166,14 +166,14 @@ class Backtracking(AbstractMethod):
     """Symbol after symbol; a refused prefix loses its last B, Q times, and gets B likeliest ones instead (Li 2025, Algorithm 1).
 
     Attributes:
-        quota: Q. Once it is used up nothing is verified.
+        quota: Q. Once it is used up nothing is verified. It and B are arrays: a program serves all of them.
         stride: B. Where the string has fewer it loses all of them.
         regenerate: whether the B symbols are replaced by likeliest ones, unverified, never beyond the string's end.
         erase_prompt: whether they may reach into the prompt.
     """
 
-    quota: int = eqx.field(static=True)
-    stride: int = eqx.field(static=True)
+    quota: Int[Array, ""]
+    stride: Int[Array, ""]
     regenerate: bool = eqx.field(static=True)
     erase_prompt: bool = eqx.field(static=True)
     before: ClassVar[bool] = False

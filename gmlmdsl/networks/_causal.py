@@ -92,6 +92,15 @@ class CausalTransformer(AbstractCausalNetwork):
         """Self-attention of every layer: from each cell to the start and the cells before it, which stand one place further on."""
         return Attention(jnp.stack(self._states(prepared, seen, length, None)[1]))
 
+    @property
+    def n_layers(self) -> int:
+        """Of the stack that its cells pass."""
+        return len(self.encoder.layers)
+
+    def first_layers(self, n: int) -> CausalTransformer:
+        """The network of its first n layers, with its last norm behind them."""
+        return eqx.tree_at(lambda net: net.encoder.layers, self, self.encoder.layers[:n])
+
     def begin(self, n: int) -> Cache:
         """Keys and values of no cell yet, in every layer."""
         return empty_cache(len(self.encoder.layers), n, self.encoder.layers[0].attention.heads, self.start)
@@ -150,6 +159,15 @@ class CausalEncoderDecoder(AbstractEncoderDecoder, AbstractCausalNetwork):
         shown = jnp.arange(seen.shape[0], dtype=length.dtype) < length
         x = embedded(self.embeddings[0], seen, shown)
         return self._through(jnp.concatenate([self.start[None], x[:-1]]), encoded, prepared, key)
+
+    @property
+    def n_layers(self) -> int:
+        """Of the stack that its cells pass."""
+        return len(self.decoder.layers)
+
+    def first_layers(self, n: int) -> CausalEncoderDecoder:
+        """The network of its first n layers, with its last norm behind them."""
+        return eqx.tree_at(lambda net: net.decoder.layers, self, self.decoder.layers[:n])
 
     def begin(self, n: int) -> Cache:
         """Keys and values of no cell yet, in every layer."""

@@ -98,6 +98,15 @@ class AbstractCausalNetwork(AbstractNetwork):
 
     start: eqx.AbstractVar[Float[Array, " width"]]
 
+    @property
+    @abc.abstractmethod
+    def n_layers(self) -> int:
+        """How many layers its cells pass."""
+
+    @abc.abstractmethod
+    def first_layers(self, n: int) -> AbstractCausalNetwork:
+        """The network of its first n layers, with its last norm behind them."""
+
     @abc.abstractmethod
     def begin(self, n: int) -> Any:
         """What is kept of the cells before the first of at most `n`: nothing yet."""

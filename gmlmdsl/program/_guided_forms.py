@@ -20,7 +20,8 @@ from ._form import (
     named,
 )
 
-_PROBE = Option("network", NETWORK, "the causal network of the model, whose last layer is read at the last cell")
+_PROBE = Option("network", NETWORK, "the causal network of the model, one of whose layers is read at the last cell")
+_LAYER = named("layer", INTEGER, "the layer that is read, 1 the first, with the network's last norm behind it", "last", words=("last",))
 _TARGET = Option("target", TEXT, '"package.module:name" of `V(prefixes, lengths) -> rows`')
 
 VERIFIERS = (
@@ -48,7 +49,7 @@ VERIFIERS = (
     Form(
         "verifier",
         "probe",
-        (_PROBE, named("threshold", NUMBER, "the probability from which on V = 1", "0.5", bounds=PROBABILITIES)),
+        (_PROBE, named("threshold", NUMBER, "the probability from which on V = 1", "0.5", bounds=PROBABILITIES), _LAYER),
         "A linear layer on the network's features, trained by `gm.train_probe`: V = 1 where its probability reaches `threshold`.",
     ),
     Form("verifier", "python", (_TARGET,), "A function of the user's, 0 or 1 for each row; runs only when the Python call allows it."),
@@ -66,7 +67,7 @@ VALUES = (
         (Option("value", JUDGE, "a value", words=("value",)), named("sd", NUMBER, "s", required=True, bounds=Bounds(0))),
         "V exp(s e), e a standard normal that is a fixed function of the prefix and the seed of the call; none on whole strings.",
     ),
-    Form("value", "probe", (_PROBE,), "The probability of a linear layer on the network's features, trained by `gm.train_probe`."),
+    Form("value", "probe", (_PROBE, _LAYER), "The probability of a linear layer on the network's features, trained by `gm.train_probe`."),
     Form("value", "python", (_TARGET,), "A function of the user's, at least 0 for each row; runs only when the Python call allows it."),
 )
 

@@ -137,7 +137,7 @@ def _backtracking(tree: PrefixTree, method: Backtracking, start: Array, looks_ah
     """Dynamic programming over (prefix, quota): prefixes grow while the quota stays, and the quota falls where they do not."""
     floor = 0 if method.erase_prompt else int(tree.depth[tree.start])
     mass, result, calls, checks = start.copy(), np.zeros(tree.n), 0.0, 0.0
-    for quota in range(method.quota, -1, -1):
+    for quota in range(int(method.quota), -1, -1):
         after = np.zeros(tree.n)
         for s in range(tree.n):
             here = mass[s]
@@ -162,8 +162,8 @@ def _backtracking(tree: PrefixTree, method: Backtracking, start: Array, looks_ah
 
 def _taken_back(tree: PrefixTree, method: Backtracking, node: int, floor: int) -> tuple[int, int]:
     """The prefix that a refused one becomes, and the symbols that were regenerated."""
-    node, made = tree.up(node, min(method.stride, int(tree.depth[node]) - floor)), 0
-    while method.regenerate and made < method.stride and not tree.whole[node]:
+    node, made = tree.up(node, min(int(method.stride), int(tree.depth[node]) - floor)), 0
+    while method.regenerate and made < int(method.stride) and not tree.whole[node]:
         node, made = int(tree.likeliest[node]), made + 1
     return node, made
 

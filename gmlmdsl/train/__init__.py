@@ -7,4 +7,5 @@ from ._network_fit import NetworkFit as NetworkFit
 from ._network_fit import network_fit_from_file as network_fit_from_file
 from ._probe import Calibration as Calibration
 from ._probe import ProbeFit as ProbeFit
+from ._probe import prefix_features as prefix_features
 from ._probe import train_probe as train_probe

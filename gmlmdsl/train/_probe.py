@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from .._diagnostics import fail, known
+from .._diagnostics import fail, known, whole_number
 from ..data import encode_prompts, generator, verified_seed, verify_untraced_leaves
 from ..derive import bounded_jit, on_device
-from ..evaluate import network_queries, verified_params
+from ..evaluate import network_queries, read_layers, verified_params
+from ..graph import guided
 from ..networks import Probe
-from ..program import guided_options
 
 Array = np.ndarray
 HELD_OUT = 0.2  # of the prefixes
@@ -76,7 +76,7 @@ class ProbeFit(Mapping[str, Any]):
 def train_probe(
     model: Any, params: Mapping[str, Any], name: str, prefixes: Any, labels: Any, *, seed: int = 0, given: Any = None
 ) -> ProbeFit:
-    """Train the probe of a verifier or value: p(label = 1 | prefix) = sigmoid(w . h + b), h the network's last layer at the last cell.
+    """Train the probe of a verifier or value: p(label = 1 | prefix) = sigmoid(w . h + b), h a layer of the network at the last cell.
 
     w and b have the least sum of -log p(label) + |w|^2 / 2, over features of mean 0 and variance 1; the network stays as it is. A fifth of
     the prefixes of each label, drawn from the seed, is held out: accuracy, loss and calibration are of these. A prefix that stands among
@@ -109,11 +109,43 @@ def train_probe(
     truth = verified_labels(labels, len(prompts.lengths))
     held = split(truth, seed)
     verify_untraced_leaves(params)
-    found = network_queries.features(model.lowered, verified_params(form, params), prompts.codes, given)
+    options = guided(judge.body, model.lowered.bound, model.graph.observed[0])
+    found = _features(model, params, prompts.codes, given, options["layer"], judge.body.span)
     probe = fit_probe(found, truth, held)
-    threshold = float(model.lowered.bound.number(guided_options(judge.body)["threshold"])) if judge.kind == "verifier" else 0.5
+    threshold = float(options["threshold"]) if judge.kind == "verifier" else 0.5  # type: ignore[arg-type]
     accuracy, calibration, loss = judged(probe, found[held], truth[held], threshold)
     return ProbeFit({**params, name: probe}, accuracy, calibration, loss, int(held.sum()), name)
+
+
+def prefix_features(model: Any, params: Mapping[str, Any], prefixes: Any, *, layer: int | None = None, given: Any = None) -> Array:
+    """What a probe reads of prefixes: a layer of a causal network at the last cell of each, behind the network's last norm.
+
+    Args:
+        model: a model with a causal network.
+        params: its parameters.
+        prefixes: as `prompt=` of `sample`: a list of prefixes of any length.
+        layer: which, 1 the first; none: the last one.
+        given: data of given variables, one row for each prefix or one for all.
+
+    Returns:
+        Shape (prefixes, width).
+
+    Raises:
+        GmlmError: E409 for a layer that the network lacks, E742 for a network that is not causal; E501, E502, E505, E507 for prefixes.
+    """
+    if model.graph.network is None:
+        raise fail("E506", f"model `{model.name}` has no network", help="`conditional x ~ net()` gives it one")
+    network_queries.verify_causal(model.graph)
+    layer = None if layer is None else whole_number("layer", layer, 1)
+    return _features(model, params, encode_prompts(model.graph, prefixes).codes, given, layer or "last", None)
+
+
+def _features(model: Any, params: Mapping[str, Any], codes: Array, given: Any, layer: Any, place: Any) -> Array:
+    verify_untraced_leaves(params)
+    form = model.graph.network
+    own = verified_params(form, params)
+    first = read_layers(own[form.label], layer, place)
+    return network_queries.features(model.lowered, own if first is None else {form.label: first}, codes, given)
 
 
 def verified_labels(labels: Any, rows: int) -> Array:

@@ -143,3 +143,15 @@ def test_brackets_that_are_no_values_are_refused() -> None:
     ended = PROGRAM.replace("tries = 3", "tries = 3, end = 1").format(options="2", q=5, n=N, p=", ".join(["0.2"] * 5))
     with pytest.raises(gm.GmlmError, match="E409.*`end` is a bracket"):
         gm.parse(ended).model().sample({}, "rej", draws=1)
+
+
+def test_it_can_be_asked_by_name_of_prefixes_of_any_length() -> None:
+    model = program("2", 5)
+    strings, begun = prefixes_of(N, 5, 2, 99, True, None)
+    rows = [[], [0, 2], [1], [0, 4, 1, 2, 3], [0, 4, 1, 2], [0, 3]]
+    wanted = [float(tuple(r) in (strings if len(r) == N else begun)) for r in rows]
+    np.testing.assert_array_equal(gm.prefix_values(model, {}, "right", rows), wanted)
+    assert wanted == [1, 1, 0, 1, 1, 0]
+    assert gm.prefix_values(model, {}, "right", [[0, 1, 4], [0, 4]], end=4).tolist() == [1, 0]
+    with pytest.raises(gm.GmlmError, match="(?s)E506.*`right`"):
+        gm.prefix_values(model, {}, "rigth", rows)

@@ -5,14 +5,18 @@ That every draw is the one that loops of NumPy give is `test_network_runs.py`; h
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
+import equinox as eqx
 import guided_brute as brute
+import guided_networks
 import jax
 import numpy as np
 import pytest
 from chi_square import p_value
-from guided_networks import PROGRAM, WANTED, params
+from guided_networks import PROGRAM, WANTED
+from oracle import _networks as loops
 from thinned import thinned
 
 import gmlmdsl as gm
@@ -32,16 +36,16 @@ def model() -> gm.Model:
 @pytest.mark.parametrize("sampler", WANTED)
 @pytest.mark.parametrize("prompt", thinned(PROMPTS, 2, 1))
 def test_the_output_law_is_that_of_all_runs(model: gm.Model, sampler: str, prompt: list[int]) -> None:
-    found = gm.theory.output_law(model, params(), sampler, prompt=prompt)
+    found = gm.theory.output_law(model, guided_networks.params(), sampler, prompt=prompt)
     assert brute.error(found, WANTED[sampler](tuple(prompt))) < 1e-10
 
 
 @pytest.mark.parametrize("sampler", [n if n == "walk" else pytest.param(n, marks=pytest.mark.slow) for n in DRAWN])
 def test_draws_follow_the_output_law(model: gm.Model, sampler: str) -> None:
     """Prompts of two lengths side by side in one loop; calls and judgements within 4.5 standard errors."""
-    found = model.sample(params(), sampler, prompt=PROMPTS, draws=DRAWS, seed=0, progress=False)
+    found = model.sample(guided_networks.params(), sampler, prompt=PROMPTS, draws=DRAWS, seed=0, progress=False)
     for r, prompt in enumerate(PROMPTS):
-        law = gm.theory.output_law(model, params(), sampler, prompt=prompt)
+        law = gm.theory.output_law(model, guided_networks.params(), sampler, prompt=prompt)
         number = {tuple(s): k for k, s in enumerate(law.strings.tolist())}
         strings = np.asarray(found["posterior"]["x"].values)[0, :, r].tolist()
         stats: dict[str, Any] = {k: np.asarray(v.values)[0, :, r] for k, v in found["guided_stats"].items()}
@@ -56,8 +60,36 @@ def test_draws_follow_the_output_law(model: gm.Model, sampler: str) -> None:
 
 def test_the_law_of_plain_draws_is_that_of_the_network(model: gm.Model) -> None:
     """Of `autoregressive`, beside log p of whole rows: nothing is judged, and every symbol behind the prompt is a call."""
-    law = gm.theory.output_law(model, params(), "plain", prompt=[1])
+    law = gm.theory.output_law(model, guided_networks.params(), "plain", prompt=[1])
     assert (law.expected_calls, law.expected_verifications, law.fail) == (pytest.approx(3), 0, 0)
-    whole = np.exp(np.asarray(model.log_prob(params(), law.strings)))
+    whole = np.exp(np.asarray(model.log_prob(guided_networks.params(), law.strings)))
     assert len(whole) == 27
     np.testing.assert_allclose(law.probabilities, whole / whole.sum(), atol=1e-12)
+
+
+@pytest.mark.usefixtures("float64")
+def test_samplers_follow_a_probe_of_a_layer_below_the_last() -> None:
+    """Its states grow and are taken back beside the network's own; what it says is that of a network whose other layer adds nothing."""
+    text = "network lm = transformer(layers = 2, heads = 2, width = 8, causal = true)\n"
+    text += "model words {\n  var x[i in range(4)] : range(3)\n  conditional x ~ lm()\n}\nverifier seen = probe(lm, layer = 1)\n"
+    text += "sampler back = backtracking(seen, quota = 2, stride = 2)\nsampler walk = value_guided(seen, steps = 5)\n"
+    model = gm.parse(text).model()
+    network: Any = model.init_params(4)["lm"]
+    network = eqx.tree_at(lambda n: n.embedding, network, 0.4 * network.embedding)
+    rng = np.random.default_rng(2)
+    prefixes = [rng.integers(0, 3, n).tolist() for n in rng.integers(1, 5, 60)]
+    params = gm.train_probe(model, {"lm": network}, "seen", prefixes, [int(p[-1] == 0) for p in prefixes])
+    tree = [p for n in range(5) for p in itertools.product(range(3), repeat=n)]
+    verdicts = dict(zip(tree, gm.prefix_values(model, params, "seen", tree), strict=True))
+    laws = dict(zip(tree, [loops.causal_transformer(network, np.array(p, int))[0][-1] for p in tree if len(p) < 4], strict=False))
+
+    class Deep(guided_networks.NetworkTable):
+        def law(self, prefix: tuple[int, ...]) -> np.ndarray:
+            return np.exp(laws[prefix] - np.logaddexp.reduce(laws[prefix]))
+
+    assert 0 < sum(verdicts.values()) < len(tree)
+    for sampler, wanted in (
+        ("back", brute.backtracking(Deep(), lambda p: float(verdicts[p]), 2, 2)),
+        ("walk", brute.walk(Deep(), lambda p: float(verdicts[p]), 5)),
+    ):
+        assert brute.error(gm.theory.output_law(model, params, sampler), wanted) < 1e-9

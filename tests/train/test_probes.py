@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -161,3 +162,42 @@ def test_models_without_probes_have_none() -> None:
     with pytest.raises(gm.GmlmError) as caught:
         gm.train_probe(ising, ising.init_params(), "seen", [[0], [1]], [0, 1])
     assert caught.value.codes == ("E506",)
+
+
+DEEP = (
+    PROGRAM.replace("layers = 1", "layers = 2")
+    .replace("range(6)", "range(4)")
+    .replace("probe(lm, threshold = 0.3)", "probe(lm, layer = 1)")
+)
+
+
+def silenced(network: Any) -> Any:
+    """The same without what its second layer adds: then its states are those of the first layer, behind the last norm."""
+
+    def added(net: Any) -> tuple[Any, Any]:
+        return net.encoder.layers[1].attention.output, net.encoder.layers[1].ffn.outer
+
+    return eqx.tree_at(added, network, tuple(0 * a for a in added(network)))
+
+
+def test_a_probe_of_a_layer_reads_what_it_would_were_no_layer_behind_it(float64: None) -> None:
+    model = gm.parse(DEEP).model()
+    params, rows = model.init_params(3), [p for p in PREFIXES if len(p) <= 4][:120]
+    quiet = {"lm": silenced(params["lm"])}
+    of_layer = gm.prefix_features(model, params, rows, layer=1)
+    np.testing.assert_allclose(of_layer, gm.prefix_features(model, quiet, rows), atol=1e-10)
+    wanted = [loops.causal_transformer(quiet["lm"], np.array(row, int))[1][-1] for row in rows]
+    np.testing.assert_allclose(of_layer, wanted, atol=1e-8)
+    last = gm.prefix_features(model, params, rows)
+    np.testing.assert_array_equal(last, gm.prefix_features(model, params, rows, layer=2))
+    assert np.abs(last - of_layer).max() > 0.1
+    ends = [int(row[-1:] == [2]) for row in rows]
+    ours, theirs = gm.train_probe(model, params, "seen", rows, ends), gm.train_probe(model, quiet, "good", rows, ends)
+    np.testing.assert_allclose(ours["seen"].weight, theirs["good"].weight, atol=1e-6)
+    p = gm.prefix_values(model, {**quiet, "good": theirs["good"]}, "good", rows)
+    np.testing.assert_array_equal(gm.prefix_values(model, ours, "seen", rows), p >= 0.5)
+    with pytest.raises(gm.GmlmError, match="E409.*at most 2"):
+        gm.prefix_features(model, params, rows, layer=3)
+    shallow = gm.parse(PROGRAM.replace("threshold = 0.3", "layer = 2")).model()
+    with pytest.raises(gm.GmlmError, match="E409.*at most 1"):
+        gm.train_probe(shallow, shallow.init_params(0), "seen", rows, ends)
