@@ -10,13 +10,13 @@ import numpy as np
 from .._diagnostics import fail
 from ..evaluate import pair_interactions, unflatten, verified_quantile
 from ..plan import PairTables, plan_pair_tables
+from ._bootstrap import Bootstrap
 from ._couplings import scored
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ..fit import FitRecord
-    from ._bootstrap import Bootstrap
 
 Array = np.ndarray
 SAME = 1e-9  # of two lengths that are one
@@ -38,6 +38,12 @@ def centrality(fit: FitRecord, score: str, bootstrap: Bootstrap | None, probabil
     frame.attrs = {"score": score}
     if bootstrap is None:
         return frame
+    if not isinstance(bootstrap, Bootstrap):
+        raise fail(
+            "E507", f"bootstrap must be what `fit.bootstrap(..)` gives, got {type(bootstrap).__name__}", help="`fit.bootstrap(200)`, say"
+        )
+    if bootstrap.estimates.shape[1] != len(fit.flat(fit.params)):
+        raise fail("E507", "bootstrap is that of a fit with other parameters", help="take this fit's own: `fit.bootstrap(200)`")
     whole = bootstrap.estimates[np.isfinite(bootstrap.estimates).all(axis=1)]
     if len(whole) < 2:
         raise fail("E507", f"bootstrap: {len(whole)} of its replications have an estimate of every entry, and 2 are needed")

@@ -46,6 +46,9 @@ def differences(a: FitRecord, b: FitRecord, correction: str, level: float, permu
         raise fail("E507", f"correction must be {', '.join(map(repr, CORRECTIONS))}, got {correction!r}")
     if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
         raise fail("E507", f"level must be a number between 0 and 1, got {level!r}")
+    seconds = permuted.max_seconds
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+        raise fail("E507", f"max_seconds must be a number above 0, got {seconds!r}")
     plan = plan_pair_tables(a.graph)
     tables = [pair_interactions(f.graph, plan, f.params) for f in (a, b)]
     apart = tables[0] - tables[1]

@@ -183,6 +183,9 @@ def _verify(evidence: Evidence, options: PathOptions) -> None:
     whole_number("subsamples", options.subsamples, 2)
     if options.criterion == "cv" and options.folds > evidence.codes.shape[1]:
         raise fail("E507", f"folds must be at most the number of rows, {evidence.codes.shape[1]}, got {options.folds}")
+    gaps = evidence.options.gaps
+    if not isinstance(gaps, str) or gaps not in ("sum", "ignore"):
+        raise fail("E507", f'gaps must be "sum" or "ignore", got {gaps!r}')
     if evidence.options.method is not None or evidence.options.impute:
         raise fail("E507", "a path minimises the loss itself: it takes no `method=` and imputes nothing")
 

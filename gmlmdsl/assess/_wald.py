@@ -209,6 +209,10 @@ def _chosen(fit: FitRecord, parameters: Sequence[str] | None) -> Array:
 
 
 def verify_alike(a: FitRecord, b: FitRecord) -> None:
+    if not hasattr(b, "meta") or not hasattr(b, "full_covariance"):
+        raise fail(
+            "E507", f"a fit is compared with another fit, got {type(b).__name__}", help="`model.fit(rows)` of the other group's rows"
+        )
     for what, left, right in (
         ("models", a.meta["model"], b.meta["model"]),
         ("masks", a.meta["mask"], b.meta["mask"]),

@@ -159,12 +159,18 @@ def _pairs(graph: FactorGraph, cells: Array, doubles: Any) -> Array:
 
     if doubles is None:
         return np.zeros((0, 2), np.int64)
-    given: Sequence[Any] = list(zip(doubles["first"], doubles["second"], strict=True)) if isinstance(doubles, pd.DataFrame) else doubles
+    help_ = '`[("x[0]", "x[3]")]`, say, or `fit.couplings(top=9)`'
+    if isinstance(doubles, pd.DataFrame):
+        if not {"first", "second"} <= {*doubles.columns}:
+            raise fail("E507", f"doubles: the table lacks `first` and `second`; it has {', '.join(map(str, doubles.columns))}", help=help_)
+        doubles = list(zip(doubles["first"], doubles["second"], strict=True))
+    if not isinstance(doubles, Sequence | np.ndarray) or isinstance(doubles, str):
+        raise fail("E507", f"doubles must be pairs of cells, got {doubles!r}", help=help_)
     names = {graph.cell_name(int(c)): int(c) for c in cells}
     found = []
-    for pair in given:
-        if isinstance(pair, str) or len(pair) != 2:
-            raise fail("E507", f"doubles must be pairs of cells, got {pair!r}", help='`[("x[0]", "x[3]")]`, say, or `fit.couplings(top=9)`')
+    for pair in doubles:
+        if not isinstance(pair, Sequence | np.ndarray) or isinstance(pair, str) or len(pair) != 2:
+            raise fail("E507", f"doubles must be pairs of cells, got {pair!r}", help=help_)
         ends = sorted(_cell(one, names) for one in pair)
         if ends[0] == ends[1]:
             raise fail("E507", f"doubles: {pair!r} is one cell twice")
@@ -173,7 +179,7 @@ def _pairs(graph: FactorGraph, cells: Array, doubles: Any) -> Array:
 
 
 def _cell(given: Any, names: Mapping[str, int]) -> int:
-    if given in names:
+    if isinstance(given, str) and given in names:
         return names[given]
     if isinstance(given, int | np.integer) and not isinstance(given, bool) and given in names.values():
         return int(given)

@@ -112,6 +112,18 @@ class _State(NamedTuple):
     gap: Any  # the largest entry of the proximal gradient
 
 
+def _shrunk(z: Any, by: Any, weights: Any, of: Any) -> Any:
+    """Every group of every copy nearer to 0, by `by` times its weight: what the penalty's proximal map does."""
+
+    def one(z: Any, by: Any, weights: Any) -> Any:
+        norms = jnp.sqrt(jnp.zeros(weights.shape[0] + 1, z.dtype).at[of].add(z * z))  # those without a group are the last, -1
+        limit = by * jnp.concatenate([weights, jnp.zeros(1, z.dtype)])
+        share = jnp.where(norms > limit, 1 - limit / jnp.where(norms > 0, norms, 1.0), 0.0)
+        return jnp.where(of < 0, z, share[of] * z)
+
+    return jax.vmap(one)(z, by, weights)
+
+
 @bounded_jit
 def _descent(
     values: Copied, free: dict[str, Any], of: Any, weights: Any, penalties: Any, curvature: Any, tolerance: Any, most: Any
@@ -119,19 +131,9 @@ def _descent(
     """The minimisers, their steps, their last gaps and step sizes. All state has a first axis of copies; one that has ended stays."""
     _, restore = ravel_pytree({name: v[0] for name, v in free.items()})
     start = jax.vmap(lambda one: ravel_pytree(one)[0])(free)
-    count = weights.shape[1]
 
     def f(z: Any) -> Any:
         return values(jax.vmap(restore)(z))
-
-    def shrunk(z: Any, by: Any) -> Any:
-        def one(z: Any, by: Any, weights: Any) -> Any:
-            norms = jnp.sqrt(jnp.zeros(count + 1, z.dtype).at[of].add(z * z))  # those without a group are the last, -1
-            limit = by * jnp.concatenate([weights, jnp.zeros(1, z.dtype)])
-            share = jnp.where(norms > limit, 1 - limit / jnp.where(norms > 0, norms, 1.0), 0.0)
-            return jnp.where(of < 0, z, share[of] * z)
-
-        return jax.vmap(one)(z, by, weights)
 
     def open_(s: _State) -> Any:
         return (s.steps < most) & (s.gap > tolerance)
@@ -143,7 +145,7 @@ def _descent(
 
         def above(c: Any) -> Any:
             """Which copies lie above the parabola of curvature c."""
-            to = shrunk(s.y - slope / c[:, None], penalties / c)
+            to = _shrunk(s.y - slope / c[:, None], penalties / c, weights, of)
             move = to - s.y
             slack = NOISE * jnp.finfo(to.dtype).eps * jnp.abs(value)
             return going & (f(to) > value + (slope * move).sum(axis=1) + 0.5 * c * (move * move).sum(axis=1) + slack) & (c < 1e12)
@@ -153,7 +155,7 @@ def _descent(
             return c, above(c)
 
         c, _ = jax.lax.while_loop(lambda state: state[1].any(), widened, (s.curvature, above(s.curvature)))
-        to = shrunk(s.y - slope / c[:, None], penalties / c)
+        to = _shrunk(s.y - slope / c[:, None], penalties / c, weights, of)
         again = ((s.y - to) * (to - s.x)).sum(axis=1) > 0  # momentum that points uphill is dropped
         momentum = jnp.where(again, 1.0, (1 + jnp.sqrt(1 + 4 * s.momentum**2)) / 2)
         ahead = jnp.where(again, 0.0, (s.momentum - 1) / momentum)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ._palette import LIGHT, SERIES, bare, house_style, new_figure
+from ._picture_arguments import verified_axes, verified_count, verified_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,16 +30,16 @@ def plot_centrality(centrality: pd.DataFrame, *, most: int = 40, ax: Sequence[Ax
         The figure of the axes.
 
     Raises:
-        ValueError: `ax` is not four axes.
+        GmlmError: E507 for arguments that do not fit, such as `ax` that is not four axes.
     """
-    if ax is not None and len(axes_given := np.ravel(np.array(ax, object))) != len(MEASURES):
-        raise ValueError(f"`ax` must be {len(MEASURES)} axes, one for each measure, got {len(axes_given)}")
-    shown = centrality.sort_values("strength", ascending=False, kind="stable").head(most)
+    verified_table(centrality, tuple(MEASURES), "fit.centrality()")
+    verified_axes(ax, len(MEASURES))
+    shown = centrality.sort_values("strength", ascending=False, kind="stable").head(verified_count("most", most))
     rows = np.arange(len(shown))
     stability = centrality.attrs.get("stability", {})
     with house_style():
         panels = new_figure(1.1 + 0.19 * len(shown), 7.6).subplots(1, len(MEASURES), sharey=True) if ax is None else ax
-        for k, (axes, (name, title)) in enumerate(zip(panels, MEASURES.items(), strict=True)):
+        for k, (axes, (name, title)) in enumerate(zip(np.ravel(np.array(panels, object)), MEASURES.items(), strict=True)):
             ends = [c for c in centrality.columns if str(c).startswith(f"{name} ")]
             if len(ends) == 2:
                 axes.hlines(rows, shown[ends[0]], shown[ends[1]], color=SERIES[0], linewidth=1.3, alpha=0.6)
@@ -51,4 +52,4 @@ def plot_centrality(centrality: pd.DataFrame, *, most: int = 40, ax: Sequence[Ax
             axes.set_yticks(rows, bare(shown.index))
             axes.tick_params(axis="y", length=0, labelleft=k == 0)
             axes.set_ylim(len(shown) - 0.4, -0.6)
-    return panels[0].figure  # pyright: ignore[reportReturnType]
+    return axes.figure  # pyright: ignore[reportReturnType]

@@ -8,6 +8,7 @@ import numpy as np
 
 from ._network_pictures import node_names
 from ._palette import LIGHT, WIDTH, axes_of, bare, house_style, plain
+from ._picture_arguments import numbers, verified_axes, verified_count, verified_number, verified_table, wrong
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,10 +43,12 @@ def plot_contacts(
         The figure of the axes.
 
     Raises:
-        ValueError: `distances` is not a square of the cells.
+        GmlmError: E507 for arguments that do not fit, such as `distances` that are not a square of the cells.
     """
     names, pairs = _places(couplings)
-    pairs = pairs[np.abs(pairs[:, 0] - pairs[:, 1]) >= separation][: top or len(names)]
+    verified_axes(ax)
+    near = verified_number("near", near, 0)
+    pairs = pairs[_apart(pairs, separation)][: len(names) if top is None else verified_count("top", top)]
     far = _square(distances, len(names))
     size = float(np.clip((260 / len(names)) ** 2, 4, 110)) if names else 4.0  # points squared: a cell of the map
     with house_style():
@@ -79,12 +82,16 @@ def precision_by_rank(couplings: pd.DataFrame, distances: Any, *, near: float = 
         distances: (cell, cell), in the order of the cells.
         near: pairs at most so far apart are contacts.
         separation: pairs whose positions differ by less are left out.
+
+    Raises:
+        GmlmError: E507 for arguments that do not fit.
     """
     names, pairs = _places(couplings)
-    far = _square(distances, len(names))
-    assert far is not None
+    far, near = _square(distances, len(names)), verified_number("near", near, 0)
+    if far is None:
+        raise wrong("`distances` are needed, a square of the cells, nan where unknown")
     found = far[pairs[:, 0], pairs[:, 1]]
-    kept = found[(np.abs(pairs[:, 0] - pairs[:, 1]) >= separation) & ~np.isnan(found)]
+    kept = found[_apart(pairs, separation) & ~np.isnan(found)]
     return np.cumsum(kept <= near) / np.arange(1, len(kept) + 1)
 
 
@@ -95,11 +102,16 @@ def plot_precision(precision: Array | dict[str, Array], *, most: int | None = No
         precision: from `precision_by_rank`; or several by name.
         most: the last rank drawn; none: all.
         ax: where to draw; none: a new figure.
+
+    Raises:
+        GmlmError: E507 for arguments that do not fit.
     """
+    verified_axes(ax)
+    most = None if most is None else verified_count("most", most)
     with house_style():
         axes = axes_of(ax, 2.6)
         for k, (name, values) in enumerate((precision if isinstance(precision, dict) else {"": precision}).items()):
-            shown = np.asarray(values, float)[:most]
+            shown = numbers("precision", values, (np.size(values),))[:most]
             axes.plot(np.arange(1, len(shown) + 1), shown, color=LIGHT[f"c{k % 6 + 1}"], label=plain(name) or None)
         axes.set_xscale("log")
         axes.set_ylim(0, 1.03)
@@ -112,6 +124,7 @@ def plot_precision(precision: Array | dict[str, Array], *, most: int | None = No
 
 def _places(couplings: pd.DataFrame) -> tuple[list[str], Array]:
     """The cells in their order, all of them where the table knows them, and the places of each pair."""
+    verified_table(couplings, ("first", "second"), 'fit.couplings(score="apc")')
     names = [str(n) for n in couplings.attrs.get("cells", ())] or node_names(couplings)
     place = {name: k for k, name in enumerate(names)}
     pairs = [[place[a], place[b]] for a, b in zip(couplings["first"], couplings["second"], strict=True)]
@@ -119,12 +132,12 @@ def _places(couplings: pd.DataFrame) -> tuple[list[str], Array]:
 
 
 def _square(distances: Any, count: int) -> Array | None:
-    if distances is None:
-        return None
-    far = np.asarray(distances, float)
-    if far.shape != (count, count):
-        raise ValueError(f"`distances` must have shape ({count}, {count}), got {far.shape}")
-    return far
+    return None if distances is None else numbers("distances", distances, (count, count))
+
+
+def _apart(pairs: Array, separation: Any) -> Array:
+    """Which pairs are so many positions apart."""
+    return np.abs(pairs[:, 0] - pairs[:, 1]) >= verified_count("separation", separation)
 
 
 def _ticks(axes: Axes, names: list[str]) -> None:

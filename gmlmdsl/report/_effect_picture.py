@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._palette import DIVERGING, LIGHT, WIDTH, axes_of, bare, house_style, plain
+from ._picture_arguments import numbers, verified_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,13 +36,14 @@ def plot_effects(
         The figure of the axes.
 
     Raises:
-        ValueError: the shapes do not fit each other.
+        GmlmError: E507 for arguments that do not fit, such as shapes.
     """
     from matplotlib.colors import ListedColormap
 
-    table = np.asarray(singles, float)
-    if table.shape != (len(cells), len(values)):
-        raise ValueError(f"`singles` must have shape ({len(cells)}, {len(values)}), got {table.shape}")
+    verified_axes(ax)
+    table = numbers("singles", singles, (len(cells), len(values)))
+    if wildtype is not None:
+        numbers("wildtype", wildtype, (len(cells),))
     finite = np.abs(table[np.isfinite(table) & (table != 0)])
     limit = float(np.quantile(finite, 0.98)) if finite.size else 1.0
     with house_style():

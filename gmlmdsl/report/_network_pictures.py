@@ -9,6 +9,7 @@ import numpy as np
 
 from .._optional import need
 from ._palette import DIVERGING, LIGHT, WIDTH, axes_of, bare, house_style, in_lines, plain
+from ._picture_arguments import numbers, verified_axes, verified_number, verified_table, wrong
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,19 +52,19 @@ def plot_network(
         The figure of the axes.
 
     Raises:
-        GmlmError: E561 where networkx is needed and not installed.
-        ValueError: a layout or `significant` that does not fit.
+        GmlmError: E561 where networkx is needed and not installed, E507 for arguments that do not fit.
 
     Reference: Fruchterman and Reingold 1991, for the spring layout.
     """
+    verified_table(couplings, ("first", "second", "value"), "fit.couplings()")
+    verified_axes(ax)
     names = node_names(couplings)
+    _verify_fields(fields, names)
     value = couplings["value"].to_numpy(float)
-    sure = told_apart(couplings) if significant is None else np.asarray(significant, bool)
-    if sure.shape != value.shape:
-        raise ValueError(f"`significant` must have shape {value.shape}, got {sure.shape}")
+    sure = told_apart(couplings) if significant is None else numbers("significant", significant, value.shape).astype(bool)
     xy = node_places(couplings, names, layout, seed)
     finite = np.abs(value[np.isfinite(value)])
-    most = float(finite.max(initial=0.0)) if limit is None else float(limit)
+    most = float(finite.max(initial=0.0)) if limit is None else verified_number("limit", limit, 0)
     place = {name: k for k, name in enumerate(names)}
     ends = np.array([[place[a], place[b]] for a, b in zip(couplings["first"], couplings["second"], strict=True)], int).reshape(-1, 2)
     with house_style():
@@ -100,10 +101,12 @@ def node_places(couplings: pd.DataFrame, names: list[str], layout: str | Mapping
     if isinstance(layout, Mapping):
         lacking = [n for n in names if n not in layout]
         if lacking:
-            raise ValueError(f"`layout` lacks the node {lacking[0]!r}")
-        return np.array([layout[n] for n in names], float).reshape(-1, 2)
-    if layout not in LAYOUTS:
-        raise ValueError(f"`layout` must be {' or '.join(map(repr, LAYOUTS))} or a dict of places, got {layout!r}")
+            raise wrong(
+                f"`layout` lacks the node {lacking[0]!r}", f"the nodes are {', '.join(map(repr, names[:6]))}{', ..' * (len(names) > 6)}"
+            )
+        return numbers("layout", [layout[n] for n in names], (len(names), 2))
+    if not isinstance(layout, str) or layout not in LAYOUTS:
+        raise wrong(f"`layout` must be {' or '.join(map(repr, LAYOUTS))} or a dict of places, got {layout!r}")
     if layout == "circular":
         angle = np.pi / 2 - 2 * np.pi * np.arange(len(names)) / max(len(names), 1)
         return np.stack([np.cos(angle), np.sin(angle)], axis=1)
@@ -115,6 +118,20 @@ def node_places(couplings: pd.DataFrame, names: list[str], layout: str | Mapping
             graph.add_edge(a, b, weight=abs(float(v)))
     found = networkx.spring_layout(graph, seed=seed, iterations=200, k=2.2 / np.sqrt(max(len(names), 1)))
     return np.array([found[n] for n in names], float).reshape(-1, 2)
+
+
+def _verify_fields(fields: Any, names: list[str]) -> None:
+    if fields is None:
+        return
+    if not isinstance(fields, Mapping):
+        raise wrong(f"`fields` must be a dict of numbers by node, got {type(fields).__name__}", f"`fields={{{names[0]!r}: 0.3}}`, say")
+    strange = [k for k in fields if k not in names]
+    if strange:
+        raise wrong(
+            f"`fields` names {strange[0]!r}, which is no node",
+            f"the nodes are {', '.join(map(repr, names[:6]))}{', ..' * (len(names) > 6)}",
+        )
+    numbers("fields", list(fields.values()), (len(fields),))
 
 
 def _draw_lines(axes: Axes, lines: Array, value: Array, sure: Array, limit: float) -> None:

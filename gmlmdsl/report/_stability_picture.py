@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ._palette import LIGHT, SERIES, WIDTH, axes_of, bare, house_style
+from ._picture_arguments import verified_axes, verified_count, verified_number, verified_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,9 +28,15 @@ def plot_stability(stable: pd.DataFrame, *, threshold: float = 0.75, most: int =
     Returns:
         The figure of the axes.
 
+    Raises:
+        GmlmError: E507 for arguments that do not fit.
+
     Reference: Meinshausen and Buhlmann 2010.
     """
-    shown = stable.sort_values("probability", ascending=False, kind="stable").head(most)
+    verified_table(stable, ("coupling", "probability", "stable"), 'model.fit_path(x, criterion="stability").stable')
+    verified_axes(ax)
+    threshold = verified_number("threshold", threshold, 0)
+    shown = stable.sort_values("probability", ascending=False, kind="stable").head(verified_count("most", most))
     rows, share, kept = np.arange(len(shown)), shown["probability"].to_numpy(float), shown["stable"].to_numpy(bool)
     with house_style():
         axes = axes_of(ax, 1.0 + 0.19 * len(shown), 1.3 * WIDTH)

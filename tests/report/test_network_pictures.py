@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from refusals import refused
 from report_cases import network
 
+from gmlmdsl import GmlmError
 from gmlmdsl.report import plot_contacts, plot_network, precision_by_rank
 
 
@@ -40,9 +41,9 @@ def test_nodes_stand_on_a_circle_in_the_order_of_the_cells_or_where_they_are_put
     np.testing.assert_allclose(segments[0], [[1, 0], [0, -1]], atol=1e-12)  # a is the second of four, b the third, from the top
     places = {n: (k, k * k) for k, n in enumerate("abcd")}
     np.testing.assert_allclose(lines(plot_network(table, layout=places))[1].get_segments()[0], [[0, 0], [1, 1]])
-    with pytest.raises(ValueError, match="lacks the node 'd'"):
+    with pytest.raises(GmlmError, match="lacks the node 'd'"):
         plot_network(table, layout={n: (0, 0) for n in "abc"})
-    with pytest.raises(ValueError, match="circular"):
+    with pytest.raises(GmlmError, match="circular"):
         plot_network(table, layout="square")
 
 
@@ -74,5 +75,5 @@ def test_precision_is_the_share_of_contacts_so_far():
     np.testing.assert_allclose(precision_by_rank(table, distances, near=20.0, separation=2), [1.0])
     distances[1, 2] = distances[2, 1] = np.nan
     np.testing.assert_allclose(precision_by_rank(table, distances), [1, 1 / 2])
-    with pytest.raises(ValueError, match="shape"):
+    with pytest.raises(GmlmError, match="shape"):
         precision_by_rank(table, distances[:3])

@@ -7,6 +7,7 @@ import pytest
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 
+from gmlmdsl import GmlmError
 from gmlmdsl.report import _palette as palette
 from gmlmdsl.report import plot_centrality, plot_stability
 from gmlmdsl.report._centrality_picture import MEASURES
@@ -40,7 +41,7 @@ def test_centralities_are_drawn_into_given_axes():
     axes = figure.subplots(1, 4)
     assert plot_centrality(frame, ax=axes) is figure
     assert [t.get_text() for t in axes[0].get_yticklabels()] == ["b", "a"]
-    with pytest.raises(ValueError, match="4 axes"):
+    with pytest.raises(GmlmError, match="4 axes"):
         plot_centrality(frame, ax=axes[:3])
-    with pytest.raises(ValueError, match="4 axes"):
+    with pytest.raises(GmlmError, match="4 axes"):
         plot_centrality(frame, ax=axes[0])

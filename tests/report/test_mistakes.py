@@ -1,0 +1,103 @@
+"""What users get wrong with fitted networks: every call has a coded error, never a traceback."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from refusals import refused
+
+import gmlmdsl as gm
+from gmlmdsl import report
+
+pytestmark = pytest.mark.usefixtures("float64", "standard_promotion")
+
+SPINS = """
+graph G = complete(range(3))
+model m {
+  var x[i in range(3)] : spin
+  param h[i in range(3)] ~ normal(0, 1)
+  param J[(i, j) in G.edges] ~ normal(0, 1)
+  factor h[i] * x[i] for i in range(3)
+  factor J[i, j] * x[i] * x[j] for (i, j) in G.edges
+}
+mask one = subsets(x, size = 1)
+"""
+
+
+def rows() -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return rng.choice([-1, 1], (60, 3))
+
+
+@pytest.fixture(scope="module")
+def fit() -> Any:
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):  # of a module's fixture
+        found = gm.parse(SPINS).model().fit(rows())
+        found.couplings()
+        return found
+
+
+FITS = {
+    "top": lambda f: f.couplings(top="a"),
+    "score": lambda f: f.couplings(score=["norm"]),
+    "gauge": lambda f: f.couplings(gauge=None),
+    "probability": lambda f: f.couplings(probability=94),
+    "bootstrap": lambda f: f.centrality(bootstrap=3),
+    "APC": lambda f: f.centrality(score="apc"),
+    "fit": lambda f: f.differences("a"),
+    "correction": lambda f: f.differences(f, correction=[]),
+    "level": lambda f: f.differences(f, level=5),
+    "permutations": lambda f: f.differences(f, permutations=1.5),
+    "max_seconds": lambda f: f.differences(f, permutations=2, max_seconds="a"),
+    "doubles must": lambda f: f.model.effects(f.params, rows()[0], doubles=3),
+    "got 1": lambda f: f.model.effects(f.params, rows()[0], doubles=[1, 2]),
+    "first": lambda f: f.model.effects(f.params, rows()[0], doubles=f.centrality()),
+    "params": lambda f: f.model.effects(f, rows()[0]),
+    "list of names": lambda f: f.model.fit_path(rows(), on="J"),
+    "gaps": lambda f: f.model.fit_path(rows(), gaps="skip"),
+    "number of a model": lambda f: f.model.fit_path(rows(), penalty=[0.5]).refit(9),
+}
+PICTURES = {
+    "DataFrame": lambda f, _: report.plot_network(f),
+    "`layout` must": lambda _, c: report.plot_network(c, layout=3),
+    "lacks the node": lambda _, c: report.plot_network(c, layout={"x[0]": (0, 0)}),
+    "`significant`": lambda _, c: report.plot_network(c, significant=[True]),
+    "dict of numbers": lambda _, c: report.plot_network(c, fields=[1, 2]),
+    "is no node": lambda _, c: report.plot_network(c, fields={"x[7]": 1.0}),
+    "`ax`": lambda _, c: report.plot_network(c, ax=3),
+    "limit": lambda _, c: report.plot_network(c, limit="a"),
+    "`distances`": lambda _, c: report.plot_contacts(c, distances=np.eye(2)),
+    "`distances` must be numbers": lambda _, c: report.plot_contacts(c, distances="a"),
+    "top": lambda _, c: report.plot_contacts(c, top=-1),
+    "separation": lambda _, c: report.plot_contacts(c, separation="a"),
+    "near": lambda _, c: report.plot_contacts(c, near=None),
+    "`distances` are needed": lambda _, c: report.precision_by_rank(c, None),
+    "`precision`": lambda *_: report.plot_precision("a"),
+    "most": lambda *_: report.plot_precision(np.ones(3), most="a"),
+    "`strength`": lambda _, c: report.plot_centrality(c),
+    "4 axes": lambda f, _: report.plot_centrality(f.centrality(), ax=3),
+    "`singles`": lambda *_: report.plot_effects(np.ones((2, 2)), ["a"], ["b"]),
+    "`coupling`": lambda _, c: report.plot_stability(c),
+}
+
+
+@pytest.mark.parametrize("part", FITS)
+def test_calls_of_fits_and_models(fit: Any, part: str) -> None:
+    refused("E507", lambda: FITS[part](fit), part)
+
+
+@pytest.mark.parametrize("part", PICTURES)
+def test_pictures(fit: Any, part: str) -> None:
+    refused("E507", lambda: PICTURES[part](fit, fit.couplings(score="value")), part)
+
+
+def test_four_axes_may_be_handed_over_as_any_array(fit: Any) -> None:
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(2, 2)
+    assert report.plot_centrality(fit.centrality(), ax=axes) is figure
+    assert all(a.get_title(loc="left") for a in axes.ravel())
+    plt.close(figure)
