@@ -11,7 +11,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, TypeVar
 
 Some = TypeVar("Some", bound=Any)
@@ -390,7 +390,7 @@ def codes() -> dict[str, dict[str, str]]:
     """The table of codes: code -> {slug, title, explanation, wrong, right}."""
     import tomllib
 
-    return tomllib.loads(files("gmlmdsl").joinpath("codes.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(Path(__file__).with_name("codes.toml").read_text(encoding="utf-8"))
 
 
 def with_span(diagnostic: Diagnostic, span: Span) -> Diagnostic:

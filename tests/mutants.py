@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import random
+import signal
 import sys
 import time
 from collections import Counter
@@ -111,10 +112,17 @@ def programs() -> dict[str, str]:
     return {name: text for name, text in found.items() if "import " not in text}
 
 
-def mutants(n: int, seed: int) -> list[tuple[str, str, str]]:
+@functools.cache
+def wrong_programs() -> dict[str, str]:
+    """The invalid programs: recovery from a mistake meets another one in their mutants."""
+    paths = [path for folder in ("bad", "habits") for path in sorted((GOOD.parent / folder).glob("*.gmlm"))]
+    return {path.stem: text for path in paths if "import " not in (text := path.read_text())}
+
+
+def mutants(n: int, seed: int, wrong: bool = False) -> list[tuple[str, str, str]]:
     """Name of the program, name of the change, changed text; every kind of change equally often."""
     rng = random.Random(seed)
-    texts = programs()
+    texts = wrong_programs() if wrong else programs()
     tokens = {name: tokenize(Source(name, text), load_tables()).tokens[:-1] for name, text in texts.items()}
     out: list[tuple[str, str, str]] = []
     while len(out) < n:
@@ -173,6 +181,8 @@ class Outcome:
 def outcome(name: str, kind: str, text: str) -> Outcome:
     """Check a mutant as `gmlm check` does, bind it with the inputs of the program it is made of, and lower its models, masks and ladders."""
     started, codes, failed = time.process_time(), (), ""
+    signal.signal(signal.SIGVTALRM, _too_long)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 4 * MOST_SECONDS)  # what goes on for ever ends, too
     try:
         program = check_source(Source(f"{name}.gmlm", text))
         for d in (*program.warnings, *(check_bound(program, {})[0] if program.models else ())):
@@ -184,7 +194,13 @@ def outcome(name: str, kind: str, text: str) -> Outcome:
             d.render()
     except Exception as error:  # what must never be
         failed = f"{type(error).__name__}: {error}"
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     return Outcome(name, kind, text, codes, time.process_time() - started, failed)
+
+
+def _too_long(number: int, frame: object) -> None:
+    raise TimeoutError(f"more than {4 * MOST_SECONDS:g} s")
 
 
 def load(program: Program, inputs: dict[str, object]) -> None:
@@ -202,7 +218,7 @@ def load(program: Program, inputs: dict[str, object]) -> None:
 
 def inputs_of(name: str) -> dict[str, object]:
     """Small inputs for a program, which its first line says."""
-    first = programs()[name].split("\n", 1)[0]
+    first = {**wrong_programs(), **programs()}[name].split("\n", 1)[0]
     return json.loads(first.removeprefix("# inputs:")) if first.startswith("# inputs:") else INPUTS.get(name, {})
 
 
@@ -214,10 +230,13 @@ INPUTS: dict[str, dict[str, object]] = {
 
 
 def main() -> None:
-    """`python tests/mutants.py 50000 15`: that many mutants of the corpus through `check` and loading, from that seed; a summary."""
-    n, seed = int(sys.argv[1]), int(sys.argv[2])
+    """`python tests/mutants.py 50000 15`: that many mutants through `check` and loading, from that seed; a summary.
+
+    Of valid programs, or with a third word `wrong` of invalid ones.
+    """
+    n, seed, wrong = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:] == ["wrong"]
     started, refused, taken, worst = time.process_time(), Counter[str](), 0, []
-    for name, kind, text in mutants(n, seed):
+    for name, kind, text in mutants(n, seed, wrong):
         found = outcome(name, kind, text)
         taken += not (found.codes or found.failed)
         refused.update(found.codes[:1])

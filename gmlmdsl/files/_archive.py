@@ -12,14 +12,16 @@ import io
 import json
 import os
 import stat
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from .._diagnostics import GmlmError, fail
 from ._whole_files import reading
+
+if TYPE_CHECKING:
+    import zipfile
 
 MANIFEST = "manifest.json"
 MOST = (1 << 31) - 1  # bytes of a plain ZIP archive, of which the format is sure to hold without its extensions
@@ -65,6 +67,8 @@ def pack(kind: ArchiveKind, entries: Mapping[str, Any], parts: Mapping[str, byte
     Raises:
         GmlmError: the kind's code for what could not be read again.
     """
+    import zipfile
+
     manifest: dict[str, Any] = {"format": kind.format, "kind": kind.name, **entries}
     manifest["members"] = {name: {"sha256": _hash(data), "size": len(data)} for name, data in parts.items()}
     members = {MANIFEST: _written(manifest | {"sha256": _hash(_written(manifest))}), **parts}
@@ -90,6 +94,8 @@ def unpack(kind: ArchiveKind, file: IO[bytes], path: object) -> tuple[dict[str, 
     Raises:
         GmlmError: the kind's code for what is not such an archive, is damaged, or holds anything else.
     """
+    import zipfile
+
     try:
         size = file.seek(0, os.SEEK_END)
         if size > MOST:
@@ -171,6 +177,8 @@ def _size(sizes: Mapping[str, int]) -> int:
 
 
 def _verify_member(kind: ArchiveKind, info: zipfile.ZipInfo, path: object) -> None:
+    import zipfile
+
     mode = stat.S_IFMT(info.external_attr >> 16)
     if mode not in (0, stat.S_IFREG) or info.external_attr & 0x10:  # DOS's bit of a folder
         raise kind.bad(path, f"{info.filename} is not a plain file")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import secrets
 import stat
 import sys
 import warnings
@@ -119,6 +118,8 @@ class CacheEntries:
     def put(self, name: str, content: bytes) -> None:
         """Keep content under a name, if the disk allows it; what was used least goes where there is more than the bound."""
         path = self._path(name)
+        import secrets
+
         part = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
         with contextlib.suppress(OSError):
             try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from codecs import BOM_UTF8
 from collections.abc import Iterator
 from itertools import count
@@ -16,6 +15,8 @@ MOST_LINE = 1 << 24  # bytes of a line
 
 def opened_text(path: Path) -> IO[bytes]:
     """A file of text, opened to read its bytes; one whose name ends in .gz is unpacked as it is read."""
+    import gzip
+
     return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")  # pyright: ignore[reportReturnType]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import stat
 import zlib
 from collections.abc import Iterator
@@ -179,6 +178,8 @@ def _beside(target: Path) -> Path:
     except FileNotFoundError:
         mode = None
     while True:
+        import secrets
+
         part = target.with_name(f".{target.name[:LONGEST_PREFIX]}.{secrets.token_hex(4)}")
         with contextlib.suppress(FileExistsError):
             handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode & 0o777)

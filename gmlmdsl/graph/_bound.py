@@ -69,7 +69,7 @@ class Bound:
         if not 1 <= size <= MOST_MEMBERS:
             limit = "less than 1" if size < 1 else f"more than {MOST_MEMBERS:,}"
             message = f"index set `{s.name}` has {size:,} members, {limit}"
-            raise fail("E406", message, s.span, f"size {size}", help=sizes_help(s.size))
+            raise fail("E406", message, s.span, f"size {size}", help=sizes_help(s.size, size))
         return size
 
     def members(self, s: ir.SetOf) -> list[Array]:
@@ -91,7 +91,7 @@ class Bound:
         size = self.integer(d.size)
         if not 1 <= size <= 1 << 20:
             message = f"this domain has {size:,} values, {'less than 1' if size < 1 else f'more than {1 << 20:,}'}"
-            raise fail("E406", message, d.span, f"size {size}", help=sizes_help(d.size))
+            raise fail("E406", message, d.span, f"size {size}", help=sizes_help(d.size, size))
         return size
 
     def labels(self, s: ir.SetOf) -> tuple[Any, ...]:
@@ -131,7 +131,8 @@ class Bound:
         return d.labels or (self.labels(d.of) if d.of is not None else tuple(range(self.domain_size(d))))
 
 
-def sizes_help(e: object) -> str:
+def sizes_help(e: object, size: int = 0) -> str:
     """What to do about a size that is out of bounds: it is bound from outside, or written here."""
     inputs = sorted(names_in(e).outer)
-    return f"it follows from {listed(inputs)}: bind another value" if inputs else "write another size"
+    bound = "smaller" if size >= 1 else "larger"
+    return f"it follows from {listed(inputs)}: bind a {bound} value" if inputs else f"write a {bound} size"

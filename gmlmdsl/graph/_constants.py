@@ -102,6 +102,10 @@ def in_range(value: Array, length: int, taken: Array | bool, e: ir.Expression, n
         help = "limit it with `if`, or wrap it with `%`"
         if not any(isinstance(p, ir.IndexValue) for p in parts):
             varies = any(isinstance(p, ir.VariableValue) for p in parts)
-            help = "guard the term, `if .. then .. else 0`, or wrap it with `%`" if varies else f"indices count from 0, and {length - 1} is the last"
+            help = (
+                "guard the term, `if .. then .. else 0`, or wrap it with `%`"
+                if varies
+                else f"indices count from 0, and {length - 1} is the last"
+            )
         raise fail("E407", message, e.span, f"reaches {int(first)}", help=help)
     return np.clip(value, 0, length - 1).astype(np.int64)

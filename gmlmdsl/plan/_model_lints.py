@@ -34,7 +34,7 @@ def lint_dead(lowered: Lowered, program: Program) -> Iterator[Diagnostic]:
             continue
         if names is not None and any(len(v) == 0 for v in names.values()):
             help = "check the condition behind its `for`, or remove the statement"
-            yield Diagnostic("W820", "this statement has no turn: its condition never holds", span, "never counts", help=help)
+            yield Diagnostic("W820", "this loop has no iteration: its condition never holds", span, "never counts", help=help)
         elif names is not None:
             yield from _dead_branches(value, names)
 
@@ -112,7 +112,7 @@ def _redundant(declared: list[ir.Parameter], count: int) -> Diagnostic:
     message = f"{what} of {listed([p.name for p in declared])} {'changes' if count == 1 else 'change'} no probability"
     related = tuple((name_in(p.span, p.name), "together with this one") for p in others[:4])
     help = "give it a prior such as `~ normal(0, 1)`, state `gauge zero_sum(..)` where it runs over a domain, or drop what is said twice"
-    return Diagnostic("W823", message, name_in(first.span, first.name), "not determined", related, help)
+    return Diagnostic("W823", message, name_in(first.span, first.name), "not identified", related, help)
 
 
 def contrast_table(lowered: Lowered, entries: Sequence[tuple[str, int]]) -> Array | None:

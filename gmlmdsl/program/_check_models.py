@@ -275,7 +275,11 @@ def _probabilities(call: tree.Call, cell: Variable | None, scope: Scope) -> Para
         scope.report("E311", message, call.function.span, "not for a variable", help=help)
         return None
     if len(call.arguments) != 1 or call.arguments[0].keyword is not None or call.arguments[0].clauses is not None:
-        scope.report("E302", "`categorical` takes one array of probabilities", call.span, f"`{form.signature}`")
+        keyword = call.arguments[0].keyword if call.arguments else None
+        help = "probabilities stand in one list or array: `categorical([0.2, 0.8])`, `categorical(p[z])`"
+        if keyword is not None and keyword.name in ("logits", "logit", "log_probs", "eta"):
+            help = "logits are a factor: `factor h[y]` adds the one of the value that y has"
+        scope.report("E302", "`categorical` takes one array of probabilities", call.span, f"`{form.signature}`", help=help)
         return None
     e = call.arguments[0].value
     if isinstance(e, tree.List):

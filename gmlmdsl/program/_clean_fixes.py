@@ -10,6 +10,7 @@ from .._diagnostics import Diagnostic, GmlmError, Source
 from ._program import Program
 
 MOST_TRIED = 100_000  # characters checked again, of all edits together
+OF_A_FAULT = 150  # as many characters more for each fault that is met again
 
 
 def with_clean_fixes(check: Callable[[Source], Program], source: Source) -> Program:
@@ -25,7 +26,7 @@ def with_clean_fixes(check: Callable[[Source], Program], source: Source) -> Prog
     out: list[Diagnostic] = []
     for d in found:
         if d.fix is not None:
-            spare -= len(source.text)
+            spare -= len(source.text) + OF_A_FAULT * len(found)
             is_clean = spare >= 0 and d.fix.span.source == source and _is_clean(check, source, d, found)
             d = d if is_clean else replace(d, fix=None)
         out.append(d)

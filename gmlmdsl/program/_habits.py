@@ -63,7 +63,8 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         **dict.fromkeys(("log_sigmoid", "log_inv_logit", "logsigmoid"), ("write `log(sigmoid(a))`", "")),
         **dict.fromkeys(("c", "list", "tuple", "vec", "collect"), ("a list stands in square brackets: `[0.2, 0.8]`", "")),
         **dict.fromkeys(
-            ("matrix", "array", "zeros", "ones", "rep", "tensor"), ("a table is a list of lists, `[[0, 1], [1, 0]]`; one number fills it", "")
+            ("matrix", "array", "zeros", "ones", "rep", "tensor"),
+            ("a table is a list of lists, `[[0, 1], [1, 0]]`; one number fills it", ""),
         ),
         **dict.fromkeys(("count", "count_nonzero", "nnz"), ("write `sum(x[i] == 1 for i in site)`", "")),
         **dict.fromkeys(
@@ -93,6 +94,7 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         **dict.fromkeys(("seq", "seq_len", "arange", "linspace"), ("write `range(n)`: 0 to n - 1", "")),
         "enumerate": ("an index is what a loop names: `for i in site`", ""),
         "len": ("write `range(n)`: 0 to n - 1", ""),
+        **dict.fromkeys(("neighbors", "neighbours", "adjacent", "nbrs"), ("edges are a loop over pairs: `for (i, j) in G.edges`", "")),
     },
     "variable": {
         "bernoulli": ("a bit with log odds `h` is `factor h * y`; with probabilities `p : simplex` it is `y ~ categorical(p)`", ""),
@@ -100,11 +102,14 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         "categorical_logit": ("logits are a factor: `factor h[y]` adds the one of the value that y has", ""),
         "categorical_logits": ("logits are a factor: `factor h[y]` adds the one of the value that y has", ""),
         "discrete": ("write `categorical`", "categorical"),
+        **dict.fromkeys(("softmax", "logits"), ("logits are a factor: `factor h[y]` adds the one of the value that y has", "")),
         "multinomial": ("declare one variable per trial: `var x[i in trial] : range(q)`", ""),
         "binomial": ("declare one bit per trial: `var x[i in trial] : bit`", ""),
         "uniform": ("a variable without a factor or `~` is uniform: remove this", ""),
         "ising": ("an Ising model is `factor J[i, j] * x[i] * x[j] for (i, j) in G.edges`", ""),
-        **dict.fromkeys(("dbern", "flip"), ("a bit with log odds `h` is `factor h * y`; with `p : simplex` it is `y ~ categorical(p)`", "")),
+        **dict.fromkeys(
+            ("dbern", "flip"), ("a bit with log odds `h` is `factor h * y`; with `p : simplex` it is `y ~ categorical(p)`", "")
+        ),
         "dcat": ("write `categorical`", "categorical"),
         "dbin": ("declare one bit per trial: `var x[i in trial] : bit`", ""),
         **dict.fromkeys(

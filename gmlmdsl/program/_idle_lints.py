@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Set
 
 from .._diagnostics import Diagnostic, Span
@@ -47,8 +48,14 @@ def _unused(program: Program, used: Set[str]) -> Iterator[Diagnostic]:
         for name, value in declared.items():
             span: Span = value.span  # type: ignore[attr-defined]
             if name not in used and name not in lengths and span.source == program.sources[0]:
-                place = name_in(span, name) if span.text != name else span
+                place = _named_before(span, name) or (name_in(span, name) if span.text != name else span)
                 yield Diagnostic("W817", f"nothing uses {what} `{name}`", place, "unused", help="remove it, or use it")
+
+
+def _named_before(span: Span, name: str) -> Span | None:
+    """The name of a graph or network, which stands in front of its form: `graph G = chain(4)`."""
+    found = re.search(rf"\b{name}\b(?=\s*=\s*$)", span.source.text[: span.start])
+    return found and Span(span.source, *found.span())
 
 
 def _free(model: Model, program: Program) -> Iterator[Diagnostic]:

@@ -164,6 +164,8 @@ class Scope:
             wanted = wanted or ("a variable" if set(kinds) <= set(CELLS) and len(kinds) > 1 else " or ".join(WORDS[k] for k in kinds))
             message = f"`{name.name}` is {WORDS[symbol.kind]}, not {wanted}"
             otherwise = GIVEN if kinds == ("given",) and symbol.kind in CELLS else ""
+            if symbol.kind == "mask" and set(kinds) <= set(CELLS):
+                otherwise = f"a mask draws a block, which has a name: `update K where K ~ {name.name}`"
             help, fix = suggestion(name, [n for n in self._visible(kinds) if n != name.name], otherwise)
             self.report("E205", message, name.span, f"expected {wanted}", related=((symbol.span, "declared here"),), help=help, fix=fix)
             return None
@@ -204,6 +206,9 @@ class Scope:
         what = words.split(" ", 1)[-1]
         known = f"declared here are {listed(sorted(visible))}" if visible else f"no {what} is declared before this"
         known = otherwise or known
+        base, _, index = name.name.rpartition("_")
+        if base in visible and index:
+            known = f"write `{base}[{index}]`: a cell has its index in brackets"
         if axis:
             known = f"an index is named by a loop: write `for {name.name} in {axis}` behind the statement"
         if name.name in self.private:

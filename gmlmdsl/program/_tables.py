@@ -85,7 +85,9 @@ def check_rows_sum(e: Expression, scope: Scope) -> None:
     if below is not None:
         scope.report("E310", "a probability is at least 0", below.span, "below 0")
     elif known and len(known) == len(numbers) and abs(fsum(known) - 1) > NOT_NORMALISED:
-        scope.report("E310", f"these probabilities sum to {fsum(known):g}, not 1", e.span, "do not sum to 1")
+        scope.report(
+            "E310", f"these probabilities sum to {fsum(known):g}, not 1", e.span, "do not sum to 1", help="divide each by their sum"
+        )
 
 
 def _axes(n: int) -> str:

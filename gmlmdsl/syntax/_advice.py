@@ -17,7 +17,9 @@ PARTS = ("edges", "arcs", "nodes", "rows", "columns")
 LINK = "`~` takes a distribution, `y ~ categorical(p)`; a regression of a bit y is a factor, its log odds times y: `factor (a + b * z) * y`"
 DENSITY = "a distribution is no function: a bit with log odds h is `factor h * y`, one with probabilities p `y ~ categorical(p)`"
 CODE = "a program is data and runs no code: it declares inputs, models, masks and samplers; data, seeds and calls belong to Python"
-DRAWN = "the prior of a parameter is `param h ~ normal(0, 1)`; a variable is declared, `var x : bit`, and then `x ~ categorical([0.5, 0.5])`"
+DRAWN = (
+    "the prior of a parameter is `param h ~ normal(0, 1)`; a variable is declared, `var x : bit`, and then `x ~ categorical([0.5, 0.5])`"
+)
 # Calls of objects, by the name behind the point.
 METHODS = {
     "where": "a choice is written `if c then a else b`",
@@ -38,7 +40,8 @@ def advice(fault: Fault) -> str:
         )
     if is_arrow(token, after) and fault.level == "model_statement":
         return "nothing is assigned: a name for an expression is given with `let name = ..`, and a distribution with `name ~ ..`"
-    known = _advice_of_statement(fault, first) or _advice_of_sampler(fault, first) or _advice_of_declaration(fault, first)
+    known = _advice_of_elsewhere(fault, first, after) or _advice_of_statement(fault, first)
+    known = known or _advice_of_sampler(fault, first) or _advice_of_declaration(fault, first)
     known = known or _advice_of_loop(fault, after) or _advice_of_term(fault, after)
     return known or _advice_of_sign(fault, first, after) or _advice_of_token(fault, first, after)
 
@@ -51,22 +54,43 @@ def _advice_of_statement(fault: Fault, first: Token) -> str:
         return LISTED_EDGES
     if (first.text == "domain" and before == "=") or (before == ":" and token.text.count("..") == 1):
         return '0 to q - 1 are `range(q)`, words `labels("a", "b")`, letters `letters("ACGT")`'
-    if first.text == "model" and token.text == "=" and fault.at == fault.start + 2:
-        return f"a model has a body, `model {before} {{ .. }}`; a regression of a bit y in it is `factor (a + b * z) * y`"
     if first.text == "network" and token.text == ".":
         return 'a network is `transformer(..)`, `encoder_decoder(..)` or `mlp(..)`, one of your own `python("package.module:Class")`'
     if first.text in ("model", "sampler") and "{" in fault.expected and (token.text == ":" or token.opens_line):
         return f"the body of a {first.text} stands between braces: `{first.text} name {{ .. }}`"
     if first.text == "param" and token.text in COMPARISONS:
         return f"bounds are a type: `param {before} : positive`, or `real(lower = .., upper = ..)`"
+    if token.text == "|" and "~" in fault.expected:
+        return "what a distribution depends on stands in its table: `x ~ categorical(p[y])`"
+    return ""
+
+
+def _advice_of_elsewhere(fault: Fault, first: Token, after: Token) -> str:
+    """The same by how other languages write distributions, densities and draws."""
+    token, before = fault.token, fault.previous.text if fault.previous else ""
+    if token.text == "=" and fault.level == "model_statement" and "NAME" in first.terminals and is_drawn(fault):
+        return DRAWN
     if any(t.text.endswith(("_lpmf", "_lpdf", "_logpmf", "_logpdf")) for t in fault.tokens[fault.start : fault.at + 4]):
         return DENSITY
     if fault.level == "model_statement" and before == "~" and fault.at == fault.start + 2 and token.text != "(":
         return LINK
-    if fault.level == "model_statement" and fault.tokens[fault.at - 2].text == "~" and "(" in fault.expected and token.text in ("+", "*", ":", "|"):
+    if (
+        fault.level == "model_statement"
+        and fault.tokens[fault.at - 2].text == "~"
+        and "(" in fault.expected
+        and token.text in ("+", "*", ":", "|")
+    ):
         return LINK
-    if token.text == "|" and "~" in fault.expected:
-        return "what a distribution depends on stands in its table: `x ~ categorical(p[y])`"
+    if first.text == "conditional" and token.text in ("[", "("):
+        return (
+            f"a network predicts a whole array, `conditional {before} ~ net()`; a cell has a distribution, `{before}[i] ~ categorical(p)`"
+        )
+    if first.text == "model" and token.text == "=" and fault.at == fault.start + 2:
+        return f"a model has a body, `model {before} {{ .. }}`; a regression of a bit y in it is `factor (a + b * z) * y`"
+    if token.text == "<" and before == "for":
+        return "a pair stands in parentheses: `for (i, j) in G.edges`"
+    if token.text == "@" and fault.at == fault.start:
+        return "a term of log p is `factor ..`" if after.text in ("addlogprob", "addlogprior") else CODE
     return ""
 
 
@@ -129,6 +153,8 @@ def _advice_of_loop(fault: Fault, after: Token) -> str:
         return f"two indices are two loops: `for {before} in .. for {after.text} in ..`; the edges of a graph are `for (i, j) in G.edges`"
     if token.text == "," and before in (")", "]") and tokens[min(at + 2, len(tokens) - 1)].text == "in" and "NAME" in after.terminals:
         return f"loops follow one another: `for .. in .. for {after.text} in ..`"
+    if token.text == "(" and before == "(" and tokens[at - 2].text == "for":
+        return "the nodes of a graph are one axis, `x[i in G.nodes]`, and an edge is a pair of them: `for (i, j) in G.edges`"
     if token.text == "~" and "in" in fault.expected:
         return "the edges of a graph are `for (i, j) in G.edges`"
     return ""
@@ -139,6 +165,8 @@ def _advice_of_term(fault: Fault, after: Token) -> str:
     token, previous = fault.token, fault.previous
     before = previous.text if previous else ""
     touches = previous is not None and previous.end == token.start
+    if token.text == "," and fault.tokens[fault.start].text == "require" and not fault.open_brackets()[1:]:
+        return "join conditions with `and`, or write a `require` for each"
     if token.text == "{" and before.lower().startswith("sum"):
         return "a sum is written `sum(x[i] for i in site)`"
     if token.text == "{" and "then" in fault.expected:
@@ -163,6 +191,10 @@ def _advice_of_sampler(fault: Fault, first: Token) -> str:
         return "updates stand between braces: `sampler name { update .. }`"
     if first.text in ALGORITHMS and fault.level == "sampler_statement":
         return f"an algorithm stands behind `=`: `sampler name = {first.text}(..)`"
+    if fault.level == "sampler_statement" and fault.tokens[min(fault.at + 1, len(fault.tokens) - 1)].text == "=":
+        return "numbers of draws are told in Python, `model.sample(params, draws=1000)`; the same again is `repeat 10 { .. }`"
+    if first.text == "update" and "where" in fault.expected and (token.text in ("(", "from", "with", "by", "using")):
+        return "a block that a mask draws is named: `update x[K] where K ~ subsets(x, size = 2)`"
     if first.text == "update" and fault.tokens[fault.at - 2].text == "where":
         return f"a block that a mask draws is named: `update x[K] where K ~ {before}`"
     if first.text == "update" and before == "for" and token.terminals == ("NUMBER",):
@@ -173,8 +205,6 @@ def _advice_of_sampler(fault: Fault, first: Token) -> str:
 def _advice_of_sign(fault: Fault, first: Token, after: Token) -> str:
     """The same by a sign that means something elsewhere."""
     token, previous = fault.token, fault.previous
-    if token.text == "=" and fault.level == "model_statement" and "NAME" in first.terminals and is_drawn(fault):
-        return DRAWN
     if token.text == "=" and fault.level == "model_statement" and "NAME" in first.terminals and "~" in fault.expected:
         axes, cell = ("", "") if fault.at == fault.start + 1 else ("[i in site]", "[i]")
         return f"a name for an expression is given with `let {first.text}{axes} = ..`, a distribution with `{first.text}{cell} ~ ..`"
@@ -186,10 +216,6 @@ def _advice_of_sign(fault: Fault, first: Token, after: Token) -> str:
         return f"a graph has a name: `graph G = ..` before this, then `G.{after.text}`"
     if token.text == "(" and fault.tokens[fault.at - 2].text == ".":
         return METHODS.get(previous.text if previous else "", "functions stand alone: `exp(x[0])`, `sum(x[i] for i in site)`")
-    if token.text == "<" and previous and previous.text == "for":
-        return "a pair stands in parentheses: `for (i, j) in G.edges`"
-    if token.text == "@" and fault.at == fault.start:
-        return "a term of log p is `factor ..`" if after.text in ("addlogprob", "addlogprior") else CODE
     if token.text == "@":
         return "a product of vectors is `sum(x[i] * y[i] for i in site)`"
     if token.text == ":" and "]" in fault.expected and first.text not in ARRAYS:

@@ -71,6 +71,8 @@ BETWEEN = {
     "div": "whole division is written `a // b`",
     "xor": "one of two conditions is `(a) != (b)`",
     "times": "a product is written `a * b`",
+    **dict.fromkeys(("forall", "foreach", "over"), "a loop is written `for i in site`"),
+    **dict.fromkeys(("where", "when", "unless", "such", "with"), "a condition of loops is written `if`: `for i in site if i > 1`"),
 }
 
 Faults = dict[int, Diagnostic]
@@ -290,6 +292,7 @@ def _unexpected(fault: Fault) -> Diagnostic:
         if not first.opens_line:
             before = fault.tokens[fault.start - 1].text
             meant = BETWEEN.get(first.text, "between two terms stands an operator, such as `*`")
+            meant = "a choice is written `if c then a else b`" if before in ("case", "match", "switch", "select") else meant
             help_ = "a sum is written `sum(x[i] for i in site)`" if before.lower().startswith("sum") else meant
             message = f"expected an operator or a statement after `{short(before)}`, found `{short(first.text)}`"
             return Diagnostic("E101", message, fault.span(first), "nothing joins this to what stands before", help=help_)

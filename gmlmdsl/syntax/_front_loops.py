@@ -93,10 +93,8 @@ def _behind(fault: Fault, at: int, outer: _Front) -> _Body | None:
             k = nested.end
             continue
         stop = next((j for j in range(k, last) if _ends(fault, k, j)), last)
-        if stop == k and fault.tokens[k].text != ";":
-            return None  # a brace that belongs to what is around
-        if stop > k:
-            moved = _moved(fault, k, stop, front)
+        if fault.tokens[k].text != ";":
+            moved = _moved(fault, k, stop, front) if stop > k else None  # else a brace that belongs to what is around
             if moved is None:
                 return None
             body.texts.append(moved[0])
@@ -150,7 +148,7 @@ def _inside(fault: Fault, opens: int, at: int) -> tuple[int, int, int] | None:
         return None if close is None or close == at + 1 else (at + 1, close, close + 1)
     first = at + (tokens[at].text in (":", "do"))
     if not tokens[first].text or not tokens[first].opens_line:
-        end = next(k for k in range(first, len(tokens)) if _ends(fault, first, k) or not tokens[k].text)
+        end = next(k for k in range(first, len(tokens)) if _ends(fault, first, k))
         return (first, end, end + (tokens[end].text == ";")) if end > first else None
     margin = column(fault, tokens[opens])
     lines = (k for k in range(first, len(tokens)) if tokens[k].opens_line or not tokens[k].text)
@@ -169,6 +167,8 @@ def _condition_end(fault: Fault, at: int) -> int:
 def _ends(fault: Fault, start: int, at: int) -> bool:
     """Whether a statement that opens at a token ends before another: a `;`, a keyword behind an expression, `name ~` on a new line."""
     tokens, token, before = fault.tokens, fault.tokens[at], fault.tokens[at - 1]
+    if not token.text:
+        return True
     depth = depth_of(tokens[start:at])
     if depth or token.text in (";", "}"):
         return depth < 0 or (not depth and token.text in (";", "}"))
@@ -190,6 +190,8 @@ def _moved(fault: Fault, start: int, end: int, front: _Front) -> tuple[str, list
     if added:
         first = fault.make("factor", first)
         tokens = [first, *tokens[3:]]
+    if depth_of(tokens):
+        return None  # a bracket is left open
     if first.text not in REPEATED[fault.level] and (first.text in LEVELS[fault.level][0] or "~" not in (t.text for t in tokens)):
         return None
     top = [k for k, t in enumerate(tokens) if not depth_of(tokens[:k])]

@@ -75,6 +75,8 @@ def word_of_elsewhere(fault: Fault, faults: Faults) -> Edit | None:
     if entry is None or "NAME" not in first.terminals or fault.at > fault.start + 1:
         return None
     meant, told = entry["meant"], entry.get("told", "")
+    if first.text == "where" and not fault.alone:
+        return None  # a condition of the loops before it
     after = [t.text for t in fault.tokens[fault.start + 2 : fault.start + 3]]
     if meant in CELLS and not fault.alone and after not in ([":"], ["["]):
         return _word_behind(fault, meant)

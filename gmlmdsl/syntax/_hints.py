@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 
@@ -12,7 +12,7 @@ def hints() -> dict[str, list[dict[str, Any]]]:
     """The table."""
     import tomllib
 
-    return tomllib.loads(files("gmlmdsl").joinpath("syntax/hints.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(Path(__file__).with_name("hints.toml").read_text(encoding="utf-8"))
 
 
 @functools.cache

@@ -258,6 +258,8 @@ def _character(span: Span) -> Diagnostic:
         help_ = f"a power is written `x ^ {POWERS[text]}`"
     if text.isspace():
         help_ = "use plain spaces"
+    if text == "\\":
+        help_ = "names have no backslash: `beta`; a sum is written `sum(x[i] for i in site)`"
     return Diagnostic("E111", f"{shown} is not part of the language", span, "unknown character", help=help_)
 
 

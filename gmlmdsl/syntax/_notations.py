@@ -212,6 +212,8 @@ def second_condition(fault: Fault, faults: Faults) -> Edit | None:
     )
     second = next((k for k in range(at, end) if tokens[k].text == "if" and not depth_of(tokens[at:k])), None)
     condition = tokens[first + 1 : at]
+    if not condition:
+        return None
     loose = any(t.text == "or" for t in condition)
     parts = [fault.make("(", tokens[first]), *condition, fault.make(")", tokens[first])] if loose else condition
     written = f"({text_of(fault, condition)})" if loose else text_of(fault, condition)

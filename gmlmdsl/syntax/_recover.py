@@ -52,12 +52,13 @@ class _Recovery:
         self.braces_seen = False
         self.resumed = -1  # where reading went on, when not at the start of a line: what follows there may be debris
         self.last = -1  # where reading went on last
+        self.edits = 0  # made; those of the rows of one mixture are one error
         self.mended = -1  # the place of the statement that was mended last
 
     def step(self, stack: Stack, stop: Stop) -> tuple[Stack, int]:
         """Deal with one error; the stack and the token to read on from."""
         fault = locate(self.tables, self.source, self.tokens, stack, stop)
-        if len(self.errors) >= (MAX_ERRORS if len(self.tokens) < LONG else MAX_ERRORS_WHEN_LONG):
+        if max(len(self.errors), self.edits) >= (MAX_ERRORS if len(self.tokens) < LONG else MAX_ERRORS_WHEN_LONG):
             return self._leave_out(fault, len(self.tokens) - 1)
         if not self.braces_seen and excess(self.tokens) and not fault.too_deep:
             edit = mend_braces(fault)
@@ -90,7 +91,8 @@ class _Recovery:
         said = (edit.diagnostic.span, edit.diagnostic.message)  # what is said again is said of more: of another row of a mixture
         self.errors = [*(d for d in self.errors if (d.span, d.message) != said), edit.diagnostic]
         self.tokens = edit.applied(self.tokens)
-        self.last = -1  # tokens have other numbers now; the number of edits is bounded by that of errors
+        self.edits += 1
+        self.last = -1  # tokens have other numbers now; the number of edits is bounded
 
     def _mend(self, fault: Fault) -> tuple[Stack, int] | None:
         """Make the first edit that surely mends the statement; where to read again, or None where there is no such edit."""

@@ -46,10 +46,17 @@ def slip_at(fault: Fault, faults: Faults) -> Edit | None:
         span = fault.span(tokens[start]).to(fault.span(tokens[end - 1]))
         slip = known.get(span.text)
         if slip:
-            meant = tuple(fault.make(word, tokens[start]) for word in slip["meant"].split())
-            help_ = f"write `{slip['meant']}`"
-            return Edit(start, end, meant, _foreign(slip["message"], span, help_, _fix(fault, span, slip["meant"])), far=0)
+            word = _meant(fault, span.text, slip["meant"])
+            meant = tuple(fault.make(part, tokens[start]) for part in word.split())
+            return Edit(start, end, meant, _foreign(slip["message"], span, f"write `{word}`", _fix(fault, span, word)), far=0)
     return None
+
+
+def _meant(fault: Fault, written: str, usual: str) -> str:
+    """What a sign stands for here: `:=` of a declaration gives a type, `|` behind a loop its condition."""
+    if written == ":=" and fault.tokens[fault.start].text in ("var", "latent", "given"):
+        return ":"
+    return "if" if written == "|" and {"if", "for"} <= fault.expected else usual
 
 
 def _foreign(message: str, span: Span, help_: str, fix: Fix | None = None) -> Diagnostic:
@@ -245,6 +252,9 @@ def _punctuation(fault: Fault, faults: Faults) -> Edit | None:
         return None
     span = fault.span(fault.token)
     message, help_, fix = f"expected `{possible[0]}`, found `{fault.token.text}`", f"write `{possible[0]}`", Fix(span, possible[0])
+    if fault.token.text == "~" and fault.tokens[fault.start].text == "let":
+        name = fault.tokens[fault.start + 1].text
+        help_, fix = f"a prior belongs to a parameter: `param {name} ~ ..`; a name for an expression is `let {name} = ..`", None
     if fault.token.text == "=" and is_drawn(fault):
         if possible[0] == "~":
             return None

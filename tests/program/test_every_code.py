@@ -110,7 +110,9 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "E540": lambda path: model().fit(ROWS, mask="one", weights=[1, 1, 1], weights_are="frequency"),
     "E541": lambda path: model().fit(ROWS, mask="one", weights=[0.5, 1, 1], weights_are="counts"),
     "E542": lambda path: model().fit(ROWS, mask="one", weights=[1, 1, 1], weights_are="counts", n_masks=1),
-    "E735": lambda path: gm.parse(NETWORK.replace("mlp(width = 2)", 'python("no_such_module:Net")'), allow_python=True).model().init_params(),
+    "E735": lambda path: (
+        gm.parse(NETWORK.replace("mlp(width = 2)", 'python("no_such_module:Net")'), allow_python=True).model().init_params()
+    ),
 }
 
 
