@@ -148,13 +148,23 @@ def _inside(fault: Fault, opens: int, at: int) -> tuple[int, int, int] | None:
         return None if close is None or close == at + 1 else (at + 1, close, close + 1)
     first = at + (tokens[at].text in (":", "do"))
     if not tokens[first].text or not tokens[first].opens_line:
-        end = next(k for k in range(first, len(tokens)) if _ends(fault, first, k))
+        end = _before_brace(tokens, first, next(k for k in range(first, len(tokens)) if _ends(fault, first, k)))
         return (first, end, end + (tokens[end].text == ";")) if end > first else None
     margin = column(fault, tokens[opens])
     lines = (k for k in range(first, len(tokens)) if tokens[k].opens_line or not tokens[k].text)
     end = next(k for k in lines if not tokens[k].text or tokens[k].text == "}" or column(fault, tokens[k]) <= margin)
-    end = next((k for k in range(first, end) if tokens[k].text == "}" and depth_of(tokens[first:k]) == 0), end)
+    end = _before_brace(tokens, first, end)
     return (first, end, end + (tokens[end].text == "end")) if end > first else None
+
+
+def _before_brace(tokens: list[Token], first: int, end: int) -> int:
+    """The end of a body, or a brace before it that closes what is around."""
+    depth = 0
+    for k in range(first, end):
+        depth += (tokens[k].text == "{") - (tokens[k].text == "}")
+        if depth < 0:
+            return k
+    return end
 
 
 def _condition_end(fault: Fault, at: int) -> int:
