@@ -37,7 +37,10 @@ class Where:
 
 
 FIXED = "a number that is not fitted is declared `input s : real = 1`"
-POSSIBLE = "what is possible cannot be fitted: use a number or an `input` here, or let a `factor` make it unlikely; bounds are a type: `: positive`"
+POSSIBLE = (
+    "what is possible cannot be fitted: use a number or an `input` here, or let a `factor` make it unlikely; "
+    "bounds are a type: `: positive`"
+)
 CONSTANT = Where(
     "may use inputs only", "input", "length", instead="this is one number for all rows of data: declare it `input n : int = 4`"
 )
