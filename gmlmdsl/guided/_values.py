@@ -49,7 +49,7 @@ def prefix_values(
     setting = Setting(model.lowered, params, verified_seed(seed), model.program.allow_python, oracle)
     last = None if end is None else int(encode_prompts(model.graph, [[end]]).codes[0, 0])
     rules = Rules(setting.string.size, len(setting.string.labels), last)
-    made, codes = setting.judge(judge, last), encode_prompts(model.graph, prefixes).codes
+    made, codes = setting.judge(judge, last), encode_prompts(model.graph, prefixes, "prefixes").codes
     found = [_some(made, setting.made_oracle, rules, codes[k : k + AT_ONCE]) for k in range(0, len(codes), AT_ONCE)]
     values = np.concatenate(found)
     verify_values(values, np.ones(len(values), bool), codes, Named(judge, judge, rules))

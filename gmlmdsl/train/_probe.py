@@ -137,7 +137,7 @@ def prefix_features(model: Any, params: Mapping[str, Any], prefixes: Any, *, lay
         raise fail("E506", f"model `{model.name}` has no network", help="`conditional x ~ net()` gives it one")
     network_queries.verify_causal(model.graph)
     layer = None if layer is None else whole_number("layer", layer, 1)
-    return _features(model, params, encode_prompts(model.graph, prefixes).codes, given, layer or "last", None)
+    return _features(model, params, encode_prompts(model.graph, prefixes, "prefixes").codes, given, layer or "last", None)
 
 
 def _features(model: Any, params: Mapping[str, Any], codes: Array, given: Any, layer: Any, place: Any) -> Array:
