@@ -134,6 +134,9 @@ class GmlmKernel(MCMCKernel):
         """What the bar of a run shows."""
         return f"changed={float(state.changed):.2f}"
 
+    def __repr__(self) -> str:
+        return f"NumPyro kernel of {listed(self.names)} in {self._rows:,} rows"
+
     def _mapped(self, key: jax.Array, function: Callable[[Any, Any], BlockState], what: Any) -> BlockState:
         """A function of one chain, or of each of several."""
         return function(key, what) if is_prng_key(key) else jax.vmap(function)(key, what)

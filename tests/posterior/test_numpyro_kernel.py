@@ -124,6 +124,7 @@ def test_it_starts_where_it_may_and_at_what_it_is_told(model: gm.Model):
         kernel.init(jax.random.key(0), 0, None, (), {}).z["h"].tolist() == kernel.init(jax.random.key(0), 5, None, (), {}).z["h"].tolist()
     )
     assert kernel.refresh(told, (), {}) is told
+    assert repr(kernel) == "NumPyro kernel of `h` in 8 rows"
 
 
 def test_data_stay_under_a_sampler_that_would_move_them(model: gm.Model):
