@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Array = np.ndarray
+AT_ONCE = 5  # penalties of each half before the bound is looked at
+ROUNDING = 1e-9  # of a share of half samples
 
 
 def held_out(run: Runs, penalties: Array, options: PathOptions) -> tuple[Array, Array]:
@@ -40,20 +42,34 @@ def stability(run: Runs, penalties: Array, options: PathOptions) -> tuple[pd.Dat
     """
     import pandas as pd
 
-    rows, count = len(run.weights), len(run.edges.names)
-    ever = np.zeros((len(penalties), count))
-    halves = 0
-    for k in tracked(range(-(-options.subsamples // 2)), "pairs of half samples", shows_progress(options.progress)):
+    count, halves = len(run.edges.names), _halves(run, options)
+    share, states = np.zeros((len(penalties), count)), [None] * len(halves)
+    ever = np.zeros((len(halves), count), bool)
+    bounds = np.full(len(penalties), np.inf)
+    for start in range(0, len(penalties), AT_ONCE):  # the bound grows: what is below it is not fitted
+        here = slice(start, start + AT_ONCE)
+        what = f"half samples, penalties {start + 1} to {min(start + AT_ONCE, len(penalties))} of {len(penalties)}"
+        for h in tracked(range(len(halves)), what, shows_progress(options.progress)):
+            found = run.path(run.values(run.objective(halves[h])), penalties[here], None, options, states[h])
+            selected: Any = run.combined(np.array([run.selected(f) for f in found]))
+            selected = np.maximum.accumulate(np.concatenate([ever[h][None], selected]), axis=0)[1:]
+            ever[h], states[h] = selected[-1], found[-1]
+            share[here] += selected / len(halves)
+        bounds[here] = share[here].sum(axis=1) ** 2 / ((2 * options.threshold - 1) * count)
+        if bounds[here][-1] > options.wrong:
+            break
+    last = int(np.flatnonzero(bounds <= options.wrong).max(initial=0))
+    frame = pd.DataFrame({"coupling": run.edges.names, "probability": share[last], "stable": share[last] >= options.threshold - ROUNDING})
+    return frame.sort_values("probability", ascending=False, kind="stable", ignore_index=True), float(bounds[last]), last
+
+
+def _halves(run: Runs, options: PathOptions) -> list[Array]:
+    """The weights of rows in each half sample: two of each pair, which have no row in common."""
+    rows, out = len(run.weights), []
+    for k in range(-(-options.subsamples // 2)):
         order = generator(options.seed, k).permutation(rows)
         for mine in (order[: rows // 2], order[rows // 2 : 2 * (rows // 2)]):
             weights = np.zeros(rows)
             weights[mine] = run.weights[mine]
-            half = run.values(run.objective(weights))
-            found: Any = run.combined(np.array([run.selected(f) for f in run.path(half, penalties, None, options)]))
-            ever += np.maximum.accumulate(found, axis=0)
-            halves += 1
-    share = ever / halves
-    bounds = share.sum(axis=1) ** 2 / ((2 * options.threshold - 1) * count)
-    last = int(np.flatnonzero(bounds <= options.wrong).max(initial=0))
-    frame = pd.DataFrame({"coupling": run.edges.names, "probability": share[last], "stable": share[last] >= options.threshold})
-    return frame.sort_values("probability", ascending=False, kind="stable", ignore_index=True), float(bounds[last]), last
+            out.append(weights)
+    return out

@@ -87,9 +87,15 @@ class Runs:
         """The row weight that counts for each copy."""
         return np.atleast_1d(np.asarray(values.objective.scale if isinstance(values, JointObjective) else values.weight, float))
 
-    def path(self, values: Copied, penalties: Array, what: str | None, options: PathOptions) -> list[Penalised]:
-        """Minimisers under each row of penalties, shape (penalties, copies), each started at the one before; `what`: of the bar."""
-        free, curvature, found = self._begin(values), np.ones(self.copies), []
+    def path(
+        self, values: Copied, penalties: Array, what: str | None, options: PathOptions, begin: Penalised | None = None
+    ) -> list[Penalised]:
+        """Minimisers under each row of penalties, shape (penalties, copies), each started at the one before.
+
+        `what`: of the bar, none: no bar; `begin`: the one before the first.
+        """
+        found: list[Penalised] = []
+        free, curvature = (self._begin(values), np.ones(self.copies)) if begin is None else (begin.free, begin.curvature)
         for k in tracked(range(len(penalties)), what or "path", what is not None and shows_progress(options.progress)):
             found.append(minimise_penalised(values, free, self.edges.groups, penalties[k], curvature))
             free, curvature = found[-1].free, found[-1].curvature

@@ -44,6 +44,18 @@ class Effects:
     graph: FactorGraph = field(repr=False)
 
     @property
+    def names(self) -> list[str]:
+        """Of `cells`."""
+        return [self.graph.cell_name(int(c)) for c in self.cells]
+
+    @property
+    def labels(self) -> list[Any]:
+        """What the last axis of `singles` stands for: values as the domain writes them, their numbers where cells have other domains."""
+        known = {tuple(v.labels) for c in self.cells for v in self.graph.variables if v.offset <= c < v.offset + v.size}
+        width = self.singles.shape[1]
+        return list(known.pop()) if len(known) == 1 else list(range(width))
+
+    @property
     def table(self) -> pd.DataFrame:
         """One row for each single substitution: `cell`, `wildtype`, `mutant` (values as the domain writes them), `effect`."""
         import pandas as pd

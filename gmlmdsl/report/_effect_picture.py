@@ -8,17 +8,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._palette import DIVERGING, LIGHT, WIDTH, axes_of, bare, house_style, plain
-from ._picture_arguments import numbers, verified_axes
+from ._picture_arguments import numbers, verified_axes, wrong
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from ..evaluate import Effects
+
 MOST_NAMED = 40  # cells whose names are written; of more, every so many
 
 
 def plot_effects(
-    singles: np.ndarray, values: Sequence[Any], cells: Sequence[str], *, wildtype: np.ndarray | None = None, ax: Axes | None = None
+    singles: Effects | np.ndarray,
+    values: Sequence[Any] | None = None,
+    cells: Sequence[str] | None = None,
+    *,
+    wildtype: np.ndarray | None = None,
+    ax: Axes | None = None,
 ) -> Figure:
     """A heat map of single substitutions, values by cells: orange where log p rises, blue where it falls.
 
@@ -26,10 +33,10 @@ def plot_effects(
     empty are values that a cell lacks.
 
     Args:
-        singles: (cell, value) changes of log p: `Effects.singles`.
+        singles: from `Model.effects`; or (cell, value) changes of log p, of which the next three say more.
         values: of the rows, as the domain writes them.
         cells: names of the columns.
-        wildtype: (cell,) codes of the wildtype: `Effects.wildtype`.
+        wildtype: (cell,) codes of the wildtype.
         ax: where to draw; none: a new figure.
 
     Returns:
@@ -41,6 +48,11 @@ def plot_effects(
     from matplotlib.colors import ListedColormap
 
     verified_axes(ax)
+    if hasattr(singles, "singles"):
+        told: Any = singles
+        singles, values, cells, wildtype = told.singles, values or told.labels, cells or told.names, told.wildtype
+    if values is None or cells is None:
+        raise wrong("an array of effects needs `values` and `cells`, names of its rows and columns", "pass what `model.effects(..)` gives")
     table = numbers("singles", singles, (len(cells), len(values)))
     if wildtype is not None:
         numbers("wildtype", wildtype, (len(cells),))

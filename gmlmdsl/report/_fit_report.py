@@ -12,38 +12,62 @@ from .._diagnostics import GmlmError, counted
 from ._check_pictures import check_section
 from ._diagnostic_pictures import plot_loss
 from ._document import Report
-from ._network_pictures import plot_network
+from ._network_report import couplings_figure, differences_section, effects_section, path_section
 from ._pictures import plot_couplings, plot_forest
 
 if TYPE_CHECKING:
-    from ..assess import PredictiveCheck
+    import pandas as pd
+
+    from ..assess import Path, PredictiveCheck
+    from ..evaluate import Effects
     from ..model import Fit
 
 MOST_CHECKED_STATES = 2**14
 MOST_CHECKED_PAIRS = 1 << 20  # rows times cells squared
 MOST_ROWS = 500  # of the table of estimates
 MOST_IN_FOREST = 40
-MOST_NODES = 40  # of a network
 MOST_GAPS = 40  # cells in the table of missing ones
 LEVEL = 0.94
 
 
-def fit_report(fit: Fit, *, check: PredictiveCheck | None = None, title: str = "") -> Report:
+def fit_report(
+    fit: Fit,
+    *,
+    check: PredictiveCheck | None = None,
+    path: Path | None = None,
+    centrality: pd.DataFrame | None = None,
+    differences: pd.DataFrame | None = None,
+    effects: Effects | None = None,
+    title: str = "",
+) -> Report:
     """A fit as one HTML page.
 
     Args:
         fit: from `Model.fit` or `gm.load_fit`.
         check: from `Fit.predictive`; none: made here where the fit has its rows and it costs little, see `quick_check`.
+        path: from `Model.fit_path`: which couplings are there.
+        centrality: from `Fit.centrality`, with a bootstrap's intervals, say; none: that of the fit, where it has few cells.
+        differences: from `Fit.differences`: how another group differs.
+        effects: from `Model.effects`: what substitutions do to log p.
         title: of the page.
 
     Returns:
         A report; `.save(path)` writes it.
+
+    Raises:
+        GmlmError: E507 for what is none of these.
     """
     meta = fit.meta
     report = Report(title or f"Fit of `{meta['model']}`", f"{counted(meta['rows'], 'row')}, mask {meta['mask_use']}.", footer=_footer(meta))
     _status(report, fit)
     if any(p.size for p in fit.graph.parameters):
-        _estimates(report, fit)
+        _estimates(report, fit, centrality)
+    if path is not None:
+        path_section(report, path)
+    if differences is not None:
+        differences_section(report, differences)
+    if effects is not None:
+        effects_section(report, effects)
     if fit.missing is not None and fit.missing.any:
         _missing(report, fit)
     check = quick_check(fit) if check is None else check
@@ -115,7 +139,7 @@ def _missing(report: Report, fit: Fit) -> None:
     report.table(["cell", "missing", "share of rows"], rows, f"How often each cell is missing{more}.")
 
 
-def _estimates(report: Report, fit: Fit) -> None:
+def _estimates(report: Report, fit: Fit, centrality: pd.DataFrame | None) -> None:
     report.section("Estimates")
     known = fit.full_covariance is not None
     if not known:
@@ -131,7 +155,7 @@ def _estimates(report: Report, fit: Fit) -> None:
             mapped |= _picture(report, fit, p, separated[part])
         at += p.size
     if not mapped:
-        _network(report, fit)
+        couplings_figure(report, fit, LEVEL, centrality)
     frame = fit.summary(LEVEL)
     _forest(report, frame, known)
     shown = frame.head(MOST_ROWS)
@@ -177,21 +201,6 @@ def _picture(report: Report, fit: Fit, p: Any, separated: np.ndarray) -> bool:
     note = f" {int(wraps.sum())} edges around the border are not drawn." if wraps.any() else ""
     report.figure(figure, alt=f"`{p.name}` on the grid: one line per edge.", caption=f"`{p.name}` on the grid `{name}`.{note}")
     return True
-
-
-def _network(report: Report, fit: Fit) -> None:
-    """The couplings of few cells as a network."""
-    if fit.graph.n_random > MOST_NODES or fit.graph.latents:
-        return
-    signed = int(fit.graph.sizes.max(initial=1)) == 2
-    try:
-        couplings = fit.couplings(score="value" if signed else "norm", probability=LEVEL)
-    except GmlmError:  # no factor joins two cells, or it reads given data
-        return
-    what = "coupling" if signed else "norm of the coupling"
-    pale = " Pale: the 94 % interval holds 0." if "std_error" in couplings else ""
-    caption = f"The {what} of each two cells that share a factor.{pale}"
-    report.figure(plot_network(couplings, label=what), alt="The couplings as a network: one line for each two cells.", caption=caption)
 
 
 def _program(report: Report, fit: Fit) -> None:
