@@ -181,11 +181,12 @@ def mean(values: list[float], digits: int) -> str:
 
 def table(found: dict[str, dict[str, list[float]]], what: str, heads: dict[str, str], digits: int) -> str:
     """One measure in Markdown, a line for each network."""
-    lines = ["| graph | nodes | rows | " + " | ".join(heads.values()) + " |", "|---" * (3 + len(heads)) + "|"]
+    lines = ["| graph | nodes | rows | seeds | " + " | ".join(heads.values()) + " |", "|---" * (4 + len(heads)) + "|"]
     for n, graph, rows in product(SIZES, GRAPHS, ROWS):
         own = found.get(f"{graph}-{n}-{rows}")
         if own is not None:
-            lines.append(f"| {graph} | {n} | {rows} | " + " | ".join(mean(own[f"{m} {what}"], digits) for m in heads) + " |")
+            seeds = len(own[f"path {what}"])
+            lines.append(f"| {graph} | {n} | {rows} | {seeds} | " + " | ".join(mean(own[f"{m} {what}"], digits) for m in heads) + " |")
     return "\n".join(lines)
 
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._palette import LIGHT, SERIES, house_style, in_lines, new_figure, plain
+from ._palette import LIGHT, SERIES, axes_of, house_style, in_lines, legend_beside, new_figure, plain
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _BUCKETS = 300  # of a long trace, each drawn as its smallest and largest value
@@ -66,20 +67,20 @@ def plot_loss(trace: np.ndarray, *, label: str = "objective") -> Figure:
     return figure
 
 
-def plot_ess_r_hat(ess: np.ndarray, r_hat: np.ndarray, *, chains: int) -> Figure:
+def plot_ess_r_hat(ess: np.ndarray, r_hat: np.ndarray, *, chains: int, ax: Axes | None = None) -> Figure:
     """Every cell by its worst category: ESS to the right, R-hat upwards, with the limits below or above which to worry.
 
     Args:
         ess: (cell,) smallest ESS over the categories.
         r_hat: (cell,) largest R-hat over the categories; cells where either is not finite are only counted.
         chains: number of chains; the limit of ESS is 100 per chain.
+        ax: where to draw; none: a new figure.
     """
     size, ratio = np.asarray(ess, dtype=float), np.asarray(r_hat, dtype=float)
     shown = np.isfinite(size) & np.isfinite(ratio)
     fine = shown & (size >= MIN_ESS_PER_CHAIN * chains) & (ratio <= MAX_R_HAT)
     with house_style():
-        figure = new_figure(2.7)
-        axes = figure.subplots()
+        axes = axes_of(ax, 2.7)
         axes.axvline(MIN_ESS_PER_CHAIN * chains, color=LIGHT["muted"], linewidth=0.9, linestyle="--")
         axes.axhline(MAX_R_HAT, color=LIGHT["muted"], linewidth=0.9, linestyle="--")
         axes.scatter(size[fine], ratio[fine], s=18, color=SERIES[0], linewidths=0, alpha=0.75, label=f"fine ({int(fine.sum())})")
@@ -93,12 +94,17 @@ def plot_ess_r_hat(ess: np.ndarray, r_hat: np.ndarray, *, chains: int) -> Figure
         axes.set_xlabel("effective sample size of the worst category" + note)
         axes.set_ylabel("R-hat")
         axes.set_xlim(left=0)
-        figure.legend(loc="outside upper left", ncols=2)
-    return figure
+        legend_beside(axes, ax, 2)
+    return axes.figure  # pyright: ignore[reportReturnType]
 
 
 def plot_categories(
-    names: Sequence[str], frequencies: np.ndarray, *, standard_errors: np.ndarray | None = None, exact: np.ndarray | None = None
+    names: Sequence[str],
+    frequencies: np.ndarray,
+    *,
+    standard_errors: np.ndarray | None = None,
+    exact: np.ndarray | None = None,
+    ax: Axes | None = None,
 ) -> Figure:
     """Frequencies of categories as bars, with Monte Carlo errors and the exact probabilities where they are known.
 
@@ -107,23 +113,23 @@ def plot_categories(
         frequencies: (category,) shares of the draws.
         standard_errors: (category,) Monte Carlo standard errors; bars of two of them are drawn.
         exact: (category,) exact probabilities, drawn as ticks across the bars.
+        ax: where to draw; none: a new figure.
     """
     y = np.arange(len(names))
     with house_style():
-        figure = new_figure(0.8 + 0.26 * len(names))
-        axes = figure.subplots()
+        axes = axes_of(ax, 0.8 + 0.26 * len(names))
         axes.barh(y, frequencies, height=0.62, color=SERIES[0], alpha=0.55, label="draws")
         if standard_errors is not None:
             axes.errorbar(frequencies, y, xerr=2 * np.asarray(standard_errors), fmt="none", color=LIGHT["ink"], elinewidth=1.1, capsize=2)
         if exact is not None:
             axes.vlines(exact, y - 0.42, y + 0.42, color=SERIES[1], linewidth=2.2, label="exact")
-            figure.legend(loc="outside upper left", ncols=2)
+            legend_beside(axes, ax, 2)
         axes.set_yticks(y, [in_lines(plain(n)) for n in names])
         axes.set_ylim(len(names) - 0.4, -0.6)
         axes.grid(visible=False, axis="y")
         axes.set_xlim(left=0)
         axes.set_xlabel("probability" + (" (bars: two standard errors)" if standard_errors is not None else ""))
-    return figure
+    return axes.figure  # pyright: ignore[reportReturnType]
 
 
 def _thinned(chain: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

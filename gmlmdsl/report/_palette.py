@@ -113,6 +113,14 @@ def axes_of(ax: Axes | None, height: float, width: float = WIDTH) -> Axes:
     return new_figure(height, width).subplots() if ax is None else ax
 
 
+def legend_beside(axes: Axes, ax: Axes | None, columns: int) -> None:
+    """A legend above a figure of our own; in axes that were handed over it stands inside."""
+    if ax is None:
+        axes.figure.legend(loc="outside upper left", ncols=columns)
+    else:
+        axes.legend()
+
+
 def plain(text: Any) -> str:
     """Text that matplotlib does not take for mathematics."""
     return str(text).replace("$", r"\$")

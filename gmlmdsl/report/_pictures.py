@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._palette import DIVERGING, INK_IMAGE, LIGHT, MARKERS, SERIES, WIDTH, house_style, in_lines, new_figure, plain
+from ._palette import DIVERGING, INK_IMAGE, LIGHT, MARKERS, SERIES, WIDTH, axes_of, house_style, in_lines, legend_beside, new_figure, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,6 +59,7 @@ def plot_couplings(
     mark_label: str = "separated: no finite estimate",
     nodes_xy: np.ndarray | None = None,
     label: str = "coupling",
+    ax: Axes | None = None,
 ) -> Figure:
     """Couplings as a map: one line per edge, its colour and width by value, blue below zero and orange above.
 
@@ -71,6 +72,7 @@ def plot_couplings(
         mark_label: what the marks mean.
         nodes_xy: (node, 2); the ends of the edges by default.
         label: of the colour scale.
+        ax: where to draw; none: a new figure.
 
     Raises:
         ValueError: the shapes do not fit each other.
@@ -84,8 +86,7 @@ def plot_couplings(
     limit = limit or 1.0
     span = np.ptp(points, axis=0) + 1 if len(points) else np.ones(2)
     with house_style():
-        figure = new_figure(min(7.0, 0.85 + (WIDTH - 0.2) * span[1] / span[0]))
-        axes = figure.subplots()
+        axes = axes_of(ax, min(7.0, 0.85 + (WIDTH - 0.2) * span[1] / span[0]))
         _draw_edges(axes, edges[~hidden], numbers[~hidden], limit)
         if hidden.any():
             _draw_marked(axes, edges[hidden], f"{plain(mark_label)} ({int(hidden.sum())} of {len(numbers)})")
@@ -94,7 +95,7 @@ def plot_couplings(
         axes.invert_yaxis()
         axes.set_axis_off()
         _colour_scale(axes, limit, label)
-    return figure
+    return axes.figure  # pyright: ignore[reportReturnType]
 
 
 def plot_forest(
@@ -104,6 +105,7 @@ def plot_forest(
     *,
     level: float = 0.94,
     label: str = "estimate",
+    ax: Axes | None = None,
 ) -> Figure:
     """Estimates with their intervals, one row per parameter: estimate +- z standard error.
 
@@ -116,6 +118,7 @@ def plot_forest(
         standard_errors: (parameter,), or (2, parameter) below and above where intervals are not symmetric; or by series.
         level: of the intervals.
         label: of the axis.
+        ax: where to draw; none: a new figure.
     """
     from statistics import NormalDist
 
@@ -125,8 +128,7 @@ def plot_forest(
     with house_style():
         labels = [in_lines(plain(n)) for n in names]
         lines = max((t.count("\n") for t in labels), default=0)
-        figure = new_figure(0.75 + len(names) * (0.17 + 0.13 * lines + 0.11 * len(series)))
-        axes = figure.subplots()
+        axes = axes_of(ax, 0.75 + len(names) * (0.17 + 0.13 * lines + 0.11 * len(series)))
         axes.axvline(0, color=LIGHT["muted"], linewidth=0.8)
         for k, (name, values) in enumerate(series.items()):
             y = np.arange(len(names)) + (k - (len(series) - 1) / 2) * 0.3
@@ -137,8 +139,8 @@ def plot_forest(
         axes.grid(visible=False, axis="y")
         axes.set_xlabel(f"{plain(label)}, {100 * level:g} % interval")
         if len(series) > 1:
-            figure.legend(loc="outside upper left", ncols=3)
-    return figure
+            legend_beside(axes, ax, 3)
+    return axes.figure  # pyright: ignore[reportReturnType]
 
 
 def _mosaic(images: np.ndarray, columns: int, rows: int) -> np.ndarray:

@@ -6,14 +6,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._palette import LIGHT, SERIES, house_style, new_figure, plain
+from ._palette import LIGHT, SERIES, axes_of, house_style, plain
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
 def plot_profile(
-    grid: np.ndarray, drop: np.ndarray, *, estimate: float, interval: tuple[float, float], level: float = 0.94, label: str = ""
+    grid: np.ndarray,
+    drop: np.ndarray,
+    *,
+    estimate: float,
+    interval: tuple[float, float],
+    level: float = 0.94,
+    label: str = "",
+    ax: Axes | None = None,
 ) -> Figure:
     """The signed root of the adjusted drop, straight where a normal interval is right; and the interval, where it meets the quantile.
 
@@ -24,6 +32,7 @@ def plot_profile(
         interval: where the drop stays below the quantile; an infinite end is not drawn.
         level: of the interval.
         label: of the entry or direction.
+        ax: where to draw; none: a new figure.
     """
     from statistics import NormalDist
 
@@ -31,8 +40,7 @@ def plot_profile(
     grid, root = np.asarray(grid, float), np.sqrt(np.maximum(np.asarray(drop, float), 0.0))
     root = np.where(grid < estimate, -root, root)
     with house_style():
-        figure = new_figure(2.3)
-        axes = figure.subplots()
+        axes = axes_of(ax, 2.3)
         for height in (-z, z):
             axes.axhline(height, color=LIGHT["muted"], linewidth=0.9, linestyle="--")
         axes.axhline(0, color=LIGHT["muted"], linewidth=0.8)
@@ -42,4 +50,4 @@ def plot_profile(
                 axes.plot([end, end], [0, side], color=SERIES[1], linewidth=1.6)
         axes.set_xlabel(f"{plain(label)}, {100 * level:g} % interval" if label else f"{100 * level:g} % interval")
         axes.set_ylabel("signed root of the drop")
-    return figure
+    return axes.figure  # pyright: ignore[reportReturnType]

@@ -101,3 +101,21 @@ def test_four_axes_may_be_handed_over_as_any_array(fit: Any) -> None:
     assert report.plot_centrality(fit.centrality(), ax=axes) is figure
     assert all(a.get_title(loc="left") for a in axes.ravel())
     plt.close(figure)
+
+
+def test_pictures_of_one_panel_are_drawn_where_they_are_told() -> None:
+    from matplotlib.figure import Figure
+
+    one = np.ones(3)
+    draw = [
+        lambda ax: report.plot_couplings(np.zeros((3, 2, 2)), one, ax=ax),
+        lambda ax: report.plot_forest(["a"], {"u": [1.0], "v": [2.0]}, {"u": [1.0], "v": [1.0]}, ax=ax),
+        lambda ax: report.plot_profile(np.arange(3.0), one, estimate=1.0, interval=(0.0, 2.0), ax=ax),
+        lambda ax: report.plot_categories(["a", "b", "c"], one / 3, exact=one / 3, ax=ax),
+        lambda ax: report.plot_ess_r_hat(400 * one, one, chains=4, ax=ax),
+    ]
+    for call in draw:
+        figure = Figure()
+        axes = figure.subplots()
+        assert call(axes) is figure
+        assert axes.has_data()
