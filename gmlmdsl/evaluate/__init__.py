@@ -28,8 +28,7 @@ from ._gap_curvature import gap_second_order as gap_second_order
 from ._intervals import intervals as intervals
 from ._intervals import verified_quantile as verified_quantile
 from ._metric import Metric as Metric
-from ._metric import metric_at as metric_at
-from ._metric import moved_together as moved_together
+from ._metric import metrics as metrics
 from ._missing import Missing as Missing
 from ._missing import Sorted as Sorted
 from ._missing import ignored_rows as ignored_rows

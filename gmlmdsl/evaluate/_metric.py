@@ -12,7 +12,6 @@ alone: no estimate and no error depends on it, but for the steps to get there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -58,16 +57,47 @@ class Metric(eqx.Module):
         return alone - self.inverse * (part * moved[which]).sum(axis=1)
 
 
-@dataclass(frozen=True, eq=False)
-class Together:
-    """What does not change with the parameters: which entries of tables each parameter moves, shape (entries and a zero, parameters)."""
+class Metrics:
+    """The metrics of an objective: what does not change with the parameters is kept."""
 
-    slopes: Any
-    order: Array  # of the free parameters in the flat vector of all, as a flattened dict has them
+    def __init__(self, objective: Objective, slopes: Any, order: Array):
+        """`slopes`: of the entries of tables by parameters, shape (entries and a zero, parameters); `order`: see `metrics`."""
+        self.objective, self.order, self._slopes = objective, order, slopes[:, order].tocsr()
+        self._kept: tuple[Any, tuple[Array, Array], tuple[Array, Array]] | None = None
+
+    def at(self, params: dict[str, Any], prior: Array) -> Metric | None:
+        """That at some parameters; `prior` is the diagonal of the Hessian of -log prior. None where its lists would be uneven."""
+        o = self.objective
+        assert isinstance(o.loss, ExactLoss)
+        scale, factor, entries = float(o.scale), float(o.factor), self._slopes.shape[0]
+        total = float(np.asarray(o.weights).sum())
+        pieces = [_Uses(t, c, total) for t, c in zip(o.loss.tabled, _curvatures(o, dict(params)), strict=True) if t is not None]
+        if self._kept is None:
+            moves = sparse.csr_matrix(sparse.vstack([p.means(entries) for p in pieces]).tocsr() @ self._slopes)
+            parameters, scores = _lists(moves), _lists(sparse.csr_matrix(moves.T))
+            if parameters is None or scores is None:
+                return None
+            self._kept = moves, scores, parameters
+        left = np.sum([p.left(entries) for p in pieces], axis=0)
+        alone = self._slopes.multiply(self._slopes).T @ left
+        diagonal = (np.maximum(prior, 0.0)[self.order] + factor * np.asarray(alone).ravel()) / scale
+        if not np.isfinite(diagonal).all():
+            return None
+        diagonal = np.maximum(diagonal, max(1e-8 * diagonal.max(initial=0.0), 1e-300))
+        moves, scores, parameters = self._kept
+        roots, start = [], 0
+        for p in pieces:
+            places = (slice(start + k * p.values, start + (k + 1) * p.values) for k in range(len(p.roots)))
+            roots += zip(places, p.roots * np.sqrt(factor / scale), strict=True)
+            start += p.scores
+        return Metric(1 / diagonal, _middle(moves, 1 / diagonal, roots), scores, parameters)
 
 
-def moved_together(objective: Objective) -> Together | None:
-    """Whether a loss has a metric: all of it from tables, affine in parameters that range over all numbers; None: no."""
+def metrics(objective: Objective) -> Metrics | None:
+    """The metrics of a loss; None where it has none: all of it must come from tables, affine in parameters that range over all numbers.
+
+    Their order is that of the free parameters in the flat vector of all, as a flattened dict has them.
+    """
     host, loss = objective.frame.host, objective.loss
     if not isinstance(loss, ExactLoss) or not all(loss.is_plain) or objective.gaps is not None or loss.gapped or not is_affine(host):
         return None
@@ -82,9 +112,7 @@ def moved_together(objective: Objective) -> Together | None:
         places[p.name] = np.arange(at, at + p.size)
         at += p.size
     slopes = entry_slopes(objective, at) if free and _has_rare_values(objective) else None
-    if slopes is None:
-        return None
-    return Together(slopes, np.concatenate([places[name] for name in sorted(p.name for p in free)]))
+    return None if slopes is None else Metrics(objective, slopes, np.concatenate([places[name] for name in sorted(p.name for p in free)]))
 
 
 def _has_rare_values(objective: Objective) -> bool:
@@ -100,32 +128,6 @@ def _is_free(p: Any) -> bool:
     """Whether a parameter has no gauge."""
     probe = np.arange(1.0, p.size + 1).reshape(p.shape) ** 2
     return bool(np.array_equal(np.asarray(on_gauge(p, probe)), probe))
-
-
-def metric_at(objective: Objective, params: dict[str, Any], together: Together, prior: Array) -> Metric | None:
-    """The metric at some parameters; `prior` is the diagonal of the Hessian of -log prior. None where its lists would be uneven."""
-    loss, scale, factor = objective.loss, float(objective.scale), float(objective.factor)
-    assert isinstance(loss, ExactLoss)
-    total = float(np.asarray(objective.weights).sum())
-    pieces = [_Uses(t, c, total) for t, c in zip(loss.tabled, _curvatures(objective, dict(params)), strict=True) if t is not None]
-    starts = np.cumsum([0, *(p.scores for p in pieces)])
-    uses = sparse.vstack([p.means(together.slopes.shape[0]) for p in pieces]).tocsr()
-    slopes = together.slopes[:, together.order]
-    moves = sparse.csr_matrix(uses @ slopes)
-    left = np.sum([p.left(together.slopes.shape[0]) for p in pieces], axis=0)
-    alone = slopes.multiply(slopes).T @ left
-    diagonal = (np.maximum(prior, 0.0)[together.order] + factor * np.asarray(alone).ravel()) / scale
-    if not np.isfinite(diagonal).all():
-        return None
-    diagonal = np.maximum(diagonal, max(1e-8 * diagonal.max(initial=0.0), 1e-300))
-    lists = _lists(moves), _lists(sparse.csr_matrix(moves.T))
-    if lists[0] is None or lists[1] is None:
-        return None
-    roots = [
-        (slice(s + k * p.values, s + (k + 1) * p.values), r) for s, p in zip(starts, pieces, strict=False) for k, r in enumerate(p.roots)
-    ]
-    middle = _middle(moves, 1 / diagonal, [(rows, root * np.sqrt(factor / scale)) for rows, root in roots])
-    return Metric(1 / diagonal, middle, lists[1], lists[0])
 
 
 def _middle(moves: Any, inverse: Array, roots: list[tuple[slice, Array]]) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 from .._progress import shows_progress
 from ..data import random_key
 from ..derive import DrawnEliminatedLoss, EliminatedLoss
-from ..evaluate import MANY, Colouring, Objective, draw_masks, gradient_at, metric_at, moved_together
+from ..evaluate import MANY, Colouring, Objective, draw_masks, gradient_at, metrics
 from ..graph import LoweredMask
 from ._edges import off_wrong_edges
 from ._existence import Recession
@@ -57,11 +57,11 @@ def full_batch(objective: Objective, free: dict[str, Any], options: FitOptions, 
 
 def _with_metric(objective: Objective, free: dict[str, Any], most_steps: int | None) -> Outcome:
     """L-BFGS that starts from an approximate inverse Hessian where the loss has one, see `Metric`: made anew after some steps."""
-    together = moved_together(objective) if objective.products >= MANY else None
+    made = metrics(objective) if objective.products >= MANY else None
     outcome, at = None, free
     for stop in (*RENEWED, None):
         params = objective.frame.constrain(at, objective.held) if outcome is None else params_of(objective, outcome)
-        metric = None if together is None else metric_at(objective, params, together, prior_curvature(objective, params))
+        metric = None if made is None else made.at(params, prior_curvature(objective, params))
         done = 0 if outcome is None else outcome.steps
         last = metric is None or stop is None or (most_steps is not None and most_steps <= stop)
         limit = (None if most_steps is None else most_steps - done) if last else stop - done

@@ -18,8 +18,7 @@ from gmlmdsl.evaluate import (
     _distinct,
     _metric,
     distinct_rows,
-    metric_at,
-    moved_together,
+    metrics,
     one_mask_moments,
     second_order,
     unflatten,
@@ -115,12 +114,12 @@ def hessian_at(o: Objective, order: np.ndarray, v: Any) -> np.ndarray:
 
 def metric_of(o: Objective, v: Any) -> tuple[np.ndarray, np.ndarray]:
     """The metric as a matrix, and the order of its parameters."""
-    together = moved_together(o)
-    assert together is not None
-    params = params_at(v)
-    metric = metric_at(o, params, together, prior_curvature(o, params))
-    assert metric is not None
-    return dense(metric, len(together.order)), together.order
+    made, params = metrics(o), params_at(v)
+    assert made is not None
+    prior = prior_curvature(o, params)
+    for metric in (made.at(params_at(v - 0.3), prior), made.at(params, prior)):  # the second with what the first one kept
+        assert metric is not None
+    return dense(metric, len(made.order)), made.order
 
 
 @pytest.fixture
@@ -170,7 +169,7 @@ def test_a_fit_with_the_metric_has_the_same_end_in_fewer_steps(monkeypatch: pyte
 )
 @pytest.mark.usefixtures("rare")
 def test_what_has_a_metric(change: dict[str, Any], has: bool):
-    together = moved_together(dataclasses.replace(objective(X, WEIGHTS), **change))
-    assert (together is not None) == has
-    if together is not None and "frame" in change:
-        assert len(together.order) == len(vector()) - 9
+    made = metrics(dataclasses.replace(objective(X, WEIGHTS), **change))
+    assert (made is not None) == has
+    if made is not None and "frame" in change:
+        assert len(made.order) == len(vector()) - 9
