@@ -43,19 +43,19 @@ class Sums:
 def second_order(objective: Objective, vector: jax.Array, colours: Colouring) -> Sums:
     """The sums over all rows, in parameter space."""
     size, start = vector.shape[0], 0
-    whole, spread = [np.zeros((size, size)), np.zeros(size), np.zeros((size, size))], objective.spread
-    for hessian, scores in _chunks(objective, vector, colours, False):
+    hessian, first, square, spread = np.zeros((size, size)), np.zeros(size), np.zeros((size, size), order="F"), objective.spread
+    for more, sums, scores in _chunks(objective, vector, colours, False):
         u = scores[:-1]
-        first = u.sum(axis=1)
         if spread is not None:  # rows that stand for several
             part = spread[start : start + u.shape[1]]
             u = u[:, : len(part)] * part
             start += len(part)
-        square = scipy.linalg.blas.dsyrk(1.0, u.T, trans=1, lower=0)  # pyright: ignore[reportAttributeAccessIssue]
-        square[np.diag_indices(size)] *= 0.5  # one half of the square is 0
-        for total, found in zip(whole, (hessian[:-1, :-1], first, square + square.T), strict=True):
-            total += found
-    return Sums(*whole)
+        hessian += more[:-1, :-1]
+        first += sums[:-1]
+        square = scipy.linalg.blas.dsyrk(1.0, u.T, beta=1.0, c=square, trans=1, overwrite_c=1)  # pyright: ignore[reportAttributeAccessIssue]
+    second = square.T + square  # one half of the square is 0
+    second[np.diag_indices(size)] *= 0.5
+    return Sums(hessian, first, second)
 
 
 def one_mask_moments(objective: Objective, vector: jax.Array, colours: Colouring) -> Array:
@@ -107,7 +107,7 @@ def _chunk_sums(
     seen: tuple[Any, ...],
     one_mask: bool,
 ) -> tuple[jax.Array, ...]:
-    """H, and u_r of some rows, of shape (parameters and one for what no block sees, rows); or their one-mask moments alone."""
+    """H, the sum of u_r, and u_r, of shape (parameters and one for what no block sees, rows); or the one-mask moments of the rows alone."""
     size, loss = vector.shape[0] + 1, objective.loss
     assert isinstance(loss, ExactLoss)
     params = unflatten(objective.frame.host, vector)
@@ -127,7 +127,7 @@ def _chunk_sums(
         here = loss.observed(codes, loss.blocks[k])
         tables = None if tabled is None else (tabled, stacked, tabled.indicators(codes, slopes.dtype))
         total = _summed(total, by_block, here, weights, tables, one_mask)
-    return total
+    return total if one_mask else (total[0], total[1].sum(axis=1), total[1])
 
 
 def by_pairs(tabled: TabledBlocks, colours: int) -> bool:
