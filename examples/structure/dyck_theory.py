@@ -1,0 +1,146 @@
+# Brackets and attention exactly (Section 2.2 of the thesis): the balance of a second layer of attention behind a first one that tells type
+# and depth, two layers of uniform attention that predict brackets of any length, and how far attention varies.
+#
+# Brackets are numbers: 2 i opens and 2 i + 1 closes the kind i. The depth of a prefix is that of its stack; an opening bracket that lifts it
+# to d has depth d, and the one that closes it depth d - 1.
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+
+Array = np.ndarray
+MINIMAL = ("one-hot", "type and depth", "type and angle")  # first layers: Equations 2.55 to 2.57
+
+
+class FirstLayer:
+    """What a first layer that tells type and depth alone makes of a bracket, and of the start, which has a coordinate of its own.
+
+    Args:
+        form: of `MINIMAL`.
+        kinds: k.
+        deepest: D.
+    """
+
+    def __init__(self, form: str, kinds: int, deepest: int):
+        self.form, self.kinds, self.deepest = form, kinds, deepest
+        types, depths = 2 * kinds, deepest + 1
+        self.width = {"one-hot": types * depths, "type and depth": types + depths, "type and angle": types + 2}[form] + 1
+
+    def __call__(self, bracket: int, depth: int) -> Array:
+        """The vector of a bracket at its depth, 1..D where it opens and 0..D - 1 where it closes."""
+        types, found = 2 * self.kinds, np.zeros(self.width)
+        if self.form == "one-hot":
+            found[bracket * (self.deepest + 1) + depth] = 1
+            return found
+        found[bracket] = 1
+        if self.form == "type and depth":
+            found[types + depth] = 1
+        else:
+            angle = np.arctan(depth / (self.deepest + 2 - depth))
+            found[types : types + 2] = np.cos(angle), np.sin(angle)
+        return found
+
+    @property
+    def start(self) -> Array:
+        return np.eye(self.width)[-1]
+
+
+def balance_violation(first: FirstLayer, key: Array, query: Array, value: Array, printed: bool = False) -> float:
+    """beta, the mean of |S| / P over kinds i, j, depths d in 2..D and d' in 1..D: what a matched pair adds to what a closing bracket reads.
+
+    u(k; q) = C exp(e_k' W_K' W_Q e_q) W_V e_k with C = I - 11'/m (Equation 2.48). S is the sum of u of a pair of kind i at depth d'. P is the
+    norm of the sum of u over the start, d - 1 opening brackets and a pair of kind j at depth d: the least norm among opening brackets whose
+    last one is another than where it is least of all (Equations 2.51 to 2.53).
+
+    Args:
+        first: the first layer.
+        key, query, value: W_K, W_Q of shape (size, width), W_V of shape (m, width).
+        printed: whether the query of S has depth d, as Equation 2.51 has it, and not d - 1 as in Q: beta is then over d in 2..D - 1.
+    """
+    k, deepest = first.kinds, first.deepest
+
+    def u(e: Array, q: Array) -> Array:
+        v = value @ e
+        return np.exp((key @ e) @ (query @ q)) * (v - v.mean())
+
+    ratios = []
+    for d, j in product(range(2, deepest + (not printed)), range(k)):
+        asked = first(2 * j + 1, d - 1)
+        # The sum over opening brackets falls apart by depth, so that only the last kind and the others are told apart.
+        sums = {t: _read(first, u, asked, t, d, j) for t in product(range(k), repeat=d - 1)}
+        least = min(sums, key=lambda t: sums[t])
+        second = min((sums[t] for t in sums if t[-1] != least[-1]), default=np.nan)
+        own = first(2 * j + 1, d) if printed else asked
+        for i, depth in product(range(k), range(1, deepest + 1)):
+            pair = u(first(2 * i + 1, depth - 1), own) + u(first(2 * i, depth), own)
+            ratios.append(np.linalg.norm(pair) / second)
+    return float(np.mean(ratios))
+
+
+def _read(first: FirstLayer, u, asked: Array, opened: Sequence[int], d: int, j: int) -> float:
+    """|Q|: of the start, the opening brackets of these kinds at depths 1.., and a pair of kind j at depth d."""
+    total = u(first.start, asked) + u(first(2 * j, d), asked) + u(asked, asked)
+    for depth, kind in enumerate(opened, 1):
+        total = total + u(first(2 * kind, depth), asked)
+    return float(np.linalg.norm(total))
+
+
+def balanced_value(first: FirstLayer) -> Array:
+    """W_V of a one-hot first layer with W_V e(open_i at d) = -W_V e(close_i at d - 1): an entry a kind and depth, one for the start."""
+    k, deepest = first.kinds, first.deepest
+    if first.form != "one-hot":
+        raise ValueError("other first layers have a vector for each type and depth that is no basis")
+    found = np.zeros((k * deepest + 2, first.width))
+    for i, d in product(range(k), range(1, deepest + 1)):
+        slot = i * deepest + d - 1
+        found[[slot, -1]] += np.outer([1, -1], first(2 * i, d) - first(2 * i + 1, d - 1))
+    found[[-2, -1]] += np.outer([1, -1], first.start)  # the last entry takes what the others have: P then changes nothing
+    return found
+
+
+def uniform_prediction(prefix: Sequence[int], kinds: int, deepest: int, opens: float) -> Array:
+    """p(next bracket | prefix) by two layers of uniform causal attention without positions (Corollary 2.2.1).
+
+    The first layer's head counts opening less closing brackets beside the start, both over the length; after the layer norm their ratio is
+    the depth. The second one adds up `balanced_value`, in which matched pairs cancel; after the layer norm the ratios to the start's entry
+    are the stack. What stands between and behind the norms are functions of single places, as networks between layers are.
+
+    Args:
+        prefix: brackets.
+        kinds, deepest: k and D.
+        opens: q, the probability of an opening bracket where both may follow.
+    """
+    n, first = len(prefix) + 1, FirstLayer("one-hot", kinds, deepest)
+    uniform = np.tril(np.ones((n, n))) / np.arange(1, n + 1)[:, None]
+    signs = np.array([0.0, *(1.0 - 2 * (b % 2) for b in prefix)])
+    counted = _normed(uniform @ np.stack([signs, np.eye(n)[0], -signs - np.eye(n)[0]], axis=1))
+    depths = np.rint(counted[:, 0] / counted[:, 1]).astype(int)
+    told = np.array([first.start, *(first(b, d) for b, d in zip(prefix, depths[1:], strict=True))])
+    read = _normed(uniform @ told @ balanced_value(first).T)[-1]
+    stack = np.rint(read[:-2] / read[-2]).reshape(kinds, deepest)
+    depth = depths[-1]
+    found = np.zeros(2 * kinds)
+    opening = 1.0 if depth == 0 else 0.0 if depth == deepest else opens
+    found[::2] = opening / kinds
+    if depth:
+        found[2 * int(stack[:, depth - 1].argmax()) + 1] = 1 - opening
+    return found
+
+
+def _normed(rows: Array) -> Array:
+    """The layer norm with C = 0 (Equation 2.43)."""
+    centred = rows - rows.mean(axis=-1, keepdims=True)
+    return centred / np.linalg.norm(centred, axis=-1, keepdims=True)
+
+
+def variation(attentions: Array) -> float:
+    """The mean of |A - B|_F^2 over pairs of attention patterns, the first axis."""
+    n = len(attentions)
+    flat = attentions.reshape(n, -1)
+    return float(((flat**2).sum() * n - (flat.sum(axis=0) ** 2).sum()) * 2 / (n * (n - 1)))
+
+
+def random_variation(cells: int) -> float:
+    """The expected variation of causal attention whose rows are uniform on their simplices: 2 sum (m - 1) / (m (m + 1))."""
+    m = np.arange(1, cells + 1)
+    return float(2 * ((m - 1) / (m * (m + 1))).sum())
