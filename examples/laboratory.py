@@ -3,12 +3,14 @@
 # A laboratory is a list of named, independent parts, say one for each setting and seed. What a part returns is kept in OUT/results.json as
 # it ends; a run that was killed goes on with the parts that are not there. A script ends with `sys.exit(laboratory.main(LAB))`.
 import argparse
+import fcntl
 import io
 import itertools
 import json
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -56,27 +58,37 @@ class Lab:
         return self.folder / self.name
 
 
-def run(lab: Lab, size: Any, out: Path, say: Callable[[str], object] = print) -> dict[str, dict[str, Any]]:
-    """Run the parts that are not kept yet.
+def run(lab: Lab, size: Any, out: Path, say: Callable[[str], object] = print, share: tuple[int, int] = (1, 1)) -> dict[str, dict[str, Any]]:
+    """Run the parts that are not kept yet; of a share (k, n) every n-th one from the k-th on, so that n processes do all of them.
 
     Returns:
-        By part, in their order: "result", and "seconds" of the processor that it took.
+        By part that is kept, in their order: "result", and "seconds" of the processor that it took.
 
     Raises:
         SystemExit: the folder holds results of another size.
     """
     path, parts = out / "results.json", lab.parts(size, out)
     kept = load(path, size)
+    out.mkdir(parents=True, exist_ok=True)
     for number, (name, part) in enumerate(parts.items(), 1):
-        if name in kept:
+        if name in kept or (number - share[0]) % share[1]:
             continue
         began = time.process_time()
-        kept[name] = {"result": part(), "seconds": round(time.process_time() - began, 2)}
-        out.mkdir(parents=True, exist_ok=True)
-        text = ",\n".join(f"{json.dumps(k)}: {json.dumps(v, allow_nan=False)}" for k, v in kept.items())
-        write_whole(path, f'{{"size": {json.dumps(asdict(size))},\n"parts": {{\n{text}\n}}}}\n'.encode())
-        say(f"{number}/{len(parts)} {name}: {kept[name]['seconds']:.1f} s")
-    return {name: kept[name] for name in parts}
+        found = {"result": part(), "seconds": round(time.process_time() - began, 2)}
+        with alone(out):
+            kept = load(path, size) | {name: found}
+            text = ",\n".join(f"{json.dumps(k)}: {json.dumps(kept[k], allow_nan=False)}" for k in sorted(kept, key=list(parts).index))
+            write_whole(path, f'{{"size": {json.dumps(asdict(size))},\n"parts": {{\n{text}\n}}}}\n'.encode())
+        say(f"{number}/{len(parts)} {name}: {found['seconds']:.1f} s")
+    return {name: kept[name] for name in parts if name in kept}
+
+
+@contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """No other process is in here with the same folder; the lock goes with the process that holds it."""
+    with (out / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def load(path: Path, size: Any) -> dict[str, dict[str, Any]]:
@@ -158,11 +170,16 @@ def main(lab: Lab, words: Sequence[str] | None = None) -> int:
     size.add_argument("--larger", action="store_true", help="nearer to the published sizes, in a folder of its own")
     parser.add_argument("--out", type=Path, default=lab.kept, help="where results.json and the pictures are written")
     parser.add_argument("--page", action="store_true", help=f"also write the tables into {PAGE.name}, and the pictures beside it")
+    parser.add_argument("--share", default="1/1", metavar="K/N", help="run every N-th part from the K-th on: N processes share the work")
     options = parser.parse_args(words)
+    share = tuple(int(k) for k in options.share.split("/"))
     chosen = "quick" if options.quick else "larger" if options.larger else "default"
     if chosen != "default" and (options.out == lab.kept or options.page):
         parser.error(f"--{chosen} needs --out, and no --page: the page has the numbers of the default size")
-    kept = run(lab, lab.sizes[chosen], options.out, say=lambda line: print(line, flush=True))
+    kept = run(lab, lab.sizes[chosen], options.out, lambda line: print(line, flush=True), share)
+    if lacking := len(lab.parts(lab.sizes[chosen], options.out)) - len(kept):
+        print(f"{lacking} parts of the other shares are not there yet: the same call without --share makes the tables")
+        return 0
     results = {name: part["result"] for name, part in kept.items()}
     tables = {**lab.tables(results, lab.sizes[chosen]), f"{lab.name}-time": times(lab, kept)}
     print(*(f"\n{name}\n\n{table}" for name, table in tables.items()), sep="\n")

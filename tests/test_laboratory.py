@@ -56,7 +56,17 @@ def test_a_run_that_was_killed_goes_on_where_it_stopped(tmp_path):
     assert done == [2]
     assert [part["result"]["square"] for part in kept.values()] == [0, 1, 4]
     assert {name: kept[name] for name in before["parts"]} == before["parts"]
-    assert [p.name for p in path.parent.iterdir()] == ["results.json"]
+    assert sorted(p.name for p in path.parent.iterdir()) == [".lock", "results.json"]
+
+
+def test_processes_share_a_run(tmp_path, capsys):
+    done = []
+    for k in (2, 1):
+        assert laboratory.main(lab(tmp_path, done), ["--share", f"{k}/2"]) == 0
+    assert done == [1, 0, 2]
+    printed = capsys.readouterr().out
+    assert "2 parts of the other shares" in printed and "| 4 |" in printed
+    assert list(json.loads((tmp_path / "squares" / "results.json").read_text(encoding="utf-8"))["parts"]) == ["seed 0", "seed 1", "seed 2"]
 
 
 def test_results_of_another_size_are_refused(tmp_path):

@@ -1,8 +1,8 @@
 # Brackets and attention exactly (Section 2.2 of the thesis): the balance of a second layer of attention behind a first one that tells type
 # and depth, two layers of uniform attention that predict brackets of any length, and how far attention varies.
 #
-# Brackets are numbers: 2 i opens and 2 i + 1 closes the kind i. The depth of a prefix is that of its stack; an opening bracket that lifts it
-# to d has depth d, and the one that closes it depth d - 1.
+# Brackets are numbers: 2 i opens and 2 i + 1 closes the kind i. The depth of a prefix is that of its stack; an opening bracket that lifts
+# it to d has depth d, and the one that closes it depth d - 1.
 from collections.abc import Sequence
 from itertools import product
 
@@ -48,9 +48,9 @@ class FirstLayer:
 def balance_violation(first: FirstLayer, key: Array, query: Array, value: Array, printed: bool = False) -> float:
     """beta, the mean of |S| / P over kinds i, j, depths d in 2..D and d' in 1..D: what a matched pair adds to what a closing bracket reads.
 
-    u(k; q) = C exp(e_k' W_K' W_Q e_q) W_V e_k with C = I - 11'/m (Equation 2.48). S is the sum of u of a pair of kind i at depth d'. P is the
-    norm of the sum of u over the start, d - 1 opening brackets and a pair of kind j at depth d: the least norm among opening brackets whose
-    last one is another than where it is least of all (Equations 2.51 to 2.53).
+    u(k; q) = C exp(e_k' W_K' W_Q e_q) W_V e_k with C = I - 11'/m (Equation 2.48). S is the sum of u of a pair of kind i at depth d'. P is
+    the norm of the sum of u over the start, d - 1 opening brackets and a pair of kind j at depth d: the least norm among opening brackets
+    whose last one is another than where it is least of all (Equations 2.51 to 2.53).
 
     Args:
         first: the first layer.
