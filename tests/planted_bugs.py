@@ -17,6 +17,7 @@ from planted_cluster_bugs import CLUSTER_BUGS
 from planted_guided_bugs import GUIDED_BUGS
 from planted_model_bugs import MODEL_BUGS
 from planted_network_bugs import NETWORK_BUGS
+from planted_packed_bugs import PACKED_BUGS
 from planted_search_bugs import SEARCH_BUGS
 from planting import Bug, Found
 
@@ -24,7 +25,7 @@ from gmlmdsl.derive._bounded_jit import PROGRAMS
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "how-it-is-tested.md"
 BEGIN, END = "<!-- planted bugs: begin -->", "<!-- planted bugs: end -->"
-BUGS = (*MODEL_BUGS, *CLUSTER_BUGS, *NETWORK_BUGS, *SEARCH_BUGS, *GUIDED_BUGS)
+BUGS = (*MODEL_BUGS, *CLUSTER_BUGS, *PACKED_BUGS, *NETWORK_BUGS, *SEARCH_BUGS, *GUIDED_BUGS)
 
 
 def as_it_is(bug: Bug) -> Found:

@@ -85,9 +85,10 @@ def _at_other_parameters(original: Any, self: Any, target: Any) -> Any:
     return original(self, target._replace(params={k: jnp.roll(v, 1) for k, v in target.params.items()}))
 
 
-def _without_last_neighbour(original: Any, tables: Any, *rest: Any) -> Any:
-    found = original(tables, *rest)
-    found.places[..., -1, :] = tables.size
+def _without_last_neighbour(original: Any, graph: Any, tables: Any, none: int, cells: Any) -> Any:
+    found = original(graph, tables, none, cells)
+    for _, _, places in found.kinds:
+        places[..., -1, :] = none
     return found
 
 
@@ -150,8 +151,8 @@ MODEL_BUGS = (
     Bug("skipped colour", "_pieces", around(_sweep_layout, "_pieces", _without_last_colour), partial(moves_by_its_row, RING, "sweep")),
     Bug(
         "neighbour dropped from a list",
-        "_lists",
-        by_lists(_sweep_layout, "_lists", _without_last_neighbour),
+        "cell_lists",
+        by_lists(_sweep_layout, "cell_lists", _without_last_neighbour),
         partial(stays_in_p, RING, "sweep"),
     ),
     Bug(

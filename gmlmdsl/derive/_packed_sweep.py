@@ -193,7 +193,7 @@ def _lanes(words: Array) -> UInt32[Array, "slots words lanes"]:
     return (words[..., None] >> _shifts(LANES, 1, words.ndim + 1, words.ndim)) & 1
 
 
-def _shifts(count: int, apart: int, rank: int, axis: int) -> UInt32[Array, "..."]:
+def _shifts(count: int, apart: int, rank: int, axis: int) -> UInt32[Array, ...]:
     """0, `apart`, .. along one axis."""
     return apart * jnp.arange(count, dtype=jnp.uint32).reshape(*(1,) * axis, -1, *(1,) * (rank - axis - 1))
 

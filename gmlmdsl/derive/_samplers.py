@@ -43,8 +43,8 @@ from ._kernel import AbstractKernel
 from ._kernels import CycleKernel, KernelStage, MixtureKernel, ParallelKernel, RandomKernel, RepeatKernel, SweepKernel
 from ._mask_law import mask_law
 from ._network_kernels import network_update
-from ._refinement import refinement_kernel
 from ._packed_sweep import packed_sweep
+from ._refinement import refinement_kernel
 from ._tabled_sweep import Colours, TabledSweepKernel, tabled_sweep
 from ._temper import TemperKernel
 
@@ -61,8 +61,8 @@ class Planned:
     pairs: tuple[str, ...] = ()
 
 
-def build_kernel(lowered: Lowered, sampler: ir.Sampler, params: Mapping[str, Any] | None = None) -> Planned:
-    """The kernel of a sampler; at parameters, see `at_parameters`.
+def build_kernel(lowered: Lowered, sampler: ir.Sampler, params: Mapping[str, Any] | None = None, keep: bool = False) -> Planned:
+    """The kernel of a sampler; at parameters, see `at_parameters`; `keep`: what does not depend on these is built once for a model.
 
     Raises:
         GmlmError: E507 for a sampler that asks verifiers or values, whose strings are no steps of a chain; for
@@ -72,7 +72,7 @@ def build_kernel(lowered: Lowered, sampler: ir.Sampler, params: Mapping[str, Any
         return _decoder(lowered, sampler.body)
     with jax.ensure_compile_time_eval():  # the kernel is looked at on the host, whatever a caller traces
         try:
-            planned = _kept(lowered, sampler)
+            planned = _kept(lowered, sampler) if keep else _cycle(lowered, sampler.body)
         except GmlmError as error:
             raise with_others(error, lowered.bound, lowered.names.model.name) from None
         return planned if params is None else replace(planned, kernel=at_parameters(lowered.graph, planned.kernel, params))
@@ -179,8 +179,9 @@ def at_parameters(graph: FactorGraph, kernel: AbstractKernel, params: Mapping[st
         if loses_digits(entries, k.by_product):
             return _by_trees(graph, [np.asarray(s.cells)[..., None] for s in k.stages])
         plan = None if float_type() == np.float64 else _packing(graph, k, entries)
-        k = k.formed(entries, graph.sizes)
-        return k if plan is None else packed_sweep(k, plan, [_real(graph, s) for s in k.stages])
+        if plan is not None:  # cells of two values, for which a form has little to say
+            return packed_sweep(k, plan, [_real(graph, s) for s in k.stages])
+        return k.formed(entries, graph.sizes)
 
     return jax.tree.map(formed, kernel, is_leaf=lambda k: isinstance(k, TabledSweepKernel))
 

@@ -42,6 +42,9 @@ from ._mask_use import mean_size as mean_size
 from ._mask_use import plan_use as plan_use
 from ._memory import sum_memory as sum_memory
 from ._memory import verify_held as verify_held
+from ._packing import BITS as BITS
+from ._packing import Packing as Packing
+from ._packing import packing as packing
 from ._pair_tables import PairTables as PairTables
 from ._pair_tables import plan_pair_tables as plan_pair_tables
 from ._plan import BlockPlan as BlockPlan
@@ -52,9 +55,6 @@ from ._plan import touching_factors as touching_factors
 from ._plan import verify_affordable as verify_affordable
 from ._prefixes import PrefixPlan as PrefixPlan
 from ._prefixes import plan_instead as plan_instead
-from ._packing import BITS as BITS
-from ._packing import Packing as Packing
-from ._packing import packing as packing
 from ._prefixes import plan_prefixes as plan_prefixes
 from ._stages import Stage as Stage
 from ._stages import places as step_places

@@ -80,8 +80,7 @@ def packing(entries: Array, stages: Sequence[Stage], none: int) -> Packing | Non
     if len(classes) * math.prod(d + 1 for d in degrees) > MOST_COMBINATIONS:
         return None
     packed = tuple(
-        _arranged(s, m, strengths, degrees, _nearest(classes, c), none)
-        for s, (_, m), c in zip(stages, odds, constants, strict=True)
+        _arranged(s, m, strengths, degrees, _nearest(classes, c), none) for s, (_, m), c in zip(stages, odds, constants, strict=True)
     )
     log_odds = classes.reshape(-1, *(1,) * len(degrees))
     for k, (s, d) in enumerate(zip(strengths, degrees, strict=True)):

@@ -17,6 +17,7 @@ from ..graph import FactorGraph, distinct
 from ._block_arrays import block_arrays, block_values, size_classes
 from ._block_tables import TREE, ContextTables, GraphTables, plan_blocks_by_tables, plan_graph_tables
 from ._cell_lists import cell_lists
+from ._packing import MOST_COMBINATIONS
 from ._plan import BlockPlan
 from ._table_entries import entries_at
 
@@ -96,11 +97,19 @@ class SweepTables:
     @property
     def words(self) -> str:
         """How scores are read."""
+        packed = "; chains packed 32 in a word at parameters where couplings are few numbers" * self.packable
         if self.by_product:
-            return f"scores by products of tables with all {counted(len(self.slots), 'cell')}"
+            return f"scores by products of tables with all {counted(len(self.slots), 'cell')}{packed}"
         degrees = sorted({sum(k.degree for k in s.lists) for s in self.stages})
         up_to = counted(degrees[-1], "neighbour")
-        return f"scores from tables by lists of {'up to ' * (len(degrees) > 1)}{up_to}"
+        return f"scores from tables by lists of {'up to ' * (len(degrees) > 1)}{up_to}{packed}"
+
+    @property
+    def packable(self) -> bool:
+        """Whether some parameters make `packing` possible: all are cells of two values, and each neighbour is one cell."""
+        pairs = all(k.slots.shape[-1] == 1 and k.places.shape[-1] == 2 for s in self.stages for k in s.lists)
+        few = all(0 < sum(k.degree for k in s.lists) < MOST_COMBINATIONS for s in self.stages)
+        return pairs and few and not self.tables.rest and all(s.inside.shape[-1] == 2 for s in self.stages)
 
 
 @dataclass(frozen=True)
@@ -325,12 +334,16 @@ def score_form(entries: Array, stages: Sequence[tuple[Array, Sequence[Array]]], 
     added = max((inside.shape[2] + sum(m.shape[2] * m.shape[4] for m in kinds) for inside, kinds in stages), default=0)
     weighed = bool(2 * _largest(entries) * added <= MOST_EXPONENT)
     found = [_fewest(entries, kinds, inside.shape[3], few) for inside, kinds in stages]
-    alike = (bool(n.all()) and all(_are_alike(a, entries) for a in (n, inside, *kinds)) for n, (inside, kinds) in zip(sizes, stages, strict=True))
+    alike = (
+        bool(n.all()) and all(_are_alike(a, entries) for a in (n, inside, *kinds)) for n, (inside, kinds) in zip(sizes, stages, strict=True)
+    )
     return ScoreForm(weighed, tuple(w for w, _ in found), tuple(e for _, e in found), tuple(alike))
 
 
 def _are_alike(rows: Array, entries: Array) -> bool:
     """Whether all cells, the first two axes, have the same numbers, or the same entries."""
+    if rows.ndim > 2 and (entries[rows[:1, :2]] != entries[rows[:1, :1]]).any():
+        return False  # most often two say so
     if rows.ndim > 2 and rows.size <= MOST_COMPARED:
         rows = entries[rows].sum(axis=2)
     return bool((rows == rows[:1, :1]).all())

@@ -50,7 +50,7 @@ def draw_chains(
     """Draws as the installed ArviZ takes them."""
     options = verified_options(options)
     graph = lowered.graph
-    planned = derive.build_kernel(lowered, sampler, params)
+    planned = derive.build_kernel(lowered, sampler, params, keep=True)
     observe, anneal = observables(lowered, params, options.observe), options.init.steps if isinstance(options.init, Annealed) else 0
     _verify_cost(planned.kernel, graph, options, anneal, observe)
     for mask in masks_in(sampler.body):

@@ -78,7 +78,7 @@ def sample(
     chains, per_call = codes.shape[1], min(STEPS_PER_CALL, 1 << (draws - 1).bit_length())
     if keys is None:
         numbers = np.minimum(np.arange(filled_up(chains)), chains - 1)
-        keys, codes = keys_of(seed, numbers), codes[:, numbers]
+        keys, codes = keys_of(seed, numbers), codes if len(numbers) == chains else codes[:, numbers]
         per_call = STEPS_PER_CALL if STEPS_PER_CALL * codes.size <= MOST_SPARE else per_call
     state = _first_state(kernel, codes)
     if anneal:

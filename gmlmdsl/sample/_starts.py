@@ -69,7 +69,7 @@ def starts(graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Ar
     law = law_of(graph, params)
     if init is not None and not isinstance(init, Annealed):
         return Starts(_given(law, chains, seed, init, held), "given")
-    codes, how = np.zeros((graph.n_cells, chains), np.int32), "uniform"
+    codes, how = np.zeros((chains, graph.n_cells), np.int32), "uniform"  # chain by chain, and turned once: columns are slow to write
     for c in range(chains):
         rng = generator(seed, c)
         found = _uniform(law, rng, held)
@@ -78,8 +78,8 @@ def starts(graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Ar
         if found is None:
             message = "no start of positive probability was found, neither among uniform values nor by moves of single cells"
             raise fail("E509", message, help="pass one that satisfies every `require`: `init=..`")
-        codes[:, c] = found
-    return Starts(codes, how)
+        codes[c] = found
+    return Starts(np.ascontiguousarray(codes.T), how)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ Array = np.ndarray
 MOST_WRITTEN = 200  # blocks that are written one by one
 LEAST_FOREST = 4  # cells of a forest that is worth a block
 LARGEST_SUBSETS = 3
+LISTED = " = blocks({"  # what the body of a mask of blocks written one by one begins with
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,12 @@ class Candidate:
     def text(self, model: str, alone: bool) -> str:
         """The statement; empty for a mask that the program has."""
         return self.body and f"mask {self.name}{'' if alone else f' for {model}'}{self.body}"
+
+    def in_turn(self, model: str, alone: bool) -> str:
+        """A sampler that redraws listed blocks one after another, under the mask's name with `_in_turn`; empty for other masks."""
+        each = re.findall(r"{.*?}", self.body, re.DOTALL) if self.body.startswith(LISTED) and " for " not in self.body else []
+        updates = " ".join(f"update {block}" for block in each)
+        return updates and f"sampler {self.name}_in_turn{'' if alone else f' for {model}'} {{ {updates} }}"
 
 
 def candidates(model: Any, clusters: Clusters) -> Iterator[Candidate]:

@@ -79,7 +79,8 @@ def suggest_masks(
         measure: whether gradients and steps are timed; else masks alike in variance are ranked by the size of their blocks.
 
     Returns:
-        A str of `mask` statements with a comment each, which check as they stand; its `comparison` has the numbers.
+        A str of `mask` statements with a comment each, which check as they stand; its `comparison` has the numbers. Beside a mask of
+        listed blocks stands a sampler that redraws them in turn: per step it forgets more than one that draws a block from the mask.
 
     Raises:
         GmlmError: as `compare_masks`.
@@ -216,6 +217,10 @@ def _statement(place: int, r: MaskReport, candidate: Candidate, model: Any) -> s
     words += "" if r.gradient is None else f"; {float(r.gradient):.3g} ms a gradient"
     words += "" if r.step is None else f", {float(r.step):.3g} us a step"
     words += f". Does not see {', '.join(r.unseen[:4])}{', ..' * (len(r.unseen) > 4)}" if r.unseen else ""
+    turns = candidate.in_turn(model.name, len(model.program.checked.models) == 1)
+    if turns and f"{candidate.name}_in_turn" not in _names(model):
+        turns = f"{_comment('A chain that redraws each of its blocks once a step:')}\n{turns}\n\n"
+        return f"{_comment(words)}\n{_written(candidate, model)}{turns}"
     return f"{_comment(words)}\n{_written(candidate, model)}\n"
 
 

@@ -56,8 +56,8 @@ class CompiledSweeps:
     def __init__(self, task: Task, sweeps: int):
         self.sweeps = sweeps
         start = time.perf_counter()
-        model = gm.parse(task.program, **task.inputs).model()
-        self.kernel = derive.build_kernel(model.lowered, model.sampler("sweep")[1], task.params).kernel
+        self.model = model = gm.parse(task.program, **task.inputs).model()
+        self.kernel = _kernel(model, task)
         self.target = _target(model, task)
         built = time.perf_counter()
         codes, key = jnp.zeros((task.n, CHAINS), jnp.int32), jax.random.key(0)
@@ -68,6 +68,7 @@ class CompiledSweeps:
         """The same compiled program at the parameters of a task of the same shape."""
         other = object.__new__(CompiledSweeps)
         other.__dict__.update(self.__dict__)
+        other.kernel = _kernel(self.model, task)
         other.target = self.target._replace(params=_params(task))
         return other
 
@@ -84,6 +85,10 @@ class CompiledSweeps:
         return np.asarray(state.codes).T
 
 
+def _kernel(model: gm.Model, task: Task) -> derive.AbstractKernel:
+    return derive.build_kernel(model.lowered, model.sampler("sweep")[1], task.params).kernel
+
+
 def _params(task: Task) -> dict[str, jax.Array]:
     return {k: jnp.asarray(v, jnp.float32) for k, v in task.params.items()}
 
@@ -96,10 +101,10 @@ def _target(model: gm.Model, task: Task) -> derive.Target:
 def _sweeps(kernel: derive.AbstractKernel, target: derive.Target, state: derive.State, key: jax.Array, count: int) -> derive.State:
     ready = kernel.prepared(target)
 
-    def one(state: derive.State, key: jax.Array) -> tuple[derive.State, None]:
-        return ready.step(target, jax.random.split(key, CHAINS), state)[0], None
+    def one(carried: Any, key: jax.Array) -> tuple[Any, None]:
+        return ready.move(target, jax.random.split(key, CHAINS), carried)[0], None
 
-    return jax.lax.scan(one, state, jax.random.split(key, count))[0]
+    return ready.leave(target, jax.lax.scan(one, ready.enter(target, state), jax.random.split(key, count))[0])
 
 
 class ThrmlSweeps:

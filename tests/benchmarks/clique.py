@@ -31,11 +31,12 @@ def run(quick: bool) -> Report:
     """Nanoseconds of a step of one chain, and of a relaxation time."""
     params = parameters()
     found = str(gm.theory.suggest_masks(gm.parse(PROGRAM, n=N).model(), params, measure=False))
-    blocks = re.search(r"mask clusters = blocks\((.*?)\)\n", found, re.DOTALL)
-    assert blocks is not None, found
-    each = re.findall(r"{.*?}", blocks[1], re.DOTALL)
-    text = f"{PROGRAM}mask clusters = blocks({', '.join(each)})\nsampler drawn {{ update x[K] where K ~ clusters }}\n"
-    model = gm.parse(f"{text}sampler swept {{ {' '.join(f'update {b}' for b in each)} }}", n=N).model()
+    mask = re.search(r"^mask clusters = .*?\)\n", found, re.DOTALL | re.MULTILINE)
+    turns = re.search(r"^sampler clusters_in_turn \{.*?^\}\n", found, re.DOTALL | re.MULTILINE)
+    assert mask is not None, found
+    assert turns is not None, found
+    text = f"{PROGRAM}{mask[0]}sampler drawn {{ update x[K] where K ~ clusters }}\n"
+    model = gm.parse(text + turns[0].replace("clusters_in_turn", "swept"), n=N).model()
     calls = {name: stepping(model, name, params) for name in WORDS}
     seconds = in_turn(calls, 2 if quick else REPEATS)
     times = {name: float(gm.theory.relaxation_time(model, params, sampler=name)) for name in WORDS}
@@ -78,7 +79,8 @@ def stepping(model: gm.Model, name: str, params: dict[str, Array]) -> Callable[[
 @jax.jit
 def _stepped(kernel: derive.AbstractKernel, target: derive.Target, state: derive.State, keys: jax.Array) -> derive.State:
     ready = kernel.prepared(target)
-    return jax.lax.fori_loop(0, STEPS, lambda t, s: ready.step(target, derive.fold(keys, t), s)[0], state)
+    found = jax.lax.fori_loop(0, STEPS, lambda t, s: ready.move(target, derive.fold(keys, t), s)[0], ready.enter(target, state))
+    return ready.leave(target, found)
 
 
 def _steps(kernel: derive.AbstractKernel, target: derive.Target, state: derive.State, keys: jax.Array) -> object:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -55,8 +56,8 @@ class Plan:
 # A sweep of cells forgets |magnetisation| within some hundred sweeps here: its chains must be long.
 FULL = Plan(
     64,
-    {"cells": 8000, "rows": 4000, "both": 2000, "clusters": 2000},
-    {"cells": 32000, "rows": 16000, "both": 8000, "clusters": 6000},
+    {"cells": 8000, "rows": 2500, "both": 1000, "clusters": 500},
+    {"cells": 32000, "rows": 12500, "both": 5000, "clusters": 3000},
     250,
 )
 QUICK = Plan(8, dict.fromkeys(("cells", "rows", "both", "clusters"), 400), dict.fromkeys(("cells", "rows", "both", "clusters"), 4000), 200)
@@ -129,13 +130,15 @@ def _recorded(
     kernel: derive.AbstractKernel, target: derive.Target, state: derive.State, key: jax.Array, edges: jax.Array, count: int
 ) -> tuple[derive.State, tuple[jax.Array, jax.Array]]:
     """`count` steps, with the sum over edges of x_i x_j and the sum of x after each: whole numbers, so without rounding."""
+    ready = kernel.prepared(target)
 
-    def one(state: derive.State, key: jax.Array) -> tuple[derive.State, tuple[jax.Array, jax.Array]]:
-        state = kernel.step(target, jax.random.split(key, CHAINS), state)[0]
-        x = 2 * state.codes - 1
-        return state, ((x[edges[:, 0]] * x[edges[:, 1]]).sum(axis=0), x.sum(axis=0))
+    def one(carried: Any, key: jax.Array) -> tuple[Any, tuple[jax.Array, jax.Array]]:
+        carried = ready.move(target, jax.random.split(key, CHAINS), carried)[0]
+        x = 2 * ready.leave(target, carried).codes - 1
+        return carried, ((x[edges[:, 0]] * x[edges[:, 1]]).sum(axis=0), x.sum(axis=0))
 
-    return jax.lax.scan(one, state, jax.random.split(key, count))
+    carried, found = jax.lax.scan(one, ready.enter(target, state), jax.random.split(key, count))
+    return ready.leave(target, carried), found
 
 
 def _figures(chains: Chains, seconds: Sequence[float], energy: Autocorrelation, magnetisation: Autocorrelation) -> list[Figure]:

@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import Case, case
+from cases import Case
 from one_step import LEAST_P, keeps_p
+from packed_cases import SIGNS, TWO
 
 import gmlmdsl as gm
 from gmlmdsl import derive
@@ -15,40 +16,6 @@ from gmlmdsl.derive import _packed_sweep, _samplers
 from gmlmdsl.derive._packed_sweep import LANES, PackedSweepKernel, lane_sums, read_digit
 from gmlmdsl.plan import BITS
 
-TWO = case(
-    "two",
-    """
-model two {
-  var x[i in range(7)] : bit
-  param h
-  param J
-  param K
-  factor h * x[i] for i in range(7)
-  factor J * x[i] * x[i + 1] for i in range(7) if i < 6
-  factor K * (x[i] == x[i + 2]) for i in range(7) if i < 5
-}
-sampler sweep { update x[i] for i in range(7) }
-sampler twice { repeat 2 { update x[i] for i in range(7) } }
-""",
-    seed=6,
-)
-SIGNS = case(
-    "signs",
-    """
-model signs {
-  var x[i in range(6)] : spin
-  param h
-  param J
-  factor h * x[i] for i in range(6) if i < 3
-  factor -h * x[i] for i in range(6) if i > 2
-  factor J * x[i] * x[i + 1] for i in range(6) if i < 3
-  factor -J * x[i] * x[i + 1] for i in range(6) if i > 2 and i < 5
-  factor -J * x[0] * x[5]
-}
-sampler sweep { update x[i] for i in range(6) }
-""",
-    seed=9,
-)
 EACH = [TWO, SIGNS]
 
 
@@ -133,7 +100,10 @@ def test_a_held_cell_stays_and_the_others_keep_their_law():
 @pytest.mark.parametrize(("words", "chains"), [(1, 1), (15, 2), (255, 1), (300, 3)])
 def test_lane_sums_count_each_bit(words: int, chains: int):
     """All bits set too, where sums are largest."""
-    for some in (np.random.default_rng(words).integers(0, 2**32, (words, chains), dtype=np.uint32), np.full((words, chains), 2**32 - 1, np.uint32)):
+    for some in (
+        np.random.default_rng(words).integers(0, 2**32, (words, chains), dtype=np.uint32),
+        np.full((words, chains), 2**32 - 1, np.uint32),
+    ):
         expected = ((some[:, :, None] >> np.arange(32, dtype=np.uint32)) & 1).sum(axis=0).ravel()
         np.testing.assert_array_equal(lane_sums(jnp.asarray(some)), expected)
 

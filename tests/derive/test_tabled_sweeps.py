@@ -268,8 +268,9 @@ def test_a_penalty_written_as_a_number_is_read_by_lists():
     small, large = (layout_of(gm.parse(text.format(c)).model(), "sweep")[0].tables for c in ("0.3", "-1000000"))
     assert small is not None
     assert large is not None
-    assert small.words == "scores by products of tables with all 5 cells"
-    assert large.words == "scores from tables by lists of 4 neighbours"
+    packed = "; chains packed 32 in a word at parameters where couplings are few numbers"
+    assert small.words == f"scores by products of tables with all 5 cells{packed}"
+    assert large.words == f"scores from tables by lists of 4 neighbours{packed}"
 
 
 @pytest.mark.parametrize("graph", ["complete(s)", "chain(4)"])

@@ -99,7 +99,9 @@ def test_objective_has_its_factor():
 
 def test_samplers_show_plans_colours_and_verdicts():
     assert "16 blocks in 2 colours; enumeration: 1 cell, 2 joint values, 10 factor evaluations" in explain(*checked(ISING), sampler="sweep")
-    assert "scores from tables by lists of 4 neighbours" in " ".join(explain(*checked(ISING), sampler="sweep").split())
+    assert "scores from tables by lists of 4 neighbours; chains packed 32 in a word" in " ".join(
+        explain(*checked(ISING), sampler="sweep").split()
+    )
     assert "Keeps p" in explain(*checked(ISING), sampler="mixed")
     assert "x_K from p(x_K | x_rest, K): its correction for K keeps p" in " ".join(explain(*checked(ISING), sampler="adaptive").split())
     naive = " ".join(explain(*checked(ISING), sampler="naive").split())

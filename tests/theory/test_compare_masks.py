@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -281,6 +282,19 @@ PROGRAMS = {
         {"J": 0.4},
     ),
 }
+
+
+def test_a_mask_of_listed_blocks_comes_with_a_sampler_that_redraws_them_in_turn():
+    """It is of the program's own model, and keeps p."""
+    text = "model m { var x[i in range(4)] : spin param J factor J * x[0] * x[1] factor 0.1 * x[i] * x[i + 1] for i in range(3) }\n"
+    found = theory.suggest_masks(gm.parse(text).model(), {"J": 4.0}, measure=False)
+    assert "mask clusters = blocks({x[0], x[1]}, {x[2]}, {x[3]})" in found
+    model = gm.parse(text + found).model()
+    assert "clusters_in_turn" in model.samplers
+    matrix = model.transition_matrix({"J": 4.0}, "clusters_in_turn")
+    p = np.exp(np.asarray(model.log_prob({"J": 4.0}, np.array(list(product([-1, 1], repeat=4)))), float))
+    np.testing.assert_allclose(p @ matrix, p, atol=1e-6)
+    assert theory.relaxation_time(model, {"J": 4.0}, sampler="clusters_in_turn") < 2  # of single cells more than 10^6
 
 
 @pytest.mark.parametrize("name", thinned(PROGRAMS, 3))
