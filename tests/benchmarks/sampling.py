@@ -11,7 +11,7 @@ import numpy as np
 
 import gmlmdsl as gm
 
-from ._measure import Check, Figure, Report, figure, in_turn, installed, missing
+from ._measure import Check, Figure, Report, figure, in_turn, installed, missing, ratio
 from ._samplers import CompiledSweeps, Sweeper, ThrmlSweeps, chain_energies
 from ._tasks import CHAINS, TASKS, Task, ising, onsager_energy
 
@@ -21,6 +21,7 @@ REPEATS = 5
 SWEEPS = 50  # of one timed call
 DRAWS = (64, 320)  # the two lengths whose difference is the steady state of `Model.sample`
 BURN, KEPT = 4, 16  # calls
+GOALS = {"t1": 12, "t2": 12, "t3": 50, "disordered": 3}  # times as fast as thrml
 ERRORS = 4  # standard errors within which means must agree
 
 
@@ -44,6 +45,9 @@ def _rates(task: Task, sweepers: Mapping[str, Sweeper], repeats: int) -> list[Fi
     figures = []
     for name, runs in found.items():
         figures.append(figure(task.name, name, f"site updates, {task.words}", [updates / s for s in runs], UNIT, f"{CHAINS} chains"))
+    if THRML in found:
+        goal = 1 / GOALS[task.name]
+        figures.append(ratio(task.name, f"{KERNEL} / {THRML}", "time of a site update", found[KERNEL], found[THRML], goal))
     for name, s in sweepers.items():
         figures.append(figure(task.name, name, "compile", [s.compile_seconds], "s", f"after {s.build_seconds:.2f} s of building"))
     return figures
