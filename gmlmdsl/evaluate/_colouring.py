@@ -83,7 +83,8 @@ def entry_slopes(objective: Objective, size: int) -> scipy.sparse.csr_matrix | N
     assert isinstance(loss, ExactLoss)
     assert loss.tables is not None
     mentions = _mentioned(objective, loss.tables, size)
-    together, colours = scipy.sparse.csr_matrix(mentions.T @ mentions), np.zeros(size, np.int64)
+    together: Any = scipy.sparse.csr_matrix(mentions.T @ mentions)
+    colours = np.zeros(size, np.int64)
     if together.nnz > (together.diagonal() > 0).sum():
         if size > MOST_MET or together.nnz > MOST_MET * MOST_MET_EACH:
             return None

@@ -111,7 +111,7 @@ def _chunk_sums(
     size, loss = vector.shape[0] + 1, objective.loss
     assert isinstance(loss, ExactLoss)
     params = unflatten(objective.frame.host, vector)
-    total = (jnp.zeros((size, size)),)
+    total: tuple[jax.Array, ...] = (jnp.zeros((size, size)),)
     if not one_mask:
         total = *total, jnp.zeros((size, codes.shape[1]))
     stacked = None if loss.tables is None else jnp.concatenate([loss.tables.entries(params)[None], slopes])

@@ -63,8 +63,9 @@ def _with_metric(objective: Objective, free: dict[str, Any], most_steps: int | N
         params = objective.frame.constrain(at, objective.held) if outcome is None else params_of(objective, outcome)
         metric = None if made is None else made.at(params, prior_curvature(objective, params))
         done = 0 if outcome is None else outcome.steps
-        last = metric is None or stop is None or (most_steps is not None and most_steps <= stop)
-        limit = (None if most_steps is None else most_steps - done) if last else stop - done
+        limit, last = None if most_steps is None else most_steps - done, True
+        if metric is not None and stop is not None and (most_steps is None or stop < most_steps):
+            limit, last = stop - done, False
         found = lbfgs(Scaled(objective, at, None, metric), limit)
         outcome, at = found if outcome is None else joined(outcome, found), found.free
         if last or found.reason != "steps":
