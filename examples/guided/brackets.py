@@ -191,14 +191,18 @@ def verified_part(m: Trained, reach: str, stride: int) -> Verdicts:
     accuracy = {str(q): float(is_right(m.size, list(runs[q][0][0])).mean()) for q in (0, *quotas)}
     flags: dict[str, list[bool]] = {"nucleus": [], "greedy": [], "with it": []}
     needed = {}
-    for k, ((before, old), (_, new)) in enumerate(pairwise(runs), 1):
-        more = new["backtracks"].values[0, 0] - old["backtracks"].values[0, 0]
-        refused = [s[: n + 1].tolist() for s, row in zip(before[0], more, strict=True) for n in np.flatnonzero(row > 0)[:1]]
-        for name, part in _completed(m, refused).items():
+    for k, (before, after) in enumerate(pairwise(runs), 1):
+        for name, part in _completed(m, last_refused(before, after)).items():
             flags[name] += part
         if k in quotas:
             needed[str(k)] = {"backtracks": len(flags["nucleus"])} | {n: float(np.mean(f)) if f else None for n, f in flags.items()}
     return {"accuracy": accuracy, "needed": needed}
+
+
+def last_refused(before: tuple[np.ndarray, Any], after: tuple[np.ndarray, Any]) -> Strings:
+    """The prefixes that a run refused with the last of its quota, which the run with one less had to keep."""
+    more = after[1]["backtracks"].values[0, 0] - before[1]["backtracks"].values[0, 0]
+    return [s[: n + 1].tolist() for s, row in zip(before[0][0], more, strict=True) for n in np.flatnonzero(row > 0)]
 
 
 def _completed(m: Trained, refused: Strings) -> dict[str, list[bool]]:

@@ -58,7 +58,8 @@ def test_a_run_draws_as_one_with_less_quota_up_to_its_last_refusal() -> None:
         assert set(more.sum(axis=1)) == {0, 1}
         same = more.sum(axis=1) == 0
         np.testing.assert_array_equal(before[0][same], after[0][same])
-        prefixes = [s[: n + 1].tolist() for s, n in zip(before[0][~same], more[~same].argmax(axis=1), strict=True)]
+        prefixes = brackets.last_refused((before, old), (after, new))
+        assert len(prefixes) == (~same).sum()
         assert not brackets.is_right(TINY, prefixes).any()
         refused += len(prefixes)
     assert refused > 40

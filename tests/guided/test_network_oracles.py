@@ -20,6 +20,7 @@ from oracle import _networks as loops
 from thinned import thinned
 
 import gmlmdsl as gm
+from gmlmdsl.guided import Setting, View
 
 PROMPTS: list[list[int]] = [[1], []]
 DRAWS = 3000
@@ -93,3 +94,13 @@ def test_samplers_follow_a_probe_of_a_layer_below_the_last() -> None:
         ("walk", brute.walk(Deep(), lambda p: float(verdicts[p]), 5)),
     ):
         assert brute.error(gm.theory.output_law(model, params, sampler), wanted) < 1e-9
+    setting = Setting(model.lowered, params)
+    judge = setting.judge(model.program.checked.judges["seen"])
+    codes = np.full((60, 4), -1, np.int32)
+    for row, p in zip(codes, prefixes, strict=True):
+        row[: len(p)] = p
+    lengths = (codes >= 0).sum(axis=1)
+    state = judge.push(judge.pop(judge.start(codes), np.full(60, 2, np.int32)), np.ones(60, np.int32))
+    now = [[*p[: max(len(p) - 2, 0)], 1] for p in prefixes]
+    view = View(codes, lengths, lengths == 4, np.ones(60, bool))
+    np.testing.assert_array_equal(np.exp(judge.values(state, view, None, None)), [verdicts[tuple(p)] for p in now])
