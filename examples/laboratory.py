@@ -135,8 +135,7 @@ def together(verdicts: Sequence[str]) -> str:
 
 
 def markdown(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
-    return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows])
+    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in (heads, ["---"] * len(heads), *rows))
 
 
 def filled(page: str, name: str, tables: Mapping[str, str]) -> str:

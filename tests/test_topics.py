@@ -1,6 +1,7 @@
 """The laboratory of topics: closed forms against brute force, the network against its formula, the page against the kept output."""
 
 import itertools
+import re
 import sys
 import warnings
 
@@ -122,6 +123,21 @@ def test_the_program_of_documents_is_the_topic_model(tau):
     words = np.array(list(itertools.product(range(8), repeat=3)))
     sets = np.array([[np.isin(row // 2, chosen).all() for chosen in itertools.combinations(range(4), tau)] for row in words])
     np.testing.assert_allclose(np.exp(model.log_prob({}, words)), sets.mean(axis=1) / (2 * tau) ** 3, rtol=1e-5, atol=1e-12)
+
+
+def kept():
+    size = topics.LAB.sizes["default"]
+    found = laboratory.load(topics.LAB.kept / "results.json", size)
+    return size, found, {name: part["result"] for name, part in found.items()}
+
+
+def test_the_page_has_the_numbers_of_the_kept_output():
+    size, parts, results = kept()
+    page = laboratory.PAGE.read_text(encoding="utf-8")
+    tables = topics.tables(results, size) | {"topics-time": laboratory.times(topics.LAB, parts)}
+    assert laboratory.filled(page, "topics", tables) == page
+    pictures = re.findall(r"\]\((laboratories/topics-[\w-]+\.png)\)", page)
+    assert len(pictures) == 3 and all((laboratory.DOCS / p).stat().st_size < 150_000 for p in pictures)
 
 
 @pytest.mark.slow  # compiles five networks: 20 s of the processor

@@ -54,7 +54,7 @@ def landscapes(grid: np.ndarray, found: Mapping[tuple[bool, int], np.ndarray]) -
             loss = found[diagonal, tau]
             axes.pcolormesh(grid, grid, loss, cmap="Greys_r", shading="nearest", rasterized=True)
             a, b = np.unravel_index(loss.argmin(), loss.shape)
-            axes.plot(grid[b], grid[a], "x", color=palette.SERIES[1])
+            axes.plot(grid[b], grid[a], "x", color="white")
             axes.set_xscale("log")
             axes.set_yscale("log")
             axes.set_title(f"{'diagonal' if diagonal else 'blocks'}, tau = {tau}", fontsize=9)
