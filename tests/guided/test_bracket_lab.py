@@ -133,6 +133,14 @@ def test_a_table_says_where_results_are_the_other_way_round() -> None:
     assert "| fewer with it, at both |  | disagree | agree |" in tables["brackets-unseen"]
 
 
+def test_the_page_has_the_tables_of_the_kept_output() -> None:
+    lab, size = brackets.lab(), brackets.Size()
+    kept = laboratory.load(lab.kept / "results.json", size)
+    tables = lab.tables({name: part["result"] for name, part in kept.items()}, size)
+    page = (ROOT / "docs" / "explanation" / "laboratories.md").read_text(encoding="utf-8")
+    assert laboratory.filled(page, "brackets", tables | {"brackets-time": laboratory.times(lab, kept)}) == page
+
+
 @pytest.mark.slow  # about a minute
 @pytest.mark.usefixtures("standard_promotion", "importable")
 def test_the_lab_runs(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
