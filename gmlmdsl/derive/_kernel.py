@@ -77,7 +77,6 @@ class AbstractKernel(eqx.Module):
 
     def enter(self, target: Target, state: State) -> Any:
         """The state in the form that is quickest to `move`: what many steps carry from one to the next."""
-        del target
         return state
 
     def move(self, target: Target, keys: PRNGKeyArray, carried: Any) -> tuple[Any, Info]:
@@ -86,7 +85,6 @@ class AbstractKernel(eqx.Module):
 
     def leave(self, target: Target, carried: Any) -> State:
         """The state again."""
-        del target
         return carried
 
     def prepared(self, target: Target) -> AbstractKernel:

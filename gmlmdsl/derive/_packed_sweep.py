@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from operator import or_
 from typing import Any, NamedTuple
@@ -69,8 +70,8 @@ class PackedSweepKernel(AbstractKernel):
         most = max((s.cells.shape[1] for s in self.stages), default=0)
         return (2 * cells + most * self.digits.shape[1]) * 4 / LANES
 
-    def prepared(self, target: Target) -> AbstractKernel:
-        return self if target.beta is None else self.plain.prepared(target)
+    def prepared(self, target: Target) -> PackedSweepKernel:
+        return replace(self, plain=self.plain.prepared(target))  # which a step reads at another temperature alone
 
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         if target.beta is not None:

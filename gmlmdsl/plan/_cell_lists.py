@@ -147,5 +147,5 @@ def _filled(uses: Sequence[_Uses], none: int, count: int, n: int, sizes: Array, 
             code = code // strides[m][..., None] % radix[m][..., None]
         of = side_by_side(each([u.steps[m] if m < len(u.steps) else 0 for u in uses]), 0)
         entries = entries + (of[..., None] * code)[:, None]
-    joined = (np.stack(a, axis=-1) if a else np.zeros((count, degree, 0), np.int64) for a in (others, strides))
-    return *joined, entries[:, None]
+    empty = np.zeros((count, degree, 0), np.int32)
+    return np.stack(others, axis=-1) if members else empty, np.stack(strides, axis=-1) if members else empty, entries[:, None]

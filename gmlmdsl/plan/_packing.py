@@ -105,7 +105,8 @@ def _nearest(classes: Array, numbers: Array) -> Array:
 
 
 def _size(strengths: Array) -> Array:
-    return np.float32(np.abs(strengths))
+    """Without sign, as floats of 32 bits."""
+    return np.abs(strengths).astype(np.float32)
 
 
 def _pieces(entries: Array, stage: Stage, most: int | None = None) -> tuple[Array, Array]:
@@ -137,4 +138,4 @@ def _arranged(stage: Stage, strengths: Array, sizes: Array, degrees: tuple[int, 
         at = start + (np.cumsum(mine, axis=1) - 1)[rows, columns]
         out[rows, at], opposed[rows, at] = slots[rows, columns], strengths[rows, columns] < 0
         start += degree
-    return PackedColours(*(a.reshape(*shape, -1) for a in (out, opposed)), kinds.reshape(shape))
+    return PackedColours(out.reshape(*shape, -1), opposed.reshape(*shape, -1), kinds.reshape(shape))

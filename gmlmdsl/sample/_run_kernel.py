@@ -141,15 +141,13 @@ def _begun(kernel: AbstractKernel, codes: jax.Array) -> State:
 
 @bounded_jit
 def _cool(kernel: AbstractKernel, target: Target, keys: Any, state: State, count: Any) -> State:
-    keys, ready = fold(keys, ANNEALING), kernel.prepared(target)
-
-    def at(t: Any) -> Target:
-        return target._replace(beta=jnp.full(state.codes.shape[1], (t + 1) / count, float_type()))
+    keys, hot = fold(keys, ANNEALING), target._replace(beta=jnp.ones(state.codes.shape[1], float_type()))
+    ready = kernel.prepared(hot)
 
     def step(t: Any, carried: Any) -> Any:
-        return ready.move(at(t), fold(keys, t), carried)[0]
+        return ready.move(hot._replace(beta=hot.beta * ((t + 1) / count)), fold(keys, t), carried)[0]
 
-    return ready.leave(at(0), jax.lax.fori_loop(0, count, step, ready.enter(at(0), state)))
+    return ready.leave(hot, jax.lax.fori_loop(0, count, step, ready.enter(hot, state)))
 
 
 @bounded_jit
@@ -188,10 +186,9 @@ def _record(
             return carried, jax.tree.map(jnp.add, info, more)
 
         steps = jnp.where(k < count, thin, 0)
-        carried, info = jax.lax.fori_loop(0, steps, step, (carried, kernel.nothing(chains)))
+        carried, info = jax.lax.fori_loop(0, steps, step, (carried, kernel.nothing(state.codes.shape[1])))
         return carried, jax.lax.cond(k < count, of, nothing, carried) | {"info": info}
 
-    chains = state.codes.shape[1]
     carried, out = jax.lax.scan(one, ready.enter(target, state), jnp.arange(most))
     state = ready.leave(target, carried)
     last = None if keep else kernel.score(target, state)
