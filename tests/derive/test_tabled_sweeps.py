@@ -130,7 +130,7 @@ sampler sweep { update x[i] for i in range(5) }
 """,
 }
 FORMED["cells that are all alike"] = """
-graph G = chain(6, wrap = true)
+graph G = chain(12, wrap = true)
 model m {
   var x[i in G.nodes] : range(3)
   param J
