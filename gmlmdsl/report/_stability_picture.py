@@ -22,7 +22,7 @@ def plot_stability(stable: pd.DataFrame, *, threshold: float = 0.75, most: int =
     Args:
         stable: `Path.stable` of a path with criterion "stability".
         threshold: that of `Model.fit_path`.
-        most: couplings shown.
+        most: couplings shown, of those that some half sample selects.
         ax: where to draw; none: a new figure.
 
     Returns:
@@ -37,6 +37,7 @@ def plot_stability(stable: pd.DataFrame, *, threshold: float = 0.75, most: int =
     verified_axes(ax)
     threshold = verified_number("threshold", threshold, 0)
     shown = stable.sort_values("probability", ascending=False, kind="stable").head(verified_count("most", most))
+    shown = shown[shown["probability"] > 0] if (shown["probability"] > 0).any() else shown
     rows, share, kept = np.arange(len(shown)), shown["probability"].to_numpy(float), shown["stable"].to_numpy(bool)
     with house_style():
         axes = axes_of(ax, 1.0 + 0.19 * len(shown), 1.3 * WIDTH)

@@ -150,6 +150,17 @@ def test_stability_bounds_the_couplings_that_are_wrong(path: Any) -> None:
     np.testing.assert_allclose(share * 10, np.round(share * 10), atol=1e-9)
 
 
+def test_what_the_bound_leaves_out_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = gm.parse(SPINS % "").model()
+    found = []
+    for at_once in (12, 2):
+        monkeypatch.setattr("gmlmdsl.assess._path_choice.AT_ONCE", at_once)
+        found.append(model.fit_path(chain(), penalty=12, criterion="stability", subsamples=4, wrong=5.0))
+    assert found[0].chosen == found[1].chosen >= 2
+    assert found[0].error_bound == found[1].error_bound
+    assert found[0].stable.equals(found[1].stable)
+
+
 def test_what_is_no_path() -> None:
     model = gm.parse(SPINS % "").model()
     refused("E507", lambda: model.fit_path(chain(), criterion="aic"), "ebic")
