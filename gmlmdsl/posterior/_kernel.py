@@ -175,10 +175,14 @@ def numpyro_kernel(law: Law, kernel: derive.AbstractKernel, x: Mapping[str, Any]
     if jax.tree.leaves(kernel.memory(jnp.zeros((law.graph.n_cells, 1), jnp.int32))):
         message = "this sampler keeps replicas at other temperatures: their distribution moves with the parameters, and keeps no posterior"
         raise fail("E507", message, help="take its body without `temper`")
+    _verify_function(params)
+    return GmlmKernel(law, kernel, x, params)
+
+
+def _verify_function(params: Any) -> None:
     if params is not None and not callable(params):
         message = f"params= must be a function from the other sites' values to parameters, got {type(params).__name__}"
         raise fail("E507", message, help="parameters that stay are `params=lambda sites: params`")
-    return GmlmKernel(law, kernel, x, params)
 
 
 def _held(law: Law, x: Mapping[str, Any]) -> tuple[Array, Array, tuple[int, ...]]:

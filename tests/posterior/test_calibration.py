@@ -110,6 +110,7 @@ def test_priors_have_no_part_in_it_where_data_are_given():
     y, x = rng.normal(size=60), rng.integers(0, 2, (60, 2))
     models = [gm.parse(text).model() for text in (PAIR, PAIR.replace(" ~ normal(1, 0.05)", ""))]
     hard, free = (m.to_numpyro(x, given={"y": y}).likelihood.calibration for m in models)
+    assert hard is not None and free is not None
     np.testing.assert_allclose(hard.centre, free.centre, atol=1e-6)
     np.testing.assert_allclose(hard.matrix, free.matrix, rtol=1e-6)
     assert np.abs(np.asarray(free.centre) - 1).max() > 0.3
@@ -139,6 +140,6 @@ def test_a_value_costs_what_its_rows_cost():
     gaps = rows.copy()
     gaps[:20, 3] = 9
     apart = model.to_numpyro(gaps, missing=9, calibrate=None).likelihood
-    assert apart.objective.gap_weights is not None
+    assert apart.objective.gaps is not None
     complete = 18 * apart.objective.codes.shape[1]
     assert apart.cost - complete == apart.objective.gaps.row_cost * len(np.unique(gaps[:20], axis=0)) > 0

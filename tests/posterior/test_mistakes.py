@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import numpyro
 import pytest
@@ -51,7 +52,7 @@ def run(params: Any = None, **values: Any) -> Any:
 
 
 def test_calls_that_numpyro_only_asserts_against():
-    model, values = likelihood(), {"J": np.array(0.3)}
+    model, values = likelihood(), {"J": jnp.array(0.3)}
     refused("E507", lambda: run(ROWS), "takes a dict of parameters, or nothing; got ndarray", "`mcmc.run(key)`")
     refused("E507", lambda: handlers.substitute(model, values)(), "no key to draw the site `h`", "`numpyro.handlers.seed(model, 0)`")
 

@@ -34,7 +34,8 @@ def compiled() -> Iterator[list[str]]:
     """The programs that are compiled meanwhile."""
     found: list[str] = []
 
-    def listen(event: str, _: float, **more: Any) -> None:
+    def listen(event: str, duration_secs: float, **more: Any) -> None:
+        del duration_secs
         if "backend_compile" in event:
             found.append(str(more.get("fun_name")).removeprefix("jit(").removesuffix(")"))
 
