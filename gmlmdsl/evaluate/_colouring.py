@@ -82,7 +82,7 @@ def entry_slopes(objective: Objective, size: int) -> scipy.sparse.csr_matrix | N
     loss = objective.loss
     assert isinstance(loss, ExactLoss)
     assert loss.tables is not None
-    mentions = _mentioned(objective, loss.tables, size)
+    mentions: Any = _mentioned(objective, loss.tables, size)
     together: Any = scipy.sparse.csr_matrix(mentions.T @ mentions)
     colours = np.zeros(size, np.int64)
     if together.nnz > (together.diagonal() > 0).sum():
@@ -94,7 +94,7 @@ def entry_slopes(objective: Objective, size: int) -> scipy.sparse.csr_matrix | N
             colours[p] = next(c for c in range(size + 1) if c not in taken)
     count = int(colours.max(initial=0)) + 1
     slopes, _ = _slopes(objective, loss.tables, (colours[None] == np.arange(count)[:, None]).astype(float), mentions, colours)
-    entry = np.repeat(np.arange(mentions.shape[0]), np.diff(mentions.indptr))
+    entry = np.repeat(np.arange(len(mentions.indptr) - 1), np.diff(mentions.indptr))
     found = slopes[colours[mentions.indices], entry]
     return scipy.sparse.csr_matrix((found, mentions.indices, mentions.indptr), shape=mentions.shape)
 

@@ -111,7 +111,7 @@ def _chunk_sums(
     size, loss = vector.shape[0] + 1, objective.loss
     assert isinstance(loss, ExactLoss)
     params = unflatten(objective.frame.host, vector)
-    total: tuple[jax.Array, ...] = (jnp.zeros((size, size)),)
+    total = (jnp.zeros((size, size)),)
     if not one_mask:
         total = *total, jnp.zeros((size, codes.shape[1]))
     stacked = None if loss.tables is None else jnp.concatenate([loss.tables.entries(params)[None], slopes])
@@ -127,7 +127,7 @@ def _chunk_sums(
         here = loss.observed(codes, loss.blocks[k])
         tables = None if tabled is None else (tabled, stacked, tabled.indicators(codes, slopes.dtype))
         total = _summed(total, by_block, here, weights, tables, one_mask)
-    return total if one_mask else (total[0], total[1].sum(axis=1), total[1])
+    return total if one_mask else (total[0], total[-1].sum(axis=1), total[-1])
 
 
 def by_pairs(tabled: TabledBlocks, colours: int) -> bool:
