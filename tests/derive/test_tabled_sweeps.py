@@ -144,7 +144,7 @@ FORMS = {  # whether weights are multiplied, comparisons for each value of the f
     "neighbours of equal values": (True, [2, 1, 1, 1], False),
     "two neighbours in a factor": (True, [1, 1], False),
     "equal values, and some not possible": (True, [2, 2], False),
-    "cells that are all alike": (True, [1, 1, 1], True),
+    "cells that are all alike": (True, [2, 2], True),
 }
 PAIRS = ("pairs of three values", "pairs with some not possible")  # products need neighbours that are single cells, all with as many values
 WAYS = (
