@@ -93,8 +93,8 @@ class Path:
     def __str__(self) -> str:
         kept = counted(len(self.chosen_couplings), "coupling")
         rule = "" if self.rule is None else f', joined by "{self.rule}"'
-        shown = self.table[self.table["chosen"]] if "chosen" in self.table else self.table
-        count = self.table["block"].nunique() if "chosen" in self.table else 1
+        shown: Any = self.table[self.table["chosen"]] if "chosen" in self.table else self.table
+        count = len(set(self.table["block"])) if "chosen" in self.table else 1
         head = f"Path under {counted(len(self.table) // max(count, 1), 'value')} of the penalty"
         head = f"{head}; {self.criterion} chooses {kept} of {len(self.couplings)}{rule}"
         bound = "" if self.error_bound is None else f"; of them {self.error_bound:.3g} are expected to be wrong, at most"

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._progress import shows_progress, tracked
 from ..data import generator
+from ..fit import Penalised
 from ._path_runs import PathOptions, Runs
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def stability(run: Runs, penalties: Array, options: PathOptions) -> tuple[pd.Dat
     import pandas as pd
 
     count, halves = len(run.edges.names), _halves(run, options)
-    share, states = np.zeros((len(penalties), count)), [None] * len(halves)
+    share = np.zeros((len(penalties), count))
+    states: list[Penalised | None] = [None] * len(halves)
     ever = np.zeros((len(halves), count), bool)
     bounds = np.full(len(penalties), np.inf)
     for start in range(0, len(penalties), AT_ONCE):  # the bound grows: what is below it is not fitted

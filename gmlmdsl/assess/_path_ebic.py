@@ -40,7 +40,8 @@ def ebic(run: Runs, found: list[Penalised], selected: Array, options: PathOption
     loss = np.array([nothing if r is None else run.losses(run.whole, r) for r in refits])
     if run.rule is None:
         pilot = int(np.nanargmin(2 * loss + degrees * price))
-        curve = _curve(run, refits[pilot])
+        best = refits[pilot]
+        curve = None if best is None else _curve(run, best)
         if curve is not None:
             kept = zip(refits, selected[:, 0], strict=True)
             degrees = np.array([[np.nan if r is None else effective_degrees(run, curve, k)] for r, k in kept])

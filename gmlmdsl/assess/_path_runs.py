@@ -81,7 +81,8 @@ class Runs:
         """What the copies minimise."""
         if self.rule is None:
             return JointObjective(objective)
-        return BlockObjectives(objective, block_weights_of_rows(objective, self.start))
+        start: Any = self.start
+        return BlockObjectives(objective, block_weights_of_rows(objective, start))
 
     def size(self, values: Copied) -> Array:
         """The row weight that counts for each copy."""
@@ -138,7 +139,7 @@ class Runs:
     def combined(self, selected: Array) -> Array:
         """Which couplings are there by the rule: all copies that see them select them, or some; `selected` ends in (copies, couplings)."""
         seen = selected & self.touch
-        some = seen.any(axis=-2)
+        some = np.asarray(seen.any(axis=-2))
         return some if self.rule != "and" else some & (seen == self.touch).all(axis=-2)
 
     def losses(self, values: Copied, found: Penalised) -> Array:

@@ -90,8 +90,8 @@ class ExactLoss(eqx.Module):
                 assert self.probabilities is not None
                 assert weights is not None
                 weights = weights if dtype is None else weights.astype(dtype)
-                total: Array = tabled_losses(weights, self.tabled[k], codes, self.probabilities[k], row_weights, chunk).sum()
-                found = found + total.astype(found.dtype)
+                total: Any = tabled_losses(weights, self.tabled[k], codes, self.probabilities[k], row_weights, chunk)
+                found = found + total.sum().astype(found.dtype)
         return found
 
     def rows(self, params: Params, codes: Codes) -> Float[Array, " rows"]:

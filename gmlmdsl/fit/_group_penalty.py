@@ -78,9 +78,9 @@ def minimise_penalised(
     """
     of, _ = ravel_pytree({name: groups.of[name] for name in free})
     wide = np.broadcast_to(groups.weights, (len(penalties), len(groups.weights))) if weights is None else weights
-    arrays = (np.asarray(of, np.int32), np.asarray(wide, float), np.asarray(penalties, float), np.asarray(curvature, float))
-    limits = on_device(np.float64(tolerance)), on_device(np.int32(most))
-    at, steps, gap, curvature = _descent(values, free, *(on_device(a) for a in arrays), *limits)
+    arrays: Any = (np.asarray(of, np.int32), np.asarray(wide, float), np.asarray(penalties, float), np.asarray(curvature, float))
+    limits = np.float64(tolerance), np.int32(most)
+    at, steps, gap, curvature = _descent(values, free, *(on_device(a) for a in (*arrays, *limits)))
     return Penalised(at, int(steps.max()), np.asarray(gap) <= tolerance, np.maximum(np.asarray(curvature) / 4, 1e-6))
 
 
@@ -94,7 +94,7 @@ def largest_penalty(values: Copied, free: dict[str, Any], groups: Groups) -> Arr
     sums = np.zeros((copies, len(groups.weights)))
     for name, g in slope.items():
         mine = groups.of[name] >= 0
-        np.add.at(sums, (slice(None), groups.of[name][mine]), np.asarray(g)[:, mine] ** 2)
+        np.add.at(sums.T, groups.of[name][mine], np.asarray(g)[:, mine].T ** 2)
     return (np.sqrt(sums) / groups.weights).max(axis=1, initial=0.0)
 
 

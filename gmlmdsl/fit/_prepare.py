@@ -126,11 +126,7 @@ def make_objective(
     n_masks = masks_per_row(mask, options.n_masks)
     filled = on_device(np.maximum(codes, 0))
     masks = None if n_masks is None else np.asarray(draw_masks(host, mask, filled, n_masks, random_key(options.seed), options.repeats))
-    counts = options.weights_are == "counts"
-    if counts and n_masks is not None:
-        help_ = "repeat the rows instead, so that each has its own masks"
-        raise fail("E542", f"weights are counts, and mask `{options.mask}` is drawn for each row", mask.span, "drawn", help=help_)
-    size = _mean_size(host, counted_by, filled, weights if counts else None)
+    size = _mean_size(host, counted_by, filled, _counts(mask, n_masks, weights, options))
     use = MaskUse(options.mask, n_masks, support_size(named), is_adaptive(mask), reached_cells(host, counted_by), size)
     if use.mean_size == 0:
         raise fail("E410", f"mask `{options.mask}` hides no cell of these rows", mask.span, "an empty support")
@@ -169,6 +165,16 @@ def _merged(codes: Array, weights: Array) -> tuple[Array, Array, Array | None]:
     """Rows and their weights, equal rows as one where many are; see `Objective.repeated`."""
     found = distinct_rows(codes, weights)
     return (codes, weights, None) if found is None else (found.codes, found.weights, found.repeated)
+
+
+def _counts(mask: LoweredMask, n_masks: int | None, weights: Array, options: FitOptions) -> Array | None:
+    """Weights that are counts of rows; None: those that are not."""
+    if options.weights_are != "counts":
+        return None
+    if n_masks is not None:
+        help_ = "repeat the rows instead, so that each has its own masks"
+        raise fail("E542", f"weights are counts, and mask `{options.mask}` is drawn for each row", mask.span, "drawn", help=help_)
+    return weights
 
 
 def _mean_size(host: FactorGraph, mask: LoweredMask, codes: jax.Array, counts: Array | None) -> float:

@@ -43,7 +43,7 @@ def prefix_values(
             of at least 0.
     """
     judges = {n: j for n, j in model.program.checked.judges.items() if j.model == model.name}
-    judge = judges[known(name, judges, f"verifier or value of model `{model.name}`")]
+    judge = judges[known(name, list(judges), f"verifier or value of model `{model.name}`")]
     if model.graph.network is not None:
         refuse_given(model.graph.network)
     setting = Setting(model.lowered, params, verified_seed(seed), model.program.allow_python, oracle)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -61,12 +62,12 @@ class Python(AbstractNetwork):
             GmlmError: E738 for a class without such a method; E736 for one that fails or returns another shape.
         """
         name, n, most = type(self.module).__name__, seen.shape[0], self.n_cells
-        method = getattr(self.module, "attention", None)
+        method: Any = getattr(self.module, "attention", None)
         help = f"return `{name}.attention(seen, *given)`: weights of shape (layers, heads, {most}, {most}), a row from each cell"
         if not callable(method):
             raise fail("E738", f"the `python` network `{name}` does not say what it attends to", help=help)
         try:
-            found = method(_padded(seen, length, most, self.n_values + 1), *encoded)
+            found: Any = method(_padded(seen, length, most, self.n_values + 1), *encoded)
         except Exception as e:  # it is the user's, and may fail in any way
             raise fail("E736", f"`{name}.attention` cannot be called: {type(e).__name__}: {e}", help=help) from e
         shape = getattr(found, "shape", None)

@@ -79,7 +79,7 @@ def path_section(report: Report, path: Path) -> None:
     if path.stable is not None:
         alt = "The couplings by the share of half samples that select them."
         report.figure(plot_stability(path.stable, most=MOST_STABLE), alt=alt)
-    table = path.table[path.table["chosen"]] if "chosen" in path.table else path.table
+    table: Any = path.table[path.table["chosen"]] if "chosen" in path.table else path.table
     report.table([str(c) for c in table.columns], _rows(table), "Penalised fits" + (": those chosen" if "chosen" in path.table else ""))
 
 
@@ -87,7 +87,7 @@ def differences_section(report: Report, differences: pd.DataFrame) -> None:
     """Which couplings differ between two groups."""
     verified_table(differences, ("first", "second", "value", "differs"), "fit.differences(other)")
     report.section("Do two groups differ?")
-    count, attrs = int(differences["differs"].sum()), differences.attrs
+    count, attrs = int(np.asarray(differences["differs"]).sum()), differences.attrs
     told = (
         f"{count} of {counted(len(differences), 'coupling')} differ at the level {attrs['level']:g}, corrected by `{attrs['correction']}`."
     )
@@ -112,7 +112,7 @@ def effects_section(report: Report, effects: Effects) -> None:
     table = effects.table.sort_values("effect", kind="stable")
     report.table([str(c) for c in table.columns], _rows(table.head(MOST_PAIRS)), "The substitutions that lower log p most")
     if len(effects.pairs):
-        double = effects.double_table
+        double: Any = effects.double_table
         double = double.reindex(double["epistasis"].abs().sort_values(ascending=False, kind="stable").index)
         report.table([str(c) for c in double.columns], _rows(double.head(MOST_PAIRS)), "The double substitutions with the most epistasis")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def plot_stability(stable: pd.DataFrame, *, threshold: float = 0.75, most: int =
     verified_table(stable, ("coupling", "probability", "stable"), 'model.fit_path(x, criterion="stability").stable')
     verified_axes(ax)
     threshold = verified_number("threshold", threshold, 0)
-    shown = stable.sort_values("probability", ascending=False, kind="stable").head(verified_count("most", most))
+    shown: Any = stable.sort_values("probability", ascending=False, kind="stable").head(verified_count("most", most))
     shown = shown[shown["probability"] > 0] if (shown["probability"] > 0).any() else shown
     rows, share, kept = np.arange(len(shown)), shown["probability"].to_numpy(float), shown["stable"].to_numpy(bool)
     with house_style():

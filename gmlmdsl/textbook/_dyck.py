@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from numbers import Real
 from string import ascii_lowercase
+from typing import cast
 
 from .._diagnostics import fail, whole_number
 
@@ -69,7 +70,11 @@ def _shares(kinds: int, p: float | Sequence[float] | None) -> list[float]:
     """The probability of each kind."""
     if p is None:
         return [1 / kinds] * kinds
-    found = [float(p)] + [(1 - float(p)) / max(kinds - 1, 1)] * (kinds - 1) if isinstance(p, Real) else [float(x) for x in p]
+    found = (
+        [float(p)] + [(1 - float(p)) / max(kinds - 1, 1)] * (kinds - 1)
+        if isinstance(p, Real)
+        else [float(x) for x in cast("Sequence[float]", p)]
+    )
     if len(found) != kinds or not all(x > 0 for x in found) or abs(math.fsum(found) - 1) > OFF:
         raise fail("E507", f"p must be above 0 for each of {kinds} kinds and sum to 1, got {p!r}")
     return found

@@ -130,4 +130,6 @@ def test_numpy_is_imported_to_bind_and_jax_never() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").rglob("*.gmlm")), ids=lambda p: p.stem)
 def test_examples_have_no_fault_that_binding_shows(path: Path) -> None:
-    assert check_bound(check_file(path), {}) == ((), ())
+    too_large = () if path.stem != "topics" else ("a statement has cells with 1,000,000 joint values, too many to try",)
+    faults, skipped = check_bound(check_file(path), {})
+    assert (faults, [words.split(", at ")[0] for words in skipped]) == ((), list(too_large))
