@@ -104,7 +104,7 @@ def run_shell(text: str, command: Callable[[list[str]], tuple[int, str]]) -> Non
 
 
 def links_of(page: Path) -> list[str]:
-    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    text = re.sub(r"^```.*?^```", "", re.sub(r"`[^`\n]*`", "", page.read_text(encoding="utf-8")), flags=re.M | re.S)
     return re.findall(r"\]\(([^)\s]+)\)", text)
 
 

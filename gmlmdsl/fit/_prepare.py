@@ -127,9 +127,8 @@ def make_objective(
     filled = on_device(np.maximum(codes, 0))
     masks = None if n_masks is None else np.asarray(draw_masks(host, mask, filled, n_masks, random_key(options.seed), options.repeats))
     size = _mean_size(host, counted_by, filled, _counts(mask, n_masks, weights, options))
+    _verify_hides(size, mask, options)
     use = MaskUse(options.mask, n_masks, support_size(named), is_adaptive(mask), reached_cells(host, counted_by), size)
-    if use.mean_size == 0:
-        raise fail("E410", f"mask `{options.mask}` hides no cell of these rows", mask.span, "an empty support")
     imputes = isinstance(options.method, MonteCarloEM) or options.impute
     kinds = ignored_rows(host, mask, codes) if ignores else sort_rows(host, mask, options.mask, codes, masks, imputes, weights)
     order, share, whole, imputed = _columns(host, codes, kinds, options)
@@ -165,6 +164,11 @@ def _merged(codes: Array, weights: Array) -> tuple[Array, Array, Array | None]:
     """Rows and their weights, equal rows as one where many are; see `Objective.repeated`."""
     found = distinct_rows(codes, weights)
     return (codes, weights, None) if found is None else (found.codes, found.weights, found.repeated)
+
+
+def _verify_hides(size: float, mask: LoweredMask, options: FitOptions) -> None:
+    if size == 0:
+        raise fail("E410", f"mask `{options.mask}` hides no cell of these rows", mask.span, "an empty support")
 
 
 def _counts(mask: LoweredMask, n_masks: int | None, weights: Array, options: FitOptions) -> Array | None:
