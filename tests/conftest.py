@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 
 from gmlmdsl._diagnostics import Diagnostic
+from gmlmdsl.derive._bounded_jit import MOST_GONE, PROGRAMS
 
 # A test file takes what another one has, of whatever folder, and a file that is run alone finds it too.
 sys.path.extend(sorted({str(path.parent) for path in Path(__file__).parent.glob("*/test_*.py")}))
@@ -50,6 +51,14 @@ def few_mappings() -> Iterator[None]:
     if maps.exists() and len(maps.read_text().splitlines()) > MOST_MAPPINGS:
         jax.clear_caches()
         gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def no_clearing_within() -> None:
+    """All that JAX remembers is cleared from time to time; that falls between two tests, for some count what is traced or compiled."""
+    if PROGRAMS.gone > MOST_GONE // 2:
+        jax.clear_caches()
+        PROGRAMS.gone = 0
 
 
 @pytest.hookimpl(wrapper=True)

@@ -12,6 +12,9 @@ from ..program import check_file
 from ._console import note, show
 
 
+MORE = "; indices and sizes are looked at once the text has none"
+
+
 def check_files(
     files: Sequence[str | Path], as_json: bool = False, fix: bool = False, inputs: Sequence[str] = (), arrays: Path | None = None
 ) -> int:
@@ -19,7 +22,8 @@ def check_files(
 
     With `fix` the edits that surely mend a fault are made first, and counted on the error stream; so is what is too large to be bound.
     """
-    found = []
+    found: list[Diagnostic] = []
+    unbound = False  # whether the text of a file has errors, so that its indices and sizes were not looked at
     if fix:
         from ._fixes import fix_file
 
@@ -35,6 +39,7 @@ def check_files(
             found += _found_in(file, inputs, arrays)
         except GmlmError as error:
             found += error.diagnostics
+            unbound |= not all(d.code.startswith("E5") for d in error.diagnostics)  # those are of files and inputs
     found = list(dict.fromkeys(found))
     errors = sum(d.severity == "error" for d in found)
     if as_json:
@@ -43,7 +48,7 @@ def check_files(
         print(json.dumps([d.as_dict() for d in found], indent=2))
     else:
         show(found, sys.stdout)
-        print(("\n" if found else "") + _summary(errors, len(found) - errors, len(files)))
+        print(("\n" if found else "") + _summary(errors, len(found) - errors, len(files)) + MORE * unbound)
     return 1 if errors else 0
 
 

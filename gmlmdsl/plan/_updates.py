@@ -13,7 +13,7 @@ from .._diagnostics import fail
 from ..graph import FactorGraph, ListedMask, Lowered, LoweredMask, MixtureMask, distinct, is_adaptive, lower_mask, reaches_zero, term_blocks
 from ..graph.colours import colour
 from ..graph.masks import blocks_of, largest_block, reach, support_size
-from ..program import ir, is_percolation
+from ..program import MOST_REPEATS, TOO_OFTEN, ir, is_percolation
 from ._budget import BUDGET, Budget
 from ._clusters import ClusterPlan, plan_clusters
 from ._elimination import Elimination, plan_elimination
@@ -244,9 +244,12 @@ def repeat_count(lowered: Lowered, kernel: ir.Repeat) -> int:
     """How often a `repeat` runs its body.
 
     Raises:
-        GmlmError: E409 if that is less than once.
+        GmlmError: E409 if that is less than once, or more than a million times.
     """
     count = lowered.bound.integer(kernel.count)
     if count < 1:
         raise fail("E409", f"`repeat` runs its body at least once, found {count}", kernel.count.span)
+    if count > MOST_REPEATS:
+        message = f"`repeat` runs its body at most {MOST_REPEATS:,} times within one draw, found {count:,}"
+        raise fail("E409", message, kernel.count.span, help=TOO_OFTEN)
     return count

@@ -15,6 +15,8 @@ from ._check_guided import judges_of as judges_of
 from ._check_masks import has_least_confident as has_least_confident
 from ._check_masks import variables_of as variables_of
 from ._check_networks import option_faults as option_faults
+from ._check_samplers import MOST_REPEATS as MOST_REPEATS
+from ._check_samplers import TOO_OFTEN as TOO_OFTEN
 from ._mask_lints import used_bodies as used_bodies
 from ._network_forms import AUTOREGRESSIVE as AUTOREGRESSIVE
 from ._options import autoregressive_options as autoregressive_options
@@ -31,6 +33,8 @@ from ._texts import checked_texts as checked_texts
 
 __all__ = [
     "AUTOREGRESSIVE",
+    "MOST_REPEATS",
+    "TOO_OFTEN",
     "UNTAKEN",
     "NoValueError",
     "Program",

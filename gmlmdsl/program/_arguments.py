@@ -240,6 +240,12 @@ def _named(arguments: list[tree.Argument], option: Option, scope: Scope, axes: b
     return None
 
 
+JUDGES = {
+    "verifier": "a verifier says 0 or 1 of a prefix; a value, such as `value v = expected(..)` or `probe(..)`, says how good it is",
+    "value": "a value says how good a prefix is; a verifier, such as `verifier v = completable(..)` or `probe(..)`, says 0 or 1",
+}
+
+
 def _judge(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
     """A verifier or value that is declared before; `none` where one may be left out."""
     e = arguments[0].value
@@ -255,7 +261,7 @@ def _judge(arguments: list[tree.Argument], option: Option, scope: Scope, axes: b
     if symbol.value.kind not in option.words:
         place = ((symbol.value.span, "declared here"),)
         message = f"`{e.name}` is a {symbol.value.kind}, not {wanted}"
-        scope.report("E205", message, e.span, f"expected {wanted}", related=place)
+        scope.report("E205", message, e.span, f"expected {wanted}", related=place, help=JUDGES[symbol.value.kind])
         return None
     return symbol.value
 

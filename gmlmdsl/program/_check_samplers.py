@@ -38,6 +38,8 @@ from ._terms import IndexValue, LetValue, SetOf, Sum, VariableValue, walk
 
 Statements = tuple[tree.SamplerStatement, ...]
 MOST_BODIES = 16  # each is a loop or a choice in the compiled program
+MOST_REPEATS = 10**6  # between two draws, and nothing is heard of a draw before it is made
+TOO_OFTEN = "a draw is what is kept: `draws=` asks for more of them, and `thin=` keeps every n-th"
 
 
 def check_sampler(sampler: tree.Sampler, model: Model, scope: Scope) -> Sampler | None:
@@ -92,10 +94,14 @@ def _kernel(s: tree.SamplerStatement, model: Model, scope: Scope) -> Kernel | No
 
 
 def _repeat(s: tree.Repeat, model: Model, scope: Scope) -> Kernel | None:
-    count = check_number(s.count, scope, CONSTANT, integer=True)
+    written = s.count.value if isinstance(s.count, tree.Number) else 0
+    count = check_number(s.count, scope, CONSTANT, integer=written <= MOST_REPEATS)
     number = known_number(count)
     if number is not None and number < 1:
         scope.report("E319", f"`repeat` runs its body at least once, found {number}", s.count.span, "too small")
+    if number is not None and number > MOST_REPEATS:
+        message = f"`repeat` runs its body at most {MOST_REPEATS:,} times within one draw, found {number:,.0f}"
+        scope.report("E319", message, s.count.span, "too many", help=TOO_OFTEN)
     body = _body(s.body, "this `repeat`", s.span, model, scope, s.span)
     return None if body is None else Repeat(s.span, count, body)
 

@@ -142,6 +142,8 @@ def check_number(e: tree.Expression, scope: Scope, where: Where, integer: bool =
 def whole(e: tree.Expression) -> tuple[str, Fix | None]:
     """What helps where an integer is wanted."""
     if isinstance(e, tree.Number):
+        if float(e.value).is_integer() and abs(e.value) < 1e15:
+            return f"write it with digits alone: `{int(e.value)}`", Fix(e.span, f"{int(e.value)}")
         return "write a whole number", None
     fix = None
     if isinstance(e, tree.Binary) and e.operator == "/":

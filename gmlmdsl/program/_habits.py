@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 IMPOSSIBLE = "what is impossible is written `require`: `require x == 0`; a bound that is infinite is left out"
+BIT = (
+    "a bit has the probabilities of 0 and 1: `y ~ categorical([0.7, 0.3])`, fitted ones `param p[v in range(2)] : simplex` "
+    "with `y ~ categorical(p)`; one with log odds `h` is `factor h * y`"
+)
+REAL_ELSEWHERE = ("float", "double", "unit", "unit_interval", "probability", "prob", "proportion")  # names of types of parameters
 # room -> name -> (help, the name that stands for it here, where one does)
 FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
     "name": {
@@ -14,6 +19,7 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
             ("None", "null", "NULL", "NA", "nan", "NaN"), ("nothing is missing in a program: leave the term out, or write 0", "")
         ),
         **dict.fromkeys(("inf", "Inf", "infinity", "INFINITY", "oo"), (IMPOSSIBLE, "")),
+        "forever": ("`repeat 10 { .. }` is the same again within one draw; how many draws there are is told in Python", ""),
         "pi": ("write the number, 3.141592653589793", "3.141592653589793"),
     },
     "type": {
@@ -28,6 +34,10 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         "categorical": ('values without order are `labels("sun", "rain")` or `letters("ACGT")`', ""),
         "int": ("whole numbers are `range(q)`, 0 to q - 1, in a cell and `int` in an input", ""),
         "ising": ("a cell that is -1 or +1 is a `spin`", "spin"),
+        **dict.fromkeys(
+            REAL_ELSEWHERE[2:],
+            ("a probability is `real(lower = 0, upper = 1)`; those of all values of a cell are a `simplex`", "real(lower = 0, upper = 1)"),
+        ),
     },
     "function": {
         "ln": ("write `log`", "log"),
@@ -97,7 +107,7 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         **dict.fromkeys(("neighbors", "neighbours", "adjacent", "nbrs"), ("edges are a loop over pairs: `for (i, j) in G.edges`", "")),
     },
     "variable": {
-        "bernoulli": ("a bit with log odds `h` is `factor h * y`; with probabilities `p : simplex` it is `y ~ categorical(p)`", ""),
+        "bernoulli": (BIT, ""),
         "bernoulli_logit": ("log odds are a factor: `factor h * y`", ""),
         "categorical_logit": ("logits are a factor: `factor h[y]` adds the one of the value that y has", ""),
         "categorical_logits": ("logits are a factor: `factor h[y]` adds the one of the value that y has", ""),
@@ -107,9 +117,7 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         "binomial": ("declare one bit per trial: `var x[i in trial] : bit`", ""),
         "uniform": ("a variable without a factor or `~` is uniform: remove this", ""),
         "ising": ("an Ising model is `factor J[i, j] * x[i] * x[j] for (i, j) in G.edges`", ""),
-        **dict.fromkeys(
-            ("dbern", "flip"), ("a bit with log odds `h` is `factor h * y`; with `p : simplex` it is `y ~ categorical(p)`", "")
-        ),
+        **dict.fromkeys(("dbern", "flip"), (BIT, "")),
         "dcat": ("write `categorical`", "categorical"),
         "dbin": ("declare one bit per trial: `var x[i in trial] : bit`", ""),
         **dict.fromkeys(
@@ -181,6 +189,7 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
     "option": {
         **dict.fromkeys(("p", "prob", "probability", "fraction"), ("write `rate`", "rate")),
         **dict.fromkeys(("k", "n", "cells"), ("write `size`", "size")),
+        **dict.fromkeys(("stop", "eos", "eos_token", "stop_token", "end_token"), ("write `end`", "end")),
         **dict.fromkeys(("periodic", "pbc", "cyclic", "torus"), ("write `wrap`", "wrap")),
         **dict.fromkeys(("dim", "hidden", "hidden_size", "d_model", "embed_dim"), ("write `width`", "width")),
         **dict.fromkeys(("depth", "n_layers", "num_layers"), ("write `layers`", "layers")),

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Set
 from .._diagnostics import Diagnostic, Span
 from ._comparisons import weights
 from ._expressions import mentions
-from ._program import Factor, Independent, Listed, Model, Program
+from ._program import Factor, Independent, Listed, Model, Program, Require
 from ._terms import Choice, Clauses, Expression, IndexValue, LetValue, Literal, Operation, ParameterValue, VariableValue, walk
 from .places import name_in
 
@@ -26,6 +26,8 @@ def lint_idle(program: Program, used: Set[str]) -> Iterator[Diagnostic]:
     for model in program.models.values():
         if model.conditional is None:
             yield from _free(model, program)
+            for term, value in (*((f, f.value) for f in model.factors), *((r, r.condition) for r in model.requires)):
+                yield from _same_for_all(term, value)
             for factor in model.factors:
                 yield from _cancels(factor, model)
                 yield from _twice(factor, model)
@@ -74,6 +76,17 @@ def _free(model: Model, program: Program) -> Iterator[Diagnostic]:
         yield Diagnostic(
             "W817", f"no factor mentions `{v.name}`: it {what}", name_in(v.span, v.name), "in no factor", help="remove it, or use it"
         )
+
+
+def _same_for_all(term: Factor | Require, value: Expression) -> Iterator[Diagnostic]:
+    """A loop whose index stands nowhere: each iteration says the same. Of a pair, one name may be left out on purpose."""
+    parts = [value] if term.clauses.condition is None else [value, term.clauses.condition]
+    named = {p.name for e in parts for p in walk(e) if isinstance(p, IndexValue)}
+    for loop in term.clauses.loops:
+        if len(loop.names) == 1 and loop.names[0] not in named:
+            what = "the same term is added in every iteration" if isinstance(term, Factor) else "every iteration requires the same"
+            message = f"nothing uses `{loop.names[0]}`: {what}"
+            yield Diagnostic("W817", message, name_in(loop.span, loop.names[0]), "unused", help="remove the loop, or use its index")
 
 
 def _cancels(factor: Factor, model: Model) -> Iterator[Diagnostic]:

@@ -120,7 +120,12 @@ class Scope:
         place = ((earlier.span, f"first declared here, as {WORDS[earlier.kind]}"),)
         if kind in LOCAL:
             message = f"{WORDS[kind].split(' ', 1)[1]} `{name.name}` hides {WORDS[earlier.kind]} of that name"
-            self.report("E202", message, name.span, "hides a visible name", related=place, help="choose another name")
+            free = next(
+                (n for n in ("KLBC" if kind == "block" else "ijklmn") if not (n in self.binders or n in self.model or n in self.program)),
+                "",
+            )
+            cure = f"choose another name, such as `{free}`" if free else "choose another name"
+            self.report("E202", message, name.span, "hides a visible name", related=place, help=cure)
         else:
             message = f"`{name.name}` is declared twice"
             self.report("E201", message, name.span, "declared again here", related=place, help="rename one of the two")
@@ -164,6 +169,8 @@ class Scope:
             wanted = wanted or ("a variable" if set(kinds) <= set(CELLS) and len(kinds) > 1 else " or ".join(WORDS[k] for k in kinds))
             message = f"`{name.name}` is {WORDS[symbol.kind]}, not {wanted}"
             otherwise = GIVEN if kinds == ("given",) and symbol.kind in CELLS else ""
+            if kinds == ("judge",) and symbol.kind == "model":
+                otherwise = f"a model judges by a form: `verifier v = completable({name.name})`, `value v = expected({name.name})`"
             if symbol.kind == "mask" and set(kinds) <= set(CELLS):
                 otherwise = f"a mask draws a block, which has a name: `update K where K ~ {name.name}`"
             help, fix = suggestion(name, [n for n in self._visible(kinds) if n != name.name], otherwise)

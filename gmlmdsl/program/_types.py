@@ -6,6 +6,7 @@ from .._diagnostics import Span
 from ..syntax import tree
 from . import _forms as forms
 from ._expressions import CONSTANT, check_number, known_number, quoted
+from ._habits import REAL_ELSEWHERE
 from ._program import ValueType
 from ._scope import DECLARES, Scope, suggestion
 from ._sets import check_set, range_size
@@ -125,7 +126,7 @@ def check_type(e: tree.Expression | None, scope: Scope, where: Span, inputs: boo
         return _bounded(e, scope)
     if not inputs:
         help, fix = (
-            suggestion(e, VALUE_TYPES[:3], PARAMETER_TYPES, "type" if e.name in ("float", "double") else "")
+            suggestion(e, VALUE_TYPES[:3], PARAMETER_TYPES, "type" if e.name.lower() in REAL_ELSEWHERE else "")
             if isinstance(e, tree.Name)
             else (PARAMETER_TYPES, None)
         )

@@ -109,6 +109,10 @@ def _advice_of_declaration(fault: Fault, first: Token) -> str:
     if first.text in (*CELLS, "param", "let") and "in" in fault.expected and token.text in ("]", ",") and not _says_in(fault):
         name = fault.tokens[fault.start + 1].text
         return f"each axis names its index: `{name}[i in range(n)]`, or `{name}[i in site]` over an index set `site`"
+    if first.text == "mask" and before in ("each", "choose") and fault.tokens[fault.at - 2].text == "=":
+        return f"`choose` and `each` stand between braces: `mask {fault.tokens[fault.start + 1].text} {{ {before} .. }}`"
+    if first.text == "model" and token.text in ("for", "[") and place == 2:
+        return f"a model is declared once; what repeats is an axis of its variables: `model {before} {{ var x[i in site] : bit }}`"
     if first.text == "mask" and token.text == "[" and fault.tokens[fault.at - 2].text == "=":
         return f"a mask of one block is `blocks({{{before}[0], {before}[1]}})`"
     if first.text == "graph" and any(fault.tokens[k].text == "[" for k in fault.open_brackets() if k > fault.start):
@@ -193,6 +197,8 @@ def _advice_of_sampler(fault: Fault, first: Token) -> str:
         return f"an algorithm stands behind `=`: `sampler name = {first.text}(..)`"
     if fault.level == "sampler_statement" and fault.tokens[min(fault.at + 1, len(fault.tokens) - 1)].text == "=":
         return "numbers of draws are told in Python, `model.sample(params, draws=1000)`; the same again is `repeat 10 { .. }`"
+    if first.text == "repeat" and before == "repeat" and token.text == "{":
+        return "a number says how often: `repeat 10 { .. }`; how many draws there are is told in Python, `model.sample(params, draws=1000)`"
     if first.text == "update" and "where" in fault.expected and (token.text in ("(", "from", "with", "by", "using")):
         return "a block that a mask draws is named: `update x[K] where K ~ subsets(x, size = 2)`"
     if first.text == "update" and fault.tokens[fault.at - 2].text == "where":

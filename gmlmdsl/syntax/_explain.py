@@ -153,6 +153,9 @@ def _reserved(fault: Fault, faults: Faults) -> Diagnostic | None:
         return Diagnostic("E105", "`for` opens no statement", fault.span(token), "not here")
     if token.text == "if" and fault.at == fault.start:
         return Diagnostic("E105", "`if` opens no statement", fault.span(token), "not here", help=CONDITION)
+    opened = next((t for t in fault.tokens[fault.start : fault.at] if t.text == "if" and t.opens_line), None)
+    if token.text == "then" and opened and "NAME" in fault.expected:  # `if` of a line of its own was taken for that of the loops above it
+        return Diagnostic("E105", "`if` opens no statement", fault.span(opened), "not here", help=CONDITION)
     if token.text == "if" and fault.tokens[fault.start].text == "factor" and "+" in fault.expected:
         return Diagnostic("E105", "`if` stands behind a `for`, not behind a term alone", fault.span(token), "no `for` before this")
     before = fault.previous.text if fault.previous else ""

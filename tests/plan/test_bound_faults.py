@@ -93,6 +93,7 @@ def test_masks_samplers_and_their_numbers_are_looked_at() -> None:
     text += "sampler s { repeat n { update x[0] }  mixture { w : update x[1]  1 : update x[2] }  temper(betas = [w]) { update x } }\n"
     assert sorted(faults(text)) == ["E407", "E409", "E409", "E409", "E409", "E409", "E410", "E421"]
     assert sorted(faults(text, n=1, w=-1.5)) == ["E407", "E409", "E409", "E409", "E409", "E410", "E421"]
+    assert sorted(faults(text, n=10**6 + 1, w=1)) == sorted([*faults(text, n=10**6, w=1), "E409"])  # one draw would not end
 
 
 def test_a_sound_program_is_lowered_as_before() -> None:

@@ -122,10 +122,14 @@ def test_what_an_imported_file_declares_may_be_left_unused(tmp_path) -> None:
         ("factor 0.5 * x\n  y ~ categorical([0.5, 0.5])", []),
         ("let both = x * y\n  factor both", []),
         ("let both = x * y\n  factor x", ["W817"]),
+        ("factor 0.5 * x * y for i in range(2)", ["W817"]),
+        ("factor 0.5 * i * x * y for i in range(2)", []),
+        ("factor 0.5 * x * y for i in range(2) if i > 0", []),
+        ("require x == y for i in range(2)", ["W817"]),
         ("", []),  # a model without factors is uniform, and says so
     ],
 )
-def test_a_variable_in_no_factor(body: str, expected: list[str]) -> None:
+def test_a_variable_in_no_factor_and_an_index_in_no_term(body: str, expected: list[str]) -> None:
     assert codes(f"model m {{\n  var x : bit\n  var y : bit\n  {body}\n}}\n") == expected
 
 
