@@ -11,7 +11,6 @@ from .._diagnostics import Diagnostic, GmlmError
 from ..program import check_file
 from ._console import note, show
 
-
 MORE = "; indices and sizes are looked at once the text has none"
 
 
