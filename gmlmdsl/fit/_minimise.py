@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 MOST_INFERRED = 2000  # parameters whose standard errors are computed without being asked
 MOST_SCALED = 256  # parameters whose curvature costs little beside a fit, unless rows are many
 MOST_ENTRIES = 2.0**36  # table entries of that computation
+MOST_LOOKED = 2.0**24  # the same of one that costs little beside a fit
 RENEWED = (20, 60)  # steps after which the metric is made anew
 Colours = Callable[[], Colouring | None]  # found when they are first asked for
 Look = Callable[[], tuple[Curvature | None, Recession]]  # the curvature at an estimate, and what is open there
@@ -41,7 +42,7 @@ def full_batch(objective: Objective, free: dict[str, Any], options: FitOptions, 
     """
     kinked, size = has_kinks(objective), sum(p.size for p in objective.frame.host.parameters)
     first = None if objective.gaps is None or kinked else first_curvature(objective, colours())  # costly at rows with gaps, not here
-    costly = size > MOST_SCALED or objective.products >= MANY
+    costly = size > MOST_SCALED or objective.products >= MANY or inference_cost(objective, size) > MOST_LOOKED
     if not kinked and (costly if objective.gaps is None else first is not None):
         if first is None:
             outcome = _with_metric(objective, free, options.max_steps)
