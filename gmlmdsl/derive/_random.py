@@ -36,6 +36,13 @@ def fold(keys: PRNGKeyArray, number: Array | int) -> PRNGKeyArray:
     return jax.random.wrap_key_data(jax.lax.fori_loop(0, 2, turn, words), impl=jax.random.key_impl(keys))
 
 
+def made_apart(values: Array) -> Array:
+    """The same array, made before what reads it: on a CPU XLA writes a slice in place on one thread, with all that it computes there."""
+    if jax.default_backend() != "cpu":
+        return values
+    return jax.lax.fori_loop(0, 2, lambda k, made: jnp.where(k == 0, values, made), jnp.zeros_like(values))  # see `fold`
+
+
 def keys_on_host(seed: int, *numbers: np.ndarray) -> PRNGKeyArray | None:
     """The key of a seed below 2^64 with arrays of numbers folded in, one after another, as by `fold`; None for other generators.
 

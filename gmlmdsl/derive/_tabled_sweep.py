@@ -25,9 +25,10 @@ from ._conditional import pick_by_weight, pick_of_few, pick_value, tempered
 from ._energy import MOST_UNROLLED, Codes, scores_in_turn
 from ._kernel import AbstractKernel, Info, State, Target, free
 from ._loop import INSIDE
-from ._random import fold, uniform
+from ._random import fold, made_apart, uniform
 
 FEW_NEIGHBOURS = 16  # written out
+SHARED = 1 << 12  # values of a colour from which threads share them
 Scores = list[Float[Array, "blocks *values chains"]]  # of values but the first: one after another where they are few, else all at once
 
 
@@ -210,6 +211,7 @@ class TabledSweepKernel(AbstractKernel):
                 stays = ~possible if target.clamped is None else ~possible | target.clamped[turn.cells][:, None]
                 new = jnp.where(stays, old, new)
             new = _indicators(new, width) if width else new.astype(held.dtype)
+            new = made_apart(new) if new.size >= SHARED else new
             return jax.lax.dynamic_update_slice_in_dim(held, new, first * each, axis=0), None
 
         turns = Turn(jnp.arange(stage.cells.shape[0]), stage.cells, stage.lists, stage.rest, scoring)

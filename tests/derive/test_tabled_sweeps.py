@@ -198,8 +198,9 @@ def test_tables_draw_what_trees_draw(name: str, sampler: str, beside: int, monke
 
 
 @pytest.mark.parametrize("name", FORMED)
-def test_forms_at_parameters_draw_what_trees_draw(name: str):
-    """In float64: products of weights with few comparisons, and sums at another beta with a cell held."""
+def test_forms_at_parameters_draw_what_trees_draw(name: str, monkeypatch: pytest.MonkeyPatch):
+    """In float64: products of weights with few comparisons, and sums at another beta with a cell held; colours made apart, as large ones are."""
+    monkeypatch.setattr(_tabled_sweep, "SHARED", 1)
     model = gm.parse(FORMED[name]).model()
     graph, layouts = model.graph, layout_of(model, "sweep")
     with jax.enable_x64(True):
