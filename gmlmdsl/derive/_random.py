@@ -36,11 +36,15 @@ def fold(keys: PRNGKeyArray, number: Array | int) -> PRNGKeyArray:
     return jax.random.wrap_key_data(jax.lax.fori_loop(0, 2, turn, words), impl=jax.random.key_impl(keys))
 
 
-def made_apart(values: Array) -> Array:
-    """The same array, made before what reads it: on a CPU XLA writes a slice in place on one thread, with all that it computes there."""
+def made_apart(codes: Array) -> Array:
+    """The same array, none of which is negative, made before what reads it.
+
+    On a CPU XLA writes a slice in place on one thread, with all that it computes there. A loop takes nothing in; this one never turns.
+    """
     if jax.default_backend() != "cpu":
-        return values
-    return jax.lax.fori_loop(0, 2, lambda k, made: jnp.where(k == 0, values, made), jnp.zeros_like(values))  # see `fold`
+        return codes
+    first = (0,) * codes.ndim
+    return jax.lax.while_loop(lambda made: made[first] < 0, jnp.zeros_like, codes)
 
 
 def keys_on_host(seed: int, *numbers: np.ndarray) -> PRNGKeyArray | None:
