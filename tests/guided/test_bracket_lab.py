@@ -45,6 +45,7 @@ def test_words_and_prompts_are_right_and_prompts_have_more_of_the_rare_kind() ->
         assert abs((opened == 0).mean() - p) < 4.5 * np.sqrt(0.16 / len(opened))
 
 
+@pytest.mark.slow  # a property of the laboratory, dear to compile
 @pytest.mark.usefixtures("importable")
 def test_a_run_draws_as_one_with_less_quota_up_to_its_last_refusal() -> None:
     """Of random weights, and with the truth for a verifier: what the table of refused prefixes rests on."""

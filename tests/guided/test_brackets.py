@@ -10,6 +10,7 @@ import guided_brute as brute
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl.guided import Setting, View
@@ -66,7 +67,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c[0])
+@pytest.mark.parametrize("case", thinned([pytest.param(c, id=c[0]) for c in CASES], 2, 1))
 def test_a_prefix_is_right_where_some_right_string_begins_with_it(case: tuple) -> None:
     options, q, kinds, depth, closed, end = case
     for n in (N, N - 1):

@@ -45,7 +45,7 @@ sampler draw for rare  = autoregressive(decode = sample)
 """
 
 
-@pytest.mark.parametrize("k", [1, 14, 16])
+@pytest.mark.parametrize("k", thinned([1, 14, 16], 3, 2))
 def test_what_a_prefix_needs_may_be_rare_beside_what_it_does_not(k: int):
     """Of 20 coins that fall on 1 seldom k did: each did with probability k / 20."""
     draws = gm.parse(RARE.format(k=k)).model("rare").sample({}, "draw", draws=2000, seed=4)
@@ -251,7 +251,7 @@ def test_rejection_that_sees_that_a_prompt_cannot_be_completed_counts_one_call(m
     assert [gm.theory.output_law(model, {}, "exact", prompt=p).expected_verifications for p in ([0], [1])] == [1, 1]
 
 
-@pytest.mark.parametrize("sampler", thinned(["tok", "back", "none", "best", "blk", "walk"], 3, 2))
+@pytest.mark.parametrize("sampler", thinned(["tok", "back", "none", "best", "blk", "walk"], 6, 5))
 def test_a_law_asks_about_what_a_sampler_can_meet(mine: Any, sampler: str):
     """What many draws were seen to ask about, but for the strings of which they say whether they are valid; with a quota of 0 nothing."""
     model, watched = mine(one_first)
@@ -264,6 +264,7 @@ def test_a_law_asks_about_what_a_sampler_can_meet(mine: Any, sampler: str):
     assert bool(watched.seen) == (sampler != "none")
 
 
+@pytest.mark.slow  # test_guided_edges.py has the same of an oracle
 def test_a_walk_asks_about_a_prefix_once(mine: Any):
     """What it has left before it remembers; of what it returns it is asked once more whether it is valid."""
     model, watched = mine(lambda prefixes, lengths: 1.0 + (prefixes == 1).sum(axis=1))

@@ -82,6 +82,7 @@ sampler best for words = best_of(truth, n = 2)
 """
 
 
+@pytest.mark.slow  # dear to compile; the walk above goes behind a long prompt too
 def test_symbols_that_depend_on_those_far_before_are_summed_at_each_step():
     """2^32 joint values of a prefix would have to be remembered; in some other order all cells are summed out at once."""
     model = gm.parse(LAGGED).model("words")

@@ -68,6 +68,7 @@ def test_the_law_of_plain_draws_is_that_of_the_network(model: gm.Model) -> None:
     np.testing.assert_allclose(law.probabilities, whole / whole.sum(), atol=1e-12)
 
 
+@pytest.mark.slow  # probes are compared with loops in test_probes.py, samplers above
 @pytest.mark.usefixtures("float64")
 def test_samplers_follow_a_probe_of_a_layer_below_the_last() -> None:
     """Its states grow and are taken back beside the network's own; what it says is that of a network whose other layer adds nothing."""
