@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,8 @@ def module_of(path: Path) -> str:
 MODULES = {module_of(p): p for p in FILES}
 
 
-def imports_of(path: Path) -> Iterator[tuple[str, bool, bool]]:
+@cache
+def imports_of(path: Path) -> tuple[tuple[str, bool, bool], ...]:
     """Absolute names imported, whether at the top of the file, and whether for type checkers only."""
     tree = ast.parse(path.read_text())
     package = ["gmlmdsl", *path.relative_to(PACKAGE).parts[:-1]]
@@ -79,7 +81,7 @@ def imports_of(path: Path) -> Iterator[tuple[str, bool, bool]]:
                 guarded = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
                 yield from visit(child, top and not inside, typing or guarded)
 
-    yield from visit(tree, True, False)
+    return tuple(visit(tree, True, False))
 
 
 def files_imported(path: Path) -> Iterator[str]:

@@ -19,7 +19,12 @@ ELSEWHERE = {ROOT / e.name for e in examples()} - {TUTORIAL}  # `make examples` 
 DEAR = (  # to compile
     *("explanation/missing-cells.md", "explanation/standard-errors.md", "how-to/check-a-model.md", "how-to/choose-a-mask.md"),
     *("how-to/ask-exact-questions.md", "how-to/use-covariates.md"),
-    *("how-to/find-edges-by-posterior.md", "how-to/use-numpyro.md", "how-to/draw-from-posteriors.md"),
+    *(
+        "how-to/find-edges-by-posterior.md",
+        "how-to/use-numpyro.md",
+        "how-to/draw-from-posteriors.md",
+        "how-to/generate-under-constraints.md",
+    ),
     *("how-to/fit-hidden-variables.md", "how-to/read-data.md", "how-to/read-the-warnings.md", "how-to/sample-and-diagnose.md"),
     *("how-to/train-a-network.md", "how-to/translate.md", "how-to/understand-a-chain.md"),
 )

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 import pytest
 from events import programs, traced_or_compiled
+from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl.derive._bounded_jit import PROGRAMS
@@ -187,25 +188,24 @@ def test_a_first_call_compiles_few_programs_and_like_calls_none(verb: str):
 
 @pytest.mark.usefixtures("standard_promotion")
 @pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning", "ignore::gmlmdsl.SamplingWarning")
-def test_all_replicates_share_one_program():
+@pytest.mark.parametrize("missing", thinned([None, 9], 2, 1))
+def test_all_replicates_share_one_program(missing: int | None):
     """`cross_validate` compiled four, and six where rows have gaps."""
-    holes = np.where(np.random.default_rng(1).random((300, 4)) < 0.1, 9, ROWS[:300])
-    model = gm.parse(VOTES).model()
-    for x, missing in ((ROWS[:300], None), (holes, 9)):
-        fit = model.fit(x, mask="pairs", missing=missing, progress=False)
-        assert fit.status and fit.standard_errors  # a fit is judged when it is first asked: that is no replicate's program
-        verbs: dict[str, tuple[int, Callable[[int], Any]]] = {
-            "cross_validate": (1, lambda n, fit=fit: fit.cross_validate(n)),
-            "bootstrap": (0, lambda n, fit=fit: fit.bootstrap(n, progress=False)),
-            "predictive": (1, lambda n, fit=fit: fit.predictive("gibbs", draws=20 * n, warmup=5)),
-        }
-        for most, call in verbs.values():
-            with traced_or_compiled() as events:
-                call(2)
-                assert programs(events) <= most
-                events.clear()
-                call(4)
-                assert programs(events) == 0
+    x = np.where(np.random.default_rng(1).random((300, 4)) < 0.1, 9, ROWS[:300]) if missing else ROWS[:300]
+    fit = gm.parse(VOTES).model().fit(x, mask="pairs", missing=missing, progress=False)
+    assert fit.status and fit.standard_errors  # a fit is judged when it is first asked: that is no replicate's program
+    verbs: dict[str, tuple[int, Callable[[int], Any]]] = {
+        "cross_validate": (1, lambda n: fit.cross_validate(n)),
+        "bootstrap": (0, lambda n: fit.bootstrap(n, progress=False)),
+        "predictive": (1, lambda n: fit.predictive("gibbs", draws=20 * n, warmup=5)),
+    }
+    for most, call in verbs.values():
+        with traced_or_compiled() as events:
+            call(2)
+            assert programs(events) <= most
+            events.clear()
+            call(4)
+            assert programs(events) == 0
 
 
 @pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning", "ignore::gmlmdsl.SamplingWarning")

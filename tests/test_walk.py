@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "explanation" / "architecture.md"
 MOST_LINES = 1500  # of the files of the walk: its stops
@@ -68,6 +70,7 @@ for what, files in entered.items():
 """
 
 
+@pytest.mark.slow  # a measure of the house, and dear: it compiles twice in a process of its own
 def test_a_call_enters_few_files():
     found = subprocess.run(
         [sys.executable, "-c", TRACED],

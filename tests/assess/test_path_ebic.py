@@ -125,6 +125,7 @@ def test_flat_directions_count_nothing() -> None:
     np.testing.assert_allclose(found, 2 * 2 * 4, rtol=1e-6)
 
 
+@pytest.mark.slow  # test_path_rules.py has the criterion of a node beside a regression
 def test_a_path_is_judged_by_refits_at_the_price_of_its_degrees() -> None:
     rng = np.random.default_rng(3)
     x = np.cumprod(np.where(rng.random((400, N)) < 0.75, 1, -1), axis=1) * rng.choice([-1, 1], (400, 1))

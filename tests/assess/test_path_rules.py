@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from events import programs, traced_or_compiled
 from refusals import refused
+from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl.assess._path_runs import Runs
@@ -67,7 +68,7 @@ def chain(n: int = 300) -> np.ndarray:
     return np.cumprod(steps, axis=1) * rng.choice([-1, 1], (n, 1))
 
 
-@pytest.mark.parametrize("text", [PLAIN, FORBIDDEN], ids=["tables", "trees"])
+@pytest.mark.parametrize("text", thinned([PLAIN, FORBIDDEN], 2), ids=["tables", "trees"])
 def test_each_block_is_fitted_by_its_own_conditional(text: str) -> None:
     model, data, penalties = gm.parse(text).model(), rows(), [0.08, 0.02]
     found = model.fit_path(data, "each", penalty=penalties, rule="and").table
@@ -80,6 +81,7 @@ def test_each_block_is_fitted_by_its_own_conditional(text: str) -> None:
     assert found.loc[found["penalty"] == 0.02, "couplings"].max() > 0
 
 
+@pytest.mark.slow  # a block of all cells, below, and those of one, above, are fitted in the gate
 def test_blocks_of_several_cells_are_fitted_as_one() -> None:
     model, data = gm.parse(PLAIN).model(), rows()
     found = model.fit_path(data, "pieces", penalty=[0.04], rule="or").table

@@ -279,6 +279,7 @@ def test_all_pairs_of_many_cells_are_refused_with_the_figure(truth: Any):
 # Pictures
 
 
+@pytest.mark.slow  # pictures are dear; the numbers in them are tested above
 def test_pictures_name_the_worst_and_the_report_has_them(truth: Any, monkeypatch: pytest.MonkeyPatch):
     from gmlmdsl.report import fit_report, plot_predictive
 

@@ -336,6 +336,7 @@ def test_losses_of_different_masks_or_rows_are_not_compared(fits: dict[str, Any]
         gm.compare(dict(fits), mask="single")
 
 
+@pytest.mark.slow  # two more fits; the gate scores rows under another mask below
 def test_one_law_is_one_mask_whatever_it_is_called(fits: dict[str, Any]):
     """The masks of another program are compared by p(K | x): a list of all single cells is `subsets(size = 1)`."""
     listed = TRIO.replace("single = subsets(size = 1)", "each_one { choose {x[i]} for i in G.nodes weight 2  choose {w} weight 2 }")

@@ -250,6 +250,7 @@ def test_masks_that_were_drawn_are_kept():
         np.testing.assert_allclose(left.covariance, right.covariance, rtol=1e-3)
 
 
+@pytest.mark.slow  # words and files; the errors themselves are compared above
 def test_the_result_says_that_it_assumes_the_model(tmp_path: Path):
     fit = made("one row")
     found = fit.simulated_errors(DRAWS, seed=15)

@@ -137,7 +137,9 @@ def test_distillation(folder: Path, tmp_path: Path):
     assert "E560" in missing.stderr
 
 
-def test_training(folder: Path, tmp_path: Path):
+@pytest.fixture
+def training(folder: Path, tmp_path: Path) -> tuple[Path, tuple, tuple]:
+    """A training of four steps: its folder, the words of its command, and those of its model."""
     texts, out = (folder / "train.en", folder / "train.de"), tmp_path / "run"
     common = ("train", folder / "toy.gmlm", *texts, "--out", out, "--vocabulary", folder / "vocabulary.model", "--batch-size", 16)
     model = ("--model", "translate", "--languages", "en-de", "--reverse")
@@ -147,15 +149,25 @@ def test_training(folder: Path, tmp_path: Path):
     assert load_translator(out / "translate.bundle").direction == "de-en"
     log = [json.loads(line) for line in (out / "translate.jsonl").read_text().splitlines()]
     assert log[-1]["step"] == 4 and "validation_loss" in log[-1]
+    return out, common, model
+
+
+def test_training(training: tuple[Path, tuple, tuple]):
+    _, common, model = training
     other = run(*common, *model, "--steps", 5, status=1)
     assert "E752" in other.stderr and other.stderr.count("--restart") == 1
+    assert "E506" in run(*common, status=1).stderr  # which model?
+
+
+@pytest.mark.slow  # a second vocabulary and a third training
+def test_a_training_is_begun_anew_where_that_is_said(training: tuple[Path, tuple, tuple], folder: Path):
+    out, common, model = training
     own = (out / "translate.vocabulary").read_bytes()
     without = [w for w in common if w not in ("--vocabulary", folder / "vocabulary.model")]
     inputs = ("--input", "V=29")
     refused = run(*without, *model, *inputs, "--steps", 4, "--learning-rate", 0.5, status=1)
     assert "E752" in refused.stderr and "its learning rate" in refused.stderr and (out / "translate.vocabulary").read_bytes() == own
     run(*common, *model, "--steps", 5, "--restart")
-    assert "E506" in run(*common, status=1).stderr  # which model?
 
 
 def test_a_start_that_does_not_fit(folder: Path, tmp_path: Path):
@@ -187,27 +199,42 @@ def test_a_pipeline_from_the_command_line(folder: Path, tmp_path: Path):
     assert "E581" in run("pipeline", *one, status=1).stderr
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "train none.gmlm a b --out o",
-        "train toy.gmlm none b --out o",
-        "train toy.gmlm test.en test.de --out o --vocabulary none",
-        "train toy.gmlm test.en test.de --out o --from none",
-        "pipeline toy.gmlm test.en test.de --out o --validation none",
-        "pipeline toy.gmlm test.en test.de --out o --test none",
-        "distill none test.en --out o",
-        "translate none.bundle",
-        "translate teacher.bundle --draft none",
-        "translate translate.bundle --rerank none",
-        "evaluate none toy.gmlm",
-        "latency test.en none",
-    ],
-)
-def test_files_that_are_missing_are_refused_before_jax_is_loaded(folder: Path, words: str):
-    code = f"import sys\nfrom gmlmdsl.cli._translation_commands import app\ntry:\n    app({words.split()!r})\nfinally:\n    print('jax' in sys.modules)"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder)
-    assert found.returncode == 1 and found.stdout.split() == ["False"] and "none" in found.stderr
+MISSING = """
+train none.gmlm a b --out o
+train toy.gmlm none b --out o
+train toy.gmlm test.en test.de --out o --vocabulary none
+train toy.gmlm test.en test.de --out o --from none
+pipeline toy.gmlm test.en test.de --out o --validation none
+pipeline toy.gmlm test.en test.de --out o --test none
+distill none test.en --out o
+translate none.bundle
+translate teacher.bundle --draft none
+translate translate.bundle --rerank none
+evaluate none toy.gmlm
+latency test.en none
+"""
+EACH = """
+import contextlib, io, json, sys
+from gmlmdsl.cli._translation_commands import app
+for line in sys.stdin.read().split("\\n"):
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        status = None
+        try:
+            app(line.split())
+        except SystemExit as end:
+            status = end.code
+    print(json.dumps([status, "jax" in sys.modules, said.getvalue()]))
+"""
+
+
+def test_files_that_are_missing_are_refused_before_jax_is_loaded(folder: Path):
+    """All of them in one process: none has loaded it."""
+    lines = MISSING.strip().split("\n")
+    found = subprocess.run([sys.executable, "-c", EACH], input="\n".join(lines), capture_output=True, text=True, cwd=folder, check=True)
+    told = [json.loads(line) for line in found.stdout.splitlines()]
+    assert len(told) == len(lines)
+    for line, (status, loaded, said) in zip(lines, told, strict=True):
+        assert (status, loaded) == (1, False) and "none" in said, line
 
 
 def test_help_loads_no_jax():

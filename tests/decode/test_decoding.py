@@ -158,6 +158,7 @@ def test_rows_decode_alike_in_any_company(model, params, name: str):
     assert not np.array_equal(changed[:, :, 1], whole[:, :, 1])
 
 
+@pytest.mark.slow  # rows decode alike in any company, above
 def test_without_chance_the_order_of_rows_means_nothing(model, params):
     rows = sources()
     whole = draws(sampled(model, params, "lengths", rows))[0, 0]
@@ -226,6 +227,7 @@ def test_a_held_cell_behind_a_known_length_is_refused(model, params):
     assert "E507" in caught.value.codes
 
 
+@pytest.mark.slow  # dear to compile; its rows alone and in batches are compared above
 def test_a_row_without_an_axis_of_rows_takes_no_full_width(model, params):
     """One sentence is a batch: its decode is that of a batch of one row, and of its own bucket."""
     row = sources((3,))[0]

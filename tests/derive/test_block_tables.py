@@ -110,7 +110,7 @@ def error(name: str) -> float:
     return max(float(np.abs(np.asarray(a) - np.asarray(b)).max()) for a, b in zip(found, expected, strict=True))
 
 
-@pytest.mark.parametrize("name", thinned(CASES, 2))
+@pytest.mark.parametrize("name", thinned(CASES, 3))
 def test_losses_from_tables_are_those_from_trees(name: str) -> None:
     with jax.enable_x64(True):
         assert error(name) < 1e-10

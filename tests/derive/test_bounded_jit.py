@@ -77,6 +77,7 @@ def answers(model: Any) -> list[np.ndarray]:
     ]
 
 
+@pytest.mark.slow  # test_first_calls.py calls each verb for a program parsed anew
 @pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
 def test_an_equal_program_parsed_anew_compiles_nothing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(kept.PROGRAMS, "gone", 0)  # what other tests have let go does not bring a clearing near
@@ -146,6 +147,7 @@ def test_what_was_used_last_stays():
     assert len(COMPILED) == 1
 
 
+@pytest.mark.slow  # test_first_calls.py fits other numbers of rows
 @pytest.mark.usefixtures("few")
 def test_fits_of_other_row_counts_keep_few_programs_and_the_same_answers():
     model = chain()

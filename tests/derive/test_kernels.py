@@ -86,7 +86,7 @@ def check_one_step(name: str, sampler: str, chains: int, seed: int) -> None:
     assert (np.asarray(info.drawn).sum(axis=0)[moved] > 0).all()
 
 
-@pytest.mark.parametrize(("name", "sampler"), thinned(KERNELS + HEAVY, 3))
+@pytest.mark.parametrize(("name", "sampler"), thinned(KERNELS + HEAVY, 5, 4))
 def test_one_step_from_p_and_from_one_configuration(name: str, sampler: str):
     check_one_step(name, sampler, FEW if (name, sampler) in HEAVY else CHAINS, seed=11)
 
@@ -115,7 +115,7 @@ def test_info_counts_what_was_drawn_and_what_changed():
     assert info.proposed.shape == info.accepted.shape == (0, 1000)
 
 
-@pytest.mark.parametrize("sampler", ["strips", "halves", "two"])
+@pytest.mark.parametrize("sampler", thinned(["strips", "halves", "two"], 3, 2))
 def test_info_leaves_out_what_is_clamped(sampler: str):
     """Cells 1 and 4 are held: a sweep draws the other four, a pair as many as are not held."""
     case = BY_NAME["lattice"]

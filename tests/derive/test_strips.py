@@ -84,7 +84,7 @@ def kernels_of(of: Case, sampler: str) -> list[Any]:
     return list(getattr(kernel, "parts", [kernel]))
 
 
-@pytest.mark.parametrize(("of", "sampler"), thinned(STRIPS, 2), ids=str)
+@pytest.mark.parametrize(("of", "sampler"), thinned(STRIPS, 4, 2), ids=str)
 def test_one_step_follows_its_row_and_keeps_p(of: Case, sampler: str):
     assert isinstance(kernels_of(of, sampler)[0], EliminationKernel)
     assert keeps_p(of, sampler, CHAINS) > LEAST_P
@@ -94,7 +94,7 @@ def test_one_step_follows_its_row_and_keeps_p(of: Case, sampler: str):
 LISTED = [(POTTS, "drawn"), (POTTS, "mixed"), (POTTS, "all"), (HARD_CASE, "drawn")]
 
 
-@pytest.mark.parametrize(("of", "sampler"), thinned(LISTED, 2), ids=str)
+@pytest.mark.parametrize(("of", "sampler"), thinned(LISTED, 4), ids=str)
 def test_a_block_drawn_from_a_list_follows_its_row_and_keeps_p(of: Case, sampler: str):
     assert isinstance(kernels_of(of, sampler)[0], ListedEliminationKernel)
     assert keeps_p(of, sampler, CHAINS) > LEAST_P

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from cases import BY_NAME, Case, case
 from one_step import LEAST_P, RING, keeps_p
+from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl import derive
@@ -171,7 +172,7 @@ def target_of(model: gm.Model, held: int | None, beta: float | None) -> derive.T
     return derive.Target(derive.graph_arrays(model.graph), params, clamped, None if beta is None else jnp.full(CHAINS, beta))
 
 
-@pytest.mark.parametrize(("name", "sampler", "beside"), WAYS)
+@pytest.mark.parametrize(("name", "sampler", "beside"), thinned(WAYS, 2))
 def test_tables_draw_what_trees_draw(name: str, sampler: str, beside: int, monkeypatch: pytest.MonkeyPatch):
     """In float64 from the same numbers: every code, at another beta and with a cell held too."""
     monkeypatch.setattr(_sweep_layout, "MOST_BESIDE", beside)
@@ -197,7 +198,7 @@ def test_tables_draw_what_trees_draw(name: str, sampler: str, beside: int, monke
             assert (np.asarray(found.codes) != np.asarray(codes)).any()
 
 
-@pytest.mark.parametrize("name", FORMED)
+@pytest.mark.parametrize("name", thinned(FORMED, 2, 1))
 def test_forms_at_parameters_draw_what_trees_draw(name: str, monkeypatch: pytest.MonkeyPatch):
     """In float64: products of weights with few comparisons, and sums at another beta with a cell held; colours made apart, as large ones are."""
     monkeypatch.setattr(_tabled_sweep, "SHARED", 1)

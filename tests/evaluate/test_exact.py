@@ -86,7 +86,7 @@ def test_marginals_and_a_mode_given_clamped_cells(of: Case):
     verify(of.model, of.oracle, of.params, given_held(p, agree), np.log(p[agree].max()), clamp=clamp)
 
 
-@pytest.mark.parametrize("name", GIVEN)
+@pytest.mark.parametrize("name", thinned(GIVEN, 2, 1))
 def test_marginals_and_a_mode_given_covariates(name: str):
     of: Rows = GIVEN[name]
     laws = [o.probabilities(of.params) for o in of.oracles]
@@ -143,7 +143,7 @@ def test_draws_follow_p(of: Case):
     assert draws["posterior"].attrs["starts"] == "none: draws are independent"
 
 
-@pytest.mark.parametrize("of", [BY_NAME["weather"], BY_NAME["branches"], LATENT], ids=str)
+@pytest.mark.parametrize("of", thinned([BY_NAME["weather"], BY_NAME["branches"], LATENT], 3, 2), ids=str)
 def test_draws_given_clamped_cells(of: Case):
     p = of.oracle.probabilities(of.params)
     clamp, agree = held(of.oracle, of.rows[0])

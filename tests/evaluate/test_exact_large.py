@@ -185,6 +185,7 @@ def tree_log_z(parents: Array, h: Array, J: Array) -> float:
     return float(top + np.log(np.exp(message[0] - top).sum()))
 
 
+@pytest.mark.slow  # long; small trees are enumerated, and long Markov models are in the gate
 @pytest.mark.parametrize("shape", thinned(["random", "path", "star"], 3))
 def test_log_z_of_a_tree_of_100_000_nodes(shape: str):
     n, rng = 100_000, np.random.default_rng(3)

@@ -51,6 +51,7 @@ def test_the_next_symbol_is_a_ratio_of_sums_over_all_rows(model: gm.Model, t: in
     assert model.next_symbol(params, prefixes[:0]).shape == (0, 3)
 
 
+@pytest.mark.slow  # a training; the gate trains networks in tests/train
 @pytest.mark.usefixtures("standard_promotion")
 def test_a_fit_learns_a_law_of_its_rows(model: gm.Model, tmp_path) -> None:
     """Rows that alternate between 0 and 1 and start with either: -log p of each comes near log 2; saved weights answer alike."""

@@ -64,7 +64,7 @@ def test_losses_and_gradients_with_gaps(case: Case, mask: str):
 
 
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("case", thinned(BY_NAME.values(), 5, 2), ids=str)
+@pytest.mark.parametrize("case", thinned(BY_NAME.values(), 10, 2), ids=str)
 def test_log_p_of_observed_cells(case: Case):
     codes, x = with_gaps(case)
     found = case.model.log_prob(case.params, x, missing=NAN)

@@ -45,6 +45,7 @@ def rows(count: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 3, (count, 4))
 
 
+@pytest.mark.slow  # test_training.py has rows that fill a batch up, and one batch of two is below
 @pytest.mark.parametrize("size", thinned([1, 4], 2, 1))
 def test_an_epoch_of_small_batches_has_the_gradient_of_all_rows(size: int) -> None:
     """Weights, short rows, buckets and a batch that is not full: to first order in the rate, one epoch moves as far as so many steps."""

@@ -241,7 +241,7 @@ LOSSES = [(HMM, m, 0.0) for m in ("spans", "all", "looks")] + [(RBM, m, 0.0) for
 LOSSES += [(HMM, "spans", 0.3), (RBM, "some", 0.3)]
 
 
-@pytest.mark.parametrize(("of", "mask", "gaps"), thinned(LOSSES, 4), ids=str)
+@pytest.mark.parametrize(("of", "mask", "gaps"), thinned(LOSSES, 8, 4), ids=str)
 def test_losses_and_gradients_with_hidden_cells(of: Case, mask: str, gaps: float):
     codes, x, options = lacking(of, gaps)
     np.testing.assert_allclose(of.model.log_prob(of.params, x, **options), of.oracle.log_prob(of.params, codes), **EXACT)

@@ -207,6 +207,7 @@ def test_options_out_of_range(options: dict[str, object]) -> None:
         gm.MonteCarloEM(copies=1)
 
 
+@pytest.mark.slow  # a second fit; the gradient is compared above
 @pytest.mark.usefixtures("standard_promotion")
 def test_a_mask_that_is_everything_may_be_named() -> None:
     _, values, _ = rows_of(RBM)

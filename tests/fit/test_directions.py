@@ -75,6 +75,7 @@ def test_sums_over_rows_are_those_of_rows_alone():
     np.testing.assert_allclose(found.score, expected, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow  # test_first_calls.py counts those of a fit
 def test_a_chain_compiles_few_programs_and_like_fits_none():
     """Of the program parsed anew; and all replicates compile nothing."""
     with traced_or_compiled() as events:

@@ -130,6 +130,7 @@ def rare(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_metric, "UNEVEN", 99.0)
 
 
+@pytest.mark.slow  # dear to compile; its diagonal is compared below
 @pytest.mark.usefixtures("rare")
 def test_the_metric_is_the_inverse_hessian_where_all_rows_are_alike():
     """Then every context is at its mean, and D is the prior's."""

@@ -155,6 +155,7 @@ def test_drawn_masks_are_kept_and_come_from_the_seed(data: tuple[Any, np.ndarray
     assert "all 6 masks" in repr(every)
 
 
+@pytest.mark.slow  # a second program; the usual way is the one that is forced
 def test_all_masks_can_be_forced(data: tuple[Any, np.ndarray, np.ndarray]):
     x, _, counts = data
     usual, forced = (trio.model.fit(x, "pairs", weights=counts, n_masks=n) for n in (None, "all"))

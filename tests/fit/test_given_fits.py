@@ -118,6 +118,7 @@ class TestFits:
         near = np.asarray(model.log_prob(fit.params, x[:300], given={k: v[:300] for k, v in given.items()}))
         assert np.abs(np.asarray(pointwise).mean(axis=(0, 1)) - near).max() < 0.5
 
+    @pytest.mark.slow  # test_given.py draws with given data
     def test_draws_of_a_fit(self, crf: Any):
         model, x, given, _ = crf
         one = {k: v[0] for k, v in given.items()}

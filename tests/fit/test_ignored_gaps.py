@@ -15,6 +15,7 @@ from benchmarks import _plmc_peer
 from benchmarks._potts_child import PENALTIES, PROGRAM
 from benchmarks._potts_data import write_fasta
 from refusals import refused
+from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl.fit._fit import reopen
@@ -134,7 +135,7 @@ class Loops:
         return float(WEIGHTS @ self.losses(vector) + prior), WEIGHTS @ self.slopes(vector)[0] + vector / WIDTHS**2
 
 
-@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("mask", thinned(MASKS, 3, 1))
 def test_estimates_and_errors_are_those_of_loops(model: gm.Model, codes: np.ndarray, mask: str):
     fit = model.fit(values(codes), mask=mask, missing=-9, weights=WEIGHTS, gaps="ignore")
     loops = Loops(codes, MASKS[mask])

@@ -158,6 +158,7 @@ def test_arviz_compares_fits():
     assert set(table.index) == {"held", "free"}
 
 
+@pytest.mark.slow  # test_ignored_gaps.py has the objective beside loops
 def test_gaps_that_are_left_out():
     """A row that lacks a cell has the other cell's term without the factors of both, log 1/2; like rows stand in the objective once."""
     rows = np.concatenate([ROWS, [[-9, 1], [0, -9], [-9, 1], [-9, 0], [-9, -9], [1, -9]]])

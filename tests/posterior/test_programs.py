@@ -53,7 +53,8 @@ def test_steps_are_numbered_and_draws_follow_the_warm_up():
         np.testing.assert_array_equal(found, np.arange(warmup, warmup + draws)[None])
 
 
-@pytest.mark.parametrize("spikes", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow  # two posteriors; what other rows compile is counted in test_first_calls.py and test_row_sizes.py
+@pytest.mark.parametrize("spikes", [True, False])
 def test_other_numbers_of_draws_and_rows_compile_nothing(spikes: bool):
     text = NETWORK if spikes else NETWORK.replace("spike_slab(sd = 1, probability = 0.5)", "normal(0, 1)")
     model, ours = gm.parse(text).model(), {"walked", "_walked", "begun", "_at_draws", "_params_at", "curvature_at"}

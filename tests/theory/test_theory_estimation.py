@@ -46,7 +46,7 @@ def test_fisher_information(c: Case):
     assert found.shape == (len(m.basis),) * 2
 
 
-@pytest.mark.parametrize(("c", "mask"), thinned(MASKS, 9), ids=str)
+@pytest.mark.parametrize(("c", "mask"), thinned(MASKS, 18), ids=str)
 def test_hessian_and_score_covariances(c: Case, mask: str):
     found, m = information(c, mask), moved(c)
     project = found.basis @ found.basis.T
@@ -58,7 +58,7 @@ def test_hessian_and_score_covariances(c: Case, mask: str):
     close(found.basis @ found.fisher @ found.basis.T, expected.flat(expected.fisher))
 
 
-@pytest.mark.parametrize(("c", "mask"), thinned(MASKS, 9), ids=str)
+@pytest.mark.parametrize(("c", "mask"), thinned(MASKS, 18), ids=str)
 def test_asymptotic_covariance(c: Case, mask: str):
     for n_masks in (1, drawn(c, mask), None):
         expected = expected_of(c, mask, n_masks).covariance()

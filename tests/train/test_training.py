@@ -108,6 +108,7 @@ def test_what_is_learnt_from_draws_of_a_law_are_its_conditionals(mask: str, netw
     assert worst < 0.01 < 0.1 < spread  # the uniform law is ten times as far
 
 
+@pytest.mark.slow  # the bar, below, says how many widths are compiled
 def test_a_width_is_compiled_once(monkeypatch: pytest.MonkeyPatch):
     traced, plain = [], _training._rows
 

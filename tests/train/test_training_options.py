@@ -77,6 +77,7 @@ def test_the_average_is_over_the_last_save_points(model):
     assert not close(at[21], at[24])
 
 
+@pytest.mark.slow  # dear to compile; test_training.py measures validation
 def test_validation_measures_the_average_from_its_first_save_point(model):
     other = {"validation": {"x": rows(7, 2)}, "evaluate_every": 7}
     found = fitted(model, save_every=7, average_last=2, **other)
