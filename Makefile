@@ -39,13 +39,13 @@ test: $(VENV)/.test  ## all tests but the nightly ones
 nightly: $(VENV)/.test  ## all tests, the statistical ones among them, under one random hash seed; writes docs/nightly.md
 	$(BIN)/python tests/nightly_run.py --jobs $(JOBS)
 
-examples: $(VENV)/.test  ## run the documented examples, on real data where it is there: processor time beside the kept figure
+examples: $(VENV)/.test  ## run the documented examples but those of the night: processor time beside the kept figure
 	$(BIN)/python tests/documented_examples.py --jobs $(JOBS)
 
 coverage: $(VENV)/.test  ## the tests of `make test` with their branches counted; fails below the floor of pyproject.toml
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --cov --cov-report=term:skip-covered
 
-# What stands before the tests: `.ci/run` and pre-commit make these two, and say nothing of their own.
+# What stands before the tests or beside them: `.ci/run` and pre-commit make these two, and say nothing of their own.
 lint: $(VENV)/.test  ## ruff: rules and format; tidy ends of lines and files, data that can be read
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -133,7 +133,7 @@ def test_the_scripts_draws_are_the_models(tagging: Any) -> None:
         assert (np.abs(share - exact) < 5 * np.sqrt(exact * (1 - exact) / rows) + 1e-9).all()  # 65 shares
 
 
-@pytest.mark.slow  # long; the gate runs the script, and looks at no result
+@pytest.mark.slow  # long
 @pytest.mark.usefixtures("standard_promotion")
 def test_the_tagger_tags_better_with_its_chain(capsys: pytest.CaptureFixture[str]) -> None:
     found = load_script("tagger").main(rows=100, held_out=4000, length=LENGTH, n_words=WORDS)

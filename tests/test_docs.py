@@ -12,9 +12,9 @@ from markdown_blocks import ROOT, blocks_of, broken_links, run_page
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 KINDS = ["Added", "Changed", "Deprecated", "Removed", "Fixed"]
-NIGHT = {ROOT / e.name for e in examples() if e.night}  # `test_documented_examples.py` runs these beside their figures
-RUNNING = [p for p in PAGES if p not in NIGHT and any(b.language in ("gmlm", "python", "sh") for b in blocks_of(p))]
 TUTORIAL = DOCS / "tutorial" / "first-model.md"
+NIGHT = {ROOT / e.name for e in examples() if e.night} - {TUTORIAL}  # `test_documented_examples.py` runs these beside their figures
+RUNNING = [p for p in PAGES if p not in NIGHT and any(b.language in ("gmlm", "python", "sh") for b in blocks_of(p))]
 ELSEWHERE = {ROOT / e.name for e in examples()} - {TUTORIAL}  # `make examples` runs these on their own, on real data
 DEAR = (  # to compile
     *("explanation/missing-cells.md", "explanation/standard-errors.md", "how-to/check-a-model.md", "how-to/choose-a-mask.md"),
