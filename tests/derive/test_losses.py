@@ -26,7 +26,7 @@ def close_gradients(found: Mapping[str, np.ndarray], expected: Mapping[str, np.n
 
 
 @pytest.mark.check
-@pytest.mark.parametrize(("case", "mask"), thinned(masks_of(), 6), ids=lambda v: str(v))
+@pytest.mark.parametrize(("case", "mask"), thinned(masks_of(), 9), ids=lambda v: str(v))
 def test_weighted_loss_and_its_gradient(case: Case, mask: str):
     x, weights = case.values(case.rows), np.random.default_rng(0).gamma(1.0, 1.0, len(case.rows))
     params = {k: jnp.asarray(v) for k, v in case.params.items()}

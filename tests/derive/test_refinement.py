@@ -101,7 +101,9 @@ def test_a_decode_is_that_of_the_loop(model, params, name: str):
     verify(idata, decoded(name))
 
 
-@pytest.mark.parametrize("name", ["all_stutter", "mask_predict", "threshold", "easy_first_stutter", "by_mask", "fixed_point"])
+@pytest.mark.parametrize(
+    "name", thinned(["all_stutter", "mask_predict", "threshold", "easy_first_stutter", "by_mask", "fixed_point"], 3, 1)
+)
 def test_a_decode_may_begin_with_a_draft(model, params, name: str):
     """The first pass sees the draft, with held cells in it; its padding says the lengths."""
     idata = model.sample(params, name, init=drafts(), clamp={"x": held_rows()}, missing=-1, observe=["trace"])

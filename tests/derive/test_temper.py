@@ -117,6 +117,7 @@ def test_a_ladder_rests_where_a_mixture_picks_another_row(small: Any):
     np.testing.assert_array_equal(new[1], ran)
 
 
+@pytest.mark.slow  # a second ladder; a gap in it is reported below
 def test_swap_rates_are_kept_for_each_pair_of_neighbours(small: Any):
     """`sweep` tries its two pairs in turn, so that each has a rate in every other draw."""
     stats = small.sample(PARAMS, "sweep", chains=2, draws=40, warmup=0, seed=5).sample_stats

@@ -303,7 +303,7 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", thinned(WAYS, 4))
+@pytest.mark.parametrize("way", thinned(WAYS, 8))
 @pytest.mark.parametrize("of", RUN, ids=str)
 def test_stages_of_any_shape_say_the_same(of: Case, way: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(_elimination, "MOST_ENTRIES", 0.0)  # never the one loop of `test_loop.py`

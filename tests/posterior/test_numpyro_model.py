@@ -143,6 +143,7 @@ def test_the_published_widths():
         np.testing.assert_allclose(np.sqrt(20_000 * np.diag(np.linalg.inv(hessian))), expected, rtol=0.03)
 
 
+@pytest.mark.slow  # test_calibration.py has the matrix beside its formula
 def test_the_curvature_becomes_the_inverse_of_the_sandwich_in_free_coordinates():
     """At the minimiser without priors: the Hessian of the factor, times the covariance of the fit by the delta method, is the identity."""
     text = RING.replace("param J ~ normal(0, 10)", "param J : positive ~ gamma(2, 1)\n  param u[a in three]\n  gauge zero_sum(u)")

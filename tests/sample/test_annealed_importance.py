@@ -51,7 +51,7 @@ def agrees(found: LogPartitionEstimate, exact: float, errors: float = 4) -> bool
     return abs(found.log_partition - exact) <= errors * found.standard_error + 2e-5
 
 
-@pytest.mark.parametrize("case", thinned(CASES, 6), ids=str)
+@pytest.mark.parametrize("case", thinned(CASES, 12, 6), ids=str)
 def test_sweeps_of_single_cells_estimate_log_z(case: Case):
     """Every kind of domain, factor, law and requirement; none of the models says how its cells are redrawn."""
     exact = case.oracle.log_partition(case.params)
@@ -311,6 +311,7 @@ def test_samplers_that_do_not_keep_p_are_refused(sampler: str, place: str, said:
     assert "name another sampler" in (found.help or "")
 
 
+@pytest.mark.slow  # the parallel update itself is compared in test_transitions.py
 def test_independent_updates_of_cells_that_do_not_interact_are_used() -> None:
     model = gm.parse(GRID, L=2).model()
     found = model.annealed_log_partition({"J": 0.4}, "apart", betas=50, chains=100)

@@ -53,6 +53,7 @@ def test_every_mutant_is_checked_and_loaded_without_an_error_of_another_kind() -
     assert sum(not o.codes for o in found) > N_LOADED // 10  # so many reach the binder with nothing refused
 
 
+@pytest.mark.slow  # long; mutants of right programs are above
 def test_every_mutant_of_a_wrong_program_is_answered_too() -> None:
     assert faulty([outcome(*mutant) for mutant in mutants(N_LOADED, seed=23, wrong=True)]) == []
 
