@@ -82,6 +82,7 @@ class Colours(eqx.Module):
 class Reading(NamedTuple):
     """How the lists of a stage are read, see `plan.ScoreForm`."""
 
+    written: bool
     weighed: bool
     whole: bool
     exceptions: tuple[tuple[Exceptions, ...], ...]
@@ -153,11 +154,14 @@ class TabledSweepKernel(AbstractKernel):
 
     def reading(self, target: Target, stage: int) -> Reading:
         """How the lists of a stage are read."""
-        s, few = self.stages[stage], self.stages[stage].values <= MOST_UNROLLED
-        if self.form is None or not few:
-            return Reading(False, False, tuple(every_entry(s.values - 1 if few else 1, m.shape[-1]) for m in s.places.matrices))
-        weighed = self.form.weighed and target.beta is None and s.rest is None
-        return Reading(weighed, self.form.whole[stage], self.form.exceptions[stage])
+        s = self.stages[stage]
+        if self.form is None:
+            few = s.values <= MOST_UNROLLED
+            entries = tuple(every_entry(s.values - 1 if few else 1, m.shape[-1]) for m in s.places.matrices)
+            return Reading(few, False, False, entries)
+        written = self.form.written[stage]
+        weighed = written and self.form.weighed and target.beta is None and s.rest is None
+        return Reading(written, weighed, self.form.whole[stage], self.form.exceptions[stage])
 
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         carried, info = self.move(target, keys, self.enter(target, state))
@@ -201,7 +205,7 @@ class TabledSweepKernel(AbstractKernel):
         def one(held: Array, inputs: tuple[Turn, Array | None]) -> tuple[Array, None]:
             turn, given = inputs
             first = stage.start + turn.number * n
-            scores = _product_scores(turn.scoring, held) if width else _list_scores(turn, held, how)
+            scores = _product_scores(turn.scoring, held, stage.values <= MOST_UNROLLED) if width else _list_scores(turn, held, how)
             if target.beta is not None:
                 scores = [tempered(s, target.beta) for s in scores]
             drawn = uniform(keys, (n,), turn.number * n) if given is None else given
@@ -298,21 +302,21 @@ def _codes(held: Array, width: int, dtype: Any) -> Codes:
     return (held.reshape(-1, width, held.shape[1]) * values).sum(axis=1).astype(dtype)
 
 
-def _product_scores(scoring: Scoring, seen: Float[Array, "slots_x_width chains"]) -> Scores:
+def _product_scores(scoring: Scoring, seen: Float[Array, "slots_x_width chains"], written: bool) -> Scores:
     (matrix,) = scoring.matrices
-    return _apart((matrix @ seen).reshape(*scoring.constant.shape, seen.shape[1]) + scoring.constant[..., None])
+    return _apart((matrix @ seen).reshape(*scoring.constant.shape, seen.shape[1]) + scoring.constant[..., None], written)
 
 
 def _list_scores(turn: Turn, codes: Codes, how: Reading) -> Scores:
     """The sum over neighbours, one kind after another; the product of weights."""
     constant = turn.scoring.constant
-    scores = _apart(jnp.broadcast_to(constant[..., None], (*constant.shape, codes.shape[1])))
+    scores = _apart(jnp.broadcast_to(constant[..., None], (*constant.shape, codes.shape[1])), how.written)
     join = jnp.multiply if how.weighed else jnp.add
     for matrix, lists, exceptions in zip(turn.scoring.matrices, turn.lists, how.exceptions, strict=True):
 
         def add(scores: Scores, one: tuple[Lists, Array], exceptions: tuple[Exceptions, ...] = exceptions) -> tuple[Scores, None]:
             value = _joint_value(codes, one[0])
-            return [join(s, _picked(m, value, e)) for s, m, e in zip(scores, _apart(one[1]), exceptions, strict=True)], None
+            return [join(s, _picked(m, value, e)) for s, m, e in zip(scores, _apart(one[1], how.written), exceptions, strict=True)], None
 
         each = jax.tree.map(lambda a: jnp.moveaxis(a, 1, 0), lists), jnp.moveaxis(matrix, 2, 0)
         scores = _in_turn(add, scores, each, matrix.shape[2])
@@ -339,9 +343,9 @@ def _picked(
     return found
 
 
-def _apart(scores: Float[Array, "blocks values_but_one *rest"]) -> list[Array]:
-    """Value by value where they are few: an axis of values in the middle keeps the loop over chains from running on vectors."""
-    return [scores[:, v] for v in range(scores.shape[1])] if scores.shape[1] < MOST_UNROLLED else [scores]
+def _apart(scores: Float[Array, "blocks values *rest"], written: bool) -> list[Array]:
+    """Value by value where they are written out: an axis of values in the middle keeps the loop over chains from running on vectors."""
+    return [scores[:, v] for v in range(scores.shape[1])] if written else [scores]
 
 
 def _drawn(

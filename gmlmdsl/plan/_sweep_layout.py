@@ -30,6 +30,7 @@ MOST_PLACES = 1 << 24  # index entries of one product
 MOST_AT_ONCE = 1 << 17  # cells that are planned at once
 MOST_LISTED = 1 << 26  # index entries of lists
 MOST_EXPONENT = 80.0  # of sums of scores: exponentials of 32 bits, and sums of thousands of them, stay between 1e-35 and 1e38
+MOST_WRITTEN = 128  # comparisons and exponentials of one neighbour that are written out
 MOST_COMPARED = 1 << 24  # entries that are compared; of more every one is looked up
 Exceptions = tuple[int, tuple[int, ...]]  # a value of the neighbour, and those whose entries differ from its
 
@@ -122,12 +123,14 @@ class ScoreForm:
 
     Attributes:
         weighed: whether weights exp(score) are multiplied; else scores are added.
+        written: by stage, whether scores are written out value by value: where values, or else comparisons, are few.
         whole: by stage, whether every value has a score of its own; else scores are less the first value's.
         exceptions: by stage, kind of neighbours and value, see `Exceptions`.
         alike: by stage, whether all cells have the same scores, so that one table stands for all.
     """
 
     weighed: bool
+    written: tuple[bool, ...]
     whole: tuple[bool, ...]
     exceptions: tuple[tuple[tuple[Exceptions, ...], ...], ...]
     alike: tuple[bool, ...]
@@ -217,14 +220,16 @@ def _sweep_tables(graph: FactorGraph, pieces: Sequence[Array]) -> SweepTables | 
         stages.append(found)
         start += piece.shape[0] * piece.shape[1]
     planned = _with_products(graph, SweepTables(tables, order, slots, tuple(stages)))
-    return planned if planned.by_product or all(_pays(tables, s) for s in stages) else None
+    return planned if planned.by_product or all(_pays(graph, tables, s) for s in stages) else None
 
 
-def _pays(tables: GraphTables, stage: TabledColours) -> bool:
-    """Whether lists are quicker than trees: each value is found by comparisons, with all values that a neighbour may have."""
+def _pays(graph: FactorGraph, tables: GraphTables, stage: TabledColours) -> bool:
+    """Whether lists are quicker than trees: each value is found by comparisons, with all values that a neighbour may have or with few."""
     values = stage.inside.shape[-1]
     compared = sum(float(k.places[:, :, 0, 1:].size) for k in stage.lists)
-    return compared <= TREE * values * sum(_pairs(tables, k) for k in stage.lists)
+    if compared <= TREE * values * sum(_pairs(tables, k) for k in stage.lists):
+        return True
+    return _fewest(entries_at(graph, tables.tables, _unlike(graph)), [k.places for k in stage.lists], values, 0)[0]
 
 
 def _pairs(tables: GraphTables, lists: NeighbourLists) -> int:
@@ -321,6 +326,12 @@ def _middle(graph: FactorGraph) -> dict[str, Array]:
     return {p.name: np.full(p.shape, p.middle) for p in graph.parameters}
 
 
+def _unlike(graph: FactorGraph) -> dict[str, Array]:
+    """Parameters of which no two are equal: entries that are equal there are so at all."""
+    rng = np.random.default_rng(0)
+    return {p.name: p.middle * (1 + 0.1 * (u := rng.random(p.shape))) + 0.1 * u for p in graph.parameters}
+
+
 def score_form(entries: Array, stages: Sequence[tuple[Array, Sequence[Array]]], few: int, sizes: Sequence[Array]) -> ScoreForm:
     """The form that takes the fewest comparisons.
 
@@ -328,7 +339,7 @@ def score_form(entries: Array, stages: Sequence[tuple[Array, Sequence[Array]]], 
         entries: of all tables, a 0 behind.
         stages: the places of the entries inside, (colours, blocks, several, values), and those of each kind of neighbours,
             (colours, blocks, several, values, degree, width).
-        few: values of a cell below which scores may be whole.
+        few: values of a cell that are written out one by one, whatever their entries.
         sizes: how many values each cell of a stage has, (colours, blocks), of padding 0.
     """
     added = max((inside.shape[2] + sum(m.shape[2] * m.shape[4] for m in kinds) for inside, kinds in stages), default=0)
@@ -337,7 +348,8 @@ def score_form(entries: Array, stages: Sequence[tuple[Array, Sequence[Array]]], 
     alike = (
         bool(n.all()) and all(_are_alike(a, entries) for a in (n, inside, *kinds)) for n, (inside, kinds) in zip(sizes, stages, strict=True)
     )
-    return ScoreForm(weighed, tuple(w for w, _ in found), tuple(e for _, e in found), tuple(alike))
+    written, whole, exceptions = zip(*found, strict=True)
+    return ScoreForm(weighed, written, whole, exceptions, tuple(alike))
 
 
 def _are_alike(rows: Array, entries: Array) -> bool:
@@ -354,15 +366,19 @@ def every_entry(values: int, width: int) -> tuple[Exceptions, ...]:
     return ((0, tuple(range(1, width))),) * values
 
 
-def _fewest(entries: Array, kinds: Sequence[Array], values: int, few: int) -> tuple[bool, tuple[tuple[Exceptions, ...], ...]]:
-    """Whether scores are whole, and the exceptions of each kind."""
-    plain = tuple(every_entry(values - 1, m.shape[5]) for m in kinds)
-    if not 2 < values < few or sum(m.size for m in kinds) > MOST_COMPARED:
-        return False, plain
+def _fewest(entries: Array, kinds: Sequence[Array], values: int, few: int) -> tuple[bool, bool, tuple[tuple[Exceptions, ...], ...]]:
+    """Whether scores are written out, whether they are whole, and the exceptions of each kind."""
+    plain = tuple(every_entry(values - 1 if values <= few else 1, m.shape[5]) for m in kinds)
+    if not 2 < values <= MOST_WRITTEN or sum(m.size for m in kinds) > MOST_COMPARED:
+        return values <= few, False, plain
     sums = [entries[m].sum(axis=2) for m in kinds]  # colours, blocks, values, degree, width
     less = tuple(tuple(_exceptions(s[:, :, v] - s[:, :, 0]) for v in range(1, values)) for s in sums)
     whole = tuple(tuple(_exceptions(s[:, :, v]) for v in range(values)) for s in sums)
-    return (True, whole) if _comparisons(whole) < _comparisons(less) else (False, less)
+    is_whole = _comparisons(whole) < _comparisons(less)
+    found = whole if is_whole else less
+    if values > few and any(_comparisons([k]) > MOST_WRITTEN for k in found):
+        return False, False, plain
+    return True, is_whole, found
 
 
 def _exceptions(row: Array) -> Exceptions:

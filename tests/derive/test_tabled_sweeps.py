@@ -141,11 +141,23 @@ model m {
 }
 sampler sweep { update x[i] for i in G.nodes }
 """
+FORMED["many values, of which equal ones count"] = """
+graph G = chain(16)
+model m {
+  var x[i in G.nodes] : range(12)
+  param J
+  param h[i in G.nodes, a in range(12)]
+  factor J * (x[i] == x[j]) for (i, j) in G.edges
+  factor h[i, x[i]] for i in G.nodes
+}
+sampler sweep { update x[i] for i in G.nodes }
+"""
 FORMS = {  # whether weights are multiplied, comparisons for each value of the first stage's first neighbours, whether its cells are alike
     "neighbours of equal values": (True, [2, 1, 1, 1], False),
     "two neighbours in a factor": (True, [1, 1], False),
     "equal values, and some not possible": (True, [2, 2], False),
     "cells that are all alike": (True, [2, 2], True),
+    "many values, of which equal ones count": (True, [1] * 12, False),
 }
 PAIRS = ("pairs of three values", "pairs with some not possible")  # products need neighbours that are single cells, all with as many values
 WAYS = (
@@ -234,6 +246,14 @@ def test_cells_planned_some_at_a_time_are_drawn_alike(monkeypatch: pytest.Monkey
         assert isinstance(kernel, _tabled_sweep.TabledSweepKernel)
         drawn.append(np.asarray(step(kernel, target, keys, kernel.init(codes))[0].codes))
     np.testing.assert_array_equal(*drawn)
+
+
+def test_many_values_are_read_from_lists_where_few_entries_differ():
+    """Of 12 values each pair: one comparison for each value where equality counts, and with all values else, for which trees are quicker."""
+    for factor, tabled in (("J * (x[i] == x[j])", True), ("J * x[i] * x[j] % 7", False)):
+        text = f"graph G = chain(5) model m {{ var x[i in G.nodes] : range(12) param J factor {factor} for (i, j) in G.edges }} "
+        (layout,) = layout_of(gm.parse(f"{text} sampler sweep {{ update x[i] for i in G.nodes }}").model(), "sweep")
+        assert (layout.tables is not None) == tabled
 
 
 @pytest.mark.parametrize(("strength", "weighed"), [(5.0, True), (25.0, False)])

@@ -69,7 +69,7 @@ REFUSED: dict[str, tuple[Callable[[gm.Fit], Any], str]] = {
     "a warm-up": (sample(warmup=10**13), "fewer draws"),
     "thinning": (sample(thin=10**12), "a smaller `thin`"),
     "annealing": (sample(init=gm.annealed(steps=10**12)), "fewer draws"),
-    "repeat": (lambda fit: model(times=MANY).sample(PARAMS, "often", progress=False), "a smaller `repeat`"),
+    "repeat": (lambda fit: model(times=10**6).sample(PARAMS, "often", draws=10**6, progress=False), "a smaller `repeat`"),
     "a fit's draws": (lambda fit: fit.sample("sweep", draws=MANY), "fewer `draws=`"),
     "masks of a loss": (lambda fit: model().loss(PARAMS, spins(), "pairs", key=0, n_masks=MANY), "a smaller `n_masks=`"),
     "masks of a fit": (lambda fit: model().fit(spins(), "pairs", n_masks=MANY), "a smaller `n_masks=`"),
