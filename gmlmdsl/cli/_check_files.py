@@ -38,7 +38,7 @@ def check_files(
             found += _found_in(file, inputs, arrays)
         except GmlmError as error:
             found += error.diagnostics
-            unbound |= not all(d.code.startswith("E5") for d in error.diagnostics)  # those are of files and inputs
+            unbound |= any(d.span is not None and d.code < "E4" for d in error.diagnostics)
     found = list(dict.fromkeys(found))
     errors = sum(d.severity == "error" for d in found)
     if as_json:
@@ -63,9 +63,9 @@ def _found_in(file: str | Path, inputs: Sequence[str], arrays: Path | None) -> l
         return list(program.warnings)
     from ..plan import check_bound
 
-    found, large = check_bound(program, given)
-    for words in large:
-        note(f"{file}: {words}: only its text is checked")
+    found, unseen = check_bound(program, given)
+    for words in unseen:
+        note(f"{file}: {words}")
     return [*program.warnings, *found]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .._diagnostics import Diagnostic, in_text_order
+from .._diagnostics import Diagnostic, in_text_order, listed
 from ..graph import bind_sound
 from ..program import Program, allowed, ir, without_inputs
 from ._bound_faults import sound_model
@@ -14,6 +14,8 @@ from ._lints import lint_sizes
 
 MOST_TEXT = 100_000  # characters of the files of a program
 MOST_EDGES = 100_000  # nodes and edges of a graph
+LEFT = ": only its text is checked"
+UNSAID = ": indices and sizes that depend on it are not looked at; `--input NAME=VALUE` gives one"
 
 
 def check_bound(program: Program, inputs: Mapping[str, Any]) -> tuple[tuple[Diagnostic, ...], tuple[str, ...]]:
@@ -25,25 +27,26 @@ def check_bound(program: Program, inputs: Mapping[str, Any]) -> tuple[tuple[Diag
 
     Returns:
         The faults and warnings in the order of the text, those of a warning that a comment allows left out; and in words, what was
-        passed over because it would take long.
+        passed over because an input has no value, or because it would take long.
     """
     if sum(len(s.text) for s in program.sources) > MOST_TEXT:
-        return (), (f"the program has more than {MOST_TEXT:,} characters",)
+        return (), (f"the program has more than {MOST_TEXT:,} characters{LEFT}",)
     missing = {d.name for d in program.inputs.values() if d.name not in inputs and not _has_default(d)}
     known = without_inputs(program, missing)
     bound, found = bind_sound(known, inputs, MOST_EDGES)
     left = [] if found else [g for g in known.graphs if g not in bound.program.graphs]
-    large = [f"graph `{g}` has more than {MOST_EDGES:,} nodes and edges" for g in left]
+    unsaid = [f"{listed(sorted(missing))} without a default{UNSAID}"] if missing and known != program else []
+    large = [f"graph `{g}` has more than {MOST_EDGES:,} nodes and edges{LEFT}" for g in left]
     for name in bound.program.models:
         words = too_large(bound, name)
         if words:
-            large.append(words)
+            large.append(f"{words}{LEFT}")
             continue
         lowered, faults = sound_model(bound, name)
         found += faults
         if not faults and bound.program.models[name] == program.models[name]:
             found += allowed(lint_sizes(lowered, bound.program, name), program.allowances)
-    return in_text_order(found), tuple(large)
+    return in_text_order(found), (*unsaid, *large)
 
 
 def _has_default(d: ir.Input) -> bool:

@@ -75,9 +75,8 @@ def _values(group: FactorGroup, cells: Array, states: Array) -> Array:
 
 def lint_moves(lowered: Lowered, program: Program, name: str) -> Iterator[Diagnostic]:
     """W822 for cells that no update of a sampler can change: in each of its blocks they are alone in a sum that a `require` fixes."""
-    groups = [(g, _determined(g.root)) for g in lowered.graph.requires if g.given is None]
-    groups = [(g, slots) for g, slots in groups if slots]
-    if not groups or sum(g.cells.size for g, _ in groups) > MOST_BLOCKS:
+    groups = [g for g in lowered.graph.requires if g.given is None and any(map(_determined, _conditions(g.root)))]
+    if not groups or sum(g.cells.size for g in groups) > MOST_BLOCKS:
         return
     fixed_by = _fixed(groups, lowered.graph.n_cells)
     for sampler in program.samplers.values():
@@ -101,27 +100,36 @@ def _stuck(lowered: Lowered, sampler: ir.Sampler, stuck: Sequence[int], require:
         f"sampler `{sampler.name}` can never move {'a cell' if whole else names}: what a `require` fixes needs two cells to move at once"
     )
     related = ((require, "given the other cells, one value is left"),)
-    help = "update blocks of two cells or more, such as `update {x[i], x[j]}` for pairs"
+    help = "update blocks of two cells or more, such as `update {x[i], x[j]}` for pairs, or whole variables: `update x`"
     return Diagnostic("W822", message, name_in(sampler.span, sampler.name), "stays where it starts", related, help)
 
 
-def _fixed(groups: Sequence[tuple[FactorGroup, set[int]]], n_cells: int) -> dict[int, list[tuple[set[int], Span]]]:
-    """For each cell that a requirement determines given its other cells: the cells of each such requirement, and where it stands."""
+def _fixed(groups: Sequence[FactorGroup], n_cells: int) -> dict[int, list[tuple[set[int], Span]]]:
+    """For each cell that a requirement determines given its other cells: the cells of each such requirement, and where it stands.
+
+    A cell that is determined alone, as by `x[0] == 1`, is meant to stay.
+    """
     found: dict[int, list[tuple[set[int], Span]]] = {}
-    for group, slots in groups:
-        for row in group.cells.tolist():
-            scope = {c for c in row if c < n_cells}
-            for slot in slots:
-                if row.count(row[slot]) == 1 and len(scope) > 1:
-                    found.setdefault(row[slot], []).append((scope, group.span))
+    for group in groups:
+        for condition in _conditions(group.root):
+            determined, here = _determined(condition), _slots(condition)
+            for row in group.cells.tolist():
+                cells = [row[s] for s in here]
+                scope = {c for c in cells if c < n_cells}
+                for slot in determined:
+                    if cells.count(row[slot]) == 1 and len(scope) > 1:
+                        found.setdefault(row[slot], []).append((scope, group.span))
     return found
 
 
-def _determined(root: Node) -> set[int]:
-    """The slots of whose values at most one satisfies a requirement, whatever the others hold."""
-    match root:
-        case Apply(operator="and"):
-            return set().union(*map(_determined, root.operands))
+def _conditions(root: Node) -> list[Node]:
+    """What a requirement joins by `and`."""
+    return [c for o in root.operands for c in _conditions(o)] if isinstance(root, Apply) and root.operator == "and" else [root]
+
+
+def _determined(condition: Node) -> set[int]:
+    """The slots of whose values at most one satisfies a condition, whatever the others hold."""
+    match condition:
         case Apply(operator="==", operands=(left, right)):
             return (_injective(left) - _slots(right)) | (_injective(right) - _slots(left))
     return set()
