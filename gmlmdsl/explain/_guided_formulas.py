@@ -88,8 +88,8 @@ def _walk(o: dict[str, str]) -> tuple[str, ...]:
     law = f"T = {o['steps']} steps, each of which stays with probability 1/2. Its stationary distribution on whole strings is proportional "
     law += f"to p(x) V(x), V as `{leaf}` has it, whatever positive values shorter prefixes have."
     result = {
-        "first_leaf": "The first whole string is not from that distribution where values of shorter prefixes are inexact: "
-        "its error grows with the length.",
+        "first_leaf": "The first whole string is not from that distribution where values of shorter prefixes are inexact, "
+        "however many the steps.",
         "uniform_node": "The walk takes a uniform number of steps, and is made again where it does not end at a whole string; "
         "all calls count.",
         "last_node": "Where the walk does not end at a whole string the draw is FAIL, which is counted: with exact values and L symbols "
