@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..derive import bounded_jit, on_device
-from ._judges import View
+from ._judges import AbstractJudge, View
 from ._loop import Found, Named
 from ._methods import Backtracking, BlockBest, Rejection, TokenwiseByValue, TokenwiseRejection
 from ._oracle import is_host
-from ._run import Game
+from ._run import Game, Rules
 from ._walk import Walk
 
 Array = np.ndarray
@@ -33,7 +35,7 @@ def findings(game: Game, named: Named, prompts: Array, found: Found, prompted: b
         turns, count = int(found.given_up.max()), int((found.given_up > 0).sum())
         texts.append(f"{count:,} draws were given up after {turns:,} turns and count as failed: `tries =` in the program bounds them.")
     failed, valid = found.failed.reshape(-1, rows), found.valid.reshape(-1, rows)
-    hopeless = _hopeless(game, prompts, ~valid.any(axis=0))
+    hopeless = _hopeless(game, prompts, np.asarray(~valid.any(axis=0)))
     if hopeless.any():
         texts.append(_never(named, hopeless, prompted, failed))
     failed, valid = failed[:, ~hopeless], valid[:, ~hopeless]
@@ -53,19 +55,18 @@ def _hopeless(game: Game, prompts: Array, suspected: Array) -> Array:
     erased = isinstance(method, Backtracking) and method.erase_prompt  # it may leave the prompt behind
     if not suspected.any() or judge is None or not judge.looks_ahead or is_host(judge) or erased:
         return np.zeros_like(suspected)
-    asked = Game(None if is_host(game.oracle) else game.oracle, judge, None, game.rules)
-    return suspected & (np.asarray(_at_prompts(asked, on_device(prompts, np.int32))) == -np.inf)
+    oracle = None if is_host(game.oracle) else game.oracle  # what looks ahead over one of the user's asks nothing of it
+    return suspected & (np.asarray(_at_prompts(judge, oracle, game.rules, on_device(prompts, np.int32))) == -np.inf)
 
 
 @bounded_jit
-def _at_prompts(game: Game, prompts: jax.Array) -> jax.Array:
+def _at_prompts(judge: AbstractJudge, oracle: Any, rules: Rules, prompts: jax.Array) -> jax.Array:
     """log V of prompts."""
-    judge, lengths = game.judge, (prompts >= 0).sum(axis=1, dtype=jnp.int32)
-    assert judge is not None
+    lengths = (prompts >= 0).sum(axis=1, dtype=jnp.int32)
     codes, rows = jnp.maximum(prompts, 0), jnp.arange(len(prompts))
-    whole = game.rules.whole(lengths, codes[rows, jnp.maximum(lengths - 1, 0)])
-    at = None if game.oracle is None else game.oracle.start(prompts)
-    return judge.values(judge.start(prompts), View(codes, lengths, whole, jnp.ones_like(whole)), game.oracle, at)
+    whole = rules.whole(lengths, codes[rows, jnp.maximum(lengths - 1, 0)])
+    at = None if oracle is None else oracle.start(prompts)
+    return judge.values(judge.start(prompts), View(codes, lengths, whole, jnp.ones_like(whole)), oracle, at)
 
 
 def _never(named: Named, hopeless: Array, prompted: bool, failed: Array) -> str:
