@@ -16,7 +16,7 @@ from ..program import ir
 from ._console import note, print_table, show, warn
 from ._model_source import ModelSource, checked_program, model_and_params, pick
 from ._program_arguments import read_clamps, read_n_masks
-from ._strings import draws_strings, naming_lines, read_prompts, show_strings
+from ._strings import draws_strings, naming_lines, of_lines, read_prompts, show_strings
 
 if TYPE_CHECKING:
     from .._compile import BoundProgram
@@ -197,7 +197,7 @@ def run_sample(request: SampleRequest) -> None:
     from ..sample import SamplingWarning
 
     for text in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, SamplingWarning)):
-        warn(text)
+        warn(of_lines(text, request.prompt))
     if request.out is not None:
         from ..sample import save
 

@@ -70,9 +70,14 @@ def naming_lines(path: Path | None, model: Model) -> Iterator[None]:
         written = WRITTEN["letters" if v.kind == "letters" else "numbers" if v.ordered else "labels"]
         if written == WRITTEN["labels"] and all(len(str(label)) == 1 for label in v.labels):
             written += f'; with `letters("{"".join(map(str, v.labels))}")` in place of `labels(..)` they need no spaces'
-        told = [re.sub(r"prompt\[(\d+)\]", lambda m: f"{path}, line {int(m[1]) + 1}", d.message) for d in error.diagnostics]
+        told = [of_lines(d.message, path) for d in error.diagnostics]
         helps = [written if d.code == "E502" else d.help for d in error.diagnostics]
         raise GmlmError([replace(d, message=m, help=h) for d, m, h in zip(error.diagnostics, told, helps, strict=True)]) from None
+
+
+def of_lines(text: str, path: Path | None) -> str:
+    """A text that names prompts, where they are lines of a file."""
+    return text if path is None else re.sub(r"prompt\[(\d+)\]", lambda m: f"{path}, line {int(m[1]) + 1}", text)
 
 
 def draws_strings(model: Model, sampler: str) -> bool:

@@ -25,6 +25,7 @@ from ._bounded_jit import mappings as mappings
 from ._bounded_jit import quickly_compiled as quickly_compiled
 from ._causal_oracle import CausalOracle as CausalOracle
 from ._causal_oracle import CausalState as CausalState
+from ._causal_oracle import causal_oracle as causal_oracle
 from ._conditional import log_conditional as log_conditional
 from ._conditional import maximum as maximum
 from ._contracted_oracle import ContractedOracle as ContractedOracle

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from ..networks import AbstractCausalNetwork
+from ._bounded_jit import bounded_jit
 
 
 class CausalState(eqx.Module):
@@ -45,9 +46,9 @@ class CausalOracle(eqx.Module):
     prepared: Any
     n_cells: int = eqx.field(static=True)
 
-    def __init__(self, network: AbstractCausalNetwork, encoded: Any, n_cells: int):
+    def __init__(self, network: AbstractCausalNetwork, encoded: Any, n_cells: int, prepared: Any = None):
         self.network, self.encoded, self.n_cells = network, encoded, n_cells
-        self.prepared = network.prepare(None, jnp.asarray(self.places, jnp.int32), self.places)
+        self.prepared = _prepared(network, self.places) if prepared is None else prepared
 
     @property
     def places(self) -> int:
@@ -100,3 +101,15 @@ class CausalOracle(eqx.Module):
     def pop(self, state: CausalState, n: Int[Array, " rows"]) -> CausalState:
         """Each row without its last n symbols; without any where it has fewer."""
         return CausalState(jnp.maximum(state.lengths - n, 0), state.states, state.cache)
+
+
+def _prepared(network: AbstractCausalNetwork, places: int) -> Any:
+    return network.prepare(None, jnp.asarray(places, jnp.int32), places)
+
+
+_compiled = bounded_jit(_prepared)
+
+
+def causal_oracle(network: AbstractCausalNetwork, n_cells: int) -> CausalOracle:
+    """The oracle of a network that reads no given data; what it keeps for all rows is one program, where every operation would be one."""
+    return CausalOracle(network, None, n_cells, _compiled(network, n_cells + 2))

@@ -37,6 +37,9 @@ def add_guided(section: Section, call: ir.FormCall, lowered: Lowered | None) -> 
         section.words(f"The distribution of the next symbol: {_cost(lowered) if network is None else _kept(network)}.")
     for sentence in _LAWS[call.form.name](o):
         section.words(BY_REJECTION if sentence is EXACT and network is not None else sentence)
+    if call.form.name == "backtracking" and lowered is not None and float(o["stride"]) >= (cells := lowered.graph.observed[0].size):
+        again = "every symbol is then its likeliest, to the end" if o["regenerate"] == "argmax" else "all of it is drawn again"
+        section.words(f"A string has {cells} symbols at most, so a refused one loses all behind its prompt, and {again}.")
     if o.get("tries", "none") != "none":
         section.words(f"After {o['tries']} refusals the draw is FAIL, which is counted.")
 
@@ -85,8 +88,8 @@ def _walk(o: dict[str, str]) -> tuple[str, ...]:
     law = f"T = {o['steps']} steps, each of which stays with probability 1/2. Its stationary distribution on whole strings is proportional "
     law += f"to p(x) V(x), V as `{leaf}` has it, whatever positive values shorter prefixes have."
     result = {
-        "first_leaf": "The first whole string is not from that distribution where values of shorter prefixes are inexact: "
-        "its error grows with the length.",
+        "first_leaf": "The first whole string is not from that distribution where values of shorter prefixes are inexact, "
+        "however many the steps.",
         "uniform_node": "The walk takes a uniform number of steps, and is made again where it does not end at a whole string; "
         "all calls count.",
         "last_node": "Where the walk does not end at a whole string the draw is FAIL, which is counted: with exact values and L symbols "

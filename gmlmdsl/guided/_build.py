@@ -123,7 +123,7 @@ class Setting:
             raise fail("E509", f"the parameters lack the probe `{judge.name}`", judge.body.span, "not trained", help=help)
         probe = verified_probes(form, self.params)[judge.name]
         network = read_layers(self.own[form.label], layer, judge.body.span)
-        own = None if network is None else derive.CausalOracle(network, None, form.n_cells)
+        own = None if network is None else derive.causal_oracle(network, form.n_cells)
         return Probed(probe, None if threshold is None else float(threshold), own)
 
     def _python(self, judge: ir.Judge, target: str) -> PythonJudge:

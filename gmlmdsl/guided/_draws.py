@@ -16,6 +16,7 @@ from ..plan import verify_held
 from ..program import ir
 from ..sample import SamplingWarning, to_arviz
 from ._build import Setting, game_of, named_of
+from ._findings import findings
 from ._loop import Found, play
 
 Array = np.ndarray
@@ -65,16 +66,15 @@ def draw_guided(setting: Setting, call: ir.FormCall, options: GuidedOptions, pro
     chain, draw, row = (a.ravel() for a in np.meshgrid(np.arange(chains), np.arange(draws), np.arange(rows), indexing="ij"))
     order = np.argsort((prompts >= 0).sum(axis=1)[row], kind="stable")  # what is drawn side by side ends at about the same turn
     keys = keys_of(setting.seed, chain[order], draw[order], row[order])
-    found = play(game, prompts[row[order]], keys, named_of(setting, call, game))
+    named = named_of(setting, call, game)
+    found = play(game, prompts[row[order]], keys, named)
     found = Found(*(a[np.argsort(order)] for a in found))
-    if found.given_up.any():
-        turns, count = int(found.given_up.max()), int((found.given_up > 0).sum())
-        text = f"{count:,} draws were given up after {turns:,} turns and count as failed: `tries =` in the program bounds them."
+    told = findings(game, named, prompts, found, prompt is not None)
+    for text in told:
         warnings.warn(text, SamplingWarning, stacklevel=3)
     lead = (chains, draws) if prompt is None else (chains, draws, rows)
-    return _labelled(
-        graph, found, lead, game.rules.end, {"sampler": options.sampler, "seed": setting.seed, **_attributes(provenance, graph)}
-    )
+    attrs = {"sampler": options.sampler, "seed": setting.seed, "warnings": "\n".join(told), **_attributes(provenance, graph)}
+    return _labelled(graph, found, lead, game.rules.end, attrs)
 
 
 def verify_open(prompts: Array, end: int | None) -> None:

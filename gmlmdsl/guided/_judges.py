@@ -149,6 +149,11 @@ class Expected(AbstractMachineJudge):
     scale: Float[Array, " steps"]
     ahead: Float[Array, "n known1 known2 values hidden1 hidden2"]
 
+    @property
+    def looks_ahead(self) -> bool:
+        """A sum of what is at least 0 is 0 where each of it is."""
+        return True
+
     def values(self, state: PrefixState, view: View, oracle: PrefixOracle, at: PrefixState) -> Float[Array, " rows"]:
         """The log sum of both less that of the oracle alone; -inf of a prefix that the oracle never gives."""
         (k1, h1, _), (k2, h2, scale), t = at.here(), state.here(), state.lengths
@@ -259,6 +264,11 @@ class Noisy(AbstractJudge):
     inner: AbstractJudge
     sd: Float[Array, ""]
     key: UInt32[Array, " 2"]
+
+    @property
+    def looks_ahead(self) -> bool:
+        """As its V does: noise leaves 0 what it is."""
+        return self.inner.looks_ahead
 
     @property
     def is_host(self) -> bool:

@@ -63,7 +63,7 @@ def oracle_of(lowered: Lowered, params: dict[str, Any]) -> Any:
     network = lowered.graph.network
     if network is not None:
         refuse_given(network)
-        return derive.CausalOracle(params[network.label], None, network.n_cells)
+        return derive.causal_oracle(params[network.label], network.n_cells)
     try:
         plan = plan_prefixes(lowered.graph)
     except GmlmError as dear:

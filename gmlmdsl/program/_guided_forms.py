@@ -125,7 +125,7 @@ GUIDED = (
                 required=True,
                 bounds=Bounds(0),
             ),
-            named("stride", INTEGER, "B, the symbols that are dropped then", required=True),
+            named("stride", INTEGER, "B, the symbols that are dropped then, or all that there are", required=True),
             named(
                 "regenerate",
                 WORD,

@@ -57,7 +57,7 @@ def guided_report(model: Model, idata: Any, *, title: str = "") -> Report:
     report = Report(
         title or f"Strings from `{model.name}`", f"{len(strings):,} strings by the sampler `{attrs['sampler']}`.", footer=footer
     )
-    _outcome(report, strings, stats)
+    _outcome(report, strings, stats, str(attrs.get("warnings", "")))
     _most_frequent(report, strings)
     _backtracks(report, stats["backtracks"])
     report.section("Sampler")
@@ -65,7 +65,7 @@ def guided_report(model: Model, idata: Any, *, title: str = "") -> Report:
     return report
 
 
-def _outcome(report: Report, strings: list[str], stats: dict[str, np.ndarray]) -> None:
+def _outcome(report: Report, strings: list[str], stats: dict[str, np.ndarray], told: str) -> None:
     report.section("What was drawn, and what it took")
     valid, failed = stats["valid"].astype(bool), stats["failed"].astype(bool)
     drawn = {
@@ -83,6 +83,9 @@ def _outcome(report: Report, strings: list[str], stats: dict[str, np.ndarray]) -
     if failed.any():
         share = 100 * float(failed.mean())
         report.warning(f"{share:.3g} % of the draws failed", "They end without a string, and are counted and not drawn again.")
+    for text in told.splitlines():
+        head, _, rest = text.partition(": ")
+        report.warning(head.replace("`", ""), rest)
 
 
 def _most_frequent(report: Report, strings: list[str]) -> None:

@@ -88,12 +88,15 @@ def output_law(
         Strings, probabilities, and averages.
 
     Raises:
-        GmlmError: E601 for more than 65,536 prefixes, or too long a walk; E507 for a sampler of updates.
+        GmlmError: E601 for more than 65,536 prefixes, or too long a walk; E507 for a sampler of updates, and for `exact`.
 
     Reference: Li 2025, Section 3.1; theory.md section 8 has the readings of Algorithms 1 and 2.
     """
     if model.graph.network is not None:
         refuse_given(model.graph.network)
+    if sampler == "exact" and sampler not in model.samplers:
+        message = f"`exact` draws from model `{model.name}` itself: the distribution of its strings is p, which takes no sampler"
+        raise fail("E507", message, help="`exp(model.log_prob(params, strings))` is the probability of each of some strings")
     lowered = bound_once(model.lowered, given, "an output distribution")
     name, checked = model.sampler(sampler)
     if not isinstance(checked.body, ir.FormCall):

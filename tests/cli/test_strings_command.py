@@ -87,3 +87,10 @@ def test_a_report_says_what_was_drawn_what_it_took_and_where_it_went_back(folder
     assert "FAIL" in page
     assert "% of the draws failed" in page
     assert "Where it went back" not in page
+
+
+def test_a_line_that_nothing_completes_is_named(folder):
+    (folder / "w.gmlm").write_text(PROGRAM)
+    (folder / "prompts.txt").write_text("ab\nbbba\n")
+    shown = " ".join(gmlm("sample", "w.gmlm", "--model", "words", "-s", "tok", "--prompt", "prompts.txt").output.split())
+    assert "No string that begins with prompts.txt, line 2 can be valid: verifier `can` is 0 there" in shown

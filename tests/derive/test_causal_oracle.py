@@ -9,11 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from events import programs, traced_or_compiled
 from network_cases import N_CELLS, N_VALUES, ints, network
 from oracle import _networks as loops
 from thinned import thinned
 
-from gmlmdsl.derive import CausalOracle, CausalState, encode_rows
+from gmlmdsl.derive import CausalOracle, CausalState, causal_oracle, encode_rows
 from gmlmdsl.networks._layers import NEVER
 
 ROWS = 5
@@ -164,3 +165,14 @@ def test_it_runs_inside_one_compiled_loop() -> None:
         while len(row) < N_CELLS:
             row.append(int(loops.causal_transformer(oracle.network, np.array(row))[0][-1].argmax()))
         assert found[r].tolist() == row[1:]
+
+
+def test_what_is_kept_for_all_rows_is_two_programs_at_most_and_the_same() -> None:
+    """A length that no other test has; operation by operation there were more than twenty."""
+    oracle = made("transformer")
+    with traced_or_compiled() as events:
+        found = causal_oracle(oracle.network, N_CELLS + 5)
+    assert programs(events) <= 2
+    wanted = CausalOracle(oracle.network, None, N_CELLS + 5)
+    assert eqx.tree_equal(found.prepared, wanted.prepared, rtol=1e-12)
+    assert len(jax.tree.leaves(found.prepared)) >= 1

@@ -73,3 +73,17 @@ def test_errors_of_a_value_stay_in_symbols_and_leave_the_walk():
     assert found["symbols", 6, 1.0, 0] > 0.1
     assert found["first leaf", 6, 1.0, 0] > 0.1
     assert max(v for (_, _, sd, _), v in found.items() if sd == 0) < 1e-9
+
+
+def test_the_passes_over_all_prefixes_of_long_strings_find_what_the_package_does_for_short_ones():
+    """Its values, its rejection of symbols by noisy ones, and its walk to a first leaf: 20000 steps leave nothing of five symbols."""
+    printed, n, seed = script("amplification"), 5, 2
+    prefixes = [list(map(int, np.binary_repr(k, h))) if h else [] for h in range(n + 1) for k in range(2**h)]
+    with jax.enable_x64(True):
+        bound = printed.program(n, 0.5)
+        exact, rough = (gm.prefix_values(bound.model("words"), {}, name, prefixes, seed=seed) for name in ("truth", "rough"))
+        np.testing.assert_allclose(np.concatenate(printed.truth(n)), exact, rtol=1e-10)
+        levels = [rough[2**h - 1 : 2 ** (h + 1) - 1] for h in range(n + 1)]
+        wanted = [printed.away(bound, sampler, seed) for sampler in ("symbols", "first")]
+    np.testing.assert_allclose(printed.long_away(levels), wanted, rtol=1e-9)
+    assert min(wanted) > 0.05
