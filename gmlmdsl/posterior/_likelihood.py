@@ -97,9 +97,12 @@ class Likelihood(eqx.Module):
 
 
 def value_at(likelihood: Likelihood, params: dict[str, Any]) -> jax.Array:
-    """The sum over rows; where nothing is traced by one program, for each of its operations would be compiled alone."""
+    """The sum over rows, by one program; as a part of the caller's where JAX compiles one around this.
+
+    NumPyro starts its kernels with a derivative that nothing compiles: each operation of the loss would be a program of its own there.
+    """
     alone = likelihood.of_any_rows
-    return alone(params) if is_traced([params, on_device(0)]) else _value(alone, params)
+    return alone(params) if is_traced(on_device(0)) else _value(alone, params)
 
 
 @bounded_jit
