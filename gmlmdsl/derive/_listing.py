@@ -88,7 +88,7 @@ def _sets(host: FactorGraph, known: Array, t: GapTerms, k: int) -> list[_Sets]:
     largest = np.append(host.sizes, 1)[scope] - 1
     codes = np.where(member >= 0, largest, known[np.minimum(scope, host.n_cells), t.rows[term][:, None]])
     below = (1 << np.maximum(member, 0).astype(np.int64)) - 1
-    place = np.where(member >= 0, np.bitwise_count(bits[:, None] & below), -1)
+    place = np.where(member >= 0, np.bitwise_count(bits[:, None] & below).astype(np.int64), -1)  # uint8 holds no -1: NumPy 2.5 says so
     every, kind = np.unique(bits, return_inverse=True)
     sizes = [math.prod(np.array(t.radix)[_members(b)].tolist()) for b in every.tolist()]
     alike = np.stack([np.bitwise_count(every), size_classes(np.array(sizes, float))], axis=1)

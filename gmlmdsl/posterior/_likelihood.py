@@ -15,7 +15,7 @@ from ..assess import map_rows, rows_under
 from ..derive import bounded_jit, float_type, on_device
 from ..evaluate import Objective, is_traced, masks_per_row, row_terms
 from ..fit import Evidence, row_weights
-from ..graph import FactorGraph, LoweredMask, is_adaptive, varies
+from ..graph import FactorGraph, Lowered, LoweredMask, is_adaptive, varies
 from ..graph.masks import blocks_of, support_size
 from ._calibration import Calibration
 from ._sites import Site, sites_of
@@ -97,9 +97,12 @@ class Likelihood(eqx.Module):
 
 
 def value_at(likelihood: Likelihood, params: dict[str, Any]) -> jax.Array:
-    """The sum over rows; where nothing is traced by one program, for each of its operations would be compiled alone."""
+    """The sum over rows, by one program; as a part of the caller's where JAX compiles one around this.
+
+    NumPyro starts its kernels with a derivative that nothing compiles: each operation of the loss would be a program of its own there.
+    """
     alone = likelihood.of_any_rows
-    return alone(params) if is_traced([params, on_device(0)]) else _value(alone, params)
+    return alone(params) if is_traced(on_device(0)) else _value(alone, params)
 
 
 @bounded_jit
@@ -132,15 +135,30 @@ def likelihood_of_rows(evidence: Evidence, params: Mapping[str, Any], calibratio
 
 
 def _distinct(evidence: Evidence) -> tuple[Evidence, Array]:
-    """The evidence with like rows once, their weights added, and which of them each row is; as it is where rows have masks of their own."""
+    """The evidence with like rows once, their weights added, and which of them each row is; as it is where rows have masks of their own.
+
+    Rows are alike where their cells are, and what is given with them.
+    """
     codes, weights = evidence.codes, row_weights(evidence)
     options = dataclasses.replace(evidence.options, weights=weights, weights_are="importances")
     place = np.arange(codes.shape[1])
     if not varies(evidence.mask) and masks_per_row(evidence.mask, options.n_masks) is None:
-        codes, place = np.unique(codes, axis=1, return_inverse=True)
+        codes, place = np.unique(_with_like_given(evidence.lowered, codes), axis=1, return_inverse=True)
         place = place.reshape(-1)
         options = dataclasses.replace(options, weights=np.bincount(place, weights, codes.shape[1]))
     return dataclasses.replace(evidence, codes=codes, options=options), place
+
+
+def _with_like_given(lowered: Lowered, codes: Array) -> Array:
+    """Codes of rows, each of which reads given data at the first row that has the same."""
+    cell, data = lowered.graph.row_cell, lowered.data
+    if cell is None or data is None or not data.rows:
+        return codes
+    given = np.concatenate([np.asarray(a, float).reshape(data.rows, -1) for a in data.arrays.values()], axis=1)
+    _, first, kind = np.unique(given, axis=0, return_index=True, return_inverse=True)
+    codes = codes.copy()
+    codes[cell] = first[kind.reshape(-1)][codes[cell]]
+    return codes
 
 
 def is_likelihood(evidence: Evidence) -> bool:

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 import pytest
 from numpyro import handlers
+from numpyro.infer.util import initialize_model
 
 import gmlmdsl as gm
 from gmlmdsl.posterior._strides import STRIDE, in_strides
@@ -79,3 +80,16 @@ def test_a_run_by_hand_compiles_the_factor_as_one_program():
         handlers.seed(second, 0)()
     assert "_value" in found
     assert len(found) <= 3
+
+
+def test_the_start_of_a_kernel_compiles_the_factor_and_its_derivative():
+    """NumPyro starts NUTS with a derivative outside any program: there too the loss is no program for each of its operations."""
+    text = NETWORK.replace("spike_slab(sd = 1, probability = 0.5)", "normal(0, 1)")
+    other = text.replace("x[i] * x[i + 1]", "max(x[i], x[i + 1])")
+    first, second = (gm.parse(t).model().to_numpyro(ROWS, calibrate=None) for t in (text, other))
+    key = jax.random.key(0)
+    initialize_model(key, first)
+    with compiled() as found:
+        initialize_model(key, second)
+    assert set(found) == {"_value"}
+    assert len(found) <= 4
