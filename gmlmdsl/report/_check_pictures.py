@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._palette import LIGHT, SERIES, WIDTH, axes_of, house_style, panels_of, plain
+from ._palette import LIGHT, SERIES, WIDTH, house_style, panels_of, plain
 from ._picture_arguments import verified_axes
 
 if TYPE_CHECKING:
@@ -111,11 +111,11 @@ def _worst(axes: Axes, s: Statistics, order: np.ndarray, *, alone: bool) -> None
     axes.set_xlabel("z = (data - model) / spread of the model")
 
 
-def _histogram(s: Statistics, ax: Axes | None) -> Figure:
+def _histogram(s: Statistics, ax: Axes | Sequence[Axes] | None) -> Figure:
     values = s.replicated[:, 0]
     distinct = np.unique(values)
     with house_style():
-        axes = axes_of(ax, 2.2)
+        axes = panels_of(ax, 2.2, 1, 1)[0]
         if len(distinct) <= 30:
             counts = (values[:, None] == distinct).sum(axis=0)
             width = 0.8 * np.diff(distinct).min(initial=1.0)
