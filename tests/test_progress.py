@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import io
 import time
+from collections.abc import Callable
+from functools import cache
 
+import numpy as np
 import pytest
 
+import gmlmdsl as gm
 from gmlmdsl import _progress
 
 
@@ -69,3 +73,39 @@ def test_counted_steps_are_all_there(monkeypatch: pytest.MonkeyPatch):
     assert list(_progress.tracked(range(3), "fitting", show=True)) == [0, 1, 2]
     assert "fitting" in seen.getvalue()
     assert list(_progress.tracked(range(3), "fitting", show=False)) == [0, 1, 2]
+
+
+@cache
+def fitted() -> gm.Fit:
+    text = """
+model m {
+  var a : bit
+  var b : bit
+  param h ~ normal(0, 1)
+  param J ~ normal(0, 1)
+  factor h * a
+  factor J * a * b
+}
+mask one = subsets(size = 1)
+"""
+    rows = np.random.default_rng(0).integers(0, 2, (60, 2))
+    return gm.parse(text).model().fit({"a": rows[:, 0], "b": rows[:, 1]}, progress=False)
+
+
+CALLS: dict[str, Callable[[gm.Fit, bool | None], object]] = {
+    "bootstrap": lambda f, show: f.bootstrap(2, progress=show),
+    "folds": lambda f, show: f.cross_validate(2, progress=show),
+    "replicated": lambda f, show: f.predictive(draws=100, progress=show),
+    "simulation": lambda f, show: f.simulated_errors(20, progress=show),
+}
+
+
+@pytest.mark.usefixtures("float64", "standard_promotion")
+@pytest.mark.parametrize("word", CALLS)
+def test_calls_of_a_fit_that_take_long_show_a_bar_and_none_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch, word: str):
+    fit, seen = fitted(), watched(monkeypatch)
+    monkeypatch.setattr(_progress, "PATIENCE", 0.0)
+    CALLS[word](fit, False)
+    assert seen.getvalue() == ""
+    CALLS[word](fit, None)
+    assert word in seen.getvalue()

@@ -126,7 +126,7 @@ def bootstrap(made: FitRecord, replications: int, seed: int, max_seconds: float,
         raise fail("E507", f"max_seconds must be a number above 0, got {max_seconds!r}")
     verify_spread(made.effective_rows, "the bootstrap")
     evidence, started, found, failed = made.evidence, time.perf_counter(), [], 0
-    options = dataclasses.replace(evidence.options, init=_start(made), progress=False)
+    options = dataclasses.replace(evidence.options, init=_start(made), progress=False, asks_data_alone=False)
     for _, weights in _drawn(evidence, replications, seed, shows_progress(progress)):
         began = time.perf_counter()
         estimate = fit_model(evidence.lowered, evidence.mask, evidence.codes, dataclasses.replace(options, weights=weights))

@@ -163,7 +163,7 @@ def _pooled(a: FitRecord, b: FitRecord) -> tuple[Evidence, tuple[int, int]]:
         raise fail("E510", "rows of given data are not exchanged: a permutation test is for models without", help="`permutations=0`")
     codes = np.concatenate([first.codes, second.codes], axis=1)
     weights = np.concatenate([row_weights(first), row_weights(second)])
-    options = dataclasses.replace(first.options, weights=weights, progress=False)
+    options = dataclasses.replace(first.options, weights=weights, progress=False, asks_data_alone=False)
     return dataclasses.replace(first, codes=codes, options=options), (first.codes.shape[1], second.codes.shape[1])
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import fail, listed, unknown, whole_number
+from .._progress import shows_progress, tracked, waiting
 from ..data import generator, verified_seed
 from ..fit import row_weights
 from ..plan import BUDGET, verify_held
@@ -189,6 +190,7 @@ def predictive(
     chains: int,
     warmup: int,
     thin: int | None,
+    progress: bool | None,
 ) -> PredictiveCheck:
     """See `Fit.predictive`."""
     draws = whole_number("draws", draws, LEAST_DRAWS)
@@ -203,12 +205,13 @@ def predictive(
     codes, w = evidence.codes[:, kept].T, row_weights(evidence)[kept]
     _verify_cost(fit, len(codes), draws, statistics)
     exact = sampler == "exact" or (sampler is None and is_listable(fit.graph))
-    source = exact_source(fit) if exact else chain_source(fit, sampler, len(codes), seed, chains, warmup, thin)
+    with waiting("drawing rows", shows_progress(progress)):
+        source = exact_source(fit) if exact else chain_source(fit, sampler, len(codes), seed, chains, warmup, thin)
     chosen = _statistics(fit, codes, w, source, statistics, functions, summaries)
     observed = [s.statistic(codes, None) for s in chosen]
     table, rng = source.codes.T, generator(seed, 1)
     replicated = [np.empty((draws, len(s.labels)), np.float64) for s in chosen]
-    for m in range(draws):
+    for m in tracked(range(draws), "replicated data sets", shows_progress(progress)):
         index = source.draw(rng, len(codes))
         rows = table[index]
         for s, out in zip(chosen, replicated, strict=True):

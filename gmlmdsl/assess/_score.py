@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from .._diagnostics import fail, whole_number
+from .._diagnostics import counted, fail, whole_number
+from .._progress import shows_progress, tracked
 from ..data import generator, verified_seed
 from ..derive import on_device
 from ..fit import fit_model as refit
@@ -140,6 +141,7 @@ def cross_validate(
     missing: Any,
     given: Any,
     n_masks: int | str | None,
+    progress: bool | None,
 ) -> CrossValidation:
     """Losses of each row under a fit to the other folds; see `Fit.cross_validate`.
 
@@ -155,7 +157,7 @@ def cross_validate(
         params = params64(fit)
         rows = rows_under(scored, params)
         training = weighted_mean(rows.losses(params), w)
-        for k in range(folds):
+        for k in tracked(range(folds), counted(folds, "fold"), shows_progress(progress)):
             out = place == k
             options = dataclasses.replace(own.options, weights=np.where(out, 0.0, w), progress=False)
             found = refit(own.lowered, own.mask, own.codes, options)

@@ -58,8 +58,10 @@ def moves(direction: Array) -> Array:
     return np.abs(direction) > PART * np.abs(direction).max()
 
 
-def find_recession(objective: Objective, params: dict[str, jax.Array], colours: Colouring) -> Recession | None:
-    """What the data leave open: of parameters without a prior, which would pull them back; and, as `alone`, of all.
+def find_recession(
+    objective: Objective, params: dict[str, jax.Array], colours: Colouring, asks_data_alone: bool = True
+) -> Recession | None:
+    """What the data leave open: of parameters without a prior, which would pull them back; and, as `alone` where it is asked, of all.
 
     None where the comparison is not affordable.
     """
@@ -67,6 +69,8 @@ def find_recession(objective: Objective, params: dict[str, jax.Array], colours: 
     held = frozenset(p.name for p in host.parameters if has_proper_prior(p)) | fixed
     if held.issuperset(p.name for p in host.parameters) and sum(p.size for p in host.parameters) > MOST_ALONE:
         return None  # there is an estimate: what the data alone would say is told by the share of the curvature
+    if not asks_data_alone:
+        return _recession(objective, params, colours, held)
     alone = _recession(objective, params, colours, fixed)
     if held == fixed or alone is None or not alone.span.shape[1]:
         return alone

@@ -86,7 +86,7 @@ def looking(
 
     def look() -> tuple[Curvature | None, Recession]:
         curve = curvature_at(objective, params, colours(), options)
-        return curve, examine(objective, params, curve, before(curve), colours())
+        return curve, examine(objective, params, curve, before(curve), colours(), options.asks_data_alone)
 
     return look
 
@@ -130,7 +130,7 @@ def _with_pauses(
     first = first_curvature(objective, colours)
     outcome = lbfgs(scaled(free, first), fewer(options.max_steps) if kinked else options.max_steps, ROUGH)
     curve = curve_at(params_of(objective, outcome))
-    open_ = examine(objective, params_of(objective, outcome), curve, first, colours)
+    open_ = examine(objective, params_of(objective, outcome), curve, first, colours, options.asks_data_alone)
     left = None if options.max_steps is None else options.max_steps - outcome.steps
     if open_.direction is None and left != 0 and (kinked or outcome.reason in ("converged", "stalled")):
         outcome = joined(outcome, lbfgs(scaled(outcome.free, curve), fewer(left) if kinked else left))
@@ -143,7 +143,7 @@ def _with_pauses(
             outcome = dataclasses.replace(outcome, reason="stalled", gradient=pull) if pull else outcome
         curve = curve_at(params_of(objective, outcome))
         if objective.gaps is not None:  # without the linear programme, the curvature at the end is what tells
-            open_ = examine(objective, params_of(objective, outcome), curve, first, colours)
+            open_ = examine(objective, params_of(objective, outcome), curve, first, colours, options.asks_data_alone)
     return outcome, lambda: (curve, open_)
 
 

@@ -35,6 +35,7 @@ class FitOptions:
     method: Any = None
     repeats: Repeats | None = None
     gaps: str = "sum"
+    asks_data_alone: bool = True  # what the data would leave open without priors, which a refit among many does not tell
 
     @property
     def ignores(self) -> bool:

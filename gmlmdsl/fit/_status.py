@@ -90,7 +90,12 @@ class Status:
 
 
 def examine(
-    objective: Objective, params: dict[str, jax.Array], curve: Curvature | None, first: Curvature | None, colours: Colouring | None
+    objective: Objective,
+    params: dict[str, jax.Array],
+    curve: Curvature | None,
+    first: Curvature | None,
+    colours: Colouring | None,
+    asks_data_alone: bool = True,
 ) -> Recession:
     """What data and prior leave open: by comparison of all statistics where the curvature looks thin, else where it vanishes.
 
@@ -102,7 +107,7 @@ def examine(
         size = sum(p.size for p in objective.frame.host.parameters)
         return Recession(None, np.zeros((size, 0)), checked=False)
     if colours is not None and objective.gaps is None and _is_suspect(curve, first):
-        found = find_recession(objective, params, colours)
+        found = find_recession(objective, params, colours, asks_data_alone)
         if found is not None:
             return found
     return Recession(None, curve.flat(), checked=False)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
+from .._progress import shows_progress, waiting
 from ._fit_structures import FitStructures
 
 if TYPE_CHECKING:
@@ -128,6 +129,7 @@ class Fit(FitStructures):
         chains: int = 8,
         warmup: int = 500,
         thin: int | None = None,
+        progress: bool | None = None,
     ) -> PredictiveCheck:
         """Compare statistics of the data with those of replicated data sets: as many rows from the fitted model, with the same gaps.
 
@@ -146,6 +148,7 @@ class Fit(FitStructures):
             chains: number of chains.
             warmup: steps before the first draw.
             thin: steps per draw; none: a short run says how many make draws nearly independent.
+            progress: whether to show a bar; none: where a person watches.
 
         Returns:
             A `PredictiveCheck`; `gmlmdsl.report.plot_predictive` draws it. The parameters are held at the estimates: statistics that the
@@ -173,6 +176,7 @@ class Fit(FitStructures):
             chains=chains,
             warmup=warmup,
             thin=thin,
+            progress=progress,
         )
 
     def score(
@@ -220,6 +224,7 @@ class Fit(FitStructures):
         missing: Any = None,
         given: Any = None,
         n_masks: Any = None,
+        progress: bool | None = None,
     ) -> CrossValidation:
         """The loss of each row under a fit, made in the same way, to the other folds.
 
@@ -234,6 +239,7 @@ class Fit(FitStructures):
             missing: see `Model.fit`.
             given: of the rows x, see `Model.fit`.
             n_masks: of the scoring mask, see `Model.fit`.
+            progress: whether to show a bar; none: where a person watches.
 
         Returns:
             A `CrossValidation`: held-out losses, their mean and its standard error.
@@ -246,7 +252,7 @@ class Fit(FitStructures):
         from ..assess import cross_validate
 
         options = {"mask": mask, "groups": groups, "strata": strata, "x": x, "weights": weights, "missing": missing, "given": given}
-        return cross_validate(self, folds, seed, n_masks=n_masks, **options)
+        return cross_validate(self, folds, seed, n_masks=n_masks, progress=progress, **options)
 
     def information_criterion(self, x: Any = None, weights: Any = None, missing: Any = None, given: Any = None) -> InformationCriterion:
         """CLIC = 2 * (loss + tr(S H^-1)), the composite-likelihood information criterion.
@@ -281,6 +287,7 @@ class Fit(FitStructures):
         x: Any = None,
         missing: Any = None,
         given: Any = None,
+        progress: bool | None = None,
     ) -> Any:
         """Draws of the parameters from their posterior, by NUTS on the model of `Model.to_numpyro`, for ArviZ.
 
@@ -300,6 +307,7 @@ class Fit(FitStructures):
             x: the rows of the fit, where it was loaded from a file.
             missing: see `Model.fit`.
             given: of the rows x, see `Model.fit`.
+            progress: whether to show a bar; none: where a person watches.
 
         Returns:
             InferenceData or DataTree with the groups `posterior`, `sample_stats` (`lp` in unconstrained coordinates, `diverging`,
@@ -314,7 +322,8 @@ class Fit(FitStructures):
         """
         from ..posterior import Chains, posterior
 
-        return posterior(self, Chains(draws, chains, warmup, seed), calibrate, x, missing, given)
+        with waiting("drawing from the posterior", shows_progress(progress)):
+            return posterior(self, Chains(draws, chains, warmup, seed), calibrate, x, missing, given)
 
     def to_arviz(self, *, draws: int = 1000, chains: int = 4, seed: int = 0, x: Any = None, missing: Any = None, given: Any = None) -> Any:
         """`posterior` of a fit that has a likelihood: draws with log p(x_r) of each row, for `arviz.loo` and `arviz.compare`.
@@ -338,10 +347,18 @@ class Fit(FitStructures):
         """
         from ..posterior import Chains, posterior
 
-        return posterior(self, Chains(draws, chains, 500, seed), None, x, missing, given, rows_only=True)
+        with waiting("drawing from the posterior", shows_progress(None)):
+            return posterior(self, Chains(draws, chains, 500, seed), None, x, missing, given, rows_only=True)
 
     def simulated_errors(
-        self, draws: int = 1000, seed: int = 0, *, sampler: str | None = None, warmup: int = 500, thin: int | None = None
+        self,
+        draws: int = 1000,
+        seed: int = 0,
+        *,
+        sampler: str | None = None,
+        warmup: int = 500,
+        thin: int | None = None,
+        progress: bool | None = None,
     ) -> Fit:
         """The sandwich H^-1 S H^-1 with S measured over data sets that the fitted model makes: right for one row too.
 
@@ -357,6 +374,7 @@ class Fit(FitStructures):
                 sampler, by 8 chains for each row of given data.
             warmup: steps before the first draw; of exact draws without meaning, as `thin`.
             thin: steps per draw; none: a short run says how many make draws nearly independent.
+            progress: whether to show a bar; none: where a person watches.
 
         Returns:
             The fit with these standard errors in place of the sandwich's; `print`, `summary`, reports and files say that they assume the
@@ -371,4 +389,5 @@ class Fit(FitStructures):
         """
         from ..assess import How, simulated_errors
 
-        return simulated_errors(self, How(draws, seed, sampler, warmup, thin))
+        with waiting("errors by simulation", shows_progress(progress)):
+            return simulated_errors(self, How(draws, seed, sampler, warmup, thin))

@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import derive, plan
 from .._diagnostics import Diagnostic, GmlmError, GmlmWarning, known, only
+from .._progress import shows_progress, waiting
 from ..data import bound_mask, bound_rows, encode_given, evaluated
 from ..evaluate import answer, exact, is_traced, parameters
 from ..graph import GivenRows, Lowered, LoweredMask, lower_mask, lower_model, with_given
@@ -153,7 +154,8 @@ class Queries:
         """
         checked = None if sampler is None else self.sampler(sampler)[1]
         options = annealed_importance.AnnealingOptions(betas, steps_per_beta, chains, seed)
-        return annealed_importance.estimate(self.lowered, checked, self._known(params), options)
+        with waiting("annealed importance sampling", shows_progress(None)):
+            return annealed_importance.estimate(self.lowered, checked, self._known(params), options)
 
     def log_prob(self, params: Params, x: Any, *, missing: Any = None, given: Any = None) -> jax.Array:
         """log p(x) = log_potential - log Z of each row, of its observed cells where some are `missing`; shape (rows..).

@@ -89,7 +89,7 @@ def calibrate(source: Source) -> Calibration:
     evidence = _without_priors(source)
     if source.how is None and scored_rows(evidence) < FEWEST:
         raise _no_calibration(f"there is {scored_rows(evidence):.3g} effective row, which does not tell how far rows differ", RIGHT)
-    estimate = fit_model(evidence.lowered, evidence.mask, evidence.codes, evidence.options)
+    estimate = fit_model(evidence.lowered, evidence.mask, evidence.codes, dataclasses.replace(evidence.options, progress=False))
     _verify_minimiser(estimate)
     found = _covariances(source, evidence, estimate)
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._palette import LIGHT, SERIES, WIDTH, house_style, new_figure, plain
+from ._palette import LIGHT, SERIES, WIDTH, house_style, panels_of, plain
+from ._picture_arguments import verified_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +21,7 @@ MOST_NAMED = 12
 MOST_Z = 8.0  # larger ones stand at the edge, with their number
 
 
-def plot_predictive(statistics: Statistics, *, most: int = MOST_NAMED) -> Figure:
+def plot_predictive(statistics: Statistics, *, most: int = MOST_NAMED, ax: Axes | Sequence[Axes] | None = None) -> Figure:
     """Statistics of the data against those of replicated data sets, the worst ones named.
 
     One statistic: a histogram of its replicated values with the data as a line. Several: how far each lies from the model's mean, in
@@ -29,30 +31,37 @@ def plot_predictive(statistics: Statistics, *, most: int = MOST_NAMED) -> Figure
     Args:
         statistics: one of `PredictiveCheck.statistics`.
         most: statistics that are named.
+        ax: where to draw: axes, or two where there are more than `most` statistics; none: a new figure.
+
+    Raises:
+        GmlmError: E507 for `ax` that is not so many axes.
     """
+    verified_axes(ax, 1 + (len(statistics.labels) > max(most, 1)))
     if len(statistics.labels) == 1:
-        return _histogram(statistics)
+        return _histogram(statistics, ax)
     order = np.argsort(-np.abs(statistics.z), kind="stable")[:most]
     if len(statistics.labels) <= most:
         order = np.arange(len(statistics.labels))
     height = 0.85 + 0.24 * len(order)
     with house_style():
         if len(statistics.labels) <= most:
-            figure = new_figure(height)
-            _worst(figure.subplots(), statistics, order)
+            above = panels_of(ax, height, 1, 1)[0]
+            _worst(above, statistics, order, alone=True)
         else:
             square = WIDTH * 0.72
-            figure = new_figure(height + square)
-            above, below = figure.subplots(2, 1, height_ratios=[square, height])
+            above, below = panels_of(ax, height + square, 2, 1, height_ratios=[square, height])
             _scatter(above, statistics)
-            _worst(below, statistics, order)
-        figure.legend(*_keys(figure.axes[0]), loc="outside upper left", ncols=3)
-    return figure
+            _worst(below, statistics, order, alone=False)
+        _legend(above, ax)
+    return above.figure  # pyright: ignore[reportReturnType]
 
 
-def _keys(axes: Axes) -> tuple[list, list]:
-    handles, labels = axes.get_legend_handles_labels()
-    return handles, labels
+def _legend(axes: Axes, ax: Axes | Sequence[Axes] | None) -> None:
+    """Of these axes only: above a figure of our own, inside what was handed over."""
+    if ax is None:
+        axes.figure.legend(*axes.get_legend_handles_labels(), loc="outside upper left", ncols=3)
+    else:
+        axes.legend()
 
 
 def _scatter(axes: Axes, s: Statistics) -> None:
@@ -75,13 +84,12 @@ def _scatter(axes: Axes, s: Statistics) -> None:
     axes.set_ylim(*ends)
 
 
-def _worst(axes: Axes, s: Statistics, order: np.ndarray) -> None:
+def _worst(axes: Axes, s: Statistics, order: np.ndarray, *, alone: bool) -> None:
     """Named statistics in units of the model's spread."""
     unit = np.where(s.spread > 0, s.spread, np.inf)[order]
     low, high = ((b[order] - s.mean[order]) / unit for b in s.bands)
     y, z, out = np.arange(len(order)), s.z[order], s.outside[order]
     shown = np.clip(z, -MOST_Z, MOST_Z)
-    alone = len(axes.figure.axes) == 1
     axes.hlines(y, low, high, color=LIGHT["grid"], linewidth=6, label="94 % band" if alone else "_", zorder=1)
     axes.axvline(0, color=LIGHT["muted"], linewidth=0.8, zorder=2)
     inside, beyond = f"inside ({int((~out).sum())})", f"outside ({int(out.sum())}; {s.expected_outside:.2g} expected)"
@@ -103,12 +111,11 @@ def _worst(axes: Axes, s: Statistics, order: np.ndarray) -> None:
     axes.set_xlabel("z = (data - model) / spread of the model")
 
 
-def _histogram(s: Statistics) -> Figure:
+def _histogram(s: Statistics, ax: Axes | Sequence[Axes] | None) -> Figure:
     values = s.replicated[:, 0]
     distinct = np.unique(values)
     with house_style():
-        figure = new_figure(2.2)
-        axes = figure.subplots()
+        axes = panels_of(ax, 2.2, 1, 1)[0]
         if len(distinct) <= 30:
             counts = (values[:, None] == distinct).sum(axis=0)
             width = 0.8 * np.diff(distinct).min(initial=1.0)
@@ -120,8 +127,8 @@ def _histogram(s: Statistics) -> Figure:
         axes.axvline(float(s.observed[0]), color=SERIES[1], linewidth=2.2, label="the data")
         axes.set_xlabel(plain(s.labels[0]))
         axes.set_ylabel("data sets")
-        figure.legend(loc="outside upper left", ncols=3)
-    return figure
+        _legend(axes, ax)
+    return axes.figure  # pyright: ignore[reportReturnType]
 
 
 def check_section(report: Report, check: PredictiveCheck) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._palette import LIGHT, SERIES, axes_of, house_style, in_lines, legend_beside, new_figure, plain
+from ._palette import LIGHT, SERIES, axes_of, house_style, in_lines, legend_beside, panels_of, plain
+from ._picture_arguments import verified_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +19,7 @@ MAX_R_HAT = 1.01
 MIN_ESS_PER_CHAIN = 100
 
 
-def plot_traces(traces: Mapping[str, np.ndarray]) -> Figure:
+def plot_traces(traces: Mapping[str, np.ndarray], *, ax: Axes | Sequence[Axes] | None = None) -> Figure:
     """Traces of chains, one row of axes per quantity and one line per chain.
 
     Pale: the draws, a long trace by the smallest and largest value of short stretches, so that no spike is lost. Bold: the
@@ -26,10 +27,14 @@ def plot_traces(traces: Mapping[str, np.ndarray]) -> Figure:
 
     Args:
         traces: by name, (chain, draw).
+        ax: one axes for each quantity; none: a new figure.
+
+    Raises:
+        GmlmError: E507 for `ax` that is not so many axes.
     """
+    verified_axes(ax, len(traces))
     with house_style():
-        figure = new_figure(0.45 + 1.15 * len(traces))
-        grid = figure.subplots(len(traces), 1, squeeze=False, sharex=True)[:, 0]
+        grid = panels_of(ax, 0.45 + 1.15 * len(traces), len(traces), 1, sharex=True)
         for axes, (name, values) in zip(grid, traces.items(), strict=True):
             chains = np.atleast_2d(np.asarray(values, dtype=float))
             for c, chain in enumerate(chains):
@@ -40,22 +45,26 @@ def plot_traces(traces: Mapping[str, np.ndarray]) -> Figure:
             axes.locator_params(axis="y", nbins=4)
             axes.margins(x=0.01)
         grid[-1].set_xlabel("draw; one colour per chain, bold: running mean")
-    return figure
+    return grid[0].figure  # pyright: ignore[reportReturnType]
 
 
-def plot_loss(trace: np.ndarray, *, label: str = "objective") -> Figure:
+def plot_loss(trace: np.ndarray, *, label: str = "objective", ax: Sequence[Axes] | None = None) -> Figure:
     """The objective of a fit by iteration: as it is, and its distance to the smallest value on a log scale.
 
     Args:
         trace: (iteration,).
         label: of the objective.
+        ax: two axes, for the objective and for its distance to the smallest; none: a new figure.
+
+    Raises:
+        GmlmError: E507 for `ax` that is not two axes.
     """
+    verified_axes(ax, 2)
     loss = np.asarray(trace, dtype=float)
     steps = np.arange(len(loss))
     above = loss - np.nanmin(loss) if np.isfinite(loss).any() else loss
     with house_style():
-        figure = new_figure(2.1)
-        left, right = figure.subplots(1, 2)
+        left, right = panels_of(ax, 2.1, 1, 2)
         left.plot(steps, loss, color=SERIES[0], marker="o" if len(loss) <= 30 else None, markersize=2.5)
         left.set_title(plain(label))
         right.plot(steps[above > 0], above[above > 0], color=SERIES[0], marker="o" if len(loss) <= 30 else None, markersize=2.5)
@@ -64,7 +73,7 @@ def plot_loss(trace: np.ndarray, *, label: str = "objective") -> Figure:
         for axes in (left, right):
             axes.set_xlabel("iteration")
             axes.locator_params(axis="x", nbins=5, integer=True)
-    return figure
+    return left.figure  # pyright: ignore[reportReturnType]
 
 
 def plot_ess_r_hat(ess: np.ndarray, r_hat: np.ndarray, *, chains: int, ax: Axes | None = None) -> Figure:

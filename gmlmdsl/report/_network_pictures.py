@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 MOST_NAMES = 60  # nodes whose names are written
 WIDEST = 5.0  # points
+SPREAD = 250.0  # points that the nodes of a picture with names beside them are about spread over
 LAYOUTS = ("circular", "spring")
 
 
@@ -68,11 +69,11 @@ def plot_network(
     place = {name: k for k, name in enumerate(names)}
     ends = np.array([[place[a], place[b]] for a, b in zip(couplings["first"], couplings["second"], strict=True)], int).reshape(-1, 2)
     with house_style():
-        axes = axes_of(ax, WIDTH, WIDTH)
+        axes = axes_of(ax, WIDTH, WIDTH if layout == "circular" else 1.4 * WIDTH)  # names inside need room
         _draw_lines(axes, xy[ends], value, sure, most or 1.0)
-        _draw_nodes(axes, xy, names, fields)
+        _draw_nodes(axes, xy, names, fields, ring=layout == "circular")
         axes.set_aspect("equal")
-        axes.margins(0.16 if layout == "circular" else 0.1)
+        axes.margins(*((0.16, 0.16) if layout == "circular" else (0.3, 0.1)))
         axes.set_axis_off()
         _legend(axes, most or 1.0, label, value[sure], bool((~sure).any()))
     return axes.figure  # pyright: ignore[reportReturnType]
@@ -151,7 +152,9 @@ def _draw_lines(axes: Axes, lines: Array, value: Array, sure: Array, limit: floa
     axes.autoscale_view()
 
 
-def _draw_nodes(axes: Axes, xy: Array, names: list[str], fields: Mapping[str, float] | None) -> None:
+def _draw_nodes(axes: Axes, xy: Array, names: list[str], fields: Mapping[str, float] | None, ring: bool) -> None:
+    from matplotlib.patheffects import withStroke
+
     numbers = np.array([float((fields or {}).get(n, 0.0)) for n in names])
     largest = float(np.abs(numbers[np.isfinite(numbers)]).max(initial=0.0)) or 1.0
     middle = len(DIVERGING) // 2
@@ -160,15 +163,55 @@ def _draw_nodes(axes: Axes, xy: Array, names: list[str], fields: Mapping[str, fl
     axes.scatter(*xy.T, s=110, c=fill, edgecolors=LIGHT["ink"], linewidths=0.9, zorder=4)
     if len(names) > MOST_NAMES:
         return
-    middle_xy = xy.mean(axis=0)
-    for (x, y), name in zip(xy, bare(names), strict=True):
-        away = np.array([x, y]) - middle_xy
-        way = away / (np.linalg.norm(away) or 1.0)
+    halo = withStroke(linewidth=2.0, foreground=LIGHT["paper"])  # names over lines stay legible
+    written = [in_lines(name) for name in bare(names)]
+    for (x, y), name, way in zip(xy, written, _outward(xy) if ring else label_ways(xy, written), strict=True):
         side = "left" if way[0] > 0.3 else "right" if way[0] < -0.3 else "center"
         height = "bottom" if way[1] > 0.3 else "top" if way[1] < -0.3 else "center"
         axes.annotate(
-            in_lines(name), (x, y), 8 * way, textcoords="offset points", ha=side, va=height, fontsize=8, color=LIGHT["ink"], zorder=5
+            name,
+            (x, y),
+            8 * way,
+            textcoords="offset points",
+            ha=side,
+            va=height,
+            fontsize=8,
+            color=LIGHT["ink"],
+            zorder=5,
+            path_effects=[halo],
         )
+
+
+def _outward(xy: Array) -> Array:
+    """The direction of each node from the middle."""
+    away = xy - xy.mean(axis=0)
+    return away / np.maximum(np.linalg.norm(away, axis=1, keepdims=True), 1e-300)
+
+
+def label_ways(xy: Array, names: list[str]) -> Array:
+    """On which side of its node each name is written: away from the middle, or where it covers least of other nodes and names.
+
+    Names are taken as 4.4 points a letter and 10 high, the nodes as spread over `SPREAD` points.
+    """
+    places = (xy - xy.mean(axis=0)) * SPREAD / max(float(np.ptp(xy, axis=0).max(initial=0.0)), 1e-9)
+    angles = np.pi / 4 * np.arange(8)
+    sides = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    boxes, chosen = np.concatenate([places - 6, places + 6], axis=1), []
+    for place, name, outward in zip(places, names, _outward(xy), strict=True):
+        ways = np.concatenate([[outward], sides[np.argsort(-(sides @ outward), kind="stable")]])
+        half = np.array([2.2 * max(map(len, name.split("\n"))), 5.0 * (1 + name.count("\n"))])
+        centres = place + 8 * ways + half * np.where(np.abs(ways) > 0.3, np.sign(ways), 0)
+        tried = np.concatenate([centres - half, centres + half], axis=1)
+        best = int(np.argmin([_covered(box, boxes) for box in tried]))
+        boxes = np.concatenate([boxes, tried[best : best + 1]])
+        chosen.append(ways[best])
+    return np.array(chosen).reshape(-1, 2)
+
+
+def _covered(box: Array, others: Array) -> float:
+    """The area that a box (left, bottom, right, top) has in common with others."""
+    common = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
+    return float(np.prod(np.maximum(common, 0.0), axis=1).sum())
 
 
 def _legend(axes: Axes, limit: float, label: str, value: Array, pale: bool) -> None:

@@ -51,6 +51,7 @@ INK_IMAGE = "ink"  # start of the id of a raster whose dark pixels are ink
 MOST_LETTERS = 30  # of a name beside a picture
 WIDTH = 5.2  # inches; at the width of a phone the text of a figure keeps its size
 CSS_PIXELS_PER_INCH = 108
+PHONE = 358  # CSS pixels that a phone has for a figure: a wider one scrolls there, its text as large as that of others
 MAX_SVG = 3_000_000
 
 _BY_HEX = {light: name for name, (light, _) in COLOURS.items()} | {"#000000": "ink"}
@@ -113,6 +114,13 @@ def axes_of(ax: Axes | None, height: float, width: float = WIDTH) -> Axes:
     return new_figure(height, width).subplots() if ax is None else ax
 
 
+def panels_of(ax: Any, height: float, rows: int, columns: int, **options: Any) -> list[Axes]:
+    """The axes given, in any array, or the panels of a new figure."""
+    import numpy as np
+
+    return list(np.ravel(np.array(new_figure(height).subplots(rows, columns, **options) if ax is None else ax, object)))
+
+
 def legend_beside(axes: Axes, ax: Axes | None, columns: int) -> None:
     """A legend above a figure of our own; in axes that were handed over it stands inside."""
     if ax is None:
@@ -165,8 +173,10 @@ def svg(figure: Figure, description: str, prefix: str) -> str | None:
     text = re.sub(r'\s(?:xmlns(?::\w+)?|version|width|height)="[^"]*"', "", root) + ">" + rest
     text = re.sub(r'\b(id|clip-path|xlink:href)="(url\(#|#|)(?!data:)', rf'\1="\2{prefix}', text)
     text = re.sub(r"#[0-9a-f]{6}\b", lambda m: f"var(--{_BY_HEX[m[0]]})" if m[0] in _BY_HEX else m[0], text)
-    width = figure.get_size_inches()[0] * CSS_PIXELS_PER_INCH
-    return text.replace("<svg", f'<svg role="img" aria-label="{description}" style="max-width:{width:.0f}px"', 1)
+    inches = figure.get_size_inches()[0]
+    width = f"max-width:{inches * CSS_PIXELS_PER_INCH:.0f}px"
+    wide = f' class="wide" style="{width};--least:{inches * PHONE / WIDTH:.0f}px"' if inches > WIDTH else f' style="{width}"'
+    return text.replace("<svg", f'<svg role="img" aria-label="{description}"{wide}', 1)
 
 
 def png(figure: Figure) -> bytes:

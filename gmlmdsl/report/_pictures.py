@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._palette import DIVERGING, INK_IMAGE, LIGHT, MARKERS, SERIES, WIDTH, axes_of, house_style, in_lines, legend_beside, new_figure, plain
+from ._palette import DIVERGING, INK_IMAGE, LIGHT, MARKERS, SERIES, WIDTH, axes_of, house_style, in_lines, legend_beside, panels_of, plain
+from ._picture_arguments import verified_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +19,13 @@ _GAP = 1  # pixels between two images of a grid
 
 
 def plot_images(
-    data: np.ndarray, samples: np.ndarray, *, titles: tuple[str, str] = ("data", "samples"), columns: int = 5, rows: int = 6
+    data: np.ndarray,
+    samples: np.ndarray,
+    *,
+    titles: tuple[str, str] = ("data", "samples"),
+    columns: int = 5,
+    rows: int = 6,
+    ax: Sequence[Axes] | None = None,
 ) -> Figure:
     """Two grids of small images side by side: data, and samples of the model.
 
@@ -28,10 +35,13 @@ def plot_images(
         titles: of the two grids.
         columns: of each grid.
         rows: of each grid; images beyond `columns * rows` are left out.
+        ax: two axes, one for each grid; none: a new figure.
 
     Raises:
+        GmlmError: E507 for `ax` that is not two axes.
         ValueError: an array does not have three axes, or has no image.
     """
+    verified_axes(ax, 2)
     pair = [np.asarray(images, dtype=float) for images in (data, samples)]
     if any(images.ndim != 3 or not len(images) for images in pair):
         raise ValueError(f"images must have shape (image, height, width), got {pair[0].shape} and {pair[1].shape}")
@@ -41,14 +51,14 @@ def plot_images(
     height, width = pair[0].shape[1:]
     ratio = (used * (height + _GAP)) / (columns * (width + _GAP))
     with house_style():
-        figure = new_figure(0.4 + ratio * (WIDTH - 0.9) / 2)
-        for k, axes in enumerate(figure.subplots(1, 2, gridspec_kw={"wspace": 0.2})):
+        panels = panels_of(ax, 0.4 + ratio * (WIDTH - 0.9) / 2, 1, 2, gridspec_kw={"wspace": 0.2})
+        for k, axes in enumerate(panels):
             shade = (pair[k] - low) / (high - low if high > low else 1.0)
             pixels = _mosaic(np.where(np.isfinite(shade), 0.07 + 0.93 * shade, 0.0), columns, used)
             axes.imshow(_ink(pixels), interpolation="none").set_gid(f"{INK_IMAGE}{k}")
             axes.set_title(plain(titles[k]))
             axes.set_axis_off()
-    return figure
+    return panels[0].figure  # pyright: ignore[reportReturnType]
 
 
 def plot_couplings(

@@ -22,6 +22,7 @@ from thinned import thinned
 import gmlmdsl as gm
 from gmlmdsl.assess._wald import holm
 from gmlmdsl.evaluate._parameters import log_prior, unflatten
+from gmlmdsl.fit import _existence
 
 pytestmark = pytest.mark.usefixtures("float64", "standard_promotion")
 N = 400
@@ -218,6 +219,24 @@ def test_replications_without_an_estimate_are_counted_and_not_averaged():
     assert boot.interval(0.94)["J"][0] == -np.inf
     assert np.isfinite(boot.standard_errors["J"])
     assert "no finite estimate" in str(boot)
+
+
+def test_refits_do_not_ask_what_the_data_alone_leave_open_and_find_what_a_fit_finds(monkeypatch: pytest.MonkeyPatch):
+    """J has a prior, h none: without a row of a = 1 h runs to minus infinity, whatever is asked of J without its prior."""
+    counts, asked = np.array([5, 4, 1, 1]), []
+    fit, search = fit_pair(counts), _existence._recession
+    monkeypatch.setattr(_existence, "_recession", lambda *a: asked.append(set(a[3])) or search(*a))
+    boot = fit.bootstrap(30, seed=3)
+    assert asked
+    assert all(held == {"J"} for held in asked)
+    drawn = np.array([np.random.default_rng((3, r)).multinomial(11, counts / 11) for r in range(30)])
+    lost = (drawn[:, 2:] == 0).all(axis=1)
+    assert lost.any()
+    np.testing.assert_array_equal(boot.estimates[:, 0] == -np.inf, lost)
+    asked.clear()
+    own = fit_pair(drawn[lost][0])
+    assert set() in asked  # a fit that is looked at is told whether the prior decides
+    assert own.status.separated.tolist() == [-1, 0]
 
 
 @pytest.mark.produces("E546")

@@ -13,6 +13,7 @@ from report_cases import network
 
 from gmlmdsl import GmlmError
 from gmlmdsl.report import plot_contacts, plot_network, precision_by_rank
+from gmlmdsl.report._network_pictures import label_ways
 
 
 def lines(figure: Figure) -> list[LineCollection]:
@@ -77,3 +78,13 @@ def test_precision_is_the_share_of_contacts_so_far():
     np.testing.assert_allclose(precision_by_rank(table, distances), [1, 1 / 2])
     with pytest.raises(GmlmError, match="shape"):
         precision_by_rank(table, distances[:3])
+
+
+def test_names_stand_where_they_cover_no_other_node_or_name():
+    """Below a node that has another close by on its outer side; else away from the middle."""
+    xy = np.array([[0.0, 0.0], [0.5, 0.0], [1.0, 0.0], [1.06, 0.0], [2.0, 0.0]])
+    ways = label_ways(xy, ["aa", "bb", "a long name", "c", "dd"])
+    np.testing.assert_allclose(ways[0], [-1, 0])
+    np.testing.assert_allclose(ways[4], [1, 0])
+    assert abs(ways[2, 1]) > 0.6  # to the right stands the next node
+    assert label_ways(np.zeros((1, 2)), ["a"]).shape == (1, 2)

@@ -119,3 +119,37 @@ def test_pictures_of_one_panel_are_drawn_where_they_are_told() -> None:
         axes = figure.subplots()
         assert call(axes) is figure
         assert axes.has_data()
+
+
+def test_pictures_of_several_panels_are_drawn_where_they_are_told() -> None:
+    from matplotlib.figure import Figure
+
+    from gmlmdsl.assess import Statistics
+
+    images, chains, rng = np.eye(4).reshape(1, 4, 4), np.ones((2, 9)), np.random.default_rng(0)
+    some = {k: Statistics("s", tuple(f"s{i}" for i in range(k)), np.ones(k), rng.normal(size=(99, k))) for k in (1, 3, 20)}
+    draw: list[tuple[int, Any]] = [
+        (2, lambda ax: report.plot_images(images, images, ax=ax)),
+        (3, lambda ax: report.plot_traces(dict.fromkeys("abc", chains), ax=ax)),
+        (1, lambda ax: report.plot_traces({"a": chains}, ax=ax)),
+        (2, lambda ax: report.plot_loss(np.exp(-np.arange(9.0)), ax=ax)),
+        (1, lambda ax: report.plot_predictive(some[1], ax=ax)),
+        (1, lambda ax: report.plot_predictive(some[3], ax=ax)),
+        (2, lambda ax: report.plot_predictive(some[20], ax=ax)),
+    ]
+    for count, call in draw:
+        figure = Figure()
+        axes = figure.subplots(1, count)
+        assert call(axes) is figure
+        assert len(figure.axes) == count
+        assert not figure.legends
+        assert all(a.has_data() for a in np.ravel(axes))
+        refused("E507", lambda call=call, count=count: call(np.ravel(Figure().subplots(1, count + 1))), "axes")
+
+
+def test_every_picture_takes_axes() -> None:
+    import inspect
+
+    pictures = [getattr(report, name) for name in dir(report) if name.startswith("plot_")]
+    assert len(pictures) > 10
+    assert [p.__name__ for p in pictures if "ax" not in inspect.signature(p).parameters] == []
