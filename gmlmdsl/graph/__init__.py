@@ -13,6 +13,8 @@ from ._factor_graph import ParameterArray as ParameterArray
 from ._factor_graph import VariableArray as VariableArray
 from ._given_rows import GivenRows as GivenRows
 from ._guided import guided as guided
+from ._guided import verify_brackets as verify_brackets
+from ._guided import verify_strings as verify_strings
 from ._infinite import STAYS_FINITE as STAYS_FINITE
 from ._infinite import undefined_at as undefined_at
 from ._infinite import untried as untried

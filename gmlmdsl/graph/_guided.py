@@ -32,3 +32,26 @@ def _end(call: ir.FormCall, end: object, bound: Bound, string: VariableArray) ->
         message = f"`end` is a value of `{string.name}`, {values[0]}..{values[-1]}, found {number}"
         raise fail("E409", message, call.span, "no value of a cell")
     return values.index(number)
+
+
+def verify_strings(judge: ir.Judge, name: str, own: VariableArray, other: VariableArray) -> None:
+    """Whether the strings of model `name`, by which prefixes are judged, are those that are drawn.
+
+    Raises:
+        GmlmError: E515.
+    """
+    if other.size != own.size or len(other.labels) != len(own.labels):
+        message = f"model `{name}` has strings of {other.size} cells of {len(other.labels)} values, "
+        message += f"model `{judge.model}` of {own.size} of {len(own.labels)}"
+        raise fail("E515", message, judge.body.span, "other strings")
+
+
+def verify_brackets(judge: ir.Judge, kinds: int, string: VariableArray) -> None:
+    """Whether a string has values for so many kinds of brackets.
+
+    Raises:
+        GmlmError: E409.
+    """
+    if 2 * kinds > len(string.labels):
+        message = f"{kinds} kinds of brackets are {2 * kinds} values, `{string.name}` has {len(string.labels)}"
+        raise fail("E409", message, judge.body.span, "too many kinds")

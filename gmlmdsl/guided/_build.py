@@ -15,7 +15,7 @@ from .. import derive
 from .._diagnostics import fail
 from ..data import keys_of
 from ..evaluate import known_params, read_layers, verified_params, verified_probes
-from ..graph import Lowered, autoregressive, guided, lower_model
+from ..graph import Lowered, autoregressive, guided, lower_model, verify_brackets, verify_strings
 from ..plan import BUDGET, plan_prefixes
 from ..program import AUTOREGRESSIVE, ir
 from ._brackets import Brackets
@@ -103,9 +103,7 @@ class Setting:
 
     def _brackets(self, judge: ir.Judge, options: Mapping[str, Any], end: int | None) -> Brackets:
         kinds, values = int(options["kinds"]), len(self.string.labels)
-        if 2 * kinds > values:
-            message = f"{kinds} kinds of brackets are {2 * kinds} values, `{self.string.name}` has {values}"
-            raise fail("E409", message, judge.body.span, "too many kinds")
+        verify_brackets(judge, kinds, self.string)
         if end is not None and end < 2 * kinds:
             message = f"`end` is a bracket of {judge.kind} `{judge.name}`: its first {2 * kinds} values are brackets"
             raise fail("E409", message, judge.body.span, "a bracket", help="end strings with a value behind them")
@@ -138,11 +136,7 @@ class Setting:
     def _machine(self, judge: ir.Judge, name: str, end: int | None, *, support: bool) -> derive.PrefixMachine:
         """The machine of another model of the program, whose parameters stand under its name."""
         other = lower_model(self.lowered.bound, name)
-        string = other.graph.observed[0]
-        if string.size != self.string.size or len(string.labels) != len(self.string.labels):
-            message = f"model `{name}` has strings of {string.size} cells of {len(string.labels)} values, "
-            message += f"model `{judge.model}` of {self.string.size} of {len(self.string.labels)}"
-            raise fail("E515", message, judge.body.span, "other strings")
+        verify_strings(judge, name, self.string, other.graph.observed[0])
         lacking = [p.name for p in other.graph.parameters]
         given = self.params.get(name, {})
         if lacking and not isinstance(given, Mapping):

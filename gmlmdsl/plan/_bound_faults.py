@@ -8,7 +8,19 @@ from typing import TypeVar
 import numpy as np
 
 from .._diagnostics import Diagnostic, Faults, GmlmError, in_text_order
-from ..graph import Bound, Lowered, autoregressive, guided, lower_corruption, lower_mask, lower_sound, normalised, refinement
+from ..graph import (
+    Bound,
+    Lowered,
+    autoregressive,
+    guided,
+    lower_corruption,
+    lower_mask,
+    lower_sound,
+    normalised,
+    refinement,
+    verify_brackets,
+    verify_strings,
+)
 from ..program import AUTOREGRESSIVE, has_least_confident, ir, is_guided, with_model
 from ._temper import plan_temper
 from ._updates import repeat_count, sweep_blocks
@@ -41,7 +53,7 @@ def sound_model(bound: Bound, name: str) -> tuple[Lowered, list[Diagnostic]]:
         else:
             _kernels(lowered, sampler.body, faults)
     for judge in _of(program.judges.values(), name):
-        faults.of(_options, lowered, judge.body)
+        faults.of(_judge, lowered, judge)
     return lowered, [*found, *faults.found]
 
 
@@ -56,12 +68,25 @@ def _mask(lowered: Lowered, mask: ir.Mask, faults: Faults) -> None:
         faults.of(lower_corruption, lowered.bound, mask.body)
 
 
+def _judge(lowered: Lowered, judge: ir.Judge) -> None:
+    """The numbers of a verifier or value, and whether it judges the strings that are drawn."""
+    own = lowered.graph.observed[0]
+    options = guided(judge.body, lowered.bound, own)
+    if judge.body.form.name == "brackets":
+        verify_brackets(judge, int(options["kinds"]), own)
+    if judge.body.form.name in ("completable", "expected"):
+        name = str(options["model"])
+        other = lower_sound(lowered.bound, name)[0].graph.observed if name in lowered.bound.program.models else ()
+        if other:
+            verify_strings(judge, name, own, other[0])
+
+
 def _options(lowered: Lowered, call: ir.FormCall) -> None:
-    """The numbers of a built-in sampler, verifier or value, judged as its first use judges them."""
+    """The numbers of a built-in sampler, judged as its first use judges them."""
     string = next(iter(lowered.graph.observed), None)
     if call.form is AUTOREGRESSIVE:
         autoregressive(call, lowered.bound, len(string.labels) if string is not None else 0)
-    elif is_guided(call.form.name) or call.form.room != "sampler":
+    elif is_guided(call.form.name):
         assert string is not None
         guided(call, lowered.bound, string)
     else:

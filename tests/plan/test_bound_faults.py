@@ -107,3 +107,13 @@ def test_a_faulty_sampler_says_what_else_is_faulty() -> None:
     with pytest.raises(GmlmError) as caught:
         gm.parse(good).model().sample({}, "sweep", draws=1)
     assert said(caught.value) == FOUND[3:]
+
+
+@pytest.mark.parametrize(
+    ("cells", "form", "expected"),
+    [(8, "completable(other)", []), (9, "completable(other)", ["E515"]), (9, "brackets(1)", []), (8, "brackets(2)", ["E409"])],
+)
+def test_what_judges_strings_is_looked_at(cells: int, form: str, expected: list[str]) -> None:
+    text = 'model m {\n  var x[i in range(8)] : labels("(", ")")\n  x[i] ~ categorical([0.5, 0.5]) for i in range(8)\n}\n'
+    text += f'model other {{\n  var y[i in range({cells})] : labels("(", ")")\n  require y[0] == "("\n}}\nverifier v for m = {form}\n'
+    assert faults(text) == expected

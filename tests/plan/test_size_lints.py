@@ -78,6 +78,8 @@ MOVES = {
     ("x[0] == x[1]", "update x[i] for i in t"): True,
     ("x[0] == 1", "update x[i] for i in t"): False,  # no sampler moves it
     ("2 * x[0] - x[1] + x[2] == 1 and x[3] >= 0", "update K where K ~ subsets(x, size = 1)"): True,
+    ("x[0] == 1 and x[3] == 0", "update x[i] for i in t"): False,
+    ("x[0] == 1 and x[1] == x[2]", "update x[i] for i in t"): True,
     ("x[0] * x[1] == 0", "update x[i] for i in t"): False,
     ("x[0] + x[1] * x[2] == x[0]", "update x[i] for i in t"): False,
     ("x[0] + x[1] + x[0] * x[2] == 1", "update x[i] for i in t"): True,  # x[1] stays
