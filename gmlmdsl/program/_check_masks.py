@@ -213,7 +213,12 @@ def _graph_blocks(a: tree.Argument, model: Model, scope: Scope) -> BlockTerm | N
             return None
         found = listed([v.name for v in candidates])
         message = f"`{over.name}` needs one variable indexed over the nodes of `{over.graph}`, found {found}"
-        scope.report("E316", message, a.span, "which variable?", help=f"write `{{x[i], x[j]}} for (i, j) in {over.graph}.edges`")
+        x = next((v.name for v in (*candidates, *declared)), "x")
+        block, loop = (f"{{{x}[i], {x}[j]}}", "(i, j)") if over.arity == 2 else (f"{{{x}[r]}}", "r")
+        help = f"name it: `{block} for {loop} in {over.name}`"
+        if not candidates and declared:
+            help = f"declare `var {x}[i in {over.graph}.nodes]`, or {help}"
+        scope.report("E316", message, a.span, "which variable?", help=help)
         return None
     names = ("i", "j") if over.arity == 2 else ("r",)
     cell = [Cells(a.span, candidates[0].name, (IndexValue(a.span, n),)) for n in names]
