@@ -60,6 +60,9 @@ def _found_in(file: str | Path, inputs: Sequence[str], arrays: Path | None) -> l
 
         given = read_inputs(program, inputs, arrays)
     if not program.models:
+        declared = (program.inputs, program.domains, program.index_sets, program.graphs, program.networks)
+        if not any(declared):
+            note(f"{file}: nothing is declared")
         return list(program.warnings)
     from ..plan import check_bound
 

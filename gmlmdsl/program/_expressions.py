@@ -296,7 +296,9 @@ def _comparable(e: tree.Binary, left: Kind | None, right: Kind | None, scope: Sc
         scope.report("E212", f"cannot compare {words} with a string", text.span, "a string", help=help)
     elif len(kinds) == 2 and (left.tag == "label" or right.tag == "label") and not _same_labels(left, right):  # type: ignore[union-attr]
         place = tuple((k.domain.span, k.words) for k in kinds if k.domain is not None)
-        help = "declare both variables over one domain"
+        help, one = "declare both variables over one domain", next(k for k in kinds if k.tag == "label")
+        if any(k.tag != "label" for k in kinds) and one.domain is not None and one.domain.labels:
+            help = f'it compares with a value of its domain, such as `"{one.domain.labels[0]}"`'
         scope.report("E212", f"cannot compare {kinds[0].words} with {kinds[1].words}", e.span, "two domains", related=place, help=help)
     elif any(k.tag == "label" for k in kinds):
         if e.operator not in ("==", "!="):
