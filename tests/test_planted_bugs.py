@@ -6,7 +6,7 @@ import pytest
 from planted_bugs import BEGIN, BUGS, END, PAGE, Bug, as_it_is, with_the_bug
 from thinned import thinned
 
-pytestmark = pytest.mark.usefixtures("standard_promotion")
+pytestmark = [pytest.mark.usefixtures("standard_promotion"), pytest.mark.filterwarnings("ignore::gmlmdsl.sample.SamplingWarning")]
 
 
 LONG = {"a_long_walk_follows(hmm)"}  # 300 steps; `strings_follow(table, walk)` walks few
