@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -70,8 +70,10 @@ def _mask(lowered: Lowered, mask: ir.Mask, faults: Faults) -> None:
 
 def _judge(lowered: Lowered, judge: ir.Judge) -> None:
     """The numbers of a verifier or value, and whether it judges the strings that are drawn."""
-    own = lowered.graph.observed[0]
-    options = guided(judge.body, lowered.bound, own)
+    own = next(iter(lowered.graph.observed), None)
+    if own is None:
+        return  # what is faulty about the string is said
+    options = cast(Mapping[str, Any], guided(judge.body, lowered.bound, own))
     if judge.body.form.name == "brackets":
         verify_brackets(judge, int(options["kinds"]), own)
     if judge.body.form.name in ("completable", "expected"):
@@ -87,8 +89,8 @@ def _options(lowered: Lowered, call: ir.FormCall) -> None:
     if call.form is AUTOREGRESSIVE:
         autoregressive(call, lowered.bound, len(string.labels) if string is not None else 0)
     elif is_guided(call.form.name):
-        assert string is not None
-        guided(call, lowered.bound, string)
+        if string is not None:  # what is faulty about it is said
+            guided(call, lowered.bound, string)
     else:
         refinement(call, lowered.bound)
 

@@ -7,7 +7,7 @@ import pytest
 import gmlmdsl as gm
 from gmlmdsl._diagnostics import GmlmError, Source
 from gmlmdsl.graph import bind, lower_model
-from gmlmdsl.plan import sound_model
+from gmlmdsl.plan import check_bound, sound_model
 from gmlmdsl.program import check_source
 
 SIX = """\
@@ -117,3 +117,9 @@ def test_what_judges_strings_is_looked_at(cells: int, form: str, expected: list[
     text = 'model m {\n  var x[i in range(8)] : labels("(", ")")\n  x[i] ~ categorical([0.5, 0.5]) for i in range(8)\n}\n'
     text += f'model other {{\n  var y[i in range({cells})] : labels("(", ")")\n  require y[0] == "("\n}}\nverifier v for m = {form}\n'
     assert faults(text) == expected
+
+
+def test_what_draws_a_faulty_string_is_passed_over() -> None:
+    text = 'input n : int = 8\nmodel m {\n  var x[i in range(n - 9)] : labels("(", ")")\n}\n'
+    text += 'model o {\n  var y[i in range(n)] : labels("(", ")")\n}\nverifier v for m = completable(o)\nsampler s for m = rejection(v)\n'
+    assert [d.code for d in check_bound(check_source(Source("p.gmlm", text)), {})[0]] == ["E406"]
