@@ -287,7 +287,7 @@ class Model(Structures):
             init: a start, or one per chain; none: independent uniform values that satisfy every `require` (where none is found among
                 2000, values built by moves of single cells, which are not uniform); `gm.annealed(steps=200)`: the same, then cooled.
             observe: functions of one configuration (a value array, or a dict of them), or names of `let`s.
-            keep_draws: whether configurations, and `lp`, are kept.
+            keep_draws: whether configurations, and `lp`, are kept; nothing is checked for convergence where they are not.
             progress: whether to show a bar; none: where a person watches.
             given: one row of data of given variables, without an axis of rows, for all chains.
             prompt: of guided samplers and `autoregressive`: what strings begin with, a list of prefixes of any length, values or labels,
