@@ -21,7 +21,8 @@ from ..graph import (
     verify_brackets,
     verify_strings,
 )
-from ..program import AUTOREGRESSIVE, has_least_confident, ir, is_guided, with_model
+from ..program import AUTOREGRESSIVE, has_least_confident, ir, is_guided, is_percolation, with_model
+from ._clusters import plan_clusters
 from ._temper import plan_temper
 from ._updates import repeat_count, sweep_blocks
 
@@ -100,6 +101,8 @@ def _kernels(lowered: Lowered, body: Iterable[ir.Kernel], faults: Faults) -> Non
         match kernel:
             case ir.Sweep():
                 faults.of(sweep_blocks, lowered, kernel.blocks)
+            case ir.RandomUpdate() if is_percolation(kernel.mask.body):
+                faults.of(_clusters, lowered, kernel)
             case ir.RandomUpdate():
                 _mask(lowered, kernel.mask, faults)
             case ir.Repeat():
@@ -108,6 +111,15 @@ def _kernels(lowered: Lowered, body: Iterable[ir.Kernel], faults: Faults) -> Non
                 faults.of(plan_temper, lowered, kernel)
             case ir.KernelMixture():
                 faults.of(_weights, lowered, kernel)
+
+
+def _clusters(lowered: Lowered, kernel: ir.RandomUpdate) -> None:
+    """Whether the factors have bonds and a symmetry; what costs too much is said where it is drawn."""
+    try:
+        plan_clusters(lowered, kernel)
+    except GmlmError as error:
+        if all(c.startswith("E4") for c in error.codes):
+            raise
 
 
 def _weights(lowered: Lowered, kernel: ir.KernelMixture) -> None:

@@ -123,3 +123,10 @@ def test_what_draws_a_faulty_string_is_passed_over() -> None:
     text = 'input n : int = 8\nmodel m {\n  var x[i in range(n - 9)] : labels("(", ")")\n}\n'
     text += 'model o {\n  var y[i in range(n)] : labels("(", ")")\n}\nverifier v for m = completable(o)\nsampler s for m = rejection(v)\n'
     assert [d.code for d in check_bound(check_source(Source("p.gmlm", text)), {})[0]] == ["E406"]
+
+
+@pytest.mark.parametrize(("factor", "expected"), [("J * (x[i] == x[j])", []), ("J * T[x[i], x[j]]", ["E418"]), ("J * x[i]", ["E418"])])
+def test_clusters_have_bonds_and_a_symmetry(factor: str, expected: list[str]) -> None:
+    text = "input T[3, 3] : real = [[0.2, 0.9, 0.1], [0.9, 1.5, 0.3], [0.1, 0.3, 0.7]]\ngraph G = grid(3, 3)\n"
+    text += f"model m {{\n  var x[i in G.nodes] : range(3)\n  param J\n  factor {factor} for (i, j) in G.edges\n}}\n"
+    assert faults(text + "sampler c { update x[K] where K ~ percolation(G.edges) }\n") == expected
