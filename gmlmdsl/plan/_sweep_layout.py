@@ -229,7 +229,8 @@ def _pays(graph: FactorGraph, tables: GraphTables, stage: TabledColours) -> bool
     compared = sum(float(k.places[:, :, 0, 1:].size) for k in stage.lists)
     if compared <= TREE * values * sum(_pairs(tables, k) for k in stage.lists):
         return True
-    return _fewest(entries_at(graph, tables.tables, _unlike(graph)), [k.places for k in stage.lists], values, 0)[0]
+    written, _, kinds = _fewest(entries_at(graph, tables.tables, _unlike(graph)), [k.places for k in stage.lists], values, 0)
+    return written and all(_comparisons([k]) <= TREE * values for k in kinds)
 
 
 def _pairs(tables: GraphTables, lists: NeighbourLists) -> int:

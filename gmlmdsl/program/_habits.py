@@ -7,7 +7,8 @@ BIT = (
     "a bit has the probabilities of 0 and 1: `y ~ categorical([0.7, 0.3])`, fitted ones `param p[v in range(2)] : simplex` "
     "with `y ~ categorical(p)`; one with log odds `h` is `factor h * y`"
 )
-REAL_ELSEWHERE = ("float", "double", "unit", "unit_interval", "probability", "prob", "proportion")  # names of types of parameters
+PROBABILITIES = ("unit", "unit_interval", "probability", "prob", "proportion")  # names of types of parameters elsewhere
+REAL_ELSEWHERE = ("float", "double", *PROBABILITIES)
 # room -> name -> (help, the name that stands for it here, where one does)
 FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
     "name": {
@@ -35,7 +36,7 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         "int": ("whole numbers are `range(q)`, 0 to q - 1, in a cell and `int` in an input", ""),
         "ising": ("a cell that is -1 or +1 is a `spin`", "spin"),
         **dict.fromkeys(
-            REAL_ELSEWHERE[2:],
+            PROBABILITIES,
             ("a probability is `real(lower = 0, upper = 1)`; those of all values of a cell are a `simplex`", "real(lower = 0, upper = 1)"),
         ),
     },

@@ -249,11 +249,12 @@ def test_cells_planned_some_at_a_time_are_drawn_alike(monkeypatch: pytest.Monkey
 
 
 def test_many_values_are_read_from_lists_where_few_entries_differ():
-    """Of 12 values each pair: one comparison for each value where equality counts, and with all values else, for which trees are quicker."""
-    for factor, tabled in (("J * (x[i] == x[j])", True), ("J * x[i] * x[j] % 7", False)):
-        text = f"graph G = chain(5) model m {{ var x[i in G.nodes] : range(12) param J factor {factor} for (i, j) in G.edges }} "
-        (layout,) = layout_of(gm.parse(f"{text} sampler sweep {{ update x[i] for i in G.nodes }}").model(), "sweep")
-        assert (layout.tables is not None) == tabled
+    """One comparison for each value where equality counts; with all values where every entry differs, for which trees are quicker."""
+    for values, factor, tabled in ((12, "J * (x[i] == x[j])", True), (12, "J * x[i] * x[j] % 7", False), (10, "T[x[i], x[j]]", False)):
+        text = f"graph G = chain(16) model m {{ var x[i in G.nodes] : range({values}) param J param T[a in range(10), b in range(10)] "
+        text += f"factor {factor} for (i, j) in G.edges }} sampler sweep {{ update x[i] for i in G.nodes }}"
+        (layout,) = layout_of(gm.parse(text).model(), "sweep")
+        assert (layout.tables is not None) == tabled, factor
 
 
 @pytest.mark.parametrize(("strength", "weighed"), [(5.0, True), (25.0, False)])
