@@ -40,6 +40,8 @@ BENCHMARKS: dict[str, Callable[[bool], Report]] = {
     **{name: _later(name) for name in ("large", "strips", "theory", "networks", "guided", "gibbs", "translation", "posterior")},
 }
 
+GROUPS = {"sampling": ("t1", "t2", "t3", "disordered")}  # for a machine with an accelerator
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit status: 1 where a check of the numbers fails; a speed fails nothing."""
@@ -59,7 +61,7 @@ def _measured(options: argparse.Namespace) -> Run:
     """Runs what is asked for, and writes it where that is."""
     _measure.REPEATS = options.repeats
     where, reports = provenance(), []
-    for name in options.only or BENCHMARKS:
+    for name in [n for asked in options.only or BENCHMARKS for n in GROUPS.get(asked, (asked,))]:
         print(f"{name} ..", file=sys.stderr, flush=True)
         reports.append(BENCHMARKS[name](options.quick))
     where["load_after"] = round(os.getloadavg()[0], 2)
@@ -82,7 +84,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="run.py", description="Measures speed, beside other packages where they are installed.")
     parser.add_argument("--quick", action="store_true", help="small sizes: shows that it runs, not how fast")
     parser.add_argument(
-        "--only", action="append", choices=list(BENCHMARKS), metavar="NAME", help=f"one of {', '.join(BENCHMARKS)}; may be repeated"
+        "--only",
+        action="append",
+        choices=[*BENCHMARKS, *GROUPS],
+        metavar="NAME",
+        help=f"{', '.join([*BENCHMARKS, *GROUPS])}; may be repeated",
     )
     parser.add_argument(
         "--repeats",
