@@ -92,6 +92,7 @@ def run_train(
     """Train a model of a program, and write its bundle."""
     from ..translation import Texts, TrainJob, train_translator
 
+    _verify_validation(recipe, validation)
     checked, inputs = checked_program(request.file, request.inputs, request.arrays)
     name = pick(request.model, [n for n, m in checked.models.items() if m.conditional is not None], "translation model", "model")
     job = TrainJob(
@@ -111,6 +112,14 @@ def run_train(
     done = train_translator(job, note)
     print(done.fit)
     print(f"saved {done.bundle}; next: gmlm translate {done.bundle}")
+
+
+def _verify_validation(recipe: Recipe, validation: tuple[Path, ...]) -> None:
+    """Losses of validation need its text; said by the names of the options, before the text is read."""
+    for name, value in (("--evaluate-every", recipe.evaluate_every), ("--patience", recipe.patience)):
+        if value is not None and not validation:
+            message = f"{name} {value} is about losses of validation, and there is no text for it"
+            raise fail("E704", message, help="say `--validation SOURCE --validation TARGET`, or `--validation PAIRS.tsv`")
 
 
 def run_distill(bundle: Path, text: Path, out: Path, sampler: str | None, seed: int, allow_python: bool) -> None:

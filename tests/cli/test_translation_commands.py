@@ -241,3 +241,11 @@ def test_help_loads_no_jax():
     code = "import sys\nfrom gmlmdsl.cli._translation_commands import app\nprint('jax' in sys.modules, 'numpy' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert found.stdout.split() == ["False", "False"]
+
+
+@pytest.mark.parametrize("option", ["--evaluate-every", "--patience"])
+def test_losses_of_validation_need_its_text(folder: Path, tmp_path: Path, option: str):
+    out = tmp_path / "run"
+    words = ("--vocabulary", folder / "vocabulary.model", "--out", out, option, 5)
+    found = run("train", folder / "toy.gmlm", folder / "train.en", folder / "train.de", "--model", "teacher", *words, status=1)
+    assert f"{option} 5" in found.stderr and "--validation SOURCE" in found.stderr and not out.exists()
