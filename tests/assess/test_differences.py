@@ -46,6 +46,7 @@ def groups() -> Any:
         return model.fit(rows(1, True)), model.fit(rows(2, False))
 
 
+@pytest.mark.slow
 def test_the_pair_in_which_groups_differ_is_found_and_no_other(groups: Any) -> None:
     found = groups[0].differences(groups[1])
     assert found.loc[0, ["first", "second", "differs"]].tolist() == ["x[0]", "x[1]", True]

@@ -62,6 +62,7 @@ def path() -> Any:
     return quietly(lambda: gm.parse(SPINS % "").model().fit_path(chain(), penalty=8))
 
 
+@pytest.mark.slow
 def test_a_penalty_is_a_laplace_prior(path: Any) -> None:
     """Of scale 1 / (n penalty), fitted by the minimiser that `fit` has for these."""
     k = 4
@@ -104,6 +105,7 @@ def test_the_refit_moves_the_chosen_couplings_only_and_without_penalty(path: Any
     assert np.abs(np.asarray(slope)[~kept]).max() > 1e-4
 
 
+@pytest.mark.slow
 def test_tables_are_held_at_0_as_a_whole_whatever_the_domains_and_arity() -> None:
     """The conditions of a minimum: ||gradient|| <= penalty sqrt(size) of a group at 0, gradient = -penalty sqrt(size) theta / ||theta||."""
     rng = np.random.default_rng(5)

@@ -294,6 +294,7 @@ def test_a_fit_that_imputed_rows_has_no_criterion(fits: dict[str, Any]):
 # Comparisons
 
 
+@pytest.mark.slow
 def test_fits_are_compared_row_by_row(fits: dict[str, Any]):
     alone = trio.model.fit(trio.values(CODES), "single", fixed={"J": [0.0, 0.0]})
     found = gm.compare({"alone": alone, "coupled": fits["single"]}, folds=3)

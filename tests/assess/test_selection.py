@@ -112,6 +112,7 @@ def test_the_remedy_names_the_refit_where_there_is_one():
     assert "refit_selected" not in said["normal(0, 0.5)"]
 
 
+@pytest.mark.slow
 def test_the_refit_is_a_fit_of_the_smaller_model_without_a_prior(rows: np.ndarray, sparse: gm.Fit, refitted: gm.Fit):
     """The couplings at zero are no factors of the other model; estimates, both errors, objective and criterion are the same."""
     left, right = np.triu_indices(5, 1)

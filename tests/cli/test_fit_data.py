@@ -90,6 +90,7 @@ def test_gaps_of_a_required_cell_are_not_left_out(folder):
 
 
 @pytest.mark.usefixtures("standard_promotion")
+@pytest.mark.slow
 def test_a_family_sizes_its_model_and_weighs_its_rows(folder):
     # Of the letters that are there: with all 21 the time goes into matrices of a thousand rows.
     (folder / "potts.gmlm").write_text(POTTS.read_text().replace("-ACDEFGHIKLMNPQRSTVWY", "-ACD"))

@@ -146,6 +146,7 @@ def test_chains_follow_the_row(float64: None):
     np.testing.assert_allclose(draws.mean(axis=(0, 1)), exact, atol=0.02)
 
 
+@pytest.mark.slow
 def test_clamped_cells_and_lets_of_given_variables(float64: None):
     case = CASES["fields"]
     row = case.row(1)

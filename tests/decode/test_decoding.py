@@ -108,6 +108,7 @@ def test_more_candidates_than_lengths_cover_every_length(model, params):
     assert all(set(row.tolist()) == set(range(1, N + 1)) for row in lengths)
 
 
+@pytest.mark.slow
 def test_starts_are_further_candidates_of_each_length(model, params):
     rows = sources()
     idata = sampled(model, params, "starts", rows, observe=["candidates"], seed=2)
@@ -193,6 +194,7 @@ def test_widths_are_few_whatever_rows_come():
     assert all(w[-1] >= n and (len(w) == 1 or w[-2] < n) for n, w in enumerate(found, 1))
 
 
+@pytest.mark.slow
 def test_known_lengths_are_taken(model, params):
     rows = sources()
     idata = sampled(model, params, "short", rows, lengths=[5, 2, 12, 1, 8])

@@ -87,6 +87,7 @@ def test_rows_are_drawn_given_their_prompts(model: gm.Model, sampler: str, tempe
         assert p_value(counts, law) > 1e-4, prompt
 
 
+@pytest.mark.slow
 def test_greedy_search_and_beams_go_on_from_prompts(model: gm.Model) -> None:
     tables = next_law(model)
     greedy, beam = (model.decode(weights(model), s, prompt=PROMPTS) for s in ("greedy", "beam"))

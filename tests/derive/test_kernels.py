@@ -103,6 +103,7 @@ def test_the_comparison_sees_a_small_error():
     assert p_value(counts, wrong / wrong.sum()) < LEAST_P
 
 
+@pytest.mark.slow
 def test_info_counts_what_was_drawn_and_what_changed():
     case = BY_NAME["weather"]
     starts = np.full(1000, int(np.argmax(case.oracle.probabilities(case.params))))
@@ -151,6 +152,7 @@ def test_impossible_blocks_stay_and_no_chain_leaves_the_support():
         assert (p[reached] > 0).all()
 
 
+@pytest.mark.slow
 def test_clamped_cells_never_move_and_the_others_follow_the_conditional():
     """One draw of the whole model with two cells held: the law is p given those cells, and the mask's correction stays."""
     case = BY_NAME["lattice"]

@@ -84,6 +84,7 @@ def test_long_chains_have_the_law(small: Any, oracle: Oracle):
     assert p_value(np.bincount(3 * a + b, minlength=9), oracle.probabilities(PARAMS)) > 1e-4
 
 
+@pytest.mark.slow
 def test_a_clamped_chain_has_the_conditional_law(small: Any, oracle: Oracle):
     idata = small.sample(PARAMS, "sweep", chains=1500, draws=1, warmup=12, seed=4, clamp={"b": "z"})
     a, b = (np.asarray(idata.posterior[v])[:, 0] for v in ("a", "b"))

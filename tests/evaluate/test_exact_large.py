@@ -112,6 +112,7 @@ def test_draws_of_a_long_hidden_markov_model(hmm: tuple[Any, dict[str, Array], A
     assert np.abs(pairs - wanted).sum() / 2 < 0.05 * (TIME - 1)  # neighbours are drawn together, not one by one
 
 
+@pytest.mark.slow
 def test_losses_of_spans_of_a_hidden_markov_model():
     rng = np.random.default_rng(4)
     params = {"first": rng.dirichlet(np.ones(8)), "move": rng.dirichlet(np.ones(8), size=8), "emit": rng.dirichlet(np.ones(28), size=8)}

@@ -215,6 +215,7 @@ def test_a_mask_that_is_everything_may_be_named() -> None:
     assert fit.mask == "all"
 
 
+@pytest.mark.slow
 def test_an_impossible_row_is_named() -> None:
     text = RBM.replace("}\nmask all", "  require h[0] == 1 or v[0] + v[1] < 2\n  require h[0] == 0 or v[0] == 0\n}\nmask all")
     values = np.array([[0, 1, 0], [1, 1, 0], [0, 0, 1]])

@@ -81,6 +81,7 @@ def test_rows_that_differ_stay_and_two_rows_of_one_key_do_not_meet(monkeypatch: 
     assert distinct_rows(X.T, WEIGHTS) is None
 
 
+@pytest.mark.slow
 def test_equal_rows_as_one_leave_value_errors_and_counts(monkeypatch: pytest.MonkeyPatch):
     """The sandwich's sums are over the rows that there were: a merged row of weights w has the square of each, not of their sum."""
     monkeypatch.setattr(_prepare, "WORTH_MERGING", 0)

@@ -35,6 +35,7 @@ def made(seed: int = 0) -> tuple[gm.Fit, np.ndarray, np.ndarray]:
     return trio.model.fit(x, "single", weights=counts, weights_are="counts"), codes, counts
 
 
+@pytest.mark.slow
 def test_laplace_errors_are_the_inverse_hessian():
     """By central differences of the oracle's objective, to 1e-4 of the largest."""
     fit, codes, counts = made()

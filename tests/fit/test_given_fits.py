@@ -98,6 +98,7 @@ class TestFits:
         swapped = model.fit(x, "one", given={**given, "f": given["f"][::-1]})
         assert np.abs(swapped.params["beta"] - full.params["beta"]).max() > 0.3
 
+    @pytest.mark.slow
     def test_checks_carry_the_given_data(self, crf: Any):
         model, x, given, _ = crf
         fit = model.fit(x[:300], "whole", given={k: v[:300] for k, v in given.items()})

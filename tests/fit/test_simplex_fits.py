@@ -74,6 +74,7 @@ def test_monte_carlo_em_finds_the_frequencies_of_what_is_seen():
     assert (np.abs(fit.params["w"] - expected) < 0.2 * error).all()
 
 
+@pytest.mark.slow
 def test_laplace_priors_beside_a_simplex_hold_and_shrink_as_alone():
     rng = np.random.default_rng(4)
     n = 200

@@ -92,6 +92,7 @@ def test_a_prefix_is_right_where_some_right_string_begins_with_it(case: tuple) -
         )
 
 
+@pytest.mark.slow
 def test_symbols_that_are_taken_back_leave_nothing() -> None:
     """Rows that grow and shrink at random, each by its own number, beside rows that are begun anew."""
     model = program("2", 4, 12)

@@ -107,6 +107,7 @@ def test_a_prompt_that_cannot_be_completed_fails_and_others_do_not_notice():
     assert stats["failed"].values[0].mean(axis=0).tolist() == [1, 0, 0]
 
 
+@pytest.mark.slow
 def test_a_prompt_may_be_the_whole_string():
     model = bits(n=2)
     stats = model.sample({}, "rej", prompt=[[0, 0], [0, 1]], draws=1)["guided_stats"]

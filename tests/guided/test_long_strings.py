@@ -55,6 +55,7 @@ def least_of(n: int, draws: int) -> tuple[float, float]:
     return float(p @ k), float(p @ k**2 - (p @ k) ** 2)
 
 
+@pytest.mark.slow
 def test_a_walk_goes_where_values_are_below_what_any_number_holds(far: gm.Model):
     """Behind a prompt of 198 ones V is e^-1188; the law of the two last symbols is that of the two alone."""
     law = gm.theory.output_law(far, {}, "walk", prompt=[1] * 198)

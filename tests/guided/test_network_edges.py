@@ -33,6 +33,7 @@ def params(model: Any) -> Any:
     return gm.train_probe(model, model.init_params(0), "seen", prefixes, [int(p[-1] == 0) for p in prefixes])
 
 
+@pytest.mark.slow
 def test_strings_begin_with_their_prompts_whatever_their_lengths(model: Any, params: Any) -> None:
     """A quota of nothing judges nothing; a stride beyond the string takes back all but the prompt."""
     prompts = [[], [2], [1, 0, 2], [0, 0, 0, 0]]

@@ -136,6 +136,7 @@ def test_events_of_several_variables_are_taken_apart_and_put_together():
     assert (d.pack(parts) == case.events).all()
 
 
+@pytest.mark.slow
 def test_parameters_in_batches_and_maps(float64: None):
     case = Enumerated(RING)
     h, J = np.array([0.3, -0.2, 0.0]), np.array([0.4, 0.1, -0.5])

@@ -106,6 +106,7 @@ def test_draws_are_the_posteriors():
     assert groups["posterior"].attrs["calibration"].startswith("the likelihood")
 
 
+@pytest.mark.slow
 def test_calibrated_draws_are_those_of_the_loss_taken_elsewhere():
     """The prior times exp(-c loss) at est + C (h - est), C = sqrt(H / S), on a grid; rows at the draws themselves."""
     est = minimiser()
@@ -119,6 +120,7 @@ def test_calibrated_draws_are_those_of_the_loss_taken_elsewhere():
     assert groups["posterior"].attrs["calibration"] == "calibrated: curvature, S from the rows"
 
 
+@pytest.mark.slow
 def test_open_faced_draws_are_those_of_the_loss_moved_around_the_estimate():
     """est + sqrt(S / H) (h - est), est the fit's own, of the same draws that are labelled: not calibrated."""
     plain, moved = (of_draws(drawn("single", True, how))[0] for how in (None, "open_faced"))

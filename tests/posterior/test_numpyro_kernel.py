@@ -116,6 +116,7 @@ def test_alone_it_samples_at_fixed_parameters(model: gm.Model):
         assert abs(found.mean() - mean) < 4 * error
 
 
+@pytest.mark.slow
 def test_it_starts_where_it_may_and_at_what_it_is_told(model: gm.Model):
     kernel = model.numpyro_kernel("turn", x={"v": V}, given={"y": 0.0})
     told = kernel.init(jax.random.key(0), 0, {"h": jnp.ones(8)}, (), {})

@@ -174,6 +174,7 @@ def chain_values(draws: Any) -> list[np.ndarray]:
     return [draws["h"].values, *np.moveaxis(draws["J"].values, -1, 0)]
 
 
+@pytest.mark.slow
 def test_a_pseudo_posterior_agrees_with_quadrature(chain: tuple[gm.Model, np.ndarray, Moments]):
     model, rows, moments = chain
     idata = model.posterior(rows, draws=DRAWS, warmup=WARMUP, seed=7)

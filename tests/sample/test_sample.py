@@ -170,6 +170,7 @@ def test_a_start_is_where_chains_begin(small: Any):
     assert (draws(each)[1, :, 1] == 1).all()
 
 
+@pytest.mark.slow
 def test_uniform_starts_satisfy_every_requirement():
     case = BY_NAME["weather"]
     idata = case.model.sample(case.params, "mixed", chains=50, draws=1, warmup=0)

@@ -106,6 +106,7 @@ def test_probes_are_members_of_params_and_change_no_other_answer(model: gm.Model
 
 
 @pytest.mark.usefixtures("standard_promotion")
+@pytest.mark.slow
 def test_probes_are_saved_with_the_params(model: gm.Model, tmp_path) -> None:
     fit = model.fit(RNG.integers(0, 3, (32, 6)), max_steps=2, progress=False)
     probed = fit.with_params(gm.train_probe(model, fit.params, "seen", PREFIXES, ENDS))

@@ -166,6 +166,7 @@ def test_a_step_is_the_gradient_of_the_weighted_loss_per_hidden_cell(model):
     assert not close(even.params["net"], wanted, 1e-4)
 
 
+@pytest.mark.slow
 def test_rows_of_weight_0_and_rows_that_fill_a_batch_up_teach_nothing(model):
     x, before = rows(10), model.init_params(seed=3)
     options = {"mask": "whole", "init": before, "optimizer": optax.sgd(0.5), "method": training(batch_size=10)}
