@@ -127,6 +127,19 @@ def uniform_prediction(prefix: Sequence[int], kinds: int, deepest: int, opens: f
     return found
 
 
+def least_nats(kinds: int, deepest: int, opens: float, length: int) -> float:
+    """The entropy of prefixes of so many brackets (Definition 2.2.1), by symbol: the least -log p of any model."""
+    depth, total = np.eye(deepest + 1)[0], 0.0
+    opening = np.full(deepest + 1, opens)
+    opening[0], opening[-1] = 1, 0
+    inner = -opens * np.log(opens) - (1 - opens) * np.log(1 - opens)
+    for _ in range(length):
+        total += depth[1:-1].sum() * inner + (depth @ opening) * np.log(kinds)
+        up, down = depth * opening, depth * (1 - opening)
+        depth = np.append(0, up[:-1]) + np.append(down[1:], 0)
+    return total / length
+
+
 def _normed(rows: Array) -> Array:
     """The layer norm with C = 0 (Equation 2.43)."""
     centred = rows - rows.mean(axis=-1, keepdims=True)
@@ -138,6 +151,15 @@ def variation(attentions: Array) -> float:
     n = len(attentions)
     flat = attentions.reshape(n, -1)
     return float(((flat**2).sum() * n - (flat.sum(axis=0) ** 2).sum()) * 2 / (n * (n - 1)))
+
+
+def pseudo_values(attentions: Array) -> list[float]:
+    """The jackknife's values of `variation`, one a pattern: their mean is the variation, and they are as good as independent.
+
+    n U - (n - 1) U_-s, where U_-s is the variation without pattern s (Arvesen 1969).
+    """
+    n, whole = len(attentions), variation(attentions)
+    return [n * whole - (n - 1) * variation(np.delete(attentions, s, axis=0)) for s in range(n)]
 
 
 def random_variation(cells: int) -> float:

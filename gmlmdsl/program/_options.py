@@ -38,7 +38,7 @@ def network_options(call: FormCall) -> dict[str, object]:
     A causal network predicts no length: where a row ends is among its values.
     """
     out = _filled(call)
-    return out | {"length": "oracle"} if out.get("causal") is True else out
+    return out | {"length": "oracle"} if out.get("causal") is True and not call.form.free else out
 
 
 def input_options(body: FormMask | Listed | Independent) -> dict[str, object]:

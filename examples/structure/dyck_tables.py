@@ -1,0 +1,2 @@
+def tables(r, s): return {}
+def draw(r,s): return {}
