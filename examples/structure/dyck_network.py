@@ -65,9 +65,7 @@ class BracketAttention(eqx.Module):
     trained_n: int = eqx.field(static=True)
     attends: bool = eqx.field(static=True)
 
-    def __init__(
-        self, *, key, n_cells, n_values, given, causal, kinds, deepest, width, layers, first, attends, places, feedforward
-    ):
+    def __init__(self, *, key, n_cells, n_values, given, causal, kinds, deepest, width, layers, first, attends, places, feedforward):
         e, p, h, *keys = jax.random.split(key, 3 + layers)
         self.form = MINIMAL[first - 1] if first else None
         self.kinds, self.deepest, self.trained_n, self.attends = kinds, deepest, n_cells, bool(attends)

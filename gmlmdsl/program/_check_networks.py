@@ -117,12 +117,18 @@ def is_causal(model: Model, scope: Scope) -> bool | None:
 def check_direction(call: tree.Call, model: Model, scope: Scope, *, causal: bool) -> bool:
     """Whether a sampler's form is made for the network of its model."""
     found = is_causal(model, scope)
-    if found is None or found == causal:
+    if found is None:
         return True
     assert model.conditional is not None
     network = scope.program[model.conditional.network].value
-    place = ((network.span, "the network"),)  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
-    if found:
+    assert isinstance(network, FormCall)
+    if found == causal and not (causal and network.form.free):
+        return True
+    place = ((network.span, "the network"),)
+    if found and causal:
+        message = f"`{call.function.name}` goes on from what a network keeps of a prefix, and a class of Python keeps nothing"
+        help = "write `transformer(causal = true)`, or draw by `next_symbol`"
+    elif found:
         message, help = (
             f"`{call.function.name}` predicts cells from all others, and a `causal` network sees those before",
             "write `autoregressive(..)`",

@@ -131,11 +131,14 @@ def prefix_features(model: Any, params: Mapping[str, Any], prefixes: Any, *, lay
         Shape (prefixes, width).
 
     Raises:
-        GmlmError: E409 for a layer that the network lacks, E742 for a network that is not causal; E501, E502, E505, E507 for prefixes.
+        GmlmError: E409 for a layer that the network lacks, E506 for a class of Python, E742 for a network that is not causal; E501, E502,
+            E505, E507 for prefixes.
     """
     if model.graph.network is None:
         raise fail("E506", f"model `{model.name}` has no network", help="`conditional x ~ net()` gives it one")
     network_queries.verify_causal(model.graph)
+    if model.graph.network.name == "python":
+        raise fail("E506", "a class of Python has no layers that are known here", help="`transformer(causal = true)` has")
     layer = None if layer is None else whole_number("layer", layer, 1)
     return _features(model, params, encode_prompts(model.graph, prefixes, "prefixes").codes, given, layer or "last", None)
 

@@ -10,6 +10,7 @@ import pytest
 from thinned import thinned
 
 import gmlmdsl as gm
+from gmlmdsl.program import network_options
 
 ROOT = Path(__file__).parents[2]
 TEXT = """\
@@ -50,6 +51,40 @@ def test_a_call_that_allows_it_makes_the_model(tmp_path: Path):
         assert program.model().graph.network.name == "python"
         assert program.extended("mask one = subsets(x, size = 1)\n").model("m").name == "m"
     assert refused(gm.load(path).extended("mask one = subsets(x, size = 1)\n").model).code == "E739"
+
+
+CAUSAL = """\
+network net = python("own_network:Table", causal = true)
+model m {
+  var x[i in range(4)] : range(3)
+  conditional x ~ net()
+}
+mask forced = everything(x, noise = {keep: 1})
+"""
+
+
+def test_a_causal_class_is_passed_what_is_written_and_trains_on_what_it_sees():
+    program = gm.parse(CAUSAL)
+    assert program.checked.warnings == ()  # none says that it learns to copy
+    assert network_options(program.checked.networks["net"]) == {"target": "own_network:Table", "causal": True}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sampler s = autoregressive(end = 1)",
+        "verifier good = brackets(1)",
+        "verifier seen = probe(net)",
+    ],
+)
+def test_what_goes_on_from_a_prefix_wants_a_network_of_the_package(line: str):
+    d = refused(lambda: gm.parse(CAUSAL.replace("range(3)", "range(2)") + line + "\n"))
+    assert (d.code, "keeps nothing" in d.message) == ("E327", True)
+
+
+def test_a_causal_class_has_no_features(monkeypatch: pytest.MonkeyPatch):
+    model = gm.parse(CAUSAL, allow_python=True).model()
+    assert refused(lambda: gm.prefix_features(model, {}, [[0]])).code == "E506"
 
 
 def test_other_networks_need_no_permission():
