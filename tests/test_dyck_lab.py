@@ -279,7 +279,7 @@ def planned(size):
 
 def test_tables_of_results_as_published_agree(monkeypatch):
     monkeypatch.setattr(dyck, "drawn", lambda kinds, length, count, seed: words(count, length, 5))
-    lab, size = dyck.lab(), dyck.Size()
+    lab, size = dyck.lab(), dyck.Size(settings=len(dyck.SETTINGS))
     results = planned(size)
     assert set(results) == set(lab.parts(size, ROOT))
     tables = lab.tables(results, size)

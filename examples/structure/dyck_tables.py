@@ -124,12 +124,13 @@ def variation_table(results: Results, size: Size) -> str:
     for name in names(size):
         own[name] = results[f"variation, {name}"][-1]["prefix"]
         whole, prefixes = VARIATION_BEFORE.get(name, ("", ""))
-        rows.append([name, spread(own[name]), whole, prefixes])
+        same = max(map(abs, own[name])) < 1e-9  # uniform attention: rounding is left
+        rows.append([name, "0" if same else spread(own[name]), whole, prefixes])
     places = len(PREFIX) + 1
     rows.append([f"random, {places} places", f"{results['exact'][f'random {places}']:.3g}", RANDOM_BEFORE, ""])
     learnt = [own[name] for name in ("learnt", "learnt, places") if name in own]
     verdict = together([less(own["one-hot"], other) for other in learnt]) if learnt else UNTESTED
-    rows.append(["one-hot below both learnt ones", verdict, "", ""])
+    rows.append(["one-hot below learnt", verdict, "", ""])
     if len(learnt) == 2:
         rows.append(["learnt with places below without", less(learnt[1], learnt[0]), "", ""])
     return markdown(["first layer", "last layer, here", "thesis, whole words", "thesis, prefixes"], rows)
