@@ -290,9 +290,14 @@ def log_prior(graph: FactorGraph, params: Mapping[str, jax.Array]) -> jax.Array:
 
 def log_prior_of(p: ParameterArray, value: jax.Array) -> jax.Array:
     """That of one parameter, which has a prior."""
+    return log_prior_entries(p, value).sum()
+
+
+def log_prior_entries(p: ParameterArray, value: jax.Array) -> jax.Array:
+    """Those of its entries; of a dirichlet its rows."""
     assert p.prior is not None
     shape = p.shape[:-1] if p.prior.name == "dirichlet" else p.shape
-    return jnp.broadcast_to(_log_density(p, value), shape).sum()
+    return jnp.broadcast_to(_log_density(p, value), shape)
 
 
 def _log_density(p: ParameterArray, value: jax.Array) -> jax.Array:
