@@ -59,8 +59,7 @@ class Runs:
         self.touch, self.blocks, self.shared = np.ones((1, len(edges.names)), bool), (), None
         if rule is not None:
             cells = block_cells(verified_blocks(objective))
-            members = [np.unique(np.array(pairs)) for pairs in edges.pairs]
-            self.touch = np.array([[bool(np.isin(block, own).any()) for own in members] for block in cells])
+            self.touch = _touching(cells, edges.pairs, evidence.lowered.graph.n_cells)
             self.blocks = tuple(", ".join(evidence.lowered.graph.cell_name(c) for c in block) for block in cells)
             groups = [edges.groups.of[p.name].ravel() for p in evidence.lowered.graph.parameters]
             self.shared = copies_of_blocks(objective, np.concatenate(groups))
@@ -155,6 +154,14 @@ class Runs:
     def _begin(self, values: Copied) -> dict[str, Any]:
         one = values.objective.frame.unconstrain(values.objective.held)
         return {name: on_device(np.repeat(np.asarray(v)[None], len(values.owner), axis=0)) for name, v in one.items()}
+
+
+def _touching(blocks: Sequence[Sequence[int]], pairs: Sequence[Sequence[tuple[int, int]]], cells: int) -> Array:
+    """Which couplings, each of some pairs of cells, have a cell in which blocks, shape (blocks, couplings)."""
+    held = np.zeros((len(blocks), cells), bool)
+    for k, block in enumerate(blocks):
+        held[k, list(block)] = True
+    return np.array([held[:, np.array(own).ravel()].any(axis=1) for own in pairs]).T
 
 
 def verified_blocks(objective: Objective) -> ExactLoss:
