@@ -135,7 +135,7 @@ class Runs:
         owner = np.asarray(self.whole.owner)
         for p in self.evidence.lowered.graph.parameters:
             of = self.edges.groups.of[p.name].ravel()
-            if p.name in found.free:
+            if p.name in found.free and (of >= 0).any():
                 array, entry = np.nonzero((np.asarray(found.free[p.name]).reshape(len(owner), -1) != 0) & (of >= 0))
                 out[owner[array, at + entry], of[entry]] = True
             at += p.size

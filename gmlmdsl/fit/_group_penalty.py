@@ -114,8 +114,11 @@ def _placed(values: Copied, free: dict[str, Any], groups: Groups) -> _Places:
     arrays = len(whole)
     for p in values.objective.frame.host.parameters:
         if p.name in free:
-            owners[p.name] = whole[:, at : at + p.size]
-            of = groups.of[p.name].ravel()
+            here = np.arange(p.size)
+            if p.kind == "simplex":  # whose rows have one unconstrained entry less
+                here = here.reshape(p.shape)[..., :-1].ravel()
+            owners[p.name] = whole[:, at + here]
+            of = groups.of[p.name].ravel()[here]
             mine = (of >= 0) & (owners[p.name] < values.count)
             members[p.name] = np.where(mine, np.arange(arrays)[:, None] * count + of, arrays * count)
         at += p.size
