@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int
 from ..derive import Blocks, ExactLoss, Weights, block_weights, bounded_jit, on_device, tabled_losses
 from ..plan import SharedCopies, plan_copies, whole_copies
 from ._objective import Objective, finite
-from ._parameters import log_prior_entries
+from ._parameters import log_prior_of
 
 Copies = Mapping[str, Array]  # by parameter, the first axis arrays: several copies may stand in one, see `plan.SharedCopies`
 
@@ -95,7 +95,7 @@ class BlockObjectives(eqx.Module):
         total, start = jnp.zeros(self.count + 1, self.weight.dtype), 0
         for p in self.objective.frame.host.parameters:
             if p.prior is not None:
-                each = jax.vmap(lambda v, p=p: log_prior_entries(p, v))(params[p.name]).reshape(len(self.owner), -1)
+                each = jax.vmap(lambda v, p=p: log_prior_of(p, v))(params[p.name]).reshape(len(self.owner), -1)
                 owner = self.owner[:, start : start + p.size : p.size // each.shape[1]]  # of a row of a simplex, its first entry's
                 total = total.at[owner].add(each)
             start += p.size

@@ -79,9 +79,8 @@ def minimise_penalised(
     places = _placed(values, free, groups)
     wide = np.broadcast_to(groups.weights, (len(penalties), len(groups.weights))) if weights is None else weights
     own = np.concatenate([wide, np.zeros_like(wide[:1])])[places.group_owner, np.arange(len(places.group_owner)) % max(wide.shape[1], 1)]
-    arrays = (places.owner, places.group, places.group_owner, own.astype(float), np.asarray(penalties, float), np.asarray(curvature, float))
-    limits = np.float64(tolerance), np.int32(most)
-    at, steps, gap, curvature = _descent(values, free, *(on_device(a) for a in (*arrays, *limits)))
+    arrays = (own.astype(float), np.asarray(penalties, float), np.asarray(curvature, float), np.float64(tolerance), np.int32(most))
+    at, steps, gap, curvature = _descent(values, free, _Places(*(on_device(a) for a in places)), *(on_device(a) for a in arrays))
     return Penalised(at, int(steps.max()), np.asarray(gap) <= tolerance, np.maximum(np.asarray(curvature) / 4, 1e-6))
 
 
@@ -104,9 +103,25 @@ class _Places(NamedTuple):
     Each array has groups of its own; the last number is of entries without one, or without an owner.
     """
 
-    owner: Array
-    group: Array
-    group_owner: Array
+    owner: Any
+    group: Any
+    group_owner: Any
+
+    def total(self, v: Any, copies: int) -> Any:
+        """The sum over the entries of each copy."""
+        return jax.ops.segment_sum(v, self.owner, copies + 1)[:-1]
+
+    def spread(self, v: Any) -> Any:
+        """What each entry's copy has; 1 of nobody's."""
+        return jnp.append(v, jnp.ones(1, v.dtype))[self.owner]
+
+    def shrunk(self, z: Any, by: Any, weights: Any) -> Any:
+        """Every group nearer to 0, by its copy's `by` times its weight: what the penalty's proximal map does."""
+        count = self.group_owner.shape[0]
+        norms = jnp.sqrt(jax.ops.segment_sum(z * z, self.group, count + 1))
+        limit = jnp.append(jnp.append(by, 0.0)[self.group_owner] * weights, 0.0)
+        share = jnp.where(norms > limit, 1 - limit / jnp.where(norms > 0, norms, 1.0), 0.0)
+        return jnp.where(self.group == count, z, share[self.group] * z)
 
 
 def _placed(values: Copied, free: dict[str, Any], groups: Groups) -> _Places:
@@ -144,38 +159,14 @@ class _State(NamedTuple):
 
 @bounded_jit
 def _descent(
-    values: Copied,
-    free: dict[str, Any],
-    owner: Any,
-    group: Any,
-    group_owner: Any,
-    group_weights: Any,
-    penalties: Any,
-    curvature: Any,
-    tolerance: Any,
-    most: Any,
+    values: Copied, free: dict[str, Any], places: _Places, weights: Any, penalties: Any, curvature: Any, tolerance: Any, most: Any
 ) -> tuple[Any, ...]:
     """The minimisers, their steps, their last gaps and step sizes, one for each copy; a copy that has ended stays."""
     start, restore = ravel_pytree(free)
-    number = penalties.shape[0]
+    number, spread = penalties.shape[0], places.spread
 
     def f(z: Any) -> Any:
         return values(restore(z))
-
-    def total(v: Any) -> Any:
-        """The sum over the entries of each copy."""
-        return jax.ops.segment_sum(v, owner, number + 1)[:-1]
-
-    def spread(v: Any) -> Any:
-        """What each entry's copy has; 1 of nobody's."""
-        return jnp.append(v, jnp.ones(1, v.dtype))[owner]
-
-    def shrunk(z: Any, by: Any) -> Any:
-        """Every group nearer to 0, by its copy's `by` times its weight: what the penalty's proximal map does."""
-        norms = jnp.sqrt(jax.ops.segment_sum(z * z, group, group_owner.shape[0] + 1))
-        limit = jnp.append(jnp.append(by, 0.0)[group_owner] * group_weights, 0.0)
-        share = jnp.where(norms > limit, 1 - limit / jnp.where(norms > 0, norms, 1.0), 0.0)
-        return jnp.where(group == group_owner.shape[0], z, share[group] * z)
 
     def open_(s: _State) -> Any:
         return (s.steps < most) & (s.gap > tolerance)
@@ -186,14 +177,14 @@ def _descent(
         (slope,) = back(jnp.ones_like(value))
 
         def moved(c: Any) -> Any:
-            return shrunk(s.y - slope / spread(c), penalties / c)
+            return places.shrunk(s.y - slope / spread(c), penalties / c, weights)
 
         def above(c: Any) -> Any:
             """Which copies lie above the parabola of curvature c."""
             to = moved(c)
             move = to - s.y
             slack = NOISE * jnp.finfo(to.dtype).eps * jnp.abs(value)
-            return going & (f(to) > value + total(slope * move + 0.5 * spread(c) * move * move) + slack) & (c < 1e12)
+            return going & (f(to) > value + places.total(slope * move + 0.5 * spread(c) * move * move, number) + slack) & (c < 1e12)
 
         def widened(state: tuple[Any, Any]) -> tuple[Any, Any]:
             c = jnp.where(state[1], 2 * state[0], state[0])
@@ -201,10 +192,10 @@ def _descent(
 
         c, _ = jax.lax.while_loop(lambda state: state[1].any(), widened, (s.curvature, above(s.curvature)))
         to = moved(c)
-        again = total((s.y - to) * (to - s.x)) > 0  # momentum that points uphill is dropped
+        again = places.total((s.y - to) * (to - s.x), number) > 0  # momentum that points uphill is dropped
         momentum = jnp.where(again, 1.0, (1 + jnp.sqrt(1 + 4 * s.momentum**2)) / 2)
         ahead = jnp.where(again, 0.0, (s.momentum - 1) / momentum)
-        gap = c * jax.ops.segment_max(jnp.abs(to - s.y), owner, number + 1)[:-1]
+        gap = c * jax.ops.segment_max(jnp.abs(to - s.y), places.owner, number + 1)[:-1]
         moving = spread(going.astype(to.dtype)) > 0
         x, y = (jnp.where(moving, new, old) for new, old in ((to, s.x), (to + spread(ahead) * (to - s.x), s.y)))
         rest = zip((momentum, c, s.steps + 1, jnp.maximum(gap, 0.0)), s[2:], strict=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable
 
 import pandas as pd
 
@@ -15,7 +14,7 @@ class PrintedTable(pd.DataFrame):
     """The labels themselves stay as they are: only what is printed is shortened."""
 
     @property
-    def _constructor(self) -> Callable[..., PrintedTable]:
+    def _constructor(self) -> type[PrintedTable]:
         return PrintedTable
 
     def __repr__(self) -> str:

@@ -338,14 +338,7 @@ class Fit(FitStructures):
     ) -> Any:
         """`posterior` of a fit that has a likelihood: draws with log p(x_r) of each row, for `arviz.loo` and `arviz.compare`.
 
-        Args:
-            draws: per chain.
-            chains: number of chains.
-            seed: of the draws.
-            x: the rows of the fit, where it was loaded from a file.
-            missing: see `Model.fit`.
-            given: of the rows x, see `Model.fit`.
-            progress: whether to show a bar; none: where a person watches.
+        Arguments are those of `posterior`.
 
         Returns:
             What `posterior` gives.
