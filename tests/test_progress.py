@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import gmlmdsl as gm
+import gmlmdsl.posterior
 from gmlmdsl import _progress
+from gmlmdsl.fit._few_rows import Later
 
 
 class Terminal(io.StringIO):
@@ -109,3 +111,30 @@ def test_calls_of_a_fit_that_take_long_show_a_bar_and_none_where_none_is_wanted(
     assert seen.getvalue() == ""
     CALLS[word](fit, None)
     assert word in seen.getvalue()
+
+
+@pytest.mark.parametrize("verb", ["posterior", "to_arviz", "summary"])
+def test_verbs_whose_steps_cannot_be_counted_show_a_bar(monkeypatch: pytest.MonkeyPatch, verb: str):
+    """What draws is stood in for; a summary infers errors when it is first asked for, and has no switch."""
+    fit, seen = fitted(), watched(monkeypatch)
+    monkeypatch.setattr(_progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(gmlmdsl.posterior, "posterior", lambda *_, **__: time.sleep(0.3))
+    if verb == "summary":
+        later = Later(lambda: time.sleep(0.3) or fit.inference)  # pyright: ignore[reportArgumentType]
+        assert later.status is fit.status
+        assert "standard errors" in seen.getvalue()
+        return
+    getattr(fit, verb)(progress=False)
+    assert seen.getvalue() == ""
+    getattr(fit, verb)()
+    assert "drawing from the posterior" in seen.getvalue()
+
+
+def test_annealing_shows_a_bar(monkeypatch: pytest.MonkeyPatch):
+    fit, seen = fitted(), watched(monkeypatch)
+    monkeypatch.setattr(_progress, "PATIENCE", 0.0)
+    quick = {"betas": 40, "chains": 64}
+    fit.model.annealed_log_partition(fit.params, **quick, progress=False)
+    assert seen.getvalue() == ""
+    fit.model.annealed_log_partition(fit.params, **quick)
+    assert "annealed importance sampling" in seen.getvalue()

@@ -165,6 +165,8 @@ def merged(parts: Path) -> dict[str, dict[str, list[float]]]:
         part = json.loads(path.read_text(encoding="utf-8"))
         own = out.setdefault("-".join(map(str, part["task"][:3])), {})
         for method, measure_ in product(METHODS, MEASURES):
+            if measure_ not in part["found"][method]:
+                continue  # seconds that a change of the code has made old
             own.setdefault(f"{method} {measure_}", []).append(round(part["found"][method][measure_], 4))
     return out
 
@@ -184,7 +186,7 @@ def table(found: dict[str, dict[str, list[float]]], what: str, heads: dict[str, 
     lines = ["| graph | nodes | rows | seeds | " + " | ".join(heads.values()) + " |", "|---" * (4 + len(heads)) + "|"]
     for n, graph, rows in product(SIZES, GRAPHS, ROWS):
         own = found.get(f"{graph}-{n}-{rows}")
-        if own is not None:
+        if own is not None and f"path {what}" in own:
             seeds = len(own[f"path {what}"])
             lines.append(f"| {graph} | {n} | {rows} | {seeds} | " + " | ".join(mean(own[f"{m} {what}"], digits) for m in heads) + " |")
     return "\n".join(lines)

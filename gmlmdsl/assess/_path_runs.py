@@ -13,7 +13,7 @@ import numpy as np
 from .._diagnostics import fail
 from .._progress import shows_progress, tracked
 from ..derive import ExactLoss, bounded_jit, on_device
-from ..evaluate import BlockObjectives, JointObjective, block_cells, block_weights_of_rows, init_params
+from ..evaluate import JointObjective, block_cells, block_objectives, block_weights_of_rows, copies_of_blocks, init_params
 from ..fit import EXCLUDED, Copied, Evidence, Penalised, largest_penalty, minimise_penalised, reopened
 from ..plan import verify_held
 from ._path_groups import Edges
@@ -56,15 +56,16 @@ class Runs:
         self.evidence, self.edges, self.weights, self.rule = evidence, edges, weights, rule
         self.start = init_params(evidence.lowered.graph)
         objective = self.objective(weights)
-        self.touch, self.blocks = np.ones((1, len(edges.names)), bool), ()
+        self.touch, self.blocks, self.shared = np.ones((1, len(edges.names)), bool), (), None
         if rule is not None:
             cells = block_cells(verified_blocks(objective))
-            members = [np.unique(np.array(pairs)) for pairs in edges.pairs]
-            self.touch = np.array([[bool(np.isin(block, own).any()) for own in members] for block in cells])
+            self.touch = _touching(cells, edges.pairs, evidence.lowered.graph.n_cells)
             self.blocks = tuple(", ".join(evidence.lowered.graph.cell_name(c) for c in block) for block in cells)
-            size = sum(p.size for p in evidence.lowered.graph.parameters)
+            groups = [edges.groups.of[p.name].ravel() for p in evidence.lowered.graph.parameters]
+            self.shared = copies_of_blocks(objective, np.concatenate(groups))
+            arrays, size = self.shared.owner.shape
             help_ = 'leave `rule=` out: the joint fit has one copy of them, "ebic" is as precise'
-            verify_held(8.0 * STATES * size * self.copies, f"{self.copies:,} copies of {size:,} parameters", help_)
+            verify_held(8.0 * STATES * size * arrays, f"{arrays:,} copies of {size:,} parameters", help_)
         self.whole = self.values(objective)
 
     @property
@@ -82,7 +83,8 @@ class Runs:
         if self.rule is None:
             return JointObjective(objective)
         start: Any = self.start
-        return BlockObjectives(objective, block_weights_of_rows(objective, start))
+        assert self.shared is not None
+        return block_objectives(objective, block_weights_of_rows(objective, start), self.shared)
 
     def size(self, values: Copied) -> Array:
         """The row weight that counts for each copy."""
@@ -129,12 +131,15 @@ class Runs:
 
     def selected(self, found: Penalised) -> Array:
         """Which couplings of each copy are not 0."""
-        out = np.zeros((self.copies, len(self.edges.names)), bool)
-        for name, of in self.edges.groups.of.items():
-            if name in found.free:
-                for copy, values in enumerate(np.asarray(found.free[name])):
-                    out[copy, of[(of >= 0) & (values != 0)]] = True
-        return out
+        out, at = np.zeros((self.copies + 1, len(self.edges.names)), bool), 0
+        owner = np.asarray(self.whole.owner)
+        for p in self.evidence.lowered.graph.parameters:
+            of = self.edges.groups.of[p.name].ravel()
+            if p.name in found.free and (of >= 0).any():
+                array, entry = np.nonzero((np.asarray(found.free[p.name]).reshape(len(owner), -1) != 0) & (of >= 0))
+                out[owner[array, at + entry], of[entry]] = True
+            at += p.size
+        return out[:-1]
 
     def combined(self, selected: Array) -> Array:
         """Which couplings are there by the rule: all copies that see them select them, or some; `selected` ends in (copies, couplings)."""
@@ -148,7 +153,15 @@ class Runs:
 
     def _begin(self, values: Copied) -> dict[str, Any]:
         one = values.objective.frame.unconstrain(values.objective.held)
-        return {name: on_device(np.repeat(np.asarray(v)[None], self.copies, axis=0)) for name, v in one.items()}
+        return {name: on_device(np.repeat(np.asarray(v)[None], len(values.owner), axis=0)) for name, v in one.items()}
+
+
+def _touching(blocks: Sequence[Sequence[int]], pairs: Sequence[Sequence[tuple[int, int]]], cells: int) -> Array:
+    """Which couplings, each of some pairs of cells, have a cell in which blocks, shape (blocks, couplings)."""
+    held = np.zeros((len(blocks), cells), bool)
+    for k, block in enumerate(blocks):
+        held[k, list(block)] = True
+    return np.array([held[:, np.array(own).ravel()].any(axis=1) for own in pairs]).T
 
 
 def verified_blocks(objective: Objective) -> ExactLoss:

@@ -16,6 +16,7 @@ from ._autoregressive import AutoregressiveKernel as AutoregressiveKernel
 from ._block_tables import Table as Table
 from ._block_tables import TabledBlocks as TabledBlocks
 from ._block_tables import Tables as Tables
+from ._block_tables import Weights as Weights
 from ._block_tables import block_weights as block_weights
 from ._block_tables import table_codes as table_codes
 from ._block_tables import tabled_losses as tabled_losses

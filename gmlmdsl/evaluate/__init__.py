@@ -15,7 +15,9 @@ from ._convexity import is_convex as is_convex
 from ._copied_objectives import BlockObjectives as BlockObjectives
 from ._copied_objectives import JointObjective as JointObjective
 from ._copied_objectives import block_cells as block_cells
+from ._copied_objectives import block_objectives as block_objectives
 from ._copied_objectives import block_weights_of_rows as block_weights_of_rows
+from ._copied_objectives import copies_of_blocks as copies_of_blocks
 from ._differences import differences as differences
 from ._distinct import distinct_rows as distinct_rows
 from ._effects import Effects as Effects

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Float, Int
 
-from ..derive import Blocks, ExactLoss, block_weights, bounded_jit, tabled_losses
+from ..derive import Blocks, ExactLoss, Weights, block_weights, bounded_jit, on_device, tabled_losses
+from ..plan import SharedCopies, plan_copies, whole_copies
 from ._objective import Objective, finite
-from ._parameters import log_prior
+from ._parameters import log_prior_of
 
-Copies = Mapping[str, Array]  # arrays by parameter, the first axis copies
+Copies = Mapping[str, Array]  # by parameter, the first axis arrays: several copies may stand in one, see `plan.SharedCopies`
 
 
 class JointObjective(eqx.Module):
     """One copy: the objective itself."""
 
     objective: Objective
+
+    @property
+    def owner(self) -> Int[Array, "arrays size"]:
+        """See `plan.SharedCopies`."""
+        return jnp.zeros((1, sum(p.size for p in self.objective.frame.host.parameters)), jnp.int32)
+
+    @property
+    def count(self) -> int:
+        """How many copies there are."""
+        return 1
 
     def __call__(self, free: Copies) -> Float[Array, " one"]:
         """Its value at unconstrained parameters."""
@@ -33,44 +45,93 @@ class JointObjective(eqx.Module):
 
 
 class BlockObjectives(eqx.Module):
-    """A copy for each block K: (sum over rows of w -log p(x_K | x_rest) - log prior) / n_K.
+    """A copy for each block K: (sum over rows of w -log p(x_K | x_rest) - log prior of what it sees) / n_K.
 
     Attributes:
         objective: over all blocks, whose loss is an `ExactLoss`.
         weight: n_K, the row weight that counts for each block: of the rows that hold it, times p(K | x) of a mask that looks at x.
+        owner: whose copy stands where, see `plan.SharedCopies`.
+        places: of each set of blocks the entries of `inside` and of its contexts in the tables of all arrays; empty: each block has an
+            array to itself.
     """
 
     objective: Objective
     weight: Float[Array, " blocks"]
+    owner: Int[Array, "arrays size"]
+    places: tuple[tuple[Array, ...], ...]
+
+    @property
+    def count(self) -> int:
+        """How many copies there are."""
+        return self.weight.shape[0]
 
     def __call__(self, free: Copies) -> Float[Array, " blocks"]:
         """The values at unconstrained parameters, a copy for each."""
         frame = self.objective.frame
         params = jax.vmap(lambda f: frame.constrain(f, self.objective.held))(dict(free))
-        return (self.losses(params) - jax.vmap(lambda p: log_prior(frame.host, p))(params)) / self.weight
+        return (self.losses(params) - self._priors(params)) / self.weight
 
     def losses(self, params: Copies) -> Float[Array, " blocks"]:
         """Of each block the sum over rows of w -log p(x_K | x_rest)."""
-        o, found, start = self.objective, [], 0
-        assert isinstance(o.loss, ExactLoss)
-        for k, (plain, blocks) in enumerate(zip(o.loss.is_plain, o.loss.blocks, strict=True)):
+        loss, found, start = self.objective.loss, [], 0
+        assert isinstance(loss, ExactLoss)
+        if self.places:
+            assert loss.tables is not None
+            entries = jax.vmap(loss.tables.entries)(dict(params)).ravel()
+            every = [jax.vmap(block_weights, (None, 0, 0))(entries, inside, contexts) for inside, *contexts in self.places]
+            return jnp.concatenate([_by_tables(self.objective, k, weights) for k, weights in enumerate(every)])
+        for k, (plain, blocks) in enumerate(zip(loss.is_plain, loss.blocks, strict=True)):
             stop = start + blocks.cells.shape[0]
             mine = {name: v[start:stop] for name, v in params.items()}
-            found.append(_by_tables(o, k, mine) if plain else jax.vmap(lambda p, b: _by_trees(o, b, p), (0, 0))(mine, blocks))
+            if plain:
+                found.append(_by_tables(self.objective, k, _own_weights(loss, k, mine)))
+            else:
+                found.append(jax.vmap(lambda p, b: _by_trees(self.objective, b, p), (0, 0))(mine, blocks))
             start = stop
         return jnp.concatenate(found)
 
+    def _priors(self, params: Copies) -> Float[Array, " blocks"]:
+        """The log prior of each block's copy."""
+        total, start = jnp.zeros(self.count + 1, self.weight.dtype), 0
+        for p in self.objective.frame.host.parameters:
+            if p.prior is not None:
+                each = jax.vmap(lambda v, p=p: log_prior_of(p, v))(params[p.name]).reshape(len(self.owner), -1)
+                owner = self.owner[:, start : start + p.size : p.size // each.shape[1]]  # of a row of a simplex, its first entry's
+                total = total.at[owner].add(each)
+            start += p.size
+        return total[:-1]
 
-def _by_tables(o: Objective, k: int, params: Copies) -> Array:
+
+def block_objectives(objective: Objective, weight: Array, copies: SharedCopies) -> BlockObjectives:
+    """Those of planned copies."""
+    places = tuple(tuple(on_device(np.asarray(a, np.int32)) for a in arrays) for arrays in copies.places)
+    return BlockObjectives(objective, weight, on_device(np.asarray(copies.owner, np.int32)), places)
+
+
+def copies_of_blocks(objective: Objective, groups: np.ndarray) -> SharedCopies:
+    """Copies for each block: of what it sees where that stands in tables, else of all; `groups` as in `plan_copies`."""
+    loss = objective.loss
+    assert isinstance(loss, ExactLoss)
+    if loss.tables is None or not all(loss.is_plain):
+        return whole_copies(objective.frame.host, sum(b.cells.shape[0] for b in loss.blocks))
+    places: Sequence[Any] = [jax.device_get([t.inside, *t.places]) for t in loss.tabled if t is not None]
+    return plan_copies(objective.frame.host, loss.tables.plan, places, groups)
+
+
+def _own_weights(loss: ExactLoss, k: int, params: Copies) -> Weights:
+    """What the scores of a set of blocks are products of, where each has an array to itself."""
+    tabled = loss.tabled[k]
+    assert tabled is not None
+    assert loss.tables is not None
+    return jax.vmap(block_weights)(jax.vmap(loss.tables.entries)(dict(params)), tabled.inside, tabled.places)
+
+
+def _by_tables(o: Objective, k: int, weights: Weights) -> Array:
     """The losses of a set of blocks that are products of tables."""
     loss = o.loss
     assert isinstance(loss, ExactLoss)
-    assert loss.tables is not None
-    tabled = loss.tabled[k]
-    assert tabled is not None
-    entries = jax.vmap(loss.tables.entries)(dict(params))
-    weights = jax.vmap(block_weights)(entries, tabled.inside, tabled.places)
-    return tabled_losses(weights, tabled, o.codes, jnp.ones(entries.shape[0], entries.dtype), o.weights, o.chunk)
+    ones: Any = jnp.ones(weights.constant.shape[0], weights.constant.dtype)
+    return tabled_losses(weights, loss.tabled[k], o.codes, ones, o.weights, o.chunk)  # pyright: ignore[reportArgumentType]
 
 
 def _by_trees(o: Objective, block: Blocks, params: Any) -> Array:

@@ -284,15 +284,15 @@ def log_prior(graph: FactorGraph, params: Mapping[str, jax.Array]) -> jax.Array:
     total = jnp.zeros((), float_type())
     for p in graph.parameters:
         if p.prior is not None:
-            total = total + log_prior_of(p, params[p.name])
+            total = total + log_prior_of(p, params[p.name]).sum()
     return total
 
 
 def log_prior_of(p: ParameterArray, value: jax.Array) -> jax.Array:
-    """That of one parameter, which has a prior."""
+    """Those of the entries of one parameter, which has a prior; of a dirichlet of the rows."""
     assert p.prior is not None
     shape = p.shape[:-1] if p.prior.name == "dirichlet" else p.shape
-    return jnp.broadcast_to(_log_density(p, value), shape).sum()
+    return jnp.broadcast_to(_log_density(p, value), shape)
 
 
 def _log_density(p: ParameterArray, value: jax.Array) -> jax.Array:

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from .._diagnostics import counted, fail
+from .._progress import shows_progress, waiting
 from ..evaluate import Objective, entry_names
 from ..graph import LoweredMask
 from ..graph.masks import reach
@@ -49,10 +50,11 @@ class Inferred:
 class Later:
     """What `find` infers, when it is first asked for: a fit whose estimates are all that is wanted does not wait for its curvature.
 
-    It holds what `find` needs, the rows on the device among it, until then.
+    It holds what `find` needs, the rows on the device among it, until then. `progress`: whether it shows a bar, as the fit did.
     """
 
-    def __init__(self, find: Callable[[], Inferred]):
+    def __init__(self, find: Callable[[], Inferred], progress: bool | None = None):
+        self._progress = progress
         self._find: Callable[[], Inferred] | None = find
         self._known: Inferred | None = None
 
@@ -60,7 +62,8 @@ class Later:
     def _found(self) -> Inferred:
         find = self._find
         if find is not None:  # two threads that ask at once both find it
-            self._known = find()
+            with waiting("standard errors", shows_progress(self._progress)):
+                self._known = find()
             self._find = None
         assert self._known is not None
         return self._known

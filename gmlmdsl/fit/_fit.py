@@ -130,7 +130,7 @@ def fit_model(lowered: Lowered, mask: LoweredMask, codes: Array, options: FitOpt
         value = float(value_at(objective, params) if np.isnan(outcome.value) else outcome.value) * float(objective.scale)
         arrays = {k: np.asarray(v) for k, v in params.items()}
         rows = effective_rows(mask, codes, weights, options.weights_are == "counts")
-        inferred = Later(lambda: _judged(objective, params, outcome, look, colours, missing, rows, exact))
+        inferred = Later(lambda: _judged(objective, params, outcome, look, colours, missing, rows, exact), options.progress)
         if not infers(objective, params):
             inferred.status  # noqa: B018 - it costs nothing without a curvature, and lets go of the rows
     evidence, seconds = Evidence(lowered, mask, codes, options), time.perf_counter() - started

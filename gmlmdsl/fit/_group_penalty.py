@@ -76,11 +76,11 @@ def minimise_penalised(
 
     Reference: Beck and Teboulle 2009; O'Donoghue and Candes 2015 for restarts; Yuan and Lin 2006 for groups.
     """
-    of, _ = ravel_pytree({name: groups.of[name] for name in free})
+    places = _placed(values, free, groups)
     wide = np.broadcast_to(groups.weights, (len(penalties), len(groups.weights))) if weights is None else weights
-    arrays: Any = (np.asarray(of, np.int32), np.asarray(wide, float), np.asarray(penalties, float), np.asarray(curvature, float))
-    limits = np.float64(tolerance), np.int32(most)
-    at, steps, gap, curvature = _descent(values, free, *(on_device(a) for a in (*arrays, *limits)))
+    own = np.concatenate([wide, np.zeros_like(wide[:1])])[places.group_owner, np.arange(len(places.group_owner)) % max(wide.shape[1], 1)]
+    arrays = (own.astype(float), np.asarray(penalties, float), np.asarray(curvature, float), np.float64(tolerance), np.int32(most))
+    at, steps, gap, curvature = _descent(values, free, _Places(*(on_device(a) for a in places)), *(on_device(a) for a in arrays))
     return Penalised(at, int(steps.max()), np.asarray(gap) <= tolerance, np.maximum(np.asarray(curvature) / 4, 1e-6))
 
 
@@ -89,13 +89,58 @@ def largest_penalty(values: Copied, free: dict[str, Any], groups: Groups) -> Arr
 
     It is max of ||gradient of a group|| / weight.
     """
-    slope = jax.device_get(_gradient(values, free))
-    copies = len(next(iter(slope.values())))
-    sums = np.zeros((copies, len(groups.weights)))
-    for name, g in slope.items():
-        mine = groups.of[name] >= 0
-        np.add.at(sums.T, groups.of[name][mine], np.asarray(g)[:, mine].T ** 2)
-    return (np.sqrt(sums) / groups.weights).max(axis=1, initial=0.0)
+    places = _placed(values, free, groups)
+    slope = np.asarray(ravel_pytree(jax.device_get(_gradient(values, free)))[0])
+    sums = np.bincount(places.group, slope**2, len(places.group_owner) + 1)[:-1]
+    out = np.zeros(values.count + 1)
+    np.maximum.at(out, places.group_owner, np.sqrt(sums) / np.tile(groups.weights, len(sums) // max(len(groups.weights), 1)))
+    return out[:-1]
+
+
+class _Places(NamedTuple):
+    """Of the flat vector of all arrays, in the order of `ravel_pytree`: whose copy an entry is, its group, and whose copy a group is.
+
+    Each array has groups of its own; the last number is of entries without one, or without an owner.
+    """
+
+    owner: Any
+    group: Any
+    group_owner: Any
+
+    def total(self, v: Any, copies: int) -> Any:
+        """The sum over the entries of each copy."""
+        return jax.ops.segment_sum(v, self.owner, copies + 1)[:-1]
+
+    def spread(self, v: Any) -> Any:
+        """What each entry's copy has; 1 of nobody's."""
+        return jnp.append(v, jnp.ones(1, v.dtype))[self.owner]
+
+    def shrunk(self, z: Any, by: Any, weights: Any) -> Any:
+        """Every group nearer to 0, by its copy's `by` times its weight: what the penalty's proximal map does."""
+        count = self.group_owner.shape[0]
+        norms = jnp.sqrt(jax.ops.segment_sum(z * z, self.group, count + 1))
+        limit = jnp.append(jnp.append(by, 0.0)[self.group_owner] * weights, 0.0)
+        share = jnp.where(norms > limit, 1 - limit / jnp.where(norms > 0, norms, 1.0), 0.0)
+        return jnp.where(self.group == count, z, share[self.group] * z)
+
+
+def _placed(values: Copied, free: dict[str, Any], groups: Groups) -> _Places:
+    whole, count, at, owners, members = np.asarray(values.owner), len(groups.weights), 0, {}, {}
+    arrays = len(whole)
+    for p in values.objective.frame.host.parameters:
+        if p.name in free:
+            here = np.arange(p.size)
+            if p.kind == "simplex":  # whose rows have one unconstrained entry less
+                here = here.reshape(p.shape)[..., :-1].ravel()
+            owners[p.name] = whole[:, at + here]
+            of = groups.of[p.name].ravel()[here]
+            mine = (of >= 0) & (owners[p.name] < values.count)
+            members[p.name] = np.where(mine, np.arange(arrays)[:, None] * count + of, arrays * count)
+        at += p.size
+    owner, group = (np.concatenate([own[name].ravel() for name in sorted(own)]).astype(np.int32) for own in (owners, members))
+    group_owner = np.full(arrays * count + 1, values.count, np.int32)
+    group_owner[group] = owner
+    return _Places(owner, group, group_owner[:-1])
 
 
 @bounded_jit
@@ -112,28 +157,16 @@ class _State(NamedTuple):
     gap: Any  # the largest entry of the proximal gradient
 
 
-def _shrunk(z: Any, by: Any, weights: Any, of: Any) -> Any:
-    """Every group of every copy nearer to 0, by `by` times its weight: what the penalty's proximal map does."""
-
-    def one(z: Any, by: Any, weights: Any) -> Any:
-        norms = jnp.sqrt(jnp.zeros(weights.shape[0] + 1, z.dtype).at[of].add(z * z))  # those without a group are the last, -1
-        limit = by * jnp.concatenate([weights, jnp.zeros(1, z.dtype)])
-        share = jnp.where(norms > limit, 1 - limit / jnp.where(norms > 0, norms, 1.0), 0.0)
-        return jnp.where(of < 0, z, share[of] * z)
-
-    return jax.vmap(one)(z, by, weights)
-
-
 @bounded_jit
 def _descent(
-    values: Copied, free: dict[str, Any], of: Any, weights: Any, penalties: Any, curvature: Any, tolerance: Any, most: Any
+    values: Copied, free: dict[str, Any], places: _Places, weights: Any, penalties: Any, curvature: Any, tolerance: Any, most: Any
 ) -> tuple[Any, ...]:
-    """The minimisers, their steps, their last gaps and step sizes. All state has a first axis of copies; one that has ended stays."""
-    _, restore = ravel_pytree({name: v[0] for name, v in free.items()})
-    start = jax.vmap(lambda one: ravel_pytree(one)[0])(free)
+    """The minimisers, their steps, their last gaps and step sizes, one for each copy; a copy that has ended stays."""
+    start, restore = ravel_pytree(free)
+    number, spread = penalties.shape[0], places.spread
 
     def f(z: Any) -> Any:
-        return values(jax.vmap(restore)(z))
+        return values(restore(z))
 
     def open_(s: _State) -> Any:
         return (s.steps < most) & (s.gap > tolerance)
@@ -143,28 +176,32 @@ def _descent(
         value, back = jax.vjp(f, s.y)
         (slope,) = back(jnp.ones_like(value))
 
+        def moved(c: Any) -> Any:
+            return places.shrunk(s.y - slope / spread(c), penalties / c, weights)
+
         def above(c: Any) -> Any:
             """Which copies lie above the parabola of curvature c."""
-            to = _shrunk(s.y - slope / c[:, None], penalties / c, weights, of)
+            to = moved(c)
             move = to - s.y
             slack = NOISE * jnp.finfo(to.dtype).eps * jnp.abs(value)
-            return going & (f(to) > value + (slope * move).sum(axis=1) + 0.5 * c * (move * move).sum(axis=1) + slack) & (c < 1e12)
+            return going & (f(to) > value + places.total(slope * move + 0.5 * spread(c) * move * move, number) + slack) & (c < 1e12)
 
         def widened(state: tuple[Any, Any]) -> tuple[Any, Any]:
             c = jnp.where(state[1], 2 * state[0], state[0])
             return c, above(c)
 
         c, _ = jax.lax.while_loop(lambda state: state[1].any(), widened, (s.curvature, above(s.curvature)))
-        to = _shrunk(s.y - slope / c[:, None], penalties / c, weights, of)
-        again = ((s.y - to) * (to - s.x)).sum(axis=1) > 0  # momentum that points uphill is dropped
+        to = moved(c)
+        again = places.total((s.y - to) * (to - s.x), number) > 0  # momentum that points uphill is dropped
         momentum = jnp.where(again, 1.0, (1 + jnp.sqrt(1 + 4 * s.momentum**2)) / 2)
         ahead = jnp.where(again, 0.0, (s.momentum - 1) / momentum)
-        gap = c * jnp.abs(to - s.y).max(axis=1, initial=0.0)
-        new = _State(to, to + ahead[:, None] * (to - s.x), momentum, c, s.steps + 1, gap)
-        return jax.tree.map(lambda a, b: jnp.where(going.reshape(-1, *[1] * (a.ndim - 1)), a, b), new, s)
+        gap = c * jax.ops.segment_max(jnp.abs(to - s.y), places.owner, number + 1)[:-1]
+        moving = spread(going.astype(to.dtype)) > 0
+        x, y = (jnp.where(moving, new, old) for new, old in ((to, s.x), (to + spread(ahead) * (to - s.x), s.y)))
+        rest = zip((momentum, c, s.steps + 1, jnp.maximum(gap, 0.0)), s[2:], strict=True)
+        return _State(x, y, *(jnp.where(going, new, old) for new, old in rest))
 
-    copies = start.shape[0]
-    one = jnp.ones(copies, start.dtype)
-    first = _State(start, start, one, curvature, jnp.zeros(copies, jnp.int32), jnp.full(copies, jnp.inf, start.dtype))
+    one = jnp.ones(number, start.dtype)
+    first = _State(start, start, one, curvature, jnp.zeros(number, jnp.int32), jnp.full(number, jnp.inf, start.dtype))
     end = jax.lax.while_loop(lambda s: open_(s).any(), turn, first)
-    return jax.vmap(restore)(end.x), end.steps, end.gap, end.curvature
+    return restore(end.x), end.steps, end.gap, end.curvature

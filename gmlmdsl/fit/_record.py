@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 Array = np.ndarray
 F = TypeVar("F", bound="FitRecord")
 KINDS = ("sandwich", "laplace")
+MINIMA = (
+    "hidden variables: there may be lower minima than this one; fits with other `seed=` or `init=` show it by their `.objective`, "
+    "see docs/how-to/fit-hidden-variables.md"
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -191,6 +195,8 @@ class FitRecord:
         """
         import pandas as pd
 
+        from ._printed_table import PrintedTable
+
         verify_kind(errors)
         names, flat = entry_names(self.graph), self.flat(self.params).astype(float)
         signs = self.status.separated
@@ -202,7 +208,7 @@ class FitRecord:
             table[f"{tail:.3g}%"] = self.flat({k: v[0] for k, v in bounds.items()})
             table[f"{100 - tail:.3g}%"] = self.flat({k: v[1] for k, v in bounds.items()})
         notes = notes_on(self, errors)
-        frame = pd.DataFrame(table, index=pd.Index(names, name="parameter"))
+        frame = PrintedTable(table, index=pd.Index(names, name="parameter"))
         if (notes != "").any():
             frame["note"] = notes
         return frame
@@ -230,6 +236,7 @@ class FitRecord:
         lines = [
             *([head, kind] if kind else [head]),
             *([self.missing.words] if self.missing is not None and self.missing.any else []),
+            *([MINIMA] if self.missing is not None and self.missing.latents and self.status.converged else []),
             *([errors] if "sandwich" in self.determined else self._no_errors()),
             *(f"{f.message}. {f.remedy}." for f in self.status.findings),
         ]

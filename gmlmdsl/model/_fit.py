@@ -325,16 +325,20 @@ class Fit(FitStructures):
         with waiting("drawing from the posterior", shows_progress(progress)):
             return posterior(self, Chains(draws, chains, warmup, seed), calibrate, x, missing, given)
 
-    def to_arviz(self, *, draws: int = 1000, chains: int = 4, seed: int = 0, x: Any = None, missing: Any = None, given: Any = None) -> Any:
+    def to_arviz(
+        self,
+        *,
+        draws: int = 1000,
+        chains: int = 4,
+        seed: int = 0,
+        x: Any = None,
+        missing: Any = None,
+        given: Any = None,
+        progress: bool | None = None,
+    ) -> Any:
         """`posterior` of a fit that has a likelihood: draws with log p(x_r) of each row, for `arviz.loo` and `arviz.compare`.
 
-        Args:
-            draws: per chain.
-            chains: number of chains.
-            seed: of the draws.
-            x: the rows of the fit, where it was loaded from a file.
-            missing: see `Model.fit`.
-            given: of the rows x, see `Model.fit`.
+        Arguments are those of `posterior`.
 
         Returns:
             What `posterior` gives.
@@ -347,7 +351,7 @@ class Fit(FitStructures):
         """
         from ..posterior import Chains, posterior
 
-        with waiting("drawing from the posterior", shows_progress(None)):
+        with waiting("drawing from the posterior", shows_progress(progress)):
             return posterior(self, Chains(draws, chains, 500, seed), None, x, missing, given, rows_only=True)
 
     def simulated_errors(

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import derive, plan
-from .._diagnostics import Diagnostic, GmlmError, GmlmWarning, known, only
+from .._diagnostics import Diagnostic, GmlmError, GmlmWarning, counted, known, only
 from .._progress import shows_progress, waiting
 from ..data import bound_mask, bound_rows, encode_given, evaluated
 from ..evaluate import answer, exact, is_traced, parameters
@@ -145,16 +145,25 @@ class Queries:
         return exact.Contractions(self.graph)
 
     def annealed_log_partition(
-        self, params: Params, sampler: str | None = None, *, betas: Any = 1000, steps_per_beta: int = 1, chains: int = 128, seed: int = 0
+        self,
+        params: Params,
+        sampler: str | None = None,
+        *,
+        betas: Any = 1000,
+        steps_per_beta: int = 1,
+        chains: int = 128,
+        seed: int = 0,
+        progress: bool | None = None,
     ) -> annealed_importance.LogPartitionEstimate:
         """log Z with its standard error by annealed importance sampling (Neal 2001), from uniform configurations at beta 0 to p at 1.
 
         `sampler` takes `steps_per_beta` steps on p to the power of each of `betas` (ascending from 0 to 1, or a number of even
-        steps); none: sweeps of single cells. E507, E509 for options, samplers or models that it cannot use.
+        steps); none: sweeps of single cells. `progress`: whether to show a bar; none: where a person watches. E507, E509 for options,
+        samplers or models that it cannot use.
         """
         checked = None if sampler is None else self.sampler(sampler)[1]
         options = annealed_importance.AnnealingOptions(betas, steps_per_beta, chains, seed)
-        with waiting("annealed importance sampling", shows_progress(None)):
+        with waiting("annealed importance sampling", shows_progress(progress)):
             return annealed_importance.estimate(self.lowered, checked, self._known(params), options)
 
     def log_prob(self, params: Params, x: Any, *, missing: Any = None, given: Any = None) -> jax.Array:
@@ -257,14 +266,24 @@ class Queries:
             given: data of given variables, as in `fit`.
 
         Returns:
-            Shape (rows.., values), rows sum to 1; nan where the prefix is impossible. A second call with another t compiles nothing.
+            Shape (rows.., values), rows sum to 1; nan where the prefix is impossible, which is warned of. A second call with another t
+            compiles nothing.
 
         Raises:
             GmlmError: E507 for a model with several `var`s or a prefix that is too long, E601 with the cost where no plan is affordable.
+
+        Warns:
+            GmlmWarning: with the first prefix that has probability 0.
         """
         found = encode_given(self.graph, given)
         codes, cell, lead = exact.prefix_codes(self.graph, prefix, None if found is None else found.shape)
         table = exact.next_symbol(self._contractions, self._bound_device(found), self._known(params), codes, cell)
+        bad = np.flatnonzero(np.isnan(table).any(axis=1))
+        if len(bad):
+            first = f"; the first is row {bad[0]}" if len(table) > 1 else ""
+            some = f"{len(bad)} of {counted(len(table), 'row')}"
+            why = f"{some} with a prefix of probability 0: nothing follows it, and the answer is nan{first}"
+            warnings.warn(why, GmlmWarning, stacklevel=2)
         return table.reshape(*lead, table.shape[1])
 
     # Inside

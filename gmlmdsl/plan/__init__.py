@@ -56,6 +56,9 @@ from ._plan import verify_affordable as verify_affordable
 from ._prefixes import PrefixPlan as PrefixPlan
 from ._prefixes import plan_instead as plan_instead
 from ._prefixes import plan_prefixes as plan_prefixes
+from ._shared_copies import SharedCopies as SharedCopies
+from ._shared_copies import plan_copies as plan_copies
+from ._shared_copies import whole_copies as whole_copies
 from ._stages import Stage as Stage
 from ._stages import places as step_places
 from ._sweep_layout import Exceptions as Exceptions

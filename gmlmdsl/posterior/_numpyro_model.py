@@ -63,7 +63,7 @@ class NumpyroModel:
             if site.on_tangent:
                 numpyro.deterministic(p.name, values[p.name])
             if apart:
-                numpyro.factor(f"{p.name}.prior", log_prior_of(p, values[p.name]))
+                numpyro.factor(f"{p.name}.prior", log_prior_of(p, values[p.name]).sum())
         numpyro.factor(f"{self.__name__}.data", value_at(self.likelihood, values))
         return values
 

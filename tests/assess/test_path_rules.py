@@ -11,7 +11,9 @@ from refusals import refused
 from thinned import thinned
 
 import gmlmdsl as gm
+from gmlmdsl.assess import _path_runs
 from gmlmdsl.assess._path_runs import Runs
+from gmlmdsl.evaluate import copies_of_blocks
 
 pytestmark = pytest.mark.usefixtures("float64", "standard_promotion")
 
@@ -155,3 +157,36 @@ def test_what_a_rule_cannot_join() -> None:
     refused("E507", lambda: model.fit_path(lacking, missing=9, rule="and"), "gaps")
     ignored = model.fit_path(lacking, missing=9, rule="and", gaps="ignore", penalty=[0.1])
     assert np.isfinite(ignored.table["loss"]).all()
+
+
+@pytest.mark.slow  # two programs
+def test_a_simplex_and_a_gauge_are_fitted_block_by_block() -> None:
+    """A row of a simplex has one unconstrained entry less; what a gauge ties has one owner. The priors of the others' entries stay out."""
+    text = PLAIN.replace("param h[i in range(3), a in abc] ~ normal(0, 2)", "param h[i in range(3), a in abc] : simplex ~ dirichlet(2)")
+    text = text.replace("factor h[i, x[i]]", "gauge zero_sum(J)\n  factor log(h[i, x[i]])").replace("param c", "param c ~ normal(1, 1)")
+    model, data = gm.parse(text).model(), rows()
+    found, alone = (
+        model.fit_path(data, mask, penalty=[0.08, 0.02], rule=rule, criterion="cv", folds=2).table
+        for mask, rule in (("each", "and"), ("second", None))
+    )
+    for column in ("couplings", "loss", "held_out"):
+        np.testing.assert_allclose(found.loc[found["block"] == "x[1]", column], alone[column], rtol=1e-6)
+
+
+def test_nodes_of_a_network_share_two_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For two of them see a coupling; each has its field and its couplings, and nothing else."""
+    kept: list[Any] = []
+    nodes = 6
+
+    def spied(*arguments: Any) -> Any:
+        kept.append(copies_of_blocks(*arguments))
+        return kept[-1]
+
+    monkeypatch.setattr(_path_runs, "copies_of_blocks", spied)
+    x = np.where(np.random.default_rng(0).random((60, nodes)) < 0.5, -1, 1)
+    gm.parse(SPINS.replace("4", str(nodes))).model().fit_path(x, penalty=[0.5], rule="and", criterion="cv", folds=2)
+    owner = kept[0].owner
+    assert owner.shape == (2, 6 + 15)
+    np.testing.assert_array_equal(np.bincount(owner.ravel())[:nodes], nodes)
+    pairs = [(i, j) for i in range(nodes) for j in range(i + 1, nodes)]
+    np.testing.assert_array_equal(np.sort(owner[:, nodes:].T), pairs)

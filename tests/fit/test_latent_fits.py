@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import jax
@@ -11,6 +12,8 @@ from oracle import Oracle, numerical_gradient
 from test_latent import BY_ROW, MIXTURE
 
 import gmlmdsl as gm
+
+HERE = Path(__file__).resolve().parents[2]
 
 
 def mixture_rows(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -46,6 +49,10 @@ def test_a_fit_minimises_the_objective(summed: tuple[gm.Fit, np.ndarray, dict[st
     assert fit.missing.rows == 0
     assert fit.missing.cells.sum() == 0
     assert fit.missing.words == "latent `z`: summed out in 150 rows"
+    hint = "hidden variables: there may be lower minima than this one"
+    assert hint in str(fit)
+    assert (HERE / "docs/how-to/fit-hidden-variables.md").is_file()
+    assert hint not in str(dataclasses.replace(fit, missing=None))
     fit.save(tmp_path / "a.fit")
     again = gm.load_fit(tmp_path / "a.fit")
     assert again.missing.words == fit.missing.words

@@ -1,0 +1,46 @@
+"""A DataFrame that prints all its columns: on a terminal long labels are shortened, part by part, to make room."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+import pandas as pd
+
+LEAST = 4  # characters that are left of a part of a label
+
+
+class PrintedTable(pd.DataFrame):
+    """The labels themselves stay as they are: only what is printed is shortened."""
+
+    @property
+    def _constructor(self) -> type[PrintedTable]:
+        return PrintedTable
+
+    def __repr__(self) -> str:
+        frame = pd.DataFrame(self)
+        with pd.option_context("display.max_columns", None, "display.expand_frame_repr", False, "display.width", None):
+            if not sys.stdout.isatty() or not all(isinstance(label, str) for label in self.index):
+                return repr(frame)
+            columns = len(max(repr(frame.reset_index(drop=True)).splitlines(), key=len)) - len(str(len(frame)))
+            room = shutil.get_terminal_size().columns - columns - 1
+            return repr(frame.set_axis(pd.Index(shortened(list(self.index), room), name=self.index.name), axis=0))
+
+
+def shortened(labels: list[str], width: int) -> list[str]:
+    """The labels with parts cut to one length, the largest at which all are as narrow as this; as they are where two would be alike.
+
+    `J[handicapped-infants, water-project]` may become `J[handica…, water-p…]`.
+    """
+    found, length = labels, max((len(label) for label in labels), default=0)
+    while max(map(len, found), default=0) > width and length > LEAST:
+        length -= 1
+        found = [_cut(label, length) for label in labels]
+    return found if len(set(found)) == len(set(labels)) else labels
+
+
+def _cut(label: str, length: int) -> str:
+    head, bracket, rest = label.partition("[")
+    parts = rest.removesuffix("]").split(", ")
+    cut = ", ".join(p if len(p) <= length else f"{p[: length - 1]}…" for p in parts)
+    return f"{head}{bracket}{cut}{']' if bracket else ''}"
