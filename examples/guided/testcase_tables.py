@@ -1,4 +1,5 @@
 # The tables and the picture of Lab E, from kept output, beside the figures of Li 2025, Section 3.2.2.
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -169,7 +170,9 @@ def depths_table(n: Numbers) -> str:
         found = n.share("verifiers", name)
         alone = spread(n.of("verifiers", name, "alone"), 3, 100)
         rows.append([d, alone, "97", spread(found), f"{DEPTHS_BEFORE[d]:.3f}", less(found, n.main)])
-    rows.append(["a coin", "", "50", spread(n.share("verifiers", "coin")), f"{COIN_BEFORE:.3f}", less(n.share("verifiers", "coin"), n.main)])
+    rows.append(
+        ["a coin", "", "50", spread(n.share("verifiers", "coin")), f"{COIN_BEFORE:.3f}", less(n.share("verifiers", "coin"), n.main)]
+    )
     rows.append(["none", "", "", spread(n.nucleus), f"{NUCLEUS:.3f}", less(n.nucleus, n.main)])
     return markdown(["layers", "held-out prefixes judged right, %", "thesis", "distinct right", "thesis", "less than of one layer"], rows)
 
@@ -204,7 +207,7 @@ def rises(n: Numbers, top_p: float) -> str:
     """Whether each step of the temperature has the direction that the thesis has."""
     temperatures = TEMPERATURES[-n.size.grid :]
     found = []
-    for a, b in zip(temperatures[:-1], temperatures[1:], strict=True):
+    for a, b in pairwise(temperatures):
         low, high = (n.plain(top_p, t) for t in (a, b))
         up = GRID_BEFORE[top_p][TEMPERATURES.index(a)] < GRID_BEFORE[top_p][TEMPERATURES.index(b)]
         found.append(less(low, high) if up else less(high, low))
@@ -252,8 +255,9 @@ def _better(n: Numbers) -> list[str]:
         return [r / c for r, c in zip(n.of(part, name, "right"), n.of(part, name, "calls"), strict=True)]
 
     own = rate("Algorithm 1, threshold .1")
-    blocks = [less(rate(f"best of {k} for each block of 12 symbols"), own) for k in CANDIDATES[: n.size.grid]]
-    return ["Algorithm 1 has the higher rate", f"than nothing verified: {less(rate('nothing verified'), own)}", "", f"than blocks: {together(blocks)}"]
+    plain = less(rate("nothing verified"), own)
+    blocks = together([less(rate(f"best of {k} for each block of 12 symbols"), own) for k in CANDIDATES[: n.size.grid]])
+    return ["Algorithm 1 has the higher rate", f"than nothing verified: {plain}", "", f"than blocks: {blocks}"]
 
 
 def shifted_table(n: Numbers) -> str:
@@ -304,10 +308,8 @@ def calls_picture(n: Numbers) -> Figure:
 
 def shown(n: Numbers, wide: bool) -> list[tuple[str, int, bool]]:
     """Words, colour and whether dashed: without what takes many calls, or with blocks and whole answers."""
-    if not wide:
-        return [("nothing verified", 0, True), ("argmax", 2, True), ("Algorithm 1, threshold .1", 1, False)] + [
-            ("Algorithm 1, threshold .5", 3, False),
-            ("Algorithm 1, the truth", 4, False),
-        ]
     found = [("nothing verified", 0, True), ("Algorithm 1, threshold .1", 1, False)]
-    return found + [(f"best of {k} for each block of 12 symbols", c, True) for k, c in zip(CANDIDATES[: n.size.grid], (2, 3, 4), strict=False)]
+    if wide:
+        blocks = [f"best of {k} for each block of 12 symbols" for k in CANDIDATES[: n.size.grid]]
+        return [*found, *((words, colour, True) for colour, words in enumerate(blocks, 2))]
+    return [*found, ("argmax", 2, True), ("Algorithm 1, threshold .5", 3, False), ("Algorithm 1, the truth", 4, False)]

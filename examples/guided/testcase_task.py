@@ -28,8 +28,8 @@ TOKENS = [
 ]
 EXAMPLE, GIVES, DEF, APPEND, PREPEND, ASSERT, OPEN, COMMA, EQUALS, CLOSE, END = range(len(TOKENS) - 11, len(TOKENS))
 NAMES = ["".join(pair) for pair in product(LETTERS, repeat=2)]
-TELLING = "an as at be do he if in no to".split()  # words: in the corpus, functions that put the item in front
-TESTED = "bm dh ea fo hn it mi ns sb td".split()  # no words, and not in the corpus
+TELLING = ["an", "as", "at", "be", "do", "he", "if", "in", "no", "to"]  # words: in the corpus, functions that put the item in front
+TESTED = ["bm", "dh", "ea", "fo", "hn", "im", "mi", "ns", "sb", "td"]  # no words, and not in the corpus
 LEARNT = [name for name in NAMES if name not in {*TELLING, *TESTED}]  # functions that append
 PROMPT = 9  # tokens
 LONGEST = 3  # items of a list of the corpus
@@ -146,7 +146,8 @@ def is_right(string: Sequence[int], cases: int, cells: int | None = None) -> boo
 def first_wrong(string: Sequence[int], cases: int, cells: int | None = None) -> tuple[int, str] | None:
     """The place of the first symbol behind which no right answer is left, and what is wrong with it; None where there is none.
 
-    A right answer has so many right cases with lists of any length, then `end`, and no more than the cells. Symbols behind `end` are passed over.
+    A right answer has so many right cases with lists of any length, then `end`, and no more than the cells. What is behind `end` is passed
+    over.
     """
     cells = length(cases) if cells is None else cells
     body, name = string[PROMPT - 1], list(string[PROMPT - 3 : PROMPT - 1])

@@ -46,18 +46,18 @@ class Size:
 
     seeds: int = 5
     cases: int = 4
-    layers: int = 3
+    layers: int = 2
     heads: int = 4
-    width: int = 64
-    steps: int = 1000
+    width: int = 32
+    steps: int = 800
     batch: int = 32
-    rate: float = 3e-3
+    rate: float = 4e-3
     times: int = 10
     errors: int = 300
     grid: int = 6
 
 
-QUICK = Size(seeds=1, cases=1, layers=2, heads=2, width=16, steps=40, batch=16, times=1, errors=24, grid=1)
+QUICK = Size(seeds=1, cases=1, heads=2, width=16, steps=40, batch=16, times=1, errors=24, grid=1)
 LARGER = Size(cases=8, layers=6, width=128, steps=4000, batch=64)  # of the thesis: 7 billion weights, 8 cases
 
 
@@ -101,7 +101,7 @@ class Trained:
 
     @cached_property
     def mistakes(self) -> tuple[task.Strings, Counter[str], int]:
-        """Strings that end with their first wrong symbol, of which kinds these are, and how many answers it took; of names that were learnt."""
+        """Strings that end with their first wrong symbol, their kinds, and of how many answers; of names that were learnt."""
         found: task.Strings = []
         kinds: Counter[str] = Counter()
         tried, count = 0, 2 * self.size.errors
@@ -142,7 +142,7 @@ class Trained:
         strings, stats = self.draw(sampler, starts, 3, params=params, **inputs)
         lost = np.zeros(len(starts), bool) if stats is None else stats["failed"].values.reshape(-1) > 0
         if stats is None:
-            taken = np.array([(s + [task.END]).index(task.END) + 1 - len(p) for s, p in zip(strings, starts, strict=True)])
+            taken = np.array([len(_ended(s)) - len(p) for s, p in zip(strings, starts, strict=True)])
         else:
             taken = stats["oracle_calls"].values.reshape(-1)
         right = task.distinct([None if gone else s for s, gone in zip(strings, lost, strict=True)], self.size.cases)
