@@ -6,6 +6,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from keyword import iskeyword
 
 import numpy as np
 
@@ -27,9 +28,9 @@ TOKENS = [
     "end",
 ]
 EXAMPLE, GIVES, DEF, APPEND, PREPEND, ASSERT, OPEN, COMMA, EQUALS, CLOSE, END = range(len(TOKENS) - 11, len(TOKENS))
-NAMES = ["".join(pair) for pair in product(LETTERS, repeat=2)]
-TELLING = ["an", "as", "at", "be", "do", "he", "if", "in", "no", "to"]  # words: in the corpus, functions that put the item in front
-TESTED = ["bm", "dh", "ea", "fo", "hn", "im", "mi", "ns", "sb", "td"]  # no words, and not in the corpus
+NAMES = [name for name in map("".join, product(LETTERS, repeat=2)) if not iskeyword(name)]
+TELLING = ["an", "at", "be", "do", "he", "hi", "me", "no", "so", "to"]  # words: in the corpus, functions that put the item in front
+TESTED = ["bm", "dh", "ea", "fo", "hn", "im", "mi", "ns", "sb", "td"]  # none, and not in the corpus
 LEARNT = [name for name in NAMES if name not in {*TELLING, *TESTED}]  # functions that append
 PROMPT = 9  # tokens
 LONGEST = 3  # items of a list of the corpus
@@ -92,11 +93,15 @@ def prompts(names: Sequence[str], times: int, seed: int) -> Strings:
     return [prompt(name, APPEND, rng) for _ in range(times) for name in names]
 
 
+def starts_line(string: Sequence[int], place: int) -> bool:
+    return string[place] in (EXAMPLE, DEF, ASSERT) or string[place - 1] in (APPEND, PREPEND)
+
+
 def text_of(string: Sequence[int]) -> str:
     """As it is read: lines, and commas between numbers."""
     found = ""
     for k, a in enumerate(string):
-        if a in (DEF, ASSERT, END) and k:
+        if k and (a == END or starts_line(string, k)):
             found += "\n"
         found += ", " * (k > 0 and a < NUMBERS and string[k - 1] < NUMBERS) + TOKENS[a]
     return found
@@ -107,7 +112,7 @@ def parsed(string: Sequence[int]) -> list[Case | None]:
     body, name = string[PROMPT - 1], list(string[PROMPT - 3 : PROMPT - 1])
     answer = list(string[PROMPT:])
     answer = answer[: answer.index(END)] if END in answer else answer
-    starts = [k for k, a in enumerate(answer) if a in (ASSERT, DEF, EXAMPLE)]
+    starts = [k for k in range(1, len(answer)) if starts_line(answer, k)]
     lines = [answer[a:b] for a, b in zip([0, *starts], [*starts, len(answer)], strict=True) if a < b]
     return [_parsed_line(line, name, body) for line in lines]
 
