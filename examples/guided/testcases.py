@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import bracket_verifiers  # noqa: E402 - beside this file
 import laboratory  # noqa: E402 - in the folder above
 import testcase_task as task  # noqa: E402 - beside this file
 
-TOP_P, TEMPERATURES = (0.7, 0.8, 0.9, 0.95, 1.0), (0.2, 0.4, 0.6, 0.8, 1.0, 1.2)
+TOP_P, TEMPERATURES = (0.8, 0.9, 0.95, 1.0), (0.6, 0.8, 1.0, 1.2)  # the thesis goes down to 0.7 and 0.2
 BEST = (0.95, 1.0)  # top_p and temperature of the other tables
 SETTINGS = (  # of Algorithm 1: quota, stride, threshold, top_p, temperature
     *((4, 4, t, *rest) for rest in (BEST, (1.0, 1.0), (1.0, 1.2)) for t in (0.1, 0.5)),
@@ -28,8 +27,8 @@ SETTINGS = (  # of Algorithm 1: quota, stride, threshold, top_p, temperature
     (4, 10, 0.1, *BEST),
     (10, 4, 0.1, *BEST),
 )
-THRESHOLDS, QUOTAS, DEPTHS, CANDIDATES = (0.1, 0.5), (4, 10), (2, 4, 8), (2, 4, 8)
-OTHERS = ("tokens", "whole")  # rejection of symbols, and of whole answers
+THRESHOLDS, QUOTAS, DEPTHS, CANDIDATES = (0.1, 0.5), (4, 10), (2, 4), (2, 4, 8)
+OTHERS = ("best", "tokens", "whole")  # best of two, rejection of symbols, and of whole answers
 Values = dict[str, Any]
 
 
@@ -69,25 +68,35 @@ def program(size: Size, **inputs: Any) -> gm.BoundProgram:
     return gm.load(HERE / "testcases.gmlm", allow_python=True, **sizes, **inputs)
 
 
-class Trained:
-    """The model of one seed with what is collected from it; weights are kept in the folder of the output."""
+class Network:
+    """The language model, one for all seeds as in the thesis; its weights are kept in the folder of the output."""
 
-    def __init__(self, size: Size, seed: int, folder: Path):
-        self.size, self.seed, self.folder = size, seed, folder
+    def __init__(self, size: Size, folder: Path):
+        self.size, self.path = size, folder / "weights.fit"
 
     @cached_property
     def weights(self) -> dict[str, Any]:
-        path = self.folder / f"weights-{self.seed}.fit"
-        if path.exists():
-            return dict(gm.load_fit(path, allow_python=True).params)
+        if self.path.exists():
+            return dict(gm.load_fit(self.path, allow_python=True).params)
         s = self.size
         rate = optax.warmup_cosine_decay_schedule(0, s.rate, min(100, s.steps // 4), s.steps, 1e-5)
-        rows = task.corpus(s.cases, s.steps * s.batch, seed=self.seed)
-        method = gm.Training(steps=s.steps, batch_size=s.batch)
-        fit = self.model().fit(rows, mask="forced", seed=self.seed, optimizer=optax.adamw(rate, weight_decay=0.1), method=method)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        fit.save(path)
+        rows, method = task.corpus(s.cases, s.steps * s.batch, seed=0), gm.Training(steps=s.steps, batch_size=s.batch)
+        model: Any = program(s).model("text")
+        fit = model.fit(rows, mask="forced", seed=0, optimizer=optax.adamw(rate, weight_decay=0.1), method=method)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        fit.save(self.path)
         return dict(fit.params)
+
+
+class Trial:
+    """What a seed decides: prompts, the mistakes that are collected, the verifier, and draws."""
+
+    def __init__(self, network: Network, seed: int):
+        self.network, self.size, self.seed = network, network.size, seed
+
+    @property
+    def weights(self) -> dict[str, Any]:
+        return self.network.weights
 
     def model(self, **inputs: Any) -> gm.ConditionalModel:
         return program(self.size, **inputs).model("text")  # type: ignore[return-value]
@@ -156,8 +165,8 @@ def key(*parts: Any) -> str:
     return " ".join(map(str, parts))
 
 
-def model_part(m: Trained) -> Values:
-    """How good the model and its verifier are, and an answer of it."""
+def model_part(m: Trial) -> Values:
+    """How good the model and its verifier are, and answers of it."""
     held = task.corpus(m.size.cases, 400, 9000 + m.seed)
     _, kinds, tried = m.mistakes
     starts = task.prompts(task.TESTED, m.size.times, 7000 + m.seed)
@@ -174,12 +183,12 @@ def _ended(string: list[int]) -> list[int]:
     return string[: string.index(task.END) + 1] if task.END in string else string
 
 
-def plain_part(m: Trained, top_p: float) -> Values:
+def plain_part(m: Trial, top_p: float) -> Values:
     """A row of the grid of Table 3.13: nothing verified, by temperature."""
     return {key(t): m.scored("back", along=(top_p, t) == BEST, quota=0, top_p=top_p, temperature=t) for t in TEMPERATURES[-m.size.grid :]}
 
 
-def backtracking_part(m: Trained) -> Values:
+def backtracking_part(m: Trial) -> Values:
     """Algorithm 1 at its settings (Tables 3.6, 3.10, 3.12, 3.13), and without argmax (Table 3.17)."""
     found: Values = {"greedy": m.scored("greedy")}
     for quota, stride, threshold, top_p, t in SETTINGS[: 2 * m.size.grid]:
@@ -188,7 +197,7 @@ def backtracking_part(m: Trained) -> Values:
     return found | {key("bare", t): m.scored("bare", threshold=t) for t in THRESHOLDS}
 
 
-def layers_part(m: Trained) -> Values:
+def layers_part(m: Trial) -> Values:
     """Table 3.9: verifiers of lower layers, and how they do by themselves."""
     found = {}
     for layer in range(1, m.size.layers):
@@ -197,39 +206,46 @@ def layers_part(m: Trained) -> Values:
     return found
 
 
-def verifiers_part(m: Trained) -> Values:
+def verifiers_part(m: Trial) -> Values:
     """Tables 3.11 and 3.12: perceptrons, a coin, and the truth."""
     found = {key("truth", q): m.scored("by_truth", quota=q) for q in QUOTAS} | {"coin": m.scored("by_toss")}
     held = np.random.default_rng(m.seed).random(len(m.examples[0])) < 0.2
     x, y = gm.prefix_features(m.model(), m.weights, m.examples[0]), m.examples[1]
     for depth in DEPTHS[: m.size.grid]:
         p = bracket_verifiers.perceptron(x[~held], y[~held], depth, m.seed)
-        bracket_verifiers.judge = lambda rows, p=p: (p(gm.prefix_features(m.model(), m.weights, rows)) >= THRESHOLDS[0]).astype(float)
+        bracket_verifiers.judge = lambda rows, p=p: (p(features(m, rows)) >= THRESHOLDS[0]).astype(float)
         found[key("depth", depth)] = m.scored("by_deep") | {"alone": float(((p(x[held]) >= 0.5) == y[held]).mean())}
     return found
 
 
-def candidates_part(m: Trained) -> Values:
+def features(m: Trial, rows: task.Strings) -> np.ndarray:
+    """What a probe reads of prefixes; always of as many, so that nothing is compiled anew."""
+    filled = rows + rows[:1] * (10 * m.size.times - len(rows))
+    return gm.prefix_features(m.model(), m.weights, filled)[: len(rows)]
+
+
+def candidates_part(m: Trial) -> Values:
     """Block best of n (Tables 3.6, 3.13), and what the thesis has not: best of n, rejection of symbols and of answers."""
-    found = {key(name, n): m.scored(name, candidates=n) for name, n in product(("blocks", "best"), CANDIDATES[: m.size.grid])}
+    found = {key("blocks", n): m.scored("blocks", candidates=n) for n in CANDIDATES[: m.size.grid]}
     return found | {name: m.scored(name) for name in OTHERS}
 
 
-def shifted_part(m: Trained) -> Values:
+def shifted_part(m: Trial) -> Values:
     """Table 3.15: names that in the corpus mean another function."""
     found = {key("none"): m.scored("back", names=task.TELLING, quota=0)}
     return found | {key(t): m.scored("back", names=task.TELLING, threshold=t) for t in THRESHOLDS}
 
 
 def parts(size: Size, out: Path) -> dict[str, Callable[[], Any]]:
-    """A model for each seed, then table by table."""
-    models = [Trained(size, seed, out) for seed in range(size.seeds)]
-    made: dict[str, Callable[[Trained], Any]] = {"model": model_part}
+    """Table by table, for each seed."""
+    network = Network(size, out)
+    trials = [Trial(network, seed) for seed in range(size.seeds)]
+    made: dict[str, Callable[[Trial], Any]] = {"model": model_part}
     for top_p in TOP_P[-size.grid :]:
         made[f"plain {top_p}"] = partial(plain_part, top_p=top_p)
     made |= {"backtracking": backtracking_part, "shifted": shifted_part, "layers": layers_part}
     made |= {"verifiers": verifiers_part, "candidates": candidates_part}
-    return {f"{k} {name}": partial(part, m) for name, part in made.items() for k, m in enumerate(models)}
+    return {f"{k} {name}": partial(part, m) for name, part in made.items() for k, m in enumerate(trials)}
 
 
 def lab() -> laboratory.Lab:
