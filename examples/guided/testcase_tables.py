@@ -1,4 +1,5 @@
 # The tables and the picture of Lab E, from kept output, beside the figures of Li 2025, Section 3.2.2.
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -31,6 +32,10 @@ SHIFTED_BEFORE = {"none": 0.606, "0.1": 0.710, "0.5": 0.687}
 MAIN = SETTINGS[0]  # quota 4, stride 4, threshold .1 at the best top_p and temperature
 
 
+class Lacking(Exception):
+    """No result of a part."""
+
+
 class Numbers:
     """Of results, one number a seed; accuracies are shares of the cases that were asked for."""
 
@@ -41,11 +46,21 @@ class Numbers:
     def of(self, part: str, *keys: str) -> Values:
         found = []
         for k in range(self.size.seeds):
-            value = self.results[f"{k} {part}"]
-            for name in keys:
-                value = value[name]
+            if (name := f"{k} {part}") not in self.results:
+                raise Lacking(name)
+            value = self.results[name]
+            for own in keys:
+                value = value[own]
             found.append(value)
         return found
+
+    def has(self, part: str) -> bool:
+        return all(f"{k} {part}" in self.results for k in range(self.size.seeds))
+
+    @property
+    def candidates(self) -> tuple[int, ...]:
+        """The n of blocks that there are results of."""
+        return CANDIDATES[: self.size.grid] if self.has("candidates") else ()
 
     def share(self, part: str, name: str) -> Values:
         return [v / self.asked for v in self.of(part, name, "right")]
@@ -94,7 +109,15 @@ def tables(results: Results, size: Size) -> dict[str, str]:
         "shifted": shifted_table,
         "bare": bare_table,
     }
-    return {f"testcases-{name}": make(numbers) for name, make in made.items()}
+    return {f"testcases-{name}": _made(make, numbers) for name, make in made.items()}
+
+
+def _made(make: Callable[[Numbers], str], numbers: Numbers) -> str:
+    """A table, of kept output that lacks parts too."""
+    try:
+        return make(numbers)
+    except Lacking as lacking:
+        return f"Not measured: the kept output lacks `{lacking}`. The command above goes on with it."
 
 
 def model_table(n: Numbers) -> str:
@@ -112,6 +135,7 @@ def model_table(n: Numbers) -> str:
 
 
 def text_table(n: Numbers) -> str:
+    n.of("model", "texts")
     return "\n\n".join(f"```text\n{text}\n```" for text in n.results["0 model"]["texts"])
 
 
@@ -132,7 +156,7 @@ def main_table(n: Numbers) -> str:
         base = n.plain(*group)
         verdict = together([less(base, n.back(s)) for s in own])
         rows.append([0, "", *group, "", spread(base), f"{plain[group]:.3f}", f"less than Algorithm 1: {verdict}"])
-    for k in CANDIDATES[: n.size.grid]:
+    for k in n.candidates:
         found = n.share("candidates", key("blocks", k))
         rows.append([0, "", *BEST, k, spread(found), f"{BLOCKS_BEFORE[k][0]:.3f}", f"less than Algorithm 1: {less(found, n.main)}"])
     greedy = n.share("backtracking", "greedy")
@@ -146,7 +170,8 @@ def layers_table(n: Numbers) -> str:
     rows = [[k, spread(n.of("layers", key(k), "alone"), 3, 100), spread(n.share("layers", key(k)))] for k in layers]
     rows = [[*row, less(n.main, n.share("layers", key(row[0])))] for row in rows]
     rows.append([f"{n.size.layers}, the last", spread(n.of("model", "probe"), 3, 100), spread(n.main), ""])
-    rows.append(["a coin", "", spread(n.share("verifiers", "coin")), ""])
+    if n.has("verifiers"):
+        rows.append(["a coin", "", spread(n.share("verifiers", "coin")), ""])
     rows.append(["none", "", spread(n.nucleus), ""])
     return markdown(["layer", "held-out prefixes judged right, %", "distinct right", "more than of the last layer"], rows)
 
@@ -223,11 +248,12 @@ def methods(n: Numbers) -> dict[str, tuple[str, str, float | None, int | None]]:
         "Algorithm 1, the truth": ("verifiers", key("truth", 4), TRUTH_BEFORE[4], None),
         "Algorithm 1, a coin": ("verifiers", "coin", COIN_BEFORE, None),
     }
-    for k in CANDIDATES[: n.size.grid]:
+    for k in n.candidates:
         found[f"best of {k} for each block of 12 symbols"] = ("candidates", key("blocks", k), *BLOCKS_BEFORE[k])
     found["best of 2 answers"] = ("candidates", "best", None, None)
     found["rejection of symbols, 8 tries"] = ("candidates", "tokens", None, None)
-    return found | {"rejection of answers, 8 tries": ("candidates", "whole", None, None)}
+    found["rejection of answers, 8 tries"] = ("candidates", "whole", None, None)
+    return {words: run for words, run in found.items() if n.has(run[0])}
 
 
 def calls_table(n: Numbers) -> str:
@@ -254,7 +280,7 @@ def _better(n: Numbers) -> list[str]:
 
     own = rate("Algorithm 1, threshold .1")
     plain = less(rate("nothing verified"), own)
-    blocks = together([less(rate(f"best of {k} for each block of 12 symbols"), own) for k in CANDIDATES[: n.size.grid]])
+    blocks = together([less(rate(f"best of {k} for each block of 12 symbols"), own) for k in n.candidates] or [UNTESTED])
     return ["Algorithm 1 has the higher rate", f"than nothing verified: {plain}", "", f"than blocks: {blocks}"]
 
 
@@ -293,6 +319,8 @@ def calls_picture(n: Numbers) -> Figure:
     figure = Figure(figsize=(8.2, 3.8), layout="constrained")
     for axes, wide in zip(figure.subplots(1, 2), (False, True), strict=True):
         for words, colour, dashed in shown(n, wide):
+            if words not in methods(n):
+                continue
             part, name, *_ = methods(n)[words]
             along = np.mean([v for v in n.of(part, name, "along")], axis=0)
             axes.plot(*np.vstack([[0, 0], along]).T, "--" if dashed else "-", color=palette.SERIES[colour], label=words, marker="o", ms=2.5)
@@ -308,6 +336,6 @@ def shown(n: Numbers, wide: bool) -> list[tuple[str, int, bool]]:
     """Words, colour and whether dashed: without what takes many calls, or with blocks and whole answers."""
     found = [("nothing verified", 0, True), ("Algorithm 1, threshold .1", 1, False)]
     if wide:
-        blocks = [f"best of {k} for each block of 12 symbols" for k in CANDIDATES[: n.size.grid]]
+        blocks = [f"best of {k} for each block of 12 symbols" for k in n.candidates]
         return [*found, *((words, colour, True) for colour, words in enumerate(blocks, 2))]
     return [*found, ("argmax", 2, True), ("Algorithm 1, threshold .5", 3, False), ("Algorithm 1, the truth", 4, False)]

@@ -250,6 +250,17 @@ def test_a_table_says_where_results_are_the_other_way_round() -> None:
     assert tables["testcases-grid"].count("disagree") == 1
 
 
+def test_what_was_not_run_is_said_to_be_not_measured() -> None:
+    size = testcases.Size()
+    results = {name: part for name, part in planned(size).items() if name not in ("4 verifiers", "0 candidates", "2 shifted")}
+    tables = testcase_tables.tables(results, size)
+    lacking = {name: found for name, found in tables.items() if found.startswith("Not measured")}
+    assert set(lacking) == {f"testcases-{name}" for name in ("depths", "truth", "shifted")}
+    assert "`2 shifted`" in lacking["testcases-shifted"]
+    assert "best of" not in tables["testcases-calls"] and "a coin" not in tables["testcases-layers"]
+    assert set(testcase_tables.draw(results, size)) == {"calls"}
+
+
 def test_the_page_has_the_tables_of_the_kept_output() -> None:
     lab, size = testcases.lab(), testcases.Size()
     kept = laboratory.load(lab.kept / "results.json", size)
