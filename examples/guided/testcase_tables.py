@@ -316,8 +316,9 @@ def draw(results: Results, size: Size) -> dict[str, Figure]:
 
 def calls_picture(n: Numbers) -> Figure:
     """Figures 3.3 and 3.4: distinct right cases against calls of the network, as more prompts are asked."""
-    figure = Figure(figsize=(8.2, 3.8), layout="constrained")
-    for axes, wide in zip(figure.subplots(1, 2), (False, True), strict=True):
+    panels = (False, True) if n.candidates else (False,)
+    figure = Figure(figsize=(8.2 if n.candidates else 5.2, 3.8), layout="constrained")
+    for axes, wide in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         for words, colour, dashed in shown(n, wide):
             if words not in methods(n):
                 continue
