@@ -221,7 +221,7 @@ def planned(size: testcases.Size) -> dict[str, Any]:
         depths = {testcases.key("depth", d): run(v, k) | {"alone": 0.97} for d, v in t.DEPTHS_BEFORE.items()}
         truth = {testcases.key("truth", q): run(v, k) for q, v in t.TRUTH_BEFORE.items()}
         results[f"{k} verifiers"] = depths | truth | {"coin": run(t.COIN_BEFORE, k)}
-        blocks = {testcases.key("blocks", n): run(*v[:1], k, v[1]) for n, v in t.BLOCKS_BEFORE.items()}
+        blocks = {testcases.key("blocks", n): run(v[0], k, v[1]) for n, v in t.BLOCKS_BEFORE.items()}
         results[f"{k} candidates"] = blocks | {name: run(0.5, k) for name in testcases.OTHERS}
     return results
 
