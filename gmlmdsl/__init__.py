@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .fit import PersistentContrastiveDivergence as PersistentContrastiveDivergence
     from .fit import Training as Training
     from .guided import Oracle as Oracle
+    from .guided import PretrainedOracle as PretrainedOracle
     from .guided import prefix_values as prefix_values
     from .model import ConditionalModel as ConditionalModel
     from .model import Fit as Fit
@@ -84,6 +85,7 @@ _WHERE = {
     "stutter_rate": ".decode",
     "Fit": ".model",
     "Oracle": ".guided",
+    "PretrainedOracle": ".guided",
     "SamplingWarning": ".sample",
     "annealed": ".sample",
     "Translator": ".translation",
@@ -104,6 +106,7 @@ __all__ = [
     "NetworkFit",
     "Oracle",
     "PersistentContrastiveDivergence",
+    "PretrainedOracle",
     "ProbeFit",
     "Report",
     "SamplingWarning",

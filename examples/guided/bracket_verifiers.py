@@ -1,4 +1,4 @@
-# Verifiers of Lab A that no form has: a coin, and a perceptron on what a probe reads; `python("bracket_verifiers:..")` names them.
+# Verifiers of Labs A and E that no form has: coins, and a perceptron on what a probe reads; `python("bracket_verifiers:..")` names them.
 from collections.abc import Callable
 from typing import Any
 
@@ -12,12 +12,22 @@ DECAY = 0.1  # of a perceptron's weights
 
 def uniform(prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """1 with probability 1/2, always the same of the same prefix."""
+    return ((_mixed(prefixes, lengths) >> np.uint64(40)) & np.uint64(1)).astype(float)
+
+
+def seldom(prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """0 with probability 1/10: a uniform number that is refused below the threshold 0.1."""
+    return ((_mixed(prefixes, lengths) >> np.uint64(11)) * 2.0**-53 >= 0.1).astype(float)
+
+
+def _mixed(prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """64 bits of each prefix."""
     rows = np.where(np.arange(prefixes.shape[1]) < lengths[:, None], prefixes + 1, 0).astype(np.uint64)
     found = lengths.astype(np.uint64)
     for column in rows.T:  # splitmix64 of one symbol after another
         found = (found + column + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
         found = (found ^ (found >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
-    return ((found >> np.uint64(40)) & np.uint64(1)).astype(float)
+    return found
 
 
 judge: Callable[[list[list[int]]], np.ndarray] | None = None  # what `deep` asks; the laboratory sets it

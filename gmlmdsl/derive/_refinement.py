@@ -243,7 +243,7 @@ def stuttering(tokens: Codes, present: Held) -> Held:
     return jnp.concatenate([jnp.zeros_like(again[:1]), again])
 
 
-def narrow(logits: Float[Array, "*shape values"], top_k: int | None, top_p: float | None) -> Float[Array, "*shape values"]:
+def narrow(logits: Float[Array, "*shape values"], top_k: int | None, top_p: Any) -> Float[Array, "*shape values"]:
     """Logits with all but the `top_k` likeliest values, or all but the fewest that hold probability `top_p`, at -infinity.
 
     Of equal logits at the edge all stay. Reference: Fan et al. 2018 (top-k), Holtzman et al. 2020 (top-p).
@@ -251,7 +251,7 @@ def narrow(logits: Float[Array, "*shape values"], top_k: int | None, top_p: floa
     if top_k is not None and top_k < logits.shape[-1]:
         edge = jax.lax.top_k(logits, top_k)[0][..., -1:]
         logits = jnp.where(logits >= edge, logits, -jnp.inf)
-    if top_p is not None and top_p < 1:
+    if top_p is not None and (isinstance(top_p, jax.Array) or top_p < 1):
         ordered = jnp.flip(jnp.sort(logits, axis=-1), axis=-1)
         p = jax.nn.softmax(ordered, axis=-1)
         needed = jnp.cumsum(p, axis=-1) - p < top_p  # what stands before does not hold enough

@@ -21,6 +21,7 @@ from ._oracle import Oracle as Oracle
 from ._oracle import is_host as is_host
 from ._oracle import refuse_given as refuse_given
 from ._oracle import verify_law as verify_law
+from ._pretrained import PretrainedOracle as PretrainedOracle
 from ._run import Game as Game
 from ._values import prefix_values as prefix_values
 from ._walk import Walk as Walk

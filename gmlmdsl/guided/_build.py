@@ -72,8 +72,8 @@ class Setting:
     def rules(self, options: Mapping[str, Any]) -> Rules:
         """How strings end, and how the distribution is sharpened and cut."""
         end, top_k, top_p = (None if options[name] == "none" else options[name] for name in ("end", "top_k", "top_p"))
-        top_p = None if top_p is None else float(top_p)
-        return Rules(self.string.size, len(self.string.labels), end, float(options["temperature"]), top_k, top_p)
+        top_p = None if top_p is None or float(top_p) >= 1 else np.float64(top_p)
+        return Rules(self.string.size, len(self.string.labels), end, np.float64(options["temperature"]), top_k, top_p)
 
     def judge(self, judge: ir.Judge, end: int | None = None) -> AbstractJudge:
         """A verifier or value of strings that may end with a symbol before their last cell.
@@ -122,7 +122,7 @@ class Setting:
         probe = verified_probes(form, self.params)[judge.name]
         network = read_layers(self.own[form.label], layer, judge.body.span)
         own = None if network is None else derive.causal_oracle(network, form.n_cells)
-        return Probed(probe, None if threshold is None else float(threshold), own)
+        return Probed(probe, None if threshold is None else np.float64(threshold), own)
 
     def _python(self, judge: ir.Judge, target: str) -> PythonJudge:
         if not self.allow_python:

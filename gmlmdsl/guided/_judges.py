@@ -215,7 +215,7 @@ class Probed(AbstractJudge):
     """
 
     probe: Probe
-    threshold: float | None = eqx.field(static=True)
+    threshold: Any
     first: CausalOracle | None = None
 
     def start(self, prompts: Int[Array, "rows cells"]) -> CausalState | None:
@@ -241,7 +241,10 @@ class Probed(AbstractJudge):
         return self._of(oracle.features_after(at) if self.first is None else self.first.features_after(state))  # type: ignore[arg-type]
 
     def _of(self, states: Float[Array, "*rows width"]) -> Float[Array, "*rows"]:
-        return self.probe.log(states) if self.threshold is None else log_of(self.probe(states) >= self.threshold)
+        if self.threshold is None:
+            return self.probe.log(states)
+        p = self.probe(states)
+        return log_of(p >= jnp.asarray(self.threshold, p.dtype))
 
 
 class NoisyState(eqx.Module):

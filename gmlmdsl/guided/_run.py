@@ -25,13 +25,14 @@ class Rules(eqx.Module):
     n_cells: int = eqx.field(static=True)
     n_values: int = eqx.field(static=True)
     end: int | None = eqx.field(static=True, default=None)
-    temperature: float = eqx.field(static=True, default=1.0)
+    temperature: Any = 1.0  # numbers that are no part of the compiled program
     top_k: int | None = eqx.field(static=True, default=None)
-    top_p: float | None = eqx.field(static=True, default=None)
+    top_p: Any = None
 
     def law(self, log_p: Law) -> Law:
         """The oracle's distribution as the sampler draws from it; -inf alone where the oracle has none."""
-        logits = narrow(log_p / self.temperature, self.top_k, self.top_p)
+        temperature, top_p = (None if v is None else jnp.asarray(v, log_p.dtype) for v in (self.temperature, self.top_p))
+        logits = narrow(log_p / temperature, self.top_k, top_p)
         total = jax.nn.logsumexp(logits, axis=-1, keepdims=True)
         return jnp.where(jnp.isfinite(total), logits - jnp.where(jnp.isfinite(total), total, 0), -jnp.inf)
 
