@@ -31,8 +31,8 @@ class Rules(eqx.Module):
 
     def law(self, log_p: Law) -> Law:
         """The oracle's distribution as the sampler draws from it; -inf alone where the oracle has none."""
-        temperature, top_p = (None if v is None else jnp.asarray(v, log_p.dtype) for v in (self.temperature, self.top_p))
-        logits = narrow(log_p / temperature, self.top_k, top_p)
+        top_p = None if self.top_p is None else jnp.asarray(self.top_p, log_p.dtype)
+        logits = narrow(log_p / jnp.asarray(self.temperature, log_p.dtype), self.top_k, top_p)
         total = jax.nn.logsumexp(logits, axis=-1, keepdims=True)
         return jnp.where(jnp.isfinite(total), logits - jnp.where(jnp.isfinite(total), total, 0), -jnp.inf)
 
