@@ -80,13 +80,7 @@ class Numbers:
 
     @property
     def nucleus(self) -> Values:
-        return self.plain(*self.best)
-
-    @property
-    def best(self) -> tuple[float, float]:
-        """The top_p and the temperature of the other tables; of a small grid its only ones."""
-        top_ps, temperatures = TOP_P[-self.size.grid :], TEMPERATURES[-self.size.grid :]
-        return (BEST[0] if BEST[0] in top_ps else top_ps[-1], BEST[1] if BEST[1] in temperatures else temperatures[-1])
+        return self.plain(*self.size.best)
 
     @property
     def settings(self) -> tuple[Any, ...]:
@@ -241,7 +235,7 @@ def rises(n: Numbers, top_p: float) -> str:
 def methods(n: Numbers) -> dict[str, tuple[str, str, float | None, int | None]]:
     """By words: the part and the key of a run, and what the thesis has, accuracy and calls of 100 prompts."""
     found: dict[str, tuple[str, str, float | None, int | None]] = {
-        "nothing verified": (f"plain {n.best[0]}", key(n.best[1]), NUCLEUS, 38231),
+        "nothing verified": (f"plain {n.size.best[0]}", key(n.size.best[1]), NUCLEUS, 38231),
         "argmax": ("backtracking", "greedy", GREEDY_BEFORE, 38400),
         "Algorithm 1, threshold .1": ("backtracking", key(*MAIN), BACK_BEFORE[0], CALLS_BEFORE[0]),
         "Algorithm 1, threshold .5": ("backtracking", key(*SETTINGS[1]), BACK_BEFORE[1], CALLS_BEFORE[1]),

@@ -55,6 +55,12 @@ class Size:
     errors: int = 300
     grid: int = 6
 
+    @property
+    def best(self) -> tuple[float, float]:
+        """The top_p and the temperature of the other tables; of a small grid its only ones."""
+        top_ps, temperatures = TOP_P[-self.grid :], TEMPERATURES[-self.grid :]
+        return (BEST[0] if BEST[0] in top_ps else top_ps[-1], BEST[1] if BEST[1] in temperatures else temperatures[-1])
+
 
 QUICK = Size(seeds=1, cases=1, heads=2, width=16, steps=40, batch=16, times=1, errors=24, grid=1)
 LARGER = Size(cases=8, layers=6, width=128, steps=4000, batch=64)  # of the thesis: 7 billion weights, 8 cases
@@ -185,7 +191,8 @@ def _ended(string: list[int]) -> list[int]:
 
 def plain_part(m: Trial, top_p: float) -> Values:
     """A row of the grid of Table 3.13: nothing verified, by temperature."""
-    return {key(t): m.scored("back", along=(top_p, t) == BEST, quota=0, top_p=top_p, temperature=t) for t in TEMPERATURES[-m.size.grid :]}
+    drawn = TEMPERATURES[-m.size.grid :]
+    return {key(t): m.scored("back", along=(top_p, t) == m.size.best, quota=0, top_p=top_p, temperature=t) for t in drawn}
 
 
 def backtracking_part(m: Trial) -> Values:
