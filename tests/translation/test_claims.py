@@ -31,6 +31,7 @@ RUN = {
     "teacher.greedy": notes(30.0, 1.0),
     "teacher.beam": notes(32.0, 2.0, interval=(30.5, 33.5)),
     "student.padir1": notes(28.0, 9.0, passes=[28.0]),
+    "student.padir10": notes(33.0, 1.0, passes=[30.2] * 10),  # no claim of four passes is judged by ten
     "student.padir4": notes(31.0, 4.0, passes=[30.2, 30.9, 31.0, 31.0], settled=70),
     "raw.padir4": notes(1.0, 99.0, passes=[1.0] * 4),
 }
