@@ -103,6 +103,7 @@ def test_the_demo_prints_its_tables_and_writes_its_report(tmp_path, capsys):
     titles = ("Data and samples", "Couplings", "Chains", "Two masks side by side", "The program")
     places = [page.index(f">{title}</h2>") for title in titles]
     assert places == sorted(places)
+    assert "Warning:" not in page[: page.index("</figure>")]  # the converged model and its picture lead
     assert page.count("<svg") >= 6
     printed = capsys.readouterr().out
     for text in ("Efficiency of two masks", "Couplings under both masks", "ess_bulk", "the worst", "report.html"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import time
 from collections.abc import Callable
@@ -90,12 +91,17 @@ model m {
 }
 mask one = subsets(size = 1)
 """
-    rows = np.random.default_rng(0).integers(0, 2, (60, 2))
-    return gm.parse(text).model().fit({"a": rows[:, 0], "b": rows[:, 1]}, progress=False)
+    return gm.parse(text).model().fit(rows(), progress=False)
+
+
+def rows() -> dict[str, np.ndarray]:
+    found = np.random.default_rng(0).integers(0, 2, (60, 2))
+    return {"a": found[:, 0], "b": found[:, 1]}
 
 
 CALLS: dict[str, Callable[[gm.Fit, bool | None], object]] = {
     "bootstrap": lambda f, show: f.bootstrap(2, progress=show),
+    "centrality": lambda f, show: f.centrality(bootstrap=f.bootstrap(2, progress=False), progress=show),
     "folds": lambda f, show: f.cross_validate(2, progress=show),
     "replicated": lambda f, show: f.predictive(draws=100, progress=show),
     "simulation": lambda f, show: f.simulated_errors(20, progress=show),
@@ -138,3 +144,30 @@ def test_annealing_shows_a_bar(monkeypatch: pytest.MonkeyPatch):
     assert seen.getvalue() == ""
     fit.model.annealed_log_partition(fit.params, **quick)
     assert "annealed importance sampling" in seen.getvalue()
+
+
+STRUCTURES: dict[str, tuple[str, Callable[[gm.Fit, bool | None], object]]] = {
+    "errors of couplings": ("gmlmdsl.assess._couplings.interaction_slopes", lambda f, show: f.couplings(progress=show)),
+    "tests of couplings": ("gmlmdsl.assess._group_differences.interaction_slopes", lambda f, show: f.differences(f, progress=show)),
+    "effects of substitutions": (
+        "gmlmdsl.evaluate.substitution_effects",
+        lambda f, show: f.model.effects(f.params, {"a": 0, "b": 1}, progress=show),
+    ),
+    "least penalty": ("gmlmdsl.assess._path._penalties", lambda f, show: f.model.fit_path(rows(), penalty=2, progress=show)),
+}
+
+
+@pytest.mark.usefixtures("float64", "standard_promotion")
+@pytest.mark.parametrize("words", STRUCTURES)
+def test_what_reads_a_fit_as_a_network_shows_a_bar_where_it_takes_long(monkeypatch: pytest.MonkeyPatch, words: str):
+    """What may take long is slowed down."""
+    place, call = STRUCTURES[words]
+    module, name = place.rsplit(".", 1)
+    quick = getattr(importlib.import_module(module), name)
+    monkeypatch.setattr(place, lambda *a: time.sleep(0.2) or quick(*a))
+    fit, seen = fitted(), watched(monkeypatch)
+    monkeypatch.setattr(_progress, "PATIENCE", 0.0)
+    call(fit, False)
+    assert seen.getvalue() == ""
+    call(fit, None)
+    assert words in seen.getvalue()

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import counted, fail
+from .._progress import shows_progress, tracked
 from ..evaluate import pair_interactions, unflatten, verified_quantile
 from ..plan import PairTables, plan_pair_tables
 from ._bootstrap import Bootstrap
@@ -23,7 +24,7 @@ SAME = 1e-9  # of two lengths that are one
 MEASURES = ("strength", "expected_influence", "closeness", "betweenness")
 
 
-def centrality(fit: FitRecord, score: str, bootstrap: Bootstrap | None, probability: float) -> pd.DataFrame:
+def centrality(fit: FitRecord, score: str, bootstrap: Bootstrap | None, probability: float, progress: bool | None) -> pd.DataFrame:
     """One row for each cell that has a coupling; see `Fit.centrality`."""
     import pandas as pd
 
@@ -47,7 +48,8 @@ def centrality(fit: FitRecord, score: str, bootstrap: Bootstrap | None, probabil
     whole = bootstrap.estimates[np.isfinite(bootstrap.estimates).all(axis=1)]
     if len(whole) < 2:
         raise fail("E507", f"bootstrap: {len(whole)} of its replications have an estimate of every entry, and 2 are needed")
-    again = np.array([_measures(places, len(cells), _weights(fit, plan, unflatten(fit.graph, row), score)) for row in whole])
+    steps = tracked(range(len(whole)), f"centrality, {counted(len(whole), 'replication')}", shows_progress(progress))
+    again = np.array([_measures(places, len(cells), _weights(fit, plan, unflatten(fit.graph, whole[r]), score)) for r in steps])
     tail = (1 - probability) / 2
     low, high = np.quantile(again, [tail, 1 - tail], axis=0)
     for k, name in enumerate(MEASURES):

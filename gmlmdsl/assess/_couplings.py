@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import fail
+from .._progress import shows_progress, waiting
 from ..evaluate import interaction_slopes, pair_interactions, verified_quantile
 from ..fit import without_interval
 from ..plan import PairTables, plan_pair_tables
@@ -22,7 +23,7 @@ SCORES = ("norm", "apc", "value")
 GAUGE = "zero_sum"
 
 
-def couplings(fit: FitRecord, top: int | None, gauge: str, score: str, probability: float) -> pd.DataFrame:
+def couplings(fit: FitRecord, top: int | None, gauge: str, score: str, probability: float, progress: bool | None) -> pd.DataFrame:
     """One row for each pair of cells, the largest score first; see `Fit.couplings`."""
     import pandas as pd
 
@@ -40,9 +41,10 @@ def couplings(fit: FitRecord, top: int | None, gauge: str, score: str, probabili
     columns: dict[str, Any] = {"first": [names[i] for i in plan.pairs[order, 0]], "second": [names[j] for j in plan.pairs[order, 1]]}
     columns["value"] = value[order]
     if fit.full_covariance is not None:
-        slopes = interaction_slopes(graph, plan, fit.params, directions)
-        slopes = mix[order] @ slopes if score == "apc" else slopes[order]
-        error, tail = _errors(fit, slopes), 100 * (1 - probability) / 2
+        with waiting("errors of couplings", shows_progress(progress)):
+            slopes = interaction_slopes(graph, plan, fit.params, directions)
+            error = _errors(fit, mix[order] @ slopes if score == "apc" else slopes[order])
+        tail = 100 * (1 - probability) / 2
         low = value[order] - z * error
         columns["std_error"] = error
         columns[f"{tail:.3g}%"] = np.maximum(low, 0.0) if score == "norm" else low

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import counted, fail, whole_number
-from .._progress import shows_progress, tracked
+from .._progress import shows_progress, tracked, waiting
 from ..data import generator, verified_seed
 from ..evaluate import interaction_slopes, pair_interactions, zero_sum
 from ..fit import fit_model, row_weights
@@ -60,7 +60,10 @@ def differences(a: FitRecord, b: FitRecord, correction: str, level: float, permu
     if permuted.count:
         columns["p_value"], attrs["p_largest"], attrs["p_strength"] = _by_permutations(a, b, plan, tables, permuted)
     else:
-        columns["statistic"], columns["df"], columns["p_value"] = _by_wald(a, b, plan, apart)
+        for fit in (a, b):
+            fit.status  # noqa: B018 - errors are inferred now, under a bar of their own
+        with waiting("tests of couplings", shows_progress(permuted.progress)):
+            columns["statistic"], columns["df"], columns["p_value"] = _by_wald(a, b, plan, apart)
     columns["p_adjusted"] = adjusted(columns["p_value"], correction)
     columns["differs"] = columns["p_adjusted"] <= level
     frame = pd.DataFrame(columns)

@@ -109,8 +109,9 @@ def fit_path(evidence: Evidence, options: PathOptions, refit: Callable[[Mapping[
         weights = verified_rows(evidence.mask, evidence.codes, evidence.options)
         start = init_params(evidence.lowered.graph)
         verify_possible(evidence.lowered, evidence.codes, weights, {k: jax.device_put(v) for k, v in start.items()})
-        run = Runs(evidence, edges, weights, options.rule)
-        shares, penalties = _penalties(run, options.penalty)
+        with options.waiting("least penalty without couplings"):
+            run = Runs(evidence, edges, weights, options.rule)
+            shares, penalties = _penalties(run, options.penalty)
         found = run.path(run.whole, penalties, "path", options)
         selected = np.array([run.selected(f) for f in found])  # penalties, copies, couplings
         columns, chosen = _judged(run, found, selected, penalties, options)
@@ -125,7 +126,8 @@ def fit_path(evidence: Evidence, options: PathOptions, refit: Callable[[Mapping[
             by_block = np.take_along_axis(selected, chosen[None, :, None], axis=0)[0]
             combined = run.combined(by_block)[None]
             kept = combined[0] if stable is None else np.isin(edges.names, stable.loc[stable["stable"], "coupling"])
-            params, row = [run.joined(kept)], 0
+            with options.waiting("joint fit"):
+                params, row = [run.joined(kept)], 0
             frame = _table_of_blocks(run, columns, chosen) if stable is None else _table_of_shares(shares, run.combined(selected))
     host = tuple({k: np.asarray(v) for k, v in p.items()} for p in params)
     return Path(frame, host, combined, edges.names, row, options.criterion, options.rule, by_block, stable, bound, edges, refit)
@@ -135,7 +137,8 @@ def _judged(run: Runs, found: list[Penalised], selected: Array, penalties: Array
     """The columns of the table by penalty and copy, and the row that the criterion chooses for each copy."""
     size = run.size(run.whole)
     columns: dict[str, Array] = {"penalty": penalties, "couplings": selected.sum(axis=2), "parameters": selected @ run.edges.degrees}
-    columns["loss"] = np.array([run.losses(run.whole, f) for f in found]) / size
+    with options.waiting("losses"):
+        columns["loss"] = np.array([run.losses(run.whole, f) for f in found]) / size
     judged = np.zeros(penalties.shape)
     if options.criterion == "ebic":
         told = ebic(run, found, selected, options)

@@ -41,10 +41,11 @@ def ebic(run: Runs, found: list[Penalised], selected: Array, options: PathOption
     if run.rule is None:
         pilot = int(np.nanargmin(2 * loss + degrees * price))
         best = refits[pilot]
-        curve = None if best is None else _curve(run, best)
-        if curve is not None:
-            kept = zip(refits, selected[:, 0], strict=True)
-            degrees = np.array([[np.nan if r is None else effective_degrees(run, curve, k)] for r, k in kept])
+        with options.waiting("degrees of freedom"):
+            curve = None if best is None else _curve(run, best)
+            if curve is not None:
+                kept = zip(refits, selected[:, 0], strict=True)
+                degrees = np.array([[np.nan if r is None else effective_degrees(run, curve, k)] for r, k in kept])
     return Criterion(loss, degrees, 2 * loss + degrees * price)
 
 
@@ -55,7 +56,8 @@ def _refits(run: Runs, found: list[Penalised], selected: Array, least: Array, pr
         return run.refit(run.whole, start, selected[k], tolerance=TOLERANCE, most=MOST_STEPS)
 
     last = len(found) - 1
-    end = refit(last, found[last])
+    with options.waiting("first refit"):
+        end = refit(last, found[last])
     lowest, best = 2 * run.losses(run.whole, end), np.full(run.copies, np.inf)
     refits: list[Penalised | None] = [None] * last + [end]
     at, start = -1, found[0]

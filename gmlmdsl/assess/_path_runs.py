@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import jax
 import numpy as np
 
 from .._diagnostics import fail
-from .._progress import shows_progress, tracked
+from .._progress import shows_progress, tracked, waiting
 from ..derive import ExactLoss, bounded_jit, on_device
 from ..evaluate import JointObjective, block_cells, block_objectives, block_weights_of_rows, copies_of_blocks, init_params
 from ..fit import EXCLUDED, Copied, Evidence, Penalised, largest_penalty, minimise_penalised, reopened
@@ -40,6 +41,10 @@ class PathOptions:
     wrong: float
     seed: int
     progress: bool | None
+
+    def waiting(self, text: str) -> AbstractContextManager[None]:
+        """A bar for what is not counted."""
+        return waiting(f"path, {text}", shows_progress(self.progress))
 
 
 class Runs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from ..report import LIGHT
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from ..fit import Finding
     from ..model import Fit
     from ._digits import Comparison, Digits, Sampled
 
@@ -38,6 +40,7 @@ def write_report(path: Path, digits: Digits, comparison: Comparison, sampled: Sa
     _chains(page, sampled)
     _masks(page, digits, comparison)
     _unbounded(page, digits, comparison)
+    _priors(page, sampled.fit)
     _program(page, sampled.fit)
     return page.save(path)
 
@@ -54,11 +57,8 @@ def _facts(page: report.Report, digits: Digits, sampled: Sampled) -> None:
             "smallest effective sample size": f"{np.nanmin(found.min_ess):.0f}",
         }
     )
-    for finding in fit.status.findings:
-        page.warning(finding.slug.replace("-", " "), f"{finding.message}.", f"{finding.remedy}.")
-    for text in found.warnings:
-        title, *rest = text.split(". ")
-        page.warning(title, ". ".join(rest[:-1] or rest), rest[-1] if len(rest) > 1 else "")
+    if not fit.status.converged:  # what else must be said has sections of its own
+        _warn(page, fit.status.findings)
 
 
 def _pictures(page: report.Report, digits: Digits, sampled: Sampled) -> None:
@@ -119,6 +119,19 @@ def _unbounded(page: report.Report, digits: Digits, comparison: Comparison) -> N
     for finding, masks in found.items():
         title = f"{finding.slug.replace('-', ' ')} under {listed(masks)}"
         page.warning(title, f"{finding.message}.", f"{finding.remedy}.")
+
+
+def _priors(page: report.Report, fit: Fit) -> None:
+    """What must be said of the fit with priors, where it stands in nobody's way."""
+    if fit.status.converged and fit.status.findings:
+        page.section("What the priors decide")
+        page.text("With priors every estimate is finite, and some are the prior's more than the data's.")
+        _warn(page, fit.status.findings)
+
+
+def _warn(page: report.Report, findings: Sequence[Finding]) -> None:
+    for finding in findings:
+        page.warning(finding.slug.replace("-", " "), f"{finding.message}.", f"{finding.remedy}.")
 
 
 def _why(digits: Digits, edges: np.ndarray) -> str:
@@ -192,6 +205,9 @@ def _chains(page: report.Report, sampled: Sampled) -> None:
         f"{chains} chains of {draws} sweeps after {sampled.idata['posterior'].attrs['warmup']} of warmup, in {sampled.seconds:.1f} s. "
         "The priors keep every coupling finite: at one that runs to infinity a chain would stand still."
     )
+    for text in found.warnings:
+        title, *rest = text.split(". ")
+        page.warning(title, ". ".join(rest[:-1] or rest), rest[-1] if len(rest) > 1 else "")
     page.figure(
         report.plot_traces(
             {"share of dark pixels": sampled.idata["posterior"]["ink"].values, "log p, up to a constant": stats["lp"].values}

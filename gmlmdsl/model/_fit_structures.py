@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 class FitStructures(FitRecord):
     """The part of a `Fit` that reads it as a network."""
 
-    def couplings(self, top: int | None = None, gauge: str = "zero_sum", score: str = "norm", probability: float = 0.94) -> DataFrame:
+    def couplings(
+        self,
+        top: int | None = None,
+        gauge: str = "zero_sum",
+        score: str = "norm",
+        probability: float = 0.94,
+        *,
+        progress: bool | None = None,
+    ) -> DataFrame:
         """One row for each two cells that share a factor, the strongest first: how strongly they are coupled, with errors and intervals.
 
         T_ij(a, b) is the part of log p of both cells, with sums 0 over a and over b: what belongs to one cell is taken off, whatever the
@@ -29,6 +37,7 @@ class FitStructures(FitRecord):
             score: "norm", ||T_ij|| = sqrt(sum of T_ij(a, b)^2); "apc", S_ij - S_i S_j / S of these norms; or "value", of cells with two
                 values, T_ij(last, last), with its sign: J of a factor J * s * t of two spins.
             probability: of the intervals.
+            progress: whether to show a bar; none: where a person watches.
 
         Returns:
             Columns `first`, `second`, `value`, `std_error` (delta method; not valid of norms near 0), the ends of the interval, `score`.
@@ -40,9 +49,11 @@ class FitStructures(FitRecord):
         """
         from ..assess import couplings
 
-        return couplings(self, top, gauge, score, probability)
+        return couplings(self, top, gauge, score, probability, progress)
 
-    def centrality(self, score: str = "norm", bootstrap: Bootstrap | None = None, probability: float = 0.94) -> DataFrame:
+    def centrality(
+        self, score: str = "norm", bootstrap: Bootstrap | None = None, probability: float = 0.94, *, progress: bool | None = None
+    ) -> DataFrame:
         """How central each cell is in the network of couplings w: one row for each cell that has one.
 
         `strength` is the sum of |w| over a cell's couplings, `expected_influence` the sum of w, `closeness` 1 / (sum of the distances to
@@ -54,6 +65,7 @@ class FitStructures(FitRecord):
                 `strength`.
             bootstrap: from `bootstrap`; then each measure has a percentile interval over its replications.
             probability: of the intervals. Those of sums of |w| tend to lie above the fit's own numbers, for noise makes |w| larger.
+            progress: whether to show a bar; none: where a person watches.
 
         Returns:
             A DataFrame; with `bootstrap`, `attrs["stability"]` has by measure the mean rank correlation of a replication with the fit:
@@ -66,7 +78,7 @@ class FitStructures(FitRecord):
         """
         from ..assess import centrality
 
-        return centrality(self, score, bootstrap, probability)
+        return centrality(self, score, bootstrap, probability, progress)
 
     def differences(
         self,

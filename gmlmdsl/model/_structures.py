@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import derive
 from .._diagnostics import fail
+from .._progress import shows_progress, waiting
 from ..data import bound_rows
 from ..fit import Evidence, FitOptions, estimate_to_fit, fit_model, held_graph
 from ._fit import Fit
@@ -28,7 +29,16 @@ class Structures(Posteriors):
             """What a fit keeps of its program."""
             return {}
 
-    def effects(self, params: Params, wildtype: Any, doubles: Any = None, *, missing: Any = None, given: Any = None) -> Effects:
+    def effects(
+        self,
+        params: Params,
+        wildtype: Any,
+        doubles: Any = None,
+        *,
+        missing: Any = None,
+        given: Any = None,
+        progress: bool | None = None,
+    ) -> Effects:
         """How log p changes where cells of one configuration hold other values: log p(mutant) - log p(wildtype), in nats.
 
         Every single substitution, and every double one at chosen pairs of cells. log Z cancels, so that only the factors that touch
@@ -41,6 +51,7 @@ class Structures(Posteriors):
                 `fit.couplings(top=10)`; none: no double substitutions.
             missing: what stands for a missing cell, as in `fit`; such cells, and latents that `wildtype` lacks, are summed out.
             given: one row of data of given variables, without an axis of rows.
+            progress: whether to show a bar; none: where a person watches.
 
         Returns:
             `Effects`: `singles`, an array (cells, values); `table`, a DataFrame of them; `doubles` and `double_table`, with `epistasis`,
@@ -60,7 +71,8 @@ class Structures(Posteriors):
         if rows.shape:
             message = f"wildtype: effects are of one configuration, without an axis of rows; got rows of shape {rows.shape}"
             raise fail("E501", message, help="call it once for each row: `x[0]`")
-        return substitution_effects(lowered.graph, self._params(params), rows.codes, doubles)
+        with waiting("effects of substitutions", shows_progress(progress)):
+            return substitution_effects(lowered.graph, self._params(params), rows.codes, doubles)
 
     def fit_path(
         self,
@@ -134,7 +146,7 @@ class Structures(Posteriors):
             message = f"x must have one axis of rows before the variable's axes, got rows of shape {rows.shape}"
             raise fail("E501", message, help="one row is `x[None]`")
         name, lowered = self._mask(mask, bound)
-        evidence = Evidence(bound, lowered, rows.codes, FitOptions(name, weights=weights, impute=False, gaps=gaps))
+        evidence = Evidence(bound, lowered, rows.codes, FitOptions(name, weights=weights, progress=progress, impute=False, gaps=gaps))
 
         def refit(still: Mapping[str, Any], start: Params) -> Fit:
             gauged = [p.name for p in self.graph.parameters if p.name in still and p.gauge]
