@@ -81,19 +81,21 @@ def _add(
     def entries(v: Vector) -> tuple[Entries, Entries | None]:
         return listing.entries(gaps.graph, at(v), terms)
 
-    axis, known = 1 if listing.by_term else 0, entries(vector)
-    scores = listing.scores(terms, *known)
+    # Where factors are evaluated, their slopes are: along each direction there are sums of these alone.
+    found, along, bad = jax.linearize(entries, vector, has_aux=True)
+    axis = 1 if listing.by_term else 0
+    scores = listing.scores(terms, found, bad)
     sums = [listing.log_sums(s) for s in scores]
     alive = (terms.weights > 0) & (sums[1] > -jnp.inf)
     weights = jnp.where(alive, terms.weights * jnp.maximum(row_weights[terms.rows], 0.0), 0.0)
     p, q = (jnp.exp(s - jnp.expand_dims(jnp.where(alive, log_sum, jnp.inf), axis)) for s, log_sum in zip(scores, sums, strict=True))
-    phi = jax.lax.map(lambda d: listing.listed(jax.jvp(lambda v: entries(v)[0], (vector,), (d,))[1]), directions.T)
+    phi = jax.lax.map(lambda d: listing.listed(along(d)), directions.T)
     apart = (p - q) * jnp.expand_dims(weights, axis)
     flat = phi.reshape(phi.shape[0], -1)
-    means = [jnp.einsum("dtv,tv->dt" if listing.by_term else "dvt,vt->dt", phi, law) for law in (p, q)]
+    means = [(phi * law[None]).sum(axis=1 + axis) for law in (p, q)]
     hessian = (flat * apart.reshape(1, -1)) @ flat.T - (means[0] * weights[None]) @ means[0].T + (means[1] * weights[None]) @ means[1].T
     if not affine:
-        factors = jax.vjp(listing.listed, known[0])[1](apart)[0]
+        factors = jax.vjp(listing.listed, found)[1](apart)[0]
         gradient = jax.grad(lambda v: (entries(v)[0] * factors).sum())
         hessian = hessian + jax.lax.map(lambda d: directions.T @ jax.jvp(gradient, (vector,), (d,))[1], directions.T)
     return total[0] + hessian, total[1].at[terms.rows].add((weights[None] * (means[0] - means[1])).T)

@@ -49,7 +49,8 @@ class _Sets:
 
 def _listing(host: FactorGraph, known: Array, t: GapTerms, most: int) -> Listing:
     count = len(t.rows)
-    size = int(min(max(1, most // t.values), count))
+    chunks = -(-count // max(1, most // t.values))
+    size = -(-count // chunks)  # all alike: a last one of few terms would cost as much as the others
     padding = -count % size
     sets = [s for k in range(len(host.groups)) for s in _sets(host, known, t, k)]
     radix = np.array(t.radix)
