@@ -18,7 +18,7 @@ FILES = sorted(p for p in PACKAGE.rglob("*.py"))
 # do not import each other. Files that lie in the package itself are rooms of their own; `__init__` is the package's face.
 LINES = (
     ("_diagnostics",),
-    ("_optional", "_progress", "files", "textbook"),
+    ("_optional", "_printed_table", "_progress", "files", "textbook"),
     ("read", "syntax"),
     ("program",),
     ("graph",),

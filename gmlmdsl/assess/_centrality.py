@@ -28,6 +28,8 @@ def centrality(fit: FitRecord, score: str, bootstrap: Bootstrap | None, probabil
     """One row for each cell that has a coupling; see `Fit.centrality`."""
     import pandas as pd
 
+    from .._printed_table import PrintedTable
+
     verified_quantile(probability)
     if score not in ("norm", "value"):
         raise fail("E507", f'score must be "norm" or "value", got {score!r}', help="APC takes off what makes a cell central")
@@ -35,7 +37,7 @@ def centrality(fit: FitRecord, score: str, bootstrap: Bootstrap | None, probabil
     cells, places = np.unique(plan.pairs, return_inverse=True)
     places = places.reshape(plan.pairs.shape)
     found = _measures(places, len(cells), _weights(fit, plan, fit.params, score))
-    frame = pd.DataFrame(dict(zip(MEASURES, found, strict=True)), index=pd.Index([fit.graph.cell_name(int(c)) for c in cells], name="cell"))
+    frame = PrintedTable(dict(zip(MEASURES, found, strict=True)), index=pd.Index([fit.graph.cell_name(int(c)) for c in cells], name="cell"))
     frame.attrs = {"score": score}
     if bootstrap is None:
         return frame

@@ -25,7 +25,7 @@ GAUGE = "zero_sum"
 
 def couplings(fit: FitRecord, top: int | None, gauge: str, score: str, probability: float, progress: bool | None) -> pd.DataFrame:
     """One row for each pair of cells, the largest score first; see `Fit.couplings`."""
-    import pandas as pd
+    from .._printed_table import PrintedTable
 
     z = _verified(top, gauge, score, probability)
     graph = fit.graph
@@ -50,7 +50,7 @@ def couplings(fit: FitRecord, top: int | None, gauge: str, score: str, probabili
         columns[f"{tail:.3g}%"] = np.maximum(low, 0.0) if score == "norm" else low
         columns[f"{100 - tail:.3g}%"] = value[order] + z * error
     columns["score"] = shown[order]
-    frame = pd.DataFrame(columns)
+    frame = PrintedTable(columns)
     frame.attrs = {"cells": names, "score": score, "gauge": gauge, "probability": probability}
     return frame
 

@@ -38,7 +38,7 @@ class Permutations:
 
 def differences(a: FitRecord, b: FitRecord, correction: str, level: float, permuted: Permutations) -> pd.DataFrame:
     """One row for each pair of cells; see `Fit.differences`."""
-    import pandas as pd
+    from .._printed_table import PrintedTable
 
     verify_alike(a, b)
     verified_seed(permuted.seed)
@@ -66,7 +66,7 @@ def differences(a: FitRecord, b: FitRecord, correction: str, level: float, permu
             columns["statistic"], columns["df"], columns["p_value"] = _by_wald(a, b, plan, apart)
     columns["p_adjusted"] = adjusted(columns["p_value"], correction)
     columns["differs"] = columns["p_adjusted"] <= level
-    frame = pd.DataFrame(columns)
+    frame = PrintedTable(columns)
     frame = frame.iloc[np.lexsort((-np.abs(frame["value"]), frame["p_value"]))].reset_index(drop=True)
     frame.attrs = attrs
     return frame

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from .. import derive
-from .._diagnostics import fail, unknown
+from .._diagnostics import counted, fail, unknown
 from ..derive import compiled
 from ..graph import FactorGraph
 from ..plan import block_arrays
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Array = np.ndarray
+SHOWN = 10  # rows of what is printed
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,12 @@ class Effects:
     doubles: Array
     wildtype: Array
     graph: FactorGraph = field(repr=False)
+
+    def __str__(self) -> str:
+        table = self.table
+        head = f"{counted(len(table), 'substitution')} of one value in {counted(len(self.cells), 'cell')}"
+        head += f", {counted(len(self.double_table), 'double one')}" if len(self.pairs) else ""
+        return f"Changes of log p in nats: {head}; the lowest\n{table.nsmallest(SHOWN, 'effect').to_string(index=False)}"
 
     @property
     def names(self) -> list[str]:

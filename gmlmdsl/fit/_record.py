@@ -195,7 +195,7 @@ class FitRecord:
         """
         import pandas as pd
 
-        from ._printed_table import PrintedTable
+        from .._printed_table import PrintedTable
 
         verify_kind(errors)
         names, flat = entry_names(self.graph), self.flat(self.params).astype(float)

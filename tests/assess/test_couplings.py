@@ -122,6 +122,7 @@ def test_values_of_spins_are_their_couplings_with_the_errors_of_the_fit(spins: g
     pairs = [(f"x[{a}]", f"x[{b}]") for a in range(4) for b in range(a + 1, 4)]
     assert list(zip(table["first"], table["second"], strict=True)) == [pairs[k] for k in order]
     assert len(spins.couplings(top=2)) == 2
+    assert str(table).splitlines()[0].split() == list(table.columns)  # all of them, however narrow a terminal is
 
 
 def numbers(fit: gm.Fit, score: str) -> Any:

@@ -99,6 +99,7 @@ def test_tables_name_cells_and_values_and_tell_epistasis() -> None:
     assert list(zip(table["cell"], table["wildtype"], table["mutant"], strict=True))[:3] == [
         ("x[0]", "a", "b"), ("x[0]", "a", "c"), ("x[1]", "b", "a")]  # fmt: skip
     assert len(table) == 7
+    assert str(found).startswith("Changes of log p in nats: 7 substitutions of one value in 4 cells, 4 double ones; the lowest")
     double, single = found.double_table.set_index(["first_mutant", "second_mutant"]), table.set_index(["cell", "mutant"])["effect"]
     assert sorted(double.index) == [("b", "a"), ("b", "c"), ("c", "a"), ("c", "c")]
     expected = double.loc[("b", "c"), "effect"] - single["x[0]", "b"] - single["x[1]", "c"]

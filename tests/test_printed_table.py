@@ -7,7 +7,7 @@ import io
 import numpy as np
 import pytest
 
-from gmlmdsl.fit._printed_table import PrintedTable, shortened
+from gmlmdsl._printed_table import PrintedTable, shortened
 
 LABELS = ["h[handicapped-infants]", "J[handicapped-infants, water-project-cost-sharing]", "J[handicapped-infants, budget]"]
 COLUMNS = ["estimate", "std_error", "3%", "97%"]
