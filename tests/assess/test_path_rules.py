@@ -190,3 +190,20 @@ def test_nodes_of_a_network_share_two_arrays(monkeypatch: pytest.MonkeyPatch) ->
     np.testing.assert_array_equal(np.bincount(owner.ravel())[:nodes], nodes)
     pairs = [(i, j) for i in range(nodes) for j in range(i + 1, nodes)]
     np.testing.assert_array_equal(np.sort(owner[:, nodes:].T), pairs)
+
+
+def test_a_row_of_a_simplex_of_which_blocks_see_parts_is_whole_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its entries sum to 1: they are one block's, whichever of them it sees."""
+    kept: list[Any] = []
+
+    def spied(*arguments: Any) -> Any:
+        kept.append(copies_of_blocks(*arguments))
+        return kept[-1]
+
+    monkeypatch.setattr(_path_runs, "copies_of_blocks", spied)
+    text = SPINS.replace("param h[i in range(4)]", "param h[i in range(4)] : simplex").replace("h[i] * x[i]", "log(h[i]) * x[i]")
+    x = np.where(np.random.default_rng(0).random((60, 4)) < 0.5, -1, 1)
+    gm.parse(text).model().fit_path(x, penalty=[0.5], rule="and", criterion="cv", folds=2)
+    row = kept[0].owner[:, :4]
+    np.testing.assert_array_equal(row, np.repeat(row[:, :1], 4, axis=1))
+    assert set(row[:, 0]) >= {0, 1, 2, 3}

@@ -1,0 +1,69 @@
+"""The descent of a path, step by step beside one in NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+import gmlmdsl as gm
+from gmlmdsl.assess import _path_runs
+from gmlmdsl.fit import minimise_penalised
+
+pytestmark = pytest.mark.usefixtures("float64", "standard_promotion")
+
+SPINS = """
+graph G = complete(range(4))
+model m {
+  var x[i in range(4)] : spin
+  param h[i in range(4)]
+  param J[(i, j) in G.edges]
+  factor h[i] * x[i] for i in range(4)
+  factor J[i, j] * x[i] * x[j] for (i, j) in G.edges
+}
+mask one = subsets(x, size = 1)
+"""
+PENALTY = 0.02
+
+
+def reference(value: Any, start: np.ndarray, penalised: np.ndarray, steps: int) -> tuple[np.ndarray, float, bool]:
+    """x after so many steps of Beck and Teboulle's FISTA with O'Donoghue and Candes' restart, the curvature, and whether it restarted."""
+    x = y = start
+    momentum, curvature, restarted = 1.0, 1.0, False
+    for _ in range(steps):
+        at, slope = (np.asarray(a) for a in value(y))
+        while True:
+            to = y - slope / curvature
+            to = np.where(penalised, np.sign(to) * np.maximum(np.abs(to) - PENALTY / curvature, 0), to)
+            move = to - y
+            if float(value(to)[0]) <= at + slope @ move + curvature / 2 * move @ move + 1e-15 * abs(at):
+                break
+            curvature *= 2
+        if (y - to) @ (to - x) > 0:
+            again, ahead, restarted = 1.0, 0.0, True
+        else:
+            again = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+            ahead = (momentum - 1) / again
+        y, x, momentum = to + ahead * (to - x), to, again
+    return x, curvature, restarted
+
+
+def test_steps_are_those_of_an_accelerated_proximal_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+    monkeypatch.setattr(_path_runs, "minimise_penalised", lambda *a, **k: calls.append(a) or minimise_penalised(*a, **k))
+    rng = np.random.default_rng(3)
+    x = np.cumprod(np.where(rng.random((60, 4)) < 0.8, 1, -1), axis=1) * rng.choice([-1, 1], (60, 1))
+    gm.parse(SPINS).model().fit_path(x, penalty=[PENALTY], criterion="cv", folds=2)
+    values, free, groups, *_ = calls[0]
+    start, restore = ravel_pytree(free)
+    value = jax.jit(jax.value_and_grad(lambda z: values(restore(z))[0]))
+    penalised = np.asarray(ravel_pytree({name: groups.of[name][None] >= 0 for name in free})[0])
+    for steps in (2, 7, 40):
+        found = minimise_penalised(values, free, groups, np.array([PENALTY]), np.ones(1), tolerance=0.0, most=steps)
+        expected, curvature, restarted = reference(value, np.asarray(start), penalised, steps)
+        np.testing.assert_allclose(ravel_pytree(found.free)[0], expected, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found.curvature, curvature / 4)
+    assert restarted
