@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -11,6 +12,8 @@ from events import programs, traced_or_compiled
 from refusals import refused
 
 import gmlmdsl as gm
+from gmlmdsl.assess._path_choice import _halves
+from gmlmdsl.assess._path_runs import PathOptions
 
 pytestmark = pytest.mark.usefixtures("float64", "standard_promotion")
 
@@ -150,6 +153,17 @@ def test_stability_bounds_the_couplings_that_are_wrong(path: Any) -> None:
     assert found.error_bound <= 4
     assert set(found.chosen_couplings) == {f"x[{i}] - x[{i + 1}]" for i in range(4)}
     np.testing.assert_allclose(share * 10, np.round(share * 10), atol=1e-9)
+
+
+def test_half_samples_come_in_pairs_without_a_row_in_common() -> None:
+    """On that the bound rests that takes halves as they are (Shah and Samworth)."""
+    run: Any = SimpleNamespace(weights=np.arange(1.0, 8.0))
+    halves = np.array(_halves(run, PathOptions(None, "stability", 0.5, None, None, 2, 6, 0.75, 1.0, 3, False)))
+    assert halves.shape == (6, 7)
+    assert (halves[::2] * halves[1::2] == 0).all()
+    assert ((halves > 0).sum(axis=1) == 3).all()
+    assert ((halves == 0) | (halves == run.weights)).all()
+    assert len(np.unique(halves, axis=0)) == 6
 
 
 def test_what_the_bound_leaves_out_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
