@@ -163,6 +163,7 @@ def test_a_strip_whose_rest_is_impossible_stays():
     assert p_value(np.bincount(np.ravel_multi_index(tuple(found[3:6]), (2, 2, 2)), minlength=8), second / second.sum()) > LEAST_P
 
 
+@pytest.mark.slow  # dear to compile; impossible blocks stay in test_kernels.py
 def test_a_strip_that_clamped_cells_make_impossible_stays():
     of = HARD_CASE
     start = np.repeat(np.array([1, 0, 0, 1, 0, 1, 1])[:, None], 500, axis=1)
