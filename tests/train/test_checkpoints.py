@@ -282,6 +282,7 @@ def test_a_fit_comes_back_from_its_file(model, tmp_path):
     assert np.array_equal(*drawn)
 
 
+@pytest.mark.slow  # test_fit.py has a damaged fit
 def test_a_damaged_fit_is_refused(model, tmp_path):
     path = tmp_path / "net.fit"
     model.fit(rows(), mask="noisy", method=options(None, steps=2)).save(path)
