@@ -205,6 +205,7 @@ class Network:
         self.module = module
 
 
+@pytest.mark.slow  # of a laboratory, and dear to compile
 def test_the_regulariser_is_nothing_where_matched_pairs_cancel_and_else_their_mark_on_the_logits():
     rows = words(6, 10)
     module = solving()

@@ -75,7 +75,7 @@ def test_the_quickstart_finds_what_it_drew_from(capsys):
     assert float(worst[1]) < 5  # eighteen couplings; 5 standard errors happen once in 10^5
 
 
-@pytest.mark.slow  # long; the gate runs the script, and looks at no result
+@pytest.mark.slow  # long; tests/fit and tests/sample have its parts
 @pytest.mark.usefixtures("standard_promotion")
 def test_hidden_units_give_held_out_digits_more_than_independent_pixels(tmp_path, capsys):
     pytest.importorskip("sklearn")
@@ -92,7 +92,6 @@ def test_the_digits_need_scikit_learn(monkeypatch, capsys):
     assert "gmlmdsl[demo]" in capsys.readouterr().out
 
 
-@pytest.mark.slow  # long; the gate runs the whole demo, and looks at no result
 @pytest.mark.usefixtures("standard_promotion")
 @pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
 def test_the_demo_prints_its_tables_and_writes_its_report(tmp_path, capsys):

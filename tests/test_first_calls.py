@@ -15,7 +15,6 @@ import jax
 import numpy as np
 import pytest
 from events import programs, traced_or_compiled
-from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl.derive._bounded_jit import PROGRAMS
@@ -133,22 +132,22 @@ def drawing(sampler: str, **options: Any) -> Verb:
 
 # The most programs that the first call of a verb compiles. Each takes some tenths of a second, whatever it does.
 FEW: dict[str, tuple[int, Verb]] = {
-    "gibbs": (1, drawing("gibbs")),
     "sweep": (1, drawing("sweep")),
-    "clamped": (1, drawing("sweep", clamp={"x": {0: 1}})),
-    "annealed": (2, drawing("sweep", init=gm.annealed(steps=3))),
-    "observed": (1, drawing("sweep", observe=["m"])),
-    "tempered": (2, drawing("tempered")),
     "exact": (2, drawing("exact")),
     "log_prob": (2, lambda model, rows: model.log_prob(PARAMS, rows)),
     "log_conditional": (1, lambda model, rows: model.log_conditional(PARAMS, rows, K=(0, 3))),
     "loss": (2, lambda model, rows: model.loss(PARAMS, rows, "pairs")),
-    "drawn loss": (2, lambda model, rows: model.loss(PARAMS, rows, "pairs", key=0, n_masks=2)),
     "marginals": (2, lambda model, rows: model.marginals(PARAMS)),
     "map": (2, lambda model, rows: model.map(PARAMS)),
     "next_symbol": (2, lambda model, rows: model.next_symbol(PARAMS, rows[:, :2])),
 }
 MORE: dict[str, tuple[int, Verb]] = {
+    "gibbs": (1, drawing("gibbs")),
+    "clamped": (1, drawing("sweep", clamp={"x": {0: 1}})),
+    "annealed": (2, drawing("sweep", init=gm.annealed(steps=3))),
+    "observed": (1, drawing("sweep", observe=["m"])),
+    "tempered": (2, drawing("tempered")),
+    "drawn loss": (2, lambda model, rows: model.loss(PARAMS, rows, "pairs", key=0, n_masks=2)),
     "whole": (1, drawing("whole")),
     "sizes": (1, drawing("sizes")),
     "list": (1, drawing("list")),
@@ -186,9 +185,10 @@ def test_a_first_call_compiles_few_programs_and_like_calls_none(verb: str):
         assert programs(events) == 0
 
 
+@pytest.mark.slow  # a fit and three verbs; test_fit_errors.py and test_path.py count programs of replicates
 @pytest.mark.usefixtures("standard_promotion")
 @pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning", "ignore::gmlmdsl.SamplingWarning")
-@pytest.mark.parametrize("missing", thinned([None, 9], 2, 1))
+@pytest.mark.parametrize("missing", [None, 9])
 def test_all_replicates_share_one_program(missing: int | None):
     """`cross_validate` compiled four, and six where rows have gaps."""
     x = np.where(np.random.default_rng(1).random((300, 4)) < 0.1, 9, ROWS[:300]) if missing else ROWS[:300]

@@ -163,6 +163,7 @@ def test_scores_and_their_errors_are_those_of_enumeration_and_of_numerical_deriv
     np.testing.assert_allclose(table["std_error"], errors[order], rtol=1e-6)
 
 
+@pytest.mark.slow  # two fits; test_fit_status.py has separated couplings
 def test_a_separated_coupling_has_no_finite_error_and_a_kink_none() -> None:
     x = np.array([[1, 1, 1], [-1, -1, 1], [1, 1, -1], [-1, -1, -1], [1, 1, 1], [-1, -1, -1]])
     text = SPINS.replace("range(4)", "range(3)")

@@ -146,6 +146,7 @@ def test_a_path_is_judged_by_refits_at_the_price_of_its_degrees() -> None:
     )
 
 
+@pytest.mark.slow  # what is saved, not an answer
 def test_a_model_that_could_not_win_is_not_refitted() -> None:
     """Nor would it: with the loss of the last one it would not be the least."""
     rng = np.random.default_rng(3)

@@ -211,6 +211,7 @@ def test_chains_agree_with_all_configurations_and_say_when_they_do_not_suffice()
         fit.predictive("exacte")
 
 
+@pytest.mark.slow  # a fit of 17 cells for a refusal
 def test_models_too_large_to_list_need_a_sampler():
     large = gm.parse(SPINS.replace("range(4)", "range(17)").replace("complete(site)", "chain(site)").replace("~ normal(0, 3)", ""))
     x = np.ones((5, 17), int) * np.array([1, -1, 1, -1, 1])[:, None]

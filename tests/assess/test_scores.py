@@ -64,6 +64,7 @@ def test_an_impossible_row_loses_infinitely(fits: dict[str, Any]):
     assert np.isinf(score.losses).tolist() == [False, False, True]
 
 
+@pytest.mark.slow  # a mask of its own; an impossible row is above
 def test_also_where_the_mask_does_not_see_why(fits: dict[str, Any]):
     """Given the rest, x[0] is as likely as ever; but the row itself has probability zero."""
     text = TRIO + "mask first { choose {x[0]} weight 1 }"

@@ -177,6 +177,7 @@ def test_after_many_programs_what_jax_remembers_of_them_is_cleared(monkeypatch: 
     assert cleared == [5, 5, 5]  # 16 were let go to make room for one each
 
 
+@pytest.mark.slow  # a loss and its slope, traced and compiled by parts
 def test_programs_may_be_let_go_while_another_is_traced(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(kept, "mappings", lambda: kept.MOST_MAPPINGS + 1)
     model, x = chain(), spins(8)

@@ -139,10 +139,14 @@ def test_samplers_that_need_a_joint_law_are_refused_before_anything_runs(sampler
     assert words in refused(lambda: gm.parse(text), code)
 
 
-def test_a_mask_whose_weights_mention_given_data_trains_and_does_not_sample(model: Any, params: Any):
+def test_a_mask_whose_weights_mention_given_data_does_not_sample(model: Any, params: Any):
     text = refused(lambda: model.sample(params, "weighed", given=ONE, draws=2), "E741")
     assert "looks at given data" in text
     assert "E741" in refused(lambda: model.transition_matrix(params, "weighed", given=ONE), "E741")
+
+
+@pytest.mark.slow  # a training; the gate's are in tests/train
+def test_a_mask_whose_weights_mention_given_data_trains(model: Any):
     fit = model.fit(X, "looks", given={"s": np.ones((2, M), int), "w": G["w"]}, method=gm.Training(steps=1))
     assert np.isfinite(fit.loss_trace).all()
 

@@ -247,6 +247,7 @@ def test_a_later_process_reads_what_the_first_one_compiled(tmp_path: Path):
     assert oct((tmp_path / "gmlmdsl").stat().st_mode & 0o777) == "0o700"
 
 
+@pytest.mark.slow  # two processes
 @pytest.mark.usefixtures("standard_promotion")
 def test_the_command_line_reads_what_it_kept(folder: Path, hits: list[str], tmp_path: Path):
     (tmp_path / "m.gmlm").write_text(CHAIN)

@@ -174,6 +174,7 @@ def test_clamped_cells_stay_and_the_others_move_given_them(model, sampler: str):
     assert p_value(counts, matrix[numbers(start, Q)]) > LEAST_P
 
 
+@pytest.mark.slow  # one step follows its row above
 def test_a_long_chain_has_the_transitions_of_its_matrix(model):
     """Through `sample`: consecutive draws, pooled over chains, from each state beside the state's row."""
     idata = model.sample(model.init_params(), "mixed", draws=4500, warmup=10, chains=4, seed=3)
@@ -223,6 +224,7 @@ def test_a_one_hot_network_has_the_kernel_of_a_product():
         assert np.array_equal(model.transition_matrix(params, sampler), matrix)
 
 
+@pytest.mark.slow  # its kernel is compared above
 def test_chains_of_a_one_hot_network_go_where_it_says():
     n, q = 4, 3
     more = "mask front = blocks({x[0], x[2]})\nsampler s { update x[K] independently where K ~ front }\n"

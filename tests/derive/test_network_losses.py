@@ -93,7 +93,7 @@ def predicted(row: np.ndarray, predict: oracle.Predictor) -> tuple[list[int], or
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("mask", thinned(LAWS, 4))
-@pytest.mark.parametrize("which", ["model", "loose"])
+@pytest.mark.parametrize("which", thinned(["model", "loose"], 2, 1))
 def test_the_mean_over_all_masks_is_that_of_brute_force(mask: str, which: str, request: pytest.FixtureRequest):
     model = request.getfixturevalue(which)
     predict = exact(N, Q, SEED) if which == "model" else normalised(pairs(N, Q, 7))
@@ -118,7 +118,7 @@ def test_single_cells_of_an_exact_law_have_its_pseudolikelihood(model):
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("mask", ["some", "whole", "pieces", "tuned", "rated"])
-@pytest.mark.parametrize("which", ["model", "loose"])
+@pytest.mark.parametrize("which", thinned(["model", "loose"], 2))
 def test_of_shorter_rows_masks_hold_the_cells_that_are_there(mask: str, which: str, request: pytest.FixtureRequest):
     model = request.getfixturevalue(which)
     predict = exact(N, Q, SEED) if which == "model" else normalised(pairs(N, Q, 7))
@@ -163,7 +163,7 @@ def near(found: float, moments: tuple[float, float], count: int = MANY) -> bool:
     return abs(found - mean) < 5 * np.sqrt(variance / count)
 
 
-@pytest.mark.parametrize("mask", thinned(["two", "any_rate", "rated", "both", "tuned"], 3, 1))
+@pytest.mark.parametrize("mask", thinned(["two", "any_rate", "rated", "both", "tuned"], 5, 1))
 def test_drawn_masks_have_the_law_of_listed_ones(loose, mask: str):
     predict, row = normalised(pairs(N, Q, 7)), ROWS[0]
     assert near(drawn(loose, mask, row), moments(predict, row, LAWS[mask]))
@@ -315,7 +315,7 @@ def test_a_table_of_a_block_is_a_product_over_its_cells(model):
     assert np.allclose(np.exp(rows[1]), exact(N, Q, SEED)([2, 0, Q, 1])[2])
 
 
-@pytest.mark.parametrize("mask", ["stages", "kept"])
+@pytest.mark.parametrize("mask", thinned(["stages", "kept"], 2))
 def test_a_mask_that_draws_nothing_needs_no_key(loose, mask: str):
     """One block, noise that is certain, stages that are fed the mode: every draw is the same."""
     params = loose.init_params()

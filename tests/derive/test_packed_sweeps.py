@@ -73,14 +73,13 @@ def test_one_step_from_p_stays_in_p(of: Case, sampler: str):
 
 @pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
 def test_a_chain_draws_the_same_whatever_runs_beside_it():
-    """Of 4, 16 and 40 chains; it changes as often, too, as `changed` says."""
-    found = [of_chains(n, 12) for n in (4, 16, 40)]
-    for a, b in ((found[0], found[1]), (found[1], found[2])):
-        np.testing.assert_array_equal(a["posterior"]["x"], b["posterior"]["x"][: len(a["posterior"]["x"])])
-    assert not np.array_equal(found[2]["posterior"]["x"][:8], found[2]["posterior"]["x"][32:])
-    x = found[2]["posterior"]["x"].values
+    """Of 4 and 40 chains, which are one word and two; it changes as often, too, as `changed` says."""
+    found = [of_chains(n, 12) for n in (4, 40)]
+    np.testing.assert_array_equal(found[0]["posterior"]["x"], found[1]["posterior"]["x"][:4])
+    assert not np.array_equal(found[1]["posterior"]["x"][:8], found[1]["posterior"]["x"][32:])
+    x = found[1]["posterior"]["x"].values
     moved = (x[:, 1:] != x[:, :-1]).mean(axis=2)
-    np.testing.assert_allclose(found[2]["sample_stats"]["flip_rate"].values[:, 1:, 0], moved, atol=1e-6)
+    np.testing.assert_allclose(found[1]["sample_stats"]["flip_rate"].values[:, 1:, 0], moved, atol=1e-6)
 
 
 def of_chains(chains: int, draws: int):

@@ -95,14 +95,14 @@ def decoded(name: str, from_drafts: bool = False) -> list[oracle.Decode]:
     ]
 
 
-@pytest.mark.parametrize("name", thinned(CASES, 4))
+@pytest.mark.parametrize("name", thinned(CASES, 8))
 def test_a_decode_is_that_of_the_loop(model, params, name: str):
     idata = model.sample(params, name, clamp={"x": held_rows()}, missing=-1, lengths=LENGTHS, observe=["trace"])
     verify(idata, decoded(name))
 
 
 @pytest.mark.parametrize(
-    "name", thinned(["all_stutter", "mask_predict", "threshold", "easy_first_stutter", "by_mask", "fixed_point"], 3, 1)
+    "name", thinned(["all_stutter", "mask_predict", "threshold", "easy_first_stutter", "by_mask", "fixed_point"], 6, 1)
 )
 def test_a_decode_may_begin_with_a_draft(model, params, name: str):
     """The first pass sees the draft, with held cells in it; its padding says the lengths."""
@@ -143,7 +143,7 @@ def test_cells_that_no_pass_predicts_do_not_count_in_the_score(model, params):
     assert (draws(idata)[0, 0][:, [1, 2, 4, 6]] == draft[:, [1, 2, 4, 6]]).all()
 
 
-@pytest.mark.parametrize("start", ["hide", "draft"])
+@pytest.mark.parametrize("start", thinned(["hide", "draft"], 2))
 def test_a_row_that_has_ended_is_not_touched_again(model, params, start: str):
     """True freezing: with other rows still moving, what a row has after its last pass is what it keeps."""
     options = {"init": drafts(), "missing": -1} if start == "draft" else {"lengths": LENGTHS, "clamp": {"x": held_rows()}, "missing": -1}

@@ -205,7 +205,7 @@ def test_decodes_have_the_law_of_their_passes(loose, name: str):
     assert agrees(idata, wanted(name, predictor("loose")))
 
 
-@pytest.mark.parametrize("name", ["once", "fewer"])
+@pytest.mark.parametrize("name", thinned(["once", "fewer"], 2, 1))
 def test_a_network_of_an_exact_law_has_its_one_step_law(model, name: str):
     """One pass from hidden cells is the product of the marginals; the second is the law's conditional of the cell that is open."""
     idata = model.sample(model.init_params(), name, draws=320, chains=64, seed=2)
@@ -223,7 +223,7 @@ def test_one_pass_is_the_product_of_the_marginals_and_not_the_law(model):
     assert p_value(counts, p.ravel()) < LEAST_P
 
 
-@pytest.mark.parametrize("which", ["model", "loose"])
+@pytest.mark.parametrize("which", thinned(["model", "loose"], 2, 1))
 def test_passes_of_one_cell_are_the_single_site_kernel(which: str, request: pytest.FixtureRequest):
     """N passes of `schedule = one` from a draft: the draft's row of the kernel to the power N."""
     model, start = request.getfixturevalue(which), np.array([2, 0, 1])

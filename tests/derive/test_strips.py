@@ -94,6 +94,7 @@ def test_one_step_follows_its_row_and_keeps_p(of: Case, sampler: str):
 LISTED = [(POTTS, "drawn"), (POTTS, "mixed"), (POTTS, "all"), (HARD_CASE, "drawn")]
 
 
+@pytest.mark.slow  # dear to compile; swept strips follow their row above
 @pytest.mark.parametrize(("of", "sampler"), thinned(LISTED, 4), ids=str)
 def test_a_block_drawn_from_a_list_follows_its_row_and_keeps_p(of: Case, sampler: str):
     assert isinstance(kernels_of(of, sampler)[0], ListedEliminationKernel)
@@ -108,6 +109,7 @@ def test_all_strips_of_a_colour_are_one_elimination():
     assert "3 blocks in 2 colours, those of a colour at once; chain: 2 cells" in lines[0]
 
 
+@pytest.mark.slow  # test_one_step.py has a ladder
 def test_replicas_of_a_ladder_keep_their_laws():
     """p to the power beta, a `require` unscaled: beta 0 is uniform on what is possible."""
     kernel = derive.build_kernel(LADDER_CASE.model.lowered, LADDER_CASE.model.sampler("hot")[1]).kernel
@@ -124,6 +126,7 @@ def reached(of: Case, sampler: str, codes: np.ndarray, held: np.ndarray | None =
     return _sample.sample(kernel, target, codes, seed=3, draws=1, warmup=0, thin=1, **options).last
 
 
+@pytest.mark.slow  # strips keep p above; planted bugs' checks clamp cells of other kernels
 @pytest.mark.parametrize(("of", "sampler"), thinned([(POTTS, "columns"), (HARD_CASE, "rows")], 2, 1), ids=str)
 def test_clamped_cells_stay_and_the_others_keep_p_given_them(of: Case, sampler: str):
     p = of.oracle.probabilities(of.params)
@@ -160,6 +163,7 @@ def test_a_strip_whose_rest_is_impossible_stays():
     assert p_value(np.bincount(np.ravel_multi_index(tuple(found[3:6]), (2, 2, 2)), minlength=8), second / second.sum()) > LEAST_P
 
 
+@pytest.mark.slow  # dear to compile; impossible blocks stay in test_kernels.py
 def test_a_strip_that_clamped_cells_make_impossible_stays():
     of = HARD_CASE
     start = np.repeat(np.array([1, 0, 0, 1, 0, 1, 1])[:, None], 500, axis=1)

@@ -184,7 +184,7 @@ def target_of(model: gm.Model, held: int | None, beta: float | None) -> derive.T
     return derive.Target(derive.graph_arrays(model.graph), params, clamped, None if beta is None else jnp.full(CHAINS, beta))
 
 
-@pytest.mark.parametrize(("name", "sampler", "beside"), thinned(WAYS, 2))
+@pytest.mark.parametrize(("name", "sampler", "beside"), thinned(WAYS, 4, 2))
 def test_tables_draw_what_trees_draw(name: str, sampler: str, beside: int, monkeypatch: pytest.MonkeyPatch):
     """In float64 from the same numbers: every code, at another beta and with a cell held too."""
     monkeypatch.setattr(_sweep_layout, "MOST_BESIDE", beside)
@@ -210,7 +210,7 @@ def test_tables_draw_what_trees_draw(name: str, sampler: str, beside: int, monke
             assert (np.asarray(found.codes) != np.asarray(codes)).any()
 
 
-@pytest.mark.parametrize("name", thinned(FORMED, 2, 1))
+@pytest.mark.parametrize("name", thinned(FORMED, 4, 3))
 def test_forms_at_parameters_draw_what_trees_draw(name: str, monkeypatch: pytest.MonkeyPatch):
     """In float64: products of weights with few comparisons, and sums at another beta with a cell held; colours made apart, as large ones are."""
     monkeypatch.setattr(_tabled_sweep, "SHARED", 1)
@@ -274,7 +274,7 @@ def test_weights_that_may_overflow_are_not_multiplied(strength: float, weighed: 
 
 @pytest.mark.check
 @pytest.mark.usefixtures("compiled_in_full")
-@pytest.mark.parametrize(("of", "beside"), thinned([(EQUAL, 0), (RING, 0), (RING, ALL), (LATTICE, 0), (LATTICE, ALL)], 2), ids=str)
+@pytest.mark.parametrize(("of", "beside"), thinned([(EQUAL, 0), (RING, 0), (RING, ALL), (LATTICE, 0), (LATTICE, ALL)], 5, 2), ids=str)
 def test_one_step_from_p_stays_in_p(of: Case, beside: int, monkeypatch: pytest.MonkeyPatch):
     """In float32, compiled with all optimisations: 200 000 chains, chi-square against p."""
     monkeypatch.setattr(_sweep_layout, "MOST_BESIDE", beside)

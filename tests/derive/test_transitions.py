@@ -48,7 +48,7 @@ BLOCK_DYNAMICS = [("lattice", s) for s in ("one", "two", "weigh", "warm", "agree
 ]
 
 
-@pytest.mark.parametrize(("name", "sampler"), thinned(BLOCK_DYNAMICS, 3))
+@pytest.mark.parametrize(("name", "sampler"), thinned(BLOCK_DYNAMICS, 6))
 def test_block_dynamics_are_reversible_and_have_no_negative_eigenvalue(name: str, sampler: str):
     """Adaptive ones too (Li et al. 2024, Proposition 1 and Definition 8); on the support of p."""
     case = BY_NAME[name]

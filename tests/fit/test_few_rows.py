@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl.report import fit_report
@@ -54,7 +55,7 @@ def slugs(fit: gm.Fit) -> list[str]:
     return [f.slug for f in fit.status.findings]
 
 
-@pytest.mark.parametrize("weights", [None, [1.0, 0.1], [5.0, 0.0]])
+@pytest.mark.parametrize("weights", [None, pytest.param([1.0, 0.1], marks=pytest.mark.slow), [5.0, 0.0]])
 def test_one_effective_row_has_no_standard_error(weights: list[float] | None):
     """(sum w)^2 / sum w^2 is 1, 1.198 and 1: nothing tells how far rows differ."""
     rows = ROW[None] if weights is None else np.stack([ROW, np.roll(ROW, 1)])
@@ -128,6 +129,7 @@ def test_what_rests_on_the_spread_of_rows_is_refused_for_one():
     assert caught.value.codes == ("E545",)
 
 
+@pytest.mark.slow  # files and pages of a fit are read elsewhere in the gate
 def test_files_and_reports_keep_that_there_is_no_error(tmp_path: Path):
     fit = one_row()
     fit.save(tmp_path / "a.fit")
@@ -150,7 +152,7 @@ def test_single_cells_of_a_large_lattice_are_all_masks_and_large_subsets_are_cou
         assert support_size(gm.parse(text.format(cells, size)).model().mask("s")[1]) == count
 
 
-@pytest.mark.parametrize(("seen", "weights_are"), [(0, "importances"), (1, "importances"), (1, "counts"), (5, "importances")])
+@pytest.mark.parametrize(("seen", "weights_are"), thinned([(1, "importances"), (0, "importances"), (1, "counts"), (5, "importances")], 2))
 def test_rows_that_score_nothing_tell_nothing(seen: int, weights_are: str, tmp_path: Path):
     """Of 20 rows all but the first few lack every cell: the errors of those few alone, and findings that agree."""
     x = np.random.default_rng(0).integers(0, 2, (20, 4))

@@ -106,11 +106,11 @@ def test_equal_rows_as_one_leave_value_errors_and_counts(monkeypatch: pytest.Mon
 
 
 def dense(metric: _metric.Metric, size: int) -> np.ndarray:
-    return np.stack([np.asarray(metric(e)) for e in np.eye(size)])
+    return np.asarray(jax.jit(jax.vmap(metric))(jnp.eye(size)))
 
 
 def hessian_at(o: Objective, order: np.ndarray, v: Any) -> np.ndarray:
-    return np.asarray(jax.hessian(lambda u: o.at(params_at(u)))(jnp.asarray(v)))[np.ix_(order, order)]
+    return np.asarray(jax.jit(jax.hessian(lambda u: o.at(params_at(u))))(jnp.asarray(v)))[np.ix_(order, order)]
 
 
 def metric_of(o: Objective, v: Any) -> tuple[np.ndarray, np.ndarray]:

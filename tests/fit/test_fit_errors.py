@@ -222,6 +222,7 @@ def test_replications_without_an_estimate_are_counted_and_not_averaged():
     assert "no finite estimate" in str(boot)
 
 
+@pytest.mark.slow  # replications without an estimate are above
 def test_refits_do_not_ask_what_the_data_alone_leave_open_and_find_what_a_fit_finds(monkeypatch: pytest.MonkeyPatch):
     """J has a prior, h none: without a row of a = 1 h runs to minus infinity, whatever is asked of J without its prior."""
     counts, asked = np.array([5, 4, 1, 1]), []

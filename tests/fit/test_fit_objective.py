@@ -65,6 +65,7 @@ def test_a_fit_minimises_the_objective_and_reports_its_sandwich(mask: str) -> No
     np.testing.assert_allclose(errors, np.sqrt(np.diag(inverse @ (u.T @ u) @ inverse)), rtol=2e-3)
 
 
+@pytest.mark.slow  # test_fit.py saves and loads one
 @pytest.mark.check
 def test_a_saved_fit_comes_back_whole(tmp_path) -> None:
     model = gm.parse(TEXT).model()
@@ -81,6 +82,7 @@ def test_a_saved_fit_comes_back_whole(tmp_path) -> None:
     assert again.model.log_prob(again.params, rows).shape == (30,)
 
 
+@pytest.mark.slow  # how sums are taken; what they come to is above
 def test_second_derivatives_of_many_rows_are_summed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where rows are many, second derivatives are summed at the end alone, and the estimate is where it was."""
     text = "model m { var x[i in range(3)] : spin param J[i in range(2)] factor J[i] * x[i] * x[i + 1] for i in range(2) }"

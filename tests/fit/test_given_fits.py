@@ -65,6 +65,7 @@ def logistic_objective(v: np.ndarray, x: np.ndarray, f: np.ndarray, side: np.nda
 
 @pytest.mark.usefixtures("standard_promotion")
 class TestFits:
+    @pytest.mark.slow  # how often is compiled; test_first_calls.py counts it for other verbs
     def test_more_rows_of_data_compile_nothing(self, crf: Any):
         """Data that come with the rows have room for as many as the rows themselves; without, more rows compiled three programs."""
         model, x, given, _ = crf
@@ -128,6 +129,7 @@ class TestFits:
         with pytest.raises(gm.GmlmError, match="given variables"):
             model.fit(x, "one", given=given).sample("gibbs")
 
+    @pytest.mark.slow  # a fit for a refusal
     def test_what_cannot_be_checked_says_so(self, crf: Any, tmp_path: Any):
         model, x, given, _ = crf
         fit = model.fit(x, "one", given=given)

@@ -190,6 +190,7 @@ def test_rows_are_scored_as_the_fit_scored_them(model: gm.Model, codes: np.ndarr
     assert found.estimates.shape == (2, len(WIDTHS))
 
 
+@pytest.mark.slow  # the sums beside loops, above, leave out what lacks
 def test_without_gaps_nothing_is_left_out(model: gm.Model, codes: np.ndarray):
     whole = values(codes[40:58])
     one, other = (model.fit(whole, mask="one", **options) for options in ({}, {"gaps": "ignore"}))
@@ -226,6 +227,7 @@ def test_what_cannot_be_left_out_is_refused(text: str, x: Any, options: dict[str
     refused(code, lambda: gm.parse(text).model().fit(x, missing=-9, **options), part)
 
 
+@pytest.mark.slow  # test_fit_status.py finds separated couplings
 def test_a_separated_coupling_is_found_among_gaps():
     """Wherever all three cells are held their product is 1: J grows for ever. What is held beside a gap is no evidence against it."""
     text = "model m { var x[i in range(3)] : spin param h[i in range(3)] param J factor h[i] * x[i] for i in range(3) factor J * x[0] * x[1] * x[2] }"

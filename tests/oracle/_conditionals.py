@@ -41,6 +41,16 @@ def surprise(weight: np.ndarray, row: np.ndarray, k: Block) -> float:
     return np.inf if seen == -np.inf else log_sum(agreeing(weight, row, k)).item() - seen
 
 
+def surprises(weight: np.ndarray, rows: np.ndarray, k: Block) -> np.ndarray:
+    """`surprise` of every row: of those that lack nothing at once, from the table of sums over x_K."""
+    whole = (rows != MISSING).all(axis=1) & bool(k)
+    found = np.array([0.0 if at_once else surprise(weight, row, k) for at_once, row in zip(whole, rows, strict=True)])
+    at = tuple(rows[whole].T)
+    seen, total = weight[at], np.broadcast_to(log_sum(weight, tuple(k)), weight.shape)[at]
+    found[whole] = np.where(seen > -np.inf, total - np.where(seen > -np.inf, seen, 0.0), np.inf)
+    return found
+
+
 def redraw(before: np.ndarray, weight: np.ndarray, k: Block) -> np.ndarray:
     """The matrix `before`, then x_K drawn from the weights given the rest; where the rest is impossible x stays.
 

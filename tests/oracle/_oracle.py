@@ -12,7 +12,7 @@ import numpy as np
 from gmlmdsl.program import ir
 
 from ._bind import Bound, Graph
-from ._conditionals import MISSING, Block, agreeing, log_conditional, log_sum, surprise
+from ._conditionals import MISSING, Block, agreeing, log_conditional, log_sum, surprises
 from ._expressions import Scope, evaluate, turns
 from ._kernels import run_all
 from ._masks import Table, mask_table
@@ -154,8 +154,7 @@ class Oracle:
     def log_table(self, params: Params) -> np.ndarray:
         """Unnormalised log p (of `at_beta`, times beta) of every configuration, with one axis per position."""
         log_p = self._log_potential(params, self.states)
-        scaled = [self.beta * value if np.isfinite(value) else value for value in log_p]
-        return np.array(scaled).reshape(self.domain_sizes)
+        return np.multiply(self.beta, log_p, where=np.isfinite(log_p), out=log_p.copy()).reshape(self.domain_sizes)
 
     def log_potential(self, params: Params, codes: np.ndarray) -> np.ndarray:
         """Unnormalised log p of rows of codes; missing cells are summed out."""
@@ -221,16 +220,22 @@ class Oracle:
     def row_losses(self, params: Params, codes: np.ndarray, mask: str | ir.Mask) -> np.ndarray:
         """For each row, the sum over K of p(K | x) times -log p(x_K | x_rest[, K])."""
         rows = np.asarray(codes).reshape(-1, self.n_cells)
+        return self._row_losses(params, rows, *self._laws(params, rows, mask))
+
+    def _laws(self, params: Params, rows: np.ndarray, mask: str | ir.Mask) -> tuple[Table, Table]:
+        """p(K | x) of the rows, and of every configuration where the mask looks at it."""
         here = mask_table(self._mask(mask), Scope(self.bound, params, rows=rows))
-        everywhere = self.mask_table(params, mask) if self._mask(mask).adaptive else {}
+        return here, self.mask_table(params, mask) if self._mask(mask).adaptive else {}
+
+    def _row_losses(self, params: Params, rows: np.ndarray, here: Table, everywhere: Table) -> np.ndarray:
         log_p, losses = self.log_table(params), np.zeros(len(rows))
         for k, p in here.items():
             weight = log_p
             if k in everywhere:
                 with np.errstate(divide="ignore"):
                     weight = log_p + np.log(everywhere[k]).reshape(log_p.shape)
-            for r in np.flatnonzero(p > 0):
-                losses[r] += p[r] * surprise(weight, rows[r], k)
+            may = p > 0
+            losses[may] += p[may] * surprises(weight, rows[may], k)
         return losses
 
     def loss(self, params: Params, codes: np.ndarray, mask: str | ir.Mask, row_weights: Sequence[float] | None = None) -> float:
@@ -241,18 +246,16 @@ class Oracle:
 
     def fit_constant(self, params: Params, codes: np.ndarray, mask: str | ir.Mask) -> float:
         """The factor c = (cells that are in some K) / E|K|, the mean over the rows given."""
-        rows = np.asarray(codes).reshape(-1, self.n_cells)
-        law = mask_table(self._mask(mask), Scope(self.bound, params, rows=rows))
-        everywhere = self.mask_table(params, mask) if self._mask(mask).adaptive else law
-        reached = frozenset().union(*everywhere)
-        return len(reached) / float(np.mean(sum(len(k) * p for k, p in law.items())))
+        return _fit_constant(*self._laws(params, np.asarray(codes).reshape(-1, self.n_cells), mask))
 
     def fit_objective(self, params: Params, codes: np.ndarray, mask: str | ir.Mask, weights: Sequence[float] | None = None) -> float:
         """The sum that `fit` minimises: c times the sum over rows of w times the row's loss, minus log prior."""
-        losses = self.row_losses(params, codes, mask)
+        rows = np.asarray(codes).reshape(-1, self.n_cells)
+        laws = self._laws(params, rows, mask)
+        losses = self._row_losses(params, rows, *laws)
         w = np.ones(len(losses)) if weights is None else np.asarray(weights, dtype=float)
         data = np.sum(w[w != 0] * losses[w != 0])
-        return float(self.fit_constant(params, codes, mask) * data - self.log_prior(params))
+        return float(_fit_constant(*laws) * data - self.log_prior(params))
 
     def log_prior(self, params: Params) -> float:
         """The sum of the log prior densities of all parameters."""
@@ -272,6 +275,11 @@ class Oracle:
         if not isinstance(body, tuple):
             raise NotImplementedError(f"{body.form.name} is no chain on the configurations")
         return run_all(self, params, body, np.eye(len(self.states)), by_colours)
+
+
+def _fit_constant(here: Table, everywhere: Table) -> float:
+    reached = frozenset().union(*(everywhere or here))
+    return len(reached) / float(np.mean(sum(len(k) * p for k, p in here.items())))
 
 
 # Coefficients of central differences of sixth order: the error is h^6 / 140 of the seventh derivative.

@@ -103,6 +103,10 @@ def test_a_run_that_has_ended_takes_no_step(model, tmp_path):
     again = model.fit(rows(), mask="noisy", method=options(tmp_path / "run"))
     assert same(first.params, again.params)
     assert len(again.loss_trace) == 24
+
+
+@pytest.mark.slow  # two programs more
+def test_a_run_that_patience_has_ended_takes_no_step(model, tmp_path):
     stopped = {"validation": {"x": rows(4, 9)}, "evaluate_every": 1, "patience": 1, "steps": 60, "learning_rate": 0.3, "save_every": 1}
     ended = model.fit(rows(4), mask="whole", method=options(tmp_path / "early", **stopped))
     assert ended.reason == "patience"
@@ -278,6 +282,7 @@ def test_a_fit_comes_back_from_its_file(model, tmp_path):
     assert np.array_equal(*drawn)
 
 
+@pytest.mark.slow  # test_fit.py has a damaged fit
 def test_a_damaged_fit_is_refused(model, tmp_path):
     path = tmp_path / "net.fit"
     model.fit(rows(), mask="noisy", method=options(None, steps=2)).save(path)

