@@ -118,7 +118,7 @@ LearningRate = Annotated[
     typer.Option(
         "--learning-rate",
         metavar="X",
-        help="The peak; 0.003 of AdaFactor, 0.001 of Adam by default.",
+        help="The peak. By default 0.001 of Adam; of AdaFactor 0.03 for up to 5000 updates, then less: 0.003 for 500000.",
     ),
 ]
 Warmup = Annotated[int | None, typer.Option("--warmup", metavar="N", min=0, help="Batches of warm-up; a fiftieth by default.")]
