@@ -109,7 +109,12 @@ TeacherSteps = Annotated[
     int | None, typer.Option("--teacher-steps", metavar="N", min=1, help="Batches of the teacher; as --steps by default.")
 ]
 TeacherSampler = Annotated[
-    str | None, typer.Option("--teacher-sampler", metavar="NAME", help="The one that distils; the one with most beams by default.")
+    str | None,
+    typer.Option(
+        "--teacher-sampler",
+        metavar="NAME",
+        help="The one that distils; by default the one with most beams, of several the best on the validation text.",
+    ),
 ]
 BatchSize = Annotated[int, typer.Option("--batch-size", metavar="N", min=1, help="Pairs of a batch.")]
 Optimizer = Annotated[str, typer.Option("--optimizer", metavar="adafactor|adam", help="Both with a warm-up and a cosine.")]
