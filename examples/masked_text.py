@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import optax
 
 import gmlmdsl as gm
 
 HERE = Path(__file__).resolve().parent
 CHARS = "abcdefghijklmnopqrstuvwxyz .,()'-"
-PEAK = 0.003  # of the learning rate
 SAMPLERS = {
     "one_by_one": "single characters, 20 sweeps",
     "blocks": "blocks of a third at once, 60 times",
@@ -94,9 +92,7 @@ def main(
     training, held_out = texts()
     model = gm.load(HERE / "masked_text.gmlm", n=n, width=width, layers=layers).model()
     rows, started = windows(training, n, n // 4), time.perf_counter()
-    rate = optax.warmup_cosine_decay_schedule(0.0, PEAK, steps // 20, steps, 1e-5)
-    training_of = gm.Training(steps=steps, batch_size=batch)
-    fit = model.fit(rows, mask="any", optimizer=optax.adam(rate), method=training_of, progress=False)
+    fit = model.fit(rows, mask="any", method=gm.Training(steps=steps, batch_size=batch), progress=False)
     print(f"{len(rows):,} rows of {n} characters, {steps} steps, {time.perf_counter() - started:.0f} s")
 
     new, counts = windows(held_out, n, n)[:scored], Counts.of(training)

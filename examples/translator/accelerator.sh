@@ -116,7 +116,7 @@ for size in $sizes; do # 4. trainings, in pieces
     timeout --signal=TERM --kill-after=60 "${minutes}m" "$gmlm" pipeline "$here/long.gmlm" "$train_source" "$train_target" \
       --out "$out/$size" --validation "$val_source" --validation "$val_target" --test "$test_source" --test "$test_target" \
       --languages "$source-$target" $inputs --precision bfloat16 --batch-size 512 --bucket 24 --bucket 48 \
-      --label-smoothing 0.1 --teacher-steps 5000 --steps 10000 --evaluate-every 250 --patience 8 --save-every 250 "$@" \
+      --label-smoothing 0.1 --learning-rate 0.01 --teacher-steps 5000 --steps 10000 --evaluate-every 250 --patience 8 --save-every 250 "$@" \
       >>"$out/$size.log" 2>&1 || status=$?
     case $status in
       0) touch "$out/$size.done"; say "$size is done: $out/$size/report.html" ;;

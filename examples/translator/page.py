@@ -16,11 +16,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from scipy.stats import t as student_t
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "translation.md"
 KEPT = PAGE.parent / "translation"
 OTHER_SCORES = ("BLEU intl", "length ratio", "brevity", "chrF++", "TER", "stutter")
 LEFT_OUT = ("examples", "program")
 COMPARED = ("rates", "starts", "students", "teachers")
+SEEDED = {"students": "student", "teachers": "teacher"}  # what `trials.py` made, and the trial that the others are compared with
 Report = dict[str, Any]
 
 
@@ -55,7 +59,10 @@ def page(text: str) -> str:
 
     def part(found: re.Match[str]) -> str:
         name, what = found[1], found[2]
-        made = compared(KEPT / name) if name in COMPARED else PARTS[what](read(name))
+        if name in SEEDED:
+            made = over_seeds(KEPT / name, SEEDED[name])
+        else:
+            made = compared(KEPT / name) if name in COMPARED else PARTS[what](read(name))
         return f"<!-- run: {name} {what} -->\n{made}\n<!-- end -->"
 
     return re.sub(r"<!-- run: (\S+) (\w+) -->\n.*?<!-- end -->", part, text, flags=re.DOTALL)
@@ -184,6 +191,31 @@ def compared(folder: Path) -> str:
         for name in ordered
     ]
     return table(["training", *(f"after {k} batches" for k in steps), *(f"BLEU of `{s}`" for s in samplers)], rows)
+
+
+def over_seeds(folder: Path, plain: str) -> str:
+    """Of each trial the mean over its seeds of BLEU by sampler, and of the difference from the plain trial at the same seed, with its interval."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for path in sorted(folder.glob("*-seed*.json")):
+        name, seed = path.stem.rsplit("-seed", 1)
+        scored = json.loads(path.read_text(encoding="utf-8"))
+        found.setdefault(name, {})[seed] = {sampler: notes["scores"][0]["value"] for sampler, notes in scored.items()}
+    samplers = list(found[plain][min(found[plain])])
+    rows = []
+    for name in sorted(found, key=lambda n: (n != plain, n)):
+        cells = []
+        for sampler in samplers:
+            values = {seed: by_sampler[sampler] for seed, by_sampler in found[name].items()}
+            apart = [v - found[plain][seed][sampler] for seed, v in values.items() if seed in found[plain]]
+            cells.append(f"{np.mean(list(values.values())):.2f}" + ("" if name == plain else f" ({difference(apart)})"))
+        rows.append([name, len(found[name]), *cells])
+    return table(["trial", "seeds", *(f"BLEU of `{s}`" for s in samplers)], rows)
+
+
+def difference(values: Sequence[float]) -> str:
+    """The mean with half the width of its interval at 95 %, by Student's t."""
+    half = "" if len(values) < 2 else f" ± {student_t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / len(values) ** 0.5:.2f}"
+    return f"{np.mean(values):+.2f}{half}"
 
 
 PARTS = {"scores": scores, "passes": passes, "latency": latency, "made": made, "claims": claims, "attention": attention}

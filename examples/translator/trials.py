@@ -4,6 +4,7 @@
 #   python examples/translator/trials.py students RUN TRIALS         trains and scores every student, those that are done are kept
 #   python examples/translator/trials.py teachers RUN TRIALS
 #   python examples/translator/trials.py students RUN TRIALS --list  prints the commands, and runs none
+#   python examples/translator/trials.py students RUN TRIALS --only student --only student-keeps-half --seed 0 --lines 500
 #   python examples/translator/page.py students TRIALS               keeps the logs and the scores, and writes their table
 #
 # Nothing here looks at the test text. A trial that was killed goes on: `gmlm train` does so by itself.
@@ -33,15 +34,23 @@ TEACHERS = {
     "teacher-dropout": ("clean", "--input dropout=0.3"),
     "teacher-2000-pieces": ("clean", "--input source_vocab=2000 --input target_vocab=2000"),
     "teacher-ema": ("clean", "--ema 0.99"),
+    "teacher-peak-0.003": ("clean", "--learning-rate 0.003"),
+    "teacher-peak-0.01": ("clean", "--learning-rate 0.01"),
 }
-COMMON = "--batch-size 64 --bucket 24 --bucket 64 --learning-rate 0.03 --save-every 50 --evaluate-every 100"
+COMMON = "--batch-size 64 --bucket 24 --bucket 64 --save-every 50 --evaluate-every 100"
 
 
-def commands(what: str, run: Path, out: Path, steps: int, seed: int) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """For each trial the file of its scores, the training, and the scoring."""
+def commands(
+    what: str, run: Path, out: Path, steps: int, seed: int, only: list[str] | None = None, lines: int | None = None
+) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """For each trial the file of its scores, the training, and the scoring, of the first lines of the validation text."""
     model, trials = ("translate", STUDENTS) if what == "students" else ("teacher", TEACHERS)
+    if unknown := sorted(set(only or ()) - set(trials)):
+        sys.exit(f"no trial of {what} is called {', '.join(unknown)}; there are {', '.join(trials)}")
     validation = [str(run / f"text/validation.{side}") for side in ("source", "target")]
     for name, (text, options) in trials.items():
+        if only and name not in only:
+            continue
         label = f"{name}-seed{seed}"
         train = ["gmlm", "train", str(PROGRAM), *(str(run / f"{text}/train.{side}") for side in ("source", "target"))]
         train += ["--model", model, "--out", str(out / label), *COMMON.split(), "--steps", str(steps), "--seed", str(seed)]
@@ -50,14 +59,16 @@ def commands(what: str, run: Path, out: Path, steps: int, seed: int) -> Iterator
         own = [word.format(run=run) for word in options.split()]
         if "--from" not in own and not any(word.startswith("source_vocab") for word in own):
             own += ["--vocabulary", str(run / "vocabulary.model")]
-        score = ["gmlm", "evaluate", str(out / label / f"{model}.bundle"), *validation, "--json"]
+        score = ["gmlm", "evaluate", str(out / label / f"{model}.bundle"), *validation, "--json", *([] if lines is None else ["--limit", str(lines)])]
         yield out / f"{label}.json", [*train, *own], score
 
 
-def main(what: str, run: Path, out: Path, steps: int, seeds: list[int], listed: bool) -> None:
+def main(
+    what: str, run: Path, out: Path, steps: int, seeds: list[int], listed: bool, only: list[str] | None = None, lines: int | None = None
+) -> None:
     """Train and score what is not scored yet."""
     for seed in seeds:
-        for scores, train, score in commands(what, run, out, steps, seed):
+        for scores, train, score in commands(what, run, out, steps, seed, only, lines):
             if listed:
                 print(f"{shlex.join(train)}\n{shlex.join(score)} > {shlex.quote(str(scores))}")
             elif not scores.exists():
@@ -79,6 +90,8 @@ if __name__ == "__main__":
     parser.add_argument("out", type=Path, help="the folder of the trials")
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--seed", type=int, action="append", help="may be repeated; 0, 1 and 2 by default")
+    parser.add_argument("--only", action="append", metavar="TRIAL", help="may be repeated; all by default")
+    parser.add_argument("--lines", type=int, metavar="N", help="score the first N lines of the validation text; all by default")
     parser.add_argument("--list", action="store_true", dest="listed", help="print the commands, and run none")
     o = parser.parse_args()
-    main(o.what, o.run, o.out, o.steps, o.seed or [0, 1, 2], o.listed)
+    main(o.what, o.run, o.out, o.steps, o.seed or [0, 1, 2], o.listed, o.only, o.lines)

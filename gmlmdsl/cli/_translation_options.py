@@ -109,7 +109,12 @@ TeacherSteps = Annotated[
     int | None, typer.Option("--teacher-steps", metavar="N", min=1, help="Batches of the teacher; as --steps by default.")
 ]
 TeacherSampler = Annotated[
-    str | None, typer.Option("--teacher-sampler", metavar="NAME", help="The one that distils; the one with most beams by default.")
+    str | None,
+    typer.Option(
+        "--teacher-sampler",
+        metavar="NAME",
+        help="The one that distils; by default the one with most beams, of several the best on the validation text.",
+    ),
 ]
 BatchSize = Annotated[int, typer.Option("--batch-size", metavar="N", min=1, help="Pairs of a batch.")]
 Optimizer = Annotated[str, typer.Option("--optimizer", metavar="adafactor|adam", help="Both with a warm-up and a cosine.")]
@@ -118,7 +123,7 @@ LearningRate = Annotated[
     typer.Option(
         "--learning-rate",
         metavar="X",
-        help="The peak; 0.003 of AdaFactor, 0.001 of Adam by default.",
+        help="The peak. By default 0.001 of Adam; of AdaFactor 0.03 for up to 5000 updates, then less: 0.003 for 500000.",
     ),
 ]
 Warmup = Annotated[int | None, typer.Option("--warmup", metavar="N", min=0, help="Batches of warm-up; a fiftieth by default.")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -13,8 +14,9 @@ import optax
 
 from .._diagnostics import fail, with_whole_numbers
 
-PEAK, END = 0.003, 1e-5  # of the learning rate: Li et al. 2024, Appendix L
-WARM = 50  # a fiftieth of the steps warm up, as 10,000 of 500,000 do there
+# Of Li et al. 2024, Appendix L: 500,000 steps, of which a fiftieth warm up, with a learning rate of 0.003 that falls to 1e-5
+PUBLISHED_STEPS, WARM, PUBLISHED_PEAK, END = 500_000, 50, 0.003, 1e-5
+MOST_PEAK = 0.03  # of fewer steps; AdaFactor's steps are relative to the size of the weights, so that this is 3 %
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,8 @@ class Training:
         log: a file of one line of JSON for every 20 steps, with the norms of the network's parts (roots of the sums of squares of their
             weights), and for every measurement. It is begun anew, or cut back to the step that a run goes on from.
         warmup: steps of linear warm-up of the default optimiser; None: a fiftieth.
-        learning_rate: the peak of the default optimiser, AdaFactor (Shazeer and Stern 2018) with a cosine down to 1e-5; None: 0.003.
+        learning_rate: the peak of the default optimiser, AdaFactor (Shazeer and Stern 2018) with a cosine down to 1e-5; None: 0.03 for up
+            to 5000 updates, then less, as 1 / sqrt(updates): 0.003, the published peak, for the published 500,000.
         loss: of a hidden cell: "cross_entropy", -log p of its value, or "squared", the sum over values of (output - 1 or 0)^2. The outputs
             then estimate probabilities: they are no logits, and the fit neither samples nor has a `loss` of other rows.
         l2: lambda: lambda times the sum of the squares of all weights is added to the loss, of each batch.
@@ -180,7 +183,15 @@ def default_optimizer(t: Training) -> optax.GradientTransformation:
     """AdaFactor with linear warm-up and a cosine, by updates: one for every `accumulate` steps."""
     updates = t.steps // t.accumulate
     warm = max(1, updates // WARM) if t.warmup is None else t.warmup // t.accumulate
-    return _adafactor(PEAK if t.learning_rate is None else t.learning_rate, warm, max(updates, warm + 1))
+    return _adafactor(default_peak(updates) if t.learning_rate is None else t.learning_rate, warm, max(updates, warm + 1))
+
+
+def default_peak(updates: int) -> float:
+    """Of AdaFactor: the published one for the published length, and more for shorter runs, as 1 / sqrt(updates), 0.03 at the most.
+
+    The rate that T5 trains with falls like that too, by the updates that were made (Raffel et al. 2020, Section 3.1.2).
+    """
+    return min(MOST_PEAK, PUBLISHED_PEAK * math.sqrt(PUBLISHED_STEPS / max(1, updates)))
 
 
 @cache

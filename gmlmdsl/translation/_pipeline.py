@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any, final
 
+from ._distiller import choose
 from ._lock import alone
-from ._pipeline_stages import PipelineStages, by_beams
+from ._pipeline_stages import PipelineStages
 from ._results import Report, results
-from ._split import choose_distiller, split
+from ._split import split
 
 
 @final
@@ -30,7 +31,7 @@ class Pipeline(PipelineStages):
             self.clean()
             split(self)
             names = [self.train("teacher", self.roles.teacher, "clean", self.o.teacher)]
-            choose_distiller(self, by_beams(self.checked, self.roles.teacher))
+            choose(self)
             self.distil()
             self.clean_distilled()
             names.append(self.train("student", self.roles.student, "distilled", self.o.student))

@@ -14,10 +14,11 @@ import numpy as np
 
 from .._diagnostics import GmlmError, fail, only
 from ..files import write_whole
-from ..program import Program, check_file, ir
+from ..program import check_file
 from ._corpus import Counts, clean, read_lines, read_pairs
 from ._distill import FORMAT as DISTILLED
 from ._distill import distill
+from ._distiller import distillers
 from ._kept_stages import Done, Stages, Tell, file_hash
 from ._programs import bound, digest_of, roles_of, shared_vocabulary, sides
 from ._texts import Texts, without_overlap
@@ -47,7 +48,8 @@ class PipelineOptions:
         teacher, student: how they are trained; the raw student is trained as the distilled one.
         vocabulary: a file of one that is given; None: one is made of the training text.
         masks: by model, where it has several.
-        teacher_sampler: the teacher's sampler that distils; None: the one with the most beams, of those that fit into a share of `minutes`.
+        teacher_sampler: the teacher's sampler that distils; None: of those with the most beams that fit into a share of `minutes` the one
+            with the highest BLEU on validation text.
         samplers: those that are compared; none: all of the program.
         direction: such as "en-de", for the report and the tokeniser of BLEU.
         raw: whether a student is trained on the raw text too.
@@ -101,7 +103,9 @@ class PipelineStages:
         for name in options.samplers:
             if not any(name in m.samplers for m in self.models.values()):
                 raise fail("E506", f"neither model has a sampler `{name}`")
-        self.distiller = distilling_sampler(self.checked, self.roles.teacher, options.teacher_sampler)
+        self.distiller = distillers(self.checked, self.roles.teacher, options.teacher_sampler)[
+            0
+        ]  # until the teacher is trained, see `choose`
 
     # Text
 
@@ -297,35 +301,6 @@ class PipelineStages:
                 self.stages.tell(f"{stage}: {done:,} of {total:,} {what}")
 
         return note
-
-
-def distilling_sampler(checked: Program, model: str, stated: str | None) -> str:
-    """The named sampler of the teacher, else the one with the most beams, else its only one.
-
-    Raises:
-        GmlmError: E506 for an unknown name, or where the file does not say which.
-    """
-    names = [name for name, s in checked.samplers.items() if s.model == model]
-    if stated is None and len(names) > 1:
-        first, second, *_ = [*by_beams(checked, model), None, None]
-        clear = first is not None and (second is None or beams_of(checked, first) != beams_of(checked, second))
-        stated = first if clear else None
-    return only(stated, names, "sampler", model)
-
-
-def by_beams(checked: Program, model: str) -> list[str]:
-    """The samplers of a model whose beams the file says in digits, those with most first."""
-    names = [name for name, s in checked.samplers.items() if s.model == model]
-    found = {name: beam for name in names if (beam := beams_of(checked, name)) is not None}
-    return sorted(found, key=lambda name: -found[name])
-
-
-def beams_of(checked: Program, sampler: str) -> int | None:
-    """How many beams a sampler keeps, where the file says so in digits."""
-    body = checked.samplers[sampler].body
-    found = body.arguments.get("beam", 1) if isinstance(body, ir.FormCall) else None
-    found = found.value if isinstance(found, ir.Literal) else found
-    return int(found) if isinstance(found, int | float) else None
 
 
 def told(fit: NetworkFit) -> dict[str, Any]:

@@ -19,9 +19,9 @@ from ..graph import versions
 from ._claims import claims
 from ._corpus import read_lines, read_pairs
 from ._dependency import dependency
+from ._distiller import by_beams
 from ._evaluate import evaluate
 from ._latency import latency
-from ._pipeline_stages import by_beams
 from ._rerank import RERANKED, Reranked, candidate_count
 from ._translator_file import write_translator
 

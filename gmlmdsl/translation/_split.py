@@ -1,4 +1,4 @@
-"""How the minutes of a run are divided: batches of the teacher, of the student, and the sampler that distils.
+"""How the minutes of a run are divided: batches of the teacher and of the student.
 
 A student can be no better than its teacher, and learns from what that one translates: both get the same share, distillation a small one,
 and what is left is for text, scores and times. Trials of a few batches say what a share buys; they are made once, and kept.
@@ -7,27 +7,22 @@ and what is left is for text, scores and times. Trials of a few batches say what
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from ._corpus import read_lines
 from ._programs import digest_of
 from ._train_pairs import Pairs, Recipe, train_pairs
 
 if TYPE_CHECKING:
     from ..model import ConditionalModel
     from ._pipeline_stages import PipelineStages
-    from ._translator import Translator
     from ._vocabulary import Vocabulary
 
 SHARES = {"teacher": 22, "distil": 4, "student": 22}  # minutes of an hour
 TRIED = 60  # batches of a trial
 NO_PEAK = 1e-5  # learning rate of a trial, whose weights nobody wants
-LINES = 128  # sources that a sampler is tried on
 
 
 def split(p: PipelineStages) -> None:
@@ -55,31 +50,6 @@ def split(p: PipelineStages) -> None:
     p.o = replace(p.o, teacher=teacher, student=student)
 
 
-def choose_distiller(p: PipelineStages, beams: Sequence[str]) -> None:
-    """Where a run has so many minutes, set the sampler that distils: of those with most beams first, the first that fits into its share.
-
-    Args:
-        p: a pipeline whose teacher is trained.
-        beams: the teacher's samplers, those with most beams first; the last one distils where none fits.
-    """
-    if p.o.minutes is None or p.o.teacher_sampler is not None or len(beams) < 2:
-        return
-    source = p.stages.done["clean"].files["clean/train.source"]
-    inputs = {"minutes": p.o.minutes, "teacher": p.stages.done["teacher"].files["teacher.fit"], "source": source}
-    inputs |= {"samplers": {name: p.sampler_digest(p.roles.teacher, name) for name in beams}}
-
-    def make(_: str) -> dict[str, Any]:
-        lines, found = read_lines(p.stages / "clean/train.source"), {}
-        for name in beams:
-            found[name] = seconds_of(p.translator("teacher"), name, lines)
-            p.stages.tell(f"distiller: `{name}` takes {found[name] / 60:.1f} minutes")
-            if found[name] <= SHARES["distil"] * (p.o.minutes or 0.0):
-                break
-        return {"seconds": found, "sampler": list(found)[-1]}
-
-    p.distiller = p.stages.run("distiller", inputs, [], make).notes["sampler"]
-
-
 def batches_within(minutes: float, part: str, seconds: float) -> int:
     """How many batches of so many seconds fit into a part's share of so many minutes; one at the least.
 
@@ -102,13 +72,3 @@ def _tried(recipe: Recipe) -> Recipe:
     """As a trial trains: what a batch costs is as it was."""
     plain = {"warmup": None, "evaluate_every": None, "patience": None, "save_every": None, "average_last": None, "start_from": None}
     return replace(recipe, steps=TRIED, learning_rate=NO_PEAK, seed=0, **plain)
-
-
-def seconds_of(teacher: Translator, sampler: str, lines: Sequence[str]) -> float:
-    """About how long a sampler takes for all lines: some of them, spread over the text, once what they need is compiled."""
-    some = lines[:: max(1, len(lines) // LINES)]
-    for _ in range(2):
-        started = time.perf_counter()
-        teacher.translate(some, sampler=sampler, cut=True)
-        seconds = time.perf_counter() - started
-    return seconds * len(lines) / len(some)

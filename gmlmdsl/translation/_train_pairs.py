@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 Pairs = Sequence[tuple[str, str]]
 OPTIMIZERS = ("adafactor", "adam")
-CLIP = 1.0  # norm of a gradient that Adam takes
+CLIP, ADAM_PEAK = 1.0, 0.001  # Adam's: the most norm of a gradient, and the peak of the learning rate
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Recipe:
 
     Attributes:
         optimizer: "adafactor", as the paper has it, or "adam"; both with linear warm-up and a cosine down to 1e-5.
-        learning_rate: the peak; None: 0.003 of AdaFactor, as the paper has it for long runs, 0.001 of Adam.
+        learning_rate: the peak; None: of AdaFactor that of `gm.Training`, 0.03 for up to 5000 updates and less for more; of Adam 0.001.
         seed: of the first weights, the order of rows, masks, noise and dropout.
         start_from: a bundle whose weights are the first ones where they agree (`gmlm train --from`): that of a teacher, for its student.
             None: random weights; in a pipeline the students start from the teacher.
@@ -55,11 +55,6 @@ class Recipe:
     start_from: str | Path | None = None
     buckets: tuple[int, ...] | None = None
 
-    @property
-    def peak(self) -> float:
-        """The largest learning rate."""
-        return self.learning_rate if self.learning_rate is not None else {"adam": 0.001}.get(self.optimizer, 0.003)
-
     def training(self, validation: Mapping[str, Any] | None, checkpoint: Path | None, log: Path | None, resume: bool = True) -> Training:
         """The options of `Model.fit`."""
         own = self.optimizer == "adafactor"  # whose schedule the training makes
@@ -80,7 +75,7 @@ class Recipe:
             resume=resume,
             log=log,
             warmup=self.warmup if own else None,
-            learning_rate=self.peak if own else None,
+            learning_rate=self.learning_rate if own else None,
         )
 
     def transformation(self) -> Any:
@@ -97,7 +92,8 @@ class Recipe:
 
         updates = max(1, self.steps // self.accumulate)
         warm = max(1, updates // 50) if self.warmup is None else self.warmup // self.accumulate
-        schedule = optax.warmup_cosine_decay_schedule(0.0, self.peak, warm, max(updates, warm + 1), 1e-5)
+        peak = ADAM_PEAK if self.learning_rate is None else self.learning_rate
+        schedule = optax.warmup_cosine_decay_schedule(0.0, peak, warm, max(updates, warm + 1), 1e-5)
         return optax.chain(optax.clip_by_global_norm(CLIP), optax.adam(schedule, b2=0.98))
 
 

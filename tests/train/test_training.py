@@ -228,6 +228,17 @@ def test_the_schedule_counts_updates():
     assert sizes[-1] < 0.01 * sizes.max()
 
 
+@pytest.mark.parametrize(("steps", "peak"), [(1, 0.03), (5000, 0.03), (20_000, 0.015), (500_000, 0.003), (2_000_000, 0.0015)])
+def test_the_peak_falls_with_the_length_of_a_run(steps: int, peak: float):
+    """AdaFactor's first update of a weight of 1 is as large as its learning rate; warm-up ends with the first of so few updates as one."""
+    optimizer, weight = _training.default_optimizer(gm.Training(steps=2 * steps, accumulate=2, warmup=2)), jnp.ones(())
+    state, sizes = optimizer.init(weight), []
+    for _ in range(2):
+        change, state = optimizer.update(jnp.ones(()), state, weight)
+        sizes.append(abs(float(change)))
+    assert sizes == pytest.approx([0, peak], rel=1e-6)
+
+
 @pytest.mark.parametrize("smoothing", thinned([0.0, 0.1, 0.6], 3, 1))
 def test_label_smoothing(model, smoothing: float):
     x, before = rows(), model.init_params(seed=3)

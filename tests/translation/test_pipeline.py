@@ -21,11 +21,23 @@ from gmlmdsl.program import check_file
 from gmlmdsl.report import translation_report
 from gmlmdsl.train._checkpoints import Checkpoints
 from gmlmdsl.train._training_bar import TrainingBar
-from gmlmdsl.translation import Pipeline, PipelineOptions, Texts, TrainJob, _distill, _split, read_lines, read_pairs, train_translator
+from gmlmdsl.translation import (
+    Pipeline,
+    PipelineOptions,
+    Texts,
+    TrainJob,
+    _distill,
+    _distiller,
+    _split,
+    read_lines,
+    read_pairs,
+    train_translator,
+)
 from gmlmdsl.translation._distill import Distilled, distill, loops
+from gmlmdsl.translation._distiller import by_beams, choose
 from gmlmdsl.translation._kept_stages import Stages
 from gmlmdsl.translation._lock import alone
-from gmlmdsl.translation._pipeline_stages import by_beams
+from gmlmdsl.translation._metrics import corpus_bleu
 from gmlmdsl.translation._texts import Texts as OnlyTexts
 from gmlmdsl.translation._train_pairs import Recipe
 from gmlmdsl.translation._translator import Translation
@@ -141,15 +153,56 @@ def test_minutes_are_split(whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         # 22 of 60 minutes each, of which ten have 220 s
         assert (pipeline.o.teacher, pipeline.o.student) == (replace(RECIPE, steps=440), replace(RECIPE, steps=110))
         rates = {"teacher": rate, "translate": rate}
+
+
+def with_teacher(whole, tmp_path: Path, more: str, lines: list[str]) -> Pipeline:
+    """A pipeline whose teacher has these samplers too, and is trained."""
+    options, program = copied(whole, tmp_path), tmp_path / "more.gmlm"
+    program.write_text(options.program.read_text() + more)
+    pipeline = Pipeline(replace(options, program=program), lines.append)
+    for stage in (pipeline.texts, pipeline.vocabulary, pipeline.clean):
+        stage()
     pipeline.train("teacher", "teacher", "clean", RECIPE)
-    costs = {"beam": 41.0, "greedy": 39.0}  # the share is 40 s
-    monkeypatch.setattr(_split, "seconds_of", lambda teacher, sampler, lines: costs[sampler])
-    monkeypatch.setattr(pipeline, "sampler_digest", lambda model, sampler: sampler)
-    for cost, chosen in ((41.0, "greedy"), (40.0, "beam")):
-        costs["beam"] = cost
-        pipeline.o = replace(pipeline.o, minutes=10.0 + (cost == 40.0) * 1e-9)
-        _split.choose_distiller(pipeline, ["beam", "greedy"])
-        assert pipeline.distiller == chosen
+    return pipeline
+
+
+def beam(name: str, beams: int, penalty: float = 0.6) -> str:
+    return f"sampler {name} for teacher = autoregressive(end = 1, beam = {beams}, length_penalty = {penalty})\n"
+
+
+def test_of_as_many_beams_the_best_on_the_validation_text_distils(whole, tmp_path: Path):
+    lines: list[str] = []
+    pipeline = with_teacher(whole, tmp_path, beam("wide", 4) + beam("longer", 4, 2.0), lines)
+    choose(pipeline)
+    pairs = read_pairs(pipeline.stages / "clean/validation.source", pipeline.stages / "clean/validation.target")
+    teacher, bleu = pipeline.translator("teacher"), {}
+    for name in ("wide", "longer"):
+        outputs = teacher.translate([source for source, _ in pairs], sampler=name)
+        bleu[name] = corpus_bleu([o.text for o in outputs], [target for _, target in pairs], "13a")
+    best = max(bleu, key=lambda name: bleu[name])
+    assert pipeline.stages.done["distiller"].notes == {"seconds": {}, "BLEU 13a": bleu, "sampler": best} and pipeline.distiller == best
+    assert any("`longer` has" in line and f"on {len(pairs)} lines of the validation text" in line for line in lines)
+    assert Pipeline(replace(pipeline.o, teacher_sampler="beam")).distiller == "beam"
+
+
+@pytest.mark.parametrize(
+    ("minutes", "seconds", "bleu", "chosen"),
+    [
+        (None, {}, {"wide": 5.0, "longer": 5.0}, "wide"),
+        (None, {}, {"wide": 5.0, "longer": 6.0}, "longer"),
+        (10.0, {"wide": 40.0}, {"wide": 5.0, "longer": 6.0}, "longer"),  # the share is 40 s
+        (10.0, {"wide": 41.0, "longer": 41.0, "beam": 40.0}, {}, "beam"),
+        (10.0, {"wide": 41.0, "longer": 41.0, "beam": 41.0, "greedy": 41.0}, {}, "greedy"),
+    ],
+)
+def test_what_distils_is_quick_enough(whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minutes, seconds, bleu, chosen):
+    greedy = "sampler greedy for teacher = autoregressive(end = 1)\n"
+    pipeline = with_teacher(whole, tmp_path, greedy + beam("wide", 4) + beam("longer", 4, 2.0), [])
+    pipeline.o = replace(pipeline.o, minutes=minutes)
+    monkeypatch.setattr(_distiller, "seconds_of", lambda teacher, sampler, lines: seconds[sampler])
+    monkeypatch.setattr(_distiller, "scored", lambda p, names: {name: bleu[name] for name in names})
+    choose(pipeline)
+    assert pipeline.distiller == chosen
 
 
 @pytest.mark.slow
@@ -161,7 +214,7 @@ def test_a_trial_leaves_out_what_is_compiled(whole, tmp_path: Path):
     found = _split.seconds_per_batch(pipeline.models["teacher"], "forced", pipeline.pieces, pipeline.pairs("clean/train"), RECIPE)
     assert 0 < found < (time.perf_counter() - started) / (2 * _split.TRIED)
     pipeline.train("teacher", "teacher", "clean", RECIPE)
-    assert _split.seconds_of(pipeline.translator("teacher"), "beam", ["one two"] * 100) > 0
+    assert _distiller.seconds_of(pipeline.translator("teacher"), "beam", ["one two"] * 100) > 0
 
 
 def test_samplers_by_beams(tmp_path: Path):

@@ -42,3 +42,14 @@ def test_no_translated_text_is_kept(name: str) -> None:
     report = json.loads((script.KEPT / name / "report.json").read_text(encoding="utf-8"))
     assert not set(script.LEFT_OUT) & set(report)
     assert "evaluation" not in {p.name for p in (script.KEPT / name).iterdir()}
+
+
+def test_trials_are_compared_at_the_same_seed(tmp_path: Path) -> None:
+    """Seeds 0 to 2 have plain scores 10, 20, 30, and another trial that is 1, 2, 3 better: 2 on average, with t of two degrees at 97.5 %."""
+    for name, more in (("student", 0), ("student-keeps-half", 1)):
+        for seed in range(3):
+            scores = {"refine": {"scores": [{"name": "BLEU 13a", "value": 10 * (seed + 1) + more * (seed + 1)}]}}
+            (tmp_path / f"{name}-seed{seed}.json").write_text(json.dumps(scores))
+    plain, other = script.over_seeds(tmp_path, "student").splitlines()[2:]
+    assert plain == "| student | 3 | 20.00 |"
+    assert other == f"| student-keeps-half | 3 | 22.00 (+2.00 ± {4.302653 / 3**0.5:.2f}) |"

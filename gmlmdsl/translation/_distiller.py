@@ -1,0 +1,109 @@
+"""Which of the teacher's samplers distils: of those with the most beams that are quick enough, the best on the validation text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .._diagnostics import only
+from ..program import Program, ir
+from ._corpus import read_lines
+from ._metrics import corpus_bleu
+from ._split import SHARES
+
+if TYPE_CHECKING:
+    from ._pipeline_stages import PipelineStages
+    from ._translator import Translator
+
+TIMED, SCORED = 128, 500  # lines that a sampler is timed on, and scored on
+
+
+def distillers(checked: Program, model: str, stated: str | None) -> list[str]:
+    """Samplers of the teacher that may distil: the named one alone, else those whose beams are known, most beams first, else its only one.
+
+    Raises:
+        GmlmError: E506 for an unknown name, or where the file does not say which.
+    """
+    known = by_beams(checked, model)
+    if stated is None and known:
+        return known
+    return [only(stated, [name for name, s in checked.samplers.items() if s.model == model], "sampler", model)]
+
+
+def by_beams(checked: Program, model: str) -> list[str]:
+    """The samplers of a model whose beams the file says in digits, those with most first, else as they stand in the file."""
+    names = [name for name, s in checked.samplers.items() if s.model == model]
+    found = {name: beam for name in names if (beam := beams_of(checked, name)) is not None}
+    return sorted(found, key=lambda name: -found[name])
+
+
+def beams_of(checked: Program, sampler: str) -> int | None:
+    """How many beams a sampler keeps, where the file says so in digits."""
+    body = checked.samplers[sampler].body
+    found = body.arguments.get("beam", 1) if isinstance(body, ir.FormCall) else None
+    found = found.value if isinstance(found, ir.Literal) else found
+    return int(found) if isinstance(found, int | float) else None
+
+
+def choose(p: PipelineStages) -> None:
+    """Set the sampler that distils, of a pipeline whose teacher is trained; what was found once is kept.
+
+    Where the run has so many minutes, samplers are timed, those with most beams first, until one fits into the share of distillation; the
+    last one is taken where none does. Where others have as many beams (and another length penalty, say), all of them translate the first
+    500 lines of the validation text, and the one with the highest BLEU 13a distils, of equals the first in the file.
+    """
+    names = distillers(p.checked, p.roles.teacher, p.o.teacher_sampler)
+    beams = {name: beams_of(p.checked, name) for name in names}
+    if len(names) < 2 or (p.o.minutes is None and len(alike(names[0], beams)) < 2):
+        return
+    files = p.stages.done["clean"].files
+    inputs: dict[str, Any] = {"minutes": p.o.minutes, "teacher": p.stages.done["teacher"].files["teacher.fit"]}
+    inputs |= {"source": files["clean/train.source"], "validation": [files[f"clean/validation.{side}"] for side in ("source", "target")]}
+    inputs |= {"samplers": {name: p.sampler_digest(p.roles.teacher, name) for name in names}, "seed": p.o.seed}
+
+    def make(_: str) -> dict[str, Any]:
+        seconds = {} if p.o.minutes is None else timed(p, names, SHARES["distil"] * p.o.minutes)
+        equals = alike([*seconds][-1] if seconds else names[0], beams)
+        bleu = scored(p, equals) if len(equals) > 1 else {}
+        return {"seconds": seconds, "BLEU 13a": bleu, "sampler": max(equals, key=lambda name: bleu.get(name, 0.0))}
+
+    p.distiller = p.stages.run("distiller", inputs, [], make).notes["sampler"]
+
+
+def alike(name: str, beams: dict[str, int | None]) -> list[str]:
+    """The samplers with as many beams as the named one, itself among them."""
+    return [other for other in beams if beams[other] == beams[name]]
+
+
+def timed(p: PipelineStages, names: Sequence[str], share: float) -> dict[str, float]:
+    """About how many seconds each takes for the training text, up to the first that takes no more than its share."""
+    lines, found = read_lines(p.stages / "clean/train.source"), {}
+    for name in names:
+        found[name] = seconds_of(p.translator("teacher"), name, lines)
+        p.stages.tell(f"distiller: `{name}` takes {found[name] / 60:.1f} minutes")
+        if found[name] <= share:
+            break
+    return found
+
+
+def scored(p: PipelineStages, names: Sequence[str]) -> dict[str, float]:
+    """BLEU of each on the first lines of the validation text; nothing where there are none."""
+    pairs = p.pairs("clean/validation")[:SCORED]
+    sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
+    found = {}
+    for name in names if pairs else ():
+        outputs = p.translator("teacher").translate(sources, sampler=name, seed=p.o.seed, cut=True)
+        found[name] = corpus_bleu([t.text for t in outputs], references, "13a")
+        p.stages.tell(f"distiller: `{name}` has {found[name]:.2f} BLEU on {len(pairs):,} lines of the validation text")
+    return found
+
+
+def seconds_of(teacher: Translator, sampler: str, lines: Sequence[str]) -> float:
+    """About how long a sampler takes for all lines: some of them, spread over the text, once what they need is compiled."""
+    some = lines[:: max(1, len(lines) // TIMED)]
+    for _ in range(2):
+        started = time.perf_counter()
+        teacher.translate(some, sampler=sampler, cut=True)
+        seconds = time.perf_counter() - started
+    return seconds * len(lines) / len(some)
