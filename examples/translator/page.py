@@ -194,7 +194,7 @@ def compared(folder: Path) -> str:
 
 
 def over_seeds(folder: Path, plain: str) -> str:
-    """Of each trial the mean over its seeds of BLEU by sampler, and of the difference from the plain trial at the same seed, with its interval."""
+    """Of each trial the mean over its seeds of BLEU by sampler, and of the difference from the plain trial at the same seed."""
     found: dict[str, dict[str, dict[str, float]]] = {}
     for path in sorted(folder.glob("*-seed*.json")):
         name, seed = path.stem.rsplit("-seed", 1)

@@ -59,7 +59,14 @@ def commands(
         own = [word.format(run=run) for word in options.split()]
         if "--from" not in own and not any(word.startswith("source_vocab") for word in own):
             own += ["--vocabulary", str(run / "vocabulary.model")]
-        score = ["gmlm", "evaluate", str(out / label / f"{model}.bundle"), *validation, "--json", *([] if lines is None else ["--limit", str(lines)])]
+        score = [
+            "gmlm",
+            "evaluate",
+            str(out / label / f"{model}.bundle"),
+            *validation,
+            "--json",
+            *([] if lines is None else ["--limit", str(lines)]),
+        ]
         yield out / f"{label}.json", [*train, *own], score
 
 
