@@ -25,6 +25,7 @@ from gmlmdsl.report import _palette as palette
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "explanation"
 PAGE = DOCS / "laboratories.md"
 PLACE = re.compile(r"(<!-- numbers: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
+SEED = re.compile(r"^(\d+) |, (\d+)$")  # in the name of a part that is of one seed
 AGREE, DISAGREE, UNTESTED = "agree", "disagree", "not testable here"
 LEAST_SEEDS, LEVEL = 5, 0.95
 DPI, COLOURS = 130, 64  # of pictures: few colours keep them small
@@ -147,8 +148,16 @@ def filled(page: str, name: str, tables: Mapping[str, str]) -> str:
 
 
 def times(lab: Lab, kept: Mapping[str, Mapping[str, Any]]) -> str:
-    """What the parts took, in all."""
-    return f"{lab.name}: {len(kept)} parts, {sum(part['seconds'] for part in kept.values()) / 60:.1f} minutes of the processor"
+    """What the parts took, in all, and what all seeds took beside the first, for which everything is compiled."""
+    said = f"{lab.name}: {len(kept)} parts, {sum(part['seconds'] for part in kept.values()) / 60:.1f} minutes of the processor"
+    seeds: dict[int, float] = {}
+    for name, part in kept.items():
+        if found := SEED.search(name):
+            seed = int(found[1] or found[2])
+            seeds[seed] = seeds.get(seed, 0.0) + part["seconds"]
+    if len(seeds) < 2 or not seeds.get(0):
+        return said
+    return f"{said}; its {len(seeds)} seeds took {sum(seeds.values()) / seeds[0]:.1f} times as long as the first"
 
 
 def save(figure: Figure, path: Path) -> None:

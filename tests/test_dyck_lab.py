@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT / "examples" / "structure"))
 import dyck
 import dyck_tables
 import dyck_theory as theory
+import dyck_weight
 import laboratory
 
 FOLDER = ROOT / "examples" / "structure"
@@ -273,18 +274,17 @@ def planned(size):
             {"prefix": [last + 1e-4 * k for k in range(size.seeds)], "sentences": [mean + 1e-5 * k for k in range(size.seeds)], "sd": sd}
             for mean, sd in layers
         ]
-    shown = {f"{name}, {seed}": np.tri(17).tolist() for name in dyck_tables.SHOWN for seed in range(2)}
-    return results | {"picture": shown}
+    return results | {f"picture, {name}": [np.tri(17).tolist()] * 2 for name in dyck_tables.SHOWN}
 
 
 def test_tables_of_results_as_published_agree(monkeypatch):
     monkeypatch.setattr(dyck, "drawn", lambda kinds, length, count, seed: words(count, length, 5))
-    lab, size = dyck.lab(), dyck.Size(settings=len(dyck.SETTINGS))
+    lab, size = dyck.lab(), dyck.Size()
     results = planned(size)
     assert set(results) == set(lab.parts(size, ROOT))
     tables = lab.tables(results, size)
     assert "disagree" not in "".join(tables.values()) and "not testable" not in "".join(tables.values())
-    for name, count in {"accuracy": size.settings, "contrast": 4, "variation": 2, "layers": 3}.items():
+    for name, count in {"accuracy": size.settings, "contrast": 4, "variation": 2, "layers": 4}.items():
         assert tables[f"dyck-{name}"].count("agree") == count, name
     assert tables["dyck-balance"].count("-1.00") == 5
     assert set(lab.draw(results, size)) == {"balance", "attention"}
@@ -293,12 +293,21 @@ def test_tables_of_results_as_published_agree(monkeypatch):
     assert "| falls | disagree |" in lab.tables(results, size)["dyck-contrast"]
 
 
-def test_the_page_has_the_numbers_of_the_kept_output():
-    lab, size = dyck.lab(), dyck.Size()
+def test_the_weight_is_the_largest_with_which_words_of_the_trained_length_are_told(monkeypatch, tmp_path):
+    monkeypatch.setattr(dyck_weight, "told", lambda size, out, weight: [1.0, 0.96 if weight > 0.5 else 0.97])
+    assert list(dyck_weight.search(dyck.Size(), tmp_path)) == ["10.0", "1.0", "0.1"]
+    lab = dyck_weight.lab()
+    taken = laboratory.load(lab.kept / "results.json", lab.sizes["default"])["search"]["result"]
+    assert float(list(taken)[-1]) == dyck.WEIGHT and min(taken[str(dyck.WEIGHT)]) >= dyck_weight.WELL
+
+
+@pytest.mark.parametrize("lab", [dyck.lab(), dyck_weight.lab()], ids=lambda lab: lab.name)
+def test_the_page_has_the_numbers_of_the_kept_output(lab):
+    size = dyck.Size()
     kept = laboratory.load(lab.kept / "results.json", size)
     tables = lab.tables({name: part["result"] for name, part in kept.items()}, size)
     page = laboratory.PAGE.read_text(encoding="utf-8")
-    assert laboratory.filled(page, "dyck", tables | {"dyck-time": laboratory.times(lab, kept)}) == page
+    assert laboratory.filled(page, lab.name, tables | {f"{lab.name}-time": laboratory.times(lab, kept)}) == page
     pictures = re.findall(r"\]\((laboratories/dyck-[\w-]+\.png)\)", page)
     assert len(pictures) == 2 and all((laboratory.DOCS / p).stat().st_size < 150_000 for p in pictures)
 
@@ -307,5 +316,5 @@ def test_the_page_has_the_numbers_of_the_kept_output():
 def test_the_quick_size_runs(tmp_path, capsys):
     assert laboratory.main(dyck.lab(), ["--quick", "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
-    assert "| beta of the balanced construction | 0 |" in printed and "dyck: 10 parts" in printed
+    assert "| beta of the balanced construction | 0 |" in printed and "dyck: 11 parts" in printed
     assert len(list(tmp_path.glob("dyck-*.png"))) == 2

@@ -88,6 +88,15 @@ def test_the_command_line_prints_tables_times_and_pictures(tmp_path, capsys):
     assert (tmp_path / "squares" / "results.json").is_file()
 
 
+def test_the_seeds_are_timed_beside_the_first(tmp_path):
+    """Parts that are of one seed begin or end with its number."""
+    own = lab(tmp_path, [])
+    kept = {"exact": 7.0, "0 model": 20.0, "row, 0": 10.0, "1 model": 9.0, "row, 1": 6.0, "10 model": 1.0, "row 1.0": 7.0}
+    said = laboratory.times(own, {name: {"seconds": s} for name, s in kept.items()})
+    assert said == "squares: 7 parts, 1.0 minutes of the processor; its 3 seeds took 1.5 times as long as the first"
+    assert "seeds" not in laboratory.times(own, {"0 model": {"seconds": 1.0}})
+
+
 def test_the_page_is_filled_with_own_tables_alone(tmp_path, monkeypatch):
     page = tmp_path / "laboratories.md"
     places = "".join(f"<!-- numbers: {name} -->\n<!-- end -->\n" for name in ("squares-all", "squares-time", "cubes-all"))

@@ -25,7 +25,7 @@ import gmlmdsl as gm  # noqa: E402
 Array = np.ndarray
 OPENS = 0.5  # q
 LENGTH, LONGEST = 28, (400, 500)  # of what is learnt from, and what is asked for
-WEIGHT = 0.1  # of the regulariser, by cell
+WEIGHT = 0.1  # of the regulariser, by cell: what dyck_weight.py finds
 PLAIN, DEEP = {"rate": 1e-2}, {"rate": 3e-3, "feedforward": 1}
 # By name: inputs of dyck.gmlm, the rate of Adam, and whether the regulariser is added.
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -39,8 +39,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "learnt, 3 kinds": {**DEEP, "first": 0, "layers": 2, "kinds": 3},
     "learnt, plain": {**PLAIN, "first": 0, "layers": 2},
     "learnt, 3 layers": {**DEEP, "first": 0, "layers": 3},
+    "learnt, 3 layers, 3 kinds": {**DEEP, "first": 0, "layers": 3, "kinds": 3},
 }
-MOST = 6  # settings of the default size: the others take as long again
 DEEPEST = 4
 PREFIX = "[[[[]]]](((())))"  # Section 2.2.3.2, with four round brackets: there are five in print, one more than D
 SENTENCE = 19  # symbols of those of Table 2.6
@@ -59,7 +59,7 @@ class Size:
     batch: int = 64
     width: int = 64
     sentences: int = 40
-    settings: int = MOST
+    settings: int = len(SETTINGS)
 
 
 @cache
@@ -94,7 +94,7 @@ def optimiser(rate: float, steps: int) -> optax.GradientTransformation:
     return optax.adam(optax.cosine_decay_schedule(rate, steps))
 
 
-def contrast(network: Any, batch: Any) -> jax.Array:
+def contrast(network: Any, batch: Any, weight: float) -> jax.Array:
     """Equation 2.58, by cell: the squared distance of the logits of a word s to those of s behind r nested pairs, r uniform in 1..D."""
     module, k, d = network.module, network.module.kinds, network.module.deepest
     key_r, key_kinds = jax.random.split(batch.key)
@@ -103,7 +103,7 @@ def contrast(network: Any, batch: Any) -> jax.Array:
     every = jax.vmap(module)
     away = every(jnp.concatenate([front, batch.x], axis=1))[:, 2 * d :] - every(batch.x)
     square = jnp.square(away).sum(axis=(1, 2)) / batch.x.shape[1]
-    return WEIGHT * (batch.weights * square).sum() / batch.weights.sum()
+    return weight * (batch.weights * square).sum() / batch.weights.sum()
 
 
 def nested(r: Any, chosen: Any, kinds: int) -> jax.Array:
@@ -117,8 +117,8 @@ def nested(r: Any, chosen: Any, kinds: int) -> jax.Array:
 class Trained:
     """The network of a setting and seed; its weights are kept in the folder of the output."""
 
-    def __init__(self, size: Size, out: Path, name: str, seed: int):
-        self.size, self.name, self.seed = size, name, seed
+    def __init__(self, size: Size, out: Path, name: str, seed: int, weight: float = WEIGHT):
+        self.size, self.name, self.seed, self.weight = size, name, seed, weight
         self.path = out / f"{re.sub('[^a-z0-9]+', '-', name)}-{seed}.fit"
 
     @property
@@ -127,7 +127,8 @@ class Trained:
             return dict(gm.load_fit(self.path, allow_python=True).params)
         s, options = self.size, SETTINGS[self.name]
         model = model_of(s, self.name)
-        method = gm.Training(steps=s.steps, batch_size=s.batch, regulariser=contrast if options.get("contrast") else None)
+        regulariser = partial(contrast, weight=self.weight) if options.get("contrast") else None
+        method = gm.Training(steps=s.steps, batch_size=s.batch, regulariser=regulariser)
         rows = words(s, options.get("kinds", 2))[0]
         adam = optimiser(options["rate"], s.steps)
         fit = model.fit(rows, "forced", seed=self.seed, optimizer=adam, method=method, progress=False)
@@ -224,14 +225,10 @@ def exactly(size: Size) -> dict[str, float]:
     return found | {f"nats {k}": theory.least_nats(k, DEEPEST, OPENS, LENGTH) for k in (2, 3)}
 
 
-def pictured(size: Size, out: Path) -> dict[str, Any]:
-    """The last layer's attention on the prefix, by setting and seed."""
-    found = {}
-    for name in [n for n in SHOWN if n in names(size)]:
-        for seed in range(min(2, size.seeds)):
-            module = Trained(size, out, name, seed).params["net"].module
-            found[f"{name}, {seed}"] = np.round(np.asarray(attended(module, codes(PREFIX)[None])[-1][0], float), 3).tolist()
-    return found
+def pictured(size: Size, out: Path, name: str) -> list[Any]:
+    """The last layer's attention on the prefix, of two seeds."""
+    modules = [Trained(size, out, name, seed).params["net"].module for seed in range(min(2, size.seeds))]
+    return [np.round(np.asarray(attended(m, codes(PREFIX)[None])[-1][0], float), 3).tolist() for m in modules]
 
 
 def names(size: Size) -> list[str]:
@@ -244,11 +241,11 @@ def parts(size: Size, out: Path) -> Mapping[str, Callable[[], Any]]:
     for k, seed in product(range(0, size.settings, 2), range(size.seeds)):
         found |= {f"{name}, {seed}": partial(measured, Trained(size, out, name, seed)) for name in names(size)[k : k + 2]}
     found |= {f"variation, {name}": partial(varied, size, out, name) for name in names(size)}
-    return found | {"picture": partial(pictured, size, out)}
+    return found | {f"picture, {name}": partial(pictured, size, out, name) for name in SHOWN if name in names(size)}
 
 
 QUICK = Size(seeds=3, words=200, unseen=40, long=20, steps=20, batch=16, width=24, sentences=4, settings=2)
-LARGER = Size(words=95_000, unseen=5000, steps=5000, width=500, settings=len(SETTINGS))
+LARGER = Size(words=95_000, unseen=5000, steps=5000, width=500)
 
 
 def lab() -> laboratory.Lab:
