@@ -22,6 +22,7 @@ from scipy import stats
 from gmlmdsl.files import write_whole
 from gmlmdsl.report import _palette as palette
 
+EXAMPLES = Path(__file__).resolve().parent
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "explanation"
 PAGE = DOCS / "laboratories.md"
 PLACE = re.compile(r"(<!-- numbers: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
@@ -160,6 +161,13 @@ def times(lab: Lab, kept: Mapping[str, Mapping[str, Any]]) -> str:
     return f"{said}; its {len(seeds)} seeds took {sum(seeds.values()) / seeds[0]:.1f} times as long as the first"
 
 
+def all_times() -> str:
+    """What all kept output took."""
+    found = [json.loads(path.read_text(encoding="utf-8"))["parts"] for path in sorted(EXAMPLES.glob("*/*/results.json"))]
+    seconds = sum(part["seconds"] for parts in found for part in parts.values())
+    return f"all laboratories: {sum(map(len, found))} parts, {seconds / 60:.0f} minutes of the processor"
+
+
 def save(figure: Figure, path: Path) -> None:
     """A PNG on white with few colours."""
     from PIL import Image
@@ -198,7 +206,8 @@ def main(lab: Lab, words: Sequence[str] | None = None) -> int:
             save(figure, pictures / f"{lab.name}-{name}.png")
             print(f"wrote {pictures / f'{lab.name}-{name}.png'}")
     if options.page:
-        PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), lab.name, tables), encoding="utf-8")
+        page = filled(PAGE.read_text(encoding="utf-8"), lab.name, tables)
+        PAGE.write_text(filled(page, "laboratories", {"laboratories-time": all_times()}), encoding="utf-8")
     return 0
 
 
