@@ -108,7 +108,9 @@ def test_all_laboratories_take_what_the_page_says_and_less_than_ninety_minutes()
 
 def test_the_page_is_filled_with_own_tables_alone(tmp_path, monkeypatch):
     page = tmp_path / "laboratories.md"
-    places = "".join(f"<!-- numbers: {name} -->\n<!-- end -->\n" for name in ("squares-all", "squares-time", "cubes-all", "laboratories-time"))
+    places = "".join(
+        f"<!-- numbers: {name} -->\n<!-- end -->\n" for name in ("squares-all", "squares-time", "cubes-all", "laboratories-time")
+    )
     page.write_text(places, encoding="utf-8")
     monkeypatch.setattr(laboratory, "PAGE", page)
     assert laboratory.main(lab(tmp_path, []), ["--page"]) == 0
