@@ -17,7 +17,6 @@ sys.path.insert(0, str(ROOT / "examples" / "structure"))
 import dyck
 import dyck_tables
 import dyck_theory as theory
-import dyck_weight
 import laboratory
 
 FOLDER = ROOT / "examples" / "structure"
@@ -279,7 +278,7 @@ def planned(size):
 
 def test_tables_of_results_as_published_agree(monkeypatch):
     monkeypatch.setattr(dyck, "drawn", lambda kinds, length, count, seed: words(count, length, 5))
-    lab, size = dyck.lab(), dyck.Size()
+    lab, size = dyck.lab(), dyck.Size(settings=len(dyck.SETTINGS))
     results = planned(size)
     assert set(results) == set(lab.parts(size, ROOT))
     tables = lab.tables(results, size)
@@ -293,17 +292,8 @@ def test_tables_of_results_as_published_agree(monkeypatch):
     assert "| falls | disagree |" in lab.tables(results, size)["dyck-contrast"]
 
 
-def test_the_weight_is_the_largest_with_which_words_of_the_trained_length_are_told(monkeypatch, tmp_path):
-    monkeypatch.setattr(dyck_weight, "told", lambda size, out, weight: [1.0, 0.96 if weight > 0.5 else 0.97])
-    assert list(dyck_weight.search(dyck.Size(), tmp_path)) == ["10.0", "1.0", "0.1"]
-    lab = dyck_weight.lab()
-    taken = laboratory.load(lab.kept / "results.json", lab.sizes["default"])["search"]["result"]
-    assert float(list(taken)[-1]) == dyck.WEIGHT and min(taken[str(dyck.WEIGHT)]) >= dyck_weight.WELL
-
-
-@pytest.mark.parametrize("lab", [dyck.lab(), dyck_weight.lab()], ids=lambda lab: lab.name)
-def test_the_page_has_the_numbers_of_the_kept_output(lab):
-    size = dyck.Size()
+def test_the_page_has_the_numbers_of_the_kept_output():
+    lab, size = dyck.lab(), dyck.Size()
     kept = laboratory.load(lab.kept / "results.json", size)
     tables = lab.tables({name: part["result"] for name, part in kept.items()}, size)
     page = laboratory.PAGE.read_text(encoding="utf-8")

@@ -25,7 +25,7 @@ import gmlmdsl as gm  # noqa: E402
 Array = np.ndarray
 OPENS = 0.5  # q
 LENGTH, LONGEST = 28, (400, 500)  # of what is learnt from, and what is asked for
-WEIGHT = 0.1  # of the regulariser, by cell: what dyck_weight.py finds
+WEIGHT = 0.1  # of the regulariser, by cell
 PLAIN, DEEP = {"rate": 1e-2}, {"rate": 3e-3, "feedforward": 1}
 # By name: inputs of dyck.gmlm, the rate of Adam, and whether the regulariser is added.
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -37,10 +37,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "uniform": {**DEEP, "first": 1, "attends": 0},
     "learnt, places": {**DEEP, "first": 0, "layers": 2, "places": 1},
     "learnt, 3 kinds": {**DEEP, "first": 0, "layers": 2, "kinds": 3},
-    "learnt, plain": {**PLAIN, "first": 0, "layers": 2},
     "learnt, 3 layers": {**DEEP, "first": 0, "layers": 3},
+    "learnt, plain": {**PLAIN, "first": 0, "layers": 2},
     "learnt, 3 layers, 3 kinds": {**DEEP, "first": 0, "layers": 3, "kinds": 3},
 }
+MOST = 9  # settings of the default size: the others take five minutes more
 DEEPEST = 4
 PREFIX = "[[[[]]]](((())))"  # Section 2.2.3.2, with four round brackets: there are five in print, one more than D
 SENTENCE = 19  # symbols of those of Table 2.6
@@ -59,7 +60,7 @@ class Size:
     batch: int = 64
     width: int = 64
     sentences: int = 40
-    settings: int = len(SETTINGS)
+    settings: int = MOST
 
 
 @cache
@@ -94,7 +95,7 @@ def optimiser(rate: float, steps: int) -> optax.GradientTransformation:
     return optax.adam(optax.cosine_decay_schedule(rate, steps))
 
 
-def contrast(network: Any, batch: Any, weight: float) -> jax.Array:
+def contrast(network: Any, batch: Any) -> jax.Array:
     """Equation 2.58, by cell: the squared distance of the logits of a word s to those of s behind r nested pairs, r uniform in 1..D."""
     module, k, d = network.module, network.module.kinds, network.module.deepest
     key_r, key_kinds = jax.random.split(batch.key)
@@ -103,7 +104,7 @@ def contrast(network: Any, batch: Any, weight: float) -> jax.Array:
     every = jax.vmap(module)
     away = every(jnp.concatenate([front, batch.x], axis=1))[:, 2 * d :] - every(batch.x)
     square = jnp.square(away).sum(axis=(1, 2)) / batch.x.shape[1]
-    return weight * (batch.weights * square).sum() / batch.weights.sum()
+    return WEIGHT * (batch.weights * square).sum() / batch.weights.sum()
 
 
 def nested(r: Any, chosen: Any, kinds: int) -> jax.Array:
@@ -117,8 +118,8 @@ def nested(r: Any, chosen: Any, kinds: int) -> jax.Array:
 class Trained:
     """The network of a setting and seed; its weights are kept in the folder of the output."""
 
-    def __init__(self, size: Size, out: Path, name: str, seed: int, weight: float = WEIGHT):
-        self.size, self.name, self.seed, self.weight = size, name, seed, weight
+    def __init__(self, size: Size, out: Path, name: str, seed: int):
+        self.size, self.name, self.seed = size, name, seed
         self.path = out / f"{re.sub('[^a-z0-9]+', '-', name)}-{seed}.fit"
 
     @property
@@ -127,8 +128,7 @@ class Trained:
             return dict(gm.load_fit(self.path, allow_python=True).params)
         s, options = self.size, SETTINGS[self.name]
         model = model_of(s, self.name)
-        regulariser = partial(contrast, weight=self.weight) if options.get("contrast") else None
-        method = gm.Training(steps=s.steps, batch_size=s.batch, regulariser=regulariser)
+        method = gm.Training(steps=s.steps, batch_size=s.batch, regulariser=contrast if options.get("contrast") else None)
         rows = words(s, options.get("kinds", 2))[0]
         adam = optimiser(options["rate"], s.steps)
         fit = model.fit(rows, "forced", seed=self.seed, optimizer=adam, method=method, progress=False)
@@ -245,7 +245,7 @@ def parts(size: Size, out: Path) -> Mapping[str, Callable[[], Any]]:
 
 
 QUICK = Size(seeds=3, words=200, unseen=40, long=20, steps=20, batch=16, width=24, sentences=4, settings=2)
-LARGER = Size(words=95_000, unseen=5000, steps=5000, width=500)
+LARGER = Size(words=95_000, unseen=5000, steps=5000, width=500, settings=len(SETTINGS))
 
 
 def lab() -> laboratory.Lab:
