@@ -22,9 +22,11 @@ from scipy import stats
 from gmlmdsl.files import write_whole
 from gmlmdsl.report import _palette as palette
 
+EXAMPLES = Path(__file__).resolve().parent
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "explanation"
 PAGE = DOCS / "laboratories.md"
 PLACE = re.compile(r"(<!-- numbers: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
+SEED = re.compile(r"^(\d+) |, (\d+)$")  # in the name of a part that is of one seed
 AGREE, DISAGREE, UNTESTED = "agree", "disagree", "not testable here"
 LEAST_SEEDS, LEVEL = 5, 0.95
 DPI, COLOURS = 130, 64  # of pictures: few colours keep them small
@@ -147,8 +149,23 @@ def filled(page: str, name: str, tables: Mapping[str, str]) -> str:
 
 
 def times(lab: Lab, kept: Mapping[str, Mapping[str, Any]]) -> str:
-    """What the parts took, in all."""
-    return f"{lab.name}: {len(kept)} parts, {sum(part['seconds'] for part in kept.values()) / 60:.1f} minutes of the processor"
+    """What the parts took, in all, and what all seeds took beside the first, for which everything is compiled."""
+    said = f"{lab.name}: {len(kept)} parts, {sum(part['seconds'] for part in kept.values()) / 60:.1f} minutes of the processor"
+    seeds: dict[int, float] = {}
+    for name, part in kept.items():
+        if found := SEED.search(name):
+            seed = int(found[1] or found[2])
+            seeds[seed] = seeds.get(seed, 0.0) + part["seconds"]
+    if len(seeds) < 2 or not seeds.get(0):
+        return said
+    return f"{said}; its {len(seeds)} seeds took {sum(seeds.values()) / seeds[0]:.1f} times as long as the first"
+
+
+def all_times() -> str:
+    """What all kept output took."""
+    found = [json.loads(path.read_text(encoding="utf-8"))["parts"] for path in sorted(EXAMPLES.glob("*/*/results.json"))]
+    seconds = sum(part["seconds"] for parts in found for part in parts.values())
+    return f"all laboratories: {sum(map(len, found))} parts, {seconds / 60:.0f} minutes of the processor"
 
 
 def save(figure: Figure, path: Path) -> None:
@@ -189,7 +206,8 @@ def main(lab: Lab, words: Sequence[str] | None = None) -> int:
             save(figure, pictures / f"{lab.name}-{name}.png")
             print(f"wrote {pictures / f'{lab.name}-{name}.png'}")
     if options.page:
-        PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), lab.name, tables), encoding="utf-8")
+        page = filled(PAGE.read_text(encoding="utf-8"), lab.name, tables)
+        PAGE.write_text(filled(page, "laboratories", {"laboratories-time": all_times()}), encoding="utf-8")
     return 0
 
 

@@ -274,8 +274,7 @@ def planned(size):
             {"prefix": [last + 1e-4 * k for k in range(size.seeds)], "sentences": [mean + 1e-5 * k for k in range(size.seeds)], "sd": sd}
             for mean, sd in layers
         ]
-    shown = {f"{name}, {seed}": np.tri(17).tolist() for name in dyck_tables.SHOWN for seed in range(2)}
-    return results | {"picture": shown}
+    return results | {f"picture, {name}": [np.tri(17).tolist()] * 2 for name in dyck_tables.SHOWN}
 
 
 def test_tables_of_results_as_published_agree(monkeypatch):
@@ -285,7 +284,7 @@ def test_tables_of_results_as_published_agree(monkeypatch):
     assert set(results) == set(lab.parts(size, ROOT))
     tables = lab.tables(results, size)
     assert "disagree" not in "".join(tables.values()) and "not testable" not in "".join(tables.values())
-    for name, count in {"accuracy": size.settings, "contrast": 4, "variation": 2, "layers": 3}.items():
+    for name, count in {"accuracy": size.settings, "contrast": 4, "variation": 2, "layers": 4}.items():
         assert tables[f"dyck-{name}"].count("agree") == count, name
     assert tables["dyck-balance"].count("-1.00") == 5
     assert set(lab.draw(results, size)) == {"balance", "attention"}
@@ -299,7 +298,7 @@ def test_the_page_has_the_numbers_of_the_kept_output():
     kept = laboratory.load(lab.kept / "results.json", size)
     tables = lab.tables({name: part["result"] for name, part in kept.items()}, size)
     page = laboratory.PAGE.read_text(encoding="utf-8")
-    assert laboratory.filled(page, "dyck", tables | {"dyck-time": laboratory.times(lab, kept)}) == page
+    assert laboratory.filled(page, lab.name, tables | {f"{lab.name}-time": laboratory.times(lab, kept)}) == page
     pictures = re.findall(r"\]\((laboratories/dyck-[\w-]+\.png)\)", page)
     assert len(pictures) == 2 and all((laboratory.DOCS / p).stat().st_size < 150_000 for p in pictures)
 
@@ -308,5 +307,5 @@ def test_the_page_has_the_numbers_of_the_kept_output():
 def test_the_quick_size_runs(tmp_path, capsys):
     assert laboratory.main(dyck.lab(), ["--quick", "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
-    assert "| beta of the balanced construction | 0 |" in printed and "dyck: 10 parts" in printed
+    assert "| beta of the balanced construction | 0 |" in printed and "dyck: 11 parts" in printed
     assert len(list(tmp_path.glob("dyck-*.png"))) == 2

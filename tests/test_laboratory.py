@@ -1,6 +1,7 @@
 """What the laboratories share: parts are kept as they end and not run again, verdicts follow intervals, tables have their places."""
 
 import json
+import re
 import sys
 from dataclasses import dataclass
 
@@ -88,14 +89,34 @@ def test_the_command_line_prints_tables_times_and_pictures(tmp_path, capsys):
     assert (tmp_path / "squares" / "results.json").is_file()
 
 
+def test_the_seeds_are_timed_beside_the_first(tmp_path):
+    """Parts that are of one seed begin or end with its number."""
+    own = lab(tmp_path, [])
+    kept = {"exact": 7.0, "0 model": 20.0, "row, 0": 10.0, "1 model": 9.0, "row, 1": 6.0, "10 model": 1.0, "row 1.0": 7.0}
+    said = laboratory.times(own, {name: {"seconds": s} for name, s in kept.items()})
+    assert said == "squares: 7 parts, 1.0 minutes of the processor; its 3 seeds took 1.5 times as long as the first"
+    assert "seeds" not in laboratory.times(own, {"0 model": {"seconds": 1.0}})
+
+
+def test_all_laboratories_take_what_the_page_says_and_less_than_ninety_minutes():
+    page = laboratory.PAGE.read_text(encoding="utf-8")
+    assert laboratory.filled(page, "laboratories", {"laboratories-time": laboratory.all_times()}) == page
+    assert float(laboratory.all_times().split(", ")[1].split()[0]) < 90
+    ratios = [float(k) for k in re.findall(r"seeds took ([\d.]+) times as long as the first", page)]
+    assert len(ratios) == 4 and max(ratios) <= 5.5
+
+
 def test_the_page_is_filled_with_own_tables_alone(tmp_path, monkeypatch):
     page = tmp_path / "laboratories.md"
-    places = "".join(f"<!-- numbers: {name} -->\n<!-- end -->\n" for name in ("squares-all", "squares-time", "cubes-all"))
+    places = "".join(
+        f"<!-- numbers: {name} -->\n<!-- end -->\n" for name in ("squares-all", "squares-time", "cubes-all", "laboratories-time")
+    )
     page.write_text(places, encoding="utf-8")
     monkeypatch.setattr(laboratory, "PAGE", page)
     assert laboratory.main(lab(tmp_path, []), ["--page"]) == 0
     assert page.read_text(encoding="utf-8").count("| 4 |") == 1
     assert "<!-- numbers: cubes-all -->\n<!-- end -->" in page.read_text(encoding="utf-8")
+    assert page.read_text(encoding="utf-8").count("all laboratories: ") == 1
     assert (tmp_path / "laboratories" / "squares-none.png").is_file()
     with pytest.raises(SystemExit, match="has places"):
         laboratory.filled(places, "squares", {"squares-all": ""})

@@ -238,7 +238,8 @@ def strides_picture(results: Results, size: Size) -> Figure:
         line(verified, strides, mine, k, f"Q = {q}")
         verified.plot(strides, VERIFIED_BEFORE[q][: len(strides)], "o--", color=palette.SERIES[k], mfc="white")
     verified.set_title("where the verifier refuses (dashed: thesis)", fontsize=10)
-    for axes in (forced, verified):
+    for axes, ticks in ((forced, places), (verified, strides)):
+        axes.set_xticks(ticks)
         axes.set_xlabel("stride B")
         axes.set_ylim(0, 1)
         axes.legend(frameon=False, fontsize=8)

@@ -321,6 +321,7 @@ def calls_picture(n: Numbers) -> Figure:
             axes.plot(*np.vstack([[0, 0], along]).T, "--" if dashed else "-", color=palette.SERIES[colour], label=words, marker="o", ms=2.5)
         axes.set_xlabel("calls of the network")
         axes.set_xlim(left=0)
+        axes.locator_params(axis="x", nbins=6)
         axes.set_ylim(bottom=0)
         axes.legend(frameon=False, fontsize=7)
     figure.axes[0].set_ylabel("distinct right test cases")

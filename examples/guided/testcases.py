@@ -45,10 +45,10 @@ class Size:
 
     seeds: int = 5
     cases: int = 4
-    layers: int = 2
+    layers: int = 3
     heads: int = 4
-    width: int = 32
-    steps: int = 800
+    width: int = 64
+    steps: int = 400  # what testcase_steps.py finds
     batch: int = 32
     rate: float = 4e-3
     times: int = 10
@@ -62,7 +62,7 @@ class Size:
         return (BEST[0] if BEST[0] in top_ps else top_ps[-1], BEST[1] if BEST[1] in temperatures else temperatures[-1])
 
 
-QUICK = Size(seeds=1, cases=1, heads=2, width=16, steps=40, batch=16, times=1, errors=24, grid=1)
+QUICK = Size(seeds=1, cases=1, layers=2, heads=2, width=16, steps=40, batch=16, times=1, errors=24, grid=1)
 LARGER = Size(cases=8, layers=6, width=128, steps=4000, batch=64)  # of the thesis: 7 billion weights, 8 cases
 
 

@@ -28,19 +28,21 @@ def matrices(shown: Mapping[str, Mapping[tuple[str, str], Any]], v: int) -> Figu
     return figure
 
 
-def norms(found: Sequence[Mapping[str, Any]]) -> Figure:
-    """The norm of each matrix against steps, a line for each seed, over its largest."""
-    figure = Figure(figsize=(6, 3.6), layout="constrained")
-    axes = figure.subplots()
-    for k, part in enumerate(("value", "key", "query")):
-        for seed, one in enumerate(found):
-            norm = np.array(one[part])
-            label = f"W_{part[0].upper()}" if seed == 0 else None
-            axes.plot(one["steps"], norm / norm.max(), color=palette.SERIES[k], linewidth=1, linestyle=("-", "-", "--")[k], label=label)
-    axes.set_xlabel("steps")
-    axes.set_ylabel("norm, of its largest")
-    axes.set_ylim(0, 1.05)
-    axes.legend(frameon=False)
+def norms(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
+    """The norm of each matrix against steps, over its largest: a panel for each optimiser, a line for each seed."""
+    figure = Figure(figsize=(2 + 2 * len(found), 2.9), layout="constrained")
+    panels = figure.subplots(1, len(found), sharey=True, squeeze=False)[0]
+    for axes, (name, runs) in zip(panels, found.items(), strict=True):
+        for k, part in enumerate(("value", "key", "query")):
+            for seed, one in enumerate(runs):
+                norm = np.array(one[part])
+                label = f"W_{part[0].upper()}" if seed == 0 else None
+                axes.plot(one["steps"], norm / norm.max(), color=palette.SERIES[k], linewidth=1, linestyle=("-", "-", "--")[k], label=label)
+        axes.set_title(name, fontsize=9)
+        axes.set_xlabel("steps")
+        axes.set_ylim(0, 1.05)
+    panels[0].set_ylabel("norm, of its largest")
+    panels[-1].legend(frameon=False)
     return figure
 
 

@@ -15,6 +15,7 @@ from ._host import no_value
 from ._judges import View
 from ._methods import Rejection
 from ._oracle import is_host, verify_law
+from ._pieces import Pieces
 from ._run import Game, Rules, Run, Standing, Wrong, begun, judged, law_here, moved, one_turn, refused, refused_behind, seen_before
 from ._walk import Walk, brought_up, walk_turn
 
@@ -195,6 +196,8 @@ def _turns(game: Game, at: Standing, wrong: Wrong, last: jax.Array) -> tuple[Sta
 
 def _hosted(game: Game, prompts: jax.Array, keys: Any, live: jax.Array) -> tuple[Standing, Wrong]:
     """The same turn by turn: what is not the user's is compiled piece by piece."""
+    if not is_host(game.oracle):
+        game = Game(Pieces(game.oracle), game.judge, game.method, game.rules)
     at, wrong = opened(game, begun(game, prompts, keys, live))
     first, endless = int(at.run.done.sum()), _endless(game)
     turn, turns = _hosted_walk if isinstance(game.method, Walk) else _hosted_turn, 0

@@ -13,7 +13,7 @@ import gmlmdsl as gm
 
 HERE = all(importlib.util.find_spec(name) for name in ("torch", "transformers"))
 installed = pytest.mark.skipif(not HERE, reason="transformers and PyTorch are not installed: pip install 'gmlmdsl[pretrained]'")
-TOKENS, BEFORE = (7, 3, 11), (1,)
+TOKENS, BEFORE = (7, 3, 11), (1, 5)
 PROGRAM = """
 model words {
   var x[i in range(4)] : range(3)
@@ -94,7 +94,7 @@ def test_what_is_no_model_and_what_are_no_tokens_is_said(folder: Path, tmp_path:
 
 
 def _first(oracle: Any) -> Any:
-    return oracle.next_log_probs(oracle.start(np.array([[-1, -1]])))
+    return oracle.next_log_probs(oracle.start(np.array([[0, 2], [-1, -1]])))
 
 
 @pytest.mark.skipif(HERE, reason="the library is installed")

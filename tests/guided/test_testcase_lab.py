@@ -9,17 +9,20 @@ import sys
 from collections import OrderedDict
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from markdown_blocks import ROOT
 
 import gmlmdsl as gm
 from gmlmdsl.derive import _bounded_jit
+from gmlmdsl.networks import Probe
 
 sys.path.insert(0, str(ROOT / "examples"))
 sys.path.insert(0, str(ROOT / "examples" / "guided"))
 import bracket_verifiers
 import laboratory
+import testcase_steps
 import testcase_tables
 import testcase_task as task
 import testcases
@@ -199,6 +202,38 @@ def test_temperatures_and_top_p_share_a_compiled_program_and_each_its_law(monkey
             assert abs(n / 2000 - p) < 4.5 * np.sqrt(p * (1 - p) / 2000) + 1e-9, s
 
 
+PROBED = """
+input threshold : real = 0.5
+network lm = transformer(layers = 1, heads = 1, width = 8, causal = true)
+model words {
+  var x[i in range(3)] : range(3)
+  conditional x ~ lm()
+}
+verifier seen for words = probe(lm, threshold = threshold)
+sampler once for words = rejection(seen, tries = 1)
+"""
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_thresholds_share_a_compiled_program_and_each_refuses_what_is_below_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_bounded_jit.PROGRAMS, "kept", OrderedDict())
+    models: dict[float, Any] = {t: gm.parse(PROBED, threshold=t).model("words") for t in (0.0, 0.4, 0.6)}
+    rng = np.random.default_rng(1)
+    probe = Probe(jnp.asarray(rng.normal(size=8), jnp.float32), jnp.float32(0.2))
+    params, drawn, counts = {**models[0.0].init_params(1), "seen": probe}, {}, []
+    for t, model in models.items():
+        found = model.sample(params, "once", draws=60, seed=0)
+        drawn[t] = found["posterior"]["x"].values.reshape(-1, 3), found["guided_stats"]["failed"].values.reshape(-1) > 0
+        counts.append(len(_bounded_jit.PROGRAMS.kept))
+    assert counts[0] > 0 and len(set(counts)) == 1
+    strings, none = drawn[0.0]
+    assert not none.any()
+    p = 1 / (1 + np.exp(-(gm.prefix_features(models[0.0], params, strings.tolist()) @ np.asarray(probe.weight) + 0.2)))
+    for t in (0.4, 0.6):
+        np.testing.assert_array_equal(drawn[t][1], p < t)  # the same strings are drawn, and refused or not
+        assert 0 < drawn[t][1].mean() < 1
+
+
 def planned(size: testcases.Size) -> dict[str, Any]:
     """Results in which everything is as the thesis has it, and equal for all seeds but for a little."""
     t, results, asked = testcase_tables, {}, 10 * size.times * size.cases
@@ -233,7 +268,17 @@ def test_tables_of_results_as_published_agree_and_have_their_places() -> None:
     tables = lab.tables(results, size)
     assert "disagree" not in "".join(tables.values())
     assert laboratory.UNTESTED not in "".join(tables.values())
-    counts = {"main": 7, "layers": 1, "thresholds": 4, "depths": 4, "truth": 5, "grid": 4, "calls": 2, "shifted": 3, "bare": 2}
+    counts = {
+        "main": 7,
+        "layers": size.layers - 1,
+        "thresholds": 4,
+        "depths": 4,
+        "truth": 5,
+        "grid": 4,
+        "calls": 2,
+        "shifted": 3,
+        "bare": 2,
+    }
     assert {name: tables[f"testcases-{name}"].count("agree") for name in counts} == counts
     page = (ROOT / "docs" / "explanation" / "laboratories.md").read_text(encoding="utf-8")
     assert laboratory.filled(page, "testcases", tables | {"testcases-time": ""})
@@ -261,12 +306,23 @@ def test_what_was_not_run_is_said_to_be_not_measured() -> None:
     assert set(testcase_tables.draw(results, size)) == {"calls"}
 
 
-def test_the_page_has_the_tables_of_the_kept_output() -> None:
-    lab, size = testcases.lab(), testcases.Size()
+@pytest.mark.parametrize("lab", [testcases.lab(), testcase_steps.lab()], ids=lambda lab: lab.name)
+def test_the_page_has_the_tables_of_the_kept_output(lab: laboratory.Lab) -> None:
+    size = lab.sizes["default"]
     kept = laboratory.load(lab.kept / "results.json", size)
     tables = lab.tables({name: part["result"] for name, part in kept.items()}, size)
     page = (ROOT / "docs" / "explanation" / "laboratories.md").read_text(encoding="utf-8")
-    assert laboratory.filled(page, "testcases", tables | {"testcases-time": laboratory.times(lab, kept)}) == page
+    assert laboratory.filled(page, lab.name, tables | {f"{lab.name}-time": laboratory.times(lab, kept)}) == page
+
+
+def test_steps_are_sought_by_halves_until_the_network_errs_as_often_as_is_wanted(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    search = testcase_steps.lab().sizes["default"]
+    for turning, tried in ((710, [600, 800, 700]), (560, [600, 400, 500, 550]), (990, [600, 800, 900, 950])):
+        monkeypatch.setattr(testcase_steps, "accuracy", lambda search, out, k, at=turning: [float(k > at) or 0.75 * (abs(k - at) < 20)] * 2)
+        assert list(testcase_steps.searched(search, tmp_path)) == [str(k) for k in tried]
+    assert testcases.Size(steps=0) == search.lab  # nothing else differs
+    taken = laboratory.load(testcase_steps.lab().kept / "results.json", search)["search"]["result"]
+    assert str(testcases.Size().steps) == list(taken)[-1] and 0.6 <= np.mean(taken[str(testcases.Size().steps)]) <= 0.9
 
 
 @pytest.mark.slow  # half a minute
