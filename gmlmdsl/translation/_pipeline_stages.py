@@ -15,10 +15,10 @@ import numpy as np
 from .._diagnostics import GmlmError, fail, only
 from ..files import write_whole
 from ..program import check_file
+from ._beams import distillers
 from ._corpus import Counts, clean, read_lines, read_pairs
 from ._distill import FORMAT as DISTILLED
 from ._distill import distill
-from ._distiller import distillers
 from ._kept_stages import Done, Stages, Tell, file_hash
 from ._programs import bound, digest_of, roles_of, shared_vocabulary, sides
 from ._texts import Texts, without_overlap

@@ -16,10 +16,10 @@ import numpy as np
 from .._compile import load_fit
 from ..files import write_whole
 from ..graph import versions
+from ._beams import by_beams
 from ._claims import claims
 from ._corpus import read_lines, read_pairs
 from ._dependency import dependency
-from ._distiller import by_beams
 from ._evaluate import evaluate
 from ._latency import latency
 from ._rerank import RERANKED, Reranked, candidate_count

@@ -34,10 +34,8 @@ from gmlmdsl.translation import (
     train_translator,
 )
 from gmlmdsl.translation._distill import Distilled, distill, loops
-from gmlmdsl.translation._distiller import by_beams, choose
 from gmlmdsl.translation._kept_stages import Stages
 from gmlmdsl.translation._lock import alone
-from gmlmdsl.translation._metrics import corpus_bleu
 from gmlmdsl.translation._texts import Texts as OnlyTexts
 from gmlmdsl.translation._train_pairs import Recipe
 from gmlmdsl.translation._translator import Translation
@@ -155,56 +153,6 @@ def test_minutes_are_split(whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         rates = {"teacher": rate, "translate": rate}
 
 
-def with_teacher(whole, tmp_path: Path, more: str, lines: list[str]) -> Pipeline:
-    """A pipeline whose teacher has these samplers too, and is trained."""
-    options, program = copied(whole, tmp_path), tmp_path / "more.gmlm"
-    program.write_text(options.program.read_text() + more)
-    pipeline = Pipeline(replace(options, program=program), lines.append)
-    for stage in (pipeline.texts, pipeline.vocabulary, pipeline.clean):
-        stage()
-    pipeline.train("teacher", "teacher", "clean", RECIPE)
-    return pipeline
-
-
-def beam(name: str, beams: int, penalty: float = 0.6) -> str:
-    return f"sampler {name} for teacher = autoregressive(end = 1, beam = {beams}, length_penalty = {penalty})\n"
-
-
-def test_of_as_many_beams_the_best_on_the_validation_text_distils(whole, tmp_path: Path):
-    lines: list[str] = []
-    pipeline = with_teacher(whole, tmp_path, beam("wide", 4) + beam("longer", 4, 2.0), lines)
-    choose(pipeline)
-    pairs = read_pairs(pipeline.stages / "clean/validation.source", pipeline.stages / "clean/validation.target")
-    teacher, bleu = pipeline.translator("teacher"), {}
-    for name in ("wide", "longer"):
-        outputs = teacher.translate([source for source, _ in pairs], sampler=name)
-        bleu[name] = corpus_bleu([o.text for o in outputs], [target for _, target in pairs], "13a")
-    best = max(bleu, key=lambda name: bleu[name])
-    assert pipeline.stages.done["distiller"].notes == {"seconds": {}, "BLEU 13a": bleu, "sampler": best} and pipeline.distiller == best
-    assert any("`longer` has" in line and f"on {len(pairs)} lines of the validation text" in line for line in lines)
-    assert Pipeline(replace(pipeline.o, teacher_sampler="beam")).distiller == "beam"
-
-
-@pytest.mark.parametrize(
-    ("minutes", "seconds", "bleu", "chosen"),
-    [
-        (None, {}, {"wide": 5.0, "longer": 5.0}, "wide"),
-        (None, {}, {"wide": 5.0, "longer": 6.0}, "longer"),
-        (10.0, {"wide": 40.0}, {"wide": 5.0, "longer": 6.0}, "longer"),  # the share is 40 s
-        (10.0, {"wide": 41.0, "longer": 41.0, "beam": 40.0}, {}, "beam"),
-        (10.0, {"wide": 41.0, "longer": 41.0, "beam": 41.0, "greedy": 41.0}, {}, "greedy"),
-    ],
-)
-def test_what_distils_is_quick_enough(whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minutes, seconds, bleu, chosen):
-    greedy = "sampler greedy for teacher = autoregressive(end = 1)\n"
-    pipeline = with_teacher(whole, tmp_path, greedy + beam("wide", 4) + beam("longer", 4, 2.0), [])
-    pipeline.o = replace(pipeline.o, minutes=minutes)
-    monkeypatch.setattr(_distiller, "seconds_of", lambda teacher, sampler, lines: seconds[sampler])
-    monkeypatch.setattr(_distiller, "scored", lambda p, names: {name: bleu[name] for name in names})
-    choose(pipeline)
-    assert pipeline.distiller == chosen
-
-
 @pytest.mark.slow
 def test_a_trial_leaves_out_what_is_compiled(whole, tmp_path: Path):
     pipeline = Pipeline(copied(whole, tmp_path))
@@ -215,11 +163,6 @@ def test_a_trial_leaves_out_what_is_compiled(whole, tmp_path: Path):
     assert 0 < found < (time.perf_counter() - started) / (2 * _split.TRIED)
     pipeline.train("teacher", "teacher", "clean", RECIPE)
     assert _distiller.seconds_of(pipeline.translator("teacher"), "beam", ["one two"] * 100) > 0
-
-
-def test_samplers_by_beams(tmp_path: Path):
-    (tmp_path / "some.gmlm").write_text(PROGRAM + "sampler greedy for teacher = autoregressive(end = 1)\nsampler wide for teacher = autoregressive(end = 1, beam = 5)\n")  # fmt: skip
-    assert by_beams(check_file(tmp_path / "some.gmlm"), "teacher") == ["wide", "beam", "greedy"]
 
 
 @pytest.mark.slow
