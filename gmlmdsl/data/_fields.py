@@ -56,21 +56,24 @@ def is_row_of_letters(columns: int, graph: FactorGraph) -> bool:
 
 
 def columns_of_cells(graph: FactorGraph, rows: AbstractRows) -> list[int]:
-    """The column of each cell of `held_variables`: by name where the columns have the names of cells, else by position."""
+    """The column of each cell of `held_variables`: by name where the columns have the names of cells, else by position.
+
+    Columns that were asked for stand for the cells in their order, unless they are called exactly as the cells are: then names decide.
+    """
     variables = held_variables(graph, rows)
     cells = [graph.cell_name(i) for v in variables for i in v.positions.ravel().tolist()]
-    if not rows.in_order:
-        place = {_squeezed(name): k for k, name in enumerate(rows.columns)}
-        wanted = [_squeezed(c) for c in cells]
-        has_one_axis = len(variables) == 1 and len(variables[0].shape) == 1
-        labels = [_squeezed(str(c)) for c in variables[0].coords[0]] if has_one_axis else wanted
-        for names in (wanted, labels):
-            if all(n in place for n in names):
-                return [place[n] for n in names]
-        if len(variables) > 1 or any(w in place for w in wanted):
-            lacking = [c for c, w in zip(cells, wanted, strict=True) if w not in place]
-            help = "name the columns by cell, or list them with `columns=` in that order"
-            raise fail("E503", f"{rows.path} has no column for {listed(lacking)}", help=help)
+    place = {_squeezed(name): k for k, name in enumerate(rows.columns)}
+    wanted = [_squeezed(c) for c in cells]
+    has_one_axis = len(variables) == 1 and len(variables[0].shape) == 1
+    labels = [_squeezed(str(c)) for c in variables[0].coords[0]] if has_one_axis else wanted
+    exact = rows.in_order and not any(name.isdecimal() for name in place)  # columns that are numbered are in the order of their choice
+    for names in (wanted, labels):
+        if sorted(names) == sorted(place) if exact else not rows.in_order and all(n in place for n in names):
+            return [place[n] for n in names]
+    if not rows.in_order and (len(variables) > 1 or any(w in place for w in wanted)):
+        lacking = [c for c, w in zip(cells, wanted, strict=True) if w not in place]
+        help = "name the columns by cell, or list them with `columns=` in that order"
+        raise fail("E503", f"{rows.path} has no column for {listed(lacking)}", help=help)
     if len(rows.columns) == len(cells):
         return list(range(len(cells)))
     message = f"{rows.path} has {len(rows.columns)} columns, the model has {len(cells)} cells: {listed(cells, 4)}"

@@ -207,6 +207,18 @@ def test_a_table_is_data_of_a_model(write, labelled):
     assert np.array_equal(plain.codes, encode(labelled.graph, unmarked, missing="?").codes)
 
 
+def test_columns_that_are_asked_for_go_by_name_where_they_have_the_names_of_cells(write):
+    """In any order; other names, and numbers, stand for the cells as they are listed."""
+    path, names = write(VOTES), ["handicapped-infants", "water-project", "crime"]
+    named, plain = (gm.parse(LABELLED, coords=coords).model() for coords in ({"vote": names}, None))
+    there = encode(named.graph, gm.read_table(path, names, missing="?"), missing="?").codes
+    listed = gm.read_table(path, names[::-1], missing="?")
+    assert np.array_equal(encode(named.graph, listed, missing="?").codes, there)
+    assert np.array_equal(encode(plain.graph, listed, missing="?").codes, there[::-1])
+    bare = gm.read_table(write("y n n\nn n y\n", "bare.txt"), [2, 0, 1])
+    assert encode(plain.graph, bare).codes.T.tolist() == [[0, 1, 0], [1, 0, 0]]
+
+
 def test_missing_cells_of_a_table_are_refused_where_none_may_be(write, labelled):
     votes = gm.read_table(write(VOTES), "1:", missing="?")
     found = refusal(encode, labelled.graph, votes)
