@@ -215,7 +215,7 @@ def test_columns_that_are_asked_for_go_by_name_where_they_have_the_names_of_cell
     listed = gm.read_table(path, names[::-1], missing="?")
     assert np.array_equal(encode(named.graph, listed, missing="?").codes, there)
     assert np.array_equal(encode(plain.graph, listed, missing="?").codes, there[::-1])
-    bare = gm.read_table(write("y n n\nn n y\n", "bare.txt"), [2, 0, 1])
+    bare = gm.read_table(write("y n n\nn n y\n", "bare.txt"), [2, 0, 1], header=False)
     assert encode(plain.graph, bare).codes.T.tolist() == [[0, 1, 0], [1, 0, 0]]
 
 
