@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 TIMED, SCORED = 128, 500  # lines that a sampler is timed on, and scored on
 
 
-def choose(p: PipelineStages) -> None:
+def choose_distiller(p: PipelineStages) -> None:
     """Set the sampler that distils, of a pipeline whose teacher is trained; what was found once is kept.
 
     Where the run has so many minutes, samplers are timed, those with most beams first, until one fits into the share of distillation; the

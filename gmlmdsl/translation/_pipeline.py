@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, final
 
-from ._distiller import choose
+from ._distiller import choose_distiller
 from ._lock import alone
 from ._pipeline_stages import PipelineStages
 from ._results import Report, results
@@ -31,7 +31,7 @@ class Pipeline(PipelineStages):
             self.clean()
             split(self)
             names = [self.train("teacher", self.roles.teacher, "clean", self.o.teacher)]
-            choose(self)
+            choose_distiller(self)
             self.distil()
             self.clean_distilled()
             names.append(self.train("student", self.roles.student, "distilled", self.o.student))

@@ -103,9 +103,7 @@ class PipelineStages:
         for name in options.samplers:
             if not any(name in m.samplers for m in self.models.values()):
                 raise fail("E506", f"neither model has a sampler `{name}`")
-        self.distiller = distillers(self.checked, self.roles.teacher, options.teacher_sampler)[
-            0
-        ]  # until the teacher is trained, see `choose`
+        self.distiller, *_ = distillers(self.checked, self.roles.teacher, options.teacher_sampler)  # of several `choose_distiller` chooses
 
     # Text
 

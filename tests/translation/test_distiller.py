@@ -13,7 +13,7 @@ from translation_cases import PROGRAM
 from gmlmdsl.program import check_file
 from gmlmdsl.translation import Pipeline, PipelineOptions, _distiller, read_pairs
 from gmlmdsl.translation._beams import by_beams
-from gmlmdsl.translation._distiller import choose
+from gmlmdsl.translation._distiller import choose_distiller
 from gmlmdsl.translation._metrics import corpus_bleu
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
@@ -53,7 +53,7 @@ def beam(name: str, beams: int, penalty: float = 0.6) -> str:
 def test_of_as_many_beams_the_best_on_the_validation_text_distils(trained, tmp_path: Path):
     lines: list[str] = []
     pipeline = with_samplers(trained, tmp_path, beam("wide", 4) + beam("longer", 4, 2.0), lines)
-    choose(pipeline)
+    choose_distiller(pipeline)
     pairs = read_pairs(pipeline.stages / "clean/validation.source", pipeline.stages / "clean/validation.target")
     teacher, bleu = pipeline.translator("teacher"), {}
     for name in ("wide", "longer"):
@@ -81,7 +81,7 @@ def test_what_distils_is_quick_enough(trained, tmp_path: Path, monkeypatch: pyte
     pipeline.o = replace(pipeline.o, minutes=minutes)
     monkeypatch.setattr(_distiller, "seconds_of", lambda teacher, sampler, lines: seconds[sampler])
     monkeypatch.setattr(_distiller, "scored", lambda p, names: {name: bleu[name] for name in names})
-    choose(pipeline)
+    choose_distiller(pipeline)
     assert pipeline.distiller == chosen
 
 
