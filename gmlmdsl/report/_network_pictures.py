@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,15 +17,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Array = np.ndarray
-MOST_NAMES = 60  # nodes whose names are written
+MOST_NAMES = 60  # nodes whose names are written; up to as many, those without a line are shown too
+UPRIGHT = 24  # nodes on a circle whose names are written level; names of more stand along its radii
 WIDEST = 5.0  # points
 SPREAD = 250.0  # points that the nodes of a picture with names beside them are about spread over
 LAYOUTS = ("circular", "spring")
+PALE = 0.22  # opacity of lines that are not told from 0
 
 
 def plot_network(
     couplings: pd.DataFrame,
     *,
+    nodes: Sequence[str] | None = None,
     fields: Mapping[str, float] | None = None,
     layout: str | Mapping[str, Any] = "circular",
     significant: Any = None,
@@ -38,10 +41,12 @@ def plot_network(
 
     Args:
         couplings: from `Fit.couplings`, or `Fit.differences`: a table with the columns `first`, `second` and `value`. A `value` that is
-            not finite is drawn dashed.
+            not finite is drawn dashed, one of 0 not at all.
+        nodes: names of the nodes, in the order of the circle: all ends of the couplings, and any others; none: all cells of the model
+            where there are at most 60, else those that the couplings name.
         fields: by name of a node a number that its colour shows, such as its own parameter; none: nodes are white.
-        layout: "circular", in the order in which nodes come first; "spring", strongly coupled nodes near each other (by networkx, an
-            extra: `pip install "gmlmdsl[network]"`); or by name the x and y of each node.
+        layout: "circular", in the order of the nodes; "spring", strongly coupled nodes near each other (by networkx, an
+            extra: `pip install "gmlmdsl[network]"`), those without a line in a row below; or by name the x and y of each node.
         significant: (coupling,) whether each is told from 0; none: the column `differs` where there is one, else whether its interval
             leaves 0 out, else all.
         limit: the strength of the widest line; none: the largest finite one.
@@ -59,31 +64,49 @@ def plot_network(
     """
     verified_table(couplings, ("first", "second", "value"), "fit.couplings()")
     verified_axes(ax)
-    names = node_names(couplings)
+    names = node_names(couplings) if nodes is None else _verified_nodes(nodes, couplings)
+    if not names:
+        raise wrong("the table has no row and knows of no cell: there is nothing to draw")
     _verify_fields(fields, names)
+    sure = told_apart(couplings) if significant is None else numbers("significant", significant, (len(couplings),)).astype(bool)
+    there = couplings["value"].to_numpy(float) != 0
+    couplings, sure = couplings[there], sure[there]
     value = couplings["value"].to_numpy(float)
-    sure = told_apart(couplings) if significant is None else numbers("significant", significant, value.shape).astype(bool)
     xy = node_places(couplings, names, layout, seed)
     finite = np.abs(value[np.isfinite(value)])
     most = float(finite.max(initial=0.0)) if limit is None else verified_number("limit", limit, 0)
-    place = {name: k for k, name in enumerate(names)}
+    place, ring = {name: k for k, name in enumerate(names)}, isinstance(layout, str) and layout == "circular"
     ends = np.array([[place[a], place[b]] for a, b in zip(couplings["first"], couplings["second"], strict=True)], int).reshape(-1, 2)
     with house_style():
-        axes = axes_of(ax, WIDTH, WIDTH if layout == "circular" else 1.4 * WIDTH)  # names inside need room
+        axes = axes_of(ax, WIDTH, WIDTH if ring else 1.4 * WIDTH)  # names inside need room
         _draw_lines(axes, xy[ends], value, sure, most or 1.0)
-        _draw_nodes(axes, xy, names, fields, ring=layout == "circular")
+        _draw_nodes(axes, xy, names, fields, ring)
         axes.set_aspect("equal")
-        axes.margins(*((0.16, 0.16) if layout == "circular" else (0.3, 0.1)))
+        axes.margins(*((0.3, 0.1) if not ring else (0.16, 0.16) if len(names) <= UPRIGHT else (0.5, 0.5)))
         axes.set_axis_off()
-        _legend(axes, most or 1.0, label, value[sure], bool((~sure).any()))
+        _legend(axes, most, label, value, sure, fields)
     return axes.figure  # pyright: ignore[reportReturnType]
 
 
 def node_names(couplings: pd.DataFrame) -> list[str]:
-    """The nodes in the order of the cells where the table knows it, else as they come."""
+    """The nodes in the order of the cells where the table knows it, else as they come; cells that it does not name, if they are few."""
     held = {*couplings["first"], *couplings["second"]}
-    known = [str(n) for n in couplings.attrs.get("cells", ()) if n in held]
-    return known if len(known) == len(held) else list(dict.fromkeys([*couplings["first"], *couplings["second"]]))
+    cells = [str(n) for n in couplings.attrs.get("cells", ())]
+    if not held <= {*cells}:
+        return list(dict.fromkeys([*couplings["first"], *couplings["second"]]))
+    return cells if len(cells) <= MOST_NAMES else [n for n in cells if n in held]
+
+
+def _verified_nodes(nodes: Any, couplings: pd.DataFrame) -> list[str]:
+    if isinstance(nodes, str) or not isinstance(nodes, Sequence | np.ndarray) or not all(isinstance(n, str) for n in nodes):
+        raise wrong(f"`nodes` must be names of nodes, got {nodes!r}")
+    names = [str(n) for n in nodes]
+    if len({*names}) < len(names):
+        raise wrong(f"`nodes` names {next(n for n in names if names.count(n) > 1)!r} twice")
+    lacking = [n for n in (*couplings["first"], *couplings["second"]) if n not in names]
+    if lacking:
+        raise wrong(f"`nodes` lacks {lacking[0]!r}, which is the end of a coupling", "leave its couplings out of the table")
+    return names
 
 
 def told_apart(couplings: pd.DataFrame) -> Array:
@@ -113,12 +136,14 @@ def node_places(couplings: pd.DataFrame, names: list[str], layout: str | Mapping
         return np.stack([np.cos(angle), np.sin(angle)], axis=1)
     networkx = need("networkx", "the spring layout needs networkx", '"gmlmdsl[network]"', 'or ask for `layout="circular"`, or pass places')
     graph = networkx.Graph()
-    graph.add_nodes_from(names)
     for a, b, v in zip(couplings["first"], couplings["second"], couplings["value"], strict=True):
-        if np.isfinite(v) and v:
-            graph.add_edge(a, b, weight=abs(float(v)))
-    found = networkx.spring_layout(graph, seed=seed, iterations=200, k=2.2 / np.sqrt(max(len(names), 1)))
-    return np.array([found[n] for n in names], float).reshape(-1, 2)
+        graph.add_edge(a, b, weight=abs(float(v)) if np.isfinite(v) else 0.0)
+    found = networkx.spring_layout(graph, seed=seed, iterations=200, k=2.2 / np.sqrt(max(len(graph), 1)))
+    alone = [n for n in names if n not in found]
+    x, y = np.array([*found.values()], float).reshape(-1, 2).T
+    row = np.linspace(x.min(initial=0.0), x.max(initial=0.0), 2 * len(alone) + 1)[1::2]  # in the middles of as many parts
+    below = dict(zip(alone, ((at, y.min(initial=0.0) - 0.3) for at in row), strict=True))
+    return np.array([found[n] if n in found else below[n] for n in names], float).reshape(-1, 2)
 
 
 def _verify_fields(fields: Any, names: list[str]) -> None:
@@ -128,10 +153,9 @@ def _verify_fields(fields: Any, names: list[str]) -> None:
         raise wrong(f"`fields` must be a dict of numbers by node, got {type(fields).__name__}", f"`fields={{{names[0]!r}: 0.3}}`, say")
     strange = [k for k in fields if k not in names]
     if strange:
-        raise wrong(
-            f"`fields` names {strange[0]!r}, which is no node",
-            f"the nodes are {', '.join(map(repr, names[:6]))}{', ..' * (len(names) > 6)}",
-        )
+        meant = dict(zip(bare(names), names, strict=True)).get(str(strange[0]))
+        known = f"the nodes are {', '.join(map(repr, names[:6]))}{', ..' * (len(names) > 6)}"
+        raise wrong(f"`fields` names {strange[0]!r}, which is no node", known if meant is None else f"its name is {meant!r}")
     numbers("fields", list(fields.values()), (len(fields),))
 
 
@@ -140,7 +164,7 @@ def _draw_lines(axes: Axes, lines: Array, value: Array, sure: Array, limit: floa
 
     finite = np.isfinite(value)
     share = np.clip(np.abs(np.where(finite, value, 1.0)) / limit, 0.0, 1.0)
-    for mine, alpha, z in ((finite & ~sure, 0.22, 1), (finite & sure, 0.95, 2)):
+    for mine, alpha, z in ((finite & ~sure, PALE, 1), (finite & sure, 0.95, 2)):
         order = np.flatnonzero(mine)[np.argsort(share[mine], kind="stable")]
         colours = [LIGHT["d7"] if value[k] > 0 else LIGHT["d1"] for k in order]
         widths = list(0.5 + (WIDEST - 0.5) * share[order] * (1.0 if z == 2 else 0.5))
@@ -164,10 +188,17 @@ def _draw_nodes(axes: Axes, xy: Array, names: list[str], fields: Mapping[str, fl
     if len(names) > MOST_NAMES:
         return
     halo = withStroke(linewidth=2.0, foreground=LIGHT["paper"])  # names over lines stay legible
-    written = [in_lines(name) for name in bare(names)]
+    radial = ring and len(names) > UPRIGHT
+    written = bare(names) if radial else [in_lines(name) for name in bare(names)]
+    middle = 0.05 if ring else 0.3  # on a circle the names of two neighbours at its top or its foot go apart
     for (x, y), name, way in zip(xy, written, _outward(xy) if ring else label_ways(xy, written), strict=True):
-        side = "left" if way[0] > 0.3 else "right" if way[0] < -0.3 else "center"
+        side = "left" if way[0] > middle else "right" if way[0] < -middle else "center"
         height = "bottom" if way[1] > 0.3 else "top" if way[1] < -0.3 else "center"
+        turn: dict[str, Any] = {}
+        if radial:
+            side, height = "left" if way[0] > -1e-9 else "right", "center"
+            turn = {"rotation": np.degrees(np.arctan(way[1] / way[0])) if abs(way[0]) > 1e-9 else 90.0 * np.sign(way[1])}
+            turn["rotation_mode"] = "anchor"
         axes.annotate(
             name,
             (x, y),
@@ -179,6 +210,7 @@ def _draw_nodes(axes: Axes, xy: Array, names: list[str], fields: Mapping[str, fl
             color=LIGHT["ink"],
             zorder=5,
             path_effects=[halo],
+            **turn,
         )
 
 
@@ -214,14 +246,24 @@ def _covered(box: Array, others: Array) -> float:
     return float(np.prod(np.maximum(common, 0.0), axis=1).sum())
 
 
-def _legend(axes: Axes, limit: float, label: str, value: Array, pale: bool) -> None:
-    """Lines of the signs that there are, with the strength of the widest."""
+def _legend(axes: Axes, limit: float, label: str, value: Array, sure: Array, fields: Mapping[str, float] | None) -> None:
+    """Lines of the signs that there are, with the strength of the widest, and the colours of nodes with theirs."""
     from matplotlib.lines import Line2D
 
-    kinds = [("d7", f"{plain(label)} above 0", (value > 0).any()), ("d1", f"{plain(label)} below 0", (value < 0).any())]
-    shown = [Line2D([], [], color=LIGHT[c], linewidth=3, label=text) for c, text, there in kinds if there]
-    if pale:
+    known = np.isfinite(value)
+    shown = []
+    for colour, way, mine in (("d7", "above", known & (value > 0)), ("d1", "below", known & (value < 0))):
+        if mine.any():
+            alpha = 0.95 if (mine & sure).any() else 2 * PALE  # a legend as pale as its lines could not be read
+            shown.append(Line2D([], [], color=LIGHT[colour], linewidth=3, alpha=alpha, label=f"{plain(label)} {way} 0"))
+    if (known & ~sure).any():
         shown.append(Line2D([], [], color=LIGHT["muted"], linewidth=1.2, alpha=0.35, label="not told from 0"))
     shown += [h for h in axes.get_legend_handles_labels()[0] if h.get_label() == "no finite estimate"]  # pyright: ignore[reportAttributeAccessIssue]
-    title = f"widest line: {limit:.3g}"
+    levels = np.array([v for v in (fields or {}).values() if np.isfinite(v)], float)
+    largest = float(np.abs(levels).max(initial=0.0))
+    for colour, sign in ((DIVERGING[-1], 1), (DIVERGING[0], -1)):
+        if (sign * levels > 0).any():
+            mark: dict[str, Any] = {"marker": "o", "linestyle": "none", "markersize": 8, "markeredgecolor": LIGHT["ink"]}
+            shown.append(Line2D([], [], color=colour, label=f"node at {sign * largest:.3g}", **mark))
+    title = f"widest line: {limit:.3g}" if known.any() else f"no {plain(label)} that is not 0"
     axes.legend(handles=shown, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, title=title, title_fontsize=8.5, fontsize=8.5)

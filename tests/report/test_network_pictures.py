@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
@@ -88,3 +90,79 @@ def test_names_stand_where_they_cover_no_other_node_or_name():
     np.testing.assert_allclose(ways[4], [1, 0])
     assert abs(ways[2, 1]) > 0.6  # to the right stands the next node
     assert label_ways(np.zeros((1, 2)), ["a"]).shape == (1, 2)
+
+
+def shown_nodes(figure: Figure) -> int:
+    return len(figure.axes[0].collections[-1].get_offsets())
+
+
+def names_of(table: pd.DataFrame, count: int) -> pd.DataFrame:
+    table.attrs["cells"] = [*"abcd", *(f"other {k}" for k in range(count - 4))]
+    return table
+
+
+def test_a_coupling_of_0_is_no_line_and_its_nodes_are_shown():
+    table = names_of(network().assign(value=[0.0, 1.0, 0.0]), 5)
+    pale, sure = lines(plot_network(table, significant=[True, False, True]))
+    assert [len(c.get_segments()) for c in (pale, sure)] == [1, 0]
+    assert shown_nodes(plot_network(table)) == 5
+    assert shown_nodes(plot_network(table.head(0))) == 5
+
+
+def test_cells_without_a_coupling_are_shown_where_there_are_few_of_them_or_where_they_are_asked_for():
+    assert shown_nodes(plot_network(names_of(network(), 60))) == 60
+    assert shown_nodes(plot_network(names_of(network(), 61))) == 4
+    assert shown_nodes(plot_network(names_of(network(), 61), nodes=["d", "c", "b", "a", "e"])) == 5
+    first = lines(plot_network(network(), nodes=[*"bacd"]))[1].get_segments()[0]
+    np.testing.assert_allclose(first[1], [0, 1], atol=1e-12)  # b is on top
+
+
+def test_nodes_that_lack_the_end_of_a_coupling_or_come_twice_are_refused():
+    refused("E507", lambda: plot_network(network(), nodes=[*"abc"]), "lacks 'd'")
+    refused("E507", lambda: plot_network(network(), nodes=[*"abcdd"]), "'d' twice")
+    refused("E507", lambda: plot_network(network(), nodes="abcd"), "names of nodes")
+    empty = network().head(0)
+    empty.attrs.clear()
+    refused("E507", lambda: plot_network(empty), "nothing to draw")
+
+
+def test_a_node_that_is_called_by_its_bare_name_is_told_the_whole():
+    table = network().replace({"first": {n: f"x[{n}]" for n in "abcd"}, "second": {n: f"x[{n}]" for n in "abcd"}})
+    table.attrs.clear()
+    refused("E507", lambda: plot_network(table, fields={"a": 1.0}), "'x[a]'")
+
+
+def test_nodes_without_a_line_stand_in_a_row_below_the_spring_layout():
+    pytest.importorskip("networkx")
+    figure = plot_network(names_of(network(), 7), layout="spring")
+    x, y = np.asarray(figure.axes[0].collections[-1].get_offsets()).T
+    assert (y[4:] < y[:4].min()).all()
+    assert np.ptp(y[4:]) == 0
+    assert (np.diff(x[4:]) > 0).all()
+
+
+def legend_of(figure: Figure) -> list[str]:
+    legend = figure.axes[0].get_legend()
+    assert legend is not None
+    return [t.get_text() for t in legend.get_texts()]
+
+
+def test_the_legend_has_the_signs_of_pale_lines_and_the_colours_of_nodes():
+    assert legend_of(plot_network(network(), significant=[False] * 3, label="a less b")) == [
+        "a less b above 0",
+        "a less b below 0",
+        "not told from 0",
+        "no finite estimate",
+    ]
+    told = legend_of(plot_network(network(), significant=[True] * 3, fields={"a": -2.0, "b": 0.5}))
+    assert told == ["coupling above 0", "coupling below 0", "no finite estimate", "node at 2", "node at -2"]
+
+
+def test_names_of_two_neighbours_at_the_foot_of_a_circle_go_apart_and_many_stand_along_its_radii():
+    def written(count: int) -> list[Any]:
+        return [t for t in plot_network(names_of(network(), count)).axes[0].texts if t.get_text()]
+
+    left, right = sorted(written(5), key=lambda t: t.xy[1])[:2]
+    assert {left.get_horizontalalignment(), right.get_horizontalalignment()} == {"left", "right"}
+    assert {t.get_rotation() for t in written(24)} == {0}
+    assert len({round(t.get_rotation()) for t in written(25)}) > 12
