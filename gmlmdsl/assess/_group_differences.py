@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import counted, fail, whole_number
+from .._diagnostics import GmlmWarning, counted, fail, whole_number
 from .._progress import shows_progress, tracked, waiting
 from ..data import generator, verified_seed
 from ..evaluate import interaction_slopes, pair_interactions, zero_sum
@@ -41,6 +43,8 @@ def differences(a: FitRecord, b: FitRecord, correction: str, level: float, permu
     from .._printed_table import PrintedTable
 
     verify_alike(a, b)
+    if a is b:
+        raise fail("E545", "a fit is compared with itself", help="`model.fit(rows)` of the other group's rows")
     verified_seed(permuted.seed)
     if correction not in CORRECTIONS:
         raise fail("E507", f"correction must be {', '.join(map(repr, CORRECTIONS))}, got {correction!r}")
@@ -58,18 +62,33 @@ def differences(a: FitRecord, b: FitRecord, correction: str, level: float, permu
     columns["value"] = scored(plan, apart, score)[0]
     attrs: dict[str, Any] = {"cells": [a.graph.cell_name(i) for i in range(a.graph.n_random)], "correction": correction, "level": level}
     if permuted.count:
+        needed = permutations_needed(len(plan.pairs), correction, level)
+        if whole_number("permutations", permuted.count, 1) < needed:
+            each = f"p of {counted(permuted.count, 'permutation')} is 1 / {permuted.count + 1} at least"
+            told = f"corrected for {counted(len(plan.pairs), 'pair')}, " if correction == "holm" else ""
+            message = f"{each}: {told}no pair can be told apart at {level:g}, only the largest difference and the strength can"
+            warnings.warn(f"{message}; ask for `permutations={needed}` or more", GmlmWarning, stacklevel=3)
         columns["p_value"], attrs["p_largest"], attrs["p_strength"] = _by_permutations(a, b, plan, tables, permuted)
     else:
         for fit in (a, b):
             fit.status  # noqa: B018 - errors are inferred now, under a bar of their own
         with waiting("tests of couplings", shows_progress(permuted.progress)):
-            columns["statistic"], columns["df"], columns["p_value"] = _by_wald(a, b, plan, apart)
+            columns["statistic"], columns["df"], columns["p_value"] = _by_wald(a, b, plan, apart, permutations_needed(len(plan.pairs), correction, level))
     columns["p_adjusted"] = adjusted(columns["p_value"], correction)
     columns["differs"] = columns["p_adjusted"] <= level
     frame = PrintedTable(columns)
     frame = frame.iloc[np.lexsort((-np.abs(frame["value"]), frame["p_value"]))].reset_index(drop=True)
     frame.attrs = attrs
     return frame
+
+
+def permutations_needed(pairs: int, correction: str, level: float) -> int:
+    """The least number n of permutations with m / (n + 1) <= level, m the factor of the smallest p-value: m p is then told apart.
+
+    Under Benjamini and Hochberg's correction all pairs may share the smallest, and m is 1.
+    """
+    factor = max(pairs, 1) if correction == "holm" else 1
+    return math.ceil(factor / level * (1 - 1e-12)) - 1
 
 
 def adjusted(p: Array, correction: str) -> Array:
@@ -93,13 +112,14 @@ def benjamini_hochberg(p: Array) -> Array:
     return out
 
 
-def _by_wald(a: FitRecord, b: FitRecord, plan: PairTables, apart: Array) -> tuple[Array, Array, Array]:
+def _by_wald(a: FitRecord, b: FitRecord, plan: PairTables, apart: Array, instead: int) -> tuple[Array, Array, Array]:
     """d' V^- d of each pair's table of differences d, its rank, and the chance that a chi-square exceeds it; nan without an error."""
     from scipy.special import chdtrc
 
     if (plan.width - 1) ** 2 > MOST_DIRECTIONS:
         message = f"Wald tests of tables of {plan.width} by {plan.width} need {(plan.width - 1) ** 2} directions each"
-        raise fail("E601", f"{message}, more than the limit of {MOST_DIRECTIONS}", help="ask for `permutations=200`")
+        help_ = f"ask for `permutations={instead}` or more, two refits each"
+        raise fail("E601", f"{message}, more than the limit of {MOST_DIRECTIONS}", help=help_)
     covariance = sum((f.determined_covariance("sandwich") for f in (a, b)), np.zeros(())) + pulls(a, b)
     each = _directions(plan)
     slopes = np.stack([[interaction_slopes(f.graph, plan, f.params, d) for d in each] for f in (a, b)]).mean(axis=0)  # (k, pairs, entries)
@@ -132,7 +152,7 @@ def _by_permutations(
     a: FitRecord, b: FitRecord, plan: PairTables, tables: list[Array], permuted: Permutations
 ) -> tuple[Array, float, float]:
     """p-values (1 + permutations at least as far apart) / (1 + permutations): of each pair, of the largest, of the sums of norms."""
-    count = whole_number("permutations", permuted.count, 1)
+    count = permuted.count
     pooled, sizes = _pooled(a, b)
     found, each, started = _apart(tables), [], False
     for r in tracked(range(count), f"{counted(count, 'permutation')}, two refits each", shows_progress(permuted.progress)):

@@ -101,9 +101,10 @@ class FitStructures(FitRecord):
         Args:
             other: a fit of the same program, model and mask to the other group's rows.
             correction: "holm", which bounds the chance of any wrong difference; "bh", Benjamini and Hochberg's, which bounds the expected
-                share of wrong ones among those told; "none".
+                share of wrong ones among those told; "none", of pairs chosen before the data were seen.
             level: of that chance, or share.
-            permutations: how many; p is 1 / (1 + permutations) at least, and is then corrected, so that 200 are few for many pairs.
+            permutations: how many; p is 1 / (1 + permutations) at least, and is then corrected: fewer than m / level - 1 of m pairs, which
+                tell none under Holm's correction, give a warning.
             seed: permutation r depends on (seed, r) only.
             max_seconds: refused, after the first two refits, where all are expected to take longer.
             progress: whether to show a bar; none: where a person watches.

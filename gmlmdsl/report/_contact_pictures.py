@@ -59,7 +59,8 @@ def plot_contacts(
                 at[:, 1], at[:, 0], s=size, marker="s", color=LIGHT["grid"], linewidths=0, label=f"contacts, at most {near:g} apart"
             )
         right = np.ones(len(pairs), bool) if far is None else far[pairs[:, 0], pairs[:, 1]] <= near
-        for mine, colour, marker, text in ((right, "c1", "o", "top pairs"), (~right, "c2", "x", "top pairs, no contacts")):
+        count = f"{len(pairs)} strongest pairs"
+        for mine, colour, marker, text in ((right, "c1", "o", count), (~right, "c2", "x", "of these no contacts")):
             if mine.any():
                 both = np.concatenate([pairs[mine], pairs[mine][:, ::-1]])
                 axes.scatter(
@@ -69,8 +70,7 @@ def plot_contacts(
         axes.set_ylim(len(names), -1)
         axes.set_aspect("equal")
         _ticks(axes, names)
-        if far is not None:
-            axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=8, handletextpad=0.2, columnspacing=1.0)
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=8, handletextpad=0.2, columnspacing=1.0)
     return axes.figure  # pyright: ignore[reportReturnType]
 
 

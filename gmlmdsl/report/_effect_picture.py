@@ -68,9 +68,13 @@ def plot_effects(
             aspect="auto",
             interpolation="none",
         )
-        for marks, sign, size in ((np.isneginf(table), "x", 12), (_own(table, wildtype), "o", 5)):
-            at, value = np.nonzero(marks)
-            axes.scatter(at, value, marker=sign, s=size, color=LIGHT["ink"], linewidths=0.7)
+        marked = [("wildtype", _own(table, wildtype), "o", 5), ("impossible", np.isneginf(table), "x", 12)]
+        for what, marks, sign, size in marked:
+            if marks.any():
+                at, value = np.nonzero(marks)
+                axes.scatter(at, value, marker=sign, s=size, color=LIGHT["ink"], linewidths=0.7, label=what)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, fontsize=8, handletextpad=0.2)
         _named(axes, [plain(v) for v in values], bare(cells))
         axes.figure.colorbar(image, ax=axes, label="change of log p, nats", pad=0.02, fraction=0.05)
     return axes.figure  # pyright: ignore[reportReturnType]

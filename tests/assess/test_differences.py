@@ -11,6 +11,7 @@ import pytest
 from refusals import refused
 
 import gmlmdsl as gm
+from gmlmdsl.assess._group_differences import permutations_needed
 
 pytestmark = pytest.mark.usefixtures("float64", "standard_promotion")
 
@@ -83,7 +84,8 @@ def test_corrections_are_holms_and_benjamini_and_hochbergs(groups: Any) -> None:
 @pytest.mark.slow
 def test_permutations_exchange_rows_and_count_what_is_as_far_apart(groups: Any) -> None:
     a, b = groups
-    found = a.differences(b, permutations=3, seed=5)
+    with pytest.warns(gm.GmlmWarning, match="permutations=79"):
+        found = a.differences(b, permutations=3, seed=5)
     both = {k: np.concatenate([rows(1, True)[k], rows(2, False)[k]]) for k in ("x", "s")}
     pairs = [("x[0]", "x[1]"), ("x[0]", "x[2]"), ("x[1]", "x[2]"), ("x[0]", "s")]
 
@@ -103,10 +105,24 @@ def test_permutations_exchange_rows_and_count_what_is_as_far_apart(groups: Any) 
     np.testing.assert_allclose(found.attrs["p_largest"], largest)
 
 
+def test_permutations_that_can_tell_no_pair_apart_are_warned_of(groups: Any) -> None:
+    """Four pairs at 0.05: the least p of n permutations, 1 / (n + 1), times 4 is 0.05 with 79."""
+    a, b = groups
+    with pytest.warns(gm.GmlmWarning, match="p of 78 permutations is 1 / 79 at least: corrected for 4 pairs, .*`permutations=79`"):
+        refused("E546", lambda: a.differences(b, permutations=78, max_seconds=1e-9), "refits")
+    with pytest.warns(gm.GmlmWarning, match="`permutations=19`"):
+        refused("E546", lambda: a.differences(b, permutations=18, correction="bh", max_seconds=1e-9), "refits")
+    assert [permutations_needed(120, c, 0.05) for c in ("holm", "bh", "none")] == [2399, 19, 19]
+    assert permutations_needed(7, "holm", 0.01) == 699
+    assert (120 / 2400 <= 0.05) and not (120 / 2399 <= 0.05)
+
+
 def test_what_cannot_be_compared(groups: Any) -> None:
     a, b = groups
     refused("E507", lambda: a.differences(b, correction="bonferroni"), "holm")
     refused("E507", lambda: a.differences(b, level=2), "level")
-    refused("E546", lambda: a.differences(b, permutations=50, max_seconds=1e-9), "refits")
+    refused("E546", lambda: a.differences(b, permutations=79, max_seconds=1e-9), "refits")
+    refused("E545", lambda: a.differences(a), "with itself")
+    refused("E507", lambda: a.differences(b, permutations=True), "permutations")
     other = dataclasses.replace(b, meta=b.meta | {"program": POTTS.replace("normal(0, 1)", "normal(0, 2)", 1)})
     refused("E545", lambda: a.differences(other), "programs")

