@@ -40,6 +40,8 @@ def test_the_table_of_the_page_is_the_kept_output(elasso):
         counts = [{len(own.get(f"{head} {what}", ())) for head in heads} for own in kept.values()]
         assert all(len(c) == 1 for c in counts)  # compared over the same seeds
         assert elasso.table(kept, what, heads, digits) in page
+    for told in elasso.refits(FOLDER / "elasso_refits.json").split("\n\n")[1::2]:
+        assert told in page
 
 
 @pytest.mark.slow  # compiles, and 400 regressions

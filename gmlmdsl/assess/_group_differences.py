@@ -43,8 +43,6 @@ def differences(a: FitRecord, b: FitRecord, correction: str, level: float, permu
     from .._printed_table import PrintedTable
 
     verify_alike(a, b)
-    if a is b:
-        raise fail("E545", "a fit is compared with itself", help="`model.fit(rows)` of the other group's rows")
     verified_seed(permuted.seed)
     if correction not in CORRECTIONS:
         raise fail("E507", f"correction must be {', '.join(map(repr, CORRECTIONS))}, got {correction!r}")
@@ -53,7 +51,11 @@ def differences(a: FitRecord, b: FitRecord, correction: str, level: float, permu
     seconds = permuted.max_seconds
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
         raise fail("E507", f"max_seconds must be a number above 0, got {seconds!r}")
+    whole_number("permutations", permuted.count, 0)
+    if a is b:
+        raise fail("E545", "a fit is compared with itself", help="`model.fit(rows)` of the other group's rows")
     plan = plan_pair_tables(a.graph)
+    needed = permutations_needed(len(plan.pairs), correction, level)
     tables = [pair_interactions(f.graph, plan, f.params) for f in (a, b)]
     apart = tables[0] - tables[1]
     columns: dict[str, Any] = {s: [a.graph.cell_name(int(c)) for c in plan.pairs[:, k]] for k, s in enumerate(("first", "second"))}
@@ -62,8 +64,7 @@ def differences(a: FitRecord, b: FitRecord, correction: str, level: float, permu
     columns["value"] = scored(plan, apart, score)[0]
     attrs: dict[str, Any] = {"cells": [a.graph.cell_name(i) for i in range(a.graph.n_random)], "correction": correction, "level": level}
     if permuted.count:
-        needed = permutations_needed(len(plan.pairs), correction, level)
-        if whole_number("permutations", permuted.count, 1) < needed:
+        if permuted.count < needed:
             each = f"p of {counted(permuted.count, 'permutation')} is 1 / {permuted.count + 1} at least"
             told = f"corrected for {counted(len(plan.pairs), 'pair')}, " if correction == "holm" else ""
             message = f"{each}: {told}no pair can be told apart at {level:g}, only the largest difference and the strength can"
@@ -73,7 +74,7 @@ def differences(a: FitRecord, b: FitRecord, correction: str, level: float, permu
         for fit in (a, b):
             fit.status  # noqa: B018 - errors are inferred now, under a bar of their own
         with waiting("tests of couplings", shows_progress(permuted.progress)):
-            columns["statistic"], columns["df"], columns["p_value"] = _by_wald(a, b, plan, apart, permutations_needed(len(plan.pairs), correction, level))
+            columns["statistic"], columns["df"], columns["p_value"] = _by_wald(a, b, plan, apart, needed)
     columns["p_adjusted"] = adjusted(columns["p_value"], correction)
     columns["differs"] = columns["p_adjusted"] <= level
     frame = PrintedTable(columns)

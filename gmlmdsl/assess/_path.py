@@ -25,7 +25,8 @@ Array = np.ndarray
 CRITERIA = ("ebic", "cv", "stability")
 RULES = ("and", "or")
 ABOVE = 1 + 1e-5  # of the least penalty without couplings, so that rounding leaves none
-POINTS, SPAN = 30, 0.01  # of the penalties that are chosen here: how many, and the last as a share of the first
+POINTS = {"ebic": 30, "cv": 30, "stability": 100}  # penalties that are chosen here; a coarse grid steps over what the bound still admits
+SPAN = 0.01  # the last of them as a share of the first
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def fit_path(evidence: Evidence, options: PathOptions, refit: Callable[[Mapping[
         verify_possible(evidence.lowered, evidence.codes, weights, {k: jax.device_put(v) for k, v in start.items()})
         with options.waiting("least penalty without couplings"):
             run = Runs(evidence, edges, weights, options.rule)
-            shares, penalties = _penalties(run, options.penalty)
+            shares, penalties = _penalties(run, options.penalty, POINTS[options.criterion])
         found = run.path(run.whole, penalties, "path", options)
         selected = np.array([run.selected(f) for f in found])  # penalties, copies, couplings
         columns, chosen = _judged(run, found, selected, penalties, options)
@@ -199,10 +200,10 @@ def _verify_number(name: str, value: Any, range_: str, holds: Callable[[float], 
         raise fail("E507", f"{name} must be a number {range_}, got {value!r}")
 
 
-def _penalties(run: Runs, given: Any) -> tuple[Array, Array]:
+def _penalties(run: Runs, given: Any, points: int) -> tuple[Array, Array]:
     """The penalties, shape (penalties, copies), the largest first; and their shares of the largest."""
     if given is None or (isinstance(given, int | np.integer) and not isinstance(given, bool)):
-        shares = np.geomspace(1.0, SPAN, POINTS if given is None else whole_number("penalty", given, 2))
+        shares = np.geomspace(1.0, SPAN, points if given is None else whole_number("penalty", given, 2))
         return shares, shares[:, None] * np.maximum(run.largest(), 1e-300) * ABOVE
     help_ = "`penalty=[0.1, 0.05, 0.02]`, or `penalty=20` for twenty of them"
     try:

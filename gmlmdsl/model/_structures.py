@@ -104,7 +104,8 @@ class Structures(Posteriors):
         Args:
             x: rows, as in `fit`.
             mask: the mask's name; left out where the model has one.
-            penalty: numbers, a number of them (2 or more, from the least without couplings to a hundredth of it), or none: 30.
+            penalty: numbers, a number of them (2 or more, from the least without couplings to a hundredth of it), or none: 30,
+                with "stability" 100.
             criterion: "ebic": the least 2 c n loss + k (log n + 2 gamma log(candidates)), the loss that of a refit of the couplings that
                 are not 0 without the penalty, n the sum of w, `candidates` how many couplings there are, and k the couplings' degrees of
                 freedom, tr(H^-1 S) with the Hessian H of the summed loss and the covariance S of its gradient, less the same without

@@ -70,7 +70,7 @@ def plot_network(
     _verify_fields(fields, names)
     sure = told_apart(couplings) if significant is None else numbers("significant", significant, (len(couplings),)).astype(bool)
     there = couplings["value"].to_numpy(float) != 0
-    couplings, sure = couplings[there], sure[there]
+    couplings, sure = couplings.loc[there], sure[there]
     value = couplings["value"].to_numpy(float)
     xy = node_places(couplings, names, layout, seed)
     finite = np.abs(value[np.isfinite(value)])
