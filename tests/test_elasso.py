@@ -44,6 +44,19 @@ def test_the_table_of_the_page_is_the_kept_output(elasso):
         assert told in page
 
 
+def test_refits_join_both_ends_or_one(elasso, tmp_path, monkeypatch):
+    """One node of each pair chooses it, and both choose one pair that is an edge."""
+    monkeypatch.setattr(elasso, "SEEDS", {20: 1})
+    monkeypatch.setattr(elasso, "by_node", lambda x, refit: np.triu(np.ones((20, 20), bool), 1) | (both if refit else both & False))
+    both = np.zeros((20, 20), bool)
+    both[1, 0] = True  # of the hub
+    elasso.refits(tmp_path)
+    (found,) = [v for k, v in elasso.json.loads((tmp_path / "refits.json").read_text()).items() if k == "hub-20-1000"]
+    assert found["refit AND precision"] == [1.0] and found["refit AND recall"] == [round(1 / 19, 4)]
+    assert found["penalised AND recall"] == [0.0] and found["penalised OR recall"] == [1.0]
+    assert found["refit OR precision"] == [0.1] == found["penalised OR precision"]
+
+
 @pytest.mark.slow  # compiles, and 400 regressions
 @pytest.mark.usefixtures("standard_promotion")
 def test_what_is_measured_is_kept_and_not_measured_again(elasso, tmp_path):

@@ -86,6 +86,15 @@ def test_penalties_folds_and_halves_share_one_program(path: Any) -> None:
     assert programs(events) == 0
 
 
+def test_stability_has_a_finer_grid_than_the_other_criteria(path: Any) -> None:
+    model, counts = gm.parse(SPINS % "").model(), []
+    for options in ({}, {"criterion": "stability", "subsamples": 2, "wrong": 1e-9}):
+        found = model.fit_path(chain(), progress=False, **options)
+        counts.append(len(found.table))
+        np.testing.assert_allclose(found.table["penalty"].iloc[-1], 0.01 * found.table["penalty"].iloc[0])
+    assert counts == [30, 100]
+
+
 def test_a_path_begins_where_couplings_begin(path: Any) -> None:
     counts = path.table["couplings"].to_numpy()
     assert counts[0] == 0 and counts[1] > 0 and path.table["converged"].all()
