@@ -40,6 +40,7 @@ def verify_well_formed(found: dict, names: set[str]) -> None:
     assert all(c["passed"] for c in found["checks"])
 
 
+@pytest.mark.slow
 def test_one_command_writes_json_a_table_and_the_page(tmp_path: Path) -> None:
     out, page = tmp_path / "found.json", tmp_path / "page.md"
     page.write_text(f"# Speed\n\n{_table.BEGIN}\nold\n{_table.END}\n\nafter\n")

@@ -109,6 +109,7 @@ def test_a_fit_ends_where_the_gradient_of_the_likelihood_and_prior_is_0(tagging:
     np.testing.assert_allclose(fit.objective, -log_likelihood(fit.params, tags, given) - prior, rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("float64")
 def test_the_most_probable_tags_are_viterbis(tagging: Any) -> None:
     _, model, params, _, given = tagging

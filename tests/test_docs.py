@@ -18,7 +18,7 @@ RUNNING = [p for p in PAGES if p not in NIGHT and any(b.language in ("gmlm", "py
 ELSEWHERE = {ROOT / e.name for e in examples()} - {TUTORIAL}  # `make examples` runs these on their own, on real data
 DEAR = (  # to compile
     *("explanation/missing-cells.md", "explanation/standard-errors.md", "how-to/check-a-model.md", "how-to/choose-a-mask.md"),
-    *("how-to/ask-exact-questions.md", "how-to/use-covariates.md"),
+    *("how-to/ask-exact-questions.md", "how-to/use-covariates.md", "how-to/start-faster.md", "reference/python.md"),
     *(
         "how-to/find-edges-by-posterior.md",
         "how-to/use-numpyro.md",
@@ -42,8 +42,8 @@ def name(page):
 
 
 def of_page(page):
-    """The tutorial is in `make check`; what is dear to compile, or runs elsewhere, is slow."""
-    marks = [pytest.mark.check] * (page == TUTORIAL) + [pytest.mark.slow] * (page in ELSEWHERE or name(page) in DEAR)
+    """What is dear to compile, or runs elsewhere, is slow."""
+    marks = [pytest.mark.slow] * (page in {TUTORIAL} | ELSEWHERE or name(page) in DEAR)
     return pytest.param(page, marks=marks)
 
 

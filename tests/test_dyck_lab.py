@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from markdown_blocks import ROOT
+from thinned import thinned
 
 sys.path.insert(0, str(ROOT / "examples"))
 sys.path.insert(0, str(ROOT / "examples" / "structure"))
@@ -110,7 +111,7 @@ def test_the_network_is_its_formula(name):
     np.testing.assert_allclose(module.attention(jnp.asarray(row))[:, 0], [p[:-1, :-1] for p in patterns], atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["one-hot", "learnt, places"])
+@pytest.mark.parametrize("name", thinned(["one-hot", "learnt, places"], 2, 1))
 def test_padding_plays_no_part_wherever_it_stands(name):
     module, row = module_of(name), jnp.asarray(words(1, 12)[0])
     wanted, padding = module.read(row)[0], jnp.full(3, 5, row.dtype)
@@ -119,6 +120,7 @@ def test_padding_plays_no_part_wherever_it_stands(name):
     np.testing.assert_allclose(module.behind(row, 7), wanted[7], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_network_makes_a_probability_of_each_next_bracket():
     model, rows = dyck.model_of(TINY, "one-hot"), words(3, dyck.LENGTH)
     params = model.init_params(3)
@@ -176,6 +178,7 @@ def solving():
     return eqx.tree_at(lambda m: (m.layers[0].key, m.layers[0].query, m.layers[0].value, m.head, m.bias), module, new)
 
 
+@pytest.mark.slow
 def test_uniform_attention_in_the_network_tells_brackets_of_any_length():
     module = solving()
     rows, lengths = dyck.closing(words(60, 500), 400, 500, 1)

@@ -92,6 +92,7 @@ def test_the_digits_need_scikit_learn(monkeypatch, capsys):
     assert "gmlmdsl[demo]" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion")
 @pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
 def test_the_demo_prints_its_tables_and_writes_its_report(tmp_path, capsys):

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 import pytest
 from events import programs, traced_or_compiled
+from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl.derive._bounded_jit import PROGRAMS
@@ -42,6 +43,8 @@ SCRIPT = """
 import json, sys
 import jax
 import numpy as np
+from thinned import thinned
+
 import gmlmdsl as gm
 
 compiled = []
@@ -67,6 +70,7 @@ print(json.dumps([counts, loaded]))
 """
 
 
+@pytest.mark.slow
 def test_first_calls_share_their_programs(tmp_path: Path):
     """They compiled 18, and one for a warm-up besides; then ten."""
     environment = os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
@@ -172,7 +176,7 @@ def compiled() -> Iterator[list[str]]:
 
 
 @pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning", "ignore::gmlmdsl.SamplingWarning")
-@pytest.mark.parametrize("verb", [*FEW, *(pytest.param(name, marks=pytest.mark.slow) for name in MORE)])
+@pytest.mark.parametrize("verb", [*thinned(FEW, 2, 1), *(pytest.param(name, marks=pytest.mark.slow) for name in MORE)])
 def test_a_first_call_compiles_few_programs_and_like_calls_none(verb: str):
     """Like calls: of the program parsed anew, with 200 more rows."""
     most, call = (FEW | MORE)[verb]

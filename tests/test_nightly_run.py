@@ -7,6 +7,7 @@ from pathlib import Path
 
 import nightly_run
 import pytest
+from thinned import thinned
 
 STOPPED = """
 def test_passes():
@@ -39,7 +40,7 @@ class TestsOfAKind:
 """
 
 
-@pytest.mark.parametrize("told", [None, "7"])
+@pytest.mark.parametrize("told", thinned([None, "7"], 2))
 def test_a_run_prints_its_seed_and_writes_its_page(told: str | None, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     (tmp_path / "test_some.py").write_text(SOME.format(said=str(tmp_path / "said")))
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")

@@ -11,6 +11,7 @@ from oracle import Oracle, stationary, total_variation
 from oracle._conditionals import log_sum
 from oracle._kernels import colours
 from oracle._priors import DENSITIES, log_beta, log_dirichlet
+from thinned import thinned
 
 from gmlmdsl._diagnostics import Source
 from gmlmdsl.program import check_source
@@ -60,7 +61,7 @@ EXACT = ["gibbs", "sweep", "strips", "hybrid", "adaptive", "warm"]
 
 
 @pytest.mark.parametrize("sampler", EXACT)
-@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("size", thinned([2, 3], 2))
 def test_exact_kernels_keep_p(size: int, sampler: str):
     oracle = oracle_of(ISING, {"L": size})
     params = oracle.random_params(0)
@@ -297,6 +298,7 @@ def test_adaptive_loss_corrects_for_the_block():
 # Priors
 
 
+@pytest.mark.slow
 def test_prior_densities_integrate_to_one():
     def mass(density, grid):
         return np.trapezoid([math.exp(density(v)) for v in grid], grid)

@@ -94,6 +94,7 @@ def test_a_wheel_holds_the_examples_that_a_checkout_lists(wheel, installed, tmp_
         assert (tmp_path / name).read_bytes() == (ROOT / "examples" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_an_sdist_gives_the_same_wheel(tree, wheel, tmp_path):
     archive = build(tree, "sdist", tmp_path)
     shutil.unpack_archive(archive, tmp_path, filter="data")

@@ -10,6 +10,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from thinned import thinned
 
 import gmlmdsl as gm
 import gmlmdsl.posterior
@@ -109,7 +110,7 @@ CALLS: dict[str, Callable[[gm.Fit, bool | None], object]] = {
 
 
 @pytest.mark.usefixtures("float64", "standard_promotion")
-@pytest.mark.parametrize("word", CALLS)
+@pytest.mark.parametrize("word", thinned(CALLS, 2))
 def test_calls_of_a_fit_that_take_long_show_a_bar_and_none_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch, word: str):
     fit, seen = fitted(), watched(monkeypatch)
     monkeypatch.setattr(_progress, "PATIENCE", 0.0)
@@ -119,7 +120,7 @@ def test_calls_of_a_fit_that_take_long_show_a_bar_and_none_where_none_is_wanted(
     assert word in seen.getvalue()
 
 
-@pytest.mark.parametrize("verb", ["posterior", "to_arviz", "summary"])
+@pytest.mark.parametrize("verb", thinned(["posterior", "to_arviz", "summary"], 3))
 def test_verbs_whose_steps_cannot_be_counted_show_a_bar(monkeypatch: pytest.MonkeyPatch, verb: str):
     """What draws is stood in for; a summary infers errors when it is first asked for, and has no switch."""
     fit, seen = fitted(), watched(monkeypatch)
@@ -158,7 +159,7 @@ STRUCTURES: dict[str, tuple[str, Callable[[gm.Fit, bool | None], object]]] = {
 
 
 @pytest.mark.usefixtures("float64", "standard_promotion")
-@pytest.mark.parametrize("words", STRUCTURES)
+@pytest.mark.parametrize("words", thinned(STRUCTURES, 2, 1))
 def test_what_reads_a_fit_as_a_network_shows_a_bar_where_it_takes_long(monkeypatch: pytest.MonkeyPatch, words: str):
     """What may take long is slowed down."""
     place, call = STRUCTURES[words]

@@ -57,7 +57,11 @@ OPTIMIZER = optax.adam(0.01)
 GAPPED = np.where(np.eye(12, 3) > 0, 9, X)
 
 
-DEAR = ("simulated errors", "Monte Carlo EM")  # to compile; other calls of the gate take whole numbers of both kinds
+DEAR = (
+    "simulated errors",
+    "Monte Carlo EM",
+    "steps of an optimizer",
+)  # to compile; other calls of the gate take whole numbers of both kinds
 
 
 @pytest.mark.parametrize("what", [pytest.param(w, marks=[pytest.mark.slow] * (w in DEAR)) for w in CALLS])

@@ -175,6 +175,7 @@ def test_half_samples_come_in_pairs_without_a_row_in_common() -> None:
     assert len(np.unique(halves, axis=0)) == 6
 
 
+@pytest.mark.slow
 def test_what_the_bound_leaves_out_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     model = gm.parse(SPINS % "").model()
     found = []

@@ -74,6 +74,7 @@ def chain(n: int = 300) -> np.ndarray:
 BLOCKS = [(text, b) for text in (PLAIN, FORBIDDEN) for b in (("x[1]", "second"), ("x[0]", "first"), ("s", "last"))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "block"), thinned(BLOCKS, 6), ids=[f"{t}-{b}" for t in ("tables", "trees") for b in ("x1", "x0", "s")])
 def test_each_block_is_fitted_by_its_own_conditional(text: str, block: tuple[str, str]) -> None:
     model, data, penalties = gm.parse(text).model(), rows(), [0.08, 0.02]
@@ -203,6 +204,7 @@ def test_nodes_of_a_network_share_two_arrays(monkeypatch: pytest.MonkeyPatch) ->
     np.testing.assert_array_equal(np.sort(owner[:, nodes:].T), pairs)
 
 
+@pytest.mark.slow
 def test_a_row_of_a_simplex_of_which_blocks_see_parts_is_whole_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its entries sum to 1: they are one block's, whichever of them it sees."""
     kept: list[Any] = []

@@ -135,6 +135,7 @@ def test_too_many_fits_are_refused_with_their_number():
 # Cross-validation
 
 
+@pytest.mark.slow
 def test_a_held_out_row_is_scored_by_a_fit_that_has_not_seen_it(fits: dict[str, Any]):
     """Three folds: each row's loss is the oracle's at the fit to the other rows, cut out for it."""
     cv = fits["single"].cross_validate(3, seed=2)
@@ -168,6 +169,7 @@ def test_folds_that_fail_are_named(fits: dict[str, Any], monkeypatch: pytest.Mon
 firm = Case("firm", TRIO.replace("normal(0.2, 2)", "normal(1.5, 0.4)"))  # the scores of its rows are far from summing to 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("case", "mask"), thinned([(firm, "single"), (trio, "seeing")], 2), ids=["firm", "seeing"])
 def test_the_effective_parameters_are_the_trace(case: Case, mask: str):
     """tr(S H^-1) by central differences of the oracle, weights and priors and all."""

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 from refusals import refused
+from thinned import thinned
 from typer.testing import CliRunner
 
 import gmlmdsl as gm
@@ -79,6 +80,7 @@ def test_an_entry_at_its_centre_has_no_interval(sparse: gm.Fit):
     assert "<td>none</td>" in sparse._repr_html_()
 
 
+@pytest.mark.slow
 def test_the_command_line_and_the_report_say_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "m.gmlm").write_text(BIT.replace("{prior}", "laplace(0, 0.01)").replace("h ~", "g ~ normal(0, 9)  param h ~") + "\n")
     (tmp_path / "m.gmlm").write_text((tmp_path / "m.gmlm").read_text().replace("factor h * x", "factor (g + h) * x"))
@@ -91,7 +93,7 @@ def test_the_command_line_and_the_report_say_none(tmp_path: Path, monkeypatch: p
     assert "none</td>" in (tmp_path / "r.html").read_text()
 
 
-@pytest.mark.parametrize("prior", ["laplace(0, 0.2)", "normal(0, 0.5)", "student_t(3, 0, 0.5)"])
+@pytest.mark.parametrize("prior", thinned(["laplace(0, 0.2)", "normal(0, 0.5)", "student_t(3, 0, 0.5)"], 3))
 def test_what_priors_shrink_is_measured_whatever_their_form(prior: str):
     """Of one bit the data alone give log(ones / zeros); that, less the estimate, is compared with the standard error."""
     for ones, zeros in ((30, 10), (3000, 1000), (20, 20)):
@@ -141,6 +143,7 @@ def test_the_refit_says_that_its_errors_ignore_the_choice(sparse: gm.Fit, refitt
     np.testing.assert_array_equal(apart.params["J"] == 0, sparse.params["J"] == 0)
 
 
+@pytest.mark.slow
 def test_a_saved_refit_stays_one(tmp_path: Path, refitted: gm.Fit, sparse: gm.Fit, rows: np.ndarray):
     refitted.save(tmp_path / "a.fit")
     sparse.save(tmp_path / "b.fit")

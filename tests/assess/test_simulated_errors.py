@@ -275,6 +275,7 @@ def test_the_result_says_that_it_assumes_the_model(tmp_path: Path):
     np.testing.assert_array_equal(repeated.covariance, found.covariance)
 
 
+@pytest.mark.slow
 def test_what_is_held_stays_held():
     """A fixed parameter has no error, and one at a laplace prior's centre no interval; simulated rows move neither."""
     text = RING.replace("param field", "param field ~ laplace(0, 0.02)")
@@ -286,6 +287,7 @@ def test_what_is_held_stays_held():
     assert "at-kink" in [f.slug for f in fit.status.findings]
 
 
+@pytest.mark.slow
 def test_few_draws_are_said():
     fit = made("one row").simulated_errors(20, seed=1)
     assert "few-draws" in [f.slug for f in fit.status.findings]
@@ -321,6 +323,7 @@ def test_what_cannot_be_simulated_is_refused_before_it_starts(what: str, tmp_pat
     assert caught.value.codes == (code,)
 
 
+@pytest.mark.slow
 def test_the_short_run_that_chooses_thin_counts_among_the_evaluations(monkeypatch: pytest.MonkeyPatch):
     """8 chains of 15 places in factors by 2 values are 240 evaluations a step; the short run has 256 steps."""
     monkeypatch.setattr(_simulation, "MOST_EVALUATIONS", 240 * 256)

@@ -221,6 +221,7 @@ def test_one_of_anything_is_no_plural(folder):
         assert "1 cell" in output and "1 cells" not in output and "1 levels" not in output and "no factor between" not in output
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion")
 def test_fit_and_sample_say_what_the_sizes_show(folder):
     text = "model m {\n  var x[i in range(3)] : bit\n  param h ~ normal(0, 1)\n  factor h * x[i] for i in range(3)\n"

@@ -38,6 +38,7 @@ def folder(tmp_path, monkeypatch, rng):
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion")
 def test_names_of_columns_flow_from_the_file_to_draws(folder):
     words = ("fit", VOTES, "votes.csv", "--where", "Class=left", "--weights", "w", "--mask", "single")
@@ -56,6 +57,7 @@ def test_names_of_columns_flow_from_the_file_to_draws(folder):
     assert np.load(folder / "d.npz")["posterior/coords/vote"].tolist() == NAMES
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion")
 def test_missing_cells_of_a_table_are_summed_out_of_the_fit(folder):
     (folder / "holes.csv").write_text("a,b\ny,?\nn,n\ny,y\nn,n\ny,y\n?,y\n")

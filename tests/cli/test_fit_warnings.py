@@ -49,6 +49,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("two.csv").write_text("0,1\n1,1\n")
 
 
+@pytest.mark.slow
 def test_a_fit_warns_of_its_model_and_a_sample_of_its_sampler(standard_promotion: None) -> None:
     assert warned("check", "tied.gmlm") == ["W822", "W823", "W824"]
     assert warned("fit", "tied.gmlm", "rows.csv", "--out", "m.fit") == ["W823", "W824"]

@@ -69,6 +69,7 @@ def test_data_instead_of_text_have_the_kind_of_each_number(folder):
     assert found["call"] == "compare_masks(m, masks=['one', 'ends'])"
 
 
+@pytest.mark.slow
 def test_estimates_have_errors_and_say_what_drew_them(folder):
     words = ("masks", "m.gmlm", "--params", "p.npz", "--no-times", "--draws", "400", "-m", "one")
     assert "400 independent draws" in gmlm(*words).output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from cli_cases import folder as folder
 from cli_cases import gmlm
 
@@ -70,6 +71,7 @@ def test_labels_of_one_letter_that_stand_without_spaces_are_told_of_letters(fold
         assert word in " ".join(shown.split())
 
 
+@pytest.mark.slow
 def test_a_report_says_what_was_drawn_what_it_took_and_where_it_went_back(folder):
     (folder / "w.gmlm").write_text(
         PROGRAM.replace("sampler all", "sampler back for words = backtracking(can, quota = 1, stride = 2)\nsampler all")
@@ -89,6 +91,7 @@ def test_a_report_says_what_was_drawn_what_it_took_and_where_it_went_back(folder
     assert "Where it went back" not in page
 
 
+@pytest.mark.slow
 def test_a_line_that_nothing_completes_is_named(folder):
     (folder / "w.gmlm").write_text(PROGRAM)
     (folder / "prompts.txt").write_text("ab\nbbba\n")

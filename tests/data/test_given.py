@@ -59,7 +59,7 @@ class TestAgainstOneOraclePerRow:
         found = case.model.log_conditional(case.params, case.x, K=k, mask=mask, given=case.given)
         np.testing.assert_allclose(found, per_row(case, lambda o, c: o.log_conditional(case.params, c, k, mask)), **EXACT)
 
-    @pytest.mark.parametrize(("name", "mask"), thinned(MASKS, 4))
+    @pytest.mark.parametrize(("name", "mask"), thinned(MASKS, 8))
     def test_loss_and_its_gradient(self, name: str, mask: str):
         case, weights = CASES[name], np.random.default_rng(0).gamma(1.0, 1.0, ROWS)
 
@@ -75,6 +75,7 @@ class TestAgainstOneOraclePerRow:
         for key, exact in numerical_gradient(expected, case.params).items():
             np.testing.assert_allclose(gradient[key], exact, atol=1e-6 * max(1.0, np.abs(exact).max()), err_msg=key)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("mask", thinned(["pairs", "leaning"], 2, 1))
     def test_missing_cells_beside_given_data(self, mask: str):
         case = CASES["fields"]
@@ -89,7 +90,7 @@ class TestAgainstOneOraclePerRow:
         np.testing.assert_allclose(case.model.log_prob(case.params, x, missing=-9, given=case.given), log_p, **EXACT)
 
     @pytest.mark.parametrize(
-        ("name", "sampler"), thinned([("fields", "drawn"), ("fields", "seen"), ("hard", "pairs"), ("hard", "sweep")], 2, 1)
+        ("name", "sampler"), thinned([("fields", "drawn"), ("fields", "seen"), ("hard", "pairs"), ("hard", "sweep")], 4, 3)
     )
     def test_transition_matrix_of_a_row(self, name: str, sampler: str):
         case = CASES[name]
@@ -136,6 +137,7 @@ def test_letters_as_codes_and_as_strings():
 # Sampling
 
 
+@pytest.mark.slow
 def test_chains_follow_the_row(float64: None):
     case, r = CASES["hard"], 2
     draws = np.asarray(case.model.sample(case.params, "pairs", draws=2000, chains=8, seed=1, given=case.row(r)).posterior["x"])

@@ -115,6 +115,7 @@ def test_masked_cells_and_a_missing_code_together(model: Any, expected: np.ndarr
     refused("E502", lambda: model.log_potential(P, x))
 
 
+@pytest.mark.slow
 def test_a_mask_of_nothing_changes_nothing(model: Any):
     whole = np.asarray(model.log_potential(P, X))
     for x in (ma.array(X), ma.array(X, mask=np.zeros(X.shape, bool)), pd.DataFrame(X).astype("Int64"), pd.DataFrame(X).astype(object)):
@@ -153,6 +154,7 @@ def test_texts_letters_and_dicts():
     )
 
 
+@pytest.mark.slow
 def test_a_masked_cell_of_a_clamp_is_free_and_of_a_start_is_filled(model: Any):
     clamp = ma.array([1, 77, -1], mask=[False, True, False])
     found = model.marginals(P, clamp={"x": clamp})["x"]

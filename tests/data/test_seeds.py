@@ -50,6 +50,7 @@ GOLDEN = {
 NETWORKS = {0: 2.522489547729492, 5: -9.547639846801758, 2**32 - 1: -3.5822179317474365}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", GOLDEN)
 def test_what_small_seeds_drew_they_draw(seed: int):
     assert drawn(seed) == GOLDEN[seed][0]

@@ -101,6 +101,7 @@ def test_candidates_are_the_likeliest_lengths_each_decoded_alone_and_ordered_by_
     assert swapped  # the best decode is not always that of the likeliest length
 
 
+@pytest.mark.slow
 def test_more_candidates_than_lengths_cover_every_length(model, params):
     idata = sampled(model, params, "many", sources()[:2], observe=["candidates"])
     lengths = stats(idata, "candidate_length")[0, 0]
@@ -143,6 +144,7 @@ def test_candidates_and_passes_share_one_encoding_and_so_does_the_prediction_of_
     assert encoded_rows(monkeypatch, "many", sources((4,)), 11) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", thinned(["lengths", "starts", "random", "single"], 4, 3))
 def test_rows_decode_alike_in_any_company(model, params, name: str):
     """Together, or fewer of them, or beside a row that is longer: a row's draws depend on its number and on itself."""
@@ -178,6 +180,7 @@ def test_many_rows_are_decoded_in_batches_that_nobody_sees(model, params):
     assert np.array_equal(draws(sampled(model, params, "short", rows[some]))[0, 0], whole[some])
 
 
+@pytest.mark.slow
 def test_what_stands_behind_a_source_means_nothing(model, params):
     """As many entries as there are, or padded to the declared number by any code outside the domain."""
     row = sources((4,))[0]
@@ -261,6 +264,7 @@ def test_chains_over_rows_end_at_each_rows_length(model, params):
         assert (x[:, :, r, n:] == -1).all()
 
 
+@pytest.mark.slow
 def test_plain_decodes_have_all_cells_of_a_row(model, params):
     """Whatever width was compiled: a decode can be handed back as a draft, or to `attention`."""
     found = model.decode(params, "short", given={"s": sources((4, 3))}, missing=-1, lengths=np.array([2, 5]), trace=True)

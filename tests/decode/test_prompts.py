@@ -102,7 +102,7 @@ def test_greedy_search_and_beams_go_on_from_prompts(model: gm.Model) -> None:
         assert beam.score[r, 0] == pytest.approx(np.log(best), abs=1e-12)
 
 
-@pytest.mark.parametrize("prompts", [[[2], [0, 1]], [[0, 1, 2], [1, 1, 1]], [[1, 0, 0, 1]]])
+@pytest.mark.parametrize("prompts", thinned([[[2], [0, 1]], [[0, 1, 2], [1, 1, 1]], [[1, 0, 0, 1]]], 2))
 def test_a_prompt_that_is_whole_stays_as_it_is(model: gm.Model, prompts: list[list[int]]) -> None:
     """Even where every row begins with as many cells as the shortest prompt, whose end is its last."""
     tables, found = next_law(model), model.decode(weights(model), "greedy", prompt=prompts)
@@ -113,6 +113,7 @@ def test_a_prompt_that_is_whole_stays_as_it_is(model: gm.Model, prompts: list[li
         assert found.tokens[r, 0].tolist() == [*row, *[-1] * (N - len(row))]
 
 
+@pytest.mark.slow
 def test_a_row_is_drawn_alike_alone_and_beside_others(model: gm.Model) -> None:
     together = drawn_rows(model, "drawn", draws=5, seed=4)
     alone = model.sample(weights(model), "drawn", prompt=PROMPTS[:1], draws=5, seed=4, progress=False)

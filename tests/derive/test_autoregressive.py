@@ -45,7 +45,7 @@ def test_no_cell_sees_those_behind_it(model: gm.Model) -> None:
 
 @pytest.mark.parametrize(
     ("sampler", "end", "beam", "penalty"),
-    thinned([("greedy", 1, 1, 1), ("whole", None, 1, 1), ("wide", None, 3, 1), ("beam", 1, 3, 1), ("short", 1, 3, 0)], 2, 1),
+    thinned([("greedy", 1, 1, 1), ("whole", None, 1, 1), ("wide", None, 3, 1), ("beam", 1, 3, 1), ("short", 1, 3, 0)], 4, 3),
 )
 def test_search_is_that_of_plain_python(model: gm.Model, sampler: str, end: int | None, beam: int, penalty: float) -> None:
     tokens, score = decoded(model, sampler)
@@ -77,6 +77,7 @@ def test_draws_are_those_of_p(model: gm.Model) -> None:
     assert statistic < degrees + 4 * math.sqrt(2 * degrees)  # four standard deviations of chi-square
 
 
+@pytest.mark.slow
 def test_a_temperature_and_the_likeliest_values_only(model: gm.Model) -> None:
     found = model.sample(weights(), "sharp", given={"src": SOURCES[:1]}, missing=-1, draws=4000, seed=1, progress=False)
     first = np.bincount(np.asarray(found["posterior"]["x"].values)[0, :, 0, 0], minlength=V) / 4000
@@ -112,6 +113,7 @@ def test_a_known_length_is_kept(model: gm.Model) -> None:
         assert found.tokens[r, 0].tolist() == filled(row)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", thinned(["greedy", "beam", "drawn"], 3, 1))
 def test_a_row_is_decoded_alike_alone_and_beside_others(model: gm.Model, sampler: str) -> None:
     together, _ = decoded(model, sampler, seed=2)

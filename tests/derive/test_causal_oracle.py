@@ -76,7 +76,7 @@ push = eqx.filter_jit(lambda o, s, x: o.push(s, x))
 pop = eqx.filter_jit(lambda o, s, n: o.pop(s, n))
 
 
-@pytest.mark.parametrize("name", thinned(["transformer", "encoder_decoder"], 2, 1))
+@pytest.mark.parametrize("name", thinned(["transformer", "encoder_decoder"], 2))
 def test_log_probs_are_those_of_a_full_pass_after_any_pushes_and_pops(name: str) -> None:
     walked(made(name), 30, push, pop)
 
@@ -129,6 +129,7 @@ def test_features_are_the_last_layers_state_at_the_last_symbol() -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_features_behind_each_symbol_are_those_of_longer_prefixes() -> None:
     oracle, rows = made("transformer"), [[], [3], [1, 2, 0], [4] * 6, [0, 1]]
     found = eqx.filter_jit(lambda o, p: o.features_after(o.start(p)))(oracle, ints(prefixes(rows)))
@@ -169,6 +170,7 @@ def test_it_runs_inside_one_compiled_loop() -> None:
         assert found[r].tolist() == row[1:]
 
 
+@pytest.mark.slow
 def test_what_is_kept_for_all_rows_is_two_programs_at_most_and_the_same() -> None:
     """A length that no other test has; operation by operation there were more than twenty."""
     oracle = made("transformer")

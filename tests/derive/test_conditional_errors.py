@@ -106,7 +106,7 @@ THEORY: dict[str, Callable[[Any, Any], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", THEORY)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "sampler_agreement")) for n in THEORY])
 def test_theory_that_needs_a_joint_law_is_refused(plain: Any, name: str):
     params = plain.init_params()
     text = refused(lambda: THEORY[name](plain, params), "E742")
@@ -177,6 +177,7 @@ def test_parameters_are_the_declared_network(model: Any, params: Any, change: Ca
     assert caught.value.codes == ("E509",)
 
 
+@pytest.mark.slow
 def test_parameters_of_another_size_name_the_array(model: Any):
     other = made("mlp(layers = 1, width = 6)", N, Q, MORE, GIVEN)
     text = refused(lambda: model.loss(other.init_params(), X, "one", given=G, missing=-1), "E509")
@@ -337,6 +338,7 @@ def test_validation_rows_are_checked_as_rows_are(plain: Any):
     assert "E502" in refused(lambda: plain.fit(X % 2, "one", method=gm.Training(steps=1, validation={"x": X})), "E502")
 
 
+@pytest.mark.slow
 def test_a_log_that_cannot_be_written(plain: Any, tmp_path: Any):
     refused(lambda: plain.fit(X % 2, "one", optimizer=optax.sgd(0.1), method=gm.Training(steps=1, log=tmp_path / "none" / "log")), "E560")
 

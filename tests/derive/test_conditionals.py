@@ -21,7 +21,7 @@ LOOKING = [(c, m) for c, m in masks_of() if is_adaptive(c.model.mask(m)[1])]
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("size", thinned([1, 2, 3], 3, 1))
 @pytest.mark.parametrize("case", thinned(CASES, 4), ids=str)
 def test_every_block_up_to_three_cells(case: Case, size: int):
     """All blocks at once through the one compiled routine, at every configuration whose rest is possible."""
@@ -50,7 +50,7 @@ BLOCKS = {
 }
 
 
-@pytest.mark.parametrize(("case", "K"), thinned([(BY_NAME[c], K) for c, many in BLOCKS.items() for K in many], 2), ids=str)
+@pytest.mark.parametrize(("case", "K"), thinned([(BY_NAME[c], K) for c, many in BLOCKS.items() for K in many], 4), ids=str)
 def test_tables_have_infinities_and_nans_where_they_belong(case: Case, K: tuple[int, ...]):
     """-inf at impossible values, nan where the rest itself is impossible; leading axes, then one per member."""
     found = np.asarray(case.model.log_conditional(case.params, case.states, K))
@@ -69,7 +69,7 @@ def test_members_stand_in_ascending_order_however_they_are_listed():
     )
 
 
-@pytest.mark.parametrize(("case", "mask"), thinned(LOOKING, 6, 1), ids=lambda v: str(v))
+@pytest.mark.parametrize(("case", "mask"), thinned(LOOKING, 12, 1), ids=lambda v: str(v))
 def test_adaptive_conditionals_of_a_masks_blocks(case: Case, mask: str):
     """log p(x_K | x_rest, K) is proportional to p(x) p(K | x): three blocks of each mask, spread over its support."""
     support = sorted((sorted(k) for k in case.oracle.mask_table(case.params, mask) if k), key=lambda k: (len(k), k))

@@ -86,7 +86,7 @@ def check_one_step(name: str, sampler: str, chains: int, seed: int) -> None:
     assert (np.asarray(info.drawn).sum(axis=0)[moved] > 0).all()
 
 
-@pytest.mark.parametrize(("name", "sampler"), [*thinned(KERNELS, 5, 4), *(pytest.param(*k, marks=pytest.mark.slow) for k in HEAVY)])
+@pytest.mark.parametrize(("name", "sampler"), [*thinned(KERNELS, 10, 4), *(pytest.param(*k, marks=pytest.mark.slow) for k in HEAVY)])
 def test_one_step_from_p_and_from_one_configuration(name: str, sampler: str):
     check_one_step(name, sampler, FEW if (name, sampler) in HEAVY else CHAINS, seed=11)
 
@@ -117,6 +117,7 @@ def test_info_counts_what_was_drawn_and_what_changed():
     assert info.proposed.shape == info.accepted.shape == (0, 1000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", thinned(["strips", "halves", "two"], 3, 2))
 def test_info_leaves_out_what_is_clamped(sampler: str):
     """Cells 1 and 4 are held: a sweep draws the other four, a pair as many as are not held."""
@@ -144,6 +145,7 @@ def test_chains_do_not_look_at_one_another():
         np.testing.assert_array_equal(alone.codes, together.codes[:, 5:9])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", thinned(["pairs", "looks", "sweep"], 3, 1))
 def test_impossible_blocks_stay_and_no_chain_leaves_the_support(sampler: str):
     case = BY_NAME["log_zero"]

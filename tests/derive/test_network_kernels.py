@@ -143,7 +143,7 @@ def one_step(model, params, sampler: str, start: np.ndarray, seed: int, clamped:
     return after
 
 
-@pytest.mark.parametrize("sampler", thinned(["single", "sweep", "half", "rated", "mixed", "doubtful", "either"], 2, 1))
+@pytest.mark.parametrize("sampler", thinned(["single", "sweep", "half", "rated", "mixed", "doubtful", "either"], 4, 3))
 def test_a_step_of_chains_follows_its_row(model, sampler: str):
     predict, chains = exact(N, Q, SEED), 30_000
     matrix = wanted(sampler, predict)

@@ -271,6 +271,7 @@ def test_a_mask_that_looks_at_x_trains_under_its_law_at_x(loose, row):
         assert near(found, moments(predict, row, blocks))
 
 
+@pytest.mark.slow
 def test_weights_of_a_mask_may_mention_what_is_given():
     more = "mask k given g { choose {x[i]} for i in range(3) weight g[i]  choose {x[0], x[2]} weight 1 }\nmask w = everything(x)\n"
     given = "g[i in range(3)] : range(3)"
@@ -315,6 +316,7 @@ def test_a_table_of_a_block_is_a_product_over_its_cells(model):
     assert np.allclose(np.exp(rows[1]), exact(N, Q, SEED)([2, 0, Q, 1])[2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", thinned(["stages", "kept"], 2))
 def test_a_mask_that_draws_nothing_needs_no_key(loose, mask: str):
     """One block, noise that is certain, stages that are fed the mode: every draw is the same."""

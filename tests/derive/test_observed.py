@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import gmlmdsl as gm
 from gmlmdsl.derive._bounded_jit import bounded_jit
@@ -13,6 +14,7 @@ MODEL = gm.parse(
 ).model()
 
 
+@pytest.mark.slow
 def test_an_observed_function_may_change_what_it_looks_up():
     times = [1]
 

@@ -15,6 +15,7 @@ KERNELS = [(RING, s) for s in ("hot", "sweep", "looks", "either")] + [(MIXED, s)
 pytestmark = pytest.mark.usefixtures("compiled_in_full")
 
 
+@pytest.mark.slow
 @pytest.mark.check
 @pytest.mark.parametrize(("case", "sampler"), thinned(KERNELS, 6), ids=str)  # planted bugs' checks have the others, with fewer chains
 def test_one_step_from_p_stays_in_p(case: Case, sampler: str):

@@ -32,7 +32,7 @@ def packed_of(of: Case) -> PackedSweepKernel:
     return kernel
 
 
-@pytest.mark.parametrize("of", EACH, ids=str)
+@pytest.mark.parametrize("of", thinned(EACH, 2), ids=str)
 def test_digits_are_those_of_the_conditionals_and_keep_p(of: Case):
     """Every configuration as a chain: what is compared with random digits is p(x_i = 1 | rest) to 24 binary places, so pi P = pi."""
     kernel, states, p = packed_of(of), of.oracle.states, of.oracle.probabilities(of.params)
@@ -64,13 +64,14 @@ def test_digits_are_those_of_the_conditionals_and_keep_p(of: Case):
 
 @pytest.mark.check
 @pytest.mark.usefixtures("compiled_in_full")
-@pytest.mark.parametrize(("of", "sampler"), thinned([(TWO, "sweep"), (TWO, "twice"), (SIGNS, "sweep")], 2), ids=str)
+@pytest.mark.parametrize(("of", "sampler"), thinned([(TWO, "sweep"), (TWO, "twice"), (SIGNS, "sweep")], 3, 2), ids=str)
 def test_one_step_from_p_stays_in_p(of: Case, sampler: str):
     """In float32, compiled with all optimisations: 200 000 chains, chi-square against p."""
     packed_of(of)
     assert keeps_p(of, sampler, 200_000) > LEAST_P
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
 def test_a_chain_draws_the_same_whatever_runs_beside_it():
     """Of 4 and 40 chains, which are one word and two; it changes as often, too, as `changed` says."""
@@ -87,6 +88,7 @@ def of_chains(chains: int, draws: int):
     return TWO.model.sample(TWO.params, "sweep", draws=draws, warmup=1, chains=chains, seed=3, progress=False)
 
 
+@pytest.mark.slow
 def test_a_held_cell_stays_and_the_others_keep_their_law():
     """Given x[2] = 1."""
     x = TWO.model.sample(TWO.params, "sweep", draws=400, warmup=20, chains=64, clamp={"x": {2: 1}}, seed=5, progress=False)

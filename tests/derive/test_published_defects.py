@@ -179,6 +179,7 @@ def test_4_a_sum_of_logits_that_is_carried_would_be_seen(weights):
 # 5. One row is a batch; nothing is padded to 128; the vocabulary is the model's own
 
 
+@pytest.mark.slow
 def test_5_one_short_row_takes_a_short_width(translator, weights, monkeypatch: pytest.MonkeyPatch):
     seen, plain = [], _decoding.sample
 
@@ -275,6 +276,7 @@ def published_start(rows: int) -> np.ndarray:
     return np.repeat(np.random.default_rng(0).integers(0, Q, N)[None], rows, axis=0)
 
 
+@pytest.mark.slow
 def test_8_every_sentence_chain_draw_candidate_and_seed_has_a_start_of_its_own(starts):
     found = starts(5, draws=3, chains=2)
     assert found.shape == (2, 3, 5, 2, N)
@@ -284,6 +286,7 @@ def test_8_every_sentence_chain_draw_candidate_and_seed_has_a_start_of_its_own(s
     assert len(np.unique(published_start(5), axis=0)) == 1
 
 
+@pytest.mark.slow
 def test_8_a_start_does_not_change_with_the_batch(starts):
     found = starts(70)
     assert np.array_equal(starts(3), found[:, :, :3])
@@ -303,6 +306,7 @@ def test_8_starts_are_uniform_over_all_values(starts):
 # 9. The encoder, keys and values of cross-attention, and weights of positions run once
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", thinned(["fixed", "linear"], 2, 1))
 def test_9_no_pass_reads_the_encoder_or_what_makes_keys_and_values(translator, weights, sampler: str):
     """After the encoding these weights may be anything: here they are no numbers."""

@@ -155,6 +155,7 @@ def test_a_row_that_has_ended_is_not_touched_again(model, params, start: str):
             assert (row[count - 1 :] == row[count - 1]).all()
 
 
+@pytest.mark.slow
 def test_one_row_without_an_axis_of_rows(model, params):
     idata = model.sample(params, "mask_predict", draws=2)
     found = oracle.refine(pairs(N, Q, SEED, 0.9), N, Q, CASES["mask_predict"])

@@ -184,7 +184,7 @@ def target_of(model: gm.Model, held: int | None, beta: float | None) -> derive.T
     return derive.Target(derive.graph_arrays(model.graph), params, clamped, None if beta is None else jnp.full(CHAINS, beta))
 
 
-@pytest.mark.parametrize(("name", "sampler", "beside"), thinned(WAYS, 4, 2))
+@pytest.mark.parametrize(("name", "sampler", "beside"), thinned(WAYS, 8, 2))
 def test_tables_draw_what_trees_draw(name: str, sampler: str, beside: int, monkeypatch: pytest.MonkeyPatch):
     """In float64 from the same numbers: every code, at another beta and with a cell held too."""
     monkeypatch.setattr(_sweep_layout, "MOST_BESIDE", beside)
@@ -210,6 +210,7 @@ def test_tables_draw_what_trees_draw(name: str, sampler: str, beside: int, monke
             assert (np.asarray(found.codes) != np.asarray(codes)).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", thinned(FORMED, 4, 3))
 def test_forms_at_parameters_draw_what_trees_draw(name: str, monkeypatch: pytest.MonkeyPatch):
     """In float64: products of weights with few comparisons, and sums at another beta with a cell held; colours made apart, as large ones are."""
@@ -296,7 +297,7 @@ def test_a_penalty_written_as_a_number_is_read_by_lists():
     assert large.words == f"scores from tables by lists of 4 neighbours{packed}"
 
 
-@pytest.mark.parametrize("graph", ["complete(s)", "chain(4)"])
+@pytest.mark.parametrize("graph", thinned(["complete(s)", "chain(4)"], 2))
 def test_a_penalty_given_as_a_parameter_costs_no_digits(graph: str):
     """Beside entries of ten millions, on cells' first value, the others keep theirs: draws follow the exact law."""
     model = gm.parse(f"""

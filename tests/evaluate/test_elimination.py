@@ -199,7 +199,7 @@ def test_too_many_cells_on_cycles_are_refused(monkeypatch: pytest.MonkeyPatch):
     assert plan_of(CHAIN).method == "chain"
 
 
-@pytest.mark.parametrize("known", [[0], [3], [0, 3, 6], [1, 2, 3, 4, 5]], ids=str)
+@pytest.mark.parametrize("known", thinned([[0], [3], [0, 3, 6], [1, 2, 3, 4, 5]], 2), ids=str)
 def test_the_rest_of_a_chain_with_some_cells_known(known: list[int]):
     free = np.setdiff1d(np.arange(7), known)
     plan = plan_elimination(CHAIN.model.graph, free)
@@ -254,7 +254,8 @@ def test_every_factor_stands_in_one_table(of: Case):
         assert used == len(placed.instances)
 
 
-@pytest.mark.parametrize("of", [MIXED_SIZES, LATENT], ids=str)
+@pytest.mark.slow
+@pytest.mark.parametrize("of", thinned([MIXED_SIZES, LATENT], 2), ids=str)
 def test_one_cell_summed_at_a_time_is_log_potential(of: Case):
     """Every cell free in its turn, the others known: the sum is over the configurations that differ there."""
     graph, codes = of.model.graph, of.rows.T
@@ -304,7 +305,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", thinned(WAYS, 8))
-@pytest.mark.parametrize("of", RUN, ids=str)
+@pytest.mark.parametrize("of", thinned(RUN, 3), ids=str)
 def test_stages_of_any_shape_say_the_same(of: Case, way: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(_elimination, "MOST_ENTRIES", 0.0)  # never the one loop of `test_loop.py`
     for name, value in WAYS[way].items():

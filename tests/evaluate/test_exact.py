@@ -79,14 +79,14 @@ def test_marginals_and_a_mode(of: Case):
     verify(of.model, of.oracle, of.params, p, np.log(p.max()))
 
 
-@pytest.mark.parametrize("of", thinned([*CASES[::2], LATENT], 4, 3), ids=str)
+@pytest.mark.parametrize("of", thinned([*CASES[::2], LATENT], 8, 3), ids=str)
 def test_marginals_and_a_mode_given_clamped_cells(of: Case):
     p = of.oracle.probabilities(of.params)
     clamp, agree = held(of.oracle, of.rows[0])
     verify(of.model, of.oracle, of.params, given_held(p, agree), np.log(p[agree].max()), clamp=clamp)
 
 
-@pytest.mark.parametrize("name", thinned(GIVEN, 2, 1))
+@pytest.mark.parametrize("name", thinned(GIVEN, 4, 3))
 def test_marginals_and_a_mode_given_covariates(name: str):
     of: Rows = GIVEN[name]
     laws = [o.probabilities(of.params) for o in of.oracles]
@@ -221,7 +221,7 @@ model net {
 )
 
 
-@pytest.mark.parametrize("of", [NET, BY_NAME["directed"]], ids=str)
+@pytest.mark.parametrize("of", thinned([NET, BY_NAME["directed"]], 2), ids=str)
 def test_laws_drawn_parents_first_follow_p(of: Case, monkeypatch: pytest.MonkeyPatch):
     """Where an elimination is refused, as it is made to be here, each cell is drawn given its parents."""
 
@@ -268,7 +268,7 @@ CLIQUE = "index site = range(30)\nmodel m {\n  var x[i in site] : range(3)\n  pa
 
 
 @pytest.mark.parametrize(
-    ("text", "cells"), [(COUPLED, "40 cells"), (CLIQUE, "30 cells"), (LOOPS, "cells")], ids=["coupled", "clique", "loops"]
+    ("text", "cells"), thinned([(COUPLED, "40 cells"), (CLIQUE, "30 cells"), (LOOPS, "cells")], 3), ids=["coupled", "clique", "loops"]
 )
 def test_what_costs_too_much_is_refused_at_once_with_the_figure(text: str, cells: str):
     model = gm.parse(text).model()

@@ -64,6 +64,7 @@ def test_log_p_of_a_long_hidden_markov_model(hmm: tuple[Any, dict[str, Array], A
     np.testing.assert_allclose(model.log_prob(params, holes, missing=-1), reference.log_likelihood(*parts(params), holes), rtol=1e-11)
 
 
+@pytest.mark.slow
 def test_marginals_of_a_long_hidden_markov_model(hmm: tuple[Any, dict[str, Array], Array]):
     model, params, x = hmm
     seen = {t: x[0, t] for t in range(0, TIME, 3)}

@@ -114,6 +114,7 @@ def test_losses_and_gradients_of_every_kind_of_factor(mixed: gm.BoundProgram, or
         np.testing.assert_allclose(value, expected[name], **EXACT, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("float64")
 def test_log_p_of_observed_cells(mixed: gm.BoundProgram, oracle: Oracle, codes: np.ndarray) -> None:
     params = oracle.random_params(1)
@@ -281,6 +282,7 @@ mask single = subsets(x, size = 1)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("float64")
 def test_the_house_votes_on_their_real_file() -> None:
     """All 435 rows, one of which lacks everything and two of which lack 14 and 15 of 16 votes, against NumPy."""

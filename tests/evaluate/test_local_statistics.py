@@ -115,6 +115,7 @@ def test_a_mask_that_cannot_see_a_parameter_leaves_it_at_its_start(rows: np.ndar
     assert np.isfinite(fit.standard_errors["h"][2])
 
 
+@pytest.mark.slow
 def test_separated_data_name_the_direction_and_a_neighbour_does_not(rows: np.ndarray) -> None:
     model = gm.parse(MODEL).model()
     apart = rows.copy()

@@ -49,7 +49,7 @@ def every_small_plan_is_looped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_elimination, "FEW_KINDS", 0)
 
 
-@pytest.mark.parametrize("of", thinned([HUB, PARTS, MIXED_SIZES, LATENT], 2), ids=str)
+@pytest.mark.parametrize("of", thinned([HUB, PARTS, MIXED_SIZES, LATENT], 4, 2), ids=str)
 def test_blocks_of_any_shape_say_what_enumeration_says(of: Case, shape: None):
     device, params, c = arrays(of, plan_elimination(of.model.graph))
     assert c.loop is not None
@@ -64,7 +64,7 @@ def test_blocks_of_any_shape_say_what_enumeration_says(of: Case, shape: None):
                 np.testing.assert_allclose(table[where[0], : found.shape[-1], 0], found[at], **EXACT)
 
 
-@pytest.mark.parametrize("of", thinned([STAR, FOREST, HUB, PARTS, MIXED_SIZES], 3, 1), ids=str)
+@pytest.mark.parametrize("of", thinned([STAR, FOREST, HUB, PARTS, MIXED_SIZES], 5, 1), ids=str)
 def test_a_mode_and_draws(of: Case):
     p = of.oracle.probabilities(of.params)
     assert plan_elimination(of.model.graph).is_looped
@@ -76,6 +76,7 @@ def test_a_mode_and_draws(of: Case):
     assert p_value(counts_of(of, draws), p) > 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", thinned([HUB, PARTS, MIXED_SIZES], 3), ids=str)
 def test_the_loop_and_stages_agree_with_rows_temperatures_and_known_cells(of: Case):
     """Sums of each component, their first and second derivatives forward and backward, -inf where a row's known cells forbid all."""
@@ -112,6 +113,7 @@ def test_the_loop_and_stages_agree_with_rows_temperatures_and_known_cells(of: Ca
         np.testing.assert_allclose(a, b, **EXACT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", thinned(["fields", "same"], 2, 1))
 def test_stages_and_the_loop_agree_given_covariates(name: str, monkeypatch: pytest.MonkeyPatch):
     of = GIVEN[name]
@@ -197,7 +199,7 @@ def by_hand(name: str, h: float) -> float:
     return float(np.log(np.exp(h * a / 300 * first + h * (np.arange(16) == 15)[None]).sum()))
 
 
-@pytest.mark.parametrize("name", HUBS)
+@pytest.mark.parametrize("name", thinned(HUBS, 2))
 def test_a_cell_of_many_values_beside_bits_does_not_pad_their_tables(name: str):
     """Before, the first took 60 GiB for a few hundred entries."""
     model = gm.parse(HUBS[name]).model()
@@ -316,6 +318,7 @@ def test_marginals_and_draws_of_any_graph_are_one_program():
     assert sum(found[0].values()) < 1000
 
 
+@pytest.mark.slow
 def test_first_marginals_of_a_grid_compile_as_many_programs_as_those_of_a_smaller_one():
     compiled: list[str] = []
 

@@ -74,6 +74,7 @@ def test_accumulated_batches_are_one_batch() -> None:
     np.testing.assert_allclose(leaves(fits[0]), leaves(fits[1]), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_rate_falls_to_its_end_when_batches_are_accumulated() -> None:
     from gmlmdsl.fit._training_options import default_optimizer
 
@@ -171,6 +172,7 @@ def test_what_cannot_be_meant_is_refused(code: str, ask: Any) -> None:
         ask(m, m.init_params(0))
 
 
+@pytest.mark.slow
 def test_many_masks_per_row_are_one_loop() -> None:
     """As many as there are, their mean is that of the list."""
     m, x = model(), rows(3)
@@ -236,6 +238,7 @@ class Fails(WithFunctions):
         raise RuntimeError("no key")
 
 
+@pytest.mark.slow
 def test_a_class_with_functions_is_saved_and_loaded(tmp_path: Path) -> None:
     m = made('python("test_network_review:WithFunctions")', 4, 3, MASKS)
     fit = m.fit(rows(4), "one", method=gm.Training(steps=1, batch_size=4))
@@ -250,6 +253,7 @@ def test_a_class_may_fail_in_any_way() -> None:
         made('python("test_network_review:Fails")', 4, 3, MASKS).init_params(0)
 
 
+@pytest.mark.slow
 def test_padding_of_spins_is_no_spin() -> None:
     text = program(MLP, 4, 2, "sampler r = refinement(steps = 1)\nsampler u { update x[t] for t in range(4) }").replace("range(2)", "spin")
     m: Any = gm.parse(text).model()

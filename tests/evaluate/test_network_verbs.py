@@ -42,6 +42,7 @@ def attention_of(net, source, row, n):
     return net.attention(encoded, net.prepare(encoded, n, len(row)), row, n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", thinned(["classifier", "affine", "fertility"], 3, 2))
 def test_coverage_is_the_share_of_rows_whose_length_is_among_the_best(head: str):
     m = model(head)

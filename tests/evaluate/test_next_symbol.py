@@ -88,7 +88,7 @@ def expected(of: Case, prefix: np.ndarray) -> np.ndarray:
         return np.exp(of.oracle.log_conditional(of.params, codes, (int(cells[t]),)))
 
 
-@pytest.mark.parametrize("of", [HMM, CHAIN, SPINS], ids=str)
+@pytest.mark.parametrize("of", thinned([HMM, CHAIN, SPINS], 2), ids=str)
 def test_the_next_symbol(of: Case):
     size = of.oracle.domain_sizes[of.oracle.positions("x").ravel()[0]]
     for t in range(of.oracle.positions("x").size):
@@ -171,6 +171,7 @@ model lattice {
 """
 
 
+@pytest.mark.slow
 def test_what_is_no_ancestor_of_a_prefix_sums_to_one():
     """Sums over 40 x 40 hidden cells are refused; what has no say in the first row is left out, and the answer is that of the row alone."""
     small, large = case("row", LATTICE, n=1, m=4), gm.parse(LATTICE, n=40, m=40).model()
@@ -245,6 +246,7 @@ LOSSES = [(HMM, m, 0.0) for m in ("spans", "all", "looks")] + [(RBM, m, 0.0) for
 LOSSES += [(HMM, "spans", 0.3), (RBM, "some", 0.3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("of", "mask", "gaps"), thinned(LOSSES, 8, 4), ids=str)
 def test_losses_and_gradients_with_hidden_cells(of: Case, mask: str, gaps: float):
     codes, x, options = lacking(of, gaps)
@@ -260,7 +262,7 @@ def test_losses_and_gradients_with_hidden_cells(of: Case, mask: str, gaps: float
         np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-10, err_msg=p.name)
 
 
-@pytest.mark.parametrize("of", [HMM, RBM], ids=str)
+@pytest.mark.parametrize("of", thinned([HMM, RBM], 2, 1), ids=str)
 def test_losses_of_masks_that_are_drawn(of: Case, monkeypatch: pytest.MonkeyPatch):
     """Each row's mean over the masks that it drew, beside the oracle's -log p(x_K | x_rest)."""
     codes, x, _ = lacking(of, 0.0)

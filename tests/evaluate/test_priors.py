@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
+from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl.evaluate import bijection, log_prior
@@ -31,7 +32,7 @@ def model(prior: str):
 
 
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("prior", CASES)
+@pytest.mark.parametrize("prior", thinned(CASES, 2))
 def test_a_prior_has_the_density_and_the_slopes_of_its_law(prior: str):
     value, expected = CASES[prior]
     graph = model(prior).graph

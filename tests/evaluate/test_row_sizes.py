@@ -112,6 +112,7 @@ def test_drawn_masks_depend_on_the_key_and_the_number_of_a_row_only():
     np.testing.assert_array_equal(found[..., :4], _named_conditionals._drawn(graph, mask, codes[:, :4], 3, random_key(5)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", thinned([13, 40], 2, 1))
 def test_more_rows_compile_nothing(rows: int):
     model, params = gm.parse(TEXT).model(), {"h": np.float32(0.7)}

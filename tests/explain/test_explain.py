@@ -322,6 +322,7 @@ def test_stages_of_a_network_are_printed():
     assert "in one pass" in print_stage("plan", *checked(TRANSLATE))
 
 
+@pytest.mark.slow
 def test_networks_are_explained_without_jax_and_counted_with_it():
     script = (
         "import sys; from gmlmdsl._diagnostics import Source; from gmlmdsl.program import check_source; from gmlmdsl.graph import bind\n"

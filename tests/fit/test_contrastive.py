@@ -164,6 +164,7 @@ def test_a_seed_gives_the_fit_and_minibatches_follow_it() -> None:
         assert (first != other).all()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion")
 @pytest.mark.parametrize("weighted", thinned([False, True], 2))  # another number of rows is another program
 def test_fixed_parameters_and_weights(weighted: bool) -> None:

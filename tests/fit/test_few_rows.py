@@ -97,6 +97,7 @@ def test_a_contrast_along_which_few_rows_pull_alike_has_no_error():
     assert 0 < fit.contrast({"h": [1, -1, 0, 0]}).std_error < np.inf
 
 
+@pytest.mark.slow
 def test_rows_that_pull_alike_tell_no_error_of_that_parameter():
     """x is 1 in all of 50 rows: the prior holds h, and all gradients are the same; y differs, and g has its error."""
     fit = gm.parse(ALIKE).model().fit({"x": np.ones(50, int), "y": np.arange(50) % 2})
@@ -110,6 +111,7 @@ def test_rows_that_pull_alike_tell_no_error_of_that_parameter():
     assert caught.value.codes == ("E547",)
 
 
+@pytest.mark.slow
 def test_a_strong_prior_is_no_lack_of_spread():
     """A normal(0, 1e-5) holds h: its sandwich error is tiny, and known."""
     fit = gm.parse(ALIKE.replace("normal(0, 1)", "normal(0, 0.00001)")).model().fit({"x": np.arange(50) % 2, "y": np.arange(50) % 2})

@@ -150,6 +150,7 @@ def test_the_metric_has_the_diagonal_of_the_hessian_where_probabilities_do_not_v
     np.testing.assert_allclose(ours[names != "g"], exact[names != "g"], rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("rare")
 def test_a_fit_with_the_metric_has_the_same_end_in_fewer_steps(monkeypatch: pytest.MonkeyPatch):
     x = np.where(np.random.default_rng(0).random((300, 3)) < 0.85, 0, RNG.integers(0, 3, (300, 3)))

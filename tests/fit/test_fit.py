@@ -74,6 +74,7 @@ def sandwich(params: dict[str, np.ndarray], codes: np.ndarray, weights: np.ndarr
     return np.linalg.solve(hessian, np.linalg.solve(hessian, score).T)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", thinned(["single", "pairs", "seeing"], 3, 2))
 def test_standard_errors_are_the_sandwich(mask: str, data: tuple[Any, np.ndarray, np.ndarray]):
     """Of what was optimised, weights and priors and all: against numerical derivatives of the oracle, to 1e-4."""

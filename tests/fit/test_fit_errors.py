@@ -51,6 +51,7 @@ def test_laplace_errors_are_the_inverse_hessian():
     np.testing.assert_allclose(fit.summary(errors="laplace")["std_error"], np.sqrt(np.diag(expected)), rtol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mask", "noted"), thinned([("whole", False), ("one", True), ("both", False), ("seen", True)], 4, 1))
 def test_laplace_errors_of_what_is_no_likelihood_are_noted(mask: str, noted: bool, tmp_path: Path):
     """Only where every block is all that the mask can reach the Hessian is the covariance of the gradient; files keep the note."""
@@ -152,6 +153,7 @@ def test_intervals_stay_inside_the_range_of_a_parameter():
 # Contrasts
 
 
+@pytest.mark.slow
 def test_a_contrast_has_the_variance_of_its_parts():
     fit, _, _ = made()
     c = np.array([1.0, -1, 0, 0.5, 0, 0, 0, 2])
@@ -205,6 +207,7 @@ def test_the_bootstrap_agrees_with_the_sandwich():
     np.testing.assert_allclose(flat(boot.standard_errors) / flat(fit.standard_errors), 1, atol=0.25)
 
 
+@pytest.mark.slow
 def test_replications_without_an_estimate_are_counted_and_not_averaged():
     """One row of 12 keeps J from infinity: a replication that does not draw it separates."""
     counts = np.array([4, 4, 3, 1])
@@ -257,6 +260,7 @@ def test_a_bootstrap_without_data_or_beyond_its_limit_is_refused(tmp_path: Any):
 # The profile
 
 
+@pytest.mark.slow
 def test_a_profile_minimises_over_the_rest():
     """At two points of the grid SciPy's BFGS on the oracle's objective, with the entry held, finds the same to 1e-6."""
     fit, codes, counts = made()

@@ -75,6 +75,7 @@ class TestFits:
                 fit.standard_errors  # noqa: B018 - computes them
             assert count is None or programs(events) == count
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("mask", [pytest.param("one", marks=pytest.mark.slow), "leaning"])
     def test_estimates_are_those_of_logistic_regressions(self, crf: Any, mask: str):
         model, x, given, truth = crf

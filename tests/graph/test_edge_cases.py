@@ -67,6 +67,7 @@ def test_what_a_mask_cannot_draw_is_not_in_its_support(mask: str, reached: int, 
     assert support_size(lowered) == support
 
 
+@pytest.mark.slow
 def test_the_constant_of_an_adaptive_mask_does_not_depend_on_drawn_masks() -> None:
     program = gm.parse(SUPPORT)
     oracle = Oracle(program.checked, "m", {})
@@ -90,6 +91,7 @@ def test_a_model_of_laws_has_log_partition_zero() -> None:
     assert float(model.log_partition(model.init_params())) == 0.0
 
 
+@pytest.mark.slow
 def test_steps_that_go_nowhere_are_not_called_converged() -> None:
     import optax
 

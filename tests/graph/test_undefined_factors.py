@@ -141,6 +141,7 @@ def test_under_tracing_the_answer_is_nan() -> None:
     assert np.isnan(jax.jit(lambda h: undefined.loss({"h": h}, ROWS, "one"))(-1.0))
 
 
+@pytest.mark.slow
 def test_zeros_stay_zeros() -> None:
     text = "model m { var x[i in range(3)] : bit param h factor h * x[i] for i in range(3) require x[0] + x[1] > 0 }\n"
     model = gm.parse(text + "mask one = subsets(x, size = 1)").model()
@@ -153,6 +154,7 @@ def test_zeros_stay_zeros() -> None:
 LARGE = "model m {{ var x[i in range(30)] : bit param h factor {} }}\nmask one = subsets(x, size = 1)\nsampler g {{ update x[i] for i in range(30) }}"
 
 
+@pytest.mark.slow
 def test_a_factor_of_too_many_values_is_judged_by_the_answer() -> None:
     model = gm.parse(LARGE.format("exp(h * sum(x[i] for i in range(30)))")).model()
     ones = np.ones((1, 30), int)

@@ -35,6 +35,7 @@ def test_a_mistake_is_cut_behind_its_first_wrong_symbol_and_named() -> None:
     assert brackets.text_of(cut[3]) == "()[]()[)"
 
 
+@pytest.mark.slow
 def test_words_and_prompts_are_right_and_prompts_have_more_of_the_rare_kind() -> None:
     learnt, prompts = brackets.words(TINY, brackets.RARE, 400, 1), brackets.prompts(TINY, 400, 2)
     assert brackets.is_right(TINY, list(learnt)).all()

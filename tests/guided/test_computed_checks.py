@@ -26,6 +26,7 @@ def test_what_require_gives_is_what_is_left_behind_each_symbol() -> None:
         np.testing.assert_allclose(np.asarray(found).ravel(), [p, 1 - p], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_with_exact_values_the_walk_lies_alike_on_all_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the long run 1 / (2 L) at the root, 1 / L on each inner level, 1 / (2 L) on the leaves, and there the target."""
     n, seen = 4, []

@@ -53,7 +53,7 @@ def heard(model: Any, sampler: str, **options: Any) -> list[str]:
     return told
 
 
-@pytest.mark.parametrize("sampler", thinned(["rej", "tok", "back", "far", "node", "best"], 3))
+@pytest.mark.parametrize("sampler", thinned(["rej", "tok", "back", "far", "node", "best"], 6, 3))
 def test_a_prompt_that_nothing_completes_is_named_and_no_other(model: Any, sampler: str):
     """Strings begin with 0: of `back` and `best` something is drawn, which is not valid, and nothing else would say so."""
     told = heard(model, sampler, prompt=[[0, 1, 1], [1], [0], [1, 0]], draws=30)
@@ -65,6 +65,7 @@ def test_a_prompt_that_nothing_completes_is_named_and_no_other(model: Any, sampl
     assert ("no string of theirs" if sampler in ("back", "far", "best") else "their draws failed") in told[0]
 
 
+@pytest.mark.slow
 def test_many_such_prompts_are_counted(model: Any):
     (told,) = heard(model, "tok", prompt=[[1]] * 9 + [[0]])
     assert "prompt[4] and 4 more of 10" in told
@@ -75,17 +76,22 @@ def test_a_constraint_that_nothing_satisfies_is_told_without_a_prompt(model: Any
     assert told.startswith("No string can be valid: verifier `no` is 0 of the empty prefix")
 
 
+@pytest.mark.slow
 def test_a_prompt_that_may_be_erased_is_not_called_hopeless(model: Any):
     assert not any("prompt[" in text for text in heard(model, "erase", prompt=[[1]], draws=40))
 
 
 @pytest.mark.parametrize(
     ("sampler", "words"),
-    [
-        ("walk", "`result = uniform_node` makes it again"),
-        ("leaf", "in its 2 steps; write more `steps`"),
-        ("few", "write more `tries` than 1"),
-    ],
+    thinned(
+        [
+            ("walk", "`result = uniform_node` makes it again"),
+            ("leaf", "in its 2 steps; write more `steps`"),
+            ("few", "write more `tries` than 1"),
+        ],
+        3,
+        2,
+    ),
 )
 def test_draws_that_mostly_fail_are_told_with_their_share_and_what_to_change(model: Any, sampler: str, words: str):
     (told,) = heard(model, sampler, draws=100)
@@ -101,7 +107,7 @@ def test_strings_none_of_which_is_valid_are_told_and_one_string_is_not_enough(mo
     assert heard(model, "quota", draws=1) == []
 
 
-@pytest.mark.parametrize("sampler", ["rej", "tok", "node", "plain"])
+@pytest.mark.parametrize("sampler", thinned(["rej", "tok", "node", "plain"], 2, 1))
 def test_nothing_is_told_of_draws_that_are_strings(model: Any, sampler: str):
     assert heard(model, sampler, draws=50) == []
 

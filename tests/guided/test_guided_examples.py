@@ -28,6 +28,7 @@ def script(name: str) -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_the_table_of_the_page_is_what_the_script_prints():
     printed = script("constrained")
     rows = [re.split(r"\s{2,}", line) for line in printed.table(*printed.laws()).splitlines()[1:]]
@@ -75,6 +76,7 @@ def test_errors_of_a_value_stay_in_symbols_and_leave_the_walk():
     assert max(v for (_, _, sd, _), v in found.items() if sd == 0) < 1e-9
 
 
+@pytest.mark.slow
 def test_the_passes_over_all_prefixes_of_long_strings_find_what_the_package_does_for_short_ones():
     """Its values, its rejection of symbols by noisy ones, and its walk to a first leaf: 20000 steps leave nothing of five symbols."""
     printed, n, seed = script("amplification"), 5, 2

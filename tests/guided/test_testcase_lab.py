@@ -186,6 +186,7 @@ sampler back for words = backtracking(can, quota = 1, stride = 1, temperature = 
 """
 
 
+@pytest.mark.slow
 def test_temperatures_and_top_p_share_a_compiled_program_and_each_its_law(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_bounded_jit.PROGRAMS, "kept", OrderedDict())
     drawn, counts = {}, []
@@ -214,6 +215,7 @@ sampler once for words = rejection(seen, tries = 1)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion")
 def test_thresholds_share_a_compiled_program_and_each_refuses_what_is_below_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_bounded_jit.PROGRAMS, "kept", OrderedDict())

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from thinned import thinned
 
 import gmlmdsl as gm
 
@@ -24,7 +25,7 @@ sampler walk  for words = value_guided(mine, steps = 200)
 """
 
 
-@pytest.mark.parametrize("sampler", ["best", "block"])
+@pytest.mark.parametrize("sampler", thinned(["best", "block"], 2, 1))
 def test_of_equal_candidates_the_first_is_kept(sampler: str) -> None:
     """Its symbols are those that are drawn without any candidates: the same turns of the same rows."""
     model = gm.parse(PROGRAM).model("words")
@@ -51,6 +52,7 @@ class Strings:
         return [row[: max(len(row) - int(k), 0)] for row, k in zip(state, n, strict=True)]
 
 
+@pytest.mark.slow
 def test_the_oracle_of_a_walk_holds_the_prefix_that_is_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
     """However far the walk went back and down again since it was asked last; one row, so that nobody else's string is taken for its own."""
     oracle, seen = Strings(), []

@@ -123,6 +123,7 @@ def test_no_command_imports_the_class_unless_it_is_told_to(command: str, poisone
         assert "--allow-python" in done.stderr
 
 
+@pytest.mark.slow
 def test_info_counts_a_class_where_that_is_allowed(tmp_path: Path):
     path = tmp_path / "own.gmlm"
     path.write_text(TEXT)

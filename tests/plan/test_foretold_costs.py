@@ -133,6 +133,7 @@ def test_draws_that_are_not_kept_may_be_many_more():
     verify_chains(kernel, 2000, 1000, 10**6)
 
 
+@pytest.mark.slow
 def test_memory_of_joint_blocks_is_foretold_within_a_quarter():
     small = model(10)
     kernel = derive.build_kernel(small.lowered, small.sampler("joint")[1]).kernel
@@ -145,6 +146,7 @@ def test_memory_of_joint_blocks_is_foretold_within_a_quarter():
     assert found is not None and 0.75 < kernel.held(10) * chains / found.temp_size_in_bytes < 1.25
 
 
+@pytest.mark.slow
 def test_a_repeated_body_counts_as_before():
     draws = model(times=3).sample(PARAMS, "often", draws=200, chains=4, progress=False)
     again = model().sample(PARAMS, "sweep", draws=200, chains=4, progress=False)

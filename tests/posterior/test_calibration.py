@@ -105,6 +105,7 @@ def test_the_matrix_is_the_root_of_the_curvature_by_the_covariance_of_scores(wei
     assert np.abs(square - np.eye(4)).max() > 0.2  # or else there is nothing to calibrate
 
 
+@pytest.mark.slow
 def test_priors_have_no_part_in_it_where_data_are_given():
     """The same map as of the model without priors, which pull hard here."""
     rng = np.random.default_rng(3)
@@ -161,6 +162,7 @@ mask whole = everything(x)
 """
 
 
+@pytest.mark.slow
 def test_rows_are_alike_where_their_cells_are_and_what_is_given():
     """Each of these rows twice, which are seen as one; those that differ in one given number alone are two. Each tells its own log p."""
     model, params = gm.parse(TWICE).model(), {"h": 0.7, "b": -0.4}

@@ -16,6 +16,7 @@ from numpyro import distributions as dist
 from numpyro.infer import MCMC, NUTS, Predictive
 from oracle import Oracle
 from refusals import refused
+from thinned import thinned
 
 import gmlmdsl as gm
 
@@ -89,7 +90,7 @@ class Enumerated:
         self.probabilities = np.bincount(place.ravel(), table)
 
 
-@pytest.fixture(scope="module", params=[KINDS, TAGS, RING], ids=["kinds", "tags", "ring"])
+@pytest.fixture(scope="module", params=thinned([KINDS, TAGS, RING], 2, 1), ids=["kinds", "tags", "ring"])
 def enumerated(request: pytest.FixtureRequest) -> Enumerated:
     return Enumerated(request.param)
 
@@ -153,6 +154,7 @@ def test_parameters_in_batches_and_maps(float64: None):
     np.testing.assert_allclose(one.log_prob(case.events[1])[2], case.model.log_prob({"h": 0.0, "J": 0.1}, case.events[1]), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_each_member_of_a_batch_is_drawn_by_its_own_parameters():
     """Fields so strong that a draw shows whose it is."""
     d = Enumerated(RING).model.distribution({"h": np.array([9.0, -9.0, 9.0]), "J": np.zeros(3)})

@@ -133,6 +133,7 @@ def test_open_faced_draws_are_those_of_the_loss_moved_around_the_estimate():
         fitted("single", True).posterior(calibrate="sandwich")
 
 
+@pytest.mark.slow
 def test_arviz_leaves_one_out_as_the_grid_does():
     """elpd_loo of `arviz.loo` against leaving each row out on the grid, to 0.05; and near half of -CLIC, of a calibrated one too."""
     rows = row_log_likelihoods(GRID, 0.3)
@@ -147,6 +148,7 @@ def test_arviz_leaves_one_out_as_the_grid_does():
     assert abs(single + fitted("single", True).information_criterion().value / 2) < 0.3
 
 
+@pytest.mark.slow
 def test_arviz_compares_posteriors():
     with quiet():
         table = arviz().compare({how: drawn("single", True, how) for how in ("curvature", "open_faced")})
@@ -179,6 +181,7 @@ def test_gaps_that_are_left_out():
     np.testing.assert_allclose(likelihood.log_likelihood(point), wanted[0, 0], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_draws_come_from_the_seed():
     fit = fitted("whole", True)
     one, again, other = (groups_of(fit.posterior(5, 2, seed=s, warmup=150))["posterior"]["h"].values for s in (0, 0, 1))

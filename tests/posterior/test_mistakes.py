@@ -67,6 +67,7 @@ def test_calls_that_numpyro_only_asserts_against():
     refused("E509", lambda: run({"p": np.ones(2)}), "sums to 1")
 
 
+@pytest.mark.slow
 def test_a_flat_site_says_that_there_is_nothing_to_draw_and_a_bounded_one_is_drawn():
     refused("E507", lambda: run(), "nothing to draw `J` from", "it has no prior", "substitute")
     trace = run(J=0.3)

@@ -124,6 +124,7 @@ def test_the_density_is_the_priors_times_the_loss():
     assert repr(model).startswith("NumPyro model of `kinds` given 25 rows: sites `h`, `u`, `free`, `J.tangent`, `g.tangent`, `s`")
 
 
+@pytest.mark.slow
 def test_everything_is_the_likelihood_and_is_not_calibrated():
     model = of_ring("curvature", "whole", 50)
     assert model.calibration == "the likelihood: no calibration is needed"
@@ -132,6 +133,7 @@ def test_everything_is_the_likelihood_and_is_not_calibrated():
     np.testing.assert_allclose(float(model.likelihood(TRUTH)), exact.sum(), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_published_widths():
     """sd sqrt(n) of (h, J): naive (.4884, .3659), Godambe (.3008, .4803), likelihood (.2957, .4357), from 20,000 rows to 3 %."""
     for model, expected in (
@@ -191,6 +193,7 @@ def test_numpyro_does_with_it_what_it_does_with_its_own():
         assert abs(draws[name].mean() - middle[name]) < 1.5 * draws[name].std()
 
 
+@pytest.mark.slow
 def test_it_nests_in_a_model_of_the_users_own():
     """Two groups whose couplings have a common law: the density is that of the law, and of both losses."""
     groups = {g: ring.model.to_numpyro(ring_rows(200, seed), "one", calibrate=None) for g, seed in (("a", 1), ("b", 2))}

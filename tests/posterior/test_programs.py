@@ -82,6 +82,7 @@ def test_a_run_by_hand_compiles_the_factor_as_one_program():
     assert len(found) <= 3
 
 
+@pytest.mark.slow
 def test_the_start_of_a_kernel_compiles_the_factor_and_its_derivative():
     """NumPyro starts NUTS with a derivative outside any program: there too the loss is no program for each of its operations."""
     text = NETWORK.replace("spike_slab(sd = 1, probability = 0.5)", "normal(0, 1)")

@@ -192,6 +192,7 @@ def test_a_pseudo_posterior_agrees_with_quadrature(chain: tuple[gm.Model, np.nda
     assert (again != other).any()
 
 
+@pytest.mark.slow
 def test_inverted_prior_odds_are_caught(chain: tuple[gm.Model, np.ndarray, Moments]):
     """The planted bug: the same check fails by far where the prior probabilities of being in and out change places."""
     model, rows, moments = chain
@@ -250,6 +251,7 @@ def test_what_cannot_be_sampled_is_refused(chain: tuple[gm.Model, np.ndarray, Mo
     refused("E507", lambda: named.posterior(rows), "J_included")
 
 
+@pytest.mark.slow
 def test_without_the_prior_a_fit_is_drawn_from(chain: tuple[gm.Model, np.ndarray, Moments], monkeypatch: pytest.MonkeyPatch):
     seen: list[Any] = []
     monkeypatch.setattr(gm.Fit, "posterior", lambda fit, *args, **options: seen.append((fit, args, options)) or "draws")

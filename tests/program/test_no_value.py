@@ -197,6 +197,7 @@ def test_given_values_have_bounds_before_their_data() -> None:
     assert range_of(group, 2, {"h": np.array(3.0)}) == (0.0, 3.0)
 
 
+@pytest.mark.slow
 def test_values_are_tried_in_pieces() -> None:
     text = "model m {{ var x[i in range(19)] : bit factor log({} - sum(x[i] for i in range(19))) }}"
     assert gm.parse(text.format(20)).model().warnings == ()
@@ -320,6 +321,7 @@ def test_division_of_large_whole_numbers_is_done_by_arrays(monkeypatch: pytest.M
         _arithmetic.applied("+", [np.array([least]), np.array([0])], True, None, bits=32)
 
 
+@pytest.mark.slow
 def test_bounds_hold_every_value() -> None:
     rng, bounded = random.Random(16), 0
     leaves = ("x", "y", "h", "h", "k", "1", "2", "0.5", "sum(x * i + h for i in range(3))")

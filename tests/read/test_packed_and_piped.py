@@ -162,6 +162,7 @@ cli.main()
 """
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_a_fit_with_130_and_leaves_nothing_even_where_it_is_swallowed(tmp_path: Path):
     (tmp_path / "m.gmlm").write_text(
         "model m {\n  var x[i in range(2)] : bit\n  param h\n  factor h * x[i] for i in range(2)\n}\nmask one = subsets(size = 1)\n"

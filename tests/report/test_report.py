@@ -231,6 +231,7 @@ def test_wrong_pictures_are_refused():
         plot_couplings(np.zeros((3, 2, 2)), np.zeros(4))
 
 
+@pytest.mark.slow
 def test_pictures_of_degenerate_results_do_not_fail():
     report = Report("t")
     for figure in (

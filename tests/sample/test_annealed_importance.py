@@ -130,6 +130,7 @@ def test_standard_errors_cover_where_the_possible_are_counted() -> None:
     assert abs(z.mean()) < 0.3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", thinned([None, "pairs"], 2, 1))
 def test_requirements_of_wide_models(sampler: str | None) -> None:
     """One in 59 configurations of 20 cells is possible: the share is counted, and its error is part of the standard error."""
@@ -141,6 +142,7 @@ def test_requirements_of_wide_models(sampler: str | None) -> None:
     assert found.standard_error > np.sqrt((1 - share) / (share * 2**16)) * 0.9
 
 
+@pytest.mark.slow
 def test_starts_of_small_models_are_uniform_on_what_is_possible() -> None:
     """With p constant on its support every weight is the number of possible configurations, exactly."""
     text = "model m { var x[i in range(6)] : bit  var k : range(3)  require sum(x[i] for i in range(6)) == k }"
@@ -173,6 +175,7 @@ def test_rounding_to_32_bits_is_below_every_standard_error() -> None:
     assert found.standard_error < 1e-6
 
 
+@pytest.mark.slow
 def test_batches_of_chains_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chain's weight depends on the seed and its number, not on the chains beside it."""
     model = gm.parse(GRID, L=3).model()
@@ -184,6 +187,7 @@ def test_batches_of_chains_change_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     assert not np.allclose(again.log_weights, whole.log_weights)
 
 
+@pytest.mark.slow
 def test_more_steps_spread_less() -> None:
     model = gm.parse(GRID, L=4).model()
     one, eight = (model.annealed_log_partition({"J": 0.6}, betas=20, chains=512, steps_per_beta=s) for s in (1, 8))

@@ -234,6 +234,7 @@ def test_failed_write_keeps_the_old_file(idata, tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["draws.npz"]
 
 
+@pytest.mark.slow
 def test_import_is_silent_and_takes_no_jax():
     program = "import gmlmdsl.sample._arviz as a; import sys; assert 'arviz' not in sys.modules; a.arviz()"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=Path(__file__).parents[2], check=True)

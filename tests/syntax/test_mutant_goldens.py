@@ -73,6 +73,7 @@ def test_every_fix_of_a_slip_mends_it_and_nothing_else_breaks(name: str) -> None
                 verify_fix(text, f"{name}.gmlm", d, found)
 
 
+@pytest.mark.slow
 def test_one_slip_in_four_at_least_has_a_fix() -> None:
     slips = [(name, changed) for name, text in TEXTS.items() for _, changed in invalid_mutants(name, text, EACH, seed=3)]
     fixed = [any(d.fix is not None for d in said_of(changed, f"{name}.gmlm")) for name, changed in slips]

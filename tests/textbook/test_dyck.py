@@ -36,6 +36,7 @@ def probability(word: str, *setting: float) -> float:
     return float(np.prod([law.get(a, 0.0) for law, a in zip(laws, word, strict=False)])) if len(laws) == len(word) else 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("float64")
 def test_depths_of_a_prefix_of_28_symbols_are_those_computed() -> None:
     model = gm.parse(gm.examples.dyck(2, 28, 4, closed=False)).model()
@@ -51,6 +52,7 @@ def test_words_of_28_symbols_are_as_many_as_computed() -> None:
     assert np.exp(model.log_partition({})) == pytest.approx(13_060_702_208, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("float64")
 def test_the_least_loss_of_whole_words_is_that_computed() -> None:
     """The entropy of 32 symbols of any depth: that of the depths, and of the kind of each of 16 brackets."""
@@ -83,6 +85,7 @@ def test_every_string_has_the_probability_of_the_process(setting: tuple) -> None
     np.testing.assert_allclose(np.asarray(model.next_symbol({}, before)), shown, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize(("q", "p", "closed"), [(0.4, [0.2, 0.8], True), (0.7, [0.6, 0.4], False)])
 def test_where_no_depth_is_stated_what_the_stack_lets_stand_has_that_law_too(q: float, p: list[float], closed: bool) -> None:
@@ -95,6 +98,7 @@ def test_where_no_depth_is_stated_what_the_stack_lets_stand_has_that_law_too(q: 
     assert law.probabilities.sum() == pytest.approx(1, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_probabilities_and_lengths_are_inputs() -> None:
     text = gm.examples.dyck(2, 6, 3)
     model = gm.parse(text, q=0.25, kind=[0.9, 0.1], n=4).model()

@@ -163,6 +163,7 @@ def test_estimates_from_chains():
     assert "6,000 draws of sampler `gibbs`, 20 chains" in found.words
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion")
 def test_estimates_of_a_mask_that_cannot_see():
     blind = theory.compare_masks(ising.model, IRON, "blind", draws=400, measure=False).reports[0]
@@ -284,6 +285,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.slow
 def test_a_mask_of_listed_blocks_comes_with_a_sampler_that_redraws_them_in_turn():
     """It is of the program's own model, and keeps p."""
     text = "model m { var x[i in range(4)] : spin param J factor J * x[0] * x[1] factor 0.1 * x[i] * x[i + 1] for i in range(3) }\n"
@@ -297,7 +299,7 @@ def test_a_mask_of_listed_blocks_comes_with_a_sampler_that_redraws_them_in_turn(
     assert theory.relaxation_time(model, {"J": 4.0}, sampler="clusters_in_turn") < 2  # of single cells more than 10^6
 
 
-@pytest.mark.parametrize("name", thinned(PROGRAMS, 3))
+@pytest.mark.parametrize("name", thinned(PROGRAMS, 6))
 def test_suggested_text_checks_compiles_and_is_canonical(name: str):
     text, model, params = PROGRAMS[name]
     found = theory.suggest_masks(gm.parse(text).model(model), params, measure=False)

@@ -65,12 +65,14 @@ def test_the_gap_of_block_dynamics_is_bounded_from_above(model: gm.Model, sample
     assert found < 5 * exact
 
 
+@pytest.mark.slow
 def test_the_gap_of_another_sampler_is_an_estimate_only(model: gm.Model) -> None:
     found = theory.spectral_gap(model, PARAMS, "sweep", draws=1000)
     assert found.kind == "estimate"
     assert "for reversible chains only" in found.note
 
 
+@pytest.mark.slow
 def test_independent_cells_have_a_known_gap() -> None:
     # Of n independent cells, one redrawn at a time, every cell forgets with probability 1 / n a step: the bound is sharp.
     free = gm.parse(

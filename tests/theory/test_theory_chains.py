@@ -54,7 +54,7 @@ def visible_values(c: Case, codes: np.ndarray) -> Any:
 # Masks
 
 
-@pytest.mark.parametrize(("c", "mask"), thinned(MASKS, 8), ids=str)
+@pytest.mark.parametrize(("c", "mask"), thinned(MASKS, 16), ids=str)
 def test_constants_of_a_mask(c: Case, mask: str):
     constant = oracle.poincare_constant(c.oracle, c.params, mask)
     found = theory.poincare_constant(c.model, c.params, mask)
@@ -66,7 +66,7 @@ def test_constants_of_a_mask(c: Case, mask: str):
     close(theory.dirichlet_form(c.model, c.params, f, mask), expected)
 
 
-@pytest.mark.parametrize(("c", "mask"), thinned(MASKS, 8, 2), ids=str)
+@pytest.mark.parametrize(("c", "mask"), thinned(MASKS, 16, 2), ids=str)
 def test_block_dynamics(c: Case, mask: str):
     """The matrix, and P on functions, on laws and in symmetric form, which are programmed apart; reversible without negative eigenvalues."""
     _, dynamics = dynamics_of(c.model, c.params, mask, "a test")
@@ -89,7 +89,7 @@ def test_block_dynamics(c: Case, mask: str):
     np.testing.assert_array_equal(parts[:, None] == parts, reach)
 
 
-@pytest.mark.parametrize(("c", "mask"), [(ising, "seeing"), (potts, "like"), (mixed, "rest"), (machine, "looks")], ids=str)
+@pytest.mark.parametrize(("c", "mask"), thinned([(ising, "seeing"), (potts, "like"), (mixed, "rest"), (machine, "looks")], 2), ids=str)
 def test_times_and_laws_of_a_masks_chain(c: Case, mask: str):
     """The chain that draws K from the mask, on the `var`s alone."""
     matrix, here = oracle.block_dynamics(c.oracle, c.params, mask), oracle.visible(c.oracle, c.params)
@@ -149,7 +149,7 @@ def test_laws_of_a_sampler(c: Case, sampler: str):
     close(theory.total_variation(c.model, c.params, sampler, STEPS, start=start), oracle.distances(matrix, law, STEPS, 0))
 
 
-@pytest.mark.parametrize(("c", "sampler"), thinned(CHAINS, 6, 2), ids=str)
+@pytest.mark.parametrize(("c", "sampler"), thinned(CHAINS, 18, 2), ids=str)
 def test_hitting_times_and_tails_of_a_sampler(c: Case, sampler: str):
     matrix, _ = matrix_of(c, sampler)
     alive, target = support(c), np.zeros(len(c.oracle.states), bool)
@@ -167,6 +167,7 @@ def test_hitting_times_and_tails_of_a_sampler(c: Case, sampler: str):
     assert theory.hitting_time(c.model, c.params, target, sampler, start=c.values(c.oracle.states[alive[-1]])) == 0
 
 
+@pytest.mark.slow
 def test_a_target_may_be_a_function_of_configurations():
     array = (2 * ising.oracle.states - 1).sum(axis=1) == 4
     for start in (None, [-1, -1, -1, 1]):

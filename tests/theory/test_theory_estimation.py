@@ -37,7 +37,7 @@ def drawn(c: Case, mask: str) -> int:
     return 3 if len(c.oracle.mask_table(c.params, mask)) <= 10 else 2
 
 
-@pytest.mark.parametrize("c", thinned([c for c in EVERY if c.name not in SLOW], 3), ids=str)
+@pytest.mark.parametrize("c", thinned([c for c in EVERY if c.name not in SLOW], 6), ids=str)
 def test_fisher_information(c: Case):
     found = theory.fisher_information(c.model, c.params)
     m = moved(c)
@@ -46,7 +46,7 @@ def test_fisher_information(c: Case):
     assert found.shape == (len(m.basis),) * 2
 
 
-@pytest.mark.parametrize(("c", "mask"), thinned(MASKS, 18), ids=str)
+@pytest.mark.parametrize(("c", "mask"), thinned(MASKS, 36, 18), ids=str)
 def test_hessian_and_score_covariances(c: Case, mask: str):
     found, m = information(c, mask), moved(c)
     project = found.basis @ found.basis.T
@@ -58,7 +58,7 @@ def test_hessian_and_score_covariances(c: Case, mask: str):
     close(found.basis @ found.fisher @ found.basis.T, expected.flat(expected.fisher))
 
 
-@pytest.mark.parametrize(("c", "mask"), thinned(MASKS, 18), ids=str)
+@pytest.mark.parametrize(("c", "mask"), thinned(MASKS, 36, 18), ids=str)
 def test_asymptotic_covariance(c: Case, mask: str):
     for n_masks in (1, drawn(c, mask), None):
         expected = expected_of(c, mask, n_masks).covariance()
@@ -99,7 +99,7 @@ def moved_rows(name: str) -> list[Moved]:
     return [Moved(o, rows.params) for o in rows.oracles[:FEW]]
 
 
-@pytest.mark.parametrize("mask", thinned(["single", "leaning", "agreeing", "noisy"], 4, 1))
+@pytest.mark.parametrize("mask", thinned(["single", "leaning", "agreeing", "noisy"], 4))
 def test_rows_of_given_data_are_averaged(mask: str):
     rows = given_cases.CASES["fields"]
     given = {k: np.asarray(v)[:FEW] for k, v in rows.given.items()}

@@ -74,6 +74,7 @@ def test_masks(model: gm.Model, large: Callable[[], None], mask: str) -> None:
     np.testing.assert_allclose(found(), dense, rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", thinned(SAMPLERS, 3))
 def test_samplers(model: gm.Model, large: Callable[[], None], sampler: str) -> None:
     def found() -> list[float]:

@@ -81,6 +81,7 @@ VARIANTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", thinned(VARIANTS, 3, 2))
 @pytest.mark.parametrize(("at", "when"), thinned([(5, "before"), (10, "between"), (15, "after")], 3, 1))
 def test_a_run_that_was_cut_off_ends_bit_for_bit(model, tmp_path, monkeypatch, variant: str, at: int, when: str):
@@ -98,6 +99,7 @@ def test_a_run_that_was_cut_off_ends_bit_for_bit(model, tmp_path, monkeypatch, v
     assert again.meta["cells"] == whole.meta["cells"]
 
 
+@pytest.mark.slow
 def test_a_run_that_has_ended_takes_no_step(model, tmp_path):
     first = model.fit(rows(), mask="noisy", method=options(tmp_path / "run"))
     again = model.fit(rows(), mask="noisy", method=options(tmp_path / "run"))
@@ -155,6 +157,7 @@ def test_what_has_no_effect_on_the_weights_may_change(model, tmp_path):
     assert same(first.params, again.params)
 
 
+@pytest.mark.slow
 def test_a_run_may_begin_anew_where_another_one_was(model, tmp_path):
     model.fit(rows(), mask="noisy", method=options(tmp_path))
     fit = model.fit(rows(), mask="noisy", seed=1, method=options(tmp_path, resume=False))

@@ -181,6 +181,7 @@ def silenced(network: Any) -> Any:
     return eqx.tree_at(added, network, tuple(0 * a for a in added(network)))
 
 
+@pytest.mark.slow
 def test_a_probe_of_a_layer_reads_what_it_would_were_no_layer_behind_it(float64: None) -> None:
     model = gm.parse(DEEP).model()
     params, rows = model.init_params(3), [p for p in PREFIXES if len(p) <= 4][:120]

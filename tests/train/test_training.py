@@ -75,6 +75,7 @@ def training(**options) -> gm.Training:
     return gm.Training(**{"steps": 1, "batch_size": 24} | options)
 
 
+@pytest.mark.slow
 def test_a_rule_is_learnt(model):
     """x_(i+1) = x_i + 1: with one cell hidden the others say what it is."""
     x = (np.arange(3)[:, None] + np.arange(N)) % Q
@@ -202,6 +203,7 @@ def test_an_average_follows_its_recursion(model):
     assert close(found, averaged(twice[1:]))  # one average for each update, not for each batch
 
 
+@pytest.mark.slow
 def test_two_batches_that_accumulate_are_one_of_twice_the_size(model):
     x, before = rows(16), model.init_params(seed=3)
     options = {"mask": "whole", "init": before, "optimizer": optax.adam(0.05)}
@@ -272,6 +274,7 @@ def test_half_precision_computes_passes_and_keeps_weights_in_32_bits(dry):
     assert jax.eval_shape(logits).dtype == jnp.float32
 
 
+@pytest.mark.slow
 def test_lengths_are_learnt_beside_cells_with_their_weight(dry):
     """One step of gradient descent moves the table of lengths by `length_weight` times the gradient of the mean over rows."""
     x, before = short_rows(6), dry.init_params(seed=1)
@@ -295,6 +298,7 @@ def test_lengths_are_learnt_beside_cells_with_their_weight(dry):
     assert np.allclose(fit.params["net"].length_head.table, wanted, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_dropout_works_in_training_only_and_by_step(translator):
     x = short_rows()
     given = {"s": np.where(x < 0, -1, x)}
@@ -310,6 +314,7 @@ def test_dropout_works_in_training_only_and_by_step(translator):
     assert not same(first.params, translator.fit(x, seed=1, **options).params)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ema", thinned([None, 0.5], 2, 1))
 def test_early_stopping_returns_the_best_weights(model, ema):
     """Trained on a few rows, the loss of others falls and rises again."""
@@ -325,6 +330,7 @@ def test_early_stopping_returns_the_best_weights(model, ema):
     assert "at its lowest" in repr(fit)
 
 
+@pytest.mark.slow
 def test_validation_is_measured_when_it_is_said_and_changes_nothing(model):
     x, other = rows(), rows(7, 2)
     fit = model.fit(x, mask="whole", method=training(steps=10, batch_size=8, validation={"x": other}, evaluate_every=4))
@@ -356,6 +362,7 @@ def test_a_short_way_to_say_rows_and_steps(model):
     assert short.summary()["total"] == sum(a.size for a in jax.tree.leaves(short.params))
 
 
+@pytest.mark.slow
 def test_a_bar_says_what_is_compiled_and_how_far_the_run_is(model, monkeypatch: pytest.MonkeyPatch):
     found: list[str] = []
     shown = lambda self, task, **what: found.append(f"{what.get('completed', '')} {what['note']}".strip())  # noqa: E731

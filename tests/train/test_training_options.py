@@ -10,6 +10,7 @@ import numpy as np
 import optax
 import pytest
 from networks_cases import made
+from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl.networks import network_shapes
@@ -87,7 +88,7 @@ def test_validation_measures_the_average_from_its_first_save_point(model):
     assert found.validation_trace[3, 1] != plain.validation_trace[3, 1]
 
 
-@pytest.mark.parametrize("at", [7, 21])
+@pytest.mark.parametrize("at", thinned([7, 21], 2))
 def test_an_average_that_was_cut_off_ends_bit_for_bit(model, tmp_path, monkeypatch, at: int):
     options = {"save_every": 7, "average_last": 3}
     cut_off(monkeypatch, model, at, checkpoint=tmp_path, **options)
@@ -97,6 +98,7 @@ def test_an_average_that_was_cut_off_ends_bit_for_bit(model, tmp_path, monkeypat
     assert caught.value.codes == ("E752",)
 
 
+@pytest.mark.slow
 def test_a_run_is_made_longer(model, tmp_path):
     """With an optimiser that knows no number of steps it ends as one that was asked for all of them at once."""
     fitted(model, steps=10, checkpoint=tmp_path, save_every=5)
@@ -127,6 +129,7 @@ def test_what_differs_is_named(model, tmp_path):
         assert ("does not depend on `steps`" in str(caught.value)) == ("steps" in named)
 
 
+@pytest.mark.slow
 def test_a_run_whose_schedule_depends_on_its_steps_is_not_made_longer(model, tmp_path):
     fitted(model, None, steps=2, checkpoint=tmp_path)
     with pytest.raises(gm.GmlmError, match="these differ: optimizer .*, steps"):
@@ -137,6 +140,7 @@ def steps_of(path: Path) -> list[tuple[int, str]]:
     return [(line["step"], "loss" if "loss" in line else "validation") for line in map(json.loads, path.read_text().splitlines())]
 
 
+@pytest.mark.slow
 def test_a_log_has_no_line_twice(model, tmp_path, monkeypatch):
     """A run is cut off at step 20 behind its last checkpoint; its log is cut back to where it goes on."""
     options = {"validation": {"x": rows(5)}, "evaluate_every": 6}
@@ -165,6 +169,7 @@ def bursts(at: int) -> optax.GradientTransformation:
     return optax.sgd(lambda count: np.float32(0.3) / (count < at))
 
 
+@pytest.mark.slow
 def test_a_run_that_diverges_returns_finite_weights(model, tmp_path):
     """Looks at steps 20 and 40: the weights of the first one are kept."""
     optimizer = bursts(22)
@@ -217,6 +222,7 @@ def test_options_that_would_be_ignored_are_refused(model, word: str, options: di
     assert caught.value.codes == ("E704",)
 
 
+@pytest.mark.slow
 def test_a_fit_says_what_its_batches_were(model):
     fit = fitted(model, batch_size=500, buckets=(3, 4, 90), steps=1)
     assert "; batches of 24 rows, widths 4" in repr(fit)

@@ -141,6 +141,7 @@ def test_draws_have_the_law(grammar):
     assert chi_square < 60  # 23 degrees of freedom: exceeded once in 30,000
 
 
+@pytest.mark.slow
 def test_sentences_are_as_long_as_promised_and_speak_of_everything(parts, grammar):
     task = parts["task"]
     pairs = grammar.pairs(2000, seed=5)
@@ -297,6 +298,7 @@ def test_pieces_are_the_most_frequent_joins(parts):
     assert learn(text, len(letters) + 2)[len(letters) :] == ("_ba", "_bad")  # `_ba` 5 times, then `_bad` 3 times
 
 
+@pytest.mark.slow
 def test_the_two_models_differ_in_positional_attention():
     program = gm.load(FOLDER / "transduction.gmlm")
     layers = {name: next(iter(program.model(name).init_params(0).values())).decoder.layers for name in ("placed", "unplaced")}

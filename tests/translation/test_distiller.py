@@ -50,6 +50,7 @@ def beam(name: str, beams: int, penalty: float = 0.6) -> str:
     return f"sampler {name} for teacher = autoregressive(end = 1, beam = {beams}, length_penalty = {penalty})\n"
 
 
+@pytest.mark.slow
 def test_of_as_many_beams_the_best_on_the_validation_text_distils(trained, tmp_path: Path):
     lines: list[str] = []
     pipeline = with_samplers(trained, tmp_path, beam("wide", 4) + beam("longer", 4, 2.0), lines)

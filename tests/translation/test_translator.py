@@ -50,6 +50,7 @@ def teacher(program, words) -> Translator:
     return Translator(model, model.init_params(4), words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", thinned(["random", "drawn"], 2))
 def test_what_is_random_follows_from_the_line_in_the_text(program, words, sampler: str):
     """Random starts and draws: the same whatever is decoded together, and others for the same line at another place."""
@@ -62,6 +63,7 @@ def test_what_is_random_follows_from_the_line_in_the_text(program, words, sample
     assert len({found[0], found[3], found[5]}) > 1
 
 
+@pytest.mark.slow
 def test_lines_keep_their_order_whatever_is_decoded_together(student: Translator):
     found = student.translate(LINES)
     assert [bool(t.pieces) or t.text == "" for t in found] == [True] * 6
@@ -133,6 +135,7 @@ def test_known_lengths_are_kept(student: Translator, words: gm.Vocabulary):
     refused("E584", lambda: student.translate(["one"], lengths=[1, 2]), "2 lengths")
 
 
+@pytest.mark.slow
 def test_a_trace_shows_what_is_hidden_still(student: Translator, monkeypatch: pytest.MonkeyPatch):
     real = student.decode
 
