@@ -49,8 +49,8 @@ class Size:
     layers: int = 2
     heads: int = 4
     width: int = 64
-    words: int = 32_000
-    steps: int = 1000
+    words: int = 96_000
+    steps: int = 3000
     batch: int = 32
     errors: int = 200
     unseen: int = 1000

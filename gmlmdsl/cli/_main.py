@@ -25,6 +25,9 @@ def _run(words: list[str]) -> int:
     """The exit status of a command."""
     if len(words) > 1 and words[0] == "check" and not any(w.startswith("-") for w in words):
         return _check(words[1:])
+    from ._freed_memory import keep_freed_memory
+
+    keep_freed_memory()
     from ._translation_commands import app  # those of `_commands.py` too
 
     try:

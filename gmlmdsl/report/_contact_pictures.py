@@ -59,8 +59,9 @@ def plot_contacts(
                 at[:, 1], at[:, 0], s=size, marker="s", color=LIGHT["grid"], linewidths=0, label=f"contacts, at most {near:g} apart"
             )
         right = np.ones(len(pairs), bool) if far is None else far[pairs[:, 0], pairs[:, 1]] <= near
-        count = f"{len(pairs)} strongest pairs"
-        for mine, colour, marker, text in ((right, "c1", "o", count), (~right, "c2", "x", "of these no contacts")):
+        top_ = f"{len(pairs)} strongest pairs"
+        told = (top_, "") if far is None else (f"{right.sum()} of the {top_}", f"{(~right).sum()} of them, no contacts")
+        for mine, colour, marker, text in ((right, "c1", "o", told[0]), (~right, "c2", "x", told[1])):
             if mine.any():
                 both = np.concatenate([pairs[mine], pairs[mine][:, ::-1]])
                 axes.scatter(

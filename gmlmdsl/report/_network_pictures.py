@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._diagnostics import counted
 from .._optional import need
 from ._palette import DIVERGING, LIGHT, WIDTH, axes_of, bare, house_style, in_lines, plain
 from ._picture_arguments import numbers, verified_axes, verified_number, verified_table, wrong
@@ -29,7 +30,7 @@ def plot_network(
     couplings: pd.DataFrame,
     *,
     nodes: Sequence[str] | None = None,
-    fields: Mapping[str, float] | None = None,
+    fields: Mapping[str, float] | Any = None,
     layout: str | Mapping[str, Any] = "circular",
     significant: Any = None,
     limit: float | None = None,
@@ -37,14 +38,15 @@ def plot_network(
     ax: Axes | None = None,
     seed: int = 0,
 ) -> Figure:
-    """A network: one line per coupling, blue below zero and orange above, as wide as it is strong; pale and thin where it may be 0.
+    """A network: one line per coupling, blue below zero and orange above, as wide as it is strong; pale where it may be 0.
 
     Args:
         couplings: from `Fit.couplings`, or `Fit.differences`: a table with the columns `first`, `second` and `value`. A `value` that is
             not finite is drawn dashed, one of 0 not at all.
         nodes: names of the nodes, in the order of the circle: all ends of the couplings, and any others; none: all cells of the model
             where there are at most 60, else those that the couplings name.
-        fields: by name of a node a number that its colour shows, such as its own parameter; none: nodes are white.
+        fields: by name of a node a number that its colour shows, such as its own parameter, as a dict or Series; or one number for each
+            node, in their order, as `fit.params["h"]`; none: nodes are white.
         layout: "circular", in the order of the nodes; "spring", strongly coupled nodes near each other (by networkx, an
             extra: `pip install "gmlmdsl[network]"`), those without a line in a row below; or by name the x and y of each node.
         significant: (coupling,) whether each is told from 0; none: the column `differs` where there is one, else whether its interval
@@ -63,11 +65,15 @@ def plot_network(
     Reference: Fruchterman and Reingold 1991, for the spring layout.
     """
     verified_table(couplings, ("first", "second", "value"), "fit.couplings()")
+    couplings = couplings.assign(value=numbers("value", couplings["value"], (len(couplings),)))
+    _verify_ends(couplings)
     verified_axes(ax)
+    if not isinstance(label, str):
+        raise wrong(f"`label` must be a text, got {label!r}")
     names = node_names(couplings) if nodes is None else _verified_nodes(nodes, couplings)
     if not names:
         raise wrong("the table has no row and knows of no cell: there is nothing to draw")
-    _verify_fields(fields, names)
+    colours = _verified_fields(fields, names)
     sure = told_apart(couplings) if significant is None else numbers("significant", significant, (len(couplings),)).astype(bool)
     there = couplings["value"].to_numpy(float) != 0
     couplings, sure = couplings.loc[there], sure[there]
@@ -80,11 +86,11 @@ def plot_network(
     with house_style():
         axes = axes_of(ax, WIDTH, WIDTH if ring else 1.4 * WIDTH)  # names inside need room
         _draw_lines(axes, xy[ends], value, sure, most or 1.0)
-        _draw_nodes(axes, xy, names, fields, ring)
+        _draw_nodes(axes, xy, names, colours, ring)
         axes.set_aspect("equal")
         axes.margins(*((0.3, 0.1) if not ring else (0.16, 0.16) if len(names) <= UPRIGHT else (0.5, 0.5)))
         axes.set_axis_off()
-        _legend(axes, most, label, value, sure, fields)
+        _legend(axes, most, label, value, sure, colours)
     return axes.figure  # pyright: ignore[reportReturnType]
 
 
@@ -97,16 +103,35 @@ def node_names(couplings: pd.DataFrame) -> list[str]:
     return cells if len(cells) <= MOST_NAMES else [n for n in cells if n in held]
 
 
+def _verify_ends(couplings: pd.DataFrame) -> None:
+    for a, b in zip(couplings["first"], couplings["second"], strict=True):
+        if not isinstance(a, str) or not isinstance(b, str):
+            raise wrong(f"`first` and `second` must be names of nodes, got {a if not isinstance(a, str) else b!r}", "leave such rows out")
+        if a == b:
+            raise wrong(f"a coupling joins {a!r} with itself", "leave such rows out")
+
+
 def _verified_nodes(nodes: Any, couplings: pd.DataFrame) -> list[str]:
-    if isinstance(nodes, str) or not isinstance(nodes, Sequence | np.ndarray) or not all(isinstance(n, str) for n in nodes):
-        raise wrong(f"`nodes` must be names of nodes, got {nodes!r}")
-    names = [str(n) for n in nodes]
+    cure = "a list of names, such as `[*couplings.first, *couplings.second]` without repeats"
+    if isinstance(nodes, str) or not hasattr(nodes, "__iter__"):
+        raise wrong(f"`nodes` must be names of nodes, got {nodes!r}", cure)
+    names = [str(n) if isinstance(n, str) else n for n in nodes]
+    strange = [n for n in names if not isinstance(n, str)]
+    if strange:
+        raise wrong(f"`nodes` must be names of nodes, got {strange[0]!r} among them", cure)
     if len({*names}) < len(names):
         raise wrong(f"`nodes` names {next(n for n in names if names.count(n) > 1)!r} twice")
     lacking = [n for n in (*couplings["first"], *couplings["second"]) if n not in names]
     if lacking:
-        raise wrong(f"`nodes` lacks {lacking[0]!r}, which is the end of a coupling", "leave its couplings out of the table")
+        raise wrong(f"`nodes` lacks {lacking[0]!r}, which is the end of a coupling", _meant(names, node_names(couplings)) or cure)
     return names
+
+
+def _meant(given: Sequence[Any], names: list[str]) -> str:
+    """The whole names of nodes that are called `a` in place of `x[a]`, as a cure."""
+    whole = dict(zip(bare(names), names, strict=True))
+    found = [(str(g), whole[str(g)]) for g in given if str(g) in whole and str(g) not in names]
+    return f"the name of {found[0][0]!r} is {found[0][1]!r}" if found else ""
 
 
 def told_apart(couplings: pd.DataFrame) -> Array:
@@ -125,20 +150,24 @@ def node_places(couplings: pd.DataFrame, names: list[str], layout: str | Mapping
     if isinstance(layout, Mapping):
         lacking = [n for n in names if n not in layout]
         if lacking:
-            raise wrong(
-                f"`layout` lacks the node {lacking[0]!r}", f"the nodes are {', '.join(map(repr, names[:6]))}{', ..' * (len(names) > 6)}"
-            )
-        return numbers("layout", [layout[n] for n in names], (len(names), 2))
+            raise wrong(f"`layout` lacks the node {lacking[0]!r}", _meant([*layout], names) or _listed(names))
+        found = np.array([numbers(f"layout[{n!r}]", layout[n], (2,)) for n in names])
+        if not np.isfinite(found).all():
+            raise wrong(f"`layout` puts {names[int(np.argmin(np.isfinite(found).all(axis=1)))]!r} at a place that is not finite")
+        return found
     if not isinstance(layout, str) or layout not in LAYOUTS:
         raise wrong(f"`layout` must be {' or '.join(map(repr, LAYOUTS))} or a dict of places, got {layout!r}")
     if layout == "circular":
         angle = np.pi / 2 - 2 * np.pi * np.arange(len(names)) / max(len(names), 1)
         return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    from ..data import verified_seed  # it takes JAX
+
+    verified_seed(seed)
     networkx = need("networkx", "the spring layout needs networkx", '"gmlmdsl[network]"', 'or ask for `layout="circular"`, or pass places')
     graph = networkx.Graph()
     for a, b, v in zip(couplings["first"], couplings["second"], couplings["value"], strict=True):
         graph.add_edge(a, b, weight=abs(float(v)) if np.isfinite(v) else 0.0)
-    found = networkx.spring_layout(graph, seed=seed, iterations=200, k=2.2 / np.sqrt(max(len(graph), 1)))
+    found = networkx.spring_layout(graph, seed=seed % 2**32, iterations=200, k=2.2 / np.sqrt(max(len(graph), 1)))
     alone = [n for n in names if n not in found]
     x, y = np.array([*found.values()], float).reshape(-1, 2).T
     row = np.linspace(x.min(initial=0.0), x.max(initial=0.0), 2 * len(alone) + 1)[1::2]  # in the middles of as many parts
@@ -146,17 +175,26 @@ def node_places(couplings: pd.DataFrame, names: list[str], layout: str | Mapping
     return np.array([found[n] if n in found else below[n] for n in names], float).reshape(-1, 2)
 
 
-def _verify_fields(fields: Any, names: list[str]) -> None:
+def _listed(names: list[str]) -> str:
+    return f"the nodes are {', '.join(map(repr, names[:6]))}{', ..' * (len(names) > 6)}"
+
+
+def _verified_fields(fields: Any, names: list[str]) -> dict[str, float] | None:
+    """By name of a node its number."""
     if fields is None:
-        return
-    if not isinstance(fields, Mapping):
-        raise wrong(f"`fields` must be a dict of numbers by node, got {type(fields).__name__}", f"`fields={{{names[0]!r}: 0.3}}`, say")
-    strange = [k for k in fields if k not in names]
+        return None
+    if not hasattr(fields, "items"):
+        if np.shape(fields) != (len(names),):
+            what = f"a dict of numbers by node, or one number for each of {counted(len(names), 'node')}"
+            raise wrong(
+                f"`fields` must be {what}, got {type(fields).__name__} of shape {np.shape(fields)}", f"`fields={{{names[0]!r}: 0.3}}`, say"
+            )
+        return dict(zip(names, numbers("fields", fields, (len(names),)).tolist(), strict=True))
+    found = dict(fields.items())
+    strange = [k for k in found if k not in names]
     if strange:
-        meant = dict(zip(bare(names), names, strict=True)).get(str(strange[0]))
-        known = f"the nodes are {', '.join(map(repr, names[:6]))}{', ..' * (len(names) > 6)}"
-        raise wrong(f"`fields` names {strange[0]!r}, which is no node", known if meant is None else f"its name is {meant!r}")
-    numbers("fields", list(fields.values()), (len(fields),))
+        raise wrong(f"`fields` names {strange[0]!r}, which is no node", _meant(strange, names) or _listed(names))
+    return {k: float(numbers(f"fields[{k!r}]", v, ())) for k, v in found.items()}
 
 
 def _draw_lines(axes: Axes, lines: Array, value: Array, sure: Array, limit: float) -> None:
@@ -167,7 +205,7 @@ def _draw_lines(axes: Axes, lines: Array, value: Array, sure: Array, limit: floa
     for mine, alpha, z in ((finite & ~sure, PALE, 1), (finite & sure, 0.95, 2)):
         order = np.flatnonzero(mine)[np.argsort(share[mine], kind="stable")]
         colours = [LIGHT["d7"] if value[k] > 0 else LIGHT["d1"] for k in order]
-        widths = list(0.5 + (WIDEST - 0.5) * share[order] * (1.0 if z == 2 else 0.5))
+        widths = list(0.5 + (WIDEST - 0.5) * share[order])
         axes.add_collection(LineCollection(list(lines[order]), colors=colours, linewidths=widths, alpha=alpha, capstyle="round", zorder=z))
     if (~finite).any():
         dashes = LineCollection(list(lines[~finite]), colors=LIGHT["ink"], linewidths=1.2, linestyles=(0, (2, 1.6)), zorder=3)

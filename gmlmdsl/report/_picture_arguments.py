@@ -25,7 +25,8 @@ def verified_table(table: Any, columns: Sequence[str], source: str) -> None:
         raise wrong(f"a table is drawn, a DataFrame such as `{source}`, got {type(table).__name__}", f"pass `{source}`")
     lacking = [c for c in columns if c not in table.columns]
     if lacking:
-        raise wrong(f"the table has no column `{lacking[0]}`; it has {', '.join(map(str, table.columns))}", f"pass `{source}`")
+        has = ", ".join(map(str, table.columns)) or "none"
+        raise wrong(f"the table has no column `{lacking[0]}`; its columns: {has}", f"pass `{source}`")
 
 
 def verified_number(name: str, value: Any, above: float, cure: str = "") -> float:

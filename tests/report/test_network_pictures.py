@@ -132,6 +132,40 @@ def test_a_node_that_is_called_by_its_bare_name_is_told_the_whole():
     refused("E507", lambda: plot_network(table, fields={"a": 1.0}), "'x[a]'")
 
 
+def test_what_no_picture_can_be_drawn_of_is_refused_and_names_the_culprit():
+    table = network()
+    refused("E507", lambda: plot_network(table.assign(value="a")), "`value` must be numbers")
+    refused("E507", lambda: plot_network(table.assign(first=np.nan)), "names of nodes, got nan")
+    refused("E507", lambda: plot_network(table.assign(second=table["first"])), "'a' with itself")
+    refused("E507", lambda: plot_network(table, label=None), "`label`")  # pyright: ignore[reportArgumentType]
+    refused("E507", lambda: plot_network(table, layout={**dict.fromkeys("abcd", (0, 1)), "c": (np.nan, 1)}), "'c' at a place")
+    refused("E507", lambda: plot_network(table, layout={**dict.fromkeys("abcd", (0, 1)), "c": "up"}), "layout['c']")
+    refused("E507", lambda: plot_network(table, fields={"a": 1.0, "b": "red"}), "fields['b']")
+    refused("E507", lambda: plot_network(pd.DataFrame()), "its columns: none")
+    for seed in ("a", -1):
+        refused("E507", lambda seed=seed: plot_network(table, layout="spring", seed=seed), "seed")
+    whole = table.assign(first=[f"x[{n}]" for n in table["first"]], second=[f"x[{n}]" for n in table["second"]])
+    refused("E507", lambda: plot_network(whole, nodes=[*"abcd"]), "the name of 'a' is 'x[a]'")
+    refused("E507", lambda: plot_network(whole, layout=dict.fromkeys("abcd", (0, 1))), "the name of 'a' is 'x[a]'")
+
+
+def test_fields_are_a_dict_a_series_or_numbers_in_the_order_of_the_nodes():
+    h = {"a": -2.0, "b": 0.5, "c": 1.0, "d": 0.0}
+    fills = [plot_network(network(), fields=f).axes[0].collections[-1].get_facecolor() for f in (h, pd.Series(h), np.array([*h.values()]))]
+    np.testing.assert_array_equal(fills[0], fills[1])
+    np.testing.assert_array_equal(fills[0], fills[2])
+    assert shown_nodes(plot_network(network(), nodes=pd.Index([*"abcde"]))) == 5
+    refused("E507", lambda: plot_network(network(), fields=np.zeros(3)), "each of 4 nodes", "(3,)")
+
+
+def test_the_legend_of_contacts_counts_what_is_near():
+    table = names_of(network(), 4)
+    distances = np.full((4, 4), 20.0)
+    distances[0, 1] = distances[1, 0] = 8.0
+    assert legend_of(plot_contacts(table)) == ["3 strongest pairs"]
+    assert legend_of(plot_contacts(table, distances=distances))[1:] == ["1 of the 3 strongest pairs", "2 of them, no contacts"]
+
+
 def test_nodes_without_a_line_stand_in_a_row_below_the_spring_layout():
     pytest.importorskip("networkx")
     figure = plot_network(names_of(network(), 7), layout="spring")

@@ -1,0 +1,38 @@
+"""Buffers of a compiled program are taken from memory that was freed before, not anew from the system."""
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+FAULTS = """
+import resource, sys
+{first}
+import jax, jax.numpy as jnp
+
+@jax.jit
+def program(x):
+    return jnp.sort(jnp.exp(x[:, None] * x[None]), axis=0).sum()
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+x = jnp.linspace(0.0, 1.0, 1500)
+program(x).block_until_ready()
+before = faults()
+for _ in range(4):
+    program(x).block_until_ready()
+print(faults() - before)
+"""
+KEPT = "from gmlmdsl.cli._freed_memory import keep_freed_memory; keep_freed_memory()"
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
+def test_pages_are_not_cleared_anew_at_each_call():
+    """Of 9 MB and more a call, pages of 4 kB each."""
+    given_back, kept = (
+        int(subprocess.run([sys.executable, "-c", FAULTS.format(first=first)], capture_output=True, text=True, check=True).stdout)
+        for first in ("", KEPT)
+    )
+    assert kept < 1000 < given_back
