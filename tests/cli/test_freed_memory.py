@@ -18,10 +18,10 @@ def program(x):
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
-x = jnp.linspace(0.0, 1.0, 1500)
+x = jnp.linspace(0.0, 1.0, 2000)
 program(x).block_until_ready()
 before = faults()
-for _ in range(4):
+for _ in range(8):
     program(x).block_until_ready()
 print(faults() - before)
 """
@@ -30,9 +30,9 @@ KEPT = "from gmlmdsl.cli._freed_memory import keep_freed_memory; keep_freed_memo
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
 def test_pages_are_not_cleared_anew_at_each_call():
-    """Of 9 MB and more a call, pages of 4 kB each."""
+    """Eight calls with buffers of 16 MB, in pages of 4 kB; threads that start take some too."""
     given_back, kept = (
         int(subprocess.run([sys.executable, "-c", FAULTS.format(first=first)], capture_output=True, text=True, check=True).stdout)
         for first in ("", KEPT)
     )
-    assert kept < 1000 < given_back
+    assert 5 * kept < given_back
