@@ -101,6 +101,7 @@ class TestAgainstOneOraclePerRow:
             pi = oracle.probabilities(case.params)
             np.testing.assert_allclose(pi @ found, pi, atol=1e-12)
 
+    @pytest.mark.slow
     def test_a_sweep_keeps_p(self):
         """Its order is that of all rows: a factor touches every cell that some given value makes it read."""
         case = CASES["fields"]

@@ -303,6 +303,7 @@ mask second = blocks({v[1]})
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("float64")
 def test_a_mask_whose_weights_are_given_has_each_rows_own_probabilities() -> None:
     model = gm.parse(BY_ROW).model()

@@ -83,6 +83,7 @@ def fit_pair(counts: Any, mask: str = "one", model: Any = pair) -> gm.Fit:
     return model.fit({"a": FOUR[:, 0], "b": FOUR[:, 1]}, mask, weights=counts, weights_are="counts")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", thinned(["one", "seen"], 2))
 def test_a_weight_that_counts_is_so_many_rows(mask: str):
     """Estimate, objective, standard errors, and c, which is a mean over rows where the mask looks at them."""

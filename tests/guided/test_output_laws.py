@@ -76,6 +76,7 @@ def test_draws_follow_the_output_law(sampler: str):
         assert abs(found.mean() - mean) <= 4.5 * max(found.std(), 1e-9) / np.sqrt(n) + 1e-6 * mean, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", thinned(["can", "rough"], 2, 1))  # `rough` is `truth` with noise
 @pytest.mark.parametrize("case", thinned(CASES, 3))
 def test_values_of_continuations_are_those_of_the_longer_prefixes(case: str, name: str):
