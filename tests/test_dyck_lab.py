@@ -94,6 +94,7 @@ def by_hand(module, x):
     return x @ np.asarray(module.head, float).T + np.asarray(module.bias, float), patterns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["one-hot", "type and depth", "type and angle", "uniform", "learnt, plain", "learnt, places"])
 def test_the_network_is_its_formula(name):
     module, row = module_of(name), words(1, 12)[0]

@@ -159,6 +159,7 @@ def test_clamped_cells_and_lets_of_given_variables(float64: None):
     np.testing.assert_allclose(found.posterior["warm"], np.broadcast_to(expected, (4, 200, 3)), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_start_obeys_what_the_row_requires():
     case = CASES["hard"]
     with pytest.raises(gm.GmlmError, match="probability zero"):

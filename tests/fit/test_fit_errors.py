@@ -298,6 +298,7 @@ def test_a_profile_of_a_likelihood_is_not_adjusted_and_ends_where_chi_square_say
     np.testing.assert_allclose(found.interval, (brentq(excess, -8, -2.6), brentq(excess, -2.4, 0)), rtol=2e-3)
 
 
+@pytest.mark.slow
 def test_the_weakest_direction_is_profiled_by_itself():
     fit, _, _ = made()
     found = fit.profile(points=5)
