@@ -170,6 +170,7 @@ def test_each_benchmark_renews_its_own_part_of_the_page(tmp_path: Path) -> None:
     assert [text.count(d) for d in ("2026-01-01", "2026-01-02", "| strips | x |", "| strips | energy |")] == [2, 1, 1, 1]
 
 
+@pytest.mark.slow
 def test_what_a_process_held_is_not_what_its_parent_held() -> None:
     held = np.ones(40_000_000)
     took = run_process([sys.executable, "-S", "-c", "sum(range(3_000_000)); print('said')"], os.environ)

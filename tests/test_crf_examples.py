@@ -83,6 +83,7 @@ def tagging() -> tuple[Any, Any, dict[str, Array], Array, dict[str, Array]]:
     return script, model, params, script.draw_tags(params, given, rng), given
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion", "float64")
 def test_the_likelihood_of_a_chain_is_the_forward_recursions(tagging: Any) -> None:
     _, model, params, tags, given = tagging

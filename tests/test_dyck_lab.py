@@ -94,6 +94,7 @@ def by_hand(module, x):
     return x @ np.asarray(module.head, float).T + np.asarray(module.bias, float), patterns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["one-hot", "type and depth", "type and angle", "uniform", "learnt, plain", "learnt, places"])
 def test_the_network_is_its_formula(name):
     module, row = module_of(name), words(1, 12)[0]
@@ -111,6 +112,7 @@ def test_the_network_is_its_formula(name):
     np.testing.assert_allclose(module.attention(jnp.asarray(row))[:, 0], [p[:-1, :-1] for p in patterns], atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", thinned(["one-hot", "learnt, places"], 2, 1))
 def test_padding_plays_no_part_wherever_it_stands(name):
     module, row = module_of(name), jnp.asarray(words(1, 12)[0])

@@ -110,7 +110,7 @@ CALLS: dict[str, Callable[[gm.Fit, bool | None], object]] = {
 
 
 @pytest.mark.usefixtures("float64", "standard_promotion")
-@pytest.mark.parametrize("word", thinned(CALLS, 2))
+@pytest.mark.parametrize("word", thinned(CALLS, 4))
 def test_calls_of_a_fit_that_take_long_show_a_bar_and_none_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch, word: str):
     fit, seen = fitted(), watched(monkeypatch)
     monkeypatch.setattr(_progress, "PATIENCE", 0.0)

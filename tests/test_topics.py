@@ -81,6 +81,7 @@ def test_the_landscape_is_that_of_explicit_attention(diagonal, tau):
     np.testing.assert_allclose(theory.landscape(np.float64(alpha), np.float64(beta), T, v, tau, diagonal, m), total, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("embedded", thinned([0, 1], 2, 1))
 def test_the_network_is_its_formula(embedded):
     """Word by word in NumPy, and padding plays no part."""

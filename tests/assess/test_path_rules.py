@@ -132,6 +132,7 @@ def test_rules_join_the_blocks_that_see_a_coupling() -> None:
         np.testing.assert_array_equal(run.combined(np.array([chosen, some])), expected)
 
 
+@pytest.mark.slow
 def test_the_chosen_model_of_a_rule_is_fitted_jointly() -> None:
     x, model = chain(), gm.parse(SPINS).model()
     found = model.fit_path(x, penalty=6, rule="and")

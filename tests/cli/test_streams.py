@@ -70,6 +70,7 @@ def test_streams_that_are_closed_full_or_not_read(words: str, status: int, said:
     assert found.stderr.startswith(said) if said else found.stderr == ""
 
 
+@pytest.mark.slow
 def test_a_program_comes_through_a_pipe(folder: Path):
     for words in ("check /dev/stdin < m.gmlm", "check <(cat m.gmlm)", "explain <(cat m.gmlm)", "format --stdin < m.gmlm"):
         assert gmlm(folder, words).returncode == 0

@@ -101,6 +101,7 @@ class TestAgainstOneOraclePerRow:
             pi = oracle.probabilities(case.params)
             np.testing.assert_allclose(pi @ found, pi, atol=1e-12)
 
+    @pytest.mark.slow
     def test_a_sweep_keeps_p(self):
         """Its order is that of all rows: a factor touches every cell that some given value makes it read."""
         case = CASES["fields"]
@@ -158,6 +159,7 @@ def test_clamped_cells_and_lets_of_given_variables(float64: None):
     np.testing.assert_allclose(found.posterior["warm"], np.broadcast_to(expected, (4, 200, 3)), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_start_obeys_what_the_row_requires():
     case = CASES["hard"]
     with pytest.raises(gm.GmlmError, match="probability zero"):

@@ -97,6 +97,7 @@ def test_a_large_seed_is_no_small_one_at_another_number():
     assert generator(2**32, 0, 0).integers(2**62) != generator(0, 1, 0).integers(2**62)
 
 
+@pytest.mark.slow
 def test_large_seeds_draw_apart():
     found = [drawn(seed) for seed in (0, *LARGE)]
     assert len(set(found)) == len(found)

@@ -138,6 +138,7 @@ def encoded_rows(monkeypatch: pytest.MonkeyPatch, sampler: str, rows: np.ndarray
     return len(counted)
 
 
+@pytest.mark.slow
 def test_candidates_and_passes_share_one_encoding_and_so_does_the_prediction_of_lengths(monkeypatch: pytest.MonkeyPatch):
     """Once for three lengths and three passes; once more where the widest candidate is in another bucket than the source."""
     assert encoded_rows(monkeypatch, "lengths", sources((4,)), 7) == 1
@@ -254,6 +255,7 @@ def test_what_is_returned_has_names(model, params):
     assert idata["posterior"].attrs["sampler"] == "lengths"
 
 
+@pytest.mark.slow
 def test_chains_over_rows_end_at_each_rows_length(model, params):
     lengths = [4, 12, 1, 7, 3]
     idata = sampled(model, params, "single", sources(), lengths=lengths, draws=3, warmup=1, chains=2)

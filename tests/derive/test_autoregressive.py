@@ -55,6 +55,7 @@ def test_search_is_that_of_plain_python(model: gm.Model, sampler: str, end: int 
         np.testing.assert_allclose(score[r, : len(expected)], [p for p, _ in expected], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_beam_that_holds_all_rows_finds_the_best(model: gm.Model) -> None:
     tokens, score = decoded(model, "every")
     for r in range(len(SOURCES)):

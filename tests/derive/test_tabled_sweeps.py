@@ -297,6 +297,7 @@ def test_a_penalty_written_as_a_number_is_read_by_lists():
     assert large.words == f"scores from tables by lists of 4 neighbours{packed}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", thinned(["complete(s)", "chain(4)"], 2))
 def test_a_penalty_given_as_a_parameter_costs_no_digits(graph: str):
     """Beside entries of ten millions, on cells' first value, the others keep theirs: draws follow the exact law."""

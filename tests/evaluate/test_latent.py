@@ -212,6 +212,7 @@ def test_masks_that_have_no_loss(program: gm.BoundProgram, oracle: Oracle, rows:
         assert caught.value.codes == (code,)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("float64")
 def test_a_conditional_under_a_mask_that_looks_at_observed_cells(program: gm.BoundProgram, oracle: Oracle, rows: np.ndarray) -> None:
     params, (codes, x) = oracle.random_params(1), without(oracle, rows)
@@ -303,6 +304,7 @@ mask second = blocks({v[1]})
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("float64")
 def test_a_mask_whose_weights_are_given_has_each_rows_own_probabilities() -> None:
     model = gm.parse(BY_ROW).model()

@@ -131,6 +131,7 @@ BUGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", thinned(BUGS, 6))
 def test_planted_bugs_are_caught(bug: str, way: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     name, broken, path = BUGS[bug]

@@ -117,6 +117,7 @@ def test_more_data_come_nearer_to_the_truth():
     assert np.abs(differences).max() < 0.15
 
 
+@pytest.mark.slow
 def test_fixed_parameters_stay_and_have_no_error(data: tuple[Any, np.ndarray, np.ndarray]):
     x, codes, counts = data
     held = np.array([0.5, -0.25, 0.0])

@@ -83,6 +83,7 @@ def fit_pair(counts: Any, mask: str = "one", model: Any = pair) -> gm.Fit:
     return model.fit({"a": FOUR[:, 0], "b": FOUR[:, 1]}, mask, weights=counts, weights_are="counts")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", thinned(["one", "seen"], 2))
 def test_a_weight_that_counts_is_so_many_rows(mask: str):
     """Estimate, objective, standard errors, and c, which is a mean over rows where the mask looks at them."""
@@ -297,6 +298,7 @@ def test_a_profile_of_a_likelihood_is_not_adjusted_and_ends_where_chi_square_say
     np.testing.assert_allclose(found.interval, (brentq(excess, -8, -2.6), brentq(excess, -2.4, 0)), rtol=2e-3)
 
 
+@pytest.mark.slow
 def test_the_weakest_direction_is_profiled_by_itself():
     fit, _, _ = made()
     found = fit.profile(points=5)

@@ -189,6 +189,7 @@ def constant() -> tuple[gm.Fit, gm.Fit]:
     return whole, gm.parse(CHAIN.format(n=2)).model().fit(rows[:, :2], weights=weights)
 
 
+@pytest.mark.slow
 def test_a_constant_column_is_named_as_the_cause():
     whole, _ = constant()
     assert whole.status.code == "no-minimiser"

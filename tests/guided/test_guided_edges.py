@@ -47,6 +47,7 @@ def test_the_walk_has_half_of_a_level_at_root_and_leaves_where_values_are_exact(
     assert law.fail == pytest.approx(5 / 6, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_rejection_of_strings_is_the_law_that_require_gives():
     """The ideal: the same model with the requirement in it, whose log p is exact."""
     text = "model words { var x[t in range(5)] : bit  x[0] ~ categorical([0.3, 0.7])\n"

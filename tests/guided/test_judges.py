@@ -56,6 +56,7 @@ def test_what_a_prefix_needs_may_be_rare_beside_what_it_does_not(k: int):
     assert abs(x[:, 0].mean() - k / 20) < 4.5 * np.sqrt(k / 20 * (1 - k / 20) / 2000)
 
 
+@pytest.mark.slow
 def test_values_of_rare_prefixes_are_those_of_double_precision():
     """log V of four zeros where sixteen ones are wanted, in single precision: only ones may follow."""
     model = gm.parse(RARE.format(k=16)).model("words")

@@ -25,6 +25,7 @@ sampler walk  for words = value_guided(mine, steps = 200)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", thinned(["best", "block"], 2, 1))
 def test_of_equal_candidates_the_first_is_kept(sampler: str) -> None:
     """Its symbols are those that are drawn without any candidates: the same turns of the same rows."""

@@ -112,6 +112,7 @@ def test_half_precision_weights_give_single_precision_logits(name: str, options:
         assert half.length_head.scores(encoded).dtype == half.length_head.loss(encoded, ints(3)).dtype == jnp.float32
 
 
+@pytest.mark.slow
 def test_norms_and_softmax_do_not_work_in_half_precision():
     """Weights sum to 1 as in single precision, and a norm is rounded once."""
     net = cast(network("encoder_decoder", None, ONE), jnp.bfloat16)

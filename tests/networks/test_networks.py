@@ -225,7 +225,7 @@ def test_candidates_share_an_encoding(name: str, given: tuple):
 
 
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("positional", [True, False])
+@pytest.mark.parametrize("positional", thinned([True, False], 2))
 def test_attention_weights_are_those_of_the_pass(positional: bool):
     net = network("encoder_decoder", {"positional_attention": positional}, ONE)
     encoded, _ = run(net, (SOURCE,), (4,), SEEN, 6)

@@ -150,6 +150,7 @@ def test_a_network_is_fitted_and_sampled_from_the_command_line(tmp_path: Path):
     assert "which a saved fit holds" in unfitted.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("standard_promotion")
 def test_a_saved_fit_asks_for_permission_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     fit = gm.parse(TEXT, allow_python=True).model().fit([[0, 1, 2, 0], [1, 1, 1, 1]], max_steps=2)

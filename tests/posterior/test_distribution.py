@@ -117,6 +117,7 @@ def test_draws_follow_the_law(enumerated: Enumerated):
     assert p_value(seen, enumerated.probabilities) > 1e-3
 
 
+@pytest.mark.slow
 def test_what_is_no_value_has_probability_zero():
     d = Enumerated(RING).model.distribution({"h": 0.1, "J": 0.2})
     with warnings.catch_warnings():

@@ -215,6 +215,7 @@ def test_what_has_no_posterior_or_costs_too_much_is_refused():
         fitted("whole", False).posterior(draws=0)
 
 
+@pytest.mark.slow
 def test_a_saved_fit_takes_its_rows_again(tmp_path: Any):
     fitted("single", True).save(tmp_path / "coin.fit")
     again = gm.load_fit(tmp_path / "coin.fit")

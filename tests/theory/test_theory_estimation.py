@@ -99,6 +99,7 @@ def moved_rows(name: str) -> list[Moved]:
     return [Moved(o, rows.params) for o in rows.oracles[:FEW]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", thinned(["single", "leaning", "agreeing", "noisy"], 4))
 def test_rows_of_given_data_are_averaged(mask: str):
     rows = given_cases.CASES["fields"]

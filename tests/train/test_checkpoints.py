@@ -117,6 +117,7 @@ def test_a_run_that_patience_has_ended_takes_no_step(model, tmp_path):
     assert same(ended.params, once_more.params)
 
 
+@pytest.mark.slow
 def test_two_checkpoints_are_kept_and_nothing_else(model, tmp_path):
     model.fit(rows(), mask="noisy", method=options(tmp_path / "run"))
     assert sorted(p.name for p in (tmp_path / "run").iterdir()) == ["20", "20.manifest.json", "24", "24.manifest.json"]

@@ -54,6 +54,7 @@ def best(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.append(w[:-1] / scale, w[-1] - (w[:-1] / scale) @ mean)
 
 
+@pytest.mark.slow
 def test_a_probe_is_the_minimiser_on_prefixes_that_are_not_held_out(model: gm.Model) -> None:
     """Accuracy, loss and calibration are those of the held-out prefixes: the rest, found by what the weights fit best, is a fifth of each label."""
     params = model.init_params(0)

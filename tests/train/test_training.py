@@ -213,6 +213,7 @@ def test_two_batches_that_accumulate_are_one_of_twice_the_size(model):
     assert len(two.loss_trace) == 6
 
 
+@pytest.mark.slow
 def test_the_schedule_counts_updates():
     """Warm-up to the peak, then a cosine to the end, whether batches accumulate or not."""
     found = []

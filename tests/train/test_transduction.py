@@ -178,6 +178,7 @@ def by_strings(grammar, source, length, weigh):
     return table / total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", SHORT[:3])
 def test_conditionals_given_what_is_seen_are_bayes_rule(parts, grammar, text):
     exact, source = parts["exact"], source_of(grammar, text)
