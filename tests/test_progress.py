@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import io
 import time
@@ -149,7 +150,10 @@ def test_annealing_shows_a_bar(monkeypatch: pytest.MonkeyPatch):
 
 STRUCTURES: dict[str, tuple[str, Callable[[gm.Fit, bool | None], object]]] = {
     "errors of couplings": ("gmlmdsl.assess._couplings.interaction_slopes", lambda f, show: f.couplings(progress=show)),
-    "tests of couplings": ("gmlmdsl.assess._group_differences.interaction_slopes", lambda f, show: f.differences(f, progress=show)),
+    "tests of couplings": (
+        "gmlmdsl.assess._group_differences.interaction_slopes",
+        lambda f, show: f.differences(dataclasses.replace(f), progress=show),
+    ),
     "effects of substitutions": (
         "gmlmdsl.evaluate.substitution_effects",
         lambda f, show: f.model.effects(f.params, {"a": 0, "b": 1}, progress=show),
