@@ -182,7 +182,7 @@ def main(lab: Lab, words: Sequence[str] | None = None) -> int:
     """The command line of a laboratory: run, print the tables and the time, draw the pictures; returns the exit status."""
     parser = argparse.ArgumentParser(description=f"Laboratory: {lab.name}. A run that was killed goes on when the same call is made again.")
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="seconds: a check, in a folder of its own")
+    size.add_argument("--quick", action="store_true", help="a check, two minutes at most, in a folder of its own")
     size.add_argument("--larger", action="store_true", help="nearer to the published sizes, in a folder of its own")
     parser.add_argument("--out", type=Path, default=lab.kept, help="where results.json and the pictures are written")
     parser.add_argument("--page", action="store_true", help=f"also write the tables into {PAGE.name}, and the pictures beside it")
