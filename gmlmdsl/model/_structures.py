@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import derive
-from .._diagnostics import fail
+from .._diagnostics import GmlmError, fail
 from .._progress import shows_progress, waiting
 from ..data import bound_rows
 from ..fit import Evidence, FitOptions, estimate_to_fit, fit_model, held_graph
@@ -67,12 +67,21 @@ class Structures(Posteriors):
 
         if self.graph.network is not None:
             raise derive.no_joint(self.graph)
-        lowered, rows = bound_rows(self.lowered, wildtype, missing, given)
+        lowered, rows = self._wildtype(wildtype, missing, given)
         if rows.shape:
             message = f"wildtype: effects are of one configuration, without an axis of rows; got rows of shape {rows.shape}"
             raise fail("E501", message, help="call it once for each row: `x[0]`")
         with waiting("effects of substitutions", shows_progress(progress)):
             return substitution_effects(lowered.graph, self._params(params), rows.codes, doubles)
+
+    def _wildtype(self, wildtype: Any, missing: Any, given: Any) -> Any:
+        try:
+            return bound_rows(self.lowered, wildtype, missing, given)
+        except GmlmError as error:
+            if "E501" not in error.codes:
+                raise
+            cure = "`list(text)` of a text of letters" if isinstance(wildtype, str) else "one configuration, such as `x[0]`, of all cells"
+            raise fail("E501", f"wildtype: {error.diagnostics[0].message}", help=f"{cure}; without an axis of rows") from None
 
     def fit_path(
         self,

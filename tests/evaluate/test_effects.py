@@ -111,6 +111,9 @@ def test_what_is_no_wildtype_and_no_pair() -> None:
     model = gm.parse(HIDDEN).model()
     params, x = model.init_params(0), {"x": "abb", "y": 1}
     refused("E501", lambda: model.effects(params, {"x": ["abb"], "y": [0]}), "one configuration")
+    refused("E501", lambda: model.effects(params, {"x": "ab", "y": 0}), "wildtype: x['x']: row 0 has 2 letters", "of all cells")
+    plain = gm.parse('model m { var x[i in range(3)] : labels("n", "y")  factor if x[0] == "y" then 1 else 0 }').model()
+    refused("E501", lambda: plain.effects({}, "nyn"), "wildtype: x must have shape", "`list(text)`")
     refused("E508", lambda: model.effects(params, {"x": "abc", "y": 1}), "-inf")
     refused("E506", lambda: model.effects(params, x, doubles=[("x[0]", "x[7]")]), "x[7]")
     refused("E506", lambda: model.effects(params, x, doubles=[("x[0]", "z")]), "no cell")
