@@ -40,7 +40,7 @@ class Lab:
     Attributes:
         name: of its folder of kept output beside the script, and how its places on the page and its pictures begin.
         folder: the script's.
-        sizes: dataclasses of numbers, for "quick" (seconds: a check), "default" (minutes) and "larger".
+        sizes: dataclasses of numbers, for "quick" (a check), "default" (minutes) and "larger".
         parts: by name, calls without arguments that return what JSON can hold; from a size and the folder of the output, where they may
             keep files of their own, weights say. What several need is made when the first asks for it.
         tables: by place on the page, Markdown; from results and size.
@@ -182,7 +182,7 @@ def main(lab: Lab, words: Sequence[str] | None = None) -> int:
     """The command line of a laboratory: run, print the tables and the time, draw the pictures; returns the exit status."""
     parser = argparse.ArgumentParser(description=f"Laboratory: {lab.name}. A run that was killed goes on when the same call is made again.")
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="a check, two minutes at most, in a folder of its own")
+    size.add_argument("--quick", action="store_true", help="a check, about two minutes at most, in a folder of its own")
     size.add_argument("--larger", action="store_true", help="nearer to the published sizes, in a folder of its own")
     parser.add_argument("--out", type=Path, default=lab.kept, help="where results.json and the pictures are written")
     parser.add_argument("--page", action="store_true", help=f"also write the tables into {PAGE.name}, and the pictures beside it")

@@ -30,7 +30,7 @@ def plot_network(
     couplings: pd.DataFrame,
     *,
     nodes: Sequence[str] | None = None,
-    fields: Mapping[str, float] | Any = None,
+    fields: Mapping[str, float] | pd.Series | Array | None = None,
     layout: str | Mapping[str, Any] = "circular",
     significant: Any = None,
     limit: float | None = None,
@@ -115,7 +115,7 @@ def _verified_nodes(nodes: Any, couplings: pd.DataFrame) -> list[str]:
     cure = "a list of names, such as `[*couplings.first, *couplings.second]` without repeats"
     if isinstance(nodes, str) or not hasattr(nodes, "__iter__"):
         raise wrong(f"`nodes` must be names of nodes, got {nodes!r}", cure)
-    names = [str(n) if isinstance(n, str) else n for n in nodes]
+    names = [*nodes]
     strange = [n for n in names if not isinstance(n, str)]
     if strange:
         raise wrong(f"`nodes` must be names of nodes, got {strange[0]!r} among them", cure)
@@ -303,5 +303,5 @@ def _legend(axes: Axes, limit: float, label: str, value: Array, sure: Array, fie
         if (sign * levels > 0).any():
             mark: dict[str, Any] = {"marker": "o", "linestyle": "none", "markersize": 8, "markeredgecolor": LIGHT["ink"]}
             shown.append(Line2D([], [], color=colour, label=f"node at {sign * largest:.3g}", **mark))
-    title = f"widest line: {limit:.3g}" if known.any() else f"no {plain(label)} that is not 0"
+    title = f"widest line: {limit:.3g}" if known.any() else None if len(value) else f"no {plain(label)} that is not 0"
     axes.legend(handles=shown, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, title=title, title_fontsize=8.5, fontsize=8.5)

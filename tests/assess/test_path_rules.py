@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from events import programs, traced_or_compiled
 from refusals import refused
+from test_group_penalty import SPINS
 from thinned import thinned
 
 import gmlmdsl as gm
@@ -43,17 +44,6 @@ mask whole  = everything()
 """
 PLAIN = MIXED.replace("REQUIRE", "")
 FORBIDDEN = MIXED.replace("REQUIRE", 'require not (x[0] == "c" and x[1] == "c")')
-SPINS = """
-graph G = complete(range(4))
-model m {
-  var x[i in range(4)] : spin
-  param h[i in range(4)]
-  param J[(i, j) in G.edges]
-  factor h[i] * x[i] for i in range(4)
-  factor J[i, j] * x[i] * x[j] for (i, j) in G.edges
-}
-mask one = subsets(x, size = 1)
-"""
 
 
 def rows(n: int = 150) -> dict[str, np.ndarray]:
