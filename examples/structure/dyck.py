@@ -25,12 +25,12 @@ import gmlmdsl as gm  # noqa: E402
 Array = np.ndarray
 OPENS = 0.5  # q
 LENGTH, LONGEST = 28, (400, 500)  # of what is learnt from, and what is asked for
-WEIGHT = 0.1  # of the regulariser, by cell
 PLAIN, DEEP = {"rate": 1e-2}, {"rate": 3e-3, "feedforward": 1}
-# By name: inputs of dyck.gmlm, the rate of Adam, and whether the regulariser is added.
+# By name: inputs of dyck.gmlm, the rate of Adam, and the weight of the regulariser by cell, which dyck_weight.py finds.
 SETTINGS: dict[str, dict[str, Any]] = {
     "one-hot": {**PLAIN, "first": 1},
-    "one-hot, regularised": {**PLAIN, "first": 1, "contrast": True},
+    "one-hot, regularised": {**PLAIN, "first": 1, "contrast": 1.0},
+    "one-hot, regularised less": {**PLAIN, "first": 1, "contrast": 0.1},
     "learnt": {**DEEP, "first": 0, "layers": 2},
     "type and depth": {**PLAIN, "first": 2},
     "type and angle": {**PLAIN, "first": 3},
@@ -41,7 +41,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "learnt, plain": {**PLAIN, "first": 0, "layers": 2},
     "learnt, 3 layers, 3 kinds": {**DEEP, "first": 0, "layers": 3, "kinds": 3},
 }
-MOST = 9  # settings of the default size: the others take five minutes more
+MOST = 10  # settings of the default size: the others take five minutes more
 DEEPEST = 4
 PREFIX = "[[[[]]]](((())))"  # Section 2.2.3.2, with four round brackets: there are five in print, one more than D
 SENTENCE = 19  # symbols of those of Table 2.6
@@ -95,7 +95,13 @@ def optimiser(rate: float, steps: int) -> optax.GradientTransformation:
     return optax.adam(optax.cosine_decay_schedule(rate, steps))
 
 
-def contrast(network: Any, batch: Any) -> jax.Array:
+@cache
+def regulariser(weight: float) -> Callable[[Any, Any], jax.Array]:
+    """One object for all seeds."""
+    return partial(contrast, weight)
+
+
+def contrast(weight: float, network: Any, batch: Any) -> jax.Array:
     """Equation 2.58, by cell: the squared distance of the logits of a word s to those of s behind r nested pairs, r uniform in 1..D."""
     module, k, d = network.module, network.module.kinds, network.module.deepest
     key_r, key_kinds = jax.random.split(batch.key)
@@ -104,7 +110,7 @@ def contrast(network: Any, batch: Any) -> jax.Array:
     every = jax.vmap(module)
     away = every(jnp.concatenate([front, batch.x], axis=1))[:, 2 * d :] - every(batch.x)
     square = jnp.square(away).sum(axis=(1, 2)) / batch.x.shape[1]
-    return WEIGHT * (batch.weights * square).sum() / batch.weights.sum()
+    return weight * (batch.weights * square).sum() / batch.weights.sum()
 
 
 def nested(r: Any, chosen: Any, kinds: int) -> jax.Array:
@@ -118,8 +124,9 @@ def nested(r: Any, chosen: Any, kinds: int) -> jax.Array:
 class Trained:
     """The network of a setting and seed; its weights are kept in the folder of the output."""
 
-    def __init__(self, size: Size, out: Path, name: str, seed: int):
+    def __init__(self, size: Size, out: Path, name: str, seed: int, weight: float | None = None):
         self.size, self.name, self.seed = size, name, seed
+        self.weight = SETTINGS[name].get("contrast") if weight is None else weight
         self.path = out / f"{re.sub('[^a-z0-9]+', '-', name)}-{seed}.fit"
 
     @property
@@ -128,7 +135,8 @@ class Trained:
             return dict(gm.load_fit(self.path, allow_python=True).params)
         s, options = self.size, SETTINGS[self.name]
         model = model_of(s, self.name)
-        method = gm.Training(steps=s.steps, batch_size=s.batch, regulariser=contrast if options.get("contrast") else None)
+        added = regulariser(self.weight) if self.weight else None
+        method = gm.Training(steps=s.steps, batch_size=s.batch, regulariser=added)
         rows = words(s, options.get("kinds", 2))[0]
         adam = optimiser(options["rate"], s.steps)
         fit = model.fit(rows, "forced", seed=self.seed, optimizer=adam, method=method, progress=False)
