@@ -22,7 +22,7 @@ from scipy.stats import t as student_t
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "translation.md"
 KEPT = PAGE.parent / "translation"
 OTHER_SCORES = ("BLEU intl", "length ratio", "brevity", "chrF++", "TER", "stutter")
-LEFT_OUT = ("examples", "program")
+LEFT_OUT = ("examples",)
 COMPARED = ("rates", "starts", "students", "teachers")
 SEEDED = {"students": "student", "teachers": "teacher"}  # what `trials.py` made, and the trial that the others are compared with
 Report = dict[str, Any]
@@ -106,10 +106,10 @@ def scores(report: Report) -> str:
 
 
 def passes(report: Report) -> str:
-    """BLEU and stutter by pass."""
+    """BLEU and stutter by pass; older reports have the passes of another candidate of what was reranked, which are left out."""
     rows = []
     for key, notes in report["scores"].items():
-        if len(notes["by_pass"]) > 1:
+        if len(notes["by_pass"]) > 1 and abs(notes["by_pass"][-1]["bleu"] - notes["scores"][0]["value"]) < 0.005:
             for p in notes["by_pass"]:
                 last = notes["passes"].get(str(p["number"]), 0)
                 rows.append(

@@ -174,7 +174,7 @@ def pipeline(
         bool, typer.Option("--warm-start/--cold-start", help="Whether students start at the teacher's weights where they agree.")
     ] = True,
     minutes: o.Minutes = None,
-    steps: o.Steps = 1000,
+    stated: o.StudentSteps = None,
     teacher_steps: o.TeacherSteps = None,
     batch_size: o.BatchSize = 64,
     optimizer: o.Optimizer = "adafactor",
@@ -201,6 +201,9 @@ def pipeline(
     from ..translation import Recipe, Texts
     from ._translation_show import PipelineRequest, run_pipeline
 
+    if minutes is not None and (stated or teacher_steps):
+        raise typer.BadParameter("minutes are divided between the networks: leave --steps and --teacher-steps out", param_hint="--minutes")
+    steps = stated or 1000
     schedule = (batch_size, optimizer, learning_rate, warmup, label_smoothing, ema)
     rest = (accumulate, precision, evaluate_every, patience, save_every, seed, average_last, None, o.widths(buckets))
     recipes = Recipe(teacher_steps or steps, *schedule, *rest), Recipe(steps, *schedule, *rest)

@@ -99,6 +99,7 @@ Languages = Annotated[
 ]
 Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Take the first N pairs of the text.")]
 Steps = Annotated[int, typer.Option("--steps", metavar="N", min=1, help="Batches.")]
+StudentSteps = Annotated[int | None, typer.Option("--steps", metavar="N", min=1, help="Batches; 1000 by default.")]
 Minutes = Annotated[
     float | None,
     typer.Option(

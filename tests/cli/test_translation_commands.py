@@ -249,3 +249,10 @@ def test_losses_of_validation_need_its_text(folder: Path, tmp_path: Path, option
     words = ("--vocabulary", folder / "vocabulary.model", "--out", out, option, 5)
     found = run("train", folder / "toy.gmlm", folder / "train.en", folder / "train.de", "--model", "teacher", *words, status=1)
     assert f"{option} 5" in found.stderr and "--validation SOURCE" in found.stderr and not out.exists()
+
+
+@pytest.mark.parametrize("steps", ["--steps", "--teacher-steps"])
+def test_minutes_and_steps_exclude_each_other(folder: Path, tmp_path: Path, steps: str) -> None:
+    texts = [folder / f"train.{side}" for side in ("en", "de")]
+    found = run("pipeline", folder / "toy.gmlm", *texts, "--out", tmp_path / "run", "--minutes", 1, steps, 5, status=2)
+    assert "minutes are divided" in found.output and not (tmp_path / "run").exists()

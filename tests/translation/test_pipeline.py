@@ -42,7 +42,7 @@ from gmlmdsl.translation._translator import Translation
 from gmlmdsl.translation._translator_file import load_translator
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
-RECIPE = Recipe(steps=30, batch_size=32, optimizer="adam", learning_rate=0.02, save_every=10)
+RECIPE = Recipe(steps=30, batch_size=16, optimizer="adam", learning_rate=0.02, save_every=10)
 
 
 def options_in(folder: Path, **more) -> PipelineOptions:

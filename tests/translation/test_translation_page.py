@@ -53,3 +53,14 @@ def test_trials_are_compared_at_the_same_seed(tmp_path: Path) -> None:
     plain, other = script.over_seeds(tmp_path, "student").splitlines()[2:]
     assert plain == "| student | 3 | 20.00 |"
     assert other == f"| student-keeps-half | 3 | 22.00 (+2.00 ± {4.302653 / 3**0.5:.2f}) |"
+
+
+def test_passes_of_another_candidate_are_left_out() -> None:
+    """Of a score of 2 those that end with 2 are its own."""
+    own = {"scores": [{"value": 2.0}], "passes": {"2": 3}, "sentences": 4}
+    ends = {"student.refine": 2.0, "student.refine-reranked": 1.5}
+    scored = {
+        k: own | {"by_pass": [{"number": n, "bleu": b, "stutter": 0.0} for n, b in ((1, 1.0), (2, last))]} for k, last in ends.items()
+    }
+    rows = script.passes({"scores": scored}).splitlines()[2:]
+    assert rows == ["| student, `refine` | 1 | 1.00 | 0.00 | 0 % |", "| student, `refine` | 2 | 2.00 | 0.00 | 75 % |"]
