@@ -30,6 +30,8 @@ Report = dict[str, Any]
 
 def keep(name: str, run: Path) -> None:
     """Copy the numbers of a run, and its logs."""
+    if not (run / "report.json").is_file():
+        sys.exit(f"{run} holds no report.json: `gmlm pipeline` writes it when the run is done")
     report = json.loads((run / "report.json").read_text(encoding="utf-8"))
     folder = KEPT / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -42,7 +44,9 @@ def keep(name: str, run: Path) -> None:
 
 def keep_compared(name: str, runs: Path) -> None:
     """Copy the logs of trainings that differ in one choice, and their evaluations."""
-    folders = sorted(p for p in runs.iterdir() if p.is_dir())
+    folders = sorted(p for p in runs.iterdir() if p.is_dir()) if runs.is_dir() else []
+    if not folders:
+        sys.exit(f"{runs} holds no trainings")
     for folder in folders:
         logs = list(folder.glob("*.jsonl"))
         if len(logs) != 1 or "validation_loss" not in logs[0].read_text(encoding="utf-8"):

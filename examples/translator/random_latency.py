@@ -4,6 +4,7 @@
 import argparse
 import json
 import random
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,8 @@ def main(program: Path, size: int, pieces: int, sentences: int, samplers: list[s
         model = loaded.model(name)
         translator = Translator(model, model.init_params(0), vocabulary)
         made |= {f"{name} {s}": (translator, s) for s in model.samplers if not samplers or s in samplers}
+    if unknown := [s for s in samplers if not any(key.endswith(f" {s}") for key in made)]:
+        sys.exit(f"{program} has no sampler {', '.join(unknown)}; it has {', '.join(loaded.checked.samplers)}")
     found = latency(made, lines_of(vocabulary, pieces, sentences), sentences=sentences, length=pieces)
     out.write_text(json.dumps(found.as_dict(), indent=1) + "\n", encoding="utf-8")
     print(found)

@@ -167,6 +167,10 @@ def pipeline(
     languages: o.Languages = "",
     limit: o.Limit = None,
     test_limit: Annotated[int | None, typer.Option("--test-limit", metavar="N", min=1, help="Score the first N test pairs.")] = None,
+    masks: Annotated[
+        list[str] | None,
+        typer.Option("--mask", "-m", metavar="NAME", help="What a network learns by, where its model has several; once for each model."),
+    ] = None,
     teacher_sampler: o.TeacherSampler = None,
     samplers: o.Samplers = None,
     raw: Annotated[bool, typer.Option("--raw/--no-raw", help="Whether a student is trained on the raw text too.")] = False,
@@ -208,5 +212,5 @@ def pipeline(
     rest = (accumulate, precision, evaluate_every, patience, save_every, seed, average_last, None, o.widths(buckets))
     recipes = Recipe(teacher_steps or steps, *schedule, *rest), Recipe(steps, *schedule, *rest)
     texts = Texts(tuple(text), tuple(validation or ()), tuple(test or ()), limit, test_limit, reverse)
-    more = (languages, vocabulary, teacher_sampler, tuple(samplers or ()), (raw, warm, minutes), sentences, seed)
+    more = (languages, vocabulary, teacher_sampler, tuple(samplers or ()), tuple(masks or ()), (raw, warm, minutes), sentences, seed)
     run_pipeline(PipelineRequest(file, inputs or [], arrays, allow_python), recipes, texts, out, *more)

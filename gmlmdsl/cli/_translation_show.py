@@ -188,8 +188,10 @@ def run_evaluate(
     bundle: Path, text: tuple[Path, ...], how: EvaluateRequest, reverse: bool, languages: str, limit: int | None, allow_python: bool
 ) -> None:
     """Print the scores of a translator under some of its samplers, and of what a teacher chooses among their candidates."""
-    from ..translation import Texts, dependency, evaluate, latency, load_translator
+    from ..translation import Texts, dependency, evaluate, latency, load_translator, verify_learnt
 
+    if how.learnt is not None:
+        verify_learnt(how.learnt)
     translator = load_translator(bundle, allow_python=allow_python)
     pairs = Texts(text, limit=limit, reverse=reverse).pairs()
     direction = direction_of(languages, reverse) or translator.direction
@@ -209,7 +211,7 @@ def run_evaluate(
         if how.attention and label == name:
             tables = dependency(t, sources, sampler=name, seed=how.seed)
             found[label]["attention"] = None if tables is None else tables.as_dict()
-            shown(tables or f"sampler {name} has one pass: what it attends to is its start")
+            shown(tables or f"attention of sampler {name}: it has one pass, whose attention is its start's, or no line has a translation")
     if how.latency:
         times = latency(ways, [s for s in sources if s.strip()])
         for label, notes in found.items():
@@ -269,13 +271,16 @@ def run_latency(
 
 def run_pipeline(
     request: PipelineRequest, recipes: tuple[Recipe, Recipe], texts: Texts, out: Path, languages: str, vocabulary: Path | None,
-    teacher_sampler: str | None, samplers: tuple[str, ...], students: tuple[bool, bool, float | None], sentences: int, seed: int,
+    teacher_sampler: str | None, samplers: tuple[str, ...], masks: tuple[str, ...], students: tuple[bool, bool, float | None],
+    sentences: int, seed: int,
 ) -> None:  # fmt: skip
     """Run the pipeline, and print its table; `students`: on raw text too, from the teacher's weights, in how many minutes."""
     from ..report import translation_report
     from ..translation import Pipeline, PipelineOptions
 
-    _, inputs = checked_program(request.file, request.inputs, request.arrays)
+    checked, inputs = checked_program(request.file, request.inputs, request.arrays)
+    if unknown := [name for name in masks if name not in checked.masks]:
+        raise fail("E506", f"the program has no mask `{unknown[0]}`", help=f"it has {', '.join(checked.masks)}")
     options = PipelineOptions(
         request.file,
         texts,
@@ -283,6 +288,7 @@ def run_pipeline(
         *recipes,
         inputs=inputs,
         vocabulary=vocabulary,
+        masks={checked.masks[name].model: name for name in masks},
         teacher_sampler=teacher_sampler,
         samplers=samplers,
         direction=direction_of(languages, texts.reverse),

@@ -38,8 +38,9 @@ class Training:
         validation: `{"x": .., "given": ..}`: rows whose loss is measured every `evaluate_every` steps, always under the same masks.
         evaluate_every: steps between measurements; None: a tenth of the steps.
         patience: measurements without a lower loss after which training ends; the best weights are returned. None: it never does.
-        checkpoint: a folder; a run that is killed goes on from its latest checkpoint, bit for bit as if it had not been. SIGTERM writes
-            one after the step at hand, and ends the process with status 143.
+        checkpoint: a folder; a run that is killed goes on from its latest checkpoint, bit for bit as if it had not been. SIGTERM and
+            Ctrl-C write one after the step at hand, and end the process with status 143, or the call with `KeyboardInterrupt`; a second
+            Ctrl-C ends it at once.
         save_every: steps between save points; None: a twentieth of the steps. The last step is one too.
         resume: whether checkpoints that lie in the folder are gone on from; False: the run begins anew.
         log: a file of one line of JSON for every 20 steps, with the norms of the network's parts (roots of the sums of squares of their

@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 ENDED = 128 + signal.SIGTERM  # the status of a process that SIGTERM ended
 
 
 @contextmanager
 def asked_to_end(listens: bool) -> Iterator[Callable[[], bool]]:
-    """Within, SIGTERM is noted, and ends the process when what is within is done.
+    """Within, SIGTERM and Ctrl-C are noted, and end the process when what is within is done; a second Ctrl-C does at once.
 
-    It is as it was where nothing listens, where it is ignored, and in another thread than the main one, which meets no signal.
+    They are as they were where nothing listens, where they are ignored, and in another thread than the main one, which meets no signal.
     """
-    before = signal.getsignal(signal.SIGTERM)
-    if not listens or threading.current_thread() is not threading.main_thread() or before in (signal.SIG_IGN, None):
-        yield lambda: False
-        return
     asked: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))
+    before = {n: signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)}
+    before = {n: handler for n, handler in before.items() if handler not in (signal.SIG_IGN, None)}
+    if not listens or threading.current_thread() is not threading.main_thread():
+        before = {}
+
+    def note(number: int, frame: FrameType | None) -> None:
+        again, own = number in asked, before[signal.Signals(number)]
+        asked.append(number)
+        if number == signal.SIGINT and again and callable(own):
+            own(number, frame)
+        if number == signal.SIGINT and not again:
+            print("this batch is ended and saved; Ctrl-C again ends at once", file=sys.stderr)
+
+    for number in before:
+        signal.signal(number, note)
     try:
         yield lambda: bool(asked)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     if asked:
-        raise SystemExit(ENDED)
+        raise SystemExit(ENDED) if asked[0] == signal.SIGTERM else KeyboardInterrupt

@@ -7,6 +7,7 @@ over those of a batch: a row counts as its weight says, whatever its length, its
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -179,7 +180,10 @@ class _Run:
                     state = self.measure(state, done)
                 if saves and self.store is not None:
                     self.store.save(done, jax.tree.leaves(state), p.notes())
-                if self.stops() or (saves and ends()):
+                if self.stops():
+                    break
+                if saves and ends():
+                    print(f"stopped after {done:,} of {t.steps:,} batches, which are saved: the same call goes on there", file=sys.stderr)
                     break
         return self.returned(state)
 

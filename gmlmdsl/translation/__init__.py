@@ -28,6 +28,7 @@ from ._latency import latency as latency
 from ._metrics import Score as Score
 from ._metrics import Scores as Scores
 from ._metrics import score as score
+from ._metrics import verify_learnt as verify_learnt
 from ._peer import peers as peers
 from ._pipeline import Pipeline as Pipeline
 from ._pipeline_stages import PipelineOptions as PipelineOptions

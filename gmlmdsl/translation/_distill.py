@@ -54,8 +54,8 @@ class Distilled:
         left_out = self.unended + self.looping
         if left_out <= MANY * self.lines:
             return ""
-        share = f"{left_out:,} of {self.lines:,} translations ({100 * left_out / self.lines:.1f} %) do not end or loop, and are left out"
-        return f"{share}: a teacher that is trained longer, or decodes by beams, makes fewer"
+        share = f"{left_out:,} of {self.lines:,} translations ({100 * left_out / self.lines:.1f} %) are left out"
+        return f"{share}, {self.unended:,} without an end and {self.looping:,} that loop: a teacher that is trained longer makes fewer"
 
     def as_dict(self) -> dict[str, int]:
         """The counts by name."""

@@ -96,7 +96,8 @@ class Evaluation:
         if self.length_coverage is not None:
             shares = ", ".join(f"{100 * v:.1f} % among {k}" for k, v in self.length_coverage.items())
             lines.append(f"length: the true one is {shares} of the likeliest, on {self.measured:,} sentences")
-        lines.append(f"length ratio {self.length_ratio:.3f}; {self.mean_passes:.2f} passes on average; {self.seconds:.1f} s")
+        pieces = f"{self.length_ratio:.3f} pieces for each of the references"
+        lines.append(f"{pieces}; {self.mean_passes:.2f} passes on average; {self.seconds:.1f} s")
         if self.oracle is not None:
             lines.append(f"with the reference's length: {self.oracle.bleu.name} {self.oracle.bleu.value:.2f}")
         if self.cut:

@@ -71,6 +71,7 @@ def train_translator(job: TrainJob, tell: Callable[[str], None] = lambda line: N
     Raises:
         GmlmError: for a program, text or options that do not go together.
     """
+    job.recipe.verify()
     given = _given_vocabulary(job)
     program = bound(job.checked, job.inputs, None if given is None else given.size, job.allow_python)
     model: Any = program.model(job.model)
@@ -105,7 +106,7 @@ def _trained(
     notes = {"train": counts.as_dict(), "validation": None if more is None else more.as_dict()}
     log = folder / f"{job.model}.jsonl"
     checkpoints = folder / f"{job.model}.checkpoints"
-    begun = "going on with" if job.resume and checkpoints.exists() else "training,"
+    begun = "going on to" if job.resume and checkpoints.exists() else "training,"
     tell(f"{begun} {job.recipe.steps:,} batches: a program is compiled for each length first; the log is {log}")
     fit = train_pairs(
         model,

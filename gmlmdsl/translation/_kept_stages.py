@@ -94,6 +94,13 @@ class Stages:
         self.done[name] = Done(files, json.loads(json.dumps(notes, default=str)), seconds, False)
         return self.done[name]
 
+    def inputs(self, name: str) -> dict[str, Any]:
+        """What a stage was last made of; nothing where it never was, or its record cannot be read."""
+        try:
+            return dict(json.loads((self.folder / "stages" / f"{name}.json").read_text(encoding="utf-8"))["inputs"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return {}
+
     def _known(self, record: Path, key: str, outputs: Sequence[str]) -> Done | None:
         try:
             found = json.loads(record.read_text(encoding="utf-8"))

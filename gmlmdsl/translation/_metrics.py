@@ -216,13 +216,23 @@ def _learnt(path: Path, sources: Sequence[str] | None, outputs: Sequence[str], r
     Raises:
         GmlmError: E576 without the file or the sources, E561 without the library.
     """
-    if not path.is_file():
-        raise fail("E576", f"{path} is not a checkpoint: there is no such file", help="it is read from this machine only, never fetched")
     if sources is None:
         raise fail("E576", "a learnt measure looks at what was translated too: give `sources`")
     verify_parallel(outputs, sources, "sources")
-    comet = need("comet", "the learnt measure needs COMET", "unbabel-comet")
+    comet = verify_learnt(path)
     return Score("COMET", _predicted(comet.load_from_checkpoint, path, sources, outputs, references), f"COMET|{path.name}")
+
+
+def verify_learnt(path: Path) -> Any:
+    """The library that opens the checkpoint of a learnt measure.
+
+    Raises:
+        GmlmError: E576 without the file, E561 without the library.
+    """
+    if not path.is_file():
+        lacking = "it is a folder" if path.is_dir() else "there is no such file"
+        raise fail("E576", f"{path} is not a checkpoint: {lacking}", help="it is read from this machine only, never fetched")
+    return need("comet", "the learnt measure needs COMET", "unbabel-comet")
 
 
 def _predicted(load: Callable[[str], Any], path: Path, sources: Any, outputs: Any, references: Any) -> float:

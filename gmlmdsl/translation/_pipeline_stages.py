@@ -84,6 +84,8 @@ class PipelineStages:
     """The stages of one run: text, vocabulary, networks, the distilled text."""
 
     def __init__(self, options: PipelineOptions, tell: Tell = lambda line: None):
+        for recipe in (options.teacher, options.student):
+            recipe.verify()
         self.o, self.checked = options, check_file(options.program)
         self.roles = roles_of(self.checked)
         self.stages = Stages(options.folder, tell)
@@ -113,6 +115,7 @@ class PipelineStages:
         inputs = {"files": t.hashes, "limit": t.limit, "test_limit": t.test_limit, "reverse": t.reverse, "seed": self.o.seed}
         inputs["overlap"] = "dropped"
         names = [f"text/{part}.{side}" for part in ("train", "validation", "test") for side in SIDES]
+        self.verify_folder(inputs)
 
         def make(_: str) -> dict[str, int]:
             found, overlap = without_overlap(t.read(self.o.seed))
@@ -123,6 +126,18 @@ class PipelineStages:
             return {part: len(pairs) for part, pairs in found.items()} | {"overlap": overlap}
 
         return self.stages.run("text", inputs, names, make)
+
+    def verify_folder(self, inputs: Mapping[str, Any]) -> None:
+        """Refuse the folder of a run on other text: little of it would stay, and what is not made anew would seem to be of this one.
+
+        Raises:
+            GmlmError: E752.
+        """
+        before = self.stages.inputs("text")
+        if differ := [k for k in ("files", "reverse") if before and before.get(k) != inputs[k]]:
+            what = {"files": "other files", "reverse": "the other direction"}[differ[0]]
+            message = f"`{self.o.folder}` holds a run on {what}"
+            raise fail("E752", message, help="take another folder for this run, or remove that one")
 
     def write_pairs(self, name: str, pairs: Pairs) -> None:
         """Two files, a line for each."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._diagnostics import fail
-from ..fit import Training
+from ..fit import Training, verified_training
 from ._programs import sides
 from ._warm_start import Start, start_in_words, start_of_bundle, started
 
@@ -77,6 +77,18 @@ class Recipe:
             warmup=self.warmup if own else None,
             learning_rate=self.learning_rate if own else None,
         )
+
+    def verify(self) -> None:
+        """Refuse what cannot be meant, before any text is read.
+
+        Raises:
+            GmlmError: E704; E507 for a start that is no path.
+        """
+        if self.start_from is not None and not isinstance(self.start_from, str | Path):
+            raise fail("E507", f"start_from must be the path of a bundle, got {self.start_from!r:.60}")
+        own = replace(self, evaluate_every=None, patience=None)  # they need validation rows, which are not here yet
+        verified_training(replace(own.training(None, Path(), None), learning_rate=self.learning_rate, warmup=self.warmup))
+        self.transformation()
 
     def transformation(self) -> Any:
         """The optimiser where it is not the default one of `Model.fit`.

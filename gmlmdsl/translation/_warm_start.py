@@ -54,7 +54,7 @@ def started(model: ConditionalModel, start: Start, seed: int) -> tuple[dict[str,
     network, parts = with_weights_of(fresh, start.network)
     taken, every = (sum(n[k] for n in parts.values()) for k in (0, 1))
     if taken < LEAST * every:
-        few = f"{taken:,} of the {every:,} weights" if taken else "no weight"
+        few = f"{taken:,} of the {every:,} weights" if taken else f"none of the {every:,} weights"
         message = f"{few} of model `{model.name}` have the place and the shape of one of {start.name}"
         raise fail("E589", message, help="give both networks the same `width`, `heads` and `ffn`, or start from random weights")
     return {name: network}, {"from": start.name, "taken": taken, "of": every, "parts": {k: list(n) for k, n in parts.items()}}

@@ -256,3 +256,18 @@ def test_minutes_and_steps_exclude_each_other(folder: Path, tmp_path: Path, step
     texts = [folder / f"train.{side}" for side in ("en", "de")]
     found = run("pipeline", folder / "toy.gmlm", *texts, "--out", tmp_path / "run", "--minutes", 1, steps, 5, status=2)
     assert "minutes are divided" in found.output and not (tmp_path / "run").exists()
+
+
+def test_a_learnt_measure_is_looked_for_before_anything_is_translated(folder: Path, tmp_path: Path) -> None:
+    words = ["evaluate", folder / "translate.bundle", folder / "test.en", folder / "test.de", "--learnt"]
+    assert "there is no such file" in run(*words, tmp_path / "none", status=1).stderr
+    assert "it is a folder" in run(*words, tmp_path, status=1).stderr
+
+
+def test_a_mask_of_the_pipeline_is_one_of_the_program(folder: Path, tmp_path: Path) -> None:
+    texts = [folder / f"train.{side}" for side in ("en", "de")]
+    (tmp_path / "two.gmlm").write_text(PROGRAM + "mask other for translate = everything(tgt, noise = {keep: 0.5, uniform: 0.5})\n")
+    words = ["pipeline", tmp_path / "two.gmlm", *texts, "--out", tmp_path / "run"]
+    assert "--mask" in run(*words, status=1).stderr
+    assert "no mask `none`" in run(*words, "--mask", "none", status=1).stderr
+    assert "E570" in run(*words, "--mask", "other", "--input", "V=4000", status=1).stderr

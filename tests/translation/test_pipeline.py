@@ -139,6 +139,17 @@ def test_what_was_changed_by_hand_is_made_anew(whole, tmp_path: Path):
     assert len(read_lines(options.folder / "clean" / "train.target")) > 1
 
 
+@pytest.mark.produces("E752")
+def test_the_folder_of_a_run_on_other_text_is_refused(whole, tmp_path: Path):
+    options = copied(whole, tmp_path)
+    before = {p.name: p.read_bytes() for p in options.folder.iterdir() if p.is_file()}
+    other = replace(options.texts, train=write_texts(tmp_path, "other", toy_pairs(50, 7)))
+    refused("E752", lambda: Pipeline(replace(options, texts=other)).run(), "on other files", "another folder")
+    turned = replace(options.texts, reverse=True)
+    refused("E752", lambda: Pipeline(replace(options, texts=turned)).run(), "the other direction")
+    assert before == {p.name: p.read_bytes() for p in options.folder.iterdir() if p.is_file()}
+
+
 def test_minutes_are_split(whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     options = replace(copied(whole, tmp_path), minutes=10.0)
     rates = {"teacher": 0.5, "translate": 2.0}
@@ -331,7 +342,17 @@ def test_mistakes_are_found_before_anything_is_made(tmp_path: Path):
     options = options_in(tmp_path, samplers=("fast",))
     refused("E506", lambda: Pipeline(options), "fast")
     refused("E506", lambda: Pipeline(replace(options, samplers=(), teacher_sampler="refine")))
-    refused("E704", lambda: Recipe(optimizer="sgd").transformation(), "adafactor, adam")
+    for wrong, said in (
+        ({"optimizer": "sgd"}, "adafactor, adam"),
+        ({"optimizer": "adam", "learning_rate": -1.0}, "learning_rate must be above 0"),
+        ({"precision": "float16"}, "float32"),
+        ({"label_smoothing": 1.5}, "from 0 to below 1"),
+    ):
+        refused("E704", lambda wrong=wrong: Pipeline(replace(options, samplers=(), student=Recipe(**wrong))), said)
+        job = TrainJob(check_file(options.program), "teacher", options.texts, tmp_path / "run", Recipe(**wrong))
+        refused("E704", lambda job=job: train_translator(job), said)
+    refused("E507", Recipe(start_from=7).verify, "the path of a bundle")  # type: ignore[arg-type]
+    Recipe(evaluate_every=5, patience=2, save_every=10).verify()
     (tmp_path / "one.gmlm").write_text(PROGRAM.replace(", causal = true", "").replace("autoregressive(end = 1, beam = 3)", "padir()"))
     refused("E581", lambda: Pipeline(replace(options, samplers=(), program=tmp_path / "one.gmlm")), "one teacher")
     assert not (tmp_path / "run" / "text").exists()
