@@ -173,12 +173,19 @@ def test_a_long_line_is_split_where_sentences_end(student: Translator, words: gm
     parts = segments(line, words, 8, 1, False)
     texts = words.decode([list(p) for p in parts.pieces])
     rebuilt = texts[0] + "".join(j + t for j, t in zip(parts.joints, texts[1:], strict=True))
-    assert len(parts.pieces) > 1 and all(len(p) <= 8 and p[-1] == words.end for p in parts.pieces)
+    assert len(parts.pieces) == 4 and all(len(p) <= 8 and p[-1] == words.end for p in parts.pieces)  # one for each sentence
     assert rebuilt.split() == line.split()
     found = student.translate(["dog", line, "cat"])
     alone = [student.translate([t])[0] for t in texts]
     assert found[1].pieces == tuple(x for a in alone for x in a.pieces)
     assert found[2].pieces == student.translate(["cat"])[0].pieces
+
+
+def test_short_sentences_of_a_long_line_are_not_packed_together(words: gm.Vocabulary):
+    line = "one. two. red! dog? cat. one"  # two or three of which fit into eight cells
+    assert len(words.encode(["one. two."])[0]) <= 8
+    assert words.decode([list(p) for p in segments(line, words, 8, 1, False).pieces]) == ["one.", "two.", "red!", "dog?", "cat.", "one"]
+    assert len(segments("one. two.", words, 8, 1, False).pieces) == 1  # it fits
 
 
 def test_sentences_and_what_stands_between_them():
