@@ -109,7 +109,7 @@ class AutoregressiveKernel(AbstractDecoder):
         passes = jnp.repeat(end.steps, self.rules.beam)
         changed = (tokens != state.codes).sum(axis=0, dtype=jnp.int32)
         none = jnp.zeros((0, length.shape[0]), jnp.int32)
-        memory = Decoded(score, passes, state.memory.trace, state.memory.draft, length)
+        memory = Decoded(score, passes, state.memory.trace, state.memory.seen, state.memory.draft, length)
         return State(tokens, memory), Info(changed[None], length[None], none, none)
 
     def task(self, target: Target, draft: Codes, keys: PRNGKeyArray) -> Task:

@@ -20,6 +20,8 @@ class Decoded(NamedTuple):
         passes: how many passes a chain took: all of them, unless `stop` or the schedule ends it earlier; of search its cells.
         trace: the tokens after each pass, shape (passes, cells, chains), -1 where a cell was hidden and is not predicted yet; no
             passes where it was not asked for.
+        seen: the tokens that the last pass saw, shape (1, cells, chains), -1 where a cell was hidden: among them those that were predicted
+            before and opened again, whose tokens `trace` keeps; of length 0 where `trace` is.
         draft: the tokens that the chain began with.
         length: how many cells the row has.
     """
@@ -27,6 +29,7 @@ class Decoded(NamedTuple):
     score: Float[Array, " chains"]
     passes: Int[Array, " chains"]
     trace: Int[Array, "passes cells chains"]
+    seen: Int[Array, "kept cells chains"]
     draft: Codes
     length: Int[Array, " chains"]
 
@@ -45,7 +48,12 @@ class AbstractDecoder(AbstractKernel):
 
     def memory(self, codes: Codes) -> Decoded:
         zero, whole = jnp.zeros(codes.shape[1]), jnp.zeros(codes.shape[1], jnp.int32)
-        return Decoded(zero, whole, jnp.zeros((self.kept_passes, *codes.shape), codes.dtype), codes, whole)
+        trace = jnp.zeros((self.kept_passes, *codes.shape), codes.dtype)
+        return Decoded(zero, whole, trace, self.kept(codes), codes, whole)
+
+    def kept(self, seen: Codes) -> Int[Array, "kept cells chains"]:
+        """What the last pass saw, where passes are kept."""
+        return seen[None][: self.kept_passes]
 
     def score(self, target: Target, state: State) -> Array:
         return state.memory.score

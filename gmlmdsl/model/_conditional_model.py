@@ -318,7 +318,8 @@ class ConditionalModel(Model):
 
         Returns:
             `tokens` (rows.., candidates, cells), codes, -1 behind a row's length; `score`, `length` and `passes` (rows.., candidates), the
-            best candidate first; `trace` (rows.., passes, cells) of the best.
+            best candidate first; `trace` (rows.., passes, cells) of the best, `traces` (rows.., candidates, passes, cells) of all; `seen`
+            (rows.., candidates, cells), what the last pass saw, -1 in cells that were hidden.
 
         Raises:
             GmlmError: E507 for a sampler of updates; for options or data that do not fit.
