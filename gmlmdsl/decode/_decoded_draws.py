@@ -28,12 +28,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Decodes:
-    """Decodes of all rows; candidates are ordered by score, the best first.
+    """Decodes of all rows; candidates are ordered by what the sampler compares them by, the best first.
 
     Attributes:
         tokens: codes, (chains, draws, rows, candidates, cells), -1 behind the length. Those of `Model.decode` have no axes of chains and
             draws, and `rows` are the axes of given data; so have the others.
-        score: (chains, draws, rows, candidates); -infinity where a beam found no further row.
+        score: (chains, draws, rows, candidates), the mean of log p over the cells that were predicted; -infinity where a beam found no further row.
         length, passes: likewise.
         traces: (chains, draws, rows, candidates, passes, cells), the tokens after each pass, or None.
         seen: (chains, draws, rows, candidates, cells), what the last pass saw, -1 where it was hidden, or None.
@@ -81,7 +81,7 @@ def _ordered(part: Part, candidates: Candidates, n: int) -> tuple[Any, ...]:
         return np.moveaxis(a, -2, 0)
 
     score, passes, length = split(memory.score), split(memory.passes), split(memory.length)
-    best = np.argsort(-score, axis=-1, kind="stable")
+    best = np.argsort(-split(memory.merit), axis=-1, kind="stable")
     assert part.draws.codes is not None
     tokens = np.moveaxis(split(np.moveaxis(part.draws.codes, 0, -1)), 2, -1)  # chains, draws, rows, candidates, cells
     tokens = np.where(np.arange(part.width) < length[..., None], tokens, -1)

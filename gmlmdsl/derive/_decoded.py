@@ -17,6 +17,7 @@ class Decoded(NamedTuple):
 
     Attributes:
         score: the mean over the cells that were predicted of log p of their tokens.
+        merit: what candidates are compared by, the highest first: the score, or log p / n^a of a search.
         passes: how many passes a chain took: all of them, unless `stop` or the schedule ends it earlier; of search its cells.
         trace: the tokens after each pass, shape (passes, cells, chains), -1 where a cell was hidden and is not predicted yet; no
             passes where it was not asked for.
@@ -27,6 +28,7 @@ class Decoded(NamedTuple):
     """
 
     score: Float[Array, " chains"]
+    merit: Float[Array, " chains"]
     passes: Int[Array, " chains"]
     trace: Int[Array, "passes cells chains"]
     seen: Int[Array, "kept cells chains"]
@@ -49,7 +51,7 @@ class AbstractDecoder(AbstractKernel):
     def memory(self, codes: Codes) -> Decoded:
         zero, whole = jnp.zeros(codes.shape[1]), jnp.zeros(codes.shape[1], jnp.int32)
         trace = jnp.zeros((self.kept_passes, *codes.shape), codes.dtype)
-        return Decoded(zero, whole, trace, self.kept(codes), codes, whole)
+        return Decoded(zero, zero, whole, trace, self.kept(codes), codes, whole)
 
     def kept(self, seen: Codes) -> Int[Array, "kept cells chains"]:
         """What the last pass saw, where passes are kept."""

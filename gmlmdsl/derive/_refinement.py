@@ -105,7 +105,7 @@ class RefinementKernel(AbstractDecoder):
         count, predicted = free.sum(axis=0), free & (end.confidence > -jnp.inf)  # a mask may leave cells of a draft as they are
         score = jnp.where(predicted, end.log_p, 0.0).sum(axis=0) / jnp.maximum(predicted.sum(axis=0), 1).astype(end.log_p.dtype)
         length = target.graph.lengths.reshape(-1).astype(jnp.int32)
-        memory = Decoded(score, end.passes, state.memory.trace if trace is None else trace, self.kept(end.seen), draft, length)
+        memory = Decoded(score, score, end.passes, state.memory.trace if trace is None else trace, self.kept(end.seen), draft, length)
         drawn = count.astype(jnp.int32) * self.rules.steps
         changed = (end.tokens != state.codes).sum(axis=0, dtype=jnp.int32)
         none = jnp.zeros((0, count.shape[0]), jnp.int32)

@@ -156,6 +156,22 @@ def test_the_trace_ends_with_the_text(student: Translator):
         assert len(t.trace) == 2 and t.trace[-1] == t.text
 
 
+def test_a_search_reports_the_mean_whatever_it_compares_by(words: gm.Vocabulary):
+    model = gm.parse(PROGRAM.replace("beam = 3", "beam = 3, length_penalty = 0")).model("teacher")
+    t = Translator(model, model.init_params(4), words)
+    line = "one two. red dog. cat runs! one"  # two parts at the least
+    found, parts = t.translate([line], n_best=3)[0], t.translate(["one two.", "red dog.", "cat runs!", "one"], n_best=3)
+    sums = [[s * n for (_, s), n in zip(p.alternatives, p.counts, strict=True)] for p in parts]
+    for values, part in zip(sums, parts, strict=True):
+        assert values == sorted(values, reverse=True)  # candidates stand by their sums
+        source = words.rows(words.encode([["one two.", "red dog.", "cat runs!", "one"][sums.index(values)]]), 8)
+        row = np.full((1, 8), -1)
+        row[0, : part.counts[0]] = [*part.pieces, words.end][: part.counts[0]]
+        log_p = model.log_prob(t.params, {"tgt": row}, missing=-1, given={"src": source})
+        assert part.score == pytest.approx(float(log_p[0]) / part.counts[0], rel=1e-4)
+    assert found.score == pytest.approx(sum(v[0] for v in sums) / sum(p.counts[0] for p in parts), rel=1e-6)
+
+
 def test_repeats_are_dropped_by_word(student: Translator, monkeypatch: pytest.MonkeyPatch, words: gm.Vocabulary):
     codes = words.encode(["rot rot hund hund rot"])[0]
     plain = student.decode(words.rows(words.encode(["one"]), 8))
@@ -208,13 +224,13 @@ def test_a_sentence_that_is_too_long_is_refused_or_cut(student: Translator, word
 
 def test_parts_are_joined_by_what_stood_between_them():
     parts = [
-        Translation("a", -1.0, (5,), (("a", -1.0), ("b", -2.0)), 2, ("x", "a")),
-        Translation("c d", -3.0, (6, 7), (("c d", -3.0),), 4, ("c d",)),
+        Translation("a", -1.0, (5,), (("a", -1.0), ("b", -2.0)), 2, ("x", "a"), counts=(2, 4)),
+        Translation("c d", -3.0, (6, 7), (("c d", -3.0),), 4, ("c d",), counts=(3,)),
     ]
     found = joined(parts, Segments(((5, 1), (6, 7, 1)), ("  ",)))
     assert found.text == "a  c d" and found.pieces == (5, 6, 7) and found.passes == 4
     assert found.score == pytest.approx((2 * -1 + 3 * -3) / 5)
-    assert found.alternatives[1] == ("b  c d", pytest.approx((2 * -2 + 3 * -3) / 5))
+    assert found.alternatives[1] == ("b  c d", pytest.approx((4 * -2 + 3 * -3) / 7)) and found.counts == (5, 7)
     assert found.trace == ("x  c d", "a  c d")
 
 
