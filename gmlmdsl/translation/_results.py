@@ -180,8 +180,9 @@ def attention_of(p: PipelineStages, sampler: str) -> dict[str, np.ndarray]:
     assert decoded.trace is not None
     if decoded.trace.shape[1] < 2:  # what one pass sees is the start
         return {}
-    before = decoded.trace[:, -2]
-    found = t.model.attention(t.params, {t.pair.target: before}, given={t.pair.source: source}, missing=-1)
+    found = t.model.attention(
+        t.params, {t.pair.target: decoded.seen}, given={t.pair.source: source}, missing=-1, lengths=decoded.length
+    )
     n, m = int(decoded.length[0]), int((source[0] >= 0).sum())
     out = {
         "source": np.array([t.vocabulary.pieces[k] for k in source[0, :m]]),
