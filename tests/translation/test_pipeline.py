@@ -28,6 +28,7 @@ from gmlmdsl.translation import (
     TrainJob,
     _distill,
     _distiller,
+    _results,
     _split,
     read_lines,
     read_pairs,
@@ -349,6 +350,42 @@ def test_the_report_shows_what_was_found(whole, tmp_path: Path):
     assert content["scores"]["student.refine"]["scores"][0]["signature"] in page
     assert "http://" not in page.replace("http://www.w3.org", "") and "<script" not in page
     assert "positional" not in translation_report(content, {}).html().split("<h2")[0]
+    assert content["training"]["student"]["start"] in page
+    chosen = {
+        "split": {"teacher": {"seconds_per_batch": 0.125, "batches": 987}},
+        "distiller": {"seconds": {"wide": 41.0, "beam": 39.0}, "BLEU 13a": {"beam": 30.456, "longer": 31.5}, "sampler": "longer"},
+        "choose-student": {"BLEU 13a": {"refine": 27.25}, "sampler": "refine"},
+    }
+    page = translation_report(content | {"chosen": chosen}, {}).html()
+    for shown in ("0.125", "987", "41", "30.46", "31.50", "27.25", "sampler that distils", "bundle takes"):
+        assert shown in page
+
+
+def test_bundles_take_the_samplers_that_were_chosen(whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The teacher's takes the one that distilled, the student's the best on the validation text, not the first in the file."""
+    options = copied(whole, tmp_path)
+    (tmp_path / "toy.gmlm").write_text(
+        options.program.read_text()
+        .replace("sampler beam", "sampler greedy for teacher = autoregressive(end = 1)\nsampler beam")
+        .replace("sampler beam", "sampler quick for translate = refinement(start = hide, steps = 1, lengths = 2)\nsampler beam")
+    )
+    pipeline = Pipeline(replace(options, program=tmp_path / "toy.gmlm"))
+    for stage in (pipeline.texts, pipeline.vocabulary, pipeline.clean):
+        stage()
+    pipeline.train("teacher", "teacher", "clean", RECIPE)
+    pipeline.distil()
+    pipeline.clean_distilled()
+    pipeline.train("student", "translate", "distilled", RECIPE)
+    for name in ("evaluate_one", "pictures", "dependencies", "measure"):
+        monkeypatch.setattr(_results, name, lambda *_: None)
+    monkeypatch.setattr(_results, "ways_of", lambda p, name: [])
+    monkeypatch.setattr(_results, "content_of", lambda p, names: {})
+    scored = {"refine": 5.0, "quick": 6.0}
+    monkeypatch.setattr(_distiller, "scored", lambda p, network, names, stage: {n: scored[n] for n in names} if network == "student" else {})
+    _results.results(pipeline, ["teacher", "student"], None)
+    samplers = [load_translator(options.folder / f"{name}.bundle").sampler for name in ("teacher", "student")]
+    assert samplers == ["beam", "quick"]
+    assert pipeline.stages.done["choose-student"].notes == {"BLEU 13a": scored, "sampler": "quick"}
 
 
 def test_a_vocabulary_that_is_given_binds_the_inputs(tmp_path: Path):
