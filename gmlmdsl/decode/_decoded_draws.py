@@ -33,7 +33,7 @@ class Decodes:
     Attributes:
         tokens: codes, (chains, draws, rows, candidates, cells), -1 behind the length. Those of `Model.decode` have no axes of chains and
             draws, and `rows` are the axes of given data; so have the others.
-        score: (chains, draws, rows, candidates), the mean of log p over the cells that were predicted; -infinity where a beam found no further row.
+        score: (chains, draws, rows, candidates), the mean log p of the predicted cells; -infinity where a beam found no further row.
         length, passes: likewise.
         traces: (chains, draws, rows, candidates, passes, cells), the tokens after each pass, or None.
         seen: (chains, draws, rows, candidates, cells), what the last pass saw, -1 where it was hidden, or None.

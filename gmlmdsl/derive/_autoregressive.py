@@ -1,8 +1,8 @@
 """Decoding cell by cell, for networks that are causal: beam search, of which one beam is greedy search, or independent draws.
 
-Rows are compared by log p / n^a over their n predicted cells; their score is the mean, log p / n. As in most implementations of beam search, of the best 2 b continuations
-of b beams those among the first b that end a row are set aside, the first b others go on, and a row is done when b are set aside or
-all its cells are used up. Of one beam the best continuation is enough: it goes on, or ends the row.
+Rows are compared by log p / n^a over their n predicted cells; their score is the mean. As in most implementations of beam search,
+of the best 2 b continuations of b beams those among the first b that end a row are set aside, the first b others go on, and a row is done
+when b are set aside or all its cells are used up. Of one beam the best continuation is enough: it goes on, or ends the row.
 
 Reference: Sutskever et al. 2014, Section 3.2; Wu et al. 2016, Section 7 (length normalisation); Ott et al. 2019 (this stopping rule).
 """

@@ -128,7 +128,9 @@ def _latency(report: Report, found: Mapping[str, Any]) -> None:
     )
     rows = [[_spaced(t["name"]), t["batch"], t["runs"], t["median_ms"], t["p99_ms"], t["mean_ms"] / t["batch"]] for t in timings]
     headers = ["network, sampler", "batch", "runs", "median ms", "p99 ms", "ms a line"]
-    report.table(headers, rows, "Time of one batch; fewer than 20 runs have no 99th percentile.", formats=[None, None, None, ".1f", ".1f", ".2f"])
+    report.table(
+        headers, rows, "Time of one batch; fewer than 20 runs have no 99th percentile.", formats=[None, None, None, ".1f", ".1f", ".2f"]
+    )
     curves = {t["name"]: [(b["pieces"], b["median_ms"]) for b in t["by_length"]] for t in timings if t["batch"] == 1}
     curves = {k: v for k, v in curves.items() if v}
     if curves:
@@ -194,8 +196,8 @@ def _attention(report: Report, arrays: Mapping[str, np.ndarray]) -> None:
         return
     report.section("Attention")
     report.text(
-        "The weights of the student's last layer, by head, over one sentence of the test text, in the last pass: it sees what the pass before "
-        "left, hidden where it predicts anew."
+        "The weights of the student's last layer, by head, over one sentence of the test text, in the last pass: it sees what the pass "
+        "before left, hidden where it predicts anew."
     )
     source, target = ([str(p) for p in arrays[side]] for side in ("source", "target"))
     for kind, words in KINDS.items():

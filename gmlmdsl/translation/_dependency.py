@@ -2,8 +2,8 @@
 
 The attention is of the last layer in the last pass, which sees what the pass before left, hidden where it is predicted again; of an
 autoregressive decoder that of one pass over its whole translation, in which nothing behind is seen. What such a decoder does not end, or
-loops in, is no translation: its few rows would hold most of the equal pairs. Li et al. 2024, Section 3.4, Tables 4 and 5, compare adjacent pieces; here
-those further apart stand beside them, and all means have intervals.
+loops in, is no translation: its few rows would hold most of the equal pairs. Li et al. 2024, Section 3.4, Tables 4 and 5, compare adjacent
+pieces; here those further apart stand beside them, and all means have intervals.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def ended(tokens: Array, end: int) -> Array:
 def _without(table: pd.DataFrame, words: Sequence[str]) -> pd.DataFrame:
     """A table without the quantities of these words."""
     named = table.index.get_level_values("quantity").str.contains(rf"\b(?:{'|'.join(words)})\b")
-    return table[~named]
+    return table.loc[~named]
 
 
 def _last_pass(translator: Translator, rows: Array, sampler: str, seed: int, numbers: Array) -> tuple[Array | None, Array]:

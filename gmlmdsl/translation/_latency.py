@@ -72,7 +72,11 @@ class Timing:
     def as_dict(self) -> dict[str, Any]:
         """Plain data: milliseconds, and by length too."""
         lengths = [{"pieces": n, "median_ms": 1000 * s, "runs": k} for n, (s, k) in self.by_length().items()]
-        times = {"median_ms": 1000 * self.median, "p99_ms": None if self.p99 is None else 1000 * self.p99, "mean_ms": 1000 * float(np.mean(self.seconds))}
+        times = {
+            "median_ms": 1000 * self.median,
+            "p99_ms": None if self.p99 is None else 1000 * self.p99,
+            "mean_ms": 1000 * float(np.mean(self.seconds)),
+        }
         counts = {"runs": len(self.seconds), "pieces": self.outputs, "compiled": self.compiled}
         return {"name": self.name, "batch": self.batch, **times, **counts, "by_length": lengths}
 
@@ -108,8 +112,7 @@ class Latency:
             per_line = 1000 * sum(t.seconds) / n
             late = "" if t.p99 is None else f"{1000 * t.p99:.2f}"
             lines.append(
-                f"{t.name:<{width}}{t.batch:>7}{len(t.seconds):>7}{1000 * t.median:>12.2f}{late:>12}{per_line:>12.2f}"
-                f"{t.outputs / n:>15.1f}"
+                f"{t.name:<{width}}{t.batch:>7}{len(t.seconds):>7}{1000 * t.median:>12.2f}{late:>12}{per_line:>12.2f}{t.outputs / n:>15.1f}"
             )
         return "\n".join([*lines, *(f"{k.replace('_', ' ')}: {_shown(v)}" for k, v in self.setting.items())])
 

@@ -55,7 +55,9 @@ class Reranked(Translator):
 
         every = [ordered(a) for a in (found.candidates, scores, found.candidate_passes, found.candidate_traces, found.candidate_seen)]
         rows, said, passes, trace, seen = (None if a is None else a[:, 0] for a in every)
-        assert rows is not None and said is not None and passes is not None
+        assert rows is not None
+        assert said is not None
+        assert passes is not None
         best = Decoded(rows, said, (rows >= 0).sum(axis=1), passes, trace=trace, seen=seen)
         if not candidates:
             return best

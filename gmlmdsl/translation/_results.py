@@ -90,7 +90,13 @@ def evaluate_one(p: PipelineStages, name: str, way: str) -> None:
     """Translations of the test text, and their scores."""
     files = p.stages.done["text"].files
     inputs = {k: v for k, v in files.items() if k.startswith("text/test")}
-    inputs |= {"made of": made_of(p, name, way), "vocabulary": p.pieces.sha256, "direction": p.o.direction, "seed": p.o.seed, "format": FORMAT}
+    inputs |= {
+        "made of": made_of(p, name, way),
+        "vocabulary": p.pieces.sha256,
+        "direction": p.o.direction,
+        "seed": p.o.seed,
+        "format": FORMAT,
+    }
     output = f"evaluation/{name}.{way}.txt"
 
     def make(_: str) -> dict[str, Any]:
@@ -183,9 +189,7 @@ def attention_of(p: PipelineStages, sampler: str) -> dict[str, np.ndarray]:
     assert decoded.trace is not None
     if decoded.trace.shape[1] < 2:  # what one pass sees is the start
         return {}
-    found = t.model.attention(
-        t.params, {t.pair.target: decoded.seen}, given={t.pair.source: source}, missing=-1, lengths=decoded.length
-    )
+    found = t.model.attention(t.params, {t.pair.target: decoded.seen}, given={t.pair.source: source}, missing=-1, lengths=decoded.length)
     n, m = int(decoded.length[0]), int((source[0] >= 0).sum())
     out = {
         "source": np.array([t.vocabulary.pieces[k] for k in source[0, :m]]),

@@ -28,6 +28,7 @@ from gmlmdsl.translation import (
     TrainJob,
     _distill,
     _distiller,
+    _job,
     _results,
     _split,
     read_lines,
@@ -271,6 +272,24 @@ def test_text_of_which_every_source_is_scored_is_refused(tmp_path: Path):
     refused("E505", lambda: Pipeline(same).texts(), "8 pairs", "none is left")
 
 
+def test_a_training_leaves_out_what_it_is_validated_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    options = options_in(tmp_path)
+    seen, lines = [], []
+
+    def stop(model, mask, vocabulary, pairs, validation, *rest, **more):
+        seen.append(({s for s, _ in pairs}, {s for s, _ in validation}))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_job, "train_pairs", stop)
+    with pytest.raises(KeyboardInterrupt):
+        train_translator(TrainJob(check_file(options.program), "translate", options.texts, tmp_path / "out"), lines.append)
+    (trained, validated) = seen[0]
+    assert trained and validated and not trained & validated
+    given = options.texts.read_given()
+    overlap = sum(s in {v for v, _ in given["validation"]} for s, _ in given["train"])
+    assert overlap and f"left out before: {overlap} pairs whose source is one of validation" in lines[0]
+
+
 @pytest.mark.produces("E588")
 def test_one_run_at_a_time(whole, tmp_path: Path):
     folder, options, _ = whole
@@ -381,7 +400,9 @@ def test_bundles_take_the_samplers_that_were_chosen(whole, tmp_path: Path, monke
     monkeypatch.setattr(_results, "ways_of", lambda p, name: [])
     monkeypatch.setattr(_results, "content_of", lambda p, names: {})
     scored = {"refine": 5.0, "quick": 6.0}
-    monkeypatch.setattr(_distiller, "scored", lambda p, network, names, stage: {n: scored[n] for n in names} if network == "student" else {})
+    monkeypatch.setattr(
+        _distiller, "scored", lambda p, network, names, stage: {n: scored[n] for n in names} if network == "student" else {}
+    )
     _results.results(pipeline, ["teacher", "student"], None)
     samplers = [load_translator(options.folder / f"{name}.bundle").sampler for name in ("teacher", "student")]
     assert samplers == ["beam", "quick"]
