@@ -319,11 +319,7 @@ def _tables(graph: Any, params: Any, codes: Any, held: Any) -> Any:
 
 
 def attention(lowered: Lowered, params: dict[str, Any], x: Any, given: Any, missing: Any, lengths: Any = None) -> dict[str, np.ndarray]:
-    """The attention weights of one pass over rows, by kind; a missing cell within a row is hidden.
-
-    Raises:
-        GmlmError: E507 for lengths that do not fit.
-    """
+    """The attention weights of one pass over rows, by kind; a missing cell within a row is hidden."""
     rows = network_rows(lowered, x, missing, given)
     n = lowered.graph.n_random
     seen = rows.codes[:n].T

@@ -30,8 +30,7 @@ class Translation:
 
     Attributes:
         text: of the best candidate; empty for an empty line.
-        score: the mean log p of its pieces, the end mark among them, whatever the sampler compares candidates by; of a line in parts that
-            of all their pieces.
+        score: the mean log p of its pieces, the end mark among them, of a line in parts of all their pieces.
         pieces: of the text, without end marks.
         alternatives: the best candidates with their scores, the text itself first, no text twice, as the sampler orders them.
         passes: over the network; of an autoregressive sampler its steps.
@@ -330,15 +329,18 @@ class Translator:
             score = float(found.score[k])
             others: dict[str, tuple[float, int]] = {text: (score, int(counts[k, 0]))}
             if every is not None and found.candidate_scores is not None:
-                rows = zip(self.vocabulary.decode(every[k]), found.candidate_scores[k].tolist(), counts[k].tolist(), strict=True)
-                for other, value, count in rows:
-                    if np.isfinite(value):
-                        others.setdefault(other, (value, count))
+                said = zip(found.candidate_scores[k].tolist(), counts[k].tolist(), strict=True)
+                for other, pair in zip(self.vocabulary.decode(every[k]), said, strict=True):
+                    if np.isfinite(pair[0]):
+                        others.setdefault(other, pair)
             steps = () if found.trace is None else self._steps(found.trace[k])
-            some = list(others.items())[: o.n_best]
-            kept = tuple((text, value) for text, (value, _) in some)
+            kept = tuple((other, value) for other, (value, _) in others.items())[: o.n_best]
             pieces, ended = pieces_of(tokens[k], self.vocabulary.end), self.vocabulary.end in found.tokens[k]
-            out.append(Translation(text, score, pieces, kept, int(found.passes[k]), steps, 0, ended, tuple(n for _, (_, n) in some)))
+            out.append(
+                Translation(
+                    text, score, pieces, kept, int(found.passes[k]), steps, 0, ended, tuple(n for _, n in others.values())[: o.n_best]
+                )
+            )
         return out
 
     def _steps(self, trace: Array) -> tuple[str, ...]:
@@ -387,8 +389,8 @@ def joined(parts: Sequence[Translation], line: Segments) -> Translation:
     def text_of(texts: Sequence[str]) -> str:
         return "".join(b + t for b, t in zip(between, texts, strict=True))
 
-    depth = max(len(p.alternatives) for p in parts)
-    ranked = [[(*p.alternatives[j], p.counts[j]) for p in parts for j in [min(k, len(p.alternatives) - 1)]] for k in range(depth)]
+    every = [[(*a, n) for a, n in zip(p.alternatives, p.counts, strict=True)] for p in parts]
+    ranked = [[e[min(k, len(e) - 1)] for e in every] for k in range(max(map(len, every)))]
     counts = tuple(sum(n for *_, n in row) for row in ranked)
     sums = [sum(s * n for _, s, n in row) for row in ranked]
     others = tuple((text_of([t for t, *_ in row]), total / max(n, 1)) for row, total, n in zip(ranked, sums, counts, strict=True))

@@ -28,7 +28,6 @@ from gmlmdsl.translation import (
     TrainJob,
     _distill,
     _distiller,
-    _job,
     _results,
     _split,
     read_lines,
@@ -266,30 +265,6 @@ def test_what_teaches_nothing_is_left_out():
     assert Distilled(200, 9, 1, 200, looping=1).warning() == ""
 
 
-def test_text_of_which_every_source_is_scored_is_refused(tmp_path: Path):
-    options = options_in(tmp_path)
-    same = replace(options, texts=Texts(options.texts.test, options.texts.validation, options.texts.test))
-    refused("E505", lambda: Pipeline(same).texts(), "8 pairs", "none is left")
-
-
-def test_a_training_leaves_out_what_it_is_validated_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    options = options_in(tmp_path)
-    seen, lines = [], []
-
-    def stop(model, mask, vocabulary, pairs, validation, *rest, **more):
-        seen.append(({s for s, _ in pairs}, {s for s, _ in validation}))
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(_job, "train_pairs", stop)
-    with pytest.raises(KeyboardInterrupt):
-        train_translator(TrainJob(check_file(options.program), "translate", options.texts, tmp_path / "out"), lines.append)
-    (trained, validated) = seen[0]
-    assert trained and validated and not trained & validated
-    given = options.texts.read_given()
-    overlap = sum(s in {v for v, _ in given["validation"]} for s, _ in given["train"])
-    assert overlap and f"left out before: {overlap} pairs whose source is one of validation" in lines[0]
-
-
 @pytest.mark.produces("E588")
 def test_one_run_at_a_time(whole, tmp_path: Path):
     folder, options, _ = whole
@@ -334,17 +309,6 @@ def test_a_teacher_that_finds_no_end_is_named(whole, tmp_path: Path):
     (options.folder / "distilled.target").write_text("eins eins eins eins eins eins eins eins eins\n" * lines)
     pipeline.stages.done["distil"].files["distilled.target"] = "changed"
     refused("E587", pipeline.clean_distilled, "hardly trained")
-
-
-def test_rows_are_held_out_and_sides_change_places(tmp_path: Path):
-    pairs = [(f"one {k}", f"eins {k}") for k in range(100)]
-    found = OnlyTexts(write_texts(tmp_path, "all", pairs)).read(0)
-    assert [len(found[k]) for k in ("train", "validation", "test")] == [90, 5, 5]
-    assert sorted(p for part in found.values() for p in part) == sorted(pairs)
-    assert OnlyTexts(write_texts(tmp_path, "all", pairs)).read(1) != found
-    turned = OnlyTexts(write_texts(tmp_path, "all", pairs), limit=3, reverse=True).pairs()
-    assert turned == [("eins 0", "one 0"), ("eins 1", "one 1"), ("eins 2", "one 2")]
-    refused("E584", lambda: OnlyTexts((tmp_path / "a", tmp_path / "b", tmp_path / "c")).pairs(), "there are 3")
 
 
 def test_mistakes_are_found_before_anything_is_made(tmp_path: Path):
@@ -417,12 +381,3 @@ def test_a_vocabulary_that_is_given_binds_the_inputs(tmp_path: Path):
     assert pipeline.size == 24 and pipeline.cells == (8, 8)
     pipeline.texts()
     assert pipeline.vocabulary().notes["sha256"] == words.sha256
-
-
-def test_few_pairs_leave_some_to_score_or_are_refused(tmp_path: Path) -> None:
-    pairs = toy_pairs(15)
-    files = write_texts(tmp_path, "few", pairs)
-    found = Texts(files).read(0)
-    assert {k: len(v) for k, v in found.items()} == {"train": 13, "validation": 1, "test": 1}
-    with pytest.raises(gm.GmlmError, match="2 pairs are too few to hold any out"):
-        Texts(write_texts(tmp_path, "fewer", pairs[:2])).read(0)
